@@ -1,0 +1,45 @@
+# Short names over the CMake presets, ./ferry and ./test. `make help` lists them.
+
+PREFIX ?= /usr/local
+
+.DEFAULT_GOAL := release
+.PHONY: release debug asan tsan test quick format tidy bench install clean help
+
+release:
+	@scripts/build.sh release
+
+debug asan tsan: # these are built for the tests' sake
+	@scripts/build.sh $@ test
+
+test:
+	@./test
+
+quick:
+	@./test --quick
+
+format:
+	@scripts/sources.sh | xargs -r -d '\n' clang-format -i
+
+tidy:
+	@./test --stage tidy
+
+bench: release
+	@benchmarks/run
+
+install: release
+	@cmake --install build/release --prefix '$(PREFIX)'
+
+clean:
+	rm -rf build
+
+help:
+	@printf '%s\n' \
+	  'make                  builds the release preset, setting up first what is missing' \
+	  'make debug asan tsan  builds that preset (each under build/)' \
+	  'make test             runs the tests; ./test --help lists the stages' \
+	  'make quick            runs the quick tests' \
+	  'make format           lays out the C++ files (clang-format)' \
+	  'make tidy             runs clang-tidy over src/' \
+	  'make bench            runs the benchmarks' \
+	  'make install PREFIX=  installs into PREFIX (default /usr/local)' \
+	  'make clean            removes build/; .ferry/ with the Python environment stays'

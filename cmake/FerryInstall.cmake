@@ -1,0 +1,24 @@
+# cmake --install: the library, its headers, a CMake package and a pkg-config file.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS ferry ferry_device EXPORT ferry-targets)
+install(FILES include/ferry/ferry.hpp include/ferry/device.hpp include/ferry/signals.hpp
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ferry)
+# In the checkout include/ferry/device is a link to src/device.
+install(DIRECTORY src/device/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ferry/device
+        FILES_MATCHING PATTERN "*.hpp")
+if(TARGET ferry-bench)
+  install(TARGETS ferry-bench)
+endif()
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ferry)
+install(EXPORT ferry-targets NAMESPACE ferry:: DESTINATION ${package_dir})
+configure_package_config_file(cmake/ferry-config.cmake.in ferry-config.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(ferry-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/ferry-config.cmake
+              ${PROJECT_BINARY_DIR}/ferry-config-version.cmake DESTINATION ${package_dir})
+# Relative to the file itself, so that it holds for whatever --prefix is installed to.
+file(RELATIVE_PATH FERRY_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(cmake/ferry.pc.in ferry.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/ferry.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

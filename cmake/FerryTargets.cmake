@@ -1,0 +1,26 @@
+# What every target of the project shares.
+if(FERRY_SANITIZER)
+  add_compile_options(-fsanitize=${FERRY_SANITIZER} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${FERRY_SANITIZER})
+endif()
+
+find_program(FERRY_CCACHE ccache)
+if(FERRY_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${FERRY_CCACHE})
+endif()
+
+function(ferry_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+    -Wsign-conversion -Wnon-virtual-dtor -Wold-style-cast -Wno-psabi
+    $<$<OR:$<BOOL:${FERRY_WERROR}>,$<BOOL:${FERRY_TESTS}>>:-Werror>)
+endfunction()
+
+# A program of this project: ferry_program(name source... LINK library...)
+function(ferry_program name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  ferry_warnings(${name})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ferry Threads::Threads ${ARG_LINK})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+endfunction()

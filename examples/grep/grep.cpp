@@ -1,0 +1,160 @@
+// Counts the lines of a large text file that contain a string, like `grep -F -c`, with every device
+// thread searching. An example of a device program: it touches the file only through file calls,
+// and reads its next piece while it searches the present one.
+//
+//   ferry-grep [--threads N] STRING FILE
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fcntl.h>
+
+#include <ferry/ferry.hpp>
+
+namespace {
+
+constexpr std::uint64_t piece_bytes = 1 << 20;
+
+// Throws with the errno when a call has failed, else passes its result on.
+std::int64_t check(std::int64_t result, const std::string& what) {
+  if (result < 0) throw ferry::Error(static_cast<int>(-result), what);
+  return result;
+}
+
+// The search on one device thread. A line belongs to the piece that its first byte lies in.
+class Search {
+ public:
+  Search(ferry::DeviceThread& self, const std::string& path, std::string_view wanted, char* buffers)
+      : files_(self.files),
+        wanted_(wanted),
+        path_(path),
+        buffers_{buffers, buffers + piece_bytes},
+        file_(static_cast<int>(check(files_.open(path.c_str(), O_RDONLY), path))) {}
+  ~Search() { files_.close(file_); }
+  Search(const Search&) = delete;
+  Search& operator=(const Search&) = delete;
+
+  // Takes pieces from the shared counter until there are no more; returns the matching lines.
+  std::uint64_t run(std::atomic<std::uint64_t>& next_piece) {
+    std::uint64_t piece = next_piece.fetch_add(1);
+    ferry::device::Pending pending = start(piece, 0);
+    for (unsigned turn = 0;; turn ^= 1) {
+      const auto got = static_cast<std::uint64_t>(check(files_.wait(pending), path_));
+      if (got == 0) return lines_;
+      const std::uint64_t following = next_piece.fetch_add(1);
+      pending = start(following, turn ^ 1);
+      search_piece(piece, {buffers_[turn], got});
+      piece = following;
+    }
+  }
+
+ private:
+  ferry::device::Pending start(std::uint64_t piece, unsigned turn) {
+    return files_.pread_async(file_, buffers_[turn], piece_bytes,
+                              static_cast<std::int64_t>(piece * piece_bytes));
+  }
+
+  void search_piece(std::uint64_t piece, std::string_view text) {
+    std::uint64_t position = piece * piece_bytes;
+    const std::uint64_t end = position + text.size();
+    if (piece > 0 && !begins_line(position)) {
+      const std::size_t newline = text.find('\n');
+      if (newline == std::string_view::npos) return;
+      text.remove_prefix(newline + 1);
+    }
+    while (!text.empty()) {
+      const std::size_t newline = text.find('\n');
+      if (newline == std::string_view::npos) {
+        count(std::string(text) + rest_of_line(end));
+        return;
+      }
+      count(text.substr(0, newline));
+      text.remove_prefix(newline + 1);
+    }
+  }
+
+  // Whether a line starts at `position`, that is, the byte before it ends one.
+  bool begins_line(std::uint64_t position) {
+    char before = 0;
+    check(files_.pread(file_, &before, 1, static_cast<std::int64_t>(position) - 1), path_);
+    return before == '\n';
+  }
+
+  // From `position` to the end of the line or of the file.
+  std::string rest_of_line(std::uint64_t position) {
+    constexpr std::uint64_t step_bytes = 4096;
+    std::string rest;
+    for (;;) {
+      char step[step_bytes];
+      const auto got = static_cast<std::size_t>(
+          check(files_.pread(file_, step, step_bytes, static_cast<std::int64_t>(position)), path_));
+      const std::string_view text(step, got);
+      const std::size_t newline = text.find('\n');
+      rest += text.substr(0, newline);
+      if (got == 0 || newline != std::string_view::npos) return rest;
+      position += got;
+    }
+  }
+
+  void count(std::string_view line) {
+    const void* found = memmem(line.data(), line.size(), wanted_.data(), wanted_.size());
+    if (wanted_.empty() || found != nullptr) ++lines_;
+  }
+
+  ferry::device::FileCalls<ferry::device::ThreadGroup>& files_;
+  std::string_view wanted_;
+  const std::string& path_;
+  char* buffers_[2];
+  int file_;
+  std::uint64_t lines_ = 0;
+};
+
+std::uint64_t matching_lines(const std::string& wanted, const std::string& path, unsigned threads) {
+  ferry::RuntimeOptions options;
+  options.device_threads = threads;
+  ferry::Runtime runtime(options);
+  const unsigned count = runtime.info().device_threads;
+  std::vector<ferry::Buffer> buffers;
+  for (unsigned i = 0; i < count; ++i)
+    buffers.push_back(runtime.allocate(2 * piece_bytes));
+  std::atomic<std::uint64_t> next_piece{0};
+  std::atomic<std::uint64_t> lines{0};
+  runtime.run([&](ferry::DeviceThread& self) {
+    Search search(self, path, wanted, buffers[self.index].as<char>());
+    lines += search.run(next_piece);
+  });
+  return lines;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  unsigned threads = 0;
+  try {
+    if (words.size() == 4 && words[0] == "--threads") {
+      const unsigned long wish = std::stoul(words[1]);
+      if (wish == 0 || wish > 1024) throw std::out_of_range("threads");
+      threads = static_cast<unsigned>(wish);
+      words.erase(words.begin(), words.begin() + 2);
+    }
+    if (words.size() != 2) {
+      std::fprintf(stderr, "usage: ferry-grep [--threads N] STRING FILE\n");
+      return 2;
+    }
+    const std::uint64_t lines = matching_lines(words[0], words[1], threads);
+    std::printf("%lu\n", lines);
+    return lines > 0 ? 0 : 1;
+  } catch (const std::logic_error&) {
+    std::fprintf(stderr, "ferry-grep: --threads takes a number from 1 to 1024\n");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ferry-grep: %s\n", error.what());
+  }
+  return 2;
+}

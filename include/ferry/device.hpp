@@ -1,0 +1,5 @@
+// What a device program includes: the file calls and the groups that make them.
+#pragma once
+
+#include <ferry/device/file_calls.hpp>
+#include <ferry/device/group.hpp>

@@ -1,0 +1,235 @@
+"""``ferry bench``: one measurement, with IOR's flags and columns."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from ferry import results, terminal
+from ferry.errors import FerryError
+from ferry.files import check_new_file, check_readable_file
+from ferry.native import Measurement, MeasuringError, run_plan
+from ferry.plan import Cell, Plan, RuntimeSettings
+from ferry.sizes import KIB, MIB, format_size
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """What was asked for; sizes in bytes."""
+
+    path: str
+    interface: str
+    write: bool
+    read: bool
+    block_bytes: int  # per thread
+    transfer_bytes: int
+    repeats: int
+    threads: int
+    queue_depth: int
+    pattern: str
+    sync: bool
+    direct: bool
+    cold: bool
+    keep: bool
+    overwrite: bool
+    json: str | None
+    runtime: RuntimeSettings
+
+    @property
+    def total_bytes(self) -> int:
+        """What all threads together move in one repeat."""
+        return self.block_bytes * self.threads
+
+
+def make_cell(options: BenchOptions, operation: str, pattern_seed: int | None = None) -> Cell:
+    """Returns the one cell that a phase measures; ``pattern_seed`` is what the file contains."""
+    writes = operation == "write"
+    return Cell(
+        id=operation,
+        interface=options.interface,
+        operation=operation,
+        path=os.path.abspath(options.path),
+        transfer_bytes=options.transfer_bytes,
+        total_bytes=options.total_bytes,
+        pattern=options.pattern,
+        threads=options.threads,
+        queue_depth=options.queue_depth,
+        direct=options.direct,
+        sync="fsync" if writes and options.sync else "none",
+        cold=not writes and options.cold,
+        overwrite=writes and options.overwrite,
+        keep=writes and (options.keep or options.read),
+        expect_pattern_seed=pattern_seed,
+    )
+
+
+def run(options: BenchOptions) -> None:
+    """Measures, prints the table, and writes the JSON file. Raises FerryError."""
+    started = results.now()
+    results.check_output(options.json, options.overwrite)
+    _check_path(options)
+    phases = _measure_all(options)
+    rows = [results.make_row(cell, "bench", m.samples[cell.id]) for cell, m in phases]
+    notes = _notes(rows)
+    if options.json != "-":
+        console = terminal.output_console()
+        _print_head(console, options, phases[0][1])
+        _print_table(console, rows)
+        for note in notes:
+            console.print(f"note: {note}")
+    if options.json is not None:
+        measurements = [measurement for _, measurement in phases]
+        document = results.make_document(
+            "bench", _settings(options), measurements, rows, started=started, notes=notes
+        )
+        results.write_json(options.json, document, options.overwrite)
+
+
+def _check_path(options: BenchOptions) -> None:
+    if options.write:
+        check_new_file(options.path, options.total_bytes, options.overwrite)
+        return
+    size_bytes = check_readable_file(options.path)
+    if size_bytes < options.total_bytes:
+        threads = f" with {options.threads} threads" if options.threads > 1 else ""
+        raise FerryError(
+            f"{options.path} has {format_size(size_bytes)}, and -b "
+            f"{format_size(options.block_bytes)}{threads} needs "
+            f"{format_size(options.total_bytes)}; choose a smaller -b or a larger file"
+        )
+
+
+def _measure_all(options: BenchOptions) -> list[tuple[Cell, Measurement]]:
+    """Writes, then reads, as far as asked for; removes the file that it made unless it is kept."""
+    was_there = os.path.lexists(options.path)
+    phases: list[tuple[Cell, Measurement]] = []
+    ours = options.write and not was_there
+    try:
+        seed = None
+        if options.write:
+            cell = make_cell(options, "write")
+            phases.append((cell, _measure(options, cell)))
+            seed = phases[-1][1].samples[cell.id][-1]["pattern_seed"]
+        if options.read:
+            cell = make_cell(options, "read", seed)
+            phases.append((cell, _measure(options, cell)))
+    except MeasuringError as error:
+        # Somebody else made a file there just now: it is theirs.
+        ours = ours and error.error_number != errno.EEXIST
+        raise
+    finally:
+        if ours and not (options.keep and phases):
+            Path(options.path).unlink(missing_ok=True)
+    return phases
+
+
+def _measure(options: BenchOptions, cell: Cell) -> Measurement:
+    plan = Plan([cell], options.repeats, options.runtime)
+    with terminal.progress(f"{cell.operation} {options.path}", options.repeats) as advance:
+        return run_plan(plan, advance)
+
+
+def _notes(rows: Sequence[Json]) -> list[str]:
+    notes = []
+    for row in rows:
+        if row["cache_state"] == "unverified":
+            notes.append(
+                f"{row['operation']}: unverified, because the state of the page cache could not be "
+                "proven before every repeat"
+            )
+    return notes
+
+
+def _settings(options: BenchOptions) -> Json:
+    return {
+        "interface": options.interface,
+        "block_bytes": options.block_bytes,
+        "transfer_bytes": options.transfer_bytes,
+        "repeats": options.repeats,
+        "threads": options.threads,
+        "queue_depth": options.queue_depth,
+        "pattern": options.pattern,
+        "sync": "fsync" if options.sync else "none",
+        "direct": options.direct,
+        "cold": options.cold,
+    }
+
+
+def _print_head(console: Console, options: BenchOptions, measurement: Measurement) -> None:
+    runtime = measurement.environment["runtime"]
+    systems = measurement.environment["file_systems"]
+    where = f" on {systems[0]['type']} ({systems[0]['source']})" if systems else ""
+    console.print(f"{options.path}{where}, interface {options.interface}", soft_wrap=True)
+    if options.interface == "ferry":
+        console.print(
+            f"device CPUs {runtime['device_cpus']}, server CPUs {runtime['server_cpus']} "
+            f"(threads: {runtime['server_threads']}), {runtime['storage_engine']}, "
+            f"{runtime['arena_pages']}",
+            soft_wrap=True,
+        )
+    for note in runtime["notes"]:
+        console.print(f"note: {note}", soft_wrap=True)
+
+
+_COLUMNS = [
+    *("access", "bw(MiB/s)", "IOPS", "Latency(s)", "block(KiB)", "xfer(KiB)", "open(s)"),
+    *("wr/rd(s)", "close(s)", "total(s)", "iter"),
+]
+
+
+def _print_table(console: Console, rows: Sequence[Json]) -> None:
+    """IOR's columns; where writes are synced, fsync(s) follows, which IOR counts as writing."""
+    synced = any(row["sync"] != "none" for row in rows)
+    columns = [*_COLUMNS, *(["fsync(s)"] if synced else [])]
+    lines = [columns, ["-" * len(column) for column in columns]]
+    for row in rows:
+        lines += [_ior_line(row, sample, synced) for sample in row["repeats"]]
+    for line in lines:
+        # As wide as IOR's, and like IOR's not cut where the terminal is narrow.
+        console.print("".join(f"{cell:<11}" for cell in line).rstrip(), soft_wrap=True)
+    console.print()
+    for row in rows:
+        console.print(_summary(row), soft_wrap=True)
+
+
+def _ior_line(row: Json, sample: Json, synced: bool) -> list[str]:
+    io_s, total_s = sample["io_ns"] * 1e-9, sample["elapsed_ns"] * 1e-9
+    in_flight = row["threads"] * row["queue_depth"]
+    line = [
+        row["operation"],
+        f"{sample['bytes'] / MIB / total_s:.2f}",
+        f"{sample['operations'] / io_s:.0f}",
+        f"{io_s * in_flight / sample['operations']:.6f}",
+        f"{row['total_bytes'] / row['threads'] / KIB:.0f}",
+        f"{row['transfer_bytes'] / KIB:.2f}",
+        f"{sample['open_ns'] * 1e-9:.6f}",
+        f"{io_s:.6f}",
+        f"{sample['close_ns'] * 1e-9:.6f}",
+        f"{total_s:.6f}",
+        str(sample["repeat"]),
+    ]
+    if synced:
+        line.append(f"{sample['sync_ns'] * 1e-9:.6f}" if row["sync"] != "none" else "-")
+    return line
+
+
+def _summary(row: Json) -> str:
+    total = [s["bytes"] / MIB / (s["elapsed_ns"] * 1e-9) for s in row["repeats"]]
+    callers = [s["callers"]["user_cpu_ns"] + s["callers"]["system_cpu_ns"] for s in row["repeats"]]
+    server = [s["server"]["cpu_ns"] for s in row["repeats"]]
+    state = f", {row['cache_state']}" if row["cache_state"] else ""
+    verified = "contents verified" if row["verified"] else "contents NOT verified"
+    return (
+        f"{row['operation']}: median {np.median(total):.2f} MiB/s ({min(total):.2f} to "
+        f"{max(total):.2f}){state}, {verified}; CPU time per repeat: callers "
+        f"{np.median(callers) * 1e-6:.2f} ms, server {np.median(server) * 1e-6:.2f} ms"
+    )

@@ -1,0 +1,18 @@
+"""What the command says when it cannot do what was asked."""
+
+
+class FerryError(Exception):
+    """Something went wrong that the user can act upon.
+
+    The message is one line: what happened, and what to do next. The command prints it after
+    ``ferry: `` on standard error and exits with 1.
+    """
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP arrived; handled like Ctrl-C, with an exit status of its own."""
+
+    def __init__(self, signal_number: int) -> None:
+        """Takes the number of the signal."""
+        super().__init__(signal_number)
+        self.signal_number = signal_number

@@ -1,0 +1,95 @@
+"""Files and folders that the user names: looked at before anything is measured."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ferry.errors import FerryError
+from ferry.sizes import format_size
+
+# Beside what is measured: metadata, and room for the file system to work.
+_SPARE_BYTES = 4 << 20
+
+
+def check_exists(path: str) -> os.stat_result:
+    """Returns the status of what ``path`` leads to. Raises FerryError."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        raise FerryError(f"{path} does not exist; name a path that does") from None
+    except OSError as error:
+        raise FerryError(f"{path}: {error.strerror}; name a path that can be read") from None
+
+
+def check_readable_file(path: str) -> int:
+    """Returns the size in bytes of a regular file that can be read. Raises FerryError."""
+    status = check_exists(path)
+    if stat.S_ISDIR(status.st_mode):
+        raise FerryError(f"{path} is a directory; name a file in it")
+    if not stat.S_ISREG(status.st_mode):
+        raise FerryError(f"{path} is no regular file; name one")
+    if not os.access(path, os.R_OK):
+        raise FerryError(f"{path} may not be read; ask for permission or name another file")
+    return status.st_size
+
+
+def check_new_file(path: str, size_bytes: int, overwrite: bool) -> None:
+    """Checks that a file of that size can be made at ``path``. Raises FerryError."""
+    if os.path.isdir(path):
+        raise FerryError(f"{path} is a directory; name a file in it")
+    if os.path.lexists(path):
+        if not overwrite:
+            raise FerryError(f"{path} exists; --overwrite replaces it, another name keeps it")
+        if not os.path.isfile(path):
+            raise FerryError(f"{path} is no regular file; name another")
+        if not os.access(path, os.W_OK):
+            raise FerryError(f"{path} may not be written; ask for permission or name another file")
+    check_folder(os.path.dirname(os.path.abspath(path)), size_bytes)
+
+
+def check_folder(folder: str, size_bytes: int) -> None:
+    """Checks that ``folder`` is there, can be written, and has room. Raises FerryError."""
+    if not os.path.exists(folder):
+        raise FerryError(f"the folder {folder} does not exist; make it or name another")
+    if not os.path.isdir(folder):
+        raise FerryError(f"{folder} is no folder; name one")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise FerryError(f"the folder {folder} may not be written; choose another")
+    needed = size_bytes + _SPARE_BYTES
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise FerryError(
+            f"{folder} has {format_size(free)} free and {format_size(needed)} are needed; "
+            "free some space or choose another folder"
+        )
+
+
+@contextmanager
+def scratch_folder(parent: str, size_bytes: int) -> Iterator[Path]:
+    """Makes a folder for ``size_bytes`` of files under ``parent``; removes it, however it ends."""
+    check_folder(parent, size_bytes)
+    folder = Path(tempfile.mkdtemp(prefix="ferry-", dir=parent))
+    try:
+        yield folder
+    finally:
+        with signals_ignored():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def signals_ignored() -> Iterator[None]:
+    """Ctrl-C and SIGTERM cannot interrupt what is done inside."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,114 @@
+"""``ferry info``: what this machine offers, and how a path would be served and why."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from rich.console import Console
+
+from ferry import results, terminal
+from ferry.files import check_exists
+from ferry.native import read_info
+from ferry.sizes import format_size
+
+Json = dict[str, Any]
+
+_INDENT = 14
+
+
+def run(path: str | None, json_path: str | None, overwrite: bool) -> None:
+    """Prints the facts, and writes the JSON file (schema ``ferry.info/1``). Raises FerryError."""
+    results.check_output(json_path, overwrite)
+    if path is not None:
+        check_exists(path)
+    facts = read_info(path)
+    if json_path != "-":
+        console = terminal.output_console()
+        _print_machine(console, facts)
+        if facts["path"] is not None:
+            _print_path(console, facts["path"])
+    if json_path is not None:
+        results.write_json(json_path, facts, overwrite)
+
+
+def _line(console: Console, name: str, value: str) -> None:
+    first = f"{name:<{_INDENT}}"
+    lines = textwrap.wrap(value, max(console.width - _INDENT, 30), break_long_words=False)
+    for line in lines or [""]:
+        console.print(f"{first}{line}", soft_wrap=True)
+        first = " " * _INDENT
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def _print_machine(console: Console, facts: Json) -> None:
+    machine, runtime, built_in = facts["machine"], facts["runtime"], facts["built_in"]
+    virtual = ", in a virtual machine" if machine["virtual_machine"] else ""
+    _line(console, "machine", f"{machine['cpu_model'] or machine['architecture']}{virtual}")
+    _line(
+        console,
+        "",
+        f"{machine['kernel']}, {format_size(machine['memory_bytes'])} of memory, "
+        f"CPUs {machine['cpus_allowed']} allowed ({machine['cpus_usable']} usable)",
+    )
+    _line(
+        console,
+        "device",
+        f"{runtime['device']}: CPUs {runtime['device_cpus']}, "
+        f"{_plural(runtime['device_threads'], 'thread')}",
+    )
+    _line(console, "arena", runtime["arena_pages"])
+    _line(
+        console,
+        "I/O server",
+        f"CPUs {runtime['server_cpus']}, {_plural(runtime['server_threads'], 'thread')}, "
+        f"{runtime['storage_engine']}",
+    )
+    for note in runtime["notes"] or ["none"]:
+        _line(console, "degraded", note)
+    kinds = (f"{kind} {', '.join(names)}" for kind, names in built_in.items())
+    _line(console, "built in", "; ".join(kinds))
+    _line(console, "version", facts["versions"]["ferry"])
+
+
+def _print_path(console: Console, path: Json) -> None:
+    size = f", {format_size(path['size_bytes'])}" if path["size_bytes"] is not None else ""
+    console.print()
+    _line(console, "path", f"{path['path']} ({path['kind']}{size})")
+    system = path["file_system"]
+    free = f", {format_size(system['free_bytes'])} free" if system["free_bytes"] else ""
+    _line(console, "file system", f"{system['type']} on {system['mount_point']}{free}")
+    _line(console, "", f"{system['source']}, {system['options']}")
+    _line(console, "block device", _block_device(system["block_device"]))
+    _line(console, "direct I/O", _direct_io(path["direct_io"]))
+    served = path["served"]
+    _line(console, "served by", f"storage {served['storage']}, {served['engine']}")
+    _line(console, "", served["why"])
+
+
+def _block_device(device: Json | None) -> str:
+    if device is None:
+        return "none on this machine (memory, network, or hidden)"
+    words = [device["name"]]
+    words += [str(device[key]) for key in ("driver", "model") if device[key]]
+    if device["rotational"] is not None:
+        words.append("says it rotates" if device["rotational"] else "does not rotate")
+    if device["logical_block_bytes"]:
+        words.append(f"blocks of {format_size(device['logical_block_bytes'])}")
+    return ", ".join(words)
+
+
+def _direct_io(direct: Json) -> str:
+    if direct["possible"] is None:
+        return direct["note"]
+    if not direct["possible"]:
+        return f"not possible ({direct['note']})"
+    if direct["offset_alignment_bytes"] is None:
+        return f"possible; {direct['note']}"
+    return (
+        f"possible; offsets aligned to {format_size(direct['offset_alignment_bytes'])}, "
+        f"memory to {format_size(direct['memory_alignment_bytes'])}"
+    )

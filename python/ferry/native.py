@@ -1,0 +1,224 @@
+"""Runs ``ferry-bench``, the measured process."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ferry.errors import FerryError
+from ferry.plan import Plan
+
+PROGRAM = "ferry-bench"
+_STOP_TIMEOUT_S = 5.0
+
+Json = dict[str, Any]
+
+# What to do about an error of the measured process, by its errno.
+_HINTS = {
+    0: "this storage or its file is not to be trusted; run the same again, then check the disk",
+    errno.EACCES: "ask for permission or name another file",
+    errno.EEXIST: "--overwrite replaces it",
+    errno.EFBIG: "measure less, or raise the limit (ulimit -f)",
+    errno.EINVAL: "ferry info PATH says what its file system takes",
+    errno.EIO: "see the kernel's log (dmesg)",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENOENT: "it was gone when it was needed; name a file that stays",
+    errno.ENOMEM: "choose a smaller -t, --queue-depth or --threads",
+    errno.ENOSPC: "free some space or choose another folder",
+    errno.EOPNOTSUPP: "ferry info PATH says what its file system takes",
+    errno.EPERM: "ask for permission or name another file",
+    errno.EROFS: "choose a folder on a file system that can be written",
+}
+
+_SETUP_HINTS = {
+    errno.EINVAL: "ferry info shows what is in force without such settings",
+    errno.ENOMEM: "choose a smaller -t, --queue-depth or --threads",
+    errno.EAGAIN: "choose fewer threads",
+}
+
+
+class MeasuringError(FerryError):
+    """The measured process gave up.
+
+    ``error_number`` is the errno, 0 where contents were wrong, None where it said nothing.
+    """
+
+    def __init__(self, message: str, error_number: int | None) -> None:
+        """Takes the line for the user, and the errno."""
+        super().__init__(message)
+        self.error_number = error_number
+
+
+@dataclass
+class Measurement:
+    """What one invocation gave: where it ran, and the samples of each cell by repeat."""
+
+    environment: Json = field(default_factory=dict)
+    samples: dict[str, list[Json]] = field(default_factory=dict)
+
+
+def find_program() -> Path:
+    """Returns the path of ``ferry-bench``.
+
+    ``$FERRY_BUILD_DIR`` decides where it is set; else the package's folder, the checkout around
+    it, and PATH are searched. Raises FerryError.
+    """
+    build_dir = os.environ.get("FERRY_BUILD_DIR")
+    package = Path(__file__).resolve().parent
+    beside = [package, package.parents[1] / "build" / "release"]
+    places = [Path(build_dir)] if build_dir else beside
+    for place in places:
+        program = place / PROGRAM
+        if program.is_file() and os.access(program, os.X_OK):
+            return program
+    found = None if build_dir else shutil.which(PROGRAM)
+    if found:
+        return Path(found)
+    where = f"in {build_dir} (FERRY_BUILD_DIR)" if build_dir else "beside the package or in PATH"
+    raise FerryError(f"{PROGRAM} is not {where}; ./ferry from the checkout builds it")
+
+
+def run_plan(plan: Plan, on_sample: Callable[[], None] | None = None) -> Measurement:
+    """Measures a plan; calls ``on_sample`` after each sample.
+
+    Raises MeasuringError, FerryError. An interruption (KeyboardInterrupt) ends the measured
+    process first, which removes the files it made.
+    """
+    measurement = Measurement(samples={cell.id: [] for cell in plan.cells})
+    problem: Json | None = None
+    with _process("--plan", "-", stdin=json.dumps(plan.to_json())) as process:
+        for line in _lines(process):
+            if line["type"] == "environment":
+                measurement.environment = {k: v for k, v in line.items() if k != "type"}
+            elif line["type"] == "sample":
+                cell = line["cell"]
+                kept = {k: v for k, v in line.items() if k not in ("type", "cell")}
+                measurement.samples[cell].append(kept)
+                if on_sample is not None:
+                    on_sample()
+            elif line["type"] == "error":
+                problem = line
+    _check(process.returncode, problem)
+    for samples in measurement.samples.values():
+        samples.sort(key=lambda sample: sample["repeat"])
+    return measurement
+
+
+def read_info(path: str | None) -> Json:
+    """Returns what ``ferry-bench --info`` says (schema ``ferry.info/1``). Raises FerryError."""
+    answer: Json | None = None
+    problem: Json | None = None
+    with _process("--info", *([path] if path is not None else [])) as process:
+        for line in _lines(process):
+            if line.get("type") == "error":
+                problem = line
+            else:
+                answer = line
+    _check(process.returncode, problem)
+    if answer is None:
+        raise FerryError(f"{PROGRAM} --info gave no answer; build it again")
+    return answer
+
+
+class _Process:
+    """A running ``ferry-bench``; its standard error goes to a file, for the message."""
+
+    def __init__(self, arguments: list[str], stdin: str | None) -> None:
+        self.messages = tempfile.TemporaryFile(mode="w+", errors="replace")  # noqa: SIM115
+        # A session of its own: Ctrl-C reaches it through us, once.
+        self.popen = subprocess.Popen(
+            [str(find_program()), *arguments],
+            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self.messages,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+        self.returncode = 0
+        if stdin is not None:
+            self._send(stdin)
+
+    def _send(self, text: str) -> None:
+        assert self.popen.stdin is not None
+        try:
+            with self.popen.stdin as pipe:
+                pipe.write(text)
+        except BrokenPipeError:
+            pass  # it ended at once; its exit status says so
+
+    def stop(self) -> None:
+        """Ends the process, gently at first, and waits for it."""
+        if self.popen.poll() is None:
+            self.popen.send_signal(signal.SIGINT)
+            try:
+                self.popen.wait(_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.popen.kill()
+        self.popen.wait()
+
+    def last_message(self) -> str:
+        self.messages.seek(0)
+        lines = self.messages.read().strip().splitlines()
+        return lines[-1] if lines else ""
+
+
+@contextmanager
+def _process(*arguments: str, stdin: str | None = None) -> Iterator[_Process]:
+    process = _Process(list(arguments), stdin)
+    try:
+        yield process
+        process.returncode = process.popen.wait()
+        if process.returncode != 0 and not _failed_with_message(process.returncode):
+            raise MeasuringError(_died(process), None)
+    except BaseException:
+        process.stop()
+        raise
+    finally:
+        if process.popen.stdout is not None:
+            process.popen.stdout.close()
+        process.messages.close()
+
+
+def _failed_with_message(status: int) -> bool:
+    return status in (1, 2, 130)
+
+
+def _died(process: _Process) -> str:
+    status = process.returncode
+    how = f"signal {-status}" if status < 0 else f"exit status {status}"
+    message = process.last_message()
+    return f"{PROGRAM} ended with {how}{': ' + message if message else ''}; please report this"
+
+
+def _lines(process: _Process) -> Iterator[Json]:
+    assert process.popen.stdout is not None
+    for line in process.popen.stdout:
+        try:
+            yield json.loads(line)
+        except ValueError:
+            raise FerryError(f"{PROGRAM} printed what is no JSON; build it again") from None
+
+
+def _check(status: int, problem: Json | None) -> None:
+    if problem is not None and problem["errno"] == errno.EINTR and status == 130:
+        raise KeyboardInterrupt
+    if problem is not None:
+        number = problem["errno"]
+        # Without a cell it is the runtime that could not be set up.
+        hint = _HINTS.get(number) if problem["cell"] else _SETUP_HINTS.get(number)
+        message = " ".join(str(problem["message"]).split())
+        raise MeasuringError(f"{message}; {hint}" if hint else message, number)
+    if status != 0:
+        raise MeasuringError(f"{PROGRAM} ended with exit status {status}; build it again", None)

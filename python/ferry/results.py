@@ -1,0 +1,230 @@
+"""Results: one document for every measurement (schema ``ferry.results/1``).
+
+The schema itself is ``schema/results-1.json``; docs/measuring.md explains it.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ferry import __version__, judge
+from ferry.errors import FerryError
+from ferry.files import check_folder
+from ferry.native import Measurement
+from ferry.plan import Cell
+from ferry.sizes import MIB
+
+SCHEMA = "ferry.results/1"
+SCHEMA_FILE = Path(__file__).resolve().parent / "schema" / "results-1.json"
+
+Json = dict[str, Any]
+
+
+def summarize(values: Sequence[float]) -> Json:
+    """Returns count, mean, median, its 95 % bootstrap bounds, and standard deviation.
+
+    The standard deviation is that of a sample (n - 1), null for a single value.
+    """
+    sample = np.asarray(values, float)
+    bounds = judge.median_bounds(sample)
+    return {
+        "count": int(sample.size),
+        "mean": float(sample.mean()),
+        "median": bounds.median,
+        "median_low_95": bounds.low,
+        "median_high_95": bounds.high,
+        "standard_deviation": float(sample.std(ddof=1)) if sample.size > 1 else None,
+        "minimum": float(sample.min()),
+        "maximum": float(sample.max()),
+    }
+
+
+def call_ns(sample: Json) -> int:
+    """Returns the time in the transfers alone."""
+    return int(sample["io_ns"])
+
+
+def call_and_sync_ns(sample: Json) -> int:
+    """Returns the time in the transfers and in the sync after them."""
+    return int(sample["io_ns"] + sample["sync_ns"])
+
+
+def loop_ns(sample: Json) -> int:
+    """Returns the time of a program's whole loop: calls and computing."""
+    return int(sample["io_ns"] + (sample["compute_ns"] or 0))
+
+
+def bandwidth_mib_per_s(size_bytes: int, time_ns: int) -> float:
+    """Returns MiB per second."""
+    return size_bytes / MIB / (max(time_ns, 1) * 1e-9)
+
+
+def cache_state(samples: Sequence[Json]) -> str | None:
+    """Returns the state of all repeats, ``unverified`` where they differ, None for writes."""
+    states = {sample["cache_state"] for sample in samples}
+    return states.pop() if len(states) == 1 else "unverified"
+
+
+def make_row(cell: Cell, group: str, samples: Sequence[Json]) -> Json:
+    """Returns one row of the document: what was measured, summaries, and every repeat."""
+    size_bytes = cell.total_bytes
+    metrics = {
+        "bandwidth_mib_per_s": [bandwidth_mib_per_s(size_bytes, call_ns(s)) for s in samples],
+        "elapsed_ns": [s["elapsed_ns"] for s in samples],
+        "io_ns": [s["io_ns"] for s in samples],
+        "operations_per_s": [s["operations"] / (max(s["io_ns"], 1) * 1e-9) for s in samples],
+    }
+    if cell.sync != "none":
+        metrics["sync_ns"] = [s["sync_ns"] for s in samples]
+        metrics["bandwidth_with_sync_mib_per_s"] = [
+            bandwidth_mib_per_s(size_bytes, call_and_sync_ns(s)) for s in samples
+        ]
+    if cell.program != "stream":
+        metrics["compute_ns"] = [s["compute_ns"] for s in samples]
+        metrics["loop_ns"] = [loop_ns(s) for s in samples]
+    return {
+        "id": cell.id,
+        "group": group,
+        "interface": cell.interface,
+        "placement": cell.placement,
+        "program": cell.program,
+        "operation": cell.operation,
+        "pattern": cell.pattern,
+        "path": cell.path,
+        "transfer_bytes": cell.transfer_bytes,
+        "total_bytes": size_bytes,
+        "threads": cell.threads,
+        "queue_depth": cell.queue_depth,
+        "direct": cell.direct,
+        "sync": cell.sync,
+        "cache_state": cache_state(samples),
+        "verified": all(s["verified"] for s in samples),
+        "metrics": {name: summarize(values) for name, values in metrics.items()},
+        "repeats": list(samples),
+    }
+
+
+def make_document(
+    kind: str,
+    settings: Json,
+    measurements: Sequence[Measurement],
+    rows: list[Json],
+    *,
+    study: str | None = None,
+    started: datetime.datetime,
+    notes: Sequence[str] = (),
+    comparisons: Sequence[Json] = (),
+    conclusions: Sequence[str] = (),
+) -> Json:
+    """Returns the whole document; ``measurements`` were made on one machine, in this order."""
+    environment = dict(measurements[0].environment)
+    environment["runtimes"] = [m.environment["runtime"] for m in measurements]
+    del environment["runtime"]
+    systems = {s["mount_point"]: s for m in measurements for s in m.environment["file_systems"]}
+    environment["file_systems"] = list(systems.values())
+    environment["versions"] = {
+        **environment["versions"],
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "git_revision": git_revision(),
+    }
+    return {
+        "schema": SCHEMA,
+        "ferry_version": __version__,
+        "kind": kind,
+        "study": study,
+        "command": ["ferry", *sys.argv[1:]],
+        "started": started.isoformat(timespec="seconds"),
+        "finished": now().isoformat(timespec="seconds"),
+        "environment": environment,
+        "settings": settings,
+        "notes": list(notes),
+        "rows": rows,
+        "comparisons": list(comparisons),
+        "conclusions": list(conclusions),
+    }
+
+
+def now() -> datetime.datetime:
+    """Returns the time of day, with the offset to UTC."""
+    return datetime.datetime.now().astimezone()
+
+
+def git_revision() -> str | None:
+    """Returns the revision of the checkout this package runs from, None elsewhere."""
+    checkout = Path(__file__).resolve().parents[2]
+    if not (checkout / ".git").exists():
+        return None
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip() or None
+
+
+def check_output(path: str | None, overwrite: bool) -> None:
+    """Checks, before measuring, that a file can be written; ``-`` is standard output."""
+    if path is None or path == "-":
+        return
+    if os.path.isdir(path):
+        raise FerryError(f"{path} is a directory; name a file in it")
+    if os.path.exists(path) and not overwrite:
+        raise FerryError(f"{path} exists; --overwrite replaces it, another name keeps it")
+    check_folder(os.path.dirname(os.path.abspath(path)), 0)
+
+
+def write_json(path: str, document: Json, overwrite: bool) -> None:
+    """Writes a document; ``-`` is standard output. Raises FerryError."""
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    write_text(path, text, overwrite)
+
+
+def write_text(path: str, text: str, overwrite: bool) -> None:
+    """Writes a file that must not exist, unless ``overwrite``. Raises FerryError."""
+    try:
+        with open(path, "w" if overwrite else "x", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+    except FileExistsError:
+        raise FerryError(f"{path} exists; --overwrite replaces it, another name keeps it") from None
+    except OSError as error:
+        raise FerryError(f"{path}: {error.strerror}; choose another place") from None
+
+
+def to_csv(rows: Sequence[Json]) -> str:
+    """Returns the rows as CSV, one line per repeat; nested values are left out."""
+    facts = [
+        *("id", "group", "interface", "placement", "program", "operation", "pattern"),
+        *("transfer_bytes", "total_bytes", "threads", "queue_depth", "direct", "sync"),
+    ]
+    numbers = [
+        *("repeat", "elapsed_ns", "open_ns", "io_ns", "compute_ns", "sync_ns", "close_ns"),
+        *("operations", "cache_state", "verified"),
+    ]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*facts, *numbers])
+    for row in rows:
+        for sample in row["repeats"]:
+            writer.writerow([*(row[name] for name in facts), *(sample[name] for name in numbers)])
+    return text.getvalue()

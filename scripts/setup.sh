@@ -1,0 +1,449 @@
+# shellcheck shell=bash
+# Sets up what Ferry needs: Debian packages, a private Python environment, the C++ build.
+# Sourced by ferry, test and scripts/*.sh, which call setup_begin, then setup_all, setup_build.
+#
+# Everything that is said goes to standard error: standard output belongs to the command itself.
+# An interrupted set-up goes on where it stopped: each part notes that it is done as its last act.
+
+setup_say() { printf '%s\n' "$*" >&2; }
+
+setup_die() {
+  setup_say "$setup_name: $*"
+  exit 1
+}
+
+# NAME ROOT: who speaks, and where the checkout is.
+setup_begin() {
+  setup_name=$1
+  setup_root=$2
+  setup_dir=$setup_root/.ferry
+  setup_log=$setup_dir/setup.log
+  setup_venv=$setup_dir/venv
+  setup_python=$setup_venv/bin/python
+  setup_lock_fd=
+  setup_step=0
+  setup_steps=0
+}
+
+# ---- one at a time ---------------------------------------------------------------------------
+
+setup_lock() {
+  [[ -z $setup_lock_fd ]] || return 0
+  mkdir -p "$setup_dir" 2>/dev/null || true
+  if [[ ! -w $setup_dir || (-e $setup_dir/lock && ! -w $setup_dir/lock) ]]; then
+    setup_die "cannot write in $setup_dir; make a checkout of your own and use that one"
+  fi
+  exec {setup_lock_fd}>>"$setup_dir/lock"
+  command -v flock >/dev/null || return 0
+  if ! flock -n "$setup_lock_fd"; then
+    setup_say "$setup_name: waiting for another set-up or build in this checkout to finish"
+    flock "$setup_lock_fd"
+  fi
+}
+
+setup_unlock() {
+  [[ -n $setup_lock_fd ]] || return 0
+  exec {setup_lock_fd}>&-
+  setup_lock_fd=
+}
+
+# ---- what is needed --------------------------------------------------------------------------
+
+# SET: the package lists it is made of. `test` is `run` and more.
+setup_lists() {
+  printf '%s\n' "$setup_root/scripts/packages-run.txt"
+  [[ $1 == run ]] || printf '%s\n' "$setup_root/scripts/packages-test.txt"
+}
+
+# SET: the Python requirement files it is made of.
+setup_requirements() {
+  printf '%s\n' "$setup_root/python/requirements.txt"
+  [[ $1 == run ]] || printf '%s\n' "$setup_root/python/requirements-test.txt"
+}
+
+# FILE...: the words in list files, without their comments, one per line.
+setup_words() {
+  local file line word
+  for file in "$@"; do
+    while IFS= read -r line || [[ -n $line ]]; do
+      for word in ${line%%#*}; do printf '%s\n' "$word"; done
+    done <"$file"
+  done
+}
+
+setup_on_debian() { command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; }
+
+# SET: its Debian packages that are not installed, one per line.
+setup_missing_packages() {
+  local -a lists packages
+  local -A installed=()
+  local status name
+  mapfile -t lists < <(setup_lists "$1")
+  mapfile -t packages < <(setup_words "${lists[@]}")
+  # dpkg-query fails when it knows nothing of a package; its list of the others is still right.
+  while read -r status name; do
+    [[ $status != installed ]] || installed[$name]=1
+  done < <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null)
+  for name in "${packages[@]}"; do
+    [[ -n ${installed[$name]:-} ]] || printf '%s\n' "$name"
+  done
+}
+
+# WANTED FOUND: whether version FOUND is at least WANTED.
+setup_at_least() {
+  [[ -n $2 && $(printf '%s\n' "$1" "$2" | sort -V | sed -n 1p) == "$1" ]]
+}
+
+# The interpreter that the private environment is made from: the system's own where it will do,
+# because others (pyenv, conda) come and go with the user's settings.
+setup_base_python() {
+  local python
+  for python in /usr/bin/python3 python3; do
+    if "$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' \
+      >/dev/null 2>&1; then
+      command -v "$python"
+      return
+    fi
+  done
+  return 1
+}
+
+# SET: what a machine without Debian's packages lacks, one line each.
+setup_missing_tools() {
+  local compiler=${CXX:-g++} tool version
+  local -a tools=()
+  version=$("$compiler" -dumpfullversion -dumpversion 2>/dev/null || true)
+  setup_at_least 12 "$version" || printf '%s\n' "g++ 12 or newer"
+  version=$(cmake --version 2>/dev/null | sed -n 's/^cmake version //p' || true)
+  setup_at_least 3.25 "$version" || printf '%s\n' "cmake 3.25 or newer"
+  command -v ninja >/dev/null || printf '%s\n' "ninja"
+  setup_base_python >/dev/null || printf '%s\n' "python3 3.11 or newer with its venv module"
+  pkg-config --exists 'liburing >= 2.3' 2>/dev/null ||
+    printf '%s\n' "liburing 2.3 or newer with its headers, and pkg-config"
+  "$compiler" -x c++ -std=c++20 -E -include nlohmann/json.hpp /dev/null >/dev/null 2>&1 ||
+    printf '%s\n' "the headers of nlohmann-json"
+  [[ $1 != run ]] || return 0
+  pkg-config --exists gtest 2>/dev/null || printf '%s\n' "googletest"
+  tools=(clang-format clang-tidy fio gcc git spin)
+  for tool in "${tools[@]}"; do
+    command -v "$tool" >/dev/null || printf '%s\n' "$tool"
+  done
+}
+
+# SET: what the Python environment must have been made for.
+setup_python_key() {
+  local -a files
+  mapfile -t files < <(setup_requirements "$1")
+  { cat "${files[@]}" && readlink -f "$setup_python"; } 2>/dev/null | sha256sum
+}
+
+# SET
+setup_python_ready() {
+  [[ -x $setup_python && ! -e $setup_venv/installing && -f $setup_venv/$1.stamp ]] &&
+    [[ $(<"$setup_venv/$1.stamp") == "$(setup_python_key "$1")" ]]
+}
+
+# ---- saying it and doing it ------------------------------------------------------------------
+
+# SET BUILD: makes everything that SET needs. BUILD is the preset that the caller builds next, or
+# empty; it is only announced here.
+setup_all() {
+  local set=$1 build=$2
+  local -a missing=()
+  local python=0
+  setup_lock
+  if setup_on_debian; then
+    mapfile -t missing < <(setup_missing_packages "$set")
+  elif ! setup_python_ready "$set"; then # looked at once only: it is slow, and nothing changes it
+    setup_check_tools "$set"
+  fi
+  if ((${#missing[@]})) && ! setup_can_install; then
+    setup_go_without_packages "$set" "${missing[@]}"
+    missing=()
+  fi
+  setup_python_ready "$set" || python=1
+  if ((${#missing[@]} == 0 && python == 0)); then return 0; fi
+
+  setup_announce "$set" "$python" "$build" "${missing[@]}"
+  printf '\n==== set-up for "%s", %(%F %T)T\n' "$set" -1 >>"$setup_log"
+  if ((${#missing[@]})); then setup_install_packages "${missing[@]}"; fi
+  # Packages can change the interpreter under the environment, so look again.
+  if ! setup_python_ready "$set"; then setup_make_python "$set"; fi
+  : >"$setup_dir/changed"
+}
+
+# SET PYTHON BUILD [PACKAGE...]
+setup_announce() {
+  local set=$1 python=$2 build=$3
+  shift 3
+  local -a files
+  mapfile -t files < <(setup_requirements "$set")
+  setup_say "Ferry sets itself up first, once. It will"
+  if (($#)); then
+    setup_steps=$((setup_steps + 1))
+    setup_say "  install Debian packages, for the whole system, by apt-get:"
+    setup_say "    $*"
+    setup_say "    ($(setup_size "$set" "$@") with all they need; less where some of it is there)"
+  fi
+  if ((python)); then
+    setup_steps=$((setup_steps + 1))
+    setup_say "  make a private Python environment in $setup_venv (about 110 MB), with:"
+    setup_say "    $(setup_words "${files[@]}" | tr '\n' ' ')"
+  fi
+  if [[ -n $build && ! -e $setup_root/build/$build/build.ninja ]]; then
+    setup_steps=$((setup_steps + 1))
+    setup_say "  build the C++ programs in $setup_root/build/$build"
+  fi
+}
+
+# SET PACKAGE...: how big the packages are at most, by what their lists say.
+setup_size() {
+  local list package size sizes=
+  local -a lists
+  mapfile -t lists < <(setup_lists "$1")
+  for list in "${lists[@]}"; do
+    size=$(sed -n 's/^# size: \(.*\), on a bare .*/\1/p' "$list")
+    for package in "${@:2}"; do
+      if grep -qxF -e "$package" < <(setup_words "$list"); then
+        sizes+="${sizes:+, and }$size"
+        break
+      fi
+    done
+  done
+  printf '%s' "$sizes"
+}
+
+setup_headline() {
+  if ((setup_steps == 0)); then # nothing was announced: a mere build
+    setup_say "$*"
+    return
+  fi
+  setup_step=$((setup_step + 1))
+  # More steps than announced: something turned up on the way.
+  if ((setup_step > setup_steps)); then setup_steps=$setup_step; fi
+  setup_say "[$setup_step/$setup_steps] $*"
+}
+
+# MESSAGE: the end of the log, then the message, and out.
+setup_fail() {
+  setup_say "    ---- the last lines of $setup_log"
+  tail -n 15 "$setup_log" | sed 's/^/    /' >&2
+  setup_say "    ----"
+  setup_die "$*, then run the same command again; it goes on from here"
+}
+
+# ---- Debian packages -------------------------------------------------------------------------
+
+setup_can_install() {
+  ((EUID == 0)) && return 0
+  command -v sudo >/dev/null || return 1
+  sudo -n true 2>/dev/null || [[ -t 0 ]]
+}
+
+# SET PACKAGE...: nobody here may install them. Go on if the tools came from elsewhere.
+setup_go_without_packages() {
+  local set=$1 lacking
+  shift
+  # Seen before and gone on from: the look at every tool is slow.
+  if [[ -f $setup_dir/without && $(<"$setup_dir/without") == "$*" ]]; then return 0; fi
+  lacking=$(setup_missing_tools "$set")
+  if [[ -z $lacking ]]; then
+    setup_say "$setup_name: using the tools found in PATH instead of the Debian packages $*"
+    printf '%s\n' "$*" >"$setup_dir/without"
+    return 0
+  fi
+  setup_say "$setup_name: Debian packages are missing, and only an administrator can install them"
+  setup_say "$setup_name: (you are not root, and sudo is not there or wants a password). Ask for this line:"
+  setup_say "  apt-get update && apt-get install --no-install-recommends $*"
+  setup_die "then run the same command again"
+}
+
+# SET: a system without apt.
+setup_check_tools() {
+  local lacking
+  lacking=$(setup_missing_tools "$1")
+  [[ -n $lacking ]] || return 0
+  setup_say "$setup_name: this is not a Debian system, so install these by its own means:"
+  setup_say "  ${lacking//$'\n'/$'\n'  }"
+  setup_die "then run the same command again"
+}
+
+setup_as_root() {
+  if ((EUID == 0)); then "$@"; else sudo "$@"; fi
+}
+
+setup_apt() {
+  setup_as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive \
+    apt-get -y -o DPkg::Lock::Timeout=600 -o Acquire::Retries=2 "$@" </dev/null 2>&1
+}
+
+setup_install_packages() {
+  setup_headline "Debian packages: reading the lists"
+  if ((EUID != 0)) && ! sudo -n true 2>/dev/null; then
+    setup_say "    sudo asks for your password, to run apt-get"
+    sudo -v || setup_die "sudo refused; ask an administrator to run: apt-get install --no-install-recommends $*"
+  fi
+  # A list that cannot be read need not be one that matters: the installation decides.
+  setup_apt update -o APT::Update::Error-Mode=any >>"$setup_log" || {
+    setup_say "    apt-get update failed; trying once more"
+    sleep 3
+    setup_apt update -o APT::Update::Error-Mode=any >>"$setup_log" ||
+      setup_say "    it failed again: $(sed -n 's/^[EW]: //p' "$setup_log" | tail -n 1)"
+  }
+  setup_finish_interrupted
+  setup_apt_install "$@" && return
+  setup_say "    apt-get install failed; trying once more"
+  sleep 3
+  setup_finish_interrupted
+  setup_apt update >>"$setup_log" || true
+  setup_apt_install "$@" ||
+    setup_fail "apt-get could not install the packages: mend what it says above"
+}
+
+# An installation that was cut off leaves packages half done, and apt-get refuses to go on.
+setup_finish_interrupted() {
+  [[ -n $(dpkg --audit 2>/dev/null) ]] || return 0
+  setup_say "    finishing an interrupted installation of packages"
+  setup_as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive dpkg --configure -a \
+    </dev/null >>"$setup_log" 2>&1 || true
+}
+
+setup_apt_install() { setup_apt install --no-install-recommends "$@" | setup_apt_progress; }
+
+# Logs what apt-get prints, and says in a few lines how far it is.
+setup_apt_progress() {
+  local line total=0 done=0 step=0 size=
+  while IFS= read -r line; do
+    printf '%s\n' "$line" >>"$setup_log"
+    if [[ $line =~ ([0-9]+)' newly installed' ]]; then
+      total=${BASH_REMATCH[1]}
+    elif [[ $line =~ ^'Need to get '(.*)' of archives' ]]; then
+      size=${BASH_REMATCH[1]}
+    elif [[ $line =~ ^'After this operation, '([0-9.,]+ [kMG]?B)' of additional' ]]; then
+      setup_say "    packages with all they need: $total, ${BASH_REMATCH[1]} on disk, $size to download"
+    elif [[ $line == 'Setting up '* ]]; then
+      done=$((done + 1))
+      if ((total > 0 && done * 4 / total > step)); then
+        step=$((done * 4 / total))
+        setup_say "    $done of $total installed"
+      fi
+    fi
+  done
+}
+
+# ---- the private Python environment ----------------------------------------------------------
+
+# SET
+setup_make_python() {
+  local set=$1 file
+  local -a files arguments=()
+  mapfile -t files < <(setup_requirements "$set")
+  for file in "${files[@]}"; do arguments+=(-r "$file"); done
+  setup_headline "Python environment"
+  if ! setup_venv_usable; then setup_make_venv; fi
+
+  : >"$setup_venv/installing" # still there after an interruption: then it is made anew
+  # Settings that send packages elsewhere would leave the environment empty.
+  env -u PIP_USER -u PIP_TARGET -u PIP_PREFIX -u PYTHONPATH -u PYTHONHOME \
+    "$setup_python" -m pip install --quiet --disable-pip-version-check --no-input \
+    "${arguments[@]}" </dev/null >>"$setup_log" 2>&1 ||
+    setup_fail "pip could not install the Python packages: mend what it says above"
+  setup_python_key run >"$setup_venv/run.stamp"
+  setup_python_key "$set" >"$setup_venv/$set.stamp"
+  rm -f "$setup_venv/installing"
+}
+
+# Whether the environment is whole and still belongs to the interpreter that it was made from.
+setup_venv_usable() {
+  [[ -x $setup_python && -f $setup_venv/base.stamp && ! -e $setup_venv/installing ]] &&
+    [[ $(<"$setup_venv/base.stamp") == "$(readlink -f "$setup_python")" ]]
+}
+
+setup_make_venv() {
+  local python
+  python=$(setup_base_python) ||
+    setup_die "no python3 of version 3.11 or newer with its venv module was found; install one"
+  rm -rf "$setup_venv"
+  env -u PYTHONPATH -u PYTHONHOME "$python" -m venv "$setup_venv" </dev/null >>"$setup_log" 2>&1 ||
+    setup_fail "the Python environment could not be made: mend what it says above"
+  readlink -f "$setup_python" >"$setup_venv/base.stamp"
+}
+
+# ---- the C++ build ---------------------------------------------------------------------------
+
+# PRESET: a build preset; configures and builds it. Silent when there is nothing to do.
+setup_build() {
+  local configured=${1%-tests}
+  setup_lock
+  setup_is_configured "$1" || setup_configure "$1"
+  if ! setup_is_built "$1"; then
+    setup_headline "C++ build in build/$configured"
+    setup_build_really "$1" || setup_die "the build of $1 failed; the reason is above"
+  fi
+  setup_unlock
+}
+
+# PRESET: whether Ninja can take over. It configures again by itself when a CMake file changed, but
+# knows nothing of the presets, nor of packages that were installed since.
+setup_is_configured() {
+  local build=$setup_root/build/${1%-tests}
+  local ninja=$build/build.ninja
+  [[ -e $ninja && ! $setup_root/CMakePresets.json -nt $ninja && ! $setup_dir/changed -nt $ninja ]] ||
+    return 1
+  if [[ $1 == *-tests && $(setup_cached "$build" FERRY_TESTS) != ON ]]; then return 1; fi
+  setup_is_ours "$build"
+}
+
+# BUILD NAME: what CMake has noted there.
+setup_cached() { sed -n "s/^$2:[A-Z]*=//p" "$1/CMakeCache.txt"; }
+
+# BUILD: whether it was configured for this checkout at this place.
+setup_is_ours() { [[ $(setup_cached "$1" CMAKE_HOME_DIRECTORY) -ef $setup_root ]]; }
+
+# PRESET
+setup_configure() {
+  local configured=${1%-tests} output
+  local build=$setup_root/build/$configured
+  local -a options=()
+  # A folder that was copied or moved here with its build is configured from the start.
+  if [[ -e $build/CMakeCache.txt ]] && ! setup_is_ours "$build"; then options+=(--fresh); fi
+  if [[ $1 == *-tests ]]; then options+=(-DFERRY_TESTS=ON); fi
+  output=$(cd "$setup_root" && cmake --preset "$configured" "${options[@]}" 2>&1 </dev/null) || {
+    setup_say "$output"
+    setup_die "the build could not be configured; the reason is above"
+  }
+}
+
+# PRESET
+setup_is_built() {
+  local output
+  output=$(cd "$setup_root" && cmake --build --preset "$1" -- -n 2>&1 </dev/null) &&
+    [[ $output == *'no work to do.'* ]]
+}
+
+# PRESET
+setup_build_really() (
+  cd "$setup_root" || exit
+  if [[ -t 2 ]]; then
+    cmake --build --preset "$1" </dev/null >&2 # Ninja keeps to one line on a terminal
+  else
+    cmake --build --preset "$1" </dev/null 2>&1 | setup_build_progress >&2
+  fi
+)
+
+# Of Ninja's lines about its steps keeps every tenth part; keeps all others but CMake's chatter.
+setup_build_progress() {
+  local line tenth=0 now steps=
+  while IFS= read -r line; do
+    if [[ $line =~ ^\[([0-9]+)/([0-9]+)\]' ' ]]; then
+      if [[ ${BASH_REMATCH[2]} != "$steps" ]]; then tenth=0; fi # CMake ran first, and counted by itself
+      steps=${BASH_REMATCH[2]}
+      now=$((BASH_REMATCH[1] * 10 / steps))
+      ((now > tenth)) || continue
+      tenth=$now
+      printf '    %s of %s steps\n' "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}"
+    elif [[ $line != '-- '* ]]; then
+      printf '%s\n' "$line"
+    fi
+  done
+}

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Prints the C++ and CUDA files of this checkout, new ones too, one per line.
+set -euo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
+
+list() {
+  # Without git's list (a release archive, a checkout of another user) leave out what it ignores.
+  git ls-files --cached --others --exclude-standard -- '*.hpp' '*.cpp' '*.cu' 2>/dev/null ||
+    find . \( -path ./build -o -path ./.ferry -o -path ./results \) -prune -o \
+      \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -type f -printf '%P\n'
+}
+
+list | sort -u | while IFS= read -r file; do
+  if [[ -f $file ]]; then printf '%s\n' "$file"; fi # git lists what was deleted, too
+done

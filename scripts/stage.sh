@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# NAME: runs one stage of ./test, in a shell of its own so that its first failing command ends it.
+# FERRY_TEST_DEPTH is quick, default or deep.
+set -euo pipefail
+
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." >/dev/null && pwd -P)
+depth=${FERRY_TEST_DEPTH:=default}
+export FERRY_TEST_DEPTH
+cd "$root"
+
+# shellcheck source=scripts/setup.sh
+source "$root/scripts/setup.sh"
+setup_begin test "$root"
+
+# The thread sanitizer's runtime dies of some random address layouts. Where they can be switched
+# off, run this stage again without: its build too, which runs the tests to list them.
+without_random_addresses() {
+  [[ -z ${FERRY_FIXED_ADDRESSES:-} ]] || return 0
+  if setarch "$(uname -m)" -R true 2>/dev/null; then
+    FERRY_FIXED_ADDRESSES=1 exec setarch "$(uname -m)" -R "$root/scripts/stage.sh" "$1"
+  fi
+}
+
+# BUILD-PRESET TEST-PRESET [CTEST-OPTION...]
+build_and_test() {
+  setup_build "$1"
+  shift
+  ctest --preset "$1" --output-on-failure --no-tests=error "${@:2}" | only_news
+}
+
+# Leaves out ctest's two lines for each test that passed.
+only_news() { sed -uE -e '/^ *Start +[0-9]+: /d' -e '/^ *[0-9]+\/[0-9]+ Test .* Passed +[0-9.]+ sec$/d'; }
+
+stage_unit() {
+  local -a options=()
+  if [[ $depth == quick ]]; then options=(-LE slow); fi
+  build_and_test release-tests release "${options[@]}"
+}
+
+stage_python() {
+  setup_build release
+  unset PYTHONHOME
+  PYTHONPATH=$root/python FERRY_BUILD_DIR=$root/build/release \
+    "$setup_python" -m pytest tests/python -q
+}
+
+stage_asan() { build_and_test asan asan; }
+
+stage_tsan() {
+  without_random_addresses tsan
+  build_and_test tsan tsan
+}
+
+# The CUDA compiler: the one on the PATH, else the pinned wheels in the private environment.
+find_nvcc() {
+  if command -v nvcc; then return; fi
+  local stamp=$setup_venv/cuda.stamp wanted=python/requirements-cuda.txt
+  if ! cmp -s "$wanted" "$stamp"; then
+    setup_say "no nvcc on the PATH: installing the CUDA compiler's wheels (130 MB) into $setup_venv"
+    "$setup_python" -m pip install -q --no-deps -r "$wanted" </dev/null >>"$setup_log" 2>&1 ||
+      setup_die "the wheels of $wanted could not be installed; $setup_log says why"
+    cp "$wanted" "$stamp"
+  fi
+  find "$setup_venv" -path '*/bin/nvcc' -type f
+}
+
+# Compiles the device headers as CUDA; running them needs a GPU.
+stage_cuda() {
+  local nvcc output arch
+  nvcc=$(find_nvcc)
+  output=$(mktemp)
+  for arch in sm_80 sm_90; do
+    "$nvcc" -std=c++20 -Iinclude -arch=$arch --Werror all-warnings \
+      -Xcompiler -Wall,-Wextra,-Wno-psabi -c tests/cuda/device_headers.cu -o "$output" ||
+      setup_die "the device headers do not compile as CUDA for $arch"
+    printf 'ok: the device headers compile as CUDA for %s\n' "$arch"
+  done
+  rm -f "$output"
+  printf '2 passed, 0 failed\n'
+}
+
+stage_model() {
+  case $depth in
+    quick) models/run --quick ;;
+    deep) models/run --all ;;
+    *) models/run ;;
+  esac
+}
+
+stage_install() {
+  setup_build release
+  tests/install/run
+}
+
+stage_format() {
+  local -a files
+  mapfile -t files < <(scripts/sources.sh)
+  ((${#files[@]} > 0)) || setup_die "no C++ files were found to check"
+  clang-format --dry-run -Werror "${files[@]}" || setup_die "the layout differs; make format mends it"
+  printf '%d files are laid out right\n' "${#files[@]}"
+}
+
+stage_tidy() {
+  setup_configure release # writes the compile commands
+  # The patterns are matched against whole paths, so the checkout's own must be taken literally.
+  local here
+  here=$(printf '%s' "$root" | sed 's/[][(){}.*+?^$|\\]/\\&/g')
+  run-clang-tidy -quiet -p build/release "^$here/src/.*\.cpp$" 2>&1 | plain ||
+    setup_die "clang-tidy found the above"
+}
+
+# run-clang-tidy asks for colours whoever reads it, counts what it does not show, and names every
+# command it runs.
+plain() {
+  local colours=()
+  if [[ ! -t 1 ]]; then colours=(-e $'s/\x1b\\[[0-9;]*m//g'); fi
+  sed -u "${colours[@]}" -e '/^[0-9]* warnings* generated\.$/d' -e '/^clang-tidy[-0-9]* /d'
+}
+
+if [[ $# != 1 || $(type -t "stage_$1") != function ]]; then
+  printf 'usage: scripts/stage.sh STAGE; ./test --help lists them\n' >&2
+  exit 2
+fi
+"stage_$1"

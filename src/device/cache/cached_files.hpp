@@ -1,0 +1,231 @@
+// Open files and the page cache: which file a handle stands for, and how calls that go past the
+// cache stay coherent with it.
+//
+// Every function is for the leader of a group. What a handle's last close leaves behind is nothing:
+// its pages are written back and dropped, so that other processes see the file as it is and the
+// next open sees what they did to it (close-to-open).
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+
+#include <ferry/device/cache/page_cache.hpp>
+#include <ferry/device/control.hpp>
+#include <ferry/device/requester.hpp>
+
+namespace ferry::device::cache {
+
+// Reaches the storage through the group's request ring. Pieces lie in the arena.
+class RingIo {
+ public:
+  FERRY_DEVICE explicit RingIo(Requester& requester) : requester_(requester) {}
+
+  FERRY_DEVICE std::int64_t read(std::int32_t handle, const Piece* pieces, std::uint32_t count,
+                                 std::int64_t offset) {
+    return transfer(count == 1 ? Opcode::read : Opcode::read_vector, handle, pieces, count, offset);
+  }
+  FERRY_DEVICE std::int64_t write(std::int32_t handle, const Piece* pieces, std::uint32_t count,
+                                  std::int64_t offset) {
+    return transfer(count == 1 ? Opcode::write : Opcode::write_vector, handle, pieces, count,
+                    offset);
+  }
+
+ private:
+  FERRY_DEVICE std::int64_t transfer(Opcode opcode, std::int32_t handle, const Piece* pieces,
+                                     std::uint32_t count, std::int64_t offset) {
+    const ArenaView& arena = requester_.arena();
+    Request request{};
+    request.opcode = opcode;
+    request.file = handle;
+    request.offset = offset;
+    if (count == 1) {
+      request.buffer = arena.offset_of(pieces[0].data);
+      request.length = pieces[0].bytes;
+    } else {
+      auto* extents = reinterpret_cast<Extent*>(arena.scratch(requester_.group()));
+      for (std::uint32_t i = 0; i < count; ++i)
+        extents[i] = Extent{arena.offset_of(pieces[i].data), pieces[i].bytes};
+      request.buffer = arena.offset_of(extents);
+      request.length = count;
+    }
+    return requester_.call(request).result;
+  }
+
+  Requester& requester_;
+};
+
+class CachedFiles {
+ public:
+  FERRY_DEVICE explicit CachedFiles(Requester& requester)
+      : view_(requester.context().cache),
+        hooks_(requester.context().hooks),
+        io_(requester),
+        pages_(view_, hooks_, io_, requester.group()) {}
+  CachedFiles(const CachedFiles&) = delete;
+  CachedFiles& operator=(const CachedFiles&) = delete;
+
+  FERRY_DEVICE PageCache<RingIo>& pages() { return pages_; }
+
+  // The entry of a cached file, or null: closed, not a regular file, or there is no cache.
+  FERRY_DEVICE OpenFile* find(std::int32_t handle) const {
+    if (view_.base == nullptr || handle <= 0) return nullptr;
+    OpenFile& entry = view_.open_file(handle_index(handle));
+    const bool same = DeviceRef<std::int32_t>(entry.handle).load(acquire) == handle;
+    return same ? &entry : nullptr;
+  }
+  // The number of the file that `status` tells of, while it is open.
+  FERRY_DEVICE bool inode_of_file(const FileStatus& status, std::uint32_t& id) const {
+    if (view_.base == nullptr) return false;
+    const SpinLock lock(view_.shared().open_lock, hooks_);
+    const Inode* inode = search(status);
+    if (inode != nullptr) id = inode->id;
+    return inode != nullptr;
+  }
+
+  // `handle` was opened just now. False: every record is in use (there are as many as handles), or
+  // it is no regular file: then it is not cached.
+  FERRY_DEVICE_CALL bool attach(std::int32_t handle, std::uint32_t access,
+                                const FileStatus& status) {
+    constexpr std::uint32_t type_mask = 0170000;
+    constexpr std::uint32_t regular = 0100000;
+    if (view_.base == nullptr || (status.mode & type_mask) != regular) return false;
+    const SpinLock lock(view_.shared().open_lock, hooks_);
+    Inode* inode = search(status);
+    if (inode == nullptr) {
+      inode = unused();
+      if (inode == nullptr) return false;
+      inode->number = status.inode;
+      inode->device = status.device;
+      inode->write_error = 0;
+      inode->write_errors = 0;
+      DeviceRef<std::uint64_t>(inode->size_bytes).store(status.size_bytes, release);
+    }
+    ++inode->references;
+    DeviceRef<std::int32_t> write_handle(inode->write_handle);
+    if ((access & OpenFile::writable) != 0 && write_handle.load(relaxed) == 0) {
+      write_handle.store(handle, release);
+    }
+    OpenFile& entry = view_.open_file(handle_index(handle));
+    entry.inode = inode->id;
+    entry.access = access;
+    entry.errors_reported = inode->write_errors;
+    DeviceRef<std::int32_t>(entry.handle).store(handle, release);
+    return true;
+  }
+
+  // Before the handle is closed: writes back, hands the writing over to another handle of the file,
+  // or drops its pages if this was the last. Returns what flush() does.
+  FERRY_DEVICE_CALL int detach(OpenFile& entry) {
+    const int error = flush(entry);
+    const std::uint32_t id = entry.inode;
+    Inode& inode = view_.inode(id);
+    const SpinLock lock(view_.shared().open_lock, hooks_);
+    const std::int32_t handle = DeviceRef<std::int32_t>(entry.handle).exchange(0, acq_rel);
+    if (handle == 0) return -EBADF;  // two threads close it
+    DeviceRef<std::int32_t> write_handle(inode.write_handle);
+    if (write_handle.load(relaxed) == handle) write_handle.store(other_writable(id), release);
+    if (--inode.references > 0) return error;
+    pages_.begin_outside(id);
+    pages_.drop(id);
+    // From now on whoever still has the old number finds nothing and writes nothing.
+    const std::uint32_t next = (id + view_.layout.geometry.inodes) & ((1U << inode_bits) - 1);
+    DeviceRef<std::uint32_t>(inode.id).store(next, release);
+    pages_.end_outside(id);
+    return error;
+  }
+
+  FERRY_DEVICE std::int64_t read(const OpenFile& entry, std::int32_t handle, void* to,
+                                 std::uint64_t bytes, std::int64_t offset) {
+    if ((entry.access & OpenFile::readable) == 0) return -EBADF;
+    if (!is_range(bytes, offset)) return -EINVAL;
+    return pages_.read(entry.inode, handle, to, bytes, static_cast<std::uint64_t>(offset));
+  }
+  FERRY_DEVICE std::int64_t write(const OpenFile& entry, const void* from, std::uint64_t bytes,
+                                  std::int64_t offset) {
+    if ((entry.access & OpenFile::writable) == 0) return -EBADF;
+    if (!is_range(bytes, offset)) return -EINVAL;
+    return pages_.write(entry.inode, from, bytes, static_cast<std::uint64_t>(offset));
+  }
+
+  // Writes back what is dirty. Reports every error of a write-back since this handle's last report,
+  // once.
+  FERRY_DEVICE_CALL int flush(OpenFile& entry) {
+    Inode& inode = view_.inode(entry.inode);
+    auto error = static_cast<int>(pages_.flush(entry.inode));
+    const std::uint32_t errors = DeviceRef<std::uint32_t>(inode.write_errors).load(acquire);
+    DeviceRef<std::uint32_t> reported(entry.errors_reported);
+    if (reported.exchange(errors, relaxed) != errors && error == 0) {
+      error = -DeviceRef<std::int32_t>(inode.write_error).load(relaxed);
+    }
+    return error;
+  }
+
+  // An outside call that cuts or extends the file; `truncate()` does it in the storage and returns
+  // 0 or an error. What is dirty behind the new end is written first all the same: a write-back
+  // that is under way somewhere would else extend the file again.
+  template <class Truncate>
+  FERRY_DEVICE int truncate(const OpenFile& entry, std::uint64_t size_bytes, Truncate truncate) {
+    pages_.begin_outside(entry.inode);
+    const bool clean = pages_.flush(entry.inode) == 0;
+    int error = truncate();
+    if (error == 0) {
+      pages_.resize(entry.inode, size_bytes);
+      if (!clean) error = truncate();
+    }
+    pages_.end_outside(entry.inode);
+    return error;
+  }
+
+  // Ends cached writes with -ESHUTDOWN from now on and writes back every file; for the end of a
+  // runtime. 0 or the last error.
+  FERRY_DEVICE_CALL int stop() {
+    // seq_cst, as in PageCache::write_page(): a write that misses this is seen by begin_outside().
+    DeviceRef<std::uint32_t>(view_.shared().stopping).store(1, seq_cst);
+    int error = 0;
+    for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
+      const std::uint32_t id = DeviceRef<std::uint32_t>(view_.inode(i).id).load(acquire);
+      pages_.begin_outside(id);
+      const auto result = static_cast<int>(pages_.flush(id));
+      if (result != 0) error = result;
+      pages_.end_outside(id);
+    }
+    return error;
+  }
+
+ private:
+  FERRY_DEVICE static bool is_range(std::uint64_t bytes, std::int64_t offset) {
+    constexpr std::uint64_t offset_max = 0x7fffffffffffffff;
+    return offset >= 0 && bytes <= offset_max - static_cast<std::uint64_t>(offset);
+  }
+
+  // Under open_lock.
+  FERRY_DEVICE Inode* search(const FileStatus& status) const {
+    for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
+      Inode& inode = view_.inode(i);
+      if (inode.references > 0 && inode.number == status.inode && inode.device == status.device)
+        return &inode;
+    }
+    return nullptr;
+  }
+  FERRY_DEVICE Inode* unused() const {
+    for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i)
+      if (view_.inode(i).references == 0) return &view_.inode(i);
+    return nullptr;
+  }
+  FERRY_DEVICE std::int32_t other_writable(std::uint32_t id) const {
+    for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
+      OpenFile& entry = view_.open_file(i);
+      const std::int32_t handle = DeviceRef<std::int32_t>(entry.handle).load(acquire);
+      if (handle != 0 && entry.inode == id && (entry.access & OpenFile::writable) != 0)
+        return handle;
+    }
+    return 0;
+  }
+
+  const View& view_;
+  const HostHooks& hooks_;
+  RingIo io_;
+  PageCache<RingIo> pages_;
+};
+
+}  // namespace ferry::device::cache

@@ -1,0 +1,241 @@
+// The page cache in device memory: what it consists of and where that lies.
+//
+//   | Shared | Counters per group | Inode[] | OpenFile[] | Bucket[] | Frame[] | pages ... |
+//
+// Only device threads touch it; the server sees nothing but the pages, as the target of reads and
+// the source of writes. Offsets only, like everything in an arena.
+//
+// Words: a *page* is a piece of a file, `page_bytes` long and as much aligned. A *frame* is a place
+// for one page in the cache. The *table* finds the frame of a page. An *inode* is a file, however
+// often it is open; its number changes when its record is given to another file, so that whoever
+// still uses a closed handle finds no page of the new one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <ferry/device/platform.hpp>
+
+namespace ferry::device::cache {
+
+inline constexpr std::uint32_t page_bytes_min = 4096;
+inline constexpr std::uint32_t page_bytes_max = 2 << 20;
+inline constexpr std::uint32_t frames_max = (1U << 24) - 2;  // an entry has 24 bits for the frame
+inline constexpr std::uint32_t no_frame = ~0U;
+
+struct Geometry {
+  std::uint32_t page_bytes = 64 * 1024;  // a power of two
+  std::uint32_t frames = 0;              // 0: there is no cache
+  std::uint32_t inodes = 0;              // as many files as can be open; a power of two
+  std::uint32_t groups = 0;
+};
+
+// A range of bytes inside a page.
+struct Range {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+};
+
+// The state of a frame: one word, changed by read-modify-write only, so that a pin that comes at
+// the wrong time costs its owner a retry and nobody anything else.
+//
+//   pins      who uses the frame just now. Nothing takes away a frame that is pinned
+//   writers   of those, who copies into it just now, or out of a page that is not valid
+//   valid     every byte of the page is there
+//   dirty     the frame has ranges that the storage has not; set and cleared under its range lock
+//   filling   one thread reads from the storage into the frame; everyone else keeps off its bytes
+//   writing   one thread writes ranges of it to the storage; bytes may be read and written
+//   meanwhile orphan    not in the table any more, or about to leave it; whoever finds it looks
+//   again taken     free, or being given to another page; likewise waited    somebody sleeps until
+//   filling or writing ends touched   used since the clock's hand came by
+//
+// filling and writing exclude each other; filling also needs writers == 0.
+struct State {
+  static constexpr std::uint64_t one_pin = 1;
+  static constexpr std::uint64_t pins = 0xffff;
+  static constexpr std::uint64_t valid = std::uint64_t{1} << 16;
+  static constexpr std::uint64_t dirty = std::uint64_t{1} << 17;
+  static constexpr std::uint64_t filling = std::uint64_t{1} << 18;
+  static constexpr std::uint64_t writing = std::uint64_t{1} << 19;
+  static constexpr std::uint64_t orphan = std::uint64_t{1} << 20;
+  static constexpr std::uint64_t taken = std::uint64_t{1} << 21;
+  static constexpr std::uint64_t waited = std::uint64_t{1} << 22;
+  static constexpr std::uint64_t touched = std::uint64_t{1} << 23;
+  static constexpr std::uint64_t one_writer = std::uint64_t{1} << 32;
+  static constexpr std::uint64_t writers = std::uint64_t{0xffff} << 32;
+};
+
+inline constexpr std::uint32_t ranges_max = 4;
+
+struct alignas(cache_line_bytes) Frame {
+  std::uint64_t state;
+  std::uint64_t key;         // of the page; while the frame is free, the next free one
+  std::uint32_t wake;        // futex word: grows when filling or writing ends
+  std::uint32_t range_lock;  // 0 free, 1 held; guards the ranges and `dirty`
+  std::uint32_t range_count;
+  std::uint32_t reserved;
+  Range ranges[ranges_max];  // written and not yet in the storage; sorted, not touching each other
+};
+static_assert(sizeof(Frame) == 64);
+
+// One line of the table. An entry is 0 or 40 bits of the key's hash and the frame's number + 1.
+struct alignas(cache_line_bytes) Bucket {
+  static constexpr std::uint32_t entries_max = 7;
+  std::uint64_t entries[entries_max];
+  std::uint32_t lock;  // 0 free, 1 held; of whoever inserts or removes a page that belongs here
+  // How many entries that belong to this bucket or to one before it lie behind it.
+  std::uint32_t overflow;
+};
+static_assert(sizeof(Bucket) == 64);
+
+struct alignas(cache_line_bytes) Inode {
+  std::uint64_t size_bytes;      // as this device sees it: what is dirty counts
+  std::uint64_t dirty_pages;     // dirty or on their way to the storage: 0 means that it has all
+  std::uint32_t outside_active;  // calls under way that change the file past the cache
+  std::uint32_t outside_count;   // how many there have been
+  std::int32_t write_handle;     // some open handle that may write; 0: none
+  std::int32_t write_error;      // the last errno (> 0) of a write-back
+  std::uint32_t write_errors;    // how many there have been; handles remember what they reported
+  std::uint32_t id;          // its number at present: the record's index + a multiple of `inodes`
+  std::uint32_t references;  // open handles; this and what follows is guarded by open_lock
+  std::uint32_t reserved;
+  std::uint64_t number;  // which file of the storage this is, while references > 0
+  std::uint64_t device;
+};
+static_assert(sizeof(Inode) == 64);
+
+// An open handle, by its index.
+struct OpenFile {
+  std::int32_t handle;            // whose entry this is; 0: nobody's, or a file that is not cached
+  std::uint32_t inode;            // its number
+  std::uint32_t access;           // bits below
+  std::uint32_t errors_reported;  // Inode::write_errors when it last told of one
+  static constexpr std::uint32_t readable = 1;
+  static constexpr std::uint32_t writable = 2;
+  static constexpr std::uint32_t appends = 4;
+};
+static_assert(sizeof(OpenFile) == 16);
+
+// What a group counts about its own use of the cache; one writer each.
+struct alignas(cache_line_bytes) Counters {
+  std::uint64_t hits;        // pages found
+  std::uint64_t misses;      // pages that were not there
+  std::uint64_t fills;       // requests that read pages
+  std::uint64_t fill_bytes;  // what those brought
+  std::uint64_t evictions;
+  std::uint64_t write_backs;       // requests that wrote dirty ranges
+  std::uint64_t write_back_bytes;  // what those wrote
+  std::uint64_t waits;             // for a page that another thread was filling or writing
+};
+static_assert(sizeof(Counters) == 64);
+
+struct Shared {
+  alignas(cache_line_bytes) std::uint64_t hand;  // of the clock; modulo the number of frames
+  // The first free frame + 1 in the low half; the high half grows with every change.
+  alignas(cache_line_bytes) std::uint64_t free_frames;
+  alignas(cache_line_bytes) std::uint32_t open_lock;  // 0 free, 1 held: opening, closing
+  std::uint32_t stopping;                             // 1: no cached write begins any more
+};
+static_assert(sizeof(Shared) == 192);
+
+// Where everything lies, in bytes from the start of the cache.
+struct Layout {
+  Geometry geometry;
+  std::uint32_t page_shift = 0;
+  std::uint32_t bucket_mask = 0;
+  std::uint64_t counters = 0;
+  std::uint64_t inodes = 0;
+  std::uint64_t open_files = 0;
+  std::uint64_t buckets = 0;
+  std::uint64_t frames = 0;
+  std::uint64_t pages = 0;
+  std::uint64_t bytes = 0;
+};
+
+// `page_bytes` is a power of two within the limits above, `inodes` any.
+inline Layout lay_out(Geometry geometry) {
+  Layout layout;
+  std::uint32_t inodes = 1;
+  while (inodes < geometry.inodes)
+    inodes *= 2;
+  geometry.inodes = inodes;
+  layout.geometry = geometry;
+  while ((1U << layout.page_shift) < geometry.page_bytes)
+    ++layout.page_shift;
+  // Half full at most, so that a page is found in its first bucket nearly always.
+  std::uint32_t buckets = 1;
+  while (std::uint64_t{buckets} * Bucket::entries_max < 2 * std::uint64_t{geometry.frames})
+    buckets *= 2;
+  layout.bucket_mask = buckets - 1;
+  layout.counters = sizeof(Shared);
+  layout.inodes = layout.counters + geometry.groups * sizeof(Counters);
+  layout.open_files = layout.inodes + geometry.inodes * sizeof(Inode);
+  const std::uint64_t open_end = layout.open_files + geometry.inodes * sizeof(OpenFile);
+  layout.buckets = (open_end + cache_line_bytes - 1) / cache_line_bytes * cache_line_bytes;
+  layout.frames = layout.buckets + std::uint64_t{buckets} * sizeof(Bucket);
+  const std::uint64_t end = layout.frames + geometry.frames * sizeof(Frame);
+  constexpr std::uint64_t align = 4096;
+  layout.pages = (end + align - 1) / align * align;
+  layout.bytes = layout.pages + std::uint64_t{geometry.frames} * geometry.page_bytes;
+  return layout;
+}
+
+struct View {
+  unsigned char* base = nullptr;
+  Layout layout;
+
+  template <class T>
+  FERRY_DEVICE T& at(std::uint64_t offset, std::uint64_t index) const {
+    return *(reinterpret_cast<T*>(base + offset) + index);
+  }
+  FERRY_DEVICE Shared& shared() const { return at<Shared>(0, 0); }
+  FERRY_DEVICE Counters& counters(std::uint32_t group) const {
+    return at<Counters>(layout.counters, group);
+  }
+  FERRY_DEVICE Inode& inode(std::uint32_t id) const {
+    return at<Inode>(layout.inodes, id & (layout.geometry.inodes - 1));
+  }
+  FERRY_DEVICE OpenFile& open_file(std::uint32_t index) const {
+    return at<OpenFile>(layout.open_files, index & (layout.geometry.inodes - 1));
+  }
+  FERRY_DEVICE Bucket& bucket(std::uint64_t index) const {
+    return at<Bucket>(layout.buckets, index & layout.bucket_mask);
+  }
+  FERRY_DEVICE Frame& frame(std::uint32_t index) const { return at<Frame>(layout.frames, index); }
+  FERRY_DEVICE unsigned char* page(std::uint32_t frame) const {
+    return base + layout.pages + (std::uint64_t{frame} << layout.page_shift);
+  }
+  FERRY_DEVICE std::uint32_t page_bytes() const { return layout.geometry.page_bytes; }
+};
+
+// Makes an empty cache out of zeroed memory.
+inline void prepare(const View& view) {
+  const std::uint32_t frames = view.layout.geometry.frames;
+  for (std::uint32_t i = 0; i < frames; ++i) {
+    view.frame(i).state = State::taken;
+    view.frame(i).key = i + 1 < frames ? i + 2 : 0;
+  }
+  view.shared().free_frames = frames > 0 ? 1 : 0;
+  for (std::uint32_t i = 0; i < view.layout.geometry.inodes; ++i)
+    view.inode(i).id = i;
+}
+
+// A page's name: 24 bits of inode, 40 bits of page number.
+inline constexpr std::uint32_t page_number_bits = 40;
+inline constexpr std::uint32_t inode_bits = 24;
+FERRY_DEVICE inline std::uint64_t key_of(std::uint32_t inode, std::uint64_t page) {
+  return (std::uint64_t{inode} << page_number_bits) | page;
+}
+FERRY_DEVICE inline std::uint32_t inode_of(std::uint64_t key) {
+  return static_cast<std::uint32_t>(key >> page_number_bits);
+}
+FERRY_DEVICE inline std::uint64_t page_of(std::uint64_t key) {
+  return key & ((std::uint64_t{1} << page_number_bits) - 1);
+}
+FERRY_DEVICE inline std::uint64_t hash_of(std::uint64_t key) {
+  // Fibonacci hashing, folded: neighbouring pages spread over all buckets.
+  const std::uint64_t product = key * 0x9e3779b97f4a7c15ULL;
+  return product ^ (product >> 32);
+}
+
+}  // namespace ferry::device::cache

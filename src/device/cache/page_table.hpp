@@ -1,0 +1,121 @@
+// Finds the frame of a page. Look-ups take no lock; inserting and removing a page take the lock of
+// the bucket that it belongs to, so that no page is ever there twice.
+//
+// A page belongs to the bucket that its hash names and lies there or, where that was full, in the
+// next one with room. Invariants:
+//   T1  At most one entry for a page: entries are added and removed under the lock of the bucket
+//       that the page belongs to, after looking for one.
+//   T2  A look-up that begins after an insertion ended finds the page until its removal begins:
+//       `overflow` of each bucket on the way grew before the entry was stored, and shrinks after it
+//       was cleared. One that runs at the same time may miss it; whoever acts on that looks again
+//       under the lock.
+//   T3  An entry names a frame, not a page: the frame may have been given to another page since.
+//       Only a pin followed by a look at the frame's key tells (frames.hpp).
+#pragma once
+
+#include <cstdint>
+
+#include <ferry/device/cache/layout.hpp>
+
+namespace ferry::device::cache {
+
+// A lock that is held for a few instructions. Where its holder may have lost its core, others
+// yield.
+class SpinLock {
+ public:
+  FERRY_DEVICE SpinLock(std::uint32_t& word, const HostHooks& hooks) : word_(word) {
+    DeviceRef<std::uint32_t> lock(word_);
+    while (lock.exchange(1, acquire) != 0) {
+      for (int i = 0; i < looks_before_yielding && lock.load(relaxed) != 0; ++i)
+        pause_briefly();
+#if defined(__CUDA_ARCH__)
+      (void)hooks;
+#else
+      if (lock.load(relaxed) != 0) hooks.yield();
+#endif
+    }
+  }
+  FERRY_DEVICE ~SpinLock() {
+    DeviceRef<std::uint32_t>(word_).store(0, release);
+  }
+  SpinLock(const SpinLock&) = delete;
+  SpinLock& operator=(const SpinLock&) = delete;
+
+ private:
+  static constexpr int looks_before_yielding = 64;
+  std::uint32_t& word_;
+};
+
+class PageTable {
+ public:
+  FERRY_DEVICE explicit PageTable(const View& view) : view_(view) {}
+
+  // Offers every frame that may hold the page to `accept(frame)` until that returns true. Returns
+  // that frame, or no_frame.
+  template <class Accept>
+  FERRY_DEVICE std::uint32_t find(std::uint64_t hash, Accept accept) const {
+    const std::uint64_t tag = tag_of(hash);
+    for (std::uint64_t step = 0; step <= view_.layout.bucket_mask; ++step) {
+      Bucket& bucket = view_.bucket(hash + step);
+      for (std::uint64_t& slot : bucket.entries) {
+        const std::uint64_t entry = DeviceRef<std::uint64_t>(slot).load(acquire);
+        if (entry >> frame_bits != tag || entry == 0) continue;
+        const std::uint32_t frame = frame_of(entry);
+        if (accept(frame)) return frame;
+      }
+      if (DeviceRef<std::uint32_t>(bucket.overflow).load(acquire) == 0) break;
+    }
+    return no_frame;
+  }
+
+  // The lock of the bucket that a page belongs to.
+  FERRY_DEVICE std::uint32_t& lock_of(std::uint64_t hash) const { return view_.bucket(hash).lock; }
+
+  // Under that lock. The table has room for every frame.
+  FERRY_DEVICE void insert(std::uint64_t hash, std::uint32_t frame) const {
+    const std::uint64_t entry = (tag_of(hash) << frame_bits) | (frame + 1);
+    for (std::uint64_t step = 0;; ++step) {
+      Bucket& bucket = view_.bucket(hash + step);
+      for (std::uint64_t& slot : bucket.entries) {
+        // Others insert here under other locks.
+        std::uint64_t none = 0;
+        DeviceRef<std::uint64_t> word(slot);
+        if (word.load(relaxed) == 0 && word.compare_exchange_strong(none, entry, release, relaxed))
+          return;
+      }
+      DeviceRef<std::uint32_t>(bucket.overflow).fetch_add(1, release);
+    }
+  }
+
+  // Under that lock. The page is there.
+  FERRY_DEVICE void remove(std::uint64_t hash, std::uint32_t frame) const {
+    const std::uint64_t entry = (tag_of(hash) << frame_bits) | (frame + 1);
+    std::uint64_t step = 0;
+    while (!clear(view_.bucket(hash + step), entry))
+      ++step;
+    while (step-- > 0)
+      DeviceRef<std::uint32_t>(view_.bucket(hash + step).overflow).fetch_sub(1, release);
+  }
+
+ private:
+  static constexpr std::uint32_t frame_bits = 24;
+
+  // Bits that the choice of the bucket has not used up.
+  FERRY_DEVICE static std::uint64_t tag_of(std::uint64_t hash) { return hash >> frame_bits; }
+  FERRY_DEVICE static std::uint32_t frame_of(std::uint64_t entry) {
+    return static_cast<std::uint32_t>(entry & ((1U << frame_bits) - 1)) - 1;
+  }
+  FERRY_DEVICE static bool clear(Bucket& bucket, std::uint64_t entry) {
+    for (std::uint64_t& slot : bucket.entries) {
+      DeviceRef<std::uint64_t> word(slot);
+      if (word.load(relaxed) != entry) continue;
+      word.store(0, release);
+      return true;
+    }
+    return false;
+  }
+
+  const View& view_;
+};
+
+}  // namespace ferry::device::cache

@@ -1,0 +1,42 @@
+// The position of an open file, shared by every thread of the device that calls read() or write()
+// on it. As in POSIX the position moves by what was really transferred, so it stays locked for the
+// length of the call; pread() and pwrite() do not come near it.
+#pragma once
+
+#include <cstdint>
+
+#include <ferry/device/control.hpp>
+#include <ferry/device/platform.hpp>
+
+namespace ferry::device {
+
+// Used by the leader of a group. Words: 0 free, 1 held, 2 held and somebody may be parked.
+struct PositionLock {
+  FERRY_DEVICE static void lock(FilePosition& position, const HostHooks& hooks) {
+    DeviceRef<std::uint32_t> word(position.lock);
+    std::uint32_t expected = 0;
+    if (word.compare_exchange_strong(expected, 1, acquire, relaxed)) return;
+    // Leave 2 behind, so that whoever holds it wakes us; holding it as 2 costs one spare wake-up.
+    // The holder is a running group whose own wait is bounded by the server's life: this ends.
+    while (word.exchange(2, acquire) != 0) {
+#if defined(__CUDA_ARCH__)
+      (void)hooks;
+      __nanosleep(200);
+#else
+      constexpr std::uint64_t slice_ns = 50'000'000;
+      hooks.park(&position.lock, 2, slice_ns);
+#endif
+    }
+  }
+
+  FERRY_DEVICE static void unlock(FilePosition& position, const HostHooks& hooks) {
+    const std::uint32_t before = DeviceRef<std::uint32_t>(position.lock).exchange(0, release);
+#if defined(__CUDA_ARCH__)
+    (void)hooks, (void)before;
+#else
+    if (before == 2) hooks.wake(&position.lock);
+#endif
+  }
+};
+
+}  // namespace ferry::device

@@ -1,0 +1,84 @@
+// What device code may assume of the processor it runs on.
+//
+// Everything under device/ is written once and compiled three times: as plain C++20 for the `cpu`
+// device and for the I/O server, as CUDA device code, and as CUDA host code. This header holds the
+// whole difference: the function annotations, the atomic references, and how a thread pauses.
+// FERRY_DEVICE_CALL is for what waits or is long: CUDA's compiler inlines everything else, and
+// takes many minutes for a kernel with a few file calls if these are inlined too.
+//
+// Two scopes, never both on one object:
+//   SystemRef   words that the device and the server both see (ring, cells, doorbells)
+//   DeviceRef   words that only device threads see (tickets, file positions)
+#pragma once
+
+#include <cstdint>
+
+#if defined(__CUDACC__)
+#include <cuda/atomic>
+#define FERRY_DEVICE __host__ __device__
+#define FERRY_DEVICE_CALL __noinline__ __host__ __device__
+#else
+#include <atomic>
+#define FERRY_DEVICE
+#define FERRY_DEVICE_CALL
+#endif
+
+namespace ferry::device {
+
+#if defined(__CUDACC__)
+
+template <class T>
+using SystemRef = cuda::atomic_ref<T, cuda::thread_scope_system>;
+template <class T>
+using DeviceRef = cuda::atomic_ref<T, cuda::thread_scope_device>;
+
+inline constexpr auto relaxed = cuda::std::memory_order_relaxed;
+inline constexpr auto acquire = cuda::std::memory_order_acquire;
+inline constexpr auto release = cuda::std::memory_order_release;
+inline constexpr auto acq_rel = cuda::std::memory_order_acq_rel;
+inline constexpr auto seq_cst = cuda::std::memory_order_seq_cst;
+
+#else
+
+template <class T>
+using SystemRef = std::atomic_ref<T>;
+template <class T>
+using DeviceRef = std::atomic_ref<T>;
+
+inline constexpr auto relaxed = std::memory_order_relaxed;
+inline constexpr auto acquire = std::memory_order_acquire;
+inline constexpr auto release = std::memory_order_release;
+inline constexpr auto acq_rel = std::memory_order_acq_rel;
+inline constexpr auto seq_cst = std::memory_order_seq_cst;
+
+#endif
+
+// Words that two processors write never share a line. 64 bytes on every processor Ferry runs on.
+inline constexpr std::size_t cache_line_bytes = 64;
+
+// Tells the core that this thread is polling, so that a sibling hardware thread can use it.
+FERRY_DEVICE inline void pause_briefly() {
+#if defined(__CUDA_ARCH__)
+  __nanosleep(32);
+#elif defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
+// What a thread of the `cpu` device needs from its operating system in order to wait politely.
+// Device code itself makes no system call; the `cpu` device fills these in. A CUDA kernel has no
+// such thing and polls instead (`__CUDA_ARCH__` branches in waiting.hpp).
+struct HostHooks {
+  // Sleeps while *word == value, at most timeout_ns. May return early.
+  void (*park)(const std::uint32_t* word, std::uint32_t value, std::uint64_t timeout_ns);
+  // Wakes every thread that is parked on word.
+  void (*wake)(const std::uint32_t* word);
+  // Lets another runnable thread have this core.
+  void (*yield)();
+  // A monotonic clock.
+  std::uint64_t (*now_ns)();
+};
+
+}  // namespace ferry::device

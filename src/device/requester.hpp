@@ -1,0 +1,205 @@
+// One group's end of a request ring: its cells, submission, waiting.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+
+#include <ferry/device/cache/layout.hpp>
+#include <ferry/device/control.hpp>
+#include <ferry/device/waiting.hpp>
+
+namespace ferry::device {
+
+// Where read and write calls are executed. All of them see the same bytes.
+//   host      by the I/O server
+//   compute   on the calling core, through the page cache in device memory
+enum class Placement : std::uint8_t { host, compute };
+
+// Everything a device program needs to make calls; handed to it as an argument. The same for all
+// groups of a device, read-only while programs run.
+struct Context {
+  ArenaView arena;
+  WaitPolicy wait;
+  HostHooks hooks{};
+  cache::View cache{};  // base is null where there is none
+  Placement placement = Placement::host;
+};
+
+// A request on its way: names the cell and the answer expected there.
+struct Ticket {
+  std::uint32_t cell = 0;
+  std::uint32_t sequence = 0;
+};
+
+struct Answer {
+  std::int64_t result = 0;  // or a negative errno
+  std::uint64_t value = 0;
+};
+
+// Used by the leader of one group; not thread-safe.
+class Requester {
+ public:
+  // At most 64 cells. The group's former Requester, if any, was drained.
+  FERRY_DEVICE Requester(const Context& context, std::uint32_t group)
+      : context_(context),
+        group_(group),
+        loop_((group % context.arena.layout.geometry.rings) % context.arena.layout.geometry.loops),
+        ring_(context.arena.ring(group % context.arena.layout.geometry.rings)) {
+    const std::uint32_t cells = context.arena.layout.geometry.cells_per_group;
+    first_cell_ = group * cells;
+    const std::uint64_t all =
+        cells >= cells_per_group_max ? ~std::uint64_t{0} : (std::uint64_t{1} << cells) - 1;
+    free_ = all & ~state().retired;
+  }
+
+  FERRY_DEVICE const ArenaView& arena() const { return context_.arena; }
+  FERRY_DEVICE const Context& context() const { return context_; }
+  FERRY_DEVICE std::uint32_t group() const { return group_; }
+  FERRY_DEVICE GroupState& state() const { return context_.arena.group(group_); }
+  FERRY_DEVICE GroupCounters& counters() const { return context_.arena.counters(group_); }
+
+  // Reserves a cell and writes its address into `request`. -EAGAIN: fewer than `spare` + 1 cells
+  // are free. Asynchronous calls leave one spare, so that a synchronous call always finds one.
+  FERRY_DEVICE int prepare(Request& request, Ticket& ticket, std::uint32_t spare) {
+    if (free_ == 0 || (spare != 0 && (free_ & (free_ - 1)) == 0)) return -EAGAIN;
+    const std::uint32_t index = lowest_bit(free_);
+    free_ &= free_ - 1;
+    std::uint32_t sequence = state().issued[index] + 1;
+    if (sequence == 0) sequence = 1;  // 0 means "no answer wanted"
+    state().issued[index] = sequence;
+    ticket = Ticket{first_cell_ + index, sequence};
+    request.cell = ticket.cell;
+    request.sequence = sequence;
+    return 0;
+  }
+
+  // Publishes prepared requests as one batch with one look at the doorbell. On an error
+  // (-ESHUTDOWN, -EIO; -EINVAL for more requests than the ring has slots) nothing was submitted and
+  // the cells are free again.
+  FERRY_DEVICE_CALL int submit(const Request* requests, std::uint32_t count) {
+    if (count > ring_.slot_count) {
+      give_back(requests, count);
+      return -EINVAL;
+    }
+    std::uint64_t ticket = 0;
+    if (const int error = claim(count, ticket); error != 0) {
+      give_back(requests, count);
+      return error;
+    }
+    // R5: this look comes after the claim in the single order of seq_cst accesses.
+    const LoopPhase now = phase();
+    if (now != LoopPhase::running) {
+      publish_nops(ticket, count);
+      give_back(requests, count);
+      return now == LoopPhase::dead ? -EIO : -ESHUTDOWN;
+    }
+    ring_.publish(ticket, requests, count);
+    GroupCounters& mine = counters();
+    add_to(mine.batches, 1);
+    add_to(mine.calls, count);
+    ring_doorbell();
+    return 0;
+  }
+
+  FERRY_DEVICE bool done(const Ticket& ticket) const {
+    Cell& cell = context_.arena.cell(ticket.cell);
+    return SystemRef<std::uint32_t>(cell.sequence).load(acquire) == ticket.sequence;
+  }
+
+  // Waits until `condition` holds, which must come about by answers of this group, that to `likely`
+  // for one. Returns early when the server is dead or stopped: waiting for an answer then tells.
+  template <class Condition>
+  FERRY_DEVICE void wait_until(Condition condition, const Ticket& likely) {
+    Waiter waiter(context_.wait, context_.hooks, context_.arena.loop_state(loop_));
+    waiter.until(condition, context_.arena.cell(likely.cell).sequence);
+    if (waiter.slept()) add_to(counters().parks, 1);
+  }
+
+  // Waits for the answer and frees the cell.
+  FERRY_DEVICE_CALL Answer wait(const Ticket& ticket) {
+    Cell& cell = context_.arena.cell(ticket.cell);
+    Waiter waiter(context_.wait, context_.hooks, context_.arena.loop_state(loop_));
+    const int error = waiter.until_equal(cell.sequence, ticket.sequence, &cell.parked);
+    if (waiter.slept()) add_to(counters().parks, 1);
+    if (error != 0) {
+      // A late answer must not be taken for another request's.
+      state().retired |= std::uint64_t{1} << (ticket.cell - first_cell_);
+      return Answer{error, 0};
+    }
+    const Answer answer{cell.result, cell.value};  // before the cell is free again (R4)
+    free_ |= std::uint64_t{1} << (ticket.cell - first_cell_);
+    return answer;
+  }
+
+  // Waits for every request that is still in flight and forgets the answers.
+  FERRY_DEVICE_CALL void drain() {
+    const std::uint32_t cells = context_.arena.layout.geometry.cells_per_group;
+    for (std::uint32_t i = 0; i < cells; ++i) {
+      const bool in_flight = ((free_ | state().retired) & (std::uint64_t{1} << i)) == 0;
+      if (in_flight) wait(Ticket{first_cell_ + i, state().issued[i]});
+    }
+  }
+
+  // One request, waited for.
+  FERRY_DEVICE_CALL Answer call(Request& request) {
+    Ticket ticket;
+    if (const int error = prepare(request, ticket, 0); error != 0) return Answer{error, 0};
+    if (const int error = submit(&request, 1); error != 0) return Answer{error, 0};
+    return wait(ticket);
+  }
+
+ private:
+  FERRY_DEVICE static std::uint32_t lowest_bit(std::uint64_t bits) {
+#if defined(__CUDA_ARCH__)
+    return static_cast<std::uint32_t>(__ffsll(static_cast<long long>(bits)) - 1);
+#else
+    return static_cast<std::uint32_t>(__builtin_ctzll(bits));
+#endif
+  }
+
+  FERRY_DEVICE LoopPhase phase() const {
+    return SystemRef<LoopPhase>(context_.arena.loop_state(loop_).phase).load(seq_cst);
+  }
+
+  FERRY_DEVICE_CALL int claim(std::uint32_t count, std::uint64_t& ticket) {
+    if (ring_.try_claim(count, ticket)) return 0;
+    Waiter waiter(context_.wait, context_.hooks, context_.arena.loop_state(loop_));
+    return waiter.until([&] { return ring_.try_claim(count, ticket); });
+  }
+
+  // R1: a claimed ticket is always published.
+  FERRY_DEVICE void publish_nops(std::uint64_t ticket, std::uint32_t count) {
+    const Request nop{};
+    for (std::uint32_t i = count; i-- > 0;)
+      ring_.publish(ticket + i, &nop, 1);
+    ring_doorbell();
+  }
+
+  FERRY_DEVICE void give_back(const Request* requests, std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      free_ |= std::uint64_t{1} << (requests[i].cell - first_cell_);
+    }
+  }
+
+  // R6: publish() came first. A CUDA device cannot wake anybody: there the server naps for bounded
+  // times instead of parking.
+  FERRY_DEVICE void ring_doorbell() {
+#if !defined(__CUDA_ARCH__)
+    LoopState& state = context_.arena.loop_state(loop_);
+    if (SystemRef<std::uint32_t>(state.parked).load(seq_cst) == 0) return;
+    LoopDoorbell& bell = context_.arena.doorbell(loop_);
+    SystemRef<std::uint32_t>(bell.count).fetch_add(1, release);
+    context_.hooks.wake(&bell.count);
+    add_to(counters().doorbells, 1);
+#endif
+  }
+
+  const Context& context_;
+  std::uint32_t group_;
+  std::uint32_t loop_;
+  RequestRing ring_;
+  std::uint32_t first_cell_ = 0;
+  std::uint64_t free_ = 0;  // one bit per cell
+};
+
+}  // namespace ferry::device

@@ -1,0 +1,51 @@
+// The memory of the `cpu` device: one mapping, in huge pages and near the device's cores where
+// the machine allows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "base/cpus.hpp"
+
+namespace ferry::cpu {
+
+class Arena {
+ public:
+  // Maps and touches `bytes` (rounded up to 2 MiB) on one of `cpus`, so that the pages come from
+  // that core's NUMA node. Throws std::system_error when there is not enough memory.
+  Arena(std::uint64_t bytes, const CpuSet& cpus);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  unsigned char* base() const { return base_; }
+  std::uint64_t bytes() const { return bytes_; }
+  // "huge pages", "transparent huge pages (48 of 64 MiB)" or "4 KiB pages".
+  std::string page_kind() const;
+
+ private:
+  unsigned char* base_ = nullptr;
+  std::uint64_t bytes_ = 0;
+  bool huge_ = false;
+};
+
+// Hands out pieces of a range of memory; first fit, neighbours merged when freed. Thread-safe.
+class Heap {
+ public:
+  Heap(unsigned char* base, std::uint64_t bytes);
+  // Null when there is no piece of that size. `alignment` is a power of two.
+  void* allocate(std::uint64_t bytes, std::uint64_t alignment);
+  void free(void* pointer);
+  std::uint64_t largest_free_bytes() const;
+
+ private:
+  unsigned char* const base_;
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, std::uint64_t> free_;  // offset -> bytes
+  std::map<std::uint64_t, std::uint64_t> used_;
+};
+
+}  // namespace ferry::cpu

@@ -1,0 +1,72 @@
+#include "runtime/cpu_plan.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <stdexcept>
+
+namespace ferry {
+namespace {
+
+CpuSet checked(const std::string& text, const CpuSet& allowed, const char* option) {
+  CpuSet cpus;
+  try {
+    cpus = parse_cpus(text);
+  } catch (const std::invalid_argument& error) {
+    throw Error(EINVAL, std::string(option) + ": " + error.what());
+  }
+  for (const int cpu : cpus) {
+    if (!std::binary_search(allowed.begin(), allowed.end(), cpu)) {
+      throw Error(EINVAL, std::string(option) + ": this process may not use CPU " +
+                              std::to_string(cpu) + " (it may use " + to_string(allowed) + ")");
+    }
+  }
+  return cpus;
+}
+
+CpuSet without(const CpuSet& cpus, const CpuSet& taken) {
+  CpuSet left;
+  std::set_difference(cpus.begin(), cpus.end(), taken.begin(), taken.end(),
+                      std::back_inserter(left));
+  return left.empty() ? cpus : left;
+}
+
+}  // namespace
+
+CpuPlan plan_cpus(const RuntimeOptions& options, const CpuSet& allowed, unsigned usable) {
+  CpuPlan plan;
+  plan.device_cpus = checked(options.device_cpus, allowed, "device_cpus");
+  plan.server_cpus = checked(options.server_cpus, allowed, "server_cpus");
+  const auto cpus = static_cast<unsigned>(allowed.size());
+  const unsigned device_wish =
+      options.device_threads != 0 ? options.device_threads : std::max(1U, cpus - 1);
+  plan.server_threads =
+      options.server_threads != 0 ? options.server_threads : std::max(1U, device_wish / 8);
+
+  if (plan.server_cpus.empty()) {
+    const CpuSet candidates =
+        plan.device_cpus.empty() ? allowed : without(allowed, plan.device_cpus);
+    // Leave the device at least one CPU, where there is more than one.
+    const auto count = static_cast<unsigned>(candidates.size());
+    const unsigned spare = plan.device_cpus.empty() ? std::max(1U, count - 1) : count;
+    const unsigned take = std::min(plan.server_threads, spare);
+    plan.server_cpus = CpuSet(candidates.end() - take, candidates.end());
+  }
+  if (plan.device_cpus.empty()) plan.device_cpus = without(allowed, plan.server_cpus);
+  plan.device_threads = options.device_threads != 0
+                            ? options.device_threads
+                            : static_cast<unsigned>(plan.device_cpus.size());
+
+  CpuSet shared;
+  std::set_intersection(plan.device_cpus.begin(), plan.device_cpus.end(), plan.server_cpus.begin(),
+                        plan.server_cpus.end(), std::back_inserter(shared));
+  const auto device_cpus = static_cast<unsigned>(plan.device_cpus.size());
+  const auto server_cpus = static_cast<unsigned>(plan.server_cpus.size());
+  const unsigned busy =
+      std::min(plan.device_threads, device_cpus) + std::min(plan.server_threads, server_cpus);
+  const bool fits = shared.empty() && busy <= usable;
+  plan.device_may_spin = fits && plan.device_threads <= device_cpus;
+  plan.server_may_spin = fits && plan.server_threads <= server_cpus;
+  return plan;
+}
+
+}  // namespace ferry

@@ -1,0 +1,24 @@
+// Who runs where: splits the machine's CPUs between device and server.
+#pragma once
+
+#include <ferry/ferry.hpp>
+
+#include "base/cpus.hpp"
+
+namespace ferry {
+
+struct CpuPlan {
+  CpuSet device_cpus;
+  CpuSet server_cpus;
+  unsigned device_threads = 1;
+  unsigned server_threads = 1;
+  // Whether every thread of the kind has a CPU of its own, so that spinning can help.
+  bool device_may_spin = false;
+  bool server_may_spin = false;
+};
+
+// `allowed` is not empty; `usable` counts CPUs' worth of time. Throws ferry::Error (EINVAL) for
+// CPUs that are not allowed.
+CpuPlan plan_cpus(const RuntimeOptions& options, const CpuSet& allowed, unsigned usable);
+
+}  // namespace ferry

@@ -1,0 +1,326 @@
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include <fcntl.h>
+
+#include <ferry/ferry.hpp>
+
+#include "base/cpus.hpp"
+#include "devices/cpu/arena.hpp"
+#include "devices/cpu/hooks.hpp"
+#include "runtime/cpu_plan.hpp"
+#include "server/server.hpp"
+#include "storage/posix.hpp"
+
+namespace ferry {
+namespace {
+
+// Longer than a read from a fast disk: waking a sleeping core costs as much as a tenth of one, and
+// the device's cores have nothing else to do.
+constexpr std::chrono::microseconds device_spin_default{500};
+constexpr std::chrono::microseconds server_spin_default{100};
+constexpr std::uint32_t files_max_limit = 1U << device::handle_index_bits;
+constexpr std::chrono::seconds shutdown_deadline_default{10};
+
+constexpr std::uint64_t cache_alignment_bytes = 4096;
+
+// Throws ferry::Error for sizes that cannot be.
+device::cache::Layout cache_layout(const RuntimeOptions& options,
+                                   const device::Geometry& geometry) {
+  const std::uint32_t page = options.page_bytes;
+  if (page < device::cache::page_bytes_min || page > device::cache::page_bytes_max ||
+      (page & (page - 1)) != 0) {
+    throw Error(EINVAL, "page_bytes: a power of two from 4096 to 2097152");
+  }
+  const std::uint64_t frames = options.cache_bytes / page;
+  if (frames == 0 || frames > device::cache::frames_max) {
+    throw Error(EINVAL, "cache_bytes: from one page to " +
+                            std::to_string(device::cache::frames_max) + " pages");
+  }
+  return device::cache::lay_out(
+      {page, static_cast<std::uint32_t>(frames), geometry.files, geometry.groups});
+}
+
+device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& plan) {
+  if (options.files_max == 0 || options.files_max > files_max_limit) {
+    throw Error(EINVAL, "files_max: from 1 to " + std::to_string(files_max_limit));
+  }
+  device::Geometry geometry;
+  geometry.loops = plan.server_threads;
+  geometry.rings = options.rings != 0 ? options.rings : plan.server_threads;
+  if (geometry.rings < geometry.loops) {
+    throw Error(EINVAL, "rings: at least one per server thread");
+  }
+  geometry.groups = plan.device_threads + 1;  // the last one is the runtime's own
+  geometry.files = options.files_max;
+  const std::uint64_t before = device::lay_out(geometry).heap;
+  geometry.arena_bytes = before + options.arena_bytes;
+  if (geometry.arena_bytes < before) throw Error(ENOMEM, "arena_bytes: too large");
+  if (options.cache_bytes > 0) {
+    const std::uint64_t cache = cache_layout(options, geometry).bytes + cache_alignment_bytes;
+    if (geometry.arena_bytes + cache < cache) throw Error(ENOMEM, "cache_bytes: too large");
+    geometry.arena_bytes += cache;
+  }
+  return geometry;
+}
+
+storage::Engine to_storage(StorageEngine engine) {
+  switch (engine) {
+    case StorageEngine::io_uring:
+      return storage::Engine::io_uring;
+    case StorageEngine::threads:
+      return storage::Engine::threads;
+    case StorageEngine::automatic:
+      break;
+  }
+  return storage::Engine::automatic;
+}
+
+std::chrono::nanoseconds spin_time(std::chrono::microseconds wish, bool may_spin,
+                                   std::chrono::microseconds usual) {
+  if (wish.count() >= 0) return wish;
+  return may_spin ? usual : std::chrono::microseconds(0);
+}
+
+}  // namespace
+
+class Runtime::Implementation {
+ public:
+  explicit Implementation(const RuntimeOptions& options)
+      : plan_(plan_cpus(options, allowed_cpus(), usable_cpus())),
+        geometry_(make_geometry(options, plan_)),
+        arena_(geometry_.arena_bytes, plan_.device_cpus) {
+    context_.arena.base = arena_.base();
+    context_.arena.layout = device::lay_out(geometry_);
+    // For a process that joins later; both sides here keep the copy they were given.
+    std::memcpy(arena_.base(), &context_.arena.layout, sizeof(device::Control));
+    context_.hooks = cpu::host_hooks();
+    context_.wait.spin_ns = static_cast<std::uint64_t>(
+        spin_time(options.device_spin, plan_.device_may_spin, device_spin_default).count());
+    context_.wait.liveness_timeout_ns =
+        static_cast<std::uint64_t>(std::chrono::nanoseconds(options.liveness_timeout).count());
+    heap_ = std::make_unique<cpu::Heap>(arena_.base() + context_.arena.layout.heap,
+                                        geometry_.arena_bytes - context_.arena.layout.heap);
+    if (options.cache_bytes > 0) make_cache(options);
+    context_.placement = options.placement;
+    storage_ = storage::make_posix(to_storage(options.engine));
+    server::ServerOptions server;
+    server.cpus = plan_.server_cpus;
+    server.spin = spin_time(options.server_spin, plan_.server_may_spin, server_spin_default);
+    server.liveness_timeout = options.liveness_timeout;
+    server_ = std::make_unique<server::Server>(context_.arena, *storage_, std::move(server));
+  }
+
+  void run(const Program& program) {
+    const std::lock_guard lock(run_mutex_);
+    std::mutex error_mutex;
+    std::exception_ptr first_error;
+    std::vector<std::thread> threads;
+    for (unsigned index = 0; index < plan_.device_threads; ++index) {
+      threads.emplace_back([&, index] {
+        name_this_thread("ferry-device");
+        bind_device_thread(index);
+        DeviceThread self{index, plan_.device_threads,
+                          device::FileCalls(context_, device::ThreadGroup{}, index)};
+        try {
+          program(self);
+        } catch (...) {
+          const std::lock_guard error_lock(error_mutex);
+          if (!first_error) first_error = std::current_exception();
+        }
+        self.files.drain();
+      });
+    }
+    for (std::thread& thread : threads)
+      thread.join();
+    if (first_error) std::rethrow_exception(first_error);
+  }
+
+  Buffer allocate(std::uint64_t bytes, std::uint64_t alignment_bytes) {
+    if (alignment_bytes == 0 || (alignment_bytes & (alignment_bytes - 1)) != 0) {
+      throw Error(EINVAL, "alignment_bytes: a power of two");
+    }
+    void* data = heap_->allocate(bytes, alignment_bytes);
+    if (data == nullptr) {
+      throw Error(ENOMEM, "the arena has no " + std::to_string(bytes) +
+                              " bytes left in one piece (the largest has " +
+                              std::to_string(heap_->largest_free_bytes()) +
+                              "); raise RuntimeOptions::arena_bytes");
+    }
+    return Buffer(data, bytes, [heap = heap_.get()](void* pointer) { heap->free(pointer); });
+  }
+
+  ShutdownReport shutdown(std::chrono::milliseconds deadline) {
+    const auto until = std::chrono::steady_clock::now() + deadline;
+    const std::lock_guard lock(shutdown_mutex_);
+    int error = 0;
+    std::thread writer;
+    std::promise<void> written;
+    if (context_.cache.base != nullptr && !written_back_) {
+      writer = std::thread([&] {
+        name_this_thread("ferry-flush");
+        device::Requester requester(context_, geometry_.groups - 1);
+        error = device::cache::CachedFiles(requester).stop();
+        written.set_value();
+      });
+      // Later than that, the server's end cuts it short.
+      written.get_future().wait_until(until);
+    }
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        until - std::chrono::steady_clock::now());
+    server::StopReport report = server_->stop(std::max(left, std::chrono::milliseconds(0)));
+    if (writer.joinable()) {
+      writer.join();
+      written_back_ = true;
+      if (error != 0) {
+        report.errors.push_back(std::string("writing back the page cache: ") +
+                                std::strerror(-error));
+      }
+    }
+    return ShutdownReport{report.finished, report.files_closed, std::move(report.errors)};
+  }
+
+  RuntimeInfo info() const {
+    const storage::Description storage = storage_->describe();
+    RuntimeInfo info;
+    info.device_cpus = to_string(plan_.device_cpus);
+    info.device_threads = plan_.device_threads;
+    info.server_cpus = to_string(plan_.server_cpus);
+    info.server_threads = plan_.server_threads;
+    info.oversubscribed = !plan_.device_may_spin || !plan_.server_may_spin;
+    info.arena_bytes = geometry_.arena_bytes;
+    info.arena_pages = arena_.page_kind();
+    info.storage_engine = storage.engine;
+    info.notes = storage.notes;
+    if (info.oversubscribed) {
+      info.notes.emplace_back(
+          "oversubscribed: too few CPUs for every thread to have its own, so "
+          "waits sleep instead of spinning");
+    }
+    return info;
+  }
+
+  RuntimeStatistics statistics() const {
+    RuntimeStatistics sum;
+    for (unsigned group = 0; group < geometry_.groups; ++group) {
+      const device::GroupCounters& counters = context_.arena.counters(group);
+      sum.calls += device::read_counter(counters.calls);
+      sum.batches += device::read_counter(counters.batches);
+      sum.doorbells += device::read_counter(counters.doorbells);
+      sum.parks += device::read_counter(counters.parks);
+      sum.staged_calls += device::read_counter(counters.staged_calls);
+      sum.staged_bytes += device::read_counter(counters.staged_bytes);
+    }
+    for (unsigned group = 0; context_.cache.base != nullptr && group < geometry_.groups; ++group) {
+      add_counters(sum.cache, context_.cache.counters(group));
+    }
+    for (unsigned loop = 0; loop < server_->loops(); ++loop) {
+      const server::LoopStatistics statistics = server_->statistics(loop);
+      sum.requests += statistics.requests;
+      sum.refused_requests += statistics.refused;
+      sum.bytes_read += statistics.bytes_read;
+      sum.bytes_written += statistics.bytes_written;
+      sum.inline_operations += statistics.storage.inline_operations;
+      sum.engine_operations += statistics.storage.engine_operations;
+      sum.pool_operations += statistics.storage.pool_operations;
+      sum.server_parks += statistics.parks;
+      const server::ThreadUsage usage = server_->usage(loop);
+      sum.server_cpu_ns += usage.cpu_ns;
+      sum.server_voluntary_switches += usage.voluntary_switches;
+      sum.server_involuntary_switches += usage.involuntary_switches;
+    }
+    return sum;
+  }
+
+  const device::Context& context() const { return context_; }
+
+ private:
+  void make_cache(const RuntimeOptions& options) {
+    context_.cache.layout = cache_layout(options, geometry_);
+    // The arena was mapped just now: it is zeroed.
+    context_.cache.base = static_cast<unsigned char*>(
+        heap_->allocate(context_.cache.layout.bytes, cache_alignment_bytes));
+    if (context_.cache.base == nullptr) throw Error(ENOMEM, "no room for the page cache");
+    device::cache::prepare(context_.cache);
+  }
+
+  static void add_counters(device::cache::Counters& sum, const device::cache::Counters& one) {
+    const auto add = [](std::uint64_t& to, const std::uint64_t& from) {
+      to += device::read_counter(from);
+    };
+    add(sum.hits, one.hits);
+    add(sum.misses, one.misses);
+    add(sum.fills, one.fills);
+    add(sum.fill_bytes, one.fill_bytes);
+    add(sum.evictions, one.evictions);
+    add(sum.write_backs, one.write_backs);
+    add(sum.write_back_bytes, one.write_back_bytes);
+    add(sum.waits, one.waits);
+  }
+
+  // One CPU each where there are enough; else the scheduler spreads them over the partition.
+  void bind_device_thread(unsigned index) const {
+    if (plan_.device_threads <= plan_.device_cpus.size()) {
+      run_this_thread_on({plan_.device_cpus[index]});
+    } else {
+      run_this_thread_on(plan_.device_cpus);
+    }
+  }
+
+  const CpuPlan plan_;
+  const device::Geometry geometry_;
+  cpu::Arena arena_;
+  device::Context context_;
+  std::unique_ptr<cpu::Heap> heap_;
+  std::unique_ptr<storage::Storage> storage_;
+  std::unique_ptr<server::Server> server_;  // last: it uses everything above
+  std::mutex run_mutex_;
+  std::mutex shutdown_mutex_;
+  bool written_back_ = false;  // guarded by it
+};
+
+Runtime::Runtime(const RuntimeOptions& options) {
+  try {
+    implementation_ = std::make_unique<Implementation>(options);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::system_error& error) {
+    throw Error(error.code().value(), error.what());
+  }
+}
+
+Runtime::~Runtime() {
+  implementation_->shutdown(shutdown_deadline_default);
+}
+
+void Runtime::run(const Program& program) {
+  implementation_->run(program);
+}
+
+Buffer Runtime::allocate(std::uint64_t bytes, std::uint64_t alignment_bytes) {
+  return implementation_->allocate(bytes, alignment_bytes);
+}
+
+ShutdownReport Runtime::shutdown(std::chrono::milliseconds deadline) {
+  return implementation_->shutdown(deadline);
+}
+
+RuntimeInfo Runtime::info() const {
+  return implementation_->info();
+}
+
+RuntimeStatistics Runtime::statistics() const {
+  return implementation_->statistics();
+}
+
+const device::Context& Runtime::context() const {
+  return implementation_->context();
+}
+
+}  // namespace ferry

@@ -1,0 +1,126 @@
+#include "server/file_table.hpp"
+
+#include <cerrno>
+
+#include <ferry/device/control.hpp>
+
+namespace ferry::server {
+namespace {
+
+// 15 bits, and never 0: a handle is positive.
+constexpr std::uint64_t generation_max = 0x7fff;
+
+std::uint64_t generation_of(std::int32_t handle) {
+  return static_cast<std::uint32_t>(handle) >> device::handle_index_bits;
+}
+
+}  // namespace
+
+FileTable::FileTable(std::uint32_t files_max) : slots_(files_max) {
+  free_.reserve(files_max);
+  for (std::uint32_t index = files_max; index-- > 0;) {
+    slots_[index].word.store(std::uint64_t{1} << generation_shift, std::memory_order_relaxed);
+    free_.push_back(index);
+  }
+}
+
+FileTable::~FileTable() {
+  for (const Slot& slot : slots_)
+    delete slot.file;
+}
+
+const FileTable::Slot* FileTable::find(std::int32_t handle) const {
+  if (handle <= 0) return nullptr;
+  const std::uint32_t index = device::handle_index(handle);
+  return index < slots_.size() ? &slots_[index] : nullptr;
+}
+
+bool FileTable::reserve() {
+  const std::lock_guard lock(mutex_);
+  if (free_.size() == reserved_) return false;
+  ++reserved_;
+  return true;
+}
+
+void FileTable::give_back() {
+  const std::lock_guard lock(mutex_);
+  --reserved_;
+}
+
+std::int32_t FileTable::insert(std::unique_ptr<storage::File>& file) {
+  return reserve() ? insert_reserved(std::move(file)) : -ENFILE;
+}
+
+std::int32_t FileTable::insert_reserved(std::unique_ptr<storage::File> file) {
+  std::uint32_t index = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    --reserved_;
+    index = free_.back();
+    free_.pop_back();
+  }
+  Slot& slot = slots_[index];
+  slot.file = file.release();
+  // Release: whoever acquires the slot as open sees the file.
+  const std::uint64_t before = slot.word.fetch_or(open_bit, std::memory_order_release);
+  const auto generation = static_cast<std::uint32_t>(before >> generation_shift);
+  return static_cast<std::int32_t>((generation << device::handle_index_bits) | index);
+}
+
+storage::File* FileTable::acquire(std::int32_t handle) {
+  Slot* slot = find(handle);
+  if (slot == nullptr) return nullptr;
+  std::uint64_t word = slot->word.load(std::memory_order_relaxed);
+  do {
+    if ((word & open_bit) == 0 || word >> generation_shift != generation_of(handle)) {
+      return nullptr;
+    }
+  } while (!slot->word.compare_exchange_weak(word, word + 1, std::memory_order_acquire,
+                                             std::memory_order_relaxed));
+  return slot->file;
+}
+
+void FileTable::release(std::int32_t handle) {
+  // Release: what this user did to the file happens before finish_close().
+  find(handle)->word.fetch_sub(1, std::memory_order_release);
+}
+
+bool FileTable::begin_close(std::int32_t handle) {
+  Slot* slot = find(handle);
+  if (slot == nullptr) return false;
+  std::uint64_t word = slot->word.load(std::memory_order_relaxed);
+  do {
+    if ((word & open_bit) == 0 || word >> generation_shift != generation_of(handle)) return false;
+  } while (!slot->word.compare_exchange_weak(word, word & ~open_bit, std::memory_order_acq_rel,
+                                             std::memory_order_relaxed));
+  return true;
+}
+
+bool FileTable::unused(std::int32_t handle) const {
+  return (find(handle)->word.load(std::memory_order_acquire) & users_mask) == 0;
+}
+
+storage::File* FileTable::finish_close(std::int32_t handle) {
+  Slot* slot = find(handle);
+  storage::File* file = slot->file;
+  slot->file = nullptr;
+  const std::uint64_t generation = generation_of(handle);
+  const std::uint64_t next = generation == generation_max ? 1 : generation + 1;
+  slot->word.store(next << generation_shift, std::memory_order_release);
+  const std::lock_guard lock(mutex_);
+  free_.push_back(device::handle_index(handle));
+  return file;
+}
+
+std::vector<std::int32_t> FileTable::open_handles() const {
+  std::vector<std::int32_t> handles;
+  for (std::uint32_t index = 0; index < slots_.size(); ++index) {
+    const std::uint64_t word = slots_[index].word.load(std::memory_order_acquire);
+    if ((word & open_bit) == 0) continue;
+    const auto generation = static_cast<std::uint32_t>(word >> generation_shift);
+    handles.push_back(static_cast<std::int32_t>((generation << device::handle_index_bits) | index));
+  }
+  return handles;
+}
+
+}  // namespace ferry::server

@@ -1,0 +1,76 @@
+// The open files of one server, named by handles that a device may get wrong in any way.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "storage/storage.hpp"
+
+namespace ferry::server {
+
+// Thread-safe. A handle holds the index of a slot and the slot's generation, so that one kept after
+// close() is refused instead of naming the next file.
+class FileTable {
+ public:
+  explicit FileTable(std::uint32_t files_max);
+  // Closes what a dead loop held to the end. Nobody may use the table any more.
+  ~FileTable();
+  FileTable(const FileTable&) = delete;
+  FileTable& operator=(const FileTable&) = delete;
+
+  // Promises a slot to an open that is about to begin, so that one that finds the table full does
+  // not create or truncate anything. False: the table is full. Each promise is taken up by
+  // insert_reserved() or given back.
+  bool reserve();
+  void give_back();
+  // Takes the file in, into a slot that was reserved. Returns its handle, from 1 up.
+  std::int32_t insert_reserved(std::unique_ptr<storage::File> file);
+  // Both in one step: the handle, or -ENFILE, which leaves `file` alone.
+  std::int32_t insert(std::unique_ptr<storage::File>& file);
+
+  // The file, protected from close() until release(); null for a handle that names none.
+  storage::File* acquire(std::int32_t handle);
+  void release(std::int32_t handle);
+
+  // Refuses the handle from now on. False: it named no open file.
+  bool begin_close(std::int32_t handle);
+  // Whether every acquire() of a file under close has been released.
+  bool unused(std::int32_t handle) const;
+  // Takes the file out, after begin_close() and once unused.
+  storage::File* finish_close(std::int32_t handle);
+
+  // Says that some user will never release what it holds; close() must not wait for it.
+  void hold_for_ever() { held_for_ever_.store(true, std::memory_order_release); }
+  bool held_for_ever() const { return held_for_ever_.load(std::memory_order_acquire); }
+
+  // The handles of all files that are open.
+  std::vector<std::int32_t> open_handles() const;
+
+ private:
+  // Bits of Slot::word: generation (16) | open (1) | users (32). One word, so that acquire() checks
+  // and takes hold in one step.
+  static constexpr std::uint64_t users_mask = 0xffffffff;
+  static constexpr std::uint64_t open_bit = std::uint64_t{1} << 32;
+  static constexpr unsigned generation_shift = 33;
+
+  struct Slot {
+    std::atomic<std::uint64_t> word{0};
+    storage::File* file = nullptr;  // written while neither open nor in use
+  };
+
+  const Slot* find(std::int32_t handle) const;
+  Slot* find(std::int32_t handle) {
+    return const_cast<Slot*>(static_cast<const FileTable*>(this)->find(handle));
+  }
+
+  std::vector<Slot> slots_;
+  std::mutex mutex_;  // guards free_
+  std::vector<std::uint32_t> free_;
+  std::atomic<bool> held_for_ever_{false};
+  std::uint32_t reserved_ = 0;  // of those in free_, promised to opens under way
+};
+
+}  // namespace ferry::server

@@ -1,0 +1,38 @@
+// A request on its way through the server: validated, translated, and remembered until answered.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include <sys/uio.h>
+
+#include <ferry/device/control.hpp>
+
+#include "server/file_table.hpp"
+#include "storage/storage.hpp"
+
+namespace ferry::server {
+
+// One slot of a loop's table of requests in flight: the storage operation, and what to do with its
+// result. While no storage has it, `next` links the free ones.
+struct Job final : storage::Operation {
+  device::Request request{};  // the private copy; shared memory is never read twice
+  bool in_storage = false;    // between submit() and reap()
+  bool reaped = false;        // after that, until it is answered
+  bool reserved = false;      // a place in the file table is kept for what it opens
+  bool holds_file = false;    // release() is due
+  iovec one{};                // the vector of a plain transfer
+  std::vector<iovec> many;    // those of a vectored one; keeps its memory between jobs
+  std::array<char, device::path_bytes_max> path_copy;
+};
+
+// Turns job.request into a storage operation: known opcode, file, range without overflow, memory
+// inside the arena; copies paths and extents out of shared memory before looking at them. Returns 0
+// (and has acquired the file, where there is one) or the errno to answer with.
+int validate(Job& job, const device::ArenaView& arena, FileTable& files);
+
+// What the device gets to see of a file status.
+device::FileStatus to_device(const storage::Status& status);
+
+}  // namespace ferry::server

@@ -1,0 +1,448 @@
+#include "server/loop.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/futex.hpp"
+
+namespace ferry::server {
+
+using device::LoopPhase;
+using device::Opcode;
+using device::relaxed;
+using device::seq_cst;
+using device::SystemRef;
+using storage::Kind;
+
+namespace {
+
+// So that one busy ring cannot keep finished operations waiting.
+constexpr unsigned takes_per_round = 64;
+constexpr unsigned idle_polls_before_pausing = 64;
+constexpr unsigned idle_polls_per_clock_read = 16;
+constexpr std::chrono::nanoseconds storage_spin{5'000};
+constexpr std::chrono::milliseconds park_slice{1000};
+constexpr std::chrono::milliseconds dying_nap{1};
+// While a close waits for another loop to let go of the file, nobody rings.
+constexpr std::chrono::microseconds deferred_close_nap{200};
+
+}  // namespace
+
+// Holds the gate while the loop is inside the storage.
+class Loop::StorageSection {
+ public:
+  explicit StorageSection(Loop& loop) : loop_(loop) {
+    Gate expected = Gate::open;
+    if (!loop_.gate_.compare_exchange_strong(expected, Gate::storage, std::memory_order_acq_rel)) {
+      throw Declared{};
+    }
+  }
+  // Only the loop leaves this state, so a plain store is enough.
+  ~StorageSection() { loop_.gate_.store(Gate::open, std::memory_order_release); }
+  StorageSection(const StorageSection&) = delete;
+  StorageSection& operator=(const StorageSection&) = delete;
+
+ private:
+  Loop& loop_;
+};
+
+Loop::Loop(const device::ArenaView& arena, storage::Storage& storage, FileTable& files,
+           LoopOptions options)
+    : arena_(arena),
+      storage_(storage),
+      files_(files),
+      options_(std::move(options)),
+      state_(arena.loop_state(options_.index)),
+      doorbell_(arena.doorbell(options_.index)),
+      jobs_(options_.in_flight_max) {
+  const device::Geometry& geometry = arena_.layout.geometry;
+  for (std::uint32_t ring = options_.index; ring < geometry.rings; ring += geometry.loops) {
+    rings_.emplace_back(arena_.ring(ring));
+  }
+  for (Job& job : jobs_) {
+    job.next = free_;
+    free_ = &job;
+  }
+}
+
+void Loop::run() {
+  try {
+    storage::QueueOptions options;
+    options.doorbell = storage::Doorbell{&doorbell_.count};
+    options.arena = {reinterpret_cast<std::byte*>(arena_.base), arena_.layout.geometry.arena_bytes};
+    options.depth = options_.in_flight_max;
+    auto queue = storage_.make_queue(options);
+    {
+      const std::lock_guard lock(queue_mutex_);
+      queue_ = std::move(queue);
+    }
+    serve();
+    drop_queue();
+    // Release: a caller that sees `stopped` sees every answer that was given. Not over `dead`.
+    LoopPhase expected = LoopPhase::stopping;
+    SystemRef<LoopPhase>(state_.phase)
+        .compare_exchange_strong(expected, LoopPhase::stopped, device::acq_rel);
+  } catch (const Declared&) {
+    // The watchdog has set the phase already. What the kernel still holds ends here, on the thread
+    // that the engine belongs to.
+    if (queue_ != nullptr) drop_queue();
+  } catch (const std::exception&) {
+    die();
+  }
+  ended_.store(true, std::memory_order_release);
+}
+
+void Loop::serve() {
+  last_work_ = Clock::now();
+  for (;;) {
+    iterations_.store(iterations() + 1, std::memory_order_relaxed);  // the only writer
+    const bool stopping = phase() != LoopPhase::running;
+    bool worked = take_requests();
+    if (!deferred_closes_.empty()) worked = run_deferred_closes() || worked;
+    if (in_storage_jobs_ > 0) worked = serve_storage() || worked;
+    if (stopping) {
+      if (!worked && (drained() || gives_up())) return;
+      cancel_overdue();
+    }
+    if (worked) {
+      idle_polls_ = 0;
+    } else {
+      idle();
+    }
+  }
+}
+
+// seq_cst, so that a look at the tails that follows a look that saw `stopping` counts (R5).
+LoopPhase Loop::phase() const {
+  return SystemRef<LoopPhase>(state_.phase).load(seq_cst);
+}
+
+bool Loop::take_requests() {
+  unsigned taken = 0;
+  for (device::RingConsumer& ring : rings_) {
+    for (unsigned i = 0; i < takes_per_round && free_ != nullptr; ++i) {
+      Job& job = *free_;
+      if (!ring.take(job.request)) break;
+      ++taken;
+      begin(job);
+      current_ = nullptr;
+    }
+  }
+  return taken > 0;
+}
+
+// `job` is the first free one; it is taken from the list only if the storage gets it.
+void Loop::begin(Job& job) {
+  add(statistics_.requests, 1);
+  const device::Request& request = job.request;
+  current_ = &request;
+  point(LoopPoint::taken);
+  if (request.sequence == 0) return;  // an abandoned ticket
+  if (const LoopPhase now = phase(); now != LoopPhase::running) {
+    respond(request, now == LoopPhase::dead ? -EIO : -ESHUTDOWN);
+    return;
+  }
+  if (request.opcode == Opcode::nop) {
+    respond(request, 0);
+    return;
+  }
+  const int error = validate(job, arena_, files_);
+  if (error != 0) {
+    add(statistics_.refused, 1);
+    respond(request, error);
+    return;
+  }
+  if (job.kind == Kind::open) {
+    job.reserved = files_.reserve();
+    if (!job.reserved) {
+      respond(request, -ENFILE);
+      return;
+    }
+  }
+  point(LoopPoint::validated);
+  free_ = static_cast<Job*>(job.next);
+  if (job.kind == Kind::close) {
+    begin_close(job);
+    return;
+  }
+  submit(job);
+  current_ = nullptr;  // the storage has it
+  point(LoopPoint::submitted);
+}
+
+void Loop::begin_close(Job& job) {
+  if (!files_.begin_close(job.request.file)) {
+    respond(job.request, -EBADF);
+    free_job(job);
+    return;
+  }
+  deferred_closes_.push_back(&job);
+}
+
+// A file is closed once nobody uses it: other loops may still be reading from it.
+bool Loop::run_deferred_closes() {
+  const auto still_used = [&](Job* job) {
+    if (!files_.unused(job->request.file)) {
+      if (!files_.held_for_ever()) return true;
+      // By a loop that was declared dead: the file stays open until the process ends.
+      respond(job->request, -EIO);
+      free_job(*job);
+      return false;
+    }
+    job->file = files_.finish_close(job->request.file);
+    submit(*job);
+    return false;
+  };
+  const auto kept = std::remove_if(deferred_closes_.begin(), deferred_closes_.end(),
+                                   [&](Job* job) { return !still_used(job); });
+  const bool progress = kept != deferred_closes_.end();
+  deferred_closes_.erase(kept, deferred_closes_.end());
+  return progress;
+}
+
+// Starts what was submitted, answers what has finished.
+bool Loop::serve_storage() {
+  std::array<storage::Operation*, takes_per_round> finished;  // set below, `count` of them
+  unsigned count = 0;
+  {
+    const StorageSection section(*this);
+    queue_->flush();
+    while (count < finished.size() && count < in_storage_jobs_) {
+      finished[count] = queue_->reap();
+      if (finished[count] == nullptr) break;
+      static_cast<Job*>(finished[count])->in_storage = false;
+      static_cast<Job*>(finished[count])->reaped = true;
+      ++count;
+    }
+    in_storage_jobs_ -= count;
+  }
+  for (unsigned i = 0; i < count; ++i)
+    finish(static_cast<Job&>(*finished[i]));
+  return count > 0;
+}
+
+void Loop::submit(Job& job) {
+  queue_->submit(job);
+  job.in_storage = true;
+  ++in_storage_jobs_;
+}
+
+void Loop::finish(Job& job) {
+  current_ = &job.request;
+  point(LoopPoint::finished);
+  if (job.holds_file) files_.release(job.request.file);
+  job.holds_file = false;
+  deliver(job);
+  // Cancelled because the deadline of a shutdown passed.
+  const std::int64_t result = job.result == -ECANCELED ? -ESHUTDOWN : job.result;
+  respond(job.request, result, job.value);
+  current_ = nullptr;
+  free_job(job);
+}
+
+void Loop::free_job(Job& job) {
+  job.reaped = false;
+  job.next = free_;
+  free_ = &job;
+}
+
+// What a result means for the server and the arena.
+void Loop::deliver(Job& job) {
+  if (job.reserved) {
+    job.reserved = false;
+    if (job.result < 0) files_.give_back();
+  }
+  if (job.result < 0) return;
+  switch (job.kind) {
+    case Kind::open:
+      job.result = files_.insert_reserved(std::move(job.opened));
+      break;
+    case Kind::file_status:
+    case Kind::path_status: {
+      const device::FileStatus status = to_device(job.status);
+      const StorageSection section(*this);  // writes to a program's memory
+      std::memcpy(arena_.base + job.request.buffer, &status, sizeof status);
+      break;
+    }
+    case Kind::read:
+      add(statistics_.bytes_read, static_cast<std::uint64_t>(job.result));
+      break;
+    case Kind::write:
+    case Kind::append:
+      add(statistics_.bytes_written, static_cast<std::uint64_t>(job.result));
+      break;
+    default:
+      break;
+  }
+}
+
+void Loop::respond(const device::Request& request, std::int64_t result, std::uint64_t value) {
+  if (request.cell >= arena_.cell_count()) return;  // a program that wants no answer gets none
+  device::Cell& cell = arena_.cell(request.cell);
+  if (device::answer(cell, request.sequence, result, value)) futex_wake_all(&cell.sequence);
+}
+
+// R5: `stopping` was announced before the tails are read here.
+bool Loop::drained() const {
+  return in_storage_jobs_ == 0 && deferred_closes_.empty() &&
+         std::all_of(rings_.begin(), rings_.end(),
+                     [](const auto& ring) { return ring.outstanding() == 0; });
+}
+
+// After the deadline nobody waits for tickets that were claimed and never published.
+bool Loop::gives_up() const {
+  return in_storage_jobs_ == 0 && deferred_closes_.empty() &&
+         Clock::now() > stop_deadline_.load(std::memory_order_relaxed);
+}
+
+void Loop::cancel_overdue() {
+  if (cancelled_ || Clock::now() < stop_deadline_.load(std::memory_order_relaxed)) return;
+  cancelled_ = true;
+  const StorageSection section(*this);
+  for (Job& job : jobs_) {
+    if (job.in_storage) queue_->cancel(job);
+  }
+}
+
+void Loop::idle() {
+  if (options_.spin.count() > 0) {
+    // The next request of a busy device is a few hundred cycles away: look again at once. Only
+    // then does the time since the last work begin to count.
+    if (++idle_polls_ < idle_polls_before_pausing) return;
+    device::pause_briefly();
+    if (idle_polls_ == idle_polls_before_pausing) last_work_ = Clock::now();
+    if (idle_polls_ % idle_polls_per_clock_read != 0) return;
+    // Whatever is still in the storage is slow: it ends a sleep in the kernel soon enough, and a
+    // core that polls meanwhile may be the one that the device's driver or emulator needs.
+    const auto patience =
+        in_storage_jobs_ > 0 ? std::min(options_.spin, storage_spin) : options_.spin;
+    if (Clock::now() - last_work_ < patience) return;
+  }
+  park();
+}
+
+void Loop::park() {
+  const std::uint32_t seen = SystemRef<std::uint32_t>(doorbell_.count).load(device::acquire);
+  SystemRef<std::uint32_t> parked(state_.parked);
+  parked.store(1, seq_cst);
+  // R6: look again. A stop rings the doorbell, so `seen` covers it. With no job free only finished
+  // operations can help, and those end the wait too.
+  const bool work = free_ != nullptr && std::any_of(rings_.begin(), rings_.end(),
+                                                    [](const auto& ring) { return ring.ready(); });
+  if (!work) {
+    add(statistics_.parks, 1);
+    // While stopping, claimed tickets may still be unpublished and nobody rings for time passing.
+    const bool busy = !deferred_closes_.empty() || phase() != LoopPhase::running;
+    const StorageSection section(*this);
+    queue_->wait(seen, busy ? std::chrono::nanoseconds(deferred_close_nap) : park_slice);
+  }
+  parked.store(0, relaxed);
+}
+
+void Loop::stop(Clock::time_point deadline) {
+  stop_deadline_.store(deadline, std::memory_order_relaxed);
+  LoopPhase expected = LoopPhase::running;
+  SystemRef<LoopPhase>(state_.phase)
+      .compare_exchange_strong(expected, LoopPhase::stopping, seq_cst);
+  SystemRef<std::uint32_t>(doorbell_.count).fetch_add(1, device::release);
+  futex_wake_all(&doorbell_.count);
+}
+
+bool Loop::declare_dead() {
+  Gate expected = Gate::open;
+  if (!gate_.compare_exchange_strong(expected, Gate::closed, std::memory_order_acq_rel)) {
+    return false;
+  }
+  SystemRef<LoopPhase>(state_.phase).store(LoopPhase::dead, seq_cst);
+  files_.hold_for_ever();
+  return true;
+}
+
+// Answers what is in the rings without looking at it.
+void Loop::refuse_waiting() {
+  device::Request request;
+  for (device::RingConsumer& ring : rings_) {
+    // Groups that try again at once must not keep finished operations waiting.
+    for (unsigned i = 0; i < takes_per_round && ring.take(request); ++i)
+      if (request.sequence != 0) respond(request, -EIO);
+  }
+}
+
+// The loop ends by a fault of its own. Operations under way are waited for first, so that no call
+// returns while its buffer may still change.
+void Loop::die() {
+  // The watchdog must not take this wait for standing still. If it was faster, the loop is dead
+  // already and touches nothing any more.
+  Gate expected = Gate::open;
+  if (!gate_.compare_exchange_strong(expected, Gate::storage, std::memory_order_acq_rel)) {
+    if (queue_ != nullptr) drop_queue();
+    return;
+  }
+  if (current_ != nullptr && current_->sequence != 0) respond(*current_, -EIO);
+  // Reaped together with the one whose answer failed.
+  for (Job& job : jobs_) {
+    if (!job.reaped || &job.request == current_) continue;
+    respond(job.request, -EIO);
+  }
+  if (queue_ != nullptr) {
+    queue_->flush();
+    for (Job& job : jobs_) {
+      if (job.in_storage) queue_->cancel(job);
+    }
+    for (;;) {
+      refuse_waiting();
+      while (storage::Operation* operation = queue_->reap()) {
+        Job& job = static_cast<Job&>(*operation);
+        --in_storage_jobs_;
+        job.in_storage = false;
+        respond(job.request, -EIO);
+      }
+      if (in_storage_jobs_ == 0) break;
+      // Callers do not ring for a loop that is not parked, so this looks after them by itself.
+      queue_->wait(SystemRef<std::uint32_t>(doorbell_.count).load(device::acquire), dying_nap);
+    }
+    drop_queue();
+  }
+  // Nobody else must wait for this loop to let go of a file.
+  for (Job& job : jobs_) {
+    if (job.holds_file) files_.release(job.request.file);
+    job.holds_file = false;
+    if (job.reserved) files_.give_back();
+    job.reserved = false;
+  }
+  for (Job* job : deferred_closes_)
+    respond(job->request, -EIO);
+  // Everyone else learns it from the phase.
+  SystemRef<LoopPhase>(state_.phase).store(LoopPhase::dead, seq_cst);
+}
+
+void Loop::drop_queue() {
+  const std::lock_guard lock(queue_mutex_);
+  statistics_.storage = queue_->statistics();
+  queue_.reset();
+}
+
+void Loop::add(std::uint64_t& counter, std::uint64_t amount) {
+  std::atomic_ref<std::uint64_t> value(counter);
+  value.store(value.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+}
+
+LoopStatistics Loop::statistics() const {
+  const auto read = [](const std::uint64_t& counter) {
+    return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(counter))
+        .load(std::memory_order_relaxed);
+  };
+  LoopStatistics copy;
+  copy.requests = read(statistics_.requests);
+  copy.refused = read(statistics_.refused);
+  copy.bytes_read = read(statistics_.bytes_read);
+  copy.bytes_written = read(statistics_.bytes_written);
+  copy.parks = read(statistics_.parks);
+  const std::lock_guard lock(queue_mutex_);
+  copy.storage = queue_ != nullptr ? queue_->statistics() : statistics_.storage;
+  return copy;
+}
+
+}  // namespace ferry::server

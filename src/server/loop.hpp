@@ -1,0 +1,132 @@
+// One thread of the I/O server: polls its rings, starts storage operations, answers.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <vector>
+
+#include <ferry/device/control.hpp>
+
+#include "server/file_table.hpp"
+#include "server/job.hpp"
+#include "storage/storage.hpp"
+
+namespace ferry::server {
+
+// Where a test may stop a loop in the middle of a request.
+enum class LoopPoint : std::uint8_t { taken, validated, submitted, finished };
+
+// Thrown by an injection to end a loop as if by a fault.
+struct LoopStopped : std::runtime_error {
+  LoopStopped() : std::runtime_error("the server loop was stopped by injection") {}
+};
+
+struct LoopOptions {
+  std::uint32_t index = 0;
+  std::chrono::nanoseconds spin{100'000};  // polling without work before the loop parks
+  unsigned in_flight_max = 256;
+  std::function<void(LoopPoint)> inject;  // tests only; may throw LoopStopped, or not return
+};
+
+// A consistent enough picture: each number is exact, they may be read at slightly different times.
+struct LoopStatistics {
+  std::uint64_t requests = 0;
+  std::uint64_t refused = 0;  // answered with an errno by validation
+  std::uint64_t bytes_read = 0;
+  std::uint64_t bytes_written = 0;
+  std::uint64_t parks = 0;
+  storage::QueueStatistics storage;
+};
+
+class Loop {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Loop(const device::ArenaView& arena, storage::Storage& storage, FileTable& files,
+       LoopOptions options);
+
+  // The thread's body; returns after stop(), or when the loop has died.
+  void run();
+
+  // Announces the end: calls that are not under way yet get -ESHUTDOWN; those under way may go on
+  // until `deadline` and are cancelled then.
+  void stop(Clock::time_point deadline);
+
+  // For the watchdog. Counts iterations; stands still while the loop is stuck.
+  std::uint64_t iterations() const { return iterations_.load(std::memory_order_relaxed); }
+  // Whether the loop is, by its own word, inside the storage: slow is not dead.
+  bool in_storage() const { return gate_.load(std::memory_order_relaxed) == Gate::storage; }
+  // Declares a stuck loop dead, unless it is inside the storage. From then on it touches no
+  // file and no program's buffer, even if it comes back to life.
+  bool declare_dead();
+
+  // Whether run() has returned.
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
+
+  LoopStatistics statistics() const;
+
+ private:
+  // Who may touch files and buffers: nobody just now, the loop's storage section, or (for good)
+  // nobody, because the loop was declared dead.
+  enum class Gate : std::uint32_t { open, storage, closed };
+  class StorageSection;
+  struct Declared {};  // thrown to leave run() once the gate is closed
+
+  void serve();
+  bool take_requests();
+  void begin(Job& job);
+  void begin_close(Job& job);
+  bool run_deferred_closes();
+  bool serve_storage();
+  void submit(Job& job);
+  void finish(Job& job);
+  void free_job(Job& job);
+  void deliver(Job& job);
+  void respond(const device::Request& request, std::int64_t result, std::uint64_t value = 0);
+  bool drained() const;
+  bool gives_up() const;
+  void cancel_overdue();
+  void idle();
+  void park();
+  void die();
+  void refuse_waiting();
+  void drop_queue();
+  device::LoopPhase phase() const;
+  void point(LoopPoint where) {
+    if (options_.inject) options_.inject(where);
+  }
+  void add(std::uint64_t& counter, std::uint64_t amount);
+
+  const device::ArenaView arena_;
+  storage::Storage& storage_;
+  FileTable& files_;
+  const LoopOptions options_;
+  device::LoopState& state_;
+  device::LoopDoorbell& doorbell_;
+  std::vector<device::RingConsumer> rings_;
+
+  std::vector<Job> jobs_;  // before the queue, which may still hold some when it is destroyed
+  // Made and dropped by the loop's own thread, under the mutex for the sake of statistics().
+  std::unique_ptr<storage::Queue> queue_;
+  mutable std::mutex queue_mutex_;
+  Job* free_ = nullptr;
+  unsigned in_storage_jobs_ = 0;
+  const device::Request* current_ = nullptr;  // taken or finished, not answered yet
+  std::vector<Job*> deferred_closes_;
+  std::atomic<Clock::time_point> stop_deadline_{Clock::time_point::max()};
+  bool cancelled_ = false;
+  Clock::time_point last_work_{};
+  unsigned idle_polls_ = 0;
+
+  std::atomic<std::uint64_t> iterations_{0};
+  std::atomic<bool> ended_{false};
+  std::atomic<Gate> gate_{Gate::open};
+  LoopStatistics statistics_;
+};
+
+}  // namespace ferry::server

@@ -1,0 +1,202 @@
+#include "server/server.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include <time.h>
+#include <unistd.h>
+
+namespace ferry::server {
+
+using device::LoopPhase;
+using device::SystemRef;
+
+Server::Server(const device::ArenaView& arena, storage::Storage& storage, ServerOptions options)
+    : arena_(arena),
+      storage_(storage),
+      options_(std::move(options)),
+      files_(arena.layout.geometry.files),
+      thread_ids_(arena.layout.geometry.loops),
+      last_usage_(arena.layout.geometry.loops) {
+  const std::uint32_t loops = arena_.layout.geometry.loops;
+  for (std::uint32_t index = 0; index < loops; ++index) {
+    LoopOptions loop;
+    loop.index = index;
+    loop.spin = options_.spin;
+    loop.in_flight_max = options_.in_flight_max;
+    if (options_.inject) {
+      loop.inject = [this, index](LoopPoint where) { options_.inject(index, where); };
+    }
+    loops_.push_back(std::make_unique<Loop>(arena_, storage_, files_, std::move(loop)));
+  }
+  for (std::uint32_t index = 0; index < loops; ++index) {
+    threads_.emplace_back([this, index] {
+      name_this_thread("ferry-server");
+      if (options_.cpus.size() >= loops_.size()) {
+        run_this_thread_on({options_.cpus[index]});
+      } else {
+        run_this_thread_on(options_.cpus);
+      }
+      thread_ids_[index].store(gettid(), std::memory_order_release);
+      loops_[index]->run();
+      const ThreadUsage last = usage(index);
+      const std::lock_guard lock(usage_mutex_);
+      thread_ids_[index].store(0, std::memory_order_release);
+      last_usage_[index] = last;
+    });
+  }
+  watchdog_ = std::thread([this] {
+    name_this_thread("ferry-watchdog");
+    watch();
+  });
+}
+
+Server::~Server() {
+  const StopReport report = stop(std::chrono::milliseconds(0));
+  if (report.finished) return;
+  end_threads();
+  StopReport rest;
+  close_files(rest);
+}
+
+// Lets LoopState.pulse grow for every loop that is healthy: that moves, or says that it is inside
+// the storage. One that stands still for the liveness timeout is declared dead. Time in which the
+// watchdog itself did not run (a stopped process, a suspended machine) says nothing about a loop.
+void Server::watch() {
+  using Clock = std::chrono::steady_clock;
+  struct Seen {
+    std::uint64_t iterations = 0;
+    std::chrono::nanoseconds still{0};
+  };
+  std::vector<Seen> seen(loops_.size());
+  const auto period = std::clamp<std::chrono::nanoseconds>(
+      options_.liveness_timeout / 8, std::chrono::milliseconds(5), std::chrono::milliseconds(100));
+  auto last = Clock::now();
+  std::unique_lock lock(watch_mutex_);
+  while (!watch_wake_.wait_for(lock, period, [this] { return watch_ends_; })) {
+    const auto now = Clock::now();
+    const auto passed = std::min<std::chrono::nanoseconds>(now - last, 2 * period);
+    last = now;
+    for (std::uint32_t index = 0; index < seen.size(); ++index) {
+      Loop& loop = *loops_[index];
+      const std::uint64_t iterations = loop.iterations();
+      if (iterations != seen[index].iterations || loop.in_storage() || loop.ended()) {
+        seen[index] = Seen{iterations, {}};
+      } else if ((seen[index].still += passed) > options_.liveness_timeout) {
+        loop.declare_dead();
+        continue;
+      }
+      SystemRef<std::uint64_t> pulse(arena_.loop_state(index).pulse);
+      pulse.store(pulse.load(device::relaxed) + 1, device::relaxed);
+    }
+  }
+}
+
+bool Server::wait_for_loops(std::chrono::steady_clock::time_point until) {
+  for (;;) {
+    if (std::all_of(loops_.begin(), loops_.end(), [](auto& loop) { return loop->ended(); })) {
+      return true;
+    }
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
+void Server::end_threads() {
+  for (std::thread& thread : threads_)
+    thread.join();
+  threads_.clear();
+  {
+    const std::lock_guard lock(watch_mutex_);
+    watch_ends_ = true;
+  }
+  watch_wake_.notify_all();
+  watchdog_.join();
+}
+
+StopReport Server::stop(std::chrono::milliseconds deadline) {
+  // Time for cancelled operations to come back.
+  constexpr std::chrono::milliseconds grace{100};
+  const std::lock_guard lock(stop_mutex_);
+  StopReport report;
+  report.finished = true;
+  if (stopped_) return report;
+  const auto until = std::chrono::steady_clock::now() + deadline;
+  for (auto& loop : loops_)
+    loop->stop(until);
+  if (!wait_for_loops(until + grace)) {
+    report.finished = false;
+    report.errors.emplace_back("operations that cannot be cancelled outlasted the deadline");
+    return report;
+  }
+  stopped_ = true;
+  for (std::uint32_t index = 0; index < loops_.size(); ++index) {
+    if (SystemRef<LoopPhase>(arena_.loop_state(index).phase).load(device::acquire) ==
+        LoopPhase::dead) {
+      report.errors.push_back("server loop " + std::to_string(index) + " had died");
+    }
+  }
+  end_threads();
+  close_files(report);
+  return report;
+}
+
+void Server::close_files(StopReport& report) {
+  const auto handles = files_.open_handles();
+  if (handles.empty()) return;
+  std::uint32_t word = 0;
+  storage::QueueOptions options;
+  options.doorbell = storage::Doorbell{&word};
+  std::unique_ptr<storage::Queue> queue;
+  try {
+    queue = storage_.make_queue(options);
+  } catch (const std::system_error&) {
+    // Out of descriptors, say. Destroying a file closes it too, but cannot tell of late errors.
+    for (const std::int32_t handle : handles) {
+      if (!files_.begin_close(handle) || !files_.unused(handle)) continue;
+      delete files_.finish_close(handle);
+      ++report.files_closed;
+    }
+    report.errors.emplace_back("files that were left open were closed without a look for errors");
+    return;
+  }
+  for (const std::int32_t handle : handles) {
+    // A loop that was declared dead may still hold it; the kernel closes it with the process.
+    if (!files_.begin_close(handle) || !files_.unused(handle)) continue;
+    storage::Operation close;
+    close.kind = storage::Kind::close;
+    close.file = files_.finish_close(handle);
+    queue->submit(close);
+    queue->flush();
+    while (queue->reap() == nullptr) {
+      queue->wait(std::atomic_ref<std::uint32_t>(word).load(), std::chrono::milliseconds(10));
+    }
+    ++report.files_closed;
+    if (close.result < 0) {
+      report.errors.push_back(std::string("closing a file that was left open: ") +
+                              std::strerror(static_cast<int>(-close.result)));
+    }
+  }
+}
+
+ThreadUsage Server::usage(unsigned loop) const {
+  const std::lock_guard lock(usage_mutex_);
+  ThreadUsage usage;
+  const pid_t id = thread_ids_[loop].load(std::memory_order_acquire);
+  if (id == 0) return last_usage_[loop];
+  const std::string directory = "/proc/self/task/" + std::to_string(id);
+  std::ifstream status(directory + "/status");
+  for (std::string line; std::getline(status, line);) {
+    std::sscanf(line.c_str(), "voluntary_ctxt_switches: %lu", &usage.voluntary_switches);
+    std::sscanf(line.c_str(), "nonvoluntary_ctxt_switches: %lu", &usage.involuntary_switches);
+  }
+  std::ifstream statistics(directory + "/schedstat");
+  statistics >> usage.cpu_ns;
+  return usage;
+}
+
+}  // namespace ferry::server

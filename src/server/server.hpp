@@ -1,0 +1,90 @@
+// The I/O server: its threads, their watchdog, and the table of open files.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <sys/types.h>
+
+#include <ferry/device/control.hpp>
+
+#include "base/cpus.hpp"
+#include "server/file_table.hpp"
+#include "server/loop.hpp"
+#include "storage/storage.hpp"
+
+namespace ferry::server {
+
+struct ServerOptions {
+  CpuSet cpus;  // loop i runs on the i-th of them, or on all where there are fewer than loops
+  std::chrono::nanoseconds spin{100'000};
+  std::chrono::nanoseconds liveness_timeout{5'000'000'000};
+  unsigned in_flight_max = 256;
+  std::function<void(std::uint32_t loop, LoopPoint)> inject;  // tests only
+};
+
+// What a stopped server could not do.
+struct StopReport {
+  bool finished = false;      // nothing is left under way
+  unsigned files_closed = 0;  // that the programs had left open
+  std::vector<std::string> errors;
+};
+
+// What the operating system says of one server thread.
+struct ThreadUsage {
+  std::uint64_t cpu_ns = 0;
+  std::uint64_t voluntary_switches = 0;
+  std::uint64_t involuntary_switches = 0;
+};
+
+// Serves one arena from construction to stop(). Thread-safe.
+class Server {
+ public:
+  Server(const device::ArenaView& arena, storage::Storage& storage, ServerOptions options);
+  // Stops, and waits as long as operations are under way.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Calls that are not under way yet end with -ESHUTDOWN, those under way are cancelled at the
+  // deadline. Then closes what is open. What cannot be cancelled is reported, not waited for: a
+  // later call, or destruction, finishes the work.
+  StopReport stop(std::chrono::milliseconds deadline);
+
+  unsigned loops() const { return static_cast<unsigned>(loops_.size()); }
+  LoopStatistics statistics(unsigned loop) const { return loops_[loop]->statistics(); }
+  ThreadUsage usage(unsigned loop) const;
+
+ private:
+  void watch();
+  bool wait_for_loops(std::chrono::steady_clock::time_point until);
+  void end_threads();
+  void close_files(StopReport& report);
+
+  const device::ArenaView arena_;
+  storage::Storage& storage_;
+  const ServerOptions options_;
+  FileTable files_;
+  std::vector<std::unique_ptr<Loop>> loops_;
+  std::vector<std::atomic<pid_t>> thread_ids_;
+  // What ended threads had used; those that run are asked. Guarded by the mutex.
+  std::vector<ThreadUsage> last_usage_;
+  mutable std::mutex usage_mutex_;
+  std::vector<std::thread> threads_;
+  std::mutex stop_mutex_;
+  bool stopped_ = false;
+  std::mutex watch_mutex_;
+  std::condition_variable watch_wake_;
+  bool watch_ends_ = false;
+  std::thread watchdog_;
+};
+
+}  // namespace ferry::server

@@ -1,0 +1,51 @@
+#include "storage/posix.hpp"
+
+#include <cstring>
+#include <system_error>
+
+#include "storage/posix_queue.hpp"
+#include "storage/uring_queue.hpp"
+
+namespace ferry::storage {
+namespace {
+
+class Posix final : public Storage {
+ public:
+  explicit Posix(Engine engine) {
+    if (engine == Engine::threads) {
+      shared_.note("io_uring is not used: the threads engine was asked for");
+      return;
+    }
+    const int refused = uring_refused();
+    uring_ = refused == 0;
+    if (refused == 0) return;
+    if (engine == Engine::io_uring) {
+      throw std::system_error(-refused, std::system_category(),
+                              "the kernel refuses io_uring (see io_uring_disabled in sysctl)");
+    }
+    shared_.note(std::string("the kernel refuses io_uring: ") + std::strerror(-refused) +
+                 "; blocking calls on worker threads instead");
+  }
+
+  std::unique_ptr<Queue> make_queue(const QueueOptions& options) override {
+    if (uring_) return make_uring_queue(shared_, options);
+    return std::make_unique<PosixQueue>(shared_, options);
+  }
+
+  Description describe() const override {
+    const std::lock_guard lock(shared_.mutex);
+    return Description{"posix", uring_ ? "io_uring" : "threads", shared_.notes};
+  }
+
+ private:
+  mutable PosixShared shared_;
+  bool uring_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Storage> make_posix(Engine engine) {
+  return std::make_unique<Posix>(engine);
+}
+
+}  // namespace ferry::storage

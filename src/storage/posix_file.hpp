@@ -1,0 +1,54 @@
+// A file on a mounted file system, and the blocking form of every operation on it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "storage/storage.hpp"
+#include "storage/write_turns.hpp"
+
+namespace ferry::storage {
+
+struct PosixFile final : File {
+  PosixFile();
+  ~PosixFile() override;
+
+  int fd = -1;                               // through the page cache
+  int direct_fd = -1;                        // O_DIRECT; -1 unless the file was opened with it
+  std::uint32_t memory_alignment_bytes = 1;  // what direct I/O asks of addresses
+  std::uint32_t offset_alignment_bytes = 1;  // and of offsets and lengths
+  std::shared_ptr<WriteTurns> turns;         // where there is a direct_fd
+  bool append = false;  // O_APPEND: where a write goes is not known, so it is never direct
+  // Neither a regular file nor a block device.
+  bool special = false;
+  // A remote or user-space file system may stop answering for any time: its calls never run on a
+  // thread that others wait for.
+  bool remote = false;
+  // Data lives in memory (tmpfs, ramfs): a read never waits for a device.
+  bool in_memory = false;
+  // Reads with RWF_NOWAIT work here. Set to false by the first refusal.
+  std::atomic<bool> nowait{true};
+  // Reads in a row that found their data in the page cache; see PosixQueue::read_trusting().
+  std::atomic<std::uint32_t> cached_reads{0};
+  // Tells this file from every other one of the process, and whether it is closed by now: for the
+  // engines' tables of registered descriptors, which outlive it.
+  struct Identity {
+    std::uint64_t number = 0;
+    std::atomic<bool> closed{false};
+  };
+  std::shared_ptr<Identity> identity;
+  // Keeps write() + lseek() of an append together.
+  std::atomic_flag appending;
+};
+
+// Whether direct I/O can carry out this transfer; if not it goes through the page cache.
+bool fits_direct(const PosixFile& file, const Operation& operation);
+
+// Executes the operation with blocking calls; fills in result, value, status or opened.
+void execute_blocking(Operation& operation);
+
+// Goes on with a transfer that has moved `bytes` more: trims the vectors. True when it is complete.
+bool advance(Operation& operation, std::int64_t bytes);
+
+}  // namespace ferry::storage

@@ -1,0 +1,131 @@
+// The storage interface: what a file lives on, seen from above.
+//
+// A storage executes operations on files asynchronously. It knows nothing of rings, caches or
+// devices, and depends on nothing else in Ferry; the I/O server, the bulk transfers and the tools
+// all use it through this header. One file per kind of storage implements it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <sys/uio.h>
+
+namespace ferry::storage {
+
+enum class Kind : std::uint8_t {
+  open,         // path, flags, mode -> opened
+  close,        // file; the caller guarantees that nothing else uses it. Always takes the file
+  read,         // file, offset, vectors -> bytes; short only at the end of the file or on an error
+                //   after some bytes were read
+  write,        // file, offset, vectors -> bytes; short only on an error after some were written
+  append,       // file, vectors -> bytes; `value` is the file position after the write
+  sync,         // file: data and metadata are durable
+  sync_data,    // file: data and what is needed to read it
+  truncate,     // file, offset (the new size)
+  file_status,  // file -> status
+  path_status,  // path -> status
+  unlink,       // path
+};
+
+struct Status {
+  std::uint64_t size_bytes = 0;
+  std::uint64_t allocated_bytes = 0;
+  std::uint64_t inode = 0;
+  std::uint64_t device = 0;
+  std::int64_t modified_ns = 0;
+  std::uint32_t mode = 0;
+  std::uint32_t links = 0;
+  std::uint32_t owner = 0;
+  std::uint32_t group = 0;
+  std::uint32_t block_bytes = 0;
+};
+
+// An open file. Made by an `open` operation, destroyed by a `close` operation.
+class File {
+ public:
+  virtual ~File() = default;
+};
+
+// One operation. Owned by the caller and not to be touched between submit() and reap(), and neither
+// is the memory it points to.
+struct Operation {
+  Kind kind = Kind::read;
+  File* file = nullptr;
+  const char* path = nullptr;
+  int flags = 0;
+  std::uint32_t mode = 0;
+  std::int64_t offset = 0;
+  std::span<iovec> vectors;  // the storage may change them while it works
+  std::int64_t result = 0;   // bytes or 0, or a negative errno
+  std::uint64_t value = 0;
+  Status status;
+  std::unique_ptr<File> opened;
+
+  // For the storage's own use while it has the operation.
+  Operation* next = nullptr;
+  std::int64_t done_bytes = 0;
+  std::uint32_t state = 0;
+};
+
+// A futex word that the owner of a queue may be asleep on. Storages that complete operations from
+// threads of their own add 1 and wake it.
+struct Doorbell {
+  std::uint32_t* word = nullptr;
+  void ring() const;
+};
+
+struct QueueOptions {
+  Doorbell doorbell;
+  // Memory that most transfers will use; a storage may register it with its engine.
+  std::span<std::byte> arena;
+  unsigned depth = 256;  // operations in flight at most
+};
+
+// Counters of one queue; written by the queue's thread, read by anyone.
+struct QueueStatistics {
+  std::uint64_t inline_operations = 0;  // executed on the queue's own thread
+  std::uint64_t engine_operations = 0;  // given to io_uring
+  std::uint64_t pool_operations = 0;    // given to worker threads
+};
+
+// One thread's access to a storage. Not thread-safe; any number of queues work side by side, also
+// on the same files.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+  // Takes an operation. Nothing is promised to have started before flush().
+  virtual void submit(Operation& operation) = 0;
+  // Works on what was submitted; may execute cheap operations on the spot. To be called again and
+  // again while operations are under way: some may be held back to be started together, at the
+  // latest by a call before which nothing was submitted, or by wait().
+  virtual void flush() = 0;
+  // A finished operation, or null.
+  virtual Operation* reap() = 0;
+  // Sleeps until an operation has finished, *doorbell != seen, or the timeout. May return early.
+  virtual void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) = 0;
+  // Asks for `operation` to be ended early; it still arrives through reap(), with -ECANCELED if it
+  // could be stopped.
+  virtual void cancel(Operation& operation) = 0;
+  virtual QueueStatistics statistics() const = 0;
+};
+
+// What a storage can do here and how; for `ferry info`.
+struct Description {
+  std::string name;                // "posix"
+  std::string engine;              // "io_uring" or "threads"
+  std::vector<std::string> notes;  // what is degraded, and why
+};
+
+class Storage {
+ public:
+  virtual ~Storage() = default;
+  virtual std::unique_ptr<Queue> make_queue(const QueueOptions& options) = 0;
+  virtual Description describe() const = 0;
+};
+
+}  // namespace ferry::storage

@@ -1,0 +1,41 @@
+// Keeps the direct and the buffered writes of one file apart in time.
+//
+// A direct write drops the pages it went past from the kernel's page cache. A buffered write that
+// has dirtied one of them meanwhile, or only its neighbour in a large folio or in the same block,
+// makes that fail: the kernel cannot say any more which bytes are the newest, and the next fsync of
+// the file returns -EIO (dio_warn_stale_pagecache in mm/filemap.c). Programs that align everything
+// never see this; one whose unaligned transfers Ferry sends through the page cache would.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include <sys/types.h>
+
+namespace ferry::storage {
+
+// Thread-safe. Invariant: direct_ == 0 or no buffered write is under way.
+class WriteTurns {
+ public:
+  // Whether a direct write may start; end_direct() has to follow. Never waits: where buffered
+  // writes are under way or wait for their turn, this one is to be a buffered one too, so that a
+  // stream of direct writes cannot keep those waiting.
+  bool try_begin_direct();
+  void end_direct();
+  // Waits until no direct write is under way. Never on the thread that has to end them.
+  void begin_buffered();
+  void end_buffered();
+
+  // The turns of an inode: the same for every opening of it in this process.
+  static std::shared_ptr<WriteTurns> of(dev_t device, ino_t inode);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable no_direct_;
+  unsigned direct_ = 0;    // under way
+  unsigned buffered_ = 0;  // under way or waiting
+};
+
+}  // namespace ferry::storage

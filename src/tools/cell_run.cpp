@@ -1,0 +1,185 @@
+#include "tools/cell_run.hpp"
+
+#include <algorithm>
+#include <barrier>
+#include <exception>
+#include <memory>
+#include <mutex>
+
+#include "tools/file_access.hpp"
+#include "tools/programs.hpp"
+#include "tools/verification.hpp"
+
+namespace ferry::bench {
+namespace {
+
+struct Span {
+  std::uint64_t begin_ns = 0;
+  std::uint64_t end_ns = 0;
+};
+
+struct Worker {
+  Buffer buffer;
+  std::vector<std::uint32_t> order;
+  Span open;
+  Span transfers;
+  Span sync;
+  Span close;
+  Usage usage;
+  ProgramOutput output;
+};
+
+class Repeat {
+ public:
+  Repeat(Runtime& runtime, const CellRun& run, const std::atomic<bool>& stopped)
+      : runtime_(runtime),
+        cell_(run.cell),
+        run_(run),
+        stopped_(stopped),
+        barrier_(static_cast<std::ptrdiff_t>(run.cell.threads)),
+        workers_(run.cell.threads) {
+    for (unsigned i = 0; i < cell_.threads; ++i) {
+      workers_[i].buffer = runtime.allocate(cell_.buffer_bytes());
+      workers_[i].order = make_order(cell_, i);
+    }
+  }
+
+  Sample run() {
+    runtime_.run([this](DeviceThread& self) {
+      if (self.index < cell_.threads) on_thread(self);
+    });
+    if (error_) std::rethrow_exception(error_);
+    return make_sample();
+  }
+
+ private:
+  // Does one step on this thread, unless something failed before, and waits for the others. A
+  // thread whose step failed goes on through the barriers, so that nobody waits for it in vain.
+  template <class Step>
+  void phase(Step step) {
+    if (!failed_.load(std::memory_order_relaxed)) {
+      try {
+        step();
+      } catch (...) {
+        const std::lock_guard lock(error_mutex_);
+        if (!error_) error_ = std::current_exception();
+        failed_.store(true, std::memory_order_relaxed);
+      }
+    }
+    barrier_.arrive_and_wait();
+  }
+
+  template <class Step>
+  void timed_phase(Span& span, Step step) {
+    phase([&] {
+      span.begin_ns = now_ns();
+      step();
+      span.end_ns = now_ns();
+    });
+  }
+
+  void on_thread(DeviceThread& self) {
+    const bool leads = self.index == 0;
+    Worker& worker = workers_[self.index];
+    const std::unique_ptr<FileAccess> file = make_access(cell_, self);
+    const ProgramInput input{cell_,
+                             *file,
+                             worker.buffer.as<unsigned char>(),
+                             self.index * cell_.part_bytes(),
+                             run_.pattern_seed,
+                             worker.order,
+                             stopped_};
+    phase([&] { prepare_buffer(input); });
+    if (leads) statistics_ = runtime_.statistics();
+    barrier_.arrive_and_wait();
+
+    const Usage before = thread_usage();
+    open_on_all(*file, worker, leads);
+    timed_phase(worker.transfers, [&] { run_program(input, worker.output); });
+    if (cell_.sync) timed_phase(worker.sync, [&] { file->sync(); });
+    timed_phase(worker.close, [&] { file->close(); });
+    worker.usage = thread_usage() - before;
+
+    if (leads) statistics_ = difference(runtime_.statistics(), statistics_);
+    phase([&] {
+      if (cell_.operation == Operation::read) verify_buffer(input);
+    });
+  }
+
+  // One thread makes the file before the others open it.
+  void open_on_all(FileAccess& file, Worker& worker, bool leads) {
+    const int flags = open_flags(cell_);
+    if (run_.create_flags == 0) {
+      timed_phase(worker.open, [&] { file.open(flags); });
+      return;
+    }
+    timed_phase(worker.open, [&] {
+      if (leads) file.open(flags | run_.create_flags);
+    });
+    if (cell_.threads == 1) return;
+    Span rest;
+    timed_phase(leads ? rest : worker.open, [&] {
+      if (!leads) file.open(flags);
+    });
+  }
+
+  std::uint64_t begin_of(Span Worker::*span) const {
+    std::uint64_t first = UINT64_MAX;
+    for (const Worker& worker : workers_)
+      first = std::min(first, (worker.*span).begin_ns);
+    return first;
+  }
+  std::uint64_t end_of(Span Worker::*span) const {
+    std::uint64_t last = 0;
+    for (const Worker& worker : workers_)
+      last = std::max(last, (worker.*span).end_ns);
+    return last;
+  }
+  std::uint64_t length_of(Span Worker::*span) const { return end_of(span) - begin_of(span); }
+
+  Sample make_sample() {
+    Sample sample;
+    sample.elapsed_ns = end_of(&Worker::close) - begin_of(&Worker::open);
+    sample.open_ns = length_of(&Worker::open);
+    sample.sync_ns = cell_.sync ? length_of(&Worker::sync) : 0;
+    sample.close_ns = length_of(&Worker::close);
+    const std::uint64_t begin_ns = begin_of(&Worker::transfers);
+    const auto [first, last] = std::minmax_element(
+        workers_.begin(), workers_.end(),
+        [](const auto& a, const auto& b) { return a.transfers.end_ns < b.transfers.end_ns; });
+    sample.first_done_ns = first->transfers.end_ns - begin_ns;
+    sample.last_done_ns = last->transfers.end_ns - begin_ns;
+    const bool computes = cell_.program != Program::stream;
+    sample.io_ns = computes ? last->output.calls_ns : sample.last_done_ns;
+    sample.compute_ns = last->output.compute_ns;
+    sample.server = statistics_;
+    for (Worker& worker : workers_) {
+      sample.callers += worker.usage;
+      sample.operations += worker.output.operations;
+      sample.sum += worker.output.sum;
+      const auto& latencies = worker.output.latencies_ns;
+      sample.latencies_ns.insert(sample.latencies_ns.end(), latencies.begin(), latencies.end());
+    }
+    std::sort(sample.latencies_ns.begin(), sample.latencies_ns.end());
+    return sample;
+  }
+
+  Runtime& runtime_;
+  const Cell& cell_;
+  const CellRun& run_;
+  const std::atomic<bool>& stopped_;
+  std::barrier<> barrier_;
+  std::vector<Worker> workers_;
+  RuntimeStatistics statistics_;
+  std::atomic<bool> failed_{false};
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+};
+
+}  // namespace
+
+Sample run_cell(Runtime& runtime, const CellRun& run, const std::atomic<bool>& stopped) {
+  return Repeat(runtime, run, stopped).run();
+}
+
+}  // namespace ferry::bench

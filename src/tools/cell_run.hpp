@@ -1,0 +1,43 @@
+// One repeat of one cell: opens, transfers, syncs and closes on the device threads, and times each.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include <ferry/ferry.hpp>
+
+#include "tools/plan.hpp"
+#include "tools/usage.hpp"
+
+namespace ferry::bench {
+
+// What one repeat measured. Phases begin together on all threads; each lasts from the first
+// thread's begin to the last thread's end.
+struct Sample {
+  std::uint64_t elapsed_ns = 0;  // first open begins to last close ends
+  std::uint64_t open_ns = 0;
+  std::uint64_t io_ns = 0;       // stream: the transfers; else the slowest thread's time in calls
+  std::uint64_t compute_ns = 0;  // iterative, once: the slowest thread's time in the loop elsewhere
+  std::uint64_t sync_ns = 0;
+  std::uint64_t close_ns = 0;
+  std::uint64_t first_done_ns = 0;  // the first thread's last transfer, since transfers began
+  std::uint64_t last_done_ns = 0;
+  std::uint64_t operations = 0;
+  std::uint32_t sum = 0;  // of all words read; iterative and once only
+  Usage callers;          // the device threads, together
+  RuntimeStatistics server;
+  std::vector<std::uint64_t> latencies_ns;  // of the sampled calls, in ascending order
+};
+
+struct CellRun {
+  const Cell& cell;
+  std::uint64_t pattern_seed = 0;  // of what is written
+  int create_flags = 0;            // O_CREAT and O_EXCL or O_TRUNC, for writes
+};
+
+// Throws ferry::Error when a call fails, ContentsError when the buffers hold the wrong bytes after
+// reading. Files are closed either way.
+Sample run_cell(Runtime& runtime, const CellRun& run, const std::atomic<bool>& stopped);
+
+}  // namespace ferry::bench

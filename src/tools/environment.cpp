@@ -1,0 +1,119 @@
+#include "tools/environment.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include <nlohmann/json.hpp>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/cpus.hpp"
+#include "tools/file_system.hpp"
+
+namespace ferry::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The value of a "key : value" line; empty where there is none.
+std::string look_up(const char* file_name, const std::string& key) {
+  std::ifstream file(file_name);
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind(key, 0) != 0) continue;
+    const std::size_t colon = line.find(':');
+    const std::size_t start = line.find_first_not_of(" \t", colon + 1);
+    if (colon != std::string::npos && start != std::string::npos) return line.substr(start);
+  }
+  return "";
+}
+
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(text);
+}
+
+Json machine() {
+  utsname names{};
+  uname(&names);
+  const auto page_bytes = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  const auto pages = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
+  std::string governor;
+  std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") >> governor;
+  const std::string flags = " " + look_up("/proc/cpuinfo", "flags") + " ";
+  return {{"kernel", std::string(names.sysname) + " " + names.release},
+          {"architecture", names.machine},
+          {"cpu_model", text_or_null(look_up("/proc/cpuinfo", "model name"))},
+          {"cpus_allowed", to_string(allowed_cpus())},
+          {"cpus_usable", usable_cpus()},
+          {"virtual_machine", flags.find(" hypervisor ") != std::string::npos},
+          {"cpu_governor", text_or_null(governor)},
+          {"memory_bytes", page_bytes * pages},
+          {"page_bytes", page_bytes}};
+}
+
+Json versions() {
+  return {{"ferry", FERRY_VERSION},
+          {"compiler", __VERSION__},
+          {"nlohmann_json", std::to_string(NLOHMANN_JSON_VERSION_MAJOR) + "." +
+                                std::to_string(NLOHMANN_JSON_VERSION_MINOR) + "." +
+                                std::to_string(NLOHMANN_JSON_VERSION_PATCH)}};
+}
+
+Json runtime_facts(const Runtime& runtime) {
+  const RuntimeInfo info = runtime.info();
+  return {{"device", "cpu"},
+          {"device_cpus", info.device_cpus},
+          {"device_threads", info.device_threads},
+          {"server_cpus", info.server_cpus},
+          {"server_threads", info.server_threads},
+          {"oversubscribed", info.oversubscribed},
+          {"arena_bytes", info.arena_bytes},
+          {"arena_pages", info.arena_pages},
+          {"storage_engine", info.storage_engine},
+          {"notes", info.notes}};
+}
+
+// One for each mount that a cell's file lies on, or will.
+Json file_systems(const Plan& plan) {
+  std::set<std::string> folders;
+  for (const Cell& cell : plan.cells) {
+    const std::filesystem::path folder = std::filesystem::path(cell.path).parent_path();
+    folders.insert(folder.empty() ? "." : folder.string());
+  }
+  std::set<std::string> seen;
+  Json list = Json::array();
+  for (const std::string& folder : folders) {
+    try {
+      Json facts = file_system_facts(folder);
+      if (seen.insert(facts["mount_point"]).second) list.push_back(std::move(facts));
+    } catch (const Error&) {
+      continue;  // measuring there will say what is wrong
+    }
+  }
+  return list;
+}
+
+}  // namespace
+
+Json environment_facts(const Plan& plan, const Runtime& runtime) {
+  return {{"machine", machine()},
+          {"versions", versions()},
+          {"runtime", runtime_facts(runtime)},
+          {"file_systems", file_systems(plan)}};
+}
+
+Json info_facts(const Runtime& runtime) {
+  return {{"schema", "ferry.info/1"},
+          {"machine", machine()},
+          {"versions", versions()},
+          {"runtime", runtime_facts(runtime)},
+          {"built_in",
+           {{"devices", {"cpu"}},
+            {"storages", {"posix"}},
+            {"placements", {"host"}},
+            {"interfaces", {"ferry", "posix", "mmap"}}}},
+          {"path", nullptr}};
+}
+
+}  // namespace ferry::bench

@@ -1,0 +1,110 @@
+// ferry-bench: the measured process. Runs a plan that python/ferry made, or says what this machine
+// offers. One JSON object per line on standard output; exit status 0, 1 (failed), 2 (wrong
+// arguments or plan), 130 (interrupted).
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <system_error>
+
+#include <nlohmann/json.hpp>
+
+#include <ferry/ferry.hpp>
+
+#include "tools/environment.hpp"
+#include "tools/file_system.hpp"
+#include "tools/interruption.hpp"
+#include "tools/plan.hpp"
+#include "tools/report.hpp"
+#include "tools/session.hpp"
+
+namespace ferry::bench {
+namespace {
+
+constexpr const char* usage =
+    "Usage: ferry-bench --plan FILE    runs a plan (schema ferry.plan/1; - is standard input)\n"
+    "       ferry-bench --info [PATH]  what this machine offers, and how PATH would be served\n"
+    "Both print JSON lines. The ferry command makes the plans; docs/measuring.md describes them.\n";
+
+constexpr int exit_failed = 1;
+constexpr int exit_wrong_arguments = 2;
+constexpr int exit_interrupted = 130;
+
+Plan load_plan(const std::string& file_name) {
+  if (file_name == "-") return read_plan(std::cin);
+  std::ifstream file(file_name);
+  if (!file) throw PlanError(file_name + " cannot be read");
+  return read_plan(file);
+}
+
+int run_plan(const std::string& file_name, Report& report) {
+  const Plan plan = load_plan(file_name);
+  hold_signals();
+  report_bus_errors();
+  Runtime runtime(plan.runtime);
+  const Interruption interruption(runtime);
+  try {
+    report.environment(environment_facts(plan, runtime));
+    Session(plan, runtime, interruption, report).run();
+    report.done();
+    return 0;
+  } catch (const CellFailure& failure) {
+    report.error(failure.cell, failure.error_number, failure.what());
+  } catch (const Error& error) {
+    if (!interruption.stopped()) throw;
+    report.error("", EINTR, "interrupted");
+  }
+  return interruption.stopped() ? exit_interrupted : exit_failed;
+}
+
+int print_info(const std::string& path) {
+  RuntimeOptions options;
+  options.arena_bytes = std::uint64_t{2} << 20;
+  const Runtime runtime(options);
+  nlohmann::ordered_json facts = info_facts(runtime);
+  if (!path.empty()) facts["path"] = path_facts(path, facts["runtime"]["storage_engine"]);
+  using Handler = nlohmann::ordered_json::error_handler_t;
+  std::puts(facts.dump(-1, ' ', false, Handler::replace).c_str());
+  return 0;
+}
+
+int run(int count, char** arguments) {
+  const std::string word = count > 1 ? arguments[1] : "";
+  const std::string value = count > 2 ? arguments[2] : "";
+  if (word == "--help" && count == 2) {
+    std::fputs(usage, stdout);
+    return 0;
+  }
+  const bool plan = word == "--plan" && count == 3;
+  const bool info = word == "--info" && count <= 3;
+  if (!plan && !info) {
+    std::fputs(usage, stderr);
+    return exit_wrong_arguments;
+  }
+  Report report;
+  try {
+    return plan ? run_plan(value, report) : print_info(value);
+  } catch (const PlanError& error) {
+    report.error("", EINVAL, error.what());
+    return exit_wrong_arguments;
+  } catch (const std::system_error& error) {
+    report.error("", error.code().value(), error.what());
+  } catch (const std::bad_alloc&) {
+    report.error("", ENOMEM, "out of memory");
+  }
+  return exit_failed;
+}
+
+}  // namespace
+}  // namespace ferry::bench
+
+int main(int count, char** arguments) {
+  try {
+    return ferry::bench::run(count, arguments);
+  } catch (const std::exception& error) {  // standard output is gone, too
+    std::fprintf(stderr, "ferry-bench: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,85 @@
+#include "tools/pattern.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace ferry::bench {
+namespace {
+
+constexpr std::uint64_t block_bytes = 4096;
+constexpr std::uint64_t block_words = block_bytes / sizeof(std::uint64_t);
+using Block = std::array<std::uint64_t, block_words>;
+
+// The finaliser of SplitMix64: every bit of the input changes half of the output.
+std::uint64_t mix(std::uint64_t value) {
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+std::uint64_t first_word(std::uint64_t seed, std::uint64_t block) {
+  return mix(mix(seed) ^ block);
+}
+
+Block make_block(std::uint64_t seed) {
+  Block block{};
+  const std::uint64_t start = mix(~seed);
+  for (std::uint64_t i = 1; i < block_words; ++i)
+    block[i] = mix(start + i);
+  return block;
+}
+
+}  // namespace
+
+void fill_pattern(void* data, std::uint64_t bytes, std::uint64_t offset, std::uint64_t seed) {
+  Block block = make_block(seed);
+  auto* to = static_cast<unsigned char*>(data);
+  while (bytes > 0) {
+    block[0] = first_word(seed, offset / block_bytes);
+    const std::uint64_t inside = offset % block_bytes;
+    const std::uint64_t step = std::min(bytes, block_bytes - inside);
+    std::memcpy(to, reinterpret_cast<const unsigned char*>(block.data()) + inside, step);
+    to += step;
+    offset += step;
+    bytes -= step;
+  }
+}
+
+void PatternBuffer::move_to(std::uint64_t offset) {
+  if (offset == offset_) return;
+  const bool stamps = offset_ != UINT64_MAX && (bytes_ | offset | offset_) % block_bytes == 0;
+  offset_ = offset;
+  if (!stamps) {
+    fill_pattern(data_, bytes_, offset, seed_);
+    return;
+  }
+  for (std::uint64_t at = 0; at < bytes_; at += block_bytes) {
+    const std::uint64_t word = first_word(seed_, (offset + at) / block_bytes);
+    std::memcpy(data_ + at, &word, sizeof word);
+  }
+}
+
+std::uint32_t sum_words(const void* data, std::uint64_t bytes) {
+  const auto* words = static_cast<const std::uint32_t*>(data);
+  std::uint32_t sum = 0;
+  for (std::uint64_t i = 0; i < bytes / sizeof(std::uint32_t); ++i)
+    sum += words[i];
+  return sum;
+}
+
+void fill_words(void* data, std::uint64_t bytes, std::uint32_t value) {
+  auto* words = static_cast<std::uint32_t*>(data);
+  for (std::uint64_t i = 0; i < bytes / sizeof(std::uint32_t); ++i)
+    words[i] = value;
+}
+
+std::uint64_t first_difference(const void* left, const void* right, std::uint64_t bytes) {
+  if (std::memcmp(left, right, bytes) == 0) return bytes;
+  const auto* a = static_cast<const unsigned char*>(left);
+  const auto* b = static_cast<const unsigned char*>(right);
+  return static_cast<std::uint64_t>(std::mismatch(a, a + bytes, b).first - a);
+}
+
+}  // namespace ferry::bench

@@ -1,0 +1,228 @@
+#include "tools/plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+namespace ferry::bench {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<const char*, 3> interface_names = {"ferry", "posix", "mmap"};
+constexpr std::array<const char*, 2> operation_names = {"read", "write"};
+constexpr std::array<const char*, 3> program_names = {"stream", "iterative", "once"};
+constexpr std::array<const char*, 3> engine_names = {"automatic", "io_uring", "threads"};
+constexpr unsigned queue_depth_max = device::cells_per_group_max - 1;
+constexpr std::uint64_t calls_max = std::uint64_t{1} << 28;
+constexpr std::uint64_t arena_slack_bytes = std::uint64_t{4} << 20;
+constexpr unsigned threads_max = 4096;
+constexpr unsigned repeats_max = 1'000'000;
+
+// One JSON object that is being read: knows where it is, for messages, and which keys were used.
+class Fields {
+ public:
+  Fields(const json& object, std::string where) : object_(object), where_(std::move(where)) {
+    if (!object.is_object()) throw PlanError(where_ + ": must be an object");
+  }
+
+  bool has(const char* key) {
+    used_.insert(key);
+    return object_.contains(key) && !object_[key].is_null();
+  }
+
+  std::string text(const char* key) {
+    if (!object_[key].is_string()) fail(key, "must be a string");
+    return object_[key].get<std::string>();
+  }
+
+  template <class T>
+  void number(const char* key, T& value, std::uint64_t least, std::uint64_t most) {
+    if (!has(key)) return;
+    const json& found = object_[key];
+    if (!found.is_number_unsigned()) fail(key, "must be a whole number, not negative");
+    const auto number = found.get<std::uint64_t>();
+    if (number < least || number > most) {
+      fail(key, "must be from " + std::to_string(least) + " to " + std::to_string(most));
+    }
+    value = static_cast<T>(number);
+  }
+
+  void flag(const char* key, bool& value) {
+    if (!has(key)) return;
+    if (!object_[key].is_boolean()) fail(key, "must be true or false");
+    value = object_[key].get<bool>();
+  }
+
+  // Index of the value among `names`; `fallback` where it is absent.
+  template <std::size_t N>
+  std::size_t choice(const char* key, const std::array<const char*, N>& names,
+                     std::size_t fallback) {
+    if (!has(key)) return fallback;
+    const std::string value = text(key);
+    std::string list;
+    for (std::size_t i = 0; i < N; ++i) {
+      if (value == names[i]) return i;
+      list += (i == 0 ? "" : ", ") + std::string(names[i]);
+    }
+    fail(key, "'" + value + "' is none of " + list);
+  }
+
+  void require(const char* key) {
+    if (!has(key)) fail(key, "is missing");
+  }
+
+  void refuse_unknown() const {
+    for (const auto& item : object_.items()) {
+      if (used_.count(item.key()) == 0) fail(item.key(), "is not known");
+    }
+  }
+
+  [[noreturn]] void fail(std::string_view key, const std::string& what) const {
+    throw PlanError(where_ + "." + std::string(key) + ": " + what);
+  }
+
+ private:
+  const json& object_;
+  std::string where_;
+  std::set<std::string, std::less<>> used_;
+};
+
+void check(const Cell& cell, const Fields& fields) {
+  if (cell.total_bytes % (cell.transfer_bytes * cell.threads) != 0) {
+    fields.fail("total_bytes", "must be a multiple of transfer_bytes times threads");
+  }
+  if (cell.call_bytes() > device::transfer_bytes_max) {
+    fields.fail("transfer_bytes", "one call moves less than 2 GiB");
+  }
+  if (cell.calls_per_thread() > calls_max) {
+    fields.fail("transfer_bytes", "makes too many calls; the limit is 2^28 for each thread");
+  }
+  if (cell.queue_depth > 1 &&
+      (cell.interface != Interface::ferry || cell.program != Program::stream)) {
+    fields.fail("queue_depth", "more than 1 needs interface ferry and program stream");
+  }
+  if (cell.direct && cell.interface == Interface::mmap) {
+    fields.fail("direct", "a mapping cannot bypass the page cache");
+  }
+  if (cell.random && cell.program != Program::stream) {
+    fields.fail("pattern", "random needs program stream");
+  }
+  if (cell.program != Program::stream && cell.transfer_bytes % sizeof(std::uint32_t) != 0) {
+    fields.fail("transfer_bytes", "must be a multiple of 4 for this program");
+  }
+  if (cell.operation == Operation::read && (cell.sync || cell.overwrite || cell.keep)) {
+    fields.fail("operation", "sync, overwrite and keep are for writes");
+  }
+  if (cell.operation == Operation::write && (cell.cold || cell.expect_pattern_seed)) {
+    fields.fail("operation", "cold and expect_pattern_seed are for reads");
+  }
+}
+
+Cell read_cell(const json& object, const std::string& where) {
+  Fields fields(object, where);
+  Cell cell;
+  for (const char* key : {"id", "interface", "operation", "path", "transfer_bytes", "total_bytes"})
+    fields.require(key);
+  cell.id = fields.text("id");
+  cell.path = fields.text("path");
+  cell.interface = static_cast<Interface>(fields.choice("interface", interface_names, 0));
+  cell.program = static_cast<Program>(fields.choice("program", program_names, 0));
+  cell.operation = static_cast<Operation>(fields.choice("operation", operation_names, 0));
+  constexpr std::array<const char*, 1> placements = {"host"};
+  fields.choice("placement", placements, 0);
+  constexpr std::array<const char*, 2> patterns = {"sequential", "random"};
+  cell.random = fields.choice("pattern", patterns, 0) == 1;
+  constexpr std::array<const char*, 2> syncs = {"none", "fsync"};
+  cell.sync = fields.choice("sync", syncs, 0) == 1;
+  constexpr std::uint64_t bytes_max = std::uint64_t{1} << 62;
+  fields.number("transfer_bytes", cell.transfer_bytes, 1, bytes_max / threads_max);
+  fields.number("total_bytes", cell.total_bytes, 1, bytes_max);
+  fields.number("threads", cell.threads, 1, threads_max);
+  fields.number("queue_depth", cell.queue_depth, 1, queue_depth_max);
+  fields.flag("direct", cell.direct);
+  fields.flag("cold", cell.cold);
+  fields.flag("overwrite", cell.overwrite);
+  fields.flag("keep", cell.keep);
+  fields.number("seed", cell.seed, 0, UINT64_MAX);
+  if (fields.has("expect_pattern_seed")) {
+    cell.expect_pattern_seed.emplace(0);
+    fields.number("expect_pattern_seed", *cell.expect_pattern_seed, 0, UINT64_MAX);
+  }
+  fields.refuse_unknown();
+  check(cell, fields);
+  return cell;
+}
+
+RuntimeOptions read_runtime(const json& object) {
+  Fields fields(object, "runtime");
+  RuntimeOptions options;
+  options.arena_bytes = 0;
+  fields.number("device_threads", options.device_threads, 0, threads_max);
+  fields.number("server_threads", options.server_threads, 0, threads_max);
+  fields.number("arena_bytes", options.arena_bytes, 0, std::uint64_t{1} << 50);
+  if (fields.has("device_cpus")) options.device_cpus = fields.text("device_cpus");
+  if (fields.has("server_cpus")) options.server_cpus = fields.text("server_cpus");
+  options.engine = static_cast<StorageEngine>(fields.choice("engine", engine_names, 0));
+  fields.refuse_unknown();
+  return options;
+}
+
+// What the plan leaves to us: as many threads and as much memory as the cells need.
+void complete(Plan& plan) {
+  unsigned threads = 1;
+  std::uint64_t arena_bytes = 0;
+  for (const Cell& cell : plan.cells) {
+    threads = std::max(threads, cell.threads);
+    const std::uint64_t slots = cell.queue_depth;
+    arena_bytes = std::max(arena_bytes, cell.threads * slots * (cell.call_bytes() + 4096));
+  }
+  RuntimeOptions& runtime = plan.runtime;
+  if (runtime.device_threads == 0) runtime.device_threads = threads;
+  if (threads > runtime.device_threads) {
+    throw PlanError("runtime.device_threads: a cell needs " + std::to_string(threads));
+  }
+  if (runtime.arena_bytes == 0) runtime.arena_bytes = arena_bytes + arena_slack_bytes;
+}
+
+}  // namespace
+
+Plan read_plan(std::istream& input) {
+  json document;
+  try {
+    document = json::parse(input);
+  } catch (const json::exception& error) {
+    throw PlanError(std::string("not JSON: ") + error.what());
+  }
+  Fields fields(document, "plan");
+  fields.require("schema");
+  if (fields.text("schema") != "ferry.plan/1") fields.fail("schema", "must be ferry.plan/1");
+  Plan plan;
+  fields.number("repeats", plan.repeats, 1, repeats_max);
+  plan.runtime = read_runtime(fields.has("runtime") ? document["runtime"] : json::object());
+  fields.require("cells");
+  if (!document["cells"].is_array()) fields.fail("cells", "must be an array");
+  for (const json& cell : document["cells"]) {
+    plan.cells.push_back(read_cell(cell, "cells[" + std::to_string(plan.cells.size()) + "]"));
+  }
+  if (plan.cells.empty()) fields.fail("cells", "must not be empty");
+  fields.refuse_unknown();
+  complete(plan);
+  return plan;
+}
+
+const char* name_of(Interface interface) {
+  return interface_names[static_cast<std::size_t>(interface)];
+}
+const char* name_of(Program program) {
+  return program_names[static_cast<std::size_t>(program)];
+}
+const char* name_of(Operation operation) {
+  return operation_names[static_cast<std::size_t>(operation)];
+}
+
+}  // namespace ferry::bench

@@ -1,0 +1,74 @@
+// The plan: which cells to measure, how often, on which runtime. JSON, schema "ferry.plan/1".
+#pragma once
+
+#include <cstdint>
+#include <istream>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <ferry/ferry.hpp>
+
+namespace ferry::bench {
+
+enum class Interface : std::uint8_t { ferry, posix, mmap };
+enum class Operation : std::uint8_t { read, write };
+enum class Program : std::uint8_t {
+  stream,     // transfers, nothing else
+  iterative,  // transfer a piece, compute on it, piece by piece
+  once,       // one transfer of everything, then compute piece by piece
+};
+
+// One point of a study's matrix: a way to move `total_bytes` of one file.
+struct Cell {
+  std::string id;
+  Interface interface = Interface::ferry;
+  Program program = Program::stream;
+  Operation operation = Operation::read;
+  bool random = false;
+  std::string path;
+  std::uint64_t transfer_bytes = 0;
+  std::uint64_t total_bytes = 0;
+  unsigned threads = 1;
+  unsigned queue_depth = 1;
+  bool direct = false;
+  bool sync = false;       // fsync (mmap: msync) after the last transfer
+  bool cold = false;       // drop the file's pages first
+  bool overwrite = false;  // the file may exist; it is truncated, and not removed afterwards
+  bool keep = false;       // leave the file of the last repeat
+  std::uint64_t seed = 1;  // of the random order and of what is written
+  // Reads: the file was written by a stream cell with this pattern_seed. Absent: compared with what
+  // a plain pread says.
+  std::optional<std::uint64_t> expect_pattern_seed;
+
+  // Every thread works on a contiguous part of its own.
+  std::uint64_t part_bytes() const { return total_bytes / threads; }
+  // What one call moves.
+  std::uint64_t call_bytes() const {
+    return program == Program::once ? part_bytes() : transfer_bytes;
+  }
+  std::uint64_t calls_per_thread() const { return part_bytes() / call_bytes(); }
+  std::uint64_t buffer_bytes() const { return call_bytes() * queue_depth; }
+};
+
+struct Plan {
+  unsigned repeats = 1;
+  RuntimeOptions runtime;
+  std::vector<Cell> cells;
+};
+
+// Says what is wrong with a plan, and where.
+struct PlanError : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+// Throws PlanError. Fills in the arena's size and the number of device threads from the cells where
+// the plan leaves them out.
+Plan read_plan(std::istream& input);
+
+const char* name_of(Interface interface);
+const char* name_of(Program program);
+const char* name_of(Operation operation);
+
+}  // namespace ferry::bench

@@ -1,0 +1,191 @@
+#include "tools/programs.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "tools/pattern.hpp"
+#include "tools/usage.hpp"
+
+namespace ferry::bench {
+namespace {
+
+constexpr std::uint64_t small_call_bytes = std::uint64_t{64} << 10;
+constexpr unsigned small_call_stride = 64;
+constexpr unsigned char poison = 0xa5;
+
+void check_moved(const Cell& cell, std::int64_t moved, std::uint64_t bytes, std::uint64_t offset) {
+  if (moved == static_cast<std::int64_t>(bytes)) return;
+  const std::string what =
+      std::string(cell.operation == Operation::read ? "reading " : "writing ") +
+      std::to_string(bytes) + " bytes at " + std::to_string(offset) + " of " + cell.path;
+  if (moved < 0) throw Error(static_cast<int>(-moved), what);
+  throw Error(EIO, what + " moved only " + std::to_string(moved));
+}
+
+void check_running(const ProgramInput& input) {
+  if (input.stopped.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
+}
+
+std::int64_t call(const ProgramInput& input, void* data, std::uint64_t bytes,
+                  std::uint64_t offset) {
+  return input.cell.operation == Operation::read ? input.file.read(data, bytes, offset)
+                                                 : input.file.write(data, bytes, offset);
+}
+
+std::uint64_t offset_of(const ProgramInput& input, std::uint64_t call_index) {
+  return input.part_offset + input.order[call_index] * input.cell.call_bytes();
+}
+
+// One call after the other.
+void stream(const ProgramInput& input, ProgramOutput& output) {
+  const Cell& cell = input.cell;
+  const std::uint64_t bytes = cell.call_bytes();
+  const std::uint64_t count = cell.calls_per_thread();
+  const unsigned stride = latency_stride(cell);
+  const bool writes = cell.operation == Operation::write;
+  PatternBuffer pattern(input.buffer, bytes, input.pattern_seed);
+  if (writes) pattern.assume(offset_of(input, 0));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t offset = offset_of(input, i);
+    if (writes) pattern.move_to(offset);
+    const bool sampled = i % stride == 0;
+    const std::uint64_t begin = sampled ? now_ns() : 0;
+    const std::int64_t moved = call(input, input.buffer, bytes, offset);
+    if (sampled) output.latencies_ns.push_back(now_ns() - begin);
+    check_moved(cell, moved, bytes, offset);
+    check_running(input);
+  }
+  output.operations = count;
+}
+
+// queue_depth calls in flight, waited for in the order they were started.
+void stream_deep(const ProgramInput& input, ProgramOutput& output) {
+  const Cell& cell = input.cell;
+  const std::uint64_t bytes = cell.call_bytes();
+  const std::uint64_t count = cell.calls_per_thread();
+  const unsigned stride = latency_stride(cell);
+  const bool writes = cell.operation == Operation::write;
+  std::vector<std::uint64_t> began_ns(cell.queue_depth);
+  std::vector<PatternBuffer> patterns;
+  for (unsigned slot = 0; slot < cell.queue_depth; ++slot) {
+    patterns.emplace_back(input.buffer + slot * bytes, bytes, input.pattern_seed);
+    if (writes && slot < count) patterns.back().assume(offset_of(input, slot));
+  }
+  // `waited` of the transfers are done, `started` under way or done.
+  std::uint64_t waited = 0;
+  for (std::uint64_t started = 0; waited < count;) {
+    if (started < count && started - waited < cell.queue_depth) {
+      const auto slot = static_cast<unsigned>(started % cell.queue_depth);
+      const std::uint64_t offset = offset_of(input, started);
+      if (writes) patterns[slot].move_to(offset);
+      if (started % stride == 0) began_ns[slot] = now_ns();
+      input.file.start(slot, input.buffer + slot * bytes, bytes, offset);
+      ++started;
+      continue;
+    }
+    const auto slot = static_cast<unsigned>(waited % cell.queue_depth);
+    const std::int64_t moved = input.file.finish(slot);
+    if (waited % stride == 0) output.latencies_ns.push_back(now_ns() - began_ns[slot]);
+    check_moved(cell, moved, bytes, offset_of(input, waited));
+    check_running(input);
+    ++waited;
+  }
+  output.operations = count;
+}
+
+void compute(const ProgramInput& input, ProgramOutput& output, std::uint64_t offset,
+             unsigned char* data) {
+  const std::uint64_t bytes = input.cell.transfer_bytes;
+  if (input.cell.operation == Operation::read) {
+    output.sum += sum_words(data, bytes);
+  } else {
+    fill_words(data, bytes, piece_value(offset / bytes, input.pattern_seed));
+  }
+}
+
+void timed_call(const ProgramInput& input, ProgramOutput& output, std::uint64_t offset) {
+  const std::uint64_t bytes = input.cell.call_bytes();
+  const std::uint64_t begin = now_ns();
+  const std::int64_t moved = call(input, input.buffer, bytes, offset);
+  const std::uint64_t took = now_ns() - begin;
+  output.calls_ns += took;
+  output.latencies_ns.push_back(took);
+  check_moved(input.cell, moved, bytes, offset);
+  ++output.operations;
+}
+
+void iterative(const ProgramInput& input, ProgramOutput& output) {
+  const bool reads = input.cell.operation == Operation::read;
+  for (std::uint64_t i = 0; i < input.cell.calls_per_thread(); ++i) {
+    const std::uint64_t offset = offset_of(input, i);
+    if (reads) timed_call(input, output, offset);
+    compute(input, output, offset, input.buffer);
+    if (!reads) timed_call(input, output, offset);
+    check_running(input);
+  }
+}
+
+void once(const ProgramInput& input, ProgramOutput& output) {
+  const Cell& cell = input.cell;
+  const bool reads = cell.operation == Operation::read;
+  if (reads) timed_call(input, output, input.part_offset);
+  for (std::uint64_t at = 0; at < cell.part_bytes(); at += cell.transfer_bytes)
+    compute(input, output, input.part_offset + at, input.buffer + at);
+  if (!reads) timed_call(input, output, input.part_offset);
+  check_running(input);
+}
+
+}  // namespace
+
+unsigned latency_stride(const Cell& cell) {
+  const bool samples = cell.program == Program::stream && cell.call_bytes() <= small_call_bytes;
+  return samples ? small_call_stride : 1;
+}
+
+std::vector<std::uint32_t> make_order(const Cell& cell, unsigned thread) {
+  std::vector<std::uint32_t> order(cell.calls_per_thread());
+  std::iota(order.begin(), order.end(), 0U);
+  if (cell.random) {
+    std::mt19937_64 generator(cell.seed + thread);
+    std::shuffle(order.begin(), order.end(), generator);
+  }
+  return order;
+}
+
+void prepare_buffer(const ProgramInput& input) {
+  const Cell& cell = input.cell;
+  if (cell.operation == Operation::read || cell.program != Program::stream) {
+    std::memset(input.buffer, poison, cell.buffer_bytes());
+    return;
+  }
+  for (unsigned slot = 0; slot < cell.queue_depth && slot < cell.calls_per_thread(); ++slot) {
+    fill_pattern(input.buffer + slot * cell.call_bytes(), cell.call_bytes(), offset_of(input, slot),
+                 input.pattern_seed);
+  }
+}
+
+void run_program(const ProgramInput& input, ProgramOutput& output) {
+  output.latencies_ns.reserve(input.cell.calls_per_thread() / latency_stride(input.cell) + 1);
+  const std::uint64_t begin = now_ns();
+  switch (input.cell.program) {
+    case Program::stream:
+      if (input.cell.queue_depth > 1) {
+        stream_deep(input, output);
+      } else {
+        stream(input, output);
+      }
+      return;
+    case Program::iterative:
+      iterative(input, output);
+      break;
+    case Program::once:
+      once(input, output);
+      break;
+  }
+  output.compute_ns = now_ns() - begin - output.calls_ns;
+}
+
+}  // namespace ferry::bench

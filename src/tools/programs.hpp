@@ -1,0 +1,44 @@
+// What one device thread does between opening and syncing: the measured loops.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "tools/file_access.hpp"
+#include "tools/plan.hpp"
+
+namespace ferry::bench {
+
+// Latencies of one call in this many are kept; timing each small call would change what it costs.
+unsigned latency_stride(const Cell& cell);
+
+// Order in which one thread's calls go over its part: each of 0 to count - 1 once.
+std::vector<std::uint32_t> make_order(const Cell& cell, unsigned thread);
+
+struct ProgramInput {
+  const Cell& cell;
+  FileAccess& file;
+  unsigned char* buffer;  // device memory, cell.buffer_bytes()
+  std::uint64_t part_offset;
+  std::uint64_t pattern_seed;  // of what is written
+  const std::vector<std::uint32_t>& order;
+  const std::atomic<bool>& stopped;
+};
+
+struct ProgramOutput {
+  std::uint64_t operations = 0;
+  std::uint64_t calls_ns = 0;    // iterative, once: inside the calls
+  std::uint64_t compute_ns = 0;  // iterative, once: the rest of the loop
+  std::uint32_t sum = 0;         // iterative, once: of the words that were read
+  std::vector<std::uint64_t> latencies_ns;
+};
+
+// Makes the buffer ready, outside the timed region: for writes with what goes first, for reads with
+// bytes that no file here contains.
+void prepare_buffer(const ProgramInput& input);
+
+// Throws ferry::Error when a call fails or moves less than asked, and EINTR when stopped.
+void run_program(const ProgramInput& input, ProgramOutput& output);
+
+}  // namespace ferry::bench

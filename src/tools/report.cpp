@@ -1,0 +1,120 @@
+#include "tools/report.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/programs.hpp"
+
+namespace ferry::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void print(const Json& line) {
+  // Paths need not be UTF-8.
+  const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    throw Error(errno, "standard output");
+  }
+}
+
+// Nearest rank: the smallest value that at least this share of them does not exceed.
+std::uint64_t percentile(const std::vector<std::uint64_t>& sorted, unsigned percent) {
+  const std::size_t rank = (sorted.size() * percent + 99) / 100;
+  return sorted[std::max<std::size_t>(rank, 1) - 1];
+}
+
+Json latency_json(const Cell& cell, const Sample& sample) {
+  const std::vector<std::uint64_t>& sorted = sample.latencies_ns;
+  if (sorted.empty()) return nullptr;
+  return {{"p50", percentile(sorted, 50)}, {"p90", percentile(sorted, 90)},
+          {"p99", percentile(sorted, 99)}, {"max", sorted.back()},
+          {"samples", sorted.size()},      {"one_call_in", latency_stride(cell)}};
+}
+
+Json callers_json(const Usage& usage) {
+  return {{"user_cpu_ns", usage.user_cpu_ns},
+          {"system_cpu_ns", usage.system_cpu_ns},
+          {"voluntary_switches", usage.voluntary_switches},
+          {"involuntary_switches", usage.involuntary_switches}};
+}
+
+Json server_json(const RuntimeStatistics& statistics) {
+  return {{"cpu_ns", statistics.server_cpu_ns},
+          {"voluntary_switches", statistics.server_voluntary_switches},
+          {"involuntary_switches", statistics.server_involuntary_switches}};
+}
+
+Json counters_json(const RuntimeStatistics& statistics) {
+  return {{"calls", statistics.calls},
+          {"batches", statistics.batches},
+          {"doorbells", statistics.doorbells},
+          {"parks", statistics.parks},
+          {"staged_calls", statistics.staged_calls},
+          {"staged_bytes", statistics.staged_bytes},
+          {"requests", statistics.requests},
+          {"refused_requests", statistics.refused_requests},
+          {"bytes_read", statistics.bytes_read},
+          {"bytes_written", statistics.bytes_written},
+          {"inline_operations", statistics.inline_operations},
+          {"engine_operations", statistics.engine_operations},
+          {"pool_operations", statistics.pool_operations},
+          {"server_parks", statistics.server_parks}};
+}
+
+}  // namespace
+
+void Report::environment(const Json& facts) {
+  Json line = {{"type", "environment"}};
+  line.update(facts);
+  print(line);
+}
+
+void Report::verified(const Cell& cell) {
+  print({{"type", "verified"}, {"cell", cell.id}});
+}
+
+void Report::sample(const Cell& cell, unsigned repeat, const Sample& sample,
+                    std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed) {
+  Json line = {{"type", "sample"},
+               {"cell", cell.id},
+               {"repeat", repeat},
+               {"elapsed_ns", sample.elapsed_ns},
+               {"bytes", cell.total_bytes},
+               {"operations", sample.operations},
+               {"open_ns", sample.open_ns},
+               {"io_ns", sample.io_ns},
+               {"sync_ns", sample.sync_ns},
+               {"close_ns", sample.close_ns},
+               {"compute_ns", nullptr},
+               {"first_done_ns", sample.first_done_ns},
+               {"last_done_ns", sample.last_done_ns},
+               {"latency_ns", latency_json(cell, sample)},
+               {"callers", callers_json(sample.callers)},
+               {"server", server_json(sample.server)},
+               {"cache_state", nullptr},
+               {"verified", true},
+               {"pattern_seed", nullptr},
+               {"counters", counters_json(sample.server)}};
+  if (cell.program != Program::stream) line["compute_ns"] = sample.compute_ns;
+  if (state) line["cache_state"] = name_of(*state);
+  if (pattern_seed) line["pattern_seed"] = *pattern_seed;
+  print(line);
+}
+
+void Report::done() {
+  print({{"type", "done"}});
+}
+
+void Report::error(const std::string& cell, int error_number, const std::string& message) {
+  Json line = {{"type", "error"}, {"cell", nullptr}, {"errno", error_number}};
+  if (!cell.empty()) line["cell"] = cell;
+  line["message"] = message;
+  print(line);
+}
+
+}  // namespace ferry::bench

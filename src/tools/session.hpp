@@ -1,0 +1,48 @@
+// Runs a plan: verifies every cell, then repeats them all, interleaved.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tools/file_cache.hpp"
+#include "tools/interruption.hpp"
+#include "tools/plan.hpp"
+#include "tools/report.hpp"
+
+namespace ferry::bench {
+
+// What ended a session: the cell, the errno (0 where contents were wrong), and what happened.
+struct CellFailure : std::runtime_error {
+  CellFailure(std::string cell_id, int number, const std::string& what)
+      : std::runtime_error(what), cell(std::move(cell_id)), error_number(number) {}
+  std::string cell;
+  int error_number;
+};
+
+class Session {
+ public:
+  Session(const Plan& plan, Runtime& runtime, const Interruption& interruption, Report& report)
+      : plan_(plan), runtime_(runtime), interruption_(interruption), report_(report) {}
+
+  // Order A B C, then C B A, and so on: neighbours make pairs in the order A B B A. Throws
+  // CellFailure.
+  void run();
+
+ private:
+  void verify_cells();
+  void repeat_cell(std::size_t index, unsigned repeat);
+  void read_once(std::size_t index, unsigned repeat);
+  void write_once(const Cell& cell, unsigned repeat);
+  template <class Work>
+  void on_cell(const Cell& cell, Work work);
+
+  const Plan& plan_;
+  Runtime& runtime_;
+  const Interruption& interruption_;
+  Report& report_;
+  std::vector<std::uint32_t> sums_;  // of the read cells' files
+};
+
+}  // namespace ferry::bench

@@ -1,0 +1,30 @@
+// Compiles every device header as CUDA, and instantiates the file calls inside a kernel. Nothing is
+// run: whether the kernels behave on a GPU is the `cuda` device's business.
+#include <ferry/device.hpp>
+#include <ferry/device/control.hpp>
+#include <ferry/device/copy.hpp>
+#include <ferry/device/file_calls.hpp>
+#include <ferry/device/file_position.hpp>
+#include <ferry/device/group.hpp>
+#include <ferry/device/platform.hpp>
+#include <ferry/device/requester.hpp>
+#include <ferry/device/ring.hpp>
+#include <ferry/device/waiting.hpp>
+
+__global__ void make_every_call(const ferry::device::Context* context, char* buffer,
+                                std::int64_t* results) {
+  const unsigned group = blockIdx.x * blockDim.x + threadIdx.x;
+  ferry::device::FileCalls files(*context, ferry::device::ThreadGroup{}, group);
+  ferry::device::FileStatus status{};
+  const int file = files.open("/data/input", 0);
+  ferry::device::IoVector piece{buffer, 64};
+  ferry::device::Pending pending = files.pread_async(file, buffer, 64, 0);
+  results[group] =
+      files.wait(pending) + files.pread(file, buffer, 64, 0) + files.pwrite(file, buffer, 64, 0) +
+      files.preadv(file, &piece, 1, 0) + files.pwritev(file, &piece, 1, 0) +
+      files.read(file, buffer, 64) + files.write(file, buffer, 64) + files.fsync(file) +
+      files.fdatasync(file) + files.ftruncate(file, 0) + files.stat("/data/input", &status) +
+      files.fstat(file, &status) + files.unlink("/data/input") + files.ping() + files.close(file);
+  pending = files.pwrite_async(file, buffer, 64, 0);
+  files.drain();
+}

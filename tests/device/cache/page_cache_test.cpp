@@ -1,0 +1,423 @@
+// The page cache over files in memory, against plain strings, with caches of a few pages so that
+// eviction and write-back run all the time.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <ferry/device/cache/page_cache.hpp>
+
+#include "support/depth.hpp"
+#include "support/files.hpp"
+#include "support/hooks.hpp"
+#include "support/memory_io.hpp"
+#include "support/within.hpp"
+
+namespace ferry::device::cache {
+namespace {
+
+using test::MemoryFiles;
+using test::pattern;
+using test::Random;
+using test::scaled;
+using test::TestCache;
+using Cache = PageCache<MemoryFiles>;
+
+constexpr std::uint32_t page = 4096;
+
+class PageCacheTest : public testing::Test {
+ protected:
+  void make(std::uint32_t frames, std::uint32_t files, std::uint32_t groups) {
+    memory = std::make_unique<TestCache>(page, frames, files, groups);
+    storage = std::make_unique<MemoryFiles>(files);
+    caches.clear();
+    for (std::uint32_t group = 0; group < groups; ++group)
+      caches.push_back(std::make_unique<Cache>(memory->view(), hooks, *storage, group));
+    for (std::uint32_t file = 0; file < files; ++file)
+      memory->view().inode(file).write_handle = static_cast<int>(file) + 1;
+  }
+  void put(std::uint32_t file, const std::string& data) {
+    storage->set_contents(static_cast<int>(file) + 1, data);
+    memory->view().inode(file).size_bytes = data.size();
+  }
+  std::int64_t write(std::uint32_t file, const std::string& data, std::size_t offset,
+                     std::uint32_t group = 0) {
+    storage->announce(static_cast<int>(file) + 1, offset, data.size());
+    return caches[group]->write(file, data.data(), data.size(), offset);
+  }
+  std::string read(std::uint32_t file, std::size_t offset, std::size_t bytes,
+                   std::uint32_t group = 0) {
+    std::string data(bytes, '?');
+    const std::int64_t got =
+        caches[group]->read(file, static_cast<int>(file) + 1, data.data(), bytes, offset);
+    if (got < 0) return "error " + std::to_string(got);
+    data.resize(static_cast<std::size_t>(got));
+    return data;
+  }
+  void truncate(std::uint32_t file, std::size_t size) {
+    Cache& cache = *caches[0];
+    cache.begin_outside(file);
+    ASSERT_EQ(cache.flush(file), 0);
+    storage->cut(static_cast<int>(file) + 1, size);
+    cache.resize(file, size);
+    cache.end_outside(file);
+  }
+  void outside_write(std::uint32_t file, const std::string& data, std::size_t offset,
+                     std::uint32_t group = 0) {
+    const int handle = static_cast<int>(file) + 1;
+    storage->announce(handle, offset, data.size());
+    Cache& cache = *caches[group];
+    cache.begin_outside(file);
+    ASSERT_EQ(cache.flush(file), 0);
+    const Piece piece{reinterpret_cast<unsigned char*>(const_cast<char*>(data.data())),
+                      data.size()};
+    ASSERT_EQ(storage->write(handle, &piece, 1, static_cast<std::int64_t>(offset)),
+              static_cast<std::int64_t>(data.size()));
+    cache.update(file, data.data(), data.size(), offset);
+    cache.end_outside(file);
+  }
+  // Every frame is unpinned, nothing is under way, and the table holds each page once.
+  void expect_calm() {
+    const View& view = memory->view();
+    std::map<std::uint64_t, int> pages;
+    for (std::uint32_t frame = 0; frame < view.layout.geometry.frames; ++frame) {
+      const std::uint64_t state = view.frame(frame).state;
+      EXPECT_EQ(state & (State::pins | State::writers | State::filling | State::writing), 0U)
+          << "frame " << frame;
+      if ((state & (State::taken | State::orphan)) != 0) continue;
+      EXPECT_EQ(++pages[view.frame(frame).key], 1) << "a page is there twice";
+      EXPECT_EQ((state & State::dirty) != 0, view.frame(frame).range_count > 0);
+    }
+    std::uint64_t entries = 0;
+    std::uint64_t overflow = 0;
+    for (std::uint64_t i = 0; i <= view.layout.bucket_mask; ++i) {
+      for (const std::uint64_t entry : view.bucket(i).entries)
+        entries += entry != 0 ? 1 : 0;
+      overflow += view.bucket(i).overflow;
+    }
+    EXPECT_EQ(entries, pages.size());
+    if (pages.empty()) {
+      EXPECT_EQ(overflow, 0U);
+    }
+  }
+
+  HostHooks hooks = cpu::host_hooks();
+  std::unique_ptr<TestCache> memory;
+  std::unique_ptr<MemoryFiles> storage;
+  std::vector<std::unique_ptr<Cache>> caches;
+};
+
+TEST_F(PageCacheTest, ReadsWhatTheFileHoldsAndEndsWhereItEnds) {
+  make(8, 1, 1);
+  const std::string data = pattern(3 * page + 100, 1);
+  put(0, data);
+  EXPECT_EQ(read(0, 0, data.size() + 50), data);
+  EXPECT_EQ(read(0, data.size(), 10), "");
+  EXPECT_EQ(read(0, page - 1, 2), data.substr(page - 1, 2));
+  expect_calm();
+}
+
+TEST_F(PageCacheTest, ARunOfAbsentPagesIsOneRequest) {
+  make(16, 1, 1);
+  put(0, pattern(8 * page, 1));
+  read(0, 0, 6 * page);
+  EXPECT_EQ(storage->reads, 1U);
+  EXPECT_EQ(memory->counters().misses, 6U);
+  read(0, 0, 8 * page);
+  EXPECT_EQ(storage->reads, 2U);
+  EXPECT_EQ(memory->counters().hits, 6U);
+  EXPECT_EQ(memory->counters().fill_bytes, 8U * page);
+}
+
+TEST_F(PageCacheTest, AWriteToAnAbsentPageReadsNothingAndWritesNothingElse) {
+  make(8, 1, 1);
+  const std::string before = pattern(2 * page, 1);
+  put(0, before);
+  EXPECT_EQ(write(0, "hello", 100), 5);
+  EXPECT_EQ(storage->reads, 0U);
+  EXPECT_EQ(storage->writes, 0U);
+  EXPECT_EQ(read(0, 100, 5), "hello");
+  EXPECT_EQ(storage->reads, 0U);
+  EXPECT_EQ(caches[0]->flush(0), 0);
+  EXPECT_EQ(storage->written_bytes, 5U);
+  EXPECT_EQ(storage->strangers, 0U);
+  std::string after = before;
+  after.replace(100, 5, "hello");
+  EXPECT_EQ(storage->contents(1), after);
+  EXPECT_EQ(read(0, 0, 2 * page), after);
+}
+
+TEST_F(PageCacheTest, TheGapsOfAWrittenPageAreReadOnDemand) {
+  make(8, 1, 1);
+  std::string model = pattern(2 * page, 1);
+  put(0, model);
+  for (const std::size_t at : {0U, 500U, 2000U, 4000U}) {
+    write(0, "abc", at);
+    model.replace(at, 3, "abc");
+  }
+  EXPECT_EQ(storage->writes, 0U);
+  EXPECT_EQ(read(0, 0, page), model.substr(0, page));
+  EXPECT_EQ(storage->writes, 0U) << "reading needs no write-back";
+  // One more range than a page can keep.
+  write(0, "xyz", 3000);
+  model.replace(3000, 3, "xyz");
+  EXPECT_EQ(storage->written_bytes, 12U);
+  EXPECT_EQ(read(0, 0, page), model.substr(0, page));
+  EXPECT_EQ(caches[0]->flush(0), 0);
+  EXPECT_EQ(storage->contents(1), model);
+  EXPECT_EQ(storage->strangers, 0U);
+}
+
+TEST_F(PageCacheTest, NeighbouringDirtyPagesAreOneRequest) {
+  make(64, 1, 1);
+  for (std::size_t at = 0; at < 20 * page; at += 1000)
+    write(0, pattern(1000, at), at);
+  EXPECT_EQ(storage->writes, 0U);
+  EXPECT_EQ(caches[0]->flush(0), 0);
+  EXPECT_EQ(storage->writes, 1U);
+  EXPECT_EQ(memory->view().inode(0).dirty_pages, 0U);
+  EXPECT_EQ(caches[0]->flush(0), 0);
+  EXPECT_EQ(storage->writes, 1U);
+}
+
+TEST_F(PageCacheTest, AHoleReadsAsZeros) {
+  make(8, 1, 1);
+  put(0, "start");
+  write(0, "end", 5 * page + 10);
+  std::string model = "start";
+  model.resize(5 * page + 10, '\0');
+  model += "end";
+  EXPECT_EQ(read(0, 0, 10 * page), model);
+  truncate(0, 3 * page + 7);
+  model.resize(3 * page + 7);
+  EXPECT_EQ(read(0, 0, 10 * page), model);
+  truncate(0, 4 * page);
+  model.resize(4 * page, '\0');
+  EXPECT_EQ(read(0, 0, 10 * page), model);
+  expect_calm();
+}
+
+TEST_F(PageCacheTest, AScanLeavesWhatIsUsedOften) {
+  make(32, 2, 1);
+  put(0, pattern(8 * page, 1));
+  put(1, pattern(400 * page, 2));
+  const auto use = [&] { read(0, 0, 8 * page); };
+  use();
+  use();
+  const std::uint64_t before = storage->reads;
+  for (std::size_t at = 0; at < 400; at += 8) {
+    read(1, at * page, 8 * page);
+    use();
+  }
+  EXPECT_EQ(storage->reads - before, 50U) << "the hot pages were read again";
+}
+
+TEST_F(PageCacheTest, AFailedReadIsReportedAndTheNextOneSucceeds) {
+  make(8, 1, 1);
+  const std::string data = pattern(4 * page, 1);
+  put(0, data);
+  storage->faults.reads_one_in = 1;
+  EXPECT_EQ(read(0, 0, page), "error -5");
+  storage->faults.reads_one_in = 0;
+  EXPECT_EQ(read(0, 0, 4 * page), data);
+  expect_calm();
+}
+
+TEST_F(PageCacheTest, WhatCouldNotBeWrittenStaysDirty) {
+  make(8, 1, 1);
+  storage->faults.error = ENOSPC;
+  storage->faults.writes_one_in = 1;
+  const std::string data = pattern(3 * page, 1);
+  EXPECT_EQ(write(0, data, 0), static_cast<std::int64_t>(data.size()));
+  EXPECT_EQ(caches[0]->flush(0), -ENOSPC);
+  EXPECT_EQ(memory->view().inode(0).write_error, ENOSPC);
+  EXPECT_EQ(memory->view().inode(0).dirty_pages, 3U);
+  EXPECT_EQ(read(0, 0, data.size()), data);
+  // No frame can be had any more: an error, not a hang.
+  EXPECT_EQ(write(0, pattern(20 * page, 2), 3 * page), 5 * page);
+  EXPECT_EQ(write(0, "x", 8 * page), -ENOSPC);
+  storage->faults.writes_one_in = 0;
+  EXPECT_EQ(caches[0]->flush(0), 0);
+  EXPECT_EQ(storage->contents(1), data + pattern(20 * page, 2).substr(0, 5 * page));
+  expect_calm();
+}
+
+// Random calls on a few files, byte for byte against strings.
+TEST_F(PageCacheTest, DoesWhatPlainFilesDo) {
+  Random random;
+  for (const std::uint32_t frames : {1U, 2U, 3U, 7U, 40U}) {
+    constexpr std::uint32_t files = 3;
+    constexpr std::size_t size_max = 20 * page;
+    make(frames, files, 1);
+    std::vector<std::string> model(files);
+    for (std::uint64_t step = 0; step < scaled(20'000); ++step) {
+      const auto file = static_cast<std::uint32_t>(random.below(files));
+      std::string& bytes = model[file];
+      const std::size_t offset =
+          random.one_in(3) ? random.below(20) * page : random.below(size_max);
+      const std::size_t length = random.one_in(4) ? page : random.below(3 * page);
+      const auto put_model = [&](const std::string& data) {
+        if (bytes.size() < offset + data.size()) bytes.resize(offset + data.size(), '\0');
+        bytes.replace(offset, data.size(), data);
+      };
+      switch (random.below(20)) {
+        case 0:
+          truncate(file, offset);
+          bytes.resize(offset, '\0');
+          break;
+        case 1:
+          ASSERT_EQ(caches[0]->flush(file), 0);
+          ASSERT_TRUE(test::same_bytes(storage->contents(static_cast<int>(file) + 1), bytes));
+          break;
+        case 2: {
+          const std::string data = pattern(std::max<std::size_t>(length, 1), step);
+          outside_write(file, data, offset);
+          put_model(data);
+          break;
+        }
+        case 3:
+        case 4:
+        case 5:
+        case 6:
+        case 7:
+        case 8:
+        case 9: {
+          const std::string data = pattern(random.one_in(2) ? random.below(50) + 1 : length, step);
+          if (data.empty()) break;
+          ASSERT_EQ(write(file, data, offset), static_cast<std::int64_t>(data.size()));
+          put_model(data);
+          break;
+        }
+        default: {
+          const std::string wanted = offset < bytes.size() ? bytes.substr(offset, length) : "";
+          ASSERT_TRUE(test::same_bytes(read(file, offset, length), wanted)) << "step " << step;
+        }
+      }
+      ASSERT_EQ(storage->strangers, 0U) << "step " << step;
+    }
+    expect_calm();
+  }
+}
+
+// Threads own stripes of the same files, many to a page. What a thread reads of its stripes is what
+// it wrote; in the end the storage has everything.
+class ManyThreads : public PageCacheTest, public testing::WithParamInterface<std::uint32_t> {
+ protected:
+  static constexpr std::uint32_t files = 2;
+  static constexpr std::size_t stripe = 300;
+  static constexpr std::size_t stripes = 600;  // of each file
+
+  void work(std::uint32_t index, std::uint32_t threads, std::uint64_t steps, Random random) {
+    std::vector<std::string> mine(files * stripes);
+    for (std::uint64_t step = 0; step < steps && !failed; ++step) {
+      const auto file = static_cast<std::uint32_t>(random.below(files));
+      const std::size_t number = random.below(stripes / threads) * threads + index;
+      std::string& model = mine[file * stripes + number];
+      const std::size_t offset = number * stripe;
+      if (random.one_in(60)) {
+        check(caches[index]->flush(file) == 0, "flush");
+      } else if (random.one_in(20)) {
+        model = pattern(stripe, random.bits());
+        outside_write(file, model, offset, index);
+      } else if (random.one_in(2)) {
+        model = pattern(stripe, random.bits());
+        check(write(file, model, offset, index) == static_cast<std::int64_t>(stripe), "write");
+      } else if (!model.empty()) {
+        check(read(file, offset, stripe, index) == model, "read");
+      }
+    }
+    const std::lock_guard lock(mutex);
+    for (std::size_t i = 0; i < mine.size(); ++i)
+      if (!mine[i].empty()) all[i] = mine[i];
+  }
+  void check(bool right, const char* what) {
+    if (right || failed.exchange(true)) return;
+    ADD_FAILURE() << what;
+  }
+
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  std::map<std::size_t, std::string> all;
+};
+
+TEST_P(ManyThreads, KeepEveryByte) {
+  constexpr std::uint32_t threads = 4;
+  make(GetParam(), files, threads);
+  storage->faults.delays = true;
+  Random random;
+  test::within_patience("threads on a page cache", [&] {
+    std::vector<std::thread> workers;
+    for (std::uint32_t i = 0; i < threads; ++i) {
+      workers.emplace_back([=, this, fork = random.fork()]() mutable {
+        work(i, threads, scaled(40'000), std::move(fork));
+      });
+    }
+    for (std::thread& worker : workers)
+      worker.join();
+  });
+  for (std::uint32_t file = 0; file < files; ++file)
+    ASSERT_EQ(caches[0]->flush(file), 0);
+  EXPECT_EQ(storage->strangers, 0U);
+  for (const auto& [index, bytes] : all) {
+    const std::string contents = storage->contents(static_cast<int>(index / stripes) + 1);
+    ASSERT_EQ(contents.substr(index % stripes * stripe, stripe), bytes) << "stripe " << index;
+  }
+  expect_calm();
+}
+
+INSTANTIATE_TEST_SUITE_P(Frames, ManyThreads, testing::Values(4U, 9U, 30U, 200U));
+
+// The failures that published GPU caches had: the same page loaded twice, and a page evicted while
+// somebody uses it.
+TEST_F(PageCacheTest, NoPageIsLoadedTwice) {
+  constexpr std::uint32_t threads = 4;
+  constexpr std::uint32_t pages = 100;
+  for (std::uint64_t round = 0; round < scaled(100); ++round) {
+    make(256, 1, threads);
+    storage->faults.delays = true;
+    const std::string data = pattern(pages * page, round);
+    put(0, data);
+    std::vector<std::thread> workers;
+    std::atomic<int> wrong{0};
+    for (std::uint32_t i = 0; i < threads; ++i) {
+      workers.emplace_back([&, i] {
+        for (std::size_t at = 0; at + 3 * page <= data.size(); at += (i + 1) * page / 2)
+          if (read(0, at, 3 * page, i) != data.substr(at, 3 * page)) ++wrong;
+      });
+    }
+    test::within_patience("readers", [&] {
+      for (std::thread& worker : workers)
+        worker.join();
+    });
+    ASSERT_EQ(wrong, 0);
+    for (const auto& [where, times] : storage->loads)
+      ASSERT_EQ(times, 1U) << "page at " << where.second;
+    expect_calm();
+  }
+}
+
+TEST_F(PageCacheTest, APinnedPageStays) {
+  make(6, 2, 2);
+  put(0, pattern(page, 1));
+  put(1, pattern(500 * page, 2));
+  read(0, 0, page);
+  const Frames frames(memory->view(), hooks);
+  const std::uint32_t pinned = frames.find(key_of(0, 0));
+  ASSERT_NE(pinned, no_frame);
+  for (std::size_t at = 0; at < 500; at += 2)
+    read(1, at * page, 2 * page);
+  const auto* bytes = reinterpret_cast<const char*>(memory->view().page(pinned));
+  EXPECT_EQ(std::string(bytes, page), pattern(page, 1));
+  EXPECT_EQ(frames.key(pinned), key_of(0, 0));
+  frames.unpin(pinned);
+  EXPECT_GT(memory->counters().evictions, 400U);
+  expect_calm();
+}
+
+}  // namespace
+}  // namespace ferry::device::cache

@@ -1,0 +1,233 @@
+#include <cerrno>
+#include <cstdint>
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include <ferry/device/waiting.hpp>
+
+namespace ferry::device {
+namespace {
+
+// A machine with a clock that the test winds: every look at it takes 100 ns, every sleep as long as
+// it was asked for unless `on_park` says otherwise.
+struct Machine {
+  std::uint64_t now_ns = 0;
+  std::uint64_t looks_at_clock = 0;
+  std::uint64_t parks = 0;
+  std::uint64_t yields = 0;
+  std::function<void(const std::uint32_t*, std::uint32_t)> on_park;
+  std::function<void()> on_yield;
+};
+Machine machine;
+
+HostHooks hooks() {
+  HostHooks made;
+  made.park = [](const std::uint32_t* word, std::uint32_t value, std::uint64_t timeout_ns) {
+    ++machine.parks;
+    machine.now_ns += timeout_ns;
+    if (machine.on_park) machine.on_park(word, value);
+  };
+  made.wake = [](const std::uint32_t*) {};
+  made.yield = [] {
+    ++machine.yields;
+    machine.now_ns += 1'000'000;
+    if (machine.on_yield) machine.on_yield();
+  };
+  made.now_ns = [] {
+    ++machine.looks_at_clock;
+    return machine.now_ns += 100;
+  };
+  return made;
+}
+
+class Waiting : public testing::Test {
+ protected:
+  Waiting() { machine = Machine{}; }
+
+  int wait(std::uint32_t wanted) {
+    Waiter waiter(policy, host, loop);
+    const int error = waiter.until_equal(word, wanted, &parked);
+    slept = waiter.slept();
+    return error;
+  }
+
+  WaitPolicy policy{20'000, 2'000'000'000};
+  HostHooks host = hooks();
+  LoopState loop{};
+  std::uint32_t word = 0;
+  std::uint32_t parked = 0;
+  bool slept = false;
+};
+
+TEST_F(Waiting, ReturnsAtOnceWithTheAnswerThere) {
+  word = 5;
+  EXPECT_EQ(wait(5), 0);
+  EXPECT_FALSE(slept);
+  EXPECT_EQ(machine.looks_at_clock, 0U);
+}
+
+TEST_F(Waiting, TakesAnAnswerThatIsThereEvenFromADeadServer) {
+  word = 5;
+  loop.phase = LoopPhase::dead;
+  policy.spin_ns = 0;
+  EXPECT_EQ(wait(5), 0);
+}
+
+TEST_F(Waiting, SpinsForTheAllowedTimeAndThenParks) {
+  std::uint64_t spun_ns = 0;
+  machine.on_park = [&](const std::uint32_t* at, std::uint32_t value) {
+    if (machine.parks == 1) spun_ns = machine.now_ns - park_slice_ns;
+    EXPECT_EQ(at, &word);
+    EXPECT_EQ(value, 0U);
+    EXPECT_EQ(parked, 1U);  // whoever answers must know
+    word = 9;
+  };
+  EXPECT_EQ(wait(9), 0);
+  EXPECT_TRUE(slept);
+  EXPECT_EQ(machine.parks, 1U);
+  EXPECT_EQ(parked, 0U);
+  EXPECT_GE(spun_ns, policy.spin_ns);
+  EXPECT_LE(spun_ns, policy.spin_ns + 1000);
+}
+
+TEST_F(Waiting, DoesNotSpinWhereSpinningCannotHelp) {
+  policy.spin_ns = 0;
+  machine.on_park = [&](const std::uint32_t*, std::uint32_t) { word = 9; };
+  EXPECT_EQ(wait(9), 0);
+  EXPECT_EQ(machine.parks, 1U);
+  EXPECT_LE(machine.looks_at_clock, 2U);
+}
+
+TEST_F(Waiting, ParksOnTheValueItSaw) {
+  policy.spin_ns = 0;
+  word = 3;
+  machine.on_park = [&](const std::uint32_t*, std::uint32_t value) {
+    EXPECT_EQ(value, word);
+    ++word;
+  };
+  EXPECT_EQ(wait(7), 0);
+  EXPECT_EQ(machine.parks, 4U);
+}
+
+TEST_F(Waiting, EndsWhenTheServerIsDead) {
+  loop.phase = LoopPhase::dead;
+  EXPECT_EQ(wait(1), -EIO);
+  EXPECT_EQ(parked, 0U);
+}
+
+TEST_F(Waiting, EndsWhenTheServerHasStopped) {
+  loop.phase = LoopPhase::stopped;
+  EXPECT_EQ(wait(1), -ESHUTDOWN);
+  EXPECT_EQ(parked, 0U);
+}
+
+TEST_F(Waiting, GoesOnWhileTheServerIsStopping) {
+  loop.phase = LoopPhase::stopping;
+  machine.on_park = [&](const std::uint32_t*, std::uint32_t) {
+    loop.pulse++;
+    if (machine.parks == 1000) word = 1;
+  };
+  EXPECT_EQ(wait(1), 0);
+  EXPECT_EQ(machine.parks, 1000U);
+}
+
+TEST_F(Waiting, PrefersAnAnswerThatCameJustBeforeTheEnd) {
+  policy.spin_ns = 0;
+  machine.on_park = [&](const std::uint32_t*, std::uint32_t) {
+    word = 1;
+    loop.phase = LoopPhase::stopped;
+  };
+  EXPECT_EQ(wait(1), 0);
+}
+
+TEST_F(Waiting, GivesUpOnAServerWhosePulseStandsStill) {
+  loop.pulse = 77;
+  EXPECT_EQ(wait(1), -EIO);
+  EXPECT_GE(machine.now_ns, policy.liveness_timeout_ns);
+  EXPECT_LE(machine.now_ns, 2 * policy.liveness_timeout_ns);
+}
+
+TEST_F(Waiting, WaitsForASlowDiskAsLongAsTheServerLives) {
+  machine.on_park = [&](const std::uint32_t*, std::uint32_t) {
+    if (machine.parks % 20 == 0) ++loop.pulse;  // once a second
+    if (machine.parks == 20'000) word = 1;      // more than a quarter of an hour
+  };
+  EXPECT_EQ(wait(1), 0);
+  EXPECT_EQ(machine.parks, 20'000U);
+}
+
+TEST_F(Waiting, CountsTheLifeOfTheServerFromTheBeginningOfEachWait) {
+  policy.spin_ns = 0;
+  machine.now_ns = 1'000'000'000'000;
+  machine.on_park = [&](const std::uint32_t*, std::uint32_t) { word = 1; };
+  EXPECT_EQ(wait(1), 0);
+}
+
+TEST_F(Waiting, NeedsNoParkedWord) {
+  machine.on_park = [&](const std::uint32_t*, std::uint32_t) { word = 1; };
+  Waiter waiter(policy, host, loop);
+  EXPECT_EQ(waiter.until_equal(word, 1, nullptr), 0);
+}
+
+TEST_F(Waiting, ForAConditionYieldsUntilItHolds) {
+  policy.spin_ns = 0;
+  machine.on_yield = [&] { ++loop.pulse; };
+  Waiter waiter(policy, host, loop);
+  EXPECT_EQ(waiter.until([&] { return machine.yields == 5000; }), 0);
+  EXPECT_TRUE(waiter.slept());
+  EXPECT_EQ(machine.parks, 0U);
+}
+
+TEST_F(Waiting, ForAConditionSleepsOnAWordThatSignalsIt) {
+  policy.spin_ns = 0;
+  word = 3;
+  machine.on_park = [&](const std::uint32_t* at, std::uint32_t value) {
+    EXPECT_EQ(at, &word);
+    EXPECT_EQ(value, 3U);
+    ++loop.pulse;
+  };
+  Waiter waiter(policy, host, loop);
+  EXPECT_EQ(waiter.until([&] { return machine.parks == 50; }, word), 0);
+  // Nobody promises to signal it, so no sleep was a long one.
+  EXPECT_LT(machine.now_ns, 50 * park_slice_ns / 10);
+}
+
+TEST_F(Waiting, ForAConditionEndsWithTheServer) {
+  for (const auto& [phase, error] :
+       {std::pair{LoopPhase::dead, -EIO}, std::pair{LoopPhase::stopped, -ESHUTDOWN}}) {
+    loop.phase = phase;
+    Waiter waiter(policy, host, loop);
+    EXPECT_EQ(waiter.until([] { return false; }), error);
+  }
+}
+
+TEST_F(Waiting, ForAConditionGivesUpOnADeadPulse) {
+  Waiter waiter(policy, host, loop);
+  EXPECT_EQ(waiter.until([] { return false; }), -EIO);
+}
+
+TEST_F(Waiting, ForAConditionThatHoldsDoesNotLookAtTheServer) {
+  loop.phase = LoopPhase::dead;
+  Waiter waiter(policy, host, loop);
+  EXPECT_EQ(waiter.until([] { return true; }), 0);
+  EXPECT_FALSE(waiter.slept());
+}
+
+// A process that was stopped for a while (SIGSTOP, a debugger, a paused virtual machine) finds that
+// much time has passed. That says nothing about the server, which was stopped with it.
+TEST_F(Waiting, IsNotFooledByAPauseOfTheWholeProcess) {
+  policy.spin_ns = 0;
+  machine.on_park = [&](const std::uint32_t*, std::uint32_t) {
+    if (machine.parks == 3) {
+      machine.now_ns += 100 * policy.liveness_timeout_ns;
+    } else if (machine.parks > 3) {
+      ++loop.pulse;
+      if (machine.parks == 10) word = 1;
+    }
+  };
+  EXPECT_EQ(wait(1), 0);
+}
+
+}  // namespace
+}  // namespace ferry::device

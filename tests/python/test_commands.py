@@ -1,0 +1,255 @@
+"""The command from end to end: what it prints, what it writes, what it leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pty
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from conftest import Command
+from ferry import results
+from ferry.bench import _COLUMNS
+
+SCHEMA = json.loads(results.SCHEMA_FILE.read_text())
+
+
+def validated(path: Path) -> dict[str, Any]:
+    """The document, once the schema accepts it and finds nothing that JSON has not."""
+    document = json.loads(path.read_text(), parse_constant=pytest.fail)
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    return document
+
+
+def fingerprint(path: Path) -> tuple[str, int, int]:
+    status = path.stat()
+    return hashlib.sha256(path.read_bytes()).hexdigest(), status.st_mtime_ns, status.st_mode
+
+
+# ---- bench ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("interface", ["ferry", "posix", "mmap"])
+def test_bench_writes_then_reads_then_cleans_up(
+    command: Command, scratch: Path, interface: str
+) -> None:
+    flags = ["-a", interface, "-b", "256k", "-t", "16k", "-i", "3", "-e", "--json", "../r.json"]
+    done = command.run("bench", *flags, "file")
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert list(scratch.iterdir()) == []
+    lines = done.stdout.splitlines()
+    head = next(i for i, line in enumerate(lines) if line.startswith("access"))
+    assert lines[head].split() == [*_COLUMNS, "fsync(s)"]
+    table = [line.split() for line in lines[head + 2 : head + 8]]
+    assert [(row[0], row[10]) for row in table] == [
+        *[("write", str(i)) for i in range(3)],
+        *[("read", str(i)) for i in range(3)],
+    ]
+    assert all(row[4:6] == ["256", "16.00"] for row in table)
+    assert done.stdout.count("contents verified") == 2
+
+    document = validated(scratch.parent / "r.json")
+    assert [row["operation"] for row in document["rows"]] == ["write", "read"]
+    for row in document["rows"]:
+        assert len(row["repeats"]) == 3
+        assert row["metrics"]["elapsed_ns"]["count"] == 3
+        assert row["verified"]
+    assert document["kind"] == "bench"
+    assert document["settings"]["transfer_bytes"] == 16384
+
+
+def test_bench_reads_a_file_without_changing_it(command: Command, data: Path) -> None:
+    data.chmod(0o444)
+    before = fingerprint(data)
+    done = command.run("bench", "-r", "-b", "1m", "-t", "4k", "-z", "-i", "2", data)
+    assert done.returncode == 0
+    assert fingerprint(data) == before
+    assert ", hot, contents verified" in done.stdout
+
+
+def test_bench_cold_and_direct(command: Command, data: Path) -> None:
+    done = command.run("bench", "-r", "-b", "1m", "--cold", "--direct", "-i", "2", data)
+    assert done.returncode == 0
+    assert ", cold," in done.stdout or ", unverified," in done.stdout
+
+
+def test_bench_keeps_the_file_when_asked(command: Command, scratch: Path) -> None:
+    done = command.run("bench", "-w", "-k", "-b", "64k", "-t", "64k", "-i", "2", "file")
+    assert done.returncode == 0
+    assert [(p.name, p.stat().st_size) for p in scratch.iterdir()] == [("file", 65536)]
+
+
+def test_bench_never_overwrites_unasked(command: Command, data: Path) -> None:
+    before = fingerprint(data)
+    done = command.run("bench", "-w", "-b", "64k", "-t", "64k", data)
+    assert done.returncode == 1
+    assert "--overwrite" in done.stderr
+    assert fingerprint(data) == before
+    done = command.run("bench", "-w", "--overwrite", "-b", "64k", "-t", "64k", data)
+    assert done.returncode == 0
+    assert data.stat().st_size == 65536
+
+
+def test_bench_with_threads_and_depth(command: Command, scratch: Path) -> None:
+    flags = ["--threads", "2", "--queue-depth", "4", "--server-threads", "2", "--engine", "threads"]
+    done = command.run("bench", *flags, "-b", "64k", "-t", "4k", "-i", "1", "--json", "-", "file")
+    assert done.returncode == 0
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, SCHEMA)
+    assert document["rows"][0]["total_bytes"] == 131072
+    runtime = document["environment"]["runtimes"][0]
+    assert (runtime["device_threads"], runtime["server_threads"]) == (2, 2)
+    assert runtime["storage_engine"] == "threads"
+
+
+def test_bench_of_a_path_that_is_not_utf_8(command: Command, scratch: Path) -> None:
+    name = os.fsdecode(b"odd \xff name")
+    done = command.run("bench", "-b", "64k", "-t", "64k", "-i", "1", name, errors="replace")
+    assert done.returncode in (0, 1)
+    assert "Traceback" not in done.stderr
+    assert list(scratch.iterdir()) == []
+
+
+# ---- study ---------------------------------------------------------------------------------------
+
+
+def test_the_study_ends_with_tables_conclusions_and_results(
+    command: Command, scratch: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    arguments = ["study", "placements", "--quick", "--repeats", "2", "--out", out]
+    done = command.run(*arguments)
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert list(scratch.iterdir()) == []
+    for title in ("Reads of 16 MiB", "the call", "call + fsync", "Programs over 16 MiB"):
+        assert title in done.stdout
+    document = validated(out / "results.json")
+    assert {row["group"] for row in document["rows"]} == {"read", "write", "programs"}
+    assert {row["interface"] for row in document["rows"]} == {"ferry", "posix", "mmap"}
+    for sentence in document["conclusions"]:
+        assert sentence in done.stdout
+    # 7 sizes read, written, written and synced; 4 programs
+    assert len(document["comparisons"]) == 25
+    csv = (out / "results.csv").read_text().splitlines()
+    assert len(csv) == 1 + sum(len(row["repeats"]) for row in document["rows"])
+    assert "elapsed_ns" in csv[0]
+
+    again = command.run(*arguments)
+    assert again.returncode == 1
+    assert "results.json" in again.stderr
+
+
+def test_the_study_only_reads_a_file_of_the_user(
+    command: Command, scratch: Path, data: Path
+) -> None:
+    data.chmod(0o444)
+    before = fingerprint(data)
+    done = command.run(
+        *("study", "placements", "--quick", "--repeats", "2", "--file", data),
+        *("--json", scratch / "r.json"),
+    )
+    assert done.returncode == 0
+    assert fingerprint(data) == before
+    assert "the write half is left out" in done.stdout
+    assert "2 MiB in total instead" in done.stdout
+    assert "Writes" not in done.stdout
+    document = validated(scratch / "r.json")
+    assert {row["operation"] for row in document["rows"]} == {"read"}
+    assert [p.name for p in scratch.iterdir()] == ["r.json"]
+
+
+def test_the_study_uses_the_folder_it_is_given(command: Command, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    done = command.run("study", "placements", "--quick", "--repeats", "2", "--dir", other)
+    assert done.returncode == 0
+    assert list(other.iterdir()) == []
+
+
+# ---- info ----------------------------------------------------------------------------------------
+
+
+def test_info_of_this_machine(command: Command) -> None:
+    done = command.run("info")
+    assert done.returncode == 0
+    for word in ("device", "I/O server", "arena", "degraded", "built in"):
+        assert word in done.stdout
+
+
+def test_info_of_a_path(command: Command, data: Path) -> None:
+    done = command.run("info", data, "--json", "-")
+    facts = json.loads(done.stdout)
+    assert facts["schema"] == "ferry.info/1"
+    path = facts["path"]
+    assert path["kind"] == "file"
+    assert path["size_bytes"] == 2 << 20
+    assert path["file_system"]["type"]
+    assert path["served"]["storage"] == "posix"
+    text = command.run("info", data)
+    assert path["file_system"]["type"] in text.stdout
+    assert "served by" in text.stdout
+
+
+def test_info_leaves_nothing_in_a_folder(command: Command, scratch: Path) -> None:
+    done = command.run("info", scratch)
+    assert done.returncode == 0
+    assert "direct I/O" in done.stdout
+    assert list(scratch.iterdir()) == []
+
+
+# ---- terminal and pipes --------------------------------------------------------------------------
+
+
+def test_progress_is_shown_on_a_terminal_only(command: Command, data: Path) -> None:
+    arguments = command.arguments("bench", "-r", "-b", "1m", "-i", "30", data)
+    ours, theirs = pty.openpty()
+    try:
+        done = subprocess.run(
+            arguments,
+            env={**command.environment, "TERM": "xterm"},
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            timeout=60,
+        )
+        os.close(theirs)
+        shown = b""
+        try:
+            while chunk := os.read(ours, 65536):
+                shown += chunk
+        except OSError:
+            pass  # the terminal's other end is closed
+    finally:
+        os.close(ours)
+    assert done.returncode == 0
+    assert b"30" in shown
+    assert command.run(*arguments[4:]).stderr == ""
+
+
+@pytest.mark.parametrize("arguments", [["info"], ["--help"], ["bench", "-r", "-b", "1m", "DATA"]])
+def test_a_reader_that_goes_away_is_no_crash(
+    command: Command, data: Path, arguments: list[str]
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            command.arguments(*[str(data) if a == "DATA" else a for a in arguments]),
+            env=command.environment,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    finally:
+        os.close(writer)
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr

@@ -1,0 +1,137 @@
+"""Whatever cannot be done is one line on standard error and an exit status that is not 0."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from conftest import Command
+from ferry import files
+from ferry.errors import FerryError
+
+# Arguments (FILE: an existing file of 2 MiB, DIR: a folder), exit status, what the line says.
+CASES = [
+    (["bench", "-r", "missing"], 1, "missing does not exist"),
+    (["bench", "-r", "DIR"], 1, "is a directory"),
+    (["bench", "-w", "DIR"], 1, "is a directory"),
+    (["bench", "-r", "/dev/null"], 1, "no regular file"),
+    (["bench", "-r", "-b", "4m", "FILE"], 1, "needs 4 MiB"),
+    (["bench", "FILE"], 1, "--overwrite replaces it"),
+    (["bench", "-w", "no/such/folder/file"], 1, "does not exist; make it"),
+    (["bench", "-w", "FILE/file"], 1, "is no folder"),
+    (["bench", "-w", "-b", "1024t", "-t", "1g", "new"], 1, "free some space"),
+    (["bench", "-r", "-b", "1m", "--device-cpus", "1023", "FILE"], 1, "1023"),
+    (["bench", "-r", "-b", "1m", "--server-cpus", "a-b", "FILE"], 1, "server_cpus"),
+    (["bench", "-r", "-b", "1m", "--json", "no/such/r.json", "FILE"], 1, "does not exist"),
+    (["bench", "-r", "-b", "1m", "--json", "FILE", "FILE"], 1, "--overwrite replaces it"),
+    (["bench"], 2, "PATH"),
+    (["bench", "-b", "10x", "new"], 2, "'10x' is no size"),
+    (["bench", "-b", "0", "new"], 2, "more than zero"),
+    (["bench", "-t", "-4k", "new"], 2, "no size"),
+    (["bench", "-b", "1m", "-t", "3k", "new"], 2, "no multiple"),
+    (["bench", "-b", "4g", "-t", "4g", "new"], 2, "less than 2 GiB"),
+    (["bench", "-i", "0", "new"], 2, "from 1 to"),
+    (["bench", "-i", "many", "new"], 2, "no whole number"),
+    (["bench", "--threads", "0", "new"], 2, "from 1 to"),
+    (["bench", "-a", "nfs", "new"], 2, "'nfs' is not one of"),
+    (["bench", "-a", "posix", "--queue-depth", "2", "new"], 2, "--queue-depth"),
+    (["bench", "-a", "mmap", "--direct", "new"], 2, "--direct"),
+    (["bench", "-w", "--cold", "new"], 2, "--cold is for reads"),
+    (["bench", "-r", "-e", "FILE"], 2, "-e is for writes"),
+    (["bench", "-r", "-k", "FILE"], 2, "-k is for writes"),
+    (["bench", "--device", "cuda", "new"], 2, "cuda"),
+    (["bench", "--nonsense", "new"], 2, "--nonsense"),
+    (["bench", "one", "two"], 2, "two"),
+    (["study"], 2, "NAME"),
+    (["study", "nonsense"], 2, "nonsense"),
+    (["study", "placements", "--file", "missing"], 1, "missing does not exist"),
+    (["study", "placements", "--file", "DIR"], 1, "is a directory"),
+    (["study", "placements", "--file", "/proc/version"], 1, "at least 1 MiB"),
+    (["study", "placements", "--file", "FILE", "--dir", "DIR"], 2, "--dir"),
+    (["study", "placements", "--dir", "missing"], 1, "does not exist"),
+    (["study", "placements", "--dir", "FILE"], 1, "is no folder"),
+    (["study", "placements", "--out", "no/such/folder"], 1, "does not exist"),
+    (["study", "placements", "--repeats", "1"], 2, "from 2 to"),
+    (["info", "missing"], 1, "missing does not exist"),
+    (["info", "FILE/inside"], 1, "Not a directory"),
+    (["nonsense"], 2, "nonsense"),
+    (["--nonsense"], 2, "--nonsense"),
+]
+
+
+def one_line(text: str) -> str:
+    assert text.startswith("ferry: ")
+    assert text.endswith("\n")
+    assert text.count("\n") == 1
+    assert ";" in text  # what to do next
+    return text
+
+
+@pytest.mark.parametrize(("arguments", "status", "words"), CASES, ids=lambda v: str(v)[:50])
+def test_bad_input_is_one_line(
+    command: Command, scratch: Path, data: Path, arguments: list[str], status: int, words: str
+) -> None:
+    there = {"FILE": str(data), "DIR": str(data.parent)}
+    given = [a.replace("FILE", there["FILE"]).replace("DIR", there["DIR"]) for a in arguments]
+    before = data.read_bytes()
+    done = command.run(*given)
+    assert words in one_line(done.stderr)
+    assert done.returncode == status
+    assert done.stdout == ""
+    assert data.read_bytes() == before
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_program_that_is_missing(command: Command, tmp_path: Path) -> None:
+    environment = {**command.environment, "FERRY_BUILD_DIR": str(tmp_path)}
+    done = command.run("info", env=environment)
+    assert done.returncode == 1
+    assert "ferry-bench is not in" in one_line(done.stderr)
+
+
+def test_a_program_that_dies(command: Command, tmp_path: Path) -> None:
+    program = tmp_path / "ferry-bench"
+    program.write_text("#!/bin/sh\necho oh no >&2\nkill -SEGV $$\n")
+    program.chmod(0o755)
+    done = command.run("info", env={**command.environment, "FERRY_BUILD_DIR": str(tmp_path)})
+    assert done.returncode == 1
+    assert "signal 11: oh no" in one_line(done.stderr)
+
+
+def test_a_file_that_vanishes(command: Command, tmp_path: Path, data: Path) -> None:
+    # Stands in for ferry-bench, and removes the file before handing over to it.
+    program = tmp_path / "ferry-bench"
+    real = shutil.which("ferry-bench", path=os.environ.get("FERRY_BUILD_DIR", os.defpath))
+    if real is None:
+        pytest.skip("FERRY_BUILD_DIR does not say where ferry-bench is")
+    program.write_text(f'#!/bin/sh\nrm -f "{data}"\nexec "{real}" "$@"\n')
+    program.chmod(0o755)
+    environment = {**command.environment, "FERRY_BUILD_DIR": str(tmp_path)}
+    done = command.run("bench", "-r", "-b", "1m", data, env=environment)
+    assert done.returncode == 1
+    assert "No such file" in one_line(done.stderr)
+    assert "gone" in done.stderr
+
+
+def test_files_that_may_not_be_touched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: Path
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may do everything
+    with pytest.raises(FerryError, match="may not be read"):
+        files.check_readable_file(str(data))
+    with pytest.raises(FerryError, match="may not be written"):
+        files.check_folder(str(tmp_path), 0)
+    with pytest.raises(FerryError, match="may not be written"):
+        files.check_new_file(str(data), 0, True)
+
+
+def test_a_disk_that_is_too_small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))
+    with pytest.raises(FerryError, match="1 byte free and 20 MiB are needed"):
+        files.check_folder(str(tmp_path), 16 << 20)
+    with pytest.raises(FerryError, match="free some space"), files.scratch_folder(str(tmp_path), 1):
+        pytest.fail("there is no room")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,154 @@
+// Placement `compute`: what a program sees of the page cache beside the bytes (those are compared
+// in random_calls_test.cpp).
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <ferry/ferry.hpp>
+
+#include "support/files.hpp"
+#include "support/within.hpp"
+
+namespace ferry {
+namespace {
+
+using device::Placement;
+using test::pattern;
+using test::read_file;
+using test::same_bytes;
+
+RuntimeOptions cached() {
+  RuntimeOptions options;
+  options.arena_bytes = 4 << 20;
+  options.device_threads = 1;
+  options.files_max = 16;
+  options.cache_bytes = 64 * 4096;
+  options.page_bytes = 4096;
+  options.placement = Placement::compute;
+  return options;
+}
+
+class Compute : public testing::Test {
+ protected:
+  void SetUp() override { runtime = std::make_unique<Runtime>(cached()); }
+  void on_device(const Runtime::Program& program) {
+    test::within_patience("a device program", [&] { runtime->run(program); });
+  }
+  test::ScratchDirectory directory;
+  const std::string path = directory / "f";
+  const std::string data = pattern(10'000, 1);
+  std::unique_ptr<Runtime> runtime;
+};
+
+TEST_F(Compute, WritesReachTheFileOnFlushAndOnClose) {
+  on_device([&](DeviceThread& self) {
+    const int file = self.files.open(path.c_str(), O_RDWR | O_CREAT, 0644);
+    ASSERT_GT(file, 0);
+    ASSERT_EQ(self.files.pwrite(file, data.data(), data.size(), 0), 10'000);
+    EXPECT_EQ(read_file(path), "") << "nothing is dirty, so nothing is cached";
+    device::FileStatus status{};
+    EXPECT_EQ(self.files.fstat(file, &status), 0);
+    EXPECT_EQ(status.size_bytes, 10'000U);
+    EXPECT_EQ(self.files.stat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.size_bytes, 10'000U);
+    ASSERT_EQ(self.files.flush(file), 0);
+    EXPECT_TRUE(same_bytes(read_file(path), data));
+    ASSERT_EQ(self.files.pwrite(file, "end", 3, 10'000), 3);
+    ASSERT_EQ(self.files.close(file), 0);
+    EXPECT_EQ(self.files.flush(file), -EBADF);
+  });
+  EXPECT_TRUE(same_bytes(read_file(path), data + "end"));
+  const device::cache::Counters counters = runtime->statistics().cache;
+  EXPECT_EQ(counters.write_back_bytes, 10'003U);
+}
+
+TEST_F(Compute, ASecondReadAsksTheServerNothing) {
+  test::write_file(path, data);
+  on_device([&](DeviceThread& self) {
+    const int file = self.files.open(path.c_str(), O_RDONLY);
+    std::string got(10'000, '\0');
+    ASSERT_EQ(self.files.pread(file, got.data(), got.size(), 0), 10'000);
+    const RuntimeStatistics before = runtime->statistics();
+    got.assign(10'000, '\0');
+    ASSERT_EQ(self.files.pread(file, got.data(), got.size(), 0), 10'000);
+    EXPECT_TRUE(same_bytes(got, data));
+    EXPECT_EQ(runtime->statistics().calls, before.calls);
+    EXPECT_EQ(runtime->statistics().cache.hits, before.cache.hits + 3);
+    EXPECT_EQ(self.files.close(file), 0);
+  });
+}
+
+TEST_F(Compute, ShutdownWritesBackWhatIsDirty) {
+  on_device([&](DeviceThread& self) {
+    const int file = self.files.open(path.c_str(), O_RDWR | O_CREAT, 0644);
+    ASSERT_EQ(self.files.pwrite(file, data.data(), data.size(), 0), 10'000);
+  });
+  const ShutdownReport report = runtime->shutdown(std::chrono::seconds(60));
+  EXPECT_TRUE(report.finished);
+  EXPECT_TRUE(report.errors.empty());
+  EXPECT_TRUE(same_bytes(read_file(path), data));
+}
+
+TEST_F(Compute, TheNextOpenSeesWhatOthersDidMeanwhile) {
+  test::write_file(path, data);
+  const auto look = [&] {
+    std::string got(20'000, '\0');
+    on_device([&](DeviceThread& self) {
+      const int file = self.files.open(path.c_str(), O_RDONLY);
+      const std::int64_t bytes = self.files.pread(file, got.data(), got.size(), 0);
+      got.resize(static_cast<std::size_t>(bytes));
+      EXPECT_EQ(self.files.close(file), 0);
+    });
+    return got;
+  };
+  EXPECT_TRUE(same_bytes(look(), data));
+  const std::string other = pattern(12'345, 2);
+  test::write_file(path, other);
+  EXPECT_TRUE(same_bytes(look(), other));
+}
+
+TEST_F(Compute, RefusesWhatPosixRefuses) {
+  test::write_file(path, data);
+  on_device([&](DeviceThread& self) {
+    auto& files = self.files;
+    char byte = 'x';
+    const int reader = files.open(path.c_str(), O_RDONLY);
+    EXPECT_EQ(files.pwrite(reader, &byte, 1, 0), -EBADF);
+    EXPECT_EQ(files.pread(reader, &byte, 1, -1), -EINVAL);
+    EXPECT_EQ(files.pread(reader, nullptr, 1, 0), -EFAULT);
+    EXPECT_EQ(files.ftruncate(reader, 1), -EINVAL);
+    const int writer = files.open(path.c_str(), O_WRONLY);
+    EXPECT_EQ(files.pread(writer, &byte, 1, 0), -EBADF);
+    EXPECT_EQ(files.pwrite(writer, &byte, 1, 5), 1);
+    EXPECT_EQ(files.ftruncate(writer, -1), -EINVAL);
+    EXPECT_EQ(files.pread(reader, &byte, 1, 4), 1) << "the gap of a page whose writer cannot read";
+    EXPECT_EQ(byte, data[4]);
+    EXPECT_EQ(files.close(reader), 0);
+    EXPECT_EQ(files.pread(reader, &byte, 1, 0), -EBADF);
+    EXPECT_EQ(files.close(writer), 0);
+    const int there = files.open(directory.path().c_str(), O_RDONLY | O_DIRECTORY);
+    EXPECT_EQ(files.pread(there, &byte, 1, 0), -EISDIR);
+    EXPECT_EQ(files.close(there), 0);
+  });
+  std::string model = data;
+  model[5] = 'x';
+  EXPECT_TRUE(same_bytes(read_file(path), model));
+}
+
+TEST(ComputeOptions, ImpossibleSizesAreErrors) {
+  for (const std::uint32_t page : {0U, 1U, 2048U, 5000U, 4U << 20}) {
+    RuntimeOptions options = cached();
+    options.page_bytes = page;
+    EXPECT_THROW(Runtime{options}, Error) << page;
+  }
+  RuntimeOptions options = cached();
+  options.cache_bytes = 4095;
+  EXPECT_THROW(Runtime{options}, Error);
+}
+
+}  // namespace
+}  // namespace ferry

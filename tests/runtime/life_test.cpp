@@ -1,0 +1,481 @@
+// The life of a runtime: options, memory, programs, idleness, shutdown.
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <ferry/ferry.hpp>
+
+#include "support/depth.hpp"
+#include "support/files.hpp"
+#include "support/runtimes.hpp"
+
+namespace ferry {
+namespace {
+
+using std::chrono::milliseconds;
+using test::pattern;
+using test::within_patience;
+using test::write_file;
+
+RuntimeOptions small_options() {
+  RuntimeOptions options;
+  options.arena_bytes = 4 << 20;
+  options.device_threads = 2;
+  options.server_threads = 1;
+  return options;
+}
+
+// The errno with which a runtime of these options is refused; 0 if it is not.
+int refused(const RuntimeOptions& options, const char* says = "") {
+  try {
+    const Runtime runtime(options);
+    return 0;
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
+    return error.code().value();
+  }
+}
+
+TEST(Options, RefusesWhatCannotBe) {
+  RuntimeOptions options = small_options();
+  options.files_max = 0;
+  EXPECT_EQ(refused(options, "files_max"), EINVAL);
+  options.files_max = 65'537;
+  EXPECT_EQ(refused(options, "files_max"), EINVAL);
+  options = small_options();
+  options.server_threads = 2;
+  options.rings = 1;
+  EXPECT_EQ(refused(options, "rings"), EINVAL);
+  options = small_options();
+  options.device_cpus = "nonsense";
+  EXPECT_EQ(refused(options, "device_cpus"), EINVAL);
+  options = small_options();
+  options.server_cpus = "4000";
+  EXPECT_EQ(refused(options, "server_cpus"), EINVAL);
+}
+
+TEST(Options, RefusesArenasThatCannotBe) {
+  RuntimeOptions options = small_options();
+  for (const std::uint64_t bytes :
+       {std::uint64_t{1} << 60, std::uint64_t{1} << 63, ~std::uint64_t{0}, ~std::uint64_t{0} - 4096,
+        ~std::uint64_t{0} - (std::uint64_t{1} << 22)}) {
+    options.arena_bytes = bytes;
+    const int error = refused(options);
+    EXPECT_TRUE(error == ENOMEM || error == EINVAL) << bytes << ": " << error;
+  }
+}
+
+TEST(Options, AcceptsTheExtremes) {
+  RuntimeOptions options = small_options();
+  options.files_max = 65'536;
+  EXPECT_EQ(refused(options), 0);
+  options = small_options();
+  options.files_max = 1;
+  options.arena_bytes = 0;
+  EXPECT_EQ(refused(options), 0);
+  options = small_options();
+  options.device_threads = 20;
+  options.server_threads = 3;
+  options.rings = 11;
+  options.device_spin = std::chrono::microseconds(0);
+  options.server_spin = std::chrono::microseconds(0);
+  Runtime runtime(options);
+  std::atomic<int> good{0};
+  within_patience("a program", [&] {
+    runtime.run([&](DeviceThread& self) {
+      if (self.files.ping() == 0 && self.count == 20) ++good;
+    });
+  });
+  EXPECT_EQ(good, 20);
+}
+
+TEST(Info, TellsWhatIsInForce) {
+  RuntimeOptions options = small_options();
+  options.engine = StorageEngine::threads;
+  const Runtime runtime(options);
+  const RuntimeInfo info = runtime.info();
+  EXPECT_EQ(info.device_threads, 2U);
+  EXPECT_EQ(info.server_threads, 1U);
+  EXPECT_EQ(info.storage_engine, "threads");
+  EXPECT_GE(info.arena_bytes, options.arena_bytes);
+  EXPECT_FALSE(info.arena_pages.empty());
+  EXPECT_FALSE(info.notes.empty());
+}
+
+TEST(Info, OneCpuIsOversubscribed) {
+  const test::Shape shape{"one_cpu", StorageEngine::automatic, 1, 1, 0, true};
+  const Runtime runtime(test::options_of(shape));
+  EXPECT_TRUE(runtime.info().oversubscribed);
+  EXPECT_EQ(runtime.info().device_cpus, runtime.info().server_cpus);
+}
+
+TEST(Memory, IsAlignedAndInsideTheArena) {
+  Runtime runtime(small_options());
+  for (std::uint64_t alignment = 1; alignment <= 1 << 16; alignment *= 2) {
+    const Buffer buffer = runtime.allocate(100, alignment);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % alignment, 0U);
+    EXPECT_EQ(buffer.bytes(), 100U);
+    EXPECT_TRUE(runtime.context().arena.contains(buffer.data(), 100));
+    std::memset(buffer.data(), 1, 100);
+  }
+}
+
+TEST(Memory, RunsOutWithAnErrorAndComesBack) {
+  Runtime runtime(small_options());
+  {
+    std::vector<Buffer> buffers;
+    for (int i = 0; i < 4; ++i)
+      buffers.push_back(runtime.allocate(1 << 20));
+    try {
+      buffers.push_back(runtime.allocate(1 << 20));
+      ADD_FAILURE() << "more than there is";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code().value(), ENOMEM);
+      EXPECT_NE(std::string(error.what()).find("arena_bytes"), std::string::npos);
+    }
+    buffers[2] = Buffer();
+    EXPECT_NO_THROW(buffers[2] = runtime.allocate(1 << 20));
+    Buffer moved = std::move(buffers[0]);
+    EXPECT_NE(moved.data(), nullptr);
+  }
+  EXPECT_NO_THROW(runtime.allocate(4 << 20));
+  EXPECT_THROW(runtime.allocate(std::numeric_limits<std::uint64_t>::max()), Error);
+  EXPECT_NO_THROW(runtime.allocate(0));
+}
+
+TEST(Memory, RefusesAlignmentsThatAreNone) {
+  Runtime runtime(small_options());
+  for (const std::uint64_t alignment : std::vector<std::uint64_t>{3, 0, 12}) {
+    try {
+      const Buffer buffer = runtime.allocate(64, alignment);
+      ADD_FAILURE() << "an alignment of " << alignment << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code().value(), EINVAL);
+    }
+  }
+}
+
+TEST(Programs, RunOnEveryThreadOnce) {
+  Runtime runtime(small_options());
+  for (int round = 0; round < 10; ++round) {
+    std::vector<std::atomic<int>> ran(2);
+    runtime.run([&](DeviceThread& self) {
+      EXPECT_EQ(self.count, 2U);
+      ++ran[self.index];
+    });
+    EXPECT_EQ(ran[0], 1);
+    EXPECT_EQ(ran[1], 1);
+  }
+}
+
+TEST(Programs, PassOnTheirFirstException) {
+  test::ScratchDirectory directory;
+  write_file(directory / "f", pattern(1 << 20, 1));
+  Runtime runtime(small_options());
+  const Buffer buffer = runtime.allocate(1 << 20);
+  within_patience("a program that throws", [&] {
+    EXPECT_THROW(runtime.run([&](DeviceThread& self) {
+      const int file = self.files.open((directory / "f").c_str(), O_RDONLY);
+      self.files.pread_async(file, buffer.as<char>() + self.index * 65'536, 65'536, 0);
+      if (self.index == 1) throw std::out_of_range("in a program");
+    }),
+                 std::out_of_range);
+  });
+  // The transfers left in flight have ended, and the next program works.
+  std::memset(buffer.data(), 9, buffer.bytes());
+  runtime.run([](DeviceThread& self) { EXPECT_EQ(self.files.ping(), 0); });
+  EXPECT_TRUE(test::same_bytes({buffer.as<char>(), 1 << 20}, std::string(1 << 20, 9)));
+}
+
+TEST(Programs, TakeTurns) {
+  Runtime runtime(small_options());
+  std::atomic<int> inside{0};
+  std::atomic<bool> overlapped{false};
+  std::vector<std::thread> hosts;
+  for (int host = 0; host < 3; ++host) {
+    hosts.emplace_back([&] {
+      for (int round = 0; round < 10; ++round) {
+        runtime.run([&](DeviceThread& self) {
+          if (++inside > 2) overlapped = true;
+          self.files.ping();
+          --inside;
+        });
+      }
+    });
+  }
+  for (std::thread& host : hosts)
+    host.join();
+  EXPECT_FALSE(overlapped);
+}
+
+TEST(Programs, MayMakeGroupsOfTheirOwn) {
+  Runtime runtime(small_options());
+  device::FileCalls<device::ThreadGroup> calls(runtime.context(), device::ThreadGroup{}, 1);
+  EXPECT_EQ(calls.ping(), 0);
+}
+
+// A handle that is kept after close() must not disturb the next file that has its place: here a
+// read() of the old file is still waking up when the new one is opened.
+std::atomic<int> parking{0};  // 0 as usual, 1 hold the next that parks, 2 one is held, 3 let go
+
+TEST(Positions, AnOldReadDoesNotMoveTheNextFile) {
+  test::ScratchDirectory directory;
+  write_file(directory / "old", pattern(100, 1));
+  write_file(directory / "new", pattern(100, 2));
+  Runtime runtime(small_options());
+  device::Context slow = runtime.context();
+  slow.wait.spin_ns = 0;
+  slow.hooks.park = [](const std::uint32_t*, std::uint32_t, std::uint64_t) {
+    int expected = 1;
+    if (!parking.compare_exchange_strong(expected, 2)) return;
+    while (parking != 3)
+      std::this_thread::sleep_for(milliseconds(1));
+  };
+  device::FileCalls<device::ThreadGroup> reader(slow, device::ThreadGroup{}, 0);
+  device::FileCalls<device::ThreadGroup> opener(runtime.context(), device::ThreadGroup{}, 1);
+  bool held = false;
+  for (int attempt = 0; attempt < 200 && !held; ++attempt) {
+    const int file = opener.open((directory / "old").c_str(), O_RDONLY);
+    ASSERT_GT(file, 0);
+    parking = 1;
+    std::atomic<bool> ended{false};
+    std::thread old_read([&] {
+      char got[50];
+      EXPECT_EQ(reader.read(file, got, 50), 50);
+      ended = true;
+    });
+    while (parking == 1 && !ended)
+      std::this_thread::yield();
+    held = parking == 2;  // else the answer came before it had to sleep: once more
+    within_patience("opening a file in the place of another", [&] {
+      EXPECT_EQ(opener.close(file), 0);
+      std::thread release([&] {
+        std::this_thread::sleep_for(milliseconds(held ? 200 : 0));
+        parking = 3;
+      });
+      const int next = opener.open((directory / "new").c_str(), O_RDONLY);
+      old_read.join();
+      release.join();
+      std::string got(100, '\0');
+      EXPECT_EQ(opener.read(next, got.data(), 100), 100);
+      EXPECT_TRUE(test::same_bytes(got, pattern(100, 2)));
+      EXPECT_EQ(opener.close(next), 0);
+    });
+  }
+  if (!held) GTEST_SKIP() << "every answer came before its reader slept";
+}
+
+// ---- idleness
+// ------------------------------------------------------------------------------------
+
+TEST(Idle, CostsNextToNothingAndEndsWithTheNextCall) {
+  Runtime runtime(small_options());
+  runtime.run([](DeviceThread& self) { self.files.ping(); });
+  std::this_thread::sleep_for(milliseconds(50));
+  const RuntimeStatistics before = runtime.statistics();
+  std::this_thread::sleep_for(milliseconds(1000));
+  const RuntimeStatistics after = runtime.statistics();
+  EXPECT_LT(after.server_cpu_ns - before.server_cpu_ns, 10'000'000U) << "1 % of a second";
+  EXPECT_GT(before.server_parks, 0U);
+  within_patience("a call after idling", [&] {
+    runtime.run([](DeviceThread& self) {
+      for (int i = 0; i < 100; ++i)
+        EXPECT_EQ(self.files.ping(), 0);
+    });
+  });
+  EXPECT_TRUE(
+      test::eventually([&] { return runtime.statistics().server_parks > after.server_parks; }));
+}
+
+TEST(Idle, WaitingForTheDiskIsNotBusyEither) {
+  // Nobody spins: what a call costs is its work.
+  RuntimeOptions options = small_options();
+  options.server_spin = std::chrono::microseconds(0);
+  options.device_spin = std::chrono::microseconds(0);
+  Runtime runtime(options);
+  within_patience("parked parties", [&] {
+    runtime.run([](DeviceThread& self) {
+      for (std::uint64_t i = 0; i < test::scaled(5000); ++i)
+        ASSERT_EQ(self.files.ping(), 0);
+    });
+  });
+  EXPECT_GT(runtime.statistics().parks, 0U);
+  EXPECT_GT(runtime.statistics().doorbells, 0U);
+}
+
+TEST(Statistics, AddUp) {
+  test::ScratchDirectory directory;
+  Runtime runtime(small_options());
+  const Buffer buffer = runtime.allocate(8192);
+  runtime.run([&](DeviceThread& self) {
+    if (self.index != 0) return;
+    const int file = self.files.open((directory / "f").c_str(), O_RDWR | O_CREAT, 0644);
+    EXPECT_EQ(self.files.pwrite(file, buffer.data(), 8192, 0), 8192);
+    EXPECT_EQ(self.files.pread(file, buffer.data(), 5000, 0), 5000);
+    EXPECT_EQ(self.files.pread(file, buffer.data(), 1, -1), -EINVAL);
+    EXPECT_EQ(self.files.close(file), 0);
+  });
+  const RuntimeStatistics statistics = runtime.statistics();
+  EXPECT_EQ(statistics.calls, 5U);
+  EXPECT_EQ(statistics.batches, 5U);
+  EXPECT_EQ(statistics.requests, 5U);
+  EXPECT_EQ(statistics.refused_requests, 1U);
+  EXPECT_EQ(statistics.bytes_written, 8192U);
+  EXPECT_EQ(statistics.bytes_read, 5000U);
+  EXPECT_EQ(statistics.staged_calls, 0U);
+  EXPECT_EQ(
+      statistics.inline_operations + statistics.engine_operations + statistics.pool_operations, 4U);
+}
+
+TEST(Statistics, OfTheServerSurviveTheShutdown) {
+  Runtime runtime(small_options());
+  runtime.run([](DeviceThread& self) {
+    for (int i = 0; i < 2000; ++i)
+      self.files.ping();
+  });
+  const RuntimeStatistics before = runtime.statistics();
+  runtime.shutdown(milliseconds(1000));
+  const RuntimeStatistics after = runtime.statistics();
+  EXPECT_GE(after.requests, before.requests);
+  EXPECT_GT(before.server_cpu_ns, 0U);
+  EXPECT_GE(after.server_cpu_ns, before.server_cpu_ns) << "counted since the runtime was made";
+}
+
+// ---- shutdown
+// ------------------------------------------------------------------------------------
+
+TEST(Shutdown, EndsCallsAndClosesFiles) {
+  test::ScratchDirectory directory;
+  Runtime runtime(small_options());
+  runtime.run([&](DeviceThread& self) {
+    if (self.index == 0) self.files.open((directory / "f").c_str(), O_RDWR | O_CREAT, 0644);
+  });
+  const ShutdownReport report = runtime.shutdown(milliseconds(1000));
+  EXPECT_TRUE(report.finished);
+  EXPECT_EQ(report.files_closed, 1U);
+  EXPECT_TRUE(report.errors.empty());
+  runtime.run([&](DeviceThread& self) {
+    char byte = 0;
+    EXPECT_EQ(self.files.ping(), -ESHUTDOWN);
+    EXPECT_EQ(self.files.open((directory / "f").c_str(), O_RDONLY), -ESHUTDOWN);
+    EXPECT_EQ(self.files.read(1 << 16, &byte, 1), -ESHUTDOWN);
+    EXPECT_EQ(self.files.write(1 << 16, &byte, 1), -ESHUTDOWN);
+  });
+  const ShutdownReport again = runtime.shutdown(milliseconds(0));
+  EXPECT_TRUE(again.finished);
+  EXPECT_EQ(again.files_closed, 0U);
+}
+
+TEST(Shutdown, WhileProgramsRun) {
+  test::ScratchDirectory directory;
+  write_file(directory / "f", pattern(1 << 20, 1));
+  for (std::uint64_t round = 0; round < test::scaled(40); ++round) {
+    RuntimeOptions options = small_options();
+    options.device_threads = 4;
+    options.server_threads = 2;
+    Runtime runtime(options);
+    const Buffer buffer = runtime.allocate(1 << 20);
+    std::atomic<int> wrong{0};
+    std::thread host([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(round * 211 % 5000));
+      EXPECT_TRUE(runtime.shutdown(std::chrono::seconds(20)).finished);
+    });
+    within_patience("programs under shutdown", [&] {
+      runtime.run([&](DeviceThread& self) {
+        char outside[100];
+        char* memory = buffer.as<char>() + self.index * 65'536;
+        const int file = self.files.open((directory / "f").c_str(), O_RDWR);
+        if (file == -ESHUTDOWN) return;
+        for (;;) {
+          self.files.pread_async(file, memory + 4096, 4096, 0);
+          const std::int64_t got = self.index % 2 == 0 ? self.files.read(file, outside, 100)
+                                                       : self.files.pread(file, memory, 4096, 0);
+          if (got == -ESHUTDOWN) break;
+          if (got < 0) ++wrong;
+          self.files.drain();
+        }
+      });
+    });
+    host.join();
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
+// Closing what is left open needs no descriptor that the process may not have any more.
+TEST(Shutdown, WorksWithoutFreeDescriptors) {
+  test::ScratchDirectory directory;
+  const std::string path = directory / "f";
+  write_file(path, "x");
+  auto runtime = std::make_unique<Runtime>(small_options());
+  runtime->run([&](DeviceThread& self) {
+    if (self.index != 0) return;
+    EXPECT_GT(self.files.open(path.c_str(), O_RDWR), 0);
+  });
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_NO_THROW({
+    const ShutdownReport report = runtime->shutdown(milliseconds(1000));
+    EXPECT_TRUE(report.finished);
+    EXPECT_TRUE(report.files_closed == 1 || !report.errors.empty()) << "it must say so";
+  });
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
+// A process that is stopped for a while (Ctrl-Z, a debugger) goes on where it was: the pause says
+// nothing about the life of the server. The test runs itself again, as the process that is stopped.
+TEST(Pause, IsNoDeath) {
+  constexpr const char* marker = "FERRY_TEST_PAUSED_CHILD";
+  if (getenv(marker) != nullptr) {
+    RuntimeOptions options = small_options();
+    options.liveness_timeout = milliseconds(300);
+    Runtime runtime(options);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+    runtime.run([&](DeviceThread& self) {
+      while (std::chrono::steady_clock::now() < until)
+        ASSERT_EQ(self.files.ping(), 0);
+    });
+    return;
+  }
+  std::vector<char*> arguments;
+  std::string program = "/proc/self/exe";
+  std::string filter = "--gtest_filter=Pause.IsNoDeath";
+  arguments = {program.data(), filter.data(), nullptr};
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    setenv(marker, "1", 1);
+    execv(program.c_str(), arguments.data());
+    _exit(127);
+  }
+  for (int i = 0; i < 3; ++i) {
+    std::this_thread::sleep_for(milliseconds(250));
+    kill(child, SIGSTOP);
+    std::this_thread::sleep_for(milliseconds(700));
+    kill(child, SIGCONT);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,216 @@
+// What a loop does with the requests of its rings.
+#include "server/loop.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "support/depth.hpp"
+#include "support/fake_storage.hpp"
+#include "support/files.hpp"
+#include "support/server_rig.hpp"
+
+namespace ferry::server {
+namespace {
+
+using device::Opcode;
+using device::Pending;
+using device::Request;
+using device::Ticket;
+using test::FakeStorage;
+using test::ServerRig;
+using test::small_geometry;
+
+class LoopTest : public testing::Test {
+ protected:
+  ServerRig& make(const device::Geometry& geometry = small_geometry(1, 2),
+                  ServerOptions options = {}) {
+    auto fake = std::make_unique<FakeStorage>();
+    storage = fake.get();
+    rig = std::make_unique<ServerRig>(geometry, std::move(fake), std::move(options));
+    return *rig;
+  }
+  // A request as a program would never make it; waits for the answer.
+  std::int64_t raw(Request request, std::uint32_t group = 0) {
+    device::Requester requester(rig->arena.context(), group);
+    return requester.call(request).result;
+  }
+  FakeStorage* storage = nullptr;
+  std::unique_ptr<ServerRig> rig;
+};
+
+TEST_F(LoopTest, AnswersEmptyRequests) {
+  make();
+  auto calls = rig->calls(0);
+  for (std::uint64_t i = 0; i < test::scaled(20'000); ++i)
+    ASSERT_EQ(calls.ping(), 0);
+}
+
+TEST_F(LoopTest, CountsWhatItDid) {
+  make();
+  auto calls = rig->calls(0);
+  const int file = calls.open("any", O_RDWR);
+  ASSERT_GE(file, 1);
+  EXPECT_EQ(calls.pread(file, rig->heap(), 1000, 0), 1000);
+  EXPECT_EQ(calls.pwrite(file, rig->heap(), 300, 0), 300);
+  EXPECT_EQ(calls.pread(-5, rig->heap(), 10, 0), -EBADF);
+  EXPECT_EQ(calls.pread(file, rig->heap(), 10, -1), -EINVAL);
+  EXPECT_EQ(calls.close(file), 0);
+  const LoopStatistics statistics = rig->server->statistics(0);
+  EXPECT_EQ(statistics.requests, 6U);
+  EXPECT_EQ(statistics.refused, 2U);
+  EXPECT_EQ(statistics.bytes_read, 1000U);
+  EXPECT_EQ(statistics.bytes_written, 300U);
+}
+
+TEST_F(LoopTest, RefusesWhatIsNoCall) {
+  make();
+  for (const int opcode : {13, 14, 100, 200, 255}) {
+    Request request{};
+    request.opcode = static_cast<Opcode>(opcode);
+    EXPECT_EQ(raw(request), -EINVAL) << opcode;
+  }
+  EXPECT_EQ(rig->calls(1).ping(), 0);
+}
+
+TEST_F(LoopTest, IgnoresCellsThatDoNotExist) {
+  make();
+  const device::RequestRing ring = rig->arena.view().ring(0);
+  for (const std::uint32_t cell : {rig->arena.view().cell_count(), 0x7fffffffU, 0xffffffffU}) {
+    Request request{};
+    request.cell = cell;
+    request.sequence = 1;
+    ring.publish(test::claim(ring, 1), &request, 1);
+  }
+  EXPECT_EQ(rig->calls(0).ping(), 0);
+}
+
+TEST_F(LoopTest, ServesEveryRingItOwns) {
+  device::Geometry geometry = small_geometry(2, 7);
+  geometry.rings = 5;
+  make(geometry);
+  for (std::uint32_t group = 0; group < 7; ++group)
+    EXPECT_EQ(rig->calls(group).ping(), 0) << group;
+  // Rings 0, 2, 4 are the first loop's: groups 0, 2, 4, 5 use them.
+  EXPECT_EQ(rig->server->statistics(0).requests, 4U);
+  EXPECT_EQ(rig->server->statistics(1).requests, 3U);
+}
+
+TEST_F(LoopTest, TakesMoreRequestsThanItHasRoomFor) {
+  ServerOptions options;
+  options.in_flight_max = 2;
+  make(small_geometry(1, 3), std::move(options));
+  auto calls = rig->calls(0);
+  const int file = calls.open("any", O_RDWR);
+  storage->hold();
+  std::vector<Pending> pending;
+  for (int i = 0; i < 15; ++i)
+    pending.push_back(calls.pread_async(file, rig->heap() + i * 64, 64, 0));
+  ASSERT_TRUE(test::eventually([&] { return storage->counts.held == 2; }));
+  EXPECT_FALSE(calls.ready(pending[0]));
+  storage->release();
+  test::within_patience("requests that waited for room", [&] {
+    for (Pending& one : pending)
+      EXPECT_EQ(calls.wait(one), 64);
+  });
+}
+
+TEST_F(LoopTest, AnswersInTheOrderOfCompletion) {
+  make();
+  auto calls = rig->calls(0);
+  const int file = calls.open("any", O_RDWR);
+  storage->hold();
+  Pending slow = calls.pread_async(file, rig->heap(), 64, 0);
+  EXPECT_EQ(calls.ping(), 0);
+  EXPECT_EQ(calls.fsync(file), 0);
+  EXPECT_FALSE(calls.ready(slow));
+  storage->release();
+  EXPECT_EQ(calls.wait(slow), 64);
+}
+
+TEST_F(LoopTest, CloseWaitsForTransfersUnderWay) {
+  make(small_geometry(2, 2));
+  auto reader = rig->calls(0);
+  auto closer = rig->calls(1);
+  const int file = reader.open("any", O_RDWR);
+  storage->hold();
+  Pending own = closer.pread_async(file, rig->heap(), 64, 0);
+  Pending others = reader.pread_async(file, rig->heap() + 64, 64, 0);
+  ASSERT_TRUE(test::eventually([&] { return storage->counts.held == 2; }));
+  std::atomic<int> result{77};
+  std::thread closing([&] { result = closer.close(file); });
+  // Nobody new gets in, although the close has not happened yet.
+  EXPECT_TRUE(test::eventually([&] { return reader.fsync(file) == -EBADF; }));
+  EXPECT_EQ(storage->counts.closed, 0);
+  EXPECT_EQ(result, 77);
+  storage->release();
+  test::within_patience("close", [&] { closing.join(); });
+  EXPECT_EQ(result, 0);
+  EXPECT_EQ(storage->counts.closed, 1);
+  EXPECT_EQ(storage->counts.files, 0);
+  EXPECT_EQ(reader.wait(others), 64);
+  EXPECT_EQ(closer.wait(own), 64);
+  EXPECT_EQ(reader.close(file), -EBADF);
+}
+
+TEST_F(LoopTest, ParksWhenIdleAndWakesForARequest) {
+  make();
+  auto calls = rig->calls(0);
+  const auto parks = [&] { return rig->server->statistics(0).parks; };
+  for (int round = 0; round < 20; ++round) {
+    const std::uint64_t before = parks();
+    ASSERT_TRUE(test::eventually([&] {
+      return device::SystemRef<std::uint32_t>(rig->arena.view().loop_state(0).parked)
+                 .load(device::seq_cst) != 0;
+    }));
+    ASSERT_EQ(calls.ping(), 0);
+    EXPECT_TRUE(test::eventually([&] { return parks() > before; }));
+  }
+  EXPECT_GT(device::read_counter(rig->arena.view().counters(0).doorbells), 0U);
+}
+
+// The program changes the status buffer's request after it was taken: nothing is read twice.
+TEST_F(LoopTest, WritesTheStatusWhereTheRequestSaid) {
+  make();
+  device::FileStatus status{};
+  EXPECT_EQ(rig->calls(0).stat("any", &status), 0);
+  EXPECT_EQ(status.size_bytes, 4711U);
+}
+
+TEST_F(LoopTest, AFullTableRefusesTheNextFile) {
+  make();
+  auto calls = rig->calls(0);
+  std::vector<int> files;
+  for (int i = 0; i < 16; ++i)
+    files.push_back(calls.open("any", O_RDWR));
+  EXPECT_GT(*std::min_element(files.begin(), files.end()), 0);
+  const int refused = calls.open("any", O_RDWR);
+  EXPECT_TRUE(refused == -ENFILE || refused == -EMFILE) << refused;
+  EXPECT_EQ(storage->counts.files, 16) << "what was opened in vain is closed";
+  EXPECT_EQ(calls.close(files[3]), 0);
+  files[3] = calls.open("any", O_RDWR);
+  EXPECT_GT(files[3], 0);
+}
+
+// open(2) looks for a free descriptor first: a file is not truncated or made by a call that fails.
+TEST(LoopOnFiles, AnOpenRefusedForAFullTableDoesNotTruncate) {
+  test::ScratchDirectory directory;
+  test::write_file(directory / "precious", "data");
+  ServerRig rig(small_geometry(1, 1), storage::make_posix(storage::Engine::threads));
+  auto calls = rig.calls(0);
+  for (int i = 0; i < 16; ++i)
+    ASSERT_GT(calls.open((directory / "precious").c_str(), O_RDONLY), 0);
+  EXPECT_LT(calls.open((directory / "precious").c_str(), O_RDWR | O_TRUNC), 0);
+  EXPECT_EQ(test::read_file(directory / "precious"), "data");
+  EXPECT_LT(calls.open((directory / "new").c_str(), O_RDWR | O_CREAT, 0644), 0);
+  EXPECT_EQ(test::file_size(directory / "new"), -ENOENT);
+}
+
+}  // namespace
+}  // namespace ferry::server

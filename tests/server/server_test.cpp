@@ -1,0 +1,268 @@
+// The life of a server: stopping with and without work, deadlines, slow storages.
+#include "server/server.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "support/depth.hpp"
+#include "support/fake_storage.hpp"
+#include "support/server_rig.hpp"
+
+namespace ferry::server {
+namespace {
+
+using device::LoopPhase;
+using device::Pending;
+using device::Request;
+using std::chrono::milliseconds;
+using test::FakeStorage;
+using test::ServerRig;
+using test::small_geometry;
+
+class ServerTest : public testing::Test {
+ protected:
+  void make(const device::Geometry& geometry, ServerOptions options = {}, bool can_cancel = false) {
+    auto fake = std::make_unique<FakeStorage>();
+    fake->can_cancel = can_cancel;
+    storage = fake.get();
+    rig = std::make_unique<ServerRig>(geometry, std::move(fake), std::move(options));
+  }
+  StopReport stop(milliseconds deadline) {
+    StopReport report;
+    test::within_patience("stop", [&] { report = rig->server->stop(deadline); });
+    return report;
+  }
+  FakeStorage* storage = nullptr;
+  std::unique_ptr<ServerRig> rig;
+};
+
+TEST_F(ServerTest, StopsWhenIdle) {
+  make(small_geometry(2, 4));
+  EXPECT_EQ(rig->calls(0).ping(), 0);
+  const StopReport report = stop(milliseconds(0));
+  EXPECT_TRUE(report.finished);
+  EXPECT_TRUE(report.errors.empty());
+  EXPECT_EQ(report.files_closed, 0U);
+  for (std::uint32_t group = 0; group < 4; ++group) {
+    auto calls = rig->calls(group);
+    for (int i = 0; i < 200; ++i)  // more than the ring has slots
+      ASSERT_EQ(calls.ping(), -ESHUTDOWN);
+    EXPECT_EQ(calls.open("any", O_RDWR), -ESHUTDOWN);
+    EXPECT_EQ(calls.pread(1, rig->heap(), 1, 0), -ESHUTDOWN);
+    Pending pending = calls.pread_async(1, rig->heap(), 1, 0);
+    EXPECT_EQ(calls.wait(pending), -ESHUTDOWN);
+    calls.drain();
+  }
+  EXPECT_TRUE(stop(milliseconds(0)).finished) << "a second time";
+}
+
+TEST_F(ServerTest, ClosesWhatIsLeftOpen) {
+  make(small_geometry(2, 2));
+  EXPECT_GT(rig->calls(0).open("one", O_RDWR), 0);
+  EXPECT_GT(rig->calls(1).open("other", O_RDWR), 0);
+  const StopReport report = stop(milliseconds(1000));
+  EXPECT_TRUE(report.finished);
+  EXPECT_EQ(report.files_closed, 2U);
+  EXPECT_TRUE(report.errors.empty());
+  EXPECT_EQ(storage->counts.closed, 2);
+  EXPECT_EQ(storage->counts.files, 0);
+}
+
+TEST_F(ServerTest, DestructionAloneStopsAndClosesToo) {
+  make(small_geometry(1, 1));
+  EXPECT_GT(rig->calls(0).open("one", O_RDWR), 0);
+  test::within_patience("destruction", [&] { rig->server.reset(); });
+  EXPECT_EQ(storage->counts.closed, 1);
+}
+
+TEST_F(ServerTest, LetsWorkUnderWayFinishBeforeTheDeadline) {
+  make(small_geometry(1, 2));
+  auto calls = rig->calls(0);
+  const int file = calls.open("any", O_RDWR);
+  storage->hold();
+  Pending pending = calls.pread_async(file, rig->heap(), 64, 0);
+  ASSERT_TRUE(test::eventually([&] { return storage->counts.held == 1; }));
+  StopReport report;
+  std::thread stopper([&] { report = rig->server->stop(test::patience); });
+  ASSERT_TRUE(test::eventually([&] { return rig->phase(0) != LoopPhase::running; }));
+  EXPECT_EQ(rig->calls(1).ping(), -ESHUTDOWN) << "new work while stopping";
+  EXPECT_FALSE(calls.ready(pending));
+  storage->release();
+  EXPECT_EQ(calls.wait(pending), 64);
+  test::within_patience("stop", [&] { stopper.join(); });
+  EXPECT_TRUE(report.finished);
+  EXPECT_EQ(report.files_closed, 1U);
+  EXPECT_EQ(storage->counts.cancels, 0);
+}
+
+TEST_F(ServerTest, CancelsWorkAtTheDeadline) {
+  make(small_geometry(1, 1), {}, true);
+  auto calls = rig->calls(0);
+  const int file = calls.open("any", O_RDWR);
+  storage->hold();
+  std::vector<Pending> pending;
+  for (int i = 0; i < 5; ++i)
+    pending.push_back(calls.pread_async(file, rig->heap() + i * 64, 64, 0));
+  ASSERT_TRUE(test::eventually([&] { return storage->counts.held == 5; }));
+  const StopReport report = stop(milliseconds(30));
+  EXPECT_TRUE(report.finished);
+  for (Pending& one : pending)
+    EXPECT_EQ(calls.wait(one), -ESHUTDOWN);
+  EXPECT_EQ(storage->counts.files, 0);
+}
+
+TEST_F(ServerTest, ReportsWorkThatCannotBeCancelledAndFinishesItLater) {
+  make(small_geometry(2, 2));
+  auto calls = rig->calls(0);
+  const int file = calls.open("any", O_RDWR);
+  storage->hold();
+  Pending pending = calls.pread_async(file, rig->heap(), 64, 0);
+  ASSERT_TRUE(test::eventually([&] { return storage->counts.held == 1; }));
+  const StopReport first = stop(milliseconds(10));
+  EXPECT_FALSE(first.finished);
+  EXPECT_FALSE(first.errors.empty());
+  EXPECT_FALSE(calls.ready(pending)) << "its buffer is still in use";
+  EXPECT_EQ(rig->calls(1).ping(), -ESHUTDOWN);
+  storage->release();
+  EXPECT_EQ(calls.wait(pending), 64);
+  const StopReport second = stop(test::patience);
+  EXPECT_TRUE(second.finished);
+  EXPECT_TRUE(second.errors.empty());
+  EXPECT_EQ(second.files_closed, 1U);
+}
+
+// A loop that has ended in good order is not dead, however long another one takes.
+TEST_F(ServerTest, AStoppedLoopStaysStoppedWhileAnotherIsBusy) {
+  ServerOptions options;
+  options.liveness_timeout = milliseconds(200);
+  make(small_geometry(2, 2), std::move(options));
+  auto calls = rig->calls(0);
+  const int file = calls.open("any", O_RDWR);
+  storage->hold();
+  Pending pending = calls.pread_async(file, rig->heap(), 64, 0);
+  ASSERT_TRUE(test::eventually([&] { return storage->counts.held == 1; }));
+  EXPECT_FALSE(stop(milliseconds(10)).finished);
+  ASSERT_TRUE(test::eventually([&] { return rig->phase(1) == LoopPhase::stopped; }));
+  std::this_thread::sleep_for(milliseconds(800));
+  EXPECT_EQ(rig->phase(1), LoopPhase::stopped);
+  EXPECT_EQ(rig->calls(1).ping(), -ESHUTDOWN);
+  storage->release();
+  EXPECT_EQ(calls.wait(pending), 64);
+  const StopReport report = stop(test::patience);
+  EXPECT_TRUE(report.finished);
+  EXPECT_TRUE(report.errors.empty()) << report.errors.front();
+}
+
+TEST_F(ServerTest, SlowIsNotDead) {
+  ServerOptions options;
+  options.liveness_timeout = milliseconds(100);
+  make(small_geometry(1, 2), std::move(options));
+  auto calls = rig->calls(0);
+  const int file = calls.open("any", O_RDWR);
+  storage->hold();
+  std::atomic<std::int64_t> result{77};
+  std::thread reader([&] { result = calls.pread(file, rig->heap(), 64, 0); });
+  std::this_thread::sleep_for(milliseconds(700));
+  EXPECT_EQ(result, 77);
+  EXPECT_EQ(rig->phase(0), LoopPhase::running);
+  EXPECT_EQ(rig->calls(1).ping(), 0);
+  storage->release();
+  test::within_patience("the read", [&] { reader.join(); });
+  EXPECT_EQ(result, 64);
+}
+
+TEST_F(ServerTest, IdleIsNotDead) {
+  ServerOptions options;
+  options.liveness_timeout = milliseconds(50);
+  make(small_geometry(1, 1), std::move(options));
+  std::this_thread::sleep_for(milliseconds(500));
+  EXPECT_EQ(rig->calls(0).ping(), 0);
+}
+
+// R5: a ticket claimed before the stop and published after it gets its answer.
+TEST_F(ServerTest, AnswersLateTickets) {
+  make(small_geometry(1, 1));
+  const device::RequestRing ring = rig->arena.view().ring(0);
+  const std::uint64_t ticket = test::claim(ring, 1);
+  StopReport report;
+  std::thread stopper([&] { report = rig->server->stop(test::patience); });
+  ASSERT_TRUE(test::eventually([&] { return rig->phase(0) == LoopPhase::stopping; }));
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(rig->phase(0), LoopPhase::stopping) << "does not wait for the ticket";
+  Request request{};
+  request.opcode = device::Opcode::unlink;
+  request.cell = 3;
+  request.sequence = 9;
+  ring.publish(ticket, &request, 1);
+  test::within_patience("stop", [&] { stopper.join(); });
+  EXPECT_TRUE(report.finished);
+  EXPECT_EQ(rig->arena.view().cell(3).sequence, 9U);
+  EXPECT_EQ(rig->arena.view().cell(3).result, -ESHUTDOWN);
+}
+
+// A device thread that was ended between claim and publish must not hold the server for ever.
+TEST_F(ServerTest, GivesUpOnTicketsThatAreNeverPublished) {
+  make(small_geometry(1, 1));
+  test::claim(rig->arena.view().ring(0));
+  stop(milliseconds(50));
+  test::within_patience("the server waits for a ticket that never comes",
+                        [&] { rig->server.reset(); });
+}
+
+TEST_F(ServerTest, StopsUnderLoadWithoutLosingACall) {
+  for (std::uint64_t round = 0; round < test::scaled(60); ++round) {
+    make(small_geometry(2, 3));
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong{0};
+    for (std::uint32_t group = 0; group < 3; ++group) {
+      threads.emplace_back([&, group] {
+        auto calls = rig->calls(group);
+        const int file = calls.open("any", O_RDWR);
+        for (;;) {
+          Pending pending[3];
+          for (Pending& one : pending)
+            one = calls.pread_async(file, rig->heap() + group * 64, 64, 0);
+          bool over = false;
+          for (Pending& one : pending) {
+            const std::int64_t got = calls.wait(one);
+            over = over || got == -ESHUTDOWN;
+            if (got != 64 && got != -ESHUTDOWN && !(file < 0 && got == -EBADF)) ++wrong;
+          }
+          if (over) break;
+        }
+      });
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 37 % 3000));
+    EXPECT_TRUE(stop(test::patience).finished);
+    test::within_patience("callers", [&] {
+      for (std::thread& thread : threads)
+        thread.join();
+    });
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(storage->counts.files, 0);
+    rig.reset();
+  }
+}
+
+TEST_F(ServerTest, CountsTheTimeOfItsThreads) {
+  make(small_geometry(1, 1));
+  auto calls = rig->calls(0);
+  EXPECT_TRUE(test::eventually([&] {
+    calls.ping();
+    return rig->server->usage(0).cpu_ns > 0;
+  }));
+  EXPECT_TRUE(test::eventually([&] {
+    calls.ping();
+    return rig->server->usage(0).voluntary_switches > 0;
+  }));
+}
+
+}  // namespace
+}  // namespace ferry::server

@@ -1,0 +1,823 @@
+// What every storage must do, run against each: results, errno and bytes as from the plain system
+// calls on a twin of the file.
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/fsuid.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "storage/posix.hpp"
+#include "support/depth.hpp"
+#include "support/files.hpp"
+#include "support/storage_driver.hpp"
+
+namespace ferry::storage {
+namespace {
+
+using test::AlignedBytes;
+using test::Descriptor;
+using test::pattern;
+using test::plain;
+using test::Random;
+using test::read_file;
+using test::same_bytes;
+using test::scaled;
+using test::ScratchDirectory;
+using test::StorageDriver;
+using test::write_file;
+
+constexpr std::int64_t gib = std::int64_t{1} << 30;
+constexpr auto offset_max = std::numeric_limits<std::int64_t>::max();
+
+struct Variant {
+  Engine engine;
+  bool direct;
+  const char* directory;  // null: the usual one for temporary files
+};
+
+void PrintTo(const Variant& variant, std::ostream* out);
+
+std::string name_of(const testing::TestParamInfo<Variant>& info) {
+  return std::string(info.param.engine == Engine::io_uring ? "uring" : "threads") +
+         (info.param.direct ? "_direct" : "_buffered") +
+         (info.param.directory != nullptr ? "_shm" : "_tmp");
+}
+
+void PrintTo(const Variant& variant, std::ostream* out) {
+  *out << name_of(testing::TestParamInfo<Variant>(variant, 0));
+}
+
+class Conformance : public testing::TestWithParam<Variant> {
+ protected:
+  void SetUp() override {
+    const Variant& variant = GetParam();
+    if (variant.directory != nullptr && access(variant.directory, W_OK) != 0) {
+      GTEST_SKIP() << variant.directory << " is not there";
+    }
+    directory = variant.directory != nullptr ? std::make_unique<ScratchDirectory>(variant.directory)
+                                             : std::make_unique<ScratchDirectory>();
+    if (!make_storage()) GTEST_SKIP() << why;
+    if (variant.direct) {
+      const std::string probe = *directory / "probe";
+      const int fd = ::open(probe.c_str(), O_CREAT | O_RDWR | O_DIRECT, 0600);
+      if (fd < 0) GTEST_SKIP() << "this file system has no direct I/O: " << std::strerror(errno);
+      ::close(fd);
+      unlink(probe.c_str());
+    }
+  }
+
+  bool make_storage() {
+    driver.reset();
+    try {
+      storage = make_posix(GetParam().engine);
+    } catch (const std::system_error& error) {
+      if (error.code().value() == EINVAL) throw;
+      why = error.what();
+      return false;
+    }
+    driver = std::make_unique<StorageDriver>(*storage, arena.span());
+    return true;
+  }
+
+  // With the variant's way of opening.
+  int flags(int wanted) const { return GetParam().direct ? wanted | O_DIRECT : wanted; }
+  File* open(const std::string& path, int wanted) {
+    return driver->must_open(path, flags(wanted), 0644);
+  }
+  std::string path(const char* name) const { return *directory / name; }
+
+  std::unique_ptr<ScratchDirectory> directory;
+  AlignedBytes arena{4 << 20};  // registered with the engine
+  std::unique_ptr<Storage> storage;
+  std::unique_ptr<StorageDriver> driver;
+  std::string why;
+};
+
+// ---- bytes
+// ---------------------------------------------------------------------------------------
+
+TEST_P(Conformance, MovesBytesOfAnySizeAtAnyOffset) {
+  File* file = open(path("f"), O_RDWR | O_CREAT);
+  std::string model;
+  std::uint64_t seed = 0;
+  // In the registered arena, outside it, and unaligned in both.
+  AlignedBytes outside(2 << 20);
+  for (const std::size_t bytes :
+       {std::size_t{0}, std::size_t{1}, std::size_t{511}, std::size_t{512}, std::size_t{4095},
+        std::size_t{4096}, std::size_t{4097}, std::size_t{65536}, std::size_t{1000003},
+        std::size_t{1 << 20}}) {
+    for (const int at : {0, 1, 512, 4096, 12288, 70001}) {
+      const auto offset = static_cast<std::size_t>(at);
+      for (char* memory : {arena.data(), arena.data() + 8192 + 3, outside.data(),
+                           outside.data() + 512, outside.data() + 1}) {
+        const std::string data = pattern(bytes, ++seed);
+        std::memcpy(memory, data.data(), bytes);
+        ASSERT_EQ(driver->pwrite(file, memory, bytes, static_cast<std::int64_t>(offset)),
+                  static_cast<std::int64_t>(bytes));
+        if (bytes > 0 && model.size() < offset + bytes) model.resize(offset + bytes);
+        if (bytes > 0) model.replace(offset, bytes, data);
+        std::memset(memory, 0x5a, bytes);
+        ASSERT_EQ(driver->pread(file, memory, bytes, static_cast<std::int64_t>(offset)),
+                  static_cast<std::int64_t>(bytes));
+        ASSERT_EQ(std::memcmp(memory, data.data(), bytes), 0)
+            << bytes << " bytes at " << offset << ", memory at "
+            << reinterpret_cast<std::uintptr_t>(memory) % 4096;
+      }
+    }
+  }
+  EXPECT_TRUE(same_bytes(read_file(path("f")), model));
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_P(Conformance, IsShortOnlyAtTheEndOfTheFile) {
+  constexpr std::int64_t size = 10'000;
+  const std::string data = pattern(size, 1);
+  write_file(path("f"), data);
+  File* file = open(path("f"), O_RDONLY);
+  for (const std::int64_t offset : {0, 1, 4096, 8192, 9999, 10'000, 10'001, 12'288, 1'000'000}) {
+    for (const int count : {1, 512, 4096, 8192, 65536}) {
+      const auto bytes = static_cast<std::size_t>(count);
+      std::memset(arena.data(), 0x5a, bytes + 1);
+      const std::int64_t left = std::max<std::int64_t>(0, size - offset);
+      const std::int64_t wanted = std::min<std::int64_t>(static_cast<std::int64_t>(bytes), left);
+      ASSERT_EQ(driver->pread(file, arena.data(), bytes, offset), wanted)
+          << bytes << " at " << offset;
+      if (wanted > 0) {
+        const auto got = arena.view(0, static_cast<std::size_t>(wanted));
+        ASSERT_TRUE(same_bytes(
+            got, std::string_view(data).substr(static_cast<std::size_t>(offset), got.size())));
+      }
+    }
+  }
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_P(Conformance, TransfersOfNothingSucceed) {
+  write_file(path("f"), "abc");
+  File* file = open(path("f"), O_RDWR);
+  EXPECT_EQ(driver->pread(file, arena.data(), 0, 0), 0);
+  EXPECT_EQ(driver->pwrite(file, arena.data(), 0, 100'000), 0);
+  EXPECT_EQ(driver->transfer(Kind::read, file, {}, 0), 0);
+  EXPECT_EQ(driver->transfer(Kind::write, file, {}, 0), 0);
+  EXPECT_EQ(driver->pread(file, nullptr, 0, 0), 0);
+  EXPECT_EQ(read_file(path("f")), "abc");
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_P(Conformance, VectorsAreOneTransfer) {
+  Random random;
+  for (std::uint64_t round = 0; round < scaled(120); ++round) {
+    const std::string name = path("f");
+    File* file = open(name, O_RDWR | O_CREAT | O_TRUNC);
+    const std::size_t counts[] = {1, 2, 3, 17, 1024};
+    const std::size_t count = random.pick(counts);
+    const std::size_t align = random.one_in(2) ? 4096 : 1;
+    std::vector<iovec> vectors;
+    std::string all;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t limit = (arena.size() - at) / (count - i);
+      std::size_t bytes = random.one_in(5) ? 0 : random.below(std::min<std::size_t>(limit, 30'000));
+      bytes -= bytes % align;
+      vectors.push_back(iovec{arena.data() + at, bytes});
+      all += pattern(bytes, random.bits());
+      at += (bytes + align - 1) / align * align;
+    }
+    // Backwards in memory half of the time.
+    if (random.one_in(2)) std::reverse(vectors.begin(), vectors.end());
+    std::size_t from = 0;
+    for (const iovec& vector : vectors) {
+      std::memcpy(vector.iov_base, all.data() + from, vector.iov_len);
+      from += vector.iov_len;
+    }
+    const std::int64_t offset =
+        random.one_in(2) ? 4096 : static_cast<std::int64_t>(random.below(9000));
+    ASSERT_EQ(driver->transfer(Kind::write, file, vectors, offset),
+              static_cast<std::int64_t>(all.size()));
+    if (!all.empty()) {
+      ASSERT_TRUE(read_file(name) == std::string(static_cast<std::size_t>(offset), '\0') + all);
+    }
+    std::memset(arena.data(), 0x11, arena.size());
+    ASSERT_EQ(driver->transfer(Kind::read, file, vectors, offset),
+              static_cast<std::int64_t>(all.size()));
+    from = 0;
+    for (const iovec& vector : vectors) {
+      ASSERT_EQ(std::memcmp(vector.iov_base, all.data() + from, vector.iov_len), 0);
+      from += vector.iov_len;
+    }
+    // Across the end: the last bytes are missing, the others are there.
+    std::memset(arena.data(), 0x11, arena.size());
+    const std::int64_t beyond = offset + static_cast<std::int64_t>(all.size() / 2);
+    ASSERT_EQ(driver->transfer(Kind::read, file, vectors, beyond),
+              static_cast<std::int64_t>(all.size() - all.size() / 2));
+    ASSERT_EQ(driver->close(file), 0);
+  }
+}
+
+TEST_P(Conformance, HolesReadAsZeros) {
+  File* file = open(path("f"), O_RDWR | O_CREAT);
+  std::memcpy(arena.data(), "end", 3);
+  ASSERT_EQ(driver->pwrite(file, arena.data(), 3, 3'000'000), 3);
+  std::memset(arena.data(), 0x5a, 1 << 20);
+  ASSERT_EQ(driver->pread(file, arena.data(), 1 << 20, 1 << 20), 1 << 20);
+  EXPECT_TRUE(same_bytes(arena.view(0, 1 << 20), std::string(1 << 20, '\0')));
+  struct stat status {};
+  ASSERT_EQ(stat(path("f").c_str(), &status), 0);
+  EXPECT_EQ(status.st_size, 3'000'003);
+  EXPECT_LT(status.st_blocks * 512, 1'000'000) << "the hole was filled";
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_P(Conformance, ReachesBeyondFourGiB) {
+  File* file = open(path("f"), O_RDWR | O_CREAT);
+  for (const std::int64_t offset :
+       {2 * gib - 4096, 2 * gib, 4 * gib - 4096, 4 * gib, 5 * gib + 1, 100 * gib}) {
+    const std::string data = pattern(8192, static_cast<std::uint64_t>(offset));
+    std::memcpy(arena.data(), data.data(), data.size());
+    ASSERT_EQ(driver->pwrite(file, arena.data(), 8192, offset), 8192);
+  }
+  for (const std::int64_t offset : {2 * gib, 4 * gib, 5 * gib + 1, 100 * gib}) {
+    const std::string data = pattern(8192, static_cast<std::uint64_t>(offset));
+    ASSERT_EQ(driver->pread(file, arena.data(), 8192, offset), 8192);
+    EXPECT_TRUE(same_bytes(arena.view(0, 8192), data)) << offset;
+  }
+  Operation status;
+  status.kind = Kind::file_status;
+  status.file = file;
+  ASSERT_EQ(driver->run(status), 0);
+  EXPECT_EQ(status.status.size_bytes, static_cast<std::uint64_t>(100 * gib + 8192));
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+// Parts of the file in the kernel's page cache and parts not: what is read in one go must not
+// depend on it.
+TEST_P(Conformance, ReadsAcrossWhatIsCachedAndWhatIsNot) {
+  constexpr std::size_t size = 2 << 20;
+  const std::string data = pattern(size, 3);
+  write_file(path("f"), data);
+  const Descriptor fd(::open(path("f").c_str(), O_RDWR));
+  ASSERT_EQ(fsync(fd), 0);
+  File* file = open(path("f"), O_RDONLY);
+  Random random;
+  for (std::uint64_t round = 0; round < scaled(60); ++round) {
+    for (int i = 0; i < 4; ++i) {
+      const auto from = static_cast<off_t>(random.below(size / 4096) * 4096);
+      const auto bytes = static_cast<off_t>(random.between(1, 64) * 4096);
+      ASSERT_EQ(posix_fadvise(fd, from, bytes, POSIX_FADV_DONTNEED), 0);
+    }
+    const auto offset = static_cast<std::size_t>(random.below(size));
+    const auto bytes = static_cast<std::size_t>(random.between(1, size));
+    const std::size_t wanted = std::min(bytes, size - offset);
+    std::memset(arena.data(), 0x5a, wanted);
+    ASSERT_EQ(driver->pread(file, arena.data(), bytes, static_cast<std::int64_t>(offset)),
+              static_cast<std::int64_t>(wanted));
+    ASSERT_EQ(std::memcmp(arena.data(), data.data() + offset, wanted), 0)
+        << bytes << " at " << offset;
+  }
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_P(Conformance, AppendsAtTheEndAndTellsWhere) {
+  write_file(path("f"), "12345");
+  File* file = open(path("f"), O_RDWR | O_APPEND);
+  std::uint64_t value = 0;
+  std::string model = "12345";
+  for (const int count : {1, 100, 4096, 0, 70'000}) {
+    const auto bytes = static_cast<std::size_t>(count);
+    const std::string data = pattern(bytes, bytes);
+    std::memcpy(arena.data(), data.data(), bytes);
+    ASSERT_EQ(driver->append(file, arena.data(), bytes, value), static_cast<std::int64_t>(bytes));
+    model += data;
+    if (bytes > 0) {
+      EXPECT_EQ(value, model.size());
+    }
+    // Somebody else's bytes in between.
+    const Descriptor other(::open(path("f").c_str(), O_WRONLY | O_APPEND));
+    ASSERT_EQ(::write(other, "x", 1), 1);
+    model += 'x';
+  }
+  EXPECT_TRUE(same_bytes(read_file(path("f")), model));
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+// As on Linux; the length of the file is no multiple of anything.
+TEST_P(Conformance, OffsetsOfWritesToAnAppendingFileDoNotCount) {
+  for (const std::string& before : {std::string(), std::string("12345"), pattern(4096, 1)}) {
+    write_file(path("f"), before);
+    File* file = open(path("f"), O_RDWR | O_APPEND);
+    const std::string data = pattern(8192, 7);
+    std::memcpy(arena.data(), data.data(), data.size());
+    EXPECT_EQ(driver->pwrite(file, arena.data(), 4096, 0), 4096) << before.size();
+    EXPECT_EQ(driver->pwrite(file, arena.data() + 4096, 4096, 40'960), 4096);
+    EXPECT_EQ(driver->close(file), 0);
+    EXPECT_TRUE(same_bytes(read_file(path("f")), before + data)) << before.size();
+  }
+}
+
+TEST_P(Conformance, SeesWhatOtherDescriptorsWrote) {
+  File* file = open(path("f"), O_RDWR | O_CREAT);
+  const Descriptor other(::open(path("f").c_str(), O_RDWR));
+  for (std::uint64_t i = 1; i < 20; ++i) {
+    const std::string ours = pattern(4096, i);
+    std::memcpy(arena.data(), ours.data(), 4096);
+    ASSERT_EQ(driver->pwrite(file, arena.data(), 4096, 0), 4096);
+    std::string seen(4096, '\0');
+    ASSERT_EQ(::pread(other, seen.data(), 4096, 0), 4096);
+    ASSERT_TRUE(seen == ours);
+    const std::string theirs = pattern(5000, 1000 + i);
+    ASSERT_EQ(::pwrite(other, theirs.data(), 5000, 100), 5000);
+    ASSERT_EQ(driver->pread(file, arena.data(), 8192, 0), 5100);
+    ASSERT_TRUE(same_bytes(arena.view(100, 5000), theirs));
+  }
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_P(Conformance, ManyInFlightEachComeBackOnce) {
+  constexpr std::size_t piece = 8192;
+  constexpr std::size_t pieces = 256;
+  const std::string data = pattern(piece * pieces, 5);
+  File* file = open(path("f"), O_RDWR | O_CREAT);
+  Random random;
+  std::vector<Operation> operations(pieces);
+  std::vector<iovec> vectors(pieces);
+  std::vector<std::size_t> order(pieces);
+  for (std::size_t i = 0; i < pieces; ++i)
+    order[i] = i;
+  std::memcpy(arena.data(), data.data(), data.size());
+  for (const Kind kind : {Kind::write, Kind::read}) {
+    random.shuffle(order);
+    std::vector<int> came(pieces);
+    std::size_t submitted = 0;
+    std::size_t finished = 0;
+    while (finished < pieces) {
+      // At most 64 in flight, submitted in bunches.
+      std::size_t bunch = random.between(0, 20);
+      for (; bunch > 0 && submitted < pieces && submitted - finished < 64; --bunch) {
+        const std::size_t index = order[submitted++];
+        vectors[index] = iovec{arena.data() + index * piece, piece};
+        operations[index].kind = kind;
+        operations[index].file = file;
+        operations[index].offset = static_cast<std::int64_t>(index * piece);
+        operations[index].vectors = {&vectors[index], 1};
+        driver->queue().submit(operations[index]);
+      }
+      driver->queue().flush();
+      if (submitted == finished) continue;
+      const auto index = static_cast<std::size_t>(&driver->next() - operations.data());
+      ASSERT_LT(index, pieces);
+      ASSERT_EQ(++came[index], 1);
+      ASSERT_EQ(operations[index].result, static_cast<std::int64_t>(piece));
+      ++finished;
+    }
+    EXPECT_EQ(driver->queue().reap(), nullptr);
+    if (kind == Kind::write) std::memset(arena.data(), 0, data.size());
+  }
+  EXPECT_EQ(std::memcmp(arena.data(), data.data(), data.size()), 0);
+  EXPECT_EQ(driver->close(file), 0);
+  EXPECT_TRUE(same_bytes(read_file(path("f")), data));
+}
+
+// ---- names, sizes, status
+// ------------------------------------------------------------------------
+
+TEST_P(Conformance, OpensAsTheSystemCallDoes) {
+  write_file(path("there"), "x");
+  mkdir(path("dir").c_str(), 0755);
+  ASSERT_EQ(symlink("there", path("link").c_str()), 0);
+  ASSERT_EQ(symlink("loop", path("loop").c_str()), 0);
+  ASSERT_EQ(symlink("nowhere", path("dangling").c_str()), 0);
+  struct Case {
+    const char* name;
+    int flags;
+  };
+  const std::string long_name(300, 'n');
+  const std::string long_path(5000, '/');
+  for (const Case& one : std::vector<Case>{{"missing", O_RDONLY},
+                                           {"there", O_RDONLY},
+                                           {"there", O_RDWR},
+                                           {"there/below", O_RDONLY},
+                                           {"missing/below", O_RDWR | O_CREAT},
+                                           {"there", O_RDWR | O_CREAT | O_EXCL},
+                                           {"dir", O_RDWR},
+                                           {"dir", O_WRONLY},
+                                           {"dir", O_RDONLY | O_CREAT},
+                                           {"there", O_RDONLY | O_DIRECTORY},
+                                           {"link", O_RDONLY},
+                                           {"link", O_RDONLY | O_NOFOLLOW},
+                                           {"link", O_RDWR | O_CREAT | O_EXCL},
+                                           {"loop", O_RDONLY},
+                                           {"dangling", O_RDWR},
+                                           {"dangling", O_RDWR | O_CREAT | O_EXCL},
+                                           {"", O_RDONLY},
+                                           {long_name.c_str(), O_RDWR | O_CREAT},
+                                           {long_path.c_str(), O_RDONLY}}) {
+    const std::string name = one.name[0] == '/' ? std::string(one.name) : path(one.name);
+    const std::int64_t ours = driver->try_open(name, flags(one.flags));
+    const Descriptor fd(::open(name.c_str(), flags(one.flags), 0644));
+    EXPECT_EQ(ours, fd >= 0 ? 0 : -errno) << one.name << " flags " << std::oct << one.flags;
+  }
+  EXPECT_EQ(driver->try_open("", O_RDONLY), -ENOENT);
+}
+
+TEST_P(Conformance, OpensADirectoryForReadingButReadsNoBytesFromIt) {
+  File* file = driver->must_open(directory->path(), O_RDONLY | O_DIRECTORY);
+  EXPECT_EQ(driver->pread(file, arena.data(), 4096, 0), -EISDIR);
+  EXPECT_EQ(driver->simple(Kind::sync, file), 0);
+  EXPECT_EQ(driver->pwrite(file, arena.data(), 4096, 0), -EBADF);
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_P(Conformance, CreatesWithTheModeAskedFor) {
+  const mode_t before = umask(027);
+  File* file = driver->must_open(path("f"), flags(O_RDWR | O_CREAT | O_EXCL), 0666);
+  umask(before);
+  struct stat status {};
+  ASSERT_EQ(stat(path("f").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0640U);
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_P(Conformance, TruncatesOnOpenAndOnDemand) {
+  write_file(path("f"), pattern(10'000, 1));
+  File* file = open(path("f"), O_RDWR | O_TRUNC);
+  EXPECT_EQ(test::file_size(path("f")), 0);
+  std::memset(arena.data(), 'a', 8192);
+  ASSERT_EQ(driver->pwrite(file, arena.data(), 8192, 0), 8192);
+  EXPECT_EQ(driver->simple(Kind::truncate, file, 100), 0);
+  EXPECT_EQ(test::file_size(path("f")), 100);
+  EXPECT_EQ(driver->simple(Kind::truncate, file, 5 * gib), 0);
+  EXPECT_EQ(test::file_size(path("f")), 5 * gib);
+  ASSERT_EQ(driver->pread(file, arena.data(), 4096, 0), 4096);
+  EXPECT_TRUE(same_bytes(arena.view(0, 4096), std::string(100, 'a') + std::string(3996, '\0')));
+  EXPECT_EQ(driver->simple(Kind::truncate, file, -1), -EINVAL);
+  const Descriptor fd(::open(path("f").c_str(), O_RDWR));
+  EXPECT_EQ(driver->simple(Kind::truncate, file, offset_max), plain(ftruncate(fd, offset_max)));
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_P(Conformance, SyncsFiles) {
+  File* file = open(path("f"), O_RDWR | O_CREAT);
+  ASSERT_EQ(driver->pwrite(file, arena.data(), 5000, 0), 5000);
+  EXPECT_EQ(driver->simple(Kind::sync, file), 0);
+  EXPECT_EQ(driver->simple(Kind::sync_data, file), 0);
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+void expect_same_status(const Status& ours, const struct stat& theirs) {
+  EXPECT_EQ(ours.size_bytes, static_cast<std::uint64_t>(theirs.st_size));
+  EXPECT_EQ(ours.allocated_bytes, static_cast<std::uint64_t>(theirs.st_blocks) * 512);
+  EXPECT_EQ(ours.inode, theirs.st_ino);
+  EXPECT_EQ(ours.modified_ns, theirs.st_mtim.tv_sec * 1'000'000'000LL + theirs.st_mtim.tv_nsec);
+  EXPECT_EQ(ours.mode, theirs.st_mode);
+  EXPECT_EQ(ours.links, theirs.st_nlink);
+  EXPECT_EQ(ours.owner, theirs.st_uid);
+  EXPECT_EQ(ours.group, theirs.st_gid);
+  EXPECT_EQ(ours.block_bytes, static_cast<std::uint32_t>(theirs.st_blksize));
+}
+
+TEST_P(Conformance, TellsTheStatus) {
+  write_file(path("f"), pattern(12'345, 1));
+  ASSERT_EQ(link(path("f").c_str(), path("second").c_str()), 0);
+  ASSERT_EQ(symlink("f", path("link").c_str()), 0);
+  ASSERT_EQ(chmod(path("f").c_str(), 0751), 0);
+  struct stat theirs {};
+  ASSERT_EQ(stat(path("f").c_str(), &theirs), 0);
+  File* file = open(path("f"), O_RDONLY);
+  Operation operation;
+  operation.kind = Kind::file_status;
+  operation.file = file;
+  ASSERT_EQ(driver->run(operation), 0);
+  expect_same_status(operation.status, theirs);
+  EXPECT_EQ(operation.status.links, 2U);
+  for (const char* name : {"f", "second", "link"}) {
+    Status ours;
+    ASSERT_EQ(driver->path_call(Kind::path_status, path(name), &ours), 0);
+    expect_same_status(ours, theirs);
+  }
+  EXPECT_EQ(driver->path_call(Kind::path_status, path("missing")), -ENOENT);
+  EXPECT_EQ(driver->path_call(Kind::path_status, path("f/below")), -ENOTDIR);
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_P(Conformance, Unlinks) {
+  write_file(path("f"), "x");
+  mkdir(path("dir").c_str(), 0755);
+  File* file = open(path("f"), O_RDWR);
+  EXPECT_EQ(driver->path_call(Kind::unlink, path("f")), 0);
+  EXPECT_EQ(test::file_size(path("f")), -ENOENT);
+  // The open file lives on.
+  std::memcpy(arena.data(), "still here", 10);
+  EXPECT_EQ(driver->pwrite(file, arena.data(), 10, 0), 10);
+  EXPECT_EQ(driver->pread(file, arena.data() + 100, 10, 0), 10);
+  EXPECT_EQ(driver->close(file), 0);
+  EXPECT_EQ(driver->path_call(Kind::unlink, path("f")), -ENOENT);
+  EXPECT_EQ(driver->path_call(Kind::unlink, path("dir")), -EISDIR);
+  EXPECT_EQ(driver->path_call(Kind::unlink, ""), -ENOENT);
+}
+
+// A direct open happens in two steps; the name may be gone, or another file's, after the first.
+TEST_P(Conformance, WorksOnTheFileItOpenedWhateverHappensToItsName) {
+  write_file(path("f"), pattern(8192, 1));
+  File* file = open(path("f"), O_RDWR);
+  ASSERT_EQ(rename(path("f").c_str(), path("g").c_str()), 0);
+  write_file(path("f"), pattern(8192, 2));
+  ASSERT_EQ(driver->pread(file, arena.data(), 8192, 0), 8192);
+  EXPECT_TRUE(same_bytes(arena.view(0, 8192), pattern(8192, 1)));
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+// ---- what goes wrong
+// -----------------------------------------------------------------------------
+
+TEST_P(Conformance, RefusesTheWrongDirection) {
+  write_file(path("f"), pattern(8192, 1));
+  File* reads = open(path("f"), O_RDONLY);
+  EXPECT_EQ(driver->pwrite(reads, arena.data(), 4096, 0), -EBADF);
+  EXPECT_EQ(driver->pwrite(reads, arena.data(), 0, 0), -EBADF);
+  EXPECT_EQ(driver->transfer(Kind::write, reads,
+                             {iovec{arena.data(), 4096}, iovec{arena.data(), 4096}}, 0),
+            -EBADF);
+  std::uint64_t value = 0;
+  EXPECT_EQ(driver->append(reads, arena.data(), 10, value), -EBADF);
+  EXPECT_EQ(driver->simple(Kind::truncate, reads, 0), -EINVAL);
+  EXPECT_EQ(driver->close(reads), 0);
+  File* writes = open(path("f"), O_WRONLY);
+  EXPECT_EQ(driver->pread(writes, arena.data(), 4096, 0), -EBADF);
+  EXPECT_EQ(driver->pread(writes, arena.data(), 0, 0), -EBADF);
+  EXPECT_EQ(driver->pread(writes, arena.data(), 100, 3), -EBADF);
+  EXPECT_EQ(driver->close(writes), 0);
+  EXPECT_TRUE(same_bytes(read_file(path("f")), pattern(8192, 1)));
+}
+
+TEST_P(Conformance, HugeOffsetsFailAsTheyDoInTheSystemCall) {
+  write_file(path("f"), "abc");
+  write_file(path("twin"), "abc");
+  File* file = open(path("f"), O_RDWR);
+  const Descriptor twin(::open(path("twin").c_str(), flags(O_RDWR)));
+  for (const std::int64_t offset :
+       {std::int64_t{-1}, std::numeric_limits<std::int64_t>::min(), offset_max, offset_max - 4095,
+        (offset_max >> 12) << 12, std::int64_t{1} << 62, std::int64_t{1} << 50}) {
+    for (const std::size_t bytes : {std::size_t{4096}, std::size_t{0}}) {
+      EXPECT_EQ(driver->pread(file, arena.data(), bytes, offset),
+                plain(::pread(twin, arena.data(), bytes, offset)))
+          << "pread " << bytes << " at " << offset;
+      EXPECT_EQ(driver->pwrite(file, arena.data(), bytes, offset),
+                plain(::pwrite(twin, arena.data(), bytes, offset)))
+          << "pwrite " << bytes << " at " << offset;
+    }
+  }
+  EXPECT_EQ(driver->close(file), 0);
+  EXPECT_EQ(test::file_size(path("f")), test::file_size(path("twin")));
+}
+
+TEST_P(Conformance, BadMemoryIsAnErrorNotATrap) {
+  write_file(path("f"), pattern(8192, 1));
+  File* file = open(path("f"), O_RDWR);
+  auto* nowhere =
+      static_cast<char*>(mmap(nullptr, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(nowhere, MAP_FAILED);
+  EXPECT_EQ(driver->pread(file, nowhere, 4096, 0), -EFAULT);
+  EXPECT_EQ(driver->pwrite(file, nowhere, 4096, 0), -EFAULT);
+  munmap(nowhere, 8192);
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+// As another user: the rights of a thread count, and threads started by it inherit them.
+class Unprivileged {
+ public:
+  Unprivileged() {
+    if (geteuid() == 0) setfsuid(65534);
+  }
+  ~Unprivileged() {
+    if (geteuid() == 0) setfsuid(0);
+  }
+};
+
+TEST_P(Conformance, HonoursPermissions) {
+  write_file(path("secret"), pattern(8192, 1));
+  chmod(path("secret").c_str(), 0);
+  write_file(path("readable"), pattern(8192, 1));
+  chmod(path("readable").c_str(), 0444);
+  mkdir(path("dir").c_str(), 0755);
+  write_file(path("dir/f"), "x");
+  chmod(path("dir").c_str(), 0);
+  const Unprivileged nobody;
+  ASSERT_TRUE(make_storage()) << why;  // its threads are nobody's, too
+  for (const char* name : {"secret", "readable", "dir/f", "dir/new"}) {
+    for (const int wanted : {O_RDONLY, O_WRONLY, O_RDWR | O_CREAT}) {
+      const Descriptor fd(::open(path(name).c_str(), flags(wanted), 0644));
+      const std::int64_t theirs = fd >= 0 ? 0 : -errno;
+      EXPECT_EQ(driver->try_open(path(name), flags(wanted)), theirs) << name << ' ' << wanted;
+    }
+  }
+  EXPECT_EQ(driver->try_open(path("secret"), flags(O_RDONLY)), -EACCES);
+  EXPECT_EQ(driver->path_call(Kind::path_status, path("dir/f")), -EACCES);
+  EXPECT_EQ(driver->path_call(Kind::unlink, path("dir/f")), -EACCES);
+}
+
+// Who creates a file may write it, whatever rights he gives it.
+TEST_P(Conformance, CreatesFilesThatNobodyMayOpenAgain) {
+  chmod(directory->path().c_str(), 0777);
+  const Unprivileged nobody;
+  ASSERT_TRUE(make_storage()) << why;
+  File* file = nullptr;
+  ASSERT_EQ(driver->open(path("f"), flags(O_RDWR | O_CREAT | O_EXCL), file, 0400), 0);
+  EXPECT_EQ(driver->pwrite(file, arena.data(), 8192, 0), 8192);
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_P(Conformance, ReadOnlyFileSystems) {
+  test::OwnMount own("size=1m");
+  if (!own) GTEST_SKIP() << own.why();
+  write_file(own / "f", "x");
+  ASSERT_TRUE(own.make_read_only()) << std::strerror(errno);
+  ASSERT_TRUE(make_storage()) << why;
+  EXPECT_EQ(driver->try_open(own / "f", O_RDWR), -EROFS);
+  EXPECT_EQ(driver->try_open(own / "new", O_RDWR | O_CREAT), -EROFS);
+  EXPECT_EQ(driver->try_open(own / "f", O_RDONLY), 0);
+  EXPECT_EQ(driver->path_call(Kind::unlink, own / "f"), -EROFS);
+}
+
+TEST_P(Conformance, FullFileSystems) {
+  test::OwnMount own("size=256k");
+  if (!own) GTEST_SKIP() << own.why();
+  ASSERT_TRUE(make_storage()) << why;
+  // The last write that fits is short, as the system call's; the next fails.
+  for (const int append : {0, O_APPEND}) {
+    File* file = driver->must_open(own / "f", O_RDWR | O_CREAT | append);
+    const Descriptor twin(::open((own / "twin").c_str(), O_RDWR | O_CREAT | append, 0644));
+    std::vector<std::int64_t> ours;
+    std::vector<std::int64_t> theirs;
+    constexpr std::size_t step = 100'000;
+    for (std::size_t i = 0; i < 5; ++i)
+      ours.push_back(driver->pwrite(file, arena.data(), step, static_cast<std::int64_t>(i * step)));
+    EXPECT_EQ(driver->simple(Kind::truncate, file, 0), 0);
+    for (std::size_t i = 0; i < 5; ++i)
+      theirs.push_back(plain(::pwrite(twin, arena.data(), step, static_cast<off_t>(i * step))));
+    EXPECT_EQ(ftruncate(twin, 0), 0);
+    EXPECT_EQ(ours, theirs);
+    EXPECT_EQ(ours.back(), -ENOSPC);
+    EXPECT_EQ(driver->pwrite(file, arena.data(), step, 0), static_cast<std::int64_t>(step));
+    EXPECT_EQ(driver->simple(Kind::truncate, file, 0), 0);
+    EXPECT_EQ(driver->close(file), 0);
+  }
+}
+
+TEST_P(Conformance, TheDeviceThatIsAlwaysFull) {
+  File* file = driver->must_open("/dev/full", O_RDWR);
+  EXPECT_EQ(driver->pwrite(file, arena.data(), 4096, 0), -ENOSPC);
+  std::uint64_t value = 0;
+  EXPECT_EQ(driver->append(file, arena.data(), 4096, value), -ENOSPC);
+  std::memset(arena.data(), 1, 4096);
+  EXPECT_EQ(driver->pread(file, arena.data(), 4096, 0), 4096);
+  EXPECT_TRUE(same_bytes(arena.view(0, 4096), std::string(4096, '\0')));
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+// Nothing that has no offsets is opened, and nobody waits for a peer.
+TEST_P(Conformance, RefusesPipesSocketsAndTerminals) {
+  ASSERT_EQ(mkfifo(path("fifo").c_str(), 0600), 0);
+  EXPECT_EQ(driver->try_open(path("fifo"), O_RDONLY), -ESPIPE);
+  EXPECT_EQ(driver->try_open(path("fifo"), O_RDWR), -ESPIPE);
+  const Descriptor listener(socket(AF_UNIX, SOCK_STREAM, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path("socket").c_str(), sizeof address.sun_path - 1);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(driver->try_open(path("socket"), O_RDWR), -ENXIO);
+}
+
+TEST_P(Conformance, ReadsFromATerminalFailAsPreadDoes) {
+  const Descriptor master(posix_openpt(O_RDWR | O_NOCTTY));
+  if (master < 0) GTEST_SKIP() << "no terminals here: " << std::strerror(errno);
+  ASSERT_EQ(grantpt(master), 0);
+  ASSERT_EQ(unlockpt(master), 0);
+  const std::string name = ptsname(master);
+  File* file = nullptr;
+  const std::int64_t error = driver->open(name, O_RDWR | O_NOCTTY, file);
+  if (error != 0) {
+    EXPECT_EQ(error, -ESPIPE);  // refused like a pipe
+    return;
+  }
+  Operation read;
+  iovec vector{arena.data(), 16};
+  read.kind = Kind::read;
+  read.file = file;
+  read.vectors = {&vector, 1};
+  driver->queue().submit(read);
+  driver->queue().flush();
+  const bool finished =
+      test::eventually([&] { return driver->queue().reap() == &read; }, std::chrono::seconds(2));
+  EXPECT_TRUE(finished) << "waits for somebody to type";
+  if (!finished) {
+    driver->queue().cancel(read);
+    driver->next();
+  }
+  EXPECT_EQ(read.result, -ESPIPE);
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+// ---- direct
+// --------------------------------------------------------------------------------------
+
+TEST_P(Conformance, TakesAnyAlignment) {
+  Random random;
+  std::string model = pattern(200'000, 1);
+  write_file(path("f"), model);
+  File* file = open(path("f"), O_RDWR);
+  const std::uint64_t steps[] = {1, 512, 4096};
+  for (std::uint64_t round = 0; round < scaled(600); ++round) {
+    const std::uint64_t step = random.pick(steps);
+    const std::size_t offset = random.below(250'000) / step * step;
+    const std::size_t bytes = random.below(60'000) / step * step;
+    char* memory = arena.data() + random.below(10'000) / step * step;
+    if (random.one_in(2)) {
+      const std::string data = pattern(bytes, random.bits());
+      std::memcpy(memory, data.data(), bytes);
+      ASSERT_EQ(driver->pwrite(file, memory, bytes, static_cast<std::int64_t>(offset)),
+                static_cast<std::int64_t>(bytes));
+      if (bytes > 0 && model.size() < offset + bytes) model.resize(offset + bytes);
+      if (bytes > 0) model.replace(offset, bytes, data);
+    } else {
+      const std::size_t wanted = offset < model.size() ? std::min(bytes, model.size() - offset) : 0;
+      ASSERT_EQ(driver->pread(file, memory, bytes, static_cast<std::int64_t>(offset)),
+                static_cast<std::int64_t>(wanted));
+      ASSERT_EQ(std::memcmp(memory, model.data() + std::min(offset, model.size()), wanted), 0);
+    }
+  }
+  EXPECT_EQ(driver->close(file), 0);
+  EXPECT_TRUE(same_bytes(read_file(path("f")), model));
+}
+
+// Pieces that share blocks and pages of the file, some fit for direct I/O and some not, under way
+// at once and through two openings of the file.
+TEST_P(Conformance, DisjointWritesInFlightAllArrive) {
+  Random random;
+  constexpr std::size_t bytes = 256 * 1024;
+  File* files[] = {open(path("f"), O_RDWR | O_CREAT), open(path("f"), O_RDWR)};
+  const AlignedBytes memory(bytes);
+  std::string model(bytes, '\0');
+  for (std::uint64_t round = 0; round < scaled(100); ++round) {
+    const std::string data = pattern(bytes, round + 1);
+    std::memcpy(memory.data(), data.data(), bytes);
+    std::vector<iovec> vectors;
+    for (std::size_t at = 0; at < bytes && vectors.size() < 60;) {
+      const std::size_t step = random.one_in(3) ? 1 : 512;
+      const std::size_t next = std::min(bytes, (at + 1 + random.below(10'000)) / step * step);
+      if (next <= at) continue;
+      vectors.push_back(iovec{memory.data() + at, next - at});
+      at = next;
+    }
+    random.shuffle(vectors);
+    std::vector<Operation> operations(vectors.size());
+    for (std::size_t i = 0; i < vectors.size(); ++i) {
+      const auto at = static_cast<std::size_t>(static_cast<char*>(vectors[i].iov_base) -
+                                               static_cast<char*>(memory.data()));
+      model.replace(at, vectors[i].iov_len, data, at, vectors[i].iov_len);
+      operations[i].kind = Kind::write;
+      operations[i].file = files[i % 2];
+      operations[i].offset = static_cast<std::int64_t>(at);
+      operations[i].vectors = {&vectors[i], 1};
+      driver->queue().submit(operations[i]);
+      if (random.one_in(4)) driver->queue().flush();
+    }
+    driver->queue().flush();
+    for (std::size_t i = 0; i < operations.size(); ++i) {
+      const Operation& done = driver->next();
+      EXPECT_GT(done.result, 0) << "at " << done.offset;
+    }
+    const std::string all = read_file(path("f"));
+    ASSERT_TRUE(same_bytes(all, model.substr(0, all.size()))) << "round " << round;
+    ASSERT_EQ(driver->simple(Kind::sync, files[round % 2]), 0) << "round " << round;
+  }
+  for (File* file : files)
+    EXPECT_EQ(driver->close(file), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Posix, Conformance,
+                         testing::Values(Variant{Engine::io_uring, false, nullptr},
+                                         Variant{Engine::io_uring, true, nullptr},
+                                         Variant{Engine::threads, false, nullptr},
+                                         Variant{Engine::threads, true, nullptr},
+                                         Variant{Engine::io_uring, false, "/dev/shm"},
+                                         Variant{Engine::io_uring, true, "/dev/shm"},
+                                         Variant{Engine::threads, false, "/dev/shm"},
+                                         Variant{Engine::threads, true, "/dev/shm"}),
+                         name_of);
+
+}  // namespace
+}  // namespace ferry::storage

@@ -1,0 +1,428 @@
+// What a queue promises its owner beyond the operations themselves: waking, polling, cancelling.
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "base/futex.hpp"
+#include "storage/posix.hpp"
+#include "storage/posix_queue.hpp"
+#include "support/blocked_file.hpp"
+#include "support/depth.hpp"
+#include "support/files.hpp"
+#include "support/storage_driver.hpp"
+
+namespace ferry::storage {
+namespace {
+
+using test::AlignedBytes;
+using test::BlockedFile;
+using test::Descriptor;
+using test::pattern;
+using test::ScratchDirectory;
+using test::StorageDriver;
+using test::write_file;
+
+std::size_t open_descriptors() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++count;
+  return count;
+}
+
+class QueueTest : public testing::TestWithParam<Engine> {
+ protected:
+  void SetUp() override {
+    try {
+      storage = make_posix(GetParam());
+    } catch (const std::system_error& error) {
+      if (error.code().value() == EINVAL) throw;
+      GTEST_SKIP() << error.what();
+    }
+    driver = std::make_unique<StorageDriver>(*storage, arena.span());
+  }
+  // A file whose pages are not in the kernel's cache.
+  std::string cold_file(std::size_t bytes) {
+    const std::string path = directory / "cold";
+    write_file(path, pattern(bytes, 1));
+    const Descriptor fd(::open(path.c_str(), O_RDONLY));
+    EXPECT_EQ(fsync(fd), 0);
+    EXPECT_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    return path;
+  }
+
+  ScratchDirectory directory;
+  AlignedBytes arena{4 << 20};
+  std::unique_ptr<Storage> storage;
+  std::unique_ptr<StorageDriver> driver;
+};
+
+TEST_P(QueueTest, HasNothingToReapAtFirst) {
+  EXPECT_EQ(driver->queue().reap(), nullptr);
+}
+
+// Whoever polls must not need wait() to see what has finished.
+TEST_P(QueueTest, ReapAloneFindsWhatHasFinished) {
+  for (const int direct : {0, O_DIRECT}) {
+    const std::string path = cold_file(1 << 20);
+    File* file = nullptr;
+    if (driver->open(path, O_RDONLY | direct, file) == -EINVAL) continue;
+    Operation read;
+    iovec vector{arena.data(), 1 << 20};
+    read.kind = Kind::read;
+    read.file = file;
+    read.vectors = {&vector, 1};
+    driver->queue().submit(read);
+    driver->queue().flush();
+    const bool found =
+        test::eventually([&] { return driver->queue().reap() == &read; }, std::chrono::seconds(5));
+    EXPECT_TRUE(found) << (direct != 0 ? "direct" : "buffered");
+    if (!found) driver->next();
+    EXPECT_EQ(read.result, 1 << 20);
+    EXPECT_EQ(driver->close(file), 0);
+  }
+}
+
+TEST_P(QueueTest, WaitReturnsWhenTheDoorbellRings) {
+  const std::string path = cold_file(4096);
+  File* file = driver->must_open(path, O_RDONLY);
+  // With nothing under way, and with an operation under way that does not finish.
+  BlockedFile blocked;
+  Operation stuck = blocked.operation();
+  for (const bool busy : {false, true}) {
+    if (busy) {
+      driver->queue().submit(stuck);
+      driver->queue().flush();
+    }
+    for (int round = 0; round < 20; ++round) {
+      const std::uint32_t seen = driver->seen();
+      std::thread ringer([this] {
+        std::this_thread::sleep_for(std::chrono::microseconds(300));
+        Doorbell{driver->word()}.ring();
+      });
+      test::within_patience("the doorbell does not wake", [&] {
+        while (driver->seen() == seen)
+          driver->queue().wait(seen, std::chrono::seconds(600));
+      });
+      ringer.join();
+    }
+  }
+  blocked.release();
+  EXPECT_EQ(&driver->next(), &stuck);
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_P(QueueTest, WaitDoesNotSleepPastARingThatItHasNotSeen) {
+  const std::uint32_t seen = driver->seen();
+  Doorbell{driver->word()}.ring();
+  test::within_patience("an old ring was slept through",
+                        [&] { driver->queue().wait(seen, std::chrono::seconds(600)); });
+}
+
+TEST_P(QueueTest, WaitReturnsWhenAnOperationFinishes) {
+  for (int round = 0; round < 10; ++round) {
+    BlockedFile blocked;
+    Operation operation = blocked.operation();
+    driver->queue().submit(operation);
+    driver->queue().flush();
+    EXPECT_EQ(driver->queue().reap(), nullptr);
+    std::thread releaser([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      blocked.release();
+    });
+    test::within_patience("the end of an operation does not wake", [&] {
+      for (;;) {
+        const std::uint32_t seen = driver->seen();
+        if (driver->queue().reap() != nullptr) break;
+        driver->queue().wait(seen, std::chrono::seconds(600));
+      }
+    });
+    releaser.join();
+    EXPECT_EQ(operation.result, 1);
+  }
+}
+
+TEST_P(QueueTest, WaitEndsAfterTheTimeout) {
+  BlockedFile blocked;
+  Operation operation = blocked.operation();
+  test::within_patience("the timeout", [&] {
+    driver->queue().wait(driver->seen(), std::chrono::milliseconds(5));
+    driver->queue().submit(operation);
+    driver->queue().flush();
+    driver->queue().wait(driver->seen(), std::chrono::milliseconds(5));
+  });
+  EXPECT_EQ(driver->queue().reap(), nullptr);
+  blocked.release();
+  EXPECT_EQ(&driver->next(), &operation);
+}
+
+// Every worker is busy, so whatever else goes to them waits.
+class AllWorkersBusy {
+ public:
+  explicit AllWorkersBusy(StorageDriver& driver)
+      : driver_(driver), files_(PosixShared::workers_max) {
+    for (auto& file : files_) {
+      operations_.push_back(std::make_unique<Operation>(file.operation()));
+      driver.queue().submit(*operations_.back());
+    }
+    driver.queue().flush();
+    // Long enough for the workers to have begun, nearly always; what has not begun is only
+    // finished later.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  // Returns the `others` operations that came back beside those of the workers.
+  std::vector<Operation*> release(std::size_t others = 0) {
+    for (auto& file : files_)
+      file.release();
+    std::vector<Operation*> found;
+    for (std::size_t i = 0; i < operations_.size() + others; ++i) {
+      Operation& next = driver_.next();
+      if (next.kind != Kind::append) found.push_back(&next);
+    }
+    return found;
+  }
+
+ private:
+  StorageDriver& driver_;
+  std::vector<BlockedFile> files_;
+  std::vector<std::unique_ptr<Operation>> operations_;
+};
+
+TEST_P(QueueTest, CancelsWhatHasNotBegun) {
+  AllWorkersBusy busy(*driver);
+  Operation waiting;
+  const std::string path = directory / "never";
+  waiting.kind = Kind::open;
+  waiting.path = path.c_str();
+  waiting.flags = O_RDWR | O_CREAT;
+  driver->queue().submit(waiting);
+  driver->queue().flush();
+  driver->queue().cancel(waiting);
+  EXPECT_EQ(&driver->next(), &waiting);
+  EXPECT_EQ(waiting.result, -ECANCELED);
+  EXPECT_EQ(waiting.opened, nullptr);
+  busy.release();
+  EXPECT_EQ(test::file_size(path), -ENOENT);
+}
+
+// storage.hpp: a close "always takes the file". Cancelled or not, the descriptor must not be lost.
+TEST_P(QueueTest, ACancelledCloseClosesAllTheSame) {
+  File* file = driver->must_open(directory / "f", O_RDWR | O_CREAT);
+  const std::string name = "/proc/self/fd/" + std::to_string(static_cast<PosixFile*>(file)->fd);
+  AllWorkersBusy busy(*driver);
+  Operation close;
+  close.kind = Kind::close;
+  close.file = file;
+  driver->queue().submit(close);
+  driver->queue().flush();
+  driver->queue().cancel(close);
+  EXPECT_EQ(busy.release(1), std::vector<Operation*>{&close});
+  EXPECT_EQ(access(name.c_str(), F_OK), -1) << "the file is still open, and nobody knows it";
+}
+
+TEST_P(QueueTest, CancellingWhatHasFinishedChangesNothing) {
+  File* file = driver->must_open(directory / "f", O_RDWR | O_CREAT);
+  Operation write;
+  iovec vector{arena.data(), 4096};
+  write.kind = Kind::write;
+  write.file = file;
+  write.vectors = {&vector, 1};
+  driver->queue().submit(write);
+  driver->queue().flush();
+  const Operation* got = nullptr;
+  // Cancelled at some moment between here and there; either way it comes back once.
+  driver->queue().cancel(write);
+  got = &driver->next();
+  EXPECT_EQ(got, &write);
+  EXPECT_TRUE(write.result == 4096 || write.result == -ECANCELED) << write.result;
+  for (int i = 0; i < 10; ++i) {
+    driver->queue().wait(driver->seen(), std::chrono::milliseconds(1));
+    EXPECT_EQ(driver->queue().reap(), nullptr);
+  }
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_P(QueueTest, DestructionWaitsForTheKernelAndTheWorkers) {
+  const std::string path = cold_file(1 << 20);
+  for (int round = 0; round < 5; ++round) {
+    std::vector<Operation> operations(16);
+    std::vector<iovec> vectors(16);
+    File* file = driver->must_open(path, O_RDONLY);
+    const Descriptor fd(::open(path.c_str(), O_RDONLY));
+    EXPECT_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    for (std::size_t i = 0; i < 16; ++i) {
+      vectors[i] = iovec{arena.data() + i * 65536, 65536};
+      operations[i].kind = Kind::read;
+      operations[i].file = file;
+      operations[i].offset = static_cast<std::int64_t>(i * 65536);
+      operations[i].vectors = {&vectors[i], 1};
+      driver->queue().submit(operations[i]);
+    }
+    driver->queue().flush();
+    test::within_patience("destruction of a queue", [&] { driver.reset(); });
+    std::memset(arena.data(), 0x33, arena.size());
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_TRUE(test::same_bytes(arena.view(0, 1 << 20), std::string(1 << 20, 0x33)))
+        << "still being written to";
+    driver = std::make_unique<StorageDriver>(*storage, arena.span());
+    EXPECT_EQ(driver->close(file), 0);
+  }
+}
+
+TEST_P(QueueTest, CountsWhatWentWhere) {
+  File* file = driver->must_open(directory / "f", O_RDWR | O_CREAT);
+  const QueueStatistics before = driver->queue().statistics();
+  ASSERT_EQ(driver->pwrite(file, arena.data(), 4096, 0), 4096);
+  ASSERT_EQ(driver->pread(file, arena.data(), 4096, 0), 4096);
+  ASSERT_EQ(driver->simple(Kind::sync, file), 0);
+  const QueueStatistics after = driver->queue().statistics();
+  EXPECT_EQ(after.inline_operations + after.engine_operations + after.pool_operations,
+            before.inline_operations + before.engine_operations + before.pool_operations + 3);
+  EXPECT_GT(after.pool_operations, before.pool_operations) << "a sync would block the thread";
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+// Opened and used by several queues, closed by one: the others must let go of what they have
+// registered, or an unlinked file's space is never freed.
+TEST_P(QueueTest, NoQueueKeepsAClosedFileAlive) {
+  StorageDriver other(*storage, arena.span());
+  const std::string path = directory / "f";
+  const std::size_t descriptors = open_descriptors();
+  for (const int direct : {0, O_DIRECT}) {
+    File* file = nullptr;
+    if (driver->open(path, O_RDWR | O_CREAT | direct, file) == -EINVAL) continue;
+    for (StorageDriver* each : {driver.get(), &other}) {
+      // Enough at once that the engine handles them, not the thread.
+      std::vector<Operation> operations(8);
+      std::vector<iovec> vectors(8);
+      ASSERT_EQ(each->pwrite(file, arena.data(), 65536, 0), 65536);
+      for (std::size_t i = 0; i < 8; ++i) {
+        vectors[i] = iovec{arena.data() + i * 8192, 8192};
+        operations[i].kind = Kind::read;
+        operations[i].file = file;
+        operations[i].offset = static_cast<std::int64_t>(i * 8192);
+        operations[i].vectors = {&vectors[i], 1};
+        each->queue().submit(operations[i]);
+      }
+      each->queue().flush();
+      for (int i = 0; i < 8; ++i)
+        EXPECT_EQ(each->next().result, 8192);
+    }
+    const Descriptor watch(inotify_init1(IN_NONBLOCK));
+    ASSERT_GE(inotify_add_watch(watch, path.c_str(), IN_DELETE_SELF), 0);
+    ASSERT_EQ(driver->path_call(Kind::unlink, path), 0);
+    char event[512];
+    EXPECT_EQ(::read(watch, event, sizeof event), -1) << "gone although it is open";
+    ASSERT_EQ(driver->close(file), 0);
+    EXPECT_TRUE(test::eventually(
+        [&] {
+          driver->queue().wait(driver->seen(), std::chrono::nanoseconds(1000));
+          other.queue().wait(other.seen(), std::chrono::nanoseconds(1000));
+          return ::read(watch, event, sizeof event) > 0;
+        },
+        std::chrono::seconds(10)))
+        << "a closed file is still held";
+  }
+  EXPECT_EQ(open_descriptors(), descriptors);
+}
+
+TEST_P(QueueTest, WorksOnOneFileFromManyThreads) {
+  File* file = driver->must_open(directory / "f", O_RDWR | O_CREAT);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (std::uint64_t index = 0; index < 3; ++index) {
+    threads.emplace_back([&, index] {
+      AlignedBytes memory(1 << 16);
+      StorageDriver own(*storage, memory.span());
+      for (std::uint64_t round = 0; round < test::scaled(500); ++round) {
+        const std::string data = pattern(5000, index * 1000 + round);
+        std::memcpy(memory.data(), data.data(), data.size());
+        const auto offset = static_cast<std::int64_t>(index * 5000);
+        if (own.pwrite(file, memory.data(), 5000, offset) != 5000) ++wrong;
+        std::memset(memory.data(), 0, 5000);
+        if (own.pread(file, memory.data(), 5000, offset) != 5000) ++wrong;
+        if (memory.view(0, 5000) != data) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_P(QueueTest, RecordsAppendedByManyQueuesAllArrive) {
+  File* file = driver->must_open(directory / "f", O_RDWR | O_CREAT | O_APPEND);
+  constexpr std::size_t record = 100;
+  const std::uint64_t rounds = test::scaled(500);
+  std::vector<std::thread> threads;
+  std::vector<std::vector<std::uint64_t>> ends(3);
+  for (std::uint64_t index = 0; index < 3; ++index) {
+    threads.emplace_back([&, index] {
+      StorageDriver own(*storage);
+      for (std::uint64_t round = 0; round < rounds; ++round) {
+        const std::string data = pattern(record, index * 100'000 + round);
+        std::uint64_t value = 0;
+        if (own.append(file, data.data(), record, value) == record) ends[index].push_back(value);
+      }
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  EXPECT_EQ(driver->close(file), 0);
+  const std::string all = test::read_file(directory / "f");
+  ASSERT_EQ(all.size(), 3 * rounds * record);
+  for (std::uint64_t index = 0; index < 3; ++index) {
+    ASSERT_EQ(ends[index].size(), rounds);
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      ASSERT_EQ(all.substr(ends[index][round] - record, record),
+                pattern(record, index * 100'000 + round));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, QueueTest, testing::Values(Engine::io_uring, Engine::threads),
+                         [](const auto& each) {
+                           return std::string(each.param == Engine::io_uring ? "uring" : "threads");
+                         });
+
+TEST(Posix, DescribesItself) {
+  const auto threads = make_posix(Engine::threads);
+  EXPECT_EQ(threads->describe().name, "posix");
+  EXPECT_EQ(threads->describe().engine, "threads");
+  EXPECT_EQ(threads->describe().notes.size(), 1U);
+  const auto automatic = make_posix(Engine::automatic);
+  const Description description = automatic->describe();
+  EXPECT_TRUE(description.engine == "io_uring" || description.engine == "threads");
+  if (description.engine == "threads") {
+    EXPECT_FALSE(description.notes.empty());
+    EXPECT_THROW(make_posix(Engine::io_uring), std::system_error);
+  }
+}
+
+TEST(InlinePolicy, PausesAfterASlowCall) {
+  using Clock = InlinePolicy::Clock;
+  InlinePolicy policy;
+  const Clock::time_point start{std::chrono::hours(1)};
+  EXPECT_TRUE(policy.allows(start));
+  policy.took(start, start + InlinePolicy::slow);
+  EXPECT_TRUE(policy.allows(start + InlinePolicy::slow));
+  const Clock::time_point end = start + 2 * InlinePolicy::slow;
+  policy.took(start, end);
+  EXPECT_FALSE(policy.allows(end));
+  EXPECT_FALSE(policy.allows(end + InlinePolicy::pause - std::chrono::nanoseconds(1)));
+  EXPECT_TRUE(policy.allows(end + InlinePolicy::pause));
+}
+
+}  // namespace
+}  // namespace ferry::storage

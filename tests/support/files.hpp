@@ -1,0 +1,168 @@
+// Scratch directories, and files made and read with plain system calls.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace ferry::test {
+
+// What a system call says, in the way Ferry's calls say it.
+inline std::int64_t plain(std::int64_t result) {
+  return result < 0 ? -errno : result;
+}
+
+// A directory that is gone with the object. Everybody may enter it.
+class ScratchDirectory {
+ public:
+  ScratchDirectory() : ScratchDirectory(std::filesystem::temp_directory_path().string()) {}
+  explicit ScratchDirectory(const std::string& parent) {
+    std::string name = parent + "/ferry-test-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) {
+      throw std::system_error(errno, std::system_category(), "mkdtemp " + name);
+    }
+    chmod(name.c_str(), 0755);
+    path_ = name;
+  }
+  ~ScratchDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchDirectory(const ScratchDirectory&) = delete;
+  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
+
+ private:
+  std::string path_;
+};
+
+inline void write_file(const std::string& path, std::string_view bytes) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (!file) throw std::runtime_error("cannot write " + path);
+}
+
+inline std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+inline std::int64_t file_size(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 ? status.st_size : -errno;
+}
+
+// Bytes in which every place and every seed differs.
+inline std::string pattern(std::size_t bytes, std::uint64_t seed) {
+  std::string text(bytes, '\0');
+  std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
+  for (std::size_t at = 0; at < bytes; ++at) {
+    if (at % 8 == 0) {
+      state ^= state << 13;
+      state ^= state >> 7;
+      state ^= state << 17;
+    }
+    text[at] = static_cast<char>(state >> (at % 8 * 8));
+  }
+  return text;
+}
+
+// Compares without printing megabytes: for EXPECT_TRUE.
+inline testing::AssertionResult same_bytes(std::string_view got, std::string_view wanted) {
+  if (got == wanted) return testing::AssertionSuccess();
+  const std::size_t common = std::min(got.size(), wanted.size());
+  std::size_t at = 0;
+  while (at < common && got[at] == wanted[at])
+    ++at;
+  std::size_t differ = 0;
+  for (std::size_t i = at; i < common; ++i)
+    if (got[i] != wanted[i]) ++differ;
+  return testing::AssertionFailure()
+         << got.size() << " bytes instead of " << wanted.size() << ", the first difference at "
+         << at << ", " << differ << " bytes differ";
+}
+
+// A descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  operator int() const { return fd_; }  // NOLINT: used in place of one
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+// A file system of its own, seen by this thread and those it starts from now on. Where this process
+// may not mount, why() says so.
+class OwnMount {
+ public:
+  // `options` as for a tmpfs: "size=1m".
+  explicit OwnMount(const std::string& options) {
+    if (const char* refused = try_mount(options); refused != nullptr) {
+      why_ = std::string("this process may not mount: ") + refused + ": " +
+             std::system_category().message(errno);
+    }
+  }
+  ~OwnMount() {
+    if (mounted_) umount2(directory_.path().c_str(), MNT_DETACH);
+  }
+  OwnMount(const OwnMount&) = delete;
+  OwnMount& operator=(const OwnMount&) = delete;
+
+  explicit operator bool() const { return mounted_; }
+  const std::string& why() const { return why_; }
+  std::string operator/(std::string_view name) const { return directory_ / name; }
+  bool make_read_only() {
+    return mount(nullptr, directory_.path().c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr) == 0;
+  }
+
+ private:
+  // What failed, or null.
+  const char* try_mount(const std::string& options) {
+    // A user who is not root becomes root of a name space, where the kernel lets everybody do that.
+    if (geteuid() != 0) {
+      if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return "unshare";
+    } else if (unshare(CLONE_NEWNS) != 0) {
+      return "unshare";
+    }
+    if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return "mount /";
+    if (mount("ferry-test", directory_.path().c_str(), "tmpfs", 0, options.c_str()) != 0) {
+      return "mount tmpfs";
+    }
+    mounted_ = true;
+    chmod(directory_.path().c_str(), 0755);
+    return nullptr;
+  }
+
+  ScratchDirectory directory_;
+  bool mounted_ = false;
+  std::string why_;
+};
+
+}  // namespace ferry::test

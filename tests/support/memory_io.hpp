@@ -1,0 +1,180 @@
+// Files in memory behind the page cache: the storage of its tests. Knows which bytes the program
+// wrote, so that it notices every byte written that the program did not write; fails on demand.
+#pragma once
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <ferry/device/cache/page_cache.hpp>
+
+#include "support/depth.hpp"
+
+namespace ferry::test {
+
+// Shared by all groups. Handle h is file h - 1. Thread-safe.
+class MemoryFiles {
+ public:
+  explicit MemoryFiles(std::size_t count) : files_(count) {}
+
+  struct Faults {
+    std::atomic<unsigned> reads_one_in{0};  // 0: never
+    std::atomic<unsigned> writes_one_in{0};
+    std::atomic<int> error{EIO};
+    std::atomic<bool> delays{false};
+  };
+  Faults faults;
+
+  std::int64_t read(int handle, const device::cache::Piece* pieces, std::uint32_t count,
+                    std::int64_t offset) {
+    wait_a_little();
+    const std::lock_guard lock(mutex_);
+    if (fails(faults.reads_one_in)) return -faults.error;
+    const File& file = files_.at(static_cast<std::size_t>(handle - 1));
+    ++reads;
+    auto at = static_cast<std::size_t>(offset);
+    std::int64_t got = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      loads[{handle, at}]++;
+      const std::size_t rest = at < file.data.size() ? file.data.size() - at : 0;
+      const std::size_t step = std::min<std::size_t>(pieces[i].bytes, rest);
+      std::memcpy(pieces[i].data, file.data.data() + at, step);
+      at += step;
+      got += static_cast<std::int64_t>(step);
+      if (step < pieces[i].bytes) break;
+    }
+    return got;
+  }
+
+  std::int64_t write(int handle, const device::cache::Piece* pieces, std::uint32_t count,
+                     std::int64_t offset) {
+    wait_a_little();
+    const std::lock_guard lock(mutex_);
+    if (handle < 1) return -EBADF;
+    if (fails(faults.writes_one_in)) return -faults.error;
+    File& file = files_.at(static_cast<std::size_t>(handle - 1));
+    ++writes;
+    auto at = static_cast<std::size_t>(offset);
+    std::int64_t done = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::size_t end = at + pieces[i].bytes;
+      if (file.data.size() < end) file.data.resize(end, '\0');
+      for (std::size_t byte = at; byte < end; ++byte)
+        if (byte >= file.written.size() || !file.written[byte]) ++strangers;
+      copy_unseen(file.data.data() + at, pieces[i].data, pieces[i].bytes);
+      done += static_cast<std::int64_t>(pieces[i].bytes);
+      at = end;
+    }
+    written_bytes += static_cast<std::uint64_t>(done);
+    return done;
+  }
+
+  // The program is about to write these bytes, or has cut the file here.
+  void announce(int handle, std::size_t offset, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    File& file = files_.at(static_cast<std::size_t>(handle - 1));
+    if (file.written.size() < offset + bytes) file.written.resize(offset + bytes, false);
+    for (std::size_t byte = offset; byte < offset + bytes; ++byte)
+      file.written[byte] = true;
+  }
+  void cut(int handle, std::size_t size) {
+    const std::lock_guard lock(mutex_);
+    File& file = files_.at(static_cast<std::size_t>(handle - 1));
+    file.data.resize(size, '\0');
+    if (file.written.size() > size) file.written.resize(size);
+  }
+  std::string contents(int handle) const {
+    const std::lock_guard lock(mutex_);
+    return files_.at(static_cast<std::size_t>(handle - 1)).data;
+  }
+  void set_contents(int handle, std::string data) {
+    const std::lock_guard lock(mutex_);
+    files_.at(static_cast<std::size_t>(handle - 1)).data = std::move(data);
+  }
+
+  // Read them when nobody is at work.
+  std::uint64_t reads = 0;
+  std::uint64_t writes = 0;
+  std::uint64_t written_bytes = 0;
+  std::uint64_t strangers = 0;                            // bytes that the program never wrote
+  std::map<std::pair<int, std::size_t>, unsigned> loads;  // pieces read, by where they begin
+
+ private:
+  struct File {
+    std::string data;
+    std::vector<bool> written;
+  };
+  // As the kernel does it, unseen by the thread sanitizer: a page may change while it is written
+  // back, and is written again then (frames.hpp, F3).
+#if defined(__SANITIZE_THREAD__)
+  __attribute__((no_sanitize_thread))
+#endif
+  static void
+  copy_unseen(char* to, const unsigned char* from, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i)
+      to[i] = static_cast<char>(*static_cast<const volatile unsigned char*>(from + i));
+  }
+  bool fails(const std::atomic<unsigned>& one_in) {
+    return one_in != 0 && random_.one_in(one_in);
+  }
+  void wait_a_little() const {
+    if (!faults.delays) return;
+    thread_local unsigned turn = 0;
+    if (++turn % 3 == 0) std::this_thread::yield();
+    if (turn % 64 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+
+  mutable std::mutex mutex_;
+  std::vector<File> files_;
+  Random random_;
+};
+
+// Zeroed memory with an empty page cache in it.
+class TestCache {
+ public:
+  TestCache(std::uint32_t page_bytes, std::uint32_t frames, std::uint32_t inodes,
+            std::uint32_t groups) {
+    view_.layout = device::cache::lay_out({page_bytes, frames, inodes, groups});
+    memory_.reset(static_cast<unsigned char*>(
+        std::aligned_alloc(4096, (view_.layout.bytes + 4095) / 4096 * 4096)));
+    std::memset(memory_.get(), 0, view_.layout.pages);
+    // What a page held before must never be seen.
+    std::memset(memory_.get() + view_.layout.pages, 0xee, view_.layout.bytes - view_.layout.pages);
+    view_.base = memory_.get();
+    device::cache::prepare(view_);
+  }
+  const device::cache::View& view() const { return view_; }
+
+  // The sum over all groups.
+  device::cache::Counters counters() const {
+    device::cache::Counters sum{};
+    for (std::uint32_t group = 0; group < view_.layout.geometry.groups; ++group) {
+      const device::cache::Counters& one = view_.counters(group);
+      sum.hits += one.hits;
+      sum.misses += one.misses;
+      sum.fills += one.fills;
+      sum.fill_bytes += one.fill_bytes;
+      sum.evictions += one.evictions;
+      sum.write_backs += one.write_backs;
+      sum.write_back_bytes += one.write_back_bytes;
+      sum.waits += one.waits;
+    }
+    return sum;
+  }
+
+ private:
+  struct Free {
+    void operator()(unsigned char* pointer) const { std::free(pointer); }
+  };
+  std::unique_ptr<unsigned char, Free> memory_;
+  device::cache::View view_;
+};
+
+}  // namespace ferry::test

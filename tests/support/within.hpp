@@ -1,0 +1,50 @@
+// For tests of what must not hang.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <future>
+#include <thread>
+#include <utility>
+
+namespace ferry::test {
+
+// Long enough for the slowest machine and sanitizer; no test measures time with it.
+inline constexpr std::chrono::seconds patience{120};
+
+// Runs `work`, and ends the whole program as failed when it has not returned after a long while: a
+// thread that hangs cannot be taken back.
+inline void within_patience(const char* what, const std::function<void()>& work) {
+  std::promise<void> done;
+  std::future<void> finished = done.get_future();
+  std::thread watch([&finished, what] {
+    if (finished.wait_for(patience) == std::future_status::ready) return;
+    std::fprintf(stderr, "\nFAILED: this hangs: %s\n", what);
+    std::fflush(nullptr);
+    std::_Exit(1);
+  });
+  try {
+    work();
+  } catch (...) {
+    done.set_value();
+    watch.join();
+    throw;
+  }
+  done.set_value();
+  watch.join();
+}
+
+// Waits until `condition()` holds. False: it never did.
+template <class Condition>
+bool eventually(Condition condition, std::chrono::milliseconds limit = patience) {
+  const auto until = std::chrono::steady_clock::now() + limit;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  return true;
+}
+
+}  // namespace ferry::test
