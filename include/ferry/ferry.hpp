@@ -43,6 +43,10 @@ struct RuntimeOptions {
   // The page cache in device memory: 0 is none. Its pages are 4 KiB to 2 MiB, a power of two.
   std::uint64_t cache_bytes = 0;
   std::uint32_t page_bytes = 64 * 1024;
+  device::cache::Switches cache_switches{};
+  // Cores of the device that serve cached calls for the others (placement `service`). 0: none are
+  // set aside, and the I/O server's threads serve such calls beside their requests.
+  unsigned service_threads = 0;
   // Where reads and writes are executed unless a program says otherwise (FileCalls::use).
   device::Placement placement = device::Placement::host;
   unsigned files_max = 1024;  // open at the same time, at most 65536

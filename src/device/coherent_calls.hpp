@@ -162,7 +162,7 @@ class CoherentCalls {
     if (entry == nullptr) return Way::past;
     const bool appends =
         !reading && ((flags & flag_append) != 0 || (entry->access & cache::OpenFile::appends) != 0);
-    if (placement_ == Placement::compute && !appends) return Way::cached;
+    if (placement_ != Placement::host && !appends) return Way::cached;
     return reading ? Way::watching : Way::changing;
   }
 

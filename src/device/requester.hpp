@@ -11,9 +11,11 @@
 namespace ferry::device {
 
 // Where read and write calls are executed. All of them see the same bytes.
-//   host      by the I/O server
-//   compute   on the calling core, through the page cache in device memory
-enum class Placement : std::uint8_t { host, compute };
+//   host       by the I/O server
+//   compute    on the calling core, through the page cache in device memory
+//   service    on cores that serve such calls for others, through the same cache
+//   automatic  wherever it is expected to be fastest, call by call
+enum class Placement : std::uint8_t { host, compute, service, automatic };
 
 // Everything a device program needs to make calls; handed to it as an argument. The same for all
 // groups of a device, read-only while programs run.

@@ -243,6 +243,7 @@ class Runtime::Implementation {
  private:
   void make_cache(const RuntimeOptions& options) {
     context_.cache.layout = cache_layout(options, geometry_);
+    context_.cache.switches = options.cache_switches;
     // The arena was mapped just now: it is zeroed.
     context_.cache.base = static_cast<unsigned char*>(
         heap_->allocate(context_.cache.layout.bytes, cache_alignment_bytes));
@@ -262,6 +263,9 @@ class Runtime::Implementation {
     add(sum.write_backs, one.write_backs);
     add(sum.write_back_bytes, one.write_back_bytes);
     add(sum.waits, one.waits);
+    add(sum.readahead_issued, one.readahead_issued);
+    add(sum.readahead_used, one.readahead_used);
+    add(sum.readahead_wasted, one.readahead_wasted);
   }
 
   // One CPU each where there are enough; else the scheduler spreads them over the partition.

@@ -30,6 +30,17 @@ struct Geometry {
   std::uint32_t groups = 0;
 };
 
+// What may be switched off, so that a study can show what each is worth (paper 003, section 4).
+// Everything is right with any of them off, only slower.
+struct Switches {
+  bool batched_allocation = true;  // all frames of one call at once; else one by one
+  bool batched_insertion = true;   // the pages of one call entered at once; likewise
+  bool precomputed_hash = true;    // each frame keeps its page's hash; else computed at every use
+  bool streaming_copies = true;    // large copies past the core's caches; else plain memcpy
+  bool quiet_wakeups = true;       // nobody is woken where nobody waits
+  bool readahead = true;           // sequential and strided readers get pages ahead of them
+};
+
 // A range of bytes inside a page.
 struct Range {
   std::uint32_t begin = 0;
@@ -126,8 +137,12 @@ struct alignas(cache_line_bytes) Counters {
   std::uint64_t write_backs;       // requests that wrote dirty ranges
   std::uint64_t write_back_bytes;  // what those wrote
   std::uint64_t waits;             // for a page that another thread was filling or writing
+  std::uint64_t readahead_issued;  // pages asked for ahead of a reader or by prefetch
+  std::uint64_t readahead_used;    // of those, pages that were read then
+  std::uint64_t readahead_wasted;  // of those, pages that were evicted or dropped unread
+  std::uint64_t reserved[5];
 };
-static_assert(sizeof(Counters) == 64);
+static_assert(sizeof(Counters) == 128);
 
 struct Shared {
   alignas(cache_line_bytes) std::uint64_t hand;  // of the clock; modulo the number of frames
@@ -183,6 +198,7 @@ inline Layout lay_out(Geometry geometry) {
 struct View {
   unsigned char* base = nullptr;
   Layout layout;
+  Switches switches;
 
   template <class T>
   FERRY_DEVICE T& at(std::uint64_t offset, std::uint64_t index) const {
