@@ -94,6 +94,32 @@ class CoherentCalls {
     return status_of(file, status);
   }
   // Leader.
+  FERRY_DEVICE_CALL int prefetch_file(int file, std::int64_t offset, std::uint64_t bytes) {
+    if (has_cache()) {
+      cache::CachedFiles files(requester_);
+      if (const cache::OpenFile* entry = files.find(file); entry != nullptr)
+        return files.prefetch(*entry, file, offset, bytes);
+    }
+    FileStatus status{};
+    return status_of(file, status);
+  }
+  FERRY_DEVICE_CALL std::int64_t hold_pages(int file, std::int64_t offset, std::uint64_t bytes,
+                                            cache::HeldView& view) {
+    view = cache::HeldView{};
+    if (has_cache()) {
+      cache::CachedFiles files(requester_);
+      if (const cache::OpenFile* entry = files.find(file); entry != nullptr)
+        return files.hold(*entry, file, offset, bytes, view);
+    }
+    FileStatus status{};
+    const int error = status_of(file, status);
+    return error != 0 ? error : -EOPNOTSUPP;
+  }
+  FERRY_DEVICE_CALL int release_pages(cache::HeldView view) {
+    if (has_cache()) cache::CachedFiles(requester_).pages().release_view(view);
+    return 0;
+  }
+  // Leader.
   FERRY_DEVICE_CALL int truncate_file(int file, std::int64_t size_bytes) {
     if (has_cache()) {
       cache::CachedFiles files(requester_);
@@ -148,6 +174,23 @@ class CoherentCalls {
       const auto result = static_cast<int>(requester_.call(request).result);
       return error != 0 ? error : result;
     });
+  }
+
+  // Leader. A read that finds all it wants in one cached page; false: it has to go the usual way.
+  FERRY_DEVICE_FAST bool read_hit(int file, void* to, std::uint64_t bytes, std::int64_t offset) {
+    const cache::View& view = requester_.context().cache;
+    if (!reads_cached() || view.base == nullptr || file <= 0 || offset < 0 || to == nullptr)
+      return false;
+    cache::OpenFile& entry = view.open_file(handle_index(file));
+    if (DeviceRef<std::int32_t>(entry.handle).load(acquire) != file ||
+        (entry.access & cache::OpenFile::readable) == 0)
+      return false;
+    return cache::PageCache<cache::RingIo>::read_hit(view, requester_.group(), entry.inode, to,
+                                                     bytes, static_cast<std::uint64_t>(offset));
+  }
+  // Whether reads may be served on the calling core.
+  FERRY_DEVICE bool reads_cached() const {
+    return placement_ != Placement::host && placement_ != Placement::service;
   }
 
   // Which part the cache has in a transfer.

@@ -29,6 +29,7 @@ struct Geometry {
   std::uint32_t slots_per_ring = 256;        // a power of two
   std::uint32_t groups = 1;                  // device threads, or groups of lanes
   std::uint32_t cells_per_group = 64;        // at most 64
+  std::uint32_t shared_cells = 0;            // of nobody: for requests of the page cache
   std::uint32_t files = 1024;                // open files
   std::uint64_t staging_bytes = 256 * 1024;  // per group
   std::uint64_t arena_bytes = 0;             // everything, this block included
@@ -117,7 +118,8 @@ inline Control lay_out(const Geometry& geometry) {
   control.slots =
       place(std::uint64_t{geometry.rings} * geometry.slots_per_ring, sizeof(Request), 64);
   control.cells =
-      place(std::uint64_t{geometry.groups} * geometry.cells_per_group, sizeof(Cell), 64);
+      place(std::uint64_t{geometry.groups} * geometry.cells_per_group + geometry.shared_cells,
+            sizeof(Cell), 64);
   control.positions = place(geometry.files, sizeof(FilePosition), 64);
   control.groups = place(geometry.groups, sizeof(GroupState), 64);
   control.counters = place(geometry.groups, sizeof(GroupCounters), 64);
@@ -145,7 +147,10 @@ struct ArenaView {
   }
   FERRY_DEVICE Cell& cell(std::uint32_t index) const { return *at<Cell>(layout.cells, index); }
   FERRY_DEVICE std::uint32_t cell_count() const {
-    return layout.geometry.groups * layout.geometry.cells_per_group;
+    return layout.geometry.groups * layout.geometry.cells_per_group + layout.geometry.shared_cells;
+  }
+  FERRY_DEVICE std::uint32_t shared_cell(std::uint32_t index) const {
+    return layout.geometry.groups * layout.geometry.cells_per_group + index;
   }
   FERRY_DEVICE FilePosition& position(std::uint32_t file_index) const {
     return *at<FilePosition>(layout.positions, file_index);

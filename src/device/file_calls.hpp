@@ -133,6 +133,8 @@ class FileCalls : private CoherentCalls<Group> {
 
   FERRY_DEVICE std::int64_t pread(int file, void* buffer, std::uint64_t bytes,
                                   std::int64_t offset) {
+    if (leads([&] { return read_hit(file, buffer, bytes, offset); }))
+      return static_cast<std::int64_t>(bytes);
     return transfer(Opcode::read, file, buffer, bytes, offset);
   }
   // On a file opened with O_APPEND the data goes to the end of the file, as on Linux.
@@ -160,6 +162,31 @@ class FileCalls : private CoherentCalls<Group> {
   }
   FERRY_DEVICE std::int64_t write(int file, const void* buffer, std::uint64_t bytes) {
     return at_position(Opcode::write, file, const_cast<void*>(buffer), bytes);
+  }
+
+  // ---- the page cache --------------------------------------------------------------------------
+
+  // Asks for a range to be brought into the page cache, and does not wait for it. Advice: a runtime
+  // without a cache, a file that is not cached and a cache that is busy do nothing. 0 or an errno.
+  FERRY_DEVICE int prefetch(int file, std::int64_t offset, std::uint64_t bytes) {
+    return leads([&] { return prefetch_file(file, offset, bytes); });
+  }
+
+  // Shows up to `bytes` bytes at `offset` where they lie in the page cache, as far as their page and
+  // the file go, until release(). Returns how many, 0 at the end of the file, or a negative errno:
+  // -EOPNOTSUPP for files that are not cached, -EAGAIN where views hold half the cache. The view is
+  // read-only; it follows what calls of any placement write there.
+  FERRY_DEVICE std::int64_t hold(int file, std::int64_t offset, std::uint64_t bytes,
+                                 cache::HeldView& view) {
+    const std::int64_t result = leads([&] { return hold_pages(file, offset, bytes, held_); });
+    view = group_.broadcast(held_);
+    return result;
+  }
+  // Every view has to be released, by the group that holds it; once, though a second time is
+  // harmless.
+  FERRY_DEVICE void release(cache::HeldView& view) {
+    leads([&] { return release_pages(view); });
+    view = cache::HeldView{};
   }
 
   // ---- asynchronous transfers ------------------------------------------------------------------
@@ -267,10 +294,14 @@ class FileCalls : private CoherentCalls<Group> {
   using Base::flush_file;
   using Base::group_;
   using Base::has_cache;
+  using Base::hold_pages;
   using Base::is_cached;
   using Base::leads;
   using Base::open_flag_append;
   using Base::placement_;
+  using Base::prefetch_file;
+  using Base::release_pages;
+  using Base::read_hit;
   using Base::requester_;
   using Base::truncate_file;
 
@@ -336,8 +367,8 @@ class FileCalls : private CoherentCalls<Group> {
     return request;
   }
 
-  FERRY_DEVICE std::int64_t transfer(Opcode opcode, int file, void* buffer, std::uint64_t bytes,
-                                     std::int64_t offset) {
+  FERRY_DEVICE_CALL std::int64_t transfer(Opcode opcode, int file, void* buffer,
+                                          std::uint64_t bytes, std::int64_t offset) {
     bytes = clamp(bytes);
     if (buffer == nullptr && bytes > 0) return -EFAULT;
     return transfer_one(opcode, file, IoVector{buffer, bytes}, offset, 0).result;
@@ -520,6 +551,7 @@ class FileCalls : private CoherentCalls<Group> {
     }
   }
 
+  cache::HeldView held_;        // the leader's
   std::uint32_t next_any_ = 0;  // where the next wait_any() begins to look
 };
 

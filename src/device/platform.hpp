@@ -4,7 +4,8 @@
 // device and for the I/O server, as CUDA device code, and as CUDA host code. This header holds the
 // whole difference: the function annotations, the atomic references, and how a thread pauses.
 // FERRY_DEVICE_CALL is for what waits or is long: CUDA's compiler inlines everything else, and
-// takes many minutes for a kernel with a few file calls if these are inlined too.
+// takes many minutes for a kernel with a few file calls if these are inlined too. FERRY_DEVICE_FAST is
+// for the way of a cached read, where every instruction counts, and keeps the slow ways out of it.
 //
 // Two scopes, never both on one object:
 //   SystemRef   words that the device and the server both see (ring, cells, doorbells)
@@ -17,10 +18,12 @@
 #include <cuda/atomic>
 #define FERRY_DEVICE __host__ __device__
 #define FERRY_DEVICE_CALL __noinline__ __host__ __device__
+#define FERRY_DEVICE_FAST __forceinline__ __host__ __device__
 #else
 #include <atomic>
 #define FERRY_DEVICE
-#define FERRY_DEVICE_CALL
+#define FERRY_DEVICE_CALL [[gnu::noinline]]
+#define FERRY_DEVICE_FAST [[gnu::always_inline]] inline
 #endif
 
 namespace ferry::device {

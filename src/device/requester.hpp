@@ -79,20 +79,19 @@ class Requester {
   // (-ESHUTDOWN, -EIO; -EINVAL for more requests than the ring has slots) nothing was submitted and
   // the cells are free again.
   FERRY_DEVICE_CALL int submit(const Request* requests, std::uint32_t count) {
-    if (count > ring_.slot_count) {
-      give_back(requests, count);
-      return -EINVAL;
-    }
+    const int error = publish(requests, count);
+    if (error != 0) give_back(requests, count);
+    return error;
+  }
+  // The same for requests that are answered in cells of somebody else.
+  FERRY_DEVICE_CALL int publish(const Request* requests, std::uint32_t count) {
+    if (count > ring_.slot_count) return -EINVAL;
     std::uint64_t ticket = 0;
-    if (const int error = claim(count, ticket); error != 0) {
-      give_back(requests, count);
-      return error;
-    }
+    if (const int error = claim(count, ticket); error != 0) return error;
     // R5: this look comes after the claim in the single order of seq_cst accesses.
     const LoopPhase now = phase();
     if (now != LoopPhase::running) {
       publish_nops(ticket, count);
-      give_back(requests, count);
       return now == LoopPhase::dead ? -EIO : -ESHUTDOWN;
     }
     ring_.publish(ticket, requests, count);
@@ -131,6 +130,17 @@ class Requester {
     const Answer answer{cell.result, cell.value};  // before the cell is free again (R4)
     free_ |= std::uint64_t{1} << (ticket.cell - first_cell_);
     return answer;
+  }
+
+  FERRY_DEVICE std::uint32_t loop() const { return loop_; }
+
+  // Waits until a cell that belongs to nobody has the answer `sequence` of server loop `loop`, or a
+  // later one. 0, -EIO or -ESHUTDOWN.
+  FERRY_DEVICE_CALL int wait_shared(Cell& cell, std::uint32_t loop, std::uint32_t sequence) {
+    Waiter waiter(context_.wait, context_.hooks, context_.arena.loop_state(loop));
+    const int error = waiter.until_passed(cell.sequence, sequence, cell.parked);
+    if (waiter.slept()) add_to(counters().parks, 1);
+    return error;
   }
 
   // Waits for every request that is still in flight and forgets the answers.

@@ -51,6 +51,24 @@ class Waiter {
     return error;
   }
 
+  // Waits until `word` is `wanted` or has passed it; for cells that several threads wait at. Each
+  // announces its sleep and none takes that back: only whoever reuses the cell may.
+  FERRY_DEVICE int until_passed(std::uint32_t& word, std::uint32_t wanted, std::uint32_t& parked) {
+    SystemRef<std::uint32_t> watched(word);
+    const auto passed = [&](std::uint32_t seen) {
+      return static_cast<std::int32_t>(seen - wanted) >= 0;
+    };
+    if (spin([&] { return passed(watched.load(acquire)); })) return 0;
+    for (;;) {
+      SystemRef<std::uint32_t>(parked).store(1, seq_cst);  // R6
+      const std::uint32_t seen = watched.load(seq_cst);
+      if (passed(seen)) return 0;
+      if (const int error = server_error(); error != 0)
+        return passed(watched.load(seq_cst)) ? 0 : error;
+      sleep(word, seen, park_slice_ns);
+    }
+  }
+
   // Waits until `condition()` holds; for conditions that nobody signals (room in a ring). With a
   // word that is likely to change when it does, naps end then, and after nap_ns in any case.
   template <class Condition>

@@ -43,8 +43,9 @@ device::cache::Layout cache_layout(const RuntimeOptions& options,
     throw Error(EINVAL, "cache_bytes: from one page to " +
                             std::to_string(device::cache::frames_max) + " pages");
   }
+  const auto count = static_cast<std::uint32_t>(frames);
   return device::cache::lay_out(
-      {page, static_cast<std::uint32_t>(frames), geometry.files, geometry.groups});
+      {page, count, geometry.files, geometry.groups, device::cache::flights_for(count)});
 }
 
 device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& plan) {
@@ -59,6 +60,8 @@ device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& pla
   }
   geometry.groups = plan.device_threads + 1;  // the last one is the runtime's own
   geometry.files = options.files_max;
+  if (options.cache_bytes > 0)
+    geometry.shared_cells = cache_layout(options, geometry).geometry.flights;
   const std::uint64_t before = device::lay_out(geometry).heap;
   geometry.arena_bytes = before + options.arena_bytes;
   if (geometry.arena_bytes < before) throw Error(ENOMEM, "arena_bytes: too large");

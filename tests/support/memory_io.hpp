@@ -29,6 +29,7 @@ class MemoryFiles {
     std::atomic<unsigned> writes_one_in{0};
     std::atomic<int> error{EIO};
     std::atomic<bool> delays{false};
+    std::atomic<bool> late{false};
   };
   Faults faults;
 
@@ -42,7 +43,8 @@ class MemoryFiles {
     auto at = static_cast<std::size_t>(offset);
     std::int64_t got = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
-      loads[{handle, at}]++;
+      for (std::size_t piece = 0; piece < pieces[i].bytes; piece += 4096)
+        loads[{handle, at + piece}]++;
       const std::size_t rest = at < file.data.size() ? file.data.size() - at : 0;
       const std::size_t step = std::min<std::size_t>(pieces[i].bytes, rest);
       std::memcpy(pieces[i].data, file.data.data() + at, step);
@@ -76,6 +78,39 @@ class MemoryFiles {
     return done;
   }
 
+  // A flight is carried out where it is started; faults.late leaves it unanswered until somebody
+  // waits for it or has looked a few times.
+  std::uint32_t loop() const { return 0; }
+  int start(bool writing, int handle, const device::cache::Piece* pieces, std::uint32_t count,
+            std::int64_t offset, std::uint32_t flight, std::uint32_t sequence) {
+    const std::int64_t result = writing ? write(handle, pieces, count, offset)
+                                        : read(handle, pieces, count, offset);
+    const std::lock_guard lock(mutex_);
+    answers_[flight] = Answer{sequence, result, faults.late ? 3U : 0U};
+    return 0;
+  }
+  bool answered(std::uint32_t flight, std::uint32_t sequence) {
+    const std::lock_guard lock(mutex_);
+    Answer& answer = answers_[flight];
+    if (answer.sequence != sequence) return false;
+    if (answer.looks_left == 0) return true;
+    --answer.looks_left;
+    return false;
+  }
+  int wait(std::uint32_t flight, std::uint32_t sequence) {
+    for (;;) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (static_cast<std::int32_t>(answers_[flight].sequence - sequence) >= 0) return 0;
+      }
+      std::this_thread::yield();
+    }
+  }
+  std::int64_t result(std::uint32_t flight) {
+    const std::lock_guard lock(mutex_);
+    return answers_[flight].result;
+  }
+
   // The program is about to write these bytes, or has cut the file here.
   void announce(int handle, std::size_t offset, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
@@ -104,12 +139,17 @@ class MemoryFiles {
   std::uint64_t writes = 0;
   std::uint64_t written_bytes = 0;
   std::uint64_t strangers = 0;                            // bytes that the program never wrote
-  std::map<std::pair<int, std::size_t>, unsigned> loads;  // pieces read, by where they begin
+  std::map<std::pair<int, std::size_t>, unsigned> loads;  // of 4 KiB each, by where they begin
 
  private:
   struct File {
     std::string data;
     std::vector<bool> written;
+  };
+  struct Answer {
+    std::uint32_t sequence = 0;
+    std::int64_t result = 0;
+    unsigned looks_left = 0;
   };
   // As the kernel does it, unseen by the thread sanitizer: a page may change while it is written
   // back, and is written again then (frames.hpp, F3).
@@ -133,6 +173,7 @@ class MemoryFiles {
 
   mutable std::mutex mutex_;
   std::vector<File> files_;
+  std::map<std::uint32_t, Answer> answers_;
   Random random_;
 };
 
@@ -140,8 +181,10 @@ class MemoryFiles {
 class TestCache {
  public:
   TestCache(std::uint32_t page_bytes, std::uint32_t frames, std::uint32_t inodes,
-            std::uint32_t groups) {
-    view_.layout = device::cache::lay_out({page_bytes, frames, inodes, groups});
+            std::uint32_t groups, device::cache::Switches switches = {}) {
+    view_.switches = switches;
+    view_.layout = device::cache::lay_out(
+        {page_bytes, frames, inodes, groups, device::cache::flights_for(frames)});
     memory_.reset(static_cast<unsigned char*>(
         std::aligned_alloc(4096, (view_.layout.bytes + 4095) / 4096 * 4096)));
     std::memset(memory_.get(), 0, view_.layout.pages);
@@ -165,6 +208,9 @@ class TestCache {
       sum.write_backs += one.write_backs;
       sum.write_back_bytes += one.write_back_bytes;
       sum.waits += one.waits;
+      sum.readahead_issued += one.readahead_issued;
+      sum.readahead_used += one.readahead_used;
+      sum.readahead_wasted += one.readahead_wasted;
     }
     return sum;
   }

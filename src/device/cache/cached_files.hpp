@@ -30,7 +30,44 @@ class RingIo {
                     offset);
   }
 
+  // ---- transfers that no call waits for --------------------------------------------------------
+
+  FERRY_DEVICE std::uint32_t loop() const { return requester_.loop(); }
+  FERRY_DEVICE int start(bool writes, std::int32_t handle, const Piece* pieces, std::uint32_t count,
+                         std::int64_t offset, std::uint32_t flight, std::uint32_t sequence) {
+    const ArenaView& arena = requester_.arena();
+    Extent* extents = requester_.context().cache.flight(flight).extents;
+    for (std::uint32_t i = 0; i < count; ++i)
+      extents[i] = Extent{arena.offset_of(pieces[i].data), pieces[i].bytes};
+    Request request{};
+    request.opcode = count == 1 ? (writes ? Opcode::write : Opcode::read)
+                                : (writes ? Opcode::write_vector : Opcode::read_vector);
+    request.file = handle;
+    request.offset = offset;
+    request.buffer = count == 1 ? extents[0].buffer : arena.offset_of(extents);
+    request.length = count == 1 ? extents[0].length : count;
+    request.cell = arena.shared_cell(flight);
+    request.sequence = sequence;
+    // Those who waited for the last answer leave it set.
+    SystemRef<std::uint32_t>(cell(flight).parked).store(0, relaxed);
+    return requester_.publish(&request, 1);
+  }
+  FERRY_DEVICE bool answered(std::uint32_t flight, std::uint32_t sequence) const {
+    return SystemRef<std::uint32_t>(cell(flight).sequence).load(acquire) == sequence;
+  }
+  FERRY_DEVICE int wait(std::uint32_t flight, std::uint32_t sequence) {
+    const std::uint32_t loop =
+        DeviceRef<std::uint32_t>(requester_.context().cache.flight(flight).loop).load(relaxed);
+    return requester_.wait_shared(cell(flight), loop, sequence);
+  }
+  FERRY_DEVICE std::int64_t result(std::uint32_t flight) const { return cell(flight).result; }
+
  private:
+  FERRY_DEVICE Cell& cell(std::uint32_t flight) const {
+    const ArenaView& arena = requester_.arena();
+    return arena.cell(arena.shared_cell(flight));
+  }
+
   FERRY_DEVICE std::int64_t transfer(Opcode opcode, std::int32_t handle, const Piece* pieces,
                                      std::uint32_t count, std::int64_t offset) {
     const ArenaView& arena = requester_.arena();
@@ -145,6 +182,20 @@ class CachedFiles {
     if ((entry.access & OpenFile::writable) == 0) return -EBADF;
     if (!is_range(bytes, offset)) return -EINVAL;
     return pages_.write(entry.inode, from, bytes, static_cast<std::uint64_t>(offset));
+  }
+
+  FERRY_DEVICE int prefetch(const OpenFile& entry, std::int32_t handle, std::int64_t offset,
+                            std::uint64_t bytes) {
+    if ((entry.access & OpenFile::readable) == 0) return -EBADF;
+    if (!is_range(bytes, offset)) return -EINVAL;
+    pages_.prefetch(entry.inode, handle, static_cast<std::uint64_t>(offset), bytes);
+    return 0;
+  }
+  FERRY_DEVICE std::int64_t hold(const OpenFile& entry, std::int32_t handle, std::int64_t offset,
+                                 std::uint64_t bytes, HeldView& view) {
+    if ((entry.access & OpenFile::readable) == 0) return -EBADF;
+    if (!is_range(bytes, offset)) return -EINVAL;
+    return pages_.hold(entry.inode, handle, static_cast<std::uint64_t>(offset), bytes, view);
   }
 
   // Writes back what is dirty. Reports every error of a write-back since this handle's last report,

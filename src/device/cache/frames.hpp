@@ -1,4 +1,4 @@
-// Frames: pinning, waiting for one another's transfers, written ranges, and giving frames away.
+// Frames: pinning, written ranges, and giving frames away.
 //
 // Invariants, together with those of the table:
 //   F1  Bytes of a frame are touched only by whoever has pinned it and has seen, after the pin, the
@@ -85,6 +85,12 @@ class RangeList {
   Frame& frame_;
 };
 
+// Whether a fill that began when there had been `count` outside calls may be too old.
+FERRY_DEVICE inline bool is_outdated(const View& view, std::uint32_t inode, std::uint32_t count) {
+  return DeviceRef<std::uint32_t>(view.inode(inode).outside_active).load(seq_cst) != 0 ||
+         DeviceRef<std::uint32_t>(view.inode(inode).outside_count).load(seq_cst) != count;
+}
+
 class Frames {
  public:
   FERRY_DEVICE Frames(const View& view, const HostHooks& hooks)
@@ -103,137 +109,92 @@ class Frames {
   // ---- pins ------------------------------------------------------------------------------------
 
   // F1. The acquire pairs with the release that made the frame this page's: its key is seen.
-  FERRY_DEVICE bool pin(std::uint32_t frame, std::uint64_t wanted, bool touch = false) const {
-    const std::uint64_t before = state(frame).fetch_add(State::one_pin, acquire);
-    if ((before & (State::orphan | State::taken)) == 0 && key(frame) == wanted) {
-      // Once per visit of the clock's hand, so that hits only read that bit.
-      if (touch && (before & State::touched) == 0) state(frame).fetch_or(State::touched, relaxed);
-      return true;
-    }
+  // `before`: the state found.
+  FERRY_DEVICE bool pin(std::uint32_t frame, std::uint64_t wanted, std::uint64_t& before) const {
+    before = state(frame).fetch_add(State::one_pin, acquire);
+    if ((before & (State::orphan | State::taken)) == 0 && key(frame) == wanted) return true;
     unpin(frame);
     return false;
+  }
+  FERRY_DEVICE bool pin(std::uint32_t frame, std::uint64_t wanted) const {
+    std::uint64_t before;
+    return pin(frame, wanted, before);
   }
   // Release: whoever takes the frame away sees what was done under the pin as done.
   FERRY_DEVICE void unpin(std::uint32_t frame) const {
     state(frame).fetch_sub(State::one_pin, release);
   }
 
-  // The page's frame, pinned, or no_frame. No lock. `touch`: a use that counts when a page to evict
-  // is looked for.
-  FERRY_DEVICE std::uint32_t find(std::uint64_t wanted, bool touch = false) const {
-    return table_.find(hash_of(wanted),
-                       [&](std::uint32_t frame) { return pin(frame, wanted, touch); });
+  // The page's frame, pinned, or no_frame. No lock. `before`: its state.
+  FERRY_DEVICE std::uint32_t find(std::uint64_t wanted, std::uint64_t& before) const {
+    return table_.find(hash(wanted), wanted,
+                       [&](std::uint32_t frame) { return pin(frame, wanted, before); });
+  }
+  FERRY_DEVICE std::uint32_t find(std::uint64_t wanted) const {
+    std::uint64_t before;
+    return find(wanted, before);
+  }
+  // A use that counts when a page to evict is looked for; `before` is what find() gave. Once per
+  // visit of the clock's hand, so that hits only read that bit.
+  FERRY_DEVICE void touch(std::uint32_t frame, std::uint64_t before) const {
+    if ((before & State::touched) == 0) state(frame).fetch_or(State::touched, relaxed);
+  }
+  // How many pages from `wanted` are not in the table, up to `limit`; by the look of it.
+  FERRY_DEVICE std::uint32_t count_absent(std::uint64_t wanted, std::uint32_t limit) const {
+    std::uint32_t count = 0;
+    while (count < limit) {
+      const std::uint32_t frame = find(wanted + count);
+      if (frame != no_frame) {
+        unpin(frame);
+        break;
+      }
+      ++count;
+    }
+    return count;
   }
 
-  // Enters the page with `frame`, which the caller has taken, pinned once and with `flags`. False:
-  // the page is there already, and the frame is still the caller's.
-  FERRY_DEVICE bool insert(std::uint64_t wanted, std::uint32_t frame, std::uint64_t flags) const {
-    const std::uint64_t hash = hash_of(wanted);
-    const SpinLock lock(table_.lock_of(hash), hooks_);
-    // An orphan on its way out has the same key and does not count: find() refuses it.
-    const std::uint32_t found = find(wanted);
-    if (found != no_frame) {
-      unpin(found);
-      return false;
+  // Enters pages from `first` on with `frames`, which the caller has taken: each pinned once and
+  // with `flags`. Stops at a page that is there already; returns how many were entered. The other
+  // frames are still the caller's. Pages that belong to one bucket are entered under one lock.
+  FERRY_DEVICE std::uint32_t insert_run(std::uint64_t first, const std::uint32_t* frames,
+                                        std::uint32_t count, std::uint64_t flags) const {
+    std::uint32_t done = 0;
+    while (done < count) {
+      const std::uint64_t wanted = first + done;
+      const std::uint32_t hashed = hash(wanted);
+      std::uint32_t together = 1;
+      while (view_.switches.batched_insertion && done + together < count &&
+             same_bucket(wanted, wanted + together))
+        ++together;
+      const SpinLock lock(table_.lock_of(hashed), hooks_);
+      for (std::uint32_t i = 0; i < together; ++i, ++done)
+        if (!insert(wanted + i, hashed, frames[done], flags)) return done;
     }
-    set_key(frame, wanted);
-    // Pins that came at the wrong time are kept; everything else is known to be `taken`.
-    state(frame).fetch_add(State::one_pin + flags - State::taken, release);
-    table_.insert(hash, frame);
-    return true;
+    return done;
   }
 
   // Takes the page out of the table. True: by this call; then the frame is an orphan, which frees
   // itself in the clock's next round. The caller has it pinned.
   FERRY_DEVICE bool make_orphan(std::uint32_t frame) const {
     const std::uint64_t mine = key(frame);
-    const std::uint64_t hash = hash_of(mine);
-    const SpinLock lock(table_.lock_of(hash), hooks_);
+    const std::uint32_t hashed = hash(mine);
+    const SpinLock lock(table_.lock_of(hashed), hooks_);
     if ((state(frame).fetch_or(State::orphan, acq_rel) & State::orphan) != 0) return false;
-    table_.remove(hash, frame);
+    table_.remove(hashed, mine, frame);
     return true;
   }
 
-  // ---- transfers under way ---------------------------------------------------------------------
-
-  // Waits until none of `flags` is set; returns the state then. The caller has a pin, and whoever
-  // set the flag clears it after a transfer whose length the server's life bounds.
-  FERRY_DEVICE std::uint64_t wait_while(std::uint32_t frame, std::uint64_t flags) const {
-    Frame& waited = view_.frame(frame);
-    for (int looks = 0;; ++looks) {
-      const std::uint64_t now = state(frame).load(acquire);
-      if ((now & flags) == 0) return now;
-      if (looks < looks_before_parking) {
-        pause_briefly();
-        continue;
-      }
-#if defined(__CUDA_ARCH__)
-      (void)waited;
-      __nanosleep(1000);
-#else
-      // Whoever ends the transfer clears the flag and then grows the word, if it finds `waited`.
-      const std::uint32_t seen = DeviceRef<std::uint32_t>(waited.wake).load(acquire);
-      if ((state(frame).fetch_or(State::waited, acq_rel) & flags) == 0) continue;
-      hooks_.park(&waited.wake, seen, park_slice_ns);
-#endif
+  // Runs `work(frame)` for every frame that holds a page of the file, pinned.
+  template <class Work>
+  FERRY_DEVICE void each_of(std::uint32_t inode, Work work) const {
+    for (std::uint32_t frame = 0; frame < view_.layout.geometry.frames; ++frame) {
+      const std::uint64_t wanted = key(frame);
+      if (inode_of(wanted) != inode) continue;
+      if ((state(frame).load(seq_cst) & (State::orphan | State::taken)) != 0) continue;
+      if (!pin(frame, wanted)) continue;
+      work(frame);
+      unpin(frame);
     }
-  }
-  // Clears `flags` and sets `also`; skips the wake-up where nobody waits.
-  FERRY_DEVICE void end_transfer(std::uint32_t frame, std::uint64_t flags,
-                                 std::uint64_t also = 0) const {
-    std::uint64_t now = state(frame).load(relaxed);
-    while (!state(frame).compare_exchange_weak(now, (now & ~(flags | State::waited)) | also,
-                                               acq_rel, relaxed)) {
-    }
-    if ((now & State::waited) == 0) return;
-    std::uint32_t& wake = view_.frame(frame).wake;
-    DeviceRef<std::uint32_t>(wake).fetch_add(1, release);
-#if !defined(__CUDA_ARCH__)
-    hooks_.wake(&wake);
-#endif
-  }
-  // Sets `flag` once none of `against` is set and, for a filling, nobody writes. False: the page
-  // has become an orphan meanwhile. The caller has a pin.
-  FERRY_DEVICE bool begin_transfer(std::uint32_t frame, std::uint64_t flag) const {
-    constexpr std::uint64_t transfers = State::filling | State::writing;
-    const std::uint64_t against =
-        transfers | (flag == State::filling ? State::writers : std::uint64_t{0});
-    for (;;) {
-      std::uint64_t now = wait_while(frame, transfers);
-      if ((now & State::orphan) != 0) return false;
-      if ((now & against) != 0) {  // writers only copy: they are gone soon
-        yield();
-        continue;
-      }
-      if (state(frame).compare_exchange_weak(now, now | flag, acq_rel, relaxed)) return true;
-    }
-  }
-  // Sets `writing` if the page is dirty and nobody transfers just now: for whoever must not wait,
-  // because others may be waiting for pages of his.
-  FERRY_DEVICE bool try_write_back(std::uint32_t frame) const {
-    constexpr std::uint64_t busy = State::filling | State::writing | State::orphan;
-    std::uint64_t now = state(frame).load(acquire);
-    while ((now & busy) == 0 && (now & State::dirty) != 0) {
-      if (state(frame).compare_exchange_weak(now, now | State::writing, acq_rel, acquire))
-        return true;
-    }
-    return false;
-  }
-
-  // ---- writers ---------------------------------------------------------------------------------
-
-  // F2. False: the page has become an orphan. The caller has a pin.
-  FERRY_DEVICE bool begin_writing_to(std::uint32_t frame) const {
-    for (;;) {
-      const std::uint64_t before = state(frame).fetch_add(State::one_writer, acq_rel);
-      if ((before & (State::filling | State::orphan)) == 0) return true;
-      state(frame).fetch_sub(State::one_writer, release);
-      if ((before & State::orphan) != 0) return false;
-      wait_while(frame, State::filling);
-    }
-  }
-  FERRY_DEVICE void end_writing_to(std::uint32_t frame) const {
-    state(frame).fetch_sub(State::one_writer, release);
   }
 
   // ---- written ranges --------------------------------------------------------------------------
@@ -248,6 +209,7 @@ class Frames {
     if (list.covers(Range{0, view_.page_bytes()})) flags |= State::valid;
     if ((state(frame).fetch_or(flags, acq_rel) & State::dirty) == 0) {
       DeviceRef<std::uint64_t>(inode.dirty_pages).fetch_add(1, acq_rel);
+      DeviceRef<std::uint64_t>(view_.shared().dirty_pages).fetch_add(1, relaxed);
     }
     return true;
   }
@@ -260,9 +222,34 @@ class Frames {
     state(frame).fetch_and(~State::dirty, acq_rel);
     return ranges;
   }
-  // What was taken is in the storage, or dirty again.
-  FERRY_DEVICE static void written_back(const Ranges& taken, Inode& inode) {
-    if (taken.count > 0) DeviceRef<std::uint64_t>(inode.dirty_pages).fetch_sub(1, acq_rel);
+  // The same for a page with one range, if that begins at `begin` or that is `anywhere`.
+  FERRY_DEVICE bool take_only_range(std::uint32_t frame, std::uint32_t begin, Range& range) const {
+    Frame& written = view_.frame(frame);
+    const SpinLock lock(written.range_lock, hooks_);
+    if (written.range_count != 1) return false;
+    if (begin != anywhere && written.ranges[0].begin != begin) return false;
+    range = written.ranges[0];
+    written.range_count = 0;
+    state(frame).fetch_and(~State::dirty, acq_rel);
+    return true;
+  }
+  static constexpr std::uint32_t anywhere = ~0U;
+  // What was taken of this many ranges of one page is in the storage, or dirty again.
+  FERRY_DEVICE void written_back(std::uint32_t ranges, Inode& inode) const {
+    if (ranges > 0) one_dirty_less(inode);
+  }
+  FERRY_DEVICE static void note_error(Inode& inode, std::int64_t error) {
+    DeviceRef<std::int32_t>(inode.write_error).store(static_cast<std::int32_t>(-error), relaxed);
+    DeviceRef<std::uint32_t>(inode.write_errors).fetch_add(1, release);
+  }
+  // Page `index` of a run of which the storage gave `got` bytes: behind the end of the file there
+  // are zeros, should it grow.
+  FERRY_DEVICE void clear_behind(std::uint32_t frame, std::uint64_t got,
+                                 std::uint32_t index) const {
+    const std::uint64_t start = std::uint64_t{index} << view_.layout.page_shift;
+    if (got >= start + view_.page_bytes()) return;
+    const std::uint64_t there = got > start ? got - start : 0;
+    __builtin_memset(view_.page(frame) + there, 0, view_.page_bytes() - there);
   }
   FERRY_DEVICE Ranges ranges(std::uint32_t frame) const {
     Frame& written = view_.frame(frame);
@@ -283,42 +270,33 @@ class Frames {
 
   // ---- giving frames away ----------------------------------------------------------------------
 
-  // A frame that is free, or becomes so by evicting a clean page that nobody has used since the
-  // clock's hand came by; `taken`. no_frame: none after two rounds. `dirty(frame)` is told of pages
-  // that would go if they were clean.
+  // Frames that are free, or become so by evicting clean pages that nobody has used since the
+  // clock's hand came by; `taken`. Looks at `steps` frames at most and returns how many it got, up
+  // to `wanted`. `dirty(frame)` is told of pages that would go if they were clean. Takes them all
+  // with one step of the hand where it can: then they lie side by side, and so do their pages.
   template <class Dirty>
-  FERRY_DEVICE std::uint32_t take(Counters& counters, Dirty dirty) const {
-    const std::uint32_t free = pop_free();
-    if (free != no_frame) return free;
+  FERRY_DEVICE std::uint32_t take_run(std::uint32_t* taken, std::uint32_t wanted,
+                                      std::uint64_t steps, Counters& counters, Dirty dirty) const {
     const std::uint32_t frames = view_.layout.geometry.frames;
+    const bool batched = view_.switches.batched_allocation;
+    std::uint32_t count = 0;
+    do {
+      const std::uint32_t got = pop_free(taken + count, batched ? wanted - count : 1);
+      if (got == 0) break;
+      count += got;
+    } while (count < wanted);
     DeviceRef<std::uint64_t> hand(view_.shared().hand);
-    for (std::uint64_t steps = 0; steps < 3 * std::uint64_t{frames}; ++steps) {
-      const auto frame = static_cast<std::uint32_t>(hand.fetch_add(1, relaxed) % frames);
-      std::uint64_t now = state(frame).load(acquire);
-      constexpr std::uint64_t in_use = State::pins | State::taken | State::filling | State::writing;
-      if ((now & in_use) != 0) continue;
-      if ((now & State::orphan) == 0) {
-        if ((now & State::touched) != 0) {
-          state(frame).fetch_and(~State::touched, relaxed);
-          continue;
-        }
-        if ((now & State::dirty) != 0) {
-          dirty(frame);
-          now = state(frame).load(acquire);
-          if ((now & (in_use | State::dirty | State::touched)) != 0) continue;
-        }
+    while (count < wanted && steps > 0) {
+      std::uint64_t step = batched ? wanted - count : 1;
+      if (step > steps) step = steps;
+      steps -= step;
+      const std::uint64_t first = hand.fetch_add(step, relaxed);
+      for (std::uint64_t i = 0; i < step; ++i) {
+        const auto frame = static_cast<std::uint32_t>((first + i) % frames);
+        if (evict(frame, counters, dirty)) taken[count++] = frame;
       }
-      // F1: acquire, so that what was done under the last pin is done.
-      if (!state(frame).compare_exchange_strong(now, now | State::taken, acq_rel, relaxed))
-        continue;
-      if ((now & State::orphan) == 0) {
-        remove_taken(frame);
-        add_one(counters.evictions);
-      }
-      reset(frame);
-      return frame;
     }
-    return no_frame;
+    return count;
   }
 
   // Gives back a frame that was taken and not used.
@@ -346,39 +324,97 @@ class Frames {
 
  private:
   static constexpr std::uint64_t low_half = 0xffffffff;
-  static constexpr int looks_before_parking = 200;
-  static constexpr std::uint64_t park_slice_ns = 10'000'000;
 
   FERRY_DEVICE void clear_dirty(std::uint32_t frame, Inode& inode) const {
-    if ((state(frame).fetch_and(~State::dirty, acq_rel) & State::dirty) != 0) {
-      DeviceRef<std::uint64_t>(inode.dirty_pages).fetch_sub(1, acq_rel);
+    if ((state(frame).fetch_and(~State::dirty, acq_rel) & State::dirty) != 0) one_dirty_less(inode);
+  }
+  FERRY_DEVICE void one_dirty_less(Inode& inode) const {
+    DeviceRef<std::uint64_t>(inode.dirty_pages).fetch_sub(1, acq_rel);
+    DeviceRef<std::uint64_t>(view_.shared().dirty_pages).fetch_sub(1, relaxed);
+  }
+
+  // The hash of a page, kept from one use to the next where that is not switched off.
+  FERRY_DEVICE std::uint32_t hash(std::uint64_t key) const {
+    if (!view_.switches.precomputed_hash) return hash_of(key);
+    if (!same_bucket(key, hashed_key_)) {
+      hashed_key_ = key;
+      hash_ = hash_of(key);
     }
+    return hash_;
   }
 
-  FERRY_DEVICE void remove_taken(std::uint32_t frame) const {
-    const std::uint64_t hash = hash_of(key(frame));
-    const SpinLock lock(table_.lock_of(hash), hooks_);
-    table_.remove(hash, frame);
+  // Under the bucket's lock. False: the page is there already.
+  FERRY_DEVICE bool insert(std::uint64_t wanted, std::uint32_t hashed, std::uint32_t frame,
+                           std::uint64_t flags) const {
+    // An orphan on its way out has the same key and does not count: find() refuses it.
+    const std::uint32_t found = find(wanted);
+    if (found != no_frame) {
+      unpin(found);
+      return false;
+    }
+    set_key(frame, wanted);
+    // Pins that came at the wrong time are kept; everything else is known to be `taken`.
+    state(frame).fetch_add(State::one_pin + flags - State::taken, release);
+    table_.insert(hashed, wanted, frame);
+    return true;
   }
 
-  // Everything but `taken` and the pins of those who came at the wrong time.
-  FERRY_DEVICE void reset(std::uint32_t frame) const {
+  // What the clock's hand does with the frame it comes to. True: it is the caller's, `taken`.
+  template <class Dirty>
+  FERRY_DEVICE bool evict(std::uint32_t frame, Counters& counters, Dirty dirty) const {
+    constexpr std::uint64_t in_use = State::pins | State::taken | State::filling | State::writing;
+    std::uint64_t now = state(frame).load(acquire);
+    if ((now & in_use) != 0) return false;
+    if ((now & State::orphan) == 0) {
+      if ((now & State::touched) != 0) {
+        state(frame).fetch_and(~State::touched, relaxed);
+        return false;
+      }
+      if ((now & State::dirty) != 0) {
+        dirty(frame);
+        now = state(frame).load(acquire);
+        if ((now & (in_use | State::dirty | State::touched)) != 0) return false;
+      }
+    }
+    // F1: acquire, so that what was done under the last pin is done.
+    if (!state(frame).compare_exchange_strong(now, now | State::taken, acq_rel, relaxed))
+      return false;
+    if ((now & State::ahead) != 0) add_one(counters.readahead_wasted);
+    if ((now & State::orphan) == 0) {
+      const std::uint64_t mine = key(frame);
+      const std::uint32_t hashed = hash(mine);
+      const SpinLock lock(table_.lock_of(hashed), hooks_);
+      table_.remove(hashed, mine, frame);
+      add_one(counters.evictions);
+    }
+    // Everything but `taken` and the pins of those who came at the wrong time.
     view_.frame(frame).range_count = 0;
     state(frame).fetch_and(State::taken | State::pins, acq_rel);
+    return true;
   }
 
-  FERRY_DEVICE std::uint32_t pop_free() const {
+  // Up to `wanted` frames of the list of free ones, by one change of its head.
+  FERRY_DEVICE std::uint32_t pop_free(std::uint32_t* frames, std::uint32_t wanted) const {
     DeviceRef<std::uint64_t> head(view_.shared().free_frames);
     std::uint64_t first = head.load(acquire);
-    while ((first & low_half) != 0) {
-      const auto frame = static_cast<std::uint32_t>(first & low_half) - 1;
-      // May be stale by now; then the high half has changed and the exchange fails.
-      const std::uint64_t next = (((first >> 32) + 1) << 32) | (key(frame) & low_half);
-      if (head.compare_exchange_weak(first, next, acquire, acquire)) return frame;
+    for (;;) {
+      std::uint32_t count = 0;
+      std::uint64_t next = first & low_half;
+      while (next != 0 && count < wanted) {
+        const auto frame = static_cast<std::uint32_t>(next - 1);
+        frames[count++] = frame;
+        // May be stale by now; then the high half has changed and the exchange fails.
+        next = key(frame) & low_half;
+        if (next > view_.layout.geometry.frames) break;
+      }
+      if (count == 0) return 0;
+      if (head.compare_exchange_weak(first, (((first >> 32) + 1) << 32) | next, acquire, acquire))
+        return count;
     }
-    return no_frame;
   }
 
+  mutable std::uint64_t hashed_key_ = ~std::uint64_t{0};  // whose hash this is
+  mutable std::uint32_t hash_ = 0;
   const View& view_;
   const HostHooks& hooks_;
   PageTable table_;

@@ -1,6 +1,7 @@
 // The page cache in device memory: what it consists of and where that lies.
 //
-//   | Shared | Counters per group | Inode[] | OpenFile[] | Bucket[] | Frame[] | pages ... |
+//   | Shared | Flight[] | Counters, Stream[] per group | Inode[] | OpenFile[] | Bucket[] | Frame[] |
+//   | pages ... |
 //
 // Only device threads touch it; the server sees nothing but the pages, as the target of reads and
 // the source of writes. Offsets only, like everything in an arena.
@@ -15,6 +16,7 @@
 #include <cstdint>
 
 #include <ferry/device/platform.hpp>
+#include <ferry/device/ring.hpp>
 
 namespace ferry::device::cache {
 
@@ -28,6 +30,7 @@ struct Geometry {
   std::uint32_t frames = 0;              // 0: there is no cache
   std::uint32_t inodes = 0;              // as many files as can be open; a power of two
   std::uint32_t groups = 0;
+  std::uint32_t flights = 0;  // transfers under way that no call waits for, at most
 };
 
 // What may be switched off, so that a study can show what each is worth (paper 003, section 4).
@@ -40,6 +43,12 @@ struct Switches {
   bool quiet_wakeups = true;       // nobody is woken where nobody waits
   bool readahead = true;           // sequential and strided readers get pages ahead of them
 };
+
+// Enough to keep a fast disk busy, and few where the cache is small: each holds frames.
+inline std::uint32_t flights_for(std::uint32_t frames) {
+  constexpr std::uint32_t most = 64;
+  return frames / 8 < 2 ? 2 : frames / 8 > most ? most : frames / 8;
+}
 
 // A range of bytes inside a page.
 struct Range {
@@ -55,10 +64,12 @@ struct Range {
 //   valid     every byte of the page is there
 //   dirty     the frame has ranges that the storage has not; set and cleared under its range lock
 //   filling   one thread reads from the storage into the frame; everyone else keeps off its bytes
-//   writing   one thread writes ranges of it to the storage; bytes may be read and written
-//   meanwhile orphan    not in the table any more, or about to leave it; whoever finds it looks
-//   again taken     free, or being given to another page; likewise waited    somebody sleeps until
-//   filling or writing ends touched   used since the clock's hand came by
+//   writing   one thread writes ranges of it to the storage; bytes may be read and written meanwhile
+//   orphan    not in the table any more, or about to leave it; whoever finds it looks again
+//   taken     free, or being given to another page; likewise
+//   waited    somebody sleeps until filling or writing ends
+//   touched   used since the clock's hand came by
+//   ahead     brought in by readahead, and nobody has used it yet
 //
 // filling and writing exclude each other; filling also needs writers == 0.
 struct State {
@@ -72,6 +83,7 @@ struct State {
   static constexpr std::uint64_t taken = std::uint64_t{1} << 21;
   static constexpr std::uint64_t waited = std::uint64_t{1} << 22;
   static constexpr std::uint64_t touched = std::uint64_t{1} << 23;
+  static constexpr std::uint64_t ahead = std::uint64_t{1} << 24;
   static constexpr std::uint64_t one_writer = std::uint64_t{1} << 32;
   static constexpr std::uint64_t writers = std::uint64_t{0xffff} << 32;
 };
@@ -84,12 +96,12 @@ struct alignas(cache_line_bytes) Frame {
   std::uint32_t wake;        // futex word: grows when filling or writing ends
   std::uint32_t range_lock;  // 0 free, 1 held; guards the ranges and `dirty`
   std::uint32_t range_count;
-  std::uint32_t reserved;
+  std::uint32_t flight;      // the transfer under way that fills or writes it, + 1; 0: a call does
   Range ranges[ranges_max];  // written and not yet in the storage; sorted, not touching each other
 };
 static_assert(sizeof(Frame) == 64);
 
-// One line of the table. An entry is 0 or 40 bits of the key's hash and the frame's number + 1.
+// One line of the table. An entry is 0, or 40 bits of the key and the frame's number + 1.
 struct alignas(cache_line_bytes) Bucket {
   static constexpr std::uint32_t entries_max = 7;
   std::uint64_t entries[entries_max];
@@ -144,21 +156,75 @@ struct alignas(cache_line_bytes) Counters {
 };
 static_assert(sizeof(Counters) == 128);
 
+// Pages of one request at most.
+inline constexpr std::uint32_t run_max = 32;
+
+// A transfer that no call waits for: readahead, and write-backs in the background. Whoever first
+// wants what it brings ends it (transfers.hpp).
+struct alignas(cache_line_bytes) Flight {
+  // Two bits of phase, and above them the sequence number of its request, so that nobody ends
+  // another transfer than the one he saw.
+  enum Phase : std::uint32_t { free = 0, claimed = 1, under_way = 2, ending = 3 };
+  std::uint64_t state;
+  std::uint64_t offset;   // in the file
+  std::uint64_t bytes;    // wanted
+  std::uint32_t inode;    // its number
+  std::uint32_t outside;  // Inode::outside_count when it began
+  std::uint32_t loop;     // of the server, that answers it
+  std::uint32_t count;    // frames
+  std::uint32_t writes;   // 1: a write-back
+  std::uint32_t reserved[5];
+  std::uint32_t frames[run_max];
+  Range ranges[run_max];    // of a write-back: what of each frame
+  Extent extents[run_max];  // for the server
+};
+static_assert(sizeof(Flight) == 960);
+
+// A row of reads by one group that look alike: each begins `stride` pages behind the one before.
+struct alignas(cache_line_bytes) Stream {
+  std::uint64_t start;   // first page of the last read
+  std::uint64_t stride;  // 0: only one read is known
+  std::uint64_t ahead;   // first page that nobody has asked for yet
+  std::uint32_t inode;
+  std::uint32_t length;  // pages of the last read; 0: the record is unused
+  std::uint32_t window;  // how many pages may be ahead
+  std::uint32_t fits;    // reads that were where they were expected
+  std::uint32_t reserved[6];
+};
+static_assert(sizeof(Stream) == 64);
+inline constexpr std::uint32_t streams_max = 8;
+
+// What a group remembers of its own reads. Written and read by its leader alone.
+struct alignas(cache_line_bytes) Reader {
+  Stream streams[streams_max];
+  std::uint64_t last_key;     // of the page it used last: the next piece of it is no second use
+  std::uint32_t next_stream;  // to be given away next
+  std::uint32_t reserved[13];
+};
+static_assert(sizeof(Reader) == (streams_max + 1) * 64);
+
 struct Shared {
   alignas(cache_line_bytes) std::uint64_t hand;  // of the clock; modulo the number of frames
   // The first free frame + 1 in the low half; the high half grows with every change.
   alignas(cache_line_bytes) std::uint64_t free_frames;
+  alignas(cache_line_bytes) std::uint64_t dirty_pages;  // of all files, as Inode::dirty_pages
+  std::uint32_t held_pages;                             // pinned by views
+  std::uint32_t flush_hand;                             // where the next background write-back looks
   alignas(cache_line_bytes) std::uint32_t open_lock;  // 0 free, 1 held: opening, closing
   std::uint32_t stopping;                             // 1: no cached write begins any more
 };
-static_assert(sizeof(Shared) == 192);
+static_assert(sizeof(Shared) == 256);
 
 // Where everything lies, in bytes from the start of the cache.
 struct Layout {
   Geometry geometry;
   std::uint32_t page_shift = 0;
   std::uint32_t bucket_mask = 0;
+  std::uint32_t dirty_low = 0;   // more dirty pages than this are written in the background
+  std::uint32_t dirty_high = 0;  // and with more than this, writers wait for it
+  std::uint64_t flights = 0;
   std::uint64_t counters = 0;
+  std::uint64_t readers = 0;
   std::uint64_t inodes = 0;
   std::uint64_t open_files = 0;
   std::uint64_t buckets = 0;
@@ -182,8 +248,12 @@ inline Layout lay_out(Geometry geometry) {
   while (std::uint64_t{buckets} * Bucket::entries_max < 2 * std::uint64_t{geometry.frames})
     buckets *= 2;
   layout.bucket_mask = buckets - 1;
-  layout.counters = sizeof(Shared);
-  layout.inodes = layout.counters + geometry.groups * sizeof(Counters);
+  layout.dirty_low = geometry.frames / 2;
+  layout.dirty_high = geometry.frames - geometry.frames / 4;
+  layout.flights = sizeof(Shared);
+  layout.counters = layout.flights + geometry.flights * sizeof(Flight);
+  layout.readers = layout.counters + geometry.groups * sizeof(Counters);
+  layout.inodes = layout.readers + geometry.groups * sizeof(Reader);
   layout.open_files = layout.inodes + geometry.inodes * sizeof(Inode);
   const std::uint64_t open_end = layout.open_files + geometry.inodes * sizeof(OpenFile);
   layout.buckets = (open_end + cache_line_bytes - 1) / cache_line_bytes * cache_line_bytes;
@@ -207,6 +277,12 @@ struct View {
   FERRY_DEVICE Shared& shared() const { return at<Shared>(0, 0); }
   FERRY_DEVICE Counters& counters(std::uint32_t group) const {
     return at<Counters>(layout.counters, group);
+  }
+  FERRY_DEVICE Flight& flight(std::uint32_t index) const {
+    return at<Flight>(layout.flights, index);
+  }
+  FERRY_DEVICE Reader& reader(std::uint32_t group) const {
+    return at<Reader>(layout.readers, group);
   }
   FERRY_DEVICE Inode& inode(std::uint32_t id) const {
     return at<Inode>(layout.inodes, id & (layout.geometry.inodes - 1));
@@ -248,10 +324,14 @@ FERRY_DEVICE inline std::uint32_t inode_of(std::uint64_t key) {
 FERRY_DEVICE inline std::uint64_t page_of(std::uint64_t key) {
   return key & ((std::uint64_t{1} << page_number_bits) - 1);
 }
-FERRY_DEVICE inline std::uint64_t hash_of(std::uint64_t key) {
-  // Fibonacci hashing, folded: neighbouring pages spread over all buckets.
-  const std::uint64_t product = key * 0x9e3779b97f4a7c15ULL;
-  return product ^ (product >> 32);
+// Four neighbouring pages belong to one bucket, so that they are entered under one lock and found on
+// one line. Groups of four are spread by Fibonacci hashing.
+inline constexpr unsigned bucket_group_bits = 2;
+FERRY_DEVICE inline std::uint32_t hash_of(std::uint64_t key) {
+  return static_cast<std::uint32_t>(((key >> bucket_group_bits) * 0x9e3779b97f4a7c15ULL) >> 32);
+}
+FERRY_DEVICE inline bool same_bucket(std::uint64_t one_key, std::uint64_t other_key) {
+  return one_key >> bucket_group_bits == other_key >> bucket_group_bits;
 }
 
 }  // namespace ferry::device::cache

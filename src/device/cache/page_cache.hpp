@@ -15,67 +15,96 @@
 #include <cerrno>
 #include <cstdint>
 
+#include <ferry/device/cache/filling.hpp>
 #include <ferry/device/cache/frames.hpp>
 #include <ferry/device/cache/layout.hpp>
+#include <ferry/device/cache/transfers.hpp>
+#include <ferry/device/cache/write_back.hpp>
+#include <ferry/device/copy.hpp>
 
 namespace ferry::device::cache {
 
-// A piece of memory of one request.
-struct Piece {
-  unsigned char* data = nullptr;
+// Bytes of a cached page that stay where they are until they are released. Read-only; they follow
+// what other calls write to the file. A view of a file that was closed or cut keeps its memory.
+struct HeldView {
+  const unsigned char* data = nullptr;
   std::uint64_t bytes = 0;
+  std::uint32_t frame = no_frame;
 };
 
-// Pages of one request at most.
-inline constexpr std::uint32_t run_max = 32;
-
-// `Io` reaches the storage, for the calling group:
-//   int64_t read(int handle, const Piece*, uint32_t count, int64_t offset)    bytes, short at the
-//   end int64_t write(int handle, const Piece*, uint32_t count, int64_t offset)   bytes
-// One object per group, used by its leader; any number of them share a cache.
+// One object per group, used by its leader; any number of them share a cache. `Io`: transfers.hpp.
 template <class Io>
 class PageCache {
  public:
   FERRY_DEVICE PageCache(const View& view, const HostHooks& hooks, Io& io, std::uint32_t group)
-      : view_(view), frames_(view, hooks), io_(io), counters_(view.counters(group)) {}
+      : view_(view),
+        frames_(view, hooks),
+        counters_(view.counters(group)),
+        reader_(view.reader(group)),
+        transfers_(view, hooks, frames_, io, counters_),
+        write_back_(view, frames_, transfers_, io, counters_, group),
+        filling_(view, frames_, transfers_, write_back_, io, counters_, group) {}
+  // Its parts refer to one another.
+  PageCache(const PageCache&) = delete;
+  PageCache& operator=(const PageCache&) = delete;
 
   FERRY_DEVICE std::uint64_t size(std::uint32_t inode) const {
     return DeviceRef<std::uint64_t>(view_.inode(inode).size_bytes).load(acquire);
+  }
+
+  // The usual read, in as few instructions as it can be: all of it lies in the file and in one page,
+  // which is there. False: anything else, and nothing has happened. The fewer they are, the more
+  // of the following reads does a core begin while the bytes of this one come from memory.
+  FERRY_DEVICE_FAST static bool read_hit(const View& view, std::uint32_t group, std::uint32_t inode,
+                                         void* to, std::uint64_t bytes, std::uint64_t offset) {
+    const std::uint64_t begin = offset & (view.page_bytes() - 1);
+    if (bytes - 1 >= view.page_bytes() - begin) return false;
+    if (offset + bytes > DeviceRef<std::uint64_t>(view.inode(inode).size_bytes).load(acquire))
+      return false;
+    const std::uint64_t key = key_of(inode, offset >> view.layout.page_shift);
+    const std::uint32_t number = PageTable::guess(view, key);
+    if (number == no_frame) return false;
+    Frame& frame = view.frame(number);
+    DeviceRef<std::uint64_t> state(frame.state);
+    const std::uint64_t before = state.fetch_add(State::one_pin, acquire);  // F1
+    constexpr std::uint64_t looked_at =
+        State::valid | State::filling | State::orphan | State::taken | State::ahead;
+    const bool hit = (before & looked_at) == State::valid &&
+                     DeviceRef<std::uint64_t>(frame.key).load(relaxed) == key;
+    if (hit) {
+      Reader& reader = view.reader(group);
+      if (reader.last_key != key) {
+        reader.last_key = key;
+        if ((before & State::touched) == 0) state.fetch_or(State::touched, relaxed);
+      }
+      __builtin_memcpy(to, view.page(number) + begin, bytes);
+      Frames::add_one(view.counters(group).hits);
+    }
+    state.fetch_sub(State::one_pin, release);
+    return hit;
   }
 
   // `handle` may read.
   FERRY_DEVICE_CALL std::int64_t read(std::uint32_t inode, std::int32_t handle, void* to,
                                       std::uint64_t bytes, std::uint64_t offset) {
     std::uint64_t done = 0;
-    std::uint64_t counted = 0;  // pages before this one are counted as missed
+    Progress progress;
     while (done < bytes) {
       const std::uint64_t at = offset + done;
       const std::uint64_t end = size(inode);
       if (at >= end) break;
       const std::uint64_t left = bytes - done < end - at ? bytes - done : end - at;
-      const std::uint64_t page = at >> view_.layout.page_shift;
       const Range range = range_of(at, left);
-      // What this call brought in itself is not used again yet: a scan must not look like a habit.
-      std::uint32_t frame = frames_.find(key_of(inode, page), page >= counted);
-      std::int64_t error = 0;
-      if (frame == no_frame) {
-        const std::uint64_t last = (at + left - 1) >> view_.layout.page_shift;
-        error = fill(inode, handle, page, last - page + 1, frame, counted);
-      } else if (page >= counted) {
-        Frames::add_one(counters_.hits);
-      }
-      if (error == 0) {
-        bool held = false;
-        error = make_readable(frame, handle, range, held);
-        if (error == 0) {
-          __builtin_memcpy(static_cast<unsigned char*>(to) + done, view_.page(frame) + range.begin,
-                           range.end - range.begin);
-          done += range.end - range.begin;
-        }
-        if (held) frames_.end_writing_to(frame);
-        frames_.unpin(frame);
-      }
-      if (error != 0 && error != again) return done > 0 ? static_cast<std::int64_t>(done) : error;
+      std::uint32_t frame = no_frame;
+      bool held = false;
+      const std::int64_t error = get(inode, handle, at, left, progress, frame, held);
+      if (error == again) continue;
+      if (error != 0) return done > 0 ? static_cast<std::int64_t>(done) : error;
+      copy_out(static_cast<unsigned char*>(to) + done, view_.page(frame) + range.begin,
+               range.end - range.begin, streams_copies(bytes, read_streaming_bytes));
+      done += range.end - range.begin;
+      if (held) transfers_.end_writing_to(frame);
+      frames_.unpin(frame);
     }
     return static_cast<std::int64_t>(done);
   }
@@ -83,12 +112,14 @@ class PageCache {
   // The inode has a handle that may write.
   FERRY_DEVICE_CALL std::int64_t write(std::uint32_t inode, const void* from, std::uint64_t bytes,
                                        std::uint64_t offset) {
+    const bool streaming = streams_copies(bytes, write_streaming_bytes);
     std::uint64_t done = 0;
     while (done < bytes) {
       const std::uint64_t at = offset + done;
       const Range range = range_of(at, bytes - done);
-      const std::int64_t error = write_page(inode, at >> view_.layout.page_shift, range,
-                                            static_cast<const unsigned char*>(from) + done);
+      const std::int64_t error =
+          write_page(inode, at >> view_.layout.page_shift, range,
+                     static_cast<const unsigned char*>(from) + done, streaming);
       if (error == again) continue;
       if (error != 0) return done > 0 ? static_cast<std::int64_t>(done) : error;
       done += range.end - range.begin;
@@ -98,16 +129,67 @@ class PageCache {
 
   // Writes back what is dirty and waits for what others write back just now. 0 or the last error of
   // these; errors of earlier write-backs are in Inode::write_error.
-  FERRY_DEVICE_CALL std::int64_t flush(std::uint32_t inode) {
-    if (DeviceRef<std::uint64_t>(view_.inode(inode).dirty_pages).load(acquire) == 0) return 0;
-    std::int64_t error = 0;
-    each_frame_of(inode, [&](std::uint32_t frame) {
-      frames_.wait_while(frame, State::writing);
-      if ((frames_.state(frame).load(acquire) & State::dirty) == 0) return;
-      const std::int64_t result = write_back(frame);
-      if (result != 0) error = result;
-    });
+  FERRY_DEVICE std::int64_t flush(std::uint32_t inode) { return write_back_.flush(inode); }
+
+  // Ends transfers that no call waited for.
+  FERRY_DEVICE void settle() { transfers_.settle(); }
+
+  // Asks for the pages of this range; does not wait for them.
+  FERRY_DEVICE void prefetch(std::uint32_t inode, std::int32_t handle, std::uint64_t offset,
+                             std::uint64_t bytes) {
+    const std::uint64_t file_end = size(inode);
+    if (offset >= file_end || bytes == 0) return;
+    const std::uint64_t end = bytes < file_end - offset ? offset + bytes : file_end;
+    filling_.prefetch(inode, handle, offset >> view_.layout.page_shift,
+                      ((end - 1) >> view_.layout.page_shift) + 1);
+  }
+
+  // ---- held views ------------------------------------------------------------------------------
+
+  // Pins the page at `offset`; `view` shows up to `bytes` bytes from there, as far as the page and
+  // the file go. Returns how many, 0 at the end of the file, or a negative errno; -EAGAIN: half the
+  // cache is held by views.
+  FERRY_DEVICE_CALL std::int64_t hold(std::uint32_t inode, std::int32_t handle,
+                                      std::uint64_t offset, std::uint64_t bytes, HeldView& view) {
+    view = HeldView{};
+    DeviceRef<std::uint32_t> held_pages(view_.shared().held_pages);
+    if (held_pages.fetch_add(1, relaxed) >= (view_.layout.geometry.frames + 1) / 2) {
+      held_pages.fetch_sub(1, relaxed);
+      return -EAGAIN;
+    }
+    Progress progress;
+    std::int64_t error = again;
+    while (error == again) {
+      const std::uint64_t end = size(inode);
+      if (offset >= end || bytes == 0) {
+        error = 0;
+        break;
+      }
+      const std::uint64_t left = bytes < end - offset ? bytes : end - offset;
+      const Range range = range_of(offset, left);
+      std::uint32_t frame = no_frame;
+      bool held = false;
+      error = get(inode, handle, offset, range.end - range.begin, progress, frame, held);
+      if (error != 0) continue;
+      // Later nobody would know which bytes are there: the whole page has to be.
+      if (held) {
+        transfers_.end_writing_to(frame);
+        error = filling_.complete(frame, handle);
+        if (error == 0) error = again;
+        frames_.unpin(frame);
+        continue;
+      }
+      view = HeldView{view_.page(frame) + range.begin, range.end - range.begin, frame};
+      return static_cast<std::int64_t>(view.bytes);
+    }
+    held_pages.fetch_sub(1, relaxed);
     return error;
+  }
+  FERRY_DEVICE void release_view(HeldView& view) {
+    if (view.frame == no_frame) return;
+    frames_.unpin(view.frame);
+    DeviceRef<std::uint32_t>(view_.shared().held_pages).fetch_sub(1, relaxed);
+    view = HeldView{};
   }
 
   // ---- outside calls ---------------------------------------------------------------------------
@@ -123,7 +205,7 @@ class PageCache {
       frames_.yield();
     }
     DeviceRef<std::uint32_t>(view_.inode(inode).outside_count).fetch_add(1, seq_cst);
-    each_frame_of(inode, [&](std::uint32_t frame) {
+    frames_.each_of(inode, [&](std::uint32_t frame) {
       while ((frames_.state(frame).load(seq_cst) & State::writers) != 0)
         frames_.yield();
     });
@@ -142,7 +224,7 @@ class PageCache {
       const std::uint32_t frame = frames_.find(key_of(inode, at >> view_.layout.page_shift));
       if (frame != no_frame) {
         // A page that is not valid has nothing dirty, so it reads all of this from the storage.
-        if ((frames_.wait_while(frame, State::filling) & State::valid) != 0) {
+        if ((transfers_.wait_while(frame, State::filling) & State::valid) != 0) {
           __builtin_memcpy(view_.page(frame) + range.begin,
                            static_cast<const unsigned char*>(from) + done, range.end - range.begin);
         }
@@ -156,27 +238,77 @@ class PageCache {
   // The file was cut or extended to `size` by an outside call, after a flush: pages behind its end
   // are dropped, with what is dirty in them because it could not be written.
   FERRY_DEVICE_CALL void resize(std::uint32_t inode, std::uint64_t size) {
-    each_frame_of(inode, [&](std::uint32_t frame) {
+    frames_.each_of(inode, [&](std::uint32_t frame) {
       const std::uint64_t start = page_of(frames_.key(frame)) << view_.layout.page_shift;
       if (start + view_.page_bytes() <= size) return;
       if (start >= size) return drop_page(frame, inode);
-      if (!frames_.begin_transfer(frame, State::filling)) return;
+      if (!transfers_.begin(frame, State::filling)) return;
       const auto end = static_cast<std::uint32_t>(size - start);
       frames_.cut_ranges(frame, end, view_.inode(inode));
       __builtin_memset(view_.page(frame) + end, 0, view_.page_bytes() - end);
-      frames_.end_transfer(frame, State::filling);
+      transfers_.end(frame, State::filling);
     });
     DeviceRef<std::uint64_t>(view_.inode(inode).size_bytes).store(size, release);
   }
 
   // Drops every page of the file; what is dirty is lost. During an outside call.
   FERRY_DEVICE_CALL void drop(std::uint32_t inode) {
-    each_frame_of(inode, [&](std::uint32_t frame) { drop_page(frame, inode); });
+    frames_.each_of(inode, [&](std::uint32_t frame) { drop_page(frame, inode); });
   }
 
  private:
-  static constexpr std::int64_t again = 1;
-  static constexpr std::uint32_t fruitless_max = 64;
+  // How far a read has come.
+  struct Progress {
+    std::uint64_t counted = 0;  // pages before this one were brought in by this call
+    bool noted = false;         // the streams know of it
+  };
+
+  FERRY_DEVICE bool streams_copies(std::uint64_t bytes, std::uint64_t from) const {
+    return bytes >= from && view_.switches.streaming_copies;
+  }
+
+  // The frame of the page at `at`, pinned and readable there; brings in what of the `left` bytes
+  // from there is absent. `again`: look once more. `held`: end_writing_to() has to follow.
+  FERRY_DEVICE std::int64_t get(std::uint32_t inode, std::int32_t handle, std::uint64_t at,
+                                std::uint64_t left, Progress& progress, std::uint32_t& frame,
+                                bool& held) {
+    const std::uint64_t page = at >> view_.layout.page_shift;
+    const std::uint64_t key = key_of(inode, page);
+    std::uint64_t before = 0;
+    frame = frames_.find(key, before);
+    if (frame == no_frame || (before & (State::ahead | State::filling)) != 0)
+      note(inode, handle, page, at + left, frame == no_frame, progress);
+    if (frame == no_frame) {
+      const std::uint64_t last = (at + left - 1) >> view_.layout.page_shift;
+      const std::int64_t error =
+          filling_.fill(inode, handle, page, last - page + 1, frame, progress.counted);
+      if (error != 0) return error;
+    } else if (page >= progress.counted) {
+      Frames::add_one(counters_.hits);
+      // Neither what was read ahead of this use, nor the next piece of the page used last, is used
+      // again: a scan must not look like a habit.
+      if ((before & (State::ahead | State::filling)) == 0 && key != reader_.last_key)
+        frames_.touch(frame, before);
+    }
+    reader_.last_key = key;
+    if ((before & (State::valid | State::filling | State::orphan | State::ahead)) == State::valid)
+      return 0;
+    const std::int64_t error = filling_.make_readable(frame, handle, range_of(at, left), held);
+    if (error != 0) {
+      frames_.unpin(frame);
+    } else if ((frames_.state(frame).fetch_and(~State::ahead, relaxed) & State::ahead) != 0) {
+      Frames::add_one(counters_.readahead_used);
+    }
+    return error;
+  }
+
+  FERRY_DEVICE void note(std::uint32_t inode, std::int32_t handle, std::uint64_t page,
+                         std::uint64_t end, bool missed, Progress& progress) {
+    if (progress.noted) return;
+    progress.noted = true;
+    const std::uint64_t last = (end - 1) >> view_.layout.page_shift;
+    filling_.read_ahead(inode, handle, page, last - page + 1, missed);
+  }
 
   // The part of [at, at + bytes) that lies in the page of `at`.
   FERRY_DEVICE Range range_of(std::uint64_t at, std::uint64_t bytes) const {
@@ -192,198 +324,32 @@ class PageCache {
     }
   }
 
-  // Runs `work(frame)` for every frame that holds a page of the file, pinned.
-  template <class Work>
-  FERRY_DEVICE void each_frame_of(std::uint32_t inode, Work work) {
-    for (std::uint32_t frame = 0; frame < view_.layout.geometry.frames; ++frame) {
-      const std::uint64_t key = frames_.key(frame);
-      if (inode_of(key) != inode) continue;
-      if ((frames_.state(frame).load(seq_cst) & (State::orphan | State::taken)) != 0) continue;
-      if (!frames_.pin(frame, key)) continue;
-      work(frame);
-      frames_.unpin(frame);
-    }
-  }
-
   FERRY_DEVICE void drop_page(std::uint32_t frame, std::uint32_t inode) {
     frames_.make_orphan(frame);
-    frames_.wait_while(frame, State::filling | State::writing);
+    transfers_.wait_while(frame, State::filling | State::writing);
     frames_.cut_ranges(frame, 0, view_.inode(inode));
   }
 
-  // A frame for a page of `inode`. Evicting may have to write back first. no_frame: `error` is the
-  // error of that, or 0 where all frames are in use just now.
-  FERRY_DEVICE_CALL std::uint32_t take(std::int64_t& error) {
-    return frames_.take(counters_, [&](std::uint32_t frame) {
-      if (!frames_.pin(frame, frames_.key(frame))) return;
-      if (frames_.try_write_back(frame)) {
-        const std::int64_t result = write_back_run(frame);
-        if (result != 0) error = result;
-      }
-      // The hand is here: looking after the page is no use of it.
-      frames_.state(frame).fetch_and(~State::touched, relaxed);
-      frames_.unpin(frame);
-    });
-  }
-
-  // ---- filling ---------------------------------------------------------------------------------
-
-  // Waits until no outside call is under way; returns their number so far.
-  FERRY_DEVICE std::uint32_t before_fill(std::uint32_t inode) const {
-    for (;;) {
-      const std::uint32_t count =
-          DeviceRef<std::uint32_t>(view_.inode(inode).outside_count).load(seq_cst);
-      if (DeviceRef<std::uint32_t>(view_.inode(inode).outside_active).load(seq_cst) == 0) {
-        return count;
-      }
-      frames_.yield();
-    }
-  }
-  FERRY_DEVICE bool outdated(std::uint32_t inode, std::uint32_t count) const {
-    return DeviceRef<std::uint32_t>(view_.inode(inode).outside_active).load(seq_cst) != 0 ||
-           DeviceRef<std::uint32_t>(view_.inode(inode).outside_count).load(seq_cst) != count;
-  }
-
-  // Fills `page`, and of the `wanted` pages from there those that are absent and in one run. On 0,
-  // `first` is the frame of `page`, pinned and valid.
-  FERRY_DEVICE_CALL std::int64_t fill(std::uint32_t inode, std::int32_t handle, std::uint64_t page,
-                                      std::uint64_t wanted, std::uint32_t& first,
-                                      std::uint64_t& counted) {
-    const std::uint32_t outside = before_fill(inode);
-    std::uint32_t run[run_max];
-    std::uint32_t count = 0;
-    std::int64_t error = 0;
-    // Half the cache at most, so that threads with large reads leave each other some frames.
-    const std::uint64_t half = (std::uint64_t{view_.layout.geometry.frames} + 1) / 2;
-    const std::uint64_t limit = wanted < half ? wanted : half;
-    while (count < run_max && count < limit) {
-      const std::uint32_t frame = take(error);
-      if (frame == no_frame) break;
-      if (!frames_.insert(key_of(inode, page + count), frame, State::filling)) {
-        frames_.give_back(frame);
-        break;
-      }
-      run[count++] = frame;
-    }
-    if (count == 0) return give_way(error);
-    fruitless_ = 0;
-    if (page + count > counted) counted = page + count;
-    Frames::add_one(counters_.misses, count);
-    error = read_run(handle, page, run, count);
-    // Whoever waits for an outdated page looks again, and finds it gone.
-    if (error == 0 && outdated(inode, outside)) error = again;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      if (error != 0) frames_.make_orphan(run[i]);
-      frames_.end_transfer(run[i], State::filling, error == 0 ? State::valid : 0);
-      if (error != 0 || i > 0) frames_.unpin(run[i]);
-    }
-    first = run[0];
-    return error;
-  }
-
-  // Somebody else entered the page, or every frame is in use: look again, unless write-backs keep
-  // failing.
-  FERRY_DEVICE std::int64_t give_way(std::int64_t error) {
-    if (error != 0 && ++fruitless_ > fruitless_max) {
-      fruitless_ = 0;
-      return error;
-    }
-    frames_.yield();
-    return again;
-  }
-
-  FERRY_DEVICE_CALL std::int64_t read_run(std::int32_t handle, std::uint64_t page,
-                                          const std::uint32_t* run, std::uint32_t count) {
-    Piece pieces[run_max];
-    for (std::uint32_t i = 0; i < count; ++i)
-      pieces[i] = Piece{view_.page(run[i]), view_.page_bytes()};
-    const std::int64_t got =
-        io_.read(handle, pieces, count, static_cast<std::int64_t>(page << view_.layout.page_shift));
-    if (got < 0) return got;
-    Frames::add_one(counters_.fills);
-    Frames::add_one(counters_.fill_bytes, static_cast<std::uint64_t>(got));
-    // Behind the end of the file there are zeros, should it grow.
-    for (std::uint64_t at = static_cast<std::uint64_t>(got);
-         at < std::uint64_t{count} << view_.layout.page_shift;) {
-      const Range rest = range_of(at, view_.page_bytes());
-      __builtin_memset(view_.page(run[at >> view_.layout.page_shift]) + rest.begin, 0,
-                       rest.end - rest.begin);
-      at += rest.end - rest.begin;
-    }
-    return 0;
-  }
-
-  // 0: the range may be read while the pin lasts. `again`: look for the page once more. `held`: the
-  // page is not valid, and counts its reader as a writer so that nobody fills it meanwhile.
-  FERRY_DEVICE std::int64_t make_readable(std::uint32_t frame, std::int32_t handle, Range range,
-                                          bool& held) {
-    for (;;) {
-      std::uint64_t now = frames_.state(frame).load(acquire);
-      if ((now & State::filling) != 0) {
-        Frames::add_one(counters_.waits);
-        now = frames_.wait_while(frame, State::filling);
-      }
-      if ((now & State::orphan) != 0) return again;
-      if ((now & State::valid) != 0) return 0;
-      if (!frames_.begin_writing_to(frame)) return again;
-      held = frames_.has_range(frame, range);
-      if (held) return 0;
-      frames_.end_writing_to(frame);
-      const std::int64_t error = complete(frame, handle);
-      if (error != 0) return error;
-    }
-  }
-
-  // Reads what lies between the written ranges.
-  FERRY_DEVICE_CALL std::int64_t complete(std::uint32_t frame, std::int32_t handle) {
-    const std::uint32_t inode = inode_of(frames_.key(frame));
-    const std::uint64_t start = page_of(frames_.key(frame)) << view_.layout.page_shift;
-    const std::uint32_t outside = before_fill(inode);
-    if (!frames_.begin_transfer(frame, State::filling)) return again;
-    const Ranges there = frames_.ranges(frame);  // F2: nobody adds one now
-    std::int64_t error = 0;
-    std::uint32_t at = 0;
-    for (std::uint32_t i = 0; i <= there.count && error == 0; ++i) {
-      const std::uint32_t end = i < there.count ? there.list[i].begin : view_.page_bytes();
-      if (at < end) error = read_gap(handle, frame, start, Range{at, end});
-      if (i < there.count) at = there.list[i].end;
-    }
-    const bool usable = error == 0 && !outdated(inode, outside);
-    frames_.end_transfer(frame, State::filling, usable ? State::valid : 0);
-    return error;
-  }
-
-  FERRY_DEVICE std::int64_t read_gap(std::int32_t handle, std::uint32_t frame, std::uint64_t start,
-                                     Range gap) {
-    const Piece piece{view_.page(frame) + gap.begin, gap.end - gap.begin};
-    const std::int64_t got =
-        io_.read(handle, &piece, 1, static_cast<std::int64_t>(start + gap.begin));
-    if (got < 0) return got;
-    Frames::add_one(counters_.fills);
-    Frames::add_one(counters_.fill_bytes, static_cast<std::uint64_t>(got));
-    __builtin_memset(piece.data + got, 0, piece.bytes - static_cast<std::uint64_t>(got));
-    return 0;
-  }
-
-  // ---- writing ---------------------------------------------------------------------------------
-
   FERRY_DEVICE_CALL std::int64_t write_page(std::uint32_t inode, std::uint64_t page, Range range,
-                                            const unsigned char* from) {
-    std::uint32_t frame = frames_.find(key_of(inode, page), true);
+                                            const unsigned char* from, bool streaming) {
+    const std::uint64_t key = key_of(inode, page);
+    std::uint64_t before = 0;
+    std::uint32_t frame = frames_.find(key, before);
     if (frame == no_frame) {
       std::int64_t error = 0;
-      frame = take(error);
-      if (frame == no_frame) return give_way(error);
-      if (!frames_.insert(key_of(inode, page), frame, 0)) {
+      if (filling_.take(&frame, 1, error) == 0) return filling_.give_way(error);
+      if (frames_.insert_run(key, &frame, 1, 0) == 0) {
         frames_.give_back(frame);
         return again;
       }
-      fruitless_ = 0;
+      filling_.found();
       Frames::add_one(counters_.misses);
     } else {
       Frames::add_one(counters_.hits);
+      if (key != reader_.last_key) frames_.touch(frame, before);
     }
-    if (!frames_.begin_writing_to(frame)) {
+    reader_.last_key = key;
+    if (!transfers_.begin_writing_to(frame)) {
       frames_.unpin(frame);
       return again;
     }
@@ -398,130 +364,25 @@ class PageCache {
     } else if (DeviceRef<std::uint32_t>(file.id).load(acquire) != inode) {
       error = -EBADF;  // the record is another file's by now; the page goes when it is evicted
     } else {
-      __builtin_memcpy(view_.page(frame) + range.begin, from, range.end - range.begin);
+      copy_in(view_.page(frame) + range.begin, from, range.end - range.begin, streaming);
       while (error == 0 && !frames_.add_range(frame, range, file))
-        error = write_back(frame);
+        error = write_back_.now(frame);
       if (error == 0) grow(inode, (page << view_.layout.page_shift) + range.end);
     }
-    frames_.end_writing_to(frame);
+    transfers_.end_writing_to(frame);
     frames_.unpin(frame);
     if (error == again) frames_.yield();
+    if (error == 0 && (before & State::dirty) == 0) write_back_.relieve();
     return error;
   }
-
-  // ---- writing back ----------------------------------------------------------------------------
-
-  // Ranges on their way to the storage, in the order of the file.
-  struct WriteBack {
-    std::uint32_t frames[run_max];
-    Ranges ranges[run_max];
-    std::uint32_t count = 0;
-    Piece pieces[run_max];
-    std::uint32_t piece_count = 0;
-    std::uint32_t piece_page = 0;  // index of the page that the first piece is from
-    std::uint64_t offset = 0;      // of the first piece
-    std::uint64_t bytes = 0;
-  };
-
-  // Writes back the page, which the caller has pinned, and the dirty ones right behind it.
-  FERRY_DEVICE std::int64_t write_back(std::uint32_t frame) {
-    return frames_.begin_transfer(frame, State::writing) ? write_back_run(frame) : 0;
-  }
-  // The same once `writing` is set.
-  FERRY_DEVICE_CALL std::int64_t write_back_run(std::uint32_t frame) {
-    const std::uint64_t key = frames_.key(frame);
-    Inode& inode = view_.inode(inode_of(key));
-    WriteBack work;
-    std::int64_t error = collect(work, frame, inode);
-    while (work.count < run_max) {
-      const std::uint32_t next = frames_.find(key + work.count);
-      if (next == no_frame) break;
-      if (!frames_.try_write_back(next)) {
-        frames_.unpin(next);
-        break;
-      }
-      const std::int64_t result = collect(work, next, inode);
-      if (result != 0) error = result;
-    }
-    const std::int64_t result = send(work, inode);
-    if (result != 0) error = result;
-    for (std::uint32_t i = 0; i < work.count; ++i) {
-      Frames::written_back(work.ranges[i], inode);
-      frames_.end_transfer(work.frames[i], State::writing);
-      if (i > 0) frames_.unpin(work.frames[i]);
-    }
-    return error;
-  }
-
-  // Takes the page's ranges, F3; sends what does not continue before them.
-  FERRY_DEVICE std::int64_t collect(WriteBack& work, std::uint32_t frame, Inode& inode) {
-    const std::uint32_t index = work.count++;
-    work.frames[index] = frame;
-    work.ranges[index] = frames_.take_ranges(frame);
-    const std::uint64_t start = page_of(frames_.key(frame)) << view_.layout.page_shift;
-    std::int64_t error = 0;
-    for (std::uint32_t i = 0; i < work.ranges[index].count; ++i) {
-      const Range range = work.ranges[index].list[i];
-      if (work.piece_count > 0 && work.offset + work.bytes != start + range.begin) {
-        const std::int64_t result = send(work, inode);
-        if (result != 0) error = result;
-      }
-      if (work.piece_count == 0) {
-        work.offset = start + range.begin;
-        work.piece_page = index;
-      }
-      work.pieces[work.piece_count++] =
-          Piece{view_.page(frame) + range.begin, range.end - range.begin};
-      work.bytes += range.end - range.begin;
-    }
-    return error;
-  }
-
-  FERRY_DEVICE_CALL std::int64_t send(WriteBack& work, Inode& inode) {
-    if (work.piece_count == 0) return 0;
-    std::int64_t got = -EBADF;
-    // A handle may be closed just now; then the inode has another one, or nothing was left to it.
-    for (int tries = 0; got == -EBADF && tries < handle_tries; ++tries) {
-      const std::int32_t handle = DeviceRef<std::int32_t>(inode.write_handle).load(acquire);
-      got =
-          io_.write(handle, work.pieces, work.piece_count, static_cast<std::int64_t>(work.offset));
-    }
-    std::int64_t error = 0;
-    if (got != static_cast<std::int64_t>(work.bytes)) {
-      error = got < 0 ? got : -EIO;
-      keep_dirty(work, inode);
-      DeviceRef<std::int32_t>(inode.write_error).store(static_cast<std::int32_t>(-error), relaxed);
-      DeviceRef<std::uint32_t>(inode.write_errors).fetch_add(1, release);
-    } else {
-      Frames::add_one(counters_.write_backs);
-      Frames::add_one(counters_.write_back_bytes, work.bytes);
-    }
-    work.piece_count = 0;
-    work.bytes = 0;
-    return error;
-  }
-
-  // What could not be written is dirty again. Where newer ranges leave no room for the old ones,
-  // those are lost; the error tells.
-  FERRY_DEVICE void keep_dirty(const WriteBack& work, Inode& inode) {
-    const std::uint64_t end = work.offset + work.bytes;
-    for (std::uint32_t i = work.piece_page; i < work.count; ++i) {
-      const std::uint64_t start = page_of(frames_.key(work.frames[i])) << view_.layout.page_shift;
-      for (std::uint32_t k = 0; k < work.ranges[i].count; ++k) {
-        const Range range = work.ranges[i].list[k];
-        if (start + range.begin >= work.offset && start + range.end <= end)
-          frames_.add_range(work.frames[i], range, inode);
-      }
-    }
-  }
-
-  static constexpr int handle_tries = 4;
 
   const View& view_;
   Frames frames_;
-  Io& io_;
   Counters& counters_;
-  std::uint32_t fruitless_ = 0;
+  Reader& reader_;
+  Transfers<Io> transfers_;
+  WriteBack<Io> write_back_;
+  Filling<Io> filling_;
 };
 
 }  // namespace ferry::device::cache

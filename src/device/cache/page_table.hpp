@@ -53,8 +53,8 @@ class PageTable {
   // Offers every frame that may hold the page to `accept(frame)` until that returns true. Returns
   // that frame, or no_frame.
   template <class Accept>
-  FERRY_DEVICE std::uint32_t find(std::uint64_t hash, Accept accept) const {
-    const std::uint64_t tag = tag_of(hash);
+  FERRY_DEVICE std::uint32_t find(std::uint32_t hash, std::uint64_t key, Accept accept) const {
+    const std::uint64_t tag = tag_of(key);
     for (std::uint64_t step = 0; step <= view_.layout.bucket_mask; ++step) {
       Bucket& bucket = view_.bucket(hash + step);
       for (std::uint64_t& slot : bucket.entries) {
@@ -68,18 +68,27 @@ class PageTable {
     return no_frame;
   }
 
+  // The frame that most likely holds the page, or no_frame: a look at one entry, for whoever finds
+  // out by himself whether it does.
+  FERRY_DEVICE_FAST static std::uint32_t guess(const View& view, std::uint64_t key) {
+    const std::uint32_t hash = hash_of(key);
+    std::uint64_t& slot = view.bucket(hash).entries[first_slot(hash, key)];
+    const std::uint64_t entry = DeviceRef<std::uint64_t>(slot).load(acquire);
+    return entry >> frame_bits == tag_of(key) ? frame_of(entry) : no_frame;
+  }
+
   // The lock of the bucket that a page belongs to.
-  FERRY_DEVICE std::uint32_t& lock_of(std::uint64_t hash) const { return view_.bucket(hash).lock; }
+  FERRY_DEVICE std::uint32_t& lock_of(std::uint32_t hash) const { return view_.bucket(hash).lock; }
 
   // Under that lock. The table has room for every frame.
-  FERRY_DEVICE void insert(std::uint64_t hash, std::uint32_t frame) const {
-    const std::uint64_t entry = (tag_of(hash) << frame_bits) | (frame + 1);
+  FERRY_DEVICE void insert(std::uint32_t hash, std::uint64_t key, std::uint32_t frame) const {
+    const std::uint64_t entry = (tag_of(key) << frame_bits) | (frame + 1);
     for (std::uint64_t step = 0;; ++step) {
       Bucket& bucket = view_.bucket(hash + step);
-      for (std::uint64_t& slot : bucket.entries) {
+      for (std::uint32_t i = 0; i < Bucket::entries_max; ++i) {
         // Others insert here under other locks.
         std::uint64_t none = 0;
-        DeviceRef<std::uint64_t> word(slot);
+        DeviceRef<std::uint64_t> word(bucket.entries[(first_slot(hash, key) + i) % Bucket::entries_max]);
         if (word.load(relaxed) == 0 && word.compare_exchange_strong(none, entry, release, relaxed))
           return;
       }
@@ -88,8 +97,8 @@ class PageTable {
   }
 
   // Under that lock. The page is there.
-  FERRY_DEVICE void remove(std::uint64_t hash, std::uint32_t frame) const {
-    const std::uint64_t entry = (tag_of(hash) << frame_bits) | (frame + 1);
+  FERRY_DEVICE void remove(std::uint32_t hash, std::uint64_t key, std::uint32_t frame) const {
+    const std::uint64_t entry = (tag_of(key) << frame_bits) | (frame + 1);
     std::uint64_t step = 0;
     while (!clear(view_.bucket(hash + step), entry))
       ++step;
@@ -100,8 +109,15 @@ class PageTable {
  private:
   static constexpr std::uint32_t frame_bits = 24;
 
-  // Bits that the choice of the bucket has not used up.
-  FERRY_DEVICE static std::uint64_t tag_of(std::uint64_t hash) { return hash >> frame_bits; }
+  // 40 bits: the number of the page in its file. Another file's page of the same number may lie in
+  // the same bucket; the pin tells (T3).
+  FERRY_DEVICE static std::uint64_t tag_of(std::uint64_t key) { return page_of(key); }
+  // Where an entry is put if it can be: the pages of a group beside one another, and two groups
+  // nearly beside each other.
+  FERRY_DEVICE static std::uint32_t first_slot(std::uint32_t hash, std::uint64_t key) {
+    const auto place = static_cast<std::uint32_t>(key) & ((1U << bucket_group_bits) - 1);
+    return place + (hash >> 31) * (Bucket::entries_max - (1U << bucket_group_bits));
+  }
   FERRY_DEVICE static std::uint32_t frame_of(std::uint64_t entry) {
     return static_cast<std::uint32_t>(entry & ((1U << frame_bits) - 1)) - 1;
   }

@@ -1,0 +1,285 @@
+// Bringing pages in: at once for a reader that needs them, and ahead of one that will.
+//
+// A fill takes frames for a run of absent pages, enters them as `filling`, and reads them with one
+// request; whoever else wants one of them waits for that. Where an outside call changed the file
+// meanwhile, what was read is thrown away.
+#pragma once
+
+#include <cstdint>
+
+#include <ferry/device/cache/frames.hpp>
+#include <ferry/device/cache/layout.hpp>
+#include <ferry/device/cache/streams.hpp>
+#include <ferry/device/cache/transfers.hpp>
+#include <ferry/device/cache/write_back.hpp>
+
+namespace ferry::device::cache {
+
+inline constexpr std::int64_t again = 1;  // not an error: look for the page once more
+
+template <class Io>
+class Filling {
+ public:
+  FERRY_DEVICE Filling(const View& view, const Frames& frames, const Transfers<Io>& transfers,
+                       WriteBack<Io>& write_back, Io& io, Counters& counters, std::uint32_t group)
+      : view_(view),
+        frames_(frames),
+        transfers_(transfers),
+        write_back_(write_back),
+        io_(io),
+        counters_(counters),
+        group_(group) {}
+
+  // ---- what a reader needs ---------------------------------------------------------------------
+
+  // Fills `page`, and of the `wanted` pages from there those that are absent and in one run. On 0,
+  // `first` is the frame of `page`, pinned and valid, and pages before `counted` are counted.
+  FERRY_DEVICE_CALL std::int64_t fill(std::uint32_t inode, std::int32_t handle, std::uint64_t page,
+                                      std::uint64_t wanted, std::uint32_t& first,
+                                      std::uint64_t& counted) {
+    const std::uint32_t outside = before_fill(inode);
+    // Half the cache at most, so that threads with large reads leave each other some frames.
+    const std::uint32_t half = (view_.layout.geometry.frames + 1) / 2;
+    std::uint32_t limit = half < run_max ? half : run_max;
+    if (wanted < limit) limit = static_cast<std::uint32_t>(wanted);
+    std::uint32_t run[run_max];
+    std::int64_t error = 0;
+    const std::uint32_t taken = take(run, frames_.count_absent(key_of(inode, page), limit), error);
+    const std::uint32_t count = enter(key_of(inode, page), run, taken);
+    if (count == 0) return give_way(error);
+    fruitless_ = 0;
+    if (page + count > counted) counted = page + count;
+    Frames::add_one(counters_.misses, count);
+    error = read_run(handle, page, run, count);
+    // Whoever waits for an outdated page looks again, and finds it gone.
+    if (error == 0 && is_outdated(view_, inode, outside)) error = again;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (error != 0) frames_.make_orphan(run[i]);
+      transfers_.end(run[i], State::filling, error == 0 ? State::valid : 0);
+      if (error != 0 || i > 0) frames_.unpin(run[i]);
+    }
+    first = run[0];
+    return error;
+  }
+
+  // 0: the range may be read while the pin lasts. `again`: look for the page once more. `held`: the
+  // page is not valid, and counts its reader as a writer so that nobody fills it meanwhile.
+  FERRY_DEVICE std::int64_t make_readable(std::uint32_t frame, std::int32_t handle, Range range,
+                                          bool& held) {
+    for (;;) {
+      std::uint64_t now = frames_.state(frame).load(acquire);
+      if ((now & State::filling) != 0) {
+        Frames::add_one(counters_.waits);
+        now = transfers_.wait_while(frame, State::filling);
+      }
+      if ((now & State::orphan) != 0) return again;
+      if ((now & State::valid) != 0) return 0;
+      if (!transfers_.begin_writing_to(frame)) return again;
+      held = frames_.has_range(frame, range);
+      if (held) return 0;
+      transfers_.end_writing_to(frame);
+      const std::int64_t error = complete(frame, handle);
+      if (error != 0) return error;
+    }
+  }
+
+  // Reads what lies between the written ranges.
+  FERRY_DEVICE_CALL std::int64_t complete(std::uint32_t frame, std::int32_t handle) {
+    const std::uint32_t inode = inode_of(frames_.key(frame));
+    const std::uint64_t start = page_of(frames_.key(frame)) << view_.layout.page_shift;
+    const std::uint32_t outside = before_fill(inode);
+    if (!transfers_.begin(frame, State::filling)) return again;
+    const Ranges there = frames_.ranges(frame);  // F2: nobody adds one now
+    std::int64_t error = 0;
+    std::uint32_t at = 0;
+    for (std::uint32_t i = 0; i <= there.count && error == 0; ++i) {
+      const std::uint32_t end = i < there.count ? there.list[i].begin : view_.page_bytes();
+      if (at < end) error = read_gap(handle, frame, start, Range{at, end});
+      if (i < there.count) at = there.list[i].end;
+    }
+    const bool usable = error == 0 && !is_outdated(view_, inode, outside);
+    transfers_.end(frame, State::filling, usable ? State::valid : 0);
+    return error;
+  }
+
+  // Frames for pages that are needed now: evicting may have to write back first. Fewer than wanted:
+  // `error` is the error of that, or 0 where too many frames are in use just now.
+  FERRY_DEVICE_CALL std::uint32_t take(std::uint32_t* frames, std::uint32_t wanted,
+                                       std::int64_t& error) {
+    const std::uint64_t rounds = 3 * std::uint64_t{view_.layout.geometry.frames};
+    return frames_.take_run(frames, wanted, rounds, counters_, [&](std::uint32_t frame) {
+      if (!frames_.pin(frame, frames_.key(frame))) return;
+      if (transfers_.try_begin_writing(frame)) {
+        const std::int64_t result = write_back_.finish(frame);
+        if (result != 0) error = result;
+      }
+      frames_.unpin(frame);
+    });
+  }
+
+  // Somebody else entered the page, or every frame is in use: look again, unless write-backs keep
+  // failing.
+  FERRY_DEVICE std::int64_t give_way(std::int64_t error) {
+    if (error != 0 && ++fruitless_ > fruitless_max) {
+      fruitless_ = 0;
+      return error;
+    }
+    // Frames may be held by fills that are answered and that nobody has asked for.
+    const std::uint32_t flight = transfers_.claim_flight(group_);
+    if (flight != no_flight) transfers_.give_back_flight(flight);
+    frames_.yield();
+    return again;
+  }
+  FERRY_DEVICE void found() { fruitless_ = 0; }
+
+  // ---- what a reader will need -----------------------------------------------------------------
+
+  // A read of `length` pages at `page` found its first page absent (`missed`), or was the first to
+  // use one that was read ahead. Asks for what the stream will want next, and does not wait for it.
+  FERRY_DEVICE_CALL void read_ahead(std::uint32_t inode, std::int32_t handle, std::uint64_t page,
+                                    std::uint64_t length, bool missed) {
+    // Several streams have to fit into the cache, beside what else is in it.
+    const std::uint32_t share = view_.layout.geometry.frames / 16;
+    std::uint32_t window = window_bytes_max >> view_.layout.page_shift;
+    if (share < window) window = share;
+    if (!view_.switches.readahead || window == 0 || length > window) return;
+    Streams streams(view_.reader(group_), window);
+    Stream* stream = streams.note(inode, page, static_cast<std::uint32_t>(length));
+    if (stream == nullptr) return;
+    const Ahead ahead = streams.plan(*stream, missed);
+    std::uint64_t at = ahead.first;
+    while (at < ahead.end) {
+      const std::uint64_t piece = at + ahead.length < ahead.end ? at + ahead.length : ahead.end;
+      if (!start_pages(inode, handle, at, piece)) break;
+      at += ahead.stride;
+    }
+    if (at > stream->ahead) stream->ahead = at;
+  }
+
+  // Asks for the absent ones of the pages [page, end), up to half the cache; does not wait.
+  FERRY_DEVICE_CALL void prefetch(std::uint32_t inode, std::int32_t handle, std::uint64_t page,
+                                  std::uint64_t end) {
+    const std::uint64_t half = view_.layout.geometry.frames / 2;
+    start_pages(inode, handle, page, end - page < half ? end : page + half);
+  }
+
+ private:
+  static constexpr std::uint32_t fruitless_max = 64;
+  static constexpr std::uint32_t window_bytes_max = 8 << 20;
+
+  // Waits until no outside call is under way; returns their number so far.
+  FERRY_DEVICE std::uint32_t before_fill(std::uint32_t inode) const {
+    for (;;) {
+      const std::uint32_t count =
+          DeviceRef<std::uint32_t>(view_.inode(inode).outside_count).load(seq_cst);
+      if (DeviceRef<std::uint32_t>(view_.inode(inode).outside_active).load(seq_cst) == 0) {
+        return count;
+      }
+      frames_.yield();
+    }
+  }
+
+  // Enters a run with the frames taken, gives back those left over; returns how many were entered.
+  FERRY_DEVICE std::uint32_t enter(std::uint64_t first_key, const std::uint32_t* frames,
+                                   std::uint32_t taken) const {
+    const std::uint32_t count = frames_.insert_run(first_key, frames, taken, State::filling);
+    for (std::uint32_t i = count; i < taken; ++i)
+      frames_.give_back(frames[i]);
+    return count;
+  }
+  FERRY_DEVICE std::uint32_t pieces_of(const std::uint32_t* run, std::uint32_t count,
+                                       Piece* pieces) const {
+    for (std::uint32_t i = 0; i < count; ++i)
+      pieces[i] = Piece{view_.page(run[i]), view_.page_bytes()};
+    return merge(pieces, count);
+  }
+
+  FERRY_DEVICE_CALL std::int64_t read_run(std::int32_t handle, std::uint64_t page,
+                                          const std::uint32_t* run, std::uint32_t count) {
+    Piece pieces[run_max];
+    const std::uint32_t piece_count = pieces_of(run, count, pieces);
+    const std::int64_t got = io_.read(handle, pieces, piece_count,
+                                      static_cast<std::int64_t>(page << view_.layout.page_shift));
+    if (got < 0) return got;
+    Frames::add_one(counters_.fills);
+    Frames::add_one(counters_.fill_bytes, static_cast<std::uint64_t>(got));
+    for (std::uint32_t i = 0; i < count; ++i)
+      frames_.clear_behind(run[i], static_cast<std::uint64_t>(got), i);
+    return 0;
+  }
+
+  FERRY_DEVICE std::int64_t read_gap(std::int32_t handle, std::uint32_t frame, std::uint64_t start,
+                                     Range gap) {
+    const Piece piece{view_.page(frame) + gap.begin, gap.end - gap.begin};
+    const std::int64_t got =
+        io_.read(handle, &piece, 1, static_cast<std::int64_t>(start + gap.begin));
+    if (got < 0) return got;
+    Frames::add_one(counters_.fills);
+    Frames::add_one(counters_.fill_bytes, static_cast<std::uint64_t>(got));
+    __builtin_memset(piece.data + got, 0, piece.bytes - static_cast<std::uint64_t>(got));
+    return 0;
+  }
+
+  // Starts flights for the absent ones of the pages [page, end). False: no more can be had just now.
+  FERRY_DEVICE bool start_pages(std::uint32_t inode, std::int32_t handle, std::uint64_t page,
+                                std::uint64_t end) {
+    const std::uint64_t size = DeviceRef<std::uint64_t>(view_.inode(inode).size_bytes).load(acquire);
+    const std::uint64_t pages = (size + view_.page_bytes() - 1) >> view_.layout.page_shift;
+    if (end > pages) end = pages;
+    while (page < end) {
+      const std::uint64_t left = end - page < run_max ? end - page : run_max;
+      const std::uint32_t absent =
+          frames_.count_absent(key_of(inode, page), static_cast<std::uint32_t>(left));
+      if (absent == 0) {
+        ++page;
+        continue;
+      }
+      const std::uint32_t started = start_fill(inode, handle, page, absent);
+      if (started == 0) return false;
+      page += started;
+    }
+    return true;
+  }
+
+  // One flight for up to `wanted` pages, without waiting for anything. Returns how many.
+  FERRY_DEVICE_CALL std::uint32_t start_fill(std::uint32_t inode, std::int32_t handle,
+                                             std::uint64_t page, std::uint32_t wanted) {
+    const Inode& file = view_.inode(inode);
+    const std::uint32_t outside =
+        DeviceRef<std::uint32_t>(const_cast<std::uint32_t&>(file.outside_count)).load(seq_cst);
+    if (is_outdated(view_, inode, outside)) return 0;
+    const std::uint32_t index = transfers_.claim_flight(group_);
+    if (index == no_flight) return 0;
+    Flight& flight = view_.flight(index);
+    // Only what goes at once: a reader must not wait for what it does not need yet.
+    const std::uint64_t looks = 4 * std::uint64_t{wanted} + 16;
+    const std::uint32_t taken =
+        frames_.take_run(flight.frames, wanted, looks, counters_, [](std::uint32_t) {});
+    const std::uint32_t count = enter(key_of(inode, page), flight.frames, taken);
+    if (count == 0) {
+      transfers_.give_back_flight(index);
+      return 0;
+    }
+    flight.count = count;
+    flight.inode = inode;
+    flight.outside = outside;
+    flight.offset = page << view_.layout.page_shift;
+    flight.bytes = std::uint64_t{count} << view_.layout.page_shift;
+    DeviceRef<std::uint32_t>(flight.writes).store(0, relaxed);
+    Frames::add_one(counters_.readahead_issued, count);
+    Piece pieces[run_max];
+    transfers_.start(index, handle, pieces, pieces_of(flight.frames, count, pieces));
+    return count;
+  }
+
+  const View& view_;
+  const Frames& frames_;
+  const Transfers<Io>& transfers_;
+  WriteBack<Io>& write_back_;
+  Io& io_;
+  Counters& counters_;
+  std::uint32_t group_;
+  std::uint32_t fruitless_ = 0;
+};
+
+}  // namespace ferry::device::cache

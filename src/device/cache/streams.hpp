@@ -1,0 +1,111 @@
+// Which reads of a group belong together, and how far to read ahead of them.
+//
+// A stream is told by its reads: one that begins where the last one ended continues a sequential
+// stream at once; one that leaves a gap begins a strided stream, which counts once the same
+// distance comes again. What fits nowhere begins a stream of its own, so random reads get no
+// readahead. Only reads that find a page absent, or use one that was read ahead, are looked at.
+//
+// The window doubles while the stream goes on, up to a bound, and is halved when a page that was
+// read ahead is gone before it was used.
+#pragma once
+
+#include <cstdint>
+
+#include <ferry/device/cache/layout.hpp>
+
+namespace ferry::device::cache {
+
+// Pages to ask for: `length` of them at `first` and at every further `stride`, in front of `end`.
+struct Ahead {
+  std::uint64_t first = 0;
+  std::uint64_t end = 0;
+  std::uint64_t stride = 0;
+  std::uint32_t length = 0;
+};
+
+class Streams {
+ public:
+  // `window_max`: pages that may be ahead of one stream.
+  FERRY_DEVICE Streams(Reader& reader, std::uint32_t window_max)
+      : reader_(reader), window_max_(window_max) {}
+
+  // A read of `length` pages at `page`. Null: it is the first of its stream, or does not prove one.
+  FERRY_DEVICE Stream* note(std::uint32_t inode, std::uint64_t page, std::uint32_t length) {
+    Stream* stream = find(inode, page);
+    if (stream == nullptr) {
+      begin(inode, page, length);
+      return nullptr;
+    }
+    const bool sequential = page == stream->start + stream->length;
+    const bool expected = stream->stride != 0 && page == stream->start + stream->stride;
+    if (!sequential && !expected) {
+      stream->stride = page - stream->start;
+      stream->fits = 0;
+    } else {
+      // A sequential stream has no gaps, however much each of its reads takes.
+      if (sequential) stream->stride = length;
+      ++stream->fits;
+    }
+    stream->start = page;
+    stream->length = length;
+    return stream->fits > 0 ? stream : nullptr;
+  }
+
+  // What to ask for now. `missed`: the page that the read began with was not there.
+  FERRY_DEVICE Ahead plan(Stream& stream, bool missed) const {
+    const bool sequential = stream.stride == stream.length;
+    const std::uint64_t behind = stream.start + stream.stride;
+    if (missed && stream.ahead > stream.start && stream.window > 0) {
+      stream.window /= 2;  // it was asked for, and is gone
+      stream.ahead = behind;
+    }
+    if (stream.ahead < behind) stream.ahead = behind;
+    grow(stream);
+    const std::uint64_t reads = stream.window / stream.length;
+    const std::uint64_t end =
+        behind + (sequential ? stream.window : (reads > 0 ? reads : 1) * stream.stride);
+    // Large requests, unless the reader is about to catch up.
+    const std::uint64_t wanted = end > stream.ahead ? end - stream.ahead : 0;
+    const bool close = stream.ahead - behind <= stream.window / 4;
+    if (wanted == 0 || (sequential && !close && wanted < stream.window / 4)) return Ahead{};
+    return Ahead{stream.ahead, end, sequential ? wanted : stream.stride,
+                 sequential ? static_cast<std::uint32_t>(wanted) : stream.length};
+  }
+
+ private:
+  static constexpr std::uint32_t first_window = 4;
+  static constexpr std::uint64_t stride_max = 1 << 16;  // pages
+
+  FERRY_DEVICE void grow(Stream& stream) const {
+    const std::uint32_t least = 2 * stream.length > first_window ? 2 * stream.length : first_window;
+    stream.window = stream.window < least ? least : 2 * stream.window;
+    if (stream.window > window_max_) stream.window = window_max_;
+  }
+
+  // The stream that the read continues; else the one right in front of it that may become strided.
+  FERRY_DEVICE Stream* find(std::uint32_t inode, std::uint64_t page) {
+    Stream* nearest = nullptr;
+    for (Stream& stream : reader_.streams) {
+      if (stream.length == 0 || stream.inode != inode) continue;
+      if (page == stream.start + stream.length) return &stream;
+      if (stream.stride != 0 && page == stream.start + stream.stride) return &stream;
+      const bool undecided = stream.fits == 0 && page > stream.start + stream.length &&
+                             page - stream.start <= stride_max;
+      if (undecided && (nearest == nullptr || stream.start > nearest->start)) nearest = &stream;
+    }
+    return nearest;
+  }
+
+  FERRY_DEVICE void begin(std::uint32_t inode, std::uint64_t page, std::uint32_t length) {
+    Stream& stream = reader_.streams[reader_.next_stream++ % streams_max];
+    stream = Stream{};
+    stream.inode = inode;
+    stream.start = page;
+    stream.length = length;
+  }
+
+  Reader& reader_;
+  std::uint32_t window_max_;
+};
+
+}  // namespace ferry::device::cache

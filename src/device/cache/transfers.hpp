@@ -1,0 +1,299 @@
+// Transfers between frames and the storage: who fills or writes a frame, and how others wait for it.
+//
+// A transfer belongs to the call that began it, or to nobody: a *flight* is started and left alone
+// (readahead, write-backs in the background), and whoever first wants one of its frames, or the
+// record it stands in, ends it. So nothing depends on a group that computes for a long time.
+//
+// Invariants, together with those of the frames:
+//   X1  Flight.state holds a phase and the sequence number of the flight's request. It is ended by
+//       the one that changes "under way" to "ending" for the number he saw answered: once, and
+//       never in the place of a later flight in the same record.
+//   X2  Between "under way" and its end a flight holds one pin and `filling` or `writing` of each
+//       of its frames, and each of them names it in Frame.flight.
+//   X3  Frame.flight is set before the request is published, and cleared before the flag is.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+
+#include <ferry/device/cache/frames.hpp>
+#include <ferry/device/cache/layout.hpp>
+
+namespace ferry::device::cache {
+
+// A piece of memory of one request.
+struct Piece {
+  unsigned char* data = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+// Makes one piece of those that lie side by side; returns how many are left.
+FERRY_DEVICE inline std::uint32_t merge(Piece* pieces, std::uint32_t count) {
+  std::uint32_t last = 0;
+  for (std::uint32_t i = 1; i < count; ++i) {
+    if (pieces[last].data + pieces[last].bytes == pieces[i].data) {
+      pieces[last].bytes += pieces[i].bytes;
+    } else {
+      pieces[++last] = pieces[i];
+    }
+  }
+  return count == 0 ? 0 : last + 1;
+}
+
+inline constexpr std::uint32_t no_flight = ~0U;
+
+// `Io` reaches the storage, for the calling group:
+//   int64_t read(int handle, const Piece*, uint32_t count, int64_t offset)    bytes, short at the end
+//   int64_t write(int handle, const Piece*, uint32_t count, int64_t offset)   bytes
+//   int start(bool writes, int handle, const Piece*, uint32_t count, int64_t offset, uint32_t flight,
+//             uint32_t sequence)         0, or an error and nothing was started
+//   bool answered(uint32_t flight, uint32_t sequence)
+//   uint32_t loop()                            the server loop that answers what start() starts
+//   int wait(uint32_t flight, uint32_t sequence)     until it is answered; or the server is gone
+//   int64_t result(uint32_t flight)                  of an answered one
+template <class Io>
+class Transfers {
+ public:
+  FERRY_DEVICE Transfers(const View& view, const HostHooks& hooks, const Frames& frames, Io& io,
+                         Counters& counters)
+      : view_(view), hooks_(hooks), frames_(frames), io_(io), counters_(counters) {}
+
+  // ---- waiting ---------------------------------------------------------------------------------
+
+  // Waits until none of `flags` is set; returns the state then. The caller has a pin, and whoever
+  // set the flag clears it after a transfer whose length the server's life bounds.
+  FERRY_DEVICE_CALL std::uint64_t wait_while(std::uint32_t frame, std::uint64_t flags) const {
+    Frame& waited = view_.frame(frame);
+    for (int looks = 0;; ++looks) {
+      const std::uint64_t now = frames_.state(frame).load(acquire);
+      if ((now & flags) == 0) return now;
+      const std::uint32_t flight = DeviceRef<std::uint32_t>(waited.flight).load(acquire);
+      if (flight != 0) {
+        attend(flight - 1);
+        continue;
+      }
+      if (looks < looks_before_parking) {
+        pause_briefly();
+        continue;
+      }
+#if defined(__CUDA_ARCH__)
+      __nanosleep(1000);
+#else
+      // Whoever ends the transfer clears the flag and then grows the word, if it finds `waited`.
+      const std::uint32_t seen = DeviceRef<std::uint32_t>(waited.wake).load(acquire);
+      if ((frames_.state(frame).fetch_or(State::waited, acq_rel) & flags) == 0) continue;
+      hooks_.park(&waited.wake, seen, park_slice_ns);
+#endif
+    }
+  }
+  // Clears `flags` and sets `also`; skips the wake-up where nobody waits.
+  FERRY_DEVICE void end(std::uint32_t frame, std::uint64_t flags, std::uint64_t also = 0) const {
+    std::uint64_t now = frames_.state(frame).load(relaxed);
+    while (!frames_.state(frame).compare_exchange_weak(now, (now & ~(flags | State::waited)) | also,
+                                                       acq_rel, relaxed)) {
+    }
+    if ((now & State::waited) == 0 && view_.switches.quiet_wakeups) return;
+    std::uint32_t& wake = view_.frame(frame).wake;
+    DeviceRef<std::uint32_t>(wake).fetch_add(1, release);
+#if !defined(__CUDA_ARCH__)
+    hooks_.wake(&wake);
+#endif
+  }
+
+  // ---- beginning -------------------------------------------------------------------------------
+
+  // Sets `flag` once none of `against` is set and, for a filling, nobody writes. False: the page
+  // has become an orphan meanwhile. The caller has a pin.
+  FERRY_DEVICE bool begin(std::uint32_t frame, std::uint64_t flag) const {
+    constexpr std::uint64_t transfers = State::filling | State::writing;
+    const std::uint64_t against =
+        transfers | (flag == State::filling ? State::writers : std::uint64_t{0});
+    for (;;) {
+      std::uint64_t now = wait_while(frame, transfers);
+      if ((now & State::orphan) != 0) return false;
+      if ((now & against) != 0) {  // writers only copy: they are gone soon
+        frames_.yield();
+        continue;
+      }
+      if (frames_.state(frame).compare_exchange_weak(now, now | flag, acq_rel, relaxed))
+        return true;
+    }
+  }
+  // Sets `writing` if the page is dirty and nobody transfers just now: for whoever must not wait,
+  // because others may be waiting for pages of his.
+  FERRY_DEVICE bool try_begin_writing(std::uint32_t frame) const {
+    constexpr std::uint64_t busy = State::filling | State::writing | State::orphan;
+    std::uint64_t now = frames_.state(frame).load(acquire);
+    while ((now & busy) == 0 && (now & State::dirty) != 0) {
+      if (frames_.state(frame).compare_exchange_weak(now, now | State::writing, acq_rel, acquire))
+        return true;
+    }
+    return false;
+  }
+
+  // F2. False: the page has become an orphan. The caller has a pin.
+  FERRY_DEVICE bool begin_writing_to(std::uint32_t frame) const {
+    for (;;) {
+      const std::uint64_t before = frames_.state(frame).fetch_add(State::one_writer, acq_rel);
+      if ((before & (State::filling | State::orphan)) == 0) return true;
+      frames_.state(frame).fetch_sub(State::one_writer, release);
+      if ((before & State::orphan) != 0) return false;
+      wait_while(frame, State::filling);
+    }
+  }
+  FERRY_DEVICE void end_writing_to(std::uint32_t frame) const {
+    frames_.state(frame).fetch_sub(State::one_writer, release);
+  }
+
+  // ---- flights ---------------------------------------------------------------------------------
+
+  // A record to start a flight in, or no_flight: all are under way. Ends those that are answered.
+  FERRY_DEVICE_CALL std::uint32_t claim_flight(std::uint32_t from) const {
+    const std::uint32_t count = view_.layout.geometry.flights;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint32_t index = (from + i) % count;
+      std::uint64_t now = state(index).load(acquire);
+      if (phase(now) == Flight::under_way && io_.answered(index, sequence(now))) {
+        finish(index, now, 0);
+        now = state(index).load(acquire);
+      }
+      if (phase(now) != Flight::free) continue;
+      std::uint32_t next = sequence(now) + 1;
+      if (next == 0) next = 1;  // 0 means "no answer wanted"
+      if (state(index).compare_exchange_strong(now, word(next, Flight::claimed), acq_rel, relaxed))
+        return index;
+    }
+    return no_flight;
+  }
+  FERRY_DEVICE void give_back_flight(std::uint32_t index) const {
+    state(index).store(word(sequence(state(index).load(relaxed)), Flight::free), release);
+  }
+  // Starts the claimed flight; its record says what is to be transferred, and `handle` for which
+  // open file. What cannot be started ends at once, with that error.
+  FERRY_DEVICE_CALL void start(std::uint32_t index, std::int32_t handle, const Piece* pieces,
+                               std::uint32_t count) const {
+    Flight& flight = view_.flight(index);
+    for (std::uint32_t i = 0; i < flight.count; ++i)
+      name_flight(flight.frames[i], index + 1);
+    const std::uint32_t number = sequence(state(index).load(relaxed));
+    DeviceRef<std::uint32_t>(flight.loop).store(io_.loop(), relaxed);
+    // Before the request: from then on an answer may be there, and somebody who looks for it.
+    state(index).store(word(number, Flight::under_way), release);
+    const int error =
+        io_.start(flight.writes != 0, handle, pieces, count,
+                  static_cast<std::int64_t>(flight.offset), index, number);
+    if (error != 0) finish(index, word(number, Flight::under_way), error);
+  }
+  // Waits for the flight, whoever began it, and ends it unless somebody else does.
+  FERRY_DEVICE_CALL void attend(std::uint32_t index) const {
+    const std::uint64_t seen = state(index).load(acquire);
+    if (phase(seen) != Flight::under_way) return frames_.yield();  // soon it is, or is ended
+    finish(index, seen, io_.wait(index, sequence(seen)));
+  }
+  // Waits for some write-back; for whoever must not make more pages dirty.
+  FERRY_DEVICE_CALL void attend_some_write_back(std::uint32_t from) const {
+    const std::uint32_t count = view_.layout.geometry.flights;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint32_t index = (from + i) % count;
+      if (phase(state(index).load(acquire)) != Flight::under_way ||
+          DeviceRef<std::uint32_t>(view_.flight(index).writes).load(relaxed) == 0)
+        continue;
+      return attend(index);
+    }
+  }
+
+  // Ends every flight that is under way now.
+  FERRY_DEVICE_CALL void settle() const {
+    for (std::uint32_t index = 0; index < view_.layout.geometry.flights; ++index)
+      if (phase(state(index).load(acquire)) == Flight::under_way) attend(index);
+  }
+
+ private:
+  static constexpr int looks_before_parking = 200;
+  static constexpr std::uint64_t park_slice_ns = 10'000'000;
+
+  FERRY_DEVICE DeviceRef<std::uint64_t> state(std::uint32_t index) const {
+    return DeviceRef<std::uint64_t>(view_.flight(index).state);
+  }
+  FERRY_DEVICE static std::uint32_t phase(std::uint64_t state) {
+    return static_cast<std::uint32_t>(state & 3);
+  }
+  FERRY_DEVICE static std::uint32_t sequence(std::uint64_t state) {
+    return static_cast<std::uint32_t>(state >> 2);
+  }
+  FERRY_DEVICE static std::uint64_t word(std::uint32_t sequence, Flight::Phase phase) {
+    return (std::uint64_t{sequence} << 2) | phase;
+  }
+  // X3. Whoever went to sleep before he could know of the flight looks again.
+  FERRY_DEVICE void name_flight(std::uint32_t frame, std::uint32_t flight) const {
+    DeviceRef<std::uint32_t>(view_.frame(frame).flight).store(flight, release);
+    if ((frames_.state(frame).load(acquire) & State::waited) != 0) end(frame, 0);
+  }
+
+  // X1.
+  FERRY_DEVICE_CALL void finish(std::uint32_t index, std::uint64_t seen, int error) const {
+    std::uint64_t expected = seen;
+    const std::uint32_t number = sequence(seen);
+    if (!state(index).compare_exchange_strong(expected, word(number, Flight::ending), acq_rel,
+                                              relaxed))
+      return;
+    const Flight& flight = view_.flight(index);
+    const std::int64_t result = error != 0 ? error : io_.result(index);
+    if (flight.writes != 0) {
+      finish_write(flight, result);
+    } else {
+      finish_fill(flight, result);
+    }
+    state(index).store(word(number, Flight::free), release);
+  }
+
+  FERRY_DEVICE void finish_fill(const Flight& flight, std::int64_t result) const {
+    const bool usable = result >= 0 && !is_outdated(view_, flight.inode, flight.outside);
+    if (result >= 0) {
+      Frames::add_one(counters_.fills);
+      Frames::add_one(counters_.fill_bytes, static_cast<std::uint64_t>(result));
+    }
+    for (std::uint32_t i = 0; i < flight.count; ++i) {
+      const std::uint32_t frame = flight.frames[i];
+      if (usable) {
+        frames_.clear_behind(frame, static_cast<std::uint64_t>(result), i);
+      } else {
+        frames_.make_orphan(frame);
+        Frames::add_one(counters_.readahead_wasted);
+      }
+      DeviceRef<std::uint32_t>(view_.frame(frame).flight).store(0, release);
+      end(frame, State::filling, usable ? State::valid | State::ahead : 0);
+      frames_.unpin(frame);
+    }
+  }
+
+  FERRY_DEVICE void finish_write(const Flight& flight, std::int64_t result) const {
+    Inode& inode = view_.inode(flight.inode);
+    const bool written = result == static_cast<std::int64_t>(flight.bytes);
+    // The handle was closed just now: that is no error of the storage, and the next write-back
+    // takes another one.
+    bool lost = !written && result != -EBADF;
+    for (std::uint32_t i = 0; i < flight.count && !written; ++i) {
+      if (!frames_.add_range(flight.frames[i], flight.ranges[i], inode)) lost = true;
+    }
+    if (lost) frames_.note_error(inode, result < 0 && result != -EBADF ? result : -EIO);
+    if (written) {
+      Frames::add_one(counters_.write_backs);
+      Frames::add_one(counters_.write_back_bytes, flight.bytes);
+    }
+    for (std::uint32_t i = 0; i < flight.count; ++i) {
+      frames_.written_back(1, inode);
+      DeviceRef<std::uint32_t>(view_.frame(flight.frames[i]).flight).store(0, release);
+      end(flight.frames[i], State::writing);
+      frames_.unpin(flight.frames[i]);
+    }
+  }
+
+  const View& view_;
+  const HostHooks& hooks_;
+  const Frames& frames_;
+  Io& io_;
+  Counters& counters_;
+};
+
+}  // namespace ferry::device::cache

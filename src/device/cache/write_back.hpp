@@ -1,0 +1,264 @@
+// Writing dirty ranges to the storage: exactly what the program wrote, neighbours with one request.
+//
+// Three ways: now(), for a call that needs the frame or its ranges; flush(), a file's dirty pages
+// with as many requests under way as there may be; relieve(), a little in the background whenever
+// more pages are dirty than the low-water mark allows, and a wait where that does not keep up.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+
+#include <ferry/device/cache/frames.hpp>
+#include <ferry/device/cache/layout.hpp>
+#include <ferry/device/cache/transfers.hpp>
+
+namespace ferry::device::cache {
+
+template <class Io>
+class WriteBack {
+ public:
+  FERRY_DEVICE WriteBack(const View& view, const Frames& frames, const Transfers<Io>& transfers,
+                         Io& io, Counters& counters, std::uint32_t group)
+      : view_(view),
+        frames_(frames),
+        transfers_(transfers),
+        io_(io),
+        counters_(counters),
+        group_(group) {}
+
+  // Writes back the page, which the caller has pinned, and the dirty ones right behind it.
+  FERRY_DEVICE std::int64_t now(std::uint32_t frame) {
+    return transfers_.begin(frame, State::writing) ? finish(frame) : 0;
+  }
+  // The same once `writing` is set.
+  FERRY_DEVICE_CALL std::int64_t finish(std::uint32_t frame) {
+    const std::uint64_t key = frames_.key(frame);
+    Inode& inode = view_.inode(inode_of(key));
+    Work work;
+    std::int64_t error = collect(work, frame, inode);
+    while (work.count < run_max) {
+      const std::uint32_t next = frames_.find(key + work.count);
+      if (next == no_frame) break;
+      if (!transfers_.try_begin_writing(next)) {
+        frames_.unpin(next);
+        break;
+      }
+      const std::int64_t result = collect(work, next, inode);
+      if (result != 0) error = result;
+    }
+    const std::int64_t result = send(work, inode);
+    if (result != 0) error = result;
+    for (std::uint32_t i = 0; i < work.count; ++i) {
+      frames_.written_back(work.ranges[i].count, inode);
+      transfers_.end(work.frames[i], State::writing);
+      if (i > 0) frames_.unpin(work.frames[i]);
+    }
+    return error;
+  }
+
+  // Writes back what is dirty of the file and waits for what others write back just now. 0 or an
+  // error; which one, and earlier ones, are in the inode.
+  FERRY_DEVICE_CALL std::int64_t flush(std::uint32_t inode) {
+    Inode& file = view_.inode(inode);
+    if (DeviceRef<std::uint64_t>(file.dirty_pages).load(acquire) == 0) return 0;
+    const std::uint32_t errors = DeviceRef<std::uint32_t>(file.write_errors).load(acquire);
+    std::int64_t error = 0;
+    const auto failed = [&] {
+      if (DeviceRef<std::uint32_t>(file.write_errors).load(acquire) == errors) return error != 0;
+      if (error == 0) error = -DeviceRef<std::int32_t>(file.write_error).load(relaxed);
+      return true;
+    };
+    frames_.each_of(inode, [&](std::uint32_t frame) {
+      const std::int64_t result = begin(frame);
+      if (result != 0) error = result;
+    });
+    // What was on its way before may have become dirty again meanwhile.
+    frames_.each_of(inode, [&](std::uint32_t frame) {
+      const std::uint64_t now = transfers_.wait_while(frame, State::writing);
+      if ((now & State::dirty) == 0 || failed()) return;
+      const std::int64_t result = this->now(frame);
+      if (result != 0) error = result;
+    });
+    failed();
+    return error;
+  }
+
+  // After a page became dirty, by a caller that has nothing pinned.
+  FERRY_DEVICE void relieve() {
+    const std::uint64_t dirty = DeviceRef<std::uint64_t>(view_.shared().dirty_pages).load(relaxed);
+    if (dirty > view_.layout.dirty_low) relieve(dirty);
+  }
+
+ private:
+  enum class Start : std::uint8_t { started, all_under_way, not_simple };
+  static constexpr std::uint32_t looks_per_relief = 32;
+
+  FERRY_DEVICE_CALL void relieve(std::uint64_t dirty) {
+    const std::uint32_t frames = view_.layout.geometry.frames;
+    DeviceRef<std::uint32_t> hand(view_.shared().flush_hand);
+    for (std::uint32_t looks = 0; looks < looks_per_relief; ++looks) {
+      const std::uint32_t frame = hand.fetch_add(1, relaxed) % frames;
+      constexpr std::uint64_t busy = State::filling | State::writing | State::orphan |
+                                     State::taken | State::writers;
+      const std::uint64_t now = frames_.state(frame).load(acquire);
+      if ((now & busy) != 0 || (now & State::dirty) == 0) continue;
+      if (!frames_.pin(frame, frames_.key(frame))) continue;
+      const Start result = start(frame);
+      frames_.unpin(frame);
+      if (result != Start::not_simple) break;
+    }
+    if (dirty > view_.layout.dirty_high) transfers_.attend_some_write_back(group_);
+  }
+
+  // For flush(): starts what can be started, and does at once what cannot.
+  FERRY_DEVICE_CALL std::int64_t begin(std::uint32_t frame) {
+    for (;;) {
+      const std::uint64_t state = frames_.state(frame).load(acquire);
+      if ((state & State::dirty) == 0 || (state & State::writing) != 0) return 0;
+      switch (start(frame)) {
+        case Start::started:
+          return 0;
+        case Start::not_simple:
+          return now(frame);
+        case Start::all_under_way:
+          transfers_.attend_some_write_back(group_);
+          frames_.yield();  // all may be fills
+          break;
+      }
+    }
+  }
+
+  // Starts a flight that writes the page, which the caller has pinned, and those right behind it
+  // that continue it. Only pages with one range: others take several requests.
+  FERRY_DEVICE_CALL Start start(std::uint32_t frame) {
+    const std::uint32_t index = transfers_.claim_flight(group_);
+    if (index == no_flight) return Start::all_under_way;
+    Flight& flight = view_.flight(index);
+    const std::uint64_t key = frames_.key(frame);
+    Piece pieces[run_max];
+    flight.count = 0;
+    flight.bytes = 0;
+    std::uint32_t from = Frames::anywhere;
+    for (std::uint32_t next = frame;;) {
+      // The first is pinned by the caller; a flight has pins of its own (X2).
+      if (flight.count == 0 && !frames_.pin(next, key)) break;
+      Range range;
+      if (!take_only_range(next, from, range)) {
+        frames_.unpin(next);
+        break;
+      }
+      pieces[flight.count] = Piece{view_.page(next) + range.begin, range.end - range.begin};
+      if (flight.count == 0)
+        flight.offset = (page_of(key) << view_.layout.page_shift) + range.begin;
+      flight.frames[flight.count] = next;
+      flight.ranges[flight.count++] = range;
+      flight.bytes += range.end - range.begin;
+      if (range.end != view_.page_bytes() || flight.count == run_max) break;
+      from = 0;
+      next = frames_.find(key + flight.count);
+      if (next == no_frame) break;
+    }
+    if (flight.count == 0) {
+      transfers_.give_back_flight(index);
+      return Start::not_simple;
+    }
+    flight.inode = inode_of(key);
+    DeviceRef<std::uint32_t>(flight.writes).store(1, relaxed);
+    const std::int32_t handle =
+        DeviceRef<std::int32_t>(view_.inode(flight.inode).write_handle).load(acquire);
+    transfers_.start(index, handle, pieces, merge(pieces, flight.count));
+    return Start::started;
+  }
+
+  // Sets `writing` and takes the page's range, if that is all it has.
+  FERRY_DEVICE bool take_only_range(std::uint32_t frame, std::uint32_t begin, Range& range) {
+    if (!transfers_.try_begin_writing(frame)) return false;
+    if (frames_.take_only_range(frame, begin, range)) return true;
+    transfers_.end(frame, State::writing);
+    return false;
+  }
+
+  // Ranges on their way to the storage, in the order of the file.
+  struct Work {
+    std::uint32_t frames[run_max];
+    Ranges ranges[run_max];
+    std::uint32_t count = 0;
+    Piece pieces[run_max];
+    std::uint32_t piece_count = 0;
+    std::uint32_t piece_page = 0;  // index of the page that the first piece is from
+    std::uint64_t offset = 0;      // of the first piece
+    std::uint64_t bytes = 0;
+  };
+
+  // Takes the page's ranges, F3; sends what does not continue before them.
+  FERRY_DEVICE std::int64_t collect(Work& work, std::uint32_t frame, Inode& inode) {
+    const std::uint32_t index = work.count++;
+    work.frames[index] = frame;
+    work.ranges[index] = frames_.take_ranges(frame);
+    const std::uint64_t start = page_of(frames_.key(frame)) << view_.layout.page_shift;
+    std::int64_t error = 0;
+    for (std::uint32_t i = 0; i < work.ranges[index].count; ++i) {
+      const Range range = work.ranges[index].list[i];
+      if (work.piece_count > 0 && work.offset + work.bytes != start + range.begin) {
+        const std::int64_t result = send(work, inode);
+        if (result != 0) error = result;
+      }
+      if (work.piece_count == 0) {
+        work.offset = start + range.begin;
+        work.piece_page = index;
+      }
+      work.pieces[work.piece_count++] =
+          Piece{view_.page(frame) + range.begin, range.end - range.begin};
+      work.bytes += range.end - range.begin;
+    }
+    return error;
+  }
+
+  FERRY_DEVICE_CALL std::int64_t send(Work& work, Inode& inode) {
+    if (work.piece_count == 0) return 0;
+    std::int64_t got = -EBADF;
+    // A handle may be closed just now; then the inode has another one, or nothing was left to it.
+    for (int tries = 0; got == -EBADF && tries < handle_tries; ++tries) {
+      const std::int32_t handle = DeviceRef<std::int32_t>(inode.write_handle).load(acquire);
+      got =
+          io_.write(handle, work.pieces, work.piece_count, static_cast<std::int64_t>(work.offset));
+    }
+    std::int64_t error = 0;
+    if (got != static_cast<std::int64_t>(work.bytes)) {
+      error = got < 0 ? got : -EIO;
+      keep_dirty(work, inode);
+      Frames::note_error(inode, error);
+    } else {
+      Frames::add_one(counters_.write_backs);
+      Frames::add_one(counters_.write_back_bytes, work.bytes);
+    }
+    work.piece_count = 0;
+    work.bytes = 0;
+    return error;
+  }
+
+  // What could not be written is dirty again. Where newer ranges leave no room for the old ones,
+  // those are lost; the error tells.
+  FERRY_DEVICE void keep_dirty(const Work& work, Inode& inode) {
+    const std::uint64_t end = work.offset + work.bytes;
+    for (std::uint32_t i = work.piece_page; i < work.count; ++i) {
+      const std::uint64_t start = page_of(frames_.key(work.frames[i])) << view_.layout.page_shift;
+      for (std::uint32_t k = 0; k < work.ranges[i].count; ++k) {
+        const Range range = work.ranges[i].list[k];
+        if (start + range.begin >= work.offset && start + range.end <= end)
+          frames_.add_range(work.frames[i], range, inode);
+      }
+    }
+  }
+
+  static constexpr int handle_tries = 4;
+
+  const View& view_;
+  const Frames& frames_;
+  const Transfers<Io>& transfers_;
+  Io& io_;
+  Counters& counters_;
+  std::uint32_t group_;
+};
+
+}  // namespace ferry::device::cache

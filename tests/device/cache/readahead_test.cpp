@@ -1,0 +1,273 @@
+// Reading ahead: who gets it, who does not, and what becomes of pages that were asked for.
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/depth.hpp"
+#include "support/files.hpp"
+#include "support/page_cache_rig.hpp"
+#include "support/within.hpp"
+
+namespace ferry::device::cache {
+namespace {
+
+using test::page;
+using test::pattern;
+using test::Random;
+
+class ReadaheadTest : public test::PageCacheTest {
+ protected:
+  // Reads `bytes` at `offset` and compares.
+  void expect_read(std::size_t offset, std::size_t bytes, std::uint32_t group = 0) {
+    ASSERT_TRUE(test::same_bytes(read(0, offset, bytes, group), data.substr(offset, bytes)))
+        << "at " << offset;
+  }
+  void make_file(std::uint32_t frames, std::size_t pages, std::uint32_t groups = 1,
+                 Switches switches = {}) {
+    make(frames, 1, groups, switches);
+    data = pattern(pages * page, 1);
+    put(0, data);
+  }
+  std::string data;
+};
+
+TEST_F(ReadaheadTest, ASequentialReaderHardlyWaits) {
+  make_file(256, 200);
+  for (std::size_t at = 0; at < data.size(); at += page)
+    expect_read(at, page);
+  const Counters counters = memory->counters();
+  EXPECT_EQ(counters.misses, 2U) << "the first page, and the one that shows the direction";
+  EXPECT_EQ(counters.readahead_issued, 198U);
+  EXPECT_EQ(counters.readahead_used, 198U);
+  EXPECT_EQ(counters.readahead_wasted, 0U);
+  EXPECT_LT(storage->reads, 70U) << "windows grow";
+  expect_calm();
+}
+
+TEST_F(ReadaheadTest, SmallAndUnalignedReadsAreSequentialToo) {
+  make_file(256, 200);
+  for (std::size_t at = 100; at + 3001 < data.size(); at += 3001)
+    expect_read(at, 3001);
+  EXPECT_LE(memory->counters().misses, 3U);
+  expect_calm();
+}
+
+TEST_F(ReadaheadTest, SoAreLargeOnes) {
+  make_file(256, 240);
+  for (std::size_t at = 0; at < data.size(); at += 6 * page)
+    expect_read(at, 6 * page);
+  EXPECT_LE(memory->counters().misses, 12U);
+  expect_calm();
+}
+
+TEST_F(ReadaheadTest, SeveralStreamsOfOneFile) {
+  make_file(256, 1000);
+  for (std::size_t step = 0; step < 100; ++step)
+    for (const std::size_t start : {600U, 0U, 850U, 300U})
+      expect_read((start + step) * page, page);
+  EXPECT_LE(memory->counters().misses, 4U * 3U);
+  expect_calm();
+}
+
+TEST_F(ReadaheadTest, AStridedReaderGetsWhatItWillWant) {
+  make_file(256, 2000);
+  for (std::size_t step = 0; step < 100; ++step)
+    expect_read(step * 17 * page, 2 * page);
+  const Counters counters = memory->counters();
+  EXPECT_LE(counters.misses, 2U * 4U);
+  EXPECT_LE(counters.readahead_issued, 200U + 64U) << "nothing between the pieces";
+  expect_calm();
+}
+
+TEST_F(ReadaheadTest, ARandomReaderGetsNone) {
+  make_file(256, 100'000);
+  Random random;
+  std::uint64_t reads = 0;
+  for (int i = 0; i < 2000; ++i, ++reads)
+    expect_read(random.below(99'999) * page, 100);
+  // By chance a page follows one of the last eight.
+  EXPECT_LE(memory->counters().readahead_issued, 40U);
+}
+
+TEST_F(ReadaheadTest, ItCanBeSwitchedOff) {
+  Switches switches;
+  switches.readahead = false;
+  make_file(256, 100, 1, switches);
+  for (std::size_t at = 0; at < data.size(); at += page)
+    expect_read(at, page);
+  EXPECT_EQ(memory->counters().readahead_issued, 0U);
+  EXPECT_EQ(memory->counters().misses, 100U);
+}
+
+TEST_F(ReadaheadTest, PrefetchBringsARange) {
+  make_file(256, 100);
+  caches[0]->prefetch(0, 1, 10 * page + 5, 30 * page);
+  expect_read(10 * page, 31 * page);
+  EXPECT_EQ(memory->counters().misses, 0U);
+  EXPECT_EQ(memory->counters().readahead_used, 31U);
+  // Behind the end there is nothing, and what is there is not asked for again.
+  caches[0]->prefetch(0, 1, 0, 1000 * page);
+  caches[0]->prefetch(0, 1, 200 * page, page);
+  EXPECT_EQ(memory->counters().readahead_issued, 100U);
+  expect_read(0, 100 * page);
+  EXPECT_EQ(memory->counters().misses, 0U);
+  expect_calm();
+}
+
+TEST_F(ReadaheadTest, PrefetchOfMoreThanTheCacheHoldsIsCut) {
+  make_file(16, 100);
+  caches[0]->prefetch(0, 1, 0, 100 * page);
+  EXPECT_LE(memory->counters().readahead_issued, 8U);
+  expect_read(0, 100 * page);
+  expect_calm();
+}
+
+// Whoever started a flight may never come back: any reader ends it.
+TEST_F(ReadaheadTest, AnyReaderEndsAFlight) {
+  make_file(256, 100, 2);
+  storage->faults.late = true;
+  caches[0]->prefetch(0, 1, 0, 40 * page);
+  expect_read(0, 40 * page, 1);
+  EXPECT_EQ(memory->view().counters(1).readahead_used, 40U);
+  EXPECT_EQ(memory->view().counters(1).fills, 2U) << "counted by whoever ended them";
+  expect_calm();
+}
+
+TEST_F(ReadaheadTest, FlightsThatNobodyWantsGiveTheirFramesBack) {
+  make_file(16, 1000);
+  storage->faults.late = true;
+  Random random;
+  for (int i = 0; i < 500; ++i) {
+    caches[0]->prefetch(0, 1, random.below(900) * page, 20 * page);
+    expect_read(random.below(900) * page, 9 * page);
+  }
+  expect_calm();
+  const Counters counters = memory->counters();
+  EXPECT_GT(counters.readahead_wasted, 0U);
+  EXPECT_LE(counters.readahead_used + counters.readahead_wasted, counters.readahead_issued);
+}
+
+TEST_F(ReadaheadTest, AFailedFlightIsTriedAgainByTheReader) {
+  make_file(256, 100);
+  storage->faults.reads_one_in = 1;
+  caches[0]->prefetch(0, 1, 0, 40 * page);
+  storage->faults.reads_one_in = 0;
+  expect_read(0, 100 * page);
+  expect_calm();
+}
+
+TEST_F(ReadaheadTest, WhatAnOutsideCallMadeOldIsThrownAway) {
+  make_file(256, 100);
+  storage->faults.late = true;
+  caches[0]->prefetch(0, 1, 0, 20 * page);
+  outside_write(0, "new bytes", 5 * page + 10);
+  data.replace(5 * page + 10, 9, "new bytes");
+  expect_read(0, 20 * page);
+  caches[0]->prefetch(0, 1, 30 * page, 10 * page);
+  truncate(0, 33 * page + 7);
+  data.resize(33 * page + 7);
+  EXPECT_EQ(read(0, 30 * page, 10 * page), data.substr(30 * page));
+  expect_calm();
+}
+
+TEST_F(ReadaheadTest, ReadersOfOneFileAndPrefetchesSeeItsBytes) {
+  constexpr std::uint32_t threads = 4;
+  make_file(40, 300, threads);
+  storage->faults.late = true;
+  storage->faults.delays = true;
+  Random random;
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> workers;
+  for (std::uint32_t i = 0; i < threads; ++i) {
+    workers.emplace_back([&, i, mine = random.fork()]() mutable {
+      for (std::uint64_t round = 0; round < test::scaled(300); ++round) {
+        std::size_t at = mine.below(290) * page;
+        if (mine.one_in(3)) caches[i]->prefetch(0, 1, at, mine.below(20) * page);
+        const std::size_t step = mine.below(2 * page) + 1;
+        for (int reads = 0; reads < 30 && at + step <= data.size(); ++reads, at += step)
+          if (read(0, at, step, i) != data.substr(at, step)) ++wrong;
+      }
+    });
+  }
+  test::within_patience("readers", [&] {
+    for (std::thread& worker : workers)
+      worker.join();
+  });
+  EXPECT_EQ(wrong, 0);
+  expect_calm();
+}
+
+// ---- held views
+// ---------------------------------------------------------------------------------
+
+TEST_F(ReadaheadTest, AViewShowsThePageUntilItIsReleased) {
+  make_file(8, 200);
+  HeldView view;
+  ASSERT_EQ(caches[0]->hold(0, 1, 3 * page + 100, 10 * page, view), page - 100);
+  const auto seen = [&] {
+    return std::string(reinterpret_cast<const char*>(view.data), view.bytes);
+  };
+  EXPECT_EQ(seen(), data.substr(3 * page + 100, page - 100));
+  for (std::size_t at = 0; at < data.size(); at += page)
+    expect_read(at, page);
+  EXPECT_EQ(seen(), data.substr(3 * page + 100, page - 100)) << "evicted while held";
+  write(0, "cached", 3 * page + 200);
+  outside_write(0, "outside", 3 * page + 300);
+  EXPECT_EQ(seen().substr(100, 6), "cached");
+  EXPECT_EQ(seen().substr(200, 7), "outside");
+  caches[0]->release_view(view);
+  EXPECT_EQ(view.data, nullptr);
+  caches[0]->release_view(view);
+  EXPECT_EQ(memory->view().shared().held_pages, 0U);
+  expect_calm();
+}
+
+TEST_F(ReadaheadTest, AViewEndsWhereTheFileEnds) {
+  make(8, 1, 1);
+  put(0, pattern(page + 50, 1));
+  HeldView view;
+  EXPECT_EQ(caches[0]->hold(0, 1, page, page, view), 50);
+  caches[0]->release_view(view);
+  EXPECT_EQ(caches[0]->hold(0, 1, page + 50, page, view), 0);
+  EXPECT_EQ(caches[0]->hold(0, 1, 0, 0, view), 0);
+  EXPECT_EQ(view.data, nullptr);
+  EXPECT_EQ(memory->view().shared().held_pages, 0U);
+  storage->faults.reads_one_in = 1;
+  EXPECT_EQ(caches[0]->hold(0, 1, 0, page, view), -EIO);
+  EXPECT_EQ(memory->view().shared().held_pages, 0U);
+  expect_calm();
+}
+
+TEST_F(ReadaheadTest, AViewOfAPartlyWrittenPageIsWhole) {
+  make_file(8, 4);
+  write(0, "abc", page + 10);
+  data.replace(page + 10, 3, "abc");
+  HeldView view;
+  // The range that was written is there already, and the page is not.
+  ASSERT_EQ(caches[0]->hold(0, 1, page + 10, 3, view), 3);
+  EXPECT_NE(memory->view().frame(view.frame).state & State::valid, 0U);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(view.data), 3), "abc");
+  caches[0]->release_view(view);
+  expect_read(page, page);
+  expect_calm();
+}
+
+TEST_F(ReadaheadTest, ViewsLeaveHalfTheCache) {
+  make_file(8, 100);
+  std::vector<HeldView> views(5);
+  for (std::size_t i = 0; i < 4; ++i)
+    ASSERT_EQ(caches[0]->hold(0, 1, i * page, page, views[i]), page);
+  EXPECT_EQ(caches[0]->hold(0, 1, 4 * page, page, views[4]), -EAGAIN);
+  expect_read(0, 100 * page);
+  caches[0]->release_view(views[0]);
+  EXPECT_EQ(caches[0]->hold(0, 1, 4 * page, page, views[4]), page);
+  for (HeldView& view : views)
+    caches[0]->release_view(view);
+  expect_calm();
+}
+
+}  // namespace
+}  // namespace ferry::device::cache
