@@ -16,6 +16,7 @@ __global__ void make_every_call(const ferry::device::Context* context, char* buf
   const unsigned group = blockIdx.x * blockDim.x + threadIdx.x;
   ferry::device::FileCalls files(*context, ferry::device::ThreadGroup{}, group);
   ferry::device::FileStatus status{};
+  ferry::device::cache::HeldView view;
   const int file = files.open("/data/input", 0);
   ferry::device::IoVector piece{buffer, 64};
   ferry::device::Pending pending = files.pread_async(file, buffer, 64, 0);
@@ -24,7 +25,9 @@ __global__ void make_every_call(const ferry::device::Context* context, char* buf
       files.preadv(file, &piece, 1, 0) + files.pwritev(file, &piece, 1, 0) +
       files.read(file, buffer, 64) + files.write(file, buffer, 64) + files.fsync(file) +
       files.fdatasync(file) + files.ftruncate(file, 0) + files.stat("/data/input", &status) +
-      files.fstat(file, &status) + files.unlink("/data/input") + files.ping() + files.close(file);
+      files.fstat(file, &status) + files.unlink("/data/input") + files.ping() + files.prefetch(file, 0, 64) +
+      files.hold(file, 0, 64, view) + files.flush(file) + files.close(file);
+  files.release(view);
   pending = files.pwrite_async(file, buffer, 64, 0);
   files.drain();
 }

@@ -139,6 +139,67 @@ TEST_F(Compute, RefusesWhatPosixRefuses) {
   EXPECT_TRUE(same_bytes(read_file(path), model));
 }
 
+TEST_F(Compute, PrefetchBringsARangeAndSaysWhatIsWrong) {
+  test::write_file(path, pattern(100'000, 1));
+  on_device([&](DeviceThread& self) {
+    const int file = self.files.open(path.c_str(), O_RDONLY);
+    EXPECT_EQ(self.files.prefetch(file, 0, 100'000), 0);
+    std::string got(100'000, '\0');
+    ASSERT_EQ(self.files.pread(file, got.data(), got.size(), 0), 100'000);
+    EXPECT_TRUE(same_bytes(got, pattern(100'000, 1)));
+    EXPECT_EQ(runtime->statistics().cache.misses, 0U);
+    EXPECT_EQ(runtime->statistics().cache.readahead_used, 25U);
+    EXPECT_EQ(self.files.prefetch(file, -1, 1), -EINVAL);
+    EXPECT_EQ(self.files.close(file), 0);
+    EXPECT_EQ(self.files.prefetch(file, 0, 1), -EBADF);
+    const int writer = self.files.open(path.c_str(), O_WRONLY);
+    EXPECT_EQ(self.files.prefetch(writer, 0, 1), -EBADF);
+    EXPECT_EQ(self.files.close(writer), 0);
+  });
+}
+
+TEST_F(Compute, ASequentialReaderIsReadAhead) {
+  const std::string large = pattern(1 << 20, 1);
+  test::write_file(path, large);
+  on_device([&](DeviceThread& self) {
+    const int file = self.files.open(path.c_str(), O_RDONLY);
+    std::string got(large.size(), '\0');
+    for (std::size_t at = 0; at < large.size(); at += 1000) {
+      const std::size_t step = std::min<std::size_t>(1000, large.size() - at);
+      ASSERT_EQ(self.files.read(file, got.data() + at, step), static_cast<std::int64_t>(step));
+    }
+    EXPECT_TRUE(same_bytes(got, large));
+    EXPECT_EQ(self.files.close(file), 0);
+  });
+  EXPECT_LE(runtime->statistics().cache.misses, 3U);
+  EXPECT_GE(runtime->statistics().cache.readahead_used, 253U);
+}
+
+TEST_F(Compute, AViewShowsAPageUntilItIsReleased) {
+  test::write_file(path, data);
+  on_device([&](DeviceThread& self) {
+    auto& files = self.files;
+    const int file = files.open(path.c_str(), O_RDWR);
+    device::cache::HeldView view;
+    ASSERT_EQ(files.hold(file, 4096 + 96, 100, view), 100);
+    EXPECT_EQ(std::memcmp(view.data, data.data() + 4192, 100), 0);
+    files.use(Placement::host);
+    ASSERT_EQ(files.pwrite(file, "host", 4, 4192), 4);
+    EXPECT_EQ(std::memcmp(view.data, "host", 4), 0) << "views follow writes of any placement";
+    files.release(view);
+    files.release(view);
+    EXPECT_EQ(view.data, nullptr);
+    EXPECT_EQ(files.hold(file, 10'000, 1, view), 0) << "the end of the file";
+    EXPECT_EQ(files.hold(file, -1, 1, view), -EINVAL);
+    EXPECT_EQ(files.hold(99, 0, 1, view), -EBADF);
+    const int there = files.open(directory.path().c_str(), O_RDONLY | O_DIRECTORY);
+    EXPECT_EQ(files.hold(there, 0, 1, view), -EOPNOTSUPP);
+    EXPECT_EQ(files.prefetch(there, 0, 1), 0) << "only advice";
+    EXPECT_EQ(files.close(there), 0);
+    EXPECT_EQ(files.close(file), 0);
+  });
+}
+
 TEST(ComputeOptions, ImpossibleSizesAreErrors) {
   for (const std::uint32_t page : {0U, 1U, 2048U, 5000U, 4U << 20}) {
     RuntimeOptions options = cached();
