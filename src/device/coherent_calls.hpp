@@ -203,9 +203,7 @@ class CoherentCalls {
   FERRY_DEVICE_CALL Way way_of(bool reading, int file, std::uint8_t flags) {
     const cache::OpenFile* entry = cache::CachedFiles(requester_).find(file);
     if (entry == nullptr) return Way::past;
-    const bool appends =
-        !reading && ((flags & flag_append) != 0 || (entry->access & cache::OpenFile::appends) != 0);
-    if (placement_ != Placement::host && !appends) return Way::cached;
+    if (placement_ != Placement::host && (reading || !appends(*entry, flags))) return Way::cached;
     return reading ? Way::watching : Way::changing;
   }
 
@@ -219,11 +217,18 @@ class CoherentCalls {
         break;
       case Way::cached:
         return leads([&] { return through_cache(reading, file, pieces, count, offset); });
-      case Way::watching:
-        leads([&] { return before_host_read(file); });
+      case Way::watching: {
+        const std::uint64_t wanted = total_of(pieces, count);
+        const bool dirty = leads([&] { return before_host_read(file, pages_of(offset, wanted)); });
+        const Answer answer = host();
+        // Pages behind these that were dirty may make the file longer than the storage knew.
+        const bool ended = answer.result >= 0 && static_cast<std::uint64_t>(answer.result) < wanted;
+        if (!ended || !dirty) return answer;
+        leads([&] { return before_host_read(file, cache::Pages{}); });
         break;
+      }
       case Way::changing: {
-        if (!leads([&] { return begin_host_write(file); })) break;
+        if (!leads([&] { return begin_host_write(file, pieces, count, offset, flags); })) break;
         const Answer answer = host();
         leads([&] { return end_host_write(file, pieces, count, offset, flags, answer.result); });
         return answer;
@@ -250,28 +255,46 @@ class CoherentCalls {
     return Answer{static_cast<std::int64_t>(total), 0};
   }
 
-  FERRY_DEVICE_CALL int before_host_read(int file) {
-    cache::CachedFiles files(requester_);
-    if (const cache::OpenFile* entry = files.find(file); entry != nullptr)
-      files.pages().flush(entry->inode);
-    return 0;
+  FERRY_DEVICE static std::uint64_t total_of(const IoVector* pieces, int count) {
+    std::uint64_t total = 0;
+    for (int i = 0; i < count; ++i)
+      total = clamp(total + clamp(pieces[i].bytes));
+    return total;
   }
-  FERRY_DEVICE_CALL bool begin_host_write(int file) {
+
+  FERRY_DEVICE cache::Pages pages_of(std::int64_t offset, std::uint64_t bytes) const {
+    return requester_.context().cache.pages_of(static_cast<std::uint64_t>(offset), bytes);
+  }
+  // Whether anything was dirty.
+  FERRY_DEVICE_CALL bool before_host_read(int file, cache::Pages pages) {
+    cache::CachedFiles files(requester_);
+    const cache::OpenFile* entry = files.find(file);
+    if (entry == nullptr || files.pages().is_clean(entry->inode)) return false;
+    files.pages().flush(entry->inode, pages);
+    return true;
+  }
+  FERRY_DEVICE_CALL bool begin_host_write(int file, const IoVector* pieces, int count,
+                                          std::int64_t offset, std::uint8_t flags) {
     cache::CachedFiles files(requester_);
     const cache::OpenFile* entry = files.find(file);
     if (entry == nullptr) return false;
     changing_ = entry->inode;
-    files.pages().begin_outside(changing_);
-    files.pages().flush(changing_);
+    // Where appended bytes will go is not known: all pages, then.
+    cache::Pages changed;
+    if (!appends(*entry, flags)) changed = pages_of(offset, total_of(pieces, count));
+    files.pages().begin_outside(changing_, changed);
+    files.pages().flush(changing_, changed);
     return true;
+  }
+  FERRY_DEVICE static bool appends(const cache::OpenFile& entry, std::uint8_t flags) {
+    return (flags & flag_append) != 0 || (entry.access & cache::OpenFile::appends) != 0;
   }
   FERRY_DEVICE_CALL int end_host_write(int file, const IoVector* pieces, int count,
                                        std::int64_t offset, std::uint8_t flags,
                                        std::int64_t written) {
     cache::CachedFiles files(requester_);
     const cache::OpenFile* entry = files.find(file);
-    const bool appended = (flags & flag_append) != 0 ||
-                          (entry != nullptr && (entry->access & cache::OpenFile::appends) != 0);
+    const bool appended = (flags & flag_append) != 0 || (entry != nullptr && appends(*entry, flags));
     if (written > 0 && appended) {
       // Where it went is not known here, and others may have appended too.
       FileStatus status{};

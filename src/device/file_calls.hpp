@@ -511,7 +511,8 @@ class FileCalls : private CoherentCalls<Group> {
       // What the page cache has a say in is done at once, too, except for reads by the host.
       const bool cached = is_cached(one.file);
       const bool by_host = opcode == Opcode::read && placement_ == Placement::host;
-      if (cached && by_host) leads([&] { return before_host_read(one.file); });
+      if (cached && by_host) 
+        leads([&] { return before_host_read(one.file, cache::Pages{}); });
       if (!requester_.arena().contains(one.buffer, clamp(one.bytes)) || (cached && !by_host)) {
         pending[i].result = transfer(opcode, one.file, one.buffer, one.bytes, one.offset);
       } else {

@@ -81,6 +81,7 @@ class MemoryFiles {
   // A flight is carried out where it is started; faults.late leaves it unanswered until somebody
   // waits for it or has looked a few times.
   std::uint32_t loop() const { return 0; }
+  void expect(std::uint32_t) {}
   int start(bool writing, int handle, const device::cache::Piece* pieces, std::uint32_t count,
             std::int64_t offset, std::uint32_t flight, std::uint32_t sequence) {
     const std::int64_t result = writing ? write(handle, pieces, count, offset)

@@ -33,6 +33,10 @@ class RingIo {
   // ---- transfers that no call waits for --------------------------------------------------------
 
   FERRY_DEVICE std::uint32_t loop() const { return requester_.loop(); }
+  // Those who waited for the last answer have left it set.
+  FERRY_DEVICE void expect(std::uint32_t flight) {
+    SystemRef<std::uint32_t>(cell(flight).parked).store(0, relaxed);
+  }
   FERRY_DEVICE int start(bool writes, std::int32_t handle, const Piece* pieces, std::uint32_t count,
                          std::int64_t offset, std::uint32_t flight, std::uint32_t sequence) {
     const ArenaView& arena = requester_.arena();
@@ -48,8 +52,6 @@ class RingIo {
     request.length = count == 1 ? extents[0].length : count;
     request.cell = arena.shared_cell(flight);
     request.sequence = sequence;
-    // Those who waited for the last answer leave it set.
-    SystemRef<std::uint32_t>(cell(flight).parked).store(0, relaxed);
     return requester_.publish(&request, 1);
   }
   FERRY_DEVICE bool answered(std::uint32_t flight, std::uint32_t sequence) const {
@@ -230,15 +232,14 @@ class CachedFiles {
   // Ends cached writes with -ESHUTDOWN from now on and writes back every file; for the end of a
   // runtime. 0 or the last error.
   FERRY_DEVICE_CALL int stop() {
-    // seq_cst, as in PageCache::write_page(): a write that misses this is seen by begin_outside().
+    // seq_cst, as in PageCache::write_page(): a write that misses this is seen on its frame.
     DeviceRef<std::uint32_t>(view_.shared().stopping).store(1, seq_cst);
+    pages_.wait_for_all_writers();
     int error = 0;
     for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
       const std::uint32_t id = DeviceRef<std::uint32_t>(view_.inode(i).id).load(acquire);
-      pages_.begin_outside(id);
       const auto result = static_cast<int>(pages_.flush(id));
       if (result != 0) error = result;
-      pages_.end_outside(id);
     }
     return error;
   }

@@ -150,17 +150,17 @@ class Filling {
     std::uint64_t at = ahead.first;
     while (at < ahead.end) {
       const std::uint64_t piece = at + ahead.length < ahead.end ? at + ahead.length : ahead.end;
-      if (!start_pages(inode, handle, at, piece)) break;
+      if (!start_pages(inode, handle, Pages{at, piece})) break;
       at += ahead.stride;
     }
     if (at > stream->ahead) stream->ahead = at;
   }
 
-  // Asks for the absent ones of the pages [page, end), up to half the cache; does not wait.
-  FERRY_DEVICE_CALL void prefetch(std::uint32_t inode, std::int32_t handle, std::uint64_t page,
-                                  std::uint64_t end) {
+  // Asks for the absent ones of these pages, up to half the cache; does not wait.
+  FERRY_DEVICE_CALL void prefetch(std::uint32_t inode, std::int32_t handle, Pages pages) {
     const std::uint64_t half = view_.layout.geometry.frames / 2;
-    start_pages(inode, handle, page, end - page < half ? end : page + half);
+    if (pages.end - pages.first > half) pages.end = pages.first + half;
+    start_pages(inode, handle, pages);
   }
 
  private:
@@ -220,13 +220,12 @@ class Filling {
     return 0;
   }
 
-  // Starts flights for the absent ones of the pages [page, end). False: no more can be had just now.
-  FERRY_DEVICE bool start_pages(std::uint32_t inode, std::int32_t handle, std::uint64_t page,
-                                std::uint64_t end) {
+  // Starts flights for the absent ones of these pages. False: no more can be had just now.
+  FERRY_DEVICE bool start_pages(std::uint32_t inode, std::int32_t handle, Pages pages) {
     const std::uint64_t size = DeviceRef<std::uint64_t>(view_.inode(inode).size_bytes).load(acquire);
-    const std::uint64_t pages = (size + view_.page_bytes() - 1) >> view_.layout.page_shift;
-    if (end > pages) end = pages;
-    while (page < end) {
+    const std::uint64_t behind = (size + view_.page_bytes() - 1) >> view_.layout.page_shift;
+    const std::uint64_t end = pages.end < behind ? pages.end : behind;
+    for (std::uint64_t page = pages.first; page < end;) {
       const std::uint64_t left = end - page < run_max ? end - page : run_max;
       const std::uint32_t absent =
           frames_.count_absent(key_of(inode, page), static_cast<std::uint32_t>(left));

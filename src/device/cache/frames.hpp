@@ -184,12 +184,22 @@ class Frames {
     return true;
   }
 
-  // Runs `work(frame)` for every frame that holds a page of the file, pinned.
+  // Runs `work(frame)` for every frame that holds one of these pages of the file, pinned.
   template <class Work>
-  FERRY_DEVICE void each_of(std::uint32_t inode, Work work) const {
+  FERRY_DEVICE void each_of(std::uint32_t inode, Pages pages, Work work) const {
+    if (pages.end - pages.first < view_.layout.geometry.frames) {
+      for (std::uint64_t page = pages.first; page < pages.end; ++page) {
+        const std::uint32_t frame = find(key_of(inode, page));
+        if (frame == no_frame) continue;
+        work(frame);
+        unpin(frame);
+      }
+      return;
+    }
     for (std::uint32_t frame = 0; frame < view_.layout.geometry.frames; ++frame) {
       const std::uint64_t wanted = key(frame);
-      if (inode_of(wanted) != inode) continue;
+      if (inode_of(wanted) != inode || page_of(wanted) < pages.first || page_of(wanted) >= pages.end)
+        continue;
       if ((state(frame).load(seq_cst) & (State::orphan | State::taken)) != 0) continue;
       if (!pin(frame, wanted)) continue;
       work(frame);

@@ -265,6 +265,33 @@ inline Layout lay_out(Geometry geometry) {
   return layout;
 }
 
+// A page's name: 24 bits of inode, 40 bits of page number.
+inline constexpr std::uint32_t page_number_bits = 40;
+inline constexpr std::uint32_t inode_bits = 24;
+// Pages [first, end) of a file; as it stands, all of them.
+struct Pages {
+  std::uint64_t first = 0;
+  std::uint64_t end = std::uint64_t{1} << page_number_bits;
+};
+FERRY_DEVICE inline std::uint64_t key_of(std::uint32_t inode, std::uint64_t page) {
+  return (std::uint64_t{inode} << page_number_bits) | page;
+}
+FERRY_DEVICE inline std::uint32_t inode_of(std::uint64_t key) {
+  return static_cast<std::uint32_t>(key >> page_number_bits);
+}
+FERRY_DEVICE inline std::uint64_t page_of(std::uint64_t key) {
+  return key & ((std::uint64_t{1} << page_number_bits) - 1);
+}
+// Four neighbouring pages belong to one bucket, so that they are entered under one lock and found on
+// one line. Groups of four are spread by Fibonacci hashing.
+inline constexpr unsigned bucket_group_bits = 2;
+FERRY_DEVICE inline std::uint32_t hash_of(std::uint64_t key) {
+  return static_cast<std::uint32_t>(((key >> bucket_group_bits) * 0x9e3779b97f4a7c15ULL) >> 32);
+}
+FERRY_DEVICE inline bool same_bucket(std::uint64_t one_key, std::uint64_t other_key) {
+  return one_key >> bucket_group_bits == other_key >> bucket_group_bits;
+}
+
 struct View {
   unsigned char* base = nullptr;
   Layout layout;
@@ -298,6 +325,14 @@ struct View {
     return base + layout.pages + (std::uint64_t{frame} << layout.page_shift);
   }
   FERRY_DEVICE std::uint32_t page_bytes() const { return layout.geometry.page_bytes; }
+  // The pages that a range of bytes lies in, as far as a file can have them.
+  FERRY_DEVICE Pages pages_of(std::uint64_t offset, std::uint64_t bytes) const {
+    const Pages all;
+    const std::uint64_t first = offset >> layout.page_shift;
+    if (first >= all.end || bytes == 0) return Pages{0, 0};
+    const std::uint64_t length = ((offset & (page_bytes() - 1)) + bytes - 1) >> layout.page_shift;
+    return Pages{first, length < all.end - first ? first + length + 1 : all.end};
+  }
 };
 
 // Makes an empty cache out of zeroed memory.
@@ -310,28 +345,6 @@ inline void prepare(const View& view) {
   view.shared().free_frames = frames > 0 ? 1 : 0;
   for (std::uint32_t i = 0; i < view.layout.geometry.inodes; ++i)
     view.inode(i).id = i;
-}
-
-// A page's name: 24 bits of inode, 40 bits of page number.
-inline constexpr std::uint32_t page_number_bits = 40;
-inline constexpr std::uint32_t inode_bits = 24;
-FERRY_DEVICE inline std::uint64_t key_of(std::uint32_t inode, std::uint64_t page) {
-  return (std::uint64_t{inode} << page_number_bits) | page;
-}
-FERRY_DEVICE inline std::uint32_t inode_of(std::uint64_t key) {
-  return static_cast<std::uint32_t>(key >> page_number_bits);
-}
-FERRY_DEVICE inline std::uint64_t page_of(std::uint64_t key) {
-  return key & ((std::uint64_t{1} << page_number_bits) - 1);
-}
-// Four neighbouring pages belong to one bucket, so that they are entered under one lock and found on
-// one line. Groups of four are spread by Fibonacci hashing.
-inline constexpr unsigned bucket_group_bits = 2;
-FERRY_DEVICE inline std::uint32_t hash_of(std::uint64_t key) {
-  return static_cast<std::uint32_t>(((key >> bucket_group_bits) * 0x9e3779b97f4a7c15ULL) >> 32);
-}
-FERRY_DEVICE inline bool same_bucket(std::uint64_t one_key, std::uint64_t other_key) {
-  return one_key >> bucket_group_bits == other_key >> bucket_group_bits;
 }
 
 }  // namespace ferry::device::cache

@@ -129,8 +129,13 @@ class PageCache {
 
   // Writes back what is dirty and waits for what others write back just now. 0 or the last error of
   // these; errors of earlier write-backs are in Inode::write_error.
-  FERRY_DEVICE std::int64_t flush(std::uint32_t inode) { return write_back_.flush(inode); }
-
+  FERRY_DEVICE std::int64_t flush(std::uint32_t inode, Pages pages = {}) {
+    return write_back_.flush(inode, pages);
+  }
+  // Whether the storage has everything.
+  FERRY_DEVICE bool is_clean(std::uint32_t inode) const {
+    return DeviceRef<std::uint64_t>(view_.inode(inode).dirty_pages).load(acquire) == 0;
+  }
   // Ends transfers that no call waited for.
   FERRY_DEVICE void settle() { transfers_.settle(); }
 
@@ -139,9 +144,8 @@ class PageCache {
                              std::uint64_t bytes) {
     const std::uint64_t file_end = size(inode);
     if (offset >= file_end || bytes == 0) return;
-    const std::uint64_t end = bytes < file_end - offset ? offset + bytes : file_end;
-    filling_.prefetch(inode, handle, offset >> view_.layout.page_shift,
-                      ((end - 1) >> view_.layout.page_shift) + 1);
+    const std::uint64_t rest = file_end - offset;
+    filling_.prefetch(inode, handle, view_.pages_of(offset, bytes < rest ? bytes : rest));
   }
 
   // ---- held views ------------------------------------------------------------------------------
@@ -194,9 +198,10 @@ class PageCache {
 
   // ---- outside calls ---------------------------------------------------------------------------
 
-  // Between these two no cached write to the file is under way, and none begins. `flush()` in
-  // between leaves nothing dirty, then. Outside calls take turns.
-  FERRY_DEVICE_CALL void begin_outside(std::uint32_t inode) {
+  // Between these two no cached write to these pages of the file is under way, and none to any of
+  // its pages begins. `flush()` in between leaves nothing dirty in them, then. Outside calls take
+  // turns.
+  FERRY_DEVICE_CALL void begin_outside(std::uint32_t inode, Pages pages = {}) {
     DeviceRef<std::uint32_t> active(view_.inode(inode).outside_active);
     std::uint32_t none = 0;
     // seq_cst: see write_page().
@@ -205,10 +210,7 @@ class PageCache {
       frames_.yield();
     }
     DeviceRef<std::uint32_t>(view_.inode(inode).outside_count).fetch_add(1, seq_cst);
-    frames_.each_of(inode, [&](std::uint32_t frame) {
-      while ((frames_.state(frame).load(seq_cst) & State::writers) != 0)
-        frames_.yield();
-    });
+    frames_.each_of(inode, pages, [&](std::uint32_t frame) { wait_for_writers(frame); });
   }
   FERRY_DEVICE void end_outside(std::uint32_t inode) {
     DeviceRef<std::uint32_t>(view_.inode(inode).outside_active).store(0, seq_cst);
@@ -238,7 +240,7 @@ class PageCache {
   // The file was cut or extended to `size` by an outside call, after a flush: pages behind its end
   // are dropped, with what is dirty in them because it could not be written.
   FERRY_DEVICE_CALL void resize(std::uint32_t inode, std::uint64_t size) {
-    frames_.each_of(inode, [&](std::uint32_t frame) {
+    frames_.each_of(inode, Pages{}, [&](std::uint32_t frame) {
       const std::uint64_t start = page_of(frames_.key(frame)) << view_.layout.page_shift;
       if (start + view_.page_bytes() <= size) return;
       if (start >= size) return drop_page(frame, inode);
@@ -251,9 +253,15 @@ class PageCache {
     DeviceRef<std::uint64_t>(view_.inode(inode).size_bytes).store(size, release);
   }
 
+  // Waits until every cached write that is under way has ended.
+  FERRY_DEVICE_CALL void wait_for_all_writers() {
+    for (std::uint32_t frame = 0; frame < view_.layout.geometry.frames; ++frame)
+      wait_for_writers(frame);
+  }
+
   // Drops every page of the file; what is dirty is lost. During an outside call.
   FERRY_DEVICE_CALL void drop(std::uint32_t inode) {
-    frames_.each_of(inode, [&](std::uint32_t frame) { drop_page(frame, inode); });
+    frames_.each_of(inode, Pages{}, [&](std::uint32_t frame) { drop_page(frame, inode); });
   }
 
  private:
@@ -262,6 +270,11 @@ class PageCache {
     std::uint64_t counted = 0;  // pages before this one were brought in by this call
     bool noted = false;         // the streams know of it
   };
+
+  FERRY_DEVICE void wait_for_writers(std::uint32_t frame) const {
+    while ((frames_.state(frame).load(seq_cst) & State::writers) != 0)
+      frames_.yield();
+  }
 
   FERRY_DEVICE bool streams_copies(std::uint64_t bytes, std::uint64_t from) const {
     return bytes >= from && view_.switches.streaming_copies;

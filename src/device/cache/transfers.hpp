@@ -47,6 +47,7 @@ inline constexpr std::uint32_t no_flight = ~0U;
 //   int64_t write(int handle, const Piece*, uint32_t count, int64_t offset)   bytes
 //   int start(bool writes, int handle, const Piece*, uint32_t count, int64_t offset, uint32_t flight,
 //             uint32_t sequence)         0, or an error and nothing was started
+//   void expect(uint32_t flight)       comes before, and before anybody waits for the answer
 //   bool answered(uint32_t flight, uint32_t sequence)
 //   uint32_t loop()                            the server loop that answers what start() starts
 //   int wait(uint32_t flight, uint32_t sequence)     until it is answered; or the server is gone
@@ -177,6 +178,7 @@ class Transfers {
       name_flight(flight.frames[i], index + 1);
     const std::uint32_t number = sequence(state(index).load(relaxed));
     DeviceRef<std::uint32_t>(flight.loop).store(io_.loop(), relaxed);
+    io_.expect(index);
     // Before the request: from then on an answer may be there, and somebody who looks for it.
     state(index).store(word(number, Flight::under_way), release);
     const int error =

@@ -56,9 +56,9 @@ class WriteBack {
     return error;
   }
 
-  // Writes back what is dirty of the file and waits for what others write back just now. 0 or an
+  // Writes back what is dirty of these pages of the file and waits for what others write back just now. 0 or an
   // error; which one, and earlier ones, are in the inode.
-  FERRY_DEVICE_CALL std::int64_t flush(std::uint32_t inode) {
+  FERRY_DEVICE_CALL std::int64_t flush(std::uint32_t inode, Pages pages) {
     Inode& file = view_.inode(inode);
     if (DeviceRef<std::uint64_t>(file.dirty_pages).load(acquire) == 0) return 0;
     const std::uint32_t errors = DeviceRef<std::uint32_t>(file.write_errors).load(acquire);
@@ -68,12 +68,12 @@ class WriteBack {
       if (error == 0) error = -DeviceRef<std::int32_t>(file.write_error).load(relaxed);
       return true;
     };
-    frames_.each_of(inode, [&](std::uint32_t frame) {
+    frames_.each_of(inode, pages, [&](std::uint32_t frame) {
       const std::int64_t result = begin(frame);
       if (result != 0) error = result;
     });
     // What was on its way before may have become dirty again meanwhile.
-    frames_.each_of(inode, [&](std::uint32_t frame) {
+    frames_.each_of(inode, pages, [&](std::uint32_t frame) {
       const std::uint64_t now = transfers_.wait_while(frame, State::writing);
       if ((now & State::dirty) == 0 || failed()) return;
       const std::int64_t result = this->now(frame);
