@@ -17,6 +17,17 @@ namespace ferry::device {
 //   automatic  wherever it is expected to be fastest, call by call
 enum class Placement : std::uint8_t { host, compute, service, automatic };
 
+// From which size on `automatic` leaves the calling core; sizes in bytes of one call. What the
+// built-in numbers rest on stands in docs/performance.md.
+struct Crossovers {
+  static constexpr std::uint64_t never = ~std::uint64_t{0};
+  std::uint64_t host_read_bytes_min = 1 << 20;         // of pages that are not in the cache
+  std::uint64_t host_stream_read_bytes_min = 1 << 20;  // likewise, by a sequential reader
+  std::uint64_t host_write_bytes_min = never;          // to pages that are not in the cache
+  std::uint64_t service_read_bytes_min = never;
+  std::uint64_t service_write_bytes_min = never;
+};
+
 // Everything a device program needs to make calls; handed to it as an argument. The same for all
 // groups of a device, read-only while programs run.
 struct Context {
@@ -25,7 +36,12 @@ struct Context {
   HostHooks hooks{};
   cache::View cache{};  // base is null where there is none
   Placement placement = Placement::host;
+  Crossovers crossovers{};
 };
+
+// Who takes a request: the I/O server, or whoever executes cached calls for others. Where no cores
+// are set aside for those (Geometry.services is 0), it is the I/O server's loop as well.
+enum class Target : std::uint8_t { server, service };
 
 // A request on its way: names the cell and the answer expected there.
 struct Ticket {
@@ -43,11 +59,19 @@ class Requester {
  public:
   // At most 64 cells. The group's former Requester, if any, was drained.
   FERRY_DEVICE Requester(const Context& context, std::uint32_t group)
+      : Requester(context, group, group % context.arena.layout.geometry.rings) {}
+  // For a group that has to use a certain ring of the server.
+  FERRY_DEVICE Requester(const Context& context, std::uint32_t group, std::uint32_t ring)
       : context_(context),
         group_(group),
-        loop_((group % context.arena.layout.geometry.rings) % context.arena.layout.geometry.loops),
-        ring_(context.arena.ring(group % context.arena.layout.geometry.rings)) {
-    const std::uint32_t cells = context.arena.layout.geometry.cells_per_group;
+        server_{context.arena.ring(ring), ring % context.arena.layout.geometry.loops},
+        service_(server_) {
+    const Geometry& geometry = context.arena.layout.geometry;
+    if (geometry.services > 0) {
+      const std::uint32_t index = group % geometry.services;
+      service_ = Way{context.arena.ring(geometry.rings + index), geometry.loops + index};
+    }
+    const std::uint32_t cells = geometry.cells_per_group;
     first_cell_ = group * cells;
     const std::uint64_t all =
         cells >= cells_per_group_max ? ~std::uint64_t{0} : (std::uint64_t{1} << cells) - 1;
@@ -78,28 +102,34 @@ class Requester {
   // Publishes prepared requests as one batch with one look at the doorbell. On an error
   // (-ESHUTDOWN, -EIO; -EINVAL for more requests than the ring has slots) nothing was submitted and
   // the cells are free again.
-  FERRY_DEVICE_CALL int submit(const Request* requests, std::uint32_t count) {
-    if (count > ring_.slot_count) {
+  FERRY_DEVICE_CALL int submit(const Request* requests, std::uint32_t count,
+                               Target target = Target::server) {
+    const Way& way = target == Target::server ? server_ : service_;
+    if (count > way.ring.slot_count) {
       give_back(requests, count);
       return -EINVAL;
     }
     std::uint64_t ticket = 0;
-    if (const int error = claim(count, ticket); error != 0) {
+    if (const int error = claim(way, count, ticket); error != 0) {
       give_back(requests, count);
       return error;
     }
     // R5: this look comes after the claim in the single order of seq_cst accesses.
-    const LoopPhase now = phase();
+    const LoopPhase now = phase(way);
     if (now != LoopPhase::running) {
-      publish_nops(ticket, count);
+      publish_nops(way, ticket, count);
       give_back(requests, count);
       return now == LoopPhase::dead ? -EIO : -ESHUTDOWN;
     }
-    ring_.publish(ticket, requests, count);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint64_t bit = bit_of(requests[i].cell);
+      at_service_ = target == Target::service ? at_service_ | bit : at_service_ & ~bit;
+    }
+    way.ring.publish(ticket, requests, count);
     GroupCounters& mine = counters();
     add_to(mine.batches, 1);
     add_to(mine.calls, count);
-    ring_doorbell();
+    ring_doorbell(way);
     return 0;
   }
 
@@ -112,7 +142,7 @@ class Requester {
   // for one. Returns early when the server is dead or stopped: waiting for an answer then tells.
   template <class Condition>
   FERRY_DEVICE void wait_until(Condition condition, const Ticket& likely) {
-    Waiter waiter(context_.wait, context_.hooks, context_.arena.loop_state(loop_));
+    Waiter waiter(context_.wait, context_.hooks, loop_of(likely));
     waiter.until(condition, context_.arena.cell(likely.cell).sequence);
     if (waiter.slept()) add_to(counters().parks, 1);
   }
@@ -120,16 +150,16 @@ class Requester {
   // Waits for the answer and frees the cell.
   FERRY_DEVICE_CALL Answer wait(const Ticket& ticket) {
     Cell& cell = context_.arena.cell(ticket.cell);
-    Waiter waiter(context_.wait, context_.hooks, context_.arena.loop_state(loop_));
+    Waiter waiter(context_.wait, context_.hooks, loop_of(ticket));
     const int error = waiter.until_equal(cell.sequence, ticket.sequence, &cell.parked);
     if (waiter.slept()) add_to(counters().parks, 1);
     if (error != 0) {
       // A late answer must not be taken for another request's.
-      state().retired |= std::uint64_t{1} << (ticket.cell - first_cell_);
+      state().retired |= bit_of(ticket.cell);
       return Answer{error, 0};
     }
     const Answer answer{cell.result, cell.value};  // before the cell is free again (R4)
-    free_ |= std::uint64_t{1} << (ticket.cell - first_cell_);
+    free_ |= bit_of(ticket.cell);
     return answer;
   }
 
@@ -143,14 +173,20 @@ class Requester {
   }
 
   // One request, waited for.
-  FERRY_DEVICE_CALL Answer call(Request& request) {
+  FERRY_DEVICE_CALL Answer call(Request& request, Target target = Target::server) {
     Ticket ticket;
     if (const int error = prepare(request, ticket, 0); error != 0) return Answer{error, 0};
-    if (const int error = submit(&request, 1); error != 0) return Answer{error, 0};
+    if (const int error = submit(&request, 1, target); error != 0) return Answer{error, 0};
     return wait(ticket);
   }
 
  private:
+  // A ring, and the index of the loop that takes from it.
+  struct Way {
+    RequestRing ring;
+    std::uint32_t loop;
+  };
+
   FERRY_DEVICE static std::uint32_t lowest_bit(std::uint64_t bits) {
 #if defined(__CUDA_ARCH__)
     return static_cast<std::uint32_t>(__ffsll(static_cast<long long>(bits)) - 1);
@@ -159,37 +195,47 @@ class Requester {
 #endif
   }
 
-  FERRY_DEVICE LoopPhase phase() const {
-    return SystemRef<LoopPhase>(context_.arena.loop_state(loop_).phase).load(seq_cst);
+  FERRY_DEVICE std::uint64_t bit_of(std::uint32_t cell) const {
+    return std::uint64_t{1} << (cell - first_cell_);
+  }
+  // Of whoever answers this one.
+  FERRY_DEVICE LoopState& loop_of(const Ticket& ticket) const {
+    const bool service = (at_service_ & bit_of(ticket.cell)) != 0;
+    return context_.arena.loop_state(service ? service_.loop : server_.loop);
   }
 
-  FERRY_DEVICE_CALL int claim(std::uint32_t count, std::uint64_t& ticket) {
-    if (ring_.try_claim(count, ticket)) return 0;
-    Waiter waiter(context_.wait, context_.hooks, context_.arena.loop_state(loop_));
-    return waiter.until([&] { return ring_.try_claim(count, ticket); });
+  FERRY_DEVICE LoopPhase phase(const Way& way) const {
+    return SystemRef<LoopPhase>(context_.arena.loop_state(way.loop).phase).load(seq_cst);
+  }
+
+  FERRY_DEVICE_CALL int claim(const Way& way, std::uint32_t count, std::uint64_t& ticket) {
+    if (way.ring.try_claim(count, ticket)) return 0;
+    Waiter waiter(context_.wait, context_.hooks, context_.arena.loop_state(way.loop));
+    return waiter.until([&] { return way.ring.try_claim(count, ticket); });
   }
 
   // R1: a claimed ticket is always published.
-  FERRY_DEVICE void publish_nops(std::uint64_t ticket, std::uint32_t count) {
+  FERRY_DEVICE void publish_nops(const Way& way, std::uint64_t ticket, std::uint32_t count) {
     const Request nop{};
     for (std::uint32_t i = count; i-- > 0;)
-      ring_.publish(ticket + i, &nop, 1);
-    ring_doorbell();
+      way.ring.publish(ticket + i, &nop, 1);
+    ring_doorbell(way);
   }
 
   FERRY_DEVICE void give_back(const Request* requests, std::uint32_t count) {
-    for (std::uint32_t i = 0; i < count; ++i) {
-      free_ |= std::uint64_t{1} << (requests[i].cell - first_cell_);
-    }
+    for (std::uint32_t i = 0; i < count; ++i)
+      free_ |= bit_of(requests[i].cell);
   }
 
   // R6: publish() came first. A CUDA device cannot wake anybody: there the server naps for bounded
   // times instead of parking.
-  FERRY_DEVICE void ring_doorbell() {
-#if !defined(__CUDA_ARCH__)
-    LoopState& state = context_.arena.loop_state(loop_);
+  FERRY_DEVICE void ring_doorbell(const Way& way) {
+#if defined(__CUDA_ARCH__)
+    (void)way;
+#else
+    LoopState& state = context_.arena.loop_state(way.loop);
     if (SystemRef<std::uint32_t>(state.parked).load(seq_cst) == 0) return;
-    LoopDoorbell& bell = context_.arena.doorbell(loop_);
+    LoopDoorbell& bell = context_.arena.doorbell(way.loop);
     SystemRef<std::uint32_t>(bell.count).fetch_add(1, release);
     context_.hooks.wake(&bell.count);
     add_to(counters().doorbells, 1);
@@ -198,10 +244,11 @@ class Requester {
 
   const Context& context_;
   std::uint32_t group_;
-  std::uint32_t loop_;
-  RequestRing ring_;
+  Way server_;
+  Way service_;
   std::uint32_t first_cell_ = 0;
-  std::uint64_t free_ = 0;  // one bit per cell
+  std::uint64_t free_ = 0;        // one bit per cell
+  std::uint64_t at_service_ = 0;  // likewise, of those in flight: who answers
 };
 
 }  // namespace ferry::device
