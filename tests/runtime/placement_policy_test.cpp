@@ -1,7 +1,7 @@
 // What placement `automatic` decides, given what it knows of a call.
-#include <ferry/device/placement_policy.hpp>
-
 #include <gtest/gtest.h>
+
+#include <ferry/device/placement_policy.hpp>
 
 namespace ferry::device {
 namespace {

@@ -39,6 +39,7 @@ class Service : public testing::TestWithParam<unsigned> {
  protected:
   void SetUp() override { make(1, 64); }
   void make(unsigned device_threads, unsigned pages) {
+    arena = Buffer();
     runtime.reset();
     RuntimeOptions options;
     options.arena_bytes = 4 << 20;
@@ -132,23 +133,23 @@ TEST_P(Service, RefusesWhatComputeRefuses) {
     ASSERT_EQ(files.close(closed), 0);
     const auto results = [&](char* byte) {
       const IoVector pieces[] = {{byte, 1}, {byte, 0}};
-      return std::vector<std::int64_t>{files.pwrite(reader, byte, 1, 0),
-                                       files.pwrite(reader, byte, 1, -1),
-                                       files.pwritev(reader, pieces, 2, 0),
-                                       files.pread(writer, byte, 1, 0),
-                                       files.pread(writer, byte, 0, 0),
-                                       files.preadv(writer, pieces, 2, -5),
-                                       files.pread(reader, byte, 1, -1),
-                                       files.pread(reader, byte, 1, far),
-                                       files.preadv(reader, pieces, 2, far),
-                                       files.pread(reader, nullptr, 1, 0),
-                                       files.pread(closed, byte, 1, 0),
-                                       files.pwrite(closed, byte, 1, 0),
-                                       files.pread(-1, byte, 1, 0),
-                                       files.pread(77, byte, 1, 0),
-                                       files.wait(*std::array{files.pread_async(writer, byte, 1, 0)}
-                                                       .data()),
-                                       files.preadv(reader, pieces, -1, 0)};
+      return std::vector<std::int64_t>{
+          files.pwrite(reader, byte, 1, 0),
+          files.pwrite(reader, byte, 1, -1),
+          files.pwritev(reader, pieces, 2, 0),
+          files.pread(writer, byte, 1, 0),
+          files.pread(writer, byte, 0, 0),
+          files.preadv(writer, pieces, 2, -5),
+          files.pread(reader, byte, 1, -1),
+          files.pread(reader, byte, 1, far),
+          files.preadv(reader, pieces, 2, far),
+          files.pread(reader, nullptr, 1, 0),
+          files.pread(closed, byte, 1, 0),
+          files.pwrite(closed, byte, 1, 0),
+          files.pread(-1, byte, 1, 0),
+          files.pread(77, byte, 1, 0),
+          files.wait(*std::array{files.pread_async(writer, byte, 1, 0)}.data()),
+          files.preadv(reader, pieces, -1, 0)};
     };
     for (char* byte : {&outside, arena.as<char>()}) {
       files.use(Placement::compute);
@@ -222,11 +223,10 @@ TEST_P(Service, AsynchronousCallsAreInFlight) {
     for (std::size_t i = 0; i < 10; ++i)
       transfers[i] = {file, memory + i * 1000, 1000, static_cast<std::int64_t>(i * 1000)};
     files.pread_batch(transfers.data(), 10, pending.data());
-    std::vector<bool> seen(10);
-    for (int i = 0; i < 10; ++i) {
-      const std::uint32_t ready = files.wait_any(pending.data(), 10);
+    for (std::uint32_t left = 10; left > 0; --left) {
+      const std::uint32_t ready = files.wait_any(pending.data(), left);
       EXPECT_EQ(files.wait(pending[ready]), 1000);
-      seen[ready] = true;
+      std::swap(pending[ready], pending[left - 1]);  // those that are ready are left out
     }
     EXPECT_TRUE(same_bytes({memory, 10'000}, data));
     // As many as there are cells, and what is left behind is waited for.
@@ -362,9 +362,12 @@ TEST_P(Service, ShutdownEndsCallsThatAreUnderWay) {
         if (got <= 0 || got > 5000) ++wrong;
         self.files.drain();
       }
-      EXPECT_EQ(self.files.pread(file, memory, 1, 0), -ESHUTDOWN);
     });
     host.join();
+    on_device([&](DeviceThread& self) {
+      EXPECT_EQ(self.files.pread(1, arena.data(), 1, 0), -ESHUTDOWN);
+      EXPECT_EQ(self.files.pwrite(1 << 16, arena.data(), 1, 0), -ESHUTDOWN);
+    });
     EXPECT_EQ(wrong, 0);
   }
 }
@@ -483,9 +486,7 @@ class DyingService : public testing::TestWithParam<server::LoopPoint> {
   char* memory(std::uint32_t group) {
     return reinterpret_cast<char*>(arena.heap() + cache_layout().bytes + group * 16'384);
   }
-  test::Calls calls(std::uint32_t group) {
-    return {arena.context(), device::ThreadGroup{}, group};
-  }
+  test::Calls calls(std::uint32_t group) { return {arena.context(), device::ThreadGroup{}, group}; }
 
   test::ScratchDirectory directory;
   const std::string path = directory / "f";
