@@ -181,9 +181,11 @@ class CoherentCalls {
     call.continues = stream_.continues(file, offset, bytes);
     call.dirty =
         DeviceRef<std::uint64_t>(const_cast<std::uint64_t&>(inode.dirty_pages)).load(relaxed) != 0;
-    return choose_placement(context.crossovers, call, [&] {
-      return are_ends_resident(context, entry.inode, static_cast<std::uint64_t>(offset), bytes);
-    });
+    const auto at = static_cast<std::uint64_t>(offset);
+    return choose_placement(
+        context.crossovers, call,
+        [&] { return are_ends_resident(context, entry.inode, at, bytes); },
+        [&] { return bypass_pays_off(context, entry.inode, at, bytes); });
   }
 
   // Executes the transfer where it belongs; `send(target)` has somebody else do it: the server past

@@ -6,6 +6,7 @@
 
 #include <ferry/device/cache/layout.hpp>
 #include <ferry/device/control.hpp>
+#include <ferry/device/crossovers.hpp>
 #include <ferry/device/waiting.hpp>
 
 namespace ferry::device {
@@ -17,17 +18,6 @@ namespace ferry::device {
 //   automatic  wherever it is expected to be fastest, call by call
 enum class Placement : std::uint8_t { host, compute, service, automatic };
 
-// From which size on `automatic` leaves the calling core; sizes in bytes of one call. What the
-// built-in numbers rest on stands in docs/performance.md.
-struct Crossovers {
-  static constexpr std::uint64_t never = ~std::uint64_t{0};
-  std::uint64_t host_read_bytes_min = 1 << 20;         // of pages that are not in the cache
-  std::uint64_t host_stream_read_bytes_min = 1 << 20;  // likewise, by a sequential reader
-  std::uint64_t host_write_bytes_min = never;          // to pages that are not in the cache
-  std::uint64_t service_read_bytes_min = never;
-  std::uint64_t service_write_bytes_min = never;
-};
-
 // Everything a device program needs to make calls; handed to it as an argument. The same for all
 // groups of a device, read-only while programs run.
 struct Context {
@@ -37,6 +27,7 @@ struct Context {
   cache::View cache{};  // base is null where there is none
   Placement placement = Placement::host;
   Crossovers crossovers{};
+  BypassTable bypassed{};
 };
 
 // Who takes a request: the I/O server, or whoever executes cached calls for others. Where no cores

@@ -48,6 +48,14 @@ device::cache::Layout cache_layout(const RuntimeOptions& options,
       {page, static_cast<std::uint32_t>(frames), geometry.files, geometry.groups});
 }
 
+// Twice as many counters as pages: enough to tell which ones should have been among them.
+std::uint32_t bypass_entries(std::uint32_t frames) {
+  std::uint32_t entries = 1;
+  while (entries < 2 * frames)
+    entries *= 2;
+  return entries;
+}
+
 device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& plan) {
   if (options.files_max == 0 || options.files_max > files_max_limit) {
     throw Error(EINVAL, "files_max: from 1 to " + std::to_string(files_max_limit));
@@ -69,7 +77,10 @@ device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& pla
   geometry.arena_bytes = before + options.arena_bytes;
   if (geometry.arena_bytes < before) throw Error(ENOMEM, "arena_bytes: too large");
   if (options.cache_bytes > 0) {
-    const std::uint64_t cache = cache_layout(options, geometry).bytes + cache_alignment_bytes;
+    const device::cache::Layout layout = cache_layout(options, geometry);
+    const std::uint64_t cache = layout.bytes + cache_alignment_bytes +
+                                bypass_entries(layout.geometry.frames) * sizeof(std::uint32_t) +
+                                device::cache_line_bytes;
     if (geometry.arena_bytes + cache < cache) throw Error(ENOMEM, "cache_bytes: too large");
     geometry.arena_bytes += cache;
   }
@@ -264,6 +275,11 @@ class Runtime::Implementation {
         heap_->allocate(context_.cache.layout.bytes, cache_alignment_bytes));
     if (context_.cache.base == nullptr) throw Error(ENOMEM, "no room for the page cache");
     device::cache::prepare(context_.cache);
+    const std::uint32_t entries = bypass_entries(context_.cache.layout.geometry.frames);
+    context_.bypassed.mask = entries - 1;
+    context_.bypassed.entries = static_cast<std::uint32_t*>(
+        heap_->allocate(entries * sizeof(std::uint32_t), device::cache_line_bytes));
+    if (context_.bypassed.entries == nullptr) throw Error(ENOMEM, "no room for the page cache");
   }
 
   // Those who execute cached calls for others: threads of their own, or the server's loops.

@@ -23,8 +23,10 @@ CallFacts write_of(std::uint64_t bytes) {
   call.reading = false;
   return call;
 }
-Placement chosen(const CallFacts& call, bool resident, const Crossovers& with = crossovers()) {
-  return choose_placement(with, call, [&] { return resident; });
+Placement chosen(const CallFacts& call, bool resident, const Crossovers& with = crossovers(),
+                 bool pays_off = false) {
+  return choose_placement(
+      with, call, [&] { return resident; }, [&] { return pays_off; });
 }
 
 TEST(Policy, WhatIsResidentIsComputed) {
@@ -74,8 +76,42 @@ TEST(Policy, SmallCallsAskTheCacheNothing) {
     asked = true;
     return false;
   };
-  EXPECT_EQ(choose_placement(crossovers(), read_of(999), resident), Placement::compute);
+  EXPECT_EQ(choose_placement(crossovers(), read_of(999), resident, resident), Placement::compute);
   EXPECT_FALSE(asked);
+}
+
+TEST(Policy, ReadsThatPayOffAreBroughtIn) {
+  EXPECT_EQ(chosen(read_of(1000), false, crossovers(), true), Placement::compute);
+  EXPECT_EQ(chosen(write_of(3000), false, crossovers(), true), Placement::host)
+      << "writes bring nothing in";
+}
+
+TEST(Policy, TheSmallerTheReadTheMoreOftenItGoesPast) {
+  const Crossovers with;
+  EXPECT_EQ(bypass_limit(with, 65'536, 0), 8U);
+  EXPECT_EQ(bypass_limit(with, 65'536, 512), 8U);
+  EXPECT_EQ(bypass_limit(with, 65'536, 4096), 7U);
+  EXPECT_EQ(bypass_limit(with, 65'536, 65'536), 3U);
+  EXPECT_EQ(bypass_limit(with, 4096, 1 << 20), 3U);
+}
+
+TEST(Bypass, CountsByPage) {
+  std::uint32_t entries[4] = {};
+  const BypassTable table{entries, 3};
+  constexpr std::uint64_t one = 0x1111111100000001;
+  constexpr std::uint64_t other = 0x2222222200000002;
+  constexpr std::uint64_t same_place = 0x3333333300000001;
+  EXPECT_FALSE(count_bypass(table, one, 3));
+  EXPECT_FALSE(count_bypass(table, other, 3));
+  EXPECT_FALSE(count_bypass(table, one, 3));
+  EXPECT_FALSE(count_bypass(table, other, 3));
+  EXPECT_TRUE(count_bypass(table, one, 3));
+  EXPECT_FALSE(count_bypass(table, one, 3)) << "it begins anew";
+  EXPECT_FALSE(count_bypass(table, same_place, 3));
+  EXPECT_FALSE(count_bypass(table, one, 3)) << "displaced";
+  EXPECT_FALSE(count_bypass(table, one, 3));
+  EXPECT_TRUE(count_bypass(table, other, 3));
+  EXPECT_TRUE(count_bypass(table, one, 1));
 }
 
 TEST(Policy, NeverIsNever) {
@@ -89,7 +125,9 @@ TEST(Policy, NeverIsNever) {
 
 TEST(Streams, AreCallsThatGoOnWhereTheLastOneEnded) {
   StreamWatch watch;
-  EXPECT_FALSE(watch.continues(3, 0, 100));
+  EXPECT_TRUE(watch.continues(3, 0, 100)) << "where most begin";
+  EXPECT_FALSE(watch.continues(4, 100, 100));
+  EXPECT_FALSE(watch.continues(3, 50, 50));
   EXPECT_TRUE(watch.continues(3, 100, 50));
   EXPECT_TRUE(watch.continues(3, 150, 50));
   EXPECT_FALSE(watch.continues(3, 100, 50)) << "back";

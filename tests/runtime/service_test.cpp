@@ -409,6 +409,44 @@ TEST(ServiceOptions, AProfileIsTakenOver) {
   EXPECT_EQ(runtime.info().crossovers.host_write_bytes_min, 3U);
 }
 
+// A program's view of `automatic`: what it reads at random often enough is in the cache in the end.
+TEST(Automatic, ReadsPastTheCacheUntilAPageIsWorthItsPlace) {
+  RuntimeOptions options;
+  options.device_threads = 1;
+  options.cache_bytes = 16 * 65'536;
+  options.placement = Placement::automatic;
+  test::ScratchDirectory directory;
+  const std::string data = pattern(300'000, 4);
+  test::write_file(directory / "f", data);
+  Runtime runtime(options);
+  const auto misses = [&] { return runtime.statistics().cache.misses; };
+  const auto hits = [&] { return runtime.statistics().cache.hits; };
+  runtime.run([&](DeviceThread& self) {
+    const int file = self.files.open((directory / "f").c_str(), O_RDWR);
+    char got[4096];
+    const auto read_at = [&](std::size_t at) {
+      ASSERT_EQ(self.files.pread(file, got, 4096, static_cast<std::int64_t>(at)), 4096);
+      EXPECT_EQ(std::memcmp(got, data.data() + at, 4096), 0);
+    };
+    read_at(100'000);
+    read_at(200'000);
+    EXPECT_EQ(misses(), 0U) << "at random, and for the first time";
+    for (int i = 0; i < 20; ++i) {
+      read_at(100'000);
+      read_at(200'000);
+    }
+    EXPECT_EQ(misses(), 2U);
+    EXPECT_GT(hits(), 20U);
+    read_at(0);
+    read_at(4096);
+    EXPECT_EQ(misses(), 3U) << "a stream, by the page";
+    EXPECT_EQ(self.files.pwrite(file, data.data(), 100, 290'000), 100);
+    const std::uint64_t written = runtime.statistics().bytes_written;
+    EXPECT_EQ(written, 0U) << "small writes stay in the cache";
+    EXPECT_EQ(self.files.close(file), 0);
+  });
+}
+
 // ---- the end of whoever serves
 // ---------------------------------------------------------------------
 
