@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -49,6 +50,8 @@ struct RuntimeOptions {
   unsigned service_threads = 0;
   // Where reads and writes are executed unless a program says otherwise (FileCalls::use).
   device::Placement placement = device::Placement::host;
+  // What placement `automatic` decides from; else built-in numbers.
+  std::optional<device::Crossovers> crossovers;
   unsigned files_max = 1024;  // open at the same time, at most 65536
   StorageEngine engine = StorageEngine::automatic;
   // How long waits spin before they sleep; negative: 500 us for callers and 100 us for the server
@@ -91,7 +94,11 @@ struct RuntimeInfo {
   unsigned device_threads = 0;
   std::string server_cpus;
   unsigned server_threads = 0;
-  bool oversubscribed = false;  // some waits do not spin, because there are too few CPUs
+  std::string service_cpus;  // set aside, or shared with the device's threads
+  unsigned service_threads = 0;
+  device::Crossovers crossovers;
+  std::string crossovers_source;  // "built-in" or "profile"
+  bool oversubscribed = false;    // some waits do not spin, because there are too few CPUs
   std::uint64_t arena_bytes = 0;
   std::string arena_pages;
   std::string storage_engine;
@@ -107,6 +114,7 @@ struct RuntimeStatistics {
   std::uint64_t parks = 0;
   std::uint64_t staged_calls = 0;
   std::uint64_t staged_bytes = 0;
+  std::uint64_t served_calls = 0;  // placement `service`: executed for those who made them
   // Server side, all threads together.
   std::uint64_t requests = 0;
   std::uint64_t refused_requests = 0;

@@ -1,8 +1,9 @@
 // What stands between a group's file calls and its request ring: the page cache's part in them.
 //
-// With placement `compute` a transfer is the cache's alone. With placement `host` the server does
-// it, and this keeps the cache right: what is dirty is written back before the server reads, and
-// cached pages follow what the server writes. Files that are not cached, and runtimes without a
+// With placement `compute` a transfer is the cache's alone; with `service` too, but somebody else
+// executes it. With placement `host` the server does it, and this keeps the cache right: what is
+// dirty is written back before the server reads, and cached pages follow what the server writes.
+// `automatic` is one of these, call by call. Files that are not cached, and runtimes without a
 // cache, pass straight through.
 #pragma once
 
@@ -10,20 +11,13 @@
 #include <cstdint>
 
 #include <ferry/device/cache/cached_files.hpp>
+#include <ferry/device/cached_transfer.hpp>
 #include <ferry/device/control.hpp>
 #include <ferry/device/group.hpp>
+#include <ferry/device/placement_policy.hpp>
 #include <ferry/device/requester.hpp>
 
 namespace ferry::device {
-
-// One piece of a vectored call.
-struct IoVector {
-  void* base = nullptr;
-  std::uint64_t bytes = 0;
-};
-
-// Linux transfers at most this much in one call; so does Ferry.
-inline constexpr std::uint64_t transfer_bytes_max = 0x7ffff000;
 
 // The base of FileCalls. Functions say `leader` where only the group's leader may call them; every
 // lane calls the others.
@@ -46,9 +40,7 @@ class CoherentCalls {
     return group_.broadcast(result);
   }
 
-  FERRY_DEVICE static std::uint64_t clamp(std::uint64_t bytes) {
-    return bytes < transfer_bytes_max ? bytes : transfer_bytes_max;
-  }
+  FERRY_DEVICE static std::uint64_t clamp(std::uint64_t bytes) { return clamp_transfer(bytes); }
 
   FERRY_DEVICE bool has_cache() const { return requester_.context().cache.base != nullptr; }
 
@@ -153,11 +145,6 @@ class CoherentCalls {
       files.truncate(*entry, 0, [&] { return truncate_in_storage(file, 0); });
   }
 
-  FERRY_DEVICE bool is_cached(int file) {
-    if (!has_cache()) return false;
-    return leads([&] { return cache::CachedFiles(requester_).find(file) != nullptr; });
-  }
-
   // `work(files, entry)` where the file is cached, then the request; the first error of the two.
   template <class Work>
   FERRY_DEVICE int after_writing_back(Opcode opcode, int file, Work work) {
@@ -185,8 +172,11 @@ class CoherentCalls {
     if (DeviceRef<std::int32_t>(entry.handle).load(acquire) != file ||
         (entry.access & cache::OpenFile::readable) == 0)
       return false;
-    return cache::PageCache<cache::RingIo>::read_hit(view, requester_.group(), entry.inode, to,
-                                                     bytes, static_cast<std::uint64_t>(offset));
+    if (!cache::PageCache<cache::RingIo>::read_hit(view, requester_.group(), entry.inode, to, bytes,
+                                                   static_cast<std::uint64_t>(offset)))
+      return false;
+    stream_.note(file, offset, bytes);
+    return true;
   }
   // Whether reads may be served on the calling core.
   FERRY_DEVICE bool reads_cached() const {
@@ -197,69 +187,93 @@ class CoherentCalls {
   enum class Way : std::uint8_t {
     past,      // none
     cached,    // all
+    served,    // all, and somebody else executes it
     watching,  // what is dirty is written back before the host reads
     changing,  // the host writes, and cached pages follow
   };
-  FERRY_DEVICE_CALL Way way_of(bool reading, int file, std::uint8_t flags) {
+  // Leader.
+  FERRY_DEVICE_CALL Way way_of(bool reading, int file, std::uint64_t bytes, std::int64_t offset,
+                               std::uint8_t flags) {
     const cache::OpenFile* entry = cache::CachedFiles(requester_).find(file);
     if (entry == nullptr) return Way::past;
-    if (placement_ != Placement::host && (reading || !appends(*entry, flags))) return Way::cached;
-    return reading ? Way::watching : Way::changing;
+    if (!reading && appends(*entry, flags)) return Way::changing;
+    switch (placement_ == Placement::automatic ? choose(reading, file, *entry, bytes, offset)
+                                               : placement_) {
+      case Placement::service:
+        // What will be refused is refused here, so that the error is the same however it is staged.
+        return is_allowed(*entry, reading, bytes, offset) ? Way::served : Way::cached;
+      case Placement::host:
+        return reading ? Way::watching : Way::changing;
+      default:
+        return Way::cached;
+    }
+  }
+  FERRY_DEVICE static bool is_allowed(const cache::OpenFile& entry, bool reading,
+                                      std::uint64_t bytes, std::int64_t offset) {
+    constexpr std::uint64_t offset_max = 0x7fffffffffffffff;
+    const std::uint32_t needed = reading ? cache::OpenFile::readable : cache::OpenFile::writable;
+    return (entry.access & needed) != 0 && offset >= 0 &&
+           bytes <= offset_max - static_cast<std::uint64_t>(offset);
+  }
+  FERRY_DEVICE Placement choose(bool reading, int file, const cache::OpenFile& entry,
+                                std::uint64_t bytes, std::int64_t offset) {
+    const Context& context = requester_.context();
+    const cache::Inode& inode = context.cache.inode(entry.inode);
+    CallFacts call;
+    call.reading = reading;
+    call.bytes = bytes;
+    call.continues = stream_.continues(file, offset, bytes);
+    call.dirty =
+        DeviceRef<std::uint64_t>(const_cast<std::uint64_t&>(inode.dirty_pages)).load(relaxed) != 0;
+    const auto at = static_cast<std::uint64_t>(offset);
+    return choose_placement(
+        context.crossovers, call,
+        [&] { return are_ends_resident(context, entry.inode, at, bytes); },
+        [&] { return bypass_pays_off(context, entry.inode, at, bytes); });
   }
 
-  // Executes the transfer where it belongs; `host()` has the server do it.
-  template <class Host>
+  // Executes the transfer where it belongs; `send(target)` has somebody else do it: the server past
+  // the cache, a service through it.
+  template <class Send>
   FERRY_DEVICE Answer coherently(bool reading, int file, const IoVector* pieces, int count,
-                                 std::int64_t offset, std::uint8_t flags, Host host) {
-    if (!has_cache()) return host();
-    switch (leads([&] { return way_of(reading, file, flags); })) {
+                                 std::int64_t offset, std::uint8_t flags, Send send) {
+    if (!has_cache()) return send(Target::server);
+    std::uint64_t bytes = 0;
+    for (int i = 0; i < count; ++i)
+      bytes = clamp(bytes + clamp(pieces[i].bytes));
+    switch (leads([&] { return way_of(reading, file, bytes, offset, flags); })) {
       case Way::past:
         break;
       case Way::cached:
         return leads([&] { return through_cache(reading, file, pieces, count, offset); });
+      case Way::served:
+        return send(Target::service);
       case Way::watching: {
-        const std::uint64_t wanted = total_of(pieces, count);
-        const bool dirty = leads([&] { return before_host_read(file, pages_of(offset, wanted)); });
-        const Answer answer = host();
+        const bool dirty = leads([&] { return before_host_read(file, pages_of(offset, bytes)); });
+        const Answer answer = send(Target::server);
         // Pages behind these that were dirty may make the file longer than the storage knew.
-        const bool ended = answer.result >= 0 && static_cast<std::uint64_t>(answer.result) < wanted;
+        const bool ended = answer.result >= 0 && static_cast<std::uint64_t>(answer.result) < bytes;
         if (!ended || !dirty) return answer;
         leads([&] { return before_host_read(file, cache::Pages{}); });
         break;
       }
       case Way::changing: {
-        if (!leads([&] { return begin_host_write(file, pieces, count, offset, flags); })) break;
-        const Answer answer = host();
+        if (!leads([&] { return begin_host_write(file, bytes, offset, flags); })) break;
+        const Answer answer = send(Target::server);
         leads([&] { return end_host_write(file, pieces, count, offset, flags, answer.result); });
         return answer;
       }
     }
-    return host();
+    return send(Target::server);
   }
 
   FERRY_DEVICE_CALL Answer through_cache(bool reading, int file, const IoVector* pieces, int count,
                                          std::int64_t offset) {
-    cache::CachedFiles files(requester_);
-    const cache::OpenFile* entry = files.find(file);
-    if (entry == nullptr) return Answer{-EBADF, 0};
-    std::uint64_t total = 0;
-    for (int i = 0; i < count; ++i) {
-      const std::uint64_t bytes = clamp(total + clamp(pieces[i].bytes)) - total;
-      const std::int64_t at = offset + static_cast<std::int64_t>(total);
-      const std::int64_t moved = reading ? files.read(*entry, file, pieces[i].base, bytes, at)
-                                         : files.write(*entry, pieces[i].base, bytes, at);
-      if (moved < 0) return Answer{total > 0 ? static_cast<std::int64_t>(total) : moved, 0};
-      total += static_cast<std::uint64_t>(moved);
-      if (static_cast<std::uint64_t>(moved) < bytes) break;
-    }
-    return Answer{static_cast<std::int64_t>(total), 0};
-  }
-
-  FERRY_DEVICE static std::uint64_t total_of(const IoVector* pieces, int count) {
-    std::uint64_t total = 0;
-    for (int i = 0; i < count; ++i)
-      total = clamp(total + clamp(pieces[i].bytes));
-    return total;
+    const auto piece_of = [&](int i, IoVector& piece) {
+      piece = pieces[i];
+      return 0;
+    };
+    return Answer{cached_transfer(requester_, reading, file, count, offset, piece_of), 0};
   }
 
   FERRY_DEVICE cache::Pages pages_of(std::int64_t offset, std::uint64_t bytes) const {
@@ -273,15 +287,15 @@ class CoherentCalls {
     files.pages().flush(entry->inode, pages);
     return true;
   }
-  FERRY_DEVICE_CALL bool begin_host_write(int file, const IoVector* pieces, int count,
-                                          std::int64_t offset, std::uint8_t flags) {
+  FERRY_DEVICE_CALL bool begin_host_write(int file, std::uint64_t bytes, std::int64_t offset,
+                                          std::uint8_t flags) {
     cache::CachedFiles files(requester_);
     const cache::OpenFile* entry = files.find(file);
     if (entry == nullptr) return false;
     changing_ = entry->inode;
     // Where appended bytes will go is not known: all pages, then.
     cache::Pages changed;
-    if (!appends(*entry, flags)) changed = pages_of(offset, total_of(pieces, count));
+    if (!appends(*entry, flags)) changed = pages_of(offset, bytes);
     files.pages().begin_outside(changing_, changed);
     files.pages().flush(changing_, changed);
     return true;
@@ -318,7 +332,9 @@ class CoherentCalls {
   Placement placement_;
 
  private:
-  std::uint32_t changing_ = 0;  // the leader's: the file whose outside call is under way
+  // The leader's.
+  std::uint32_t changing_ = 0;  // the file whose outside call is under way
+  StreamWatch stream_;          // of calls that `automatic` decided on
 };
 
 }  // namespace ferry::device

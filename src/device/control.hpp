@@ -1,7 +1,8 @@
 // The control block: what lies at the start of every arena, and how both sides find their way in
 // it. Offsets only, so that device and server may map the arena at different addresses.
 //
-//   | Control | LoopState, LoopDoorbell per loop | RingTickets, RingHead, slots per ring |
+//   | Control | LoopState, LoopDoorbell per loop and service |
+//   | RingTickets, RingHead, slots per ring and service |
 //   | Cell[] | FilePosition[] | GroupState[] | GroupCounters[] |
 //   | scratch and staging per group | heap ... |
 #pragma once
@@ -26,6 +27,7 @@ inline constexpr std::uint32_t extents_max = scratch_bytes / sizeof(Extent);
 struct Geometry {
   std::uint32_t loops = 1;                   // server threads
   std::uint32_t rings = 1;                   // ring r is polled by loop r % loops
+  std::uint32_t services = 0;                // device cores that serve calls; a ring each
   std::uint32_t slots_per_ring = 256;        // a power of two
   std::uint32_t groups = 1;                  // device threads, or groups of lanes
   std::uint32_t cells_per_group = 64;        // at most 64
@@ -84,7 +86,8 @@ struct alignas(cache_line_bytes) GroupCounters {
   std::uint64_t parks;         // waits that outlasted the spinning
   std::uint64_t staged_calls;  // transfers with a buffer outside the arena
   std::uint64_t staged_bytes;
-  std::uint64_t reserved[2];
+  std::uint64_t served;  // cached calls that this group executed for others
+  std::uint64_t reserved;
 };
 static_assert(sizeof(GroupCounters) == 64);
 
@@ -111,12 +114,15 @@ inline Control lay_out(const Geometry& geometry) {
     next = at + count * bytes;
     return at;
   };
-  control.loop_states = place(geometry.loops, sizeof(LoopState), 64);
-  control.doorbells = place(geometry.loops, sizeof(LoopDoorbell), 64);
-  control.tickets = place(geometry.rings, sizeof(RingTickets), 64);
-  control.heads = place(geometry.rings, sizeof(RingHead), 64);
-  control.slots =
-      place(std::uint64_t{geometry.rings} * geometry.slots_per_ring, sizeof(Request), 64);
+  // The services' come after the server's: of loop states and doorbells from index `loops` up, of
+  // rings from `rings` up.
+  const std::uint64_t loops = std::uint64_t{geometry.loops} + geometry.services;
+  const std::uint64_t rings = std::uint64_t{geometry.rings} + geometry.services;
+  control.loop_states = place(loops, sizeof(LoopState), 64);
+  control.doorbells = place(loops, sizeof(LoopDoorbell), 64);
+  control.tickets = place(rings, sizeof(RingTickets), 64);
+  control.heads = place(rings, sizeof(RingHead), 64);
+  control.slots = place(rings * geometry.slots_per_ring, sizeof(Request), 64);
   control.cells =
       place(std::uint64_t{geometry.groups} * geometry.cells_per_group + geometry.shared_cells,
             sizeof(Cell), 64);
@@ -175,6 +181,12 @@ struct ArenaView {
         at<RingTickets>(layout.tickets, index), at<RingHead>(layout.heads, index),
         at<Request>(layout.slots, std::uint64_t{index} * layout.geometry.slots_per_ring),
         layout.geometry.slots_per_ring, shift};
+  }
+  // Whether a request may name these bytes: inside the arena and behind the control block, so that
+  // no transfer writes to rings and cells.
+  FERRY_DEVICE bool allows(std::uint64_t offset, std::uint64_t bytes) const {
+    const std::uint64_t size = layout.geometry.arena_bytes;
+    return offset >= layout.scratch && offset <= size && bytes <= size - offset;
   }
   // Whether [pointer, pointer + bytes) lies inside the arena.
   FERRY_DEVICE bool contains(const void* pointer, std::uint64_t bytes) const {

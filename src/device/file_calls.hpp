@@ -1,5 +1,6 @@
 // The file calls of a device program. With placement `host` every call is a request to the I/O
-// server; with `compute`, reads and writes of regular files go through the page cache.
+// server; with `compute`, reads and writes of regular files go through the page cache; with
+// `service` likewise, executed by somebody else; `automatic` is whichever is fastest, by call.
 //
 // POSIX meaning throughout: bytes transferred (short at end of file), 0 for success, or a negative
 // errno; nothing traps and nothing throws. Beyond what POSIX says, every call may return
@@ -192,7 +193,8 @@ class FileCalls : private CoherentCalls<Group> {
   // ---- asynchronous transfers ------------------------------------------------------------------
 
   // Starts a transfer and returns at once; wait() gives its result, exactly once. A buffer outside
-  // the arena is transferred before the call returns.
+  // the arena is transferred before the call returns, and so is what goes through the page cache on
+  // this core.
   FERRY_DEVICE Pending pread_async(int file, void* buffer, std::uint64_t bytes,
                                    std::int64_t offset) {
     const Transfer one{file, buffer, bytes, offset};
@@ -295,7 +297,6 @@ class FileCalls : private CoherentCalls<Group> {
   using Base::group_;
   using Base::has_cache;
   using Base::hold_pages;
-  using Base::is_cached;
   using Base::leads;
   using Base::open_flag_append;
   using Base::placement_;
@@ -304,6 +305,8 @@ class FileCalls : private CoherentCalls<Group> {
   using Base::read_hit;
   using Base::requester_;
   using Base::truncate_file;
+  using Base::way_of;
+  using typename Base::Way;
 
   FERRY_DEVICE FilePosition& position_of(int file) const {
     return requester_.arena().position(handle_index(file) %
@@ -376,22 +379,27 @@ class FileCalls : private CoherentCalls<Group> {
 
   FERRY_DEVICE Answer transfer_one(Opcode opcode, int file, const IoVector& piece,
                                    std::int64_t offset, std::uint8_t flags) {
-    return coherently(opcode == Opcode::read, file, &piece, 1, offset, flags, [&] {
+    return coherently(opcode == Opcode::read, file, &piece, 1, offset, flags, [&](Target target) {
       if (!requester_.arena().contains(piece.base, piece.bytes)) {
-        return transfer_staged(opcode, file, &piece, 1, offset, flags);
+        return transfer_staged(opcode, file, &piece, 1, offset, flags, target);
       }
       return leads([&] {
         Request request = transfer_request(opcode, file, piece.base, piece.bytes, offset);
         request.flags = flags;
-        return requester_.call(request);
+        return call_by(target, request);
       });
     });
+  }
+
+  FERRY_DEVICE Answer call_by(Target target, Request& request) {
+    if (target == Target::service) request.opcode = cached_call(request.opcode);
+    return requester_.call(request, target);
   }
 
   // Moves `pieces` through the staging area, one area's worth per request, until everything is
   // moved or the storage gives less than was asked for.
   FERRY_DEVICE Answer transfer_staged(Opcode opcode, int file, const IoVector* pieces, int count,
-                                      std::int64_t offset, std::uint8_t flags) {
+                                      std::int64_t offset, std::uint8_t flags, Target target) {
     const bool reading = opcode == Opcode::read || opcode == Opcode::read_vector;
     const std::uint64_t area_bytes = requester_.arena().layout.geometry.staging_bytes;
     unsigned char* area = requester_.arena().staging(requester_.group());
@@ -415,7 +423,7 @@ class FileCalls : private CoherentCalls<Group> {
         GroupCounters& counters = requester_.counters();
         if (done == 0) add_to(counters.staged_calls, 1);
         add_to(counters.staged_bytes, step);
-        return requester_.call(request);
+        return call_by(target, request);
       });
       // As POSIX has it: an error after some bytes were moved is reported by the next call.
       if (answer.result < 0) return done > 0 ? sum : answer;
@@ -455,8 +463,8 @@ class FileCalls : private CoherentCalls<Group> {
       direct = direct && requester_.arena().contains(pieces[i].base, pieces[i].bytes);
     }
     const bool reading = opcode == Opcode::read_vector;
-    const auto transfer_extents = [&] {
-      if (!direct) return transfer_staged(opcode, file, pieces, count, offset, 0);
+    const auto transfer_extents = [&](Target target) {
+      if (!direct) return transfer_staged(opcode, file, pieces, count, offset, 0, target);
       return leads([&] {
         const ArenaView& arena = requester_.arena();
         auto* extents = reinterpret_cast<Extent*>(arena.scratch(requester_.group()));
@@ -465,7 +473,7 @@ class FileCalls : private CoherentCalls<Group> {
         }
         Request request =
             transfer_request(opcode, file, extents, static_cast<std::uint64_t>(count), offset);
-        return requester_.call(request);
+        return call_by(target, request);
       });
     };
     return coherently(reading, file, pieces, count, offset, 0, transfer_extents).result;
@@ -502,39 +510,47 @@ class FileCalls : private CoherentCalls<Group> {
     }
   }
 
-  // One doorbell for at most batch_max transfers.
+  // One doorbell (and one more for a service) for at most batch_max transfers.
   FERRY_DEVICE void start_some(Opcode opcode, const Transfer* transfers, std::uint32_t count,
                                Pending* pending) {
+    std::uint32_t served = 0;  // one bit each
     for (std::uint32_t i = 0; i < count; ++i) {
       const Transfer& one = transfers[i];
       pending[i] = Pending{};
-      // What the page cache has a say in is done at once, too, except for reads by the host.
-      const bool cached = is_cached(one.file);
-      const bool by_host = opcode == Opcode::read && placement_ == Placement::host;
-      if (cached && by_host) 
+      const Way way = has_cache() ? leads([&] {
+        return way_of(opcode == Opcode::read, one.file, clamp(one.bytes), one.offset, 0);
+      })
+                                  : Way::past;
+      if (way == Way::watching)
         leads([&] { return before_host_read(one.file, cache::Pages{}); });
-      if (!requester_.arena().contains(one.buffer, clamp(one.bytes)) || (cached && !by_host)) {
+      // What the page cache does on this core, or has to follow, is done at once.
+      if (!requester_.arena().contains(one.buffer, clamp(one.bytes)) || way == Way::cached ||
+          way == Way::changing) {
         pending[i].result = transfer(opcode, one.file, one.buffer, one.bytes, one.offset);
       } else {
         pending[i].finished = false;
+        if (way == Way::served) served |= 1U << i;
       }
     }
     group_.sync();
-    if (group_.lane() == 0) submit_in_arena(opcode, transfers, count, pending);
+    if (group_.lane() == 0) {
+      submit_in_arena(opcode, transfers, count, pending, ~served, Target::server);
+      if (served != 0) submit_in_arena(opcode, transfers, count, pending, served, Target::service);
+    }
     for (std::uint32_t i = 0; i < count; ++i)
       pending[i] = group_.broadcast(pending[i]);
   }
 
-  // The leader's part: requests for those that are not finished yet.
+  // The leader's part: requests for those in `chosen` that are not finished yet.
   FERRY_DEVICE void submit_in_arena(Opcode opcode, const Transfer* transfers, std::uint32_t count,
-                                    Pending* pending) {
+                                    Pending* pending, std::uint32_t chosen, Target target) {
     Request requests[batch_max];
     std::uint32_t ready = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
-      if (pending[i].finished) continue;
+      if (pending[i].finished || (chosen & (1U << i)) == 0) continue;
       const Transfer& one = transfers[i];
-      requests[ready] =
-          transfer_request(opcode, one.file, one.buffer, clamp(one.bytes), one.offset);
+      requests[ready] = transfer_request(target == Target::service ? cached_call(opcode) : opcode,
+                                         one.file, one.buffer, clamp(one.bytes), one.offset);
       const int error = requester_.prepare(requests[ready], pending[i].ticket, 1);
       if (error != 0) {
         pending[i].result = error;
@@ -544,9 +560,9 @@ class FileCalls : private CoherentCalls<Group> {
       }
     }
     if (ready == 0) return;
-    const int error = requester_.submit(requests, ready);
+    const int error = requester_.submit(requests, ready, target);
     for (std::uint32_t i = 0; error != 0 && i < count; ++i) {
-      if (pending[i].finished) continue;
+      if (pending[i].finished || (chosen & (1U << i)) == 0) continue;
       pending[i].result = error;
       pending[i].finished = true;
     }

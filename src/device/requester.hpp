@@ -6,6 +6,7 @@
 
 #include <ferry/device/cache/layout.hpp>
 #include <ferry/device/control.hpp>
+#include <ferry/device/crossovers.hpp>
 #include <ferry/device/waiting.hpp>
 
 namespace ferry::device {
@@ -25,7 +26,13 @@ struct Context {
   HostHooks hooks{};
   cache::View cache{};  // base is null where there is none
   Placement placement = Placement::host;
+  Crossovers crossovers{};
+  BypassTable bypassed{};
 };
+
+// Who takes a request: the I/O server, or whoever executes cached calls for others. Where no cores
+// are set aside for those (Geometry.services is 0), it is the I/O server's loop as well.
+enum class Target : std::uint8_t { server, service };
 
 // A request on its way: names the cell and the answer expected there.
 struct Ticket {
@@ -43,11 +50,19 @@ class Requester {
  public:
   // At most 64 cells. The group's former Requester, if any, was drained.
   FERRY_DEVICE Requester(const Context& context, std::uint32_t group)
+      : Requester(context, group, group % context.arena.layout.geometry.rings) {}
+  // For a group that has to use a certain ring of the server.
+  FERRY_DEVICE Requester(const Context& context, std::uint32_t group, std::uint32_t ring)
       : context_(context),
         group_(group),
-        loop_((group % context.arena.layout.geometry.rings) % context.arena.layout.geometry.loops),
-        ring_(context.arena.ring(group % context.arena.layout.geometry.rings)) {
-    const std::uint32_t cells = context.arena.layout.geometry.cells_per_group;
+        server_{context.arena.ring(ring), ring % context.arena.layout.geometry.loops},
+        service_(server_) {
+    const Geometry& geometry = context.arena.layout.geometry;
+    if (geometry.services > 0) {
+      const std::uint32_t index = group % geometry.services;
+      service_ = Way{context.arena.ring(geometry.rings + index), geometry.loops + index};
+    }
+    const std::uint32_t cells = geometry.cells_per_group;
     first_cell_ = group * cells;
     const std::uint64_t all =
         cells >= cells_per_group_max ? ~std::uint64_t{0} : (std::uint64_t{1} << cells) - 1;
@@ -78,28 +93,19 @@ class Requester {
   // Publishes prepared requests as one batch with one look at the doorbell. On an error
   // (-ESHUTDOWN, -EIO; -EINVAL for more requests than the ring has slots) nothing was submitted and
   // the cells are free again.
-  FERRY_DEVICE_CALL int submit(const Request* requests, std::uint32_t count) {
-    const int error = publish(requests, count);
+  FERRY_DEVICE_CALL int submit(const Request* requests, std::uint32_t count,
+                               Target target = Target::server) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint64_t bit = bit_of(requests[i].cell);
+      at_service_ = target == Target::service ? at_service_ | bit : at_service_ & ~bit;
+    }
+    const int error = publish(requests, count, target == Target::server ? server_ : service_);
     if (error != 0) give_back(requests, count);
     return error;
   }
-  // The same for requests that are answered in cells of somebody else.
-  FERRY_DEVICE_CALL int publish(const Request* requests, std::uint32_t count) {
-    if (count > ring_.slot_count) return -EINVAL;
-    std::uint64_t ticket = 0;
-    if (const int error = claim(count, ticket); error != 0) return error;
-    // R5: this look comes after the claim in the single order of seq_cst accesses.
-    const LoopPhase now = phase();
-    if (now != LoopPhase::running) {
-      publish_nops(ticket, count);
-      return now == LoopPhase::dead ? -EIO : -ESHUTDOWN;
-    }
-    ring_.publish(ticket, requests, count);
-    GroupCounters& mine = counters();
-    add_to(mine.batches, 1);
-    add_to(mine.calls, count);
-    ring_doorbell();
-    return 0;
+  // One request to the server that is answered in a cell of somebody else.
+  FERRY_DEVICE_CALL int submit_shared(const Request& request) {
+    return publish(&request, 1, server_);
   }
 
   FERRY_DEVICE bool done(const Ticket& ticket) const {
@@ -111,7 +117,7 @@ class Requester {
   // for one. Returns early when the server is dead or stopped: waiting for an answer then tells.
   template <class Condition>
   FERRY_DEVICE void wait_until(Condition condition, const Ticket& likely) {
-    Waiter waiter(context_.wait, context_.hooks, context_.arena.loop_state(loop_));
+    Waiter waiter(context_.wait, context_.hooks, loop_of(likely));
     waiter.until(condition, context_.arena.cell(likely.cell).sequence);
     if (waiter.slept()) add_to(counters().parks, 1);
   }
@@ -119,20 +125,21 @@ class Requester {
   // Waits for the answer and frees the cell.
   FERRY_DEVICE_CALL Answer wait(const Ticket& ticket) {
     Cell& cell = context_.arena.cell(ticket.cell);
-    Waiter waiter(context_.wait, context_.hooks, context_.arena.loop_state(loop_));
+    Waiter waiter(context_.wait, context_.hooks, loop_of(ticket));
     const int error = waiter.until_equal(cell.sequence, ticket.sequence, &cell.parked);
     if (waiter.slept()) add_to(counters().parks, 1);
     if (error != 0) {
       // A late answer must not be taken for another request's.
-      state().retired |= std::uint64_t{1} << (ticket.cell - first_cell_);
+      state().retired |= bit_of(ticket.cell);
       return Answer{error, 0};
     }
     const Answer answer{cell.result, cell.value};  // before the cell is free again (R4)
-    free_ |= std::uint64_t{1} << (ticket.cell - first_cell_);
+    free_ |= bit_of(ticket.cell);
     return answer;
   }
 
-  FERRY_DEVICE std::uint32_t loop() const { return loop_; }
+  // Of the server, that takes this group's requests.
+  FERRY_DEVICE std::uint32_t loop() const { return server_.loop; }
 
   // Waits until a cell that belongs to nobody has the answer `sequence` of server loop `loop`, or a
   // later one. 0, -EIO or -ESHUTDOWN.
@@ -153,14 +160,20 @@ class Requester {
   }
 
   // One request, waited for.
-  FERRY_DEVICE_CALL Answer call(Request& request) {
+  FERRY_DEVICE_CALL Answer call(Request& request, Target target = Target::server) {
     Ticket ticket;
     if (const int error = prepare(request, ticket, 0); error != 0) return Answer{error, 0};
-    if (const int error = submit(&request, 1); error != 0) return Answer{error, 0};
+    if (const int error = submit(&request, 1, target); error != 0) return Answer{error, 0};
     return wait(ticket);
   }
 
  private:
+  // A ring, and the index of the loop that takes from it.
+  struct Way {
+    RequestRing ring;
+    std::uint32_t loop;
+  };
+
   FERRY_DEVICE static std::uint32_t lowest_bit(std::uint64_t bits) {
 #if defined(__CUDA_ARCH__)
     return static_cast<std::uint32_t>(__ffsll(static_cast<long long>(bits)) - 1);
@@ -169,37 +182,65 @@ class Requester {
 #endif
   }
 
-  FERRY_DEVICE LoopPhase phase() const {
-    return SystemRef<LoopPhase>(context_.arena.loop_state(loop_).phase).load(seq_cst);
+  FERRY_DEVICE std::uint64_t bit_of(std::uint32_t cell) const {
+    return std::uint64_t{1} << (cell - first_cell_);
+  }
+  // Of whoever answers this one.
+  FERRY_DEVICE LoopState& loop_of(const Ticket& ticket) const {
+    const bool service = (at_service_ & bit_of(ticket.cell)) != 0;
+    return context_.arena.loop_state(service ? service_.loop : server_.loop);
   }
 
-  FERRY_DEVICE_CALL int claim(std::uint32_t count, std::uint64_t& ticket) {
-    if (ring_.try_claim(count, ticket)) return 0;
-    Waiter waiter(context_.wait, context_.hooks, context_.arena.loop_state(loop_));
-    return waiter.until([&] { return ring_.try_claim(count, ticket); });
+  FERRY_DEVICE LoopPhase phase(const Way& way) const {
+    return SystemRef<LoopPhase>(context_.arena.loop_state(way.loop).phase).load(seq_cst);
+  }
+
+  FERRY_DEVICE_CALL int publish(const Request* requests, std::uint32_t count, const Way& way) {
+    if (count > way.ring.slot_count) return -EINVAL;
+    std::uint64_t ticket = 0;
+    if (const int error = claim(way, count, ticket); error != 0) return error;
+    // R5: this look comes after the claim in the single order of seq_cst accesses.
+    const LoopPhase now = phase(way);
+    if (now != LoopPhase::running) {
+      publish_nops(way, ticket, count);
+      return now == LoopPhase::dead ? -EIO : -ESHUTDOWN;
+    }
+    way.ring.publish(ticket, requests, count);
+    GroupCounters& mine = counters();
+    add_to(mine.batches, 1);
+    add_to(mine.calls, count);
+    ring_doorbell(way);
+    return 0;
+  }
+
+  FERRY_DEVICE_CALL int claim(const Way& way, std::uint32_t count, std::uint64_t& ticket) {
+    if (way.ring.try_claim(count, ticket)) return 0;
+    Waiter waiter(context_.wait, context_.hooks, context_.arena.loop_state(way.loop));
+    return waiter.until([&] { return way.ring.try_claim(count, ticket); });
   }
 
   // R1: a claimed ticket is always published.
-  FERRY_DEVICE void publish_nops(std::uint64_t ticket, std::uint32_t count) {
+  FERRY_DEVICE void publish_nops(const Way& way, std::uint64_t ticket, std::uint32_t count) {
     const Request nop{};
     for (std::uint32_t i = count; i-- > 0;)
-      ring_.publish(ticket + i, &nop, 1);
-    ring_doorbell();
+      way.ring.publish(ticket + i, &nop, 1);
+    ring_doorbell(way);
   }
 
   FERRY_DEVICE void give_back(const Request* requests, std::uint32_t count) {
-    for (std::uint32_t i = 0; i < count; ++i) {
-      free_ |= std::uint64_t{1} << (requests[i].cell - first_cell_);
-    }
+    for (std::uint32_t i = 0; i < count; ++i)
+      free_ |= bit_of(requests[i].cell);
   }
 
   // R6: publish() came first. A CUDA device cannot wake anybody: there the server naps for bounded
   // times instead of parking.
-  FERRY_DEVICE void ring_doorbell() {
-#if !defined(__CUDA_ARCH__)
-    LoopState& state = context_.arena.loop_state(loop_);
+  FERRY_DEVICE void ring_doorbell(const Way& way) {
+#if defined(__CUDA_ARCH__)
+    (void)way;
+#else
+    LoopState& state = context_.arena.loop_state(way.loop);
     if (SystemRef<std::uint32_t>(state.parked).load(seq_cst) == 0) return;
-    LoopDoorbell& bell = context_.arena.doorbell(loop_);
+    LoopDoorbell& bell = context_.arena.doorbell(way.loop);
     SystemRef<std::uint32_t>(bell.count).fetch_add(1, release);
     context_.hooks.wake(&bell.count);
     add_to(counters().doorbells, 1);
@@ -208,10 +249,11 @@ class Requester {
 
   const Context& context_;
   std::uint32_t group_;
-  std::uint32_t loop_;
-  RequestRing ring_;
+  Way server_;
+  Way service_;
   std::uint32_t first_cell_ = 0;
-  std::uint64_t free_ = 0;  // one bit per cell
+  std::uint64_t free_ = 0;        // one bit per cell
+  std::uint64_t at_service_ = 0;  // likewise, of those in flight: who answers
 };
 
 }  // namespace ferry::device

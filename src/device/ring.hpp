@@ -16,6 +16,7 @@
 //   Cell.parked            device       server      a waiter may be asleep on Cell.sequence
 //   LoopState.*            server       device      running/stopping/stopped/dead, parked, pulse
 //   LoopDoorbell.count     device, and the server's own helpers; never a CUDA device
+//   (in the rings of a device's own services, "server" is the service that takes the requests)
 //   (*) only while stopping, to learn how many tickets are still to come.
 //
 // Invariants (models/ring.pml checks them; tests/device/ring_test.cpp and TSan run them):
@@ -56,7 +57,25 @@ enum class Opcode : std::uint8_t {
   file_status,
   path_status,
   unlink,
+  // Transfers through the page cache, for whoever executes such calls on behalf of their callers
+  // (placement `service`, service.hpp). Last, and in this order.
+  cached_read,
+  cached_write,
+  cached_read_vector,
+  cached_write_vector,
 };
+
+FERRY_DEVICE constexpr bool is_cached_call(Opcode opcode) {
+  return opcode >= Opcode::cached_read && opcode <= Opcode::cached_write_vector;
+}
+// The cached call that does what a plain transfer does.
+FERRY_DEVICE constexpr Opcode cached_call(Opcode transfer) {
+  return static_cast<Opcode>(static_cast<int>(transfer) - static_cast<int>(Opcode::read) +
+                             static_cast<int>(Opcode::cached_read));
+}
+static_assert(cached_call(Opcode::write) == Opcode::cached_write);
+static_assert(cached_call(Opcode::read_vector) == Opcode::cached_read_vector);
+static_assert(cached_call(Opcode::write_vector) == Opcode::cached_write_vector);
 
 inline constexpr std::uint8_t flag_append = 1;  // write at the end; `value` is the new position
 
@@ -207,14 +226,14 @@ struct RequestRing {
   }
 };
 
-// The server's end of a ring: one thread, with its cursor in private memory.
+// The server's end of a ring (or a service's): one thread, with its cursor in private memory.
 class RingConsumer {
  public:
   RingConsumer() = default;
-  explicit RingConsumer(RequestRing ring) : ring_(ring) {}
+  FERRY_DEVICE explicit RingConsumer(RequestRing ring) : ring_(ring) {}
 
   // Copies the next request out and frees its slot. False: nothing is there yet.
-  bool take(Request& out) {
+  FERRY_DEVICE bool take(Request& out) {
     Request& slot = ring_.slot(next_);
     SystemRef<std::uint32_t> commit(slot.commit);
     // Acquire pairs with the commit stores in publish(): the body is complete.
@@ -227,12 +246,12 @@ class RingConsumer {
   }
 
   // Whether a request is there; seq_cst, for the look after parked = 1 (R6).
-  bool ready() const {
+  FERRY_DEVICE bool ready() const {
     return SystemRef<std::uint32_t>(ring_.slot(next_).commit).load(seq_cst) == ring_.lap(next_);
   }
 
   // How many claimed tickets have not been taken. Meaningful after `stopping` was announced (R5).
-  std::uint64_t outstanding() const {
+  FERRY_DEVICE std::uint64_t outstanding() const {
     return SystemRef<std::uint64_t>(ring_.tickets->tail).load(seq_cst) - next_;
   }
 
@@ -244,7 +263,8 @@ class RingConsumer {
 // The server's answer; `value` matters where the request had flag_append. Returns whether a waiter
 // may be asleep on `cell.sequence` and has to be woken (R6). The cell must not be touched
 // afterwards.
-inline bool answer(Cell& cell, std::uint32_t sequence, std::int64_t result, std::uint64_t value) {
+FERRY_DEVICE inline bool answer(Cell& cell, std::uint32_t sequence, std::int64_t result,
+                                std::uint64_t value) {
   cell.result = result;
   if (value != 0) cell.value = value;  // one store less to a line that somebody polls
   SystemRef<std::uint32_t>(cell.sequence).store(sequence, seq_cst);

@@ -19,6 +19,18 @@ struct WaitPolicy {
   std::uint64_t liveness_timeout_ns = 2'000'000'000;
 };
 
+// A monotonic clock.
+FERRY_DEVICE inline std::uint64_t clock_ns(const HostHooks& hooks) {
+#if defined(__CUDA_ARCH__)
+  (void)hooks;
+  std::uint64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+#else
+  return hooks.now_ns();
+#endif
+}
+
 // Longest sleep between two looks at the server's liveness.
 inline constexpr std::uint64_t park_slice_ns = 50'000'000;
 // And where nobody is sure to wake the sleeper.
@@ -140,15 +152,7 @@ class Waiter {
     return silence_ns_ > policy_.liveness_timeout_ns ? -EIO : 0;
   }
 
-  FERRY_DEVICE std::uint64_t now_ns() const {
-#if defined(__CUDA_ARCH__)
-    std::uint64_t now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    return now;
-#else
-    return hooks_.now_ns();
-#endif
-  }
+  FERRY_DEVICE std::uint64_t now_ns() const { return clock_ns(hooks_); }
 
   FERRY_DEVICE void sleep(const std::uint32_t& word, std::uint32_t seen, std::uint64_t timeout_ns) {
     slept_ = true;

@@ -30,6 +30,27 @@ CpuSet without(const CpuSet& cpus, const CpuSet& taken) {
   return left.empty() ? cpus : left;
 }
 
+// Takes the services' CPUs from the device's partition, which keeps at least one. Where the machine
+// has too few, the services share them all.
+void set_services_aside(CpuPlan& plan, const RuntimeOptions& options) {
+  // They serve the page cache's calls; without one there is nothing to serve.
+  plan.service_threads = options.cache_bytes > 0 ? options.service_threads : 0;
+  const std::size_t cpus = plan.device_cpus.size();
+  if (plan.service_threads == 0) return;
+  if (plan.service_threads < cpus) {
+    const auto first = plan.device_cpus.end() - plan.service_threads;
+    plan.service_cpus = CpuSet(first, plan.device_cpus.end());
+    plan.device_cpus.erase(first, plan.device_cpus.end());
+    return;
+  }
+  if (!options.device_cpus.empty()) {
+    throw Error(EINVAL, "service_threads: device_cpus has " + std::to_string(cpus) +
+                            ", of which the device keeps at least one, so " +
+                            std::to_string(plan.service_threads) + " cannot be set aside");
+  }
+  plan.service_cpus = plan.device_cpus;
+}
+
 }  // namespace
 
 CpuPlan plan_cpus(const RuntimeOptions& options, const CpuSet& allowed, unsigned usable) {
@@ -52,6 +73,7 @@ CpuPlan plan_cpus(const RuntimeOptions& options, const CpuSet& allowed, unsigned
     plan.server_cpus = CpuSet(candidates.end() - take, candidates.end());
   }
   if (plan.device_cpus.empty()) plan.device_cpus = without(allowed, plan.server_cpus);
+  set_services_aside(plan, options);
   plan.device_threads = options.device_threads != 0
                             ? options.device_threads
                             : static_cast<unsigned>(plan.device_cpus.size());
@@ -61,9 +83,10 @@ CpuPlan plan_cpus(const RuntimeOptions& options, const CpuSet& allowed, unsigned
                         plan.server_cpus.end(), std::back_inserter(shared));
   const auto device_cpus = static_cast<unsigned>(plan.device_cpus.size());
   const auto server_cpus = static_cast<unsigned>(plan.server_cpus.size());
-  const unsigned busy =
-      std::min(plan.device_threads, device_cpus) + std::min(plan.server_threads, server_cpus);
-  const bool fits = shared.empty() && busy <= usable;
+  const bool services_share = plan.service_threads > 0 && plan.service_cpus == plan.device_cpus;
+  const unsigned busy = std::min(plan.device_threads, device_cpus) +
+                        std::min(plan.server_threads, server_cpus) + plan.service_threads;
+  const bool fits = shared.empty() && !services_share && busy <= usable;
   plan.device_may_spin = fits && plan.device_threads <= device_cpus;
   plan.server_may_spin = fits && plan.server_threads <= server_cpus;
   return plan;

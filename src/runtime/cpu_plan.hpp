@@ -10,15 +10,17 @@ namespace ferry {
 struct CpuPlan {
   CpuSet device_cpus;
   CpuSet server_cpus;
+  CpuSet service_cpus;  // the last ones of the device's partition, or shared with its threads
   unsigned device_threads = 1;
   unsigned server_threads = 1;
+  unsigned service_threads = 0;
   // Whether every thread of the kind has a CPU of its own, so that spinning can help.
   bool device_may_spin = false;
   bool server_may_spin = false;
 };
 
 // `allowed` is not empty; `usable` counts CPUs' worth of time. Throws ferry::Error (EINVAL) for
-// CPUs that are not allowed.
+// CPUs that are not allowed, and for named ones that are too few for the services.
 CpuPlan plan_cpus(const RuntimeOptions& options, const CpuSet& allowed, unsigned usable);
 
 }  // namespace ferry

@@ -15,6 +15,7 @@
 #include "devices/cpu/arena.hpp"
 #include "devices/cpu/hooks.hpp"
 #include "runtime/cpu_plan.hpp"
+#include "runtime/services.hpp"
 #include "server/server.hpp"
 #include "storage/posix.hpp"
 
@@ -48,6 +49,14 @@ device::cache::Layout cache_layout(const RuntimeOptions& options,
       {page, count, geometry.files, geometry.groups, device::cache::flights_for(count)});
 }
 
+// Twice as many counters as pages: enough to tell which ones should have been among them.
+std::uint32_t bypass_entries(std::uint32_t frames) {
+  std::uint32_t entries = 1;
+  while (entries < 2 * frames)
+    entries *= 2;
+  return entries;
+}
+
 device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& plan) {
   if (options.files_max == 0 || options.files_max > files_max_limit) {
     throw Error(EINVAL, "files_max: from 1 to " + std::to_string(files_max_limit));
@@ -58,7 +67,12 @@ device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& pla
   if (geometry.rings < geometry.loops) {
     throw Error(EINVAL, "rings: at least one per server thread");
   }
-  geometry.groups = plan.device_threads + 1;  // the last one is the runtime's own
+  geometry.services = plan.service_threads;
+  // Behind the device threads' come the runtime's own group and those of the executors of cached
+  // calls: the services, or the server's loops.
+  geometry.groups = plan.device_threads + 1;
+  if (options.cache_bytes > 0)
+    geometry.groups += geometry.services > 0 ? geometry.services : geometry.loops;
   geometry.files = options.files_max;
   if (options.cache_bytes > 0)
     geometry.shared_cells = cache_layout(options, geometry).geometry.flights;
@@ -66,7 +80,10 @@ device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& pla
   geometry.arena_bytes = before + options.arena_bytes;
   if (geometry.arena_bytes < before) throw Error(ENOMEM, "arena_bytes: too large");
   if (options.cache_bytes > 0) {
-    const std::uint64_t cache = cache_layout(options, geometry).bytes + cache_alignment_bytes;
+    const device::cache::Layout layout = cache_layout(options, geometry);
+    const std::uint64_t cache = layout.bytes + cache_alignment_bytes +
+                                bypass_entries(layout.geometry.frames) * sizeof(std::uint32_t) +
+                                device::cache_line_bytes;
     if (geometry.arena_bytes + cache < cache) throw Error(ENOMEM, "cache_bytes: too large");
     geometry.arena_bytes += cache;
   }
@@ -112,11 +129,14 @@ class Runtime::Implementation {
                                         geometry_.arena_bytes - context_.arena.layout.heap);
     if (options.cache_bytes > 0) make_cache(options);
     context_.placement = options.placement;
+    crossovers_given_ = options.crossovers.has_value();
+    if (crossovers_given_) context_.crossovers = *options.crossovers;
     storage_ = storage::make_posix(to_storage(options.engine));
     server::ServerOptions server;
     server.cpus = plan_.server_cpus;
     server.spin = spin_time(options.server_spin, plan_.server_may_spin, server_spin_default);
     server.liveness_timeout = options.liveness_timeout;
+    start_services(server);
     server_ = std::make_unique<server::Server>(context_.arena, *storage_, std::move(server));
   }
 
@@ -168,7 +188,7 @@ class Runtime::Implementation {
     if (context_.cache.base != nullptr && !written_back_) {
       writer = std::thread([&] {
         name_this_thread("ferry-flush");
-        device::Requester requester(context_, geometry_.groups - 1);
+        device::Requester requester(context_, plan_.device_threads);
         error = device::cache::CachedFiles(requester).stop();
         written.set_value();
       });
@@ -177,6 +197,7 @@ class Runtime::Implementation {
     }
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         until - std::chrono::steady_clock::now());
+    if (services_ != nullptr) services_->stop();
     server::StopReport report = server_->stop(std::max(left, std::chrono::milliseconds(0)));
     if (writer.joinable()) {
       writer.join();
@@ -196,6 +217,10 @@ class Runtime::Implementation {
     info.device_threads = plan_.device_threads;
     info.server_cpus = to_string(plan_.server_cpus);
     info.server_threads = plan_.server_threads;
+    info.service_cpus = to_string(plan_.service_cpus);
+    info.service_threads = plan_.service_threads;
+    info.crossovers = context_.crossovers;
+    info.crossovers_source = crossovers_given_ ? "profile" : "built-in";
     info.oversubscribed = !plan_.device_may_spin || !plan_.server_may_spin;
     info.arena_bytes = geometry_.arena_bytes;
     info.arena_pages = arena_.page_kind();
@@ -219,6 +244,7 @@ class Runtime::Implementation {
       sum.parks += device::read_counter(counters.parks);
       sum.staged_calls += device::read_counter(counters.staged_calls);
       sum.staged_bytes += device::read_counter(counters.staged_bytes);
+      sum.served_calls += device::read_counter(counters.served);
     }
     for (unsigned group = 0; context_.cache.base != nullptr && group < geometry_.groups; ++group) {
       add_counters(sum.cache, context_.cache.counters(group));
@@ -252,6 +278,26 @@ class Runtime::Implementation {
         heap_->allocate(context_.cache.layout.bytes, cache_alignment_bytes));
     if (context_.cache.base == nullptr) throw Error(ENOMEM, "no room for the page cache");
     device::cache::prepare(context_.cache);
+    const std::uint32_t entries = bypass_entries(context_.cache.layout.geometry.frames);
+    context_.bypassed.mask = entries - 1;
+    context_.bypassed.entries = static_cast<std::uint32_t*>(
+        heap_->allocate(entries * sizeof(std::uint32_t), device::cache_line_bytes));
+    if (context_.bypassed.entries == nullptr) throw Error(ENOMEM, "no room for the page cache");
+  }
+
+  // Those who execute cached calls for others: threads of their own, or the server's loops.
+  void start_services(server::ServerOptions& server) {
+    if (context_.cache.base == nullptr) return;
+    const std::uint32_t first_group = plan_.device_threads + 1;
+    if (geometry_.services > 0) {
+      services_ = std::make_unique<ServiceThreads>(context_, first_group, plan_.service_cpus);
+      return;
+    }
+    loop_services_ = std::make_unique<LoopServices>(context_, first_group);
+    server.execute = [this](std::uint32_t loop, const device::Request& request,
+                            server::Pump& pump) {
+      return loop_services_->execute(loop, request, pump);
+    };
   }
 
   static void add_counters(device::cache::Counters& sum, const device::cache::Counters& one) {
@@ -286,7 +332,10 @@ class Runtime::Implementation {
   device::Context context_;
   std::unique_ptr<cpu::Heap> heap_;
   std::unique_ptr<storage::Storage> storage_;
-  std::unique_ptr<server::Server> server_;  // last: it uses everything above
+  bool crossovers_given_ = false;
+  std::unique_ptr<LoopServices> loop_services_;
+  std::unique_ptr<ServiceThreads> services_;  // before the server, whose end ends their waits
+  std::unique_ptr<server::Server> server_;    // last: it uses everything above
   std::mutex run_mutex_;
   std::mutex shutdown_mutex_;
   bool written_back_ = false;  // guarded by it

@@ -15,10 +15,8 @@ using device::Opcode;
 using device::Request;
 using storage::Kind;
 
-// Inside the arena, and behind the control block: no transfer may write to rings and cells.
 bool inside(const ArenaView& arena, std::uint64_t offset, std::uint64_t bytes) {
-  const std::uint64_t size = arena.layout.geometry.arena_bytes;
-  return offset >= arena.layout.scratch && offset <= size && bytes <= size - offset;
+  return arena.allows(offset, bytes);
 }
 
 // The checks of Linux's rw_verify_area(): negative positions, and ranges beyond the largest one.
@@ -120,9 +118,13 @@ int translate(Job& job, const ArenaView& arena) {
       job.kind = Kind::close;
       return 0;
     case Opcode::nop:
+    case Opcode::cached_read:
+    case Opcode::cached_write:
+    case Opcode::cached_read_vector:
+    case Opcode::cached_write_vector:
       break;
   }
-  return -EINVAL;  // nop never gets here; anything else is not an opcode
+  return -EINVAL;  // nop and cached calls never get here; anything else is not an opcode
 }
 
 bool names_file(Opcode opcode) {

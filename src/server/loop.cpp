@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "base/futex.hpp"
 
@@ -27,6 +28,9 @@ constexpr std::chrono::milliseconds park_slice{1000};
 constexpr std::chrono::milliseconds dying_nap{1};
 // While a close waits for another loop to let go of the file, nobody rings.
 constexpr std::chrono::microseconds deferred_close_nap{200};
+// Nor where a cached call waits for what another thread does.
+constexpr std::chrono::microseconds call_nap{50};
+constexpr std::chrono::milliseconds ended_nap{1};
 
 }  // namespace
 
@@ -102,6 +106,7 @@ void Loop::serve() {
     bool worked = take_requests();
     if (!deferred_closes_.empty()) worked = run_deferred_closes() || worked;
     if (in_storage_jobs_ > 0) worked = serve_storage() || worked;
+    if (!calls_.empty()) worked = serve_call() || worked;
     if (stopping) {
       if (!worked && (drained() || gives_up())) return;
       cancel_overdue();
@@ -109,7 +114,7 @@ void Loop::serve() {
     if (worked) {
       idle_polls_ = 0;
     } else {
-      idle();
+      idle(park_slice);
     }
   }
 }
@@ -148,6 +153,10 @@ void Loop::begin(Job& job) {
     respond(request, 0);
     return;
   }
+  if (device::is_cached_call(request.opcode)) {
+    begin_call(request);
+    return;
+  }
   const int error = validate(job, arena_, files_);
   if (error != 0) {
     add(statistics_.refused, 1);
@@ -170,6 +179,114 @@ void Loop::begin(Job& job) {
   submit(job);
   current_ = nullptr;  // the storage has it
   point(LoopPoint::submitted);
+}
+
+// A cached call needs no job: what it asks of the storage comes through the ring like anything
+// else.
+void Loop::begin_call(const device::Request& request) {
+  // Every call in flight has a cell of its own.
+  const bool refused = !options_.execute || calls_.size() >= arena_.cell_count();
+  if (refused) {
+    add(statistics_.refused, 1);
+    respond(request, options_.execute ? -EAGAIN : -EINVAL);
+    return;
+  }
+  calls_.push_back(request);
+}
+
+// Executes the cached call that has waited longest. While it waits, pump() serves everything else;
+// it returns only when it is done with its caller's buffer. Its pages' fills may have been what
+// other threads wait for, so it always returns: after a fault, because nothing stays unanswered.
+bool Loop::serve_call() {
+  const device::Request request = calls_.front();
+  calls_.pop_front();
+  if (const LoopPhase now = phase(); now != LoopPhase::running) {
+    respond(request, now == LoopPhase::dead ? -EIO : -ESHUTDOWN);
+    return true;
+  }
+  Gate expected = Gate::open;
+  if (!gate_.compare_exchange_strong(expected, Gate::storage, std::memory_order_acq_rel)) {
+    throw Declared{};
+  }
+  const std::int64_t result = options_.execute(request, *this);
+  if (ended_in_call_ != nullptr) {
+    // Not if the loop was declared dead: the caller knows, and the cell may have another's word.
+    if (operations_ended_) respond(request, result);
+    std::rethrow_exception(ended_in_call_);
+  }
+  gate_.store(Gate::open, std::memory_order_release);
+  respond(request, result);
+  return true;
+}
+
+void Loop::pump(const std::uint32_t* word, std::uint32_t value,
+                std::chrono::nanoseconds timeout) noexcept {
+  if (ended_in_call_ != nullptr) {
+    rest_after_end(word, value);
+    return;
+  }
+  awaited_ = word;
+  gate_.store(Gate::open, std::memory_order_release);
+  try {
+    serve_beside_call(word, value, timeout);
+    Gate expected = Gate::open;
+    if (!gate_.compare_exchange_strong(expected, Gate::storage, std::memory_order_acq_rel)) {
+      throw Declared{};
+    }
+  } catch (const Declared&) {
+    ended_in_call_ = std::current_exception();
+    end_beside_call(true);
+  } catch (const std::exception&) {
+    ended_in_call_ = std::current_exception();
+    end_beside_call(false);
+  }
+  awaited_ = nullptr;
+}
+
+// One round of serve(), without cached calls.
+void Loop::serve_beside_call(const std::uint32_t* word, std::uint32_t value,
+                             std::chrono::nanoseconds timeout) {
+  iterations_.store(iterations() + 1, std::memory_order_relaxed);
+  bool worked = take_requests();
+  if (!deferred_closes_.empty()) worked = run_deferred_closes() || worked;
+  if (in_storage_jobs_ > 0) worked = serve_storage() || worked;
+  if (phase() != LoopPhase::running) cancel_overdue();
+  if (worked) {
+    idle_polls_ = 0;
+  } else if (word == nullptr) {
+    std::this_thread::yield();
+  } else if (std::atomic_ref(const_cast<std::uint32_t&>(*word)).load(device::acquire) == value) {
+    // The answer that the call waits for comes by this loop. For anything else nobody rings.
+    idle(std::min<std::chrono::nanoseconds>(timeout, is_cell(word) ? timeout : call_nap));
+  }
+}
+
+bool Loop::is_cell(const std::uint32_t* word) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(word);
+  const auto first = reinterpret_cast<std::uintptr_t>(&arena_.cell(0));
+  return address >= first && address < first + arena_.cell_count() * sizeof(device::Cell);
+}
+
+// The loop's end came while it executes a call. No fault may pass through that, and others may wait
+// for pages that it is about to fill: so everything else ends first, and the call finds that its
+// own requests have failed.
+void Loop::end_beside_call(bool declared) {
+  if (!declared && end_operations()) return;
+  // Declared dead, now or meanwhile. What the kernel still holds of the call's pages ends here.
+  ended_in_call_ = std::make_exception_ptr(Declared{});
+  if (queue_ != nullptr) drop_queue();
+}
+
+// What is left to do for a call whose loop has ended: to refuse what it, and those whom it waits
+// for, still ask. Unless the loop was declared dead; then the phase tells them.
+void Loop::rest_after_end(const std::uint32_t* word, std::uint32_t value) {
+  if (operations_ended_) refuse_waiting();
+  if (word == nullptr) {
+    std::this_thread::yield();
+  } else {
+    futex_wait(word, value,
+               static_cast<std::uint64_t>(std::chrono::nanoseconds(ended_nap).count()));
+  }
 }
 
 void Loop::begin_close(Job& job) {
@@ -281,7 +398,9 @@ void Loop::deliver(Job& job) {
 void Loop::respond(const device::Request& request, std::int64_t result, std::uint64_t value) {
   if (request.cell >= arena_.cell_count()) return;  // a program that wants no answer gets none
   device::Cell& cell = arena_.cell(request.cell);
-  if (device::answer(cell, request.sequence, result, value)) futex_wake_all(&cell.sequence);
+  const bool asleep = device::answer(cell, request.sequence, result, value);
+  // A call that this thread executes looks again by itself.
+  if (asleep && &cell.sequence != awaited_) futex_wake_all(&cell.sequence);
 }
 
 // R5: `stopping` was announced before the tails are read here.
@@ -306,7 +425,8 @@ void Loop::cancel_overdue() {
   }
 }
 
-void Loop::idle() {
+// Returns at once while polling is worth it, else sleeps for `nap` at most.
+void Loop::idle(std::chrono::nanoseconds nap) {
   if (options_.spin.count() > 0) {
     // The next request of a busy device is a few hundred cycles away: look again at once. Only
     // then does the time since the last work begin to count.
@@ -320,10 +440,10 @@ void Loop::idle() {
         in_storage_jobs_ > 0 ? std::min(options_.spin, storage_spin) : options_.spin;
     if (Clock::now() - last_work_ < patience) return;
   }
-  park();
+  park(nap);
 }
 
-void Loop::park() {
+void Loop::park(std::chrono::nanoseconds nap) {
   const std::uint32_t seen = SystemRef<std::uint32_t>(doorbell_.count).load(device::acquire);
   SystemRef<std::uint32_t> parked(state_.parked);
   parked.store(1, seq_cst);
@@ -336,7 +456,7 @@ void Loop::park() {
     // While stopping, claimed tickets may still be unpublished and nobody rings for time passing.
     const bool busy = !deferred_closes_.empty() || phase() != LoopPhase::running;
     const StorageSection section(*this);
-    queue_->wait(seen, busy ? std::chrono::nanoseconds(deferred_close_nap) : park_slice);
+    queue_->wait(seen, busy ? std::min<std::chrono::nanoseconds>(nap, deferred_close_nap) : nap);
   }
   parked.store(0, relaxed);
 }
@@ -373,12 +493,23 @@ void Loop::refuse_waiting() {
 // The loop ends by a fault of its own. Operations under way are waited for first, so that no call
 // returns while its buffer may still change.
 void Loop::die() {
-  // The watchdog must not take this wait for standing still. If it was faster, the loop is dead
-  // already and touches nothing any more.
-  Gate expected = Gate::open;
-  if (!gate_.compare_exchange_strong(expected, Gate::storage, std::memory_order_acq_rel)) {
+  if (!operations_ended_ && !end_operations()) {
     if (queue_ != nullptr) drop_queue();
     return;
+  }
+  for (const device::Request& request : calls_)
+    respond(request, -EIO);
+  // Everyone else learns it from the phase.
+  SystemRef<LoopPhase>(state_.phase).store(LoopPhase::dead, seq_cst);
+}
+
+// Answers or waits for everything but cached calls, and takes the gate for good. False: the loop
+// was declared dead, and touches nothing any more.
+bool Loop::end_operations() {
+  // The watchdog must not take this wait for standing still.
+  Gate expected = Gate::open;
+  if (!gate_.compare_exchange_strong(expected, Gate::storage, std::memory_order_acq_rel)) {
+    return false;
   }
   if (current_ != nullptr && current_->sequence != 0) respond(*current_, -EIO);
   // Reaped together with the one whose answer failed.
@@ -414,8 +545,8 @@ void Loop::die() {
   }
   for (Job* job : deferred_closes_)
     respond(job->request, -EIO);
-  // Everyone else learns it from the phase.
-  SystemRef<LoopPhase>(state_.phase).store(LoopPhase::dead, seq_cst);
+  operations_ended_ = true;
+  return true;
 }
 
 void Loop::drop_queue() {

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -26,10 +28,28 @@ struct LoopStopped : std::runtime_error {
   LoopStopped() : std::runtime_error("the server loop was stopped by injection") {}
 };
 
+// What a loop gives to the code that executes a cached call on its thread: whenever that code would
+// sleep, it keeps the loop serving instead, which may be what it waits for.
+class Pump {
+ public:
+  // Serves what there is; sleeps, where that is nothing, until *word may have changed from `value`,
+  // and for a short time at most if it is no cell's. Without a word it only lets others run.
+  virtual void pump(const std::uint32_t* word, std::uint32_t value,
+                    std::chrono::nanoseconds timeout) noexcept = 0;
+
+ protected:
+  ~Pump() = default;
+};
+
+// Executes a cached call (device::is_cached_call) and returns its result. Must not throw. Makes its
+// requests through a ring of the loop it runs on.
+using ExecuteCall = std::function<std::int64_t(const device::Request&, Pump&)>;
+
 struct LoopOptions {
   std::uint32_t index = 0;
   std::chrono::nanoseconds spin{100'000};  // polling without work before the loop parks
   unsigned in_flight_max = 256;
+  ExecuteCall execute;                    // empty: cached calls are refused
   std::function<void(LoopPoint)> inject;  // tests only; may throw LoopStopped, or not return
 };
 
@@ -43,7 +63,7 @@ struct LoopStatistics {
   storage::QueueStatistics storage;
 };
 
-class Loop {
+class Loop final : private Pump {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -59,7 +79,7 @@ class Loop {
 
   // For the watchdog. Counts iterations; stands still while the loop is stuck.
   std::uint64_t iterations() const { return iterations_.load(std::memory_order_relaxed); }
-  // Whether the loop is, by its own word, inside the storage: slow is not dead.
+  // Whether the loop is, by its own word, inside the storage or a cached call: slow is not dead.
   bool in_storage() const { return gate_.load(std::memory_order_relaxed) == Gate::storage; }
   // Declares a stuck loop dead, unless it is inside the storage. From then on it touches no
   // file and no program's buffer, even if it comes back to life.
@@ -71,8 +91,8 @@ class Loop {
   LoopStatistics statistics() const;
 
  private:
-  // Who may touch files and buffers: nobody just now, the loop's storage section, or (for good)
-  // nobody, because the loop was declared dead.
+  // Who may touch files and buffers: nobody just now; the loop, in its storage section or in a
+  // cached call; or (for good) nobody, because the loop was declared dead.
   enum class Gate : std::uint32_t { open, storage, closed };
   class StorageSection;
   struct Declared {};  // thrown to leave run() once the gate is closed
@@ -80,6 +100,15 @@ class Loop {
   void serve();
   bool take_requests();
   void begin(Job& job);
+  void begin_call(const device::Request& request);
+  bool serve_call();
+  void pump(const std::uint32_t* word, std::uint32_t value,
+            std::chrono::nanoseconds timeout) noexcept override;
+  void serve_beside_call(const std::uint32_t* word, std::uint32_t value,
+                         std::chrono::nanoseconds timeout);
+  void end_beside_call(bool declared);
+  void rest_after_end(const std::uint32_t* word, std::uint32_t value);
+  bool is_cell(const std::uint32_t* word) const;
   void begin_close(Job& job);
   bool run_deferred_closes();
   bool serve_storage();
@@ -91,9 +120,10 @@ class Loop {
   bool drained() const;
   bool gives_up() const;
   void cancel_overdue();
-  void idle();
-  void park();
+  void idle(std::chrono::nanoseconds nap);
+  void park(std::chrono::nanoseconds nap);
   void die();
+  bool end_operations();
   void refuse_waiting();
   void drop_queue();
   device::LoopPhase phase() const;
@@ -118,6 +148,11 @@ class Loop {
   unsigned in_storage_jobs_ = 0;
   const device::Request* current_ = nullptr;  // taken or finished, not answered yet
   std::vector<Job*> deferred_closes_;
+  // Cached calls that wait for their turn: one is executed at a time, and none inside another.
+  std::deque<device::Request> calls_;
+  const std::uint32_t* awaited_ = nullptr;  // the word that the one under way waits for just now
+  std::exception_ptr ended_in_call_;        // what ended the loop while it executed one
+  bool operations_ended_ = false;           // end_operations() was here
   std::atomic<Clock::time_point> stop_deadline_{Clock::time_point::max()};
   bool cancelled_ = false;
   Clock::time_point last_work_{};

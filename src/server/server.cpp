@@ -28,6 +28,11 @@ Server::Server(const device::ArenaView& arena, storage::Storage& storage, Server
     loop.index = index;
     loop.spin = options_.spin;
     loop.in_flight_max = options_.in_flight_max;
+    if (options_.execute) {
+      loop.execute = [this, index](const device::Request& request, Pump& pump) {
+        return options_.execute(index, request, pump);
+      };
+    }
     if (options_.inject) {
       loop.inject = [this, index](LoopPoint where) { options_.inject(index, where); };
     }
@@ -90,10 +95,17 @@ void Server::watch() {
         loop.declare_dead();
         continue;
       }
-      SystemRef<std::uint64_t> pulse(arena_.loop_state(index).pulse);
-      pulse.store(pulse.load(device::relaxed) + 1, device::relaxed);
+      beat(index);
     }
+    // The device's own services wait for nothing but these loops: they live as long as the process.
+    for (std::uint32_t index = 0; index < arena_.layout.geometry.services; ++index)
+      beat(arena_.layout.geometry.loops + index);
   }
+}
+
+void Server::beat(std::uint32_t index) const {
+  SystemRef<std::uint64_t> pulse(arena_.loop_state(index).pulse);
+  pulse.store(pulse.load(device::relaxed) + 1, device::relaxed);
 }
 
 bool Server::wait_for_loops(std::chrono::steady_clock::time_point until) {

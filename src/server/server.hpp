@@ -28,6 +28,8 @@ struct ServerOptions {
   std::chrono::nanoseconds spin{100'000};
   std::chrono::nanoseconds liveness_timeout{5'000'000'000};
   unsigned in_flight_max = 256;
+  // Executes cached calls on the thread of `loop`; empty: they are refused.
+  std::function<std::int64_t(std::uint32_t loop, const device::Request&, Pump&)> execute;
   std::function<void(std::uint32_t loop, LoopPoint)> inject;  // tests only
 };
 
@@ -65,6 +67,7 @@ class Server {
 
  private:
   void watch();
+  void beat(std::uint32_t index) const;
   bool wait_for_loops(std::chrono::steady_clock::time_point until);
   void end_threads();
   void close_files(StopReport& report);

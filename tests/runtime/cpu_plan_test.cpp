@@ -134,6 +134,55 @@ TEST(CpuPlan, ADeviceOnEveryCpuSharesWithTheServer) {
   EXPECT_FALSE(made.server_may_spin);
 }
 
+RuntimeOptions with_services(unsigned count) {
+  RuntimeOptions options;
+  options.cache_bytes = 1 << 20;
+  options.service_threads = count;
+  return options;
+}
+
+TEST(CpuPlan, ServicesAreTakenFromTheDevice) {
+  const CpuPlan made = plan(with_services(2), 8);
+  EXPECT_EQ(made.device_cpus, cpus(5));
+  EXPECT_EQ(made.service_cpus, (CpuSet{5, 6}));
+  EXPECT_EQ(made.server_cpus, CpuSet{7});
+  EXPECT_EQ(made.device_threads, 5U);
+  EXPECT_EQ(made.service_threads, 2U);
+  EXPECT_TRUE(made.device_may_spin);
+  EXPECT_TRUE(made.server_may_spin);
+}
+
+TEST(CpuPlan, ServicesWithoutACpuOfTheirOwnShareWithTheDevice) {
+  const CpuPlan made = plan(with_services(1), 2);
+  EXPECT_EQ(made.device_cpus, CpuSet{0});
+  EXPECT_EQ(made.service_cpus, CpuSet{0});
+  EXPECT_EQ(made.service_threads, 1U);
+  EXPECT_FALSE(made.device_may_spin);
+  EXPECT_FALSE(made.server_may_spin);
+}
+
+TEST(CpuPlan, NamedCpusMustSufficeForTheServices) {
+  RuntimeOptions options = with_services(2);
+  options.device_cpus = "0-2";
+  EXPECT_EQ(plan(options, 4).service_cpus, (CpuSet{1, 2}));
+  EXPECT_EQ(plan(options, 4).device_threads, 1U);
+  options.service_threads = 3;
+  try {
+    plan(options, 4);
+    ADD_FAILURE() << "three of three were set aside";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code().value(), EINVAL);
+    EXPECT_NE(std::string(error.what()).find("service_threads"), std::string::npos);
+  }
+}
+
+TEST(CpuPlan, WithoutACacheNothingIsSetAside) {
+  RuntimeOptions options = with_services(2);
+  options.cache_bytes = 0;
+  EXPECT_EQ(plan(options, 8).service_threads, 0U);
+  EXPECT_EQ(plan(options, 8).device_cpus, cpus(7));
+}
+
 TEST(CpuPlan, ServesMasksWithHoles) {
   const CpuPlan made = plan_cpus({}, {3, 7, 11}, 3);
   EXPECT_EQ(made.device_cpus, (CpuSet{3, 7}));

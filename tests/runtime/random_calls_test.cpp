@@ -26,6 +26,10 @@ using device::Pending;
 using device::Transfer;
 using test::Random;
 
+constexpr device::Placement placements[] = {device::Placement::host, device::Placement::compute,
+                                            device::Placement::service,
+                                            device::Placement::automatic};
+
 // One file with its model, worked on by one thread.
 class Model {
  public:
@@ -55,7 +59,7 @@ class Model {
  private:
   void step() {
     if (mixed_) {
-      files_->use(random_.one_in(3) ? device::Placement::host : device::Placement::compute);
+      files_->use(random_.pick(placements));
     }
     switch (random_.below(24)) {
       case 0:
@@ -429,7 +433,7 @@ TEST_P(RandomCalls, AllThreadsOnOneFile) {
         const auto offset = static_cast<std::int64_t>((index * self.count + self.index) * stripe);
         char* memory = own.one_in(3) ? outside.data() : inside;
         if (own.one_in(2)) {
-          self.files.use(own.one_in(3) ? device::Placement::host : device::Placement::compute);
+          self.files.use(own.pick(placements));
         }
         const auto bytes = static_cast<std::int64_t>(stripe);
         if (own.one_in(2)) {
@@ -461,7 +465,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(test::Shape{"tiny", StorageEngine::automatic, 2, 1, 0, false, 5},
                     test::Shape{"many", StorageEngine::automatic, 4, 2, 3, false, 50},
                     test::Shape{"large", StorageEngine::threads, 2, 1, 0, false, 2000},
-                    test::Shape{"one_cpu", StorageEngine::automatic, 2, 1, 0, true, 20}),
+                    test::Shape{"one_cpu", StorageEngine::automatic, 2, 1, 0, true, 20},
+                    test::Shape{"service_thread", StorageEngine::automatic, 2, 1, 0, false, 20, 1},
+                    test::Shape{"service_threads", StorageEngine::automatic, 3, 2, 0, false, 8, 2}),
     test::shape_name);
 
 }  // namespace

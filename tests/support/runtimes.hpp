@@ -24,6 +24,7 @@ struct Shape {
   unsigned rings = 0;
   bool one_cpu = false;
   unsigned cache_pages = 0;  // of 4 KiB
+  unsigned service_threads = 0;
   device::Placement placement = device::Placement::host;
 };
 
@@ -49,7 +50,10 @@ inline RuntimeOptions options_of(const Shape& shape) {
   options.files_max = 64;
   options.cache_bytes = std::uint64_t{4096} * shape.cache_pages;
   options.page_bytes = 4096;
+  options.service_threads = shape.service_threads;
   options.placement = shape.placement;
+  // Low enough that `automatic` takes every way it knows.
+  options.crossovers = device::Crossovers{20'000, 30'000, 40'000, 3000, 3000};
   if (shape.one_cpu) {
     options.device_cpus = std::to_string(allowed_cpus().front());
     options.server_cpus = options.device_cpus;

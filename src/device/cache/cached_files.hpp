@@ -52,7 +52,7 @@ class RingIo {
     request.length = count == 1 ? extents[0].length : count;
     request.cell = arena.shared_cell(flight);
     request.sequence = sequence;
-    return requester_.publish(&request, 1);
+    return requester_.submit_shared(request);
   }
   FERRY_DEVICE bool answered(std::uint32_t flight, std::uint32_t sequence) const {
     return SystemRef<std::uint32_t>(cell(flight).sequence).load(acquire) == sequence;

@@ -1,0 +1,51 @@
+// A transfer through the page cache, on the calling core: what placement `compute` does for its own
+// group and a service for others.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+
+#include <ferry/device/cache/cached_files.hpp>
+#include <ferry/device/requester.hpp>
+
+namespace ferry::device {
+
+// One piece of a vectored call.
+struct IoVector {
+  void* base = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+// Linux transfers at most this much in one call; so does Ferry.
+inline constexpr std::uint64_t transfer_bytes_max = 0x7ffff000;
+
+FERRY_DEVICE inline std::uint64_t clamp_transfer(std::uint64_t bytes) {
+  return bytes < transfer_bytes_max ? bytes : transfer_bytes_max;
+}
+
+// Moves `count` pieces one after the other, until one is moved in part only. `piece(i, out)` gives
+// the i-th, or an error. Returns bytes, or the error if there were none.
+template <class PieceOf>
+FERRY_DEVICE std::int64_t cached_transfer(Requester& requester, bool reading, int file, int count,
+                                          std::int64_t offset, PieceOf piece_of) {
+  cache::CachedFiles files(requester);
+  const cache::OpenFile* entry = files.find(file);
+  if (entry == nullptr) return -EBADF;
+  std::uint64_t total = 0;
+  for (int i = 0; i < count; ++i) {
+    IoVector piece;
+    std::int64_t moved = piece_of(i, piece);
+    const std::uint64_t bytes = clamp_transfer(total + clamp_transfer(piece.bytes)) - total;
+    const std::int64_t at = offset + static_cast<std::int64_t>(total);
+    if (moved == 0) {
+      moved = reading ? files.read(*entry, file, piece.base, bytes, at)
+                      : files.write(*entry, piece.base, bytes, at);
+    }
+    if (moved < 0) return total > 0 ? static_cast<std::int64_t>(total) : moved;
+    total += static_cast<std::uint64_t>(moved);
+    if (static_cast<std::uint64_t>(moved) < bytes) break;
+  }
+  return static_cast<std::int64_t>(total);
+}
+
+}  // namespace ferry::device

@@ -1,0 +1,49 @@
+// What placement `automatic` decides from; plain data, the same for all groups.
+#pragma once
+
+#include <cstdint>
+
+#include <ferry/device/platform.hpp>
+
+namespace ferry::device {
+
+// From which size of a call on another placement than `compute` is faster, in bytes. The built-in
+// numbers were measured on a server with the file in the kernel's page cache
+// (benchmarks/placements.cpp).
+struct Crossovers {
+  static constexpr std::uint64_t never = ~std::uint64_t{0};
+  // By the host, where the pages are not in the cache. A read at a random place would fill a whole
+  // page for whatever it wants of it; one that goes on where the last ended shares its fills with
+  // its neighbours.
+  std::uint64_t host_read_bytes_min = 0;
+  std::uint64_t host_stream_read_bytes_min = 64 << 10;
+  std::uint64_t host_write_bytes_min = 4 << 20;
+  // By a service, through the cache.
+  std::uint64_t service_read_bytes_min = never;
+  std::uint64_t service_write_bytes_min = never;
+  // How often a page is read past the cache, at most, before it is worth its place there.
+  std::uint32_t bypasses_max = 8;
+};
+
+// Remembers which pages were read past the cache. A table of counters by hash; two pages that share
+// one only displace each other. Null where there is no cache.
+struct BypassTable {
+  std::uint32_t* entries = nullptr;  // 24 bits of the page's hash, 8 bits of count
+  std::uint32_t mask = 0;            // a power of two of entries, less one
+};
+
+// Counts one more read of the page past the cache. True: it was the `limit`-th, and the count
+// begins anew.
+FERRY_DEVICE inline bool count_bypass(const BypassTable& table, std::uint64_t page_hash,
+                                      std::uint32_t limit) {
+  constexpr std::uint32_t count_bits = 8;
+  DeviceRef<std::uint32_t> word(table.entries[page_hash & table.mask]);
+  const auto tag = static_cast<std::uint32_t>(page_hash >> 32) << count_bits;
+  const std::uint32_t seen = word.load(relaxed);
+  // Two groups that count at once may lose one: the page comes a read later.
+  const std::uint32_t count = (seen & ~((1U << count_bits) - 1)) == tag ? (seen & 0xff) + 1 : 1;
+  word.store(count < limit ? tag | count : 0, relaxed);
+  return count >= limit;
+}
+
+}  // namespace ferry::device

@@ -1,0 +1,102 @@
+// Placement `automatic`: where one call is executed.
+//
+// Decided before a byte moves, from its direction and size, whether it goes on where the group's
+// last call ended, and what the page cache has of it. Small calls of a stream are not worth more
+// than a comparison. Others look for their first and last page, which costs a hit next to nothing:
+// it needs the same lines at once.
+//
+// What is resident is nearest here. What is not, a large or a random read gets faster from the
+// host, but then it never becomes resident: so pages that are read past the cache again and again
+// are brought in, as soon as what that has cost is about what bringing them in costs. Whatever the
+// pattern, that is at most about twice the time of the better choice.
+#pragma once
+
+#include <cstdint>
+
+#include <ferry/device/cache/frames.hpp>
+#include <ferry/device/requester.hpp>
+
+namespace ferry::device {
+
+// What the decision looks at.
+struct CallFacts {
+  bool reading = true;
+  bool continues = false;  // where the group's last call on this file ended
+  bool dirty = false;      // the file has pages that the storage has not
+  std::uint64_t bytes = 0;
+};
+
+// `resident()` tells whether the first and the last page are in the cache, and `pays_off()` whether
+// bringing them in does by now; both are asked only where it matters. Never `automatic`.
+template <class Resident, class PaysOff>
+FERRY_DEVICE Placement choose_placement(const Crossovers& crossovers, const CallFacts& call,
+                                        Resident resident, PaysOff pays_off) {
+  const std::uint64_t host_bytes_min = !call.reading    ? crossovers.host_write_bytes_min
+                                       : call.continues ? crossovers.host_stream_read_bytes_min
+                                                        : crossovers.host_read_bytes_min;
+  // Past the cache only where it has nothing of the call: the host would have to write back first
+  // what is dirty.
+  if (call.bytes >= host_bytes_min && !call.dirty && !resident() && !(call.reading && pays_off()))
+    return Placement::host;
+  const std::uint64_t service_bytes_min =
+      call.reading ? crossovers.service_read_bytes_min : crossovers.service_write_bytes_min;
+  return call.bytes >= service_bytes_min ? Placement::service : Placement::compute;
+}
+
+// Whether the page is in the cache just now, or on its way there. Changes nothing, and may be wrong
+// by the time it returns.
+FERRY_DEVICE inline bool is_resident(const Context& context, std::uint32_t inode,
+                                     std::uint64_t page) {
+  const cache::Frames frames(context.cache, context.hooks);
+  const std::uint64_t key = cache::key_of(inode, page);
+  return cache::PageTable(context.cache).find(cache::hash_of(key), key, [&](std::uint32_t frame) {
+    return frames.key(frame) == key;
+  }) != cache::no_frame;
+}
+FERRY_DEVICE inline bool are_ends_resident(const Context& context, std::uint32_t inode,
+                                           std::uint64_t offset, std::uint64_t bytes) {
+  const std::uint32_t shift = context.cache.layout.page_shift;
+  const std::uint64_t first = offset >> shift;
+  const std::uint64_t last = (offset + (bytes > 0 ? bytes - 1 : 0)) >> shift;
+  return is_resident(context, inode, first) && (first == last || is_resident(context, inode, last));
+}
+
+// How often a read of this size leaves an absent page where it is: a fill costs as much as about
+// this many such reads save.
+FERRY_DEVICE inline std::uint32_t bypass_limit(const Crossovers& crossovers,
+                                               std::uint32_t page_bytes, std::uint64_t bytes) {
+  constexpr std::uint64_t least = 3;
+  const std::uint64_t worth = least + page_bytes / (4 * (bytes > 0 ? bytes : 1));
+  return worth < crossovers.bypasses_max ? static_cast<std::uint32_t>(worth)
+                                         : crossovers.bypasses_max;
+}
+// Counts a read that could go past the cache. True: it should not.
+FERRY_DEVICE inline bool bypass_pays_off(const Context& context, std::uint32_t inode,
+                                         std::uint64_t offset, std::uint64_t bytes) {
+  if (context.bypassed.entries == nullptr) return false;
+  const std::uint64_t page = offset >> context.cache.layout.page_shift;
+  return count_bypass(context.bypassed, cache::hash_of(cache::key_of(inode, page)),
+                      bypass_limit(context.crossovers, context.cache.page_bytes(), bytes));
+}
+
+// Recognises the group's sequential stream.
+class StreamWatch {
+ public:
+  // Notes the call. Returns whether it begins where the last one on the same file ended, or where
+  // most streams begin.
+  FERRY_DEVICE bool continues(int file, std::int64_t offset, std::uint64_t bytes) {
+    const bool does = (file == file_ && offset == next_) || offset == 0;
+    note(file, offset, bytes);
+    return does;
+  }
+  FERRY_DEVICE void note(int file, std::int64_t offset, std::uint64_t bytes) {
+    file_ = file;
+    next_ = offset + static_cast<std::int64_t>(bytes);
+  }
+
+ private:
+  int file_ = -1;
+  std::int64_t next_ = 0;
+};
+
+}  // namespace ferry::device

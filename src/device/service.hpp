@@ -1,0 +1,171 @@
+// Placement `service`: cached calls executed on behalf of those who make them.
+//
+// The caller's side is the ordinary one (requester.hpp): a request in a ring, an answer in a cell.
+// The other side is one of
+//   - a ServiceLoop on a core of the device that is set aside for this, with a ring of its own;
+//   - where no core is set aside, the I/O server's loop, which hands such a request to
+//     serve_cached() and keeps serving its rings while that waits (server/loop.hpp).
+// Whoever executes has a group of its own, so what it needs from the storage travels like anybody
+// else's requests.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+
+#include <ferry/device/cached_transfer.hpp>
+#include <ferry/device/control.hpp>
+#include <ferry/device/requester.hpp>
+#include <ferry/device/waiting.hpp>
+
+namespace ferry::device {
+
+// Executes one cached call with the executor's own `requester`. `request` is a private copy; what
+// it names is looked at only after it was found to lie where a program's memory may lie. Returns
+// bytes or a negative errno, as the call itself does.
+FERRY_DEVICE_CALL inline std::int64_t serve_cached(Requester& requester, const Request& request) {
+  const ArenaView& arena = requester.arena();
+  if (!is_cached_call(request.opcode)) return -EINVAL;
+  const bool reading =
+      request.opcode == Opcode::cached_read || request.opcode == Opcode::cached_read_vector;
+  const bool plain =
+      request.opcode == Opcode::cached_read || request.opcode == Opcode::cached_write;
+  add_to(requester.counters().served, 1);
+  if (plain) {
+    if (!arena.allows(request.buffer, request.length)) return -EFAULT;
+    return cached_transfer(requester, reading, request.file, 1, request.offset,
+                           [&](int, IoVector& piece) {
+                             piece = IoVector{arena.base + request.buffer, request.length};
+                             return 0;
+                           });
+  }
+  if (request.length > extents_max) return -EINVAL;
+  if (request.buffer % alignof(Extent) != 0) return -EFAULT;
+  if (!arena.allows(request.buffer, request.length * sizeof(Extent))) return -EFAULT;
+  return cached_transfer(requester, reading, request.file, static_cast<int>(request.length),
+                         request.offset, [&](int i, IoVector& piece) {
+                           // Copied before the check: the program may change it meanwhile.
+                           Extent extent;
+                           __builtin_memcpy(&extent,
+                                            arena.base + request.buffer +
+                                                static_cast<std::uint64_t>(i) * sizeof extent,
+                                            sizeof extent);
+                           if (!arena.allows(extent.buffer, extent.length)) return -EFAULT;
+                           piece = IoVector{arena.base + extent.buffer, extent.length};
+                           return 0;
+                         });
+}
+
+// The life of a core that serves others. Ends after `stopping` was announced in its LoopState and
+// its doorbell rung (stop_service()), when every claimed ticket is answered.
+class ServiceLoop {
+ public:
+  // `service` is one of Geometry.services; `group` is this core's own.
+  FERRY_DEVICE ServiceLoop(const Context& context, std::uint32_t service, std::uint32_t group)
+      : context_(context),
+        requester_(context, group),
+        state_(context.arena.loop_state(context.arena.layout.geometry.loops + service)),
+        doorbell_(context.arena.doorbell(context.arena.layout.geometry.loops + service)),
+        ring_(context.arena.ring(context.arena.layout.geometry.rings + service)) {}
+
+  FERRY_DEVICE_CALL void run() {
+    for (;;) {
+      // R5: seen before the look at the tail.
+      const bool stopping = phase(state_) != LoopPhase::running;
+      Request request;
+      if (ring_.take(request)) {
+        serve(request, stopping);
+        looks_ = 0;
+      } else if (!stopping) {
+        idle();
+      } else if (ring_.outstanding() == 0 || server_ended()) {
+        break;
+      } else {
+        rest();  // a claimed ticket is published at once
+      }
+    }
+    LoopPhase expected = LoopPhase::stopping;
+    SystemRef<LoopPhase>(state_.phase)
+        .compare_exchange_strong(expected, LoopPhase::stopped, acq_rel);
+  }
+
+ private:
+  static constexpr std::uint32_t looks_before_pausing = 64;
+  static constexpr std::uint32_t looks_per_clock_read = 16;
+  static constexpr std::uint64_t idle_slice_ns = 1'000'000'000;
+
+  FERRY_DEVICE static LoopPhase phase(LoopState& state) {
+    return SystemRef<LoopPhase>(state.phase).load(seq_cst);
+  }
+  // Then nobody waits for what is not in the ring by now: the phase tells them.
+  FERRY_DEVICE bool server_ended() const {
+    for (std::uint32_t i = 0; i < context_.arena.layout.geometry.loops; ++i) {
+      const LoopPhase now = phase(context_.arena.loop_state(i));
+      if (now != LoopPhase::stopped && now != LoopPhase::dead) return false;
+    }
+    return true;
+  }
+
+  FERRY_DEVICE void serve(const Request& request, bool stopping) {
+    if (request.sequence == 0) return;  // an abandoned ticket
+    const std::int64_t result = stopping ? -ESHUTDOWN : serve_cached(requester_, request);
+    if (request.cell >= context_.arena.cell_count()) return;
+    Cell& cell = context_.arena.cell(request.cell);
+    const bool asleep = answer(cell, request.sequence, result, 0);
+#if defined(__CUDA_ARCH__)
+    (void)asleep;  // nobody sleeps there
+#else
+    if (asleep) context_.hooks.wake(&cell.sequence);
+#endif
+  }
+
+  // Polls for as long as spinning helps, then sleeps.
+  FERRY_DEVICE void idle() {
+    if (context_.wait.spin_ns > 0) {
+      if (++looks_ < looks_before_pausing) return;
+      pause_briefly();
+      if (looks_ == looks_before_pausing) idle_since_ns_ = clock_ns(context_.hooks);
+      if (looks_ % looks_per_clock_read != 0) return;
+      if (clock_ns(context_.hooks) - idle_since_ns_ < context_.wait.spin_ns) return;
+    }
+#if defined(__CUDA_ARCH__)
+    rest();
+#else
+    const std::uint32_t seen = SystemRef<std::uint32_t>(doorbell_.count).load(acquire);
+    SystemRef<std::uint32_t> parked(state_.parked);
+    parked.store(1, seq_cst);
+    // R6: look again. A stop rings, so `seen` covers it.
+    if (!ring_.ready() && phase(state_) == LoopPhase::running)
+      context_.hooks.park(&doorbell_.count, seen, idle_slice_ns);
+    parked.store(0, relaxed);
+#endif
+  }
+
+  FERRY_DEVICE void rest() const {
+#if defined(__CUDA_ARCH__)
+    __nanosleep(1000);
+#else
+    context_.hooks.yield();
+#endif
+  }
+
+  const Context& context_;
+  Requester requester_;
+  LoopState& state_;
+  LoopDoorbell& doorbell_;
+  RingConsumer ring_;
+  std::uint32_t looks_ = 0;
+  std::uint64_t idle_since_ns_ = 0;
+};
+
+// Announces the end to a service: it answers what has been claimed, with -ESHUTDOWN, and ends.
+inline void stop_service(const Context& context, std::uint32_t service) {
+  const std::uint32_t index = context.arena.layout.geometry.loops + service;
+  LoopPhase expected = LoopPhase::running;
+  SystemRef<LoopPhase>(context.arena.loop_state(index).phase)
+      .compare_exchange_strong(expected, LoopPhase::stopping, seq_cst);
+  LoopDoorbell& bell = context.arena.doorbell(index);
+  SystemRef<std::uint32_t>(bell.count).fetch_add(1, release);
+  context.hooks.wake(&bell.count);
+}
+
+}  // namespace ferry::device

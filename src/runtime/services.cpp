@@ -1,0 +1,60 @@
+#include "runtime/services.hpp"
+
+#include <chrono>
+
+namespace ferry {
+namespace {
+
+// Of the call that this thread executes. The hooks of device code carry no state.
+thread_local server::Pump* current_pump = nullptr;
+
+}  // namespace
+
+LoopServices::LoopServices(const device::Context& context, std::uint32_t first_group)
+    : context_(context) {
+  // Nobody else can bring about what a loop waits for while it spins.
+  context_.wait.spin_ns = 0;
+  context_.hooks.park = [](const std::uint32_t* word, std::uint32_t value,
+                           std::uint64_t timeout_ns) {
+    current_pump->pump(word, value, std::chrono::nanoseconds(timeout_ns));
+  };
+  context_.hooks.yield = [] { current_pump->pump(nullptr, 0, std::chrono::nanoseconds(0)); };
+  const device::Geometry& geometry = context_.arena.layout.geometry;
+  for (std::uint32_t loop = 0; loop < geometry.loops; ++loop) {
+    // Ring i is one of those that loop i polls.
+    requesters_.push_back(std::make_unique<device::Requester>(context_, first_group + loop, loop));
+  }
+}
+
+std::int64_t LoopServices::execute(std::uint32_t loop, const device::Request& request,
+                                   server::Pump& pump) {
+  current_pump = &pump;
+  return device::serve_cached(*requesters_[loop], request);
+}
+
+ServiceThreads::ServiceThreads(const device::Context& context, std::uint32_t first_group,
+                               const CpuSet& cpus)
+    : context_(context) {
+  const std::uint32_t count = context.arena.layout.geometry.services;
+  for (std::uint32_t index = 0; index < count; ++index) {
+    const CpuSet mine = count <= cpus.size() ? CpuSet{cpus[index]} : cpus;
+    threads_.emplace_back([&context, index, group = first_group + index, mine] {
+      name_this_thread("ferry-service");
+      run_this_thread_on(mine);
+      device::ServiceLoop(context, index, group).run();
+    });
+  }
+}
+
+ServiceThreads::~ServiceThreads() {
+  stop();
+  for (std::thread& thread : threads_)
+    thread.join();
+}
+
+void ServiceThreads::stop() {
+  for (std::uint32_t index = 0; index < threads_.size(); ++index)
+    device::stop_service(context_, index);
+}
+
+}  // namespace ferry

@@ -1,0 +1,139 @@
+// What placement `automatic` decides, given what it knows of a call.
+#include <gtest/gtest.h>
+
+#include <ferry/device/placement_policy.hpp>
+
+namespace ferry::device {
+namespace {
+
+Crossovers crossovers() {
+  Crossovers made;
+  made.host_read_bytes_min = 1000;
+  made.host_stream_read_bytes_min = 2000;
+  made.host_write_bytes_min = 3000;
+  return made;
+}
+CallFacts read_of(std::uint64_t bytes) {
+  CallFacts call;
+  call.bytes = bytes;
+  return call;
+}
+CallFacts write_of(std::uint64_t bytes) {
+  CallFacts call = read_of(bytes);
+  call.reading = false;
+  return call;
+}
+Placement chosen(const CallFacts& call, bool resident, const Crossovers& with = crossovers(),
+                 bool pays_off = false) {
+  return choose_placement(
+      with, call, [&] { return resident; }, [&] { return pays_off; });
+}
+
+TEST(Policy, WhatIsResidentIsComputed) {
+  for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{999}, std::uint64_t{1} << 30}) {
+    EXPECT_EQ(chosen(read_of(bytes), true), Placement::compute);
+    EXPECT_EQ(chosen(write_of(bytes), true), Placement::compute);
+  }
+}
+
+TEST(Policy, LargeCallsOnAbsentPagesGoToTheHost) {
+  EXPECT_EQ(chosen(read_of(999), false), Placement::compute);
+  EXPECT_EQ(chosen(read_of(1000), false), Placement::host);
+  EXPECT_EQ(chosen(write_of(2999), false), Placement::compute);
+  EXPECT_EQ(chosen(write_of(3000), false), Placement::host);
+}
+
+TEST(Policy, AStreamHasACrossoverOfItsOwn) {
+  CallFacts call = read_of(1500);
+  EXPECT_EQ(chosen(call, false), Placement::host);
+  call.continues = true;
+  EXPECT_EQ(chosen(call, false), Placement::compute);
+  call.bytes = 2000;
+  EXPECT_EQ(chosen(call, false), Placement::host);
+}
+
+TEST(Policy, TheHostWouldHaveToWriteBackADirtyFileFirst) {
+  for (CallFacts call : {read_of(1 << 20), write_of(1 << 20)}) {
+    call.dirty = true;
+    EXPECT_EQ(chosen(call, false), Placement::compute);
+  }
+}
+
+TEST(Policy, AServiceTakesWhatIsWorthTheHandOver) {
+  Crossovers with = crossovers();
+  with.service_read_bytes_min = 500;
+  with.service_write_bytes_min = 600;
+  EXPECT_EQ(chosen(read_of(499), true, with), Placement::compute);
+  EXPECT_EQ(chosen(read_of(500), true, with), Placement::service);
+  EXPECT_EQ(chosen(read_of(1000), false, with), Placement::host);
+  EXPECT_EQ(chosen(write_of(500), true, with), Placement::compute);
+  EXPECT_EQ(chosen(write_of(600), true, with), Placement::service);
+}
+
+TEST(Policy, SmallCallsAskTheCacheNothing) {
+  bool asked = false;
+  const auto resident = [&] {
+    asked = true;
+    return false;
+  };
+  EXPECT_EQ(choose_placement(crossovers(), read_of(999), resident, resident), Placement::compute);
+  EXPECT_FALSE(asked);
+}
+
+TEST(Policy, ReadsThatPayOffAreBroughtIn) {
+  EXPECT_EQ(chosen(read_of(1000), false, crossovers(), true), Placement::compute);
+  EXPECT_EQ(chosen(write_of(3000), false, crossovers(), true), Placement::host)
+      << "writes bring nothing in";
+}
+
+TEST(Policy, TheSmallerTheReadTheMoreOftenItGoesPast) {
+  const Crossovers with;
+  EXPECT_EQ(bypass_limit(with, 65'536, 0), 8U);
+  EXPECT_EQ(bypass_limit(with, 65'536, 512), 8U);
+  EXPECT_EQ(bypass_limit(with, 65'536, 4096), 7U);
+  EXPECT_EQ(bypass_limit(with, 65'536, 65'536), 3U);
+  EXPECT_EQ(bypass_limit(with, 4096, 1 << 20), 3U);
+}
+
+TEST(Bypass, CountsByPage) {
+  std::uint32_t entries[4] = {};
+  const BypassTable table{entries, 3};
+  constexpr std::uint64_t one = 0x1111111100000001;
+  constexpr std::uint64_t other = 0x2222222200000002;
+  constexpr std::uint64_t same_place = 0x3333333300000001;
+  EXPECT_FALSE(count_bypass(table, one, 3));
+  EXPECT_FALSE(count_bypass(table, other, 3));
+  EXPECT_FALSE(count_bypass(table, one, 3));
+  EXPECT_FALSE(count_bypass(table, other, 3));
+  EXPECT_TRUE(count_bypass(table, one, 3));
+  EXPECT_FALSE(count_bypass(table, one, 3)) << "it begins anew";
+  EXPECT_FALSE(count_bypass(table, same_place, 3));
+  EXPECT_FALSE(count_bypass(table, one, 3)) << "displaced";
+  EXPECT_FALSE(count_bypass(table, one, 3));
+  EXPECT_TRUE(count_bypass(table, other, 3));
+  EXPECT_TRUE(count_bypass(table, one, 1));
+}
+
+TEST(Policy, NeverIsNever) {
+  Crossovers with;
+  with.host_read_bytes_min = Crossovers::never;
+  with.host_stream_read_bytes_min = Crossovers::never;
+  with.host_write_bytes_min = Crossovers::never;
+  EXPECT_EQ(chosen(read_of(std::uint64_t{1} << 31), false, with), Placement::compute);
+  EXPECT_EQ(chosen(write_of(std::uint64_t{1} << 31), false, with), Placement::compute);
+}
+
+TEST(Streams, AreCallsThatGoOnWhereTheLastOneEnded) {
+  StreamWatch watch;
+  EXPECT_TRUE(watch.continues(3, 0, 100)) << "where most begin";
+  EXPECT_FALSE(watch.continues(4, 100, 100));
+  EXPECT_FALSE(watch.continues(3, 50, 50));
+  EXPECT_TRUE(watch.continues(3, 100, 50));
+  EXPECT_TRUE(watch.continues(3, 150, 50));
+  EXPECT_FALSE(watch.continues(3, 100, 50)) << "back";
+  EXPECT_FALSE(watch.continues(4, 150, 50)) << "another file";
+  EXPECT_FALSE(watch.continues(4, 201, 50)) << "a gap";
+}
+
+}  // namespace
+}  // namespace ferry::device

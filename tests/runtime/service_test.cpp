@@ -1,0 +1,580 @@
+// Placement `service`: calls through the page cache that somebody else executes, either the I/O
+// server's loop or a core set aside. What they do to the bytes random_calls_test.cpp compares.
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <ferry/ferry.hpp>
+
+#include "devices/cpu/lanes.hpp"
+#include "runtime/services.hpp"
+#include "support/depth.hpp"
+#include "support/files.hpp"
+#include "support/server_rig.hpp"
+#include "support/within.hpp"
+
+namespace ferry {
+namespace {
+
+using device::Extent;
+using device::IoVector;
+using device::Opcode;
+using device::Placement;
+using device::Request;
+using device::Target;
+using test::pattern;
+using test::read_file;
+using test::same_bytes;
+
+// Parameter: cores set aside.
+class Service : public testing::TestWithParam<unsigned> {
+ protected:
+  void SetUp() override { make(1, 64); }
+  void make(unsigned device_threads, unsigned pages) {
+    arena = Buffer();
+    runtime.reset();
+    RuntimeOptions options;
+    options.arena_bytes = 4 << 20;
+    options.device_threads = device_threads;
+    options.files_max = 16;
+    options.cache_bytes = pages * 4096;
+    options.page_bytes = 4096;
+    options.placement = Placement::service;
+    options.service_threads = GetParam();
+    runtime = std::make_unique<Runtime>(options);
+    arena = runtime->allocate(1 << 20);
+  }
+  void TearDown() override {
+    test::within_patience("the end of the runtime", [this] {
+      arena = Buffer();
+      runtime.reset();
+    });
+  }
+  void on_device(const Runtime::Program& program) {
+    test::within_patience("a device program", [&] { runtime->run(program); });
+  }
+  std::uint64_t served() const { return runtime->statistics().served_calls; }
+
+  test::ScratchDirectory directory;
+  const std::string path = directory / "f";
+  const std::string data = pattern(10'000, 1);
+  std::unique_ptr<Runtime> runtime;
+  Buffer arena;
+};
+
+TEST_P(Service, ReadsThroughTheCache) {
+  test::write_file(path, data);
+  on_device([&](DeviceThread& self) {
+    const int file = self.files.open(path.c_str(), O_RDONLY);
+    char* memory = arena.as<char>();
+    ASSERT_EQ(self.files.pread(file, memory, 20'000, 0), 10'000) << "short at the end of the file";
+    EXPECT_TRUE(same_bytes({memory, 10'000}, data));
+    EXPECT_EQ(served(), 1U);
+    const std::uint64_t fills = runtime->statistics().cache.fills;
+    EXPECT_GT(fills, 0U);
+    ASSERT_EQ(self.files.pread(file, memory, 5000, 3000), 5000);
+    EXPECT_TRUE(same_bytes({memory, 5000}, data.substr(3000, 5000)));
+    EXPECT_EQ(runtime->statistics().cache.fills, fills) << "every page was there";
+    EXPECT_EQ(self.files.pread(file, memory, 1, 10'000), 0);
+    EXPECT_EQ(self.files.pread(file, memory, 0, 0), 0);
+    EXPECT_EQ(served(), 4U);
+    EXPECT_EQ(runtime->statistics().staged_calls, 0U);
+    EXPECT_EQ(self.files.close(file), 0);
+  });
+}
+
+TEST_P(Service, WritesStayInTheCacheUntilTheyAreFlushed) {
+  on_device([&](DeviceThread& self) {
+    const int file = self.files.open(path.c_str(), O_RDWR | O_CREAT, 0644);
+    ASSERT_EQ(self.files.pwrite(file, data.data(), data.size(), 0), 10'000);
+    EXPECT_EQ(read_file(path), "");
+    self.files.use(Placement::compute);
+    std::string got(10'000, '\0');
+    EXPECT_EQ(self.files.pread(file, got.data(), got.size(), 0), 10'000);
+    EXPECT_TRUE(same_bytes(got, data)) << "of the same cache";
+    self.files.use(Placement::service);
+    ASSERT_EQ(self.files.flush(file), 0);
+    EXPECT_TRUE(same_bytes(read_file(path), data));
+    ASSERT_EQ(self.files.write(file, "begin", 5), 5);
+    EXPECT_EQ(self.files.close(file), 0);
+  });
+  EXPECT_TRUE(same_bytes(read_file(path), "begin" + data.substr(5)));
+}
+
+TEST_P(Service, ShutdownWritesBackWhatIsDirty) {
+  on_device([&](DeviceThread& self) {
+    const int file = self.files.open(path.c_str(), O_RDWR | O_CREAT, 0644);
+    ASSERT_EQ(self.files.pwrite(file, data.data(), data.size(), 0), 10'000);
+  });
+  const ShutdownReport report = runtime->shutdown(std::chrono::seconds(60));
+  EXPECT_TRUE(report.finished);
+  EXPECT_TRUE(report.errors.empty());
+  EXPECT_TRUE(same_bytes(read_file(path), data));
+}
+
+// A buffer outside the arena, and one in it: the same results, and as with `compute`.
+TEST_P(Service, RefusesWhatComputeRefuses) {
+  test::write_file(path, data);
+  constexpr std::int64_t far = 0x7fffffffffffffff;
+  on_device([&](DeviceThread& self) {
+    auto& files = self.files;
+    char outside = 'x';
+    const int reader = files.open(path.c_str(), O_RDONLY);
+    const int writer = files.open(path.c_str(), O_WRONLY);
+    const int closed = files.open(path.c_str(), O_RDWR);
+    ASSERT_EQ(files.close(closed), 0);
+    const auto results = [&](char* byte) {
+      const IoVector pieces[] = {{byte, 1}, {byte, 0}};
+      return std::vector<std::int64_t>{
+          files.pwrite(reader, byte, 1, 0),
+          files.pwrite(reader, byte, 1, -1),
+          files.pwritev(reader, pieces, 2, 0),
+          files.pread(writer, byte, 1, 0),
+          files.pread(writer, byte, 0, 0),
+          files.preadv(writer, pieces, 2, -5),
+          files.pread(reader, byte, 1, -1),
+          files.pread(reader, byte, 1, far),
+          files.preadv(reader, pieces, 2, far),
+          files.pread(reader, nullptr, 1, 0),
+          files.pread(closed, byte, 1, 0),
+          files.pwrite(closed, byte, 1, 0),
+          files.pread(-1, byte, 1, 0),
+          files.pread(77, byte, 1, 0),
+          files.wait(*std::array{files.pread_async(writer, byte, 1, 0)}.data()),
+          files.preadv(reader, pieces, -1, 0)};
+    };
+    for (char* byte : {&outside, arena.as<char>()}) {
+      files.use(Placement::compute);
+      const auto wanted = results(byte);
+      files.use(Placement::service);
+      EXPECT_EQ(results(byte), wanted) << (byte == &outside ? "outside" : "inside");
+      EXPECT_EQ(wanted[0], -EBADF);
+    }
+    EXPECT_EQ(files.pwrite(writer, &outside, 1, 5), 1);
+    EXPECT_EQ(files.pread(reader, &outside, 1, 4), 1) << "the gap of a page that nobody could read";
+    EXPECT_EQ(outside, data[4]);
+    EXPECT_EQ(files.close(reader), 0);
+    EXPECT_EQ(files.close(writer), 0);
+  });
+}
+
+TEST_P(Service, AppendsGoToTheEnd) {
+  test::write_file(path, "old");
+  on_device([&](DeviceThread& self) {
+    const int file = self.files.open(path.c_str(), O_RDWR | O_APPEND);
+    EXPECT_EQ(self.files.write(file, "new", 3), 3);
+    EXPECT_EQ(self.files.pwrite(file, "est", 3, 0), 3);
+    char got[20];
+    EXPECT_EQ(self.files.pread(file, got, 20, 0), 9);
+    EXPECT_EQ(std::string(got, 9), "oldnewest");
+    EXPECT_EQ(self.files.close(file), 0);
+  });
+}
+
+TEST_P(Service, BuffersOutsideTheArenaAreStagedAndCounted) {
+  const std::string large = pattern(700'000, 2);
+  on_device([&](DeviceThread& self) {
+    const int file = self.files.open(path.c_str(), O_RDWR | O_CREAT, 0644);
+    ASSERT_EQ(self.files.pwrite(file, large.data(), large.size(), 0), 700'000);
+    std::string got(700'000, '\0');
+    const IoVector pieces[] = {{got.data(), 300'001}, {got.data() + 300'001, 399'999}};
+    ASSERT_EQ(self.files.preadv(file, pieces, 2, 0), 700'000);
+    EXPECT_TRUE(same_bytes(got, large));
+    EXPECT_EQ(runtime->statistics().staged_calls, 2U);
+    EXPECT_EQ(runtime->statistics().staged_bytes, 1'400'000U);
+    EXPECT_EQ(self.files.close(file), 0);
+  });
+  EXPECT_TRUE(same_bytes(read_file(path), large));
+}
+
+TEST_P(Service, VectorsInTheArenaAreOneRequest) {
+  test::write_file(path, data);
+  on_device([&](DeviceThread& self) {
+    const int file = self.files.open(path.c_str(), O_RDWR);
+    char* memory = arena.as<char>();
+    const IoVector pieces[] = {{memory + 9000, 5000}, {memory, 0}, {memory, 8000}};
+    ASSERT_EQ(self.files.preadv(file, pieces, 3, 100), 9900);
+    EXPECT_TRUE(same_bytes({memory + 9000, 5000}, data.substr(100, 5000)));
+    EXPECT_TRUE(same_bytes({memory, 4900}, data.substr(5100)));
+    EXPECT_EQ(served(), 1U);
+    ASSERT_EQ(self.files.pwritev(file, pieces, 1, 0), 5000);
+    EXPECT_EQ(served(), 2U);
+    EXPECT_EQ(self.files.close(file), 0);
+  });
+  EXPECT_TRUE(same_bytes(read_file(path), data.substr(100, 5000) + data.substr(5000)));
+}
+
+TEST_P(Service, AsynchronousCallsAreInFlight) {
+  test::write_file(path, data);
+  on_device([&](DeviceThread& self) {
+    auto& files = self.files;
+    const int file = files.open(path.c_str(), O_RDWR);
+    char* memory = arena.as<char>();
+    std::array<device::Transfer, 10> transfers;
+    std::array<device::Pending, 10> pending;
+    for (std::size_t i = 0; i < 10; ++i)
+      transfers[i] = {file, memory + i * 1000, 1000, static_cast<std::int64_t>(i * 1000)};
+    files.pread_batch(transfers.data(), 10, pending.data());
+    for (std::uint32_t left = 10; left > 0; --left) {
+      const std::uint32_t ready = files.wait_any(pending.data(), left);
+      EXPECT_EQ(files.wait(pending[ready]), 1000);
+      std::swap(pending[ready], pending[left - 1]);  // those that are ready are left out
+    }
+    EXPECT_TRUE(same_bytes({memory, 10'000}, data));
+    // As many as there are cells, and what is left behind is waited for.
+    int refused = 0;
+    for (int i = 0; i < 70; ++i) {
+      device::Pending one = files.pwrite_async(file, memory + i, 1, i);
+      if (one.finished) refused += files.wait(one) == -EAGAIN ? 1 : 0;
+    }
+    EXPECT_EQ(refused, 7);
+    files.drain();
+    EXPECT_EQ(files.pread(file, memory, 100, 0), 100);
+    EXPECT_EQ(files.close(file), 0);
+  });
+  EXPECT_TRUE(same_bytes(read_file(path), data));
+}
+
+// What a program may put into a ring by itself.
+TEST_P(Service, RequestsAreValidated) {
+  test::write_file(path, data);
+  int file = 0;
+  on_device([&](DeviceThread& self) { file = self.files.open(path.c_str(), O_RDWR); });
+  const device::ArenaView& view = runtime->context().arena;
+  device::Requester requester(runtime->context(), 0);
+  const auto result = [&](Opcode opcode, std::uint64_t buffer, std::uint64_t length,
+                          std::int64_t offset = 0) {
+    Request request{};
+    request.opcode = opcode;
+    request.file = file;
+    request.buffer = buffer;
+    request.length = length;
+    request.offset = offset;
+    std::int64_t got = 0;
+    test::within_patience("a request",
+                          [&] { got = requester.call(request, Target::service).result; });
+    return got;
+  };
+  const std::uint64_t inside = view.offset_of(arena.data());
+  const std::uint64_t end = view.layout.geometry.arena_bytes;
+  EXPECT_EQ(result(Opcode::cached_read, inside, 100), 100);
+  EXPECT_TRUE(same_bytes({arena.as<char>(), 100}, data.substr(0, 100)));
+  EXPECT_EQ(result(Opcode::cached_read, 0, 100), -EFAULT) << "the control block";
+  EXPECT_EQ(result(Opcode::cached_write, view.layout.cells, 64), -EFAULT);
+  EXPECT_EQ(result(Opcode::cached_read, end, 1), -EFAULT);
+  EXPECT_EQ(result(Opcode::cached_read, end - 1, 2), -EFAULT);
+  EXPECT_EQ(result(Opcode::cached_read, inside, ~std::uint64_t{0}), -EFAULT);
+  EXPECT_EQ(result(Opcode::cached_read, inside, 100, -1), -EINVAL);
+  EXPECT_EQ(result(Opcode::cached_read_vector, inside + 4, 1), -EFAULT);
+  EXPECT_EQ(result(Opcode::cached_read_vector, inside, device::extents_max + 1), -EINVAL);
+  EXPECT_EQ(result(Opcode::cached_read_vector, end - 16, 2), -EFAULT);
+  auto* extents = arena.as<Extent>();
+  extents[0] = Extent{inside + 4096, 50};
+  extents[1] = Extent{view.layout.cells, 50};
+  EXPECT_EQ(result(Opcode::cached_read_vector, inside, 1), 50);
+  EXPECT_EQ(result(Opcode::cached_read_vector, inside + 16, 1), -EFAULT);
+  EXPECT_EQ(result(Opcode::cached_read_vector, inside, 2), 50) << "up to the piece that may not be";
+  EXPECT_EQ(result(Opcode::cached_write_vector, inside, 0), 0);
+  file = 77;
+  EXPECT_EQ(result(Opcode::cached_read, inside, 100), -EBADF);
+}
+
+TEST_P(Service, LanesOfAGroupAllGetTheResult) {
+  test::write_file(path, data);
+  std::atomic<int> wrong{0};
+  const auto call = [&](cpu::LaneGroup group) {
+    device::FileCalls files(runtime->context(), group, 0);
+    const int file = files.open(path.c_str(), O_RDWR);
+    std::string mine(10'000, '\0');
+    if (files.pread(file, arena.data(), 10'000, 0) != 10'000) ++wrong;
+    if (std::memcmp(arena.data(), data.data(), 10'000) != 0) ++wrong;
+    group.sync();
+    if (files.pwrite(file, arena.data(), 5000, 5000) != 5000) ++wrong;
+    if (files.pread(file, arena.data(), 1, -1) != -EINVAL) ++wrong;
+    device::Pending pending = files.pread_async(file, arena.data(), 100, 0);
+    if (files.wait(pending) != 100) ++wrong;
+    if (files.close(file) != 0) ++wrong;
+  };
+  test::within_patience("a group's calls", [&] { cpu::run_lanes(4, call); });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_TRUE(same_bytes(read_file(path), data.substr(0, 5000) + data.substr(0, 5000)));
+}
+
+// More callers than pages: every call has to evict, write back and wait for others.
+TEST_P(Service, ManyThreadsOnFewPages) {
+  make(4, 6);
+  constexpr std::size_t stripe = 3000;
+  constexpr std::size_t stripes = 16;
+  test::write_file(path, std::string(4 * stripe * stripes, '\0'));
+  std::atomic<int> wrong{0};
+  on_device([&](DeviceThread& self) {
+    const int file = self.files.open(path.c_str(), O_RDWR);
+    test::Random random(self.index + 1);
+    std::string model(stripe * stripes, '\0');
+    char* memory = arena.as<char>() + self.index * 4096;
+    for (std::uint64_t i = 0; i < test::scaled(3000) && wrong == 0; ++i) {
+      self.files.use(random.one_in(4) ? Placement::compute : Placement::service);
+      const std::size_t index = random.below(stripes);
+      const auto at = static_cast<std::int64_t>((index * 4 + self.index) * stripe);
+      if (random.one_in(2)) {
+        const std::string fresh = pattern(stripe, random.bits());
+        std::memcpy(memory, fresh.data(), stripe);
+        model.replace(index * stripe, stripe, fresh);
+        if (self.files.pwrite(file, memory, stripe, at) != stripe) ++wrong;
+      } else {
+        if (self.files.pread(file, memory, stripe, at) != stripe) ++wrong;
+        if (std::memcmp(memory, model.data() + index * stripe, stripe) != 0) ++wrong;
+      }
+    }
+    if (self.files.close(file) != 0) ++wrong;
+  });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(served(), 0U);
+}
+
+TEST_P(Service, ShutdownEndsCallsThatAreUnderWay) {
+  test::write_file(path, pattern(100'000, 3));
+  for (std::uint64_t round = 0; round < test::scaled(30); ++round) {
+    make(3, 8);
+    std::atomic<int> wrong{0};
+    std::thread host([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(round * 211 % 5000));
+      EXPECT_TRUE(runtime->shutdown(std::chrono::seconds(60)).finished);
+    });
+    on_device([&](DeviceThread& self) {
+      const int file = self.files.open(path.c_str(), O_RDWR);
+      if (file == -ESHUTDOWN) return;
+      char* memory = arena.as<char>() + self.index * 65'536;
+      for (std::int64_t at = 0;; at = (at + 7000) % 90'000) {
+        self.files.pread_async(file, memory + 32'768, 4096, at);
+        const std::int64_t got = self.index == 0 ? self.files.pwrite(file, memory, 5000, at)
+                                                 : self.files.pread(file, memory, 5000, at);
+        if (got == -ESHUTDOWN) break;
+        // Cut short where the end came in the middle.
+        if (got <= 0 || got > 5000) ++wrong;
+        self.files.drain();
+      }
+    });
+    host.join();
+    on_device([&](DeviceThread& self) {
+      EXPECT_EQ(self.files.pread(1, arena.data(), 1, 0), -ESHUTDOWN);
+      EXPECT_EQ(self.files.pwrite(1 << 16, arena.data(), 1, 0), -ESHUTDOWN);
+    });
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
+TEST_P(Service, InfoAndStatisticsTell) {
+  const RuntimeInfo info = runtime->info();
+  EXPECT_EQ(info.service_threads, GetParam());
+  EXPECT_EQ(info.service_cpus.empty(), GetParam() == 0);
+  EXPECT_EQ(info.crossovers_source, "built-in");
+  EXPECT_EQ(served(), 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, Service, testing::Values(0U, 1U, 2U), [](const auto& mode) {
+  return mode.param == 0 ? std::string("beside_the_server")
+                         : "on_threads_" + std::to_string(mode.param);
+});
+
+TEST(ServiceOptions, WithoutACacheThereIsNothingToServe) {
+  RuntimeOptions options;
+  options.device_threads = 1;
+  options.service_threads = 3;
+  options.placement = Placement::service;
+  test::ScratchDirectory directory;
+  test::write_file(directory / "f", "abc");
+  Runtime runtime(options);
+  EXPECT_EQ(runtime.info().service_threads, 0U);
+  runtime.run([&](DeviceThread& self) {
+    const int file = self.files.open((directory / "f").c_str(), O_RDONLY);
+    char got[3];
+    EXPECT_EQ(self.files.pread(file, got, 3, 0), 3);
+  });
+}
+
+TEST(ServiceOptions, AProfileIsTakenOver) {
+  RuntimeOptions options;
+  options.crossovers = device::Crossovers{1, 2, 3, 4, 5};
+  const Runtime runtime(options);
+  EXPECT_EQ(runtime.info().crossovers_source, "profile");
+  EXPECT_EQ(runtime.info().crossovers.host_write_bytes_min, 3U);
+}
+
+// A program's view of `automatic`: what it reads at random often enough is in the cache in the end.
+TEST(Automatic, ReadsPastTheCacheUntilAPageIsWorthItsPlace) {
+  RuntimeOptions options;
+  options.device_threads = 1;
+  options.cache_bytes = 16 * 65'536;
+  options.placement = Placement::automatic;
+  test::ScratchDirectory directory;
+  const std::string data = pattern(300'000, 4);
+  test::write_file(directory / "f", data);
+  Runtime runtime(options);
+  const auto misses = [&] { return runtime.statistics().cache.misses; };
+  const auto hits = [&] { return runtime.statistics().cache.hits; };
+  runtime.run([&](DeviceThread& self) {
+    const int file = self.files.open((directory / "f").c_str(), O_RDWR);
+    char got[4096];
+    const auto read_at = [&](std::size_t at) {
+      ASSERT_EQ(self.files.pread(file, got, 4096, static_cast<std::int64_t>(at)), 4096);
+      EXPECT_EQ(std::memcmp(got, data.data() + at, 4096), 0);
+    };
+    read_at(100'000);
+    read_at(200'000);
+    EXPECT_EQ(misses(), 0U) << "at random, and for the first time";
+    for (int i = 0; i < 20; ++i) {
+      read_at(100'000);
+      read_at(200'000);
+    }
+    EXPECT_EQ(misses(), 2U);
+    EXPECT_GT(hits(), 20U);
+    read_at(0);
+    read_at(4096);
+    EXPECT_EQ(misses(), 3U) << "a stream, by the page";
+    EXPECT_EQ(self.files.pwrite(file, data.data(), 100, 290'000), 100);
+    const std::uint64_t written = runtime.statistics().bytes_written;
+    EXPECT_EQ(written, 0U) << "small writes stay in the cache";
+    EXPECT_EQ(self.files.close(file), 0);
+  });
+}
+
+// ---- the end of whoever serves
+// ---------------------------------------------------------------------
+
+// A service whose core never was there, and whose loop state says so.
+TEST(EndedService, CallersLearnItFromThePhase) {
+  device::Geometry geometry = test::small_geometry(1, 1);
+  geometry.services = 1;
+  for (const auto phase : {device::LoopPhase::dead, device::LoopPhase::stopped}) {
+    test::TestArena arena(geometry, 4096);
+    device::Requester requester(arena.context(), 0);
+    Request request{};
+    request.opcode = Opcode::cached_read;
+    device::Ticket ticket;
+    ASSERT_EQ(requester.prepare(request, ticket, 0), 0);
+    ASSERT_EQ(requester.submit(&request, 1, Target::service), 0);
+    arena.view().loop_state(1).phase = phase;
+    const int wanted = phase == device::LoopPhase::dead ? -EIO : -ESHUTDOWN;
+    test::within_patience("a call of an ended service",
+                          [&] { EXPECT_EQ(requester.wait(ticket).result, wanted); });
+    EXPECT_EQ(requester.call(request, Target::service).result, wanted);
+  }
+}
+
+TEST(EndedService, AnswersWhatWasClaimedWhileItRan) {
+  device::Geometry geometry = test::small_geometry(1, 2);
+  geometry.services = 1;
+  test::TestArena arena(geometry, 4096);
+  device::Requester requester(arena.context(), 0);
+  std::vector<device::Ticket> tickets(10);
+  for (device::Ticket& ticket : tickets) {
+    Request request{};
+    request.opcode = Opcode::cached_read;
+    request.buffer = arena.view().layout.heap;
+    ASSERT_EQ(requester.prepare(request, ticket, 0), 0);
+    ASSERT_EQ(requester.submit(&request, 1, Target::service), 0);
+  }
+  device::stop_service(arena.context(), 0);
+  test::within_patience("the end of a service", [&] {
+    device::ServiceLoop(arena.context(), 0, 1).run();
+    for (const device::Ticket& ticket : tickets)
+      EXPECT_EQ(requester.wait(ticket).result, -ESHUTDOWN);
+  });
+  EXPECT_EQ(arena.view().loop_state(1).phase, device::LoopPhase::stopped);
+}
+
+// A loop that is stopped by a fault at any point of a call that it executes, or of the requests
+// that it serves meanwhile.
+class DyingService : public testing::TestWithParam<server::LoopPoint> {
+ protected:
+  static constexpr std::uint32_t frames = 8;
+  static constexpr std::uint32_t executor_group = 3;
+
+  DyingService() : arena(geometry(), heap_bytes()) {
+    device::Context& context = arena.context();
+    context.cache.layout = cache_layout();
+    context.cache.base = arena.heap();
+    device::cache::prepare(context.cache);
+    context.placement = Placement::service;
+    services = std::make_unique<LoopServices>(context, executor_group);
+    server::ServerOptions options;
+    options.inject = injection.hook();
+    options.execute = [this](std::uint32_t loop, const Request& request, server::Pump& pump) {
+      return services->execute(loop, request, pump);
+    };
+    server = std::make_unique<server::Server>(arena.view(), *storage, std::move(options));
+  }
+  ~DyingService() override {
+    test::within_patience("destruction of the server", [this] { server.reset(); });
+  }
+  static device::Geometry geometry() { return test::small_geometry(1, executor_group + 1); }
+  static device::cache::Layout cache_layout() {
+    return device::cache::lay_out({4096, frames, 16, executor_group + 1});
+  }
+  static std::uint64_t heap_bytes() { return cache_layout().bytes + 3 * 16'384; }
+  char* memory(std::uint32_t group) {
+    return reinterpret_cast<char*>(arena.heap() + cache_layout().bytes + group * 16'384);
+  }
+  test::Calls calls(std::uint32_t group) { return {arena.context(), device::ThreadGroup{}, group}; }
+
+  test::ScratchDirectory directory;
+  const std::string path = directory / "f";
+  test::TestArena arena;
+  test::Injection injection;
+  std::unique_ptr<storage::Storage> storage = storage::make_posix(storage::Engine::automatic);
+  std::unique_ptr<LoopServices> services;
+  std::unique_ptr<server::Server> server;
+};
+
+TEST_P(DyingService, NobodyHangs) {
+  test::write_file(path, pattern(32'768, 1));
+  auto first = calls(0);
+  const int file = first.open(path.c_str(), O_RDWR);
+  ASSERT_GT(file, 0);
+  ASSERT_EQ(first.pread(file, memory(0), 4096, 0), 4096) << "as long as the loop lives";
+  injection.arm(test::Injection::Action::stop, 0, GetParam());
+  std::vector<std::thread> others;
+  for (std::uint32_t group = 1; group < executor_group; ++group) {
+    others.emplace_back([&, group] {
+      auto mine = calls(group);
+      mine.use(group == 1 ? Placement::compute : Placement::service);
+      // Among them pages that the dying loop is about to fill.
+      for (int i = 0; i < 20; ++i)
+        mine.pread(file, memory(group), 8192, i % 4 * 8192);
+    });
+  }
+  test::within_patience("calls of a dying loop", [&] {
+    for (int i = 0; i < 20; ++i)
+      first.pread(file, memory(0), 8192, i % 4 * 8192);
+    for (std::thread& other : others)
+      other.join();
+    first.pread(file, memory(0), 4096, 0);
+    EXPECT_EQ(first.ping(), -EIO);
+    // Whatever it was about to fill is nobody's any more.
+    first.use(Placement::compute);
+    for (std::size_t at = 0; at < 32'768; at += 4096) {
+      const std::int64_t got = first.pread(file, memory(0), 4096, static_cast<std::int64_t>(at));
+      EXPECT_TRUE(got == 4096 || got == -EIO) << got;
+      if (got < 0) continue;
+      EXPECT_TRUE(same_bytes({memory(0), 4096}, pattern(32'768, 1).substr(at, 4096)));
+    }
+  });
+  EXPECT_EQ(arena.view().loop_state(0).phase, device::LoopPhase::dead);
+}
+
+INSTANTIATE_TEST_SUITE_P(Points, DyingService,
+                         testing::Values(server::LoopPoint::taken, server::LoopPoint::validated,
+                                         server::LoopPoint::submitted,
+                                         server::LoopPoint::finished));
+
+}  // namespace
+}  // namespace ferry

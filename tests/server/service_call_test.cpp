@@ -1,0 +1,203 @@
+// What a loop does while it executes a cached call: it goes on serving, one call at a time, and its
+// end is the call's end too.
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "server/server.hpp"
+#include "support/fake_storage.hpp"
+#include "support/server_rig.hpp"
+
+namespace ferry::server {
+namespace {
+
+using device::LoopPhase;
+using device::Opcode;
+using device::Request;
+using device::Requester;
+using device::Target;
+using device::Ticket;
+using test::Injection;
+using test::ServerRig;
+
+// A loop whose cached calls pump until the test lets them go. Group 0 is the caller.
+class ServiceCall : public testing::Test {
+ protected:
+  void make(bool executes = true) {
+    ServerOptions options;
+    options.liveness_timeout = std::chrono::milliseconds(300);
+    options.inject = injection.hook();
+    if (executes) {
+      options.execute = [this](std::uint32_t, const Request& request, Pump& pump) {
+        return execute(request, pump);
+      };
+    }
+    rig = std::make_unique<ServerRig>(test::small_geometry(1, 4),
+                                      std::make_unique<test::FakeStorage>(), std::move(options));
+    requester = std::make_unique<Requester>(rig->arena.context(), 0);
+  }
+  ~ServiceCall() override { let_go = true; }
+
+  std::int64_t execute(const Request& request, Pump& pump) {
+    if (++inside > 1) nested = true;
+    ++executed;
+    const std::uint32_t word = 0;
+    for (long round = 0; !let_go && rig->phase(0) != LoopPhase::dead && !gives_up; ++round)
+      pump.pump(round % 2 == 0 ? &word : nullptr, 0, std::chrono::milliseconds(1));
+    --inside;
+    return static_cast<std::int64_t>(request.length);
+  }
+  Ticket start(std::uint64_t length) {
+    Request request{};
+    request.opcode = Opcode::cached_read;
+    request.length = length;
+    Ticket ticket;
+    EXPECT_EQ(requester->prepare(request, ticket, 0), 0);
+    EXPECT_EQ(requester->submit(&request, 1, Target::service), 0);
+    return ticket;
+  }
+  std::int64_t result_of(const Ticket& ticket) {
+    std::int64_t result = 0;
+    test::within_patience("a cached call", [&] { result = requester->wait(ticket).result; });
+    return result;
+  }
+  bool is_inside() {
+    return test::eventually([&] { return inside == 1; });
+  }
+
+  std::atomic<int> inside{0};
+  std::atomic<int> executed{0};
+  std::atomic<bool> nested{false};
+  std::atomic<bool> let_go{false};
+  std::atomic<bool> gives_up{false};
+  Injection injection;
+  std::unique_ptr<ServerRig> rig;
+  std::unique_ptr<Requester> requester;
+};
+
+TEST_F(ServiceCall, TheLoopServesOthersMeanwhile) {
+  make();
+  const Ticket ticket = start(5);
+  ASSERT_TRUE(is_inside());
+  auto other = rig->calls(1);
+  test::within_patience("other calls", [&] {
+    const int file = other.open("f", 0);
+    EXPECT_GT(file, 0);
+    EXPECT_EQ(other.pread(file, rig->heap(), 10, 0), 10);
+    EXPECT_EQ(other.close(file), 0);
+    for (int i = 0; i < 1000; ++i)
+      ASSERT_EQ(other.ping(), 0);
+  });
+  EXPECT_FALSE(requester->done(ticket));
+  let_go = true;
+  EXPECT_EQ(result_of(ticket), 5);
+}
+
+TEST_F(ServiceCall, OneAtATimeAndInOrder) {
+  make();
+  std::vector<Ticket> tickets;
+  for (std::uint64_t i = 0; i < 10; ++i)
+    tickets.push_back(start(i));
+  ASSERT_TRUE(is_inside());
+  EXPECT_EQ(rig->calls(1).ping(), 0) << "by then the others are taken out of the ring";
+  EXPECT_EQ(executed, 1);
+  let_go = true;
+  for (std::size_t i = 0; i < tickets.size(); ++i)
+    EXPECT_EQ(result_of(tickets[i]), static_cast<std::int64_t>(i));
+  EXPECT_EQ(executed, 10);
+  EXPECT_FALSE(nested);
+}
+
+TEST_F(ServiceCall, WhereNothingExecutesTheyAreRefused) {
+  make(false);
+  EXPECT_EQ(result_of(start(5)), -EINVAL);
+  EXPECT_EQ(rig->calls(1).ping(), 0);
+}
+
+TEST_F(ServiceCall, MoreThanThereAreCellsAreRefused) {
+  make();
+  // All with one cell, so that only the last ones' answers can be told.
+  Ticket ticket;
+  Request request{};
+  request.opcode = Opcode::cached_read;
+  ASSERT_EQ(requester->prepare(request, ticket, 0), 0);
+  test::within_patience("more calls than there may be", [&] {
+    for (std::uint32_t i = 0; i <= rig->arena.view().cell_count() + 1; ++i)
+      ASSERT_EQ(requester->submit(&request, 1, Target::service), 0);
+    EXPECT_EQ(requester->wait(ticket).result, -EAGAIN);
+  });
+  let_go = true;
+  EXPECT_EQ(rig->calls(1).ping(), 0);
+}
+
+TEST_F(ServiceCall, AStopWaitsForTheOneUnderWayAndRefusesTheOthers) {
+  make();
+  const Ticket first = start(5);
+  ASSERT_TRUE(is_inside());
+  const Ticket second = start(6);
+  EXPECT_EQ(rig->calls(1).ping(), 0);
+  const StopReport early = rig->server->stop(std::chrono::milliseconds(1));
+  EXPECT_FALSE(early.finished);
+  EXPECT_EQ(rig->calls(1).ping(), -ESHUTDOWN);
+  let_go = true;
+  EXPECT_EQ(result_of(first), 5);
+  EXPECT_EQ(result_of(second), -ESHUTDOWN);
+  EXPECT_TRUE(rig->server->stop(test::patience).finished);
+  EXPECT_EQ(executed, 1);
+}
+
+TEST_F(ServiceCall, AFaultOfWhatIsServedMeanwhileEndsEverything) {
+  make();
+  const Ticket first = start(5);
+  ASSERT_TRUE(is_inside());
+  const Ticket second = start(6);
+  EXPECT_EQ(rig->calls(1).ping(), 0);
+  injection.arm(Injection::Action::stop, 0, LoopPoint::taken);
+  test::within_patience("a call that meets the fault",
+                        [&] { EXPECT_EQ(rig->calls(2).ping(), -EIO); });
+  // The call under way is not through with its caller's buffer: he must not learn of the end yet.
+  test::within_patience("calls after the fault", [&] {
+    for (int i = 0; i < 100; ++i)
+      ASSERT_EQ(rig->calls(1).ping(), -EIO);
+  });
+  EXPECT_EQ(rig->phase(0), LoopPhase::running);
+  EXPECT_FALSE(requester->done(first));
+  gives_up = true;
+  EXPECT_EQ(result_of(first), 5);
+  EXPECT_EQ(result_of(second), -EIO);
+  EXPECT_TRUE(test::eventually([&] { return rig->phase(0) == LoopPhase::dead; }));
+  EXPECT_EQ(executed, 1);
+}
+
+TEST_F(ServiceCall, ACallIsNotTakenForStandingStill) {
+  make();
+  const Ticket ticket = start(5);
+  ASSERT_TRUE(is_inside());
+  // Twice as long as a loop may stand still.
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  EXPECT_EQ(rig->phase(0), LoopPhase::running);
+  let_go = true;
+  EXPECT_EQ(result_of(ticket), 5);
+}
+
+TEST_F(ServiceCall, ALoopThatHangsBesideACallIsDeclaredDead) {
+  make();
+  const Ticket ticket = start(5);
+  ASSERT_TRUE(is_inside());
+  injection.arm(Injection::Action::stall, 0, LoopPoint::taken);
+  test::within_patience("a call that meets the stall",
+                        [&] { EXPECT_EQ(rig->calls(2).ping(), -EIO); });
+  EXPECT_EQ(result_of(ticket), -EIO);
+  EXPECT_EQ(rig->phase(0), LoopPhase::dead);
+  injection.release();
+  EXPECT_TRUE(rig->server->stop(test::patience).finished);
+  EXPECT_EQ(inside, 0);
+}
+
+}  // namespace
+}  // namespace ferry::server
