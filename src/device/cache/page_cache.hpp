@@ -297,11 +297,9 @@ class PageCache {
     Piece pieces[run_max];
     for (std::uint32_t i = 0; i < count; ++i)
       pieces[i] = Piece{view_.page(run[i]), view_.page_bytes()};
-    const std::int64_t got =
-        io_.read(handle, pieces, count, static_cast<std::int64_t>(page << view_.layout.page_shift));
+    const std::int64_t got = read_pieces(inode_of(frames_.key(run[0])), handle, pieces, count,
+                                         page << view_.layout.page_shift);
     if (got < 0) return got;
-    Frames::add_one(counters_.fills);
-    Frames::add_one(counters_.fill_bytes, static_cast<std::uint64_t>(got));
     // Behind the end of the file there are zeros, should it grow.
     for (std::uint64_t at = static_cast<std::uint64_t>(got);
          at < std::uint64_t{count} << view_.layout.page_shift;) {
@@ -355,14 +353,36 @@ class PageCache {
 
   FERRY_DEVICE std::int64_t read_gap(std::int32_t handle, std::uint32_t frame, std::uint64_t start,
                                      Range gap) {
-    const Piece piece{view_.page(frame) + gap.begin, gap.end - gap.begin};
+    Piece piece{view_.page(frame) + gap.begin, gap.end - gap.begin};
     const std::int64_t got =
-        io_.read(handle, &piece, 1, static_cast<std::int64_t>(start + gap.begin));
+        read_pieces(inode_of(frames_.key(frame)), handle, &piece, 1, start + gap.begin);
     if (got < 0) return got;
-    Frames::add_one(counters_.fills);
-    Frames::add_one(counters_.fill_bytes, static_cast<std::uint64_t>(got));
-    __builtin_memset(piece.data + got, 0, piece.bytes - static_cast<std::uint64_t>(got));
+    const std::uint64_t missing = gap.end - gap.begin - static_cast<std::uint64_t>(got);
+    __builtin_memset(view_.page(frame) + gap.end - missing, 0, missing);
     return 0;
+  }
+
+  // Reads up to the end of the file: bytes, or an error. What is short before that is asked for
+  // once more, so that an error in the middle is never taken for the end. Uses up `pieces`.
+  FERRY_DEVICE_CALL std::int64_t read_pieces(std::uint32_t inode, std::int32_t handle,
+                                             Piece* pieces, std::uint32_t count,
+                                             std::uint64_t offset) {
+    std::int64_t total = 0;
+    for (;;) {
+      const std::uint64_t at = offset + static_cast<std::uint64_t>(total);
+      const std::int64_t got = io_.read(handle, pieces, count, static_cast<std::int64_t>(at));
+      if (got < 0) return got;
+      Frames::add_one(counters_.fills);
+      Frames::add_one(counters_.fill_bytes, static_cast<std::uint64_t>(got));
+      total += got;
+      auto left = static_cast<std::uint64_t>(got);
+      for (; count > 0 && left >= pieces->bytes; ++pieces, --count)
+        left -= pieces->bytes;
+      if (count == 0 || got == 0 || at + static_cast<std::uint64_t>(got) >= size(inode))
+        return total;
+      pieces->data += left;
+      pieces->bytes -= left;
+    }
   }
 
   // ---- writing ---------------------------------------------------------------------------------
