@@ -207,6 +207,10 @@ class PageCache {
 
   FERRY_DEVICE void drop_page(std::uint32_t frame, std::uint32_t inode) {
     frames_.make_orphan(frame);
+    // A writer that came after begin_outside() has not looked for the call yet, perhaps. It must do
+    // so while the call is under way, or it would write to the orphan.
+    while ((frames_.state(frame).load(acquire) & State::writers) != 0)
+      frames_.yield();
     frames_.wait_while(frame, State::filling | State::writing);
     frames_.cut_ranges(frame, 0, view_.inode(inode));
   }
@@ -338,6 +342,11 @@ class PageCache {
     const std::uint64_t start = page_of(frames_.key(frame)) << view_.layout.page_shift;
     const std::uint32_t outside = before_fill(inode);
     if (!frames_.begin_transfer(frame, State::filling)) return again;
+    if ((frames_.state(frame).load(acquire) & State::valid) != 0) {
+      // Another reader has done so meanwhile, and more may be reading what it brought.
+      frames_.end_transfer(frame, State::filling);
+      return 0;
+    }
     const Ranges there = frames_.ranges(frame);  // F2: nobody adds one now
     std::int64_t error = 0;
     std::uint32_t at = 0;
