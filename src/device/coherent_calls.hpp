@@ -2,8 +2,10 @@
 //
 // With placement `compute` a transfer is the cache's alone. With placement `host` the server does
 // it, and this keeps the cache right: what is dirty is written back before the server reads, and
-// cached pages follow what the server writes. Files that are not cached, and runtimes without a
-// cache, pass straight through.
+// cached pages follow what the server writes. While something dirty cannot be written back the
+// cache serves these calls, too: the storage does not have what the host would read, and would get
+// what is older after what it writes. Files that are not cached, and runtimes without a cache, pass
+// straight through.
 #pragma once
 
 #include <cerrno>
@@ -160,10 +162,12 @@ class CoherentCalls {
   FERRY_DEVICE_CALL Way way_of(bool reading, int file, std::uint8_t flags) {
     const cache::OpenFile* entry = cache::CachedFiles(requester_).find(file);
     if (entry == nullptr) return Way::past;
-    const bool appends =
-        !reading && ((flags & flag_append) != 0 || (entry->access & cache::OpenFile::appends) != 0);
-    if (placement_ != Placement::host && !appends) return Way::cached;
+    if (placement_ != Placement::host && (reading || !appends(*entry, flags))) return Way::cached;
     return reading ? Way::watching : Way::changing;
+  }
+
+  FERRY_DEVICE static bool appends(const cache::OpenFile& entry, std::uint8_t flags) {
+    return (flags & flag_append) != 0 || (entry.access & cache::OpenFile::appends) != 0;
   }
 
   // Executes the transfer where it belongs; `host()` has the server do it.
@@ -177,10 +181,18 @@ class CoherentCalls {
       case Way::cached:
         return leads([&] { return through_cache(reading, file, pieces, count, offset); });
       case Way::watching:
-        leads([&] { return before_host_read(file); });
-        break;
+        if (leads([&] { return before_host_read(file); }) == 0) break;
+        return leads([&] { return through_cache(reading, file, pieces, count, offset); });
       case Way::changing: {
-        if (!leads([&] { return begin_host_write(file); })) break;
+        const int begun = leads([&] { return begin_host_write(file); });
+        if (begun == 0) break;
+        if (begun < 0) {
+          return leads([&] {
+            const cache::OpenFile* entry = cache::CachedFiles(requester_).find(file);
+            if (entry == nullptr || appends(*entry, flags)) return Answer{begun, 0};
+            return through_cache(reading, file, pieces, count, offset);
+          });
+        }
         const Answer answer = host();
         leads([&] { return end_host_write(file, pieces, count, offset, flags, answer.result); });
         return answer;
@@ -207,28 +219,30 @@ class CoherentCalls {
     return Answer{static_cast<std::int64_t>(total), 0};
   }
 
+  // 0, or the error that keeps something dirty from the storage.
   FERRY_DEVICE_CALL int before_host_read(int file) {
     cache::CachedFiles files(requester_);
-    if (const cache::OpenFile* entry = files.find(file); entry != nullptr)
-      files.pages().flush(entry->inode);
-    return 0;
+    const cache::OpenFile* entry = files.find(file);
+    return entry != nullptr ? static_cast<int>(files.pages().flush(entry->inode)) : 0;
   }
-  FERRY_DEVICE_CALL bool begin_host_write(int file) {
+  // 1: end_host_write() has to follow. 0: the file is not cached. Else the error that keeps
+  // something dirty from the storage, and nothing has begun.
+  FERRY_DEVICE_CALL int begin_host_write(int file) {
     cache::CachedFiles files(requester_);
     const cache::OpenFile* entry = files.find(file);
-    if (entry == nullptr) return false;
+    if (entry == nullptr) return 0;
     changing_ = entry->inode;
     files.pages().begin_outside(changing_);
-    files.pages().flush(changing_);
-    return true;
+    const auto error = static_cast<int>(files.pages().flush(changing_));
+    if (error != 0) files.pages().end_outside(changing_);
+    return error != 0 ? error : 1;
   }
   FERRY_DEVICE_CALL int end_host_write(int file, const IoVector* pieces, int count,
                                        std::int64_t offset, std::uint8_t flags,
                                        std::int64_t written) {
     cache::CachedFiles files(requester_);
     const cache::OpenFile* entry = files.find(file);
-    const bool appended = (flags & flag_append) != 0 ||
-                          (entry != nullptr && (entry->access & cache::OpenFile::appends) != 0);
+    const bool appended = entry != nullptr ? appends(*entry, flags) : (flags & flag_append) != 0;
     if (written > 0 && appended) {
       // Where it went is not known here, and others may have appended too.
       FileStatus status{};

@@ -477,10 +477,11 @@ class FileCalls : private CoherentCalls<Group> {
     for (std::uint32_t i = 0; i < count; ++i) {
       const Transfer& one = transfers[i];
       pending[i] = Pending{};
-      // What the page cache has a say in is done at once, too, except for reads by the host.
+      // What the page cache has a say in is done at once, too, except for reads by the host. Those
+      // are, while something dirty cannot be written back.
       const bool cached = is_cached(one.file);
-      const bool by_host = opcode == Opcode::read && placement_ == Placement::host;
-      if (cached && by_host) leads([&] { return before_host_read(one.file); });
+      bool by_host = opcode == Opcode::read && placement_ == Placement::host;
+      if (cached && by_host) by_host = leads([&] { return before_host_read(one.file); }) == 0;
       if (!requester_.arena().contains(one.buffer, clamp(one.bytes)) || (cached && !by_host)) {
         pending[i].result = transfer(opcode, one.file, one.buffer, one.bytes, one.offset);
       } else {
