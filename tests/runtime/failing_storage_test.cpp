@@ -145,8 +145,8 @@ TEST_F(FailingStorageTest, AHostReadSeesWhatCannotBeWrittenBack) {
 TEST_F(FailingStorageTest, AHostWriteStaysBesideWhatCannotBeWrittenBack) {
   make(8);
   auto files = calls(0);
-  const int file = files.open("f", O_RDWR | O_CREAT);
   for (int round = 0; round < 30; ++round) {
+    const int file = files.open("f", O_RDWR | O_CREAT);
     files.use(Placement::compute);
     ASSERT_EQ(files.pwrite(file, "older", 5, 100), 5);
     storage->faults.writes = 2;
@@ -161,8 +161,8 @@ TEST_F(FailingStorageTest, AHostWriteStaysBesideWhatCannotBeWrittenBack) {
     EXPECT_EQ(read(files, file, 5, 100), "NEWER");
     files.fsync(file);
     EXPECT_EQ(storage->contents("f").substr(100), "NEWER");
+    EXPECT_EQ(files.close(file), 0);
   }
-  EXPECT_EQ(files.close(file), 0);
 }
 
 // Each thread owns every third piece of a file, four pieces to a page, so that a page has room for
