@@ -108,7 +108,7 @@ class CachedFiles {
     OpenFile& entry = view_.open_file(handle_index(handle));
     entry.inode = inode->id;
     entry.access = access;
-    entry.errors_reported = inode->write_errors;
+    entry.errors_reported = DeviceRef<std::uint32_t>(inode->write_errors).load(acquire);
     DeviceRef<std::int32_t>(entry.handle).store(handle, release);
     return true;
   }
