@@ -3,8 +3,10 @@
 // With placement `compute` a transfer is the cache's alone; with `service` too, but somebody else
 // executes it. With placement `host` the server does it, and this keeps the cache right: what is
 // dirty is written back before the server reads, and cached pages follow what the server writes.
-// `automatic` is one of these, call by call. Files that are not cached, and runtimes without a
-// cache, pass straight through.
+// While something dirty cannot be written back the cache serves these calls, too: the storage does
+// not have what the host would read, and would get what is older after what it writes. `automatic`
+// is one of these, call by call. Files that are not cached, and runtimes without a cache, pass
+// straight through.
 #pragma once
 
 #include <cerrno>
@@ -124,43 +126,54 @@ class CoherentCalls {
   }
 
   // Leader. Tells the cache of a file that was opened just now. One that it cannot take is served
-  // past it.
-  FERRY_DEVICE_CALL void attach(int file, int flags) {
+  // past it. 0, or an error: then what the cache has of the file would not be right.
+  FERRY_DEVICE_CALL int attach(int file, int flags) {
     constexpr int access_mask = 3;
     constexpr int write_only = 1;
     constexpr int read_write = 2;
     constexpr int truncates = 01000;
     FileStatus status{};
-    if (status_of(file, status) != 0) return;
+    if (const int error = status_of(file, status); error != 0) return error;
     std::uint32_t access = 0;
     if ((flags & access_mask) != write_only) access |= cache::OpenFile::readable;
     if ((flags & access_mask) == write_only || (flags & access_mask) == read_write)
       access |= cache::OpenFile::writable;
     if ((flags & open_flag_append) != 0) access |= cache::OpenFile::appends;
     cache::CachedFiles files(requester_);
-    if (!files.attach(file, access, status)) return;
-    if ((flags & truncates) == 0) return;
+    bool first = false;
+    if (!files.attach(file, access, status, first)) return 0;
+    const cache::OpenFile* entry = files.find(file);
+    if (entry == nullptr) return 0;
     // Pages of other openings must go, and what they write back meanwhile.
-    if (const cache::OpenFile* entry = files.find(file); entry != nullptr)
-      files.truncate(*entry, 0, [&] { return truncate_in_storage(file, 0); });
+    if ((flags & truncates) != 0)
+      return files.truncate(*entry, 0, [&] { return truncate_in_storage(file, 0); });
+    if (!first) return 0;
+    // Others may have written and closed since the file was asked for its status.
+    return files.refresh_size(*entry, [&](std::uint64_t& size) {
+      const int error = status_of(file, status);
+      size = status.size_bytes;
+      return error;
+    });
   }
 
   // `work(files, entry)` where the file is cached, then the request; the first error of the two.
   template <class Work>
   FERRY_DEVICE int after_writing_back(Opcode opcode, int file, Work work) {
-    return leads([&] {
-      int error = 0;
-      if (has_cache()) {
-        cache::CachedFiles files(requester_);
-        if (cache::OpenFile* entry = files.find(file); entry != nullptr)
-          error = work(files, *entry);
-      }
-      Request request{};
-      request.opcode = opcode;
-      request.file = file;
-      const auto result = static_cast<int>(requester_.call(request).result);
-      return error != 0 ? error : result;
-    });
+    return leads([&] { return write_back_first(opcode, file, work); });
+  }
+  // Leader.
+  template <class Work>
+  FERRY_DEVICE_CALL int write_back_first(Opcode opcode, int file, Work work) {
+    int error = 0;
+    if (has_cache()) {
+      cache::CachedFiles files(requester_);
+      if (cache::OpenFile* entry = files.find(file); entry != nullptr) error = work(files, *entry);
+    }
+    Request request{};
+    request.opcode = opcode;
+    request.file = file;
+    const auto result = static_cast<int>(requester_.call(request).result);
+    return error != 0 ? error : result;
   }
 
   // Leader. A read that finds all it wants in one cached page; false: it has to go the usual way.
@@ -249,16 +262,27 @@ class CoherentCalls {
       case Way::served:
         return send(Target::service);
       case Way::watching: {
-        const bool dirty = leads([&] { return before_host_read(file, pages_of(offset, bytes)); });
+        const int dirty = leads([&] { return before_host_read(file, pages_of(offset, bytes)); });
+        if (dirty < 0)
+          return leads([&] { return through_cache(reading, file, pieces, count, offset); });
         const Answer answer = send(Target::server);
         // Pages behind these that were dirty may make the file longer than the storage knew.
         const bool ended = answer.result >= 0 && static_cast<std::uint64_t>(answer.result) < bytes;
-        if (!ended || !dirty) return answer;
-        leads([&] { return before_host_read(file, cache::Pages{}); });
+        if (!ended || dirty == 0) return answer;
+        if (leads([&] { return before_host_read(file, cache::Pages{}); }) < 0)
+          return leads([&] { return through_cache(reading, file, pieces, count, offset); });
         break;
       }
       case Way::changing: {
-        if (!leads([&] { return begin_host_write(file, bytes, offset, flags); })) break;
+        const int begun = leads([&] { return begin_host_write(file, bytes, offset, flags); });
+        if (begun == 0) break;
+        if (begun < 0) {
+          return leads([&] {
+            const cache::OpenFile* entry = cache::CachedFiles(requester_).find(file);
+            if (entry == nullptr || appends(*entry, flags)) return Answer{begun, 0};
+            return through_cache(reading, file, pieces, count, offset);
+          });
+        }
         const Answer answer = send(Target::server);
         leads([&] { return end_host_write(file, pieces, count, offset, flags, answer.result); });
         return answer;
@@ -279,26 +303,30 @@ class CoherentCalls {
   FERRY_DEVICE cache::Pages pages_of(std::int64_t offset, std::uint64_t bytes) const {
     return requester_.context().cache.pages_of(static_cast<std::uint64_t>(offset), bytes);
   }
-  // Whether anything was dirty.
-  FERRY_DEVICE_CALL bool before_host_read(int file, cache::Pages pages) {
+  // Whether anything of the file was dirty, or the error that keeps some of these pages from the
+  // storage.
+  FERRY_DEVICE_CALL int before_host_read(int file, cache::Pages pages) {
     cache::CachedFiles files(requester_);
     const cache::OpenFile* entry = files.find(file);
-    if (entry == nullptr || files.pages().is_clean(entry->inode)) return false;
-    files.pages().flush(entry->inode, pages);
-    return true;
+    if (entry == nullptr || files.pages().is_clean(entry->inode)) return 0;
+    const auto error = static_cast<int>(files.pages().flush(entry->inode, pages));
+    return error != 0 ? error : 1;
   }
-  FERRY_DEVICE_CALL bool begin_host_write(int file, std::uint64_t bytes, std::int64_t offset,
-                                          std::uint8_t flags) {
+  // 1: end_host_write() has to follow. 0: the file is not cached. Else the error that keeps
+  // something dirty from the storage, and nothing has begun.
+  FERRY_DEVICE_CALL int begin_host_write(int file, std::uint64_t bytes, std::int64_t offset,
+                                         std::uint8_t flags) {
     cache::CachedFiles files(requester_);
     const cache::OpenFile* entry = files.find(file);
-    if (entry == nullptr) return false;
+    if (entry == nullptr) return 0;
     changing_ = entry->inode;
     // Where appended bytes will go is not known: all pages, then.
     cache::Pages changed;
     if (!appends(*entry, flags)) changed = pages_of(offset, bytes);
     files.pages().begin_outside(changing_, changed);
-    files.pages().flush(changing_, changed);
-    return true;
+    const auto error = static_cast<int>(files.pages().flush(changing_, changed));
+    if (error != 0) files.pages().end_outside(changing_);
+    return error != 0 ? error : 1;
   }
   FERRY_DEVICE static bool appends(const cache::OpenFile& entry, std::uint8_t flags) {
     return (flags & flag_append) != 0 || (entry.access & cache::OpenFile::appends) != 0;
@@ -308,7 +336,7 @@ class CoherentCalls {
                                        std::int64_t written) {
     cache::CachedFiles files(requester_);
     const cache::OpenFile* entry = files.find(file);
-    const bool appended = (flags & flag_append) != 0 || (entry != nullptr && appends(*entry, flags));
+    const bool appended = entry != nullptr ? appends(*entry, flags) : (flags & flag_append) != 0;
     if (written > 0 && appended) {
       // Where it went is not known here, and others may have appended too.
       FileStatus status{};

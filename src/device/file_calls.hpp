@@ -74,7 +74,13 @@ class FileCalls : private CoherentCalls<Group> {
         position.append = (flags & open_flag_append) != 0 ? 1 : 0;
         position.handle = static_cast<std::int32_t>(handle);
         PositionLock::unlock(position, requester_.context().hooks);
-        if (has_cache()) attach(static_cast<int>(handle), flags);
+        if (!has_cache()) return static_cast<int>(handle);
+        if (const int error = attach(static_cast<int>(handle), flags); error != 0) {
+          write_back_first(Opcode::close, static_cast<int>(handle), [](auto& files, auto& entry) {
+            return files.detach(entry);
+          });
+          return error;
+        }
       }
       return static_cast<int>(handle);
     });
@@ -306,6 +312,7 @@ class FileCalls : private CoherentCalls<Group> {
   using Base::requester_;
   using Base::truncate_file;
   using Base::way_of;
+  using Base::write_back_first;
   using typename Base::Way;
 
   FERRY_DEVICE FilePosition& position_of(int file) const {
@@ -517,12 +524,14 @@ class FileCalls : private CoherentCalls<Group> {
     for (std::uint32_t i = 0; i < count; ++i) {
       const Transfer& one = transfers[i];
       pending[i] = Pending{};
-      const Way way = has_cache() ? leads([&] {
+      Way way = has_cache() ? leads([&] {
         return way_of(opcode == Opcode::read, one.file, clamp(one.bytes), one.offset, 0);
       })
-                                  : Way::past;
-      if (way == Way::watching)
-        leads([&] { return before_host_read(one.file, cache::Pages{}); });
+                            : Way::past;
+      // While something dirty cannot be written back, the host would read what is older.
+      if (way == Way::watching &&
+          leads([&] { return before_host_read(one.file, cache::Pages{}); }) < 0)
+        way = Way::cached;
       // What the page cache does on this core, or has to follow, is done at once.
       if (!requester_.arena().contains(one.buffer, clamp(one.bytes)) || way == Way::cached ||
           way == Way::changing) {

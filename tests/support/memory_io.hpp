@@ -23,10 +23,15 @@ namespace ferry::test {
 class MemoryFiles {
  public:
   explicit MemoryFiles(std::size_t count) : files_(count) {}
+  // Fails when `random` says so.
+  MemoryFiles(std::size_t count, Random random) : files_(count), random_(std::move(random)) {}
 
   struct Faults {
     std::atomic<unsigned> reads_one_in{0};  // 0: never
     std::atomic<unsigned> writes_one_in{0};
+    // Some bytes are transferred, then something fails.
+    std::atomic<unsigned> short_reads_one_in{0};
+    std::atomic<unsigned> short_writes_one_in{0};
     std::atomic<int> error{EIO};
     std::atomic<bool> delays{false};
     std::atomic<bool> late{false};
@@ -42,11 +47,13 @@ class MemoryFiles {
     ++reads;
     auto at = static_cast<std::size_t>(offset);
     std::int64_t got = 0;
+    std::size_t limit = limit_of(faults.short_reads_one_in, pieces, count);
     for (std::uint32_t i = 0; i < count; ++i) {
       for (std::size_t piece = 0; piece < pieces[i].bytes; piece += 4096)
         loads[{handle, at + piece}]++;
       const std::size_t rest = at < file.data.size() ? file.data.size() - at : 0;
-      const std::size_t step = std::min<std::size_t>(pieces[i].bytes, rest);
+      const std::size_t step = std::min({std::size_t{pieces[i].bytes}, rest, limit});
+      limit -= step;
       std::memcpy(pieces[i].data, file.data.data() + at, step);
       at += step;
       got += static_cast<std::int64_t>(step);
@@ -65,13 +72,16 @@ class MemoryFiles {
     ++writes;
     auto at = static_cast<std::size_t>(offset);
     std::int64_t done = 0;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const std::size_t end = at + pieces[i].bytes;
+    std::size_t limit = limit_of(faults.short_writes_one_in, pieces, count);
+    for (std::uint32_t i = 0; i < count && limit > 0; ++i) {
+      const std::size_t bytes = std::min<std::size_t>(pieces[i].bytes, limit);
+      limit -= bytes;
+      const std::size_t end = at + bytes;
       if (file.data.size() < end) file.data.resize(end, '\0');
       for (std::size_t byte = at; byte < end; ++byte)
         if (byte >= file.written.size() || !file.written[byte]) ++strangers;
-      copy_unseen(file.data.data() + at, pieces[i].data, pieces[i].bytes);
-      done += static_cast<std::int64_t>(pieces[i].bytes);
+      copy_unseen(file.data.data() + at, pieces[i].data, bytes);
+      done += static_cast<std::int64_t>(bytes);
       at = end;
     }
     written_bytes += static_cast<std::uint64_t>(done);
@@ -84,8 +94,8 @@ class MemoryFiles {
   void expect(std::uint32_t) {}
   int start(bool writing, int handle, const device::cache::Piece* pieces, std::uint32_t count,
             std::int64_t offset, std::uint32_t flight, std::uint32_t sequence) {
-    const std::int64_t result = writing ? write(handle, pieces, count, offset)
-                                        : read(handle, pieces, count, offset);
+    const std::int64_t result =
+        writing ? write(handle, pieces, count, offset) : read(handle, pieces, count, offset);
     const std::lock_guard lock(mutex_);
     answers_[flight] = Answer{sequence, result, faults.late ? 3U : 0U};
     return 0;
@@ -112,7 +122,8 @@ class MemoryFiles {
     return answers_[flight].result;
   }
 
-  // The program is about to write these bytes, or has cut the file here.
+  // The program is about to write these bytes, or has cut the file here. Without `forget` what was
+  // announced behind the cut may still come.
   void announce(int handle, std::size_t offset, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     File& file = files_.at(static_cast<std::size_t>(handle - 1));
@@ -120,15 +131,19 @@ class MemoryFiles {
     for (std::size_t byte = offset; byte < offset + bytes; ++byte)
       file.written[byte] = true;
   }
-  void cut(int handle, std::size_t size) {
+  void cut(int handle, std::size_t size, bool forget = true) {
     const std::lock_guard lock(mutex_);
     File& file = files_.at(static_cast<std::size_t>(handle - 1));
     file.data.resize(size, '\0');
-    if (file.written.size() > size) file.written.resize(size);
+    if (forget && file.written.size() > size) file.written.resize(size);
   }
   std::string contents(int handle) const {
     const std::lock_guard lock(mutex_);
     return files_.at(static_cast<std::size_t>(handle - 1)).data;
+  }
+  std::string contents(int handle, std::size_t offset, std::size_t bytes) const {
+    const std::lock_guard lock(mutex_);
+    return files_.at(static_cast<std::size_t>(handle - 1)).data.substr(offset, bytes);
   }
   void set_contents(int handle, std::string data) {
     const std::lock_guard lock(mutex_);
@@ -164,6 +179,15 @@ class MemoryFiles {
   }
   bool fails(const std::atomic<unsigned>& one_in) {
     return one_in != 0 && random_.one_in(one_in);
+  }
+  // How many bytes are transferred before something fails.
+  std::size_t limit_of(const std::atomic<unsigned>& one_in, const device::cache::Piece* pieces,
+                       std::uint32_t count) {
+    if (!fails(one_in)) return ~std::size_t{0};
+    std::size_t bytes = 0;
+    for (std::uint32_t i = 0; i < count; ++i)
+      bytes += pieces[i].bytes;
+    return bytes > 1 ? random_.between(1, bytes - 1) : ~std::size_t{0};
   }
   void wait_a_little() const {
     if (!faults.delays) return;

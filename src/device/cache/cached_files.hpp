@@ -122,15 +122,17 @@ class CachedFiles {
   }
 
   // `handle` was opened just now. False: every record is in use (there are as many as handles), or
-  // it is no regular file: then it is not cached.
+  // it is no regular file: then it is not cached. `first`: no other handle of the file is open, so
+  // its size has to be asked for again (what `status` tells may be older than the last close).
   FERRY_DEVICE_CALL bool attach(std::int32_t handle, std::uint32_t access,
-                                const FileStatus& status) {
+                                const FileStatus& status, bool& first) {
     constexpr std::uint32_t type_mask = 0170000;
     constexpr std::uint32_t regular = 0100000;
     if (view_.base == nullptr || (status.mode & type_mask) != regular) return false;
     const SpinLock lock(view_.shared().open_lock, hooks_);
     Inode* inode = search(status);
-    if (inode == nullptr) {
+    first = inode == nullptr;
+    if (first) {
       inode = unused();
       if (inode == nullptr) return false;
       inode->number = status.inode;
@@ -147,28 +149,38 @@ class CachedFiles {
     OpenFile& entry = view_.open_file(handle_index(handle));
     entry.inode = inode->id;
     entry.access = access;
-    entry.errors_reported = inode->write_errors;
+    entry.errors_reported = DeviceRef<std::uint32_t>(inode->write_errors).load(acquire);
     DeviceRef<std::int32_t>(entry.handle).store(handle, release);
     return true;
   }
 
   // Before the handle is closed: writes back, hands the writing over to another handle of the file,
-  // or drops its pages if this was the last. Returns what flush() does.
+  // or drops its pages if this was the last. What cannot be written is lost with the last handle
+  // that may write; the error tells. Returns what flush() does.
   FERRY_DEVICE_CALL int detach(OpenFile& entry) {
-    const int error = flush(entry);
+    int error = flush(entry);
     const std::uint32_t id = entry.inode;
     Inode& inode = view_.inode(id);
     const SpinLock lock(view_.shared().open_lock, hooks_);
     const std::int32_t handle = DeviceRef<std::int32_t>(entry.handle).exchange(0, acq_rel);
     if (handle == 0) return -EBADF;  // two threads close it
+    const bool last = --inode.references == 0;
     DeviceRef<std::int32_t> write_handle(inode.write_handle);
-    if (write_handle.load(relaxed) == handle) write_handle.store(other_writable(id), release);
-    if (--inode.references > 0) return error;
+    const bool writes = write_handle.load(relaxed) == handle;
+    const std::int32_t other = writes ? other_writable(id) : 0;
+    if (writes && other != 0) write_handle.store(other, release);
+    if (!last && (!writes || other != 0)) return error;
+    // Calls of other threads that began before may have written since the flush.
     pages_.begin_outside(id);
-    pages_.drop(id);
-    // From now on whoever still has the old number finds nothing and writes nothing.
-    const std::uint32_t next = (id + view_.layout.geometry.inodes) & ((1U << inode_bits) - 1);
-    DeviceRef<std::uint32_t>(inode.id).store(next, release);
+    const auto late = static_cast<int>(pages_.flush(id));
+    if (error == 0) error = late;
+    if (last || late != 0) pages_.drop(id);
+    if (writes) write_handle.store(0, release);
+    if (last) {
+      // From now on whoever still has the old number finds nothing and writes nothing.
+      const std::uint32_t next = (id + view_.layout.geometry.inodes) & ((1U << inode_bits) - 1);
+      DeviceRef<std::uint32_t>(inode.id).store(next, release);
+    }
     pages_.end_outside(id);
     return error;
   }
@@ -198,6 +210,18 @@ class CachedFiles {
     if ((entry.access & OpenFile::readable) == 0) return -EBADF;
     if (!is_range(bytes, offset)) return -EINVAL;
     return pages_.hold(entry.inode, handle, static_cast<std::uint64_t>(offset), bytes, view);
+  }
+
+  // An outside call that asks the storage for the size; `ask(size)` does, and returns 0 or an error.
+  template <class Ask>
+  FERRY_DEVICE int refresh_size(const OpenFile& entry, Ask ask) {
+    pages_.begin_outside(entry.inode);
+    int error = static_cast<int>(pages_.flush(entry.inode));
+    std::uint64_t size = 0;
+    if (error == 0) error = ask(size);
+    if (error == 0) pages_.set_size(entry.inode, size);
+    pages_.end_outside(entry.inode);
+    return error;
   }
 
   // Writes back what is dirty. Reports every error of a write-back since this handle's last report,

@@ -89,6 +89,11 @@ class Filling {
     const std::uint64_t start = page_of(frames_.key(frame)) << view_.layout.page_shift;
     const std::uint32_t outside = before_fill(inode);
     if (!transfers_.begin(frame, State::filling)) return again;
+    if ((frames_.state(frame).load(acquire) & State::valid) != 0) {
+      // Another reader has done so meanwhile, and more may be reading what it brought.
+      transfers_.end(frame, State::filling);
+      return 0;
+    }
     const Ranges there = frames_.ranges(frame);  // F2: nobody adds one now
     std::int64_t error = 0;
     std::uint32_t at = 0;
@@ -125,8 +130,7 @@ class Filling {
       return error;
     }
     // Frames may be held by fills that are answered and that nobody has asked for.
-    const std::uint32_t flight = transfers_.claim_flight(group_);
-    if (flight != no_flight) transfers_.give_back_flight(flight);
+    transfers_.finish_answered();
     frames_.yield();
     return again;
   }
@@ -198,11 +202,9 @@ class Filling {
                                           const std::uint32_t* run, std::uint32_t count) {
     Piece pieces[run_max];
     const std::uint32_t piece_count = pieces_of(run, count, pieces);
-    const std::int64_t got = io_.read(handle, pieces, piece_count,
-                                      static_cast<std::int64_t>(page << view_.layout.page_shift));
+    const std::int64_t got = read_pieces(inode_of(frames_.key(run[0])), handle, pieces, piece_count,
+                                         page << view_.layout.page_shift);
     if (got < 0) return got;
-    Frames::add_one(counters_.fills);
-    Frames::add_one(counters_.fill_bytes, static_cast<std::uint64_t>(got));
     for (std::uint32_t i = 0; i < count; ++i)
       frames_.clear_behind(run[i], static_cast<std::uint64_t>(got), i);
     return 0;
@@ -210,20 +212,38 @@ class Filling {
 
   FERRY_DEVICE std::int64_t read_gap(std::int32_t handle, std::uint32_t frame, std::uint64_t start,
                                      Range gap) {
-    const Piece piece{view_.page(frame) + gap.begin, gap.end - gap.begin};
+    Piece piece{view_.page(frame) + gap.begin, gap.end - gap.begin};
     const std::int64_t got =
-        io_.read(handle, &piece, 1, static_cast<std::int64_t>(start + gap.begin));
+        read_pieces(inode_of(frames_.key(frame)), handle, &piece, 1, start + gap.begin);
     if (got < 0) return got;
-    Frames::add_one(counters_.fills);
-    Frames::add_one(counters_.fill_bytes, static_cast<std::uint64_t>(got));
-    __builtin_memset(piece.data + got, 0, piece.bytes - static_cast<std::uint64_t>(got));
+    const std::uint64_t missing = gap.end - gap.begin - static_cast<std::uint64_t>(got);
+    __builtin_memset(view_.page(frame) + gap.end - missing, 0, missing);
     return 0;
+  }
+
+  // Reads up to the end of the file: bytes, or an error. What is short before that is asked for
+  // once more, so that an error in the middle is never taken for the end. Uses up `pieces`.
+  FERRY_DEVICE_CALL std::int64_t read_pieces(std::uint32_t inode, std::int32_t handle,
+                                             Piece* pieces, std::uint32_t count,
+                                             std::uint64_t offset) {
+    std::int64_t total = 0;
+    for (;;) {
+      const std::uint64_t at = offset + static_cast<std::uint64_t>(total);
+      const std::int64_t got = io_.read(handle, pieces, count, static_cast<std::int64_t>(at));
+      if (got < 0) return got;
+      Frames::add_one(counters_.fills);
+      Frames::add_one(counters_.fill_bytes, static_cast<std::uint64_t>(got));
+      total += got;
+      const std::uint64_t left = skip(pieces, count, static_cast<std::uint64_t>(got));
+      if (left == 0 || got == 0 || at + static_cast<std::uint64_t>(got) >= size(view_, inode))
+        return total;
+    }
   }
 
   // Starts flights for the absent ones of these pages. False: no more can be had just now.
   FERRY_DEVICE bool start_pages(std::uint32_t inode, std::int32_t handle, Pages pages) {
-    const std::uint64_t size = DeviceRef<std::uint64_t>(view_.inode(inode).size_bytes).load(acquire);
-    const std::uint64_t behind = (size + view_.page_bytes() - 1) >> view_.layout.page_shift;
+    const std::uint64_t behind =
+        (size(view_, inode) + view_.page_bytes() - 1) >> view_.layout.page_shift;
     const std::uint64_t end = pages.end < behind ? pages.end : behind;
     for (std::uint64_t page = pages.first; page < end;) {
       const std::uint64_t left = end - page < run_max ? end - page : run_max;

@@ -18,7 +18,58 @@
 #include <ferry/device/cache/layout.hpp>
 #include <ferry/device/cache/page_table.hpp>
 
+// Told of every change of a state word, for the test that holds them against the list of those that
+// may be (tests/device/cache/transitions_test.cpp).
+#ifndef FERRY_CACHE_TRANSITION
+#define FERRY_CACHE_TRANSITION(before, after) static_cast<void>(0)
+#endif
+
 namespace ferry::device::cache {
+
+// A frame's state word. Every change of one goes through here.
+class StateWord {
+ public:
+  using Order = decltype(relaxed);
+
+  FERRY_DEVICE explicit StateWord(std::uint64_t& word) : word_(word) {}
+
+  FERRY_DEVICE std::uint64_t load(Order order) const { return word_.load(order); }
+  FERRY_DEVICE std::uint64_t fetch_add(std::uint64_t bits, Order order) const {
+    const std::uint64_t before = word_.fetch_add(bits, order);
+    FERRY_CACHE_TRANSITION(before, before + bits);
+    return before;
+  }
+  FERRY_DEVICE std::uint64_t fetch_sub(std::uint64_t bits, Order order) const {
+    const std::uint64_t before = word_.fetch_sub(bits, order);
+    FERRY_CACHE_TRANSITION(before, before - bits);
+    return before;
+  }
+  FERRY_DEVICE std::uint64_t fetch_or(std::uint64_t bits, Order order) const {
+    const std::uint64_t before = word_.fetch_or(bits, order);
+    FERRY_CACHE_TRANSITION(before, before | bits);
+    return before;
+  }
+  FERRY_DEVICE std::uint64_t fetch_and(std::uint64_t bits, Order order) const {
+    const std::uint64_t before = word_.fetch_and(bits, order);
+    FERRY_CACHE_TRANSITION(before, before & bits);
+    return before;
+  }
+  FERRY_DEVICE bool compare_exchange_weak(std::uint64_t& before, std::uint64_t after, Order order,
+                                          Order failed) const {
+    if (!word_.compare_exchange_weak(before, after, order, failed)) return false;
+    FERRY_CACHE_TRANSITION(before, after);
+    return true;
+  }
+  FERRY_DEVICE bool compare_exchange_strong(std::uint64_t& before, std::uint64_t after, Order order,
+                                            Order failed) const {
+    if (!word_.compare_exchange_strong(before, after, order, failed)) return false;
+    FERRY_CACHE_TRANSITION(before, after);
+    return true;
+  }
+
+ private:
+  DeviceRef<std::uint64_t> word_;
+};
 
 // A copy of a frame's written ranges.
 struct Ranges {
@@ -91,13 +142,17 @@ FERRY_DEVICE inline bool is_outdated(const View& view, std::uint32_t inode, std:
          DeviceRef<std::uint32_t>(view.inode(inode).outside_count).load(seq_cst) != count;
 }
 
+FERRY_DEVICE inline std::uint64_t size(const View& view, std::uint32_t inode) {
+  return DeviceRef<std::uint64_t>(view.inode(inode).size_bytes).load(acquire);
+}
+
 class Frames {
  public:
   FERRY_DEVICE Frames(const View& view, const HostHooks& hooks)
       : view_(view), hooks_(hooks), table_(view) {}
 
-  FERRY_DEVICE DeviceRef<std::uint64_t> state(std::uint32_t frame) const {
-    return DeviceRef<std::uint64_t>(view_.frame(frame).state);
+  FERRY_DEVICE StateWord state(std::uint32_t frame) const {
+    return StateWord(view_.frame(frame).state);
   }
   FERRY_DEVICE std::uint64_t key(std::uint32_t frame) const {
     return DeviceRef<std::uint64_t>(view_.frame(frame).key).load(relaxed);
@@ -363,9 +418,11 @@ class Frames {
       return false;
     }
     set_key(frame, wanted);
+    // Entered first: a reader with an old entry for the same page in the same frame could pin it
+    // before others find it, and an outside call would not see what he fills.
+    table_.insert(hashed, wanted, frame);
     // Pins that came at the wrong time are kept; everything else is known to be `taken`.
     state(frame).fetch_add(State::one_pin + flags - State::taken, release);
-    table_.insert(hashed, wanted, frame);
     return true;
   }
 

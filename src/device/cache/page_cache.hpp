@@ -49,7 +49,7 @@ class PageCache {
   PageCache& operator=(const PageCache&) = delete;
 
   FERRY_DEVICE std::uint64_t size(std::uint32_t inode) const {
-    return DeviceRef<std::uint64_t>(view_.inode(inode).size_bytes).load(acquire);
+    return cache::size(view_, inode);
   }
 
   // The usual read, in as few instructions as it can be: all of it lies in the file and in one page,
@@ -225,7 +225,8 @@ class PageCache {
       const Range range = range_of(at, bytes - done);
       const std::uint32_t frame = frames_.find(key_of(inode, at >> view_.layout.page_shift));
       if (frame != no_frame) {
-        // A page that is not valid has nothing dirty, so it reads all of this from the storage.
+        // A page that is not valid has nothing dirty after the flush, so it reads all of this from the
+        // storage.
         if ((transfers_.wait_while(frame, State::filling) & State::valid) != 0) {
           __builtin_memcpy(view_.page(frame) + range.begin,
                            static_cast<const unsigned char*>(from) + done, range.end - range.begin);
@@ -250,6 +251,9 @@ class PageCache {
       __builtin_memset(view_.page(frame) + end, 0, view_.page_bytes() - end);
       transfers_.end(frame, State::filling);
     });
+    set_size(inode, size);
+  }
+  FERRY_DEVICE void set_size(std::uint32_t inode, std::uint64_t size) const {
     DeviceRef<std::uint64_t>(view_.inode(inode).size_bytes).store(size, release);
   }
 
@@ -339,6 +343,9 @@ class PageCache {
 
   FERRY_DEVICE void drop_page(std::uint32_t frame, std::uint32_t inode) {
     frames_.make_orphan(frame);
+    // A writer that came after begin_outside() has not looked for the call yet, perhaps. It must do
+    // so while the call is under way, or it would write to the orphan.
+    wait_for_writers(frame);
     transfers_.wait_while(frame, State::filling | State::writing);
     frames_.cut_ranges(frame, 0, view_.inode(inode));
   }
@@ -378,8 +385,11 @@ class PageCache {
       error = -EBADF;  // the record is another file's by now; the page goes when it is evicted
     } else {
       copy_in(view_.page(frame) + range.begin, from, range.end - range.begin, streaming);
-      while (error == 0 && !frames_.add_range(frame, range, file))
+      while (error == 0 && !frames_.add_range(frame, range, file)) {
         error = write_back_.now(frame);
+        // Whoever drops the page waits for its writers, and nobody writes back an orphan.
+        if ((frames_.state(frame).load(acquire) & State::orphan) != 0) error = again;
+      }
       if (error == 0) grow(inode, (page << view_.layout.page_shift) + range.end);
     }
     transfers_.end_writing_to(frame);

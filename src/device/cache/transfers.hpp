@@ -40,6 +40,17 @@ FERRY_DEVICE inline std::uint32_t merge(Piece* pieces, std::uint32_t count) {
   return count == 0 ? 0 : last + 1;
 }
 
+// Takes the first `bytes` bytes off the pieces; returns how many pieces are left.
+FERRY_DEVICE inline std::uint32_t skip(Piece*& pieces, std::uint32_t& count, std::uint64_t bytes) {
+  for (; count > 0 && bytes >= pieces->bytes; ++pieces, --count)
+    bytes -= pieces->bytes;
+  if (count > 0) {
+    pieces->data += bytes;
+    pieces->bytes -= bytes;
+  }
+  return count;
+}
+
 inline constexpr std::uint32_t no_flight = ~0U;
 
 // `Io` reaches the storage, for the calling group:
@@ -135,7 +146,8 @@ class Transfers {
   // F2. False: the page has become an orphan. The caller has a pin.
   FERRY_DEVICE bool begin_writing_to(std::uint32_t frame) const {
     for (;;) {
-      const std::uint64_t before = frames_.state(frame).fetch_add(State::one_writer, acq_rel);
+      // seq_cst: see PageCache::write_page().
+      const std::uint64_t before = frames_.state(frame).fetch_add(State::one_writer, seq_cst);
       if ((before & (State::filling | State::orphan)) == 0) return true;
       frames_.state(frame).fetch_sub(State::one_writer, release);
       if ((before & State::orphan) != 0) return false;
@@ -204,6 +216,14 @@ class Transfers {
     }
   }
 
+  // Ends the flights that are answered by now.
+  FERRY_DEVICE_CALL void finish_answered() const {
+    for (std::uint32_t index = 0; index < view_.layout.geometry.flights; ++index) {
+      const std::uint64_t now = state(index).load(acquire);
+      if (phase(now) == Flight::under_way && io_.answered(index, sequence(now)))
+        finish(index, now, 0);
+    }
+  }
   // Ends every flight that is under way now.
   FERRY_DEVICE_CALL void settle() const {
     for (std::uint32_t index = 0; index < view_.layout.geometry.flights; ++index)
@@ -250,7 +270,11 @@ class Transfers {
   }
 
   FERRY_DEVICE void finish_fill(const Flight& flight, std::int64_t result) const {
-    const bool usable = result >= 0 && !is_outdated(view_, flight.inode, flight.outside);
+    // Short before the end of the file: an error is behind it, which a reader may have.
+    const bool whole = result == static_cast<std::int64_t>(flight.bytes) ||
+                       (result >= 0 && flight.offset + static_cast<std::uint64_t>(result) >=
+                                           size(view_, flight.inode));
+    const bool usable = whole && !is_outdated(view_, flight.inode, flight.outside);
     if (result >= 0) {
       Frames::add_one(counters_.fills);
       Frames::add_one(counters_.fill_bytes, static_cast<std::uint64_t>(result));
@@ -272,9 +296,9 @@ class Transfers {
   FERRY_DEVICE void finish_write(const Flight& flight, std::int64_t result) const {
     Inode& inode = view_.inode(flight.inode);
     const bool written = result == static_cast<std::int64_t>(flight.bytes);
-    // The handle was closed just now: that is no error of the storage, and the next write-back
-    // takes another one.
-    bool lost = !written && result != -EBADF;
+    // A short write says that something is wrong, and the next one what. A handle that was closed
+    // just now is no error of the storage, and the next write-back takes another one.
+    bool lost = result < 0 && result != -EBADF;
     for (std::uint32_t i = 0; i < flight.count && !written; ++i) {
       if (!frames_.add_range(flight.frames[i], flight.ranges[i], inode)) lost = true;
     }

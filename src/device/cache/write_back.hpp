@@ -56,30 +56,19 @@ class WriteBack {
     return error;
   }
 
-  // Writes back what is dirty of these pages of the file and waits for what others write back just now. 0 or an
-  // error; which one, and earlier ones, are in the inode.
+  // Writes back what is dirty of these pages of the file and waits for what others write back just
+  // now. 0: the storage has it all. Else an error; the inode keeps count of them.
   FERRY_DEVICE_CALL std::int64_t flush(std::uint32_t inode, Pages pages) {
-    Inode& file = view_.inode(inode);
-    if (DeviceRef<std::uint64_t>(file.dirty_pages).load(acquire) == 0) return 0;
-    const std::uint32_t errors = DeviceRef<std::uint32_t>(file.write_errors).load(acquire);
+    if (DeviceRef<std::uint64_t>(view_.inode(inode).dirty_pages).load(acquire) == 0) return 0;
+    frames_.each_of(inode, pages, [&](std::uint32_t frame) { begin(frame); });
     std::int64_t error = 0;
-    const auto failed = [&] {
-      if (DeviceRef<std::uint32_t>(file.write_errors).load(acquire) == errors) return error != 0;
-      if (error == 0) error = -DeviceRef<std::int32_t>(file.write_error).load(relaxed);
-      return true;
-    };
     frames_.each_of(inode, pages, [&](std::uint32_t frame) {
-      const std::int64_t result = begin(frame);
-      if (result != 0) error = result;
-    });
-    // What was on its way before may have become dirty again meanwhile.
-    frames_.each_of(inode, pages, [&](std::uint32_t frame) {
+      // One look at both: a page that is clean because it is on its way has to be waited for.
       const std::uint64_t now = transfers_.wait_while(frame, State::writing);
-      if ((now & State::dirty) == 0 || failed()) return;
-      const std::int64_t result = this->now(frame);
+      // Written meanwhile, or its flight failed: once more, and now the error counts.
+      const std::int64_t result = (now & State::dirty) != 0 ? this->now(frame) : 0;
       if (result != 0) error = result;
     });
-    failed();
     return error;
   }
 
@@ -110,21 +99,14 @@ class WriteBack {
     if (dirty > view_.layout.dirty_high) transfers_.attend_some_write_back(group_);
   }
 
-  // For flush(): starts what can be started, and does at once what cannot.
-  FERRY_DEVICE_CALL std::int64_t begin(std::uint32_t frame) {
+  // For flush(): starts what can be started, and leaves the rest.
+  FERRY_DEVICE_CALL void begin(std::uint32_t frame) {
     for (;;) {
       const std::uint64_t state = frames_.state(frame).load(acquire);
-      if ((state & State::dirty) == 0 || (state & State::writing) != 0) return 0;
-      switch (start(frame)) {
-        case Start::started:
-          return 0;
-        case Start::not_simple:
-          return now(frame);
-        case Start::all_under_way:
-          transfers_.attend_some_write_back(group_);
-          frames_.yield();  // all may be fills
-          break;
-      }
+      if ((state & State::dirty) == 0 || (state & State::writing) != 0) return;
+      if (start(frame) != Start::all_under_way) return;
+      transfers_.attend_some_write_back(group_);
+      frames_.yield();  // all may be fills
     }
   }
 
@@ -214,15 +196,30 @@ class WriteBack {
     return error;
   }
 
+  // Writes all pieces: their bytes, or the error that ended it. Uses them up.
+  FERRY_DEVICE std::int64_t write_pieces(Work& work, Inode& inode) {
+    Piece* pieces = work.pieces;
+    std::uint32_t count = work.piece_count;
+    std::uint64_t done = 0;
+    int tries = 0;
+    for (;;) {
+      const std::int32_t handle = DeviceRef<std::int32_t>(inode.write_handle).load(acquire);
+      const std::int64_t got =
+          io_.write(handle, pieces, count, static_cast<std::int64_t>(work.offset + done));
+      // A handle may be closed just now; then the inode has another one, or nothing was left to it.
+      if (got == -EBADF && ++tries < handle_tries) continue;
+      if (got < 0) return got;
+      if (got == 0) return -EIO;
+      // What is short is continued, so that its cause is known.
+      done += static_cast<std::uint64_t>(got);
+      if (skip(pieces, count, static_cast<std::uint64_t>(got)) == 0)
+        return static_cast<std::int64_t>(done);
+    }
+  }
+
   FERRY_DEVICE_CALL std::int64_t send(Work& work, Inode& inode) {
     if (work.piece_count == 0) return 0;
-    std::int64_t got = -EBADF;
-    // A handle may be closed just now; then the inode has another one, or nothing was left to it.
-    for (int tries = 0; got == -EBADF && tries < handle_tries; ++tries) {
-      const std::int32_t handle = DeviceRef<std::int32_t>(inode.write_handle).load(acquire);
-      got =
-          io_.write(handle, work.pieces, work.piece_count, static_cast<std::int64_t>(work.offset));
-    }
+    const std::int64_t got = write_pieces(work, inode);
     std::int64_t error = 0;
     if (got != static_cast<std::int64_t>(work.bytes)) {
       error = got < 0 ? got : -EIO;

@@ -140,6 +140,31 @@ TEST_F(PageCacheTest, AFailedReadIsReportedAndTheNextOneSucceeds) {
   expect_calm();
 }
 
+// A storage may give less than it was asked for when something fails half way: that is not the end
+// of the file.
+TEST_F(PageCacheTest, AShortReadIsNotTheEndOfTheFile) {
+  make(16, 1, 1);
+  std::string model = pattern(10 * page + 100, 1);
+  put(0, model);
+  storage->faults.short_reads_one_in = 2;
+  for (int round = 0; round < 20; ++round) {
+    EXPECT_TRUE(test::same_bytes(read(0, 0, 11 * page), model));
+    caches[0]->begin_outside(0);
+    caches[0]->drop(0);
+    caches[0]->end_outside(0);
+    // The gaps of a written page are read as well.
+    write(0, "abc", 3 * page + 200);
+    model.replace(3 * page + 200, 3, "abc");
+    EXPECT_TRUE(test::same_bytes(read(0, 3 * page, page), model.substr(3 * page, page)));
+    EXPECT_EQ(caches[0]->flush(0), 0);
+  }
+  storage->faults.short_reads_one_in = 1;
+  storage->faults.reads_one_in = 2;
+  const std::string got = read(0, 0, 11 * page);
+  EXPECT_TRUE(got.starts_with("error") || got == model.substr(0, got.size()));
+  expect_calm();
+}
+
 TEST_F(PageCacheTest, WhatCouldNotBeWrittenStaysDirty) {
   make(8, 1, 1);
   storage->faults.error = ENOSPC;

@@ -1,0 +1,283 @@
+// File calls with a page cache over a storage that fails, transfers less than was asked for, and
+// takes its time: every fault is mended by trying again or reported, and what fsync says to be
+// there is there.
+#include "support/failing_storage.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "support/depth.hpp"
+#include "support/files.hpp"
+#include "support/server_rig.hpp"
+
+namespace ferry {
+namespace {
+
+using device::Placement;
+using test::FailingStorage;
+using test::pattern;
+using test::Random;
+using test::same_bytes;
+
+constexpr std::uint32_t page = 4096;
+constexpr std::uint32_t threads = 3;
+
+class FailingStorageTest : public testing::Test {
+ protected:
+  void make(std::uint32_t pages) {
+    auto failing = std::make_unique<FailingStorage>(random.fork());
+    storage = failing.get();
+    rig =
+        std::make_unique<test::ServerRig>(test::small_geometry(1, threads + 1), std::move(failing));
+    device::cache::View& cache = rig->arena.context().cache;
+    cache.layout = device::cache::lay_out({page, pages, 16, threads + 1});
+    cache.base = rig->heap();
+    memory = rig->heap() + (cache.layout.bytes + page - 1) / page * page;
+    ASSERT_LE(memory + (threads + 1) * page, rig->heap() + test::ServerRig::heap_bytes);
+    device::cache::prepare(cache);
+  }
+  // Calls of one group, by placement.
+  test::Calls calls(std::uint32_t group, Placement placement = Placement::compute) {
+    test::Calls made = rig->calls(group);
+    made.use(placement);
+    return made;
+  }
+  std::string read(test::Calls& files, int file, std::size_t bytes, std::int64_t offset) {
+    std::string data(bytes, '?');
+    const std::int64_t got = files.pread(file, data.data(), bytes, offset);
+    if (got < 0) return "error " + std::to_string(got);
+    data.resize(static_cast<std::size_t>(got));
+    return data;
+  }
+
+  Random random;
+  FailingStorage* storage = nullptr;
+  std::unique_ptr<test::ServerRig> rig;
+  unsigned char* memory = nullptr;  // a page for each group, inside the arena
+};
+
+TEST_F(FailingStorageTest, AWriteBackErrorIsReportedOncePerHandle) {
+  make(8);
+  auto files = calls(0);
+  const int one = files.open("f", O_RDWR | O_CREAT);
+  const int other = files.open("f", O_RDWR);
+  const std::string data = pattern(3 * page, 1);
+  ASSERT_EQ(files.pwrite(one, data.data(), data.size(), 0), 3 * page);
+  storage->faults.error = ENOSPC;
+  storage->faults.writes = 1;
+  EXPECT_EQ(files.fsync(one), -ENOSPC);
+  storage->faults.stop();
+  EXPECT_EQ(files.fsync(one), 0) << "reported already";
+  EXPECT_TRUE(same_bytes(storage->contents("f"), data)) << "what failed was tried again";
+  EXPECT_EQ(files.fdatasync(other), -ENOSPC);
+  EXPECT_EQ(files.close(other), 0);
+  EXPECT_EQ(files.close(one), 0);
+  const int later = files.open("f", O_RDWR);
+  EXPECT_EQ(files.fsync(later), 0) << "what came before the open is not its business";
+  EXPECT_EQ(files.close(later), 0);
+}
+
+TEST_F(FailingStorageTest, AnErrorOfAnEvictionIsReportedByTheFilesOwnClose) {
+  make(4);
+  auto files = calls(0);
+  storage->set_contents("other", pattern(40 * page, 2));
+  const int file = files.open("f", O_RDWR | O_CREAT);
+  const int other = files.open("other", O_RDONLY);
+  const std::string data = pattern(2 * page, 1);
+  ASSERT_EQ(files.pwrite(file, data.data(), data.size(), 0), 2 * page);
+  storage->faults.writes = 1;
+  for (int i = 0; i < 40; ++i)
+    EXPECT_EQ(read(files, other, page, std::int64_t{page} * i).size(), page);
+  storage->faults.stop();
+  EXPECT_GT(storage->injected, 0U);
+  EXPECT_EQ(files.close(other), 0) << "another file's error";
+  EXPECT_EQ(files.close(file), -EIO);
+  EXPECT_TRUE(same_bytes(storage->contents("f"), data));
+}
+
+TEST_F(FailingStorageTest, AFailedSyncAndAShortWriteBackAreReported) {
+  make(4);
+  auto files = calls(0);
+  const int file = files.open("f", O_RDWR | O_CREAT);
+  const std::string data = pattern(2 * page, 1);
+  ASSERT_EQ(files.pwrite(file, data.data(), data.size(), 0), 2 * page);
+  storage->faults.syncs = 1;
+  EXPECT_EQ(files.fsync(file), -EIO);
+  storage->faults.stop();
+  EXPECT_EQ(files.fsync(file), 0);
+  ASSERT_EQ(files.pwrite(file, data.data(), page, page), page);
+  storage->faults.short_writes = 1;
+  EXPECT_EQ(files.flush(file), -EIO);
+  storage->faults.stop();
+  EXPECT_EQ(files.flush(file), 0);
+  EXPECT_TRUE(same_bytes(storage->contents("f"), data.substr(0, page) + data.substr(0, page)));
+  EXPECT_EQ(files.close(file), 0);
+}
+
+// What cannot be written back just now is in the cache alone: the host must not miss it.
+TEST_F(FailingStorageTest, AHostReadSeesWhatCannotBeWrittenBack) {
+  make(8);
+  auto files = calls(0);
+  storage->set_contents("f", pattern(2 * page, 1));
+  const int file = files.open("f", O_RDWR);
+  std::string model = storage->contents("f");
+  ASSERT_EQ(files.pwrite(file, "new", 3, 100), 3);
+  model.replace(100, 3, "new");
+  storage->faults.writes = 1;
+  files.use(Placement::host);
+  EXPECT_TRUE(same_bytes(read(files, file, 2 * page, 0), model));
+  device::Pending pending = files.pread_async(file, memory, page, 0);
+  EXPECT_EQ(files.wait(pending), page);
+  EXPECT_TRUE(same_bytes({reinterpret_cast<char*>(memory), page}, model.substr(0, page)));
+  storage->faults.stop();
+  EXPECT_EQ(files.close(file), -EIO);
+}
+
+// A write by the host must not be undone by an older one that is written back later.
+TEST_F(FailingStorageTest, AHostWriteStaysBesideWhatCannotBeWrittenBack) {
+  make(8);
+  auto files = calls(0);
+  for (int round = 0; round < 30; ++round) {
+    const int file = files.open("f", O_RDWR | O_CREAT);
+    files.use(Placement::compute);
+    ASSERT_EQ(files.pwrite(file, "older", 5, 100), 5);
+    storage->faults.writes = 2;
+    files.use(Placement::host);
+    bool written = false;
+    for (int i = 0; i < 1000 && !written; ++i)
+      written = files.pwrite(file, "NEWER", 5, 100) == 5;
+    ASSERT_TRUE(written);
+    storage->faults.stop();
+    EXPECT_EQ(read(files, file, 5, 100), "NEWER");
+    files.use(Placement::compute);
+    EXPECT_EQ(read(files, file, 5, 100), "NEWER");
+    files.fsync(file);
+    EXPECT_EQ(storage->contents("f").substr(100), "NEWER");
+    EXPECT_EQ(files.close(file), 0);
+  }
+}
+
+// Each thread owns every third piece of a file, four pieces to a page, so that a page has room for
+// all ranges and nothing is ever given up.
+class Faults : public FailingStorageTest {
+ protected:
+  static constexpr std::size_t piece = page / 4;
+  static constexpr std::size_t pieces = 90;
+  // What a piece may hold, byte by byte: what was written last, and after that what failed.
+  using Versions = std::vector<std::string>;
+
+  void work(std::uint32_t index, std::uint64_t operations, Random own) {
+    auto files = rig->calls(index);
+    int file = files.open("f", O_RDWR);
+    for (std::uint64_t i = 0; i < operations && !failed; ++i) {
+      const std::size_t number = own.below(pieces / threads) * threads + index;
+      files.use(own.one_in(2) ? Placement::compute : Placement::host);
+      const std::uint64_t what = own.below(40);
+      if (what == 0 && files.fsync(file) == 0) {
+        for (std::size_t k = index; k < pieces; k += threads)
+          check(k, storage->contents("f", k * piece, piece), "after an fsync");
+      } else if (what == 1) {
+        files.close(file);
+        file = files.open("f", O_RDWR);
+        if (file <= 0) fail("open");
+      } else if (what < 20) {
+        write(files, file, number, index, own);
+      } else {
+        std::string got(piece, '?');
+        // Inside the arena or not.
+        void* to = own.one_in(2) ? memory + index * page : static_cast<void*>(got.data());
+        const std::int64_t bytes =
+            files.pread(file, to, piece, static_cast<std::int64_t>(number * piece));
+        if (to != got.data()) std::memcpy(got.data(), to, piece);
+        if (bytes > 0) check(number, got.substr(0, static_cast<std::size_t>(bytes)), "read");
+      }
+    }
+    files.close(file);
+  }
+  void write(test::Calls& files, int file, std::size_t number, std::uint32_t index, Random& own) {
+    Versions& mine = model[number];
+    std::string data = pattern(piece, own.bits());
+    void* from = data.data();
+    if (own.one_in(2)) from = std::memcpy(memory + index * page, data.data(), piece);
+    const std::int64_t got =
+        files.pwrite(file, from, piece, static_cast<std::int64_t>(number * piece));
+    if (got == static_cast<std::int64_t>(piece)) {
+      mine.assign(1, std::move(data));
+    } else {
+      if (got > 0) {
+        const auto done = static_cast<std::size_t>(got);
+        for (std::string& one : mine)
+          one.replace(0, done, data, 0, done);
+      }
+      mine.push_back(std::move(data));
+    }
+  }
+  void check(std::size_t number, const std::string& got, const char* what) {
+    const Versions& mine = model[number];
+    for (std::size_t at = 0; at < got.size(); ++at) {
+      bool known = false;
+      for (const std::string& one : mine)
+        known = known || one[at] == got[at];
+      if (known) continue;
+      return fail(std::string(what) + ": piece " + std::to_string(number) + " is wrong at " +
+                  std::to_string(at));
+    }
+  }
+  void fail(const std::string& what) {
+    if (!failed.exchange(true)) ADD_FAILURE() << what;
+  }
+
+  std::vector<Versions> model;
+  std::atomic<bool> failed{false};
+};
+
+TEST_F(Faults, LoseNothingThatWasAcknowledged) {
+  for (const std::uint32_t pages : {4U, 10U, 40U}) {
+    make(pages);
+    const std::string first = pattern(pieces * piece, pages);
+    storage->set_contents("f", first);
+    model.assign(pieces, {});
+    for (std::size_t i = 0; i < pieces; ++i)
+      model[i].push_back(first.substr(i * piece, piece));
+    // Stays open, so that no close gives up what it cannot write.
+    auto keeper = calls(threads);
+    const int file = keeper.open("f", O_RDWR);
+    ASSERT_GT(file, 0);
+    storage->faults.error = random.one_in(2) ? ENOSPC : EIO;
+    storage->faults.reads = 30;
+    storage->faults.writes = 6;
+    storage->faults.short_reads = 6;
+    storage->faults.short_writes = 12;
+    storage->faults.syncs = 6;
+    storage->faults.delays = 5;
+    test::within_patience("threads over a failing storage", [&] {
+      std::vector<std::thread> workers;
+      for (std::uint32_t i = 0; i < threads; ++i) {
+        workers.emplace_back([=, this, fork = random.fork()]() mutable {
+          work(i, test::scaled(20'000), std::move(fork));
+        });
+      }
+      for (std::thread& worker : workers)
+        worker.join();
+    });
+    EXPECT_GT(storage->injected, 0U);
+    storage->faults.stop();
+    keeper.fsync(file);  // tells of what failed meanwhile
+    EXPECT_EQ(keeper.fsync(file), 0);
+    for (std::size_t i = 0; i < pieces && !failed; ++i)
+      check(i, storage->contents("f", i * piece, piece), "in the end");
+    EXPECT_EQ(keeper.close(file), 0);
+    if (failed) return;
+  }
+}
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,165 @@
+// Groups of 32 emulated lanes: cached calls and calls of the host in turn, against a plain model.
+#include "devices/cpu/lanes.hpp"
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <ferry/ferry.hpp>
+
+#include "support/depth.hpp"
+#include "support/files.hpp"
+#include "support/within.hpp"
+
+namespace ferry {
+namespace {
+
+using cpu::LaneGroup;
+using device::FileCalls;
+using device::IoVector;
+using device::Placement;
+using test::pattern;
+using test::Random;
+using test::same_bytes;
+
+constexpr std::uint64_t size_max = 60'000;
+
+RuntimeOptions options(unsigned pages) {
+  RuntimeOptions made;
+  made.arena_bytes = 2 << 20;
+  made.device_threads = 2;
+  made.server_threads = 1;
+  made.files_max = 16;
+  made.cache_bytes = std::uint64_t{4096} * pages;
+  made.page_bytes = 4096;
+  return made;
+}
+
+// One group on one file. Every lane has the same random numbers, and so makes the same calls.
+class Group {
+ public:
+  Group(const Runtime& runtime, std::uint32_t index, std::string path, char* arena, Random random)
+      : runtime_(runtime), index_(index), path_(std::move(path)), arena_(arena), random_(random) {}
+
+  void run(std::uint64_t operations) {
+    std::array<std::string, cpu::warp_lanes> failures;
+    std::string model;
+    cpu::run_lanes(cpu::warp_lanes, [&](LaneGroup group) {
+      FileCalls files(runtime_.context(), group, index_);
+      work(group, files, operations, group.lane() == 0 ? &model : nullptr, failures[group.lane()]);
+    });
+    for (const std::string& failure : failures)
+      EXPECT_EQ(failure, "");
+    EXPECT_TRUE(same_bytes(test::read_file(path_), model));
+  }
+
+ private:
+  // `last` is where one lane leaves its model in the end.
+  template <class Files>
+  void work(const LaneGroup& group, Files& files, std::uint64_t operations, std::string* last,
+            std::string& failure) {
+    Random random = random_;
+    std::string model;
+    int file = files.open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0644);
+    const auto check = [&](const char* call, std::int64_t got, std::int64_t wanted) {
+      if (got == wanted || !failure.empty()) return;
+      failure =
+          std::string(call) + ": " + std::to_string(got) + " instead of " + std::to_string(wanted);
+    };
+    for (std::uint64_t i = 0; i < operations; ++i) {
+      files.use(random.one_in(2) ? Placement::host : Placement::compute);
+      const std::uint64_t offset = random.below(size_max / 2);
+      const std::uint64_t bytes = random.one_in(4) ? random.below(20'000) : random.below(2000);
+      const std::uint64_t seed = random.bits();
+      const auto at = static_cast<std::int64_t>(offset);
+      // In the arena or not.
+      char* memory = (random.one_in(2) ? arena_ : outside_.data()) + random.below(100);
+      switch (random.below(8)) {
+        case 0: {
+          const std::uint64_t size = random.below(size_max);
+          check("ftruncate", files.ftruncate(file, static_cast<std::int64_t>(size)), 0);
+          model.resize(size, '\0');
+          break;
+        }
+        case 1: {
+          check("close", files.close(file), 0);
+          file = files.open(path_.c_str(), O_RDWR);
+          break;
+        }
+        case 2:
+        case 3:
+        case 4: {
+          const std::string data = pattern(bytes, seed);
+          if (group.lane() == 0) std::memcpy(memory, data.data(), bytes);
+          group.sync();
+          IoVector halves[2] = {{memory, bytes / 2}, {memory + bytes / 2, bytes - bytes / 2}};
+          check("a write",
+                random.one_in(2) ? files.pwrite(file, memory, bytes, at)
+                                 : files.pwritev(file, halves, 2, at),
+                static_cast<std::int64_t>(bytes));
+          if (bytes > 0 && model.size() < offset + bytes) model.resize(offset + bytes, '\0');
+          if (bytes > 0) model.replace(offset, bytes, data);
+          break;
+        }
+        default: {
+          const std::uint64_t there = offset < model.size() ? model.size() - offset : 0;
+          const std::uint64_t wanted = std::min(bytes, there);
+          auto pending = files.pread_async(file, memory, 0, 0);
+          if (random.one_in(2)) {
+            pending = files.pread_async(file, memory, bytes, at);
+            check("pread_async", files.wait(pending), static_cast<std::int64_t>(wanted));
+          } else {
+            files.wait(pending);
+            check("pread", files.pread(file, memory, bytes, at), static_cast<std::int64_t>(wanted));
+          }
+          group.sync();
+          if (wanted > 0 && model.compare(offset, wanted, memory, wanted) != 0 && failure.empty())
+            failure = "the bytes differ at step " + std::to_string(i);
+          group.sync();
+        }
+      }
+    }
+    check("close", files.close(file), 0);
+    if (last != nullptr) *last = std::move(model);
+  }
+
+  const Runtime& runtime_;
+  const std::uint32_t index_;
+  const std::string path_;
+  char* const arena_;
+  std::vector<char> outside_ = std::vector<char>(30'000);
+  const Random random_;
+};
+
+class CachedLanes : public testing::TestWithParam<unsigned> {};
+
+TEST_P(CachedLanes, DoWhatPlainFilesDo) {
+  Runtime runtime(options(GetParam()));
+  const test::ScratchDirectory directory;
+  const Buffer arena = runtime.allocate(2 * 30'000);
+  Random random;
+  std::vector<std::unique_ptr<Group>> groups;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    groups.push_back(std::make_unique<Group>(runtime, i, directory / std::to_string(i),
+                                             arena.as<char>() + std::size_t{i} * 30'000,
+                                             random.fork()));
+  }
+  test::within_patience("two groups of lanes", [&] {
+    std::vector<std::thread> both;
+    for (const auto& group : groups)
+      both.emplace_back([&] { group->run(test::scaled(400)); });
+    for (std::thread& one : both)
+      one.join();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Pages, CachedLanes, testing::Values(3U, 60U));
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,272 @@
+// Close-to-open: a second process works on the same file, with plain calls or with a runtime of its
+// own, in lock-step with this one.
+#include <csignal>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <ferry/ferry.hpp>
+
+#include "support/depth.hpp"
+#include "support/files.hpp"
+#include "support/within.hpp"
+
+namespace ferry {
+namespace {
+
+using device::Placement;
+using test::pattern;
+using test::Random;
+using test::same_bytes;
+
+constexpr std::size_t file_bytes = 50'000;
+
+// What the other process is told to do; it answers with what it read, or nothing.
+struct Command {
+  enum Kind : int { read, write, truncate, replace, use, close } kind = read;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+// A socket that carries whole messages.
+class Link {
+ public:
+  explicit Link(int fd) : fd_(fd) {}
+  void send(const Command& command, const std::string& data = "") const {
+    std::string message(reinterpret_cast<const char*>(&command), sizeof command);
+    message += data;
+    if (::send(fd_, message.data(), message.size(), MSG_NOSIGNAL) !=
+        static_cast<ssize_t>(message.size()))
+      throw std::runtime_error("the other process is gone");
+  }
+  // False: the other side has ended.
+  bool receive(Command& command, std::string& data) const {
+    std::string message(sizeof command + 2 * file_bytes, '\0');
+    const ssize_t got = ::recv(fd_, message.data(), message.size(), 0);
+    if (got < static_cast<ssize_t>(sizeof command)) return false;
+    std::memcpy(&command, message.data(), sizeof command);
+    data = message.substr(sizeof command, static_cast<std::size_t>(got) - sizeof command);
+    return true;
+  }
+
+ private:
+  int fd_;
+};
+
+RuntimeOptions options(Placement placement) {
+  RuntimeOptions made;
+  made.arena_bytes = 2 << 20;
+  made.device_threads = 1;
+  made.server_threads = 1;
+  made.files_max = 16;
+  made.cache_bytes = std::uint64_t{16} * 4096;
+  made.page_bytes = 4096;
+  made.placement = placement;
+  return made;
+}
+
+// What the other process does with plain calls.
+std::string plainly(const std::string& path, const Command& command, const std::string& data) {
+  if (command.kind == Command::replace) {
+    test::write_file(path + ".new", data);
+    if (rename((path + ".new").c_str(), path.c_str()) != 0) return "rename";
+    return "";
+  }
+  const test::Descriptor fd(::open(path.c_str(), O_RDWR | O_CREAT, 0644));
+  if (command.kind == Command::read) return test::read_file(path);
+  if (command.kind == Command::truncate)
+    return ftruncate(fd, static_cast<off_t>(command.bytes)) == 0 ? "" : "truncate";
+  const ssize_t got = ::pwrite(fd, data.data(), data.size(), static_cast<off_t>(command.offset));
+  return got == static_cast<ssize_t>(data.size()) ? "" : "write";
+}
+
+// And with a runtime, whose file stays open between the writes.
+class Peer {
+ public:
+  std::string execute(const std::string& path, const Command& command, const std::string& data) {
+    std::string answer;
+    runtime_.run([&](DeviceThread& self) {
+      if (file_ <= 0) file_ = self.files.open(path.c_str(), O_RDWR);
+      if (command.kind == Command::close) {
+        if (self.files.close(file_) != 0) answer = "close";
+        file_ = 0;
+      } else if (self.files.pwrite(file_, data.data(), data.size(),
+                                   static_cast<std::int64_t>(command.offset)) !=
+                 static_cast<std::int64_t>(data.size())) {
+        answer = "write";
+      }
+    });
+    return answer;
+  }
+
+ private:
+  Runtime runtime_{options(Placement::compute)};
+  int file_ = 0;
+};
+
+[[noreturn]] void other_process(const Link& link, const std::string& path) {
+  Command command;
+  std::string data;
+  std::unique_ptr<Peer> peer;
+  try {
+    while (link.receive(command, data)) {
+      if (command.kind == Command::use) {
+        peer = std::make_unique<Peer>();
+        link.send(command);
+      } else {
+        link.send(command, peer != nullptr ? peer->execute(path, command, data)
+                                           : plainly(path, command, data));
+      }
+    }
+  } catch (const std::exception& error) {
+    link.send(command, error.what());
+  }
+  peer.reset();
+  _exit(0);
+}
+
+class TwoProcesses : public testing::TestWithParam<Placement> {
+ protected:
+  // The other process begins while this one has no threads.
+  void SetUp() override {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    const pid_t parent = getpid();
+    child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      ::close(ends[0]);
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != parent) _exit(1);
+      other_process(Link(ends[1]), path);
+    }
+    ::close(ends[1]);
+    end = ends[0];
+    link = std::make_unique<Link>(end);
+    runtime = std::make_unique<Runtime>(options(GetParam()));
+  }
+  void TearDown() override {
+    ::close(end);
+    int status = 0;
+    test::within_patience("the other process", [&] { waitpid(child, &status, 0); });
+    EXPECT_EQ(status, 0);
+  }
+  std::string ask(Command command, const std::string& data = "") {
+    std::string answer = "no answer";
+    test::within_patience("the other process", [&] {
+      link->send(command, data);
+      if (!link->receive(command, answer)) answer = "it has ended";
+    });
+    return answer;
+  }
+  void on_device(const std::function<void(device::FileCalls<device::ThreadGroup>&)>& program) {
+    test::within_patience("a device program",
+                          [&] { runtime->run([&](DeviceThread& self) { program(self.files); }); });
+  }
+  // What a fresh open sees.
+  std::string look() {
+    std::string got(2 * file_bytes, '\0');
+    on_device([&](auto& files) {
+      const int file = files.open(path.c_str(), O_RDONLY);
+      const std::int64_t bytes = files.pread(file, got.data(), got.size(), 0);
+      got.resize(bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
+      device::FileStatus status{};
+      EXPECT_EQ(files.fstat(file, &status), 0);
+      EXPECT_EQ(status.size_bytes, got.size());
+      EXPECT_EQ(files.close(file), 0);
+    });
+    return got;
+  }
+
+  test::ScratchDirectory directory;
+  const std::string path = directory / "shared";
+  pid_t child = -1;
+  int end = -1;
+  std::unique_ptr<Link> link;
+  std::unique_ptr<Runtime> runtime;
+};
+
+TEST_P(TwoProcesses, SeeWhatTheOtherOneDidAtCloseAndAtOpen) {
+  Random random;
+  std::string model;
+  test::write_file(path, "");
+  const auto put = [&](std::size_t offset, const std::string& data) {
+    if (model.size() < offset + data.size()) model.resize(offset + data.size(), '\0');
+    model.replace(offset, data.size(), data);
+  };
+  for (std::uint64_t step = 0; step < test::scaled(400); ++step) {
+    const std::size_t offset = random.below(file_bytes / 2);
+    const std::string data = pattern(random.between(1, file_bytes / 2), random.bits());
+    switch (random.below(5)) {
+      case 0:
+        EXPECT_EQ(ask({Command::write, offset, 0}, data), "");
+        put(offset, data);
+        break;
+      case 1:
+        EXPECT_EQ(ask({Command::truncate, 0, offset}), "");
+        model.resize(offset, '\0');
+        break;
+      case 2:
+        EXPECT_EQ(ask({Command::replace, 0, 0}, data), "");
+        model = data;
+        break;
+      default:
+        on_device([&](auto& files) {
+          const int file = files.open(path.c_str(), O_RDWR);
+          const auto bytes = static_cast<std::int64_t>(data.size());
+          const auto at = static_cast<std::int64_t>(offset);
+          EXPECT_EQ(files.pwrite(file, data.data(), data.size(), at), bytes);
+          EXPECT_EQ(files.close(file), 0);
+        });
+        put(offset, data);
+        ASSERT_TRUE(same_bytes(ask({Command::read, 0, 0}), model)) << "step " << step;
+    }
+    ASSERT_TRUE(same_bytes(look(), model)) << "step " << step;
+  }
+}
+
+// Both write their own bytes of the same pages while both have the file open.
+TEST_P(TwoProcesses, KeepEachOthersBytesOfOnePage) {
+  ASSERT_EQ(ask({Command::use, 0, 0}), "");
+  Random random;
+  for (std::uint64_t round = 0; round < test::scaled(60); ++round) {
+    std::string model = pattern(20'000, random.bits());
+    test::write_file(path, model);
+    on_device([&](auto& files) {
+      const int file = files.open(path.c_str(), O_RDWR);
+      ASSERT_GT(file, 0);
+      std::size_t at = 0;
+      for (bool ours = random.one_in(2); at + 1300 < model.size(); ours = !ours) {
+        const std::string data = pattern(random.between(1, 1300), random.bits());
+        model.replace(at, data.size(), data);
+        if (ours) {
+          EXPECT_EQ(files.pwrite(file, data.data(), data.size(), static_cast<std::int64_t>(at)),
+                    static_cast<std::int64_t>(data.size()));
+        } else {
+          EXPECT_EQ(ask({Command::write, at, 0}, data), "");
+        }
+        at += data.size();
+      }
+      EXPECT_EQ(files.close(file), 0);
+    });
+    EXPECT_EQ(ask({Command::close, 0, 0}), "");
+    ASSERT_TRUE(same_bytes(test::read_file(path), model)) << "round " << round;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Placements, TwoProcesses,
+                         testing::Values(Placement::host, Placement::compute), [](const auto& one) {
+                           return one.param == Placement::host ? "host" : "compute";
+                         });
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,221 @@
+// Files in memory behind the storage interface, that fail, transfer less than was asked for, and
+// take their time, at random.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+
+#include "base/futex.hpp"
+#include "storage/storage.hpp"
+#include "support/depth.hpp"
+
+namespace ferry::test {
+
+class FailingStorage final : public storage::Storage {
+ public:
+  explicit FailingStorage(Random random) : random_(std::move(random)) {}
+
+  // One in so many; 0: never.
+  struct Faults {
+    std::atomic<unsigned> reads{0};
+    std::atomic<unsigned> writes{0};
+    std::atomic<unsigned> short_reads{0};
+    std::atomic<unsigned> short_writes{0};
+    std::atomic<unsigned> syncs{0};
+    std::atomic<unsigned> delays{0};
+    std::atomic<int> error{EIO};
+    void stop() {
+      for (auto* one : {&reads, &writes, &short_reads, &short_writes, &syncs, &delays})
+        *one = 0;
+    }
+  };
+  Faults faults;
+  std::atomic<std::uint64_t> injected{0};
+
+  std::unique_ptr<storage::Queue> make_queue(const storage::QueueOptions& options) override {
+    return std::make_unique<MemoryQueue>(*this, options);
+  }
+  storage::Description describe() const override { return {"failing", "memory", {}}; }
+
+  std::string contents(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    return files_.at(path)->bytes;
+  }
+  std::string contents(const std::string& path, std::size_t offset, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const std::string& all = files_.at(path)->bytes;
+    return offset < all.size() ? all.substr(offset, bytes) : "";
+  }
+  void set_contents(const std::string& path, std::string bytes) {
+    const std::lock_guard lock(mutex_);
+    find(path)->bytes = std::move(bytes);
+  }
+
+ private:
+  struct Data {
+    std::uint64_t number = 0;
+    std::string bytes;
+  };
+  struct MemoryFile final : storage::File {
+    explicit MemoryFile(std::shared_ptr<Data> of) : data(std::move(of)) {}
+    std::shared_ptr<Data> data;
+  };
+
+  class MemoryQueue final : public storage::Queue {
+   public:
+    MemoryQueue(FailingStorage& storage, const storage::QueueOptions& options)
+        : storage_(storage), options_(options) {}
+    void submit(storage::Operation& operation) override { submitted_.push_back(&operation); }
+    void flush() override {
+      for (storage::Operation* operation : submitted_)
+        waiting_.emplace_back(operation, storage_.turns_to_wait());
+      submitted_.clear();
+      for (auto& [operation, turns] : waiting_) {
+        if (turns-- > 0) continue;
+        storage_.execute(*operation);
+        finished_.push_back(operation);
+      }
+      std::erase_if(waiting_, [](const auto& one) { return one.second < 0; });
+    }
+    storage::Operation* reap() override {
+      if (finished_.empty()) flush();
+      if (finished_.empty()) return nullptr;
+      storage::Operation* operation = finished_.front();
+      finished_.pop_front();
+      return operation;
+    }
+    void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override {
+      if (!finished_.empty() || !waiting_.empty()) return;
+      futex_wait(options_.doorbell.word, seen, static_cast<std::uint64_t>(timeout.count()));
+    }
+    void cancel(storage::Operation&) override {}
+    storage::QueueStatistics statistics() const override { return {}; }
+
+   private:
+    FailingStorage& storage_;
+    const storage::QueueOptions options_;
+    std::vector<storage::Operation*> submitted_;
+    std::vector<std::pair<storage::Operation*, int>> waiting_;
+    std::deque<storage::Operation*> finished_;
+  };
+
+  int turns_to_wait() {
+    const std::lock_guard lock(mutex_);
+    return happens(faults.delays) ? static_cast<int>(random_.below(30)) : 0;
+  }
+  bool happens(const std::atomic<unsigned>& one_in) {
+    return one_in != 0 && random_.one_in(one_in);
+  }
+  std::shared_ptr<Data>& find(const std::string& path) {
+    std::shared_ptr<Data>& data = files_[path];
+    if (data == nullptr) data = std::make_shared<Data>(Data{files_.size(), {}});
+    return data;
+  }
+
+  void execute(storage::Operation& operation) {
+    using storage::Kind;
+    const std::lock_guard lock(mutex_);
+    operation.result = 0;
+    auto* file = static_cast<MemoryFile*>(operation.file);
+    switch (operation.kind) {
+      case Kind::open:
+        if ((operation.flags & O_TRUNC) != 0) find(operation.path)->bytes.clear();
+        operation.opened = std::make_unique<MemoryFile>(find(operation.path));
+        break;
+      case Kind::close:
+        delete file;
+        break;
+      case Kind::file_status:
+        fill(*file->data, operation.status);
+        break;
+      case Kind::path_status:
+        fill(*find(operation.path), operation.status);
+        break;
+      case Kind::read:
+        operation.result = fault(faults.reads);
+        if (operation.result == 0) transfer(*file->data, operation, true, faults.short_reads);
+        break;
+      case Kind::write:
+        operation.result = fault(faults.writes);
+        if (operation.result == 0) transfer(*file->data, operation, false, faults.short_writes);
+        break;
+      case Kind::append:
+        operation.offset = static_cast<std::int64_t>(file->data->bytes.size());
+        transfer(*file->data, operation, false, faults.short_writes);
+        operation.value = file->data->bytes.size();
+        break;
+      case Kind::truncate:
+        file->data->bytes.resize(static_cast<std::size_t>(operation.offset), '\0');
+        break;
+      case Kind::sync:
+      case Kind::sync_data:
+        operation.result = fault(faults.syncs);
+        break;
+      case Kind::unlink:
+        files_.erase(operation.path);
+        break;
+    }
+  }
+  static void fill(const Data& data, storage::Status& status) {
+    status.size_bytes = data.bytes.size();
+    status.inode = data.number;
+    status.device = 1;
+    status.mode = S_IFREG | 0644;
+  }
+  std::int64_t fault(const std::atomic<unsigned>& one_in) {
+    if (!happens(one_in)) return 0;
+    ++injected;
+    return -faults.error;
+  }
+  void transfer(Data& data, storage::Operation& operation, bool reading,
+                const std::atomic<unsigned>& shorts) {
+    std::size_t left = 0;
+    for (const iovec& vector : operation.vectors)
+      left += vector.iov_len;
+    if (left > 1 && happens(shorts)) {
+      ++injected;
+      left = random_.between(1, left - 1);
+    }
+    auto at = static_cast<std::size_t>(operation.offset);
+    for (const iovec& vector : operation.vectors) {
+      std::size_t bytes = std::min(vector.iov_len, left);
+      if (reading) {
+        bytes = at < data.bytes.size() ? std::min(bytes, data.bytes.size() - at) : 0;
+        std::copy_n(data.bytes.data() + at, bytes, static_cast<char*>(vector.iov_base));
+      } else {
+        if (data.bytes.size() < at + bytes) data.bytes.resize(at + bytes, '\0');
+        copy_unseen(data.bytes.data() + at, static_cast<const char*>(vector.iov_base), bytes);
+      }
+      operation.result += static_cast<std::int64_t>(bytes);
+      at += bytes;
+      left -= bytes;
+    }
+  }
+  // As the kernel does it, unseen by the thread sanitizer: a page may change while it is written
+  // back, and is written again then.
+#if defined(__SANITIZE_THREAD__)
+  __attribute__((no_sanitize_thread))
+#endif
+  static void
+  copy_unseen(char* to, const char* from, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i)
+      to[i] = *static_cast<const volatile char*>(from + i);
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Data>> files_;
+  Random random_;
+};
+
+}  // namespace ferry::test
