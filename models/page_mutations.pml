@@ -14,6 +14,7 @@
 /* the table */
 #define INSERT_UNCHECKED 6         /* a page is entered without looking whether it is there */
 #define INSERT_UNLOCKED 7          /* ... or with a look that the bucket's lock does not cover */
+#define LIVE_BEFORE_ENTERED 42     /* a frame can be pinned before its page is in the table */
 /* filling */
 #define FILL_UNANNOUNCED 8         /* a page is entered without `filling` while it is read */
 #define VALID_EARLY 9              /* ... or with `valid` */

@@ -144,6 +144,7 @@ byte begun[BYTES];  /* the newest version that somebody has begun to write */
 byte acked[BYTES];  /* ... that was acknowledged */
 byte seen[BYTES];   /* ... that a read has returned */
 byte cut[BYTES];    /* the version that a 0 stands for */
+bit twice;          /* a truncation will be made once more, because its flush failed */
 bit inside;         /* an outside call is between its beginning and its end */
 bit wrote;          /* the writer has ended */
 byte running;       /* parties that have not ended */
@@ -256,14 +257,27 @@ inline insert(page, f, flags) {
        give_back(f);
        goto again
     :: else ->
-       assert(!HOLDS(0, page) && !HOLDS(1, page)); /* T1 */
        locked[page] = 1;
        key[f] = page;
+       assert(entry[f] == 0);
+#if MUTATION == LIVE_BEFORE_ENTERED
        state[f] = (state[f] & (255 - TAKEN)) | (flags);
        pins[f]++
+#else
+       entry[f] = (page) + 1
+#endif
     fi
   }
-  d_step { assert(entry[f] == 0); entry[f] = (page) + 1; locked[page] = 0 }
+  d_step {
+#if MUTATION == LIVE_BEFORE_ENTERED
+    entry[f] = (page) + 1;
+#else
+    assert(!HOLDS(0, page) && !HOLDS(1, page)); /* T1 */
+    state[f] = (state[f] & (255 - TAKEN)) | (flags);
+    pins[f]++;
+#endif
+    locked[page] = 0
+  }
 }
 
 inline make_orphan(f) {
@@ -388,7 +402,7 @@ inline end_transfer(f, flags, also) {
 #define NO_WRITERS(f) (writers[f] == 0)
 #endif
 #if MUTATION == COMPLETE_WHILE_WRITING
-#define AGAINST(flag) FILLING
+#define AGAINST(flag) ((flag) == FILLING -> FILLING : TRANSFERS)
 #else
 #define AGAINST(flag) TRANSFERS
 #endif
@@ -415,7 +429,7 @@ inline begin_transfer(f, flag) {
 /* The storage gets one byte. */
 inline land(at, value) {
   assert((value) >= 2 && (value) <= begun[at]);             /* W2: it was written */
-  assert((value) >= VERSION(at, storage[at]));              /* W2: it is not older */
+  assert((value) >= VERSION(at, storage[at]) || twice);     /* W2: it is not older */
   storage[at] = value
 }
 
@@ -1139,6 +1153,7 @@ proctype Outside(byte me) {
     od;
     i = 0
   }
+  d_step { twice = failed; failed = 0 }
   truncate(CUT);
   do /* resize() */
   :: i == FRAMES -> i = 0; break
@@ -1172,10 +1187,11 @@ proctype Outside(byte me) {
   size = CUT;
 #if FAULTS && MUTATION != TRUNCATED_ONCE
   if
-  :: failed -> truncate(CUT)
+  :: twice -> truncate(CUT)
   :: else
   fi;
 #endif
+  twice = 0;
   d_step {
     i = CUT;
     do
