@@ -14,42 +14,40 @@
 /* the table */
 #define INSERT_UNCHECKED 6         /* a page is entered without looking whether it is there */
 #define INSERT_UNLOCKED 7          /* ... or with a look that the bucket's lock does not cover */
-#define LIVE_BEFORE_ENTERED 42     /* a frame can be pinned before its page is in the table */
+#define LIVE_BEFORE_ENTERED 8      /* a frame can be pinned before its page is in the table */
 /* filling */
-#define FILL_UNANNOUNCED 8         /* a page is entered without `filling` while it is read */
-#define VALID_EARLY 9              /* ... or with `valid` */
-#define FILL_OVER_WRITERS 10       /* `filling` is set while somebody writes to the page */
-#define WRITE_INTO_FILLING 11      /* a writer does not step back from a page that is filled */
-#define READER_NOT_COUNTED 12      /* who reads ranges of a page that is not valid is no writer */
-#define COMPLETE_OVER_RANGES 13    /* the whole page is read, not what lies between its ranges */
-#define COMPLETE_WHILE_WRITING 14  /* ... or while ranges of it are on their way to the storage */
+#define FILL_UNANNOUNCED 9         /* a page is entered without `filling` while it is read */
+#define VALID_EARLY 10             /* ... or with `valid` */
+#define FILL_OVER_WRITERS 11       /* `filling` is set while somebody writes to the page */
+#define WRITE_INTO_FILLING 12      /* a writer does not step back from a page that is filled */
+#define READER_NOT_COUNTED 13      /* who reads ranges of a page that is not valid is no writer */
+#define COMPLETE_OVER_RANGES 14    /* the whole page is read, not what lies between its ranges */
+#define COMPLETE_WHILE_WRITING 15  /* ... or while ranges of it are on their way to the storage */
 /* written ranges and write-back */
-#define RANGE_BEFORE_BYTES 15      /* the range is entered, then the bytes are copied */
-#define RANGES_TAKEN_LATE 16       /* ranges are taken out after their bytes were written */
-#define DIRTY_CLEARED_LATE 17      /* `dirty` is cleared after the range lock was given back */
-#define WHOLE_PAGE_WRITTEN 18      /* the page is written, not its ranges */
-#define FULL_LIST_FORGETS 19       /* a range for which there is no room is left out */
-#define ERROR_FORGETS 20           /* what could not be written is not dirty again */
-#define COUNTED_EARLY 21           /* dirty_pages shrinks when ranges are taken, not when written */
-#define FLUSH_LOOKS_AGAIN 22       /* flush waits for `writing`, then looks at `dirty` in a new load */
-#define FLUSH_IGNORES_WRITING 23   /* ... or does not wait */
+#define RANGE_BEFORE_BYTES 16      /* the range is entered, then the bytes are copied */
+#define RANGES_TAKEN_LATE 17       /* ranges are taken out after their bytes were written */
+#define DIRTY_CLEARED_LATE 18      /* `dirty` is cleared after the range lock was given back */
+#define WHOLE_PAGE_WRITTEN 19      /* the page is written, not its ranges */
+#define FULL_LIST_FORGETS 20       /* a range for which there is no room is left out */
+#define ERROR_FORGETS 21           /* what could not be written is not dirty again */
+#define COUNTED_EARLY 22           /* dirty_pages shrinks when ranges are taken, not when written */
+#define FLUSH_LOOKS_AGAIN 23       /* flush waits for `writing`, then looks at `dirty` in a new load */
+#define FLUSH_IGNORES_WRITING 24   /* ... or does not wait */
 /* outside calls */
-#define OUTDATED_KEPT 24           /* a fill that ran beside an outside call is kept */
-#define OUTDATED_BEFORE_READ 25    /* ... or is judged before it has read */
-#define LOOK_BEFORE_WRITER 26      /* a writer looks for outside calls, then counts itself */
-#define OUTSIDE_UNDRAINED 27       /* an outside call does not wait for writers */
-#define UPDATE_SKIPPED 28          /* cached pages do not follow a host write */
-#define UPDATE_WITHOUT_WAIT 29     /* ... or not those that are being filled */
-#define HOST_WRITE_UNFLUSHED 30    /* a host write goes on although the flush before it failed */
-#define RESIZE_UNCUT 31            /* ranges behind the new end are kept */
-#define TRUNCATED_ONCE 32          /* not once more after a flush that failed */
-#define DROP_WITHOUT_WAIT 33       /* a dropped page is still on its way to the storage */
-#define CLOSE_DROPS_DIRTY 34       /* the last close flushes before, not during its outside call */
-#define ID_UNCHECKED 35            /* a writer does not look whether the file was closed */
+#define LOOK_BEFORE_WRITER 25      /* a writer looks for outside calls, then counts itself */
+#define OUTSIDE_UNDRAINED 26       /* an outside call does not wait for writers */
+#define UPDATE_SKIPPED 27          /* cached pages do not follow a host write */
+#define UPDATE_WITHOUT_WAIT 28     /* ... or not those that are being filled */
+#define HOST_WRITE_UNFLUSHED 29    /* a host write goes on although the flush before it failed */
+#define RESIZE_UNCUT 30            /* ranges behind the new end are kept */
+#define TRUNCATED_ONCE 31          /* not once more after a flush that failed */
+#define DROP_WITHOUT_WAIT 32       /* a dropped page is still on its way to the storage */
+#define CLOSE_DROPS_DIRTY 33       /* the last close flushes before, not during its outside call */
+#define ID_UNCHECKED 34            /* a writer does not look whether the file was closed */
 /* sleeping */
-#define WAKE_READ_LATE 36          /* the sleeper reads the futex word after it set `waited` */
-#define NO_LOOK_AFTER_WAITED 37    /* ... or sleeps without another look at the flags */
-#define WAITED_NOT_SET 38          /* ... or does not say that it sleeps */
-#define WAKE_UNCOUNTED 39          /* the waker does not change the futex word */
-#define WAKE_SKIPPED 40            /* ... or does not wake */
-#define WAITED_LOOKED_AT_EARLY 41  /* ... or looks at `waited`, then clears the flags */
+#define WAKE_READ_LATE 35          /* the sleeper reads the futex word after it set `waited` */
+#define NO_LOOK_AFTER_WAITED 36    /* ... or sleeps without another look at the flags */
+#define WAITED_NOT_SET 37          /* ... or does not say that it sleeps */
+#define WAKE_UNCOUNTED 38          /* the waker does not change the futex word */
+#define WAKE_SKIPPED 39            /* ... or does not wake */
+#define WAITED_LOOKED_AT_EARLY 40  /* ... or looks at `waited`, then clears the flags */

@@ -562,11 +562,7 @@ inline flush() {
 /* ---- filling --------------------------------------------------------------------------------- */
 
 inline before_fill() { d_step { !outside_active -> since = outside_count } }
-#if MUTATION == OUTDATED_KEPT
-#define OUTDATED 0
-#else
 #define OUTDATED (outside_active || outside_count != since)
-#endif
 
 /* Reads what lies between the ranges of a page. */
 inline complete(f) {
@@ -575,9 +571,6 @@ inline complete(f) {
   if
   :: !good -> since = 0
   :: good ->
-#if MUTATION == OUTDATED_BEFORE_READ
-     good = !OUTDATED;
-#endif
      d_step { first = storage[key[f] * 2]; second = storage[key[f] * 2 + 1] }
      d_step {
        assert(USES(f, key[f])); /* F1 */
@@ -598,9 +591,7 @@ inline complete(f) {
        first = 0;
        second = 0
      }
-#if MUTATION != OUTDATED_BEFORE_READ
      atomic { good = !OUTDATED }
-#endif
      since = 0;
      if
      :: good -> end_transfer(f, FILLING, VALID)
@@ -652,9 +643,6 @@ again:
         before_fill();
         take(PAGE(at), f);
         insert(PAGE(at), f, FILL_FLAGS);
-#if MUTATION == OUTDATED_BEFORE_READ
-        good = !OUTDATED;
-#endif
         d_step { first = storage[key[f] * 2]; second = storage[key[f] * 2 + 1] }
         d_step {
           assert(USES(f, PAGE(at))); /* F1 */
@@ -663,9 +651,7 @@ again:
           first = 0;
           second = 0
         }
-#if MUTATION != OUTDATED_BEFORE_READ
         atomic { good = !OUTDATED }
-#endif
         since = 0;
         if
         :: good ->
