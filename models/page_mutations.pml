@@ -42,6 +42,7 @@
 #define RESIZE_UNCUT 30            /* ranges behind the new end are kept */
 #define TRUNCATED_ONCE 31          /* not once more after a flush that failed */
 #define DROP_WITHOUT_WAIT 32       /* a dropped page is still on its way to the storage */
+#define DROP_OVER_WRITERS 41       /* ... or there is a writer who has not looked for outside calls */
 #define CLOSE_DROPS_DIRTY 33       /* the last close flushes before, not during its outside call */
 #define ID_UNCHECKED 34            /* a writer does not look whether the file was closed */
 /* sleeping */

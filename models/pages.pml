@@ -23,6 +23,7 @@
  *       acknowledged, and pages hold what the storage does elsewhere (at the end)
  *   O1  While an outside call is between its beginning and its end nobody copies into a page or
  *       enters a range (in Writer)
+ *   O2  After the last close nobody writes to its pages (in Writer)
  *   P   Nobody waits for ever: sleeps end by a wake-up only, and a party that does not come to its
  *       end is an invalid end state
  *
@@ -37,6 +38,7 @@
  *   FLUSHES n         flushes by a party of their own
  *   HOST at           a host write, an outside call
  *   CUT at            a truncation, an outside call; everything from there on is cut off
+ *   APPEND 1          a host write at the end of the file, an outside call: it drops all pages
  *   CLOSE 1           the last close
  *   AFTER 1           the outside call begins when the writer has ended
  *   FAULTS n          write-backs that fail, at most
@@ -79,6 +81,9 @@
 #ifndef CUT
 #define CUT NOWHERE
 #endif
+#ifndef APPEND
+#define APPEND 0
+#endif
 #ifndef CLOSE
 #define CLOSE 0
 #endif
@@ -94,7 +99,7 @@
 #ifndef PARK
 #define PARK 0
 #endif
-#define OUTSIDE (HOST != NOWHERE || CUT != NOWHERE || CLOSE)
+#define OUTSIDE (HOST != NOWHERE || CUT != NOWHERE || APPEND || CLOSE)
 
 #include "page_mutations.pml"
 
@@ -762,6 +767,9 @@ inline copy_in() {
   atomic {
     assert(USES(f, PAGE(at)) && !HAS(f, FILLING)); /* F1, F2 */
     assert(!inside);                               /* O1 */
+#if CLOSE
+    assert(!closed);                               /* O2 */
+#endif
     AT(f, at) = version
   }
 }
@@ -1044,6 +1052,9 @@ inline drop_page(f) {
      }
   od;
 #endif
+#if MUTATION != DROP_OVER_WRITERS
+  writers[f] == 0; /* who counted himself before `orphan` and looks for outside calls only now */
+#endif
   forget_ranges(f, 0)
 }
 
@@ -1188,7 +1199,7 @@ proctype Outside(byte me) {
   }
 #endif
 
-#if CLOSE
+#if APPEND || CLOSE
   do /* drop() */
   :: i == FRAMES -> i = 0; break
   :: i < FRAMES ->
@@ -1206,7 +1217,9 @@ proctype Outside(byte me) {
      fi;
      i++
   od;
+#if CLOSE
   closed = 1;
+#endif
 #endif
 
 end_outside:
