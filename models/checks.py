@@ -6,7 +6,7 @@ import dataclasses
 @dataclasses.dataclass(frozen=True)
 class Model:
     file: str
-    optimise: str    # how the compiler is to treat the checker: what it saves it first costs
+    optimise: str    # of the default checks; where they are small, compiling is what takes long
     quick: dict      # name of a check: switches (the comment at the top of the model explains them)
     default: dict
     all: dict
@@ -137,6 +137,7 @@ PAGES = Model(
     default={
         "pages-peers": "WRITE=0 READ=0 PEER=1 EVICTIONS=1",
         "pages-flush": "WRITE=0 OTHER=1 FLUSHES=1 EVICTIONS=1",
+        "pages-run": "PAGES=2 RUN=1 WRITE=1 WRITE_2=2 FLUSHES=1 EVICTIONS=1 FAULTS=1",
         "pages-full": "WRITE=0 WRITE_2=1 FULL=1 READ=0 FLUSHES=1",
         "pages-errors": "WRITE=0 READ=0 FLUSHES=1 EVICTIONS=1 FAULTS=1",
         "pages-host": "WRITE=0 READ=0 READ_2=1 HOST=1 EVICTIONS=1",
@@ -145,9 +146,18 @@ PAGES = Model(
         "pages-cut-error": "PAGES=2 WRITE=1 WRITE_2=2 CUT=1 AFTER=1 EVICTIONS=1 FAULTS=2",
         "pages-append": "WRITE=0 READ=1 APPEND=1 EVICTIONS=1",
         "pages-close": "WRITE=0 CLOSE=1 EVICTIONS=1 FLUSHES=1",
-        "pages-park": "WRITE=0 OTHER=1 READ=0 FLUSHES=1 PARK=1",
+        "pages-park": "WRITE=0 READ=1 FLUSHES=1 PARK=1",
     },
     all={
+        "pages-peers-more": "WRITE=0 READ=0 PEER=1 EVICTIONS=1 FLUSHES=1",
+        "pages-errors-more": "WRITE=0 OTHER=1 FLUSHES=1 EVICTIONS=1 FAULTS=2",
+        "pages-run-more": "PAGES=2 RUN=1 WRITE=1 OTHER=2 FLUSHES=1 EVICTIONS=2",
+        "pages-host-more": "WRITE=0 READ=1 HOST=1 EVICTIONS=1 FLUSHES=1",
+        "pages-cut-more": "PAGES=2 WRITE=0 READ=2 READ_2=0 CUT=1 EVICTIONS=1",
+        "pages-close-more": "WRITE=0 OTHER=1 CLOSE=1 EVICTIONS=1",
+        "pages-park-more": "WRITE=0 OTHER=1 READ=0 FLUSHES=1 PARK=1",
+        "pages-park-host": "WRITE=0 READ=1 HOST=1 PARK=1",
+        "pages-park-cut": "PAGES=2 WRITE=0 READ=0 READ_2=2 CUT=1 PARK=1",
     },
     mutations={
         "EVICT_PINNED": "pages-evict",
@@ -174,6 +184,7 @@ PAGES = Model(
         "COUNTED_EARLY": "pages-flush",
         "FLUSH_LOOKS_AGAIN": "pages-flush",
         "FLUSH_IGNORES_WRITING": "pages-flush",
+        "NEIGHBOUR_UNANNOUNCED": "pages-run",
         "LOOK_BEFORE_WRITER": "pages-host",
         "OUTSIDE_UNDRAINED": "pages-host",
         "UPDATE_SKIPPED": "pages-host",

@@ -9,7 +9,7 @@
 #define EVICT_PINNED 1             /* a frame is taken although somebody has it pinned */
 #define EVICT_DIRTY 2              /* ... although it has ranges that the storage has not */
 #define PIN_UNCHECKED 3            /* after the pin nobody looks at the key, `orphan` and `taken` */
-#define RESET_DROPS_PINS 4         /* a frame that is taken forgets pins that came at the wrong time */
+#define RESET_DROPS_PINS 4         /* a frame that is taken forgets pins of those who came late */
 #define ORPHAN_STAYS_LISTED 5      /* an orphan is given away while it is in the table */
 /* the table */
 #define INSERT_UNCHECKED 6         /* a page is entered without looking whether it is there */
@@ -31,24 +31,25 @@
 #define FULL_LIST_FORGETS 20       /* a range for which there is no room is left out */
 #define ERROR_FORGETS 21           /* what could not be written is not dirty again */
 #define COUNTED_EARLY 22           /* dirty_pages shrinks when ranges are taken, not when written */
-#define FLUSH_LOOKS_AGAIN 23       /* flush waits for `writing`, then looks at `dirty` in a new load */
+#define FLUSH_LOOKS_AGAIN 23       /* flush waits for `writing`, then loads `dirty` anew */
 #define FLUSH_IGNORES_WRITING 24   /* ... or does not wait */
+#define NEIGHBOUR_UNANNOUNCED 25   /* the page behind is written too, but without `writing` */
 /* outside calls */
-#define LOOK_BEFORE_WRITER 25      /* a writer looks for outside calls, then counts itself */
-#define OUTSIDE_UNDRAINED 26       /* an outside call does not wait for writers */
-#define UPDATE_SKIPPED 27          /* cached pages do not follow a host write */
-#define UPDATE_WITHOUT_WAIT 28     /* ... or not those that are being filled */
-#define HOST_WRITE_UNFLUSHED 29    /* a host write goes on although the flush before it failed */
-#define RESIZE_UNCUT 30            /* ranges behind the new end are kept */
-#define TRUNCATED_ONCE 31          /* not once more after a flush that failed */
-#define DROP_WITHOUT_WAIT 32       /* a dropped page is still on its way to the storage */
-#define DROP_OVER_WRITERS 41       /* ... or there is a writer who has not looked for outside calls */
-#define CLOSE_DROPS_DIRTY 33       /* the last close flushes before, not during its outside call */
-#define ID_UNCHECKED 34            /* a writer does not look whether the file was closed */
+#define LOOK_BEFORE_WRITER 26      /* a writer looks for outside calls, then counts itself */
+#define OUTSIDE_UNDRAINED 27       /* an outside call does not wait for writers */
+#define UPDATE_SKIPPED 28          /* cached pages do not follow a host write */
+#define UPDATE_WITHOUT_WAIT 29     /* ... or not those that are being filled */
+#define HOST_WRITE_UNFLUSHED 30    /* a host write goes on although the flush before it failed */
+#define RESIZE_UNCUT 31            /* ranges behind the new end are kept */
+#define TRUNCATED_ONCE 32          /* not once more after a flush that failed */
+#define DROP_WITHOUT_WAIT 33       /* a dropped page is still on its way to the storage */
+#define DROP_OVER_WRITERS 34       /* ... or has a writer who looks for outside calls later */
+#define CLOSE_DROPS_DIRTY 35       /* the last close flushes before, not during its outside call */
+#define ID_UNCHECKED 36            /* a writer does not look whether the file was closed */
 /* sleeping */
-#define WAKE_READ_LATE 35          /* the sleeper reads the futex word after it set `waited` */
-#define NO_LOOK_AFTER_WAITED 36    /* ... or sleeps without another look at the flags */
-#define WAITED_NOT_SET 37          /* ... or does not say that it sleeps */
-#define WAKE_UNCOUNTED 38          /* the waker does not change the futex word */
-#define WAKE_SKIPPED 39            /* ... or does not wake */
-#define WAITED_LOOKED_AT_EARLY 40  /* ... or looks at `waited`, then clears the flags */
+#define WAKE_READ_LATE 37          /* the sleeper reads the futex word after it set `waited` */
+#define NO_LOOK_AFTER_WAITED 38    /* ... or sleeps without another look at the flags */
+#define WAITED_NOT_SET 39          /* ... or does not say that it sleeps */
+#define WAKE_UNCOUNTED 40          /* the waker does not change the futex word */
+#define WAKE_SKIPPED 41            /* ... or does not wake */
+#define WAITED_LOOKED_AT_EARLY 42  /* ... or looks at `waited`, then clears the flags */

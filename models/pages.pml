@@ -42,6 +42,7 @@
  *   CLOSE 1           the last close
  *   AFTER 1           the outside call begins when the writer has ended
  *   FAULTS n          write-backs that fail, at most
+ *   RUN 1             a write-back takes the page behind with it; with PAGES=2
  *   FULL 1            a page's list has room for one range, and ranges never touch
  *   PARK 1            waiting for a transfer is sleeping; otherwise looking again and again
  */
@@ -92,6 +93,9 @@
 #endif
 #ifndef FAULTS
 #define FAULTS 0
+#endif
+#ifndef RUN
+#define RUN 0
 #endif
 #ifndef FULL
 #define FULL 0
@@ -439,14 +443,17 @@ inline land(at, value) {
 }
 
 #if MUTATION == WHOLE_PAGE_WRITTEN
-#define TO_WRITE 3
+#define TO_WRITE(mask) 3
 #else
-#define TO_WRITE mask
+#define TO_WRITE(mask) mask
 #endif
 
-/* Once `writing` is set. `failed` is set when the storage refuses. */
-inline write_back_run(f) {
-  d_step { /* take_ranges() */
+/* Sets `writing` where that needs no waiting. */
+#define MAY_WRITE_BACK(f) (HAS(f, DIRTY) && !HAS(f, TRANSFERS | ORPHAN))
+
+/* F3, one step, since all of it is done under the range lock. */
+inline take_ranges(f, mask) {
+  d_step {
     mask = ranges[f];
 #if MUTATION != RANGES_TAKEN_LATE
     ranges[f] = 0;
@@ -461,6 +468,9 @@ inline write_back_run(f) {
 #if MUTATION == DIRTY_CLEARED_LATE
   atomic { state[f] = state[f] & (255 - DIRTY) }
 #endif
+}
+
+inline send(f, mask) {
   if
   :: mask == 0
   :: else ->
@@ -472,11 +482,11 @@ inline write_back_run(f) {
      atomic { /* ... and has them, or refuses */
        if
        :: if
-          :: TO_WRITE & 1 -> land(key[f] * 2, first)
+          :: TO_WRITE(mask) & 1 -> land(key[f] * 2, first)
           :: else
           fi;
           if
-          :: TO_WRITE & 2 -> land(key[f] * 2 + 1, second)
+          :: TO_WRITE(mask) & 2 -> land(key[f] * 2 + 1, second)
           :: else
           fi
 #if FAULTS
@@ -501,16 +511,65 @@ inline write_back_run(f) {
 #if MUTATION == RANGES_TAKEN_LATE
      d_step { ranges[f] = 0; state[f] = state[f] & (255 - DIRTY) }
 #endif
-#if MUTATION != COUNTED_EARLY
-     d_step { assert(dirty_pages > 0); dirty_pages-- } /* written_back() */
-#endif
-  fi;
-  mask = 0;
-  end_transfer(f, WRITING, 0)
+  fi
 }
 
-/* Sets `writing` where that needs no waiting. */
-#define MAY_WRITE_BACK(f) (HAS(f, DIRTY) && !HAS(f, TRANSFERS | ORPHAN))
+inline written_back(mask) {
+#if MUTATION != COUNTED_EARLY
+  if
+  :: mask != 0 -> d_step { assert(dirty_pages > 0); dirty_pages--; mask = 0 }
+  :: else
+  fi
+#else
+  mask = 0
+#endif
+}
+
+/* Once `writing` is set. `failed` is set when the storage refuses. Each page is a request of its
+ * own: what one request for both can do to the storage, two can. */
+inline write_back_run(f) {
+  take_ranges(f, mask);
+#if RUN
+  if
+  :: key[f] == 0 ->
+     find(1, behind);
+     if
+     :: behind == NONE
+     :: behind != NONE ->
+        if
+        :: atomic { MAY_WRITE_BACK(behind) ->
+#if MUTATION != NEIGHBOUR_UNANNOUNCED
+             state[behind] = state[behind] | WRITING
+#endif
+           }
+           take_ranges(behind, mask_behind)
+        :: atomic { !MAY_WRITE_BACK(behind) -> pins[behind]--; behind = NONE }
+        fi
+     fi
+  :: else
+  fi;
+#endif
+  send(f, mask);
+#if RUN
+  if
+  :: behind != NONE -> send(behind, mask_behind)
+  :: else
+  fi;
+#endif
+  written_back(mask);
+  end_transfer(f, WRITING, 0)
+#if RUN
+  if
+  :: behind != NONE ->
+     written_back(mask_behind);
+#if MUTATION != NEIGHBOUR_UNANNOUNCED
+     end_transfer(behind, WRITING, 0);
+#endif
+     unpin(behind)
+  :: else
+  fi
+#endif
+}
 
 inline flush() {
   i = 0;
@@ -778,6 +837,10 @@ proctype Writer(byte me, at, next) {
   byte f = NONE;
   byte version;
   byte mask;
+#if RUN
+  byte behind = NONE; /* the frame of the page behind */
+  byte mask_behind;
+#endif
   byte first;
   byte second;
   bit good;
@@ -886,6 +949,10 @@ proctype Evictor(byte me) {
   byte left = EVICTIONS;
   byte page;
   byte mask;
+#if RUN
+  byte behind = NONE; /* the frame of the page behind */
+  byte mask_behind;
+#endif
   byte first;
   byte second;
   bit failed;
@@ -978,6 +1045,10 @@ proctype Flusher(byte me) {
   byte left = FLUSHES;
   byte i;
   byte mask;
+#if RUN
+  byte behind = NONE; /* the frame of the page behind */
+  byte mask_behind;
+#endif
   byte first;
   byte second;
   bit good;
@@ -1078,6 +1149,10 @@ proctype Outside(byte me) {
   byte f = NONE;
   byte i;
   byte mask;
+#if RUN
+  byte behind = NONE; /* the frame of the page behind */
+  byte mask_behind;
+#endif
   byte first;
   byte second;
   byte version;
