@@ -27,7 +27,7 @@
  *   P   Nobody waits for ever: sleeps end by a wake-up only, and a party that does not come to its
  *       end is an invalid end state
  *
- * Switches (models/run has the table of checks). Positions are 0 and 1 in the first page, 2 and 3
+ * Switches (models/checks.py has the table of checks). Positions are 0 and 1 in the first page, 2 and 3
  * in the second.
  *   PAGES 1|2         pages of the file
  *   WRITE, WRITE_2    where the writer writes, one byte each; then it ends
@@ -326,18 +326,13 @@ inline wait_while(f, flags) {
 #endif
      }
      atomic {
-       if
-       :: HAS(f, flags) || MUTATION == NO_LOOK_AFTER_WAITED ->
 #if MUTATION != WAITED_NOT_SET
-          state[f] = state[f] | WAITED
-#else
-          skip
+       state[f] = state[f] | WAITED;
 #endif
-       :: else -> state[f] = state[f] | WAITED; slept = 0; goto_look = 1
-       fi
+       cleared = (!HAS(f, flags) && MUTATION != NO_LOOK_AFTER_WAITED)
      }
      if
-     :: goto_look -> goto_look = 0
+     :: cleared -> d_step { cleared = 0; slept = 0 }
      :: else ->
 #if MUTATION == WAKE_READ_LATE
         slept = wake[f];
@@ -683,7 +678,7 @@ proctype Reader(byte me, at, next) {
   bit held;
 #if PARK
   byte slept;
-  bit goto_look;
+  bit cleared;
   bit woken;
 #endif
 
@@ -850,7 +845,7 @@ proctype Writer(byte me, at, next) {
 #endif
 #if PARK
   byte slept;
-  bit goto_look;
+  bit cleared;
   bit woken;
 #endif
 
@@ -1058,7 +1053,7 @@ proctype Flusher(byte me) {
 #endif
 #if PARK
   byte slept;
-  bit goto_look;
+  bit cleared;
   bit woken;
 #endif
 
@@ -1163,7 +1158,7 @@ proctype Outside(byte me) {
 #endif
 #if PARK
   byte slept;
-  bit goto_look;
+  bit cleared;
   bit woken;
 #endif
 
