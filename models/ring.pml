@@ -30,7 +30,7 @@
  *             an operation of producer 0 ends only after producer 1 has made all its calls; a
  *             producer 1 that waits for it is an invalid end state)
  *
- * Switches (models/run has the table of checks):
+ * Switches (models/checks.py has the table of checks):
  *   SLOTS 1|2       slots of the ring; with one, or with BATCH, tickets have to wait for room
  *   CALLS n         calls of each producer; CALLS_1 n: of producer 1
  *   BATCH n         producer 0 makes n calls of two requests each instead

@@ -1,0 +1,55 @@
+/* Deliberate mistakes in the page cache, as mutations.pml has them for the ring. 0 is the cache
+ * itself. */
+
+#ifndef MUTATION
+#define MUTATION 0
+#endif
+
+/* pins and frames given away */
+#define EVICT_PINNED 1             /* a frame is taken although somebody has it pinned */
+#define EVICT_DIRTY 2              /* ... although it has ranges that the storage has not */
+#define PIN_UNCHECKED 3            /* after the pin nobody looks at the key, `orphan` and `taken` */
+#define RESET_DROPS_PINS 4         /* a frame that is taken forgets pins of those who came late */
+#define ORPHAN_STAYS_LISTED 5      /* an orphan is given away while it is in the table */
+/* the table */
+#define INSERT_UNCHECKED 6         /* a page is entered without looking whether it is there */
+#define INSERT_UNLOCKED 7          /* ... or with a look that the bucket's lock does not cover */
+#define LIVE_BEFORE_ENTERED 8      /* a frame can be pinned before its page is in the table */
+/* filling */
+#define FILL_UNANNOUNCED 9         /* a page is entered without `filling` while it is read */
+#define VALID_EARLY 10             /* ... or with `valid` */
+#define FILL_OVER_WRITERS 11       /* `filling` is set while somebody writes to the page */
+#define WRITE_INTO_FILLING 12      /* a writer does not step back from a page that is filled */
+#define READER_NOT_COUNTED 13      /* who reads ranges of a page that is not valid is no writer */
+#define COMPLETE_OVER_RANGES 14    /* the whole page is read, not what lies between its ranges */
+#define COMPLETE_WHILE_WRITING 15  /* ... or while ranges of it are on their way to the storage */
+/* written ranges and write-back */
+#define RANGE_BEFORE_BYTES 16      /* the range is entered, then the bytes are copied */
+#define RANGES_TAKEN_LATE 17       /* ranges are taken out after their bytes were written */
+#define DIRTY_CLEARED_LATE 18      /* `dirty` is cleared after the range lock was given back */
+#define WHOLE_PAGE_WRITTEN 19      /* the page is written, not its ranges */
+#define FULL_LIST_FORGETS 20       /* a range for which there is no room is left out */
+#define ERROR_FORGETS 21           /* what could not be written is not dirty again */
+#define COUNTED_EARLY 22           /* dirty_pages shrinks when ranges are taken, not when written */
+#define FLUSH_LOOKS_AGAIN 23       /* flush waits for `writing`, then loads `dirty` anew */
+#define FLUSH_IGNORES_WRITING 24   /* ... or does not wait */
+#define NEIGHBOUR_UNANNOUNCED 25   /* the page behind is written too, but without `writing` */
+/* outside calls */
+#define LOOK_BEFORE_WRITER 26      /* a writer looks for outside calls, then counts itself */
+#define OUTSIDE_UNDRAINED 27       /* an outside call does not wait for writers */
+#define UPDATE_SKIPPED 28          /* cached pages do not follow a host write */
+#define UPDATE_WITHOUT_WAIT 29     /* ... or not those that are being filled */
+#define HOST_WRITE_UNFLUSHED 30    /* a host write goes on although the flush before it failed */
+#define RESIZE_UNCUT 31            /* ranges behind the new end are kept */
+#define TRUNCATED_ONCE 32          /* not once more after a flush that failed */
+#define DROP_WITHOUT_WAIT 33       /* a dropped page is still on its way to the storage */
+#define DROP_OVER_WRITERS 34       /* ... or has a writer who looks for outside calls later */
+#define CLOSE_DROPS_DIRTY 35       /* the last close flushes before, not during its outside call */
+#define ID_UNCHECKED 36            /* a writer does not look whether the file was closed */
+/* sleeping */
+#define WAKE_READ_LATE 37          /* the sleeper reads the futex word after it set `waited` */
+#define NO_LOOK_AFTER_WAITED 38    /* ... or sleeps without another look at the flags */
+#define WAITED_NOT_SET 39          /* ... or does not say that it sleeps */
+#define WAKE_UNCOUNTED 40          /* the waker does not change the futex word */
+#define WAKE_SKIPPED 41            /* ... or does not wake */
+#define WAITED_LOOKED_AT_EARLY 42  /* ... or looks at `waited`, then clears the flags */
