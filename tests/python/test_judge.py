@@ -115,6 +115,8 @@ def test_the_best_is_picked_on_the_odd_pairs_only() -> None:
         (judge.Bounds(0.80, 0.75, 0.85), 0.30, "no_difference"),
         (judge.Bounds(0.80, 0.60, 1.05), 0.05, "no_difference"),
         (judge.Bounds(1.30, 1.20, 1.40), 0.05, "faster"),
+        (judge.Bounds(10.0, 8.0, 12.0), 2.0, "faster"),
+        (judge.Bounds(0.10, 0.08, 0.13), 2.0, "slower"),
     ],
 )
 def test_findings_say_no_more_than_the_numbers(
