@@ -38,25 +38,36 @@ def find_crossings(points: Sequence[Json]) -> list[Crossing]:
 
 def describe_curves(way: str, other: str, points: Sequence[Json], quantity: str) -> str:
     """Says where the two cross, or that they do not, and what was found at which size."""
-    clauses = describe_findings(way, other, points, quantity)
+    clauses = "; ".join(_clauses(way, other, points, quantity, "measured"))
     crossings = find_crossings(points)
     if crossings:
         places = " and ".join(_between(crossing) for crossing in crossings)
         return f"{way} and {other} cross {places}: {clauses}"
     if any(point["finding"] in _DECIDED for point in points):
-        return f"{way} and {other} do not cross: {clauses}"
-    return clauses
+        return f"no crossing of {way} and {other} measured: {clauses}"
+    return describe_findings(way, other, points, quantity)
 
 
 def describe_findings(way: str, other: str, points: Sequence[Json], quantity: str) -> str:
     """Returns one clause for each finding, with the sizes it holds for."""
+    return "; ".join(_clauses(way, other, points, quantity, f"measured between {way} and {other}"))
+
+
+def _clauses(
+    way: str, other: str, points: Sequence[Json], quantity: str, measured: str
+) -> list[str]:
+    """``measured`` ends "no difference measured"; it need not name again what was named before."""
     ordered = _by_size(points)
     clauses = []
     for finding in dict.fromkeys(point["finding"] for point in ordered):
         alike = [point for point in ordered if point["finding"] == finding]
         where = _describe_ranges([point["finding"] == finding for point in ordered], ordered)
-        clauses.append(describe_finding(way, other, alike, quantity, where))
-    return "; ".join(clauses)
+        if finding == "no_difference":
+            where = where.replace("every", "any")
+            clauses.append(f"no difference {measured}{where} ({largest_noise(alike)})")
+        else:
+            clauses.append(describe_finding(way, other, alike, quantity, where))
+    return clauses
 
 
 def describe_finding(
@@ -67,7 +78,6 @@ def describe_finding(
     if kind == "within_5_percent":
         return f"{way} is within 5 % of {other}{where}"
     if kind == "no_difference":
-        where = where.replace("every", "any")
         return f"no difference measured between {way} and {other}{where} ({largest_noise(points)})"
     low = min(point["ratio_median"] for point in points)
     high = max(point["ratio_median"] for point in points)
@@ -82,8 +92,8 @@ def nothing_shown(points: Sequence[Json]) -> bool:
 
 def largest_noise(points: Sequence[Json]) -> str:
     """Returns "noise 12 %", or "noise up to 12 %" where it differs."""
-    spreads = {format_noise(point["aa_spread"]) for point in points}
-    most = format_noise(max(point["aa_spread"] for point in points))
+    spreads = {format_noise(point["noise"]) for point in points}
+    most = format_noise(max(point["noise"] for point in points))
     return f"noise {most}" if len(spreads) == 1 else f"noise up to {most}"
 
 
@@ -127,4 +137,4 @@ def _describe_ranges(chosen: Sequence[bool], points: Sequence[Json]) -> str:
             ranges.append(f"from {sizes[index]} up")
         else:
             ranges.append(f"from {sizes[index]} to {sizes[last]}")
-    return " " + " and ".join(ranges)
+    return " " + " and ".join([", ".join(ranges[:-1]), ranges[-1]] if ranges[1:] else ranges)

@@ -108,7 +108,7 @@ def _compare_point(view: View, by_id: dict[str, Json], size: int) -> list[Json]:
     def row(way: str) -> Json:
         return by_id[f"{view.head}/{view.series(way)}/{size}"]
 
-    noise = _ratio_bounds(_times(view, row("plain")), _times(view, row("again")))
+    aa = _ratio_bounds(_times(view, row("plain")), _times(view, row("again")))
     pairs = [("placement_and_plain", way, "plain") for way in WAYS]
     pairs += [("two_placements", way, other) for way, other in _CURVES]
     points = []
@@ -116,7 +116,7 @@ def _compare_point(view: View, by_id: dict[str, Json], size: int) -> list[Json]:
         if view.warm and (way, other) == ("host", "plain"):
             continue  # the same two rows as in the cold view
         ratio = _ratio_bounds(_times(view, row(way)), _times(view, row(other)))
-        points.append(_point(view, question, row(way), row(other), ratio, noise))
+        points.append(_point(view, question, row(way), row(other), ratio, aa))
     times = {way: _times(view, row(way)) for way in _CANDIDATES}
     best = judge.pick_best(times)
     _, even = judge.odd_and_even(_times(view, row("automatic")))
@@ -124,7 +124,7 @@ def _compare_point(view: View, by_id: dict[str, Json], size: int) -> list[Json]:
     if even:
         ratio = _ratio_bounds(even, best_even)
         points.append(
-            _point(view, "automatic_and_best", row("automatic"), row(best), ratio, noise, len(even))
+            _point(view, "automatic_and_best", row("automatic"), row(best), ratio, aa, len(even))
         )
     return points
 
@@ -144,9 +144,14 @@ def _point(
     row: Json,
     baseline: Json,
     ratio: Bounds,
-    noise: Bounds,
+    aa: Bounds,
     pairs: int | None = None,
 ) -> Json:
+    own = [
+        judge.spread(judge.median_bounds(judge.neighbour_ratios(_times(view, one))))
+        for one in (row, baseline)
+    ]
+    noise = max(judge.spread(aa), *own)
     return {
         "group": row["group"],
         "question": question,
@@ -161,11 +166,12 @@ def _point(
         "ratio_median": ratio.median,
         "ratio_low_95": ratio.low,
         "ratio_high_95": ratio.high,
-        "aa_median": noise.median,
-        "aa_low_95": noise.low,
-        "aa_high_95": noise.high,
-        "aa_spread": judge.spread(noise),
-        "finding": judge.finding(ratio, judge.spread(noise)),
+        "aa_median": aa.median,
+        "aa_low_95": aa.low,
+        "aa_high_95": aa.high,
+        "aa_spread": judge.spread(aa),
+        "noise": noise,
+        "finding": judge.finding(ratio, noise),
     }
 
 
@@ -173,6 +179,18 @@ def _asked_state(view: View) -> str | None:
     if "write" in view.head:
         return None
     return "warm" if view.warm else "cold"
+
+
+def of_view(view: View, comparisons: Sequence[Json], size: int) -> list[Json]:
+    """Returns every comparison of one view at one size."""
+    return [
+        point
+        for point in comparisons
+        if point["row"].startswith(f"{view.head}/")
+        and point["metric"] == view.metric
+        and point["device_cache"] == _asked_state(view)
+        and point["transfer_bytes"] == size
+    ]
 
 
 def points_of(

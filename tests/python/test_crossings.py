@@ -21,7 +21,7 @@ def points(*ratios: float, noise: float = 0.02, spread: float = 0.01) -> list[di
                 "ratio_median": ratio,
                 "ratio_low_95": low,
                 "ratio_high_95": high,
-                "aa_spread": noise,
+                "noise": noise,
                 "finding": judge.finding(judge.Bounds(ratio, low, high), noise),
             }
         )
@@ -61,31 +61,31 @@ def test_curves_that_do_not_cross() -> None:
     made = points(4, 2, 1.5, 1.2)
     assert crossings.find_crossings(made) == []
     assert describe(made) == (
-        "compute and host do not cross: compute is faster at every size, 1.20 to 4.00 times the "
-        "bandwidth of host"
+        "no crossing of compute and host measured: compute is faster at every size, 1.20 to 4.00 "
+        "times the bandwidth of host"
     )
 
 
 def test_curves_that_meet_do_not_cross() -> None:
     made = points(4, 2, 1.0, 1.0)
     assert crossings.find_crossings(made) == []
-    assert describe(made).startswith("compute and host do not cross: ")
+    assert describe(made).startswith("no crossing of compute and host measured: ")
 
 
 def test_noise_larger_than_the_difference_shows_nothing() -> None:
     made = points(1.3, 1.1, 0.9, 0.8, noise=0.5)
     assert crossings.find_crossings(made) == []
     assert crossings.nothing_shown(made)
-    assert describe(made) == "no difference measured between compute and host at any size (noise 50 %)"
+    nothing = "no difference measured between compute and host at any size (noise 50 %)"
+    assert describe(made) == nothing
 
 
 def test_noise_hides_one_side_of_a_crossing() -> None:
     made = points(4, 2, 0.9, 0.8, noise=0.5)
     assert crossings.find_crossings(made) == []
     assert describe(made) == (
-        "compute and host do not cross: compute is faster from 4 KiB to 64 KiB, 2.00 to 4.00 times "
-        "the bandwidth of host; no difference measured between compute and host from 1 MiB up "
-        "(noise 50 %)"
+        "no crossing of compute and host measured: compute is faster from 4 KiB to 64 KiB, 2.00 to "
+        "4.00 times the bandwidth of host; no difference measured from 1 MiB up (noise 50 %)"
     )
 
 
@@ -105,4 +105,14 @@ def test_noise_that_differs_is_named_by_its_largest() -> None:
     made = points(1.0) + points(1.0, noise=3)
     assert crossings.largest_noise(made) == "noise up to > 100 %"
     assert crossings.largest_noise(made[:1]) == "noise 2 %"
-    assert crossings.describe_findings("a", "b", made[:1], "speed") == "a is within 5 % of b at every size"
+    found = crossings.describe_findings("a", "b", made[:1], "speed")
+    assert found == "a is within 5 % of b at every size"
+
+
+def test_sizes_are_listed_as_people_do() -> None:
+    made = points(0.5, 1, 0.5, 1, noise=0.04)
+    for index, size in enumerate((4, 8, 16)):
+        made[index]["transfer_bytes"] = size * KIB
+    more = [{**made[0], "transfer_bytes": 64 * KIB}]
+    found = crossings.describe_findings("a", "b", made + more, "speed")
+    assert found.startswith("a is slower at 4 KiB, at 16 KiB and at 64 KiB, 0.50 times the speed")

@@ -175,6 +175,21 @@ def test_noise_is_said_once() -> None:
     ]
 
 
+def test_a_series_that_wavers_shows_nothing_although_plain_calls_do_not() -> None:
+    rows = reads({"compute": [0.8] * 4})
+    for made in rows:
+        if "/compute/" in made["id"]:
+            for index, sample in enumerate(made["repeats"]):
+                sample["io_ns"] = int(sample["io_ns"] * (0.8 if index % 2 else 1.6))
+    points = [
+        c
+        for c in placements_findings.compare(rows)
+        if c["question"] == "two_placements" and c["row"].startswith("read/compute/")
+    ]
+    assert {c["finding"] for c in points} == {"no_difference"}
+    assert all(c["aa_spread"] == 0 and c["noise"] > 0.9 for c in points)
+
+
 def test_the_best_is_picked_on_other_pairs_than_it_is_judged_on() -> None:
     rows = reads({"compute": [2, 2, 2, 2]})
     points = [
