@@ -264,8 +264,8 @@ def _check_cache(options: bench.BenchOptions, given: Sequence[str]) -> None:
         raise click.UsageError(f"--placement is for interface ferry, not {options.interface}")
     if given and options.placement == "host":
         flag = given[0].replace("_", "-")
-        ways = "service or automatic" if flag == "service-threads" else "compute, service or automatic"
-        raise click.UsageError(f"--{flag} needs --placement {ways}")
+        also = "" if flag == "service-threads" else "compute, "
+        raise click.UsageError(f"--{flag} needs --placement {also}service or automatic")
     if options.runtime.service_threads > 0 and options.placement == "compute":
         raise click.UsageError("--service-threads needs --placement service or automatic")
     page_bytes, cache_bytes = options.runtime.page_bytes, options.runtime.cache_bytes

@@ -166,8 +166,8 @@ CLOSE = 0.05
 def finding(ratio: Bounds, noise: float) -> Finding:
     """Says what a ratio of bandwidths shows, given the noise; a difference must exceed it.
 
-    ``within_5_percent`` needs bounds within 5 % of 1 and noise that is no wider. Which of the two is
-    the baseline changes nothing: a tenth of the speed is as clear as ten times.
+    ``within_5_percent`` needs bounds within 5 % of 1 and noise that is no wider. Which of the two
+    is the baseline changes nothing: a tenth of the speed is as clear as ten times.
     """
     if ratio.low >= 1 - CLOSE and ratio.high <= 1 + CLOSE and noise <= CLOSE:
         return "within_5_percent"

@@ -66,8 +66,8 @@ def _print_head(console: Console, document: Json) -> None:
         f"The device's page cache has {' or '.join(sizes)}, in pages of {pages}.",
         "host: by the I/O server, without that cache. compute: on the calling core, through it. "
         "service: on cores set aside, through it. automatic: Ferry chooses, call by call.",
-        "Medians, ± half the width of their 95 % bounds. noise is what equal measurements differ by "
-        "(plain calls made twice, and each way's neighbouring repeats): smaller differences are "
+        "Medians, ± half the width of their 95 % bounds. noise is what equal measurements differ "
+        "by (plain calls made twice, and each way's neighbouring repeats): smaller differences are "
         "called none. Every transfer's contents verified.",
     ]
     for note in dict.fromkeys(note for runtime in runtimes for note in runtime["notes"]):

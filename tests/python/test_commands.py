@@ -197,7 +197,8 @@ def test_the_study_ends_with_tables_conclusions_and_results(
         *("Programs that read 16 MiB", "Programs that write 16 MiB"),
     ):
         assert title in done.stdout
-    assert max(len(line.rstrip()) for line in done.stdout.splitlines() if "note:" not in line) <= 100
+    lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("note: ")]
+    assert max(map(len, lines)) <= 100
     document = validated(out / "results.json")
     assert {row["group"] for row in document["rows"]} == {"read", "write", "programs"}
     assert {row["interface"] for row in document["rows"]} == {"ferry", "posix", "mmap"}

@@ -111,7 +111,7 @@ def test_noise_that_differs_is_named_by_its_largest() -> None:
 
 def test_sizes_are_listed_as_people_do() -> None:
     made = points(0.5, 1, 0.5, 1, noise=0.04)
-    for index, size in enumerate((4, 8, 16)):
+    for index, size in enumerate((4, 8, 16, 32)):
         made[index]["transfer_bytes"] = size * KIB
     more = [{**made[0], "transfer_bytes": 64 * KIB}]
     found = crossings.describe_findings("a", "b", made + more, "speed")
