@@ -36,12 +36,12 @@ from ferry.sizes import KIB, MIB, format_size, largest_power_of_two
 TOTAL_BYTES = 16 * MIB
 TOTAL_BYTES_MIN = MIB
 LARGE_BYTES = 64 * MIB
-SIZES = [4 * KIB << step for step in range(13)]
-WRITE_SIZES = SIZES[::3]  # each fsync takes its time
-LARGE_SIZES = SIZES[::6]
+SIZES = [4 * KIB << step for step in range(0, 13, 2)]
+WRITE_SIZES = [4 * KIB << step for step in range(0, 13, 3)]  # each fsync takes its time
+LARGE_SIZES = SIZES[::3]
 REPEATS = judge.PAIRS_MIN
 LARGE_REPEATS = 8
-QUICK_SIZES = SIZES[::4]
+QUICK_SIZES = SIZES[::2]
 QUICK_REPEATS = 6
 _OUTPUTS = ("results.json", "results.csv")
 

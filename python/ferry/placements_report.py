@@ -66,9 +66,9 @@ def _print_head(console: Console, document: Json) -> None:
         f"The device's page cache has {' or '.join(sizes)}, in pages of {pages}.",
         "host: by the I/O server, without that cache. compute: on the calling core, through it. "
         "service: on cores set aside, through it. automatic: Ferry chooses, call by call.",
-        "Medians, ± half the width of their 95 % bounds. noise is what equal measurements differ "
-        "by (plain calls made twice, and each way's neighbouring repeats): smaller differences are "
-        "called none. Every transfer's contents verified.",
+        "Medians, ± half the width of their 95 % bounds. noise is what two equal series of plain "
+        "calls differ by. Under a table, differences smaller than that, or than what neighbouring "
+        "repeats of the two ways differ by, are called none. Every transfer's contents verified.",
     ]
     for note in dict.fromkeys(note for runtime in runtimes for note in runtime["notes"]):
         console.print(f"note: {note}", soft_wrap=True)
@@ -98,7 +98,7 @@ def _print_sizes(console: Console, document: Json, view: View) -> None:
     table = plain_table(_title(view, document, chosen), heads)
     for line in chosen:
         size = line[0]["transfer_bytes"]
-        noise = max(p["noise"] for p in of_view(view, document["comparisons"], size))
+        noise = of_view(view, document["comparisons"], size)[0]["aa_spread"]
         cells = [_bandwidth(row["metrics"][view.metric]) for row in line]
         table.add_row(format_size(size), *cells, format_noise(noise))
     console.print(table)
@@ -178,4 +178,4 @@ def _speed(view: View, document: Json, way: str) -> list[str]:
         return ["", ""]
     (point,) = points
     bounds = f"{point['ratio_low_95']:.2f} to {point['ratio_high_95']:.2f}"
-    return [f"{point['ratio_median']:.2f} ({bounds})", format_noise(point["noise"])]
+    return [f"{point['ratio_median']:.2f} ({bounds})", format_noise(point["aa_spread"])]
