@@ -42,7 +42,7 @@ LARGE_SIZES = SIZES[::3]
 REPEATS = judge.PAIRS_MIN
 LARGE_REPEATS = 8
 QUICK_SIZES = SIZES[::2]
-QUICK_REPEATS = 6
+QUICK_REPEATS = 5
 _OUTPUTS = ("results.json", "results.csv")
 
 Json = dict[str, Any]
