@@ -135,7 +135,7 @@ _BENCH_OPTIONS = (
         default="host",
         show_default=True,
         help="Where Ferry executes the calls: by the I/O server; on the calling core, through a "
-        "page cache in the device; on cores set aside for it, through the same cache; or as Ferry "
+        "page cache in the device; on cores that serve others, through the same cache; or as Ferry "
         "chooses, call by call.",
     ),
     click.option(
