@@ -21,6 +21,8 @@ from ferry.sizes import KIB, MIB, format_size
 
 Json = dict[str, Any]
 
+PAGE_BYTES = RuntimeSettings.page_bytes
+
 
 @dataclass(frozen=True)
 class BenchOptions:
@@ -35,10 +37,12 @@ class BenchOptions:
     repeats: int
     threads: int
     queue_depth: int
+    placement: str  # of interface ferry
     pattern: str
     sync: bool
     direct: bool
-    cold: bool
+    cold: bool  # the host's cache
+    warm: bool  # the device's cache
     keep: bool
     overwrite: bool
     json: str | None
@@ -56,6 +60,7 @@ def make_cell(options: BenchOptions, operation: str, pattern_seed: int | None = 
     return Cell(
         id=operation,
         interface=options.interface,
+        placement=options.placement if options.interface == "ferry" else None,
         operation=operation,
         path=os.path.abspath(options.path),
         transfer_bytes=options.transfer_bytes,
@@ -66,6 +71,7 @@ def make_cell(options: BenchOptions, operation: str, pattern_seed: int | None = 
         direct=options.direct,
         sync="fsync" if writes and options.sync else "none",
         cold=not writes and options.cold,
+        warm=not writes and options.warm,
         overwrite=writes and options.overwrite,
         keep=writes and (options.keep or options.read),
         expect_pattern_seed=pattern_seed,
@@ -77,6 +83,7 @@ def run(options: BenchOptions) -> None:
     started = results.now()
     results.check_output(options.json, options.overwrite)
     _check_path(options)
+    _check_memory(options)
     phases = _measure_all(options)
     rows = [results.make_row(cell, "bench", m.samples[cell.id]) for cell, m in phases]
     notes = _notes(rows)
@@ -105,6 +112,15 @@ def _check_path(options: BenchOptions) -> None:
             f"{options.path} has {format_size(size_bytes)}, and -b "
             f"{format_size(options.block_bytes)}{threads} needs "
             f"{format_size(options.total_bytes)}; choose a smaller -b or a larger file"
+        )
+
+
+def _check_memory(options: BenchOptions) -> None:
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if options.runtime.cache_bytes > memory_bytes:
+        raise FerryError(
+            f"--cache-size {format_size(options.runtime.cache_bytes)} is more than this machine's "
+            f"memory of {format_size(memory_bytes)}; choose less"
         )
 
 
@@ -146,12 +162,18 @@ def _notes(rows: Sequence[Json]) -> list[str]:
                 f"{row['operation']}: unverified, because the state of the page cache could not be "
                 "proven before every repeat"
             )
+        if row["device_cache_state"] == "unverified":
+            notes.append(
+                f"{row['operation']}: unverified, because the counters of the device's page cache "
+                "do not prove its state before every repeat; a larger --cache-size may help"
+            )
     return notes
 
 
 def _settings(options: BenchOptions) -> Json:
     return {
         "interface": options.interface,
+        "placement": options.placement if options.interface == "ferry" else None,
         "block_bytes": options.block_bytes,
         "transfer_bytes": options.transfer_bytes,
         "repeats": options.repeats,
@@ -161,11 +183,12 @@ def _settings(options: BenchOptions) -> Json:
         "sync": "fsync" if options.sync else "none",
         "direct": options.direct,
         "cold": options.cold,
+        "warm": options.warm,
     }
 
 
 def _print_head(console: Console, options: BenchOptions, measurement: Measurement) -> None:
-    runtime = measurement.environment["runtime"]
+    (runtime,) = measurement.environment["runtimes"]
     systems = measurement.environment["file_systems"]
     where = f" on {systems[0]['type']} ({systems[0]['source']})" if systems else ""
     console.print(f"{options.path}{where}, interface {options.interface}", soft_wrap=True)
@@ -176,8 +199,25 @@ def _print_head(console: Console, options: BenchOptions, measurement: Measuremen
             f"{runtime['arena_pages']}",
             soft_wrap=True,
         )
+        console.print(_placement_line(options.placement, runtime), soft_wrap=True)
     for note in runtime["notes"]:
         console.print(f"note: {note}", soft_wrap=True)
+
+
+def _placement_line(placement: str, runtime: Json) -> str:
+    cache = runtime["page_cache"]
+    if cache is None:
+        return f"placement {placement}, no page cache in the device"
+    line = (
+        f"placement {placement}, page cache of {format_size(cache['cache_bytes'])} in the device, "
+        f"pages of {format_size(cache['page_bytes'])}"
+    )
+    service = runtime["service"]
+    if placement != "compute" and service is not None and service["threads"] > 0:
+        line += f", served on CPUs {service['cpus']} (threads: {service['threads']})"
+    if placement == "automatic" and runtime["automatic_source"] is not None:
+        line += f", decided from: {runtime['automatic_source']}"
+    return line
 
 
 _COLUMNS = [
@@ -199,6 +239,8 @@ def _print_table(console: Console, rows: Sequence[Json]) -> None:
     console.print()
     for row in rows:
         console.print(_summary(row), soft_wrap=True)
+        if row["repeats"][0]["cache"] is not None:
+            console.print(_cache_line(row), soft_wrap=True)
 
 
 def _ior_line(row: Json, sample: Json, synced: bool) -> list[str]:
@@ -227,9 +269,29 @@ def _summary(row: Json) -> str:
     callers = [s["callers"]["user_cpu_ns"] + s["callers"]["system_cpu_ns"] for s in row["repeats"]]
     server = [s["server"]["cpu_ns"] for s in row["repeats"]]
     state = f", {row['cache_state']}" if row["cache_state"] else ""
+    if row["device_cache_state"]:
+        state += f", device cache {row['device_cache_state']}"
     verified = "contents verified" if row["verified"] else "contents NOT verified"
     return (
         f"{row['operation']}: median {np.median(total):.2f} MiB/s ({min(total):.2f} to "
         f"{max(total):.2f}){state}, {verified}; CPU time per repeat: callers "
         f"{np.median(callers) * 1e-6:.2f} ms, server {np.median(server) * 1e-6:.2f} ms"
+    )
+
+
+def _cache_line(row: Json) -> str:
+    """What the device's page cache counted, all of it; medians of the repeats."""
+
+    def median(name: str) -> int:
+        return int(np.median([sample["cache"][name] for sample in row["repeats"]]))
+
+    def size(name: str) -> str:
+        return format_size(median(name))
+
+    return (
+        f"{row['operation']}: page cache per repeat: {median('hits')} hits, {median('misses')} "
+        f"misses, {median('fills')} fills ({size('fill_bytes')}), {median('evictions')} evictions, "
+        f"{median('write_backs')} write-backs ({size('write_back_bytes')}), {median('waits')} "
+        f"waits, readahead {median('readahead_issued')} issued, {median('readahead_used')} used, "
+        f"{median('readahead_wasted')} wasted"
     )

@@ -17,7 +17,7 @@ import click
 
 from ferry import bench, info, placements, sizes, terminal
 from ferry.errors import FerryError, Terminated
-from ferry.plan import RuntimeSettings
+from ferry.plan import PLACEMENTS, RuntimeSettings
 
 # Help is laid out for 80 columns whatever the terminal, because ./ferry prints stored copies of it.
 _CONTEXT: dict[str, Any] = {
@@ -131,11 +131,28 @@ _BENCH_OPTIONS = (
     ),
     click.option(
         "--placement",
-        type=click.Choice(["host"]),
+        type=click.Choice(PLACEMENTS),
         default="host",
         show_default=True,
-        help="Where Ferry executes the calls.",
+        help="Where Ferry executes the calls: by the I/O server; on the calling core, through a "
+        "page cache in the device; on cores that serve others, through the same cache; or as Ferry "
+        "chooses, call by call.",
     ),
+    click.option(
+        "--cache-size",
+        type=SizeType(),
+        help="The device's page cache (the file and a quarter, at least 64m, at most a quarter of "
+        "the memory).",
+    ),
+    click.option(
+        "--page-size", type=SizeType(), help="Of that cache, a power of two, 4k to 2m (64k)."
+    ),
+    click.option(
+        "--service-threads",
+        type=CountType(0, 4096),
+        help="Cores set aside for placement service (0: shared ones serve).",
+    ),
+    click.option("--warm", is_flag=True, help="Fill the device's page cache before each read."),
     click.option("--threads", type=_THREADS, default=1, show_default=True, help="Device threads."),
     click.option(
         "--queue-depth",
@@ -193,10 +210,12 @@ def bench_command(path: str, json_path: str | None, overwrite: bool, **given: An
         repeats=given["repetitions"],
         threads=given["threads"],
         queue_depth=given["queue_depth"],
+        placement=given["placement"],
         pattern="random" if given["random"] else "sequential",
         sync=given["fsync"],
         direct=given["direct"],
         cold=given["cold"],
+        warm=given["warm"],
         keep=given["keep_file"],
         overwrite=overwrite,
         json=json_path,
@@ -206,9 +225,13 @@ def bench_command(path: str, json_path: str | None, overwrite: bool, **given: An
             device_cpus=given["device_cpus"] or "",
             server_cpus=given["server_cpus"] or "",
             engine=given["engine"],
+            service_threads=given["service_threads"] or 0,
+            cache_bytes=given["cache_size"] or 0,
+            page_bytes=given["page_size"] or bench.PAGE_BYTES,
         ),
     )
     _check_bench(options)
+    _check_cache(options, [flag for flag in _CACHE_FLAGS if given[flag] not in (None, False)])
     bench.run(options)
 
 
@@ -232,6 +255,37 @@ def _check_bench(options: bench.BenchOptions) -> None:
         raise click.UsageError(f"{flag} is for writes; add -w")
 
 
+_CACHE_FLAGS = ("cache_size", "page_size", "service_threads", "warm")
+
+
+def _check_cache(options: bench.BenchOptions, given: Sequence[str]) -> None:
+    """Raises UsageError for what the device's page cache cannot be; ``given``: flags about it."""
+    if options.interface != "ferry" and options.placement != "host":
+        raise click.UsageError(f"--placement is for interface ferry, not {options.interface}")
+    if given and options.placement == "host":
+        flag = given[0].replace("_", "-")
+        also = "" if flag == "service-threads" else "compute, "
+        raise click.UsageError(f"--{flag} needs --placement {also}service or automatic")
+    if options.runtime.service_threads > 0 and options.placement == "compute":
+        raise click.UsageError("--service-threads needs --placement service or automatic")
+    page_bytes, cache_bytes = options.runtime.page_bytes, options.runtime.cache_bytes
+    if page_bytes & (page_bytes - 1) or not 4 * sizes.KIB <= page_bytes <= 2 * sizes.MIB:
+        raise click.UsageError(
+            f"--page-size {sizes.format_size(page_bytes)} is no power of two from 4 KiB to 2 MiB"
+        )
+    if 0 < cache_bytes < page_bytes:
+        raise click.UsageError(
+            f"--cache-size {sizes.format_size(cache_bytes)} is less than a page of "
+            f"{sizes.format_size(page_bytes)}"
+        )
+    if options.warm and not options.read:
+        raise click.UsageError("--warm is for reads; add -r")
+    if options.warm and options.cold:
+        raise click.UsageError(
+            "--warm and --cold exclude each other: filling the device's cache fills the host's, too"
+        )
+
+
 @ferry.command(name="study", short_help="A fixed matrix of measurements that answers a question.")
 @click.argument("name", metavar="NAME", type=click.Choice(STUDIES))
 @click.option("--dir", "folder", metavar="DIR", help="Where scratch files go ($TMPDIR or /tmp).")
@@ -240,8 +294,8 @@ def _check_bench(options: bench.BenchOptions) -> None:
 @click.option(
     "--repeats",
     type=CountType(2, 100_000),
-    help=f"How often to measure each point ({placements.REPEATS}; "
-    f"with --quick {placements.QUICK_REPEATS}).",
+    help=f"How often to measure each point ({placements.REPEATS}, of the large reads at most "
+    f"{placements.LARGE_REPEATS}; with --quick {placements.QUICK_REPEATS}).",
 )
 @click.option("--out", metavar="DIR", help="Write results.json and results.csv into DIR.")
 @_OVERWRITE
@@ -251,9 +305,11 @@ def study_command(name: str, **given: Any) -> None:
 
     \b
     placements   Which way should a device program's reads and writes go, by
-                 transfer size? Placement host beside pread/pwrite and mmap:
-                 reads, writes, writes + fsync, and programs that compute on
-                 what they read.
+                 transfer size? The placements host, compute, service and
+                 automatic beside pread/pwrite and mmap: reads with the device's
+                 cache cold and warm, writes as call, call + flush and call +
+                 fsync, and programs that compute on what they read or write.
+                 Says where the curves cross.
 
     Scratch files are removed, whatever happens. The end of the output says what the numbers show,
     and no more than that.
@@ -279,7 +335,7 @@ def study_command(name: str, **given: Any) -> None:
 @_OVERWRITE
 @_JSON
 def info_command(path: str | None, json_path: str | None, overwrite: bool) -> None:
-    """What this machine offers: device, I/O server, what is degraded and built in.
+    """What this machine offers: device, I/O server, placements, what is degraded and built in.
 
     With PATH: its file system and block device, whether direct I/O is possible, and how Ferry
     would serve it and why.

@@ -18,7 +18,7 @@ _INDENT = 14
 
 
 def run(path: str | None, json_path: str | None, overwrite: bool) -> None:
-    """Prints the facts, and writes the JSON file (schema ``ferry.info/1``). Raises FerryError."""
+    """Prints the facts, and writes the JSON file (schema ``ferry.info/2``). Raises FerryError."""
     results.check_output(json_path, overwrite)
     if path is not None:
         check_exists(path)
@@ -67,11 +67,45 @@ def _print_machine(console: Console, facts: Json) -> None:
         f"CPUs {runtime['server_cpus']}, {_plural(runtime['server_threads'], 'thread')}, "
         f"{runtime['storage_engine']}",
     )
+    _print_placements(console, facts)
     for note in runtime["notes"] or ["none"]:
         _line(console, "degraded", note)
     kinds = (f"{kind} {', '.join(names)}" for kind, names in built_in.items())
     _line(console, "built in", "; ".join(kinds))
     _line(console, "version", facts["versions"]["ferry"])
+
+
+_PLACEMENTS = {
+    "host": "by the I/O server, no cache in the device",
+    "compute": "on the calling core, through the device's page cache",
+    "service": "on cores that serve others, through the device's page cache",
+    "automatic": "Ferry chooses among the three, call by call",
+}
+
+
+def _print_placements(console: Console, facts: Json) -> None:
+    name = "placements"
+    for placement in facts["built_in"]["placements"]:
+        default = " (the default)" if placement == facts["default_placement"] else ""
+        _line(console, name, f"{placement:<10} {_PLACEMENTS[placement]}{default}")
+        name = ""
+    runtime = facts["runtime"]
+    service = runtime["service"]
+    if service is not None and service["threads"] > 0:
+        served = f"CPUs {service['cpus']}, {_plural(service['threads'], 'thread')}"
+        _line(console, "service", served)
+    if runtime["automatic_source"] is not None:
+        _line(console, "automatic", f"decides from: {runtime['automatic_source']}")
+    cache = facts["page_cache"]
+    size = format_size(cache["cache_bytes"]) if cache["cache_bytes"] > 0 else "none"
+    _line(
+        console,
+        "page cache",
+        f"{size} unless a program asks for one; pages of {format_size(cache['page_bytes'])} "
+        f"({format_size(cache['page_bytes_min'])} to {format_size(cache['page_bytes_max'])})",
+    )
+    if cache["cache_bytes"] == 0:
+        _line(console, "", "without it every placement is host; ferry bench sizes one to its file")
 
 
 def _print_path(console: Console, path: Json) -> None:

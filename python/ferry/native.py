@@ -42,7 +42,7 @@ _HINTS = {
 
 _SETUP_HINTS = {
     errno.EINVAL: "ferry info shows what is in force without such settings",
-    errno.ENOMEM: "choose a smaller -t, --queue-depth or --threads",
+    errno.ENOMEM: "choose a smaller -t, --queue-depth, --threads or --cache-size",
     errno.EAGAIN: "choose fewer threads",
 }
 
@@ -115,7 +115,7 @@ def run_plan(plan: Plan, on_sample: Callable[[], None] | None = None) -> Measure
 
 
 def read_info(path: str | None) -> Json:
-    """Returns what ``ferry-bench --info`` says (schema ``ferry.info/1``). Raises FerryError."""
+    """Returns what ``ferry-bench --info`` says (schema ``ferry.info/2``). Raises FerryError."""
     answer: Json | None = None
     problem: Json | None = None
     with _process("--info", *([path] if path is not None else [])) as process:

@@ -1,9 +1,12 @@
 """The study ``placements``: which way a device program's reads and writes should go (paper 001).
 
-So far: placement ``host`` beside plain ``pread``/``pwrite`` and ``mmap``.
+The placements ``host``, ``compute``, ``service`` and ``automatic``, with plain ``pread``/``pwrite``
+and ``mmap`` beside them:
 
-- Reads by transfer size, the file in the host's page cache.
-- Writes by transfer size, as call and as call + fsync, each repeat into a new file.
+- Reads by transfer size, the file in the host's page cache; for the placements that have a cache in
+  the device, with that cache cold and warm.
+- Writes by transfer size, each repeat into a new file: the call, call + flush, call + fsync.
+- The reads again over more bytes, at fewer sizes.
 - The paper's two programs and their write twins: ``iterative`` (move a 64 KiB piece and compute on
   it, piece by piece) and ``once`` (move everything, compute piece by piece).
 
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,25 +27,25 @@ from ferry import judge, results, terminal
 from ferry.errors import FerryError
 from ferry.files import check_folder, check_readable_file, scratch_folder
 from ferry.native import Measurement, run_plan
-from ferry.placements_report import format_noise, print_report
+from ferry.placements_cells import PIECE_BYTES, SEED, program_cells, read_cells, write_cells
+from ferry.placements_findings import VIEWS, compare, conclude
+from ferry.placements_report import print_report
 from ferry.plan import Cell, Plan, RuntimeSettings
 from ferry.sizes import KIB, MIB, format_size, largest_power_of_two
 
 TOTAL_BYTES = 16 * MIB
 TOTAL_BYTES_MIN = MIB
-PIECE_BYTES = 64 * KIB
-SIZES = [4 * KIB << step for step in range(13)]
-QUICK_SIZES = SIZES[::2]
+LARGE_BYTES = 64 * MIB
+SIZES = [4 * KIB << step for step in range(0, 13, 2)]
+WRITE_SIZES = [4 * KIB << step for step in range(0, 13, 3)]  # each fsync takes its time
+LARGE_SIZES = SIZES[::3]
 REPEATS = judge.PAIRS_MIN
-QUICK_REPEATS = 8
-SEED = 1
+LARGE_REPEATS = 8
+QUICK_SIZES = SIZES[::2]
+QUICK_REPEATS = 5
 _OUTPUTS = ("results.json", "results.csv")
 
 Json = dict[str, Any]
-
-# Name in ids and in the report, interface. The first is judged against the second; the third is
-# the second once more.
-SERIES = (("host", "ferry"), ("plain", "posix"), ("again", "posix"), ("mmap", "mmap"))
 
 
 @dataclass(frozen=True)
@@ -58,119 +61,34 @@ class StudyOptions:
     overwrite: bool
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What is set beside each other: two series of one group at one point."""
-
-    group: str
-    metric: str  # of the row's metrics, "..._mib_per_s" or "..._ns"
-    time_ns: Callable[[Json], int]
-
-
-COMPARISONS = (
-    Comparison("read", "bandwidth_mib_per_s", results.call_ns),
-    Comparison("write", "bandwidth_mib_per_s", results.call_ns),
-    Comparison("write", "bandwidth_with_sync_mib_per_s", results.call_and_sync_ns),
-    Comparison("programs", "loop_ns", results.loop_ns),
-)
-
-
-def read_cells(path: str, total_bytes: int, sizes: Sequence[int], seed: int | None) -> list[Cell]:
-    """Returns the cells of the reads; ``seed`` is that of the file's pattern, None: unknown."""
-    return [
-        Cell(
-            id=f"read/{name}/{size}",
-            interface=interface,
-            operation="read",
-            path=path,
-            transfer_bytes=size,
-            total_bytes=total_bytes,
-            expect_pattern_seed=seed,
-        )
-        for size in sizes
-        if size <= total_bytes
-        for name, interface in SERIES
-    ]
-
-
-def write_cells(path: str, total_bytes: int, sizes: Sequence[int]) -> list[Cell]:
-    """Returns the cells of the writes; each repeat makes the file anew."""
-    return [
-        Cell(
-            id=f"write/{name}/{size}",
-            interface=interface,
-            operation="write",
-            path=path,
-            transfer_bytes=size,
-            total_bytes=total_bytes,
-            sync="fsync",
-            seed=SEED,
-        )
-        for size in sizes
-        for name, interface in SERIES
-    ]
-
-
-def program_cells(
-    read_path: str, write_path: str | None, total_bytes: int, seed: int | None
-) -> list[Cell]:
-    """Returns the cells of the paper's programs; no write twins without a ``write_path``."""
-    cells = []
-    for operation, path in (("read", read_path), ("write", write_path)):
-        if path is None:
-            continue
-        for program in ("iterative", "once"):
-            for name, interface in SERIES:
-                cells.append(
-                    Cell(
-                        id=f"{program}-{operation}/{name}/{PIECE_BYTES}",
-                        interface=interface,
-                        operation=operation,
-                        path=path,
-                        transfer_bytes=PIECE_BYTES,
-                        total_bytes=total_bytes,
-                        program=program,
-                        seed=SEED,
-                        expect_pattern_seed=seed if operation == "read" else None,
-                    )
-                )
-    return cells
-
-
 def run(options: StudyOptions) -> None:
     """Measures, prints tables and conclusions, writes what was asked for. Raises FerryError."""
     started = results.now()
     results.check_output(options.json, options.overwrite)
     _check_out(options)
-    repeats = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
-    sizes = QUICK_SIZES if options.quick else SIZES
     notes: list[str] = []
-    with _sources(options, notes) as (read_path, write_path, total_bytes, seed):
-        groups = {"read": read_cells(read_path, total_bytes, sizes, seed)}
-        if write_path is not None:
-            groups["write"] = write_cells(write_path, total_bytes, sizes)
-        groups["programs"] = program_cells(read_path, write_path, total_bytes, seed)
-        measurements = _measure_all(groups, repeats)
+    with _sources(options, notes) as sources:
+        groups = make_groups(options, sources)
+        measurements = _measure_all(groups)
+    repeats = groups["read"].repeats
     if repeats < judge.PAIRS_MIN:
         notes.append(
             f"{repeats} pairs for each ratio; a verdict needs {judge.PAIRS_MIN}, "
             "which the study without --quick makes"
         )
     rows = [
-        results.make_row(cell, group, measurements[group].samples[cell.id])
-        for group, cells in groups.items()
-        for cell in cells
+        results.make_row(cell, name, measurements[name].samples[cell.id])
+        for name, group in groups.items()
+        for cell in group.cells
     ]
-    if any(row["cache_state"] == "unverified" for row in rows):
-        notes.append("unverified: the page cache's state could not be proven before every repeat")
+    notes += unverified_notes(rows)
     comparisons = compare(rows)
-    conclusions = conclude(comparisons)
     settings = {
         "quick": options.quick,
-        "repeats": repeats,
-        "total_bytes": total_bytes,
+        "repeats": {name: group.repeats for name, group in groups.items()},
+        "total_bytes": sources.total_bytes,
+        "large_total_bytes": LARGE_BYTES if "large" in groups else None,
         "piece_bytes": PIECE_BYTES,
-        "transfer_bytes": [size for size in sizes if size <= total_bytes],
         "file": options.file,
     }
     document = results.make_document(
@@ -182,38 +100,99 @@ def run(options: StudyOptions) -> None:
         started=started,
         notes=notes,
         comparisons=comparisons,
-        conclusions=conclusions,
+        conclusions=[sentence for view in VIEWS for sentence in conclude(view, comparisons)],
     )
     if options.json != "-":
         print_report(terminal.output_console(), document)
     _write(options, document)
 
 
+@dataclass(frozen=True)
+class Sources:
+    """The files that the study reads and writes."""
+
+    read_path: str
+    write_path: str | None  # None: nothing is written
+    large_path: str | None  # with LARGE_BYTES to read; None: that part is left out
+    total_bytes: int
+    seed: int | None  # of the pattern in the files to read; None: unknown
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cells that are measured in one invocation, interleaved."""
+
+    cells: list[Cell]
+    repeats: int
+
+
+def make_groups(options: StudyOptions, sources: Sources) -> dict[str, Group]:
+    """Returns what is measured, by the rows' group."""
+    sizes, write_sizes = (QUICK_SIZES, QUICK_SIZES) if options.quick else (SIZES, WRITE_SIZES)
+    repeats = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
+    total_bytes, seed, write_path = sources.total_bytes, sources.seed, sources.write_path
+    groups = {"read": Group(read_cells(sources.read_path, total_bytes, sizes, seed), repeats)}
+    if write_path is not None:
+        groups["write"] = Group(write_cells(write_path, total_bytes, write_sizes), repeats)
+    if sources.large_path is not None:
+        cells = read_cells(sources.large_path, LARGE_BYTES, LARGE_SIZES, seed, "large-read")
+        groups["large"] = Group(cells, min(repeats, LARGE_REPEATS))
+    programs = program_cells(sources.read_path, write_path, total_bytes, seed)
+    groups["programs"] = Group(programs, repeats)
+    return groups
+
+
+def unverified_notes(rows: Sequence[Json]) -> list[str]:
+    """Returns a line for each cache whose state could not be proven, naming what was measured."""
+    notes = []
+    for key, cache in (("cache_state", "host's"), ("device_cache_state", "device's")):
+        names = [row["id"] for row in rows if row[key] == "unverified"]
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            notes.append(
+                f"unverified: the state of the {cache} page cache could not be proven before every "
+                f"repeat of {', '.join(names[:3])}{more}"
+            )
+    return notes
+
+
 @contextlib.contextmanager
-def _sources(
-    options: StudyOptions, notes: list[str]
-) -> Iterator[tuple[str, str | None, int, int | None]]:
+def _sources(options: StudyOptions, notes: list[str]) -> Iterator[Sources]:
     """Gives the file to read, the path to write to, how much, and the pattern of what is read."""
     if options.file is not None:
-        size_bytes = check_readable_file(options.file)
-        if size_bytes < TOTAL_BYTES_MIN:
-            raise FerryError(
-                f"{options.file} has {format_size(size_bytes)}; the study needs a file of at least "
-                f"{format_size(TOTAL_BYTES_MIN)}, better {format_size(TOTAL_BYTES)}"
-            )
-        total_bytes = min(TOTAL_BYTES, largest_power_of_two(size_bytes))
-        notes.append(f"{options.file} is only read; the write half is left out")
-        if total_bytes < TOTAL_BYTES:
-            notes.append(
-                f"the file has less than {format_size(TOTAL_BYTES)}: "
-                f"{format_size(total_bytes)} in total instead"
-            )
-        yield os.path.abspath(options.file), None, total_bytes, None
+        yield _named_source(options.file, options.quick, notes)
         return
-    with scratch_folder(options.folder, 2 * TOTAL_BYTES) as folder:
+    large_bytes = 0 if options.quick else LARGE_BYTES
+    with scratch_folder(options.folder, 2 * TOTAL_BYTES + large_bytes) as folder:
         read_path = str((folder / "read").absolute())
         seed = make_file(read_path, TOTAL_BYTES)
-        yield read_path, str((folder / "written").absolute()), TOTAL_BYTES, seed
+        large_path = None
+        if large_bytes > 0:
+            large_path = str((folder / "large").absolute())
+            make_file(large_path, large_bytes)
+        write_path = str((folder / "written").absolute())
+        yield Sources(read_path, write_path, large_path, TOTAL_BYTES, seed)
+
+
+def _named_source(file: str, quick: bool, notes: list[str]) -> Sources:
+    size_bytes = check_readable_file(file)
+    if size_bytes < TOTAL_BYTES_MIN:
+        raise FerryError(
+            f"{file} has {format_size(size_bytes)}; the study needs a file of at least "
+            f"{format_size(TOTAL_BYTES_MIN)}, better {format_size(TOTAL_BYTES)}"
+        )
+    total_bytes = min(TOTAL_BYTES, largest_power_of_two(size_bytes))
+    notes.append(f"{file} is only read; the write half is left out")
+    if total_bytes < TOTAL_BYTES:
+        notes.append(
+            f"the file has less than {format_size(TOTAL_BYTES)}: "
+            f"{format_size(total_bytes)} in total instead"
+        )
+    path = os.path.abspath(file)
+    large = not quick and size_bytes >= LARGE_BYTES
+    if not quick and not large:
+        notes.append(f"the file has less than {format_size(LARGE_BYTES)}: no large reads")
+    return Sources(path, None, path if large else None, total_bytes, None)
 
 
 def make_file(path: str, size_bytes: int) -> int:
@@ -232,123 +211,14 @@ def make_file(path: str, size_bytes: int) -> int:
     return int(run_plan(Plan([cell], 1)).samples["make"][0]["pattern_seed"])
 
 
-def _measure_all(groups: dict[str, list[Cell]], repeats: int) -> dict[str, Measurement]:
+def _measure_all(groups: dict[str, Group]) -> dict[str, Measurement]:
     measurements = {}
-    for number, (group, cells) in enumerate(groups.items(), 1):
-        label = f"placements {number}/{len(groups)}: {group}"
-        with terminal.progress(label, len(cells) * repeats) as advance:
-            plan = Plan(cells, repeats, RuntimeSettings(device_threads=1))
-            measurements[group] = run_plan(plan, advance)
+    for number, (name, group) in enumerate(groups.items(), 1):
+        label = f"placements {number}/{len(groups)}: {name}"
+        with terminal.progress(label, len(group.cells) * group.repeats) as advance:
+            plan = Plan(group.cells, group.repeats, RuntimeSettings(device_threads=1))
+            measurements[name] = run_plan(plan, advance)
     return measurements
-
-
-def compare(rows: Sequence[Json]) -> list[Json]:
-    """Sets ``host`` beside plain calls at every point: ratios of bandwidths, above 1 is faster."""
-    by_id = {row["id"]: row for row in rows}
-    comparisons = []
-    for kind in COMPARISONS:
-        for row in rows:
-            head, series, size = row["id"].split("/")
-            if row["group"] != kind.group or series != "host":
-                continue
-            plain, again = by_id[f"{head}/plain/{size}"], by_id[f"{head}/again/{size}"]
-            ratio = _ratio_bounds(row, plain, kind)
-            aa = _ratio_bounds(plain, again, kind)
-            comparisons.append(
-                {
-                    "group": kind.group,
-                    "metric": kind.metric,
-                    "row": row["id"],
-                    "baseline": plain["id"],
-                    "program": row["program"],
-                    "operation": row["operation"],
-                    "transfer_bytes": row["transfer_bytes"],
-                    "pairs": len(row["repeats"]),
-                    "ratio_median": ratio.median,
-                    "ratio_low_95": ratio.low,
-                    "ratio_high_95": ratio.high,
-                    "aa_median": aa.median,
-                    "aa_low_95": aa.low,
-                    "aa_high_95": aa.high,
-                    "aa_spread": judge.spread(aa),
-                    "finding": judge.finding(ratio, judge.spread(aa)),
-                }
-            )
-    return comparisons
-
-
-def _ratio_bounds(row: Json, baseline: Json, kind: Comparison) -> judge.Bounds:
-    """Bounds of the ratio of bandwidths: the baseline's time over the row's."""
-    times = [float(kind.time_ns(sample)) for sample in row["repeats"]]
-    baseline_times = [float(kind.time_ns(sample)) for sample in baseline["repeats"]]
-    return judge.median_bounds(judge.pair_ratios(baseline_times, times))
-
-
-_HALVES = (
-    ("read", "bandwidth_mib_per_s", "Reads, cached by the host", "pread"),
-    ("write", "bandwidth_mib_per_s", "Writes, the call alone", "pwrite"),
-    ("write", "bandwidth_with_sync_mib_per_s", "Writes, call + fsync", "pwrite + fsync"),
-)
-
-
-def conclude(comparisons: Sequence[Json]) -> list[str]:
-    """Returns one sentence per half of the study, saying no more than the numbers show."""
-    sentences = []
-    for group, metric, name, baseline in _HALVES:
-        points = [c for c in comparisons if c["group"] == group and c["metric"] == metric]
-        if points:
-            sentences.append(f"{name}: {_describe_sizes(points, baseline)}.")
-    programs = [c for c in comparisons if c["group"] == "programs"]
-    for point in programs:
-        name = f"Program {point['program']}, {point['operation']}"
-        baseline = "pread" if point["operation"] == "read" else "pwrite"
-        sentences.append(f"{name}: {_describe_finding([point], baseline, 'speed', '')}.")
-    return sentences
-
-
-def _describe_sizes(points: Sequence[Json], baseline: str) -> str:
-    """One clause for each finding, with the sizes it holds for."""
-    ordered = sorted(points, key=lambda point: point["transfer_bytes"])
-    clauses = []
-    for finding in dict.fromkeys(point["finding"] for point in ordered):
-        alike = [point for point in ordered if point["finding"] == finding]
-        where = _describe_ranges([point["finding"] == finding for point in ordered], ordered)
-        clauses.append(_describe_finding(alike, baseline, "bandwidth", where))
-    return "; ".join(clauses)
-
-
-def _describe_ranges(chosen: Sequence[bool], points: Sequence[Json]) -> str:
-    """Names the sizes that are chosen, neighbours as ranges: "at 4 KiB and from 64 KiB up"."""
-    if all(chosen):
-        return " at every size"
-    sizes = [format_size(point["transfer_bytes"]) for point in points]
-    ranges = []
-    for index, inside in enumerate(chosen):
-        if not inside or (index > 0 and chosen[index - 1]):
-            continue
-        last = index
-        while last + 1 < len(chosen) and chosen[last + 1]:
-            last += 1
-        if last == index:
-            ranges.append(f"at {sizes[index]}")
-        elif last == len(chosen) - 1:
-            ranges.append(f"from {sizes[index]} up")
-        else:
-            ranges.append(f"from {sizes[index]} to {sizes[last]}")
-    return " " + " and ".join(ranges)
-
-
-def _describe_finding(points: Sequence[Json], baseline: str, quantity: str, where: str) -> str:
-    kind = points[0]["finding"]
-    if kind == "within_5_percent":
-        return f"host is within 5 % of {baseline}{where}"
-    if kind == "no_difference":
-        noise = format_noise(max(point["aa_spread"] for point in points))
-        return f"no difference measured between host and {baseline}{where} (noise {noise})"
-    low = min(point["ratio_median"] for point in points)
-    high = max(point["ratio_median"] for point in points)
-    factor = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
-    return f"host is {kind}{where}, {factor} times the {quantity} of {baseline}"
 
 
 def _check_out(options: StudyOptions) -> None:

@@ -1,121 +1,184 @@
-"""The study ``placements`` on the terminal: a table per half, then the conclusions."""
+"""The study ``placements`` on the terminal: a table per question, and under it what it shows."""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 
+from ferry.crossings import format_noise
+from ferry.placements_findings import (
+    LARGE_READ_VIEWS,
+    PROGRAM_VIEWS,
+    READ_VIEWS,
+    WRITE_VIEWS,
+    View,
+    conclude,
+    of_view,
+    points_of,
+)
 from ferry.sizes import format_size
 from ferry.terminal import plain_table
 
 Json = dict[str, Any]
 
+_QUESTIONS = {
+    "Reads, device cache cold": "How fast are reads of {total} while the device's cache is cold?",
+    "Reads, device cache warm": "How fast are they once the device's cache has the file?",
+    "Writes, the call alone": "How fast are writes of {total} into a new file, the calls alone?",
+    "Writes, call + flush": "How fast are they with the flush that hands all to the host's kernel?",
+    "Writes, call + fsync": "How fast are they with the fsync that makes all durable?",
+    "Large reads, device cache cold": "And reads of {large}, the device's cache cold?",
+    "Large reads, device cache warm": "And reads of {large}, the device's cache warm?",
+}
+_WIDTH = 100
+
 
 def print_report(console: Console, document: Json) -> None:
     """Prints the whole study; bandwidths are medians in MiB/s, times are medians in ms."""
     _print_head(console, document)
-    total = format_size(document["settings"]["total_bytes"])
-    _print_sizes(console, document, "read", "bandwidth_mib_per_s", f"Reads of {total}", "pread")
-    if any(row["group"] == "write" for row in document["rows"]):
-        title = f"Writes of {total} into a new file"
-        _print_sizes(
-            console, document, "write", "bandwidth_mib_per_s", f"{title}, the call", "pwrite"
-        )
-        metric = "bandwidth_with_sync_mib_per_s"
-        _print_sizes(console, document, "write", metric, f"{title}, call + fsync", "pwrite")
-    _print_programs(console, document)
-    for sentence in document["conclusions"]:
-        console.print(sentence, soft_wrap=True)
+    for view in READ_VIEWS + WRITE_VIEWS + LARGE_READ_VIEWS:
+        if any(row["id"].startswith(f"{view.head}/") for row in document["rows"]):
+            _print_sizes(console, document, view)
+    _print_programs(console, document, "read")
+    if any(row["id"].startswith("iterative-write/") for row in document["rows"]):
+        _print_programs(console, document, "write")
     for note in document["notes"]:
         console.print(f"note: {note}", soft_wrap=True)
 
 
 def _print_head(console: Console, document: Json) -> None:
     environment = document["environment"]
-    runtime = environment["runtimes"][0]
+    runtimes = environment["runtimes"]
     systems = environment["file_systems"]
     where = f"{systems[0]['type']} on {systems[0]['source']}" if systems else "unknown file system"
     console.print(
-        f"Study placements on {where}: device CPUs {runtime['device_cpus']}, "
-        f"server CPUs {runtime['server_cpus']}, {runtime['storage_engine']}",
+        f"Study placements on {where}: device CPUs {runtimes[0]['device_cpus']}, "
+        f"server CPUs {runtimes[0]['server_cpus']}, {runtimes[0]['storage_engine']}",
         soft_wrap=True,
     )
-    for note in runtime["notes"]:
+    caches = [r["page_cache"] for r in runtimes if r["page_cache"] is not None]
+    sizes = dict.fromkeys(format_size(cache["cache_bytes"]) for cache in caches)
+    pages = format_size(caches[0]["page_bytes"])
+    served = next((r["service"] for r in runtimes if r["page_cache"] and r["service"]), None)
+    where = f" (CPUs {served['cpus']}, threads: {served['threads']})" if served else ""
+    lines = [
+        f"The device's page cache has {' or '.join(sizes)}, in pages of {pages}.",
+        "host: by the I/O server, without that cache. compute: on the calling core, through it. "
+        f"service: on cores that serve others{where}, through it. automatic: Ferry chooses, call "
+        "by call.",
+        "Medians, ± half the width of their 95 % bounds. noise is what two equal series of plain "
+        "calls differ by. Under a table, differences smaller than that, or than what neighbouring "
+        "repeats of the two ways differ by, are called none. Every transfer's contents verified.",
+    ]
+    for note in dict.fromkeys(note for runtime in runtimes for note in runtime["notes"]):
         console.print(f"note: {note}", soft_wrap=True)
-    console.print(
-        "Medians; every transfer's contents verified. The ratio is host's bandwidth to plain "
-        "calls', with its 95 % bounds; noise is what two equal series of plain calls differ by.",
-        soft_wrap=True,
-    )
+    for line in lines:
+        _wrapped(console, line)
     console.print()
 
 
-def _comparison(document: Json, row_id: str, metric: str) -> Json:
-    return next(c for c in document["comparisons"] if c["row"] == row_id and c["metric"] == metric)
+def _wrapped(console: Console, text: str, indent: str = "") -> None:
+    """Prints at most 100 columns: what is said under a table is not wider than tables are."""
+    width = min(console.width, _WIDTH)
+    for line in textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False):
+        console.print(line, soft_wrap=True)
 
 
-def _ratio_cells(comparison: Json) -> list[str]:
-    low, high = comparison["ratio_low_95"], comparison["ratio_high_95"]
-    return [
-        f"{comparison['ratio_median']:.2f} ({low:.2f} to {high:.2f})",
-        format_noise(comparison["aa_spread"]),
+def _print_sizes(console: Console, document: Json, view: View) -> None:
+    rows = {row["id"]: row for row in document["rows"]}
+    plain = view.plain().removesuffix(" + fsync")
+    heads = ["transfer", "host", "compute", "service", "automatic", plain, "mmap", "noise"]
+    ways = ["host", "compute", "service", "automatic", "plain", "mmap"]
+    chosen = [
+        [rows[f"{view.head}/{view.series(way)}/{size}"] for way in ways]
+        for size in dict.fromkeys(
+            row["transfer_bytes"] for row in rows.values() if row["id"].startswith(f"{view.head}/")
+        )
     ]
-
-
-def format_noise(spread: float) -> str:
-    """Returns percent; beyond 100 % the exact number says nothing."""
-    return f"{spread * 100:.0f} %" if spread <= 1 else "> 100 %"
-
-
-def _number(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
-
-
-def _print_sizes(
-    console: Console, document: Json, group: str, metric: str, title: str, plain: str
-) -> None:
-    rows = {row["id"]: row for row in document["rows"] if row["group"] == group}
-    heads = ["transfer", "host", plain, "mmap", f"host/{plain}", "noise"]
-    states = {row["cache_state"] for row in rows.values()}
-    state = "".join(f", {name}" for name in ("hot", "unverified") if name in states)
-    table = plain_table(f"{title}{state} (MiB/s)", heads)
-    for row_id, row in rows.items():
-        head, series, size = row_id.split("/")
-        if series != "host":
-            continue
-        medians = [
-            rows[f"{head}/{name}/{size}"]["metrics"][metric]["median"]
-            for name in ("host", "plain", "mmap")
-        ]
-        ratio = _ratio_cells(_comparison(document, row_id, metric))
-        table.add_row(format_size(row["transfer_bytes"]), *map(_number, medians), *ratio)
+    table = plain_table(_title(view, document, chosen), heads)
+    for line in chosen:
+        size = line[0]["transfer_bytes"]
+        noise = of_view(view, document["comparisons"], size)[0]["aa_spread"]
+        cells = [_bandwidth(row["metrics"][view.metric]) for row in line]
+        table.add_row(format_size(size), *cells, format_noise(noise))
     console.print(table)
+    _print_conclusions(console, document, view)
+    console.print()
 
 
-def _print_programs(console: Console, document: Json) -> None:
+def _title(view: View, document: Json, chosen: Sequence[Sequence[Json]]) -> str:
+    settings = document["settings"]
+    total = format_size(settings["total_bytes"])
+    large = format_size(settings["large_total_bytes"] or 0)
+    title = _QUESTIONS[view.name].format(total=total, large=large)
+    rows = [row for line in chosen for row in line]
+    states = [row[key] for row in rows for key in ("cache_state", "device_cache_state")]
+    unverified = ", unverified" if "unverified" in states else ""
+    return f"{title} (MiB/s{unverified})"
+
+
+def _print_conclusions(console: Console, document: Json, view: View) -> None:
+    for sentence in conclude(view, document["comparisons"]):
+        _wrapped(console, sentence, "  ")
+
+
+def _bandwidth(summary: Json) -> str:
+    median = summary["median"]
+    half = (summary["median_high_95"] - summary["median_low_95"]) / 2
+    number = f"{median:.0f}" if median >= 100 else f"{median:.1f}"
+    return f"{number} ±{min(half / median * 100, 999):.0f}%"
+
+
+def _print_programs(console: Console, document: Json, operation: str) -> None:
+    views = [view for view in PROGRAM_VIEWS if operation in view.head]
     rows = {row["id"]: row for row in document["rows"] if row["group"] == "programs"}
     total = format_size(document["settings"]["total_bytes"])
     piece = format_size(document["settings"]["piece_bytes"])
-    heads = ["program", "way", "calls", "compute", "loop", "host/plain speed", "noise"]
-    table = plain_table(f"Programs over {total}, pieces of {piece} (ms in the loop)", heads, left=2)
-    for row_id, row in rows.items():
-        head, series, _ = row_id.split("/")
-        label = _label(series, row["operation"])
-        if label is None:
-            continue
-        metrics = row["metrics"]
-        times = [metrics[name]["median"] * 1e-6 for name in ("io_ns", "compute_ns", "loop_ns")]
-        ratio = ["", ""]
-        if series == "host":
-            ratio = _ratio_cells(_comparison(document, row_id, "loop_ns"))
-        name = head.replace("-", " ") if series == "host" else ""
-        table.add_row(name, label, *(f"{time:.2f}" for time in times), *ratio)
+    plain = views[0].plain()
+    ends = ["loop"] if operation == "read" else ["loop", "sync", "total"]
+    heads = ["program", "way", "calls", "computing", *ends, f"speed, {plain} = 1", "noise"]
+    verb = "sum" if operation == "read" else "fill"
+    title = f"Programs that {operation} {total} and {verb} pieces of {piece}: where is the time?"
+    table = plain_table(f"{title} (ms)", heads, left=2)
+    for program in dict.fromkeys(view.head for view in views):
+        of_program = [view for view in views if view.head == program]
+        for label, view, way in _program_lines(of_program, operation):
+            row_id = f"{view.head}/{view.series(way)}/{document['settings']['piece_bytes']}"
+            name = program.split("-")[0] if label == "host" else ""
+            speed = _speed(view, document, way)
+            table.add_row(name, label, *_program_times(rows[row_id], operation), *speed)
     console.print(table)
+    for view in views:
+        _print_conclusions(console, document, view)
+    console.print()
 
 
-def _label(series: str, operation: str) -> str | None:
-    """What the table calls a series; None: it is only there for the noise."""
-    if series == "plain":
-        return "pread" if operation == "read" else "pwrite"
-    return None if series == "again" else series
+def _program_lines(views: Sequence[View], operation: str) -> list[tuple[str, View, str]]:
+    """Returns label, view and way for each line of one program."""
+    cold = views[0]
+    lines = [("host", cold, "host")]
+    for view in views:
+        state = f", {'warm' if view.warm else 'cold'}" if operation == "read" else ""
+        lines += [(f"{way}{state}", view, way) for way in ("compute", "service", "automatic")]
+    plain = "pread" if operation == "read" else "pwrite"
+    return [*lines, (plain, cold, "plain"), ("mmap", cold, "mmap")]
+
+
+def _program_times(row: Json, operation: str) -> list[str]:
+    medians = {name: summary["median"] for name, summary in row["metrics"].items()}
+    times = [medians["io_ns"], medians["compute_ns"], medians["loop_ns"]]
+    if operation == "write":
+        times += [medians["flush_ns"] + medians["sync_ns"], medians["loop_with_sync_ns"]]
+    return [f"{time * 1e-6:.2f}" for time in times]
+
+
+def _speed(view: View, document: Json, way: str) -> list[str]:
+    points = points_of(view, document["comparisons"], "placement_and_plain", way, "plain")
+    if not points:
+        return ["", ""]
+    (point,) = points
+    bounds = f"{point['ratio_low_95']:.2f} to {point['ratio_high_95']:.2f}"
+    return [f"{point['ratio_median']:.2f} ({bounds})", format_noise(point["aa_spread"])]

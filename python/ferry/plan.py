@@ -1,4 +1,4 @@
-"""Plans for ``ferry-bench``: what to measure (schema ``ferry.plan/1``)."""
+"""Plans for ``ferry-bench``: what to measure (schema ``ferry.plan/2``)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-SCHEMA = "ferry.plan/1"
+from ferry.sizes import KIB
+
+SCHEMA = "ferry.plan/2"
+PLACEMENTS = ("host", "compute", "service", "automatic")
 
 
 @dataclass(frozen=True)
 class RuntimeSettings:
-    """How the device and its I/O server are set up. Zero and "" leave the choice to Ferry."""
+    """How the device and its I/O server are set up. Zero and "" leave the choice to Ferry.
+
+    The page cache and the service threads are there for the cells that are not placed on the host.
+    """
 
     device_threads: int = 0
     server_threads: int = 0
@@ -19,6 +25,9 @@ class RuntimeSettings:
     device_cpus: str = ""
     server_cpus: str = ""
     engine: str = "automatic"
+    service_threads: int = 0
+    cache_bytes: int = 0
+    page_bytes: int = 64 * KIB
 
 
 @dataclass(frozen=True)
@@ -31,26 +40,24 @@ class Cell:
     path: str
     transfer_bytes: int
     total_bytes: int
+    placement: str | None = None  # of interface ferry: where it executes the calls
     program: str = "stream"  # stream, iterative, once
     pattern: str = "sequential"  # sequential, random
     threads: int = 1
     queue_depth: int = 1
     direct: bool = False
-    sync: str = "none"  # none, fsync
-    cold: bool = False
+    sync: str = "none"  # none, flush, fsync, flush+fsync
+    cold: bool = False  # the host's cache is emptied first
+    warm: bool = False  # the device's cache is filled first
     overwrite: bool = False
     keep: bool = False
     seed: int = 1
     expect_pattern_seed: int | None = None
 
-    @property
-    def placement(self) -> str | None:
-        """Where Ferry executes the call; None for the interfaces that are not Ferry's."""
-        return "host" if self.interface == "ferry" else None
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the cell as the plan has it."""
-        return {**dataclasses.asdict(self), "placement": self.placement}
+    def __post_init__(self) -> None:
+        """Sees that a placement is given exactly where there is one."""
+        if (self.placement in PLACEMENTS) != (self.interface == "ferry"):
+            raise ValueError(f"{self.interface} with placement {self.placement}")
 
 
 @dataclass(frozen=True)
@@ -67,5 +74,5 @@ class Plan:
             "schema": SCHEMA,
             "repeats": self.repeats,
             "runtime": dataclasses.asdict(self.runtime),
-            "cells": [cell.to_json() for cell in self.cells],
+            "cells": [dataclasses.asdict(cell) for cell in self.cells],
         }

@@ -1,6 +1,6 @@
-"""Results: one document for every measurement (schema ``ferry.results/1``).
+"""Results: one document for every measurement (schema ``ferry.results/2``).
 
-The schema itself is ``schema/results-1.json``; docs/measuring.md explains it.
+The schema itself is ``schema/results-2.json``; docs/measuring.md explains it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,14 @@ from ferry.native import Measurement
 from ferry.plan import Cell
 from ferry.sizes import MIB
 
-SCHEMA = "ferry.results/1"
-SCHEMA_FILE = Path(__file__).resolve().parent / "schema" / "results-1.json"
+SCHEMA = "ferry.results/2"
+SCHEMA_FILE = Path(__file__).resolve().parent / "schema" / "results-2.json"
+
+# What the page cache in the device's memory counts; samples have them under "cache".
+CACHE_COUNTERS = (
+    *("hits", "misses", "fills", "fill_bytes", "evictions", "write_backs", "write_back_bytes"),
+    *("waits", "readahead_issued", "readahead_used", "readahead_wasted"),
+)
 
 Json = dict[str, Any]
 
@@ -56,9 +62,14 @@ def call_ns(sample: Json) -> int:
     return int(sample["io_ns"])
 
 
+def call_and_flush_ns(sample: Json) -> int:
+    """Returns the time in the transfers and in the flush after them."""
+    return int(sample["io_ns"] + sample["flush_ns"])
+
+
 def call_and_sync_ns(sample: Json) -> int:
-    """Returns the time in the transfers and in the sync after them."""
-    return int(sample["io_ns"] + sample["sync_ns"])
+    """Returns the time in the transfers and in all that makes them durable: flush and fsync."""
+    return int(sample["io_ns"] + sample["flush_ns"] + sample["sync_ns"])
 
 
 def loop_ns(sample: Json) -> int:
@@ -71,9 +82,14 @@ def bandwidth_mib_per_s(size_bytes: int, time_ns: int) -> float:
     return size_bytes / MIB / (max(time_ns, 1) * 1e-9)
 
 
-def cache_state(samples: Sequence[Json]) -> str | None:
-    """Returns the state of all repeats, ``unverified`` where they differ, None for writes."""
-    states = {sample["cache_state"] for sample in samples}
+def loop_and_sync_ns(sample: Json) -> int:
+    """Returns the time of a program's whole loop and of what makes its writes durable."""
+    return loop_ns(sample) + int(sample["flush_ns"] + sample["sync_ns"])
+
+
+def cache_state(samples: Sequence[Json], key: str = "cache_state") -> str | None:
+    """Returns the state of all repeats, ``unverified`` where they differ, None where none is."""
+    states = {sample[key] for sample in samples}
     return states.pop() if len(states) == 1 else "unverified"
 
 
@@ -86,7 +102,12 @@ def make_row(cell: Cell, group: str, samples: Sequence[Json]) -> Json:
         "io_ns": [s["io_ns"] for s in samples],
         "operations_per_s": [s["operations"] / (max(s["io_ns"], 1) * 1e-9) for s in samples],
     }
-    if cell.sync != "none":
+    if "flush" in cell.sync:
+        metrics["flush_ns"] = [s["flush_ns"] for s in samples]
+        metrics["bandwidth_with_flush_mib_per_s"] = [
+            bandwidth_mib_per_s(size_bytes, call_and_flush_ns(s)) for s in samples
+        ]
+    if "fsync" in cell.sync:
         metrics["sync_ns"] = [s["sync_ns"] for s in samples]
         metrics["bandwidth_with_sync_mib_per_s"] = [
             bandwidth_mib_per_s(size_bytes, call_and_sync_ns(s)) for s in samples
@@ -94,6 +115,8 @@ def make_row(cell: Cell, group: str, samples: Sequence[Json]) -> Json:
     if cell.program != "stream":
         metrics["compute_ns"] = [s["compute_ns"] for s in samples]
         metrics["loop_ns"] = [loop_ns(s) for s in samples]
+        if "fsync" in cell.sync:
+            metrics["loop_with_sync_ns"] = [loop_and_sync_ns(s) for s in samples]
     return {
         "id": cell.id,
         "group": group,
@@ -110,6 +133,7 @@ def make_row(cell: Cell, group: str, samples: Sequence[Json]) -> Json:
         "direct": cell.direct,
         "sync": cell.sync,
         "cache_state": cache_state(samples),
+        "device_cache_state": cache_state(samples, "device_cache_state"),
         "verified": all(s["verified"] for s in samples),
         "metrics": {name: summarize(values) for name, values in metrics.items()},
         "repeats": list(samples),
@@ -130,8 +154,7 @@ def make_document(
 ) -> Json:
     """Returns the whole document; ``measurements`` were made on one machine, in this order."""
     environment = dict(measurements[0].environment)
-    environment["runtimes"] = [m.environment["runtime"] for m in measurements]
-    del environment["runtime"]
+    environment["runtimes"] = [r for m in measurements for r in m.environment["runtimes"]]
     systems = {s["mount_point"]: s for m in measurements for s in m.environment["file_systems"]}
     environment["file_systems"] = list(systems.values())
     environment["versions"] = {
@@ -218,13 +241,20 @@ def to_csv(rows: Sequence[Json]) -> str:
         *("transfer_bytes", "total_bytes", "threads", "queue_depth", "direct", "sync"),
     ]
     numbers = [
-        *("repeat", "elapsed_ns", "open_ns", "io_ns", "compute_ns", "sync_ns", "close_ns"),
-        *("operations", "cache_state", "verified"),
+        *("repeat", "elapsed_ns", "open_ns", "io_ns", "compute_ns", "flush_ns", "sync_ns"),
+        *("close_ns", "operations", "cache_state", "device_cache_state", "verified"),
     ]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*facts, *numbers])
+    writer.writerow([*facts, *numbers, *(f"cache_{name}" for name in CACHE_COUNTERS)])
     for row in rows:
         for sample in row["repeats"]:
-            writer.writerow([*(row[name] for name in facts), *(sample[name] for name in numbers)])
+            cache = sample["cache"] or {}
+            writer.writerow(
+                [
+                    *(row[name] for name in facts),
+                    *(sample[name] for name in numbers),
+                    *(cache.get(name) for name in CACHE_COUNTERS),
+                ]
+            )
     return text.getvalue()

@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "tools/file_access.hpp"
 #include "tools/programs.hpp"
@@ -23,6 +24,7 @@ struct Worker {
   std::vector<std::uint32_t> order;
   Span open;
   Span transfers;
+  Span flush;
   Span sync;
   Span close;
   Usage usage;
@@ -81,6 +83,8 @@ class Repeat {
   void on_thread(DeviceThread& self) {
     const bool leads = self.index == 0;
     Worker& worker = workers_[self.index];
+    std::optional<WarmPart> warm;
+    if (cell_.warm) fill_cache(self, worker, warm);
     const std::unique_ptr<FileAccess> file = make_access(cell_, self);
     const ProgramInput input{cell_,
                              *file,
@@ -96,7 +100,8 @@ class Repeat {
     const Usage before = thread_usage();
     open_on_all(*file, worker, leads);
     timed_phase(worker.transfers, [&] { run_program(input, worker.output); });
-    if (cell_.sync) timed_phase(worker.sync, [&] { file->sync(); });
+    if (cell_.flushes()) timed_phase(worker.flush, [&] { file->flush(); });
+    if (cell_.syncs()) timed_phase(worker.sync, [&] { file->sync(); });
     timed_phase(worker.close, [&] { file->close(); });
     worker.usage = thread_usage() - before;
 
@@ -104,6 +109,14 @@ class Repeat {
     phase([&] {
       if (cell_.operation == Operation::read) verify_buffer(input);
     });
+  }
+
+  // Outside the timed region, which begins when every thread has done it.
+  void fill_cache(DeviceThread& self, Worker& worker, std::optional<WarmPart>& warm) {
+    if (self.index == 0) filling_ = runtime_.statistics();
+    barrier_.arrive_and_wait();
+    phase([&] { warm.emplace(cell_, self, worker.buffer.as<unsigned char>()); });
+    if (self.index == 0) filling_ = difference(runtime_.statistics(), filling_);
   }
 
   // One thread makes the file before the others open it.
@@ -141,7 +154,8 @@ class Repeat {
     Sample sample;
     sample.elapsed_ns = end_of(&Worker::close) - begin_of(&Worker::open);
     sample.open_ns = length_of(&Worker::open);
-    sample.sync_ns = cell_.sync ? length_of(&Worker::sync) : 0;
+    sample.flush_ns = cell_.flushes() ? length_of(&Worker::flush) : 0;
+    sample.sync_ns = cell_.syncs() ? length_of(&Worker::sync) : 0;
     sample.close_ns = length_of(&Worker::close);
     const std::uint64_t begin_ns = begin_of(&Worker::transfers);
     const auto [first, last] = std::minmax_element(
@@ -153,6 +167,9 @@ class Repeat {
     sample.io_ns = computes ? last->output.calls_ns : sample.last_done_ns;
     sample.compute_ns = last->output.compute_ns;
     sample.server = statistics_;
+    if (cell_.operation == Operation::read && cell_.is_cached()) {
+      sample.device_cache = device_cache_state(cell_, filling_, statistics_);
+    }
     for (Worker& worker : workers_) {
       sample.callers += worker.usage;
       sample.operations += worker.output.operations;
@@ -170,6 +187,7 @@ class Repeat {
   const std::atomic<bool>& stopped_;
   std::barrier<> barrier_;
   std::vector<Worker> workers_;
+  RuntimeStatistics filling_;  // counted while the device's cache was filled
   RuntimeStatistics statistics_;
   std::atomic<bool> failed_{false};
   std::mutex error_mutex_;

@@ -3,10 +3,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <ferry/ferry.hpp>
 
+#include "tools/device_cache.hpp"
 #include "tools/plan.hpp"
 #include "tools/usage.hpp"
 
@@ -19,6 +21,7 @@ struct Sample {
   std::uint64_t open_ns = 0;
   std::uint64_t io_ns = 0;       // stream: the transfers; else the slowest thread's time in calls
   std::uint64_t compute_ns = 0;  // iterative, once: the slowest thread's time in the loop elsewhere
+  std::uint64_t flush_ns = 0;
   std::uint64_t sync_ns = 0;
   std::uint64_t close_ns = 0;
   std::uint64_t first_done_ns = 0;  // the first thread's last transfer, since transfers began
@@ -27,7 +30,8 @@ struct Sample {
   std::uint32_t sum = 0;  // of all words read; iterative and once only
   Usage callers;          // the device threads, together
   RuntimeStatistics server;
-  std::vector<std::uint64_t> latencies_ns;  // of the sampled calls, in ascending order
+  std::optional<DeviceCacheState> device_cache;  // reads through the device's cache only
+  std::vector<std::uint64_t> latencies_ns;       // of the sampled calls, in ascending order
 };
 
 struct CellRun {

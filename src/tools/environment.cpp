@@ -60,8 +60,27 @@ Json versions() {
                                 std::to_string(NLOHMANN_JSON_VERSION_PATCH)}};
 }
 
-Json runtime_facts(const Runtime& runtime) {
-  const RuntimeInfo info = runtime.info();
+// What placement `automatic` decides from, where the runtime says so: "built-in" or "profile".
+template <class Info>
+Json automatic_source([[maybe_unused]] const Info& info) {
+  if constexpr (requires { info.crossovers_source; }) return info.crossovers_source;
+  return nullptr;
+}
+
+// The cores set aside for placement `service`, where the runtime says so.
+template <class Info>
+Json service_facts([[maybe_unused]] const Info& info) {
+  if constexpr (requires { info.service_cpus; })
+    return {{"cpus", info.service_cpus}, {"threads", info.service_threads}};
+  return nullptr;
+}
+
+Json cache_facts(std::uint64_t cache_bytes, std::uint32_t page_bytes) {
+  if (cache_bytes == 0) return nullptr;
+  return {{"cache_bytes", cache_bytes}, {"page_bytes", page_bytes}};
+}
+
+Json runtime_facts(const RuntimeInfo& info) {
   return {{"device", "cpu"},
           {"device_cpus", info.device_cpus},
           {"device_threads", info.device_threads},
@@ -71,6 +90,8 @@ Json runtime_facts(const Runtime& runtime) {
           {"arena_bytes", info.arena_bytes},
           {"arena_pages", info.arena_pages},
           {"storage_engine", info.storage_engine},
+          {"service", service_facts(info)},
+          {"automatic_source", automatic_source(info)},
           {"notes", info.notes}};
 }
 
@@ -96,22 +117,35 @@ Json file_systems(const Plan& plan) {
 
 }  // namespace
 
-Json environment_facts(const Plan& plan, const Runtime& runtime) {
+Json environment_facts(const Plan& plan, const Runtimes& runtimes) {
+  Json list = Json::array();
+  for (const Runtimes::Entry& entry : runtimes.all()) {
+    Json facts = runtime_facts(entry.runtime->info());
+    facts["page_cache"] = cache_facts(entry.cache_bytes, entry.page_bytes);
+    list.push_back(std::move(facts));
+  }
   return {{"machine", machine()},
           {"versions", versions()},
-          {"runtime", runtime_facts(runtime)},
+          {"runtimes", std::move(list)},
           {"file_systems", file_systems(plan)}};
 }
 
 Json info_facts(const Runtime& runtime) {
-  return {{"schema", "ferry.info/1"},
+  const RuntimeOptions defaults;
+  return {{"schema", "ferry.info/2"},
           {"machine", machine()},
           {"versions", versions()},
-          {"runtime", runtime_facts(runtime)},
+          {"runtime", runtime_facts(runtime.info())},
+          {"default_placement", name_of(defaults.placement)},
+          {"page_cache",
+           {{"cache_bytes", defaults.cache_bytes},
+            {"page_bytes", defaults.page_bytes},
+            {"page_bytes_min", device::cache::page_bytes_min},
+            {"page_bytes_max", device::cache::page_bytes_max}}},
           {"built_in",
            {{"devices", {"cpu"}},
             {"storages", {"posix"}},
-            {"placements", {"host"}},
+            {"placements", {"host", "compute", "service", "automatic"}},
             {"interfaces", {"ferry", "posix", "mmap"}}}},
           {"path", nullptr}};
 }

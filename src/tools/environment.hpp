@@ -6,13 +6,15 @@
 #include <ferry/ferry.hpp>
 
 #include "tools/plan.hpp"
+#include "tools/runtimes.hpp"
 
 namespace ferry::bench {
 
-// Of a measurement: machine, versions, runtime, and the file systems that the cells' files lie on.
-nlohmann::ordered_json environment_facts(const Plan& plan, const Runtime& runtime);
+// Of a measurement: machine, versions, runtimes, and the file systems that the cells' files lie on.
+nlohmann::ordered_json environment_facts(const Plan& plan, const Runtimes& runtimes);
 
-// For `ferry info`: machine, runtime, what is built in. Schema "ferry.info/1".
+// For `ferry info`: machine, runtime, placements, page cache, what is built in. Schema
+// "ferry.info/2".
 nlohmann::ordered_json info_facts(const Runtime& runtime);
 
 }  // namespace ferry::bench

@@ -24,7 +24,9 @@ std::int64_t or_errno(std::int64_t result) {
 class FerryAccess final : public FileAccess {
  public:
   FerryAccess(const Cell& cell, DeviceThread& thread)
-      : cell_(cell), files_(thread.files), pending_(cell.queue_depth) {}
+      : cell_(cell), files_(thread.files), pending_(cell.queue_depth) {
+    files_.use(cell.placement);
+  }
   ~FerryAccess() override {
     if (file_ >= 0) files_.close(file_);
   }
@@ -40,6 +42,7 @@ class FerryAccess final : public FileAccess {
   std::int64_t write(const void* data, std::uint64_t bytes, std::uint64_t offset) override {
     return files_.pwrite(file_, data, bytes, static_cast<std::int64_t>(offset));
   }
+  void flush() override { check(files_.flush(file_), cell_, "flushing"); }
   void sync() override { check(files_.fsync(file_), cell_, "syncing"); }
   void close() override {
     const int file = file_;

@@ -22,7 +22,9 @@ class FileAccess {
   virtual void open(int flags) = 0;
   virtual std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset) = 0;
   virtual std::int64_t write(const void* data, std::uint64_t bytes, std::uint64_t offset) = 0;
-  // Throw ferry::Error.
+  // Throw ferry::Error. flush() hands to the host's kernel what the device's page cache holds back;
+  // the other interfaces hold nothing back.
+  virtual void flush() {}
   virtual void sync() = 0;
   virtual void close() = 0;
 

@@ -40,9 +40,12 @@ void hold_signals() {
   ::signal(SIGXFSZ, SIG_IGN);
 }
 
-Interruption::Interruption(Runtime& runtime)
-    : thread_(runtime, shutdown_deadline, [this](int) {
+Interruption::Interruption(const Runtimes& runtimes)
+    : thread_(*runtimes.all().front().runtime, shutdown_deadline, [this, &runtimes](int) {
         if (stopped_.exchange(true)) leave_at_once(exit_interrupted);
+        // The thread itself ends the first.
+        for (std::size_t i = 1; i < runtimes.all().size(); ++i)
+          runtimes.all()[i].runtime->shutdown(shutdown_deadline);
       }) {}
 
 void Interruption::check() const {

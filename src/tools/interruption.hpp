@@ -7,16 +7,18 @@
 
 #include <ferry/signals.hpp>
 
+#include "tools/runtimes.hpp"
+
 namespace ferry::bench {
 
 // Blocks the signals for this thread and all that it starts from now on, before the runtime.
 void hold_signals();
 
-// On the first signal it sets stopped() and shuts the runtime down; on the second it ends the
+// On the first signal it sets stopped() and shuts the runtimes down; on the second it ends the
 // process.
 class Interruption {
  public:
-  explicit Interruption(Runtime& runtime);
+  explicit Interruption(const Runtimes& runtimes);
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;
 

@@ -18,13 +18,14 @@
 #include "tools/interruption.hpp"
 #include "tools/plan.hpp"
 #include "tools/report.hpp"
+#include "tools/runtimes.hpp"
 #include "tools/session.hpp"
 
 namespace ferry::bench {
 namespace {
 
 constexpr const char* usage =
-    "Usage: ferry-bench --plan FILE    runs a plan (schema ferry.plan/1; - is standard input)\n"
+    "Usage: ferry-bench --plan FILE    runs a plan (schema ferry.plan/2; - is standard input)\n"
     "       ferry-bench --info [PATH]  what this machine offers, and how PATH would be served\n"
     "Both print JSON lines. The ferry command makes the plans; docs/measuring.md describes them.\n";
 
@@ -43,11 +44,11 @@ int run_plan(const std::string& file_name, Report& report) {
   const Plan plan = load_plan(file_name);
   hold_signals();
   report_bus_errors();
-  Runtime runtime(plan.runtime);
-  const Interruption interruption(runtime);
+  const Runtimes runtimes(plan);
+  const Interruption interruption(runtimes);
   try {
-    report.environment(environment_facts(plan, runtime));
-    Session(plan, runtime, interruption, report).run();
+    report.environment(environment_facts(plan, runtimes));
+    Session(plan, runtimes, interruption, report).run();
     report.done();
     return 0;
   } catch (const CellFailure& failure) {

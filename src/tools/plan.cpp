@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 namespace ferry::bench {
 namespace {
@@ -16,10 +17,13 @@ using nlohmann::json;
 constexpr std::array<const char*, 3> interface_names = {"ferry", "posix", "mmap"};
 constexpr std::array<const char*, 2> operation_names = {"read", "write"};
 constexpr std::array<const char*, 3> program_names = {"stream", "iterative", "once"};
+constexpr std::array<const char*, 4> placement_names = {"host", "compute", "service", "automatic"};
+constexpr std::array<const char*, 4> sync_names = {"none", "flush", "fsync", "flush+fsync"};
 constexpr std::array<const char*, 3> engine_names = {"automatic", "io_uring", "threads"};
 constexpr unsigned queue_depth_max = device::cells_per_group_max - 1;
 constexpr std::uint64_t calls_max = std::uint64_t{1} << 28;
 constexpr std::uint64_t arena_slack_bytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t cache_bytes_least = std::uint64_t{64} << 20;  // where nobody says more
 constexpr unsigned threads_max = 4096;
 constexpr unsigned repeats_max = 1'000'000;
 
@@ -115,11 +119,17 @@ void check(const Cell& cell, const Fields& fields) {
   if (cell.program != Program::stream && cell.transfer_bytes % sizeof(std::uint32_t) != 0) {
     fields.fail("transfer_bytes", "must be a multiple of 4 for this program");
   }
-  if (cell.operation == Operation::read && (cell.sync || cell.overwrite || cell.keep)) {
+  if (cell.warm && (!cell.is_cached() || cell.cold)) {
+    fields.fail("warm", cell.cold ? "and cold exclude each other: filling the device's cache fills "
+                                    "the host's, too"
+                                  : "needs a placement with a cache in the device");
+  }
+  if (cell.operation == Operation::read &&
+      (cell.sync != Sync::none || cell.overwrite || cell.keep)) {
     fields.fail("operation", "sync, overwrite and keep are for writes");
   }
-  if (cell.operation == Operation::write && (cell.cold || cell.expect_pattern_seed)) {
-    fields.fail("operation", "cold and expect_pattern_seed are for reads");
+  if (cell.operation == Operation::write && (cell.cold || cell.warm || cell.expect_pattern_seed)) {
+    fields.fail("operation", "cold, warm and expect_pattern_seed are for reads");
   }
 }
 
@@ -133,12 +143,10 @@ Cell read_cell(const json& object, const std::string& where) {
   cell.interface = static_cast<Interface>(fields.choice("interface", interface_names, 0));
   cell.program = static_cast<Program>(fields.choice("program", program_names, 0));
   cell.operation = static_cast<Operation>(fields.choice("operation", operation_names, 0));
-  constexpr std::array<const char*, 1> placements = {"host"};
-  fields.choice("placement", placements, 0);
+  cell.placement = static_cast<device::Placement>(fields.choice("placement", placement_names, 0));
   constexpr std::array<const char*, 2> patterns = {"sequential", "random"};
   cell.random = fields.choice("pattern", patterns, 0) == 1;
-  constexpr std::array<const char*, 2> syncs = {"none", "fsync"};
-  cell.sync = fields.choice("sync", syncs, 0) == 1;
+  cell.sync = static_cast<Sync>(fields.choice("sync", sync_names, 0));
   constexpr std::uint64_t bytes_max = std::uint64_t{1} << 62;
   fields.number("transfer_bytes", cell.transfer_bytes, 1, bytes_max / threads_max);
   fields.number("total_bytes", cell.total_bytes, 1, bytes_max);
@@ -146,6 +154,7 @@ Cell read_cell(const json& object, const std::string& where) {
   fields.number("queue_depth", cell.queue_depth, 1, queue_depth_max);
   fields.flag("direct", cell.direct);
   fields.flag("cold", cell.cold);
+  fields.flag("warm", cell.warm);
   fields.flag("overwrite", cell.overwrite);
   fields.flag("keep", cell.keep);
   fields.number("seed", cell.seed, 0, UINT64_MAX);
@@ -164,6 +173,13 @@ RuntimeOptions read_runtime(const json& object) {
   options.arena_bytes = 0;
   fields.number("device_threads", options.device_threads, 0, threads_max);
   fields.number("server_threads", options.server_threads, 0, threads_max);
+  fields.number("service_threads", options.service_threads, 0, threads_max);
+  fields.number("cache_bytes", options.cache_bytes, 0, std::uint64_t{1} << 50);
+  fields.number("page_bytes", options.page_bytes, device::cache::page_bytes_min,
+                device::cache::page_bytes_max);
+  if ((options.page_bytes & (options.page_bytes - 1)) != 0) {
+    fields.fail("page_bytes", "must be a power of two");
+  }
   fields.number("arena_bytes", options.arena_bytes, 0, std::uint64_t{1} << 50);
   if (fields.has("device_cpus")) options.device_cpus = fields.text("device_cpus");
   if (fields.has("server_cpus")) options.server_cpus = fields.text("server_cpus");
@@ -172,12 +188,24 @@ RuntimeOptions read_runtime(const json& object) {
   return options;
 }
 
+// The file and a quarter more, so that neither evictions nor write-back for want of pages are
+// measured; at most a quarter of the machine's memory.
+std::uint64_t default_cache_bytes(std::uint64_t file_bytes, std::uint64_t page_bytes) {
+  const auto memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                            static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  const std::uint64_t wanted = std::max(file_bytes + file_bytes / 4, cache_bytes_least);
+  const std::uint64_t pages = std::min(wanted, memory_bytes / 4) / page_bytes;
+  return std::clamp<std::uint64_t>(pages, 1, device::cache::frames_max) * page_bytes;
+}
+
 // What the plan leaves to us: as many threads and as much memory as the cells need.
 void complete(Plan& plan) {
   unsigned threads = 1;
   std::uint64_t arena_bytes = 0;
+  std::uint64_t cached_bytes = 0;
   for (const Cell& cell : plan.cells) {
     threads = std::max(threads, cell.threads);
+    if (cell.is_cached()) cached_bytes = std::max(cached_bytes, cell.total_bytes);
     const std::uint64_t slots = cell.queue_depth;
     arena_bytes = std::max(arena_bytes, cell.threads * slots * (cell.call_bytes() + 4096));
   }
@@ -187,6 +215,11 @@ void complete(Plan& plan) {
     throw PlanError("runtime.device_threads: a cell needs " + std::to_string(threads));
   }
   if (runtime.arena_bytes == 0) runtime.arena_bytes = arena_bytes + arena_slack_bytes;
+  if (runtime.cache_bytes == 0) {
+    runtime.cache_bytes = default_cache_bytes(cached_bytes, runtime.page_bytes);
+  } else if (runtime.cache_bytes < runtime.page_bytes) {
+    throw PlanError("runtime.cache_bytes: must be at least a page");
+  }
 }
 
 }  // namespace
@@ -200,7 +233,7 @@ Plan read_plan(std::istream& input) {
   }
   Fields fields(document, "plan");
   fields.require("schema");
-  if (fields.text("schema") != "ferry.plan/1") fields.fail("schema", "must be ferry.plan/1");
+  if (fields.text("schema") != "ferry.plan/2") fields.fail("schema", "must be ferry.plan/2");
   Plan plan;
   fields.number("repeats", plan.repeats, 1, repeats_max);
   plan.runtime = read_runtime(fields.has("runtime") ? document["runtime"] : json::object());
@@ -220,6 +253,9 @@ const char* name_of(Interface interface) {
 }
 const char* name_of(Program program) {
   return program_names[static_cast<std::size_t>(program)];
+}
+const char* name_of(device::Placement placement) {
+  return placement_names[static_cast<std::size_t>(placement)];
 }
 const char* name_of(Operation operation) {
   return operation_names[static_cast<std::size_t>(operation)];

@@ -1,4 +1,4 @@
-// The plan: which cells to measure, how often, on which runtime. JSON, schema "ferry.plan/1".
+// The plan: which cells to measure, how often, on which runtime. JSON, schema "ferry.plan/2".
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,14 @@ enum class Program : std::uint8_t {
   once,       // one transfer of everything, then compute piece by piece
 };
 
+// What follows the last transfer, each step timed apart.
+enum class Sync : std::uint8_t { none, flush, fsync, flush_and_fsync };
+
 // One point of a study's matrix: a way to move `total_bytes` of one file.
 struct Cell {
   std::string id;
   Interface interface = Interface::ferry;
+  device::Placement placement = device::Placement::host;  // of interface ferry
   Program program = Program::stream;
   Operation operation = Operation::read;
   bool random = false;
@@ -33,8 +37,9 @@ struct Cell {
   unsigned threads = 1;
   unsigned queue_depth = 1;
   bool direct = false;
-  bool sync = false;       // fsync (mmap: msync) after the last transfer
-  bool cold = false;       // drop the file's pages first
+  Sync sync = Sync::none;
+  bool cold = false;       // drop the file's pages from the host's cache first
+  bool warm = false;       // fill the device's cache with the file first
   bool overwrite = false;  // the file may exist; it is truncated, and not removed afterwards
   bool keep = false;       // leave the file of the last repeat
   std::uint64_t seed = 1;  // of the random order and of what is written
@@ -42,6 +47,12 @@ struct Cell {
   // a plain pread says.
   std::optional<std::uint64_t> expect_pattern_seed;
 
+  // Whether the calls go through the device's page cache.
+  bool is_cached() const {
+    return interface == Interface::ferry && placement != device::Placement::host;
+  }
+  bool flushes() const { return sync == Sync::flush || sync == Sync::flush_and_fsync; }
+  bool syncs() const { return sync == Sync::fsync || sync == Sync::flush_and_fsync; }
   // Every thread works on a contiguous part of its own.
   std::uint64_t part_bytes() const { return total_bytes / threads; }
   // What one call moves.
@@ -54,7 +65,7 @@ struct Cell {
 
 struct Plan {
   unsigned repeats = 1;
-  RuntimeOptions runtime;
+  RuntimeOptions runtime;  // its cache is for the cells that are cached; the others have none
   std::vector<Cell> cells;
 };
 
@@ -63,12 +74,13 @@ struct PlanError : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-// Throws PlanError. Fills in the arena's size and the number of device threads from the cells where
-// the plan leaves them out.
+// Throws PlanError. Fills in the sizes of the arena and of the page cache and the number of device
+// threads from the cells where the plan leaves them out.
 Plan read_plan(std::istream& input);
 
 const char* name_of(Interface interface);
 const char* name_of(Program program);
 const char* name_of(Operation operation);
+const char* name_of(device::Placement placement);
 
 }  // namespace ferry::bench

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/programs.hpp"
+#include "tools/usage.hpp"
 
 namespace ferry::bench {
 namespace {
@@ -66,6 +67,13 @@ Json counters_json(const RuntimeStatistics& statistics) {
           {"server_parks", statistics.server_parks}};
 }
 
+Json cache_json(const device::cache::Counters& counters) {
+  Json object = Json::object();
+  for (const NamedCounter& counter : cache_counters)
+    object[counter.name] = counters.*counter.member;
+  return object;
+}
+
 }  // namespace
 
 void Report::environment(const Json& facts) {
@@ -88,6 +96,7 @@ void Report::sample(const Cell& cell, unsigned repeat, const Sample& sample,
                {"operations", sample.operations},
                {"open_ns", sample.open_ns},
                {"io_ns", sample.io_ns},
+               {"flush_ns", sample.flush_ns},
                {"sync_ns", sample.sync_ns},
                {"close_ns", sample.close_ns},
                {"compute_ns", nullptr},
@@ -97,11 +106,15 @@ void Report::sample(const Cell& cell, unsigned repeat, const Sample& sample,
                {"callers", callers_json(sample.callers)},
                {"server", server_json(sample.server)},
                {"cache_state", nullptr},
+               {"device_cache_state", nullptr},
                {"verified", true},
                {"pattern_seed", nullptr},
-               {"counters", counters_json(sample.server)}};
+               {"counters", counters_json(sample.server)},
+               {"cache", nullptr}};
   if (cell.program != Program::stream) line["compute_ns"] = sample.compute_ns;
   if (state) line["cache_state"] = name_of(*state);
+  if (sample.device_cache) line["device_cache_state"] = name_of(*sample.device_cache);
+  if (cell.is_cached()) line["cache"] = cache_json(sample.server.cache);
   if (pattern_seed) line["pattern_seed"] = *pattern_seed;
   print(line);
 }

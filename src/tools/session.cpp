@@ -79,7 +79,7 @@ void Session::verify_cells() {
     if (cell.operation != Operation::read) continue;
     on_cell(cell, [&] {
       check_readable(cell);
-      verify_reads(runtime_, cell, interruption_.stopped());
+      verify_reads(runtimes_.of(cell), cell, interruption_.stopped());
       if (computes(cell)) sums_.back() = sum_file(cell);
     });
     report_.verified(cell);
@@ -100,7 +100,7 @@ void Session::repeat_cell(std::size_t index, unsigned repeat) {
 void Session::read_once(std::size_t index, unsigned repeat) {
   const Cell& cell = plan_.cells[index];
   const CacheState state = prepare_cache(cell);
-  const Sample sample = run_cell(runtime_, CellRun{cell}, interruption_.stopped());
+  const Sample sample = run_cell(runtimes_.of(cell), CellRun{cell}, interruption_.stopped());
   if (computes(cell) && sample.sum != sums_[index]) {
     throw ContentsError("the sum over " + cell.path + " is wrong, by way of " +
                         name_of(cell.interface));
@@ -120,7 +120,7 @@ void Session::write_once(const Cell& cell, unsigned repeat) {
   }
   Sample sample;
   try {
-    sample = run_cell(runtime_, run, interruption_.stopped());
+    sample = run_cell(runtimes_.of(cell), run, interruption_.stopped());
   } catch (const std::system_error& error) {
     if (made && error.code().value() == EEXIST) made->keep();  // somebody else made it just now
     throw;

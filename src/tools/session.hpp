@@ -10,6 +10,7 @@
 #include "tools/interruption.hpp"
 #include "tools/plan.hpp"
 #include "tools/report.hpp"
+#include "tools/runtimes.hpp"
 
 namespace ferry::bench {
 
@@ -23,8 +24,9 @@ struct CellFailure : std::runtime_error {
 
 class Session {
  public:
-  Session(const Plan& plan, Runtime& runtime, const Interruption& interruption, Report& report)
-      : plan_(plan), runtime_(runtime), interruption_(interruption), report_(report) {}
+  Session(const Plan& plan, const Runtimes& runtimes, const Interruption& interruption,
+          Report& report)
+      : plan_(plan), runtimes_(runtimes), interruption_(interruption), report_(report) {}
 
   // Order A B C, then C B A, and so on: neighbours make pairs in the order A B B A. Throws
   // CellFailure.
@@ -39,7 +41,7 @@ class Session {
   void on_cell(const Cell& cell, Work work);
 
   const Plan& plan_;
-  Runtime& runtime_;
+  const Runtimes& runtimes_;
   const Interruption& interruption_;
   Report& report_;
   std::vector<std::uint32_t> sums_;  // of the read cells' files

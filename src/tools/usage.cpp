@@ -61,6 +61,8 @@ RuntimeStatistics difference(const RuntimeStatistics& later, const RuntimeStatis
   };
   for (const auto member : members)
     result.*member = later.*member - earlier.*member;
+  for (const NamedCounter& counter : cache_counters)
+    result.cache.*counter.member = later.cache.*counter.member - earlier.cache.*counter.member;
   return result;
 }
 

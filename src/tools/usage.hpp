@@ -1,6 +1,7 @@
 // What the operating system charges to threads.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include <ferry/ferry.hpp>
@@ -19,6 +20,25 @@ struct Usage {
 
 // Of the calling thread, since it started.
 Usage thread_usage();
+
+// The page cache's counters, with the names that results give them.
+struct NamedCounter {
+  const char* name;
+  std::uint64_t device::cache::Counters::*member;
+};
+inline constexpr std::array<NamedCounter, 11> cache_counters = {{
+    {"hits", &device::cache::Counters::hits},
+    {"misses", &device::cache::Counters::misses},
+    {"fills", &device::cache::Counters::fills},
+    {"fill_bytes", &device::cache::Counters::fill_bytes},
+    {"evictions", &device::cache::Counters::evictions},
+    {"write_backs", &device::cache::Counters::write_backs},
+    {"write_back_bytes", &device::cache::Counters::write_back_bytes},
+    {"waits", &device::cache::Counters::waits},
+    {"readahead_issued", &device::cache::Counters::readahead_issued},
+    {"readahead_used", &device::cache::Counters::readahead_used},
+    {"readahead_wasted", &device::cache::Counters::readahead_wasted},
+}};
 
 // What `later` counts more than `earlier`.
 RuntimeStatistics difference(const RuntimeStatistics& later, const RuntimeStatistics& earlier);

@@ -14,8 +14,9 @@ import jsonschema
 import pytest
 
 from conftest import Command
-from ferry import results
+from ferry import info, native, results
 from ferry.bench import _COLUMNS
+from ferry.plan import PLACEMENTS
 
 SCHEMA = json.loads(results.SCHEMA_FILE.read_text())
 
@@ -34,6 +35,65 @@ def fingerprint(path: Path) -> tuple[str, int, int]:
 
 
 # ---- bench ---------------------------------------------------------------------------------------
+
+
+def test_the_schema_refuses_what_is_not_in_it(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    flags = ["--placement", "compute", "-b", "64k", "-t", "64k", "-i", "1", "--json", path]
+    assert command.run("bench", *flags, "file").returncode == 0
+    document = validated(path)
+    assert document["schema"] == "ferry.results/2"
+    sample = document["rows"][1]["repeats"][0]
+    for wrong in ({"hits": 1}, {**sample["cache"], "pages": 1}, {**sample["cache"], "hits": -1}):
+        sample["cache"] = wrong
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(document, SCHEMA)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_bench_of_every_placement(command: Command, scratch: Path, placement: str) -> None:
+    flags = ["--placement", placement, "-b", "256k", "-t", "64k", "-i", "2", "-e"]
+    done = command.run("bench", *flags, "--json", "../r.json", "file")
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert list(scratch.iterdir()) == []
+    cached = placement != "host"
+    assert f"placement {placement}, " in done.stdout
+    assert ("page cache of 64 MiB in the device, pages of 64 KiB" in done.stdout) == cached
+    assert done.stdout.count("page cache per repeat: ") == (2 if cached else 0)
+    document = validated(scratch.parent / "r.json")
+    (settings,) = {row["placement"] for row in document["rows"]}
+    assert settings == placement
+    for row in document["rows"]:
+        assert (row["device_cache_state"] is None) == (not cached or row["operation"] == "write")
+        for sample in row["repeats"]:
+            assert (sample["cache"] is not None) == cached
+            if cached:
+                assert tuple(sample["cache"]) == results.CACHE_COUNTERS
+
+
+def test_bench_shows_the_cache_that_was_asked_for(command: Command, scratch: Path) -> None:
+    flags = ["--cache-size", "1m", "--page-size", "4k", "--placement", "compute"]
+    done = command.run("bench", *flags, "-b", "256k", "-t", "64k", "-i", "1", "file")
+    assert done.returncode == 0
+    assert "page cache of 1 MiB in the device, pages of 4 KiB" in done.stdout
+    assert "read: page cache per repeat: 0 hits, 64 misses, " in done.stdout
+
+
+def test_bench_reads_with_the_device_cache_cold_and_warm(command: Command, data: Path) -> None:
+    flags = ["-r", "-b", "1m", "-t", "64k", "-i", "2", "--placement", "compute"]
+    done = command.run("bench", *flags, data)
+    assert done.returncode == 0
+    assert ", hot, device cache cold, contents verified" in done.stdout
+    done = command.run("bench", *flags, "--warm", data)
+    assert done.returncode == 0
+    assert ", hot, device cache warm, contents verified" in done.stdout
+    assert "16 hits, 0 misses, 0 fills (0 bytes)" in done.stdout
+    # Half of it does not fit: what was read first is gone when it is read again.
+    done = command.run("bench", *flags, "--warm", "--cache-size", "512k", data)
+    assert done.returncode == 0
+    assert ", hot, device cache unverified, contents verified" in done.stdout
+    assert "note: read: unverified, because the counters of the device's page cache" in done.stdout
 
 
 @pytest.mark.parametrize("interface", ["ferry", "posix", "mmap"])
@@ -106,6 +166,7 @@ def test_bench_with_threads_and_depth(command: Command, scratch: Path) -> None:
     jsonschema.validate(document, SCHEMA)
     assert document["rows"][0]["total_bytes"] == 131072
     runtime = document["environment"]["runtimes"][0]
+    assert runtime["page_cache"] is None
     assert (runtime["device_threads"], runtime["server_threads"]) == (2, 2)
     assert runtime["storage_engine"] == "threads"
 
@@ -130,15 +191,28 @@ def test_the_study_ends_with_tables_conclusions_and_results(
     assert done.stderr == ""
     assert done.returncode == 0
     assert list(scratch.iterdir()) == []
-    for title in ("Reads of 16 MiB", "the call", "call + fsync", "Programs over 16 MiB"):
+    for title in (
+        *("reads of 16 MiB while the device's cache is cold?", "once the device's cache has"),
+        *("the calls alone?", "with the flush", "with the fsync"),
+        *("Programs that read 16 MiB", "Programs that write 16 MiB"),
+    ):
         assert title in done.stdout
+    lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("note: ")]
+    assert max(map(len, lines)) <= 100
     document = validated(out / "results.json")
     assert {row["group"] for row in document["rows"]} == {"read", "write", "programs"}
     assert {row["interface"] for row in document["rows"]} == {"ferry", "posix", "mmap"}
+    assert {row["placement"] for row in document["rows"]} == {*PLACEMENTS, None}
+    shown = " ".join(done.stdout.split())
     for sentence in document["conclusions"]:
-        assert sentence in done.stdout
-    # 7 sizes read, written, written and synced; 4 programs
-    assert len(document["comparisons"]) == 25
+        assert sentence in shown
+    # 4 sizes read cold and warm, written in 3 ways; 2 programs read cold and warm and written: 4
+    # placements beside plain calls (host in the warm view is the cold one), 2 pairs, 1 best
+    assert len(document["comparisons"]) == 4 * (7 + 6 + 3 * 7) + 2 * (7 + 6 + 7)
+    for row in document["rows"]:
+        if row["operation"] == "read" and row["placement"] in PLACEMENTS[1:]:
+            expected = "warm" if "-warm/" in row["id"] else "cold"
+            assert row["device_cache_state"] == expected
     csv = (out / "results.csv").read_text().splitlines()
     assert len(csv) == 1 + sum(len(row["repeats"]) for row in document["rows"])
     assert "elapsed_ns" in csv[0]
@@ -161,7 +235,7 @@ def test_the_study_only_reads_a_file_of_the_user(
     assert fingerprint(data) == before
     assert "the write half is left out" in done.stdout
     assert "2 MiB in total instead" in done.stdout
-    assert "Writes" not in done.stdout
+    assert "writes" not in done.stdout
     document = validated(scratch / "r.json")
     assert {row["operation"] for row in document["rows"]} == {"read"}
     assert [p.name for p in scratch.iterdir()] == ["r.json"]
@@ -181,14 +255,29 @@ def test_the_study_uses_the_folder_it_is_given(command: Command, tmp_path: Path)
 def test_info_of_this_machine(command: Command) -> None:
     done = command.run("info")
     assert done.returncode == 0
-    for word in ("device", "I/O server", "arena", "degraded", "built in"):
+    for word in ("device", "I/O server", "arena", "page cache", "degraded", "built in"):
         assert word in done.stdout
+    lines = done.stdout.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("placements "))
+    assert [line[14:].split()[0] for line in lines[first : first + 4]] == list(PLACEMENTS)
+    assert "the default" in lines[first]
+
+
+def test_info_says_what_automatic_decides_from_where_the_runtime_tells(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = native.read_info(None)
+    for source, shown in ((None, False), ("built-in", True)):
+        facts["runtime"]["automatic_source"] = source
+        monkeypatch.setattr(info, "read_info", lambda _path: facts)
+        info.run(None, None, False)
+        assert ("decides from: built-in" in capsys.readouterr().out) == shown
 
 
 def test_info_of_a_path(command: Command, data: Path) -> None:
     done = command.run("info", data, "--json", "-")
     facts = json.loads(done.stdout)
-    assert facts["schema"] == "ferry.info/1"
+    assert facts["schema"] == "ferry.info/2"
     path = facts["path"]
     assert path["kind"] == "file"
     assert path["size_bytes"] == 2 << 20

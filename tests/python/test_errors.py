@@ -12,6 +12,8 @@ from conftest import Command
 from ferry import files
 from ferry.errors import FerryError
 
+COMPUTE = ["bench", "--placement", "compute"]
+
 # Arguments (FILE: an existing file of 2 MiB, DIR: a folder), exit status, what the line says.
 CASES = [
     (["bench", "-r", "missing"], 1, "missing does not exist"),
@@ -43,6 +45,23 @@ CASES = [
     (["bench", "-r", "-e", "FILE"], 2, "-e is for writes"),
     (["bench", "-r", "-k", "FILE"], 2, "-k is for writes"),
     (["bench", "--device", "cuda", "new"], 2, "cuda"),
+    (["bench", "--placement", "device", "new"], 2, "'device' is not one of"),
+    (["bench", "-a", "posix", "--placement", "compute", "new"], 2, "--placement is for interface"),
+    (["bench", "--cache-size", "64m", "new"], 2, "--cache-size needs --placement compute"),
+    (["bench", "--page-size", "64k", "new"], 2, "--page-size needs --placement compute"),
+    (["bench", "--service-threads", "1", "new"], 2, "--service-threads needs --placement"),
+    (["bench", "--warm", "new"], 2, "--warm needs --placement compute"),
+    ([*COMPUTE, "--service-threads", "1", "new"], 2, "needs --placement service or automatic"),
+    ([*COMPUTE, "--cache-size", "64x", "new"], 2, "'64x' is no size"),
+    ([*COMPUTE, "--cache-size", "32k", "new"], 2, "less than a page of 64 KiB"),
+    ([*COMPUTE, "--cache-size", "1024t", "new"], 1, "more than this machine's memory"),
+    ([*COMPUTE, "--page-size", "3k", "new"], 2, "3 KiB is no power of two from 4 KiB to 2 MiB"),
+    ([*COMPUTE, "--page-size", "2k", "new"], 2, "2 KiB is no power of two from 4 KiB to 2 MiB"),
+    ([*COMPUTE, "--page-size", "4m", "new"], 2, "4 MiB is no power of two from 4 KiB to 2 MiB"),
+    ([*COMPUTE, "-w", "--warm", "new"], 2, "--warm is for reads"),
+    ([*COMPUTE, "--warm", "--cold", "new"], 2, "exclude each other"),
+    (["bench", "--placement", "service", "--service-threads", "-1", "new"], 2, "from 0 to"),
+    (["bench", "--placement", "service", "--service-threads", "x", "new"], 2, "no whole number"),
     (["bench", "--nonsense", "new"], 2, "--nonsense"),
     (["bench", "one", "two"], 2, "two"),
     (["study"], 2, "NAME"),

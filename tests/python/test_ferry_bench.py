@@ -29,7 +29,9 @@ def test_lines_begin_with_the_environment_and_end_with_done(data: Path) -> None:
     assert status == 0
     assert [line["type"] for line in lines] == ["environment", "verified", "sample", "done"]
     environment = lines[0]
-    assert environment["runtime"]["device_threads"] == 1
+    (runtime,) = environment["runtimes"]
+    assert runtime["device_threads"] == 1
+    assert runtime["page_cache"] is None
     assert environment["file_systems"][0]["type"]
     assert environment["machine"]["kernel"].startswith("Linux")
 
@@ -218,7 +220,12 @@ def test_files_that_cannot_be_read(data: Path, path: str, total_bytes: int, numb
         ({"interface": "posix", "queue_depth": 2}, "queue_depth: more than 1 needs"),
         ({"queue_depth": 64}, "queue_depth: must be from 1 to 63"),
         ({"interface": "mmap", "direct": True}, "direct: "),
-        ({"placement": "compute"}, "'compute' is none of host"),
+        ({"placement": "device"}, "'device' is none of host, compute, service, automatic"),
+        ({"sync": "close"}, "'close' is none of none, flush, fsync, flush+fsync"),
+        ({"warm": True}, "warm: needs a placement with a cache"),
+        ({"interface": "posix", "placement": "compute", "warm": True}, "warm: needs a placement"),
+        ({"placement": "compute", "warm": True, "cold": True}, "warm: and cold exclude"),
+        ({"placement": "compute", "operation": "write", "warm": True}, "operation: cold, warm"),
         ({"operation": "write", "cold": True}, "operation: cold"),
         ({"cold": "yes"}, "cold: must be true or false"),
     ],
@@ -230,7 +237,19 @@ def test_plans_that_are_refused(data: Path, changes: dict[str, Any], message: st
     assert message in lines[0]["message"]
 
 
-@pytest.mark.parametrize("changes", [{"schema": "ferry.plan/2"}, {"cells": []}, {"repeats": 0}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"schema": "ferry.plan/1"},
+        {"cells": []},
+        {"repeats": 0},
+        {"runtime": {"page_bytes": 12288}},
+        {"runtime": {"page_bytes": 2048}},
+        {"runtime": {"page_bytes": 4 << 20}},
+        {"runtime": {"cache_bytes": 4096}},
+        {"runtime": {"service_threads": -1}},
+    ],
+)
 def test_other_plans_that_are_refused(data: Path, changes: dict[str, Any]) -> None:
     status, lines = run_bench({"cells": [cell(data)], **changes})
     assert status == 2

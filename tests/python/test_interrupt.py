@@ -29,6 +29,7 @@ def measuring(command: Command) -> bool:
 LONG = [
     ["study", "placements"],
     ["bench", "-b", "4m", "-i", "100000", "-w", "file"],
+    ["bench", "--placement", "compute", "-b", "4m", "-i", "100000", "-w", "file"],
     ["bench", "-a", "posix", "-b", "4m", "-i", "100000", "-w", "file"],
     ["bench", "-a", "mmap", "-b", "4m", "-i", "100000", "-w", "file"],
 ]

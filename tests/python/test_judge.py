@@ -106,8 +106,16 @@ def test_the_best_is_picked_on_the_odd_pairs_only() -> None:
         judge.pick_best({})
 
 
+def test_a_series_shows_its_own_noise() -> None:
+    assert list(judge.neighbour_ratios([2, 1, 3, 3, 9])) == [2, 1]
+    assert list(judge.neighbour_ratios([5])) == [1]
+    assert judge.spread(judge.median_bounds(judge.neighbour_ratios([5, 5, 5, 5]))) == 0
+    with pytest.raises(ValueError, match="pairs"):
+        judge.neighbour_ratios([])
+
+
 @pytest.mark.parametrize(
-    ("bounds", "aa_spread", "finding"),
+    ("bounds", "noise", "finding"),
     [
         (judge.Bounds(0.99, 0.97, 1.01), 0.02, "within_5_percent"),
         (judge.Bounds(0.99, 0.97, 1.01), 0.20, "no_difference"),
@@ -115,9 +123,11 @@ def test_the_best_is_picked_on_the_odd_pairs_only() -> None:
         (judge.Bounds(0.80, 0.75, 0.85), 0.30, "no_difference"),
         (judge.Bounds(0.80, 0.60, 1.05), 0.05, "no_difference"),
         (judge.Bounds(1.30, 1.20, 1.40), 0.05, "faster"),
+        (judge.Bounds(10.0, 8.0, 12.0), 2.0, "faster"),
+        (judge.Bounds(0.10, 0.08, 0.13), 2.0, "slower"),
     ],
 )
 def test_findings_say_no_more_than_the_numbers(
-    bounds: judge.Bounds, aa_spread: float, finding: str
+    bounds: judge.Bounds, noise: float, finding: str
 ) -> None:
-    assert judge.finding(bounds, aa_spread) == finding
+    assert judge.finding(bounds, noise) == finding

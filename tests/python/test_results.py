@@ -52,3 +52,18 @@ def test_results_are_not_overwritten(tmp_path: Path) -> None:
 def test_numbers_that_json_has_not_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
         results.write_json(str(tmp_path / "r.json"), {"a": float("inf")}, False)
+
+
+def test_the_device_cache_has_a_state_of_its_own() -> None:
+    samples = [{"device_cache_state": s} for s in ("warm", "warm", "unverified")]
+    assert results.cache_state(samples, "device_cache_state") == "unverified"
+    assert results.cache_state(samples[:2], "device_cache_state") == "warm"
+
+
+def test_times_of_what_follows_the_calls() -> None:
+    sample = {"io_ns": 1000, "compute_ns": 200, "flush_ns": 30, "sync_ns": 4}
+    assert results.call_ns(sample) == 1000
+    assert results.call_and_flush_ns(sample) == 1030
+    assert results.call_and_sync_ns(sample) == 1034
+    assert results.loop_ns(sample) == 1200
+    assert results.loop_and_sync_ns(sample) == 1234

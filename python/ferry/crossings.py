@@ -1,0 +1,140 @@
+"""Where two curves cross: the sizes at which one way stops being the faster one.
+
+Works on comparisons (see ferry.placements_findings): ratios of one way's speed to another's by
+transfer size, each with its finding. A crossing lies between two sizes at which the findings are
+opposite; sizes at which no difference was measured decide nothing and may lie between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ferry.sizes import format_size
+
+Json = dict[str, Any]
+
+_DECIDED = ("faster", "slower")
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """From ``before`` at one comparison's size to the opposite at the next decided one's."""
+
+    last: Json
+    first: Json
+
+
+def find_crossings(points: Sequence[Json]) -> list[Crossing]:
+    """Returns every change of sides, by size; ``points`` in any order."""
+    decided = [point for point in _by_size(points) if point["finding"] in _DECIDED]
+    return [
+        Crossing(last, first)
+        for last, first in zip(decided, decided[1:], strict=False)
+        if last["finding"] != first["finding"]
+    ]
+
+
+def describe_curves(way: str, other: str, points: Sequence[Json], quantity: str) -> str:
+    """Says where the two cross, or that they do not, and what was found at which size."""
+    clauses = "; ".join(_clauses(way, other, points, quantity, "measured"))
+    crossings = find_crossings(points)
+    if crossings:
+        places = " and ".join(_between(crossing) for crossing in crossings)
+        return f"{way} and {other} cross {places}: {clauses}"
+    if any(point["finding"] in _DECIDED for point in points):
+        return f"no crossing of {way} and {other} measured: {clauses}"
+    return describe_findings(way, other, points, quantity)
+
+
+def describe_findings(way: str, other: str, points: Sequence[Json], quantity: str) -> str:
+    """Returns one clause for each finding, with the sizes it holds for."""
+    return "; ".join(_clauses(way, other, points, quantity, f"measured between {way} and {other}"))
+
+
+def _clauses(
+    way: str, other: str, points: Sequence[Json], quantity: str, measured: str
+) -> list[str]:
+    """``measured`` ends "no difference measured"; it need not name again what was named before."""
+    ordered = _by_size(points)
+    clauses = []
+    for finding in dict.fromkeys(point["finding"] for point in ordered):
+        alike = [point for point in ordered if point["finding"] == finding]
+        where = _describe_ranges([point["finding"] == finding for point in ordered], ordered)
+        if finding == "no_difference":
+            where = where.replace("every", "any")
+            clauses.append(f"no difference {measured}{where} ({largest_noise(alike)})")
+        else:
+            clauses.append(describe_finding(way, other, alike, quantity, where))
+    return clauses
+
+
+def describe_finding(
+    way: str, other: str, points: Sequence[Json], quantity: str, where: str = ""
+) -> str:
+    """Says what all ``points``, of one finding, show; ``where`` names their sizes."""
+    kind = points[0]["finding"]
+    if kind == "within_5_percent":
+        return f"{way} is within 5 % of {other}{where}"
+    if kind == "no_difference":
+        return f"no difference measured between {way} and {other}{where} ({largest_noise(points)})"
+    low = min(point["ratio_median"] for point in points)
+    high = max(point["ratio_median"] for point in points)
+    factor = _range(low, high)
+    return f"{way} is {kind}{where}, {factor} times the {quantity} of {other}"
+
+
+def nothing_shown(points: Sequence[Json]) -> bool:
+    """Whether no difference was measured at any size."""
+    return all(point["finding"] == "no_difference" for point in points)
+
+
+def largest_noise(points: Sequence[Json]) -> str:
+    """Returns "noise 12 %", or "noise up to 12 %" where it differs."""
+    spreads = {format_noise(point["noise"]) for point in points}
+    most = format_noise(max(point["noise"] for point in points))
+    return f"noise {most}" if len(spreads) == 1 else f"noise up to {most}"
+
+
+def format_noise(spread: float) -> str:
+    """Returns percent; beyond 100 % the exact number says nothing."""
+    return f"{spread * 100:.0f} %" if spread <= 1 else "> 100 %"
+
+
+def _by_size(points: Sequence[Json]) -> list[Json]:
+    return sorted(points, key=lambda point: point["transfer_bytes"])
+
+
+def _between(crossing: Crossing) -> str:
+    last, first = (
+        f"{format_size(point['transfer_bytes'])} "
+        f"({_range(point['ratio_low_95'], point['ratio_high_95'])})"
+        for point in (crossing.last, crossing.first)
+    )
+    return f"between {last} and {first}"
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
+
+
+def _describe_ranges(chosen: Sequence[bool], points: Sequence[Json]) -> str:
+    """Names the sizes that are chosen, neighbours as ranges: "at 4 KiB and from 64 KiB up"."""
+    if all(chosen):
+        return " at every size"
+    sizes = [format_size(point["transfer_bytes"]) for point in points]
+    ranges = []
+    for index, inside in enumerate(chosen):
+        if not inside or (index > 0 and chosen[index - 1]):
+            continue
+        last = index
+        while last + 1 < len(chosen) and chosen[last + 1]:
+            last += 1
+        if last == index:
+            ranges.append(f"at {sizes[index]}")
+        elif last == len(chosen) - 1:
+            ranges.append(f"from {sizes[index]} up")
+        else:
+            ranges.append(f"from {sizes[index]} to {sizes[last]}")
+    return " " + " and ".join([", ".join(ranges[:-1]), ranges[-1]] if ranges[1:] else ranges)

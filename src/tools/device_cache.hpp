@@ -1,0 +1,41 @@
+// The device's page cache of one file: filling it before a measurement, and what its counters prove
+// about the state it was in.
+#pragma once
+
+#include <cstdint>
+
+#include <ferry/ferry.hpp>
+
+#include "tools/plan.hpp"
+
+namespace ferry::bench {
+
+enum class DeviceCacheState : std::uint8_t {
+  cold,        // no byte that was read came from it
+  warm,        // all did
+  unverified,  // some did, or the counters do not say
+};
+
+// Holds the file open for one thread and reads that thread's part into the cache, in which it stays
+// while this lives: the last close of a file would drop its pages.
+class WarmPart {
+ public:
+  // Throws ferry::Error.
+  WarmPart(const Cell& cell, DeviceThread& thread, unsigned char* buffer);
+  ~WarmPart() { files_.close(file_); }
+  WarmPart(const WarmPart&) = delete;
+  WarmPart& operator=(const WarmPart&) = delete;
+
+ private:
+  device::FileCalls<device::ThreadGroup>& files_;
+  int file_;
+};
+
+// The state before a repeat that read `cell`: `filling` was counted while the cache was filled
+// (nothing where it was not), `timed` over the timed region.
+DeviceCacheState device_cache_state(const Cell& cell, const RuntimeStatistics& filling,
+                                    const RuntimeStatistics& timed);
+
+const char* name_of(DeviceCacheState state);
+
+}  // namespace ferry::bench
