@@ -1,7 +1,8 @@
 // Placement `compute` on pages that are resident in device memory, beside the plain calls on the
-// same file in the kernel's page cache.
+// same file in the kernel's page cache and beside bare copies over as much memory in huge pages.
 //
-//   bench_cached_calls FILE     at least 256 MiB; a copy of its first part is written beside it
+//   bench_cached_calls FILE [WORD]     at least 256 MiB, opened for writing
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include <ferry/ferry.hpp>
 
+#include "benchmarks/memory.hpp"
 #include "benchmarks/pairs.hpp"
 
 namespace {
@@ -32,7 +34,7 @@ void check(std::int64_t got, std::uint64_t wanted) {
   if (got != static_cast<std::int64_t>(wanted)) fail("a call gave " + std::to_string(got));
 }
 
-// The file's whole range, resident on both sides.
+// The file's whole range, resident on both sides, and as much bare memory.
 class Calls {
  public:
   Calls(DeviceThread& self, const std::string& path, char* memory)
@@ -46,25 +48,24 @@ class Calls {
       check(files_.pread(file_, memory_, large_bytes, signed_of(at)), large_bytes);
       check(::pread(plain_, memory_, large_bytes, signed_of(at)), large_bytes);
     }
-    std::mt19937_64 random(1);
-    for (std::uint64_t& place : places_)
-      place = random();
   }
   ~Calls() {
     files_.close(file_);
     ::close(plain_);
   }
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
 
-  // ns per call; at random places, or one after the other.
+  // ns per call; at random places, new ones for every block, or one after the other.
   template <class Call>
   double each(std::uint64_t bytes, bool random, Call call) {
-    const std::uint64_t total = bytes < 4096 ? 16ULL << 20 : 64ULL << 20;
-    const long calls = static_cast<long>(std::min<std::uint64_t>(total / bytes, 65'536));
+    const auto calls = std::min<std::uint64_t>(64ULL << 20, bytes << 13) / bytes;
     const std::uint64_t count = file_bytes / bytes;
-    return nanoseconds_each(calls, [&](long i) {
-      const auto index = static_cast<std::uint64_t>(i);
-      const std::uint64_t place = random ? places_[index % places_.size()] : index;
-      check(call(place % count * bytes), bytes);
+    places_.resize(calls);
+    for (std::uint64_t& place : places_)
+      place = (random ? random_() : next_++) % count * bytes;
+    return nanoseconds_each(static_cast<long>(calls), [&](long i) {
+      check(call(places_[static_cast<std::size_t>(i)]), bytes);
     });
   }
   double cached_read(std::uint64_t bytes, bool random) {
@@ -76,14 +77,36 @@ class Calls {
     return each(bytes, random,
                 [&](std::uint64_t at) { return ::pread(plain_, memory_, bytes, signed_of(at)); });
   }
-  double cached_write(std::uint64_t bytes, bool random) {
+  double copy_out(std::uint64_t bytes, bool random) {
     return each(bytes, random, [&](std::uint64_t at) {
+      library_copy(memory_, bare_.data() + at, bytes);
+      return signed_of(bytes);
+    });
+  }
+  double cached_write(std::uint64_t bytes) {
+    return each(bytes, false, [&](std::uint64_t at) {
       return files_.pwrite(file_, memory_, bytes, signed_of(at));
     });
   }
-  double plain_write(std::uint64_t bytes, bool random) {
-    return each(bytes, random,
+  double plain_write(std::uint64_t bytes) {
+    return each(bytes, false,
                 [&](std::uint64_t at) { return ::pwrite(plain_, memory_, bytes, signed_of(at)); });
+  }
+  double copy_in(std::uint64_t bytes, Copy copy) {
+    return each(bytes, false, [&](std::uint64_t at) {
+      copy(bare_.data() + at, memory_, bytes);
+      return signed_of(bytes);
+    });
+  }
+  // The faster of the library's copy and the streaming one.
+  Copy best_copy_in(std::uint64_t bytes) {
+    double library = copy_in(bytes, library_copy);
+    double streaming = copy_in(bytes, streaming_copy());
+    for (int i = 0; i < 4; ++i) {
+      library = std::min(library, copy_in(bytes, library_copy));
+      streaming = std::min(streaming, copy_in(bytes, streaming_copy()));
+    }
+    return streaming < library ? streaming_copy() : library_copy;
   }
 
  private:
@@ -93,37 +116,65 @@ class Calls {
   char* memory_;
   int file_;
   int plain_;
-  std::vector<std::uint64_t> places_ = std::vector<std::uint64_t>(65'536);
+  HugeMemory bare_{file_bytes};
+  std::mt19937_64 random_{1};
+  std::uint64_t next_ = 0;
+  std::vector<std::uint64_t> places_;
 };
+
+// Times, so that the speed-up is other / compute: the cached call is the baseline.
+void measure_reads(Calls& calls, const std::string& name, std::uint64_t bytes, bool random) {
+  const auto cached = [&] { return calls.cached_read(bytes, random); };
+  measure_pairs(
+      name + ": pread / compute", "ns", pair_count, [&] { return calls.plain_read(bytes, random); },
+      cached);
+  if (bytes < 4096) return;
+  measure_pairs(
+      name + ": memcpy / compute", "ns", pair_count, [&] { return calls.copy_out(bytes, random); },
+      cached);
+  // What the machine allows: nobody reads these bytes faster than a copy without a look-up.
+  measure_pairs(
+      name + ": pread / bare memcpy", "ns", pair_count,
+      [&] { return calls.plain_read(bytes, random); },
+      [&] { return calls.copy_out(bytes, random); });
+}
+void measure_small_writes(Calls& calls, const std::string& name, std::uint64_t bytes) {
+  const auto plain = [&] { return calls.plain_write(bytes); };
+  measure_pairs(name + ": pwrite / compute", "ns", pair_count, plain,
+                [&] { return calls.cached_write(bytes); });
+  measure_pairs(name + ": pwrite / bare memcpy", "ns", pair_count, plain,
+                [&] { return calls.copy_in(bytes, library_copy); });
+}
+void measure_large_writes(Calls& calls, const std::string& name, std::uint64_t bytes) {
+  if (!is_wanted(name)) return;
+  const Copy copy = calls.best_copy_in(bytes);
+  measure_pairs(
+      name, "ns", pair_count, [&] { return calls.copy_in(bytes, copy); },
+      [&] { return calls.cached_write(bytes); });
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::cerr << "usage: bench_cached_calls FILE\n";
+  if (argc != 2 && argc != 3) {
+    std::cerr << "usage: bench_cached_calls FILE [WORD]\n";
     return 2;
   }
+  if (argc == 3) only = argv[2];
   RuntimeOptions options;
+  options.device_threads = 1;
   options.cache_bytes = file_bytes + (16 << 20);
   options.page_bytes = page_bytes;
   Runtime runtime(options);
   const Buffer buffer = runtime.allocate(large_bytes);
   runtime.run([&](DeviceThread& self) {
-    if (self.index != 0) return;
     Calls calls(self, argv[1], buffer.as<char>());
-    // Times, so that the speed-up is plain / cached: the cached call is the baseline.
-    const auto reads = [&](const char* name, std::uint64_t bytes, bool random) {
-      measure_pairs(
-          name, "ns", pair_count, [&] { return calls.plain_read(bytes, random); },
-          [&] { return calls.cached_read(bytes, random); });
-    };
-    reads("cached random read, 64 B: pread / compute", 64, true);
-    reads("cached random read, 512 B: pread / compute", 512, true);
-    reads("cached random read, 4 KiB: pread / compute", 4096, true);
-    reads("cached sequential read, 64 KiB: pread / compute", 64 << 10, false);
-    measure_pairs(
-        "overwrite, 4 KiB: pwrite / compute", "ns", pair_count,
-        [&] { return calls.plain_write(4096, false); },
-        [&] { return calls.cached_write(4096, false); });
+    measure_reads(calls, "cached random read, 64 B", 64, true);
+    measure_reads(calls, "cached random read, 512 B", 512, true);
+    measure_reads(calls, "cached random read, 4 KiB", 4096, true);
+    measure_reads(calls, "cached sequential read, 64 KiB", 64 << 10, false);
+    measure_small_writes(calls, "overwrite, 4 KiB", 4096);
+    measure_large_writes(calls, "overwrite, 64 KiB: best copy / compute", 64 << 10);
+    measure_large_writes(calls, "overwrite, 1 MiB: best copy / compute", 1 << 20);
   });
 }
