@@ -2,10 +2,10 @@
 // at random places, with the pages in device memory and without. The host's page cache is warm
 // throughout. The crossovers of `automatic` rest on these numbers.
 //
-//   bench_crossovers DIRECTORY [ROUNDS [SERVICE_THREADS]]     a scratch file of 64 MiB is made
-//   there
+//   bench_crossovers DIRECTORY [ROUNDS [SERVICE_THREADS [WORD]]]    rows with WORD in their name
 //
-// One JSON line per row and placement; a table of medians on the error stream.
+// A scratch file of 64 MiB is made there. One JSON line per row and placement; on the error stream
+// a table of medians, the smallest sample behind each.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -128,10 +128,11 @@ std::vector<Row> rows() {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::cerr << "usage: bench_crossovers DIRECTORY [ROUNDS [SERVICE_THREADS]]\n";
+    std::cerr << "usage: bench_crossovers DIRECTORY [ROUNDS [SERVICE_THREADS [WORD]]]\n";
     return 2;
   }
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 9;
+  const std::string word = argc > 4 ? argv[4] : "";
   const std::string path = std::string(argv[1]) + "/bench_crossovers.tmp";
   const std::vector<char> data(file_bytes, 'x');
   const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
@@ -149,6 +150,7 @@ int main(int argc, char** argv) {
     if (self.index != 0) return;
     Measurement measurement(self, path, buffer.as<char>());
     for (const Row& row : rows()) {
+      if (name_of(row).find(word) == std::string::npos) continue;
       std::array<std::vector<double>, placements.size()> samples;
       for (int round = -1; round < rounds; ++round) {  // the first one warms up
         for (std::size_t turn = 0; turn < placements.size(); ++turn) {
@@ -161,7 +163,8 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "%-48s", name_of(row).c_str());
       for (std::size_t i = 0; i < placements.size(); ++i) {
         report_figure(name_of(row) + ": " + names[i], "ns", samples[i]);
-        std::fprintf(stderr, " %s %12.0f", names[i], median(samples[i]));
+        std::fprintf(stderr, "  %s %9.0f (%.0f)", names[i], median(samples[i]),
+                     *std::min_element(samples[i].begin(), samples[i].end()));
       }
       std::fprintf(stderr, "\n");
     }

@@ -231,18 +231,22 @@ class CoherentCalls {
   FERRY_DEVICE Placement choose(bool reading, int file, const cache::OpenFile& entry,
                                 std::uint64_t bytes, std::int64_t offset) {
     const Context& context = requester_.context();
-    const cache::Inode& inode = context.cache.inode(entry.inode);
-    CallFacts call;
-    call.reading = reading;
-    call.bytes = bytes;
-    call.continues = stream_.continues(file, offset, bytes);
-    call.dirty =
-        DeviceRef<std::uint64_t>(const_cast<std::uint64_t&>(inode.dirty_pages)).load(relaxed) != 0;
     const auto at = static_cast<std::uint64_t>(offset);
-    return choose_placement(
-        context.crossovers, call,
-        [&] { return are_ends_resident(context, entry.inode, at, bytes); },
-        [&] { return bypass_pays_off(context, entry.inode, at, bytes); });
+    const CallFacts call{reading, stream_.continues(file, offset, bytes), bytes};
+    const auto resident = [&] {
+      const bool small = reading && bytes < context.cache.page_bytes();
+      if (small && residency_.expects()) return true;
+      const bool found = are_ends_resident(context, entry.inode, at, bytes);
+      if (small) residency_.found(found);
+      return found;
+    };
+    const auto may_bypass = [&] {
+      // The host would have to write back first.
+      std::uint64_t& dirty = context.cache.inode(entry.inode).dirty_pages;
+      if (DeviceRef<std::uint64_t>(dirty).load(relaxed) != 0) return false;
+      return !reading || !bypass_pays_off(context, entry.inode, at, bytes);
+    };
+    return choose_placement(context.crossovers, call, resident, may_bypass);
   }
 
   // Executes the transfer where it belongs; `send(target)` has somebody else do it: the server past
@@ -363,6 +367,7 @@ class CoherentCalls {
   // The leader's.
   std::uint32_t changing_ = 0;  // the file whose outside call is under way
   StreamWatch stream_;          // of calls that `automatic` decided on
+  ResidencyWatch residency_;    // likewise
 };
 
 }  // namespace ferry::device

@@ -8,8 +8,8 @@
 namespace ferry::device {
 
 // From which size of a call on another placement than `compute` is faster, in bytes. The built-in
-// numbers were measured on a server with the file in the kernel's page cache
-// (benchmarks/placements.cpp).
+// numbers were measured on two busy CPUs, pages of 64 KiB, the file in the kernel's page cache and
+// no readahead (benchmarks/crossovers.cpp); a profile measured on the machine itself is better.
 struct Crossovers {
   static constexpr std::uint64_t never = ~std::uint64_t{0};
   // By the host, where the pages are not in the cache. A read at a random place would fill a whole

@@ -2,8 +2,7 @@
 //
 // Decided before a byte moves, from its direction and size, whether it goes on where the group's
 // last call ended, and what the page cache has of it. Small calls of a stream are not worth more
-// than a comparison. Others look for their first and last page, which costs a hit next to nothing:
-// it needs the same lines at once.
+// than a comparison. Others look for their first and last page, small ones of them now and then.
 //
 // What is resident is nearest here. What is not, a large or a random read gets faster from the
 // host, but then it never becomes resident: so pages that are read past the cache again and again
@@ -22,22 +21,19 @@ namespace ferry::device {
 struct CallFacts {
   bool reading = true;
   bool continues = false;  // where the group's last call on this file ended
-  bool dirty = false;      // the file has pages that the storage has not
   std::uint64_t bytes = 0;
 };
 
-// `resident()` tells whether the first and the last page are in the cache, and `pays_off()` whether
-// bringing them in does by now; both are asked only where it matters. Never `automatic`.
-template <class Resident, class PaysOff>
+// `resident()` tells whether the first and the last page are in the cache, and `may_bypass()`
+// whether it is all right to leave absent ones where they are; asked only where it matters, in this
+// order. Never `automatic`.
+template <class Resident, class MayBypass>
 FERRY_DEVICE Placement choose_placement(const Crossovers& crossovers, const CallFacts& call,
-                                        Resident resident, PaysOff pays_off) {
+                                        Resident resident, MayBypass may_bypass) {
   const std::uint64_t host_bytes_min = !call.reading    ? crossovers.host_write_bytes_min
                                        : call.continues ? crossovers.host_stream_read_bytes_min
                                                         : crossovers.host_read_bytes_min;
-  // Past the cache only where it has nothing of the call: the host would have to write back first
-  // what is dirty.
-  if (call.bytes >= host_bytes_min && !call.dirty && !resident() && !(call.reading && pays_off()))
-    return Placement::host;
+  if (call.bytes >= host_bytes_min && !resident() && may_bypass()) return Placement::host;
   const std::uint64_t service_bytes_min =
       call.reading ? crossovers.service_read_bytes_min : crossovers.service_write_bytes_min;
   return call.bytes >= service_bytes_min ? Placement::service : Placement::compute;
@@ -78,6 +74,27 @@ FERRY_DEVICE inline bool bypass_pays_off(const Context& context, std::uint32_t i
   return count_bypass(context.bypassed, cache::hash_of(cache::key_of(inode, page)),
                       bypass_limit(context.crossovers, context.cache.page_bytes(), bytes));
 }
+
+// Spares small reads the look-up while they are resident anyway: after each that was, the next
+// ones are taken to be so, up to `most` of them. Where that is wrong the page gets in at once,
+// which in a working set that is resident is what is wanted.
+class ResidencyWatch {
+ public:
+  FERRY_DEVICE bool expects() {
+    if (left_ == 0) return false;
+    --left_;
+    return true;
+  }
+  FERRY_DEVICE void found(bool resident) {
+    streak_ = !resident ? 0 : streak_ < most ? 2 * streak_ + 1 : most;
+    left_ = streak_;
+  }
+
+ private:
+  static constexpr std::uint32_t most = 31;
+  std::uint32_t streak_ = 0;
+  std::uint32_t left_ = 0;
+};
 
 // Recognises the group's sequential stream.
 class StreamWatch {

@@ -9,6 +9,7 @@
 #include <ferry/device/platform.hpp>
 #include <ferry/device/requester.hpp>
 #include <ferry/device/ring.hpp>
+#include <ferry/device/service.hpp>
 #include <ferry/device/waiting.hpp>
 
 __global__ void make_every_call(const ferry::device::Context* context, char* buffer,
@@ -30,4 +31,9 @@ __global__ void make_every_call(const ferry::device::Context* context, char* buf
   files.release(view);
   pending = files.pwrite_async(file, buffer, 64, 0);
   files.drain();
+}
+
+// A block that serves cached calls for the others.
+__global__ void serve(const ferry::device::Context* context, unsigned service, unsigned group) {
+  ferry::device::ServiceLoop(*context, service, group).run();
 }

@@ -24,9 +24,9 @@ CallFacts write_of(std::uint64_t bytes) {
   return call;
 }
 Placement chosen(const CallFacts& call, bool resident, const Crossovers& with = crossovers(),
-                 bool pays_off = false) {
+                 bool may_bypass = true) {
   return choose_placement(
-      with, call, [&] { return resident; }, [&] { return pays_off; });
+      with, call, [&] { return resident; }, [&] { return may_bypass; });
 }
 
 TEST(Policy, WhatIsResidentIsComputed) {
@@ -52,11 +52,9 @@ TEST(Policy, AStreamHasACrossoverOfItsOwn) {
   EXPECT_EQ(chosen(call, false), Placement::host);
 }
 
-TEST(Policy, TheHostWouldHaveToWriteBackADirtyFileFirst) {
-  for (CallFacts call : {read_of(1 << 20), write_of(1 << 20)}) {
-    call.dirty = true;
-    EXPECT_EQ(chosen(call, false), Placement::compute);
-  }
+TEST(Policy, WhatMayNotBypassTheCacheIsComputed) {
+  for (const CallFacts& call : {read_of(1 << 20), write_of(1 << 20)})
+    EXPECT_EQ(chosen(call, false, crossovers(), false), Placement::compute);
 }
 
 TEST(Policy, AServiceTakesWhatIsWorthTheHandOver) {
@@ -78,12 +76,6 @@ TEST(Policy, SmallCallsAskTheCacheNothing) {
   };
   EXPECT_EQ(choose_placement(crossovers(), read_of(999), resident, resident), Placement::compute);
   EXPECT_FALSE(asked);
-}
-
-TEST(Policy, ReadsThatPayOffAreBroughtIn) {
-  EXPECT_EQ(chosen(read_of(1000), false, crossovers(), true), Placement::compute);
-  EXPECT_EQ(chosen(write_of(3000), false, crossovers(), true), Placement::host)
-      << "writes bring nothing in";
 }
 
 TEST(Policy, TheSmallerTheReadTheMoreOftenItGoesPast) {
@@ -121,6 +113,26 @@ TEST(Policy, NeverIsNever) {
   with.host_write_bytes_min = Crossovers::never;
   EXPECT_EQ(chosen(read_of(std::uint64_t{1} << 31), false, with), Placement::compute);
   EXPECT_EQ(chosen(write_of(std::uint64_t{1} << 31), false, with), Placement::compute);
+}
+
+TEST(Residency, IsLookedForLessOftenWhileItIsFound) {
+  ResidencyWatch watch;
+  const auto spared = [&] {
+    int count = 0;
+    while (watch.expects())
+      ++count;
+    return count;
+  };
+  EXPECT_EQ(spared(), 0);
+  watch.found(true);
+  EXPECT_EQ(spared(), 1);
+  watch.found(true);
+  EXPECT_EQ(spared(), 3);
+  for (int i = 0; i < 10; ++i)
+    watch.found(true);
+  EXPECT_EQ(spared(), 31);
+  watch.found(false);
+  EXPECT_EQ(spared(), 0);
 }
 
 TEST(Streams, AreCallsThatGoOnWhereTheLastOneEnded) {
