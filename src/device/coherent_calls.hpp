@@ -233,13 +233,7 @@ class CoherentCalls {
     const Context& context = requester_.context();
     const auto at = static_cast<std::uint64_t>(offset);
     const CallFacts call{reading, stream_.continues(file, offset, bytes), bytes};
-    const auto resident = [&] {
-      const bool small = reading && bytes < context.cache.page_bytes();
-      if (small && residency_.expects()) return true;
-      const bool found = are_ends_resident(context, entry.inode, at, bytes);
-      if (small) residency_.found(found);
-      return found;
-    };
+    const auto resident = [&] { return are_ends_resident(context, entry.inode, at, bytes); };
     const auto may_bypass = [&] {
       // The host would have to write back first.
       std::uint64_t& dirty = context.cache.inode(entry.inode).dirty_pages;
@@ -367,7 +361,6 @@ class CoherentCalls {
   // The leader's.
   std::uint32_t changing_ = 0;  // the file whose outside call is under way
   StreamWatch stream_;          // of calls that `automatic` decided on
-  ResidencyWatch residency_;    // likewise
 };
 
 }  // namespace ferry::device

@@ -33,8 +33,8 @@ FERRY_DEVICE void copy_bytes(Group group, void* target, const void* source, std:
   group.sync();
 }
 
-// Stores `bytes` bytes past the core's caches, for memory that it will not touch soon: neither reads
-// what it overwrites nor drives out what the program works on (paper 003, section 4.3).
+// Stores `bytes` bytes past the core's caches, for memory that it will not touch soon: neither
+// reads what it overwrites nor drives out what the program works on (paper 003, section 4.3).
 FERRY_DEVICE inline void copy_streaming(unsigned char* to, const unsigned char* from,
                                         std::uint64_t bytes) {
 #if defined(FERRY_HAS_STREAMING_STORES)
@@ -75,8 +75,8 @@ FERRY_DEVICE inline void copy_in(unsigned char* page, const unsigned char* from,
   if (streaming) return copy_streaming(page, from, bytes);
   __builtin_memcpy(page, from, bytes);
 }
-FERRY_DEVICE inline void copy_out(unsigned char* to, const unsigned char* page,
-                                  std::uint64_t bytes, bool streaming) {
+FERRY_DEVICE inline void copy_out(unsigned char* to, const unsigned char* page, std::uint64_t bytes,
+                                  bool streaming) {
   if (streaming) return copy_streaming(to, page, bytes);
   __builtin_memcpy(to, page, bytes);
 }

@@ -76,9 +76,8 @@ class FileCalls : private CoherentCalls<Group> {
         PositionLock::unlock(position, requester_.context().hooks);
         if (!has_cache()) return static_cast<int>(handle);
         if (const int error = attach(static_cast<int>(handle), flags); error != 0) {
-          write_back_first(Opcode::close, static_cast<int>(handle), [](auto& files, auto& entry) {
-            return files.detach(entry);
-          });
+          write_back_first(Opcode::close, static_cast<int>(handle),
+                           [](auto& files, auto& entry) { return files.detach(entry); });
           return error;
         }
       }
@@ -179,10 +178,10 @@ class FileCalls : private CoherentCalls<Group> {
     return leads([&] { return prefetch_file(file, offset, bytes); });
   }
 
-  // Shows up to `bytes` bytes at `offset` where they lie in the page cache, as far as their page and
-  // the file go, until release(). Returns how many, 0 at the end of the file, or a negative errno:
-  // -EOPNOTSUPP for files that are not cached, -EAGAIN where views hold half the cache. The view is
-  // read-only; it follows what calls of any placement write there.
+  // Shows up to `bytes` bytes at `offset` where they lie in the page cache, as far as their page
+  // and the file go, until release(). Returns how many, 0 at the end of the file, or a negative
+  // errno: -EOPNOTSUPP for files that are not cached, -EAGAIN where views hold half the cache. The
+  // view is read-only; it follows what calls of any placement write there.
   FERRY_DEVICE std::int64_t hold(int file, std::int64_t offset, std::uint64_t bytes,
                                  cache::HeldView& view) {
     const std::int64_t result = leads([&] { return hold_pages(file, offset, bytes, held_); });
@@ -307,8 +306,8 @@ class FileCalls : private CoherentCalls<Group> {
   using Base::open_flag_append;
   using Base::placement_;
   using Base::prefetch_file;
-  using Base::release_pages;
   using Base::read_hit;
+  using Base::release_pages;
   using Base::requester_;
   using Base::truncate_file;
   using Base::way_of;

@@ -75,27 +75,6 @@ FERRY_DEVICE inline bool bypass_pays_off(const Context& context, std::uint32_t i
                       bypass_limit(context.crossovers, context.cache.page_bytes(), bytes));
 }
 
-// Spares small reads the look-up while they are resident anyway: after each that was, the next
-// ones are taken to be so, up to `most` of them. Where that is wrong the page gets in at once,
-// which in a working set that is resident is what is wanted.
-class ResidencyWatch {
- public:
-  FERRY_DEVICE bool expects() {
-    if (left_ == 0) return false;
-    --left_;
-    return true;
-  }
-  FERRY_DEVICE void found(bool resident) {
-    streak_ = !resident ? 0 : streak_ < most ? 2 * streak_ + 1 : most;
-    left_ = streak_;
-  }
-
- private:
-  static constexpr std::uint32_t most = 31;
-  std::uint32_t streak_ = 0;
-  std::uint32_t left_ = 0;
-};
-
 // Recognises the group's sequential stream.
 class StreamWatch {
  public:

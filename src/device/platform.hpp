@@ -4,8 +4,9 @@
 // device and for the I/O server, as CUDA device code, and as CUDA host code. This header holds the
 // whole difference: the function annotations, the atomic references, and how a thread pauses.
 // FERRY_DEVICE_CALL is for what waits or is long: CUDA's compiler inlines everything else, and
-// takes many minutes for a kernel with a few file calls if these are inlined too. FERRY_DEVICE_FAST is
-// for the way of a cached read, where every instruction counts, and keeps the slow ways out of it.
+// takes many minutes for a kernel with a few file calls if these are inlined too. FERRY_DEVICE_FAST
+// is for the way of a cached read, where every instruction counts, and keeps the slow ways out of
+// it.
 //
 // Two scopes, never both on one object:
 //   SystemRef   words that the device and the server both see (ring, cells, doorbells)

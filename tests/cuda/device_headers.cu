@@ -21,13 +21,14 @@ __global__ void make_every_call(const ferry::device::Context* context, char* buf
   const int file = files.open("/data/input", 0);
   ferry::device::IoVector piece{buffer, 64};
   ferry::device::Pending pending = files.pread_async(file, buffer, 64, 0);
-  results[group] =
-      files.wait(pending) + files.pread(file, buffer, 64, 0) + files.pwrite(file, buffer, 64, 0) +
-      files.preadv(file, &piece, 1, 0) + files.pwritev(file, &piece, 1, 0) +
-      files.read(file, buffer, 64) + files.write(file, buffer, 64) + files.fsync(file) +
-      files.fdatasync(file) + files.ftruncate(file, 0) + files.stat("/data/input", &status) +
-      files.fstat(file, &status) + files.unlink("/data/input") + files.ping() + files.prefetch(file, 0, 64) +
-      files.hold(file, 0, 64, view) + files.flush(file) + files.close(file);
+  results[group] = files.wait(pending) + files.pread(file, buffer, 64, 0) +
+                   files.pwrite(file, buffer, 64, 0) + files.preadv(file, &piece, 1, 0) +
+                   files.pwritev(file, &piece, 1, 0) + files.read(file, buffer, 64) +
+                   files.write(file, buffer, 64) + files.fsync(file) + files.fdatasync(file) +
+                   files.ftruncate(file, 0) + files.stat("/data/input", &status) +
+                   files.fstat(file, &status) + files.unlink("/data/input") + files.ping() +
+                   files.prefetch(file, 0, 64) + files.hold(file, 0, 64, view) + files.flush(file) +
+                   files.close(file);
   files.release(view);
   pending = files.pwrite_async(file, buffer, 64, 0);
   files.drain();

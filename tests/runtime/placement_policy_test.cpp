@@ -115,26 +115,6 @@ TEST(Policy, NeverIsNever) {
   EXPECT_EQ(chosen(write_of(std::uint64_t{1} << 31), false, with), Placement::compute);
 }
 
-TEST(Residency, IsLookedForLessOftenWhileItIsFound) {
-  ResidencyWatch watch;
-  const auto spared = [&] {
-    int count = 0;
-    while (watch.expects())
-      ++count;
-    return count;
-  };
-  EXPECT_EQ(spared(), 0);
-  watch.found(true);
-  EXPECT_EQ(spared(), 1);
-  watch.found(true);
-  EXPECT_EQ(spared(), 3);
-  for (int i = 0; i < 10; ++i)
-    watch.found(true);
-  EXPECT_EQ(spared(), 31);
-  watch.found(false);
-  EXPECT_EQ(spared(), 0);
-}
-
 TEST(Streams, AreCallsThatGoOnWhereTheLastOneEnded) {
   StreamWatch watch;
   EXPECT_TRUE(watch.continues(3, 0, 100)) << "where most begin";

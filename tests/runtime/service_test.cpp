@@ -518,7 +518,7 @@ class DyingService : public testing::TestWithParam<server::LoopPoint> {
   }
   static device::Geometry geometry() { return test::small_geometry(1, executor_group + 1); }
   static device::cache::Layout cache_layout() {
-    return device::cache::lay_out({4096, frames, 16, executor_group + 1});
+    return device::cache::lay_out({4096, frames, 16, executor_group + 1, 4});
   }
   static std::uint64_t heap_bytes() { return cache_layout().bytes + 3 * 16'384; }
   char* memory(std::uint32_t group) {

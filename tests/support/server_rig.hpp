@@ -28,6 +28,7 @@ inline device::Geometry small_geometry(std::uint32_t loops, std::uint32_t groups
   geometry.slots_per_ring = 64;
   geometry.groups = groups;
   geometry.cells_per_group = 16;
+  geometry.shared_cells = 4;
   geometry.files = 16;
   geometry.staging_bytes = 16 * 1024;
   return geometry;

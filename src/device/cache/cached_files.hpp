@@ -124,8 +124,8 @@ class CachedFiles {
   // `handle` was opened just now. False: every record is in use (there are as many as handles), or
   // it is no regular file: then it is not cached. `first`: no other handle of the file is open, so
   // its size has to be asked for again (what `status` tells may be older than the last close).
-  FERRY_DEVICE_CALL bool attach(std::int32_t handle, std::uint32_t access,
-                                const FileStatus& status, bool& first) {
+  FERRY_DEVICE_CALL bool attach(std::int32_t handle, std::uint32_t access, const FileStatus& status,
+                                bool& first) {
     constexpr std::uint32_t type_mask = 0170000;
     constexpr std::uint32_t regular = 0100000;
     if (view_.base == nullptr || (status.mode & type_mask) != regular) return false;
@@ -212,7 +212,8 @@ class CachedFiles {
     return pages_.hold(entry.inode, handle, static_cast<std::uint64_t>(offset), bytes, view);
   }
 
-  // An outside call that asks the storage for the size; `ask(size)` does, and returns 0 or an error.
+  // An outside call that asks the storage for the size; `ask(size)` does, and returns 0 or an
+  // error.
   template <class Ask>
   FERRY_DEVICE int refresh_size(const OpenFile& entry, Ask ask) {
     pages_.begin_outside(entry.inode);

@@ -253,7 +253,8 @@ class Frames {
     }
     for (std::uint32_t frame = 0; frame < view_.layout.geometry.frames; ++frame) {
       const std::uint64_t wanted = key(frame);
-      if (inode_of(wanted) != inode || page_of(wanted) < pages.first || page_of(wanted) >= pages.end)
+      if (inode_of(wanted) != inode || page_of(wanted) < pages.first ||
+          page_of(wanted) >= pages.end)
         continue;
       if ((state(frame).load(seq_cst) & (State::orphan | State::taken)) != 0) continue;
       if (!pin(frame, wanted)) continue;

@@ -1,7 +1,7 @@
 // The page cache in device memory: what it consists of and where that lies.
 //
-//   | Shared | Flight[] | Counters, Stream[] per group | Inode[] | OpenFile[] | Bucket[] | Frame[] |
-//   | pages ... |
+//   | Shared | Flight[] | Counters, Stream[] per group | Inode[] | OpenFile[] | Bucket[] | Frame[]
+//   | | pages ... |
 //
 // Only device threads touch it; the server sees nothing but the pages, as the target of reads and
 // the source of writes. Offsets only, like everything in an arena.
@@ -64,12 +64,11 @@ struct Range {
 //   valid     every byte of the page is there
 //   dirty     the frame has ranges that the storage has not; set and cleared under its range lock
 //   filling   one thread reads from the storage into the frame; everyone else keeps off its bytes
-//   writing   one thread writes ranges of it to the storage; bytes may be read and written meanwhile
-//   orphan    not in the table any more, or about to leave it; whoever finds it looks again
-//   taken     free, or being given to another page; likewise
-//   waited    somebody sleeps until filling or writing ends
-//   touched   used since the clock's hand came by
-//   ahead     brought in by readahead, and nobody has used it yet
+//   writing   one thread writes ranges of it to the storage; bytes may be read and written
+//   meanwhile orphan    not in the table any more, or about to leave it; whoever finds it looks
+//   again taken     free, or being given to another page; likewise waited    somebody sleeps until
+//   filling or writing ends touched   used since the clock's hand came by ahead     brought in by
+//   readahead, and nobody has used it yet
 //
 // filling and writing exclude each other; filling also needs writers == 0.
 struct State {
@@ -209,7 +208,7 @@ struct Shared {
   alignas(cache_line_bytes) std::uint64_t free_frames;
   alignas(cache_line_bytes) std::uint64_t dirty_pages;  // of all files, as Inode::dirty_pages
   std::uint32_t held_pages;                             // pinned by views
-  std::uint32_t flush_hand;                             // where the next background write-back looks
+  std::uint32_t flush_hand;                           // where the next background write-back looks
   alignas(cache_line_bytes) std::uint32_t open_lock;  // 0 free, 1 held: opening, closing
   std::uint32_t stopping;                             // 1: no cached write begins any more
 };
@@ -282,8 +281,8 @@ FERRY_DEVICE inline std::uint32_t inode_of(std::uint64_t key) {
 FERRY_DEVICE inline std::uint64_t page_of(std::uint64_t key) {
   return key & ((std::uint64_t{1} << page_number_bits) - 1);
 }
-// Four neighbouring pages belong to one bucket, so that they are entered under one lock and found on
-// one line. Groups of four are spread by Fibonacci hashing.
+// Four neighbouring pages belong to one bucket, so that they are entered under one lock and found
+// on one line. Groups of four are spread by Fibonacci hashing.
 inline constexpr unsigned bucket_group_bits = 2;
 FERRY_DEVICE inline std::uint32_t hash_of(std::uint64_t key) {
   return static_cast<std::uint32_t>(((key >> bucket_group_bits) * 0x9e3779b97f4a7c15ULL) >> 32);

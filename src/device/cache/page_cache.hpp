@@ -48,13 +48,11 @@ class PageCache {
   PageCache(const PageCache&) = delete;
   PageCache& operator=(const PageCache&) = delete;
 
-  FERRY_DEVICE std::uint64_t size(std::uint32_t inode) const {
-    return cache::size(view_, inode);
-  }
+  FERRY_DEVICE std::uint64_t size(std::uint32_t inode) const { return cache::size(view_, inode); }
 
-  // The usual read, in as few instructions as it can be: all of it lies in the file and in one page,
-  // which is there. False: anything else, and nothing has happened. The fewer they are, the more
-  // of the following reads does a core begin while the bytes of this one come from memory.
+  // The usual read, in as few instructions as it can be: all of it lies in the file and in one
+  // page, which is there. False: anything else, and nothing has happened. The fewer they are, the
+  // more of the following reads does a core begin while the bytes of this one come from memory.
   FERRY_DEVICE_FAST static bool read_hit(const View& view, std::uint32_t group, std::uint32_t inode,
                                          void* to, std::uint64_t bytes, std::uint64_t offset) {
     const std::uint64_t begin = offset & (view.page_bytes() - 1);
@@ -225,8 +223,8 @@ class PageCache {
       const Range range = range_of(at, bytes - done);
       const std::uint32_t frame = frames_.find(key_of(inode, at >> view_.layout.page_shift));
       if (frame != no_frame) {
-        // A page that is not valid has nothing dirty after the flush, so it reads all of this from the
-        // storage.
+        // A page that is not valid has nothing dirty after the flush, so it reads all of this from
+        // the storage.
         if ((transfers_.wait_while(frame, State::filling) & State::valid) != 0) {
           __builtin_memcpy(view_.page(frame) + range.begin,
                            static_cast<const unsigned char*>(from) + done, range.end - range.begin);

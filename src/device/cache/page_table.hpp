@@ -88,7 +88,8 @@ class PageTable {
       for (std::uint32_t i = 0; i < Bucket::entries_max; ++i) {
         // Others insert here under other locks.
         std::uint64_t none = 0;
-        DeviceRef<std::uint64_t> word(bucket.entries[(first_slot(hash, key) + i) % Bucket::entries_max]);
+        DeviceRef<std::uint64_t> word(
+            bucket.entries[(first_slot(hash, key) + i) % Bucket::entries_max]);
         if (word.load(relaxed) == 0 && word.compare_exchange_strong(none, entry, release, relaxed))
           return;
       }

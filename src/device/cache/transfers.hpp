@@ -1,4 +1,5 @@
-// Transfers between frames and the storage: who fills or writes a frame, and how others wait for it.
+// Transfers between frames and the storage: who fills or writes a frame, and how others wait for
+// it.
 //
 // A transfer belongs to the call that began it, or to nobody: a *flight* is started and left alone
 // (readahead, write-backs in the background), and whoever first wants one of its frames, or the
@@ -54,9 +55,9 @@ FERRY_DEVICE inline std::uint32_t skip(Piece*& pieces, std::uint32_t& count, std
 inline constexpr std::uint32_t no_flight = ~0U;
 
 // `Io` reaches the storage, for the calling group:
-//   int64_t read(int handle, const Piece*, uint32_t count, int64_t offset)    bytes, short at the end
-//   int64_t write(int handle, const Piece*, uint32_t count, int64_t offset)   bytes
-//   int start(bool writes, int handle, const Piece*, uint32_t count, int64_t offset, uint32_t flight,
+//   int64_t read(int handle, const Piece*, uint32_t count, int64_t offset)    bytes, short at the
+//   end int64_t write(int handle, const Piece*, uint32_t count, int64_t offset)   bytes int
+//   start(bool writes, int handle, const Piece*, uint32_t count, int64_t offset, uint32_t flight,
 //             uint32_t sequence)         0, or an error and nothing was started
 //   void expect(uint32_t flight)       comes before, and before anybody waits for the answer
 //   bool answered(uint32_t flight, uint32_t sequence)
@@ -193,9 +194,8 @@ class Transfers {
     io_.expect(index);
     // Before the request: from then on an answer may be there, and somebody who looks for it.
     state(index).store(word(number, Flight::under_way), release);
-    const int error =
-        io_.start(flight.writes != 0, handle, pieces, count,
-                  static_cast<std::int64_t>(flight.offset), index, number);
+    const int error = io_.start(flight.writes != 0, handle, pieces, count,
+                                static_cast<std::int64_t>(flight.offset), index, number);
     if (error != 0) finish(index, word(number, Flight::under_way), error);
   }
   // Waits for the flight, whoever began it, and ends it unless somebody else does.

@@ -87,8 +87,8 @@ class WriteBack {
     DeviceRef<std::uint32_t> hand(view_.shared().flush_hand);
     for (std::uint32_t looks = 0; looks < looks_per_relief; ++looks) {
       const std::uint32_t frame = hand.fetch_add(1, relaxed) % frames;
-      constexpr std::uint64_t busy = State::filling | State::writing | State::orphan |
-                                     State::taken | State::writers;
+      constexpr std::uint64_t busy =
+          State::filling | State::writing | State::orphan | State::taken | State::writers;
       const std::uint64_t now = frames_.state(frame).load(acquire);
       if ((now & busy) != 0 || (now & State::dirty) == 0) continue;
       if (!frames_.pin(frame, frames_.key(frame))) continue;
@@ -101,7 +101,7 @@ class WriteBack {
 
   // For flush(): starts what can be started, and leaves the rest.
   FERRY_DEVICE_CALL void begin(std::uint32_t frame) {
-    for (;;) {
+    while (view_.layout.geometry.flights > 0) {
       const std::uint64_t state = frames_.state(frame).load(acquire);
       if ((state & State::dirty) == 0 || (state & State::writing) != 0) return;
       if (start(frame) != Start::all_under_way) return;
