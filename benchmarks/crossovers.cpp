@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
   ::close(fd);
 
   RuntimeOptions options;
-  options.cache_bytes = file_bytes + (8 << 20);
+  options.cache_bytes = 2 * file_bytes + (8 << 20);
   options.page_bytes = page_bytes;
   options.service_threads = argc > 3 ? static_cast<unsigned>(std::atoi(argv[3])) : 0;
   Runtime runtime(options);

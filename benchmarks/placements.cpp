@@ -110,7 +110,8 @@ int main(int argc, char** argv) {
   if (argc == 3) only = argv[2];
   RuntimeOptions options;
   options.device_threads = 1;
-  options.cache_bytes = file_bytes + (16 << 20);
+  // Half of a cache may be dirty before it is written in the background: this all is, then.
+  options.cache_bytes = 2 * file_bytes + (32 << 20);
   Runtime runtime(options);
   const Buffer buffer = runtime.allocate(largest_bytes);
   runtime.run([&](DeviceThread& self) {
