@@ -12,7 +12,7 @@ namespace ferry {
 
 // While it lives, what this thread reads is not compared with what others write. For system calls
 // that read memory on behalf of others who may change it meanwhile.
-class UnseenReads {
+class [[maybe_unused]] UnseenReads {
  public:
 #if defined(__SANITIZE_THREAD__)
   UnseenReads() {
@@ -22,8 +22,8 @@ class UnseenReads {
     AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
   }
 #else
-  UnseenReads() {}
-  ~UnseenReads() {}
+  UnseenReads() = default;
+  ~UnseenReads() = default;
 #endif
   UnseenReads(const UnseenReads&) = delete;
   UnseenReads& operator=(const UnseenReads&) = delete;
