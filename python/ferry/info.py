@@ -78,7 +78,7 @@ def _print_machine(console: Console, facts: Json) -> None:
 _PLACEMENTS = {
     "host": "by the I/O server, no cache in the device",
     "compute": "on the calling core, through the device's page cache",
-    "service": "on cores that serve others, through the device's page cache",
+    "service": "for others, on cores set aside or the I/O server's, through that cache",
     "automatic": "Ferry chooses among the three, call by call",
 }
 

@@ -63,12 +63,15 @@ def _print_head(console: Console, document: Json) -> None:
     sizes = dict.fromkeys(format_size(cache["cache_bytes"]) for cache in caches)
     pages = format_size(caches[0]["page_bytes"])
     served = next((r["service"] for r in runtimes if r["page_cache"] and r["service"]), None)
-    where = f" (CPUs {served['cpus']}, threads: {served['threads']})" if served else ""
+    serving = "on cores that serve others"
+    if served and served["threads"] > 0:
+        serving += f" (CPUs {served['cpus']}, threads: {served['threads']})"
+    elif served:
+        serving = "by the I/O server's threads, as no cores are set aside"
     lines = [
         f"The device's page cache has {' or '.join(sizes)}, in pages of {pages}.",
         "host: by the I/O server, without that cache. compute: on the calling core, through it. "
-        f"service: on cores that serve others{where}, through it. automatic: Ferry chooses, call "
-        "by call.",
+        f"service: {serving}, through it. automatic: Ferry chooses, call by call.",
         "Medians, ± half the width of their 95 % bounds. noise is what two equal series of plain "
         "calls differ by. Under a table, differences smaller than that, or than what neighbouring "
         "repeats of the two ways differ by, are called none. Every transfer's contents verified.",
