@@ -214,19 +214,17 @@ class CoherentCalls {
                                                : placement_) {
       case Placement::service:
         // What will be refused is refused here, so that the error is the same however it is staged.
-        return is_allowed(*entry, reading, bytes, offset) ? Way::served : Way::cached;
+        return cache::CachedFiles::refusal(*entry, access_for(reading), bytes, offset) == 0
+                   ? Way::served
+                   : Way::cached;
       case Placement::host:
         return reading ? Way::watching : Way::changing;
       default:
         return Way::cached;
     }
   }
-  FERRY_DEVICE static bool is_allowed(const cache::OpenFile& entry, bool reading,
-                                      std::uint64_t bytes, std::int64_t offset) {
-    constexpr std::uint64_t offset_max = 0x7fffffffffffffff;
-    const std::uint32_t needed = reading ? cache::OpenFile::readable : cache::OpenFile::writable;
-    return (entry.access & needed) != 0 && offset >= 0 &&
-           bytes <= offset_max - static_cast<std::uint64_t>(offset);
+  FERRY_DEVICE static std::uint32_t access_for(bool reading) {
+    return reading ? cache::OpenFile::readable : cache::OpenFile::writable;
   }
   FERRY_DEVICE Placement choose(bool reading, int file, const cache::OpenFile& entry,
                                 std::uint64_t bytes, std::int64_t offset) {

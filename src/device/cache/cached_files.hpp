@@ -185,30 +185,39 @@ class CachedFiles {
     return error;
   }
 
+  // Why a transfer of this range is refused, or 0. `access`: what it needs of the handle.
+  FERRY_DEVICE static int refusal(const OpenFile& entry, std::uint32_t access, std::uint64_t bytes,
+                                  std::int64_t offset) {
+    constexpr std::uint64_t offset_max = 0x7fffffffffffffff;
+    if ((entry.access & access) == 0) return -EBADF;
+    const bool fits = offset >= 0 && bytes <= offset_max - static_cast<std::uint64_t>(offset);
+    return fits ? 0 : -EINVAL;
+  }
+
   FERRY_DEVICE std::int64_t read(const OpenFile& entry, std::int32_t handle, void* to,
                                  std::uint64_t bytes, std::int64_t offset) {
-    if ((entry.access & OpenFile::readable) == 0) return -EBADF;
-    if (!is_range(bytes, offset)) return -EINVAL;
+    if (const int error = refusal(entry, OpenFile::readable, bytes, offset); error != 0)
+      return error;
     return pages_.read(entry.inode, handle, to, bytes, static_cast<std::uint64_t>(offset));
   }
   FERRY_DEVICE std::int64_t write(const OpenFile& entry, const void* from, std::uint64_t bytes,
                                   std::int64_t offset) {
-    if ((entry.access & OpenFile::writable) == 0) return -EBADF;
-    if (!is_range(bytes, offset)) return -EINVAL;
+    if (const int error = refusal(entry, OpenFile::writable, bytes, offset); error != 0)
+      return error;
     return pages_.write(entry.inode, from, bytes, static_cast<std::uint64_t>(offset));
   }
 
   FERRY_DEVICE int prefetch(const OpenFile& entry, std::int32_t handle, std::int64_t offset,
                             std::uint64_t bytes) {
-    if ((entry.access & OpenFile::readable) == 0) return -EBADF;
-    if (!is_range(bytes, offset)) return -EINVAL;
+    if (const int error = refusal(entry, OpenFile::readable, bytes, offset); error != 0)
+      return error;
     pages_.prefetch(entry.inode, handle, static_cast<std::uint64_t>(offset), bytes);
     return 0;
   }
   FERRY_DEVICE std::int64_t hold(const OpenFile& entry, std::int32_t handle, std::int64_t offset,
                                  std::uint64_t bytes, HeldView& view) {
-    if ((entry.access & OpenFile::readable) == 0) return -EBADF;
-    if (!is_range(bytes, offset)) return -EINVAL;
+    if (const int error = refusal(entry, OpenFile::readable, bytes, offset); error != 0)
+      return error;
     return pages_.hold(entry.inode, handle, static_cast<std::uint64_t>(offset), bytes, view);
   }
 
@@ -270,11 +279,6 @@ class CachedFiles {
   }
 
  private:
-  FERRY_DEVICE static bool is_range(std::uint64_t bytes, std::int64_t offset) {
-    constexpr std::uint64_t offset_max = 0x7fffffffffffffff;
-    return offset >= 0 && bytes <= offset_max - static_cast<std::uint64_t>(offset);
-  }
-
   // Under open_lock.
   FERRY_DEVICE Inode* search(const FileStatus& status) const {
     for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
