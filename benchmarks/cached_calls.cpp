@@ -25,6 +25,8 @@ constexpr int pair_count = 24;
 constexpr std::uint64_t file_bytes = 256ULL << 20;
 constexpr std::uint64_t page_bytes = 64 << 10;
 constexpr std::uint64_t large_bytes = 1 << 20;
+// In one block: enough that what a block finds in the core's caches of the other's is no matter.
+constexpr std::uint64_t calls_max = 64 << 10;
 
 void fail(const std::string& message) {
   std::cerr << "bench_cached_calls: " << message << '\n';
@@ -59,7 +61,7 @@ class Calls {
   // ns per call; at random places, new ones for every block, or one after the other.
   template <class Call>
   double each(std::uint64_t bytes, bool random, Call call) {
-    const auto calls = std::min<std::uint64_t>(64ULL << 20, bytes << 13) / bytes;
+    const auto calls = std::min<std::uint64_t>((64ULL << 20) / bytes, calls_max);
     const std::uint64_t count = file_bytes / bytes;
     places_.resize(calls);
     for (std::uint64_t& place : places_)
@@ -128,7 +130,6 @@ void measure_reads(Calls& calls, const std::string& name, std::uint64_t bytes, b
   measure_pairs(
       name + ": pread / compute", "ns", pair_count, [&] { return calls.plain_read(bytes, random); },
       cached);
-  if (bytes < 4096) return;
   measure_pairs(
       name + ": memcpy / compute", "ns", pair_count, [&] { return calls.copy_out(bytes, random); },
       cached);

@@ -12,6 +12,7 @@
 
 #include <ferry/ferry.hpp>
 
+#include "benchmarks/memory.hpp"
 #include "benchmarks/pairs.hpp"
 
 namespace {
@@ -81,17 +82,24 @@ class Sums {
     }
     return sum;
   }
-  std::uint64_t through_mapping() const {
-    std::uint64_t sum = 0;
-    for (std::uint64_t at = 0; at < file_bytes; at += page_bytes)
-      sum += sum_of(mapping_.data() + at, page_bytes);
-    return sum;
+  std::uint64_t through_mapping() const { return sum_of_pages(mapping_.data()); }
+  // As much memory as the arena has it, without any call: what the machine allows.
+  std::uint64_t bare() const {
+    return sum_of_pages(reinterpret_cast<const unsigned char*>(bare_.data()));
   }
 
  private:
+  static std::uint64_t sum_of_pages(const unsigned char* data) {
+    std::uint64_t sum = 0;
+    for (std::uint64_t at = 0; at < file_bytes; at += page_bytes)
+      sum += sum_of(data + at, page_bytes);
+    return sum;
+  }
+
   device::FileCalls<device::ThreadGroup>& files_;
   int file_;
   Mapping mapping_;
+  HugeMemory bare_{file_bytes};
 };
 
 }  // namespace
@@ -111,9 +119,13 @@ int main(int argc, char** argv) {
   runtime.run([&](DeviceThread& self) {
     Sums sums(self, argv[1]);
     volatile std::uint64_t result = 0;
-    measure_pairs(
-        "held view: mmap / hold", "ns", pair_count,
-        [&] { return nanoseconds_each(1, [&](long) { result = sums.through_mapping(); }); },
-        [&] { return nanoseconds_each(1, [&](long) { result = sums.through_views(); }); });
+    const auto mapped = [&] {
+      return nanoseconds_each(1, [&](long) { result = sums.through_mapping(); });
+    };
+    measure_pairs("held view: mmap / hold", "ns", pair_count, mapped, [&] {
+      return nanoseconds_each(1, [&](long) { result = sums.through_views(); });
+    });
+    measure_pairs("held view: mmap / bare memory", "ns", pair_count, mapped,
+                  [&] { return nanoseconds_each(1, [&](long) { result = sums.bare(); }); });
   });
 }

@@ -30,6 +30,8 @@ class CoherentCalls {
       : group_(group), requester_(context, group_index), placement_(context.placement) {}
 
  protected:
+  using PageCache = cache::PageCache<cache::RingIo>;
+
   static constexpr int open_flag_append = 02000;  // O_APPEND; no <fcntl.h> in a kernel
 
   // Runs `work` on the leader and gives every lane its result.
@@ -109,8 +111,8 @@ class CoherentCalls {
     const int error = status_of(file, status);
     return error != 0 ? error : -EOPNOTSUPP;
   }
-  FERRY_DEVICE_CALL int release_pages(cache::HeldView view) {
-    if (has_cache()) cache::CachedFiles(requester_).pages().release_view(view);
+  FERRY_DEVICE_FAST int release_pages(cache::HeldView view) {
+    if (has_cache()) PageCache::release_view(requester_.context().cache, requester_.group(), view);
     return 0;
   }
   // Leader.
@@ -179,17 +181,30 @@ class CoherentCalls {
   // Leader. A read that finds all it wants in one cached page; false: it has to go the usual way.
   FERRY_DEVICE_FAST bool read_hit(int file, void* to, std::uint64_t bytes, std::int64_t offset) {
     const cache::View& view = requester_.context().cache;
-    if (!reads_cached() || view.base == nullptr || file <= 0 || offset < 0 || to == nullptr)
-      return false;
-    cache::OpenFile& entry = view.open_file(handle_index(file));
-    if (DeviceRef<std::int32_t>(entry.handle).load(acquire) != file ||
-        (entry.access & cache::OpenFile::readable) == 0)
-      return false;
-    if (!cache::PageCache<cache::RingIo>::read_hit(view, requester_.group(), entry.inode, to, bytes,
-                                                   static_cast<std::uint64_t>(offset)))
+    std::uint32_t inode = 0;
+    if (!reads_cached() || to == nullptr || !may_hit(file, offset, inode)) return false;
+    if (!PageCache::read_hit(view, requester_.group(), inode, to, bytes,
+                             static_cast<std::uint64_t>(offset)))
       return false;
     stream_.note(file, offset, bytes);
     return true;
+  }
+  // Likewise.
+  FERRY_DEVICE_FAST bool hold_hit(int file, std::int64_t offset, std::uint64_t bytes,
+                                  cache::HeldView& held) {
+    std::uint32_t inode = 0;
+    return may_hit(file, offset, inode) &&
+           PageCache::hold_hit(requester_.context().cache, requester_.group(), inode, bytes,
+                               static_cast<std::uint64_t>(offset), held);
+  }
+  // Whether the handle is of a cached file that it may read; which one, then.
+  FERRY_DEVICE_FAST bool may_hit(int file, std::int64_t offset, std::uint32_t& inode) const {
+    const cache::View& view = requester_.context().cache;
+    if (view.base == nullptr || file <= 0 || offset < 0) return false;
+    cache::OpenFile& entry = view.open_file(handle_index(file));
+    inode = entry.inode;
+    return DeviceRef<std::int32_t>(entry.handle).load(acquire) == file &&
+           (entry.access & cache::OpenFile::readable) != 0;
   }
   // Whether reads may be served on the calling core.
   FERRY_DEVICE bool reads_cached() const {

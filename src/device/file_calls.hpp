@@ -184,7 +184,10 @@ class FileCalls : private CoherentCalls<Group> {
   // view is read-only; it follows what calls of any placement write there.
   FERRY_DEVICE std::int64_t hold(int file, std::int64_t offset, std::uint64_t bytes,
                                  cache::HeldView& view) {
-    const std::int64_t result = leads([&] { return hold_pages(file, offset, bytes, held_); });
+    const std::int64_t result = leads([&] {
+      if (hold_hit(file, offset, bytes, held_)) return static_cast<std::int64_t>(held_.bytes);
+      return hold_pages(file, offset, bytes, held_);
+    });
     view = group_.broadcast(held_);
     return result;
   }
@@ -301,6 +304,7 @@ class FileCalls : private CoherentCalls<Group> {
   using Base::flush_file;
   using Base::group_;
   using Base::has_cache;
+  using Base::hold_hit;
   using Base::hold_pages;
   using Base::leads;
   using Base::open_flag_append;

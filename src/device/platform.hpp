@@ -83,6 +83,9 @@ struct HostHooks {
   void (*yield)();
   // A monotonic clock.
   std::uint64_t (*now_ns)();
+  // Has every thread of this process that runs just now pass a full memory barrier before it
+  // returns; those that do not run have passed one. Null where that cannot be had.
+  void (*barrier_everywhere)();
 };
 
 }  // namespace ferry::device

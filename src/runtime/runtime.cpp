@@ -273,6 +273,7 @@ class Runtime::Implementation {
   void make_cache(const RuntimeOptions& options) {
     context_.cache.layout = cache_layout(options, geometry_);
     context_.cache.switches = options.cache_switches;
+    context_.cache.barriers_everywhere = context_.hooks.barrier_everywhere != nullptr;
     // The arena was mapped just now: it is zeroed.
     context_.cache.base = static_cast<unsigned char*>(
         heap_->allocate(context_.cache.layout.bytes, cache_alignment_bytes));

@@ -216,8 +216,11 @@ class TestCache {
     // What a page held before must never be seen.
     std::memset(memory_.get() + view_.layout.pages, 0xee, view_.layout.bytes - view_.layout.pages);
     view_.base = memory_.get();
+    view_.barriers_everywhere = cpu::host_hooks().barrier_everywhere != nullptr;
     device::cache::prepare(view_);
   }
+  // Before any use: marks are announced by full barriers of the readers.
+  void have_readers_make_barriers() { view_.barriers_everywhere = false; }
   const device::cache::View& view() const { return view_; }
 
   // The sum over all groups.

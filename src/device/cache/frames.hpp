@@ -1,10 +1,10 @@
 // Frames: pinning, written ranges, and giving frames away.
 //
 // Invariants, together with those of the table:
-//   F1  Bytes of a frame are touched only by whoever has pinned it and has seen, after the pin, the
-//       right key and neither `orphan` nor `taken`. A frame is given to another page only by a
-//       change of its state word from "no pins" to `taken`, in one step: a pinned page is never
-//       evicted or reused.
+//   F1  Bytes of a frame are touched only by whoever has pinned or marked it and has seen, after
+//       that, the right key and neither `orphan` nor `taken`. A frame is given to another page only
+//       by a change of its state word from "no pins" to `taken`, in one step, and by finding it
+//       unmarked then (M1): a page in use is never evicted or reused.
 //   F2  Between setting and clearing `filling` one thread writes to the frame's bytes outside its
 //       ranges, and nobody else does: it is set only while there are no writers, and writers that
 //       find it set step back.
@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include <ferry/device/cache/layout.hpp>
+#include <ferry/device/cache/marks.hpp>
 #include <ferry/device/cache/page_table.hpp>
 
 // Told of every change of a state word, for the test that holds them against the list of those that
@@ -357,10 +358,12 @@ class Frames {
       if (step > steps) step = steps;
       steps -= step;
       const std::uint64_t first = hand.fetch_add(step, relaxed);
+      const std::uint32_t before = count;
       for (std::uint64_t i = 0; i < step; ++i) {
         const auto frame = static_cast<std::uint32_t>((first + i) % frames);
         if (evict(frame, counters, dirty)) taken[count++] = frame;
       }
+      count = before + spare_marked(taken + before, count - before);
     }
     return count;
   }
@@ -444,8 +447,8 @@ class Frames {
         if ((now & (in_use | State::dirty | State::touched)) != 0) return false;
       }
     }
-    // F1: acquire, so that what was done under the last pin is done.
-    if (!state(frame).compare_exchange_strong(now, now | State::taken, acq_rel, relaxed))
+    // F1: acquire, so that what was done under the last pin is done; seq_cst for M1.
+    if (!state(frame).compare_exchange_strong(now, now | State::taken, seq_cst, relaxed))
       return false;
     if ((now & State::ahead) != 0) add_one(counters.readahead_wasted);
     if ((now & State::orphan) == 0) {
@@ -459,6 +462,22 @@ class Frames {
     view_.frame(frame).range_count = 0;
     state(frame).fetch_and(State::taken | State::pins, acq_rel);
     return true;
+  }
+
+  // M1. Lets go of those frames, just evicted, that somebody is reading: their pages are gone, and
+  // the clock's hand will find them again. Returns how many are left.
+  FERRY_DEVICE std::uint32_t spare_marked(std::uint32_t* evicted, std::uint32_t count) const {
+    if (count == 0) return 0;
+    before_looking_at_marks(view_, hooks_);
+    std::uint32_t left = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (is_marked(view_, evicted[i])) {
+        state(evicted[i]).fetch_add(State::orphan - State::taken, release);
+      } else {
+        evicted[left++] = evicted[i];
+      }
+    }
+    return left;
   }
 
   // Up to `wanted` frames of the list of free ones, by one change of its head.

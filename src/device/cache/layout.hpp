@@ -1,7 +1,7 @@
 // The page cache in device memory: what it consists of and where that lies.
 //
-//   | Shared | Flight[] | Counters, Stream[] per group | Inode[] | OpenFile[] | Bucket[] | Frame[]
-//   | | pages ... |
+//   | Shared | Flight[] | Counters[], Mark[], Reader[] by group | Inode[] | OpenFile[] | Bucket[] |
+//   | Frame[] | pages ... |
 //
 // Only device threads touch it; the server sees nothing but the pages, as the target of reads and
 // the source of writes. Offsets only, like everything in an arena.
@@ -198,17 +198,26 @@ struct alignas(cache_line_bytes) Reader {
   Stream streams[streams_max];
   std::uint64_t last_key;     // of the page it used last: the next piece of it is no second use
   std::uint32_t next_stream;  // to be given away next
-  std::uint32_t reserved[13];
+  std::uint32_t views;        // that it may hold beside those it holds; part of Shared::held_pages
+  std::uint32_t reserved[12];
 };
 static_assert(sizeof(Reader) == (streams_max + 1) * 64);
+
+// Which frame a group reads just now without having pinned it (marks.hpp). A line of its own, so
+// that a read writes to nothing that others write to.
+struct alignas(cache_line_bytes) Mark {
+  std::uint32_t frame;  // its number + 1; 0: none
+  std::uint32_t reserved[15];
+};
+static_assert(sizeof(Mark) == 64);
 
 struct Shared {
   alignas(cache_line_bytes) std::uint64_t hand;  // of the clock; modulo the number of frames
   // The first free frame + 1 in the low half; the high half grows with every change.
   alignas(cache_line_bytes) std::uint64_t free_frames;
   alignas(cache_line_bytes) std::uint64_t dirty_pages;  // of all files, as Inode::dirty_pages
-  std::uint32_t held_pages;                             // pinned by views
-  std::uint32_t flush_hand;                           // where the next background write-back looks
+  std::uint32_t held_pages;  // that views pin, or that groups may pin without asking
+  std::uint32_t flush_hand;  // where the next background write-back looks
   alignas(cache_line_bytes) std::uint32_t open_lock;  // 0 free, 1 held: opening, closing
   std::uint32_t stopping;                             // 1: no cached write begins any more
 };
@@ -223,6 +232,7 @@ struct Layout {
   std::uint32_t dirty_high = 0;  // and with more than this, writers wait for it
   std::uint64_t flights = 0;
   std::uint64_t counters = 0;
+  std::uint64_t marks = 0;
   std::uint64_t readers = 0;
   std::uint64_t inodes = 0;
   std::uint64_t open_files = 0;
@@ -251,7 +261,8 @@ inline Layout lay_out(Geometry geometry) {
   layout.dirty_high = geometry.frames - geometry.frames / 4;
   layout.flights = sizeof(Shared);
   layout.counters = layout.flights + geometry.flights * sizeof(Flight);
-  layout.readers = layout.counters + geometry.groups * sizeof(Counters);
+  layout.marks = layout.counters + geometry.groups * sizeof(Counters);
+  layout.readers = layout.marks + geometry.groups * sizeof(Mark);
   layout.inodes = layout.readers + geometry.groups * sizeof(Reader);
   layout.open_files = layout.inodes + geometry.inodes * sizeof(Inode);
   const std::uint64_t open_end = layout.open_files + geometry.inodes * sizeof(OpenFile);
@@ -295,6 +306,8 @@ struct View {
   unsigned char* base = nullptr;
   Layout layout;
   Switches switches;
+  // Whoever gives frames away runs HostHooks::barrier_everywhere, so that marking one needs none.
+  bool barriers_everywhere = false;
 
   template <class T>
   FERRY_DEVICE T& at(std::uint64_t offset, std::uint64_t index) const {
@@ -307,6 +320,7 @@ struct View {
   FERRY_DEVICE Flight& flight(std::uint32_t index) const {
     return at<Flight>(layout.flights, index);
   }
+  FERRY_DEVICE Mark& mark(std::uint32_t group) const { return at<Mark>(layout.marks, group); }
   FERRY_DEVICE Reader& reader(std::uint32_t group) const {
     return at<Reader>(layout.readers, group);
   }

@@ -1,9 +1,9 @@
 // Reads and writes files through the page cache, on the calling core.
 //
-// A hit finds the page, pins it, copies, and unpins. A miss takes frames for a run of absent pages,
-// enters them as `filling` and reads them with one request; whoever else wants one of them waits
-// for that. A write to an absent page reads nothing: the page keeps the ranges that were written.
-// Dirty ranges are written exactly as they are, neighbours with one request.
+// A hit finds the page, marks or pins it, copies, and lets go. A miss takes frames for a run of
+// absent pages, enters them as `filling` and reads them with one request; whoever else wants one of
+// them waits for that. A write to an absent page reads nothing: the page keeps the ranges that were
+// written. Dirty ranges are written exactly as they are, neighbours with one request.
 //
 // Calls that change the file past the cache (truncations, appends, writes of placement `host`) are
 // *outside* calls. While one is under way cached writes to that file wait, and a fill that ran
@@ -18,6 +18,7 @@
 #include <ferry/device/cache/filling.hpp>
 #include <ferry/device/cache/frames.hpp>
 #include <ferry/device/cache/layout.hpp>
+#include <ferry/device/cache/marks.hpp>
 #include <ferry/device/cache/transfers.hpp>
 #include <ferry/device/cache/write_back.hpp>
 #include <ferry/device/copy.hpp>
@@ -62,24 +63,38 @@ class PageCache {
     const std::uint64_t key = key_of(inode, offset >> view.layout.page_shift);
     const std::uint32_t number = PageTable::guess(view, key);
     if (number == no_frame) return false;
-    Frame& frame = view.frame(number);
-    DeviceRef<std::uint64_t> state(frame.state);
-    const std::uint64_t before = state.fetch_add(State::one_pin, acquire);  // F1
-    constexpr std::uint64_t looked_at =
-        State::valid | State::filling | State::orphan | State::taken | State::ahead;
-    const bool hit = (before & looked_at) == State::valid &&
-                     DeviceRef<std::uint64_t>(frame.key).load(relaxed) == key;
-    if (hit) {
-      Reader& reader = view.reader(group);
-      if (reader.last_key != key) {
-        reader.last_key = key;
-        if ((before & State::touched) == 0) state.fetch_or(State::touched, relaxed);
-      }
-      __builtin_memcpy(to, view.page(number) + begin, bytes);
-      Frames::add_one(view.counters(group).hits);
+    const FrameMark mark(view, group, number);  // M1
+    if (!is_hit(view, group, number, key,
+                DeviceRef<std::uint64_t>(view.frame(number).state).load(seq_cst)))
+      return false;
+    __builtin_memcpy(to, view.page(number) + begin, bytes);
+    return true;
+  }
+
+  // Likewise a view of `bytes` bytes at `offset`, as far as their page goes, if the group may hold
+  // one more without asking (take_view()).
+  FERRY_DEVICE_FAST static bool hold_hit(const View& view, std::uint32_t group, std::uint32_t inode,
+                                         std::uint64_t bytes, std::uint64_t offset,
+                                         HeldView& held) {
+    const std::uint64_t begin = offset & (view.page_bytes() - 1);
+    const std::uint64_t room = view.page_bytes() - begin;
+    if (bytes > room) bytes = room;
+    if (bytes == 0 ||
+        offset + bytes > DeviceRef<std::uint64_t>(view.inode(inode).size_bytes).load(acquire))
+      return false;
+    Reader& reader = view.reader(group);
+    if (reader.views == 0) return false;
+    const std::uint64_t key = key_of(inode, offset >> view.layout.page_shift);
+    const std::uint32_t number = PageTable::guess(view, key);
+    if (number == no_frame) return false;
+    DeviceRef<std::uint64_t> state(view.frame(number).state);
+    if (!is_hit(view, group, number, key, state.fetch_add(State::one_pin, acquire))) {  // F1
+      state.fetch_sub(State::one_pin, release);
+      return false;
     }
-    state.fetch_sub(State::one_pin, release);
-    return hit;
+    --reader.views;
+    held = HeldView{view.page(number) + begin, bytes, number};
+    return true;
   }
 
   // `handle` may read.
@@ -154,11 +169,7 @@ class PageCache {
   FERRY_DEVICE_CALL std::int64_t hold(std::uint32_t inode, std::int32_t handle,
                                       std::uint64_t offset, std::uint64_t bytes, HeldView& view) {
     view = HeldView{};
-    DeviceRef<std::uint32_t> held_pages(view_.shared().held_pages);
-    if (held_pages.fetch_add(1, relaxed) >= (view_.layout.geometry.frames + 1) / 2) {
-      held_pages.fetch_sub(1, relaxed);
-      return -EAGAIN;
-    }
+    if (!take_view()) return -EAGAIN;
     Progress progress;
     std::int64_t error = again;
     while (error == again) {
@@ -184,14 +195,15 @@ class PageCache {
       view = HeldView{view_.page(frame) + range.begin, range.end - range.begin, frame};
       return static_cast<std::int64_t>(view.bytes);
     }
-    held_pages.fetch_sub(1, relaxed);
+    give_back_view(view_, reader_);
     return error;
   }
-  FERRY_DEVICE void release_view(HeldView& view) {
-    if (view.frame == no_frame) return;
-    frames_.unpin(view.frame);
-    DeviceRef<std::uint32_t>(view_.shared().held_pages).fetch_sub(1, relaxed);
-    view = HeldView{};
+  FERRY_DEVICE_FAST static void release_view(const View& view, std::uint32_t group,
+                                             HeldView& held) {
+    if (held.frame == no_frame) return;
+    DeviceRef<std::uint64_t>(view.frame(held.frame).state).fetch_sub(State::one_pin, release);
+    give_back_view(view, view.reader(group));
+    held = HeldView{};
   }
 
   // ---- outside calls ---------------------------------------------------------------------------
@@ -267,6 +279,57 @@ class PageCache {
   }
 
  private:
+  // What a fast way found when it had marked or pinned the frame: whether that is its page, with
+  // every byte, and nothing is to be done about it. Counts it, then.
+  FERRY_DEVICE_FAST static bool is_hit(const View& view, std::uint32_t group, std::uint32_t number,
+                                       std::uint64_t key, std::uint64_t state) {
+    constexpr std::uint64_t looked_at =
+        State::valid | State::filling | State::orphan | State::taken | State::ahead;
+    Frame& frame = view.frame(number);
+    if ((state & looked_at) != State::valid ||
+        DeviceRef<std::uint64_t>(frame.key).load(relaxed) != key)
+      return false;
+    Reader& reader = view.reader(group);
+    if (reader.last_key != key) {
+      reader.last_key = key;
+      if ((state & State::touched) == 0)
+        DeviceRef<std::uint64_t>(frame.state).fetch_or(State::touched, relaxed);
+    }
+    Frames::add_one(view.counters(group).hits);
+    return true;
+  }
+
+  // Views may hold half the cache. A group takes the right to some of that at a time and keeps it,
+  // so that most views cost nothing that is shared.
+  FERRY_DEVICE static std::uint32_t views_at_once(const View& view) {
+    const Geometry& geometry = view.layout.geometry;
+    const std::uint32_t share = geometry.frames / (16 * geometry.groups);
+    return share < 1 ? 1 : share < views_at_once_max ? share : views_at_once_max;
+  }
+  // False: half the cache is held, or may be by others.
+  FERRY_DEVICE bool take_view() {
+    if (reader_.views == 0) {
+      const std::uint32_t half = (view_.layout.geometry.frames + 1) / 2;
+      const std::uint32_t wanted = views_at_once(view_);
+      DeviceRef<std::uint32_t> held_pages(view_.shared().held_pages);
+      std::uint32_t now = held_pages.load(relaxed);
+      do {
+        if (now + wanted > half) return false;
+      } while (!held_pages.compare_exchange_weak(now, now + wanted, relaxed, relaxed));
+      reader_.views = wanted;
+    }
+    --reader_.views;
+    return true;
+  }
+  FERRY_DEVICE_FAST static void give_back_view(const View& view, Reader& reader) {
+    const std::uint32_t some = views_at_once(view);
+    ++reader.views;
+    if (some > 1 && reader.views < 2 * some) return;
+    reader.views -= some;
+    DeviceRef<std::uint32_t>(view.shared().held_pages).fetch_sub(some, relaxed);
+  }
+  static constexpr std::uint32_t views_at_once_max = 16;
+
   // How far a read has come.
   struct Progress {
     std::uint64_t counted = 0;  // pages before this one were brought in by this call

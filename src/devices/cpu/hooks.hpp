@@ -8,6 +8,7 @@
 #include <ferry/device/platform.hpp>
 
 #include "base/futex.hpp"
+#include "base/process_barrier.hpp"
 
 namespace ferry::cpu {
 
@@ -21,6 +22,7 @@ inline device::HostHooks host_hooks() {
   hooks.now_ns = [] {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   };
+  hooks.barrier_everywhere = has_process_barrier() ? process_barrier : nullptr;
   return hooks;
 }
 

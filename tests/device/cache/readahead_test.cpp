@@ -218,9 +218,9 @@ TEST_F(ReadaheadTest, AViewShowsThePageUntilItIsReleased) {
   outside_write(0, "outside", 3 * page + 300);
   EXPECT_EQ(seen().substr(100, 6), "cached");
   EXPECT_EQ(seen().substr(200, 7), "outside");
-  caches[0]->release_view(view);
+  Cache::release_view(memory->view(), 0, view);
   EXPECT_EQ(view.data, nullptr);
-  caches[0]->release_view(view);
+  Cache::release_view(memory->view(), 0, view);
   EXPECT_EQ(memory->view().shared().held_pages, 0U);
   expect_calm();
 }
@@ -230,7 +230,7 @@ TEST_F(ReadaheadTest, AViewEndsWhereTheFileEnds) {
   put(0, pattern(page + 50, 1));
   HeldView view;
   EXPECT_EQ(caches[0]->hold(0, 1, page, page, view), 50);
-  caches[0]->release_view(view);
+  Cache::release_view(memory->view(), 0, view);
   EXPECT_EQ(caches[0]->hold(0, 1, page + 50, page, view), 0);
   EXPECT_EQ(caches[0]->hold(0, 1, 0, 0, view), 0);
   EXPECT_EQ(view.data, nullptr);
@@ -250,7 +250,7 @@ TEST_F(ReadaheadTest, AViewOfAPartlyWrittenPageIsWhole) {
   ASSERT_EQ(caches[0]->hold(0, 1, page + 10, 3, view), 3);
   EXPECT_NE(memory->view().frame(view.frame).state & State::valid, 0U);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(view.data), 3), "abc");
-  caches[0]->release_view(view);
+  Cache::release_view(memory->view(), 0, view);
   expect_read(page, page);
   expect_calm();
 }
@@ -262,10 +262,10 @@ TEST_F(ReadaheadTest, ViewsLeaveHalfTheCache) {
     ASSERT_EQ(caches[0]->hold(0, 1, i * page, page, views[i]), page);
   EXPECT_EQ(caches[0]->hold(0, 1, 4 * page, page, views[4]), -EAGAIN);
   expect_read(0, 100 * page);
-  caches[0]->release_view(views[0]);
+  Cache::release_view(memory->view(), 0, views[0]);
   EXPECT_EQ(caches[0]->hold(0, 1, 4 * page, page, views[4]), page);
   for (HeldView& view : views)
-    caches[0]->release_view(view);
+    Cache::release_view(memory->view(), 0, view);
   expect_calm();
 }
 

@@ -90,6 +90,7 @@ std::vector<test::Rule> rules() {
       {"a page is evicted", 0, taken, 0, valid, 0},
       {"an orphan is taken", orphan, taken, 0, valid, 0},
       {"a taken frame is emptied", taken, 0, valid | orphan, 0, valid | orphan | pinned},
+      {"a marked one is let go", taken, orphan, taken, 0, pinned},
   };
 }
 
@@ -184,8 +185,17 @@ class Transitions : public testing::Test {
       if (what < 4) return drop();
       if (what < 8) return outside_write();
       if (what < 20 && file_ % threads == index_) return tail();
+      if (what < 22) return mark_and_leave();
       if (what < 60) return read();
       write();
+    }
+    // As a read that finds another page in the frame than it had hoped for.
+    void mark_and_leave() {
+      const View& view = all_.memory->view();
+      const auto frame = static_cast<std::uint32_t>(random_.below(view.layout.geometry.frames));
+      const FrameMark mark(view, index_, frame);
+      for (std::uint64_t i = random_.below(4); i > 0; --i)
+        std::this_thread::yield();
     }
 
     Stripe& mine() { return all_.model[file_][number_]; }
@@ -216,8 +226,10 @@ class Transitions : public testing::Test {
       const std::size_t begin = number_ * stripe - std::min(number_ * stripe, wide);
       const std::size_t bytes = std::min(number_ * stripe + stripe + wide, tail_begin) - begin;
       buffer_.assign(bytes, '?');
-      const std::int64_t got = cache_.read(file_, handle(file_), buffer_.data(), bytes, begin);
-      if (got != static_cast<std::int64_t>(bytes)) {
+      const bool hit = random_.one_in(2) && Cache::read_hit(all_.memory->view(), index_, file_,
+                                                            buffer_.data(), bytes, begin);
+      if (!hit && cache_.read(file_, handle(file_), buffer_.data(), bytes, begin) !=
+                      static_cast<std::int64_t>(bytes)) {
         return all_.check(all_.faulty, "a read is short");
       }
       all_.check_stripe(file_, number_, buffer_.substr(number_ * stripe - begin, stripe), "read");

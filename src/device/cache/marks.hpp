@@ -1,0 +1,76 @@
+// Marks: how the usual read keeps a frame from being given away without a read-modify-write.
+//
+// A pin is two of them on a word that other cores change too. On x86 each is a full barrier, so
+// that a core cannot begin the next read while memory still answers this one; and the line moves
+// from core to core although all of them only read. A mark is a plain store to a line of the
+// group's own. (The idea is that of hazard pointers: M. M. Michael, "Hazard Pointers: Safe Memory
+// Reclamation for Lock-Free Objects", IEEE TPDS 15(6), 2004.)
+//
+//   reader                          who gives frames away
+//   mark := frame                   state: no pins -> taken
+//   full barrier                    full barrier
+//   look at state and key           look at all marks
+//   copy                            marked: state: taken -> orphan; the clock comes by again
+//   mark := none (release)          (acquire) not marked: the frame is his
+//
+// Invariant:
+//   M1  Either the reader sees `taken`, or who took the frame sees the mark: each announces first
+//   and
+//       looks then. So nobody changes the bytes of a frame while a reader who found it right
+//       copies.
+//
+// Where the system has barriers for all threads at once (HostHooks::barrier_everywhere), he who
+// gives frames away pays for both sides, once for many frames, and the reader's is only the
+// compiler's.
+#pragma once
+
+#include <cstdint>
+
+#include <ferry/device/cache/layout.hpp>
+
+namespace ferry::device::cache {
+
+// The mark of a group; one frame at a time.
+class FrameMark {
+ public:
+  FERRY_DEVICE_FAST FrameMark(const View& view, std::uint32_t group, std::uint32_t frame)
+      : word_(view.mark(group).frame) {
+    if (view.barriers_everywhere) {
+      word_.store(frame + 1, relaxed);
+      keep_order();
+    } else {
+      word_.store(frame + 1, seq_cst);
+    }
+  }
+  // Release: whoever sees the mark gone sees the copy as done.
+  FERRY_DEVICE_FAST ~FrameMark() { word_.store(0, release); }
+  FrameMark(const FrameMark&) = delete;
+  FrameMark& operator=(const FrameMark&) = delete;
+
+ private:
+  // Keeps the compiler from looking before it announces.
+  FERRY_DEVICE_FAST static void keep_order() {
+#if !defined(__CUDACC__)
+    std::atomic_signal_fence(seq_cst);
+#endif
+  }
+
+  DeviceRef<std::uint32_t> word_;
+};
+
+// After frames were taken and before anybody looks whether they are marked.
+FERRY_DEVICE inline void before_looking_at_marks(const View& view, const HostHooks& hooks) {
+#if defined(__CUDA_ARCH__)
+  (void)view;
+  (void)hooks;
+#else
+  if (view.barriers_everywhere) hooks.barrier_everywhere();
+#endif
+}
+FERRY_DEVICE inline bool is_marked(const View& view, std::uint32_t frame) {
+  for (std::uint32_t group = 0; group < view.layout.geometry.groups; ++group)
+    if (DeviceRef<std::uint32_t>(view.mark(group).frame).load(seq_cst) == frame + 1) return true;
+  return false;
+}
+
+}  // namespace ferry::device::cache
