@@ -99,6 +99,15 @@ class CoherentCalls {
     FileStatus status{};
     return status_of(file, status);
   }
+  FERRY_DEVICE_CALL int evict_file(int file) {
+    if (has_cache()) {
+      cache::CachedFiles files(requester_);
+      if (const cache::OpenFile* entry = files.find(file); entry != nullptr)
+        return files.evict(*entry);
+    }
+    FileStatus status{};
+    return status_of(file, status);
+  }
   FERRY_DEVICE_CALL std::int64_t hold_pages(int file, std::int64_t offset, std::uint64_t bytes,
                                             cache::HeldView& view) {
     view = cache::HeldView{};
@@ -142,20 +151,14 @@ class CoherentCalls {
       access |= cache::OpenFile::writable;
     if ((flags & open_flag_append) != 0) access |= cache::OpenFile::appends;
     cache::CachedFiles files(requester_);
-    bool first = false;
-    if (!files.attach(file, access, status, first)) return 0;
+    if (!files.attach(file, access, status)) return 0;
     const cache::OpenFile* entry = files.find(file);
     if (entry == nullptr) return 0;
     // Pages of other openings must go, and what they write back meanwhile.
     if ((flags & truncates) != 0)
       return files.truncate(*entry, 0, [&] { return truncate_in_storage(file, 0); });
-    if (!first) return 0;
-    // Others may have written and closed since the file was asked for its status.
-    return files.refresh_size(*entry, [&](std::uint64_t& size) {
-      const int error = status_of(file, status);
-      size = status.size_bytes;
-      return error;
-    });
+    // Asked again: others may have written and closed since.
+    return files.revalidate(*entry, [&](FileStatus& now) { return status_of(file, now); });
   }
 
   // `work(files, entry)` where the file is cached, then the request; the first error of the two.

@@ -221,7 +221,8 @@ struct FileStatus {
   std::uint32_t group;
   std::uint32_t block_bytes;  // preferred transfer size
   std::uint32_t reserved;
+  std::uint64_t version;  // differs from an earlier one if the contents do; 0: unknown
 };
-static_assert(sizeof(FileStatus) == 64);
+static_assert(sizeof(FileStatus) == 72);
 
 }  // namespace ferry::device

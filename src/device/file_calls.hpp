@@ -178,6 +178,12 @@ class FileCalls : private CoherentCalls<Group> {
     return leads([&] { return prefetch_file(file, offset, bytes); });
   }
 
+  // Writes the file's dirty pages back and drops all of them, for whoever will not read them again
+  // soon. Advice, too. 0, or the error that keeps something from the storage.
+  FERRY_DEVICE int evict(int file) {
+    return leads([&] { return evict_file(file); });
+  }
+
   // Shows up to `bytes` bytes at `offset` where they lie in the page cache, as far as their page
   // and the file go, until release(). Returns how many, 0 at the end of the file, or a negative
   // errno: -EOPNOTSUPP for files that are not cached, -EAGAIN where views hold half the cache. The
@@ -301,6 +307,7 @@ class FileCalls : private CoherentCalls<Group> {
   using Base::clamp;
   using Base::coherently;
   using Base::correct_size;
+  using Base::evict_file;
   using Base::flush_file;
   using Base::group_;
   using Base::has_cache;

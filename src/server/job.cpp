@@ -166,6 +166,7 @@ device::FileStatus to_device(const storage::Status& status) {
   to.owner = status.owner;
   to.group = status.group;
   to.block_bytes = status.block_bytes;
+  to.version = status.version;
   return to;
 }
 

@@ -40,6 +40,27 @@ bool is_remote(long type) {
   }
 }
 
+bool has_fine_times(long type) {
+  return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == BTRFS_SUPER_MAGIC ||
+         type == TMPFS_MAGIC;
+}
+
+std::int64_t nanoseconds(const struct statx_timestamp& time) {
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+// A later change gets a later time only if this one is older than the clock's ticks are long.
+std::uint64_t version_of(const struct statx& from) {
+  constexpr std::int64_t tick_max_ns = 100'000'000;
+  constexpr std::int64_t coarse_tick_max_ns = 2'000'000'000;
+  const std::int64_t changed = nanoseconds(from.stx_ctime);
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const std::int64_t age = now.tv_sec * 1'000'000'000LL + now.tv_nsec - changed;
+  const bool settled = age > (from.stx_ctime.tv_nsec != 0 ? tick_max_ns : coarse_tick_max_ns);
+  return settled ? static_cast<std::uint64_t>(changed) : 0;
+}
+
 std::int64_t retried(auto call) {
   for (;;) {
     const auto result = call();
@@ -54,7 +75,7 @@ Status to_status(const struct statx& from) {
   status.allocated_bytes = from.stx_blocks * 512;
   status.inode = from.stx_ino;
   status.device = (std::uint64_t{from.stx_dev_major} << 32) | from.stx_dev_minor;
-  status.modified_ns = from.stx_mtime.tv_sec * 1'000'000'000LL + from.stx_mtime.tv_nsec;
+  status.modified_ns = nanoseconds(from.stx_mtime);
   status.mode = from.stx_mode;
   status.links = from.stx_nlink;
   status.owner = from.stx_uid;
@@ -63,10 +84,12 @@ Status to_status(const struct statx& from) {
   return status;
 }
 
-std::int64_t get_status(int directory, const char* path, int flags, Status& status) {
+std::int64_t get_status(int directory, const char* path, int flags, bool with_version,
+                        Status& status) {
   struct statx buffer {};
   if (statx(directory, path, flags, STATX_BASIC_STATS, &buffer) != 0) return -errno;
   status = to_status(buffer);
+  if (with_version) status.version = version_of(buffer);
   return 0;
 }
 
@@ -118,6 +141,7 @@ std::int64_t open_file(Operation& operation) {
     file->special = !S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode);
     file->remote = is_remote(type) || !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode));
     file->in_memory = type == TMPFS_MAGIC || type == ramfs_magic;
+    file->has_fine_times = S_ISREG(status.st_mode) && has_fine_times(type);
   }
   if ((operation.flags & O_DIRECT) != 0) {
     if (const std::int64_t error = open_direct(*file, operation.flags, status); error != 0)
@@ -265,10 +289,11 @@ void execute_blocking(Operation& operation) {
       operation.result = retried([&] { return ftruncate(file->fd, operation.offset); });
       return;
     case Kind::file_status:
-      operation.result = get_status(file->fd, "", AT_EMPTY_PATH, operation.status);
+      operation.result =
+          get_status(file->fd, "", AT_EMPTY_PATH, file->has_fine_times, operation.status);
       return;
     case Kind::path_status:
-      operation.result = get_status(AT_FDCWD, operation.path, 0, operation.status);
+      operation.result = get_status(AT_FDCWD, operation.path, 0, false, operation.status);
       return;
     case Kind::unlink:
       operation.result = ::unlink(operation.path) == 0 ? 0 : -errno;

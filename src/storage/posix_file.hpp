@@ -25,6 +25,9 @@ struct PosixFile final : File {
   // A remote or user-space file system may stop answering for any time: its calls never run on a
   // thread that others wait for.
   bool remote = false;
+  // Every change of the contents sets the time of change, to a clock that ticks at least 100 times
+  // a second (1 s on old ext4 volumes, whose times have no nanoseconds).
+  bool has_fine_times = false;
   // Data lives in memory (tmpfs, ramfs): a read never waits for a device.
   bool in_memory = false;
   // Reads with RWF_NOWAIT work here. Set to false by the first refusal.

@@ -43,6 +43,9 @@ struct Status {
   std::uint32_t owner = 0;
   std::uint32_t group = 0;
   std::uint32_t block_bytes = 0;
+  // Differs from an earlier one if the contents do. 0: the file's times do not tell, or not yet.
+  // Does not count stores through shared mappings that are not synced.
+  std::uint64_t version = 0;
 };
 
 // An open file. Made by an `open` operation, destroyed by a `close` operation.

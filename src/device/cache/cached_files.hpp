@@ -1,9 +1,10 @@
 // Open files and the page cache: which file a handle stands for, and how calls that go past the
 // cache stay coherent with it.
 //
-// Every function is for the leader of a group. What a handle's last close leaves behind is nothing:
-// its pages are written back and dropped, so that other processes see the file as it is and the
-// next open sees what they did to it (close-to-open).
+// Every function is for the leader of a group. Close-to-open: a file's last close writes its pages
+// back, so that other processes see it as it is. Every open asks for the file's version and drops
+// its pages unless that is the one they were read at; where the storage tells no version, they go
+// with the last close.
 #pragma once
 
 #include <cerrno>
@@ -121,26 +122,17 @@ class CachedFiles {
     return inode != nullptr;
   }
 
-  // `handle` was opened just now. False: every record is in use (there are as many as handles), or
-  // it is no regular file: then it is not cached. `first`: no other handle of the file is open, so
-  // its size has to be asked for again (what `status` tells may be older than the last close).
-  FERRY_DEVICE_CALL bool attach(std::int32_t handle, std::uint32_t access, const FileStatus& status,
-                                bool& first) {
+  // `handle` was opened just now; revalidate() or truncate() has to follow. False: every record is
+  // in use (there are as many as handles), or it is no regular file: then it is not cached.
+  FERRY_DEVICE_CALL bool attach(std::int32_t handle, std::uint32_t access,
+                                const FileStatus& status) {
     constexpr std::uint32_t type_mask = 0170000;
     constexpr std::uint32_t regular = 0100000;
     if (view_.base == nullptr || (status.mode & type_mask) != regular) return false;
     const SpinLock lock(view_.shared().open_lock, hooks_);
     Inode* inode = search(status);
-    first = inode == nullptr;
-    if (first) {
-      inode = unused();
-      if (inode == nullptr) return false;
-      inode->number = status.inode;
-      inode->device = status.device;
-      inode->write_error = 0;
-      inode->write_errors = 0;
-      DeviceRef<std::uint64_t>(inode->size_bytes).store(status.size_bytes, release);
-    }
+    if (inode == nullptr) inode = begin_use(status);
+    if (inode == nullptr) return false;
     ++inode->references;
     DeviceRef<std::int32_t> write_handle(inode->write_handle);
     if ((access & OpenFile::writable) != 0 && write_handle.load(relaxed) == 0) {
@@ -154,9 +146,9 @@ class CachedFiles {
     return true;
   }
 
-  // Before the handle is closed: writes back, hands the writing over to another handle of the file,
-  // or drops its pages if this was the last. What cannot be written is lost with the last handle
-  // that may write; the error tells. Returns what flush() does.
+  // Before the handle is closed: writes back, and hands the writing over to another handle of the
+  // file. What cannot be written is lost with the last handle that may write; the error tells.
+  // Returns what flush() does.
   FERRY_DEVICE_CALL int detach(OpenFile& entry) {
     int error = flush(entry);
     const std::uint32_t id = entry.inode;
@@ -174,12 +166,15 @@ class CachedFiles {
     pages_.begin_outside(id);
     const auto late = static_cast<int>(pages_.flush(id));
     if (error == 0) error = late;
-    if (last || late != 0) pages_.drop(id);
+    if (late != 0 || (last && inode.version == 0)) {
+      pages_.drop(id);
+      inode.version = 0;
+    }
     if (writes) write_handle.store(0, release);
     if (last) {
-      // From now on whoever still has the old number finds nothing and writes nothing.
-      const std::uint32_t next = (id + view_.layout.geometry.inodes) & ((1U << inode_bits) - 1);
-      DeviceRef<std::uint32_t>(inode.id).store(next, release);
+      // From now on whoever still has the old number writes nothing.
+      inode.kept_id = id;
+      DeviceRef<std::uint32_t>(inode.id).store(next_id(id), release);
     }
     pages_.end_outside(id);
     return error;
@@ -221,15 +216,35 @@ class CachedFiles {
     return pages_.hold(entry.inode, handle, static_cast<std::uint64_t>(offset), bytes, view);
   }
 
-  // An outside call that asks the storage for the size; `ask(size)` does, and returns 0 or an
-  // error.
+  // An outside call after an open: drops the file's pages unless its version is theirs.
+  // `ask(status)` asks the storage, and returns 0 or an error. What cannot be written back stays as
+  // it is, and with it the other pages.
   template <class Ask>
-  FERRY_DEVICE int refresh_size(const OpenFile& entry, Ask ask) {
+  FERRY_DEVICE int revalidate(const OpenFile& entry, Ask ask) {
     pages_.begin_outside(entry.inode);
-    int error = static_cast<int>(pages_.flush(entry.inode));
-    std::uint64_t size = 0;
-    if (error == 0) error = ask(size);
-    if (error == 0) pages_.set_size(entry.inode, size);
+    Inode& inode = view_.inode(entry.inode);
+    FileStatus status{};
+    int error = ask(status);
+    const bool same = status.version != 0 && status.version == inode.version;
+    if (error == 0 && !same) {
+      inode.version = 0;
+      if (pages_.flush(entry.inode) == 0) {
+        // Once more: for the size with what was written just now.
+        pages_.drop(entry.inode);
+        error = ask(status);
+        pages_.set_size(entry.inode, status.size_bytes);
+        inode.version = status.version;
+      }
+    }
+    pages_.end_outside(entry.inode);
+    return error;
+  }
+  // An outside call that drops the file's pages, for whoever knows that nobody wants them soon. 0
+  // or the error that keeps something from the storage; then that stays.
+  FERRY_DEVICE int evict(const OpenFile& entry) {
+    pages_.begin_outside(entry.inode);
+    const auto error = static_cast<int>(pages_.flush(entry.inode));
+    if (error == 0) pages_.drop(entry.inode);
     pages_.end_outside(entry.inode);
     return error;
   }
@@ -288,10 +303,31 @@ class CachedFiles {
     }
     return nullptr;
   }
-  FERRY_DEVICE Inode* unused() const {
-    for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i)
-      if (view_.inode(i).references == 0) return &view_.inode(i);
-    return nullptr;
+  // A record for a file that is not open: the one that kept its pages, or one without any, or one
+  // whose pages have to go. Null: all are in use.
+  FERRY_DEVICE Inode* begin_use(const FileStatus& status) {
+    Inode* found = nullptr;
+    for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
+      Inode& inode = view_.inode(i);
+      if (inode.references > 0) continue;
+      if (inode.version != 0 && inode.number == status.inode && inode.device == status.device) {
+        DeviceRef<std::uint32_t>(inode.id).store(inode.kept_id, release);
+        return &inode;
+      }
+      if (found == nullptr || (found->version != 0 && inode.version == 0)) found = &inode;
+    }
+    if (found == nullptr) return nullptr;
+    if (found->version != 0) pages_.drop(found->kept_id);
+    found->version = 0;
+    found->number = status.inode;
+    found->device = status.device;
+    found->write_error = 0;
+    found->write_errors = 0;
+    DeviceRef<std::uint64_t>(found->size_bytes).store(status.size_bytes, release);
+    return found;
+  }
+  FERRY_DEVICE std::uint32_t next_id(std::uint32_t id) const {
+    return (id + view_.layout.geometry.inodes) & ((1U << inode_bits) - 1);
   }
   FERRY_DEVICE std::int32_t other_writable(std::uint32_t id) const {
     for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {

@@ -120,11 +120,15 @@ struct alignas(cache_line_bytes) Inode {
   std::uint32_t write_errors;    // how many there have been; handles remember what they reported
   std::uint32_t id;          // its number at present: the record's index + a multiple of `inodes`
   std::uint32_t references;  // open handles; this and what follows is guarded by open_lock
-  std::uint32_t reserved;
-  std::uint64_t number;  // which file of the storage this is, while references > 0
+  std::uint32_t kept_id;     // while references == 0 and version != 0: the number of its pages
+  std::uint64_t number;      // which file of the storage this is
   std::uint64_t device;
+  // FileStatus::version of what clean pages hold. 0: unknown, or there are none. Also guarded by
+  // outside_active.
+  std::uint64_t version;
+  std::uint64_t unused[7];
 };
-static_assert(sizeof(Inode) == 64);
+static_assert(sizeof(Inode) == 128);
 
 // An open handle, by its index.
 struct OpenFile {
