@@ -1,0 +1,320 @@
+/* Reading and writing: filling.hpp and page_cache.hpp of the cache. */
+
+/* ---- filling --------------------------------------------------------------------------------- */
+
+inline before_fill() { d_step { !outside_active -> since = outside_count } }
+#define OUTDATED (outside_active || outside_count != since)
+
+/* Reads what lies between the ranges of a page. */
+inline complete(f) {
+  before_fill();
+  begin_transfer(f, FILLING);
+  if
+  :: !good -> since = 0
+  :: good ->
+     d_step { first = storage[key[f] * 2]; second = storage[key[f] * 2 + 1] }
+     d_step {
+       assert(USES(f, key[f])); /* F1 */
+       if
+       :: (ranges[f] & 1) == 0 || MUTATION == COMPLETE_OVER_RANGES ->
+          assert(!HAS(f, VALID) ||
+                 VERSION(key[f] * 2, first) >= VERSION(key[f] * 2, data[f * 2])); /* W1 */
+          data[f * 2] = first
+       :: else
+       fi;
+       if
+       :: (ranges[f] & 2) == 0 || MUTATION == COMPLETE_OVER_RANGES ->
+          assert(!HAS(f, VALID) ||
+                 VERSION(key[f] * 2 + 1, second) >= VERSION(key[f] * 2 + 1, data[f * 2 + 1]));
+          data[f * 2 + 1] = second
+       :: else
+       fi;
+       first = 0;
+       second = 0
+     }
+     atomic { good = !OUTDATED }
+     since = 0;
+     if
+     :: good -> end_transfer(f, FILLING, VALID)
+     :: else -> end_transfer(f, FILLING, 0)
+     fi
+  fi;
+  good = 0
+}
+
+#if MUTATION == FILL_UNANNOUNCED
+#define FILL_FLAGS 0
+#elif MUTATION == VALID_EARLY
+#define FILL_FLAGS (FILLING | VALID)
+#else
+#define FILL_FLAGS FILLING
+#endif
+
+proctype Reader(byte me, at, next) {
+  byte f = NONE;
+  byte low;   /* the oldest version that may be found */
+  byte since;
+  byte first;
+  byte second;
+  bit good;
+  bit held;
+#if PARK
+  byte slept;
+  bit cleared;
+  bit woken;
+#endif
+
+  do
+  :: at == NOWHERE -> break
+  :: at != NOWHERE ->
+     low = (acked[at] > seen[at] -> acked[at] : seen[at]);
+again:
+     atomic {
+       if
+       :: at >= size -> /* the end of the file: as if a truncation left 0 */
+          assert(low <= cut[at]);
+          goto done
+       :: else
+       fi
+     }
+     find(PAGE(at), f);
+     if
+     :: f != NONE
+     :: f == NONE ->
+        before_fill();
+        take(PAGE(at), f);
+        insert(PAGE(at), f, FILL_FLAGS);
+        d_step { first = storage[key[f] * 2]; second = storage[key[f] * 2 + 1] }
+        d_step {
+          assert(USES(f, PAGE(at))); /* F1 */
+          data[f * 2] = first;
+          data[f * 2 + 1] = second;
+          first = 0;
+          second = 0
+        }
+        atomic { good = !OUTDATED }
+        since = 0;
+        if
+        :: good ->
+#if MUTATION == FILL_UNANNOUNCED
+           atomic { state[f] = state[f] | VALID };
+#else
+           end_transfer(f, FILLING, VALID);
+#endif
+           good = 0
+        :: else ->
+           make_orphan(f);
+#if MUTATION == VALID_EARLY
+           end_transfer(f, FILLING, 0);
+#elif MUTATION != FILL_UNANNOUNCED
+           end_transfer(f, FILLING, 0);
+#endif
+           unpin(f);
+           goto again
+        fi
+     fi;
+
+readable: /* make_readable() */
+     do
+     :: wait_while(f, FILLING);
+        atomic {
+          if
+          :: NOT_YET(f, FILLING) -> goto readable
+          :: !HAS(f, FILLING) || MUTATION == VALID_EARLY
+          fi;
+          if
+          :: HAS(f, ORPHAN) -> pins[f]--; f = NONE; goto again
+          :: !HAS(f, ORPHAN) && HAS(f, VALID) -> break
+          :: else
+          fi
+        }
+        /* begin_writing_to() */
+        atomic { writers[f]++; good = !HAS(f, FILLING | ORPHAN) }
+        if
+        :: good ->
+           atomic {
+             if
+             :: ranges[f] & BIT(at) -> held = 1
+#if MUTATION == READER_NOT_COUNTED
+                ; writers[f]--
+#endif
+                ; break
+             :: else -> writers[f]--; good = 0
+             fi
+           }
+           complete(f)
+        :: !good ->
+           atomic {
+             writers[f]--;
+             if
+             :: HAS(f, ORPHAN) -> pins[f]--; f = NONE; goto again
+             :: else
+             fi
+           }
+        fi
+     od;
+
+     atomic {
+       assert(USES(f, PAGE(at)));                         /* F1 */
+       assert(!HAS(f, FILLING) || HAS(f, VALID));         /* F2 */
+       good = 0;
+       first = VERSION(at, AT(f, at));
+       assert(first >= low && first <= begun[at])         /* W1 */
+     }
+     if
+     :: held -> atomic {
+          held = 0;
+#if MUTATION != READER_NOT_COUNTED
+          writers[f]--
+#endif
+        }
+     :: else
+     fi;
+     d_step {
+       seen[at] = (first > seen[at] -> first : seen[at]);
+       first = 0;
+       assert(pins[f] > 0);
+       pins[f]--;
+       f = NONE
+     }
+done:
+     atomic { low = 0; at = next; next = NOWHERE }
+  od;
+  running--
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+#if FULL
+#define ROOM(f, at) ((ranges[f] & (3 - BIT(at))) == 0)
+#else
+#define ROOM(f, at) 1
+#endif
+
+inline look_outside() {
+  atomic {
+    if
+    :: outside_active -> good = 0
+    :: else -> good = 1
+    fi
+  }
+}
+inline copy_in() {
+  atomic {
+    assert(USES(f, PAGE(at)) && !HAS(f, FILLING)); /* F1, F2 */
+    assert(!inside);                               /* O1 */
+#if CLOSE
+    assert(!closed);                               /* O2 */
+#endif
+    AT(f, at) = version
+  }
+}
+
+proctype Writer(byte me, at, next) {
+  byte f = NONE;
+  byte version;
+  byte mask;
+#if RUN
+  byte behind = NONE; /* the frame of the page behind */
+  byte mask_behind;
+#endif
+  byte first;
+  byte second;
+  bit good;
+  bit failed;
+#if FAULTS
+  bit refused;
+#endif
+#if PARK
+  byte slept;
+  bit cleared;
+  bit woken;
+#endif
+
+  do
+  :: at == NOWHERE -> break
+  :: at != NOWHERE ->
+     atomic { begun[at]++; version = begun[at] }
+again:
+     find(PAGE(at), f);
+     if
+     :: f != NONE
+     :: f == NONE ->
+        take(PAGE(at), f);
+        insert(PAGE(at), f, 0)
+     fi;
+#if MUTATION == LOOK_BEFORE_WRITER
+     look_outside();
+     if
+     :: good
+     :: !good -> unpin(f); !outside_active; goto again
+     fi;
+#endif
+     do /* begin_writing_to() */
+     :: atomic { writers[f]++; good = !HAS(f, FILLING | ORPHAN) || MUTATION == WRITE_INTO_FILLING }
+        if
+        :: good -> break
+        :: !good ->
+           atomic {
+             writers[f]--;
+             if
+             :: HAS(f, ORPHAN) -> pins[f]--; f = NONE; goto again
+             :: else
+             fi
+           }
+           wait_while(f, FILLING);
+           !HAS(f, FILLING) || PARK
+        fi
+     od;
+#if MUTATION != LOOK_BEFORE_WRITER
+     look_outside();
+#endif
+     if
+     :: good
+     :: !good ->
+        d_step { writers[f]-- }
+        unpin(f);
+        !outside_active; /* looking in vain is waiting */
+        goto again
+     fi;
+#if CLOSE && MUTATION != ID_UNCHECKED
+     if
+     :: !closed
+     :: closed ->
+        d_step { writers[f]--; good = 0 }
+        unpin(f);
+        goto done
+     fi;
+#endif
+#if MUTATION != RANGE_BEFORE_BYTES
+     copy_in();
+#endif
+     do /* add_range(); one step, since all of it is done under the range lock */
+     :: atomic {
+          ROOM(f, at) ->
+          assert(!inside); /* O1 */
+          ranges[f] = ranges[f] | BIT(at);
+          dirty_pages = dirty_pages + !HAS(f, DIRTY);
+          state[f] = state[f] | DIRTY | (ranges[f] == 3 && !FULL -> VALID : 0)
+        }
+        break
+     :: atomic { !ROOM(f, at) -> skip }
+#if MUTATION == FULL_LIST_FORGETS
+        break
+#endif
+        begin_transfer(f, WRITING);
+        if
+        :: good -> write_back_run(f)
+        :: !good
+        fi
+     od;
+#if MUTATION == RANGE_BEFORE_BYTES
+     copy_in();
+#endif
+     atomic { size = (size > at -> size : at + 1); writers[f]-- }
+     d_step { acked[at] = version; assert(pins[f] > 0); pins[f]--; f = NONE }
+done:
+     atomic { version = 0; good = 0; at = next; next = NOWHERE }
+  od;
+  atomic { running--; wrote = 1 }
+}

@@ -1,0 +1,140 @@
+/* Pins, the table, giving frames away: frames.hpp and page_table.hpp of the cache. */
+
+#if MUTATION == PIN_UNCHECKED
+#define PIN_IS_GOOD(f, page) 1
+#else
+#define PIN_IS_GOOD(f, page) HOLDS(f, page)
+#endif
+
+inline unpin(f) { atomic { assert(pins[f] > 0); pins[f]--; f = NONE } }
+
+/* The table is looked through once, entry by entry. One may be stale when its frame gets the pin,
+ * and a page that moves meanwhile may be missed. That the key is seen in the step of the pin is no
+ * simplification: it cannot change once the pin is there and `taken` is not. */
+inline find(page, f) {
+  f = 0;
+  do
+  :: atomic { f == FRAMES -> f = NONE; break }
+  :: atomic { f < FRAMES && entry[f] != (page) + 1 -> f++ }
+  :: atomic { f < FRAMES && entry[f] == (page) + 1 -> skip }
+     atomic {
+       pins[f]++;
+       if
+       :: PIN_IS_GOOD(f, page) -> break
+       :: else
+       fi
+     }
+     atomic { pins[f]--; f++ }
+  od
+}
+
+#if MUTATION == EVICT_PINNED
+#define IDLE(f) (!HAS(f, TAKEN | TRANSFERS))
+#else
+#define IDLE(f) (pins[f] == 0 && !HAS(f, TAKEN | TRANSFERS))
+#endif
+#if MUTATION == EVICT_DIRTY
+#define CLEAN(f) IDLE(f)
+#else
+#define CLEAN(f) (IDLE(f) && !HAS(f, DIRTY))
+#endif
+
+/* The end of take(). The state word was seen to be clean, and changed, in one step. */
+inline finish_take(f) {
+  atomic {
+    if
+    :: HAS(f, ORPHAN) -> assert(entry[f] == 0)
+    :: else -> !locked[key[f]]; assert(entry[f] == key[f] + 1); entry[f] = 0
+    fi;
+    ranges[f] = 0;
+    state[f] = TAKEN;
+#if MUTATION == RESET_DROPS_PINS
+    pins[f] = 0;
+#endif
+    data[f * 2] = RUBBISH;
+    data[f * 2 + 1] = RUBBISH
+  }
+}
+
+#define NO_FREE (!HAS(0, FREE) && !HAS(1, FREE))
+
+/* A frame for a page that was missed; there is one for each page, so only the Evictor has to write
+ * back. Looking in vain is waiting here. */
+inline take(page, f) {
+  atomic {
+    if
+    :: HAS(0, FREE) -> state[0] = TAKEN; f = 0
+    :: HAS(1, FREE) -> state[1] = TAKEN; f = 1
+    :: NO_FREE && CLEAN(0) -> state[0] = state[0] | TAKEN; f = 0
+    :: NO_FREE && CLEAN(1) -> state[1] = state[1] | TAKEN; f = 1
+    :: NO_FREE && !CLEAN(0) && !CLEAN(1) && FOUND(page) -> goto again
+    fi
+  }
+  if
+  :: entry[f] != 0 || HAS(f, ORPHAN) -> finish_take(f)
+  :: else
+  fi
+}
+inline give_back(f) { d_step { state[f] = TAKEN | FREE; f = NONE } }
+
+/* Under the lock of the page's bucket. Its holder is the only one to enter the page. */
+inline insert(page, f, flags) {
+#if MUTATION == INSERT_UNLOCKED
+  atomic {
+    if
+    :: FOUND(page) -> give_back(f); goto again
+    :: else
+    fi
+  }
+#endif
+  atomic {
+    !locked[page];
+    if
+    :: FOUND(page) && MUTATION != INSERT_UNCHECKED && MUTATION != INSERT_UNLOCKED ->
+       give_back(f);
+       goto again
+    :: else ->
+       locked[page] = 1;
+       key[f] = page;
+       assert(entry[f] == 0);
+#if MUTATION == LIVE_BEFORE_ENTERED
+       state[f] = (state[f] & (255 - TAKEN)) | (flags);
+       pins[f]++
+#else
+       entry[f] = (page) + 1
+#endif
+    fi
+  }
+  d_step {
+#if MUTATION == LIVE_BEFORE_ENTERED
+    entry[f] = (page) + 1;
+#else
+    assert(!HOLDS(0, page) && !HOLDS(1, page)); /* T1 */
+    state[f] = (state[f] & (255 - TAKEN)) | (flags);
+    pins[f]++;
+#endif
+    locked[page] = 0
+  }
+}
+
+inline make_orphan(f) {
+#if MUTATION == ORPHAN_STAYS_LISTED
+  atomic { state[f] = state[f] | ORPHAN }
+#else
+  atomic {
+    !locked[key[f]];
+    if
+    :: HAS(f, ORPHAN)
+    :: else ->
+       locked[key[f]] = 1;
+       state[f] = state[f] | ORPHAN
+    fi
+  }
+  atomic {
+    if
+    :: entry[f] != 0 -> entry[f] = 0; locked[key[f]] = 0
+    :: else
+    fi
+  }
+#endif
+}

@@ -1,0 +1,233 @@
+/* Calls that go past the cache, and the last close: page_cache.hpp, cached_files.hpp. */
+
+#if OUTSIDE
+inline begin_outside() {
+  atomic { !outside_active -> outside_active = 1 }
+  outside_count++;
+#if MUTATION != OUTSIDE_UNDRAINED
+  i = 0;
+  do
+  :: i == FRAMES -> i = 0; break
+  :: i < FRAMES ->
+     atomic {
+       if
+       :: LIVE(i) -> pins[i]++; good = 1
+       :: else -> good = 0
+       fi
+     }
+     if
+     :: good -> atomic { writers[i] == 0 -> pins[i]--; good = 0 }
+     :: else
+     fi;
+     i++
+  od;
+#endif
+  inside = 1
+}
+
+inline forget_ranges(f, kept) { /* cut_ranges() */
+  d_step {
+    ranges[f] = ranges[f] & (kept);
+    if
+    :: ranges[f] == 0 && HAS(f, DIRTY) -> state[f] = state[f] & (255 - DIRTY); dirty_pages--
+    :: else
+    fi
+  }
+}
+
+inline drop_page(f) {
+  make_orphan(f);
+#if MUTATION != DROP_WITHOUT_WAIT
+  do
+  :: wait_while(f, TRANSFERS);
+     atomic {
+       if
+       :: NOT_YET(f, TRANSFERS)
+       :: !HAS(f, TRANSFERS) -> break
+       fi
+     }
+  od;
+#endif
+#if MUTATION != DROP_OVER_WRITERS
+  writers[f] == 0; /* who counted himself before `orphan` and looks for outside calls only now */
+#endif
+  forget_ranges(f, 0)
+}
+
+#if CUT != NOWHERE
+#define CUT_OFF(f) (key[f] * 2 >= CUT)
+#define CUT_THROUGH(f) (key[f] * 2 < CUT && CUT < key[f] * 2 + 2)
+inline truncate(at) {
+  d_step {
+    i = at;
+    do
+    :: i < BYTES -> storage[i] = 0; i++
+    :: else -> break
+    od;
+    i = 0
+  }
+}
+#endif
+
+proctype Outside(byte me) {
+  byte low[BYTES];
+  byte f = NONE;
+  byte i;
+  byte mask;
+#if RUN
+  byte behind = NONE; /* the frame of the page behind */
+  byte mask_behind;
+#endif
+  byte first;
+  byte second;
+  byte version;
+  bit good;
+  bit failed;
+#if FAULTS
+  bit refused;
+#endif
+#if PARK
+  byte slept;
+  bit cleared;
+  bit woken;
+#endif
+
+#if AFTER
+  wrote;
+#endif
+#if CLOSE
+  flush(); /* CachedFiles::detach() */
+  failed = 0;
+#endif
+  begin_outside();
+  remember();
+#if MUTATION != CLOSE_DROPS_DIRTY
+  flush();
+  flushed();
+#endif
+
+#if HOST != NOWHERE
+  if
+  :: failed && MUTATION != HOST_WRITE_UNFLUSHED -> goto end_outside
+  :: else
+  fi;
+  d_step { begun[HOST]++; version = begun[HOST] }
+  d_step { storage[HOST] = version }
+#if MUTATION != UPDATE_SKIPPED
+  find(PAGE(HOST), f);
+  if
+  :: f == NONE
+  :: f != NONE ->
+#if MUTATION == UPDATE_WITHOUT_WAIT
+     good = HAS(f, VALID);
+#else
+     do
+     :: wait_while(f, FILLING);
+        atomic {
+          if
+          :: NOT_YET(f, FILLING)
+          :: !HAS(f, FILLING) -> good = HAS(f, VALID); break
+          fi
+        }
+     od;
+#endif
+     if
+     :: good -> d_step { assert(USES(f, PAGE(HOST))); AT(f, HOST) = version; good = 0 }
+     :: else
+     fi;
+     unpin(f)
+  fi;
+#endif
+  d_step { size = (size > HOST -> size : HOST + 1) }
+#endif
+
+#if CUT != NOWHERE
+  d_step {
+    i = CUT;
+    do
+    :: i < BYTES -> begun[i]++; cut[i] = begun[i]; i++
+    :: else -> break
+    od;
+    i = 0
+  }
+  d_step { twice = failed; failed = 0 }
+  truncate(CUT);
+  do /* resize() */
+  :: i == FRAMES -> i = 0; break
+  :: i < FRAMES ->
+     atomic {
+       if
+       :: LIVE(i) && (CUT_OFF(i) || CUT_THROUGH(i)) -> pins[i]++; good = 1
+       :: else -> good = 0
+       fi
+     }
+     if
+     :: !good
+     :: good && CUT_OFF(i) ->
+        drop_page(i);
+        d_step { pins[i]--; good = 0 }
+     :: good && !CUT_OFF(i) ->
+        begin_transfer(i, FILLING);
+        if
+        :: !good
+        :: good ->
+#if MUTATION != RESIZE_UNCUT
+           forget_ranges(i, 1);
+#endif
+           d_step { assert(USES(i, PAGE(CUT))); AT(i, 1) = 0 }
+           end_transfer(i, FILLING, 0)
+        fi;
+        d_step { pins[i]--; good = 0 }
+     fi;
+     i++
+  od;
+  size = CUT;
+#if FAULTS && MUTATION != TRUNCATED_ONCE
+  if
+  :: twice -> truncate(CUT)
+  :: else
+  fi;
+#endif
+  twice = 0;
+  d_step {
+    i = CUT;
+    do
+    :: i < BYTES -> acked[i] = cut[i]; i++
+    :: else -> break
+    od;
+    i = 0
+  }
+#endif
+
+#if APPEND || CLOSE
+  do /* drop() */
+  :: i == FRAMES -> i = 0; break
+  :: i < FRAMES ->
+     atomic {
+       if
+       :: LIVE(i) -> pins[i]++; good = 1
+       :: else -> good = 0
+       fi
+     }
+     if
+     :: !good
+     :: good ->
+        drop_page(i);
+        d_step { pins[i]--; good = 0 }
+     fi;
+     i++
+  od;
+#if CLOSE
+  closed = 1;
+#endif
+#endif
+
+end_outside:
+  atomic { inside = 0; failed = 0 }
+  outside_active = 0;
+#if HOST != NOWHERE
+  d_step { acked[HOST] = (version > acked[HOST] -> version : acked[HOST]); version = 0 }
+#endif
+  running--
+}
+#endif

@@ -1,0 +1,320 @@
+/* Writing back: write_back.hpp of the cache, and who evicts and flushes. */
+
+/* The storage gets one byte. */
+inline land(at, value) {
+  assert((value) >= 2 && (value) <= begun[at]);             /* W2: it was written */
+  assert((value) >= VERSION(at, storage[at]) || twice);     /* W2: it is not older */
+  storage[at] = value
+}
+
+#if MUTATION == WHOLE_PAGE_WRITTEN
+#define TO_WRITE(mask) 3
+#else
+#define TO_WRITE(mask) mask
+#endif
+
+/* Sets `writing` where that needs no waiting. */
+#define MAY_WRITE_BACK(f) (HAS(f, DIRTY) && !HAS(f, TRANSFERS | ORPHAN))
+
+/* F3, one step, since all of it is done under the range lock. */
+inline take_ranges(f, mask) {
+  d_step {
+    mask = ranges[f];
+#if MUTATION != RANGES_TAKEN_LATE
+    ranges[f] = 0;
+#if MUTATION != DIRTY_CLEARED_LATE
+    state[f] = state[f] & (255 - DIRTY);
+#endif
+#endif
+#if MUTATION == COUNTED_EARLY
+    dirty_pages = dirty_pages - (mask != 0)
+#endif
+  }
+#if MUTATION == DIRTY_CLEARED_LATE
+  atomic { state[f] = state[f] & (255 - DIRTY) }
+#endif
+}
+
+inline send(f, mask) {
+  if
+  :: mask == 0
+  :: else ->
+     d_step { /* the storage reads the bytes */
+       assert(USES(f, key[f])); /* F1 */
+       first = data[f * 2];
+       second = data[f * 2 + 1]
+     }
+     atomic { /* ... and has them, or refuses */
+       if
+       :: if
+          :: TO_WRITE(mask) & 1 -> land(key[f] * 2, first)
+          :: else
+          fi;
+          if
+          :: TO_WRITE(mask) & 2 -> land(key[f] * 2 + 1, second)
+          :: else
+          fi
+#if FAULTS
+       :: faults > 0 -> faults--; failed = 1; refused = 1
+#endif
+       fi;
+       first = 0;
+       second = 0
+     }
+#if FAULTS && MUTATION != ERROR_FORGETS
+     if
+     :: refused ->
+        d_step { /* keep_dirty() */
+          refused = 0;
+          dirty_pages = dirty_pages + !HAS(f, DIRTY);
+          ranges[f] = ranges[f] | mask;
+          state[f] = state[f] | DIRTY | (ranges[f] == 3 && !FULL -> VALID : 0)
+        }
+     :: else
+     fi;
+#endif
+#if MUTATION == RANGES_TAKEN_LATE
+     d_step { ranges[f] = 0; state[f] = state[f] & (255 - DIRTY) }
+#endif
+  fi
+}
+
+inline written_back(mask) {
+#if MUTATION != COUNTED_EARLY
+  if
+  :: mask != 0 -> d_step { assert(dirty_pages > 0); dirty_pages--; mask = 0 }
+  :: else
+  fi
+#else
+  mask = 0
+#endif
+}
+
+/* Once `writing` is set. `failed` is set when the storage refuses. Each page is a request of its
+ * own: what one request for both can do to the storage, two can. */
+inline write_back_run(f) {
+  take_ranges(f, mask);
+#if RUN
+  if
+  :: key[f] == 0 ->
+     find(1, behind);
+     if
+     :: behind == NONE
+     :: behind != NONE ->
+        if
+        :: atomic { MAY_WRITE_BACK(behind) ->
+#if MUTATION != NEIGHBOUR_UNANNOUNCED
+             state[behind] = state[behind] | WRITING
+#endif
+           }
+           take_ranges(behind, mask_behind)
+        :: atomic { !MAY_WRITE_BACK(behind) -> pins[behind]--; behind = NONE }
+        fi
+     fi
+  :: else
+  fi;
+#endif
+  send(f, mask);
+#if RUN
+  if
+  :: behind != NONE -> send(behind, mask_behind)
+  :: else
+  fi;
+#endif
+  written_back(mask);
+  end_transfer(f, WRITING, 0)
+#if RUN
+  if
+  :: behind != NONE ->
+     written_back(mask_behind);
+#if MUTATION != NEIGHBOUR_UNANNOUNCED
+     end_transfer(behind, WRITING, 0);
+#endif
+     unpin(behind)
+  :: else
+  fi
+#endif
+}
+
+inline flush() {
+  i = 0;
+  do
+  :: atomic { dirty_pages == 0 -> i = 0; break }
+  :: atomic { dirty_pages != 0 -> skip }
+     do
+     :: i == FRAMES -> i = 0; break
+     :: i < FRAMES ->
+        atomic {
+          good = 0;
+          if
+          :: LIVE(i) -> pins[i]++; good = 1
+          :: else
+          fi
+        }
+        if
+        :: !good
+        :: good ->
+#if MUTATION == FLUSH_LOOKS_AGAIN
+           wait_while(i, WRITING);
+           atomic { !HAS(i, WRITING) -> skip }
+           good = HAS(i, DIRTY);
+#elif MUTATION == FLUSH_IGNORES_WRITING
+           good = HAS(i, DIRTY);
+#else
+           do
+           :: wait_while(i, WRITING);
+              atomic {
+                if
+                :: NOT_YET(i, WRITING)
+                :: !HAS(i, WRITING) -> good = HAS(i, DIRTY); break
+                fi
+              }
+           od;
+#endif
+           if
+           :: !good
+           :: good ->
+              begin_transfer(i, WRITING);
+              if
+              :: good -> write_back_run(i)
+              :: !good
+              fi
+           fi;
+           d_step { assert(pins[i] > 0); pins[i]--; good = 0 }
+        fi;
+        i++
+     od;
+     break
+  od
+}
+
+/* ---- evicting, flushing ---------------------------------------------------------------------- */
+
+proctype Evictor(byte me) {
+  byte f = NONE;
+  byte left = EVICTIONS;
+  byte page;
+  byte mask;
+#if RUN
+  byte behind = NONE; /* the frame of the page behind */
+  byte mask_behind;
+#endif
+  byte first;
+  byte second;
+  bit failed;
+#if FAULTS
+  bit refused;
+#endif
+#if PARK
+  bit woken;
+#endif
+
+  do
+  :: left == 0 -> break
+  :: left > 0 ->
+     atomic {
+       if
+       :: CLEAN(0) -> state[0] = state[0] | TAKEN; f = 0; goto taken
+       :: CLEAN(1) -> state[1] = state[1] | TAKEN; f = 1; goto taken
+       :: IDLE(0) && HAS(0, DIRTY) -> f = 0
+       :: IDLE(1) && HAS(1, DIRTY) -> f = 1
+       :: !CLEAN(0) && !CLEAN(1) && !(IDLE(0) && HAS(0, DIRTY)) && !(IDLE(1) && HAS(1, DIRTY)) ->
+          left = 1;
+          goto next
+       fi;
+       page = key[f]
+     }
+     atomic {
+       pins[f]++;
+       if
+       :: PIN_IS_GOOD(f, page)
+       :: else -> goto unsuited
+       fi
+     }
+     page = 0;
+     if
+     :: atomic { MAY_WRITE_BACK(f) -> state[f] = state[f] | WRITING }
+        write_back_run(f)
+     :: atomic { !MAY_WRITE_BACK(f) -> skip }
+     fi;
+     d_step { assert(pins[f] > 0); pins[f]-- }
+     atomic {
+       failed = 0;
+       if
+       :: CLEAN(f) -> state[f] = state[f] | TAKEN; goto taken
+       :: else -> f = NONE; goto next
+       fi
+     }
+unsuited:
+     page = 0;
+     unpin(f);
+     goto next;
+taken:
+     finish_take(f);
+     give_back(f);
+next:
+     left--
+  od;
+  running--
+}
+
+/* W3. */
+inline remember() {
+  d_step {
+    low[0] = acked[0];
+    low[1] = acked[1];
+#if PAGES == 2
+    low[2] = acked[2];
+    low[3] = acked[3]
+#endif
+  }
+}
+inline flushed() {
+  d_step {
+    assert(failed ||
+           (VERSION(0, storage[0]) >= low[0] && VERSION(1, storage[1]) >= low[1]
+#if PAGES == 2
+            && VERSION(2, storage[2]) >= low[2] && VERSION(3, storage[3]) >= low[3]
+#endif
+           ));
+    low[0] = 0;
+    low[1] = 0;
+#if PAGES == 2
+    low[2] = 0;
+    low[3] = 0;
+#endif
+  }
+}
+
+proctype Flusher(byte me) {
+  byte low[BYTES];
+  byte left = FLUSHES;
+  byte i;
+  byte mask;
+#if RUN
+  byte behind = NONE; /* the frame of the page behind */
+  byte mask_behind;
+#endif
+  byte first;
+  byte second;
+  bit good;
+  bit failed;
+#if FAULTS
+  bit refused;
+#endif
+#if PARK
+  byte slept;
+  bit cleared;
+  bit woken;
+#endif
+
+  do
+  :: left == 0 -> break
+  :: left > 0 ->
+     remember();
+     flush();
+     flushed();
+     atomic { failed = 0; left-- }
+  od;
+  running--
+}
