@@ -50,6 +50,58 @@ inline complete(f) {
 #define FILL_FLAGS FILLING
 #endif
 
+#if MARKS
+#define GROUP (me - 3)
+inline set_mark(value) { atomic { mark[GROUP] = value } }
+inline end_copy() { atomic { copying[GROUP] = 0 } }
+
+/* PageCache::read_hit(). `f`: NONE if it is no hit; then nothing has happened. */
+inline read_hit() {
+  atomic { good = (at < size) }
+  atomic { /* PageTable::guess() */
+    if
+    :: good && entry[0] == PAGE(at) + 1 -> f = 0
+    :: good && entry[1] == PAGE(at) + 1 -> f = 1
+    :: !good || (entry[0] != PAGE(at) + 1 && entry[1] != PAGE(at) + 1) -> f = NONE
+    fi
+  }
+  if
+  :: f == NONE
+  :: f != NONE ->
+#if MUTATION != MARK_AFTER_LOOK
+     set_mark(f + 1);
+#endif
+#if MUTATION == MARK_UNCHECKED
+     good = 1;
+#else
+     atomic { good = (HAS(f, VALID) && !HAS(f, FILLING | ORPHAN | TAKEN)) }
+#endif
+     atomic {
+       good = (good && (key[f] == PAGE(at) || MUTATION == MARKED_KEY_UNCHECKED));
+       copying[GROUP] = (good -> f + 1 : 0)
+     }
+#if MUTATION == MARK_AFTER_LOOK
+     set_mark(f + 1);
+#endif
+#if MUTATION == MARK_CLEARED_EARLY
+     set_mark(0);
+#endif
+     if
+     :: good ->
+        atomic {
+          assert(key[f] == PAGE(at) && AT(f, at) != RUBBISH); /* F1 */
+          first = VERSION(at, AT(f, at));
+          assert(first >= low && first <= begun[at]) /* W1 */
+        }
+        end_copy()
+     :: !good -> f = NONE
+     fi;
+     set_mark(0)
+  fi;
+  good = 0
+}
+#endif
+
 proctype Reader(byte me, at, next) {
   byte f = NONE;
   byte low;   /* the oldest version that may be found */
@@ -58,16 +110,19 @@ proctype Reader(byte me, at, next) {
   byte second;
   bit good;
   bit held;
-#if PARK
-  byte slept;
-  bit cleared;
-  bit woken;
-#endif
+  PARTY_LOCALS;
 
   do
   :: at == NOWHERE -> break
   :: at != NOWHERE ->
      low = (acked[at] > seen[at] -> acked[at] : seen[at]);
+#if MARKS
+     read_hit();
+     if
+     :: f != NONE -> goto read
+     :: f == NONE
+     fi;
+#endif
 again:
      atomic {
        if
@@ -170,13 +225,9 @@ readable: /* make_readable() */
         }
      :: else
      fi;
-     d_step {
-       seen[at] = (first > seen[at] -> first : seen[at]);
-       first = 0;
-       assert(pins[f] > 0);
-       pins[f]--;
-       f = NONE
-     }
+     d_step { assert(pins[f] > 0); pins[f]-- }
+read:
+     atomic { seen[at] = (first > seen[at] -> first : seen[at]); first = 0; f = NONE }
 done:
      atomic { low = 0; at = next; next = NOWHERE }
   od;
@@ -225,11 +276,7 @@ proctype Writer(byte me, at, next) {
 #if FAULTS
   bit refused;
 #endif
-#if PARK
-  byte slept;
-  bit cleared;
-  bit woken;
-#endif
+  PARTY_LOCALS;
 
   do
   :: at == NOWHERE -> break
@@ -263,7 +310,7 @@ again:
              fi
            }
            wait_while(f, FILLING);
-           !HAS(f, FILLING) || PARK
+           !HAS(f, FILLING) || PARK || FLIGHTS
         fi
      od;
 #if MUTATION != LOOK_BEFORE_WRITER
@@ -289,13 +336,11 @@ again:
 #if MUTATION != RANGE_BEFORE_BYTES
      copy_in();
 #endif
-     do /* add_range(); one step, since all of it is done under the range lock */
+     do
      :: atomic {
           ROOM(f, at) ->
           assert(!inside); /* O1 */
-          ranges[f] = ranges[f] | BIT(at);
-          dirty_pages = dirty_pages + !HAS(f, DIRTY);
-          state[f] = state[f] | DIRTY | (ranges[f] == 3 && !FULL -> VALID : 0)
+          add_range(f, BIT(at))
         }
         break
      :: atomic { !ROOM(f, at) -> skip }

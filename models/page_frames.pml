@@ -28,7 +28,16 @@ inline find(page, f) {
   od
 }
 
-#if MUTATION == EVICT_PINNED
+/* What a reader has marked: mark[] of its group. */
+#if MUTATION == MARKS_BEFORE_TAKEN
+#define MARK_SEEN(group) early[group]
+#else
+#define MARK_SEEN(group) mark[group]
+#endif
+
+#if MUTATION == EVICT_FLIGHT
+#define IDLE(f) ((pins[f] == 0 && !HAS(f, TAKEN | TRANSFERS)) || (named[f] != 0 && !HAS(f, TAKEN)))
+#elif MUTATION == EVICT_PINNED
 #define IDLE(f) (!HAS(f, TAKEN | TRANSFERS))
 #else
 #define IDLE(f) (pins[f] == 0 && !HAS(f, TAKEN | TRANSFERS))
@@ -39,21 +48,64 @@ inline find(page, f) {
 #define CLEAN(f) (IDLE(f) && !HAS(f, DIRTY))
 #endif
 
-/* The end of take(). The state word was seen to be clean, and changed, in one step. */
-inline finish_take(f) {
-  atomic {
-    if
-    :: HAS(f, ORPHAN) -> assert(entry[f] == 0)
-    :: else -> !locked[key[f]]; assert(entry[f] == key[f] + 1); entry[f] = 0
-    fi;
-    ranges[f] = 0;
-    state[f] = TAKEN;
-#if MUTATION == RESET_DROPS_PINS
-    pins[f] = 0;
+inline leave_table(f) {
+  if
+  :: HAS(f, ORPHAN) -> assert(entry[f] == 0)
+  :: else -> !locked[key[f]]; assert(entry[f] == key[f] + 1); entry[f] = 0
+  fi
+}
+inline give_away(f) {
+#if MARKS
+  assert(copying[0] != f + 1 && copying[1] != f + 1); /* F1 */
 #endif
-    data[f * 2] = RUBBISH;
-    data[f * 2 + 1] = RUBBISH
-  }
+#if FLIGHTS
+  assert(named[f] == 0); /* X2 */
+#endif
+  ranges[f] = 0;
+  state[f] = TAKEN;
+#if MUTATION == RESET_DROPS_PINS
+  pins[f] = 0;
+#endif
+  data[f * 2] = RUBBISH;
+  data[f * 2 + 1] = RUBBISH
+}
+
+/* The end of evict(). The state word was seen to be clean, and changed, in one step. A frame that a
+ * reader has marked becomes an orphan, and `f` NONE. */
+inline finish_take(f) {
+#if MARKS
+#if MUTATION == ORPHAN_MARKS_IGNORED
+  atomic { unlooked = HAS(f, ORPHAN); leave_table(f) }
+#else
+  atomic { leave_table(f) }
+#endif
+  atomic { marked = (MARK_SEEN(0) == f + 1) }
+#if MUTATION != ONE_MARK_LOOKED_AT
+  atomic { marked = (marked || MARK_SEEN(1) == f + 1) }
+#endif
+#if MUTATION == ORPHAN_MARKS_IGNORED
+  d_step { marked = (marked && !unlooked); unlooked = 0 }
+#endif
+  if
+  :: marked ->
+     d_step {
+       marked = 0;
+       ranges[f] = 0;
+#if MUTATION == MARKED_DROPS_PINS
+       pins[f] = 0;
+#endif
+#if MUTATION == MARKED_NO_ORPHAN
+       state[f] = state[f] & (255 - TAKEN);
+#else
+       state[f] = ORPHAN;
+#endif
+       f = NONE
+     }
+  :: else -> d_step { give_away(f) }
+  fi
+#else
+  atomic { leave_table(f); give_away(f) }
+#endif
 }
 
 #define NO_FREE (!HAS(0, FREE) && !HAS(1, FREE))
@@ -61,6 +113,9 @@ inline finish_take(f) {
 /* A frame for a page that was missed; there is one for each page, so only the Evictor has to write
  * back. Looking in vain is waiting here. */
 inline take(page, f) {
+#if MUTATION == MARKS_BEFORE_TAKEN
+  d_step { early[0] = mark[0]; early[1] = mark[1] }
+#endif
   atomic {
     if
     :: HAS(0, FREE) -> state[0] = TAKEN; f = 0
@@ -71,13 +126,39 @@ inline take(page, f) {
     fi
   }
   if
-  :: entry[f] != 0 || HAS(f, ORPHAN) -> finish_take(f)
+  :: entry[f] != 0 || HAS(f, ORPHAN) ->
+     finish_take(f)
+#if MARKS
+     if
+     :: f == NONE -> goto again
+     :: else
+     fi
+#endif
   :: else
   fi
 }
+#if FLIGHTS
+/* The same, without waiting for one; `f` may be NONE. */
+inline take_at_once(f) {
+  atomic {
+    if
+    :: HAS(0, FREE) -> state[0] = TAKEN; f = 0
+    :: HAS(1, FREE) -> state[1] = TAKEN; f = 1
+    :: NO_FREE && CLEAN(0) -> state[0] = state[0] | TAKEN; f = 0
+    :: NO_FREE && CLEAN(1) -> state[1] = state[1] | TAKEN; f = 1
+    :: NO_FREE && !CLEAN(0) && !CLEAN(1) -> f = NONE
+    fi
+  }
+  if
+  :: f != NONE && (entry[f] != 0 || HAS(f, ORPHAN)) -> finish_take(f)
+  :: else
+  fi
+}
+#endif
 inline give_back(f) { d_step { state[f] = TAKEN | FREE; f = NONE } }
 
-/* Under the lock of the page's bucket. Its holder is the only one to enter the page. */
+/* Under the lock of the page's bucket. Its holder is the only one to enter the page. Goes to
+ * `again` if it is there; then the frame was given back. */
 inline insert(page, f, flags) {
 #if MUTATION == INSERT_UNLOCKED
   atomic {

@@ -53,3 +53,32 @@
 #define WAKE_UNCOUNTED 40          /* the waker does not change the futex word */
 #define WAKE_SKIPPED 41            /* ... or does not wake */
 #define WAITED_LOOKED_AT_EARLY 42  /* ... or looks at `waited`, then clears the flags */
+/* marks */
+#define MARK_AFTER_LOOK 43         /* a reader looks at the frame's state, then marks it */
+#define MARK_UNCHECKED 44          /* ... or does not look at it */
+#define MARKED_KEY_UNCHECKED 45    /* ... or not at the key */
+#define MARK_CLEARED_EARLY 46      /* the mark goes before the copy ends */
+#define MARKS_BEFORE_TAKEN 47      /* marks are looked at, then the frame is `taken` */
+#define ONE_MARK_LOOKED_AT 48      /* ... or only those of one group */
+#define ORPHAN_MARKS_IGNORED 49    /* ... or not when the frame was an orphan before */
+#define MARKED_NO_ORPHAN 50        /* a marked frame is not `taken` any more, and no orphan */
+#define MARKED_DROPS_PINS 51       /* ... or forgets pins of those who came late */
+/* flights */
+#define FLIGHT_ENDED_TWICE 52      /* whoever sees the answer ends the flight, without an exchange */
+#define NUMBER_UNCHECKED 53        /* ... or one that does not compare the number */
+#define RECORD_UNANSWERED 54       /* whoever needs the record ends what is in it, answered or not */
+#define RECORD_FREED_EARLY 55      /* the record is free before its frames are ended */
+#define FLIGHT_UNNAMED 56          /* the frames do not name their flight */
+#define NAMED_LATE 57              /* ... or after the request was published */
+#define NAME_KEPT_LONGER 58        /* ... or still do when the flag is cleared */
+#define EVICT_FLIGHT 59            /* a frame is taken though a flight has it */
+#define STALE_FILL_KEPT 60         /* a fill that ran beside an outside call is used */
+#define FAILED_FILL_KEPT 61        /* ... or one that failed */
+#define FAILED_FLIGHT_FORGETS 62   /* what a flight could not write is not dirty again */
+#define RANGES_BACK_LATE 63        /* ... or after `writing` was cleared */
+#define COUNTED_AT_START 64        /* dirty_pages shrinks when a flight is started */
+#define FLUSH_LEAVES_FLIGHTS 65    /* flush does not wait for write-backs in the background */
+#define NAMED_SILENTLY 66          /* who sleeps already is not told that there is a flight */
+#define NAMED_AFTER_LOOK 67        /* ... or is looked for before the frame names it */
+#define FLIGHT_LOOKED_FOR_ONCE 68  /* a sleeper does not look for a flight after it set `waited` */
+#define PARKED_CLEARED 69          /* Cell.parked is cleared, and nobody woken, for the next flight */

@@ -22,7 +22,14 @@ inline begin_outside() {
      i++
   od;
 #endif
-  inside = 1
+  atomic {
+    inside = 1
+#if FLIGHTS
+    ;
+    stale[0] = (phase[0] == UNDER_WAY && !writes[0]);
+    stale[FLIGHTS - 1] = (phase[FLIGHTS - 1] == UNDER_WAY && !writes[FLIGHTS - 1])
+#endif
+  }
 }
 
 inline forget_ranges(f, kept) { /* cut_ranges() */
@@ -37,6 +44,9 @@ inline forget_ranges(f, kept) { /* cut_ranges() */
 
 inline drop_page(f) {
   make_orphan(f);
+#if MUTATION != DROP_OVER_WRITERS
+  writers[f] == 0; /* who counted himself before `orphan` and looks for outside calls only now */
+#endif
 #if MUTATION != DROP_WITHOUT_WAIT
   do
   :: wait_while(f, TRANSFERS);
@@ -47,9 +57,6 @@ inline drop_page(f) {
        fi
      }
   od;
-#endif
-#if MUTATION != DROP_OVER_WRITERS
-  writers[f] == 0; /* who counted himself before `orphan` and looks for outside calls only now */
 #endif
   forget_ranges(f, 0)
 }
@@ -86,11 +93,7 @@ proctype Outside(byte me) {
 #if FAULTS
   bit refused;
 #endif
-#if PARK
-  byte slept;
-  bit cleared;
-  bit woken;
-#endif
+  PARTY_LOCALS;
 
 #if AFTER
   wrote;

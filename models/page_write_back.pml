@@ -1,5 +1,12 @@
 /* Writing back: write_back.hpp of the cache, and who evicts and flushes. */
 
+/* One step, since all of it is done under the range lock. */
+inline add_range(f, mask) {
+  dirty_pages = dirty_pages + !HAS(f, DIRTY);
+  ranges[f] = ranges[f] | (mask);
+  state[f] = state[f] | DIRTY | (ranges[f] == 3 && !FULL -> VALID : 0)
+}
+
 /* The storage gets one byte. */
 inline land(at, value) {
   assert((value) >= 2 && (value) <= begun[at]);             /* W2: it was written */
@@ -12,9 +19,6 @@ inline land(at, value) {
 #else
 #define TO_WRITE(mask) mask
 #endif
-
-/* Sets `writing` where that needs no waiting. */
-#define MAY_WRITE_BACK(f) (HAS(f, DIRTY) && !HAS(f, TRANSFERS | ORPHAN))
 
 /* F3, one step, since all of it is done under the range lock. */
 inline take_ranges(f, mask) {
@@ -63,13 +67,7 @@ inline send(f, mask) {
      }
 #if FAULTS && MUTATION != ERROR_FORGETS
      if
-     :: refused ->
-        d_step { /* keep_dirty() */
-          refused = 0;
-          dirty_pages = dirty_pages + !HAS(f, DIRTY);
-          ranges[f] = ranges[f] | mask;
-          state[f] = state[f] | DIRTY | (ranges[f] == 3 && !FULL -> VALID : 0)
-        }
+     :: refused -> d_step { refused = 0; add_range(f, mask) } /* keep_dirty() */
      :: else
      fi;
 #endif
@@ -136,50 +134,97 @@ inline write_back_run(f) {
 #endif
 }
 
+#if FLIGHTS
+#define RECORD_TO_BE_HAD(r) \
+  (phase[r] == FREE_RECORD || phase[r] == UNDER_WAY && (writes[r] || answered[r] == number[r]))
+#if FLIGHTS == 1
+#define SOME_RECORD_TO_BE_HAD RECORD_TO_BE_HAD(0)
+#else
+#define SOME_RECORD_TO_BE_HAD (RECORD_TO_BE_HAD(0) || RECORD_TO_BE_HAD(1))
+#endif
+/* The first round of flush(): starts what can be started. */
+inline begin_flights() {
+  do
+  :: i == FRAMES -> i = 0; break
+  :: i < FRAMES ->
+     pin_if_live(i);
+     if
+     :: !good
+     :: good ->
+        do /* begin() */
+        :: atomic { !HAS(i, DIRTY) || HAS(i, WRITING) -> break }
+        :: atomic { HAS(i, DIRTY) && !HAS(i, WRITING) && SOME_RECORD_TO_BE_HAD -> skip }
+           start_write(i);
+           if
+           :: good -> break
+           :: !good -> attend_some_write_back()
+           fi
+        od;
+        atomic { assert(pins[i] > 0); pins[i]--; good = 0 }
+     fi;
+     i++
+  od
+}
+#endif
+
+/* The second: the page is clean once `writing` is not set, or has to be written. */
+inline flush_page() {
+#if MUTATION == FLUSH_LOOKS_AGAIN
+  wait_while(i, WRITING);
+  atomic { !HAS(i, WRITING) -> skip }
+  good = HAS(i, DIRTY);
+#elif MUTATION == FLUSH_IGNORES_WRITING
+  good = HAS(i, DIRTY);
+#else
+  do
+#if MUTATION == FLUSH_LEAVES_FLIGHTS
+  :: atomic { named[i] != 0 -> good = 0; break }
+#endif
+  :: wait_while(i, WRITING);
+     atomic {
+       if
+       :: NOT_YET(i, WRITING)
+       :: !HAS(i, WRITING) -> good = HAS(i, DIRTY); break
+       fi
+     }
+  od;
+#endif
+  if
+  :: !good
+  :: good ->
+     begin_transfer(i, WRITING);
+     if
+     :: good -> write_back_run(i)
+     :: !good
+     fi
+  fi
+}
+
+inline pin_if_live(f) {
+  atomic {
+    if
+    :: LIVE(f) -> pins[f]++; good = 1
+    :: else -> good = 0
+    fi
+  }
+}
+
 inline flush() {
   i = 0;
   do
   :: atomic { dirty_pages == 0 -> i = 0; break }
   :: atomic { dirty_pages != 0 -> skip }
+#if FLIGHTS
+     begin_flights();
+#endif
      do
      :: i == FRAMES -> i = 0; break
      :: i < FRAMES ->
-        atomic {
-          good = 0;
-          if
-          :: LIVE(i) -> pins[i]++; good = 1
-          :: else
-          fi
-        }
+        pin_if_live(i);
         if
         :: !good
         :: good ->
-#if MUTATION == FLUSH_LOOKS_AGAIN
-           wait_while(i, WRITING);
-           atomic { !HAS(i, WRITING) -> skip }
-           good = HAS(i, DIRTY);
-#elif MUTATION == FLUSH_IGNORES_WRITING
-           good = HAS(i, DIRTY);
-#else
-           do
-           :: wait_while(i, WRITING);
-              atomic {
-                if
-                :: NOT_YET(i, WRITING)
-                :: !HAS(i, WRITING) -> good = HAS(i, DIRTY); break
-                fi
-              }
-           od;
-#endif
-           if
-           :: !good
-           :: good ->
-              begin_transfer(i, WRITING);
-              if
-              :: good -> write_back_run(i)
-              :: !good
-              fi
-           fi;
+           flush_page();
            d_step { assert(pins[i] > 0); pins[i]--; good = 0 }
         fi;
         i++
@@ -205,13 +250,14 @@ proctype Evictor(byte me) {
 #if FAULTS
   bit refused;
 #endif
-#if PARK
-  bit woken;
-#endif
+  PARTY_LOCALS;
 
   do
   :: left == 0 -> break
   :: left > 0 ->
+#if MUTATION == MARKS_BEFORE_TAKEN
+     d_step { early[0] = mark[0]; early[1] = mark[1] }
+#endif
      atomic {
        if
        :: CLEAN(0) -> state[0] = state[0] | TAKEN; f = 0; goto taken
@@ -251,6 +297,12 @@ unsuited:
      goto next;
 taken:
      finish_take(f);
+#if MARKS
+     if
+     :: f == NONE -> goto next
+     :: else
+     fi;
+#endif
      give_back(f);
 next:
      left--
@@ -302,11 +354,7 @@ proctype Flusher(byte me) {
 #if FAULTS
   bit refused;
 #endif
-#if PARK
-  byte slept;
-  bit cleared;
-  bit woken;
-#endif
+  PARTY_LOCALS;
 
   do
   :: left == 0 -> break

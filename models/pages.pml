@@ -8,8 +8,9 @@
  * of it when it is given away.
  *
  * Properties:
- *   F1  Whoever touches a frame's bytes has it pinned, and it holds his page (USES). Pins are never
- *       lost.
+ *   F1  Whoever touches a frame's bytes has it pinned, and it holds his page (USES); or he has
+ *       marked it and seen then that it does, and it is not given away before he has read (at
+ *       `copying`). Pins are never lost.
  *   F2  One party at a time fills or writes back a page, and nobody copies into or out of it while
  *       its gaps are filled, except out of a valid page (at `USES`, in begin_transfer).
  *   F4  `dirty` is set exactly while there are ranges, and dirty_pages counts them (at the end)
@@ -24,6 +25,10 @@
  *   O1  While an outside call is between its beginning and its end nobody copies into a page or
  *       enters a range (in Writer)
  *   O2  After the last close nobody writes to its pages (in Writer)
+ *   X1  A flight is ended once, when it is answered, and none in the place of another (in finish)
+ *   X2  A flight has a pin and the flag of each of its frames, each names it (in finish), and none
+ *       is given away (in give_away)
+ *   X4  What a flight read beside an outside call is not used (in finish)
  *   P   Nobody waits for ever: sleeps end by a wake-up only, and a party that does not come to its
  *       end is an invalid end state
  *
@@ -45,6 +50,11 @@
  *   RUN 1             a write-back takes the page behind with it; with PAGES=2
  *   FULL 1            a page's list has room for one range, and ranges never touch
  *   PARK 1            waiting for a transfer is sleeping; otherwise looking again and again
+ *   MARKS 1           readers look for a hit first: they mark a frame and do not pin it
+ *   FLIGHTS 1|2       records for transfers that no call waits for. Flushes use them, and
+ *   PREFETCHES n      readahead does, of
+ *   AHEAD 1|2         pages each
+ *   RELIEFS n         write-backs in the background
  */
 
 #define NOWHERE 9
@@ -103,6 +113,21 @@
 #ifndef PARK
 #define PARK 0
 #endif
+#ifndef MARKS
+#define MARKS 0
+#endif
+#ifndef FLIGHTS
+#define FLIGHTS 0
+#endif
+#ifndef PREFETCHES
+#define PREFETCHES 0
+#endif
+#ifndef AHEAD
+#define AHEAD 1
+#endif
+#ifndef RELIEFS
+#define RELIEFS 0
+#endif
 #define OUTSIDE (HOST != NOWHERE || CUT != NOWHERE || APPEND || CLOSE)
 
 #include "page_mutations.pml"
@@ -141,8 +166,30 @@ bit closed;         /* Inode.id has changed */
 byte storage[BYTES];
 #if PARK
 byte wake[FRAMES];
-bit asleep[8];
-byte sleeps_on[8];
+bit asleep[10];
+byte sleeps_on[10]; /* a frame, or CELL(r) */
+#endif
+#if MARKS
+byte mark[2]; /* of the groups: the frame + 1 that they read just now; the readers' are 0 and 1 */
+#endif
+#if FLIGHTS
+#define FREE_RECORD 0 /* Flight::Phase */
+#define CLAIMED 1
+#define UNDER_WAY 2
+#define ENDING 3
+byte named[FRAMES]; /* Frame.flight: the record + 1 */
+byte phase[FLIGHTS];
+byte number[FLIGHTS];
+byte flying[FLIGHTS * 2]; /* Flight.frames */
+byte flying_ranges[FLIGHTS * 2];
+bit writes[FLIGHTS];
+byte before[FLIGHTS];   /* Flight.outside */
+byte asked[FLIGHTS];    /* the request that the server has not answered: its number */
+byte answered[FLIGHTS]; /* Cell.sequence */
+bit refusal[FLIGHTS];   /* Cell.result: an error */
+#if PARK
+bit parked[FLIGHTS]; /* Cell.parked */
+#endif
 #endif
 #if FAULTS
 byte faults;
@@ -157,6 +204,35 @@ bit twice;          /* a truncation will be made once more, because its flush fa
 bit inside;         /* an outside call is between its beginning and its end */
 bit wrote;          /* the writer has ended */
 byte running;       /* parties that have not ended */
+#if MARKS
+byte copying[2];    /* the frame + 1 that a reader has marked and found good */
+#endif
+#if FLIGHTS
+bit stale[FLIGHTS]; /* what the flight reads was, or will be, changed by an outside call */
+#endif
+
+/* What the functions below need of each party. */
+#if PARK
+#define PARK_LOCALS byte slept; bit cleared; bit woken
+#else
+#define PARK_LOCALS
+#endif
+#if FLIGHTS
+#define FLIGHT_LOCALS \
+  byte flight; byte record = NONE; byte looked_for; byte nth; byte ending = NONE; bit usable
+#else
+#define FLIGHT_LOCALS
+#endif
+#if MUTATION == MARKS_BEFORE_TAKEN
+#define MARK_LOCALS bit marked; byte early[2]
+#elif MUTATION == ORPHAN_MARKS_IGNORED
+#define MARK_LOCALS bit marked; bit unlooked
+#elif MARKS
+#define MARK_LOCALS bit marked
+#else
+#define MARK_LOCALS
+#endif
+#define PARTY_LOCALS PARK_LOCALS; FLIGHT_LOCALS; MARK_LOCALS
 
 #define VERSION(at, value) ((value) == 0 -> cut[at] : (value))
 #define PAGE(at) ((at) / 2)
@@ -175,6 +251,9 @@ byte running;       /* parties that have not ended */
 #include "page_write_back.pml"
 #include "page_calls.pml"
 #include "page_outside.pml"
+#if FLIGHTS
+#include "page_background.pml"
+#endif
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
@@ -189,12 +268,24 @@ inline check_byte(at) {
   assert(!(HOLDS(1, PAGE(at)) && HAS(1, VALID) && (ranges[1] & BIT(at)) == 0) ||
          AT(1, at) == storage[at])
 }
+#if FLIGHTS
+inline settle(r) {
+  if
+  :: phase[r] == UNDER_WAY -> attend(r, 1)
+  :: phase[r] != UNDER_WAY -> assert(phase[r] == FREE_RECORD)
+  fi
+}
+#endif
 inline check_frame(f) {
   assert(pins[f] == 0 && writers[f] == 0 && !HAS(f, TRANSFERS));
   assert(HAS(f, DIRTY) == (ranges[f] != 0)) /* F4 */
 }
 
 init {
+#if FLIGHTS
+  byte me = 9;
+  PARTY_LOCALS;
+#endif
   atomic {
     state[0] = TAKEN | FREE;
     state[1] = TAKEN | FREE;
@@ -210,6 +301,24 @@ init {
 #endif
 #if FAULTS
     faults = FAULTS;
+#endif
+#if FLIGHTS
+    flying[0] = NONE;
+    flying[1] = NONE;
+    run Storage(0);
+#if FLIGHTS == 2
+    flying[2] = NONE;
+    flying[3] = NONE;
+    run Storage(1);
+#endif
+#if PREFETCHES
+    running++;
+    run Prefetcher(7);
+#endif
+#if RELIEFS
+    running++;
+    run Relief(8);
+#endif
 #endif
 #if EVICTIONS
     running++;
@@ -240,6 +349,13 @@ init {
     run Writer(6, OTHER, NOWHERE);
 #endif
   }
+#if FLIGHTS
+  running == 0;
+  settle(0);
+#if FLIGHTS == 2
+  settle(1);
+#endif
+#endif
   d_step {
     running == 0 ->
     check_frame(0);
