@@ -34,9 +34,15 @@ class RingIo {
   // ---- transfers that no call waits for --------------------------------------------------------
 
   FERRY_DEVICE std::uint32_t loop() const { return requester_.loop(); }
-  // Those who waited for the last answer have left it set.
+  // Those who waited for the last answer have left `parked` set. Its server may have stored the
+  // answer and not yet looked at `parked`, and finds nobody then: who clears it wakes instead.
   FERRY_DEVICE void expect(std::uint32_t flight) {
-    SystemRef<std::uint32_t>(cell(flight).parked).store(0, relaxed);
+    Cell& cell = this->cell(flight);
+    SystemRef<std::uint32_t> parked(cell.parked);
+    if (parked.load(relaxed) == 0 || parked.exchange(0, seq_cst) == 0) return;
+#if !defined(__CUDA_ARCH__)
+    requester_.context().hooks.wake(&cell.sequence);
+#endif
   }
   FERRY_DEVICE int start(bool writes, std::int32_t handle, const Piece* pieces, std::uint32_t count,
                          std::int64_t offset, std::uint32_t flight, std::uint32_t sequence) {
@@ -63,7 +69,9 @@ class RingIo {
         DeviceRef<std::uint32_t>(requester_.context().cache.flight(flight).loop).load(relaxed);
     return requester_.wait_shared(cell(flight), loop, sequence);
   }
-  FERRY_DEVICE std::int64_t result(std::uint32_t flight) const { return cell(flight).result; }
+  FERRY_DEVICE std::int64_t result(std::uint32_t flight) const {
+    return cell(flight).result;
+  }
 
  private:
   FERRY_DEVICE Cell& cell(std::uint32_t flight) const {

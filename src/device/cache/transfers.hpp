@@ -12,6 +12,9 @@
 //   X2  Between "under way" and its end a flight holds one pin and `filling` or `writing` of each
 //       of its frames, and each of them names it in Frame.flight.
 //   X3  Frame.flight is set before the request is published, and cleared before the flag is.
+//       Whoever starts a flight sets it and looks for `waited` then; whoever goes to sleep sets
+//       `waited` and looks for a flight then.
+//   X4  What a flight read beside an outside call is thrown away.
 #pragma once
 
 #include <cerrno>
@@ -95,6 +98,7 @@ class Transfers {
       // Whoever ends the transfer clears the flag and then grows the word, if it finds `waited`.
       const std::uint32_t seen = DeviceRef<std::uint32_t>(waited.wake).load(acquire);
       if ((frames_.state(frame).fetch_or(State::waited, acq_rel) & flags) == 0) continue;
+      if (DeviceRef<std::uint32_t>(waited.flight).load(acquire) != 0) continue;  // X3
       hooks_.park(&waited.wake, seen, park_slice_ns);
 #endif
     }
@@ -246,10 +250,11 @@ class Transfers {
   FERRY_DEVICE static std::uint64_t word(std::uint32_t sequence, Flight::Phase phase) {
     return (std::uint64_t{sequence} << 2) | phase;
   }
-  // X3. Whoever went to sleep before he could know of the flight looks again.
+  // X3. Whoever went to sleep before he could know of the flight looks again. end() changes the
+  // state word, so it comes before the sleeper's `waited`, who sees the flight then, or after it.
   FERRY_DEVICE void name_flight(std::uint32_t frame, std::uint32_t flight) const {
     DeviceRef<std::uint32_t>(view_.frame(frame).flight).store(flight, release);
-    if ((frames_.state(frame).load(acquire) & State::waited) != 0) end(frame, 0);
+    end(frame, 0);
   }
 
   // X1.
