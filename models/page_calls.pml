@@ -52,7 +52,19 @@ inline complete(f) {
 
 #if MARKS
 #define GROUP (me - 3)
+#if MARKS == 2
+inline set_mark(value) { atomic { stored[GROUP] = value } }
+/* A store becomes visible at some time; the next one may overtake it. */
+proctype MarkDrain() {
+end:
+  do
+  :: atomic { mark[0] != stored[0] -> mark[0] = stored[0] }
+  :: atomic { mark[1] != stored[1] -> mark[1] = stored[1] }
+  od
+}
+#else
 inline set_mark(value) { atomic { mark[GROUP] = value } }
+#endif
 inline end_copy() { atomic { copying[GROUP] = 0 } }
 
 /* PageCache::read_hit(). `f`: NONE if it is no hit; then nothing has happened. */

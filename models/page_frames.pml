@@ -70,6 +70,10 @@ inline give_away(f) {
   data[f * 2 + 1] = RUBBISH
 }
 
+#if MARKS == 2
+inline barrier_everywhere() { d_step { mark[0] = stored[0]; mark[1] = stored[1] } }
+#endif
+
 /* The end of evict(). The state word was seen to be clean, and changed, in one step. A frame that a
  * reader has marked becomes an orphan, and `f` NONE. */
 inline finish_take(f) {
@@ -78,6 +82,9 @@ inline finish_take(f) {
   atomic { unlooked = HAS(f, ORPHAN); leave_table(f) }
 #else
   atomic { leave_table(f) }
+#endif
+#if MARKS == 2 && MUTATION != BARRIER_SKIPPED
+  barrier_everywhere();
 #endif
   atomic { marked = (MARK_SEEN(0) == f + 1) }
 #if MUTATION != ONE_MARK_LOOKED_AT

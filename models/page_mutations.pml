@@ -63,6 +63,7 @@
 #define ORPHAN_MARKS_IGNORED 49    /* ... or not when the frame was an orphan before */
 #define MARKED_NO_ORPHAN 50        /* a marked frame is not `taken` any more, and no orphan */
 #define MARKED_DROPS_PINS 51       /* ... or forgets pins of those who came late */
+#define BARRIER_SKIPPED 70          /* ... or are looked at while a store to one may be under way */
 /* flights */
 #define FLIGHT_ENDED_TWICE 52      /* whoever sees the answer ends the flight, without an exchange */
 #define NUMBER_UNCHECKED 53        /* ... or one that does not compare the number */

@@ -50,7 +50,8 @@
  *   RUN 1             a write-back takes the page behind with it; with PAGES=2
  *   FULL 1            a page's list has room for one range, and ranges never touch
  *   PARK 1            waiting for a transfer is sleeping; otherwise looking again and again
- *   MARKS 1           readers look for a hit first: they mark a frame and do not pin it
+ *   MARKS 1|2         readers look for a hit first: they mark a frame and do not pin it. 2: by a
+ *                     plain store; whoever evicts has all threads pass a barrier
  *   FLIGHTS 1|2       records for transfers that no call waits for. Flushes use them, and
  *   PREFETCHES n      readahead does, of
  *   AHEAD 1|2         pages each
@@ -171,6 +172,9 @@ byte sleeps_on[10]; /* a frame, or CELL(r) */
 #endif
 #if MARKS
 byte mark[2]; /* of the groups: the frame + 1 that they read just now; the readers' are 0 and 1 */
+#if MARKS == 2
+byte stored[2]; /* the same as its reader sees it: the store may not be in memory yet */
+#endif
 #endif
 #if FLIGHTS
 #define FREE_RECORD 0 /* Flight::Phase */
@@ -301,6 +305,9 @@ init {
 #endif
 #if FAULTS
     faults = FAULTS;
+#endif
+#if MARKS == 2
+    run MarkDrain();
 #endif
 #if FLIGHTS
     flying[0] = NONE;
