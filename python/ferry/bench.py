@@ -21,8 +21,6 @@ from ferry.sizes import KIB, MIB, format_size
 
 Json = dict[str, Any]
 
-PAGE_BYTES = RuntimeSettings.page_bytes
-
 
 @dataclass(frozen=True)
 class BenchOptions:
@@ -32,14 +30,21 @@ class BenchOptions:
     interface: str
     write: bool
     read: bool
-    block_bytes: int  # per thread
+    block_bytes: int  # per thread and segment
     transfer_bytes: int
+    segments: int
     repeats: int
     threads: int
     queue_depth: int
     placement: str  # of interface ferry
     pattern: str
+    file_per_thread: bool
+    reorder: str
+    barriers: bool
+    deadline_s: int | None
     sync: bool
+    check_write: bool
+    check_read: bool
     direct: bool
     cold: bool  # the host's cache
     warm: bool  # the device's cache
@@ -51,7 +56,14 @@ class BenchOptions:
     @property
     def total_bytes(self) -> int:
         """What all threads together move in one repeat."""
-        return self.block_bytes * self.threads
+        return self.block_bytes * self.segments * self.threads
+
+    @property
+    def files(self) -> list[str]:
+        """The paths of the files that are read or written, as ``ferry-bench`` names them."""
+        if not self.file_per_thread:
+            return [self.path]
+        return [f"{self.path}.{thread:08d}" for thread in range(self.threads)]
 
 
 def make_cell(options: BenchOptions, operation: str, pattern_seed: int | None = None) -> Cell:
@@ -68,6 +80,12 @@ def make_cell(options: BenchOptions, operation: str, pattern_seed: int | None = 
         pattern=options.pattern,
         threads=options.threads,
         queue_depth=options.queue_depth,
+        segments=options.segments,
+        file_per_thread=options.file_per_thread,
+        reorder="none" if writes else options.reorder,
+        barriers=options.barriers,
+        deadline_ms=1000 * (options.deadline_s or 0),
+        check=options.check_write if writes else options.check_read,
         direct=options.direct,
         sync="fsync" if writes and options.sync else "none",
         cold=not writes and options.cold,
@@ -82,8 +100,8 @@ def run(options: BenchOptions) -> None:
     """Measures, prints the table, and writes the JSON file. Raises FerryError."""
     started = results.now()
     results.check_output(options.json, options.overwrite)
-    _check_path(options)
     _check_memory(options)
+    _check_path(options)
     phases = _measure_all(options)
     rows = [results.make_row(cell, "bench", m.samples[cell.id]) for cell, m in phases]
     notes = _notes(rows)
@@ -102,17 +120,29 @@ def run(options: BenchOptions) -> None:
 
 
 def _check_path(options: BenchOptions) -> None:
+    size_bytes = options.total_bytes // len(options.files)
     if options.write:
-        check_new_file(options.path, options.total_bytes, options.overwrite)
+        for path in options.files:
+            # All of them must fit, so each is asked whether there is room for all.
+            check_new_file(path, options.total_bytes, options.overwrite)
         return
-    size_bytes = check_readable_file(options.path)
-    if size_bytes < options.total_bytes:
-        threads = f" with {options.threads} threads" if options.threads > 1 else ""
-        raise FerryError(
-            f"{options.path} has {format_size(size_bytes)}, and -b "
-            f"{format_size(options.block_bytes)}{threads} needs "
-            f"{format_size(options.total_bytes)}; choose a smaller -b or a larger file"
-        )
+    for path in options.files:
+        _check_size(options, path, size_bytes)
+
+
+def _check_size(options: BenchOptions, path: str, needed_bytes: int) -> None:
+    size_bytes = check_readable_file(path)
+    if size_bytes >= needed_bytes:
+        return
+    asked = f"-b {format_size(options.block_bytes)}"
+    if options.segments > 1:
+        asked += f" -s {options.segments}"
+    if options.threads > 1 and not options.file_per_thread:
+        asked += f" with {options.threads} threads"
+    raise FerryError(
+        f"{path} has {format_size(size_bytes)}, and {asked} needs {format_size(needed_bytes)}; "
+        "choose a smaller -b or a larger file"
+    )
 
 
 def _check_memory(options: BenchOptions) -> None:
@@ -122,13 +152,18 @@ def _check_memory(options: BenchOptions) -> None:
             f"--cache-size {format_size(options.runtime.cache_bytes)} is more than this machine's "
             f"memory of {format_size(memory_bytes)}; choose less"
         )
+    buffer_bytes = options.transfer_bytes * options.queue_depth * options.threads
+    if buffer_bytes > memory_bytes:
+        raise FerryError(
+            f"the buffers need {format_size(buffer_bytes)}, and this machine has "
+            f"{format_size(memory_bytes)}; choose a smaller -t, --queue-depth or --threads"
+        )
 
 
 def _measure_all(options: BenchOptions) -> list[tuple[Cell, Measurement]]:
-    """Writes, then reads, as far as asked for; removes the file that it made unless it is kept."""
-    was_there = os.path.lexists(options.path)
+    """Writes, then reads, as far as asked for; removes the files that it made unless kept."""
     phases: list[tuple[Cell, Measurement]] = []
-    ours = options.write and not was_there
+    ours = [path for path in options.files if options.write and not os.path.lexists(path)]
     try:
         seed = None
         if options.write:
@@ -140,11 +175,13 @@ def _measure_all(options: BenchOptions) -> list[tuple[Cell, Measurement]]:
             phases.append((cell, _measure(options, cell)))
     except MeasuringError as error:
         # Somebody else made a file there just now: it is theirs.
-        ours = ours and error.error_number != errno.EEXIST
+        if error.error_number == errno.EEXIST:
+            ours = []
         raise
     finally:
-        if ours and not (options.keep and phases):
-            Path(options.path).unlink(missing_ok=True)
+        if not (options.keep and phases):
+            for path in ours:
+                Path(path).unlink(missing_ok=True)
     return phases
 
 
@@ -157,10 +194,15 @@ def _measure(options: BenchOptions, cell: Cell) -> Measurement:
 def _notes(rows: Sequence[Json]) -> list[str]:
     notes = []
     for row in rows:
+        short = sum(sample["deadline_reached"] for sample in row["repeats"])
+        if short > 0:
+            notes.append(
+                f"{row['operation']}: the deadline ended {short} of {len(row['repeats'])} repeats"
+            )
         if row["cache_state"] == "unverified":
             notes.append(
                 f"{row['operation']}: unverified, because the state of the page cache could not be "
-                "proven before every repeat"
+                "proven for every repeat"
             )
         if row["device_cache_state"] == "unverified":
             notes.append(
@@ -179,7 +221,14 @@ def _settings(options: BenchOptions) -> Json:
         "repeats": options.repeats,
         "threads": options.threads,
         "queue_depth": options.queue_depth,
+        "segments": options.segments,
+        "file_per_thread": options.file_per_thread,
+        "reorder": options.reorder,
+        "barriers": options.barriers,
+        "deadline_s": options.deadline_s,
         "pattern": options.pattern,
+        "check_write": options.check_write,
+        "check_read": options.check_read,
         "sync": "fsync" if options.sync else "none",
         "direct": options.direct,
         "cold": options.cold,
@@ -251,7 +300,7 @@ def _ior_line(row: Json, sample: Json, synced: bool) -> list[str]:
         f"{sample['bytes'] / MIB / total_s:.2f}",
         f"{sample['operations'] / io_s:.0f}",
         f"{io_s * in_flight / sample['operations']:.6f}",
-        f"{row['total_bytes'] / row['threads'] / KIB:.0f}",
+        f"{row['total_bytes'] / row['threads'] / row['segments'] / KIB:.0f}",
         f"{row['transfer_bytes'] / KIB:.2f}",
         f"{sample['open_ns'] * 1e-9:.6f}",
         f"{io_s:.6f}",
@@ -266,8 +315,6 @@ def _ior_line(row: Json, sample: Json, synced: bool) -> list[str]:
 
 def _summary(row: Json) -> str:
     total = [s["bytes"] / MIB / (s["elapsed_ns"] * 1e-9) for s in row["repeats"]]
-    callers = [s["callers"]["user_cpu_ns"] + s["callers"]["system_cpu_ns"] for s in row["repeats"]]
-    server = [s["server"]["cpu_ns"] for s in row["repeats"]]
     state = f", {row['cache_state']}" if row["cache_state"] else ""
     if row["device_cache_state"]:
         state += f", device cache {row['device_cache_state']}"
@@ -275,8 +322,17 @@ def _summary(row: Json) -> str:
     return (
         f"{row['operation']}: median {np.median(total):.2f} MiB/s ({min(total):.2f} to "
         f"{max(total):.2f}){state}, {verified}; CPU time per repeat: callers "
-        f"{np.median(callers) * 1e-6:.2f} ms, server {np.median(server) * 1e-6:.2f} ms"
+        f"{_cpu_time(row, 'callers')}, server {_cpu_time(row, 'server')}"
     )
+
+
+def _cpu_time(row: Json, whose: str) -> str:
+    """Medians of the repeats."""
+
+    def median_ms(kind: str) -> float:
+        return float(np.median([sample[whose][kind] for sample in row["repeats"]])) * 1e-6
+
+    return f"{median_ms('user_cpu_ns'):.2f} ms user + {median_ms('system_cpu_ns'):.2f} ms system"
 
 
 def _cache_line(row: Json) -> str:

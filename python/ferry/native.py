@@ -44,6 +44,7 @@ _SETUP_HINTS = {
     errno.EINVAL: "ferry info shows what is in force without such settings",
     errno.ENOMEM: "choose a smaller -t, --queue-depth, --threads or --cache-size",
     errno.EAGAIN: "choose fewer threads",
+    errno.EIO: "free some space, then see the kernel's log (dmesg)",
 }
 
 

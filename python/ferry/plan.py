@@ -9,6 +9,7 @@ from typing import Any
 from ferry.sizes import KIB
 
 SCHEMA = "ferry.plan/2"
+INTERFACES = ("ferry", "posix", "mmap", "uring")
 PLACEMENTS = ("host", "compute", "service", "automatic")
 
 
@@ -32,10 +33,13 @@ class RuntimeSettings:
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of a study's matrix: one way to move ``total_bytes`` of one file."""
+    """One point of a study's matrix: one way to move ``total_bytes``.
+
+    They lie in one file, in which every segment has a block of each thread, or in a file for each.
+    """
 
     id: str
-    interface: str  # ferry, posix, mmap
+    interface: str  # one of INTERFACES
     operation: str  # read, write
     path: str
     transfer_bytes: int
@@ -45,6 +49,12 @@ class Cell:
     pattern: str = "sequential"  # sequential, random
     threads: int = 1
     queue_depth: int = 1
+    segments: int = 1
+    file_per_thread: bool = False  # PATH.00000000, PATH.00000001, ...
+    reorder: str = "none"  # none, neighbour, random: whose part a thread reads
+    barriers: bool = True  # between the phases of a repeat
+    deadline_ms: int = 0  # transfers start no later than this after the first; 0: none
+    check: bool = False  # reads: compare while timed; writes: read back through the interface
     direct: bool = False
     sync: str = "none"  # none, flush, fsync, flush+fsync
     cold: bool = False  # the host's cache is emptied first

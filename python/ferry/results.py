@@ -1,6 +1,6 @@
-"""Results: one document for every measurement (schema ``ferry.results/2``).
+"""Results: one document for every measurement (schema ``ferry.results/3``).
 
-The schema itself is ``schema/results-2.json``; docs/measuring.md explains it.
+The schema itself is ``schema/results-3.json``; docs/measuring.md explains it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ferry.native import Measurement
 from ferry.plan import Cell
 from ferry.sizes import MIB
 
-SCHEMA = "ferry.results/2"
-SCHEMA_FILE = Path(__file__).resolve().parent / "schema" / "results-2.json"
+SCHEMA = "ferry.results/3"
+SCHEMA_FILE = Path(__file__).resolve().parent / "schema" / "results-3.json"
 
 # What the page cache in the device's memory counts; samples have them under "cache".
 CACHE_COUNTERS = (
@@ -93,24 +93,28 @@ def cache_state(samples: Sequence[Json], key: str = "cache_state") -> str | None
     return states.pop() if len(states) == 1 else "unverified"
 
 
-def make_row(cell: Cell, group: str, samples: Sequence[Json]) -> Json:
-    """Returns one row of the document: what was measured, summaries, and every repeat."""
-    size_bytes = cell.total_bytes
-    metrics = {
-        "bandwidth_mib_per_s": [bandwidth_mib_per_s(size_bytes, call_ns(s)) for s in samples],
+def basic_metrics(samples: Sequence[Json]) -> dict[str, list[float]]:
+    """Returns, by name, what every measurement has: one value for each sample."""
+    return {
+        "bandwidth_mib_per_s": [bandwidth_mib_per_s(s["bytes"], call_ns(s)) for s in samples],
         "elapsed_ns": [s["elapsed_ns"] for s in samples],
         "io_ns": [s["io_ns"] for s in samples],
         "operations_per_s": [s["operations"] / (max(s["io_ns"], 1) * 1e-9) for s in samples],
     }
+
+
+def make_row(cell: Cell, group: str, samples: Sequence[Json]) -> Json:
+    """Returns one row of the document: what was measured, summaries, and every repeat."""
+    metrics = basic_metrics(samples)
     if "flush" in cell.sync:
         metrics["flush_ns"] = [s["flush_ns"] for s in samples]
         metrics["bandwidth_with_flush_mib_per_s"] = [
-            bandwidth_mib_per_s(size_bytes, call_and_flush_ns(s)) for s in samples
+            bandwidth_mib_per_s(s["bytes"], call_and_flush_ns(s)) for s in samples
         ]
     if "fsync" in cell.sync:
         metrics["sync_ns"] = [s["sync_ns"] for s in samples]
         metrics["bandwidth_with_sync_mib_per_s"] = [
-            bandwidth_mib_per_s(size_bytes, call_and_sync_ns(s)) for s in samples
+            bandwidth_mib_per_s(s["bytes"], call_and_sync_ns(s)) for s in samples
         ]
     if cell.program != "stream":
         metrics["compute_ns"] = [s["compute_ns"] for s in samples]
@@ -127,9 +131,15 @@ def make_row(cell: Cell, group: str, samples: Sequence[Json]) -> Json:
         "pattern": cell.pattern,
         "path": cell.path,
         "transfer_bytes": cell.transfer_bytes,
-        "total_bytes": size_bytes,
+        "total_bytes": cell.total_bytes,
         "threads": cell.threads,
         "queue_depth": cell.queue_depth,
+        "segments": cell.segments,
+        "file_per_thread": cell.file_per_thread,
+        "reorder": cell.reorder,
+        "barriers": cell.barriers,
+        "deadline_ms": cell.deadline_ms,
+        "check": cell.check,
         "direct": cell.direct,
         "sync": cell.sync,
         "cache_state": cache_state(samples),
@@ -153,16 +163,6 @@ def make_document(
     conclusions: Sequence[str] = (),
 ) -> Json:
     """Returns the whole document; ``measurements`` were made on one machine, in this order."""
-    environment = dict(measurements[0].environment)
-    environment["runtimes"] = [r for m in measurements for r in m.environment["runtimes"]]
-    systems = {s["mount_point"]: s for m in measurements for s in m.environment["file_systems"]}
-    environment["file_systems"] = list(systems.values())
-    environment["versions"] = {
-        **environment["versions"],
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "git_revision": git_revision(),
-    }
     return {
         "schema": SCHEMA,
         "ferry_version": __version__,
@@ -171,12 +171,28 @@ def make_document(
         "command": ["ferry", *sys.argv[1:]],
         "started": started.isoformat(timespec="seconds"),
         "finished": now().isoformat(timespec="seconds"),
-        "environment": environment,
+        "environment": _environment([m.environment for m in measurements]),
         "settings": settings,
         "notes": list(notes),
         "rows": rows,
         "comparisons": list(comparisons),
         "conclusions": list(conclusions),
+    }
+
+
+def _environment(parts: Sequence[Json]) -> Json:
+    """Returns where it was measured; without ``parts`` nobody knows."""
+    systems = {s["mount_point"]: s for part in parts for s in part["file_systems"]}
+    return {
+        "machine": parts[0]["machine"] if parts else None,
+        "versions": {
+            **(parts[0]["versions"] if parts else {"ferry": __version__, "compiler": None}),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "git_revision": git_revision(),
+        },
+        "file_systems": list(systems.values()),
+        "runtimes": [runtime for part in parts for runtime in part["runtimes"]],
     }
 
 

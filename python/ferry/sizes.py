@@ -8,7 +8,7 @@ GIB = 1 << 30
 
 _SUFFIX_BYTES = {"": 1, "k": KIB, "m": MIB, "g": GIB, "t": 1 << 40}
 _PATTERN = re.compile(r"([0-9]+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
-_LIMIT_BYTES = 1 << 62
+LIMIT_BYTES = 1 << 62
 
 
 def parse_size(text: str) -> int:
@@ -23,7 +23,7 @@ def parse_size(text: str) -> int:
     size_bytes = int(match.group(1)) * _SUFFIX_BYTES[match.group(2).lower()]
     if size_bytes == 0:
         raise ValueError(f"'{text}' is no size; it must be more than zero")
-    if size_bytes >= _LIMIT_BYTES:
+    if size_bytes >= LIMIT_BYTES:
         raise ValueError(f"'{text}' is too large")
     return size_bytes
 

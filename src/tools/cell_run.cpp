@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "tools/file_access.hpp"
+#include "tools/layout.hpp"
 #include "tools/programs.hpp"
 #include "tools/verification.hpp"
 
@@ -20,6 +21,7 @@ struct Span {
 };
 
 struct Worker {
+  Part part;
   Buffer buffer;
   std::vector<std::uint32_t> order;
   Span open;
@@ -39,8 +41,10 @@ class Repeat {
         run_(run),
         stopped_(stopped),
         barrier_(static_cast<std::ptrdiff_t>(run.cell.threads)),
+        parts_(parts_by_thread(run.cell, run.repeat)),
         workers_(run.cell.threads) {
     for (unsigned i = 0; i < cell_.threads; ++i) {
+      workers_[i].part = part_of(cell_, parts_[i]);
       workers_[i].buffer = runtime.allocate(cell_.buffer_bytes());
       workers_[i].order = make_order(cell_, i);
     }
@@ -55,29 +59,40 @@ class Repeat {
   }
 
  private:
-  // Does one step on this thread, unless something failed before, and waits for the others. A
-  // thread whose step failed goes on through the barriers, so that nobody waits for it in vain.
+  // Does one step on this thread, unless something failed before. A thread whose step failed goes
+  // on through the barriers, so that nobody waits for it in vain.
+  template <class Step>
+  void attempt(Step step) {
+    if (failed_.load(std::memory_order_relaxed)) return;
+    try {
+      step();
+    } catch (...) {
+      const std::lock_guard lock(error_mutex_);
+      if (!error_) error_ = std::current_exception();
+      failed_.store(true, std::memory_order_relaxed);
+    }
+  }
+
+  // The same, then waits for the others.
   template <class Step>
   void phase(Step step) {
-    if (!failed_.load(std::memory_order_relaxed)) {
-      try {
-        step();
-      } catch (...) {
-        const std::lock_guard lock(error_mutex_);
-        if (!error_) error_ = std::current_exception();
-        failed_.store(true, std::memory_order_relaxed);
-      }
-    }
+    attempt(step);
     barrier_.arrive_and_wait();
   }
 
   template <class Step>
-  void timed_phase(Span& span, Step step) {
-    phase([&] {
+  void timed(Span& span, Step step) {
+    attempt([&] {
       span.begin_ns = now_ns();
       step();
       span.end_ns = now_ns();
     });
+  }
+
+  template <class Step>
+  void timed_phase(Span& span, Step step) {
+    timed(span, step);
+    if (cell_.barriers) barrier_.arrive_and_wait();
   }
 
   void on_thread(DeviceThread& self) {
@@ -85,16 +100,16 @@ class Repeat {
     Worker& worker = workers_[self.index];
     std::optional<WarmPart> warm;
     if (cell_.warm) fill_cache(self, worker, warm);
-    const std::unique_ptr<FileAccess> file = make_access(cell_, self);
+    const std::unique_ptr<FileAccess> file = make_access(cell_, worker.part.file, self);
     const ProgramInput input{cell_,
                              *file,
                              worker.buffer.as<unsigned char>(),
-                             self.index * cell_.part_bytes(),
-                             run_.pattern_seed,
+                             worker.part,
+                             file_seed(pattern_seed(), worker.part.file),
                              worker.order,
                              stopped_};
     phase([&] { prepare_buffer(input); });
-    if (leads) statistics_ = runtime_.statistics();
+    if (leads) begin_counting();
     barrier_.arrive_and_wait();
 
     const Usage before = thread_usage();
@@ -103,37 +118,56 @@ class Repeat {
     if (cell_.flushes()) timed_phase(worker.flush, [&] { file->flush(); });
     if (cell_.syncs()) timed_phase(worker.sync, [&] { file->sync(); });
     timed_phase(worker.close, [&] { file->close(); });
+    if (!cell_.barriers) barrier_.arrive_and_wait();  // counted until all are done
     worker.usage = thread_usage() - before;
 
-    if (leads) statistics_ = difference(runtime_.statistics(), statistics_);
+    if (leads) end_counting();
+    barrier_.arrive_and_wait();
     phase([&] {
-      if (cell_.operation == Operation::read) verify_buffer(input);
+      if (cell_.operation == Operation::read) verify_buffer(input, worker.output.operations);
     });
+  }
+
+  std::uint64_t pattern_seed() const {
+    return cell_.operation == Operation::read ? cell_.expect_pattern_seed.value_or(0)
+                                              : run_.pattern_seed;
+  }
+
+  // The runtime's statistics bring the CPU time of the server's loops up to date, wherever they
+  // run, so the process's usage is asked for after them. What the asking costs is a caller's.
+  void begin_counting() {
+    storage_ = read_storage_counters(run_.block_device);
+    statistics_ = runtime_.statistics();
+    process_ = process_usage();
+  }
+  void end_counting() {
+    const Usage before = thread_usage();
+    const RuntimeStatistics now = runtime_.statistics();
+    process_ = process_usage() - process_;
+    counting_ = thread_usage() - before;
+    statistics_ = difference(now, statistics_);
+    storage_ = read_storage_counters(run_.block_device) - storage_;
   }
 
   // Outside the timed region, which begins when every thread has done it.
   void fill_cache(DeviceThread& self, Worker& worker, std::optional<WarmPart>& warm) {
     if (self.index == 0) filling_ = runtime_.statistics();
     barrier_.arrive_and_wait();
-    phase([&] { warm.emplace(cell_, self, worker.buffer.as<unsigned char>()); });
+    phase([&] { warm.emplace(cell_, worker.part, self, worker.buffer.as<unsigned char>()); });
     if (self.index == 0) filling_ = difference(runtime_.statistics(), filling_);
   }
 
-  // One thread makes the file before the others open it.
+  // A shared file is made by one thread before the others open it.
   void open_on_all(FileAccess& file, Worker& worker, bool leads) {
-    const int flags = open_flags(cell_);
-    if (run_.create_flags == 0) {
+    const int flags = open_flags(cell_) | run_.create_flags;
+    if (run_.create_flags == 0 || cell_.file_per_thread || cell_.threads == 1) {
       timed_phase(worker.open, [&] { file.open(flags); });
       return;
     }
-    timed_phase(worker.open, [&] {
-      if (leads) file.open(flags | run_.create_flags);
-    });
-    if (cell_.threads == 1) return;
-    Span rest;
-    timed_phase(leads ? rest : worker.open, [&] {
-      if (!leads) file.open(flags);
-    });
+    if (leads) timed(worker.open, [&] { file.open(flags); });
+    barrier_.arrive_and_wait();
+    if (!leads) timed(worker.open, [&] { file.open(open_flags(cell_)); });
+    if (cell_.barriers) barrier_.arrive_and_wait();
   }
 
   std::uint64_t begin_of(Span Worker::*span) const {
@@ -166,18 +200,26 @@ class Repeat {
     const bool computes = cell_.program != Program::stream;
     sample.io_ns = computes ? last->output.calls_ns : sample.last_done_ns;
     sample.compute_ns = last->output.compute_ns;
-    sample.server = statistics_;
-    if (cell_.operation == Operation::read && cell_.is_cached()) {
-      sample.device_cache = device_cache_state(cell_, filling_, statistics_);
-    }
-    for (Worker& worker : workers_) {
+    sample.counted = statistics_;
+    sample.storage = storage_;
+    sample.calls_of_part.resize(cell_.threads);
+    for (unsigned i = 0; i < cell_.threads; ++i) {
+      Worker& worker = workers_[i];
       sample.callers += worker.usage;
       sample.operations += worker.output.operations;
+      sample.calls_of_part[parts_[i]] = worker.output.operations;
+      sample.deadline_reached = sample.deadline_reached || worker.output.deadline_reached;
       sample.sum += worker.output.sum;
       const auto& latencies = worker.output.latencies_ns;
       sample.latencies_ns.insert(sample.latencies_ns.end(), latencies.begin(), latencies.end());
     }
     std::sort(sample.latencies_ns.begin(), sample.latencies_ns.end());
+    counting_ += sample.callers;
+    sample.others = others(process_, counting_);
+    sample.bytes = sample.operations * cell_.call_bytes();
+    if (cell_.operation == Operation::read && cell_.is_cached()) {
+      sample.device_cache = device_cache_state(cell_, sample.bytes, filling_, statistics_);
+    }
     return sample;
   }
 
@@ -186,9 +228,14 @@ class Repeat {
   const CellRun& run_;
   const std::atomic<bool>& stopped_;
   std::barrier<> barrier_;
+  std::vector<unsigned> parts_;  // by thread
   std::vector<Worker> workers_;
   RuntimeStatistics filling_;  // counted while the device's cache was filled
+  // Before the timed region; afterwards, what was counted within it.
   RuntimeStatistics statistics_;
+  Usage process_;
+  Usage counting_;  // of the first thread, in end_counting()
+  StorageCounters storage_;
   std::atomic<bool> failed_{false};
   std::mutex error_mutex_;
   std::exception_ptr error_;

@@ -7,23 +7,24 @@
 
 namespace ferry::bench {
 
-WarmPart::WarmPart(const Cell& cell, DeviceThread& thread, unsigned char* buffer)
-    : files_(thread.files), file_(files_.open(cell.path.c_str(), open_flags(cell))) {
-  if (file_ < 0) throw Error(-file_, "opening " + cell.path);
+WarmPart::WarmPart(const Cell& cell, const Part& part, DeviceThread& thread, unsigned char* buffer)
+    : files_(thread.files),
+      file_(files_.open(file_path(cell, part.file).c_str(), open_flags(cell))) {
+  if (file_ < 0) throw Error(-file_, "opening " + file_path(cell, part.file));
   // The calling core's placement puts every page there; `automatic` may choose to pass the cache.
   files_.use(device::Placement::compute);
   const std::uint64_t bytes = cell.call_bytes();
-  const std::uint64_t begin = thread.index * cell.part_bytes();
-  std::int64_t moved = static_cast<std::int64_t>(bytes);
-  for (std::uint64_t at = 0; at < cell.part_bytes() && moved > 0; at += bytes)
-    moved = files_.pread(file_, buffer, bytes, static_cast<std::int64_t>(begin + at));
+  auto moved = static_cast<std::int64_t>(bytes);
+  for (std::uint64_t call = 0; call < cell.calls_per_thread() && moved > 0; ++call)
+    moved = files_.pread(file_, buffer, bytes, static_cast<std::int64_t>(part.offset_of(call)));
   files_.use(cell.placement);
   if (moved == static_cast<std::int64_t>(bytes)) return;
   files_.close(file_);
-  throw Error(moved < 0 ? static_cast<int>(-moved) : EIO, "reading " + cell.path);
+  throw Error(moved < 0 ? static_cast<int>(-moved) : EIO, "reading " + file_path(cell, part.file));
 }
 
-DeviceCacheState device_cache_state(const Cell& cell, const RuntimeStatistics& filling,
+DeviceCacheState device_cache_state(const Cell& cell, std::uint64_t read_bytes,
+                                    const RuntimeStatistics& filling,
                                     const RuntimeStatistics& timed) {
   const device::cache::Counters& counters = timed.cache;
   if (cell.warm) {
@@ -32,7 +33,7 @@ DeviceCacheState device_cache_state(const Cell& cell, const RuntimeStatistics& f
   }
   // Pages larger than the transfers, and pages that were read ahead, are found by later calls: such
   // hits are no sign of warmth where the storage gave every byte within the timed region.
-  const bool fetched = timed.bytes_read >= cell.total_bytes;
+  const bool fetched = timed.bytes_read >= read_bytes;
   const bool missed = counters.misses > 0 || counters.hits == 0;
   return fetched && missed ? DeviceCacheState::cold : DeviceCacheState::unverified;
 }

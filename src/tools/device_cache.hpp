@@ -6,6 +6,7 @@
 
 #include <ferry/ferry.hpp>
 
+#include "tools/layout.hpp"
 #include "tools/plan.hpp"
 
 namespace ferry::bench {
@@ -16,12 +17,12 @@ enum class DeviceCacheState : std::uint8_t {
   unverified,  // some did, or the counters do not say
 };
 
-// Holds the file open for one thread and reads that thread's part into the cache, in which it stays
-// while this lives: the last close of a file would drop its pages.
+// Holds a file open for one thread and reads the part of that thread into the cache, in which it
+// stays while this lives: the last close of a file would drop its pages.
 class WarmPart {
  public:
   // Throws ferry::Error.
-  WarmPart(const Cell& cell, DeviceThread& thread, unsigned char* buffer);
+  WarmPart(const Cell& cell, const Part& part, DeviceThread& thread, unsigned char* buffer);
   ~WarmPart() { files_.close(file_); }
   WarmPart(const WarmPart&) = delete;
   WarmPart& operator=(const WarmPart&) = delete;
@@ -31,9 +32,10 @@ class WarmPart {
   int file_;
 };
 
-// The state before a repeat that read `cell`: `filling` was counted while the cache was filled
-// (nothing where it was not), `timed` over the timed region.
-DeviceCacheState device_cache_state(const Cell& cell, const RuntimeStatistics& filling,
+// The state before a repeat that read so many bytes of `cell`: `filling` was counted while the
+// cache was filled (nothing where it was not), `timed` over the timed region.
+DeviceCacheState device_cache_state(const Cell& cell, std::uint64_t read_bytes,
+                                    const RuntimeStatistics& filling,
                                     const RuntimeStatistics& timed);
 
 const char* name_of(DeviceCacheState state);

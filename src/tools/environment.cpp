@@ -146,7 +146,7 @@ Json info_facts(const Runtime& runtime) {
            {{"devices", {"cpu"}},
             {"storages", {"posix"}},
             {"placements", {"host", "compute", "service", "automatic"}},
-            {"interfaces", {"ferry", "posix", "mmap"}}}},
+            {"interfaces", {"ferry", "posix", "mmap", "uring"}}}},
           {"path", nullptr}};
 }
 

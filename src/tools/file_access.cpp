@@ -2,29 +2,25 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tools/layout.hpp"
+#include "tools/uring_access.hpp"
+
 namespace ferry::bench {
 namespace {
 
 constexpr std::uint32_t file_mode = 0644;
 
-void check(std::int64_t result, const Cell& cell, const char* call) {
-  if (result < 0) throw Error(static_cast<int>(-result), std::string(call) + " " + cell.path);
-}
-
-std::int64_t or_errno(std::int64_t result) {
-  return result < 0 ? -errno : result;
-}
-
 class FerryAccess final : public FileAccess {
  public:
-  FerryAccess(const Cell& cell, DeviceThread& thread)
-      : cell_(cell), files_(thread.files), pending_(cell.queue_depth) {
+  FerryAccess(const Cell& cell, std::string path, DeviceThread& thread)
+      : FileAccess(std::move(path)), cell_(cell), files_(thread.files), pending_(cell.queue_depth) {
     files_.use(cell.placement);
   }
   ~FerryAccess() override {
@@ -32,8 +28,8 @@ class FerryAccess final : public FileAccess {
   }
 
   void open(int flags) override {
-    const int result = files_.open(cell_.path.c_str(), flags, file_mode);
-    check(result, cell_, "opening");
+    const int result = files_.open(path().c_str(), flags, file_mode);
+    check(result, "opening");
     file_ = result;
   }
   std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset) override {
@@ -42,13 +38,9 @@ class FerryAccess final : public FileAccess {
   std::int64_t write(const void* data, std::uint64_t bytes, std::uint64_t offset) override {
     return files_.pwrite(file_, data, bytes, static_cast<std::int64_t>(offset));
   }
-  void flush() override { check(files_.flush(file_), cell_, "flushing"); }
-  void sync() override { check(files_.fsync(file_), cell_, "syncing"); }
-  void close() override {
-    const int file = file_;
-    file_ = -1;
-    check(files_.close(file), cell_, "closing");
-  }
+  void flush() override { check(files_.flush(file_), "flushing"); }
+  void sync() override { check(files_.fsync(file_), "syncing"); }
+  void close() override { check(files_.close(std::exchange(file_, -1)), "closing"); }
 
   void start(unsigned slot, void* data, std::uint64_t bytes, std::uint64_t offset) override {
     const auto at = static_cast<std::int64_t>(offset);
@@ -67,32 +59,22 @@ class FerryAccess final : public FileAccess {
 
 class PosixAccess final : public FileAccess {
  public:
-  explicit PosixAccess(const Cell& cell) : cell_(cell) {}
+  using FileAccess::FileAccess;
   ~PosixAccess() override {
     if (fd_ >= 0) ::close(fd_);
   }
 
-  void open(int flags) override {
-    const auto result =
-        or_errno(::open(cell_.path.c_str(), flags | O_CLOEXEC, static_cast<mode_t>(file_mode)));
-    check(result, cell_, "opening");
-    fd_ = static_cast<int>(result);
-  }
+  void open(int flags) override { fd_ = open_plain(flags); }
   std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset) override {
     return or_errno(::pread(fd_, data, bytes, static_cast<off_t>(offset)));
   }
   std::int64_t write(const void* data, std::uint64_t bytes, std::uint64_t offset) override {
     return or_errno(::pwrite(fd_, data, bytes, static_cast<off_t>(offset)));
   }
-  void sync() override { check(or_errno(::fsync(fd_)), cell_, "syncing"); }
-  void close() override {
-    const int fd = fd_;
-    fd_ = -1;
-    check(or_errno(::close(fd)), cell_, "closing");
-  }
+  void sync() override { check(or_errno(::fsync(fd_)), "syncing"); }
+  void close() override { close_plain(std::exchange(fd_, -1)); }
 
  private:
-  const Cell& cell_;
   int fd_ = -1;
 };
 
@@ -100,24 +82,21 @@ class PosixAccess final : public FileAccess {
 // as closing; page faults fall into the transfers, as they do for a program.
 class MmapAccess final : public FileAccess {
  public:
-  explicit MmapAccess(const Cell& cell) : cell_(cell) {}
+  MmapAccess(std::string path, std::uint64_t bytes) : FileAccess(std::move(path)), bytes_(bytes) {}
   ~MmapAccess() override {
-    if (map_ != nullptr) ::munmap(map_, cell_.total_bytes);
+    if (map_ != nullptr) ::munmap(map_, bytes_);
     if (fd_ >= 0) ::close(fd_);
   }
 
   void open(int flags) override {
     if ((flags & O_ACCMODE) == O_WRONLY) flags = (flags & ~O_ACCMODE) | O_RDWR;
-    const auto result =
-        or_errno(::open(cell_.path.c_str(), flags | O_CLOEXEC, static_cast<mode_t>(file_mode)));
-    check(result, cell_, "opening");
-    fd_ = static_cast<int>(result);
+    fd_ = open_plain(flags);
     if ((flags & O_CREAT) != 0) {
-      check(or_errno(::ftruncate(fd_, static_cast<off_t>(cell_.total_bytes))), cell_, "sizing");
+      check(or_errno(::ftruncate(fd_, static_cast<off_t>(bytes_))), "sizing");
     }
     const int protection = (flags & O_ACCMODE) == O_RDONLY ? PROT_READ : PROT_READ | PROT_WRITE;
-    void* map = ::mmap(nullptr, cell_.total_bytes, protection, MAP_SHARED, fd_, 0);
-    if (map == MAP_FAILED) check(-errno, cell_, "mapping");
+    void* map = ::mmap(nullptr, bytes_, protection, MAP_SHARED, fd_, 0);
+    if (map == MAP_FAILED) check(-errno, "mapping");
     map_ = static_cast<unsigned char*>(map);
   }
   std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset) override {
@@ -128,20 +107,14 @@ class MmapAccess final : public FileAccess {
     std::memcpy(map_ + offset, data, bytes);
     return static_cast<std::int64_t>(bytes);
   }
-  void sync() override {
-    check(or_errno(::msync(map_, cell_.total_bytes, MS_SYNC)), cell_, "syncing");
-  }
+  void sync() override { check(or_errno(::msync(map_, bytes_, MS_SYNC)), "syncing"); }
   void close() override {
-    unsigned char* map = map_;
-    map_ = nullptr;
-    check(or_errno(::munmap(map, cell_.total_bytes)), cell_, "unmapping");
-    const int fd = fd_;
-    fd_ = -1;
-    check(or_errno(::close(fd)), cell_, "closing");
+    check(or_errno(::munmap(std::exchange(map_, nullptr), bytes_)), "unmapping");
+    close_plain(std::exchange(fd_, -1));
   }
 
  private:
-  const Cell& cell_;
+  std::uint64_t bytes_;
   int fd_ = -1;
   unsigned char* map_ = nullptr;
 };
@@ -155,16 +128,38 @@ std::int64_t FileAccess::finish(unsigned) {
   return -ENOTSUP;
 }
 
-std::unique_ptr<FileAccess> make_access(const Cell& cell, DeviceThread& thread) {
+void FileAccess::check(std::int64_t result, const char* call) const {
+  if (result < 0) throw Error(static_cast<int>(-result), std::string(call) + " " + path_);
+}
+
+std::int64_t FileAccess::or_errno(std::int64_t result) {
+  return result < 0 ? -errno : result;
+}
+
+int FileAccess::open_plain(int flags) const {
+  const auto mode = static_cast<mode_t>(file_mode);
+  const auto result = or_errno(::open(path_.c_str(), flags | O_CLOEXEC, mode));
+  check(result, "opening");
+  return static_cast<int>(result);
+}
+
+void FileAccess::close_plain(int fd) const {
+  check(or_errno(::close(fd)), "closing");
+}
+
+std::unique_ptr<FileAccess> make_access(const Cell& cell, unsigned file, DeviceThread& thread) {
+  std::string path = file_path(cell, file);
   switch (cell.interface) {
     case Interface::posix:
-      return std::make_unique<PosixAccess>(cell);
+      return std::make_unique<PosixAccess>(std::move(path));
     case Interface::mmap:
-      return std::make_unique<MmapAccess>(cell);
+      return std::make_unique<MmapAccess>(std::move(path), file_bytes(cell));
+    case Interface::uring:
+      return make_uring_access(cell, std::move(path));
     case Interface::ferry:
       break;
   }
-  return std::make_unique<FerryAccess>(cell, thread);
+  return std::make_unique<FerryAccess>(cell, std::move(path), thread);
 }
 
 int open_flags(const Cell& cell) {

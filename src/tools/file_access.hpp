@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include <ferry/ferry.hpp>
 
@@ -11,9 +13,12 @@
 
 namespace ferry::bench {
 
-// One device thread's access to the cell's file. Results are bytes or a negative errno.
+// One device thread's access to one of the cell's files. Results are bytes or a negative errno.
 class FileAccess {
  public:
+  explicit FileAccess(std::string path) : path_(std::move(path)) {}
+  FileAccess(const FileAccess&) = delete;
+  FileAccess& operator=(const FileAccess&) = delete;
   // Closes what is open.
   virtual ~FileAccess() = default;
 
@@ -28,12 +33,26 @@ class FileAccess {
   virtual void sync() = 0;
   virtual void close() = 0;
 
-  // Starts transfer number `slot` of those in flight, and waits for it. Only `ferry` has them.
+  // Starts transfer number `slot` of those in flight, and waits for it. Only `ferry` and `uring`
+  // have them.
   virtual void start(unsigned slot, void* data, std::uint64_t bytes, std::uint64_t offset);
   virtual std::int64_t finish(unsigned slot);
+
+ protected:
+  const std::string& path() const { return path_; }
+  // Throws ferry::Error with the path where a call failed.
+  void check(std::int64_t result, const char* call) const;
+  static std::int64_t or_errno(std::int64_t result);
+  // open(2) and close(2), for the interfaces that have a descriptor.
+  int open_plain(int flags) const;
+  void close_plain(int fd) const;
+
+ private:
+  std::string path_;
 };
 
-std::unique_ptr<FileAccess> make_access(const Cell& cell, DeviceThread& thread);
+// Access to file number `file` of the cell (tools/layout.hpp).
+std::unique_ptr<FileAccess> make_access(const Cell& cell, unsigned file, DeviceThread& thread);
 
 // The flags that the cell's operation needs, without O_CREAT and what goes with it.
 int open_flags(const Cell& cell);

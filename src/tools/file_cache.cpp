@@ -69,6 +69,18 @@ void PlainFile::read(void* data, std::uint64_t bytes, std::uint64_t offset) cons
   }
 }
 
+void PlainFile::write(const void* data, std::uint64_t bytes, std::uint64_t offset) const {
+  const auto* from = static_cast<const unsigned char*>(data);
+  while (bytes > 0) {
+    const ssize_t put = ::pwrite(fd_, from, bytes, static_cast<off_t>(offset));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) throw Error(errno, path_);
+    from += put;
+    offset += static_cast<std::uint64_t>(put);
+    bytes -= static_cast<std::uint64_t>(put);
+  }
+}
+
 CacheState cache_state(const PlainFile& file, std::uint64_t bytes) {
   Residency sum;
   for (std::uint64_t at = 0; at < bytes; at += window_bytes)
@@ -92,6 +104,14 @@ CacheState make_hot(const PlainFile& file, std::uint64_t bytes) {
     file.read(buffer.data(), std::min(step_bytes, bytes - at), at);
   const CacheState state = cache_state(file, bytes);
   return state == CacheState::hot ? state : CacheState::unverified;
+}
+
+CacheState confirm(CacheState before, std::uint64_t bytes,
+                   std::optional<std::uint64_t> storage_read_bytes) {
+  if (!storage_read_bytes) return before;
+  const bool denied = (before == CacheState::cold && *storage_read_bytes < bytes) ||
+                      (before == CacheState::hot && *storage_read_bytes > 0);
+  return denied ? CacheState::unverified : before;
 }
 
 const char* name_of(CacheState state) {

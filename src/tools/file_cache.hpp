@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <fcntl.h>
@@ -19,10 +20,13 @@ class PlainFile {
   PlainFile& operator=(const PlainFile&) = delete;
 
   int fd() const { return fd_; }
+  const std::string& path() const { return path_; }
   std::uint64_t size_bytes() const;
   bool is_regular() const;
   // Throws ferry::Error, also when the file ends before.
   void read(void* data, std::uint64_t bytes, std::uint64_t offset) const;
+  // Throws ferry::Error.
+  void write(const void* data, std::uint64_t bytes, std::uint64_t offset) const;
 
  private:
   std::string path_;
@@ -44,6 +48,12 @@ CacheState make_cold(const PlainFile& file, std::uint64_t bytes);
 
 // Reads the file once where it is not in the cache as a whole.
 CacheState make_hot(const PlainFile& file, std::uint64_t bytes);
+
+// What is left of that state once a repeat has read `bytes` through the page cache and the kernel
+// has counted what the process made the storage read meanwhile (absent: it does not tell). A cold
+// read brings at least its own bytes from the storage; a hot one brings none.
+CacheState confirm(CacheState before, std::uint64_t bytes,
+                   std::optional<std::uint64_t> storage_read_bytes);
 
 const char* name_of(CacheState state);
 

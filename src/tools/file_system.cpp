@@ -114,8 +114,9 @@ Json text_or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
 }
 
-// Null where the device is none of this machine's (network and memory file systems).
-Json block_device(dev_t device, const std::string& source) {
+// The folder in /sys of a file system's block device; empty where the device is none of this
+// machine's (network and memory file systems).
+fs::path device_folder(dev_t device, const std::string& source) {
   if (major(device) == 0 && source.rfind("/dev/", 0) == 0) {  // btrfs has numbers of its own
     struct stat status {};
     if (::stat(source.c_str(), &status) == 0 && S_ISBLK(status.st_mode)) device = status.st_rdev;
@@ -123,8 +124,13 @@ Json block_device(dev_t device, const std::string& source) {
   std::error_code error;
   const fs::path link =
       "/sys/dev/block/" + std::to_string(major(device)) + ":" + std::to_string(minor(device));
-  const fs::path itself = fs::canonical(link, error);
-  if (error) return nullptr;
+  return fs::canonical(link, error);
+}
+
+Json block_device(dev_t device, const std::string& source) {
+  const fs::path itself = device_folder(device, source);
+  if (itself.empty()) return nullptr;
+  std::error_code error;
   const bool partition = fs::exists(itself / "partition", error);
   const fs::path disk = partition ? itself.parent_path() : itself;
   const fs::path driver = fs::canonical(disk / "device" / "driver", error);
@@ -232,6 +238,12 @@ Json file_system_facts(const std::string& path) {
       {"mount_point", mount.point}, {"type", mount.type},
       {"source", mount.source},     {"options", mount.options},
       {"free_bytes", free_bytes},   {"block_device", block_device(status.st_dev, mount.source)}};
+}
+
+std::string block_device_folder(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return "";
+  return device_folder(status.st_dev, mount_of(path).source).string();
 }
 
 Json path_facts(const std::string& path, const std::string& engine) {

@@ -15,4 +15,7 @@ nlohmann::ordered_json file_system_facts(const std::string& path);
 // `engine` is that of the storage. Throws ferry::Error.
 nlohmann::ordered_json path_facts(const std::string& path, const std::string& engine);
 
+// The folder in /sys of the block device that `path` lies on; empty where there is none.
+std::string block_device_folder(const std::string& path);
+
 }  // namespace ferry::bench

@@ -2,10 +2,9 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
+#include <utility>
 
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -15,11 +14,22 @@ namespace {
 constexpr int exit_interrupted = 130;
 constexpr std::chrono::milliseconds shutdown_deadline{2000};
 
-// For the two ways out that run no destructors. Empty: there is no scratch file.
-char scratch_path[PATH_MAX];
+// For the two ways out that run no destructors. The lock spins, so that a signal handler may take
+// it: no thread that holds it touches mapped memory.
+std::atomic_flag scratch_lock;
+const std::vector<std::string>* scratch_paths = nullptr;
+
+void lock_scratch() {
+  while (scratch_lock.test_and_set(std::memory_order_acquire)) {
+  }
+}
 
 [[noreturn]] void leave_at_once(int status) {
-  if (scratch_path[0] != '\0') ::unlink(scratch_path);
+  lock_scratch();
+  if (scratch_paths != nullptr) {
+    for (const std::string& path : *scratch_paths)
+      ::unlink(path.c_str());
+  }
   ::_exit(status);
 }
 
@@ -52,13 +62,20 @@ void Interruption::check() const {
   if (stopped_.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
 }
 
-ScratchFile::ScratchFile(const std::string& path) : path_(path) {
-  if (path.size() < sizeof scratch_path) std::memcpy(scratch_path, path.c_str(), path.size() + 1);
+ScratchFiles::ScratchFiles(std::vector<std::string> paths) : paths_(std::move(paths)) {
+  lock_scratch();
+  scratch_paths = &paths_;
+  scratch_lock.clear(std::memory_order_release);
 }
 
-ScratchFile::~ScratchFile() {
-  scratch_path[0] = '\0';
-  if (!kept_) ::unlink(path_.c_str());
+ScratchFiles::~ScratchFiles() {
+  lock_scratch();
+  scratch_paths = nullptr;
+  if (!kept_) {
+    for (const std::string& path : paths_)
+      ::unlink(path.c_str());
+  }
+  scratch_lock.clear(std::memory_order_release);
 }
 
 void report_bus_errors() {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include <ferry/signals.hpp>
 
@@ -31,23 +32,24 @@ class Interruption {
   SignalThread thread_;  // last: it uses what is above
 };
 
-// A file that a measurement makes: removed when this ends, however it ends, unless kept.
-class ScratchFile {
+// The files that a repeat makes: removed when this ends, however it ends, unless kept. There is one
+// at a time.
+class ScratchFiles {
  public:
-  explicit ScratchFile(const std::string& path);
-  ~ScratchFile();
-  ScratchFile(const ScratchFile&) = delete;
-  ScratchFile& operator=(const ScratchFile&) = delete;
+  explicit ScratchFiles(std::vector<std::string> paths);
+  ~ScratchFiles();
+  ScratchFiles(const ScratchFiles&) = delete;
+  ScratchFiles& operator=(const ScratchFiles&) = delete;
 
   void keep() { kept_ = true; }
 
  private:
-  std::string path_;
+  std::vector<std::string> paths_;
   bool kept_ = false;
 };
 
 // Where a mapped file shrinks or its disk fills up, the kernel sends SIGBUS: says so in an error
-// line, removes the scratch file, and exits with 1.
+// line, removes the scratch files, and exits with 1.
 void report_bus_errors();
 
 }  // namespace ferry::bench

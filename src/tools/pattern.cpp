@@ -7,9 +7,7 @@
 namespace ferry::bench {
 namespace {
 
-constexpr std::uint64_t block_bytes = 4096;
 constexpr std::uint64_t block_words = block_bytes / sizeof(std::uint64_t);
-using Block = std::array<std::uint64_t, block_words>;
 
 // The finaliser of SplitMix64: every bit of the input changes half of the output.
 std::uint64_t mix(std::uint64_t value) {
@@ -17,6 +15,20 @@ std::uint64_t mix(std::uint64_t value) {
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
   value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
   return value ^ (value >> 31);
+}
+
+std::uint64_t undo_shift(std::uint64_t value, unsigned bits) {
+  std::uint64_t result = value;
+  for (unsigned known = bits; known < 64; known += bits)
+    result = value ^ (result >> bits);
+  return result;
+}
+
+// Undoes mix(): the factors are the inverses of its own modulo 2^64.
+std::uint64_t unmix(std::uint64_t value) {
+  value = undo_shift(value, 31) * 0x319642b2d24d8ec3;
+  value = undo_shift(value, 27) * 0x96de1b173f119089;
+  return undo_shift(value, 30) - 0x9e3779b97f4a7c15;
 }
 
 std::uint64_t first_word(std::uint64_t seed, std::uint64_t block) {
@@ -45,6 +57,30 @@ void fill_pattern(void* data, std::uint64_t bytes, std::uint64_t offset, std::ui
     offset += step;
     bytes -= step;
   }
+}
+
+PatternChecker::PatternChecker(std::uint64_t seed) : seed_(seed), block_(make_block(seed)) {}
+
+std::uint64_t PatternChecker::first_difference(const void* data, std::uint64_t bytes,
+                                               std::uint64_t offset) {
+  const auto* found = static_cast<const unsigned char*>(data);
+  const auto* block = reinterpret_cast<const unsigned char*>(block_.data());
+  for (std::uint64_t at = 0; at < bytes;) {
+    block_[0] = first_word(seed_, (offset + at) / block_bytes);
+    const std::uint64_t inside = (offset + at) % block_bytes;
+    const std::uint64_t step = std::min(bytes - at, block_bytes - inside);
+    const std::uint64_t same = bench::first_difference(found + at, block + inside, step);
+    if (same != step) return at + same;
+    at += step;
+  }
+  return bytes;
+}
+
+std::optional<std::uint64_t> seed_of_block(const Block& found, std::uint64_t block) {
+  const std::uint64_t seed = unmix(unmix(found[0]) ^ block);
+  const Block expected = make_block(seed);
+  const bool same = std::equal(found.begin() + 1, found.end(), expected.begin() + 1);
+  return same ? std::optional(seed) : std::nullopt;
 }
 
 void PatternBuffer::move_to(std::uint64_t offset) {

@@ -1,8 +1,10 @@
 // What measured files contain, and the work that the papers' programs do on it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace ferry::bench {
 
@@ -10,6 +12,24 @@ namespace ferry::bench {
 // with a word that only this block of this seed has; the words after it depend on the seed and on
 // their place in the block.
 void fill_pattern(void* data, std::uint64_t bytes, std::uint64_t offset, std::uint64_t seed);
+
+inline constexpr std::uint64_t block_bytes = 4096;
+using Block = std::array<std::uint64_t, block_bytes / sizeof(std::uint64_t)>;
+
+// Compares with the pattern of one seed, again and again.
+class PatternChecker {
+ public:
+  explicit PatternChecker(std::uint64_t seed);
+  // Index of the first byte that is not what belongs at `offset`, or `bytes`.
+  std::uint64_t first_difference(const void* data, std::uint64_t bytes, std::uint64_t offset);
+
+ private:
+  std::uint64_t seed_;
+  Block block_;
+};
+
+// The seed that one whole block of a file was written with; absent where no seed gives these bytes.
+std::optional<std::uint64_t> seed_of_block(const Block& found, std::uint64_t block);
 
 // A buffer that is written again and again, each time to another offset: whole aligned blocks only
 // get new first words, which costs one cache line per 4 KiB.

@@ -14,13 +14,17 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<const char*, 3> interface_names = {"ferry", "posix", "mmap"};
+constexpr std::array<const char*, 4> interface_names = {"ferry", "posix", "mmap", "uring"};
 constexpr std::array<const char*, 2> operation_names = {"read", "write"};
 constexpr std::array<const char*, 3> program_names = {"stream", "iterative", "once"};
 constexpr std::array<const char*, 4> placement_names = {"host", "compute", "service", "automatic"};
+constexpr std::array<const char*, 3> reorder_names = {"none", "neighbour", "random"};
 constexpr std::array<const char*, 4> sync_names = {"none", "flush", "fsync", "flush+fsync"};
 constexpr std::array<const char*, 3> engine_names = {"automatic", "io_uring", "threads"};
-constexpr unsigned queue_depth_max = device::cells_per_group_max - 1;
+constexpr unsigned ferry_queue_depth_max = device::cells_per_group_max - 1;
+constexpr unsigned queue_depth_max = 1024;
+constexpr unsigned segments_max = 1U << 20;
+constexpr std::uint64_t deadline_ms_max = std::uint64_t{1000} * 3600 * 24 * 365;
 constexpr std::uint64_t calls_max = std::uint64_t{1} << 28;
 constexpr std::uint64_t arena_slack_bytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t cache_bytes_least = std::uint64_t{64} << 20;  // where nobody says more
@@ -96,9 +100,11 @@ class Fields {
   std::set<std::string, std::less<>> used_;
 };
 
-void check(const Cell& cell, const Fields& fields) {
-  if (cell.total_bytes % (cell.transfer_bytes * cell.threads) != 0) {
-    fields.fail("total_bytes", "must be a multiple of transfer_bytes times threads");
+void check_sizes(const Cell& cell, const Fields& fields) {
+  // One step after the other: the product of all three may be more than 64 bits hold.
+  const std::uint64_t step_bytes = cell.transfer_bytes * cell.threads;
+  if (cell.total_bytes % step_bytes != 0 || cell.total_bytes / step_bytes % cell.segments != 0) {
+    fields.fail("total_bytes", "must be a multiple of transfer_bytes times threads and segments");
   }
   if (cell.call_bytes() > device::transfer_bytes_max) {
     fields.fail("transfer_bytes", "one call moves less than 2 GiB");
@@ -106,18 +112,33 @@ void check(const Cell& cell, const Fields& fields) {
   if (cell.calls_per_thread() > calls_max) {
     fields.fail("transfer_bytes", "makes too many calls; the limit is 2^28 for each thread");
   }
-  if (cell.queue_depth > 1 &&
-      (cell.interface != Interface::ferry || cell.program != Program::stream)) {
-    fields.fail("queue_depth", "more than 1 needs interface ferry and program stream");
+  const bool deep = cell.interface == Interface::ferry || cell.interface == Interface::uring;
+  if (cell.queue_depth > 1 && (!deep || cell.program != Program::stream)) {
+    fields.fail("queue_depth", "more than 1 needs interface ferry or uring and program stream");
   }
+  if (cell.queue_depth > ferry_queue_depth_max && cell.interface == Interface::ferry) {
+    fields.fail("queue_depth",
+                "must be from 1 to " + std::to_string(ferry_queue_depth_max) + " for ferry");
+  }
+}
+
+void check_program(const Cell& cell, const Fields& fields) {
+  if (cell.program == Program::stream) return;
+  const auto refuse = [&](const char* key) { fields.fail(key, "needs program stream"); };
+  if (cell.random) refuse("pattern");
+  if (cell.segments > 1) refuse("segments");
+  if (cell.deadline_ms != 0) refuse("deadline_ms");
+  if (cell.check) refuse("check");
+  if (cell.transfer_bytes % sizeof(std::uint32_t) != 0) {
+    fields.fail("transfer_bytes", "must be a multiple of 4 for this program");
+  }
+}
+
+void check(const Cell& cell, const Fields& fields) {
+  check_sizes(cell, fields);
+  check_program(cell, fields);
   if (cell.direct && cell.interface == Interface::mmap) {
     fields.fail("direct", "a mapping cannot bypass the page cache");
-  }
-  if (cell.random && cell.program != Program::stream) {
-    fields.fail("pattern", "random needs program stream");
-  }
-  if (cell.program != Program::stream && cell.transfer_bytes % sizeof(std::uint32_t) != 0) {
-    fields.fail("transfer_bytes", "must be a multiple of 4 for this program");
   }
   if (cell.warm && (!cell.is_cached() || cell.cold)) {
     fields.fail("warm", cell.cold ? "and cold exclude each other: filling the device's cache fills "
@@ -128,8 +149,9 @@ void check(const Cell& cell, const Fields& fields) {
       (cell.sync != Sync::none || cell.overwrite || cell.keep)) {
     fields.fail("operation", "sync, overwrite and keep are for writes");
   }
-  if (cell.operation == Operation::write && (cell.cold || cell.warm || cell.expect_pattern_seed)) {
-    fields.fail("operation", "cold, warm and expect_pattern_seed are for reads");
+  if (cell.operation == Operation::write &&
+      (cell.cold || cell.warm || cell.expect_pattern_seed || cell.reorder != Reorder::none)) {
+    fields.fail("operation", "cold, warm, reorder and expect_pattern_seed are for reads");
   }
 }
 
@@ -152,6 +174,12 @@ Cell read_cell(const json& object, const std::string& where) {
   fields.number("total_bytes", cell.total_bytes, 1, bytes_max);
   fields.number("threads", cell.threads, 1, threads_max);
   fields.number("queue_depth", cell.queue_depth, 1, queue_depth_max);
+  fields.number("segments", cell.segments, 1, segments_max);
+  fields.flag("file_per_thread", cell.file_per_thread);
+  cell.reorder = static_cast<Reorder>(fields.choice("reorder", reorder_names, 0));
+  fields.flag("barriers", cell.barriers);
+  fields.number("deadline_ms", cell.deadline_ms, 0, deadline_ms_max);
+  fields.flag("check", cell.check);
   fields.flag("direct", cell.direct);
   fields.flag("cold", cell.cold);
   fields.flag("warm", cell.warm);

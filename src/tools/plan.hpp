@@ -12,7 +12,7 @@
 
 namespace ferry::bench {
 
-enum class Interface : std::uint8_t { ferry, posix, mmap };
+enum class Interface : std::uint8_t { ferry, posix, mmap, uring };
 enum class Operation : std::uint8_t { read, write };
 enum class Program : std::uint8_t {
   stream,     // transfers, nothing else
@@ -20,10 +20,15 @@ enum class Program : std::uint8_t {
   once,       // one transfer of everything, then compute piece by piece
 };
 
+// Which part of the data each thread reads: the one that the thread of its number writes, that of
+// the next, or one drawn anew for each repeat.
+enum class Reorder : std::uint8_t { none, neighbour, random };
+
 // What follows the last transfer, each step timed apart.
 enum class Sync : std::uint8_t { none, flush, fsync, flush_and_fsync };
 
-// One point of a study's matrix: a way to move `total_bytes` of one file.
+// One point of a study's matrix: a way to move `total_bytes` of one file, or of a file for each
+// thread (tools/layout.hpp).
 struct Cell {
   std::string id;
   Interface interface = Interface::ferry;
@@ -36,6 +41,11 @@ struct Cell {
   std::uint64_t total_bytes = 0;
   unsigned threads = 1;
   unsigned queue_depth = 1;
+  unsigned segments = 1;  // each has a block of every thread
+  bool file_per_thread = false;
+  Reorder reorder = Reorder::none;  // of reads
+  bool barriers = true;             // threads begin opening, moving, syncing and closing together
+  std::uint64_t deadline_ms = 0;    // transfers start no later than this after the first; 0: none
   bool direct = false;
   Sync sync = Sync::none;
   bool cold = false;       // drop the file's pages from the host's cache first
@@ -46,6 +56,9 @@ struct Cell {
   // Reads: the file was written by a stream cell with this pattern_seed. Absent: compared with what
   // a plain pread says.
   std::optional<std::uint64_t> expect_pattern_seed;
+  // Reads: every transfer is compared while it is timed; without a seed, that of the file is looked
+  // for. Writes: read back through their own interface after each repeat.
+  bool check = false;
 
   // Whether the calls go through the device's page cache.
   bool is_cached() const {
@@ -53,7 +66,6 @@ struct Cell {
   }
   bool flushes() const { return sync == Sync::flush || sync == Sync::flush_and_fsync; }
   bool syncs() const { return sync == Sync::fsync || sync == Sync::flush_and_fsync; }
-  // Every thread works on a contiguous part of its own.
   std::uint64_t part_bytes() const { return total_bytes / threads; }
   // What one call moves.
   std::uint64_t call_bytes() const {

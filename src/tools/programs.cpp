@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 
+#include "tools/contents.hpp"
 #include "tools/pattern.hpp"
 #include "tools/usage.hpp"
 
@@ -16,13 +17,19 @@ constexpr std::uint64_t small_call_bytes = std::uint64_t{64} << 10;
 constexpr unsigned small_call_stride = 64;
 constexpr unsigned char poison = 0xa5;
 
-void check_moved(const Cell& cell, std::int64_t moved, std::uint64_t bytes, std::uint64_t offset) {
-  if (moved == static_cast<std::int64_t>(bytes)) return;
+[[noreturn]] void report_call(const ProgramInput& input, std::int64_t moved, std::uint64_t offset) {
+  const Cell& cell = input.cell;
   const std::string what =
       std::string(cell.operation == Operation::read ? "reading " : "writing ") +
-      std::to_string(bytes) + " bytes at " + std::to_string(offset) + " of " + cell.path;
+      std::to_string(cell.call_bytes()) + " bytes at " + std::to_string(offset) + " of " +
+      file_path(cell, input.part.file);
   if (moved < 0) throw Error(static_cast<int>(-moved), what);
   throw Error(EIO, what + " moved only " + std::to_string(moved));
+}
+
+void check_moved(const ProgramInput& input, std::int64_t moved, std::uint64_t bytes,
+                 std::uint64_t offset) {
+  if (moved != static_cast<std::int64_t>(bytes)) report_call(input, moved, offset);
 }
 
 void check_running(const ProgramInput& input) {
@@ -36,29 +43,66 @@ std::int64_t call(const ProgramInput& input, void* data, std::uint64_t bytes,
 }
 
 std::uint64_t offset_of(const ProgramInput& input, std::uint64_t call_index) {
-  return input.part_offset + input.order[call_index] * input.cell.call_bytes();
+  return input.part.offset_of(input.order[call_index]);
 }
+
+// When transfers must have started.
+std::uint64_t deadline_of(const Cell& cell) {
+  constexpr std::uint64_t ns_per_ms = 1'000'000;
+  return cell.deadline_ms == 0 ? UINT64_MAX : now_ns() + cell.deadline_ms * ns_per_ms;
+}
+
+// Compares what was read while the time runs, where the cell wants that.
+class TimedCheck {
+ public:
+  explicit TimedCheck(const ProgramInput& input) : input_(input), checker_(input.pattern_seed) {}
+
+  bool wanted() const { return input_.cell.check && input_.cell.operation == Operation::read; }
+  void compare(const unsigned char* data, std::uint64_t bytes, std::uint64_t offset) {
+    const std::uint64_t at = checker_.first_difference(data, bytes, offset);
+    if (at == bytes) return;
+    const Cell& cell = input_.cell;
+    report_wrong_byte(file_path(cell, input_.part.file), offset + at, cell.interface);
+  }
+
+ private:
+  const ProgramInput& input_;
+  PatternChecker checker_;
+};
 
 // One call after the other.
 void stream(const ProgramInput& input, ProgramOutput& output) {
   const Cell& cell = input.cell;
   const std::uint64_t bytes = cell.call_bytes();
   const std::uint64_t count = cell.calls_per_thread();
-  const unsigned stride = latency_stride(cell);
+  const std::uint64_t unsampled = latency_stride(cell) - 1;  // mask of a power of two
   const bool writes = cell.operation == Operation::write;
   PatternBuffer pattern(input.buffer, bytes, input.pattern_seed);
   if (writes) pattern.assume(offset_of(input, 0));
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const std::uint64_t offset = offset_of(input, i);
+  TimedCheck check(input);
+  const bool checks = check.wanted();
+  const std::uint64_t deadline_ns = deadline_of(cell);
+  std::uint64_t done = 0;
+  while (done < count && !output.deadline_reached) {
+    const std::uint64_t offset = offset_of(input, done);
     if (writes) pattern.move_to(offset);
-    const bool sampled = i % stride == 0;
-    const std::uint64_t begin = sampled ? now_ns() : 0;
-    const std::int64_t moved = call(input, input.buffer, bytes, offset);
-    if (sampled) output.latencies_ns.push_back(now_ns() - begin);
-    check_moved(cell, moved, bytes, offset);
+    std::int64_t moved = 0;
+    if ((done & unsampled) == 0) {
+      const std::uint64_t begin = now_ns();
+      moved = call(input, input.buffer, bytes, offset);
+      const std::uint64_t end = now_ns();
+      output.latencies_ns.push_back(end - begin);
+      output.deadline_reached = end > deadline_ns;
+    } else {
+      moved = call(input, input.buffer, bytes, offset);
+    }
+    check_moved(input, moved, bytes, offset);
+    if (checks) check.compare(input.buffer, bytes, offset);
     check_running(input);
+    ++done;
   }
-  output.operations = count;
+  output.operations = done;
+  output.deadline_reached = done < count;
 }
 
 // queue_depth calls in flight, waited for in the order they were started.
@@ -66,7 +110,7 @@ void stream_deep(const ProgramInput& input, ProgramOutput& output) {
   const Cell& cell = input.cell;
   const std::uint64_t bytes = cell.call_bytes();
   const std::uint64_t count = cell.calls_per_thread();
-  const unsigned stride = latency_stride(cell);
+  const std::uint64_t unsampled = latency_stride(cell) - 1;  // mask of a power of two
   const bool writes = cell.operation == Operation::write;
   std::vector<std::uint64_t> began_ns(cell.queue_depth);
   std::vector<PatternBuffer> patterns;
@@ -74,26 +118,37 @@ void stream_deep(const ProgramInput& input, ProgramOutput& output) {
     patterns.emplace_back(input.buffer + slot * bytes, bytes, input.pattern_seed);
     if (writes && slot < count) patterns.back().assume(offset_of(input, slot));
   }
+  TimedCheck check(input);
+  const bool checks = check.wanted();
+  const std::uint64_t deadline_ns = deadline_of(cell);
   // `waited` of the transfers are done, `started` under way or done.
   std::uint64_t waited = 0;
-  for (std::uint64_t started = 0; waited < count;) {
-    if (started < count && started - waited < cell.queue_depth) {
+  for (std::uint64_t started = 0;;) {
+    if (started < count && started - waited < cell.queue_depth && !output.deadline_reached) {
       const auto slot = static_cast<unsigned>(started % cell.queue_depth);
       const std::uint64_t offset = offset_of(input, started);
       if (writes) patterns[slot].move_to(offset);
-      if (started % stride == 0) began_ns[slot] = now_ns();
+      if ((started & unsampled) == 0) began_ns[slot] = now_ns();
       input.file.start(slot, input.buffer + slot * bytes, bytes, offset);
       ++started;
       continue;
     }
+    if (waited == started) break;
     const auto slot = static_cast<unsigned>(waited % cell.queue_depth);
     const std::int64_t moved = input.file.finish(slot);
-    if (waited % stride == 0) output.latencies_ns.push_back(now_ns() - began_ns[slot]);
-    check_moved(cell, moved, bytes, offset_of(input, waited));
+    if ((waited & unsampled) == 0) {
+      const std::uint64_t end = now_ns();
+      output.latencies_ns.push_back(end - began_ns[slot]);
+      output.deadline_reached = end > deadline_ns;
+    }
+    const std::uint64_t offset = offset_of(input, waited);
+    check_moved(input, moved, bytes, offset);
+    if (checks) check.compare(input.buffer + slot * bytes, bytes, offset);
     check_running(input);
     ++waited;
   }
-  output.operations = count;
+  output.operations = waited;
+  output.deadline_reached = waited < count;
 }
 
 void compute(const ProgramInput& input, ProgramOutput& output, std::uint64_t offset,
@@ -113,7 +168,7 @@ void timed_call(const ProgramInput& input, ProgramOutput& output, std::uint64_t 
   const std::uint64_t took = now_ns() - begin;
   output.calls_ns += took;
   output.latencies_ns.push_back(took);
-  check_moved(input.cell, moved, bytes, offset);
+  check_moved(input, moved, bytes, offset);
   ++output.operations;
 }
 
@@ -131,10 +186,11 @@ void iterative(const ProgramInput& input, ProgramOutput& output) {
 void once(const ProgramInput& input, ProgramOutput& output) {
   const Cell& cell = input.cell;
   const bool reads = cell.operation == Operation::read;
-  if (reads) timed_call(input, output, input.part_offset);
+  const std::uint64_t begin = input.part.begin;
+  if (reads) timed_call(input, output, begin);
   for (std::uint64_t at = 0; at < cell.part_bytes(); at += cell.transfer_bytes)
-    compute(input, output, input.part_offset + at, input.buffer + at);
-  if (!reads) timed_call(input, output, input.part_offset);
+    compute(input, output, begin + at, input.buffer + at);
+  if (!reads) timed_call(input, output, begin);
   check_running(input);
 }
 
@@ -169,7 +225,7 @@ void prepare_buffer(const ProgramInput& input) {
 
 void run_program(const ProgramInput& input, ProgramOutput& output) {
   output.latencies_ns.reserve(input.cell.calls_per_thread() / latency_stride(input.cell) + 1);
-  const std::uint64_t begin = now_ns();
+  const std::uint64_t begin_ns = now_ns();
   switch (input.cell.program) {
     case Program::stream:
       if (input.cell.queue_depth > 1) {
@@ -185,7 +241,7 @@ void run_program(const ProgramInput& input, ProgramOutput& output) {
       once(input, output);
       break;
   }
-  output.compute_ns = now_ns() - begin - output.calls_ns;
+  output.compute_ns = now_ns() - begin_ns - output.calls_ns;
 }
 
 }  // namespace ferry::bench

@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "tools/file_access.hpp"
+#include "tools/layout.hpp"
 #include "tools/plan.hpp"
 
 namespace ferry::bench {
 
-// Latencies of one call in this many are kept; timing each small call would change what it costs.
+// Latencies of one call in this many are kept, a power of two; timing each small call would change
+// what it costs.
 unsigned latency_stride(const Cell& cell);
 
 // Order in which one thread's calls go over its part: each of 0 to count - 1 once.
@@ -20,14 +22,15 @@ struct ProgramInput {
   const Cell& cell;
   FileAccess& file;
   unsigned char* buffer;  // device memory, cell.buffer_bytes()
-  std::uint64_t part_offset;
-  std::uint64_t pattern_seed;  // of what is written
+  Part part;
+  std::uint64_t pattern_seed;  // of the file: what is written, or must be read
   const std::vector<std::uint32_t>& order;
   const std::atomic<bool>& stopped;
 };
 
 struct ProgramOutput {
-  std::uint64_t operations = 0;
+  std::uint64_t operations = 0;  // the first so many of the order were done
+  bool deadline_reached = false;
   std::uint64_t calls_ns = 0;    // iterative, once: inside the calls
   std::uint64_t compute_ns = 0;  // iterative, once: the rest of the loop
   std::uint32_t sum = 0;         // iterative, once: of the words that were read
@@ -38,7 +41,8 @@ struct ProgramOutput {
 // bytes that no file here contains.
 void prepare_buffer(const ProgramInput& input);
 
-// Throws ferry::Error when a call fails or moves less than asked, and EINTR when stopped.
+// Throws ferry::Error when a call fails or moves less than asked, EINTR when stopped, and
+// ContentsError where the cell checks what it reads.
 void run_program(const ProgramInput& input, ProgramOutput& output);
 
 }  // namespace ferry::bench

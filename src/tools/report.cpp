@@ -37,17 +37,11 @@ Json latency_json(const Cell& cell, const Sample& sample) {
           {"samples", sorted.size()},      {"one_call_in", latency_stride(cell)}};
 }
 
-Json callers_json(const Usage& usage) {
+Json usage_json(const Usage& usage) {
   return {{"user_cpu_ns", usage.user_cpu_ns},
           {"system_cpu_ns", usage.system_cpu_ns},
           {"voluntary_switches", usage.voluntary_switches},
           {"involuntary_switches", usage.involuntary_switches}};
-}
-
-Json server_json(const RuntimeStatistics& statistics) {
-  return {{"cpu_ns", statistics.server_cpu_ns},
-          {"voluntary_switches", statistics.server_voluntary_switches},
-          {"involuntary_switches", statistics.server_involuntary_switches}};
 }
 
 Json counters_json(const RuntimeStatistics& statistics) {
@@ -65,6 +59,17 @@ Json counters_json(const RuntimeStatistics& statistics) {
           {"engine_operations", statistics.engine_operations},
           {"pool_operations", statistics.pool_operations},
           {"server_parks", statistics.server_parks}};
+}
+
+Json count_json(const std::optional<std::uint64_t>& count) {
+  return count ? Json(*count) : Json(nullptr);
+}
+
+Json storage_json(const StorageCounters& counters) {
+  return {{"process_read_bytes", count_json(counters.process_read_bytes)},
+          {"process_write_bytes", count_json(counters.process_write_bytes)},
+          {"device_read_bytes", count_json(counters.device_read_bytes)},
+          {"device_write_bytes", count_json(counters.device_write_bytes)}};
 }
 
 Json cache_json(const device::cache::Counters& counters) {
@@ -92,8 +97,9 @@ void Report::sample(const Cell& cell, unsigned repeat, const Sample& sample,
                {"cell", cell.id},
                {"repeat", repeat},
                {"elapsed_ns", sample.elapsed_ns},
-               {"bytes", cell.total_bytes},
+               {"bytes", sample.bytes},
                {"operations", sample.operations},
+               {"deadline_reached", sample.deadline_reached},
                {"open_ns", sample.open_ns},
                {"io_ns", sample.io_ns},
                {"flush_ns", sample.flush_ns},
@@ -103,18 +109,19 @@ void Report::sample(const Cell& cell, unsigned repeat, const Sample& sample,
                {"first_done_ns", sample.first_done_ns},
                {"last_done_ns", sample.last_done_ns},
                {"latency_ns", latency_json(cell, sample)},
-               {"callers", callers_json(sample.callers)},
-               {"server", server_json(sample.server)},
+               {"callers", usage_json(sample.callers)},
+               {"server", usage_json(sample.others)},
+               {"storage", storage_json(sample.storage)},
                {"cache_state", nullptr},
                {"device_cache_state", nullptr},
                {"verified", true},
                {"pattern_seed", nullptr},
-               {"counters", counters_json(sample.server)},
+               {"counters", counters_json(sample.counted)},
                {"cache", nullptr}};
   if (cell.program != Program::stream) line["compute_ns"] = sample.compute_ns;
   if (state) line["cache_state"] = name_of(*state);
   if (sample.device_cache) line["device_cache_state"] = name_of(*sample.device_cache);
-  if (cell.is_cached()) line["cache"] = cache_json(sample.server.cache);
+  if (cell.is_cached()) line["cache"] = cache_json(sample.counted.cache);
   if (pattern_seed) line["pattern_seed"] = *pattern_seed;
   print(line);
 }

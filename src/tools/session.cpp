@@ -1,6 +1,7 @@
 #include "tools/session.hpp"
 
 #include <cerrno>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -10,18 +11,29 @@
 #include <unistd.h>
 
 #include "tools/cell_run.hpp"
+#include "tools/file_system.hpp"
+#include "tools/layout.hpp"
 #include "tools/verification.hpp"
 
 namespace ferry::bench {
 namespace {
 
+CacheState prepare_file(const Cell& cell, unsigned number) {
+  const PlainFile file(file_path(cell, number));
+  const std::uint64_t bytes = file_bytes(cell);
+  if (cell.cold) return make_cold(file, bytes);
+  // Direct reads go past the page cache: it is left as it is.
+  if (cell.direct) return cache_state(file, bytes);
+  return make_hot(file, bytes);
+}
+
 // The state that the cell asks for, brought about outside the timed region.
 CacheState prepare_cache(const Cell& cell) {
-  const PlainFile file(cell.path);
-  if (cell.cold) return make_cold(file, cell.total_bytes);
-  // Direct reads go past the page cache: it is left as it is.
-  if (cell.direct) return cache_state(file, cell.total_bytes);
-  return make_hot(file, cell.total_bytes);
+  const CacheState state = prepare_file(cell, 0);
+  bool same = true;
+  for (unsigned i = 1; i < file_count(cell); ++i)
+    same = prepare_file(cell, i) == state && same;
+  return same ? state : CacheState::unverified;
 }
 
 // Makes the kernel hand out, and take back, the kind of memory that the timed write will get: pages
@@ -42,6 +54,19 @@ void warm_memory(const Cell& cell) {
   ::close(fd);
 }
 
+// Of the folder where the file does not exist yet.
+std::string block_device_of(const Cell& cell) {
+  const std::string folder = std::filesystem::path(cell.path).parent_path();
+  return block_device_folder(folder.empty() ? "." : folder);
+}
+
+std::vector<std::string> paths_of(const Cell& cell) {
+  std::vector<std::string> paths;
+  for (unsigned i = 0; i < file_count(cell); ++i)
+    paths.push_back(file_path(cell, i));
+  return paths;
+}
+
 bool computes(const Cell& cell) {
   return cell.program != Program::stream;
 }
@@ -50,8 +75,8 @@ bool computes(const Cell& cell) {
 
 void Session::run() {
   verify_cells();
-  const std::size_t count = plan_.cells.size();
-  for (unsigned repeat = 0; repeat < plan_.repeats; ++repeat) {
+  const std::size_t count = cells_.size();
+  for (unsigned repeat = 0; repeat < repeats_; ++repeat) {
     for (std::size_t i = 0; i < count; ++i) {
       interruption_.check();
       repeat_cell(repeat % 2 == 0 ? i : count - 1 - i, repeat);
@@ -74,60 +99,89 @@ void Session::on_cell(const Cell& cell, Work work) {
 }
 
 void Session::verify_cells() {
-  for (const Cell& cell : plan_.cells) {
+  for (Cell& cell : cells_) {
+    block_devices_.push_back(block_device_of(cell));
     sums_.push_back(0);
     if (cell.operation != Operation::read) continue;
     on_cell(cell, [&] {
       check_readable(cell);
+      if (cell.check && !cell.expect_pattern_seed) {
+        cell.expect_pattern_seed = find_pattern_seed(cell);
+      }
       verify_reads(runtimes_.of(cell), cell, interruption_.stopped());
-      if (computes(cell)) sums_.back() = sum_file(cell);
+      if (computes(cell)) sums_.back() = sum_files(cell);
     });
     report_.verified(cell);
   }
 }
 
 void Session::repeat_cell(std::size_t index, unsigned repeat) {
-  const Cell& cell = plan_.cells[index];
+  const Cell& cell = cells_[index];
   on_cell(cell, [&] {
     if (cell.operation == Operation::read) {
       read_once(index, repeat);
     } else {
-      write_once(cell, repeat);
+      write_once(index, repeat);
     }
   });
 }
 
 void Session::read_once(std::size_t index, unsigned repeat) {
-  const Cell& cell = plan_.cells[index];
-  const CacheState state = prepare_cache(cell);
-  const Sample sample = run_cell(runtimes_.of(cell), CellRun{cell}, interruption_.stopped());
+  const Cell& cell = cells_[index];
+  CacheState state = prepare_cache(cell);
+  const CellRun run{cell, repeat, 0, 0, block_devices_[index]};
+  const Sample sample = run_cell(runtimes_.of(cell), run, interruption_.stopped());
   if (computes(cell) && sample.sum != sums_[index]) {
     throw ContentsError("the sum over " + cell.path + " is wrong, by way of " +
                         name_of(cell.interface));
   }
+  // What a direct read brings from the storage says nothing about the page cache.
+  if (cell.cold || !cell.direct) {
+    state = confirm(state, sample.bytes, sample.storage.process_read_bytes);
+  }
   report_.sample(cell, repeat, sample, state, std::nullopt);
 }
 
-void Session::write_once(const Cell& cell, unsigned repeat) {
-  CellRun run{cell, cell.seed + repeat, O_CREAT | O_EXCL};
-  std::unique_ptr<ScratchFile> made;
-  if (::access(cell.path.c_str(), F_OK) == 0) {
-    if (!cell.overwrite) throw Error(EEXIST, cell.path);
+void Session::write_once(std::size_t index, unsigned repeat) {
+  const Cell& cell = cells_[index];
+  CellRun run{cell, repeat, cell.seed + repeat, O_CREAT | O_EXCL, block_devices_[index]};
+  std::vector<std::string> fresh;
+  for (const std::string& path : paths_of(cell)) {
+    if (::access(path.c_str(), F_OK) != 0) {
+      fresh.push_back(path);
+      continue;
+    }
+    if (!cell.overwrite) throw Error(EEXIST, path);
     run.create_flags = O_CREAT | O_TRUNC;
-  } else {
-    warm_memory(cell);
-    made = std::make_unique<ScratchFile>(cell.path);
   }
+  if (!fresh.empty()) warm_memory(cell);
+  ScratchFiles made(std::move(fresh));
   Sample sample;
   try {
     sample = run_cell(runtimes_.of(cell), run, interruption_.stopped());
   } catch (const std::system_error& error) {
-    if (made && error.code().value() == EEXIST) made->keep();  // somebody else made it just now
+    if (error.code().value() == EEXIST) made.keep();  // somebody else made it just now
     throw;
   }
-  verify_written(cell, run.pattern_seed);
-  if (made && cell.keep && repeat + 1 == plan_.repeats) made->keep();
+  verify_write(run, sample);
+  if (cell.keep && repeat + 1 == repeats_) made.keep();
   report_.sample(cell, repeat, sample, std::nullopt, run.pattern_seed);
+}
+
+// Files that are read afterwards are whole, whatever the deadline was.
+void Session::verify_write(const CellRun& run, const Sample& sample) {
+  const Cell& cell = run.cell;
+  if (sample.deadline_reached) {
+    verify_written(cell, run.pattern_seed, sample.calls_of_part);
+    if (!cell.keep && !cell.check) return;
+    complete_written(cell, run.pattern_seed, sample.calls_of_part);
+  }
+  verify_written(cell, run.pattern_seed);
+  if (!cell.check) return;
+  Cell back = cell;
+  back.operation = Operation::read;
+  back.expect_pattern_seed = run.pattern_seed;
+  verify_reads(runtimes_.of(cell), back, interruption_.stopped());
 }
 
 }  // namespace ferry::bench

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/cell_run.hpp"
 #include "tools/file_cache.hpp"
 #include "tools/interruption.hpp"
 #include "tools/plan.hpp"
@@ -26,7 +27,11 @@ class Session {
  public:
   Session(const Plan& plan, const Runtimes& runtimes, const Interruption& interruption,
           Report& report)
-      : plan_(plan), runtimes_(runtimes), interruption_(interruption), report_(report) {}
+      : repeats_(plan.repeats),
+        cells_(plan.cells),
+        runtimes_(runtimes),
+        interruption_(interruption),
+        report_(report) {}
 
   // Order A B C, then C B A, and so on: neighbours make pairs in the order A B B A. Throws
   // CellFailure.
@@ -36,15 +41,18 @@ class Session {
   void verify_cells();
   void repeat_cell(std::size_t index, unsigned repeat);
   void read_once(std::size_t index, unsigned repeat);
-  void write_once(const Cell& cell, unsigned repeat);
+  void write_once(std::size_t index, unsigned repeat);
+  void verify_write(const CellRun& run, const Sample& sample);
   template <class Work>
   void on_cell(const Cell& cell, Work work);
 
-  const Plan& plan_;
+  unsigned repeats_;
+  std::vector<Cell> cells_;  // with the seeds that were found in files
   const Runtimes& runtimes_;
   const Interruption& interruption_;
   Report& report_;
-  std::vector<std::uint32_t> sums_;  // of the read cells' files
+  std::vector<std::string> block_devices_;  // of the cells
+  std::vector<std::uint32_t> sums_;         // of the read cells' files
 };
 
 }  // namespace ferry::bench

@@ -20,6 +20,12 @@ struct Usage {
 
 // Of the calling thread, since it started.
 Usage thread_usage();
+// Of the whole process, those of its threads that have ended and the kernel's workers included. The
+// kernel brings a thread that runs elsewhere up to date at its next tick.
+Usage process_usage();
+// What is left of `process` without `callers`: their sum is exact, the split into user and system
+// time only as good as the kernel's.
+Usage others(const Usage& process, const Usage& callers);
 
 // The page cache's counters, with the names that results give them.
 struct NamedCounter {

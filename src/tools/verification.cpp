@@ -4,10 +4,11 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <vector>
+#include <optional>
 
 #include "tools/file_access.hpp"
 #include "tools/file_cache.hpp"
+#include "tools/layout.hpp"
 #include "tools/pattern.hpp"
 
 namespace ferry::bench {
@@ -15,70 +16,98 @@ namespace {
 
 constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
 
-void compare(const Cell& cell, const void* found, const void* expected, std::uint64_t bytes,
-             std::uint64_t offset) {
-  const std::uint64_t at = first_difference(found, expected, bytes);
-  if (at == bytes) return;
-  throw ContentsError("the contents of " + cell.path + " are wrong at byte " +
-                      std::to_string(offset + at) + ", by way of " + name_of(cell.interface));
-}
-
-// What the file must contain at [offset, offset + bytes).
-void expect(const Cell& cell, const PlainFile& file, void* data, std::uint64_t bytes,
-            std::uint64_t offset) {
-  if (cell.expect_pattern_seed) {
-    fill_pattern(data, bytes, offset, *cell.expect_pattern_seed);
-  } else {
-    file.read(data, bytes, offset);
+// What one file of a read cell must contain.
+class Expected {
+ public:
+  Expected(const Cell& cell, unsigned file) : cell_(cell), plain_(file_path(cell, file)) {
+    if (cell.expect_pattern_seed) seed_ = file_seed(*cell.expect_pattern_seed, file);
   }
-}
+  void get(void* data, std::uint64_t bytes, std::uint64_t offset) const {
+    if (seed_) {
+      fill_pattern(data, bytes, offset, *seed_);
+    } else {
+      plain_.read(data, bytes, offset);
+    }
+  }
+  // Throws ContentsError.
+  void compare(const void* found, const void* expected, std::uint64_t bytes,
+               std::uint64_t offset) const {
+    compare_contents(plain_.path(), cell_.interface, found, expected, bytes, offset);
+  }
 
-void expect_written(const Cell& cell, std::uint64_t pattern_seed, unsigned char* data,
-                    std::uint64_t bytes, std::uint64_t offset) {
+ private:
+  const Cell& cell_;
+  PlainFile plain_;
+  std::optional<std::uint64_t> seed_;
+};
+
+void expect_written(const Cell& cell, std::uint64_t seed, unsigned char* data, std::uint64_t bytes,
+                    std::uint64_t offset) {
   if (cell.program == Program::stream) {
-    fill_pattern(data, bytes, offset, pattern_seed);
+    fill_pattern(data, bytes, offset, seed);
     return;
   }
   for (std::uint64_t at = 0; at < bytes;) {
     const std::uint64_t piece = (offset + at) / cell.transfer_bytes;
     const std::uint64_t end = std::min(bytes, (piece + 1) * cell.transfer_bytes - offset);
-    fill_words(data + at, end - at, piece_value(piece, pattern_seed));
+    fill_words(data + at, end - at, piece_value(piece, seed));
     at = end;
   }
 }
 
-void verify_part(const Cell& cell, FileAccess& file, unsigned thread, unsigned char* buffer,
+void verify_part(const Cell& cell, const Part& part, FileAccess& file, unsigned char* buffer,
                  const std::atomic<bool>& stopped) {
-  const PlainFile plain(cell.path);
+  const Expected contents(cell, part.file);
   const std::uint64_t bytes = cell.call_bytes();
   std::vector<unsigned char> expected(bytes);
   file.open(open_flags(cell));
   for (std::uint64_t i = 0; i < cell.calls_per_thread(); ++i) {
     if (stopped.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
-    const std::uint64_t offset = thread * cell.part_bytes() + i * bytes;
-    expect(cell, plain, expected.data(), bytes, offset);
+    const std::uint64_t offset = part.offset_of(i);
+    contents.get(expected.data(), bytes, offset);
     std::memset(buffer, static_cast<unsigned char>(~expected[0]), bytes);
     const std::int64_t got = file.read(buffer, bytes, offset);
-    if (got < 0) throw Error(static_cast<int>(-got), "reading " + cell.path);
-    compare(cell, buffer, expected.data(), static_cast<std::uint64_t>(got), offset);
+    const std::string path = file_path(cell, part.file);
+    if (got < 0) throw Error(static_cast<int>(-got), "reading " + path);
+    contents.compare(buffer, expected.data(), static_cast<std::uint64_t>(got), offset);
     if (static_cast<std::uint64_t>(got) != bytes) {
-      throw Error(EIO, "reading " + cell.path + " gave " + std::to_string(got) + " of " +
+      throw Error(EIO, "reading " + path + " gave " + std::to_string(got) + " of " +
                            std::to_string(bytes) + " bytes");
     }
   }
   file.close();
 }
 
+void verify_written_file(const Cell& cell, std::uint64_t pattern_seed, unsigned number) {
+  const PlainFile file(file_path(cell, number));
+  const std::uint64_t wanted_bytes = file_bytes(cell);
+  if (file.size_bytes() != wanted_bytes) {
+    throw ContentsError(file.path() + " has " + std::to_string(file.size_bytes()) +
+                        " bytes after " + std::to_string(wanted_bytes) +
+                        " were written, by way of " + name_of(cell.interface));
+  }
+  std::vector<unsigned char> found(step_bytes);
+  std::vector<unsigned char> expected(step_bytes);
+  for (std::uint64_t at = 0; at < wanted_bytes; at += step_bytes) {
+    const std::uint64_t bytes = std::min(step_bytes, wanted_bytes - at);
+    file.read(found.data(), bytes, at);
+    expect_written(cell, file_seed(pattern_seed, number), expected.data(), bytes, at);
+    compare_contents(file.path(), cell.interface, found.data(), expected.data(), bytes, at);
+  }
+}
+
 }  // namespace
 
 void check_readable(const Cell& cell) {
-  const PlainFile file(cell.path);
-  if (!file.is_regular()) throw Error(EINVAL, cell.path + " is no regular file");
-  const std::uint64_t size_bytes = file.size_bytes();
-  if (size_bytes < cell.total_bytes) {
-    throw Error(EINVAL, cell.path + " has " + std::to_string(size_bytes) +
-                            " bytes, and the measurement needs " +
-                            std::to_string(cell.total_bytes));
+  for (unsigned i = 0; i < file_count(cell); ++i) {
+    const PlainFile file(file_path(cell, i));
+    if (!file.is_regular()) throw Error(EINVAL, file.path() + " is no regular file");
+    const std::uint64_t size_bytes = file.size_bytes();
+    const std::uint64_t needed_bytes = file_bytes(cell);
+    if (size_bytes < needed_bytes) {
+      throw Error(EINVAL, file.path() + " has " + std::to_string(size_bytes) +
+                              " bytes, and the measurement needs " + std::to_string(needed_bytes));
+    }
   }
 }
 
@@ -88,51 +117,86 @@ void verify_reads(Runtime& runtime, const Cell& cell, const std::atomic<bool>& s
     buffers.push_back(runtime.allocate(cell.call_bytes()));
   runtime.run([&](DeviceThread& self) {
     if (self.index >= cell.threads) return;
-    const std::unique_ptr<FileAccess> file = make_access(cell, self);
-    verify_part(cell, *file, self.index, buffers[self.index].as<unsigned char>(), stopped);
+    const Part part = part_of(cell, self.index);
+    const std::unique_ptr<FileAccess> file = make_access(cell, part.file, self);
+    verify_part(cell, part, *file, buffers[self.index].as<unsigned char>(), stopped);
   });
 }
 
-std::uint32_t sum_file(const Cell& cell) {
-  const PlainFile file(cell.path);
+std::uint64_t find_pattern_seed(const Cell& cell) {
+  const PlainFile file(file_path(cell, 0));
+  Block block;
+  for (std::uint64_t i = 0; (i + 1) * block_bytes <= file_bytes(cell); ++i) {
+    file.read(block.data(), block_bytes, i * block_bytes);
+    if (const auto seed = seed_of_block(block, i)) return *seed;
+  }
+  throw ContentsError(file.path() + " does not hold the pattern that ferry bench writes");
+}
+
+std::uint32_t sum_files(const Cell& cell) {
   std::vector<unsigned char> buffer(step_bytes);
   std::uint32_t sum = 0;
-  for (std::uint64_t at = 0; at < cell.total_bytes; at += step_bytes) {
-    const std::uint64_t bytes = std::min(step_bytes, cell.total_bytes - at);
-    file.read(buffer.data(), bytes, at);
-    sum += sum_words(buffer.data(), bytes);
+  for (unsigned i = 0; i < file_count(cell); ++i) {
+    const PlainFile file(file_path(cell, i));
+    for (std::uint64_t at = 0; at < file_bytes(cell); at += step_bytes) {
+      const std::uint64_t bytes = std::min(step_bytes, file_bytes(cell) - at);
+      file.read(buffer.data(), bytes, at);
+      sum += sum_words(buffer.data(), bytes);
+    }
   }
   return sum;
 }
 
-void verify_buffer(const ProgramInput& input) {
+void verify_buffer(const ProgramInput& input, std::uint64_t calls) {
   const Cell& cell = input.cell;
-  const PlainFile plain(cell.path);
+  const Expected contents(cell, input.part.file);
   const std::uint64_t bytes = cell.call_bytes();
-  const std::uint64_t count = cell.calls_per_thread();
   std::vector<unsigned char> expected(bytes);
-  for (std::uint64_t back = 1; back <= std::min<std::uint64_t>(cell.queue_depth, count); ++back) {
-    const std::uint64_t call = count - back;
-    const std::uint64_t offset = input.part_offset + input.order[call] * bytes;
-    expect(cell, plain, expected.data(), bytes, offset);
-    compare(cell, input.buffer + call % cell.queue_depth * bytes, expected.data(), bytes, offset);
+  for (std::uint64_t back = 1; back <= std::min<std::uint64_t>(cell.queue_depth, calls); ++back) {
+    const std::uint64_t call = calls - back;
+    const std::uint64_t offset = input.part.offset_of(input.order[call]);
+    contents.get(expected.data(), bytes, offset);
+    contents.compare(input.buffer + call % cell.queue_depth * bytes, expected.data(), bytes,
+                     offset);
   }
 }
 
 void verify_written(const Cell& cell, std::uint64_t pattern_seed) {
-  const PlainFile file(cell.path);
-  if (file.size_bytes() != cell.total_bytes) {
-    throw ContentsError(cell.path + " has " + std::to_string(file.size_bytes()) + " bytes after " +
-                        std::to_string(cell.total_bytes) + " were written, by way of " +
-                        name_of(cell.interface));
+  for (unsigned i = 0; i < file_count(cell); ++i)
+    verify_written_file(cell, pattern_seed, i);
+}
+
+void verify_written(const Cell& cell, std::uint64_t pattern_seed,
+                    const std::vector<std::uint64_t>& calls_of_part) {
+  const std::uint64_t bytes = cell.call_bytes();
+  std::vector<unsigned char> found(bytes);
+  std::vector<unsigned char> expected(bytes);
+  for (unsigned i = 0; i < cell.threads; ++i) {
+    const Part part = part_of(cell, i);
+    const PlainFile file(file_path(cell, part.file));
+    const std::vector<std::uint32_t> order = make_order(cell, i);
+    for (std::uint64_t call = 0; call < calls_of_part[i]; ++call) {
+      const std::uint64_t offset = part.offset_of(order[call]);
+      file.read(found.data(), bytes, offset);
+      fill_pattern(expected.data(), bytes, offset, file_seed(pattern_seed, part.file));
+      compare_contents(file.path(), cell.interface, found.data(), expected.data(), bytes, offset);
+    }
   }
-  std::vector<unsigned char> found(step_bytes);
-  std::vector<unsigned char> expected(step_bytes);
-  for (std::uint64_t at = 0; at < cell.total_bytes; at += step_bytes) {
-    const std::uint64_t bytes = std::min(step_bytes, cell.total_bytes - at);
-    file.read(found.data(), bytes, at);
-    expect_written(cell, pattern_seed, expected.data(), bytes, at);
-    compare(cell, found.data(), expected.data(), bytes, at);
+}
+
+void complete_written(const Cell& cell, std::uint64_t pattern_seed,
+                      const std::vector<std::uint64_t>& calls_of_part) {
+  const std::uint64_t bytes = cell.call_bytes();
+  std::vector<unsigned char> data(bytes);
+  for (unsigned i = 0; i < cell.threads; ++i) {
+    const Part part = part_of(cell, i);
+    const PlainFile file(file_path(cell, part.file), O_WRONLY);
+    const std::vector<std::uint32_t> order = make_order(cell, i);
+    for (std::uint64_t call = calls_of_part[i]; call < order.size(); ++call) {
+      const std::uint64_t offset = part.offset_of(order[call]);
+      fill_pattern(data.data(), bytes, offset, file_seed(pattern_seed, part.file));
+      file.write(data.data(), bytes, offset);
+    }
   }
 }
 

@@ -3,34 +3,41 @@
 
 #include <atomic>
 #include <cstdint>
-#include <stdexcept>
+#include <vector>
 
 #include <ferry/ferry.hpp>
 
+#include "tools/contents.hpp"
 #include "tools/plan.hpp"
 #include "tools/programs.hpp"
 
 namespace ferry::bench {
 
-// The contents are not what they should be; says where.
-struct ContentsError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-// What a read cell's file must be: readable, regular, large enough. Throws ferry::Error.
+// What a read cell's files must be: readable, regular, large enough. Throws ferry::Error.
 void check_readable(const Cell& cell);
 
 // One pass of a read cell through its own interface, each call compared with the pattern, or with
 // what a plain pread of the same bytes gives. Throws ContentsError, ferry::Error.
 void verify_reads(Runtime& runtime, const Cell& cell, const std::atomic<bool>& stopped);
 
-// The sum of all words of the file, by plain pread.
-std::uint32_t sum_file(const Cell& cell);
+// The seed of the pattern that the cell's files hold, as the first whole block that fits one says.
+// Throws ContentsError where none does, ferry::Error.
+std::uint64_t find_pattern_seed(const Cell& cell);
 
-// What is left in the buffer after a timed read, that is the last call of every slot.
-void verify_buffer(const ProgramInput& input);
+// The sum of all words of the files, by plain pread.
+std::uint32_t sum_files(const Cell& cell);
 
-// Reads back, by plain pread, what a write cell has written. Throws ContentsError, ferry::Error.
+// What is left in the buffer after a timed read of so many calls, that is the last of every slot.
+void verify_buffer(const ProgramInput& input, std::uint64_t calls);
+
+// Reads back, by plain pread, what a write cell has written: everything, or so many calls of each
+// part where a deadline came first. Throws ContentsError, ferry::Error.
 void verify_written(const Cell& cell, std::uint64_t pattern_seed);
+void verify_written(const Cell& cell, std::uint64_t pattern_seed,
+                    const std::vector<std::uint64_t>& calls_of_part);
+
+// Writes what the deadline kept a write cell from writing, by plain pwrite. Throws ferry::Error.
+void complete_written(const Cell& cell, std::uint64_t pattern_seed,
+                      const std::vector<std::uint64_t>& calls_of_part);
 
 }  // namespace ferry::bench

@@ -11,11 +11,13 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
-from ferry import native
+from ferry import native, results
 
 TIMEOUT_S = 120
+SCHEMA = json.loads(results.SCHEMA_FILE.read_text())
 
 
 def _default_signals() -> None:
@@ -94,6 +96,14 @@ def scratch(tmp_path: Path) -> Path:
 def command(scratch: Path) -> Command:
     """The command, with ``scratch`` as its folder."""
     return Command(scratch)
+
+
+def validated(path: Path) -> dict[str, Any]:
+    """The document, once the schema accepts it and finds nothing that JSON has not."""
+    document: dict[str, Any] = json.loads(path.read_text(), parse_constant=pytest.fail)
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    return document
 
 
 def run_bench(plan: dict[str, Any], **options: Any) -> tuple[int, list[dict[str, Any]]]:

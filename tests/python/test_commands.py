@@ -14,21 +14,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from conftest import Command
+from conftest import SCHEMA, Command, validated
 from ferry import info, native, results
 from ferry.bench import _COLUMNS
-from ferry.plan import PLACEMENTS
-
-SCHEMA = json.loads(results.SCHEMA_FILE.read_text())
-
-
-def validated(path: Path) -> dict[str, Any]:
-    """The document, once the schema accepts it and finds nothing that JSON has not."""
-    document = json.loads(path.read_text(), parse_constant=pytest.fail)
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    jsonschema.Draft202012Validator(SCHEMA).validate(document)
-    return document
-
+from ferry.plan import INTERFACES, PLACEMENTS
 
 def fingerprint(path: Path) -> tuple[str, int, int]:
     status = path.stat()
@@ -43,7 +32,7 @@ def test_the_schema_refuses_what_is_not_in_it(command: Command, tmp_path: Path) 
     flags = ["--placement", "compute", "-b", "64k", "-t", "64k", "-i", "1", "--json", path]
     assert command.run("bench", *flags, "file").returncode == 0
     document = validated(path)
-    assert document["schema"] == "ferry.results/2"
+    assert document["schema"] == "ferry.results/3"
     sample = document["rows"][1]["repeats"][0]
     for wrong in ({"hits": 1}, {**sample["cache"], "pages": 1}, {**sample["cache"], "hits": -1}):
         sample["cache"] = wrong
@@ -100,7 +89,7 @@ def test_bench_reads_with_the_device_cache_cold_and_warm(command: Command, data:
     assert "note: read: unverified, because the counters of the device's page cache" in done.stdout
 
 
-@pytest.mark.parametrize("interface", ["ferry", "posix", "mmap"])
+@pytest.mark.parametrize("interface", INTERFACES)
 def test_bench_writes_then_reads_then_cleans_up(
     command: Command, scratch: Path, interface: str
 ) -> None:

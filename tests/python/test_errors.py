@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from conftest import Command
-from ferry import files
+from conftest import TIMEOUT_S, Command
+from ferry import files, native
 from ferry.errors import FerryError
+from ferry.plan import INTERFACES
 
 COMPUTE = ["bench", "--placement", "compute"]
 
@@ -42,6 +46,27 @@ CASES = [
     (["bench", "-a", "posix", "--queue-depth", "2", "new"], 2, "--queue-depth"),
     (["bench", "-a", "mmap", "--direct", "new"], 2, "--direct"),
     (["bench", "-w", "--cold", "new"], 2, "--cold is for reads"),
+    (["bench", "-w", "-R", "new"], 2, "-R is for reads"),
+    (["bench", "-r", "-W", "FILE"], 2, "-W is for writes"),
+    (["bench", "-w", "-C", "--threads", "2", "new"], 2, "-C is for reads"),
+    (["bench", "-C", "new"], 2, "-C needs --threads 2"),
+    (["bench", "-C", "-Z", "--threads", "2", "new"], 2, "-C and -Z exclude"),
+    (["bench", "-s", "0", "new"], 2, "from 1 to"),
+    (["bench", "-D", "soon", "new"], 2, "no whole number"),
+    (["bench", "-D", "0", "new"], 2, "from 1 to"),
+    (["bench", "-o", "new", "new"], 2, "both name the file"),
+    (["bench", "-b", "1024t", "-s", "1048576", "new"], 2, "too large"),
+    (["bench", "-a", "uring", "--queue-depth", "1025", "new"], 2, "from 1 to 1024"),
+    (["bench", "--queue-depth", "64", "new"], 2, "at most 63"),
+    (["bench", "-t", "1g", "-b", "1g", "--threads", "4096", "new"], 1, "the buffers need"),
+    (["bench", "-r", "-F", "-b", "1m", "FILE"], 1, ".00000000 does not exist"),
+    (["bench", "-r", "-b", "1m", "-s", "3", "FILE"], 1, "-b 1 MiB -s 3 needs 3 MiB"),
+    (["bench", "-r", "-R", "-b", "1m", "/proc/kallsyms"], 1, "has 0 bytes"),
+    (["import"], 2, "FILE"),
+    (["import", "missing"], 1, "missing does not exist"),
+    (["import", "DIR"], 1, "Is a directory"),
+    (["import", "FILE"], 1, "is no JSON"),
+    (["import", "/dev/null"], 1, "is no JSON"),
     (["bench", "-r", "-e", "FILE"], 2, "-e is for writes"),
     (["bench", "-r", "-k", "FILE"], 2, "-k is for writes"),
     (["bench", "--device", "cuda", "new"], 2, "cuda"),
@@ -133,6 +158,84 @@ def test_a_file_that_vanishes(command: Command, tmp_path: Path, data: Path) -> N
     assert done.returncode == 1
     assert "No such file" in one_line(done.stderr)
     assert "gone" in done.stderr
+
+
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_a_file_that_vanishes_between_repeats(
+    command: Command, scratch: Path, data: Path, interface: str
+) -> None:
+    process = command.start("bench", "-a", interface, "-r", "-b", "2m", "-i", "100000", data)
+    try:
+        while not any("--plan" in line for line in command.processes()):
+            assert process.poll() is None
+        time.sleep(0.3)
+        data.unlink()
+        output, message = process.communicate(timeout=TIMEOUT_S)
+    finally:
+        process.kill()
+    assert process.returncode == 1
+    assert "No such file" in one_line(message)
+    assert "gone" in message
+    assert output == ""
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 8 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("needs root, to mount a small disk")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("flags", [["-b", "16m"], ["-b", "2m", "-s", "2", "-F", "--threads", "4"]])
+def test_a_small_disk_is_noticed_before_anything_is_written(
+    command: Command, small_disk: Path, flags: list[str]
+) -> None:
+    done = command.run("bench", *flags, small_disk / "new")
+    assert done.returncode == 1
+    assert "8 MiB free and 20 MiB are needed; free some space" in one_line(done.stderr)
+    assert list(small_disk.iterdir()) == []
+
+
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_a_disk_that_fills_up_meanwhile(
+    command: Command, small_disk: Path, interface: str
+) -> None:
+    # There is room when it starts, and none once it writes: stands in for another program.
+    program = small_disk.parent / "bin" / "ferry-bench"
+    program.parent.mkdir()
+    real = native.find_program()
+    filler = small_disk / "other"
+    program.write_text(f'#!/bin/sh\nhead -c 7m /dev/zero >"{filler}"\nexec "{real}" "$@"\n')
+    program.chmod(0o755)
+    environment = {**command.environment, "FERRY_BUILD_DIR": str(program.parent)}
+    flags = ["-a", interface, "-b", "2m", "-i", "1"]
+    done = command.run("bench", *flags, small_disk / "new", env=environment)
+    assert done.returncode == 1
+    assert ";" in one_line(done.stderr)
+    assert [path.name for path in small_disk.iterdir()] == ["other"]
+
+
+def test_a_folder_that_may_not_be_written(command: Command, tmp_path: Path, data: Path) -> None:
+    folder = tmp_path / "sealed"
+    folder.mkdir()
+    bind = ["mount", "-t", "tmpfs", "-o", "ro", "none", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(bind, capture_output=True).returncode != 0:
+        pytest.skip("needs root, to mount a folder that even root may not write")
+    try:
+        for arguments in (["-w", folder / "new"], ["-r", "-b", "1m", data, "--json", folder / "r"]):
+            done = command.run("bench", *arguments)
+            assert done.returncode == 1
+            assert "may not be written; choose another" in one_line(done.stderr)
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def test_files_that_may_not_be_touched(

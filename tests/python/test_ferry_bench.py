@@ -12,6 +12,7 @@ import pytest
 
 from conftest import cell, run_bench
 from ferry import native
+from ferry.plan import INTERFACES
 
 WRITE = {"operation": "write", "total_bytes": 65536, "seed": 3}
 
@@ -43,7 +44,7 @@ def test_neighbours_are_abba(data: Path) -> None:
     assert order == [(0, c) for c in "abc"] + [(1, c) for c in "cba"] + [(2, c) for c in "abc"]
 
 
-@pytest.mark.parametrize("interface", ["ferry", "posix", "mmap"])
+@pytest.mark.parametrize("interface", INTERFACES)
 @pytest.mark.parametrize("program", ["stream", "iterative", "once"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_way_reads_and_writes_the_right_bytes(
@@ -72,10 +73,13 @@ def test_every_way_reads_and_writes_the_right_bytes(
     assert not new.exists()
 
 
+@pytest.mark.parametrize("interface", ["ferry", "uring"])
 @pytest.mark.parametrize("direct", [False, True])
 @pytest.mark.parametrize("depth", [2, 7, 63])
-def test_deep_queues_in_random_order(tmp_path: Path, data: Path, depth: int, direct: bool) -> None:
-    way = {"queue_depth": depth, "pattern": "random", "direct": direct}
+def test_deep_queues_in_random_order(
+    tmp_path: Path, data: Path, interface: str, depth: int, direct: bool
+) -> None:
+    way = {"interface": interface, "queue_depth": depth, "pattern": "random", "direct": direct}
     cells = [
         cell(data, id="r", expect_pattern_seed=5, **way),
         cell(tmp_path / "new", **{**way, **WRITE, "id": "w"}),
@@ -97,7 +101,7 @@ def test_what_is_written_differs_from_repeat_to_repeat(tmp_path: Path) -> None:
     assert len(blocks) == 16  # every block is told from every other
 
 
-@pytest.mark.parametrize("interface", ["ferry", "posix", "mmap"])
+@pytest.mark.parametrize("interface", INTERFACES)
 @pytest.mark.parametrize("program", ["stream", "once"])
 @pytest.mark.parametrize("at", [0, 4095, 33333, 65535])
 def test_a_corrupted_byte_is_caught(data: Path, interface: str, program: str, at: int) -> None:
@@ -136,7 +140,7 @@ def test_a_file_without_a_pattern_is_compared_with_pread(tmp_path: Path) -> None
     path.write_bytes(os.urandom(65536 + 77))
     cells = [
         cell(path, id=f"{interface}/{program}", interface=interface, program=program)
-        for interface in ("ferry", "posix", "mmap")
+        for interface in INTERFACES
         for program in ("stream", "iterative", "once")
     ]
     status, lines = run_bench({"cells": cells})
@@ -186,7 +190,7 @@ def test_overwriting_keeps_the_file(tmp_path: Path) -> None:
     assert path.stat().st_size == 65536
 
 
-@pytest.mark.parametrize("interface", ["ferry", "posix", "mmap"])
+@pytest.mark.parametrize("interface", INTERFACES)
 def test_a_write_that_fails_leaves_no_file(tmp_path: Path, interface: str) -> None:
     def limit_file_size() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
@@ -219,6 +223,14 @@ def test_files_that_cannot_be_read(data: Path, path: str, total_bytes: int, numb
         ({"transfer_bytes": 3000}, "multiple of transfer_bytes"),
         ({"interface": "posix", "queue_depth": 2}, "queue_depth: more than 1 needs"),
         ({"queue_depth": 64}, "queue_depth: must be from 1 to 63"),
+        ({"interface": "uring", "queue_depth": 1025}, "queue_depth: must be from 1 to 1024"),
+        ({"interface": "uring", "queue_depth": 2, "program": "once"}, "queue_depth: more than 1"),
+        ({"segments": 3}, "multiple of transfer_bytes times threads and segments"),
+        ({"segments": 2, "program": "once"}, "segments: needs program stream"),
+        ({"deadline_ms": 5, "program": "iterative"}, "deadline_ms: needs program stream"),
+        ({"check": True, "program": "iterative"}, "check: needs program stream"),
+        ({"reorder": "backwards"}, "'backwards' is none of none, neighbour, random"),
+        ({"operation": "write", "reorder": "random"}, "operation: cold, warm, reorder"),
         ({"interface": "mmap", "direct": True}, "direct: "),
         ({"placement": "device"}, "'device' is none of host, compute, service, automatic"),
         ({"sync": "close"}, "'close' is none of none, flush, fsync, flush+fsync"),
@@ -277,7 +289,7 @@ def test_reading_needs_no_more_than_read_permission(data: Path) -> None:
     data.chmod(0o444)
     cells = [
         cell(data, id=f"{interface}/{program}", interface=interface, program=program)
-        for interface in ("ferry", "posix", "mmap")
+        for interface in INTERFACES
         for program in ("stream", "iterative", "once")
     ]
     status, lines = run_bench({"cells": cells}, **nobody)

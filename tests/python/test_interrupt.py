@@ -30,6 +30,8 @@ LONG = [
     ["study", "placements"],
     ["bench", "-b", "4m", "-i", "100000", "-w", "file"],
     ["bench", "--placement", "compute", "-b", "4m", "-i", "100000", "-w", "file"],
+    ["bench", "-F", "--threads", "3", "-b", "1m", "-i", "100000", "-w", "file"],
+    ["bench", "-a", "uring", "--queue-depth", "8", "-b", "4m", "-i", "100000", "-w", "file"],
     ["bench", "-a", "posix", "-b", "4m", "-i", "100000", "-w", "file"],
     ["bench", "-a", "mmap", "-b", "4m", "-i", "100000", "-w", "file"],
 ]

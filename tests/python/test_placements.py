@@ -106,6 +106,7 @@ def row(cell: Cell, group: str, time_ns: float) -> dict[str, Any]:
     """A row whose every repeat took that long."""
     samples = [
         {
+            "bytes": cell.total_bytes,
             "io_ns": int(time_ns),
             "flush_ns": 0,
             "sync_ns": 0,

@@ -36,10 +36,11 @@ RuntimeStatistics statistics(const Counted& counted) {
 }
 
 std::string state_after(const Counted& timed) {
-  return name_of(device_cache_state(read_cell(false), {}, statistics(timed)));
+  return name_of(device_cache_state(read_cell(false), total_bytes, {}, statistics(timed)));
 }
 std::string state_after_filling(const Counted& filling, const Counted& timed) {
-  return name_of(device_cache_state(read_cell(true), statistics(filling), statistics(timed)));
+  return name_of(
+      device_cache_state(read_cell(true), total_bytes, statistics(filling), statistics(timed)));
 }
 
 TEST(DeviceCacheState, IsColdWhereEveryPageWasMissed) {

@@ -1,0 +1,63 @@
+"""What the flags of several commands share: types of values, and options by the same name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from ferry import sizes
+
+
+class SizeType(click.ParamType):
+    """A size in bytes, written with k, m, g or t as powers of 1024."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Returns bytes."""
+        if isinstance(value, int):
+            return value
+        try:
+            return sizes.parse_size(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class CountType(click.ParamType):
+    """A whole number between two others."""
+
+    name = "number"
+
+    def __init__(self, least: int, most: int) -> None:
+        """Takes the smallest and the largest number allowed."""
+        self.least = least
+        self.most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Returns the number."""
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"'{value}' is no whole number", param, ctx)
+        if not self.least <= number <= self.most:
+            self.fail(f"{value} is not from {self.least} to {self.most}", param, ctx)
+        return number
+
+
+JSON = click.option(
+    "--json", "json_path", metavar="FILE", help="Write the results to FILE (-: standard output)."
+)
+OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace files that exist.")
+
+
+def with_options(options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    """Returns a decorator that gives a command all of ``options``, in this order."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate

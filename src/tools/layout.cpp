@@ -1,0 +1,54 @@
+#include "tools/layout.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <numeric>
+#include <random>
+
+namespace ferry::bench {
+
+Part part_of(const Cell& cell, unsigned index) {
+  Part part;
+  part.call_bytes = cell.call_bytes();
+  part.calls_per_block = cell.calls_per_thread();
+  part.segment_bytes = cell.part_bytes();
+  if (cell.file_per_thread) {
+    part.file = index;
+    return part;
+  }
+  const std::uint64_t block_bytes = cell.part_bytes() / cell.segments;
+  part.begin = index * block_bytes;
+  part.calls_per_block = block_bytes / part.call_bytes;
+  part.segment_bytes = block_bytes * cell.threads;
+  return part;
+}
+
+unsigned file_count(const Cell& cell) {
+  return cell.file_per_thread ? cell.threads : 1;
+}
+
+std::string file_path(const Cell& cell, unsigned file) {
+  if (!cell.file_per_thread) return cell.path;
+  std::array<char, 16> number{};
+  std::snprintf(number.data(), number.size(), ".%08u", file);
+  return cell.path + number.data();
+}
+
+std::uint64_t file_bytes(const Cell& cell) {
+  return cell.total_bytes / file_count(cell);
+}
+
+std::vector<unsigned> parts_by_thread(const Cell& cell, unsigned repeat) {
+  std::vector<unsigned> parts(cell.threads);
+  std::iota(parts.begin(), parts.end(), 0U);
+  if (cell.reorder == Reorder::neighbour)
+    std::rotate(parts.begin(), parts.begin() + 1, parts.end());
+  if (cell.reorder == Reorder::random) {
+    std::mt19937_64 generator(cell.seed + repeat);
+    std::shuffle(parts.begin(), parts.end(), generator);
+  }
+  return parts;
+}
+
+}  // namespace ferry::bench

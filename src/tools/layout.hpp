@@ -1,0 +1,44 @@
+// Which bytes of which file belong to which thread.
+//
+// A part is what one thread writes, and what one thread reads. In a shared file it has one block in
+// every segment: block 0 of part 0, block 0 of part 1, and so on, then block 1 of part 0. With a
+// file for each thread, a part is a whole file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/plan.hpp"
+
+namespace ferry::bench {
+
+struct Part {
+  unsigned file = 0;
+  std::uint64_t begin = 0;  // offset of its first block
+  std::uint64_t call_bytes = 0;
+  std::uint64_t calls_per_block = 0;
+  std::uint64_t segment_bytes = 0;
+
+  std::uint64_t offset_of(std::uint64_t call) const {
+    if (call < calls_per_block) return begin + call * call_bytes;  // spares a division
+    return begin + call / calls_per_block * segment_bytes + call % calls_per_block * call_bytes;
+  }
+};
+
+Part part_of(const Cell& cell, unsigned index);
+
+unsigned file_count(const Cell& cell);
+// With a file for each thread PATH.00000000, PATH.00000001 and so on, as IOR names them.
+std::string file_path(const Cell& cell, unsigned file);
+std::uint64_t file_bytes(const Cell& cell);
+
+// The pattern of one file of a cell whose pattern is `seed`: no two files hold the same.
+inline std::uint64_t file_seed(std::uint64_t seed, unsigned file) {
+  return seed + (std::uint64_t{file} << 32);
+}
+
+// The part that each thread works on: its own, or another's where the cell reorders.
+std::vector<unsigned> parts_by_thread(const Cell& cell, unsigned repeat);
+
+}  // namespace ferry::bench

@@ -1,0 +1,27 @@
+// What the kernel counts of transfers between memory and storage: evidence for cold and hot reads
+// that the state of the page cache alone does not give.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ferry::bench {
+
+// Absent: the kernel does not tell.
+struct StorageCounters {
+  // /proc/self/io: what this process made the storage read, and what it dirtied or wrote directly.
+  std::optional<std::uint64_t> process_read_bytes;
+  std::optional<std::uint64_t> process_write_bytes;
+  // /sys/dev/block: what the file system's block device did, for anybody.
+  std::optional<std::uint64_t> device_read_bytes;
+  std::optional<std::uint64_t> device_write_bytes;
+
+  // What was counted since `earlier`.
+  StorageCounters operator-(const StorageCounters& earlier) const;
+};
+
+// `device_folder` of block_device_folder(), or empty. Costs about 50 microseconds.
+StorageCounters read_storage_counters(const std::string& device_folder);
+
+}  // namespace ferry::bench
