@@ -104,6 +104,7 @@ PROGRAMS = {
     "bench_optimizations": ("4 MiB records",),
     "bench_scaling": ("two threads",),
     "bench_placements": ("automatic",),
+    "bench_tool_overhead": ("4 KiB hot",),
 }  # fmt: skip
 # Name, who is measured beside fio, and what fio does.
 COLD = (
@@ -135,6 +136,7 @@ def measures(directory: Path, names: list[str], only: str) -> Iterator[dict]:
             "bench_optimizations": (path, only),
             "bench_scaling": (path, other, only),
             "bench_placements": (path, only),
+            "bench_tool_overhead": (path, only),
         }
         if cold or set(wanted) - {"bench_round_trip", "bench_new_files"}:
             make_file(path, FILE_BYTES)
