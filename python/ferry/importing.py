@@ -164,5 +164,6 @@ def _access(row: Json) -> str:
     words = ["random"] if row["pattern"] == "random" else []
     if row["direct"]:
         words.append("direct")
-    state = row["cache_state"] if row["cache_state"] in ("hot", "cold") else None
-    return " ".join([*words, *([state] if state else []), row["operation"]])
+    elif row["cache_state"] in ("hot", "cold"):
+        words.append(row["cache_state"])
+    return " ".join([*words, row["operation"]])
