@@ -66,6 +66,7 @@ class Measurement {
   double measure(const Row& row, Placement placement) {
     const int file = files_.open(path_.c_str(), O_RDWR);
     if (file < 0) fail("cannot open " + path_);
+    check(files_.evict(file), 0);
     files_.use(Placement::compute);
     for (std::uint64_t at = 0; row.resident && at < file_bytes; at += largest_bytes)
       check(files_.pread(file, memory_, largest_bytes, signed_of(at)), largest_bytes);

@@ -100,6 +100,8 @@ class Repeat {
     Worker& worker = workers_[self.index];
     std::optional<WarmPart> warm;
     if (cell_.warm) fill_cache(self, worker, warm);
+    if (cell_.operation == Operation::read && cell_.interface == Interface::ferry && !cell_.warm)
+      phase([&] { empty_device_cache(cell_, worker.part, self); });
     const std::unique_ptr<FileAccess> file = make_access(cell_, worker.part.file, self);
     const ProgramInput input{cell_,
                              *file,

@@ -23,6 +23,15 @@ WarmPart::WarmPart(const Cell& cell, const Part& part, DeviceThread& thread, uns
   throw Error(moved < 0 ? static_cast<int>(-moved) : EIO, "reading " + file_path(cell, part.file));
 }
 
+void empty_device_cache(const Cell& cell, const Part& part, DeviceThread& thread) {
+  const std::string path = file_path(cell, part.file);
+  const int file = thread.files.open(path.c_str(), open_flags(cell));
+  if (file < 0) throw Error(-file, "opening " + path);
+  const int error = thread.files.evict(file);
+  thread.files.close(file);
+  if (error != 0) throw Error(-error, "writing back " + path);
+}
+
 DeviceCacheState device_cache_state(const Cell& cell, std::uint64_t read_bytes,
                                     const RuntimeStatistics& filling,
                                     const RuntimeStatistics& timed) {

@@ -1,5 +1,5 @@
-// The device's page cache of one file: filling it before a measurement, and what its counters prove
-// about the state it was in.
+// The device's page cache of one file: emptying or filling it before a measurement, and what its
+// counters prove about the state it was in.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,11 @@ enum class DeviceCacheState : std::uint8_t {
   unverified,  // some did, or the counters do not say
 };
 
+// Drops what the cache has of the file that the part lies in. Throws ferry::Error.
+void empty_device_cache(const Cell& cell, const Part& part, DeviceThread& thread);
+
 // Holds a file open for one thread and reads the part of that thread into the cache, in which it
-// stays while this lives: the last close of a file would drop its pages.
+// stays while this lives: where a file has no version, its last close would drop its pages.
 class WarmPart {
  public:
   // Throws ferry::Error.
