@@ -107,7 +107,9 @@ def _merge(rows: Sequence[Json]) -> list[Json]:
     merged: dict[str, Json] = {}
     for row in rows:
         source = row.get("source")
-        different = ("repeats", "metrics", "source")
+        different = {"repeats", "metrics", "source"}
+        if row["direct"]:
+            different.add("cache_state")  # of a cache that was not used
         facts = {name: value for name, value in row.items() if name not in different}
         if source is not None:
             facts["tool"] = (source["tool"], source["version"])
@@ -124,6 +126,8 @@ def _join(row: Json, more: Json) -> Json:
     repeats = [{**sample, "repeat": number} for number, sample in enumerate(repeats)]
     joined = {**row, "repeats": repeats}
     metrics = results.basic_metrics(repeats)
+    if row["cache_state"] != more["cache_state"]:
+        joined["cache_state"] = "unverified"
     joined["metrics"] = {name: results.summarize(values) for name, values in metrics.items()}
     if "source" in row:
         files = [*row["source"]["files"], *more["source"]["files"]]
