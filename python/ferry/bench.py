@@ -187,8 +187,8 @@ def _measure_all(options: BenchOptions) -> list[tuple[Cell, Measurement]]:
 
 def _measure(options: BenchOptions, cell: Cell) -> Measurement:
     plan = Plan([cell], options.repeats, options.runtime)
-    with terminal.progress(f"{cell.operation} {options.path}", options.repeats) as advance:
-        return run_plan(plan, advance)
+    with terminal.progress(f"{cell.operation} {options.path}", options.repeats) as bar:
+        return run_plan(plan, lambda _cell: bar.advance())
 
 
 def _notes(rows: Sequence[Json]) -> list[str]:

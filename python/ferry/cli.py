@@ -15,8 +15,9 @@ from typing import Any
 
 import click
 
-from ferry import bench, bench_flags, flags, importing, info, placements, terminal
+from ferry import bench, bench_flags, flags, importing, info, placements, study, terminal
 from ferry.errors import FerryError, Terminated
+from ferry.studies import STUDIES
 
 # Help is laid out for 80 columns whatever the terminal, because ./ferry prints stored copies of it.
 _CONTEXT: dict[str, Any] = {
@@ -24,7 +25,6 @@ _CONTEXT: dict[str, Any] = {
     "terminal_width": 80,
     "max_content_width": 80,
 }
-STUDIES = ("placements",)
 
 
 @click.group(context_settings=_CONTEXT, invoke_without_command=True)
@@ -73,7 +73,7 @@ def import_command(files: tuple[str, ...], json_path: str | None, overwrite: boo
 
 
 @ferry.command(name="study", short_help="A fixed matrix of measurements that answers a question.")
-@click.argument("name", metavar="NAME", type=click.Choice(STUDIES))
+@click.argument("name", metavar="NAME", type=click.Choice(list(STUDIES)))
 @click.option("--dir", "folder", metavar="DIR", help="Where scratch files go ($TMPDIR or /tmp).")
 @click.option("--file", metavar="FILE", help="Measure reading FILE, which is never changed.")
 @click.option("--quick", is_flag=True, help="Fewer points and fewer repeats.")
@@ -83,7 +83,11 @@ def import_command(files: tuple[str, ...], json_path: str | None, overwrite: boo
     help=f"How often to measure each point ({placements.REPEATS}, of the large reads at most "
     f"{placements.LARGE_REPEATS}; with --quick {placements.QUICK_REPEATS}).",
 )
-@click.option("--out", metavar="DIR", help="Write results.json and results.csv into DIR.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    help="Write the results into DIR; an interrupted study goes on from there.",
+)
 @flags.OVERWRITE
 @flags.JSON
 def study_command(name: str, **given: Any) -> None:
@@ -100,11 +104,14 @@ def study_command(name: str, **given: Any) -> None:
     Scratch files are removed, whatever happens. The end of the output says what the numbers show,
     and no more than that.
     """
-    assert name == "placements"
+    chosen = STUDIES[name]
+    if given["file"] is not None and not chosen.takes_file:
+        raise click.UsageError(f"--file is not for the study {name}, which makes its own files")
     if given["file"] is not None and given["folder"] is not None:
         raise click.UsageError("--dir is for scratch files; with --file nothing is written")
-    placements.run(
-        placements.StudyOptions(
+    study.run(
+        chosen(),
+        study.StudyOptions(
             folder=given["folder"] if given["folder"] is not None else tempfile.gettempdir(),
             file=given["file"],
             quick=given["quick"],
@@ -112,7 +119,7 @@ def study_command(name: str, **given: Any) -> None:
             out=given["out"],
             json=given["json_path"],
             overwrite=given["overwrite"],
-        )
+        ),
     )
 
 
@@ -144,11 +151,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         return _usage_error(error)
     except FerryError as error:
-        terminal.say(str(error))
+        terminal.say("; ".join([str(error), *_notes(error)]))
         return 1
     except (click.Abort, KeyboardInterrupt) as error:
-        terminal.say("interrupted; scratch files are removed")
-        cause = error if isinstance(error, Terminated) else error.__cause__
+        cause = error if isinstance(error, KeyboardInterrupt) else error.__cause__
+        terminal.say("; ".join(["interrupted", "scratch files are removed", *_notes(cause)]))
         return 128 + (cause.signal_number if isinstance(cause, Terminated) else signal.SIGINT)
     except BrokenPipeError:
         # Nobody reads on; keep the interpreter from flushing into the closed pipe at its end.
@@ -158,6 +165,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         terminal.say(f"{where}{error.strerror or error}; see that it is there and can be used")
         return 1
+
+
+def _notes(error: BaseException | None) -> list[str]:
+    """What was added to an error on its way, for its one line."""
+    return getattr(error, "__notes__", [])
 
 
 def _usage_error(error: click.ClickException) -> int:

@@ -89,13 +89,19 @@ def find_program() -> Path:
     raise FerryError(f"{PROGRAM} is not {where}; ./ferry from the checkout builds it")
 
 
-def run_plan(plan: Plan, on_sample: Callable[[], None] | None = None) -> Measurement:
-    """Measures a plan; calls ``on_sample`` after each sample.
+def run_plan(
+    plan: Plan,
+    on_sample: Callable[[str], None] | None = None,
+    into: Measurement | None = None,
+) -> Measurement:
+    """Measures a plan; calls ``on_sample`` with the cell's id after each sample.
 
+    ``into``, an empty one, is filled and returned: it has what was measured before an error, too.
     Raises MeasuringError, FerryError. An interruption (KeyboardInterrupt) ends the measured
     process first, which removes the files it made.
     """
-    measurement = Measurement(samples={cell.id: [] for cell in plan.cells})
+    measurement = Measurement() if into is None else into
+    measurement.samples.update({cell.id: [] for cell in plan.cells})
     problem: Json | None = None
     with _process("--plan", "-", stdin=json.dumps(plan.to_json())) as process:
         for line in _lines(process):
@@ -106,7 +112,7 @@ def run_plan(plan: Plan, on_sample: Callable[[], None] | None = None) -> Measure
                 kept = {k: v for k, v in line.items() if k not in ("type", "cell")}
                 measurement.samples[cell].append(kept)
                 if on_sample is not None:
-                    on_sample()
+                    on_sample(cell)
             elif line["type"] == "error":
                 problem = line
     _check(process.returncode, problem)

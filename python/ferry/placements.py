@@ -20,18 +20,21 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from ferry import judge, results, terminal
+from rich.console import Console
+
+from ferry import judge
 from ferry.errors import FerryError
-from ferry.files import check_folder, check_readable_file, scratch_folder
-from ferry.native import Measurement, run_plan
+from ferry.estimate import write_room_bytes
+from ferry.files import check_readable_file, scratch_folder
+from ferry.native import run_plan
 from ferry.placements_cells import PIECE_BYTES, SEED, program_cells, read_cells, write_cells
 from ferry.placements_findings import VIEWS, compare, conclude
 from ferry.placements_report import print_report
-from ferry.plan import Cell, Plan, RuntimeSettings
+from ferry.plan import Cell, Plan
 from ferry.sizes import KIB, MIB, format_size, largest_power_of_two
+from ferry.study import Findings, Group, Matrix, Study, StudyOptions
 
 TOTAL_BYTES = 16 * MIB
 TOTAL_BYTES_MIN = MIB
@@ -43,68 +46,38 @@ REPEATS = judge.PAIRS_MIN
 LARGE_REPEATS = 8
 QUICK_SIZES = SIZES[::2]
 QUICK_REPEATS = 5
-_OUTPUTS = ("results.json", "results.csv")
 
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class StudyOptions:
-    """What was asked for."""
+class Placements(Study):
+    """See the module."""
 
-    folder: str  # for scratch files
-    file: str | None
-    quick: bool
-    repeats: int | None
-    out: str | None
-    json: str | None
-    overwrite: bool
+    name = "placements"
+    takes_file = True
 
+    @contextlib.contextmanager
+    def prepare(self, options: StudyOptions, notes: list[str]) -> Iterator[Matrix]:
+        """Gives the matrix; raises FerryError."""
+        with _sources(options, notes) as sources:
+            groups = make_groups(options, sources)
+            settings = {
+                "total_bytes": sources.total_bytes,
+                "large_total_bytes": LARGE_BYTES if "large" in groups else None,
+                "piece_bytes": PIECE_BYTES,
+                "file": options.file,
+            }
+            yield Matrix(groups, settings, sources.scratch)
 
-def run(options: StudyOptions) -> None:
-    """Measures, prints tables and conclusions, writes what was asked for. Raises FerryError."""
-    started = results.now()
-    results.check_output(options.json, options.overwrite)
-    _check_out(options)
-    notes: list[str] = []
-    with _sources(options, notes) as sources:
-        groups = make_groups(options, sources)
-        measurements = _measure_all(groups)
-    repeats = groups["read"].repeats
-    if repeats < judge.PAIRS_MIN:
-        notes.append(
-            f"{repeats} pairs for each ratio; a verdict needs {judge.PAIRS_MIN}, "
-            "which the study without --quick makes"
-        )
-    rows = [
-        results.make_row(cell, name, measurements[name].samples[cell.id])
-        for name, group in groups.items()
-        for cell in group.cells
-    ]
-    notes += unverified_notes(rows)
-    comparisons = compare(rows)
-    settings = {
-        "quick": options.quick,
-        "repeats": {name: group.repeats for name, group in groups.items()},
-        "total_bytes": sources.total_bytes,
-        "large_total_bytes": LARGE_BYTES if "large" in groups else None,
-        "piece_bytes": PIECE_BYTES,
-        "file": options.file,
-    }
-    document = results.make_document(
-        "study",
-        settings,
-        list(measurements.values()),
-        rows,
-        study="placements",
-        started=started,
-        notes=notes,
-        comparisons=comparisons,
-        conclusions=[sentence for view in VIEWS for sentence in conclude(view, comparisons)],
-    )
-    if options.json != "-":
-        print_report(terminal.output_console(), document)
-    _write(options, document)
+    def findings(self, rows: Sequence[Json]) -> Findings:
+        """Sets the placements beside plain calls, each other, and automatic beside the best."""
+        comparisons = compare(rows)
+        sentences = [sentence for view in VIEWS for sentence in conclude(view, comparisons)]
+        return Findings(comparisons, sentences)
+
+    def print_tables(self, console: Console, document: Json) -> None:
+        """Prints a table for each question."""
+        print_report(console, document)
 
 
 @dataclass(frozen=True)
@@ -116,14 +89,7 @@ class Sources:
     large_path: str | None  # with LARGE_BYTES to read; None: that part is left out
     total_bytes: int
     seed: int | None  # of the pattern in the files to read; None: unknown
-
-
-@dataclass(frozen=True)
-class Group:
-    """Cells that are measured in one invocation, interleaved."""
-
-    cells: list[Cell]
-    repeats: int
+    scratch: Sequence[str] = ()  # folders that were made for them
 
 
 def make_groups(options: StudyOptions, sources: Sources) -> dict[str, Group]:
@@ -142,20 +108,6 @@ def make_groups(options: StudyOptions, sources: Sources) -> dict[str, Group]:
     return groups
 
 
-def unverified_notes(rows: Sequence[Json]) -> list[str]:
-    """Returns a line for each cache whose state could not be proven, naming what was measured."""
-    notes = []
-    for key, cache in (("cache_state", "host's"), ("device_cache_state", "device's")):
-        names = [row["id"] for row in rows if row[key] == "unverified"]
-        if names:
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            notes.append(
-                f"unverified: the state of the {cache} page cache could not be proven before every "
-                f"repeat of {', '.join(names[:3])}{more}"
-            )
-    return notes
-
-
 @contextlib.contextmanager
 def _sources(options: StudyOptions, notes: list[str]) -> Iterator[Sources]:
     """Gives the file to read, the path to write to, how much, and the pattern of what is read."""
@@ -163,7 +115,8 @@ def _sources(options: StudyOptions, notes: list[str]) -> Iterator[Sources]:
         yield _named_source(options.file, options.quick, notes)
         return
     large_bytes = 0 if options.quick else LARGE_BYTES
-    with scratch_folder(options.folder, 2 * TOTAL_BYTES + large_bytes) as folder:
+    room_bytes = TOTAL_BYTES + large_bytes + write_room_bytes(TOTAL_BYTES)
+    with scratch_folder(options.folder, room_bytes) as folder:
         read_path = str((folder / "read").absolute())
         seed = make_file(read_path, TOTAL_BYTES)
         large_path = None
@@ -171,7 +124,8 @@ def _sources(options: StudyOptions, notes: list[str]) -> Iterator[Sources]:
             large_path = str((folder / "large").absolute())
             make_file(large_path, large_bytes)
         write_path = str((folder / "written").absolute())
-        yield Sources(read_path, write_path, large_path, TOTAL_BYTES, seed)
+        scratch = (str(folder.absolute()),)
+        yield Sources(read_path, write_path, large_path, TOTAL_BYTES, seed, scratch)
 
 
 def _named_source(file: str, quick: bool, notes: list[str]) -> Sources:
@@ -209,36 +163,3 @@ def make_file(path: str, size_bytes: int) -> int:
         seed=SEED,
     )
     return int(run_plan(Plan([cell], 1)).samples["make"][0]["pattern_seed"])
-
-
-def _measure_all(groups: dict[str, Group]) -> dict[str, Measurement]:
-    measurements = {}
-    for number, (name, group) in enumerate(groups.items(), 1):
-        label = f"placements {number}/{len(groups)}: {name}"
-        with terminal.progress(label, len(group.cells) * group.repeats) as advance:
-            plan = Plan(group.cells, group.repeats, RuntimeSettings(device_threads=1))
-            measurements[name] = run_plan(plan, advance)
-    return measurements
-
-
-def _check_out(options: StudyOptions) -> None:
-    if options.out is None:
-        return
-    if not os.path.exists(options.out):
-        check_folder(os.path.dirname(os.path.abspath(options.out)), 0)
-        return
-    check_folder(options.out, 0)
-    for name in _OUTPUTS:
-        results.check_output(os.path.join(options.out, name), options.overwrite)
-
-
-def _write(options: StudyOptions, document: Json) -> None:
-    if options.json is not None:
-        results.write_json(options.json, document, options.overwrite)
-    if options.out is not None:
-        folder = Path(options.out)
-        folder.mkdir(exist_ok=True)
-        json_name, csv_name = _OUTPUTS
-        results.write_json(str(folder / json_name), document, options.overwrite)
-        table = results.to_csv(document["rows"])
-        results.write_text(str(folder / csv_name), table, options.overwrite)

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 # Where standard output is no terminal; wide enough for every table.
@@ -42,22 +50,46 @@ def plain_table(title: str | None, columns: list[str], left: int = 1) -> Table:
     return table
 
 
+def shows_progress() -> bool:
+    """Whether somebody watches: standard error is a terminal."""
+    return sys.stderr.isatty()
+
+
+class Bar:
+    """A bar of the work done; one without a display says nothing."""
+
+    def __init__(self, display: Progress | None = None, task: TaskID = TaskID(0)) -> None:
+        """Takes what shows it, and which of its lines."""
+        self._display = display
+        self._task = task
+
+    def advance(self, steps: float = 1) -> None:
+        """Moves it on."""
+        if self._display is not None:
+            self._display.advance(self._task, steps)
+
+    def label(self, text: str) -> None:
+        """Says what is being done now."""
+        if self._display is not None:
+            self._display.update(self._task, description=text)
+
+
 @contextmanager
-def progress(label: str, steps: int) -> Iterator[Callable[[], None]]:
-    """Shows a bar while its body runs, and gives the function that moves it one step on.
+def progress(label: str, steps: float) -> Iterator[Bar]:
+    """Shows a bar while its body runs, which moves it on; ``steps`` in any unit.
 
     Silent where standard error is no terminal. Nothing of the bar remains afterwards.
     """
-    if not sys.stderr.isatty():
-        yield lambda: None
+    if not shows_progress():
+        yield Bar()
         return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
+        TaskProgressColumn(),
         TimeElapsedColumn(),
+        TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=steps)
-        yield lambda: bar.advance(task)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        yield Bar(display, display.add_task(label, total=steps))

@@ -69,3 +69,33 @@ def test_interrupted_while_reading_a_file(command: Command, scratch: Path, data:
     assert process.returncode == 130
     assert data.read_bytes() == before
     assert command.processes() == []
+
+
+def test_an_interrupted_study_keeps_its_rounds_and_goes_on(
+    command: Command, scratch: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    arguments = ["study", "placements", "--quick", "--repeats", "4", "--out", out]
+    process = command.start(*arguments)
+    try:
+        # The second group: the first is kept then, whatever the machine's speed.
+        wait_until(lambda: (out / "unfinished.json").exists() and measuring(command))
+        os.killpg(process.pid, signal.SIGINT)
+        _, message = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert message.strip() == (
+        "ferry: interrupted; scratch files are removed; "
+        f"the same command goes on from {out}/unfinished.json"
+    )
+    assert list(scratch.iterdir()) == []
+    assert [path.name for path in out.iterdir()] == ["unfinished.json"]
+    other = command.run("study", "placements", "--quick", "--repeats", "3", "--out", out)
+    assert other.returncode == 1
+    assert "differs in what is measured" in other.stderr
+    done = command.run(*arguments)
+    assert done.returncode == 0
+    assert "going on from" in done.stderr
+    assert "are from the interrupted run" in done.stdout
+    assert not (out / "unfinished.json").exists()

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ferry import placements, placements_cells, placements_findings, results
+from ferry import placements, placements_cells, placements_findings, results, study
 from ferry.placements_cells import program_cells, read_cells, write_cells
 from ferry.plan import PLACEMENTS, Cell, Plan, RuntimeSettings
 from ferry.sizes import KIB, MIB
 
-OPTIONS = placements.StudyOptions("/tmp", None, False, None, None, None, False)
+OPTIONS = study.StudyOptions("/tmp", None, False, None, None, None, False)
 SOURCES = placements.Sources("/file", "/new", "/large", 16 * MIB, 1)
 
 
@@ -203,9 +203,9 @@ def test_the_best_is_picked_on_other_pairs_than_it_is_judged_on() -> None:
 def test_what_is_unverified_is_named() -> None:
     cells = read_cells("/file", MIB, [4 * KIB], 1)
     rows = [row(cell, "read", 1e6) for cell in cells]
-    assert placements.unverified_notes(rows) == []
+    assert study.unverified_notes(rows) == []
     for made in rows[:5]:
         made["device_cache_state"] = "unverified"
-    (note,) = placements.unverified_notes(rows)
+    (note,) = study.unverified_notes(rows)
     assert "device's page cache" in note
     assert "read/host/4096, read/compute/4096, read/service/4096 and 2 more" in note

@@ -1,0 +1,8 @@
+"""The studies that ``ferry study`` knows, by name. A new one is added here, and in the schema."""
+
+from __future__ import annotations
+
+from ferry.placements import Placements
+from ferry.study import Study
+
+STUDIES: dict[str, type[Study]] = {study.name: study for study in (Placements,)}

@@ -1,0 +1,255 @@
+"""What all studies share: from flags to results, with progress, resuming and the files in --out.
+
+A study is a class derived from Study, listed in ferry.studies. It says what to measure (prepare),
+what the numbers show (findings), and how to show them on the terminal (print_tables). Everything
+else is here.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rich.console import Console
+
+from ferry import judge, results, terminal
+from ferry.errors import FerryError
+from ferry.estimate import Estimate, describe_s
+from ferry.files import check_folder
+from ferry.native import Measurement, run_plan
+from ferry.plan import Cell, Plan, RuntimeSettings
+from ferry.sizes import KIB, MIB
+from ferry.unfinished import Kept, Unfinished, complete_rounds, fingerprint, joined
+
+Json = dict[str, Any]
+
+RESULTS_JSON, RESULTS_CSV = "results.json", "results.csv"
+_SAMPLE_BYTES = 4 * KIB  # of one repeat in the files of results, rather too much
+_OUT_BYTES = 16 * MIB  # what else goes into --out
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """What was asked for."""
+
+    folder: str  # for scratch files
+    file: str | None
+    quick: bool
+    repeats: int | None
+    out: str | None
+    json: str | None
+    overwrite: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cells that are measured in one invocation, interleaved; their ids are the study's own."""
+
+    cells: list[Cell]
+    repeats: int
+    runtime: RuntimeSettings = field(default_factory=lambda: RuntimeSettings(device_threads=1))
+
+    def plan(self, repeats: int | None = None) -> Plan:
+        """Returns the plan, by default for all repeats."""
+        return Plan(self.cells, self.repeats if repeats is None else repeats, self.runtime)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """All that a study measures. Cell ids differ over all groups."""
+
+    groups: Mapping[str, Group]
+    settings: Json  # into the document, beside "quick" and "repeats"
+    scratch: Sequence[str] = ()  # folders made for this run: their names are not part of the plan
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the numbers show: judged ratios, and the sentences they allow."""
+
+    comparisons: list[Json]
+    conclusions: list[str]
+
+
+class Study(ABC):
+    """One fixed matrix of measurements that answers a question."""
+
+    name: ClassVar[str]
+    takes_file: ClassVar[bool] = False  # whether --file makes sense
+
+    @abstractmethod
+    def prepare(self, options: StudyOptions, notes: list[str]) -> AbstractContextManager[Matrix]:
+        """Makes the scratch files, and removes them at the end, however it ends.
+
+        Checks the room that they need first. Appends to ``notes`` what a reader must know. Raises
+        FerryError.
+        """
+
+    @abstractmethod
+    def findings(self, rows: Sequence[Json]) -> Findings:
+        """Judges the rows of the document (ferry.results.make_row)."""
+
+    @abstractmethod
+    def print_tables(self, console: Console, document: Json) -> None:
+        """Prints the study's tables and conclusions."""
+
+
+def run(study: Study, options: StudyOptions) -> None:
+    """Measures, prints tables and conclusions, writes what was asked for. Raises FerryError."""
+    started = results.now()
+    results.check_output(options.json, options.overwrite)
+    _check_out(options)
+    notes: list[str] = []
+    with study.prepare(options, notes) as matrix:
+        kept, unfinished = _measure(study, options, matrix, notes)
+    rows = [
+        results.make_row(cell, name, kept.groups[name].samples[cell.id])
+        for name, group in matrix.groups.items()
+        for cell in group.cells
+    ]
+    repeats = max(group.repeats for group in matrix.groups.values())
+    if repeats < judge.PAIRS_MIN:
+        notes.append(
+            f"{repeats} pairs for each ratio; a verdict needs {judge.PAIRS_MIN}, "
+            "which the study without --quick makes"
+        )
+    notes += unverified_notes(rows)
+    findings = study.findings(rows)
+    document = results.make_document(
+        "study",
+        {
+            "quick": options.quick,
+            "repeats": {name: group.repeats for name, group in matrix.groups.items()},
+            **matrix.settings,
+        },
+        [kept.groups[name] for name in matrix.groups],
+        rows,
+        study=study.name,
+        started=started,
+        notes=notes,
+        comparisons=findings.comparisons,
+        conclusions=findings.conclusions,
+    )
+    if options.json != "-":
+        study.print_tables(terminal.output_console(), document)
+    _write(options, document)
+    unfinished.remove()
+
+
+def unverified_notes(rows: Sequence[Json]) -> list[str]:
+    """Returns a line for each cache whose state could not be proven, naming what was measured."""
+    notes = []
+    for key, cache in (("cache_state", "host's"), ("device_cache_state", "device's")):
+        names = [row["id"] for row in rows if row[key] == "unverified"]
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            notes.append(
+                f"unverified: the state of the {cache} page cache could not be proven before every "
+                f"repeat of {', '.join(names[:3])}{more}"
+            )
+    return notes
+
+
+def _check_out(options: StudyOptions) -> None:
+    if options.out is None:
+        return
+    check_folder(_existing(options.out), _OUT_BYTES)
+    for name in (RESULTS_JSON, RESULTS_CSV):
+        path = os.path.join(options.out, name)
+        if os.path.isdir(options.out):
+            results.check_output(path, options.overwrite)
+
+
+# ---- measuring -----------------------------------------------------------------------------------
+
+
+def _measure(
+    study: Study, options: StudyOptions, matrix: Matrix, notes: list[str]
+) -> tuple[Kept, Unfinished]:
+    """Measures every group, going on from what an interrupted run left in --out."""
+    plans = {name: group.plan() for name, group in matrix.groups.items()}
+    _check_room(options, plans)
+    marks = fingerprint(study.name, plans, matrix.scratch) if options.out is not None else {}
+    unfinished = Unfinished(options.out, marks)
+    kept = unfinished.read(options.overwrite)
+    _announce_resumption(unfinished, kept, plans, notes)
+    kept.began = kept.began or results.now().isoformat(timespec="seconds")
+    try:
+        _measure_groups(study.name, matrix, kept, unfinished)
+    except (KeyboardInterrupt, FerryError) as error:
+        if unfinished.write(kept):
+            error.add_note(f"the same command goes on from {unfinished.path}")
+        raise
+    return kept, unfinished
+
+
+def _check_room(options: StudyOptions, plans: Mapping[str, Plan]) -> None:
+    """The results must fit, too."""
+    if options.out is not None:
+        samples = sum(len(plan.cells) * plan.repeats for plan in plans.values())
+        check_folder(_existing(options.out), samples * _SAMPLE_BYTES + _OUT_BYTES)
+
+
+def _existing(out: str) -> str:
+    """Returns --out, or the folder it is going to be made in."""
+    return out if os.path.exists(out) else os.path.dirname(os.path.abspath(out))
+
+
+def _announce_resumption(
+    unfinished: Unfinished, kept: Kept, plans: Mapping[str, Plan], notes: list[str]
+) -> None:
+    if not kept.groups:
+        return
+    done = sum(len(plan.cells) * kept.repeats(name) for name, plan in plans.items())
+    samples = sum(len(plan.cells) * plan.repeats for plan in plans.values())
+    what = f"{done} of {samples} samples are from the interrupted run of {kept.began}"
+    notes.append(what)
+    terminal.say(f"going on from {unfinished.path}: {what}; remove that file to begin anew")
+
+
+def _measure_groups(name: str, matrix: Matrix, kept: Kept, unfinished: Unfinished) -> None:
+    left = {
+        group_name: group.plan(group.repeats - kept.repeats(group_name))
+        for group_name, group in matrix.groups.items()
+        if kept.repeats(group_name) < group.repeats
+    }
+    estimate = Estimate()
+    weights: dict[str, float] = {}
+    total_s = 0.0
+    if terminal.shows_progress():
+        plans = left.values()
+        weights = {cell.id: estimate.repeat_s(cell) for plan in plans for cell in plan.cells}
+        total_s = sum(map(estimate.plan_s, plans))
+        terminal.say(f"study {name}: {describe_s(total_s)}, guessed from a look at the storage")
+    steps = sum(p.repeats * weights.get(c.id, 1) for p in left.values() for c in p.cells)
+    with terminal.progress(name, steps) as bar:
+        for number, (group_name, plan) in enumerate(left.items(), 1):
+            bar.label(f"{name} {number}/{len(left)}: {group_name}")
+            measured = Measurement()
+            before = kept.groups.get(group_name)
+            try:
+                run_plan(plan, lambda cell: bar.advance(weights.get(cell, 1)), measured)
+            finally:
+                if complete_rounds(measured) > 0:
+                    kept.groups[group_name] = joined(before, measured) if before else measured
+            unfinished.write(kept)
+
+
+# ---- what is written -----------------------------------------------------------------------------
+
+
+def _write(options: StudyOptions, document: Json) -> None:
+    if options.json is not None:
+        results.write_json(options.json, document, options.overwrite)
+    if options.out is None:
+        return
+    folder = Path(options.out)
+    folder.mkdir(exist_ok=True)
+    results.write_json(str(folder / RESULTS_JSON), document, options.overwrite)
+    table = results.to_csv(document["rows"])
+    results.write_text(str(folder / RESULTS_CSV), table, options.overwrite)
