@@ -124,7 +124,7 @@ setup_missing_tools() {
     printf '%s\n' "the headers of nlohmann-json"
   [[ $1 != run ]] || return 0
   pkg-config --exists gtest 2>/dev/null || printf '%s\n' "googletest"
-  tools=(clang-format clang-tidy fio gcc git spin)
+  tools=(chromedriver chromium clang-format clang-tidy fio gcc git spin)
   for tool in "${tools[@]}"; do
     command -v "$tool" >/dev/null || printf '%s\n' "$tool"
   done
@@ -174,7 +174,7 @@ setup_all() {
 
 # SET PYTHON BUILD [PACKAGE...]
 setup_announce() {
-  local set=$1 python=$2 build=$3
+  local set=$1 python=$2 build=$3 size=270
   shift 3
   local -a files
   mapfile -t files < <(setup_requirements "$set")
@@ -187,7 +187,8 @@ setup_announce() {
   fi
   if ((python)); then
     setup_steps=$((setup_steps + 1))
-    setup_say "  make a private Python environment in $setup_venv (about 110 MB), with:"
+    if [[ $set == run ]]; then size=220; fi
+    setup_say "  make a private Python environment in $setup_venv (about $size MB), with:"
     setup_say "    $(setup_words "${files[@]}" | tr '\n' ' ')"
   fi
   if [[ -n $build && ! -e $setup_root/build/$build/build.ninja ]]; then

@@ -61,7 +61,7 @@ def _clauses(
     clauses = []
     for finding in dict.fromkeys(point["finding"] for point in ordered):
         alike = [point for point in ordered if point["finding"] == finding]
-        where = _describe_ranges([point["finding"] == finding for point in ordered], ordered)
+        where = describe_ranges([point["finding"] == finding for point in ordered], ordered)
         if finding == "no_difference":
             where = where.replace("every", "any")
             clauses.append(f"no difference {measured}{where} ({largest_noise(alike)})")
@@ -81,7 +81,7 @@ def describe_finding(
         return f"no difference measured between {way} and {other}{where} ({largest_noise(points)})"
     low = min(point["ratio_median"] for point in points)
     high = max(point["ratio_median"] for point in points)
-    factor = _range(low, high)
+    factor = range_of(low, high)
     return f"{way} is {kind}{where}, {factor} times the {quantity} of {other}"
 
 
@@ -109,18 +109,20 @@ def _by_size(points: Sequence[Json]) -> list[Json]:
 def _between(crossing: Crossing) -> str:
     last, first = (
         f"{format_size(point['transfer_bytes'])} "
-        f"({_range(point['ratio_low_95'], point['ratio_high_95'])})"
+        f"({range_of(point['ratio_low_95'], point['ratio_high_95'])})"
         for point in (crossing.last, crossing.first)
     )
     return f"between {last} and {first}"
 
 
-def _range(low: float, high: float) -> str:
-    return f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
+def range_of(low: float, high: float, decimals: int = 2) -> str:
+    """Returns "0.28 to 0.71", or one number where the two are written alike."""
+    texts = [f"{value:.{decimals}f}" for value in (low, high)]
+    return " to ".join(dict.fromkeys(texts))
 
 
-def _describe_ranges(chosen: Sequence[bool], points: Sequence[Json]) -> str:
-    """Names the sizes that are chosen, neighbours as ranges: "at 4 KiB and from 64 KiB up"."""
+def describe_ranges(chosen: Sequence[bool], points: Sequence[Json]) -> str:
+    """Names the sizes that are chosen, neighbours as ranges: " at 4 KiB and from 64 KiB up"."""
     if all(chosen):
         return " at every size"
     sizes = [format_size(point["transfer_bytes"]) for point in points]

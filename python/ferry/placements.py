@@ -20,7 +20,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -35,6 +35,9 @@ from ferry.placements_report import print_report
 from ferry.plan import Cell, Plan
 from ferry.sizes import KIB, MIB, format_size, largest_power_of_two
 from ferry.study import Findings, Group, Matrix, Study, StudyOptions
+
+if TYPE_CHECKING:
+    from ferry.report import Page
 
 TOTAL_BYTES = 16 * MIB
 TOTAL_BYTES_MIN = MIB
@@ -78,6 +81,12 @@ class Placements(Study):
     def print_tables(self, console: Console, document: Json) -> None:
         """Prints a table for each question."""
         print_report(console, document)
+
+    def page(self, document: Json) -> Page:
+        """Returns the report's plots and tables."""
+        from ferry.placements_page import make_page  # see Study.page
+
+        return make_page(document)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from ferry.placements_findings import (
     LARGE_READ_VIEWS,
     PROGRAM_VIEWS,
     READ_VIEWS,
+    WAYS,
     WRITE_VIEWS,
     View,
     conclude,
@@ -20,7 +21,7 @@ from ferry.placements_findings import (
     points_of,
 )
 from ferry.sizes import format_size
-from ferry.terminal import plain_table
+from ferry.tables import Table
 
 Json = dict[str, Any]
 
@@ -40,46 +41,82 @@ def print_report(console: Console, document: Json) -> None:
     """Prints the whole study; bandwidths are medians in MiB/s, times are medians in ms."""
     _print_head(console, document)
     for view in READ_VIEWS + WRITE_VIEWS + LARGE_READ_VIEWS:
-        if any(row["id"].startswith(f"{view.head}/") for row in document["rows"]):
-            _print_sizes(console, document, view)
-    _print_programs(console, document, "read")
-    if any(row["id"].startswith("iterative-write/") for row in document["rows"]):
-        _print_programs(console, document, "write")
+        if has_rows(document, view):
+            _print(console, document, size_table(document, view), [view])
+    for operation in ("read", "write"):
+        views = program_views(document, operation)
+        if views:
+            _print(console, document, program_table(document, operation), views)
     for note in document["notes"]:
         console.print(f"note: {note}", soft_wrap=True)
 
 
-def _print_head(console: Console, document: Json) -> None:
-    environment = document["environment"]
-    runtimes = environment["runtimes"]
-    systems = environment["file_systems"]
-    where = f"{systems[0]['type']} on {systems[0]['source']}" if systems else "unknown file system"
-    console.print(
-        f"Study placements on {where}: device CPUs {runtimes[0]['device_cpus']}, "
-        f"server CPUs {runtimes[0]['server_cpus']}, {runtimes[0]['storage_engine']}",
-        soft_wrap=True,
-    )
+def has_rows(document: Json, view: View) -> bool:
+    """Whether what a view is about was measured."""
+    return any(row["id"].startswith(f"{view.head}/") for row in document["rows"])
+
+
+def program_views(document: Json, operation: str) -> list[View]:
+    """Returns the views of the programs that read, or that write, as far as they were measured."""
+    return [v for v in PROGRAM_VIEWS if operation in v.head and has_rows(document, v)]
+
+
+def describe_place(document: Json) -> str:
+    """Returns "ext4 on /dev/vda"."""
+    systems = document["environment"]["file_systems"]
+    return f"{systems[0]['type']} on {systems[0]['source']}" if systems else "unknown file system"
+
+
+def describe_cache(document: Json) -> str:
+    """Says what the device's page cache is."""
+    runtimes = document["environment"]["runtimes"]
     caches = [r["page_cache"] for r in runtimes if r["page_cache"] is not None]
     sizes = dict.fromkeys(format_size(cache["cache_bytes"]) for cache in caches)
     pages = format_size(caches[0]["page_bytes"])
+    return f"The device's page cache has {' or '.join(sizes)}, in pages of {pages}."
+
+
+def describe_ways(document: Json) -> dict[str, str]:
+    """Says of each placement who executes its calls."""
+    runtimes = document["environment"]["runtimes"]
     served = next((r["service"] for r in runtimes if r["page_cache"] and r["service"]), None)
     serving = "on cores that serve others"
     if served and served["threads"] > 0:
         serving += f" (CPUs {served['cpus']}, threads: {served['threads']})"
     elif served:
         serving = "by the I/O server's threads, as no cores are set aside"
-    lines = [
-        f"The device's page cache has {' or '.join(sizes)}, in pages of {pages}.",
-        "host: by the I/O server, without that cache. compute: on the calling core, through it. "
-        f"service: {serving}, through it. automatic: Ferry chooses, call by call.",
+    return {
+        "host": "by the I/O server, without that cache",
+        "compute": "on the calling core, through it",
+        "service": f"{serving}, through it",
+        "automatic": "Ferry chooses, call by call",
+    }
+
+
+def runtime_notes(document: Json) -> list[str]:
+    """Returns what is degraded, each once."""
+    runtimes = document["environment"]["runtimes"]
+    return list(dict.fromkeys(note for runtime in runtimes for note in runtime["notes"]))
+
+
+def _print_head(console: Console, document: Json) -> None:
+    runtime = document["environment"]["runtimes"][0]
+    console.print(
+        f"Study placements on {describe_place(document)}: device CPUs {runtime['device_cpus']}, "
+        f"server CPUs {runtime['server_cpus']}, {runtime['storage_engine']}",
+        soft_wrap=True,
+    )
+    for note in runtime_notes(document):
+        console.print(f"note: {note}", soft_wrap=True)
+    _wrapped(console, describe_cache(document))
+    ways = describe_ways(document).items()
+    _wrapped(console, " ".join(f"{way}: {meaning}." for way, meaning in ways))
+    _wrapped(
+        console,
         "Medians, ± half the width of their 95 % bounds. noise is what two equal series of plain "
         "calls differ by. Under a table, differences smaller than that, or than what neighbouring "
         "repeats of the two ways differ by, are called none. Every transfer's contents verified.",
-    ]
-    for note in dict.fromkeys(note for runtime in runtimes for note in runtime["notes"]):
-        console.print(f"note: {note}", soft_wrap=True)
-    for line in lines:
-        _wrapped(console, line)
+    )
     console.print()
 
 
@@ -90,26 +127,37 @@ def _wrapped(console: Console, text: str, indent: str = "") -> None:
         console.print(line, soft_wrap=True)
 
 
-def _print_sizes(console: Console, document: Json, view: View) -> None:
+def _print(console: Console, document: Json, table: Table, views: Sequence[View]) -> None:
+    """Prints a table and, under it, what it shows."""
+    console.print(table.shown())
+    for view in views:
+        for sentence in conclude(view, document["comparisons"]):
+            _wrapped(console, sentence, "  ")
+    console.print()
+
+
+def sizes_of(document: Json, view: View) -> list[int]:
+    """Returns the transfer sizes that were measured, in bytes."""
+    rows = [row for row in document["rows"] if row["id"].startswith(f"{view.head}/")]
+    return list(dict.fromkeys(row["transfer_bytes"] for row in rows))
+
+
+def size_table(document: Json, view: View) -> Table:
+    """Returns the bandwidths of a view by transfer size: medians in MiB/s."""
     rows = {row["id"]: row for row in document["rows"]}
     plain = view.plain().removesuffix(" + fsync")
-    heads = ["transfer", "host", "compute", "service", "automatic", plain, "mmap", "noise"]
-    ways = ["host", "compute", "service", "automatic", "plain", "mmap"]
+    heads = ["transfer", *WAYS, plain, "mmap", "noise"]
     chosen = [
-        [rows[f"{view.head}/{view.series(way)}/{size}"] for way in ways]
-        for size in dict.fromkeys(
-            row["transfer_bytes"] for row in rows.values() if row["id"].startswith(f"{view.head}/")
-        )
+        [rows[f"{view.head}/{view.series(way)}/{size}"] for way in (*WAYS, "plain", "mmap")]
+        for size in sizes_of(document, view)
     ]
-    table = plain_table(_title(view, document, chosen), heads)
+    lines = []
     for line in chosen:
         size = line[0]["transfer_bytes"]
         noise = of_view(view, document["comparisons"], size)[0]["aa_spread"]
         cells = [_bandwidth(row["metrics"][view.metric]) for row in line]
-        table.add_row(format_size(size), *cells, format_noise(noise))
-    console.print(table)
-    _print_conclusions(console, document, view)
-    console.print()
+        lines.append([format_size(size), *cells, format_noise(noise)])
+    return Table(_title(view, document, chosen), heads, lines)
 
 
 def _title(view: View, document: Json, chosen: Sequence[Sequence[Json]]) -> str:
@@ -123,11 +171,6 @@ def _title(view: View, document: Json, chosen: Sequence[Sequence[Json]]) -> str:
     return f"{title} (MiB/s{unverified})"
 
 
-def _print_conclusions(console: Console, document: Json, view: View) -> None:
-    for sentence in conclude(view, document["comparisons"]):
-        _wrapped(console, sentence, "  ")
-
-
 def _bandwidth(summary: Json) -> str:
     median = summary["median"]
     half = (summary["median_high_95"] - summary["median_low_95"]) / 2
@@ -135,31 +178,34 @@ def _bandwidth(summary: Json) -> str:
     return f"{number} ±{min(half / median * 100, 999):.0f}%"
 
 
-def _print_programs(console: Console, document: Json, operation: str) -> None:
-    views = [view for view in PROGRAM_VIEWS if operation in view.head]
+def program_table(document: Json, operation: str) -> Table:
+    """Returns where the time of the programs is that read, or that write: medians in ms."""
+    views = program_views(document, operation)
     rows = {row["id"]: row for row in document["rows"] if row["group"] == "programs"}
     total = format_size(document["settings"]["total_bytes"])
     piece = format_size(document["settings"]["piece_bytes"])
-    plain = views[0].plain()
     ends = ["loop"] if operation == "read" else ["loop", "sync", "total"]
-    heads = ["program", "way", "calls", "computing", *ends, f"speed, {plain} = 1", "noise"]
+    speed = f"speed, {views[0].plain()} = 1"
     verb = "sum" if operation == "read" else "fill"
     title = f"Programs that {operation} {total} and {verb} pieces of {piece}: where is the time?"
-    table = plain_table(f"{title} (ms)", heads, left=2)
+    lines = []
     for program in dict.fromkeys(view.head for view in views):
         of_program = [view for view in views if view.head == program]
-        for label, view, way in _program_lines(of_program, operation):
-            row_id = f"{view.head}/{view.series(way)}/{document['settings']['piece_bytes']}"
+        for label, view, way in program_lines(of_program, operation):
+            row = rows[program_row(document, view, way)]
             name = program.split("-")[0] if label == "host" else ""
-            speed = _speed(view, document, way)
-            table.add_row(name, label, *_program_times(rows[row_id], operation), *speed)
-    console.print(table)
-    for view in views:
-        _print_conclusions(console, document, view)
-    console.print()
+            times = [f"{time:.2f}" for time in program_times_ms(row, operation)]
+            lines.append([name, label, *times, *_speed(view, document, way)])
+    columns = ["program", "way", "calls", "computing", *ends, speed, "noise"]
+    return Table(f"{title} (ms)", columns, lines, left=2)
 
 
-def _program_lines(views: Sequence[View], operation: str) -> list[tuple[str, View, str]]:
+def program_row(document: Json, view: View, way: str) -> str:
+    """Returns the id of a program's row."""
+    return f"{view.head}/{view.series(way)}/{document['settings']['piece_bytes']}"
+
+
+def program_lines(views: Sequence[View], operation: str) -> list[tuple[str, View, str]]:
     """Returns label, view and way for each line of one program."""
     cold = views[0]
     lines = [("host", cold, "host")]
@@ -170,12 +216,13 @@ def _program_lines(views: Sequence[View], operation: str) -> list[tuple[str, Vie
     return [*lines, (plain, cold, "plain"), ("mmap", cold, "mmap")]
 
 
-def _program_times(row: Json, operation: str) -> list[str]:
+def program_times_ms(row: Json, operation: str) -> list[float]:
+    """Returns calls, computing, loop, and of writes sync and total: medians."""
     medians = {name: summary["median"] for name, summary in row["metrics"].items()}
     times = [medians["io_ns"], medians["compute_ns"], medians["loop_ns"]]
     if operation == "write":
         times += [medians["flush_ns"] + medians["sync_ns"], medians["loop_with_sync_ns"]]
-    return [f"{time * 1e-6:.2f}" for time in times]
+    return [time * 1e-6 for time in times]
 
 
 def _speed(view: View, document: Json, way: str) -> list[str]:

@@ -230,9 +230,14 @@ def check_output(path: str | None, overwrite: bool) -> None:
     check_folder(os.path.dirname(os.path.abspath(path)), 0)
 
 
+def to_json(document: Json) -> str:
+    """Returns a document as text. Raises ValueError for numbers that JSON does not have."""
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
 def write_json(path: str, document: Json, overwrite: bool) -> None:
     """Writes a document; ``-`` is standard output. Raises FerryError."""
-    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = to_json(document)
     if path == "-":
         sys.stdout.write(text)
         return
@@ -241,9 +246,14 @@ def write_json(path: str, document: Json, overwrite: bool) -> None:
 
 def write_text(path: str, text: str, overwrite: bool) -> None:
     """Writes a file that must not exist, unless ``overwrite``. Raises FerryError."""
+    write_bytes(path, text.encode("utf-8", errors="replace"), overwrite)
+
+
+def write_bytes(path: str, content: bytes, overwrite: bool) -> None:
+    """Writes a file that must not exist, unless ``overwrite``. Raises FerryError."""
     try:
-        with open(path, "w" if overwrite else "x", encoding="utf-8", errors="replace") as file:
-            file.write(text)
+        with open(path, "wb" if overwrite else "xb") as file:
+            file.write(content)
     except FileExistsError:
         raise FerryError(f"{path} exists; --overwrite replaces it, another name keeps it") from None
     except OSError as error:

@@ -1,34 +1,43 @@
 """What all studies share: from flags to results, with progress, resuming and the files in --out.
 
 A study is a class derived from Study, listed in ferry.studies. It says what to measure (prepare),
-what the numbers show (findings), and how to show them on the terminal (print_tables). Everything
-else is here.
+what the numbers show (findings), and how to show them on the terminal (print_tables) and in the
+report (page). Everything else is here.
 """
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
 
 from ferry import judge, results, terminal
 from ferry.errors import FerryError
 from ferry.estimate import Estimate, describe_s
-from ferry.files import check_folder
+from ferry.files import check_folder, signals_ignored
 from ferry.native import Measurement, run_plan
 from ferry.plan import Cell, Plan, RuntimeSettings
 from ferry.sizes import KIB, MIB
 from ferry.unfinished import Kept, Unfinished, complete_rounds, fingerprint, joined
 
+if TYPE_CHECKING:
+    from ferry.report import Page
+
 Json = dict[str, Any]
 
-RESULTS_JSON, RESULTS_CSV = "results.json", "results.csv"
+RESULTS_JSON, RESULTS_CSV, REPORT_HTML, PLOTS = (
+    "results.json",
+    "results.csv",
+    "report.html",
+    "plots",
+)
 _SAMPLE_BYTES = 4 * KIB  # of one repeat in the files of results, rather too much
 _OUT_BYTES = 16 * MIB  # what else goes into --out
 
@@ -67,6 +76,10 @@ class Matrix:
     settings: Json  # into the document, beside "quick" and "repeats"
     scratch: Sequence[str] = ()  # folders made for this run: their names are not part of the plan
 
+    def repeats(self) -> dict[str, int]:
+        """Returns how often each group is measured."""
+        return {name: group.repeats for name, group in self.groups.items()}
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -98,6 +111,13 @@ class Study(ABC):
     def print_tables(self, console: Console, document: Json) -> None:
         """Prints the study's tables and conclusions."""
 
+    @abstractmethod
+    def page(self, document: Json) -> Page:
+        """Returns what the report shows.
+
+        Only this part needs the plotting library, which takes a while to load: import it in here.
+        """
+
 
 def run(study: Study, options: StudyOptions) -> None:
     """Measures, prints tables and conclusions, writes what was asked for. Raises FerryError."""
@@ -107,12 +127,30 @@ def run(study: Study, options: StudyOptions) -> None:
     notes: list[str] = []
     with study.prepare(options, notes) as matrix:
         kept, unfinished = _measure(study, options, matrix, notes)
+    with _going_on_from(unfinished):
+        document = _make_document(study, options, matrix, kept, started, notes)
+        if options.json != "-":
+            study.print_tables(terminal.output_console(), document)
+        files = _files(study, document) if options.out is not None else {}
+        with signals_ignored():
+            _write(options, document, files)
+            unfinished.remove()
+
+
+def _make_document(
+    study: Study,
+    options: StudyOptions,
+    matrix: Matrix,
+    kept: Kept,
+    started: datetime,
+    notes: list[str],
+) -> Json:
     rows = [
         results.make_row(cell, name, kept.groups[name].samples[cell.id])
         for name, group in matrix.groups.items()
         for cell in group.cells
     ]
-    repeats = max(group.repeats for group in matrix.groups.values())
+    repeats = max(matrix.repeats().values())
     if repeats < judge.PAIRS_MIN:
         notes.append(
             f"{repeats} pairs for each ratio; a verdict needs {judge.PAIRS_MIN}, "
@@ -120,11 +158,11 @@ def run(study: Study, options: StudyOptions) -> None:
         )
     notes += unverified_notes(rows)
     findings = study.findings(rows)
-    document = results.make_document(
+    return results.make_document(
         "study",
         {
             "quick": options.quick,
-            "repeats": {name: group.repeats for name, group in matrix.groups.items()},
+            "repeats": matrix.repeats(),
             **matrix.settings,
         },
         [kept.groups[name] for name in matrix.groups],
@@ -135,10 +173,6 @@ def run(study: Study, options: StudyOptions) -> None:
         comparisons=findings.comparisons,
         conclusions=findings.conclusions,
     )
-    if options.json != "-":
-        study.print_tables(terminal.output_console(), document)
-    _write(options, document)
-    unfinished.remove()
 
 
 def unverified_notes(rows: Sequence[Json]) -> list[str]:
@@ -159,10 +193,10 @@ def _check_out(options: StudyOptions) -> None:
     if options.out is None:
         return
     check_folder(_existing(options.out), _OUT_BYTES)
-    for name in (RESULTS_JSON, RESULTS_CSV):
+    for name in (RESULTS_JSON, RESULTS_CSV, REPORT_HTML, PLOTS):
         path = os.path.join(options.out, name)
-        if os.path.isdir(options.out):
-            results.check_output(path, options.overwrite)
+        if os.path.exists(path) and not options.overwrite:
+            raise FerryError(f"{path} exists; --overwrite replaces it, another --out keeps it")
 
 
 # ---- measuring -----------------------------------------------------------------------------------
@@ -179,13 +213,24 @@ def _measure(
     kept = unfinished.read(options.overwrite)
     _announce_resumption(unfinished, kept, plans, notes)
     kept.began = kept.began or results.now().isoformat(timespec="seconds")
+    with _going_on_from(unfinished):
+        try:
+            _measure_groups(study.name, matrix, kept, unfinished)
+        except (KeyboardInterrupt, FerryError):
+            unfinished.write(kept, matrix.repeats())
+            raise
+    return kept, unfinished
+
+
+@contextmanager
+def _going_on_from(unfinished: Unfinished) -> Iterator[None]:
+    """Adds to what ends the study how to go on, if there is something to go on from."""
     try:
-        _measure_groups(study.name, matrix, kept, unfinished)
+        yield
     except (KeyboardInterrupt, FerryError) as error:
-        if unfinished.write(kept):
+        if unfinished.exists():
             error.add_note(f"the same command goes on from {unfinished.path}")
         raise
-    return kept, unfinished
 
 
 def _check_room(options: StudyOptions, plans: Mapping[str, Plan]) -> None:
@@ -237,19 +282,33 @@ def _measure_groups(name: str, matrix: Matrix, kept: Kept, unfinished: Unfinishe
             finally:
                 if complete_rounds(measured) > 0:
                     kept.groups[group_name] = joined(before, measured) if before else measured
-            unfinished.write(kept)
+            unfinished.write(kept, matrix.repeats())
 
 
 # ---- what is written -----------------------------------------------------------------------------
 
 
-def _write(options: StudyOptions, document: Json) -> None:
+def _files(study: Study, document: Json) -> dict[str, bytes]:
+    """Returns the content of every file in --out, by its path there."""
+    from ferry import report  # it loads matplotlib, which takes a while
+
+    return {
+        RESULTS_JSON: results.to_json(document).encode("utf-8", errors="replace"),
+        RESULTS_CSV: results.to_csv(document["rows"]).encode("utf-8", errors="replace"),
+        **report.files(study.page(document), document),
+    }
+
+
+def _write(options: StudyOptions, document: Json, files: Mapping[str, bytes]) -> None:
     if options.json is not None:
         results.write_json(options.json, document, options.overwrite)
     if options.out is None:
         return
     folder = Path(options.out)
-    folder.mkdir(exist_ok=True)
-    results.write_json(str(folder / RESULTS_JSON), document, options.overwrite)
-    table = results.to_csv(document["rows"])
-    results.write_text(str(folder / RESULTS_CSV), table, options.overwrite)
+    for old in (folder / PLOTS).glob("*.*"):  # only with --overwrite are there any
+        if old.suffix in (".png", ".svg"):
+            old.unlink()
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        results.write_bytes(str(path), content, options.overwrite)

@@ -48,9 +48,11 @@ def complete_rounds(measurement: Measurement) -> int:
     return min((len(samples) for samples in measurement.samples.values()), default=0)
 
 
-def whole_pairs(measurement: Measurement) -> Measurement:
-    """Returns the part that can be gone on from: a whole number of forward and backward rounds."""
-    rounds = complete_rounds(measurement) // _ROUNDS_IN_STEP * _ROUNDS_IN_STEP
+def to_go_on_from(measurement: Measurement, repeats: int) -> Measurement:
+    """Returns what can be gone on from: all ``repeats``, or whole pairs of rounds."""
+    rounds = complete_rounds(measurement)
+    if rounds < repeats:
+        rounds -= rounds % _ROUNDS_IN_STEP
     samples = {cell: kept[:rounds] for cell, kept in measurement.samples.items()}
     return Measurement(measurement.environment, samples)
 
@@ -129,7 +131,7 @@ class Unfinished:
 
         What does not fit this run raises FerryError; ``discard`` passes over it.
         """
-        if self.path is None or not self.path.exists():
+        if self.path is None or not self.exists():
             return Kept()
         try:
             document = json.loads(self.path.read_text(encoding="utf-8"))
@@ -157,12 +159,20 @@ class Unfinished:
         names = [name for name, value in self._marks.items() if marks.get(name) != value]
         return f"differs in {' and in '.join(names)}" if names else "is of another version"
 
-    def write(self, kept: Kept) -> bool:
-        """Writes what is kept, in one step; returns whether there is anything to go on from."""
-        groups = {name: whole_pairs(group) for name, group in kept.groups.items()}
+    def exists(self) -> bool:
+        """Whether there is something to go on from."""
+        return self.path is not None and self.path.exists()
+
+    def write(self, kept: Kept, repeats: Mapping[str, int]) -> None:
+        """Writes what is kept, in one step, if it is anything to go on from.
+
+        ``repeats`` are what each group has in the end. Where there is no room for the file, that is
+        no reason for a study to end.
+        """
+        groups = {name: to_go_on_from(group, repeats[name]) for name, group in kept.groups.items()}
         groups = {name: group for name, group in groups.items() if complete_rounds(group) > 0}
         if self.path is None or not groups:
-            return False
+            return
         document = {
             "schema": SCHEMA,
             "fingerprint": self._marks,
@@ -180,8 +190,6 @@ class Unfinished:
                 beside.replace(self.path)
             except OSError:
                 beside.unlink(missing_ok=True)
-                return False
-        return True
 
     def remove(self) -> None:
         """Removes the file: the study is done."""

@@ -209,6 +209,15 @@ def test_the_study_ends_with_tables_conclusions_and_results(
     csv = (out / "results.csv").read_text().splitlines()
     assert len(csv) == 1 + sum(len(row["repeats"]) for row in document["rows"])
     assert "elapsed_ns" in csv[0]
+    assert sorted(path.name for path in out.iterdir()) == [
+        *("plots", "report.html", "results.csv", "results.json"),
+    ]
+    html = (out / "report.html").read_text()
+    assert document["environment"]["machine"]["kernel"] in html
+    assert f"study placements --quick --repeats 2 --out {out}" in html
+    plots = {path.name for path in (out / "plots").iterdir()}
+    names = ("reads", "writes", "programs-read", "programs-write")
+    assert plots == {f"{name}.{ending}" for name in names for ending in ("png", "svg")}
 
     again = command.run(*arguments)
     assert again.returncode == 1
@@ -312,7 +321,7 @@ def test_progress_is_shown_on_a_terminal_only(command: Command, data: Path) -> N
     finally:
         os.close(ours)
     assert done.returncode == 0
-    assert b"30" in shown
+    assert b"0%" in shown
     assert command.run(*arguments[4:]).stderr == ""
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from ferry import placements, placements_cells, placements_findings, results, study
+from ferry import placements, placements_cells, placements_findings, study
 from ferry.placements_cells import program_cells, read_cells, write_cells
 from ferry.plan import PLACEMENTS, Cell, Plan, RuntimeSettings
 from ferry.sizes import KIB, MIB
+from made_up import row
 
 OPTIONS = study.StudyOptions("/tmp", None, False, None, None, None, False)
 SOURCES = placements.Sources("/file", "/new", "/large", 16 * MIB, 1)
@@ -102,26 +103,6 @@ def test_a_placement_is_given_where_there_is_one(interface: str, placement: str 
 # ---- findings from made-up times ----------------------------------------------------------------
 
 
-def row(cell: Cell, group: str, time_ns: float) -> dict[str, Any]:
-    """A row whose every repeat took that long."""
-    samples = [
-        {
-            "bytes": cell.total_bytes,
-            "io_ns": int(time_ns),
-            "flush_ns": 0,
-            "sync_ns": 0,
-            "compute_ns": 0,
-            "elapsed_ns": int(time_ns),
-            "operations": 1,
-            "cache_state": "hot",
-            "device_cache_state": None,
-            "verified": True,
-        }
-        for _ in range(20)
-    ]
-    return results.make_row(cell, group, samples)
-
-
 def reads(speeds: dict[str, list[float]]) -> list[dict[str, Any]]:
     """Rows of the reads at four sizes; speeds beside the plain calls' by series, else 1."""
     sizes = placements.QUICK_SIZES
@@ -191,9 +172,7 @@ def test_a_series_that_wavers_shows_nothing_although_plain_calls_do_not() -> Non
 
 def test_the_best_is_picked_on_other_pairs_than_it_is_judged_on() -> None:
     rows = reads({"compute": [2, 2, 2, 2]})
-    points = [
-        c for c in placements_findings.compare(rows) if c["question"] == "automatic_and_best"
-    ]
+    points = [c for c in placements_findings.compare(rows) if c["question"] == "automatic_and_best"]
     assert {c["pairs"] for c in points} == {10}
     cold = [c for c in points if c["device_cache"] == "cold"]
     assert all(c["baseline"].startswith("read/compute/") for c in cold)

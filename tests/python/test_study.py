@@ -16,10 +16,12 @@ from ferry.errors import FerryError
 from ferry.estimate import Estimate, describe_s, write_room_bytes
 from ferry.native import Measurement
 from ferry.plan import Cell, Plan
+from ferry.report import Page
 from ferry.sizes import KIB, MIB
+from made_up import ENVIRONMENT
 
 Json = dict[str, Any]
-REPEATS = 6
+REPEATS = 7  # odd: a whole group is kept as it is, a part of it in pairs
 CELLS = ("a", "b", "c")
 
 
@@ -54,6 +56,9 @@ class Small(study.Study):
     def print_tables(self, console: Console, document: Json) -> None:
         console.print(*document["notes"])
 
+    def page(self, document: Json) -> Page:
+        return Page("Which?", ["This."], lead="", words=[], text=[])
+
 
 class Bench:
     """Stands in for ferry-bench; ends with ``error`` after ``ends_after`` samples."""
@@ -68,10 +73,8 @@ class Bench:
         self, plan: Plan, on_sample: Callable[[str], None], into: Measurement
     ) -> Measurement:
         self.plans.append(plan)
-        runtime = {"invocation": len(self.plans)}
-        into.environment.update(
-            {"machine": {}, "versions": {}, "file_systems": [], "runtimes": [runtime]}
-        )
+        runtime = {**ENVIRONMENT["runtimes"][0], "device_cpus": str(len(self.plans))}
+        into.environment.update({**ENVIRONMENT, "runtimes": [runtime]})
         into.samples.update({cell.id: [] for cell in plan.cells})
         for repeat in range(plan.repeats):
             for cell in plan.cells if repeat % 2 == 0 else reversed(plan.cells):
@@ -183,6 +186,37 @@ def test_nothing_is_left_where_nothing_can_be_gone_on_from(
         study.run(Small(), options)
     assert not hasattr(interruption.value, "__notes__")
     assert not Path(str(options.out)).exists()
+
+
+def test_interrupted_while_it_writes_the_report(
+    bench: Bench, options: study.StudyOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_self: Small, _document: Json) -> Page:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as interruption:
+        patch.setattr(Small, "page", interrupt)
+        study.run(Small(), options)
+    assert "goes on from" in interruption.value.__notes__[0]
+    assert [p.name for p in Path(str(options.out)).iterdir()] == [unfinished.FILE_NAME]
+    bench.plans.clear()
+    study.run(Small(), options)
+    assert bench.plans == []  # nothing was left to measure
+    assert len(results_of(options)["rows"]) == 2 * len(CELLS)
+
+
+def test_old_plots_do_not_stay_beside_a_new_report(
+    bench: Bench, options: study.StudyOptions
+) -> None:
+    study.run(Small(), options)
+    plots = Path(str(options.out)) / study.PLOTS
+    plots.mkdir(exist_ok=True)
+    for name in ("old.png", "old.svg", "of-the-user.txt"):
+        (plots / name).write_text("")
+    with pytest.raises(FerryError, match="exists; --overwrite replaces it"):
+        study.run(Small(), options)
+    study.run(Small(), study.StudyOptions(**{**options.__dict__, "overwrite": True}))
+    assert [path.name for path in plots.iterdir()] == ["of-the-user.txt"]
 
 
 def interrupted(bench: Bench, options: study.StudyOptions) -> Path:

@@ -1,0 +1,218 @@
+"""Curves: bandwidth by transfer size, speed-up by threads; one line for each way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ferry.plot_style import Look, looks
+from ferry.plots import (
+    INK,
+    MUTED,
+    SURFACE,
+    Layout,
+    Margins,
+    Plot,
+    Tips,
+    make_panels,
+    plain_axis,
+    spread_labels,
+)
+from ferry.sizes import MIB, format_size
+
+_HEIGHT = 250.0
+_LABEL_APART = 15.0
+_LABEL_GAP = 14.0
+_TICKS_APART = 54.0
+_HIT_SIZE = 18.0  # of the invisible mark that has the tooltip
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line: its values, with bounds that are shaded."""
+
+    name: str  # ferry.plot_style gives a look by it
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines over one pair of axes; ``limits`` are lines across: label and value."""
+
+    title: str
+    series: Sequence[Series]
+    limits: Sequence[tuple[str, float]] = ()
+
+
+@dataclass(frozen=True)
+class Curves(Plot):
+    """Panels with the same axes, logarithmic in base 2.
+
+    ``x``: "bytes" or a count ("threads"). ``y``: "bandwidth", in MiB/s, or "speed-up", a factor;
+    a line shows what would be linear.
+    """
+
+    panels: Sequence[Panel]
+    x: Literal["bytes", "threads"] = "bytes"
+    y: Literal["bandwidth", "speed-up"] = "bandwidth"
+    x_label: str = "transfer size"
+
+    def draw(self, layout: Layout, tips: Tips) -> Figure:
+        """Returns the drawing: panels side by side, three to a row, or below each other."""
+        columns = min(len(self.panels), 3) if layout == "wide" else 1
+        rows = math.ceil(len(self.panels) / columns)
+        margins = Margins(left=68, right=90, bottom=50, shared=True)
+        panels = make_panels(layout, columns, [_HEIGHT] * rows, margins)
+        for unused in panels[len(self.panels) :]:
+            unused.remove()
+        names = [line.name for panel in self.panels for line in panel.series]
+        look_of = looks(names)
+        for number, (axes, panel) in enumerate(zip(panels, self.panels, strict=False)):
+            self._draw_panel(axes, panel, look_of, tips)
+            axes.tick_params(axis="y", labelleft=number % columns == 0)
+        return panels[0].figure  # type: ignore[return-value]
+
+    def _draw_panel(self, axes: Axes, panel: Panel, look_of: dict[str, Look], tips: Tips) -> None:
+        axes.set_title(panel.title, pad=12)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        axes.set_xlim(*self._x_limits())
+        axes.set_ylim(*self._y_limits())
+        plain_axis(axes, "y")
+        ticks = self._x_ticks(axes)
+        axes.set_xticks(ticks, [self._format_x(tick) for tick in ticks])
+        ticks = _y_ticks(*self._y_limits())
+        axes.set_yticks(ticks, [self._format_y(tick) for tick in ticks])
+        axes.set_xlabel(self.x_label, loc="left", labelpad=6)
+        for label, value in panel.limits:
+            axes.axhline(value, color=INK, linewidth=1, dashes=(2, 3))
+            axes.annotate(
+                label,
+                (0, value),
+                (2, 4),
+                xycoords=("axes fraction", "data"),
+                textcoords="offset points",
+                color=MUTED,
+                fontsize=11,
+            )
+        if self.y == "speed-up":
+            ideal = self._x_limits()
+            axes.plot(ideal, ideal, color=MUTED, linewidth=1, dashes=(2, 3))
+        for line in panel.series:
+            self._draw_line(axes, line, look_of[line.name], tips)
+        _label_ends(axes, panel.series, look_of)
+
+    def _draw_line(self, axes: Axes, line: Series, look: Look, tips: Tips) -> None:
+        axes.fill_between(
+            line.x, line.low, line.high, color=look.light, alpha=0.14, linewidth=0, zorder=2
+        )
+        axes.plot(
+            line.x,
+            line.y,
+            color=look.light,
+            linestyle=look.dash,
+            linewidth=2,
+            marker=look.marker,
+            markersize=6,
+            markeredgecolor=SURFACE,
+            markeredgewidth=0.8,
+            zorder=3,
+            clip_on=False,
+        )
+        for x, y, low, high in zip(line.x, line.y, line.low, line.high, strict=True):
+            low_text, high_text = (self._number(bound) for bound in (low, high))
+            text = f"{line.label}, {self._format_x(x)}: {self._number(y)}{self._unit()}"
+            text += f" ({low_text} to {high_text})"
+            axes.plot(
+                [x],
+                [y],
+                marker="o",
+                markersize=_HIT_SIZE,
+                alpha=0,
+                color=look.light,
+                zorder=5,
+                clip_on=False,
+                gid=tips.add(text),
+            )
+
+    def _x_limits(self) -> tuple[float, float]:
+        every = [x for panel in self.panels for line in panel.series for x in line.x]
+        margin = 2**0.25 if self.x == "threads" else 2**0.4
+        return min(every) / margin, max(every) * margin
+
+    def _y_limits(self) -> tuple[float, float]:
+        lines = [line for panel in self.panels for line in panel.series]
+        values = [value for line in lines for value in (*line.low, *line.high)]
+        values += [value for panel in self.panels for _, value in panel.limits]
+        if self.y == "speed-up":
+            values += self._x_limits()
+        return min(values) / 1.15, max(values) * 1.15
+
+    def _x_ticks(self, axes: Axes) -> list[float]:
+        """Returns what was measured, or every second of it and so on, as far as there is room."""
+        every = sorted({x for panel in self.panels for line in panel.series for x in line.x})
+        places = [float(axes.transData.transform((x, 1))[0]) for x in every]
+        for step in range(1, len(every)):
+            chosen = places[::step]
+            apart = min(b - a for a, b in zip(chosen, chosen[1:], strict=False))
+            if (len(every) - 1) % step == 0 and apart >= _TICKS_APART:
+                return every[::step]
+        return [every[0], every[-1]]
+
+    def _format_x(self, x: float) -> str:
+        return format_size(int(x)) if self.x == "bytes" else f"{x:g}"
+
+    def _format_y(self, y: float) -> str:
+        return f"{format_size(int(y * MIB))}/s" if self.y == "bandwidth" else f"{y:g}×"
+
+    def _number(self, y: float) -> str:
+        return f"{y:.0f}" if self.y == "bandwidth" else f"{y:.2f}"
+
+    def _unit(self) -> str:
+        return " MiB/s" if self.y == "bandwidth" else "×"
+
+
+def _y_ticks(low: float, high: float) -> list[float]:
+    """Powers of two, at most seven or so."""
+    first, last = math.ceil(math.log2(low)), math.floor(math.log2(high))
+    step = 1 if last - first <= 6 else 2
+    return [2.0**power for power in range(first + (-first) % step, last + 1, step)]
+
+
+def _label_ends(axes: Axes, series: Sequence[Series], look_of: dict[str, Look]) -> None:
+    """Names each line at its end, moved apart where they would lie on each other."""
+    ends = [float(axes.transData.transform((line.x[-1], line.y[-1]))[1]) for line in series]
+    to_data = axes.transData.inverted()
+    beside = 1 + _LABEL_GAP / axes.get_window_extent().width
+    for line, height in zip(series, spread_labels(ends, _LABEL_APART), strict=True):
+        colour = look_of[line.name].light
+        axes.annotate(
+            line.label,
+            xy=(line.x[-1], line.y[-1]),
+            # In data and shares of the axes, so that it holds in any resolution.
+            xytext=(beside, to_data.transform((0, height))[1]),
+            textcoords=axes.get_yaxis_transform(),
+            color=colour,
+            fontweight="bold",
+            fontsize=12,
+            va="center",
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colour,
+                "linewidth": 0.8,
+                "alpha": 0.5,
+                "shrinkA": 2,
+                "shrinkB": 5,
+                "relpos": (0, 0.5),
+            },
+        )

@@ -1,0 +1,26 @@
+"""A table as text: the terminal and the report show the same one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.table import Table as Shown
+
+from ferry.terminal import plain_table
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows; all columns but the first ``left`` hold numbers."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    left: int = 1
+
+    def shown(self) -> Shown:
+        """Returns it for the terminal."""
+        table = plain_table(self.title, self.columns, self.left)
+        for row in self.rows:
+            table.add_row(*row)
+        return table

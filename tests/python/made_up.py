@@ -1,0 +1,123 @@
+"""Results without measuring: rows with chosen times, and a whole document of them."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from ferry import results
+from ferry.native import Measurement
+from ferry.placements import LARGE_SIZES, SIZES, WRITE_SIZES, Placements
+from ferry.placements_cells import PIECE_BYTES, program_cells, read_cells, write_cells
+from ferry.plan import Cell
+from ferry.sizes import MIB
+
+Json = dict[str, Any]
+REPEATS = 20
+
+
+def row(cell: Cell, group: str, time_ns: float) -> Json:
+    """A row whose every repeat took that long; flush, sync and computing as long as the calls."""
+    follows = cell.operation == "write"
+    samples = [
+        {
+            "repeat": repeat,
+            "bytes": cell.total_bytes,
+            "io_ns": int(time_ns),
+            "open_ns": 0,
+            "close_ns": 0,
+            "flush_ns": int(time_ns) if follows else 0,
+            "sync_ns": int(time_ns) if follows else 0,
+            "compute_ns": int(time_ns) if cell.program != "stream" else 0,
+            "elapsed_ns": int(time_ns),
+            "operations": 1,
+            "cache_state": "hot" if cell.operation == "read" else None,
+            "device_cache_state": None,
+            "cache": None,
+            "verified": True,
+        }
+        for repeat in range(REPEATS)
+    ]
+    return results.make_row(cell, group, samples)
+
+
+ENVIRONMENT: Json = {
+    "machine": {
+        "kernel": "Linux 6.1",
+        "architecture": "x86_64",
+        "cpu_model": "A CPU <b>& more</b>",
+        "cpus_allowed": "0-1",
+        "cpus_usable": 2,
+        "virtual_machine": True,
+        "cpu_governor": None,
+        "memory_bytes": 8 << 30,
+        "page_bytes": 4096,
+    },
+    "versions": {"ferry": "0.1.0", "compiler": "12.2.0"},
+    "file_systems": [
+        {
+            "mount_point": "/",
+            "type": "ext4",
+            "source": "/dev/vda",
+            "options": "rw,relatime," + ",".join(f"an_option_that_is_long={i}" for i in range(9)),
+            "free_bytes": 1 << 30,
+            "block_device": {
+                "name": "vda",
+                "disk": "vda",
+                "driver": "virtio_blk",
+                "model": None,
+            },
+        }
+    ],
+    "runtimes": [
+        {
+            "device_cpus": "0",
+            "server_cpus": "1",
+            "oversubscribed": False,
+            "storage_engine": "io_uring",
+            "arena_pages": "huge pages",
+            "service": {"cpus": "", "threads": 0},
+            "page_cache": cache,
+            "notes": ["no locked memory: the arena may be swapped out"],
+        }
+        for cache in (None, {"cache_bytes": 64 * MIB, "page_bytes": 65536})
+    ],
+}
+
+
+def time_ns(cell: Cell, crossing_bytes: int = 64 * 1024) -> float:
+    """Below ``crossing_bytes`` compute takes half as long as the others, above twice as long."""
+    if cell.placement != "compute" or cell.warm:
+        return 4e6
+    return 2e6 if cell.transfer_bytes < crossing_bytes else 8e6
+
+
+def placements_document(writes: bool = True) -> Json:
+    """A document of the study placements, as complete as its report needs."""
+    cells = [("read", cell) for cell in read_cells("/f", 16 * MIB, SIZES, 1)]
+    if writes:
+        cells += [("write", cell) for cell in write_cells("/new", 16 * MIB, WRITE_SIZES)]
+        large = read_cells("/large", 64 * MIB, LARGE_SIZES, 1, "large-read")
+        cells += [("large", cell) for cell in large]
+    programs = program_cells("/f", "/new" if writes else None, 16 * MIB, 1)
+    cells += [("programs", cell) for cell in programs]
+    rows = [row(cell, group, time_ns(cell)) for group, cell in cells]
+    findings = Placements().findings(rows)
+    return results.make_document(
+        "study",
+        {
+            "quick": False,
+            "repeats": {group: REPEATS for group, _ in cells},
+            "total_bytes": 16 * MIB,
+            "large_total_bytes": 64 * MIB if writes else None,
+            "piece_bytes": PIECE_BYTES,
+            "file": None,
+        },
+        [Measurement(ENVIRONMENT)],
+        rows,
+        study="placements",
+        started=datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC),
+        notes=["a note <i>with markup</i>"],
+        comparisons=findings.comparisons,
+        conclusions=findings.conclusions,
+    )
