@@ -215,14 +215,14 @@ def _programs_section(document: Json, operation: str) -> Section:
     views = program_views(document, operation)
     heads = dict.fromkeys(view.head for view in views)
     panels = [_program_panel(document, operation, head) for head in heads]
-    verb, ends = ("sum", "") if operation == "read" else ("fill", ", pale in flush and fsync")
+    verb, ends = ("sum", "") if operation == "read" else ("fill", ", faintest in flush and fsync")
     piece = format_size(document["settings"]["piece_bytes"])
     figure = Figure(
         f"programs-{operation}",
         Bars(panels),
         f"Time of the programs that {operation}, a bar for each way; the table below has the "
         "numbers.",
-        f"Time of the whole program, median: dark in the calls, lighter in computing{ends}. The "
+        f"Time of the whole program, median: strong in the calls, fainter in computing{ends}. The "
         "line across the end is the median’s 95 % bounds. Shorter is better.",
     )
     return Section(
@@ -274,8 +274,8 @@ def _paper_section(document: Json) -> Section:
             f"The study follows {published.SOURCES['001']} (slides), on a Knights Ferry "
             "co-processor with 32 cores behind PCI Express. Its figures are pictures without "
             "numbers, so that none can be set beside ours; what it says about them can. There the "
-            "device’s memory was across a bus; here host and device are cores of one machine, so "
-            "that another answer contradicts nothing."
+            "device’s memory was across a bus; here host and device are cores of one machine. A "
+            "different answer here does not contradict it."
         ],
         tables=[paper_table(document)],
     )

@@ -50,10 +50,10 @@ def paper_table(document: Json) -> Table:
 
 
 def _program_statement(view: View) -> tuple[str, str]:
-    """The paper ranks the programs by time: host in once, then compute in iterative."""
+    """The paper's ranking over both programs: host in once, then compute in iterative."""
     if view.head.startswith("once"):
-        return "once: host is the best of all", "slower"
-    return "iterative: compute is the best, second of all", "faster"
+        return "once: host is best", "slower"
+    return "iterative: compute is best", "faster"
 
 
 def _agreement(point: Json, expected: str) -> str:

@@ -132,7 +132,8 @@ def _html(page: Page, document: Json, drawn: Mapping[str, Rendered]) -> str:
 
 def keep_units(text: str) -> str:
     """Returns the text with numbers that are not parted from their units at the end of a line."""
-    return re.sub(r"(?<=[0-9>]) (?=[0-9%]|[KMGT]iB|bytes?\b|ms\b)", "\N{NO-BREAK SPACE}", text)
+    parted = r"(?<=[0-9>]) (?=[0-9%]|[KMGT]iB|bytes?\b|ms\b)| (?=> [0-9])"
+    return re.sub(parted, "\N{NO-BREAK SPACE}", text)
 
 
 def _facts(document: Json) -> str:

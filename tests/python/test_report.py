@@ -200,7 +200,7 @@ def test_the_same_results_make_the_same_report(document: Json, files: dict[str, 
 def test_numbers_stay_with_their_units() -> None:
     space = "\N{NO-BREAK SPACE}"
     assert report.keep_units("from 4 KiB up (noise > 100 %), 12 of 20") == (
-        f"from 4{space}KiB up (noise >{space}100{space}%), 12 of 20"
+        f"from 4{space}KiB up (noise{space}>{space}100{space}%), 12 of 20"
     )
 
 
