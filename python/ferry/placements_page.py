@@ -247,7 +247,7 @@ def _program_panel(document: Json, operation: str, head: str) -> BarPanel:
         calls, computing, *ends = program_times_ms(row, operation)
         parts = [calls, computing, *ends[1:2]]
         whole = row["metrics"][view.metric]
-        bounds = [whole[key] * 1e-6 for key in ("median_low_95", "median_high_95")]
+        low, high = (whole[key] * 1e-6 for key in ("median_low_95", "median_high_95"))
         named = zip(("calls", "computing", "flush and fsync"), parts, strict=False)
         split = ", ".join(f"{what} {time:.2f} ms" for what, time in named)
         bars.append(
@@ -255,9 +255,10 @@ def _program_panel(document: Json, operation: str, head: str) -> BarPanel:
                 way,
                 label,
                 parts,
-                *bounds,
+                low,
+                high,
                 text=f"{whole['median'] * 1e-6:.1f} ms",
-                tip=f"{label}: {split}; in all {bounds[0]:.2f} to {bounds[1]:.2f} ms",
+                tip=f"{label}: {split}; in all {low:.2f} to {high:.2f} ms",
             )
         )
     return BarPanel(head.split("-")[0], bars)

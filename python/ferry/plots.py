@@ -25,7 +25,7 @@ _UNITS_PER_INCH = 72.0
 _PNG_SCALE = 2.0
 SURFACE, INK, MUTED, GRID = (ROLES[name][0] for name in ("surface", "ink", "muted", "grid"))
 
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "ferry",  # the same plot gives the same file
     "font.family": "sans-serif",

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
-    TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -58,20 +57,19 @@ def shows_progress() -> bool:
 class Bar:
     """A bar of the work done; one without a display says nothing."""
 
-    def __init__(self, display: Progress | None = None, task: TaskID = TaskID(0)) -> None:
-        """Takes what shows it, and which of its lines."""
+    def __init__(self, display: Progress | None = None) -> None:
+        """Takes what shows it as its only line."""
         self._display = display
-        self._task = task
 
     def advance(self, steps: float = 1) -> None:
         """Moves it on."""
         if self._display is not None:
-            self._display.advance(self._task, steps)
+            self._display.advance(self._display.task_ids[0], steps)
 
     def label(self, text: str) -> None:
         """Says what is being done now."""
         if self._display is not None:
-            self._display.update(self._task, description=text)
+            self._display.update(self._display.task_ids[0], description=text)
 
 
 @contextmanager
@@ -92,4 +90,5 @@ def progress(label: str, steps: float) -> Iterator[Bar]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as display:
-        yield Bar(display, display.add_task(label, total=steps))
+        display.add_task(label, total=steps)
+        yield Bar(display)

@@ -72,11 +72,15 @@ def test_interrupted_while_reading_a_file(command: Command, scratch: Path, data:
 
 
 def test_an_interrupted_study_keeps_its_rounds_and_goes_on(
-    command: Command, scratch: Path, tmp_path: Path
+    command: Command, scratch: Path, tmp_path: Path, data: Path
 ) -> None:
     out = tmp_path / "out"
-    arguments = ["study", "placements", "--quick", "--repeats", "4", "--out", out]
-    process = command.start(*arguments)
+
+    def arguments(repeats: int) -> list[object]:
+        start = ["study", "placements", "--quick", "--file", data]
+        return [*start, "--repeats", repeats, "--out", out]
+
+    process = command.start(*arguments(30))
     try:
         # The second group: the first is kept then, whatever the machine's speed.
         wait_until(lambda: (out / "unfinished.json").exists() and measuring(command))
@@ -91,10 +95,10 @@ def test_an_interrupted_study_keeps_its_rounds_and_goes_on(
     )
     assert list(scratch.iterdir()) == []
     assert [path.name for path in out.iterdir()] == ["unfinished.json"]
-    other = command.run("study", "placements", "--quick", "--repeats", "3", "--out", out)
+    other = command.run(*arguments(29))
     assert other.returncode == 1
     assert "differs in what is measured" in other.stderr
-    done = command.run(*arguments)
+    done = command.run(*arguments(30))
     assert done.returncode == 0
     assert "going on from" in done.stderr
     assert "are from the interrupted run" in done.stdout
