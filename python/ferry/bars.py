@@ -23,6 +23,7 @@ from ferry.plots import (
 )
 
 _BAR = 22.0  # a bar with what is around it, in units
+_GAP, _LETTER = 16.0, 7.4  # beside the texts at the ends, and how wide a letter of them is
 _SHADES = (1.0, 0.55, 0.28)  # of the parts of a bar, in this order
 
 
@@ -72,7 +73,8 @@ class Bars(Plot):
             self.panels[start : start + columns] for start in range(0, len(self.panels), columns)
         ]
         heights = [_BAR * max(len(panel.bars) for panel in row) for row in rows]
-        margins = Margins(left=self.label_width, right=62, bottom=14)
+        longest = max(len(bar.text) for panel in self.panels for bar in panel.bars)
+        margins = Margins(left=self.label_width, right=_GAP + _LETTER * longest, bottom=14)
         axes = make_panels(layout, columns, heights, margins)
         for unused in axes[len(self.panels) :]:
             unused.remove()
@@ -119,7 +121,7 @@ class Bars(Plot):
                 [row],
                 marker="D",
                 markersize=7,
-                markerfacecolor="none",
+                markerfacecolor=SURFACE,
                 markeredgecolor=INK,
                 markeredgewidth=1.4,
                 zorder=4,

@@ -190,29 +190,28 @@ def _y_ticks(low: float, high: float) -> list[float]:
 
 def _label_ends(axes: Axes, series: Sequence[Series], look_of: dict[str, Look]) -> None:
     """Names each line at its end, moved apart where they would lie on each other."""
-    ends = [float(axes.transData.transform((line.x[-1], line.y[-1]))[1]) for line in series]
+    box = axes.get_window_extent()
     to_data = axes.transData.inverted()
-    beside = 1 + _LABEL_GAP / axes.get_window_extent().width
-    for line, height in zip(series, spread_labels(ends, _LABEL_APART), strict=True):
+    ends = [axes.transData.transform((line.x[-1], line.y[-1])) for line in series]
+    heights = spread_labels([float(y) for _, y in ends], _LABEL_APART)
+    for line, (x, y), height in zip(series, ends, heights, strict=True):
         colour = look_of[line.name].light
+        # Across in shares of the axes, up in data: so it holds in any resolution.
+        across = [(place - box.x0) / box.width for place in (x + 5, box.x1 + _LABEL_GAP)]
+        up = [to_data.transform((0, place))[1] for place in (y, height)]
+        where = axes.get_yaxis_transform()
+        axes.plot(
+            across, up, color=colour, linewidth=0.8, alpha=0.5, transform=where, clip_on=False
+        )
         axes.annotate(
             line.label,
-            xy=(line.x[-1], line.y[-1]),
-            # In data and shares of the axes, so that it holds in any resolution.
-            xytext=(beside, to_data.transform((0, height))[1]),
-            textcoords=axes.get_yaxis_transform(),
+            (across[1], up[1]),
+            (2, 0),
+            xycoords=where,
+            textcoords="offset points",
             color=colour,
             fontweight="bold",
             fontsize=12,
             va="center",
             annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": colour,
-                "linewidth": 0.8,
-                "alpha": 0.5,
-                "shrinkA": 2,
-                "shrinkB": 5,
-                "relpos": (0, 0.5),
-            },
         )

@@ -87,7 +87,16 @@ class Bench:
 
 
 def sample(repeat: int, number: int) -> Json:
-    names = ("open_ns", "io_ns", "flush_ns", "sync_ns", "close_ns", "operations", "elapsed_ns")
+    names = (
+        "bytes",
+        "open_ns",
+        "io_ns",
+        "flush_ns",
+        "sync_ns",
+        "close_ns",
+        "operations",
+        "elapsed_ns",
+    )
     return {
         **dict.fromkeys(names, number),
         **{"repeat": repeat, "compute_ns": None, "cache": None, "verified": True},
