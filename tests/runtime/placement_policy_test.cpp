@@ -106,6 +106,16 @@ TEST(Bypass, CountsByPage) {
   EXPECT_TRUE(count_bypass(table, one, 1));
 }
 
+TEST(Policy, NeighbouringPagesAreCountedApart) {
+  std::uint32_t entries[4096] = {};
+  const BypassTable table{entries, 4095};
+  for (std::uint64_t page = 0; page < 1024; ++page) {
+    const std::uint64_t hash = bypass_hash(cache::key_of(5, page));
+    EXPECT_FALSE(count_bypass(table, hash, 2)) << page;
+    EXPECT_TRUE(count_bypass(table, hash, 2)) << page;
+  }
+}
+
 TEST(Policy, NeverIsNever) {
   Crossovers with;
   with.host_read_bytes_min = Crossovers::never;
