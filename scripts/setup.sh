@@ -122,6 +122,8 @@ setup_missing_tools() {
     printf '%s\n' "liburing 2.3 or newer with its headers, and pkg-config"
   "$compiler" -x c++ -std=c++20 -E -include nlohmann/json.hpp /dev/null >/dev/null 2>&1 ||
     printf '%s\n' "the headers of nlohmann-json"
+  "$compiler" -x c++ -std=c++20 -E -include toml++/toml.h /dev/null >/dev/null 2>&1 ||
+    printf '%s\n' "the headers of toml++"
   [[ $1 != run ]] || return 0
   pkg-config --exists gtest 2>/dev/null || printf '%s\n' "googletest"
   tools=(chromedriver chromium clang-format clang-tidy fio gcc git spin)

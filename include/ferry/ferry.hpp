@@ -38,20 +38,30 @@ struct RuntimeOptions {
   std::string device_cpus;
   std::string server_cpus;
   unsigned device_threads = 0;  // 0: one per device CPU
-  unsigned server_threads = 0;  // 0: one per eight device threads, at least one
+  unsigned server_threads = 0;  // 0: the profile's, else one per eight device threads, at least one
   std::uint64_t arena_bytes = std::uint64_t{64} << 20;  // device memory for programs
   unsigned rings = 0;                                   // 0: one per server thread
   // The page cache in device memory: 0 is none. Its pages are 4 KiB to 2 MiB, a power of two.
   std::uint64_t cache_bytes = 0;
-  std::uint32_t page_bytes = 64 * 1024;
+  std::uint32_t page_bytes = 0;  // 0: the profile's, else 64 KiB
   device::cache::Switches cache_switches{};
   // Cores of the device that serve cached calls for the others (placement `service`). 0: none are
   // set aside, and the I/O server's threads serve such calls beside their requests.
   unsigned service_threads = 0;
   // Where reads and writes are executed unless a program says otherwise (FileCalls::use).
   device::Placement placement = device::Placement::host;
-  // What placement `automatic` decides from; else built-in numbers.
+  // What placement `automatic` decides from, whatever the storage; else the profile's numbers for
+  // the storage of a file, else built-in ones.
   std::optional<device::Crossovers> crossovers;
+  // How far ahead of one sequential stream the page cache reads (at most a sixteenth of it); else
+  // the profile's, else 8 MiB.
+  std::optional<std::uint32_t> readahead_bytes_max;
+  // Whether what `ferry tune` measured is used: $FERRY_PROFILE, else ferry/profile.toml in
+  // $XDG_CONFIG_HOME or ~/.config. What is set above always goes before it.
+  bool use_profile = true;
+  // Where most of the program's files lie: the page size and the server's threads are those that
+  // the profile has for this storage. Empty: the working directory.
+  std::string storage_path;
   unsigned files_max = 1024;  // open at the same time, at most 65536
   StorageEngine engine = StorageEngine::automatic;
   // How long waits spin before they sleep; negative: 500 us for callers and 100 us for the server
@@ -88,6 +98,15 @@ struct DeviceThread {
   device::FileCalls<device::ThreadGroup> files;
 };
 
+// The profile, and what became of it.
+struct ProfileInfo {
+  std::string path;     // where it is, or would be; empty: none is wanted
+  std::string storage;  // of RuntimeOptions::storage_path, like "ext4 on vda"; empty: not looked up
+  bool applies = false;               // to that storage
+  std::string why;                    // or why not
+  std::vector<std::string> storages;  // those mounted here whose files get settings of their own
+};
+
 // What is in force; for `ferry info` and for results.
 struct RuntimeInfo {
   std::string device_cpus;
@@ -96,9 +115,16 @@ struct RuntimeInfo {
   unsigned server_threads = 0;
   std::string service_cpus;  // set aside, or shared with the device's threads
   unsigned service_threads = 0;
+  std::uint32_t page_bytes = 0;
+  // For files on the storage of RuntimeOptions::storage_path; others may have other ones.
   device::Crossovers crossovers;
-  std::string crossovers_source;  // "built-in" or "profile"
-  bool oversubscribed = false;    // some waits do not spin, because there are too few CPUs
+  std::string crossovers_source;  // "built-in", "profile" or "options"
+  std::uint32_t readahead_bytes_max = 0;
+  // How many asynchronous calls a thread should keep in flight there; 0: not measured. Advice for
+  // programs: the runtime does nothing with it.
+  unsigned queue_depth = 0;
+  ProfileInfo profile;
+  bool oversubscribed = false;  // some waits do not spin, because there are too few CPUs
   std::uint64_t arena_bytes = 0;
   std::string arena_pages;
   std::string storage_engine;

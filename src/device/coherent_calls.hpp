@@ -256,7 +256,8 @@ class CoherentCalls {
       if (DeviceRef<std::uint64_t>(dirty).load(relaxed) != 0) return false;
       return !reading || !bypass_pays_off(context, entry.inode, at, bytes);
     };
-    return choose_placement(context.crossovers, call, resident, may_bypass);
+    const Crossovers& crossovers = context.cache.tuning(entry.inode).crossovers;
+    return choose_placement(crossovers, call, resident, may_bypass);
   }
 
   // Executes the transfer where it belongs; `send(target)` has somebody else do it: the server past

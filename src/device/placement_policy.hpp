@@ -76,8 +76,9 @@ FERRY_DEVICE inline bool bypass_pays_off(const Context& context, std::uint32_t i
                                          std::uint64_t offset, std::uint64_t bytes) {
   if (context.bypassed.entries == nullptr) return false;
   const std::uint64_t page = offset >> context.cache.layout.page_shift;
-  return count_bypass(context.bypassed, bypass_hash(cache::key_of(inode, page)),
-                      bypass_limit(context.crossovers, context.cache.page_bytes(), bytes));
+  return count_bypass(
+      context.bypassed, bypass_hash(cache::key_of(inode, page)),
+      bypass_limit(context.cache.tuning(inode).crossovers, context.cache.page_bytes(), bytes));
 }
 
 // Recognises the group's sequential stream.

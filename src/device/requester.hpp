@@ -26,7 +26,6 @@ struct Context {
   HostHooks hooks{};
   cache::View cache{};  // base is null where there is none
   Placement placement = Placement::host;
-  Crossovers crossovers{};
   BypassTable bypassed{};
 };
 

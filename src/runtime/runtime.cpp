@@ -16,6 +16,7 @@
 #include "devices/cpu/hooks.hpp"
 #include "runtime/cpu_plan.hpp"
 #include "runtime/services.hpp"
+#include "runtime/tuning.hpp"
 #include "server/server.hpp"
 #include "storage/posix.hpp"
 
@@ -112,8 +113,14 @@ std::chrono::nanoseconds spin_time(std::chrono::microseconds wish, bool may_spin
 
 class Runtime::Implementation {
  public:
-  explicit Implementation(const RuntimeOptions& options)
-      : plan_(plan_cpus(options, allowed_cpus(), usable_cpus())),
+  explicit Implementation(const RuntimeOptions& wishes) : Implementation(tune(wishes)) {}
+
+  explicit Implementation(const Tuning& tuning) : Implementation(tuning, tuning.options) {}
+
+  // `options` are the tuned ones.
+  Implementation(const Tuning& tuning, const RuntimeOptions& options)
+      : tuning_(tuning),
+        plan_(plan_cpus(options, allowed_cpus(), usable_cpus())),
         geometry_(make_geometry(options, plan_)),
         arena_(geometry_.arena_bytes, plan_.device_cpus) {
     context_.arena.base = arena_.base();
@@ -129,8 +136,6 @@ class Runtime::Implementation {
                                         geometry_.arena_bytes - context_.arena.layout.heap);
     if (options.cache_bytes > 0) make_cache(options);
     context_.placement = options.placement;
-    crossovers_given_ = options.crossovers.has_value();
-    if (crossovers_given_) context_.crossovers = *options.crossovers;
     storage_ = storage::make_posix(to_storage(options.engine));
     server::ServerOptions server;
     server.cpus = plan_.server_cpus;
@@ -219,13 +224,19 @@ class Runtime::Implementation {
     info.server_threads = plan_.server_threads;
     info.service_cpus = to_string(plan_.service_cpus);
     info.service_threads = plan_.service_threads;
-    info.crossovers = context_.crossovers;
-    info.crossovers_source = crossovers_given_ ? "profile" : "built-in";
+    const device::StorageTuning& main = tuning_.main();
+    info.page_bytes = tuning_.options.page_bytes;
+    info.crossovers = main.crossovers;
+    info.crossovers_source = tuning_.crossovers_source;
+    info.readahead_bytes_max = main.readahead_bytes_max;
+    info.queue_depth = tuning_.queue_depth;
+    info.profile = tuning_.profile;
     info.oversubscribed = !plan_.device_may_spin || !plan_.server_may_spin;
     info.arena_bytes = geometry_.arena_bytes;
     info.arena_pages = arena_.page_kind();
     info.storage_engine = storage.engine;
     info.notes = storage.notes;
+    info.notes.insert(info.notes.end(), tuning_.notes.begin(), tuning_.notes.end());
     if (info.oversubscribed) {
       info.notes.emplace_back(
           "oversubscribed: too few CPUs for every thread to have its own, so "
@@ -274,6 +285,7 @@ class Runtime::Implementation {
     context_.cache.layout = cache_layout(options, geometry_);
     context_.cache.switches = options.cache_switches;
     context_.cache.barriers_everywhere = context_.hooks.barrier_everywhere != nullptr;
+    context_.cache.tunings = tuning_.tunings;
     // The arena was mapped just now: it is zeroed.
     context_.cache.base = static_cast<unsigned char*>(
         heap_->allocate(context_.cache.layout.bytes, cache_alignment_bytes));
@@ -327,13 +339,13 @@ class Runtime::Implementation {
     }
   }
 
+  const Tuning tuning_;
   const CpuPlan plan_;
   const device::Geometry geometry_;
   cpu::Arena arena_;
   device::Context context_;
   std::unique_ptr<cpu::Heap> heap_;
   std::unique_ptr<storage::Storage> storage_;
-  bool crossovers_given_ = false;
   std::unique_ptr<LoopServices> loop_services_;
   std::unique_ptr<ServiceThreads> services_;  // before the server, whose end ends their waits
   std::unique_ptr<server::Server> server_;    // last: it uses everything above

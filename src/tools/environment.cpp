@@ -4,30 +4,20 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <system_error>
 
 #include <nlohmann/json.hpp>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/cpus.hpp"
+#include "base/machine.hpp"
 #include "tools/file_system.hpp"
 
 namespace ferry::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// The value of a "key : value" line; empty where there is none.
-std::string look_up(const char* file_name, const std::string& key) {
-  std::ifstream file(file_name);
-  for (std::string line; std::getline(file, line);) {
-    if (line.rfind(key, 0) != 0) continue;
-    const std::size_t colon = line.find(':');
-    const std::size_t start = line.find_first_not_of(" \t", colon + 1);
-    if (colon != std::string::npos && start != std::string::npos) return line.substr(start);
-  }
-  return "";
-}
 
 Json text_or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
@@ -40,10 +30,10 @@ Json machine() {
   const auto pages = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
   std::string governor;
   std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") >> governor;
-  const std::string flags = " " + look_up("/proc/cpuinfo", "flags") + " ";
+  const std::string flags = " " + cpuinfo_value("flags") + " ";
   return {{"kernel", std::string(names.sysname) + " " + names.release},
           {"architecture", names.machine},
-          {"cpu_model", text_or_null(look_up("/proc/cpuinfo", "model name"))},
+          {"cpu_model", text_or_null(cpu_model())},
           {"cpus_allowed", to_string(allowed_cpus())},
           {"cpus_usable", usable_cpus()},
           {"virtual_machine", flags.find(" hypervisor ") != std::string::npos},
@@ -95,6 +85,34 @@ Json runtime_facts(const RuntimeInfo& info) {
           {"notes", info.notes}};
 }
 
+Json profile_facts(const ProfileInfo& profile) {
+  return {{"path", text_or_null(profile.path)},
+          {"storage", text_or_null(profile.storage)},
+          {"applies", profile.applies},
+          {"why", profile.why},
+          {"storages", profile.storages}};
+}
+
+Json bytes_or_never(std::uint64_t bytes) {
+  return bytes == device::Crossovers::never ? Json("never") : Json(bytes);
+}
+
+Json tuning_facts(const RuntimeInfo& info) {
+  const device::Crossovers& crossovers = info.crossovers;
+  return {{"source", info.crossovers_source},
+          {"page_bytes", info.page_bytes},
+          {"readahead_bytes", info.readahead_bytes_max},
+          {"server_threads", info.server_threads},
+          {"queue_depth", info.queue_depth != 0 ? Json(info.queue_depth) : Json(nullptr)},
+          {"crossovers",
+           {{"host_read_bytes_min", bytes_or_never(crossovers.host_read_bytes_min)},
+            {"host_stream_read_bytes_min", bytes_or_never(crossovers.host_stream_read_bytes_min)},
+            {"host_write_bytes_min", bytes_or_never(crossovers.host_write_bytes_min)},
+            {"service_read_bytes_min", bytes_or_never(crossovers.service_read_bytes_min)},
+            {"service_write_bytes_min", bytes_or_never(crossovers.service_write_bytes_min)},
+            {"bypasses_max", crossovers.bypasses_max}}}};
+}
+
 // One for each mount that a cell's file lies on, or will.
 Json file_systems(const Plan& plan) {
   std::set<std::string> folders;
@@ -108,7 +126,7 @@ Json file_systems(const Plan& plan) {
     try {
       Json facts = file_system_facts(folder);
       if (seen.insert(facts["mount_point"]).second) list.push_back(std::move(facts));
-    } catch (const Error&) {
+    } catch (const std::system_error&) {
       continue;  // measuring there will say what is wrong
     }
   }
@@ -132,16 +150,19 @@ Json environment_facts(const Plan& plan, const Runtimes& runtimes) {
 
 Json info_facts(const Runtime& runtime) {
   const RuntimeOptions defaults;
+  const RuntimeInfo info = runtime.info();
   return {{"schema", "ferry.info/2"},
           {"machine", machine()},
           {"versions", versions()},
-          {"runtime", runtime_facts(runtime.info())},
+          {"runtime", runtime_facts(info)},
           {"default_placement", name_of(defaults.placement)},
           {"page_cache",
            {{"cache_bytes", defaults.cache_bytes},
-            {"page_bytes", defaults.page_bytes},
+            {"page_bytes", info.page_bytes},
             {"page_bytes_min", device::cache::page_bytes_min},
             {"page_bytes_max", device::cache::page_bytes_max}}},
+          {"profile", profile_facts(info.profile)},
+          {"tuning", tuning_facts(info)},
           {"built_in",
            {{"devices", {"cpu"}},
             {"storages", {"posix"}},

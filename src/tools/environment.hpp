@@ -13,8 +13,8 @@ namespace ferry::bench {
 // Of a measurement: machine, versions, runtimes, and the file systems that the cells' files lie on.
 nlohmann::ordered_json environment_facts(const Plan& plan, const Runtimes& runtimes);
 
-// For `ferry info`: machine, runtime, placements, page cache, what is built in. Schema
-// "ferry.info/2".
+// For `ferry info`: machine, runtime, placements, page cache, profile and tuning, what is built in.
+// Schema "ferry.info/2".
 nlohmann::ordered_json info_facts(const Runtime& runtime);
 
 }  // namespace ferry::bench

@@ -1,23 +1,19 @@
 #include "tools/file_system.hpp"
 
-#include <array>
 #include <cerrno>
-#include <climits>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <set>
-#include <sstream>
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <ferry/ferry.hpp>
+
+#include "base/mounts.hpp"
 
 namespace ferry::bench {
 namespace {
@@ -25,74 +21,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-struct Mount {
-  std::string point;
-  std::string options;
-  std::string type;
-  std::string source;
-};
-
 struct stat status_of(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) throw Error(errno, path);
   return status;
-}
-
-// The kernel writes spaces and the like as \040.
-std::string unescape(const std::string& text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && i + 3 < text.size()) {
-      plain += static_cast<char>(std::strtol(text.substr(i + 1, 3).c_str(), nullptr, 8));
-      i += 3;
-    } else {
-      plain += text[i];
-    }
-  }
-  return plain;
-}
-
-// A line of /proc/self/mountinfo: id parent major:minor root point options [field...] - type source
-// super-options.
-Mount parse_mount(const std::string& line) {
-  std::istringstream words(line);
-  Mount mount;
-  std::string skip;
-  std::string super_options;
-  words >> skip >> skip >> skip >> skip >> mount.point >> mount.options;
-  while (words >> skip && skip != "-") {
-  }
-  words >> mount.type >> mount.source >> super_options;
-  mount.point = unescape(mount.point);
-  mount.source = unescape(mount.source);
-  std::istringstream more(super_options);
-  for (std::string option; std::getline(more, option, ',');) {
-    if (("," + mount.options + ",").find("," + option + ",") == std::string::npos) {
-      mount.options += "," + option;
-    }
-  }
-  return mount;
-}
-
-bool lies_under(const std::string& path, const std::string& point) {
-  if (point == "/") return true;
-  return path == point || path.rfind(point + "/", 0) == 0;
-}
-
-// The last of the longest mount points above the path: later mounts cover earlier ones.
-Mount mount_of(const std::string& path) {
-  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
-                                                         &std::free);
-  if (!real) throw Error(errno, path);
-  std::ifstream mounts("/proc/self/mountinfo");
-  Mount best;
-  for (std::string line; std::getline(mounts, line);) {
-    Mount mount = parse_mount(line);
-    if (lies_under(real.get(), mount.point) && mount.point.size() >= best.point.size()) {
-      best = std::move(mount);
-    }
-  }
-  return best;
 }
 
 std::string first_line(const fs::path& path) {
@@ -114,21 +46,9 @@ Json text_or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
 }
 
-// The folder in /sys of a file system's block device; empty where the device is none of this
-// machine's (network and memory file systems).
-fs::path device_folder(dev_t device, const std::string& source) {
-  if (major(device) == 0 && source.rfind("/dev/", 0) == 0) {  // btrfs has numbers of its own
-    struct stat status {};
-    if (::stat(source.c_str(), &status) == 0 && S_ISBLK(status.st_mode)) device = status.st_rdev;
-  }
-  std::error_code error;
-  const fs::path link =
-      "/sys/dev/block/" + std::to_string(major(device)) + ":" + std::to_string(minor(device));
-  return fs::canonical(link, error);
-}
-
+// Null where the device is none of this machine's (network and memory file systems).
 Json block_device(dev_t device, const std::string& source) {
-  const fs::path itself = device_folder(device, source);
+  const fs::path itself = ferry::block_device_folder(device, source);
   if (itself.empty()) return nullptr;
   std::error_code error;
   const bool partition = fs::exists(itself / "partition", error);
@@ -145,8 +65,8 @@ Json block_device(dev_t device, const std::string& source) {
       {"logical_block_bytes", number_or_null(first_line(disk / "queue" / "logical_block_size"))},
       {"size_bytes", nullptr}};
   if (!rotational.empty()) facts["rotational"] = rotational == "1";
-  const Json sectors = number_or_null(first_line(itself / "size"));
-  if (sectors.is_number()) facts["size_bytes"] = sectors.get<std::uint64_t>() * 512;
+  if (const std::uint64_t bytes = block_device_bytes(itself); bytes > 0)
+    facts["size_bytes"] = bytes;
   return facts;
 }
 
@@ -243,7 +163,7 @@ Json file_system_facts(const std::string& path) {
 std::string block_device_folder(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return "";
-  return device_folder(status.st_dev, mount_of(path).source).string();
+  return ferry::block_device_folder(status.st_dev, mount_of(path).source).string();
 }
 
 Json path_facts(const std::string& path, const std::string& engine) {

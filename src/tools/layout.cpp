@@ -10,16 +10,16 @@ namespace ferry::bench {
 
 Part part_of(const Cell& cell, unsigned index) {
   Part part;
-  part.call_bytes = cell.call_bytes();
+  part.step_bytes = cell.stride_bytes != 0 ? cell.stride_bytes : cell.call_bytes();
   part.calls_per_block = cell.calls_per_thread();
   part.segment_bytes = cell.part_bytes();
   if (cell.file_per_thread) {
     part.file = index;
     return part;
   }
-  const std::uint64_t block_bytes = cell.part_bytes() / cell.segments;
+  part.calls_per_block = cell.calls_per_thread() / cell.segments;
+  const std::uint64_t block_bytes = part.calls_per_block * part.step_bytes;
   part.begin = index * block_bytes;
-  part.calls_per_block = block_bytes / part.call_bytes;
   part.segment_bytes = block_bytes * cell.threads;
   return part;
 }
@@ -36,7 +36,7 @@ std::string file_path(const Cell& cell, unsigned file) {
 }
 
 std::uint64_t file_bytes(const Cell& cell) {
-  return cell.total_bytes / file_count(cell);
+  return cell.span_bytes() / file_count(cell);
 }
 
 std::vector<unsigned> parts_by_thread(const Cell& cell, unsigned repeat) {

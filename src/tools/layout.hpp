@@ -16,13 +16,13 @@ namespace ferry::bench {
 struct Part {
   unsigned file = 0;
   std::uint64_t begin = 0;  // offset of its first block
-  std::uint64_t call_bytes = 0;
+  std::uint64_t step_bytes = 0;  // from one call's place to the next
   std::uint64_t calls_per_block = 0;
   std::uint64_t segment_bytes = 0;
 
   std::uint64_t offset_of(std::uint64_t call) const {
-    if (call < calls_per_block) return begin + call * call_bytes;  // spares a division
-    return begin + call / calls_per_block * segment_bytes + call % calls_per_block * call_bytes;
+    if (call < calls_per_block) return begin + call * step_bytes;  // spares a division
+    return begin + call / calls_per_block * segment_bytes + call % calls_per_block * step_bytes;
   }
 };
 

@@ -63,6 +63,7 @@ int run_plan(const std::string& file_name, Report& report) {
 int print_info(const std::string& path) {
   RuntimeOptions options;
   options.arena_bytes = std::uint64_t{2} << 20;
+  options.storage_path = path;
   const Runtime runtime(options);
   nlohmann::ordered_json facts = info_facts(runtime);
   if (!path.empty()) facts["path"] = path_facts(path, facts["runtime"]["storage_engine"]);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -28,8 +29,11 @@ constexpr std::uint64_t deadline_ms_max = std::uint64_t{1000} * 3600 * 24 * 365;
 constexpr std::uint64_t calls_max = std::uint64_t{1} << 28;
 constexpr std::uint64_t arena_slack_bytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t cache_bytes_least = std::uint64_t{64} << 20;  // where nobody says more
+constexpr std::uint32_t page_bytes_default = 64 << 10;
 constexpr unsigned threads_max = 4096;
 constexpr unsigned repeats_max = 1'000'000;
+constexpr unsigned variants_max = 64;
+constexpr std::uint64_t time_limit_ms_max = 86'400'000;  // a day
 
 // One JSON object that is being read: knows where it is, for messages, and which keys were used.
 class Fields {
@@ -58,6 +62,15 @@ class Fields {
       fail(key, "must be from " + std::to_string(least) + " to " + std::to_string(most));
     }
     value = static_cast<T>(number);
+  }
+
+  // A size, or "never".
+  void crossover(const char* key, std::uint64_t& bytes) {
+    if (has(key) && object_[key] == "never") {
+      bytes = device::Crossovers::never;
+    } else {
+      number(key, bytes, 0, std::uint64_t{1} << 40);
+    }
   }
 
   void flag(const char* key, bool& value) {
@@ -145,6 +158,13 @@ void check(const Cell& cell, const Fields& fields) {
                                     "the host's, too"
                                   : "needs a placement with a cache in the device");
   }
+  if (cell.stride_bytes != 0 &&
+      (cell.operation == Operation::write || cell.warm || cell.program != Program::stream)) {
+    fields.fail("stride_bytes", "needs reads that are not warm, and program stream");
+  }
+  if (cell.stride_bytes != 0 && cell.stride_bytes < cell.transfer_bytes) {
+    fields.fail("stride_bytes", "must be at least transfer_bytes");
+  }
   if (cell.operation == Operation::read &&
       (cell.sync != Sync::none || cell.overwrite || cell.keep)) {
     fields.fail("operation", "sync, overwrite and keep are for writes");
@@ -172,6 +192,7 @@ Cell read_cell(const json& object, const std::string& where) {
   constexpr std::uint64_t bytes_max = std::uint64_t{1} << 62;
   fields.number("transfer_bytes", cell.transfer_bytes, 1, bytes_max / threads_max);
   fields.number("total_bytes", cell.total_bytes, 1, bytes_max);
+  fields.number("stride_bytes", cell.stride_bytes, 0, bytes_max / calls_max);
   fields.number("threads", cell.threads, 1, threads_max);
   fields.number("queue_depth", cell.queue_depth, 1, queue_depth_max);
   fields.number("segments", cell.segments, 1, segments_max);
@@ -180,6 +201,10 @@ Cell read_cell(const json& object, const std::string& where) {
   fields.flag("barriers", cell.barriers);
   fields.number("deadline_ms", cell.deadline_ms, 0, deadline_ms_max);
   fields.flag("check", cell.check);
+  if (fields.has("variant")) {
+    cell.variant.emplace(0);
+    fields.number("variant", *cell.variant, 0, variants_max - 1);
+  }
   fields.flag("direct", cell.direct);
   fields.flag("cold", cell.cold);
   fields.flag("warm", cell.warm);
@@ -195,23 +220,56 @@ Cell read_cell(const json& object, const std::string& where) {
   return cell;
 }
 
-RuntimeOptions read_runtime(const json& object) {
-  Fields fields(object, "runtime");
-  RuntimeOptions options;
-  options.arena_bytes = 0;
-  fields.number("device_threads", options.device_threads, 0, threads_max);
+device::Crossovers read_crossovers(const json& object, const std::string& where) {
+  Fields fields(object, where);
+  device::Crossovers crossovers;
+  fields.crossover("host_read_bytes_min", crossovers.host_read_bytes_min);
+  fields.crossover("host_stream_read_bytes_min", crossovers.host_stream_read_bytes_min);
+  fields.crossover("host_write_bytes_min", crossovers.host_write_bytes_min);
+  fields.refuse_unknown();
+  return crossovers;
+}
+
+// What a profile may say, too.
+void read_tuning(const json& object, Fields& fields, const std::string& where,
+                 RuntimeOptions& options) {
   fields.number("server_threads", options.server_threads, 0, threads_max);
-  fields.number("service_threads", options.service_threads, 0, threads_max);
-  fields.number("cache_bytes", options.cache_bytes, 0, std::uint64_t{1} << 50);
   fields.number("page_bytes", options.page_bytes, device::cache::page_bytes_min,
                 device::cache::page_bytes_max);
   if ((options.page_bytes & (options.page_bytes - 1)) != 0) {
     fields.fail("page_bytes", "must be a power of two");
   }
+  if (fields.has("readahead_bytes")) {
+    options.readahead_bytes_max.emplace(0);
+    fields.number("readahead_bytes", *options.readahead_bytes_max, 0, std::uint64_t{1} << 30);
+  }
+  if (fields.has("crossovers"))
+    options.crossovers = read_crossovers(object["crossovers"], where + ".crossovers");
+}
+
+RuntimeOptions read_runtime(const json& object) {
+  Fields fields(object, "runtime");
+  RuntimeOptions options;
+  options.arena_bytes = 0;
+  options.page_bytes = page_bytes_default;
+  fields.number("device_threads", options.device_threads, 0, threads_max);
+  read_tuning(object, fields, "runtime", options);
+  fields.flag("profile", options.use_profile);
+  fields.number("service_threads", options.service_threads, 0, threads_max);
+  fields.number("cache_bytes", options.cache_bytes, 0, std::uint64_t{1} << 50);
   fields.number("arena_bytes", options.arena_bytes, 0, std::uint64_t{1} << 50);
   if (fields.has("device_cpus")) options.device_cpus = fields.text("device_cpus");
   if (fields.has("server_cpus")) options.server_cpus = fields.text("server_cpus");
   options.engine = static_cast<StorageEngine>(fields.choice("engine", engine_names, 0));
+  fields.refuse_unknown();
+  return options;
+}
+
+RuntimeOptions read_variant(const json& object, const std::string& where,
+                            const RuntimeOptions& base) {
+  Fields fields(object, where);
+  RuntimeOptions options = base;
+  read_tuning(object, fields, where, options);
   fields.refuse_unknown();
   return options;
 }
@@ -233,7 +291,7 @@ void complete(Plan& plan) {
   std::uint64_t cached_bytes = 0;
   for (const Cell& cell : plan.cells) {
     threads = std::max(threads, cell.threads);
-    if (cell.is_cached()) cached_bytes = std::max(cached_bytes, cell.total_bytes);
+    if (cell.is_cached()) cached_bytes = std::max(cached_bytes, cell.span_bytes());
     const std::uint64_t slots = cell.queue_depth;
     arena_bytes = std::max(arena_bytes, cell.threads * slots * (cell.call_bytes() + 4096));
   }
@@ -247,6 +305,29 @@ void complete(Plan& plan) {
     runtime.cache_bytes = default_cache_bytes(cached_bytes, runtime.page_bytes);
   } else if (runtime.cache_bytes < runtime.page_bytes) {
     throw PlanError("runtime.cache_bytes: must be at least a page");
+  }
+  // A profile is chosen by where the files are.
+  runtime.storage_path = std::filesystem::path(plan.cells.front().path).parent_path().string();
+}
+
+void read_variants(const json& list, Fields& fields, Plan& plan) {
+  if (!list.is_array() || list.size() > variants_max) {
+    fields.fail("variants", "must be an array of " + std::to_string(variants_max) + " at most");
+  }
+  for (const json& variant : list) {
+    const std::string where = "variants[" + std::to_string(plan.variants.size()) + "]";
+    plan.variants.push_back(read_variant(variant, where, plan.runtime));
+  }
+}
+
+void check_across(const Plan& plan, const Fields& fields) {
+  for (const Cell& cell : plan.cells) {
+    if (cell.variant && *cell.variant >= plan.variants.size()) {
+      fields.fail("variants", "has none for cell " + cell.id);
+    }
+    if (cell.keep && plan.time_limit_ms != 0) {
+      fields.fail("time_limit_ms", "leaves open which repeat's file cell " + cell.id + " keeps");
+    }
   }
 }
 
@@ -271,8 +352,11 @@ Plan read_plan(std::istream& input) {
     plan.cells.push_back(read_cell(cell, "cells[" + std::to_string(plan.cells.size()) + "]"));
   }
   if (plan.cells.empty()) fields.fail("cells", "must not be empty");
-  fields.refuse_unknown();
+  fields.number("time_limit_ms", plan.time_limit_ms, 0, time_limit_ms_max);
   complete(plan);
+  if (fields.has("variants")) read_variants(document["variants"], fields, plan);
+  fields.refuse_unknown();
+  check_across(plan, fields);
   return plan;
 }
 

@@ -38,7 +38,8 @@ struct Cell {
   bool random = false;
   std::string path;
   std::uint64_t transfer_bytes = 0;
-  std::uint64_t total_bytes = 0;
+  std::uint64_t total_bytes = 0;   // moved, by all threads
+  std::uint64_t stride_bytes = 0;  // reads: from one call's place to the next; 0: transfer_bytes
   unsigned threads = 1;
   unsigned queue_depth = 1;
   unsigned segments = 1;  // each has a block of every thread
@@ -46,6 +47,7 @@ struct Cell {
   Reorder reorder = Reorder::none;  // of reads
   bool barriers = true;             // threads begin opening, moving, syncing and closing together
   std::uint64_t deadline_ms = 0;    // transfers start no later than this after the first; 0: none
+  std::optional<unsigned> variant;  // of the plan's runtimes; absent: the plan's own
   bool direct = false;
   Sync sync = Sync::none;
   bool cold = false;       // drop the file's pages from the host's cache first
@@ -72,12 +74,18 @@ struct Cell {
     return program == Program::once ? part_bytes() : transfer_bytes;
   }
   std::uint64_t calls_per_thread() const { return part_bytes() / call_bytes(); }
+  // From the first byte that is moved to the last, and the gaps between.
+  std::uint64_t span_bytes() const {
+    return stride_bytes != 0 ? calls_per_thread() * threads * stride_bytes : total_bytes;
+  }
   std::uint64_t buffer_bytes() const { return call_bytes() * queue_depth; }
 };
 
 struct Plan {
   unsigned repeats = 1;
+  std::uint64_t time_limit_ms = 0;  // no round of repeats begins later than that; 0: no limit
   RuntimeOptions runtime;  // its cache is for the cells that are cached; the others have none
+  std::vector<RuntimeOptions> variants;  // the same with changes, side by side with it
   std::vector<Cell> cells;
 };
 

@@ -1,22 +1,31 @@
 #include "tools/runtimes.hpp"
 
-#include <algorithm>
-
 namespace ferry::bench {
 
 Runtimes::Runtimes(const Plan& plan) {
-  const auto cached = [](const Cell& cell) { return cell.is_cached(); };
-  if (!std::all_of(plan.cells.begin(), plan.cells.end(), cached)) {
-    RuntimeOptions options = plan.runtime;
+  // Those without a cache first, as they always were.
+  for (const bool cached : {false, true}) {
+    for (const Cell& cell : plan.cells)
+      if (cell.is_cached() == cached && find(cell) == nullptr) add(plan, cell);
+  }
+}
+
+const Runtimes::Entry* Runtimes::find(const Cell& cell) const {
+  for (const Entry& entry : all_) {
+    if (entry.variant == cell.variant && (entry.cache_bytes > 0) == cell.is_cached()) return &entry;
+  }
+  return nullptr;
+}
+
+void Runtimes::add(const Plan& plan, const Cell& cell) {
+  RuntimeOptions options = cell.variant ? plan.variants[*cell.variant] : plan.runtime;
+  if (!cell.is_cached()) {
     options.cache_bytes = 0;
     options.service_threads = 0;  // they have nothing to serve
-    plain_ = std::make_unique<Runtime>(options);
-    all_.push_back({plain_.get(), 0, 0});
   }
-  if (std::any_of(plan.cells.begin(), plan.cells.end(), cached)) {
-    cached_ = std::make_unique<Runtime>(plan.runtime);
-    all_.push_back({cached_.get(), plan.runtime.cache_bytes, plan.runtime.page_bytes});
-  }
+  const std::uint32_t page_bytes = cell.is_cached() ? options.page_bytes : 0;
+  all_.push_back(
+      {std::make_unique<Runtime>(options), options.cache_bytes, page_bytes, cell.variant});
 }
 
 }  // namespace ferry::bench

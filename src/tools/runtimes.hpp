@@ -1,8 +1,10 @@
 // The runtimes that a plan's cells need: one without a page cache in the device's memory, as
-// placement `host` wants it (beside a cache its calls would have to stay coherent), and one with.
+// placement `host` wants it (beside a cache its calls would have to stay coherent), and one with;
+// the same for each variant.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <ferry/ferry.hpp>
@@ -16,19 +18,21 @@ class Runtimes {
   // Throws ferry::Error.
   explicit Runtimes(const Plan& plan);
 
-  Runtime& of(const Cell& cell) const { return cell.is_cached() ? *cached_ : *plain_; }
+  Runtime& of(const Cell& cell) const { return *find(cell)->runtime; }
 
   // One entry for each that there is.
   struct Entry {
-    Runtime* runtime;
+    std::unique_ptr<Runtime> runtime;
     std::uint64_t cache_bytes;  // 0: it has no cache
     std::uint32_t page_bytes;
+    std::optional<unsigned> variant;
   };
   const std::vector<Entry>& all() const { return all_; }
 
  private:
-  std::unique_ptr<Runtime> plain_;
-  std::unique_ptr<Runtime> cached_;
+  const Entry* find(const Cell& cell) const;
+  void add(const Plan& plan, const Cell& cell);
+
   std::vector<Entry> all_;
 };
 

@@ -13,6 +13,7 @@
 #include "tools/cell_run.hpp"
 #include "tools/file_system.hpp"
 #include "tools/layout.hpp"
+#include "tools/usage.hpp"
 #include "tools/verification.hpp"
 
 namespace ferry::bench {
@@ -74,9 +75,12 @@ bool computes(const Cell& cell) {
 }  // namespace
 
 void Session::run() {
+  const std::uint64_t begin_ns = now_ns();
   verify_cells();
   const std::size_t count = cells_.size();
   for (unsigned repeat = 0; repeat < repeats_; ++repeat) {
+    const std::uint64_t elapsed_ms = (now_ns() - begin_ns) / 1'000'000;
+    if (time_limit_ms_ != 0 && repeat > 0 && elapsed_ms >= time_limit_ms_) break;
     for (std::size_t i = 0; i < count; ++i) {
       interruption_.check();
       repeat_cell(repeat % 2 == 0 ? i : count - 1 - i, repeat);

@@ -28,6 +28,7 @@ class Session {
   Session(const Plan& plan, const Runtimes& runtimes, const Interruption& interruption,
           Report& report)
       : repeats_(plan.repeats),
+        time_limit_ms_(plan.time_limit_ms),
         cells_(plan.cells),
         runtimes_(runtimes),
         interruption_(interruption),
@@ -47,6 +48,7 @@ class Session {
   void on_cell(const Cell& cell, Work work);
 
   unsigned repeats_;
+  std::uint64_t time_limit_ms_;  // 0: none
   std::vector<Cell> cells_;  // with the seeds that were found in files
   const Runtimes& runtimes_;
   const Interruption& interruption_;

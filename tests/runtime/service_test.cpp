@@ -401,11 +401,11 @@ TEST(ServiceOptions, WithoutACacheThereIsNothingToServe) {
   });
 }
 
-TEST(ServiceOptions, AProfileIsTakenOver) {
+TEST(ServiceOptions, CrossoversAreTakenOver) {
   RuntimeOptions options;
   options.crossovers = device::Crossovers{1, 2, 3, 4, 5};
   const Runtime runtime(options);
-  EXPECT_EQ(runtime.info().crossovers_source, "profile");
+  EXPECT_EQ(runtime.info().crossovers_source, "options");
   EXPECT_EQ(runtime.info().crossovers.host_write_bytes_min, 3U);
 }
 

@@ -329,6 +329,7 @@ class CachedFiles {
     found->version = 0;
     found->number = status.inode;
     found->device = status.device;
+    found->tuning = view_.tunings.find(status.device);
     found->write_error = 0;
     found->write_errors = 0;
     DeviceRef<std::uint64_t>(found->size_bytes).store(status.size_bytes, release);

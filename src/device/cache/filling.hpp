@@ -144,7 +144,7 @@ class Filling {
                                     std::uint64_t length, bool missed) {
     // Several streams have to fit into the cache, beside what else is in it.
     const std::uint32_t share = view_.layout.geometry.frames / 16;
-    std::uint32_t window = window_bytes_max >> view_.layout.page_shift;
+    std::uint32_t window = view_.tuning(inode).readahead_bytes_max >> view_.layout.page_shift;
     if (share < window) window = share;
     if (!view_.switches.readahead || window == 0 || length > window) return;
     Streams streams(view_.reader(group_), window);
@@ -169,7 +169,6 @@ class Filling {
 
  private:
   static constexpr std::uint32_t fruitless_max = 64;
-  static constexpr std::uint32_t window_bytes_max = 8 << 20;
 
   // Waits until no outside call is under way; returns their number so far.
   FERRY_DEVICE std::uint32_t before_fill(std::uint32_t inode) const {

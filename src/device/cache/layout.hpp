@@ -17,6 +17,7 @@
 
 #include <ferry/device/platform.hpp>
 #include <ferry/device/ring.hpp>
+#include <ferry/device/storage_tuning.hpp>
 
 namespace ferry::device::cache {
 
@@ -126,7 +127,8 @@ struct alignas(cache_line_bytes) Inode {
   // FileStatus::version of what clean pages hold. 0: unknown, or there are none. Also guarded by
   // outside_active.
   std::uint64_t version;
-  std::uint64_t unused[7];
+  std::uint64_t tuning;  // View::tunings' of the storage it lies on
+  std::uint64_t unused[6];
 };
 static_assert(sizeof(Inode) == 128);
 
@@ -312,6 +314,7 @@ struct View {
   Switches switches;
   // Whoever gives frames away runs HostHooks::barrier_everywhere, so that marking one needs none.
   bool barriers_everywhere = false;
+  StorageTunings tunings;
 
   template <class T>
   FERRY_DEVICE T& at(std::uint64_t offset, std::uint64_t index) const {
@@ -330,6 +333,9 @@ struct View {
   }
   FERRY_DEVICE Inode& inode(std::uint32_t id) const {
     return at<Inode>(layout.inodes, id & (layout.geometry.inodes - 1));
+  }
+  FERRY_DEVICE const StorageTuning& tuning(std::uint32_t id) const {
+    return tunings.list[inode(id).tuning];
   }
   FERRY_DEVICE OpenFile& open_file(std::uint32_t index) const {
     return at<OpenFile>(layout.open_files, index & (layout.geometry.inodes - 1));

@@ -1,0 +1,62 @@
+// A profile: what `ferry tune` measured, as TOML (schema "ferry.profile/1"; docs/tuning.md). One
+// machine, and for each of its storages the settings that were best there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <ferry/device/crossovers.hpp>
+
+#include "base/mounts.hpp"
+
+namespace ferry {
+
+// How a profile names a storage: by file system and block device where there is one, else by where
+// it is mounted.
+struct StorageName {
+  std::string file_system;
+  std::string block_device;              // "vda1"; empty: by mount_point
+  std::uint64_t block_device_bytes = 0;  // 0: not compared
+  std::string mount_point;
+};
+
+struct StorageProfile {
+  std::string device;    // whose calls it is for: "cpu"
+  std::string measured;  // when
+  StorageName name;
+  // Absent: not tuned, so the built-in one holds.
+  std::optional<std::uint32_t> page_bytes;
+  std::optional<std::uint32_t> readahead_bytes;
+  std::optional<unsigned> server_threads;
+  std::optional<unsigned> queue_depth;
+  device::Crossovers crossovers;
+};
+
+struct Profile {
+  std::string cpu_model;
+  unsigned cpus_usable = 0;
+  std::vector<StorageProfile> storages;
+};
+
+// What is wrong with a profile, in one line, and where.
+struct ProfileError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Throws ProfileError.
+Profile parse_profile(std::string_view text);
+
+// The storage that is mounted there, by the name that a profile would give it.
+StorageName storage_name(const Mount& mount);
+
+// Whether a name in a profile means that storage.
+bool is_same_storage(const StorageName& in_profile, const StorageName& here);
+
+// "ext4 on vda", "tmpfs at /dev/shm"
+std::string describe(const StorageName& name);
+
+}  // namespace ferry
