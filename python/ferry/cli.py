@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from ferry import bench, bench_flags, flags, importing, info, placements, study, terminal
+from ferry import bench, bench_flags, flags, importing, info, placements, study, terminal, tune
 from ferry.errors import FerryError, Terminated
 from ferry.studies import STUDIES
 
@@ -123,6 +123,49 @@ def study_command(name: str, **given: Any) -> None:
     )
 
 
+@ferry.command(name="tune", short_help="Measures what is fastest here, and writes the profile.")
+@click.option(
+    "--dir", "folder", metavar="DIR", help="Whose storage to tune (the current folder)."
+)
+@click.option(
+    "--budget",
+    "budget_s",
+    metavar="SECONDS",
+    type=flags.CountType(tune.BUDGET_S_MIN, 86_400),
+    default=tune.BUDGET_S,
+    show_default=True,
+    help="How long to measure, about.",
+)
+@click.option(
+    "--out",
+    metavar="FILE",
+    help="Write the profile to FILE ($FERRY_PROFILE, or ferry/profile.toml in your configuration "
+    "folder, where the library finds it).",
+)
+@flags.OVERWRITE
+@flags.JSON
+def tune_command(
+    folder: str | None, budget_s: int, out: str | None, overwrite: bool, json_path: str | None
+) -> None:
+    """Measures what is fastest on this machine, and writes the profile that the library reads.
+
+    Tries page sizes, readahead, server threads, calls in flight, and from which size reads and
+    writes are better made by the host, with files in DIR. What looks better is measured again
+    beside the built-in setting; where the gain is within the noise, or anything gets slower, the
+    built-in one stays. Other storages' entries in the profile are kept. Scratch files are removed,
+    whatever happens.
+    """
+    tune.run(
+        tune.TuneOptions(
+            folder=folder if folder is not None else ".",
+            budget_s=budget_s,
+            out=out,
+            json=json_path,
+            overwrite=overwrite,
+        )
+    )
+
+
 @ferry.command(name="info", short_help="What this machine offers, and how PATH is served.")
 @click.argument("path", metavar="[PATH]", required=False)
 @flags.OVERWRITE
@@ -130,8 +173,8 @@ def study_command(name: str, **given: Any) -> None:
 def info_command(path: str | None, json_path: str | None, overwrite: bool) -> None:
     """What this machine offers: device, I/O server, placements, what is degraded and built in.
 
-    With PATH: its file system and block device, whether direct I/O is possible, and how Ferry
-    would serve it and why.
+    With PATH: its file system and block device, whether direct I/O is possible, how Ferry would
+    serve it and why, and which profile (see ferry tune) applies to it.
     """
     info.run(path, json_path, overwrite)
 

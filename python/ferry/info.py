@@ -28,6 +28,7 @@ def run(path: str | None, json_path: str | None, overwrite: bool) -> None:
         _print_machine(console, facts)
         if facts["path"] is not None:
             _print_path(console, facts["path"])
+            _print_profile(console, facts)
     if json_path is not None:
         results.write_json(json_path, facts, overwrite)
 
@@ -68,6 +69,8 @@ def _print_machine(console: Console, facts: Json) -> None:
         f"{runtime['storage_engine']}",
     )
     _print_placements(console, facts)
+    if facts["path"] is None:
+        _print_profile(console, facts)
     for note in runtime["notes"] or ["none"]:
         _line(console, "degraded", note)
     kinds = (f"{kind} {', '.join(names)}" for kind, names in built_in.items())
@@ -94,8 +97,6 @@ def _print_placements(console: Console, facts: Json) -> None:
     if service is not None and service["threads"] > 0:
         served = f"CPUs {service['cpus']}, {_plural(service['threads'], 'thread')}"
         _line(console, "service", served)
-    if runtime["automatic_source"] is not None:
-        _line(console, "automatic", f"decides from: {runtime['automatic_source']}")
     cache = facts["page_cache"]
     size = format_size(cache["cache_bytes"]) if cache["cache_bytes"] > 0 else "none"
     _line(
@@ -112,6 +113,7 @@ def _print_path(console: Console, path: Json) -> None:
     size = f", {format_size(path['size_bytes'])}" if path["size_bytes"] is not None else ""
     console.print()
     _line(console, "path", f"{path['path']} ({path['kind']}{size})")
+    _line(console, "device", "cpu")
     system = path["file_system"]
     free = f", {format_size(system['free_bytes'])} free" if system["free_bytes"] else ""
     _line(console, "file system", f"{system['type']} on {system['mount_point']}{free}")
@@ -121,6 +123,44 @@ def _print_path(console: Console, path: Json) -> None:
     served = path["served"]
     _line(console, "served by", f"storage {served['storage']}, {served['engine']}")
     _line(console, "", served["why"])
+
+
+def _print_profile(console: Console, facts: Json) -> None:
+    """What the profile says, and what `automatic` decides from here."""
+    profile, tuning = facts["profile"], facts["tuning"]
+    if profile["path"] is not None:
+        applies = " applies" if profile["applies"] else " does not apply"
+        where = f"{applies} to {profile['storage']}" if profile["storage"] else ""
+        _line(console, "profile", f"{profile['path']}{where}: {profile['why']}")
+    else:
+        _line(console, "profile", f"none: {profile['why']}")
+    others = [name for name in profile["storages"] if name != profile["storage"]]
+    if others:
+        _line(console, "", f"files on {', '.join(others)} have settings of their own")
+    crossovers = tuning["crossovers"]
+    _line(
+        console,
+        "automatic",
+        f"{tuning['source']}: what is not in the device's cache goes to the host, "
+        f"{_from(crossovers['host_stream_read_bytes_min'])} where reads follow each other, "
+        f"{_from(crossovers['host_read_bytes_min'])} where they do not, and writes "
+        f"{_from(crossovers['host_write_bytes_min'])}; else the calling core fetches it",
+    )
+    depth = tuning["queue_depth"]
+    _line(
+        console,
+        "settings",
+        f"pages of {format_size(tuning['page_bytes'])}, readahead up to "
+        f"{format_size(tuning['readahead_bytes'])} per stream, "
+        f"{_plural(tuning['server_threads'], 'server thread')}"
+        + (f"; keep {depth} calls in flight" if depth is not None else ""),
+    )
+
+
+def _from(crossover: int | str) -> str:
+    if isinstance(crossover, str):
+        return crossover
+    return f"from {format_size(crossover)} on" if crossover > 0 else "at any size"
 
 
 def _block_device(device: Json | None) -> str:

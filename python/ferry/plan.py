@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,7 @@ class RuntimeSettings:
     service_threads: int = 0
     cache_bytes: int = 0
     page_bytes: int = 64 * KIB
+    profile: bool = True  # what `ferry tune` measured holds for what is left open
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class Cell:
     barriers: bool = True  # between the phases of a repeat
     deadline_ms: int = 0  # transfers start no later than this after the first; 0: none
     check: bool = False  # reads: compare while timed; writes: read back through the interface
+    stride_bytes: int = 0  # reads: from one call's place to the next; 0: one behind the other
+    variant: int | None = None  # which of the plan's variants; None: the plan's own runtime
     direct: bool = False
     sync: str = "none"  # none, flush, fsync, flush+fsync
     cold: bool = False  # the host's cache is emptied first
@@ -77,12 +81,18 @@ class Plan:
     cells: list[Cell]
     repeats: int
     runtime: RuntimeSettings = field(default_factory=RuntimeSettings)
+    # Runtimes side by side with that one, each by what it has instead: page_bytes, server_threads,
+    # readahead_bytes, crossovers.
+    variants: Sequence[dict[str, Any]] = ()
+    time_limit_ms: int = 0  # no further round of repeats begins after that; 0: no limit
 
     def to_json(self) -> dict[str, Any]:
         """Returns the document that ``ferry-bench --plan`` reads."""
         return {
             "schema": SCHEMA,
             "repeats": self.repeats,
+            "time_limit_ms": self.time_limit_ms,
             "runtime": dataclasses.asdict(self.runtime),
+            "variants": list(self.variants),
             "cells": [dataclasses.asdict(cell) for cell in self.cells],
         }

@@ -75,7 +75,7 @@ class Choice {
     } else {
       made_.profile.why = "measured for other storages than " +
                           (storage_ ? describe(*storage_) : made_.options.storage_path) +
-                          measure_hint;
+                          "; ferry tune measures it";
     }
   }
 

@@ -18,6 +18,7 @@ from ferry import native, results
 
 TIMEOUT_S = 120
 SCHEMA = json.loads(results.SCHEMA_FILE.read_text())
+os.environ["FERRY_PROFILE"] = ""  # whatever profile the user has
 
 
 def _default_signals() -> None:

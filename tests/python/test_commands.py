@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 
 from conftest import SCHEMA, Command, validated
-from ferry import info, native, results
+from ferry import results
 from ferry.bench import _COLUMNS
 from ferry.plan import INTERFACES, PLACEMENTS
 
@@ -265,15 +265,10 @@ def test_info_of_this_machine(command: Command) -> None:
     assert "the default" in lines[first]
 
 
-def test_info_says_what_automatic_decides_from_where_the_runtime_tells(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    facts = native.read_info(None)
-    for source, shown in ((None, False), ("built-in", True)):
-        facts["runtime"]["automatic_source"] = source
-        monkeypatch.setattr(info, "read_info", lambda _path: facts)
-        info.run(None, None, False)
-        assert ("decides from: built-in" in capsys.readouterr().out) == shown
+def test_info_says_what_automatic_decides_from(command: Command) -> None:
+    text = " ".join(command.run("info").stdout.split())
+    assert "automatic built-in: what is not in the device's cache goes to the host, from 64 KiB" in text
+    assert "profile none: profiles are not wanted (FERRY_PROFILE is empty" in text
 
 
 def test_info_of_a_path(command: Command, data: Path) -> None:

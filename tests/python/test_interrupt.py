@@ -28,6 +28,7 @@ def measuring(command: Command) -> bool:
 
 LONG = [
     ["study", "placements"],
+    ["tune", "--dir", ".", "--out", "profile.toml"],
     ["bench", "-b", "4m", "-i", "100000", "-w", "file"],
     ["bench", "--placement", "compute", "-b", "4m", "-i", "100000", "-w", "file"],
     ["bench", "-F", "--threads", "3", "-b", "1m", "-i", "100000", "-w", "file"],

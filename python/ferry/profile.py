@@ -1,0 +1,114 @@
+"""The profile: what ``ferry tune`` found best on this machine, as TOML (schema ``ferry.profile/1``).
+
+The library reads it (src/runtime/profile.cpp); docs/tuning.md describes it. A profile is of one
+machine and has an entry for each storage that was tuned.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from ferry.errors import FerryError
+from ferry.files import check_folder, signals_ignored
+
+SCHEMA = "ferry.profile/1"
+_HEAD = (
+    "# Written by ferry tune. The library decides from it; ferry info PATH says how.\n"
+    "# docs/tuning.md explains every key. Without this file the built-in settings hold.\n\n"
+)
+
+Json = dict[str, Any]
+
+
+def default_path() -> str:
+    """Returns where the library looks: ``$FERRY_PROFILE``, else the user's configuration folder.
+
+    Raises FerryError where it looks nowhere.
+    """
+    given = os.environ.get("FERRY_PROFILE")
+    if given == "":
+        raise FerryError("FERRY_PROFILE is empty, so no profile is used; unset it or give --out")
+    if given is not None:
+        return given
+    folder = os.environ.get("XDG_CONFIG_HOME", "")
+    if folder.startswith("/"):
+        return f"{folder}/ferry/profile.toml"
+    home = os.environ.get("HOME")
+    if not home:
+        raise FerryError("there is no home folder ($HOME) for the profile; give --out")
+    return f"{home}/.config/ferry/profile.toml"
+
+
+def check_target(path: str, overwrite: bool) -> None:
+    """Checks, before measuring, that a profile can be written there. Raises FerryError."""
+    if os.path.isdir(path):
+        raise FerryError(f"{path} is a directory; name a file in it")
+    if os.path.lexists(path) and not os.path.isfile(path):
+        raise FerryError(f"{path} is no regular file; name another")
+    if os.path.exists(path) and not overwrite:
+        read(path)
+    parent = Path(os.path.abspath(path)).parent
+    while not parent.exists():
+        parent = parent.parent
+    check_folder(str(parent), 0)
+
+
+def read(path: str) -> Json:
+    """Returns the profile there. Raises FerryError where it is none, or of another version."""
+    try:
+        with open(path, "rb") as file:
+            document = tomllib.load(file)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise FerryError(f"{path} is no profile ({reason}); --overwrite replaces it") from None
+    except OSError as error:
+        raise FerryError(f"{path}: {error.strerror}; name another file") from None
+    if document.get("schema") != SCHEMA or not isinstance(document.get("storages", []), list):
+        raise FerryError(f"{path} is no profile of schema {SCHEMA}; --overwrite replaces it")
+    return document
+
+
+def merge(before: Json | None, machine: Json, entry: Json) -> Json:
+    """Returns a profile with ``entry``, and those that ``before`` has for this machine's others."""
+    kept = []
+    if before is not None and before.get("machine") == machine:
+        kept = [old for old in before.get("storages", []) if not _is_same_storage(old, entry)]
+    return {"schema": SCHEMA, "machine": machine, "storages": [*kept, entry]}
+
+
+def _is_same_storage(one: Json, other: Json) -> bool:
+    keys = ["device", "file_system", "block_device"]
+    if not other.get("block_device"):
+        keys.append("mount_point")
+    return all(one.get(key) == other.get(key) for key in keys)
+
+
+def write(path: str, document: Json) -> None:
+    """Puts the profile there at once: a reader sees the old one or the new one.
+
+    Makes the folder. Raises FerryError.
+    """
+    target = Path(os.path.realpath(path))
+    text = _HEAD + tomli_w.dumps(document)
+    with signals_ignored():
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            handle, scratch = tempfile.mkstemp(prefix=".profile-", dir=target.parent)
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    os.fchmod(file.fileno(), 0o644)
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(scratch, target)
+            except BaseException:
+                os.unlink(scratch)
+                raise
+        except OSError as error:
+            raise FerryError(f"{path}: {error.strerror}; choose another place with --out") from None
