@@ -216,7 +216,7 @@ def run_keys(
 
 def measure(folder: str, facts: Json, clock: Clock) -> Outcome:
     """Explores, confirms, and looks at the whole. Raises FerryError."""
-    _make_file(folder)
+    make_file(folder)
     system = facts["path"]["file_system"]["type"]
     settings = make_settings(facts["machine"]["cpus_usable"], system not in _MEMORY_FILE_SYSTEMS)
     outcome = Outcome([])
@@ -239,7 +239,8 @@ def measure(folder: str, facts: Json, clock: Clock) -> Outcome:
     return outcome
 
 
-def _make_file(folder: str) -> None:
+def make_file(folder: str) -> None:
+    """Makes the file that workloads read."""
     cell = Cell(
         id="data",
         interface="posix",
