@@ -1,7 +1,7 @@
-"""The profile: what ``ferry tune`` found best on this machine, as TOML (schema ``ferry.profile/1``).
+"""The profile: what ``ferry tune`` found best on this machine.
 
-The library reads it (src/runtime/profile.cpp); docs/tuning.md describes it. A profile is of one
-machine and has an entry for each storage that was tuned.
+TOML, schema ``ferry.profile/1``. The library reads it (src/runtime/profile.cpp); docs/tuning.md
+describes it. A profile is of one machine and has an entry for each storage that was tuned.
 """
 
 from __future__ import annotations

@@ -129,7 +129,8 @@ class Clock:
         self._advance = advance
         self._begin = time.monotonic()
         self._shown_s = 0
-        self._cell_s = _CELL_S
+        self._measured_s = _CELL_S
+        self._cells = 1
 
     def elapsed_s(self) -> float:
         """Returns the time since it began."""
@@ -143,11 +144,12 @@ class Clock:
 
     def expected_s(self, cells: int, repeats: int) -> float:
         """Returns how long so many cells will take; looking at their contents is one repeat."""
-        return self._cell_s * cells * (repeats + 1)
+        return self._measured_s / self._cells * cells * (repeats + 1)
 
     def learn(self, time_s: float, cells: int, samples: int) -> None:
         """Notes how long cells took just now."""
-        self._cell_s = time_s / (cells + samples)
+        self._measured_s += time_s
+        self._cells += cells + samples
 
 
 @contextmanager

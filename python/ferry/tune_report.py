@@ -52,7 +52,8 @@ def _setting_row(tuned: Tuned) -> list[str]:
     setting, candidate, verdict = tuned.setting, tuned.candidate, tuned.verdict
     row = [setting.title, setting.format(setting.default)]
     if candidate is None:
-        return [*row, "not tried" if tuned.reason.startswith("not tried") else "the same", *4 * [""]]
+        best = "not tried" if tuned.reason.startswith("not tried") else "the same"
+        return [*row, best, "", "", "", ""]
     row += [setting.format(candidate.value), _percent(candidate.gain)]
     if verdict is None:
         return [*row, "", "", "no"]

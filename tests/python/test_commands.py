@@ -267,7 +267,7 @@ def test_info_of_this_machine(command: Command) -> None:
 
 def test_info_says_what_automatic_decides_from(command: Command) -> None:
     text = " ".join(command.run("info").stdout.split())
-    assert "automatic built-in: what is not in the device's cache goes to the host, from 64 KiB" in text
+    assert "automatic built-in: what is not in the device's cache goes to the host, from 64" in text
     assert "profile none: profiles are not wanted (FERRY_PROFILE is empty" in text
 
 

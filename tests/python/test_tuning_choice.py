@@ -28,7 +28,9 @@ def find(key: str) -> Setting:
     return next(s for s in make_settings(2, True) if s.key == key)
 
 
-def series(time: float, wobble: float = 0.001, count: int = PAIRS_MIN, seed: int = 1) -> list[float]:
+def series(
+    time: float, wobble: float = 0.001, count: int = PAIRS_MIN, seed: int = 1
+) -> list[float]:
     generator = random.Random(f"{seed}{time}")
     return [time * (1 + generator.uniform(-wobble, wobble)) for _ in range(count)]
 
