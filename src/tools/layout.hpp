@@ -15,7 +15,7 @@ namespace ferry::bench {
 
 struct Part {
   unsigned file = 0;
-  std::uint64_t begin = 0;  // offset of its first block
+  std::uint64_t begin = 0;       // offset of its first block
   std::uint64_t step_bytes = 0;  // from one call's place to the next
   std::uint64_t calls_per_block = 0;
   std::uint64_t segment_bytes = 0;

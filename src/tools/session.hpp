@@ -49,7 +49,7 @@ class Session {
 
   unsigned repeats_;
   std::uint64_t time_limit_ms_;  // 0: none
-  std::vector<Cell> cells_;  // with the seeds that were found in files
+  std::vector<Cell> cells_;      // with the seeds that were found in files
   const Runtimes& runtimes_;
   const Interruption& interruption_;
   Report& report_;
