@@ -136,8 +136,8 @@ class Clock:
         """Returns the time since it began."""
         return time.monotonic() - self._begin
 
-    def show(self) -> None:
-        """Brings the bar up to date."""
+    def show(self, _cell: str = "") -> None:
+        """Brings the bar up to date, after a sample of any cell."""
         while self._shown_s < min(self.elapsed_s(), self.budget_s) - 1:
             self._shown_s += 1
             self._advance()

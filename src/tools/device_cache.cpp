@@ -1,15 +1,40 @@
 #include "tools/device_cache.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <string>
+#include <thread>
+
+#include <sys/stat.h>
 
 #include "tools/file_access.hpp"
 
 namespace ferry::bench {
 
+namespace {
+
+// A file that was changed just now has no version yet (FileStatus), and without one the next open
+// would drop what is read here.
+void wait_for_version(const std::string& path) {
+  constexpr std::chrono::milliseconds settled{150};
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return;  // opening it will tell
+  const auto changed = std::chrono::seconds(status.st_ctim.tv_sec) +
+                       std::chrono::nanoseconds(status.st_ctim.tv_nsec);
+  const auto age = std::chrono::system_clock::now().time_since_epoch() - changed;
+  if (age < settled) std::this_thread::sleep_for(settled - age);
+}
+
+int open_settled(DeviceThread& thread, const std::string& path, int flags) {
+  wait_for_version(path);
+  return thread.files.open(path.c_str(), flags);
+}
+
+}  // namespace
+
 WarmPart::WarmPart(const Cell& cell, const Part& part, DeviceThread& thread, unsigned char* buffer)
     : files_(thread.files),
-      file_(files_.open(file_path(cell, part.file).c_str(), open_flags(cell))) {
+      file_(open_settled(thread, file_path(cell, part.file), open_flags(cell))) {
   if (file_ < 0) throw Error(-file_, "opening " + file_path(cell, part.file));
   // The calling core's placement puts every page there; `automatic` may choose to pass the cache.
   files_.use(device::Placement::compute);

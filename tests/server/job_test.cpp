@@ -331,13 +331,14 @@ TEST_F(Validation, RefusesAPathWithoutItsZero) {
 }
 
 TEST_F(Validation, RefusesAStatusThatDoesNotFit) {
-  for (const std::uint64_t at : {size() - 63, size(), u64_max, u64_max - 63}) {
+  constexpr std::uint64_t bytes = sizeof(device::FileStatus);
+  for (const std::uint64_t at : {size() - bytes + 1, size(), u64_max, u64_max - bytes + 1}) {
     device::Request asked = request(Opcode::file_status);
     asked.buffer = at;
     EXPECT_EQ(check(asked), -EFAULT) << at;
   }
   device::Request asked = request(Opcode::file_status);
-  asked.buffer = size() - 64;
+  asked.buffer = size() - bytes;
   EXPECT_EQ(check(asked), 0);
   // The path itself would fit.
   put(size() - 4, "/ab", 4);
