@@ -155,8 +155,8 @@ class Clock:
 @contextmanager
 def _clock(options: TuneOptions) -> Iterator[Clock]:
     label = f"tuning {os.path.abspath(options.folder)}, s"
-    with terminal.progress(label, options.budget_s) as advance:
-        yield Clock(options.budget_s, advance)
+    with terminal.progress(label, options.budget_s) as bar:
+        yield Clock(options.budget_s, bar.advance)
 
 
 # Which runtimes and cells a plan has: for each workload and point one cell, for some two.
