@@ -132,8 +132,11 @@ TEST_P(MarksTest, ReaderAndTakerDoNotMissEachOther) {
   std::uint64_t missed = 0;
   for (std::uint64_t round = 0; round < rounds; ++round) {
     meet(taker_at, reader_at, 3 * round + 1);
-    state.store(State::taken, relaxed);
-    if (GetParam() == Barriers::of_readers) std::atomic_thread_fence(seq_cst);
+    if (view.barriers_everywhere) {
+      state.store(State::taken, relaxed);
+    } else {
+      state.store(State::taken, seq_cst);
+    }
     before_looking_at_marks(view, hooks);
     const bool taker_saw = is_marked(view, 0);
     meet(taker_at, reader_at, 3 * round + 2);
