@@ -80,45 +80,17 @@ class CoherentCalls {
     return 0;
   }
 
-  // Leader. Without a cached file there is nothing to do but to tell whether the handle is one.
-  FERRY_DEVICE_CALL int flush_file(int file) {
+  // Leader. `work(files, entry)` where the file is cached; elsewhere there is nothing to do but to
+  // tell whether the handle is one: `uncached` then.
+  template <class Result = int, class Work>
+  FERRY_DEVICE_CALL Result with_cached(int file, Work work, int uncached = 0) {
     if (has_cache()) {
       cache::CachedFiles files(requester_);
-      if (cache::OpenFile* entry = files.find(file); entry != nullptr) return files.flush(*entry);
-    }
-    FileStatus status{};
-    return status_of(file, status);
-  }
-  // Leader.
-  FERRY_DEVICE_CALL int prefetch_file(int file, std::int64_t offset, std::uint64_t bytes) {
-    if (has_cache()) {
-      cache::CachedFiles files(requester_);
-      if (const cache::OpenFile* entry = files.find(file); entry != nullptr)
-        return files.prefetch(*entry, file, offset, bytes);
-    }
-    FileStatus status{};
-    return status_of(file, status);
-  }
-  FERRY_DEVICE_CALL int evict_file(int file) {
-    if (has_cache()) {
-      cache::CachedFiles files(requester_);
-      if (const cache::OpenFile* entry = files.find(file); entry != nullptr)
-        return files.evict(*entry);
-    }
-    FileStatus status{};
-    return status_of(file, status);
-  }
-  FERRY_DEVICE_CALL std::int64_t hold_pages(int file, std::int64_t offset, std::uint64_t bytes,
-                                            cache::HeldView& view) {
-    view = cache::HeldView{};
-    if (has_cache()) {
-      cache::CachedFiles files(requester_);
-      if (const cache::OpenFile* entry = files.find(file); entry != nullptr)
-        return files.hold(*entry, file, offset, bytes, view);
+      if (cache::OpenFile* entry = files.find(file); entry != nullptr) return work(files, *entry);
     }
     FileStatus status{};
     const int error = status_of(file, status);
-    return error != 0 ? error : -EOPNOTSUPP;
+    return error != 0 ? error : uncached;
   }
   FERRY_DEVICE_FAST int release_pages(cache::HeldView view) {
     if (has_cache()) PageCache::release_view(requester_.context().cache, requester_.group(), view);

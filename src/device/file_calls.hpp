@@ -96,18 +96,21 @@ class FileCalls : private CoherentCalls<Group> {
 
   // Writes back what is dirty in the page cache, without asking for durability.
   FERRY_DEVICE int flush(int file) {
-    return leads([&] { return flush_file(file); });
+    return leads([&] {
+      return with_cached(file,
+                         [](cache::CachedFiles& files, auto& entry) { return files.flush(entry); });
+    });
   }
   // Makes data and metadata durable; fdatasync leaves out what is not needed to read the data.
   // Both report every failed write-back since the last report, once per handle.
   FERRY_DEVICE int fsync(int file) {
     return after_writing_back(Opcode::sync, file, [](cache::CachedFiles& files, auto& entry) {
-      return files.flush(entry);
+      return files.flush(entry, true);
     });
   }
   FERRY_DEVICE int fdatasync(int file) {
     return after_writing_back(Opcode::sync_data, file, [](cache::CachedFiles& files, auto& entry) {
-      return files.flush(entry);
+      return files.flush(entry, true);
     });
   }
 
@@ -175,13 +178,20 @@ class FileCalls : private CoherentCalls<Group> {
   // Asks for a range to be brought into the page cache, and does not wait for it. Advice: a runtime
   // without a cache, a file that is not cached and a cache that is busy do nothing. 0 or an errno.
   FERRY_DEVICE int prefetch(int file, std::int64_t offset, std::uint64_t bytes) {
-    return leads([&] { return prefetch_file(file, offset, bytes); });
+    return leads([&] {
+      return with_cached(file, [&](cache::CachedFiles& files, auto& entry) {
+        return files.prefetch(entry, file, offset, bytes);
+      });
+    });
   }
 
   // Writes the file's dirty pages back and drops all of them, for whoever will not read them again
   // soon. Advice, too. 0, or the error that keeps something from the storage.
   FERRY_DEVICE int evict(int file) {
-    return leads([&] { return evict_file(file); });
+    return leads([&] {
+      return with_cached(file,
+                         [](cache::CachedFiles& files, auto& entry) { return files.evict(entry); });
+    });
   }
 
   // Shows up to `bytes` bytes at `offset` where they lie in the page cache, as far as their page
@@ -192,7 +202,13 @@ class FileCalls : private CoherentCalls<Group> {
                                  cache::HeldView& view) {
     const std::int64_t result = leads([&] {
       if (hold_hit(file, offset, bytes, held_)) return static_cast<std::int64_t>(held_.bytes);
-      return hold_pages(file, offset, bytes, held_);
+      held_ = cache::HeldView{};
+      return Base::template with_cached<std::int64_t>(
+          file,
+          [&](cache::CachedFiles& files, auto& entry) {
+            return files.hold(entry, file, offset, bytes, held_);
+          },
+          -EOPNOTSUPP);
     });
     view = group_.broadcast(held_);
     return result;
@@ -307,21 +323,18 @@ class FileCalls : private CoherentCalls<Group> {
   using Base::clamp;
   using Base::coherently;
   using Base::correct_size;
-  using Base::evict_file;
-  using Base::flush_file;
   using Base::group_;
   using Base::has_cache;
   using Base::hold_hit;
-  using Base::hold_pages;
   using Base::leads;
   using Base::open_flag_append;
   using Base::placement_;
-  using Base::prefetch_file;
   using Base::read_hit;
   using Base::release_pages;
   using Base::requester_;
   using Base::truncate_file;
   using Base::way_of;
+  using Base::with_cached;
   using Base::write_back_first;
   using typename Base::Way;
 

@@ -78,12 +78,14 @@ static_assert(cached_call(Opcode::read_vector) == Opcode::cached_read_vector);
 static_assert(cached_call(Opcode::write_vector) == Opcode::cached_write_vector);
 
 inline constexpr std::uint8_t flag_append = 1;  // write at the end; `value` is the new position
+// Write: a sync of these bytes follows, so the medium may as well begin.
+inline constexpr std::uint8_t flag_sync_follows = 2;
 
 // One request. Offsets only: the server may see the arena at another address than the device.
 struct alignas(cache_line_bytes) Request {
   std::uint32_t commit;    // lap + 1; last to be written
   Opcode opcode;           // what to do
-  std::uint8_t flags;      // flag_append
+  std::uint8_t flags;      // flag_append, flag_sync_follows
   std::uint16_t reserved;  // zero
   std::uint32_t cell;      // index of the cell to answer in
   std::uint32_t sequence;  // what to write there; 0 means: no answer wanted

@@ -77,6 +77,7 @@ int status_target(const Job& job, const ArenaView& arena) {
 int translate(Job& job, const ArenaView& arena) {
   const Request& request = job.request;
   job.offset = request.offset;
+  job.sync_follows = false;
   switch (request.opcode) {
     case Opcode::open:
       job.kind = Kind::open;
@@ -98,12 +99,14 @@ int translate(Job& job, const ArenaView& arena) {
       return plain_transfer(job, arena);
     case Opcode::write:
       job.kind = (request.flags & device::flag_append) != 0 ? Kind::append : Kind::write;
+      job.sync_follows = (request.flags & device::flag_sync_follows) != 0;
       return plain_transfer(job, arena);
     case Opcode::read_vector:
       job.kind = Kind::read;
       return vectored_transfer(job, arena);
     case Opcode::write_vector:
       job.kind = Kind::write;
+      job.sync_follows = (request.flags & device::flag_sync_follows) != 0;
       return vectored_transfer(job, arena);
     case Opcode::sync:
       job.kind = Kind::sync;

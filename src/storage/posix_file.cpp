@@ -263,6 +263,21 @@ bool advance(Operation& operation, std::int64_t bytes) {
   return false;
 }
 
+bool wants_write_out(const Operation& operation) {
+  // Below this the hand-over costs more than the head start is worth.
+  constexpr std::int64_t bytes_min = 256 * 1024;
+  if (!operation.sync_follows || operation.kind != Kind::write || operation.result < bytes_min)
+    return false;
+  const auto& file = static_cast<const PosixFile&>(*operation.file);
+  return !file.in_memory && !file.special && file.direct_fd < 0;
+}
+
+void begin_write_out(const Operation& operation) {
+  const auto& file = static_cast<const PosixFile&>(*operation.file);
+  // A hint: what goes wrong here is found again, and reported, by the sync.
+  sync_file_range(file.fd, operation.offset, operation.result, SYNC_FILE_RANGE_WRITE);
+}
+
 void execute_blocking(Operation& operation) {
   auto* file = static_cast<PosixFile*>(operation.file);
   switch (operation.kind) {

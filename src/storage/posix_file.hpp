@@ -51,6 +51,12 @@ bool fits_direct(const PosixFile& file, const Operation& operation);
 // Executes the operation with blocking calls; fills in result, value, status or opened.
 void execute_blocking(Operation& operation);
 
+// Whether it pays to have the kernel write out at once what this finished operation has written: a
+// sync follows, and it is a good deal that went to the page cache of a disk.
+bool wants_write_out(const Operation& operation);
+// Does so. May block for as long as it takes to queue the bytes at the device.
+void begin_write_out(const Operation& operation);
+
 // Goes on with a transfer that has moved `bytes` more: trims the vectors. True when it is complete.
 bool advance(Operation& operation, std::int64_t bytes);
 

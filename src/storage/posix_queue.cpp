@@ -95,6 +95,7 @@ void PosixQueue::start(Operation& operation) {
     case Kind::append:
       // It may have to wait for direct writes, which may be this thread's to end.
       if (file->turns != nullptr) break;
+      if (operation.sync_follows && !can_write_out()) break;
       [[fallthrough]];
     case Kind::truncate:
     case Kind::file_status:
@@ -113,6 +114,7 @@ void PosixQueue::execute_now(Operation& operation) {
   const auto begin = InlinePolicy::Clock::now();
   execute_blocking(operation);
   policy_.took(begin, InlinePolicy::Clock::now());
+  if (wants_write_out(operation)) write_out(operation);
   count(statistics_.inline_operations);
   finish(operation);
 }

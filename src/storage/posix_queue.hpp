@@ -5,7 +5,8 @@
 //   - reads from the page cache that cannot wait (RWF_NOWAIT), and reads from tmpfs and ramfs;
 //   - buffered writes and truncations on local file systems: a copy into the page cache is
 //     cheaper than any hand-over. They can block when the kernel throttles a writer, so a call
-//     that took long sends the following ones to the worker threads for a while (InlinePolicy);
+//     that took long sends the following ones to the worker threads for a while (InlinePolicy),
+//     and so does a write that the medium is to begin with, where the engine cannot have that done;
 // and gives away everything else: paths, syncs, remote file systems.
 #pragma once
 
@@ -91,6 +92,11 @@ class PosixQueue : public Queue {
   // What to do with a transfer that is not executed on the spot.
   virtual void transfer(Operation& operation) { give_to_pool(operation); }
   void count_engine_operation() { count(statistics_.engine_operations); }
+
+  // Has the engine begin_write_out(), without waiting for it. The queue's own thread must not do
+  // it.
+  virtual bool can_write_out() const { return false; }
+  virtual void write_out(const Operation& /*operation*/) {}
 
   // Whether reads that could be executed on the spot go to the engine all the same.
   virtual bool batches_reads() const { return false; }

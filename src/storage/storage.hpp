@@ -62,6 +62,9 @@ struct Operation {
   const char* path = nullptr;
   int flags = 0;
   std::uint32_t mode = 0;
+  // Of a write: a sync of these bytes follows soon, so the medium may begin with them. A hint; the
+  // write is over when the bytes are taken, as ever.
+  bool sync_follows = false;
   std::int64_t offset = 0;
   std::span<iovec> vectors;  // the storage may change them while it works
   std::int64_t result = 0;   // bytes or 0, or a negative errno

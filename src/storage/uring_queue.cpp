@@ -30,6 +30,11 @@ constexpr std::chrono::microseconds nap{100};
 // Values of user_data that are not the address of an operation.
 constexpr std::uint64_t tag_cancel = 0;
 constexpr std::uint64_t tag_doorbell = 1;
+constexpr std::uint64_t tag_write_out = 2;
+
+bool names_operation(std::uint64_t tag) {
+  return tag > tag_write_out;
+}
 
 int set_up(io_uring& ring, unsigned depth) {
   // The fastest set of flags that this kernel knows: the first is Linux 6.1, the last 5.1.
@@ -60,6 +65,8 @@ class UringQueue final : public PosixQueue {
  protected:
   void transfer(Operation& operation) override;
   bool batches_reads() const override { return submitted_count_ >= batch_min; }
+  bool can_write_out() const override { return true; }
+  void write_out(const Operation& operation) override;
 
  private:
   struct Registered {
@@ -132,7 +139,8 @@ void UringQueue::withdraw_prepared() {
     const std::uint64_t tag = entry.user_data;
     io_uring_prep_nop(&entry);
     entry.user_data = tag_cancel;
-    if (tag == tag_cancel || tag == tag_doorbell) continue;
+    if (tag == tag_write_out) --in_ring_;
+    if (!names_operation(tag)) continue;
     --in_ring_;
     end_turn(*reinterpret_cast<Operation*>(tag));
   }
@@ -246,6 +254,19 @@ void UringQueue::transfer(Operation& operation) {
   count_engine_operation();
 }
 
+// By a worker thread of the kernel.
+void UringQueue::write_out(const Operation& operation) {
+  const auto& file = static_cast<const PosixFile&>(*operation.file);
+  io_uring_sqe& entry = next_entry();
+  io_uring_prep_sync_file_range(&entry, file.fd, static_cast<unsigned>(operation.result),
+                                static_cast<std::uint64_t>(operation.offset),
+                                SYNC_FILE_RANGE_WRITE);
+  entry.user_data = tag_write_out;
+  ++in_ring_;
+  // Now: the descriptor may be closed as soon as the operation is over. The kernel keeps the file.
+  io_uring_submit(&ring_);
+}
+
 void UringQueue::flush() {
   drop_closed_files();
   const bool more = submitted_count_ > 0;
@@ -291,7 +312,7 @@ void UringQueue::collect() {
       continue;
     }
     --in_ring_;
-    complete(*reinterpret_cast<Operation*>(tag), entry->res);
+    if (names_operation(tag)) complete(*reinterpret_cast<Operation*>(tag), entry->res);
   }
   io_uring_cq_advance(&ring_, seen);
   if (io_uring_sq_ready(&ring_) > 0) io_uring_submit(&ring_);

@@ -80,6 +80,7 @@ void WorkerPool::work() {
     jobs_.erase(jobs_.begin());
     lock.unlock();
     execute_blocking(*job.operation);
+    if (wants_write_out(*job.operation)) begin_write_out(*job.operation);
     job.inbox->put(*job.operation);
     lock.lock();
   }

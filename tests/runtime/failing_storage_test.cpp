@@ -85,6 +85,31 @@ TEST_F(FailingStorageTest, AWriteBackErrorIsReportedOncePerHandle) {
   EXPECT_EQ(files.close(later), 0);
 }
 
+TEST_F(FailingStorageTest, OnlyASyncSaysThatOneFollows) {
+  make(8);
+  auto files = calls(0);
+  const int file = files.open("f", O_RDWR | O_CREAT);
+  const std::string data = pattern(3 * page, 1);
+  const auto write = [&] { ASSERT_EQ(files.pwrite(file, data.data(), data.size(), 0), 3 * page); };
+  write();
+  ASSERT_EQ(files.flush(file), 0);
+  EXPECT_EQ(storage->writes_for_sync, 0U);
+  EXPECT_GT(storage->other_writes, 0U);
+  const std::uint64_t others = storage->other_writes;
+  write();
+  ASSERT_EQ(files.fsync(file), 0);
+  const std::uint64_t after_one = storage->writes_for_sync;
+  EXPECT_GT(after_one, 0U);
+  write();
+  ASSERT_EQ(files.fdatasync(file), 0);
+  EXPECT_GT(storage->writes_for_sync, after_one);
+  EXPECT_EQ(storage->other_writes, others);
+  write();
+  ASSERT_EQ(files.close(file), 0);
+  EXPECT_GT(storage->other_writes, others);
+  EXPECT_TRUE(same_bytes(storage->contents("f"), data));
+}
+
 TEST_F(FailingStorageTest, AnErrorOfAnEvictionIsReportedByTheFilesOwnClose) {
   make(4);
   auto files = calls(0);

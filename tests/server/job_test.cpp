@@ -120,6 +120,20 @@ TEST_F(Validation, TranslatesATransfer) {
   EXPECT_EQ(job.kind, Kind::append);
 }
 
+TEST_F(Validation, PassesTheHintOfASyncOn) {
+  for (const Opcode opcode : {Opcode::write, Opcode::write_vector}) {
+    device::Request asked = request(opcode);
+    if (opcode == Opcode::write_vector) asked.length = 0;
+    asked.flags = device::flag_sync_follows;
+    ASSERT_EQ(check(asked), 0);
+    EXPECT_EQ(job.kind, Kind::write);
+    EXPECT_TRUE(job.sync_follows);
+    asked.flags = 0;
+    ASSERT_EQ(check(asked), 0);
+    EXPECT_FALSE(job.sync_follows) << "a job is used again";
+  }
+}
+
 TEST_F(Validation, KnowsEveryOpcode) {
   const std::pair<Opcode, Kind> kinds[] = {{Opcode::close, Kind::close},
                                            {Opcode::sync, Kind::sync},

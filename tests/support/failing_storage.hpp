@@ -42,6 +42,9 @@ class FailingStorage final : public storage::Storage {
   };
   Faults faults;
   std::atomic<std::uint64_t> injected{0};
+  // Writes that said that a sync follows, and those that did not.
+  std::atomic<std::uint64_t> writes_for_sync{0};
+  std::atomic<std::uint64_t> other_writes{0};
 
   std::unique_ptr<storage::Queue> make_queue(const storage::QueueOptions& options) override {
     return std::make_unique<MemoryQueue>(*this, options);
@@ -147,6 +150,7 @@ class FailingStorage final : public storage::Storage {
         if (operation.result == 0) transfer(*file->data, operation, true, faults.short_reads);
         break;
       case Kind::write:
+        ++(operation.sync_follows ? writes_for_sync : other_writes);
         operation.result = fault(faults.writes);
         if (operation.result == 0) transfer(*file->data, operation, false, faults.short_writes);
         break;

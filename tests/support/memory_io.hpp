@@ -92,10 +92,12 @@ class MemoryFiles {
   // waits for it or has looked a few times.
   std::uint32_t loop() const { return 0; }
   void expect(std::uint32_t) {}
-  int start(bool writing, int handle, const device::cache::Piece* pieces, std::uint32_t count,
-            std::int64_t offset, std::uint32_t flight, std::uint32_t sequence) {
-    const std::int64_t result =
-        writing ? write(handle, pieces, count, offset) : read(handle, pieces, count, offset);
+  int start(device::cache::Flight::Kind kind, int handle, const device::cache::Piece* pieces,
+            std::uint32_t count, std::int64_t offset, std::uint32_t flight,
+            std::uint32_t sequence) {
+    const std::int64_t result = kind != device::cache::Flight::reads
+                                    ? write(handle, pieces, count, offset)
+                                    : read(handle, pieces, count, offset);
     const std::lock_guard lock(mutex_);
     answers_[flight] = Answer{sequence, result, faults.late ? 3U : 0U};
     return 0;

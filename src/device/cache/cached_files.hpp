@@ -44,8 +44,10 @@ class RingIo {
     requester_.context().hooks.wake(&cell.sequence);
 #endif
   }
-  FERRY_DEVICE int start(bool writes, std::int32_t handle, const Piece* pieces, std::uint32_t count,
-                         std::int64_t offset, std::uint32_t flight, std::uint32_t sequence) {
+  FERRY_DEVICE int start(Flight::Kind kind, std::int32_t handle, const Piece* pieces,
+                         std::uint32_t count, std::int64_t offset, std::uint32_t flight,
+                         std::uint32_t sequence) {
+    const bool writes = kind != Flight::reads;
     const ArenaView& arena = requester_.arena();
     Extent* extents = requester_.context().cache.flight(flight).extents;
     for (std::uint32_t i = 0; i < count; ++i)
@@ -53,6 +55,7 @@ class RingIo {
     Request request{};
     request.opcode = count == 1 ? (writes ? Opcode::write : Opcode::read)
                                 : (writes ? Opcode::write_vector : Opcode::read_vector);
+    request.flags = kind == Flight::writes_for_sync ? flag_sync_follows : std::uint8_t{0};
     request.file = handle;
     request.offset = offset;
     request.buffer = count == 1 ? extents[0].buffer : arena.offset_of(extents);
@@ -258,10 +261,10 @@ class CachedFiles {
   }
 
   // Writes back what is dirty. Reports every error of a write-back since this handle's last report,
-  // once.
-  FERRY_DEVICE_CALL int flush(OpenFile& entry) {
+  // once. `sync_follows`: the storage may begin with them on its medium.
+  FERRY_DEVICE_CALL int flush(OpenFile& entry, bool sync_follows = false) {
     Inode& inode = view_.inode(entry.inode);
-    auto error = static_cast<int>(pages_.flush(entry.inode));
+    auto error = static_cast<int>(pages_.flush(entry.inode, {}, sync_follows));
     const std::uint32_t errors = DeviceRef<std::uint32_t>(inode.write_errors).load(acquire);
     DeviceRef<std::uint32_t> reported(entry.errors_reported);
     if (reported.exchange(errors, relaxed) != errors && error == 0) {
@@ -332,6 +335,7 @@ class CachedFiles {
     found->tuning = view_.tunings.find(status.device);
     found->write_error = 0;
     found->write_errors = 0;
+    DeviceRef<std::uint64_t>(found->page_end).store(0, release);
     DeviceRef<std::uint64_t>(found->size_bytes).store(status.size_bytes, release);
     return found;
   }

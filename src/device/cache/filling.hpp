@@ -283,7 +283,7 @@ class Filling {
     flight.outside = outside;
     flight.offset = page << view_.layout.page_shift;
     flight.bytes = std::uint64_t{count} << view_.layout.page_shift;
-    DeviceRef<std::uint32_t>(flight.writes).store(0, relaxed);
+    DeviceRef<std::uint32_t>(flight.kind).store(Flight::reads, relaxed);
     Frames::add_one(counters_.readahead_issued, count);
     Piece pieces[run_max];
     transfers_.start(index, handle, pieces, pieces_of(flight.frames, count, pieces));

@@ -214,6 +214,7 @@ class Frames {
   // frames are still the caller's. Pages that belong to one bucket are entered under one lock.
   FERRY_DEVICE std::uint32_t insert_run(std::uint64_t first, const std::uint32_t* frames,
                                         std::uint32_t count, std::uint64_t flags) const {
+    extend(view_.inode(inode_of(first)), page_of(first) + count);
     std::uint32_t done = 0;
     while (done < count) {
       const std::uint64_t wanted = first + done;
@@ -243,6 +244,10 @@ class Frames {
   // Runs `work(frame)` for every frame that holds one of these pages of the file, pinned.
   template <class Work>
   FERRY_DEVICE void each_of(std::uint32_t inode, Pages pages, Work work) const {
+    // seq_cst: see extend().
+    const std::uint64_t end = DeviceRef<std::uint64_t>(view_.inode(inode).page_end).load(seq_cst);
+    if (pages.end > end) pages.end = end;
+    if (pages.first >= pages.end) return;
     if (pages.end - pages.first < view_.layout.geometry.frames) {
       for (std::uint64_t page = pages.first; page < pages.end; ++page) {
         const std::uint32_t frame = find(key_of(inode, page));
@@ -392,6 +397,17 @@ class Frames {
   }
 
  private:
+  // Before pages are entered. Either an outside call (page_cache.hpp), which announces itself and
+  // looks at page_end then, sees this, or the one who enters them sees the call when he looks for
+  // it afterwards: all in the single order of seq_cst accesses. Acquire suffices where another
+  // one's extension is enough.
+  FERRY_DEVICE static void extend(Inode& inode, std::uint64_t end) {
+    DeviceRef<std::uint64_t> page_end(inode.page_end);
+    std::uint64_t now = page_end.load(acquire);
+    while (now < end && !page_end.compare_exchange_weak(now, end, seq_cst, acquire)) {
+    }
+  }
+
   static constexpr std::uint64_t low_half = 0xffffffff;
 
   FERRY_DEVICE void clear_dirty(std::uint32_t frame, Inode& inode) const {

@@ -128,7 +128,10 @@ struct alignas(cache_line_bytes) Inode {
   // outside_active.
   std::uint64_t version;
   std::uint64_t tuning;  // View::tunings' of the storage it lies on
-  std::uint64_t unused[6];
+  // Behind the last page that was ever entered under this number: whoever looks for all pages of
+  // the file looks no further.
+  std::uint64_t page_end;
+  std::uint64_t unused[5];
 };
 static_assert(sizeof(Inode) == 128);
 
@@ -170,6 +173,8 @@ struct alignas(cache_line_bytes) Flight {
   // Two bits of phase, and above them the sequence number of its request, so that nobody ends
   // another transfer than the one he saw.
   enum Phase : std::uint32_t { free = 0, claimed = 1, under_way = 2, ending = 3 };
+  // The last: a sync follows, so the storage may begin with the bytes on its medium.
+  enum Kind : std::uint32_t { reads = 0, writes, writes_for_sync };
   std::uint64_t state;
   std::uint64_t offset;   // in the file
   std::uint64_t bytes;    // wanted
@@ -177,7 +182,7 @@ struct alignas(cache_line_bytes) Flight {
   std::uint32_t outside;  // Inode::outside_count when it began
   std::uint32_t loop;     // of the server, that answers it
   std::uint32_t count;    // frames
-  std::uint32_t writes;   // 1: a write-back
+  std::uint32_t kind;     // a Kind
   std::uint32_t reserved[5];
   std::uint32_t frames[run_max];
   Range ranges[run_max];    // of a write-back: what of each frame

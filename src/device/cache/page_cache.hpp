@@ -58,10 +58,8 @@ class PageCache {
                                          void* to, std::uint64_t bytes, std::uint64_t offset) {
     const std::uint64_t begin = offset & (view.page_bytes() - 1);
     if (bytes - 1 >= view.page_bytes() - begin) return false;
-    if (offset + bytes > DeviceRef<std::uint64_t>(view.inode(inode).size_bytes).load(acquire))
-      return false;
-    const std::uint64_t key = key_of(inode, offset >> view.layout.page_shift);
-    const std::uint32_t number = PageTable::guess(view, key);
+    std::uint64_t key = 0;
+    const std::uint32_t number = guess(view, inode, bytes, offset, key);
     if (number == no_frame) return false;
     const FrameMark mark(view, group, number);  // M1
     if (!is_hit(view, group, number, key,
@@ -79,13 +77,10 @@ class PageCache {
     const std::uint64_t begin = offset & (view.page_bytes() - 1);
     const std::uint64_t room = view.page_bytes() - begin;
     if (bytes > room) bytes = room;
-    if (bytes == 0 ||
-        offset + bytes > DeviceRef<std::uint64_t>(view.inode(inode).size_bytes).load(acquire))
-      return false;
     Reader& reader = view.reader(group);
-    if (reader.views == 0) return false;
-    const std::uint64_t key = key_of(inode, offset >> view.layout.page_shift);
-    const std::uint32_t number = PageTable::guess(view, key);
+    if (bytes == 0 || reader.views == 0) return false;
+    std::uint64_t key = 0;
+    const std::uint32_t number = guess(view, inode, bytes, offset, key);
     if (number == no_frame) return false;
     DeviceRef<std::uint64_t> state(view.frame(number).state);
     if (!is_hit(view, group, number, key, state.fetch_add(State::one_pin, acquire))) {  // F1
@@ -142,8 +137,9 @@ class PageCache {
 
   // Writes back what is dirty and waits for what others write back just now. 0 or the last error of
   // these; errors of earlier write-backs are in Inode::write_error.
-  FERRY_DEVICE std::int64_t flush(std::uint32_t inode, Pages pages = {}) {
-    return write_back_.flush(inode, pages);
+  FERRY_DEVICE std::int64_t flush(std::uint32_t inode, Pages pages = {},
+                                  bool sync_follows = false) {
+    return write_back_.flush(inode, pages, sync_follows ? Flight::writes_for_sync : Flight::writes);
   }
   // Whether the storage has everything.
   FERRY_DEVICE bool is_clean(std::uint32_t inode) const {
@@ -279,6 +275,16 @@ class PageCache {
   }
 
  private:
+  // The frame that most likely holds these bytes of one page, which the file must have; and their
+  // page's key.
+  FERRY_DEVICE_FAST static std::uint32_t guess(const View& view, std::uint32_t inode,
+                                               std::uint64_t bytes, std::uint64_t offset,
+                                               std::uint64_t& key) {
+    if (offset + bytes > DeviceRef<std::uint64_t>(view.inode(inode).size_bytes).load(acquire))
+      return no_frame;
+    key = key_of(inode, offset >> view.layout.page_shift);
+    return PageTable::guess(view, key);
+  }
   // What a fast way found when it had marked or pinned the frame: whether that is its page, with
   // every byte, and nothing is to be done about it. Counts it, then.
   FERRY_DEVICE_FAST static bool is_hit(const View& view, std::uint32_t group, std::uint32_t number,

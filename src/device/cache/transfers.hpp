@@ -58,15 +58,22 @@ FERRY_DEVICE inline std::uint32_t skip(Piece*& pieces, std::uint32_t& count, std
 inline constexpr std::uint32_t no_flight = ~0U;
 
 // `Io` reaches the storage, for the calling group:
-//   int64_t read(int handle, const Piece*, uint32_t count, int64_t offset)    bytes, short at the
-//   end int64_t write(int handle, const Piece*, uint32_t count, int64_t offset)   bytes int
-//   start(bool writes, int handle, const Piece*, uint32_t count, int64_t offset, uint32_t flight,
-//             uint32_t sequence)         0, or an error and nothing was started
-//   void expect(uint32_t flight)       comes before, and before anybody waits for the answer
-//   bool answered(uint32_t flight, uint32_t sequence)
-//   uint32_t loop()                            the server loop that answers what start() starts
-//   int wait(uint32_t flight, uint32_t sequence)     until it is answered; or the server is gone
-//   int64_t result(uint32_t flight)                  of an answered one
+//   read(int handle, const Piece*, uint32_t count, int64_t offset) -> int64_t
+//     bytes, short at the end of the file, or an error
+//   write(int handle, const Piece*, uint32_t count, int64_t offset) -> int64_t
+//     bytes or an error
+//   start(Flight::Kind, int handle, const Piece*, uint32_t count, int64_t offset, uint32_t flight,
+//         uint32_t sequence) -> int
+//     0, or an error and nothing was started
+//   expect(uint32_t flight)
+//     comes before start(), and before anybody waits for the answer
+//   answered(uint32_t flight, uint32_t sequence) -> bool
+//   loop() -> uint32_t
+//     the server loop that answers what start() starts
+//   wait(uint32_t flight, uint32_t sequence) -> int
+//     until it is answered; or the error that says that the server is gone
+//   result(uint32_t flight) -> int64_t
+//     of an answered one
 template <class Io>
 class Transfers {
  public:
@@ -198,7 +205,7 @@ class Transfers {
     io_.expect(index);
     // Before the request: from then on an answer may be there, and somebody who looks for it.
     state(index).store(word(number, Flight::under_way), release);
-    const int error = io_.start(flight.writes != 0, handle, pieces, count,
+    const int error = io_.start(static_cast<Flight::Kind>(flight.kind), handle, pieces, count,
                                 static_cast<std::int64_t>(flight.offset), index, number);
     if (error != 0) finish(index, word(number, Flight::under_way), error);
   }
@@ -214,7 +221,7 @@ class Transfers {
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t index = (from + i) % count;
       if (phase(state(index).load(acquire)) != Flight::under_way ||
-          DeviceRef<std::uint32_t>(view_.flight(index).writes).load(relaxed) == 0)
+          DeviceRef<std::uint32_t>(view_.flight(index).kind).load(relaxed) == Flight::reads)
         continue;
       return attend(index);
     }
@@ -266,7 +273,7 @@ class Transfers {
       return;
     const Flight& flight = view_.flight(index);
     const std::int64_t result = error != 0 ? error : io_.result(index);
-    if (flight.writes != 0) {
+    if (flight.kind != Flight::reads) {
       finish_write(flight, result);
     } else {
       finish_fill(flight, result);

@@ -58,9 +58,9 @@ class WriteBack {
 
   // Writes back what is dirty of these pages of the file and waits for what others write back just
   // now. 0: the storage has it all. Else an error; the inode keeps count of them.
-  FERRY_DEVICE_CALL std::int64_t flush(std::uint32_t inode, Pages pages) {
+  FERRY_DEVICE_CALL std::int64_t flush(std::uint32_t inode, Pages pages, Flight::Kind kind) {
     if (DeviceRef<std::uint64_t>(view_.inode(inode).dirty_pages).load(acquire) == 0) return 0;
-    frames_.each_of(inode, pages, [&](std::uint32_t frame) { begin(frame); });
+    frames_.each_of(inode, pages, [&](std::uint32_t frame) { begin(frame, kind); });
     std::int64_t error = 0;
     frames_.each_of(inode, pages, [&](std::uint32_t frame) {
       // One look at both: a page that is clean because it is on its way has to be waited for.
@@ -92,7 +92,7 @@ class WriteBack {
       const std::uint64_t now = frames_.state(frame).load(acquire);
       if ((now & busy) != 0 || (now & State::dirty) == 0) continue;
       if (!frames_.pin(frame, frames_.key(frame))) continue;
-      const Start result = start(frame);
+      const Start result = start(frame, Flight::writes);
       frames_.unpin(frame);
       if (result != Start::not_simple) break;
     }
@@ -100,11 +100,11 @@ class WriteBack {
   }
 
   // For flush(): starts what can be started, and leaves the rest.
-  FERRY_DEVICE_CALL void begin(std::uint32_t frame) {
+  FERRY_DEVICE_CALL void begin(std::uint32_t frame, Flight::Kind kind) {
     while (view_.layout.geometry.flights > 0) {
       const std::uint64_t state = frames_.state(frame).load(acquire);
       if ((state & State::dirty) == 0 || (state & State::writing) != 0) return;
-      if (start(frame) != Start::all_under_way) return;
+      if (start(frame, kind) != Start::all_under_way) return;
       transfers_.attend_some_write_back(group_);
       frames_.yield();  // all may be fills
     }
@@ -112,7 +112,7 @@ class WriteBack {
 
   // Starts a flight that writes the page, which the caller has pinned, and those right behind it
   // that continue it. Only pages with one range: others take several requests.
-  FERRY_DEVICE_CALL Start start(std::uint32_t frame) {
+  FERRY_DEVICE_CALL Start start(std::uint32_t frame, Flight::Kind kind) {
     const std::uint32_t index = transfers_.claim_flight(group_);
     if (index == no_flight) return Start::all_under_way;
     Flight& flight = view_.flight(index);
@@ -145,7 +145,7 @@ class WriteBack {
       return Start::not_simple;
     }
     flight.inode = inode_of(key);
-    DeviceRef<std::uint32_t>(flight.writes).store(1, relaxed);
+    DeviceRef<std::uint32_t>(flight.kind).store(kind, relaxed);
     const std::int32_t handle =
         DeviceRef<std::int32_t>(view_.inode(flight.inode).write_handle).load(acquire);
     transfers_.start(index, handle, pieces, merge(pieces, flight.count));
