@@ -3,6 +3,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "storage/blocking_queue.hpp"
 #include "storage/posix_queue.hpp"
 #include "storage/uring_queue.hpp"
 
@@ -28,6 +29,7 @@ class Posix final : public Storage {
   }
 
   std::unique_ptr<Queue> make_queue(const QueueOptions& options) override {
+    if (options.may_block) return std::make_unique<BlockingQueue>(shared_);
     if (uring_) return make_uring_queue(shared_, options);
     return std::make_unique<PosixQueue>(shared_, options);
   }

@@ -90,6 +90,9 @@ struct QueueOptions {
   // Memory that most transfers will use; a storage may register it with its engine.
   std::span<std::byte> arena;
   unsigned depth = 256;  // operations in flight at most
+  // Nobody else waits for the threads that use this queue, so flush() may execute operations there
+  // and block. Such a queue may pass from thread to thread, one at a time.
+  bool may_block = false;
 };
 
 // Counters of one queue; written by the queue's thread, read by anyone.

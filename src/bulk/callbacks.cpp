@@ -1,0 +1,57 @@
+#include "bulk/callbacks.hpp"
+
+#include <utility>
+
+#include "base/cpus.hpp"
+
+namespace ferry::bulk {
+
+void Callbacks::post(std::function<void()> callback) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stopping_) {
+      waiting_.push_back(std::move(callback));
+      // It holds this object, which its own last callback may let go of.
+      if (!thread_.joinable()) {
+        thread_ = std::thread([self = shared_from_this()] { self->run(); });
+      }
+      more_.notify_one();
+      return;
+    }
+  }
+  callback();
+}
+
+void Callbacks::stop() {
+  std::thread thread;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    thread.swap(thread_);
+  }
+  more_.notify_one();
+  if (!thread.joinable()) return;
+  if (thread.get_id() == std::this_thread::get_id()) {
+    thread.detach();
+  } else {
+    thread.join();
+  }
+}
+
+void Callbacks::run() {
+  name_this_thread("ferry-callback");
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    more_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    {
+      const std::function<void()> callback = std::move(waiting_.front());
+      waiting_.pop_front();
+      lock.unlock();
+      callback();
+    }  // destroyed without the lock: it may hold the last reference to anything
+    lock.lock();
+  }
+}
+
+}  // namespace ferry::bulk

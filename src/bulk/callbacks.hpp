@@ -1,0 +1,31 @@
+// The thread that runs what programs want to be told, so that no transfer waits for them.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace ferry::bulk {
+
+// Thread-safe. The thread starts with the first callback.
+class Callbacks : public std::enable_shared_from_this<Callbacks> {
+ public:
+  void post(std::function<void()> callback);
+  // Waits until everything posted has run, and ends the thread. From that thread itself: does not
+  // wait. What is posted later runs on the thread that posts it.
+  void stop();
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::deque<std::function<void()>> waiting_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ferry::bulk

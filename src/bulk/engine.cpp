@@ -1,0 +1,319 @@
+#include <array>
+#include <cerrno>
+#include <mutex>
+#include <utility>
+
+#include "bulk/files_job.hpp"
+#include "bulk/routing.hpp"
+#include "bulk/scheduler.hpp"
+
+namespace ferry::bulk {
+namespace {
+
+// A transfer up to this size is one blocking call where it is made: to hand it over would cost more
+// than to wait for it.
+constexpr std::uint64_t sync_bytes_max = 128 << 10;
+
+// What explain() and read_files() use a file for, and then nobody any more.
+class BriefUse {
+ public:
+  explicit BriefUse(OpenFile& file) : file_(file) {
+    if (!file.begin_use()) throw Error(EBADF, file.path() + " is closed");
+  }
+  ~BriefUse() { file_.end_use(); }
+  BriefUse(const BriefUse&) = delete;
+  BriefUse& operator=(const BriefUse&) = delete;
+
+ private:
+  OpenFile& file_;
+};
+
+std::string size_text(std::uint64_t bytes) {
+  constexpr std::array<const char*, 5> units = {" bytes", " KiB", " MiB", " GiB", " TiB"};
+  std::size_t unit = 0;
+  while (unit + 1 < units.size() && bytes >= 1024 && bytes % 1024 == 0) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return std::to_string(bytes) + units[unit];
+}
+
+std::string pinned(bool is_pinned, const char* why) {
+  return is_pinned ? " (pinned)" : std::string(" (") + why + ")";
+}
+
+void explain_route(Explanation& explanation, OpenFile& file, Route route) {
+  std::vector<std::string>& reasons = explanation.reasons;
+  const bool can_be_direct = file.direct() != nullptr;
+  const bool wanted_direct =
+      route == Route::direct || (explanation.residency_known && route == Route::automatic &&
+                                 explanation.resident_bytes < explanation.file_bytes);
+  explanation.route = wanted_direct && can_be_direct ? "direct" : "buffered";
+  if (route == Route::buffered) {
+    reasons.emplace_back("buffered: pinned");
+  } else if (route == Route::direct && can_be_direct) {
+    reasons.emplace_back("direct: pinned");
+  } else if (!can_be_direct) {
+    reasons.emplace_back("buffered: this file system has no direct I/O");
+  } else if (!explanation.residency_known) {
+    reasons.emplace_back("buffered: whether the page cache has the file cannot be told here");
+  } else if (wanted_direct) {
+    reasons.emplace_back(
+        "direct: the page cache has " + std::to_string(explanation.resident_bytes) + " of " +
+        std::to_string(explanation.file_bytes) + " bytes; each task looks again at its own range");
+  } else {
+    reasons.emplace_back("buffered: the page cache has the whole file");
+  }
+}
+
+}  // namespace
+
+Engine::Engine(const EngineOptions& options) : scheduler_(std::make_shared<Scheduler>(options)) {}
+
+Engine::Engine(std::shared_ptr<Scheduler> scheduler) : scheduler_(std::move(scheduler)) {}
+
+Engine Engine::common() {
+  // Only a way to find the one that others hold: nothing lives in it when nobody does.
+  static std::mutex mutex;
+  static std::weak_ptr<Scheduler> known;
+  static MadeHere known_here;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<Scheduler> scheduler = known.lock();
+  if (scheduler == nullptr || !known_here) {
+    scheduler = std::make_shared<Scheduler>(EngineOptions{});
+    known = scheduler;
+    known_here = MadeHere();
+  }
+  return Engine(std::move(scheduler));
+}
+
+Future Engine::transfer(bool writing, std::span<const Part> parts) const {
+  std::vector<std::shared_ptr<OpenFile>> files;
+  files.reserve(parts.size());
+  for (const Part& part : parts)
+    files.push_back(part.file->file_);
+  return {scheduler_, scheduler_->submit(writing, parts, files, false)};
+}
+
+std::vector<Contents> Engine::read_files(std::span<const std::string> paths) const {
+  if (paths.empty()) return {};
+  const auto job = std::make_shared<FilesJob>(paths);
+  scheduler_->run_files(job);
+  return std::move(job->contents());
+}
+
+Explanation Engine::explain(const std::string& path) const {
+  scheduler_->check_usable();
+  OpenFile file(scheduler_->lanes(), path, O_RDONLY, 0);
+  const EngineOptions& options = scheduler_->options();
+  const storage::Description storage = scheduler_->lanes()->storage().describe();
+  storage::Operation status;
+  status.kind = storage::Kind::file_status;
+  if (const std::int64_t error = file.control(status); error < 0) {
+    throw Error(static_cast<int>(-error), path);
+  }
+  Explanation explanation;
+  explanation.storage = storage.name;
+  explanation.storage_engine = storage.engine;
+  explanation.workers = options.workers;
+  explanation.depth = options.depth;
+  explanation.task_bytes = options.task_bytes;
+  explanation.file_bytes = status.status.size_bytes;
+  const auto resident = file.resident_bytes(0, explanation.file_bytes);
+  explanation.residency_known = resident.has_value();
+  explanation.resident_bytes = resident.value_or(0);
+  explain_route(explanation, file, options.route);
+  const EngineOptions& wish = scheduler_->wish();
+  explanation.reasons.push_back(std::to_string(options.workers) + " workers" +
+                                pinned(wish.workers != 0, "the CPUs this process may use"));
+  explanation.reasons.push_back(
+      "tasks of " + size_text(options.task_bytes) +
+      pinned(wish.task_bytes != 0, "the best of the sweep in docs/bulk.md"));
+  explanation.reasons.push_back("up to " + std::to_string(options.depth) +
+                                " direct tasks in flight per worker" +
+                                pinned(wish.depth != 0, "the best of the sweep in docs/bulk.md"));
+  for (const std::string& note : storage.notes)
+    explanation.reasons.push_back(note);
+  return explanation;
+}
+
+EngineStatistics Engine::statistics() const {
+  const auto get = [](const std::atomic<std::uint64_t>& counter) {
+    return counter.load(std::memory_order_relaxed);
+  };
+  const Counters& counters = scheduler_->counters();
+  EngineStatistics statistics;
+  statistics.transfers = get(counters.transfers);
+  statistics.parts = get(counters.parts);
+  statistics.failed_parts = get(counters.failed_parts);
+  statistics.cancelled_transfers = get(counters.cancelled_transfers);
+  statistics.bytes_read = get(counters.bytes_read);
+  statistics.bytes_written = get(counters.bytes_written);
+  statistics.copied_tasks = get(counters.copied_tasks);
+  statistics.cached_tasks = get(counters.cached_tasks);
+  statistics.direct_tasks = get(counters.direct_tasks);
+  statistics.staged_tasks = get(counters.staged_tasks);
+  statistics.staging_bytes = get(counters.staging_bytes);
+  statistics.workers_started = scheduler_->made_here() ? scheduler_->workers_started() : 0;
+  return statistics;
+}
+
+EngineOptions Engine::options() const {
+  return scheduler_->options();
+}
+
+void Engine::shut_down() const {
+  if (scheduler_->made_here()) scheduler_->stop();
+}
+
+File::File(const Engine& engine, const std::string& path, int flags, std::uint32_t mode)
+    : scheduler_(engine.scheduler_), path_(path) {
+  scheduler_->check_usable();
+  file_ = std::make_shared<OpenFile>(scheduler_->lanes(), path, flags, mode);
+}
+
+File::~File() {
+  if (file_ == nullptr || !scheduler_->made_here()) return;
+  try {
+    close();
+  } catch (const Error&) {  // whoever wants to know calls close()
+  }
+}
+
+File& File::operator=(File&& other) noexcept {
+  if (this == &other) return *this;
+  File ended(std::move(*this));
+  scheduler_ = std::move(other.scheduler_);
+  file_ = std::move(other.file_);
+  path_ = std::move(other.path_);
+  return *this;
+}
+
+const std::string& File::path() const {
+  return path_;
+}
+
+OpenFile& File::open_file() const {
+  scheduler_->check_usable();
+  return *file_;
+}
+
+namespace {
+
+[[noreturn]] void fail(OpenFile& file, std::uint64_t bytes, std::uint64_t offset,
+                       std::int64_t error) {
+  throw TransferError({Failure{0, file.path(), offset, bytes, static_cast<int>(-error)}});
+}
+
+// A small transfer, executed where it is called.
+std::uint64_t transfer_here(Scheduler& scheduler, OpenFile& file, bool writing, void* data,
+                            std::uint64_t bytes, std::uint64_t offset) {
+  const BriefUse use(file);
+  const Lanes::Use lane(*scheduler.lanes());
+  const bool direct = !writing && scheduler.options().route == Route::direct;
+  storage::File* past_cache = direct ? file.direct() : nullptr;
+  const std::int64_t result = lane->transfer(past_cache != nullptr ? *past_cache : file.buffered(),
+                                             writing, static_cast<std::byte*>(data), bytes, offset);
+  Counters& counters = scheduler.counters();
+  counters.add(counters.transfers);
+  counters.add(counters.parts);
+  if (result < 0) {
+    counters.add(counters.failed_parts);
+    fail(file, bytes, offset, result);
+  }
+  counters.add(counters.copied_tasks);
+  counters.add(writing ? counters.bytes_written : counters.bytes_read,
+               static_cast<std::uint64_t>(result));
+  return static_cast<std::uint64_t>(result);
+}
+
+}  // namespace
+
+std::uint64_t File::read_at(void* to, std::uint64_t bytes, std::uint64_t offset) const {
+  OpenFile& file = open_file();
+  if (bytes <= sync_bytes_max) return transfer_here(*scheduler_, file, false, to, bytes, offset);
+  const Part part{this, to, bytes, offset};
+  return Future(scheduler_, scheduler_->submit(false, {&part, 1}, {file_}, true)).get();
+}
+
+std::uint64_t File::write_at(const void* from, std::uint64_t bytes, std::uint64_t offset) const {
+  OpenFile& file = open_file();
+  void* data = const_cast<void*>(from);
+  // Threads that write one file through the page cache take turns anyway.
+  if (bytes <= sync_bytes_max || !file.always_direct()) {
+    return transfer_here(*scheduler_, file, true, data, bytes, offset);
+  }
+  const Part part{this, data, bytes, offset};
+  return Future(scheduler_, scheduler_->submit(true, {&part, 1}, {file_}, true)).get();
+}
+
+Future File::read_at_async(void* to, std::uint64_t bytes, std::uint64_t offset) const {
+  const Part part{this, to, bytes, offset};
+  return {scheduler_, scheduler_->submit(false, {&part, 1}, {file_}, false)};
+}
+
+Future File::write_at_async(const void* from, std::uint64_t bytes, std::uint64_t offset) const {
+  const Part part{this, const_cast<void*>(from), bytes, offset};
+  return {scheduler_, scheduler_->submit(true, {&part, 1}, {file_}, false)};
+}
+
+std::uint64_t File::append(const void* from, std::uint64_t bytes) const {
+  OpenFile& file = open_file();
+  const BriefUse use(file);
+  std::uint64_t written = 0;
+  std::uint64_t end = 0;
+  while (written < bytes) {
+    iovec vector{static_cast<char*>(const_cast<void*>(from)) + written, bytes - written};
+    storage::Operation operation;
+    operation.kind = storage::Kind::append;
+    operation.vectors = {&vector, 1};
+    const std::int64_t result = file.control(operation);
+    if (result <= 0) fail(file, bytes - written, end, result == 0 ? -EIO : result);
+    written += static_cast<std::uint64_t>(result);
+    end = operation.value;
+    scheduler_->counters().add(scheduler_->counters().bytes_written,
+                               static_cast<std::uint64_t>(result));
+  }
+  return end;
+}
+
+namespace {
+
+std::int64_t control(OpenFile& file, storage::Operation& operation) {
+  const BriefUse use(file);
+  const std::int64_t result = file.control(operation);
+  if (result < 0) throw Error(static_cast<int>(-result), file.path());
+  return result;
+}
+
+}  // namespace
+
+std::uint64_t File::size() const {
+  storage::Operation operation;
+  operation.kind = storage::Kind::file_status;
+  control(open_file(), operation);
+  return operation.status.size_bytes;
+}
+
+void File::truncate(std::uint64_t bytes) const {
+  storage::Operation operation;
+  operation.kind = storage::Kind::truncate;
+  operation.offset = static_cast<std::int64_t>(bytes);
+  control(open_file(), operation);
+}
+
+void File::sync() const {
+  storage::Operation operation;
+  operation.kind = storage::Kind::sync;
+  control(open_file(), operation);
+}
+
+void File::close() {
+  if (file_ == nullptr) return;
+  const std::int64_t error = file_->close();
+  // What a worker's engine has registered keeps the file's space until it lets go.
+  if (file_->engine_used()) scheduler_->ring_all();
+  if (error < 0) throw Error(static_cast<int>(-error), path_);
+}
+
+}  // namespace ferry::bulk

@@ -1,0 +1,141 @@
+#include "bulk/lanes.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "bulk/staging.hpp"
+
+namespace ferry::bulk {
+namespace {
+
+constexpr std::uint64_t slab_bytes = 2 << 20;
+// A file is first read into this much; most need no second look.
+constexpr std::uint64_t guess_bytes = 64 << 10;
+
+std::shared_ptr<std::byte> make_memory(std::uint64_t bytes) {
+  std::byte* memory = map_huge(bytes);
+  if (memory == nullptr) return nullptr;
+  return {memory, [bytes](std::byte* mapped) { unmap_huge(mapped, bytes); }};
+}
+
+}  // namespace
+
+Lane::Lane(storage::Storage& storage) {
+  storage::QueueOptions options;
+  options.doorbell = storage::Doorbell{&bell_};
+  options.depth = 4;
+  options.may_block = true;
+  queue_ = storage.make_queue(options);
+}
+
+std::int64_t Lane::execute(storage::Operation& operation) {
+  queue_->submit(operation);
+  queue_->flush();
+  while (queue_->reap() == nullptr) {
+    // A storage that works elsewhere all the same rings the bell.
+    const std::uint32_t seen = std::atomic_ref(bell_).load(std::memory_order_acquire);
+    queue_->flush();
+    if (queue_->reap() != nullptr) break;
+    queue_->wait(seen, std::chrono::seconds(1));
+  }
+  return operation.result;
+}
+
+std::int64_t Lane::transfer(storage::File& file, bool writing, std::byte* data, std::uint64_t bytes,
+                            std::uint64_t offset) {
+  std::uint64_t moved = 0;
+  while (moved < bytes) {
+    iovec vector{data + moved, bytes - moved};
+    storage::Operation operation;
+    operation.kind = writing ? storage::Kind::write : storage::Kind::read;
+    operation.file = &file;
+    operation.offset = static_cast<std::int64_t>(offset + moved);
+    operation.vectors = {&vector, 1};
+    const std::int64_t result = execute(operation);
+    if (result < 0) return result;
+    if (result == 0) {
+      if (writing) return -EIO;
+      break;
+    }
+    moved += static_cast<std::uint64_t>(result);
+  }
+  return static_cast<std::int64_t>(moved);
+}
+
+std::byte* Lane::room(std::uint64_t bytes) {
+  if (slab_.bytes - slab_.used < bytes) {
+    slab_ = Slab{make_memory(slab_bytes), slab_bytes, 0};
+    if (slab_.memory == nullptr) slab_ = Slab{};
+  }
+  return slab_.memory == nullptr ? nullptr : slab_.memory.get() + slab_.used;
+}
+
+std::int64_t Lane::read_whole(storage::File& file, Contents& contents) {
+  std::byte* to = room(guess_bytes);
+  if (to == nullptr) return -ENOMEM;
+  std::uint64_t capacity = guess_bytes;
+  std::shared_ptr<std::byte> memory = slab_.memory;
+  std::uint64_t got = 0;
+  for (;;) {
+    const std::int64_t more = transfer(file, false, to + got, capacity - got, got);
+    if (more < 0) return more;
+    got += static_cast<std::uint64_t>(more);
+    if (got < capacity) break;
+    // Larger than that: memory of its own, of the size the file has now and one byte more, so that
+    // its end is seen; doubled if it grows meanwhile.
+    storage::Operation status;
+    status.kind = storage::Kind::file_status;
+    status.file = &file;
+    if (const std::int64_t error = execute(status); error < 0) return error;
+    capacity = std::max(status.status.size_bytes + 1, 2 * capacity);
+    std::shared_ptr<std::byte> larger = make_memory(capacity);
+    if (larger == nullptr) return -ENOMEM;
+    std::copy_n(to, got, larger.get());
+    memory = std::move(larger);
+    to = memory.get();
+  }
+  if (memory == slab_.memory) slab_.used += (got + 63) / 64 * 64;
+  contents.memory = std::move(memory);
+  contents.data = to;
+  contents.bytes = got;
+  return 0;
+}
+
+Contents Lane::read_file(const std::string& path) {
+  Contents contents;
+  storage::Operation open;
+  open.kind = storage::Kind::open;
+  open.path = path.c_str();
+  if (const std::int64_t error = execute(open); error < 0) {
+    contents.error_number = static_cast<int>(-error);
+    return contents;
+  }
+  const std::int64_t error = read_whole(*open.opened, contents);
+  storage::Operation close;
+  close.kind = storage::Kind::close;
+  close.file = open.opened.release();
+  execute(close);
+  if (error < 0) contents.error_number = static_cast<int>(-error);
+  return contents;
+}
+
+std::unique_ptr<Lane> Lanes::take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      std::unique_ptr<Lane> lane = std::move(idle_.back());
+      idle_.pop_back();
+      return lane;
+    }
+  }
+  return std::make_unique<Lane>(*storage_);
+}
+
+void Lanes::put_back(std::unique_ptr<Lane> lane) {
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(lane));
+}
+
+}  // namespace ferry::bulk

@@ -1,0 +1,74 @@
+// Queues for threads that may block: whoever calls takes one, uses it and puts it back.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <ferry/bulk.hpp>
+
+#include "storage/storage.hpp"
+
+namespace ferry::bulk {
+
+// Memory that many small files are read into, one behind the other.
+struct Slab {
+  std::shared_ptr<std::byte> memory;
+  std::uint64_t bytes = 0;
+  std::uint64_t used = 0;
+};
+
+// One thread's blocking access to a storage.
+class Lane {
+ public:
+  explicit Lane(storage::Storage& storage);
+  // Executes the operation; its result.
+  std::int64_t execute(storage::Operation& operation);
+  // Moves bytes until all are moved, the file ends (a read), or an error: bytes, or a negative
+  // errno. What an error comes after is given up.
+  std::int64_t transfer(storage::File& file, bool writing, std::byte* data, std::uint64_t bytes,
+                        std::uint64_t offset);
+  // Opens, reads and closes a file, into the slab if it fits.
+  Contents read_file(const std::string& path);
+
+ private:
+  std::int64_t read_whole(storage::File& file, Contents& contents);
+  std::byte* room(std::uint64_t bytes);
+
+  std::uint32_t bell_ = 0;
+  std::unique_ptr<storage::Queue> queue_;
+  Slab slab_;
+};
+
+// A storage and the lanes to it. Thread-safe.
+class Lanes {
+ public:
+  explicit Lanes(std::unique_ptr<storage::Storage> storage) : storage_(std::move(storage)) {}
+
+  class Use {
+   public:
+    explicit Use(Lanes& lanes) : lanes_(lanes), lane_(lanes.take()) {}
+    ~Use() { lanes_.put_back(std::move(lane_)); }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    Lane* operator->() const { return lane_.get(); }
+    Lane& operator*() const { return *lane_; }
+
+   private:
+    Lanes& lanes_;
+    std::unique_ptr<Lane> lane_;
+  };
+
+  storage::Storage& storage() { return *storage_; }
+
+ private:
+  std::unique_ptr<Lane> take();
+  void put_back(std::unique_ptr<Lane> lane);
+
+  const std::unique_ptr<storage::Storage> storage_;
+  std::mutex mutex_;  // guards idle_
+  std::vector<std::unique_ptr<Lane>> idle_;
+};
+
+}  // namespace ferry::bulk

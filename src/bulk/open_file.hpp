@@ -1,0 +1,79 @@
+// An open file as transfers see it: buffered, and direct where that works.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include <fcntl.h>
+
+#include "bulk/forks.hpp"
+#include "bulk/lanes.hpp"
+#include "storage/storage.hpp"
+
+namespace ferry::bulk {
+
+// Thread-safe. Whoever works on it holds a use; the last one after begin_close() closes.
+class OpenFile {
+ public:
+  // Throws ferry::Error.
+  OpenFile(std::shared_ptr<Lanes> lanes, std::string path, int flags, std::uint32_t mode);
+  ~OpenFile();
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  // False: it is being closed.
+  bool begin_use();
+  void end_use();
+  // Refuses uses from now on and waits for those there are; then closes: 0 or a negative errno. A
+  // second call returns 0.
+  std::int64_t close();
+
+  const std::string& path() const { return path_; }
+  int flags() const { return flags_; }
+  Lanes& lanes() { return *lanes_; }
+  const MadeHere& made_here() const { return made_here_; }
+
+  // What all buffered transfers use. A file that was opened with O_DIRECT has one for both.
+  storage::File& buffered() { return *buffered_; }
+  // Opened when first asked for; null where the file system has no direct I/O.
+  storage::File* direct();
+  bool always_direct() const { return (flags_ & O_DIRECT) != 0; }
+  // A worker's engine may have registered it, and has to let go of it once it is closed.
+  void note_engine_use() { engine_used_.store(true, std::memory_order_relaxed); }
+  bool engine_used() const { return engine_used_.load(std::memory_order_relaxed); }
+  // The kernel has refused a direct transfer.
+  void give_up_direct() { direct_refused_.store(true, std::memory_order_relaxed); }
+
+  // Of [offset, offset + bytes), what the page cache holds; nothing where that is not known.
+  std::optional<std::uint64_t> resident_bytes(std::uint64_t offset, std::uint64_t bytes);
+
+  // One operation on the file as it is open: 0 or a positive result, or a negative errno.
+  std::int64_t control(storage::Operation& operation);
+
+ private:
+  static constexpr std::uint64_t closing = std::uint64_t{1} << 63;
+
+  std::unique_ptr<storage::File> open_again(int flags, std::uint32_t mode, std::int64_t& error);
+  void close_files(std::int64_t& error);
+  int probe();
+
+  const std::shared_ptr<Lanes> lanes_;
+  const std::string path_;
+  const int flags_;
+  const MadeHere made_here_;
+  std::unique_ptr<storage::File> buffered_;
+  std::once_flag direct_once_;
+  std::unique_ptr<storage::File> direct_;
+  std::atomic<bool> direct_refused_{false};
+  std::atomic<bool> engine_used_{false};
+  std::once_flag probe_once_;
+  int probe_ = -1;
+  // Uses, and the top bit once it is being closed.
+  std::atomic<std::uint64_t> uses_{0};
+};
+
+}  // namespace ferry::bulk

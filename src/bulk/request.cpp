@@ -1,0 +1,209 @@
+#include "bulk/request.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/futex.hpp"
+
+namespace ferry::bulk {
+namespace {
+
+constexpr std::size_t run_max = 64;
+
+}  // namespace
+
+Request::Request(bool writing, std::vector<PartState> parts,
+                 std::vector<std::shared_ptr<OpenFile>> files, std::shared_ptr<Callbacks> callbacks,
+                 std::atomic<std::uint64_t>& failed_parts)
+    : writing_(writing),
+      parts_(std::move(parts)),
+      files_(std::move(files)),
+      callbacks_(std::move(callbacks)),
+      failed_parts_(failed_parts) {
+  for (PartState& part : parts_) {
+    part.end = part.bytes;
+    bytes_total_ += part.bytes;
+  }
+}
+
+void Request::skip_failed() {
+  while (!at_end() && next_byte_ > 0 && parts_[next_part_].error_number != 0) {
+    ++next_part_;
+    next_byte_ = 0;
+  }
+}
+
+bool Request::cut(std::uint64_t task_bytes, unsigned sharers, Claim& claim) {
+  const std::lock_guard lock(mutex_);
+  skip_failed();
+  if (at_end()) return false;
+  ++outstanding_;
+  claim.first = next_part_;
+  claim.begin = next_byte_;
+  const PartState& part = parts_[next_part_];
+  if (next_byte_ == 0 && part.bytes <= small_part_bytes) {
+    // A fair share of a small batch, so that everybody has something to do.
+    const std::size_t run =
+        std::clamp<std::size_t>((parts_.size() - next_part_) / (2 * sharers), 1, run_max);
+    claim.count = claim.bytes = 0;
+    while (claim.count < run && !at_end() && parts_[next_part_].bytes <= small_part_bytes &&
+           claim.bytes < task_bytes) {
+      claim.bytes += parts_[next_part_].bytes;
+      ++claim.count;
+      ++next_part_;
+    }
+    return true;
+  }
+  const std::uint64_t start = part.offset + next_byte_;
+  const std::uint64_t limit =
+      (start + task_bytes) / piece_alignment_bytes * piece_alignment_bytes - part.offset;
+  const std::uint64_t end = std::min(part.bytes, limit);
+  claim.count = 1;
+  claim.bytes = end - next_byte_;
+  next_byte_ = end;
+  if (end == part.bytes) {
+    ++next_part_;
+    next_byte_ = 0;
+  }
+  return true;
+}
+
+void Request::record(std::size_t index, std::uint64_t begin, std::uint64_t bytes,
+                     std::int64_t result) {
+  PartState& part = parts_[index];
+  const auto apply = [&] {
+    if (result < 0) {
+      if (part.error_number == 0) part.error_number = static_cast<int>(-result);
+    } else if (static_cast<std::uint64_t>(result) < bytes) {
+      part.end = std::min(part.end, begin + static_cast<std::uint64_t>(result));
+    }
+  };
+  if (result > 0)
+    bytes_done_.fetch_add(static_cast<std::uint64_t>(result), std::memory_order_relaxed);
+  if (bytes == part.bytes) {  // nobody else has any of it
+    apply();
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  apply();
+}
+
+bool Request::is_over() {
+  skip_failed();
+  if (over_ || outstanding_ > 0 || !at_end()) return false;
+  over_ = true;
+  return true;
+}
+
+void Request::end_claim() {
+  {
+    const std::lock_guard lock(mutex_);
+    --outstanding_;
+    if (!is_over()) return;
+  }
+  finish();
+}
+
+void Request::end_if_empty() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_over()) return;
+  }
+  finish();
+}
+
+void Request::cancel() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (over_) return;
+    cancelled_.store(true, std::memory_order_release);
+    // What was never handed out says so. A part that is partly done keeps its prefix only if all
+    // that was handed out of it arrives, so it says so too.
+    for (std::size_t index = next_part_; index < parts_.size(); ++index) {
+      PartState& part = parts_[index];
+      if (part.error_number == 0) part.error_number = ECANCELED;
+    }
+    next_part_ = parts_.size();
+    next_byte_ = 0;
+    if (!is_over()) return;
+  }
+  finish();
+}
+
+void Request::finish() {
+  results_.reserve(parts_.size());
+  for (const PartState& part : parts_) {
+    results_.push_back(part.error_number != 0 ? -part.error_number
+                                              : static_cast<std::int64_t>(part.end));
+    if (part.error_number != 0) failed_parts_.fetch_add(1, std::memory_order_relaxed);
+  }
+  for (const std::shared_ptr<OpenFile>& file : files_)
+    file->end_use();
+  std::vector<std::function<void()>> callbacks;
+  std::vector<std::function<void()>> watchers;
+  {
+    const std::lock_guard lock(mutex_);
+    ready_.store(1, std::memory_order_seq_cst);
+    callbacks.swap(callbacks_waiting_);
+    watchers.swap(watchers_);
+  }
+  if (waiters_.load(std::memory_order_seq_cst) != 0) {
+    futex_wake_all(reinterpret_cast<const std::uint32_t*>(&ready_));
+  }
+  for (const std::function<void()>& watcher : watchers)
+    watcher();
+  for (std::function<void()>& callback : callbacks)
+    callbacks_->post(std::move(callback));
+}
+
+bool Request::wait(std::chrono::nanoseconds timeout) const {
+  static_assert(sizeof ready_ == sizeof(std::uint32_t));
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  while (!ready()) {
+    const auto left = until - std::chrono::steady_clock::now();
+    if (left.count() <= 0) return false;
+    waiters_.fetch_add(1, std::memory_order_seq_cst);
+    if (ready_.load(std::memory_order_seq_cst) == 0) {
+      futex_wait(reinterpret_cast<const std::uint32_t*>(&ready_), 0,
+                 static_cast<std::uint64_t>(left.count()));
+    }
+    waiters_.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  return true;
+}
+
+void Request::then(std::function<void()> callback) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ready()) {
+      callbacks_waiting_.push_back(std::move(callback));
+      return;
+    }
+  }
+  callback();
+}
+
+void Request::watch(std::function<void()> watcher) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ready()) {
+      watchers_.push_back(std::move(watcher));
+      return;
+    }
+  }
+  watcher();
+}
+
+std::vector<Failure> Request::failures() const {
+  std::vector<Failure> failures;
+  for (std::size_t index = 0; index < parts_.size(); ++index) {
+    const PartState& part = parts_[index];
+    if (part.error_number == 0) continue;
+    failures.push_back(
+        Failure{index, part.file->path(), part.offset, part.bytes, part.error_number});
+  }
+  return failures;
+}
+
+}  // namespace ferry::bulk

@@ -1,0 +1,118 @@
+// One transfer: its parts, what of them is handed out, and how it ends.
+//
+// Invariants, checked by tests/bulk/random_transfers_test.cpp:
+//   B1  Every byte of a part is handed out once, in a claim: the cursor moves under the mutex.
+//   B2  `outstanding_` counts the claims handed out and not ended. The request is over when the
+//       cursor is at its end and nothing is outstanding; that is seen under the mutex, by one
+//       thread.
+//   B3  `ready_` is set after B2 only: a ready request's memory is not touched by anybody.
+//   B4  A part that fails hands nothing more out; the other parts go on. cancel() moves the cursor
+//       to the end; what is under way is ended by those who have it.
+//   B5  The uses of the files end before `ready_` is set.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include <ferry/bulk.hpp>
+
+#include "bulk/callbacks.hpp"
+#include "bulk/open_file.hpp"
+
+namespace ferry::bulk {
+
+// Where a transfer's pieces begin and end in the file: what direct I/O and page caches like.
+inline constexpr std::uint64_t piece_alignment_bytes = 4096;
+// Parts up to this size are handed out many at a time.
+inline constexpr std::uint64_t small_part_bytes = 64 << 10;
+
+class Request;
+
+// What one thread has taken on: `count` whole parts, or a piece of one.
+struct Claim {
+  std::shared_ptr<Request> request;
+  std::size_t first = 0;
+  std::size_t count = 0;
+  std::uint64_t begin = 0;  // within the part
+  std::uint64_t bytes = 0;
+};
+
+struct PartState {
+  OpenFile* file = nullptr;
+  std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t end = 0;  // what is known to be there: less than `bytes` once a piece was short
+  int error_number = 0;
+};
+
+class Request {
+ public:
+  // Each of `files` is in use; the request ends that.
+  Request(bool writing, std::vector<PartState> parts, std::vector<std::shared_ptr<OpenFile>> files,
+          std::shared_ptr<Callbacks> callbacks, std::atomic<std::uint64_t>& failed_parts);
+
+  bool writing() const { return writing_; }
+  const PartState& part(std::size_t index) const { return parts_[index]; }
+  std::size_t count() const { return parts_.size(); }
+  std::uint64_t bytes_total() const { return bytes_total_; }
+  std::uint64_t bytes_done() const { return bytes_done_.load(std::memory_order_relaxed); }
+
+  // Hands out the next claim; `sharers` threads are there to work. False: nothing is left.
+  bool cut(std::uint64_t task_bytes, unsigned sharers, Claim& claim);
+  // The result of a piece of a part, or of the whole: bytes or a negative errno.
+  void record(std::size_t part, std::uint64_t begin, std::uint64_t bytes, std::int64_t result);
+  // Ends a claim: nobody touches its memory any more.
+  void end_claim();
+  // Ends a request that has nothing to do.
+  void end_if_empty();
+
+  void cancel();
+  bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+
+  bool ready() const { return ready_.load(std::memory_order_acquire) != 0; }
+  bool wait(std::chrono::nanoseconds timeout) const;
+  void then(std::function<void()> callback);
+  // Run once by the thread that ends the request, or at once. Must be quick.
+  void watch(std::function<void()> watcher);
+
+  // Once ready.
+  const std::vector<std::int64_t>& results() const { return results_; }
+  std::vector<Failure> failures() const;
+
+ private:
+  bool at_end() const { return next_part_ >= parts_.size(); }
+  void skip_failed();
+  // With the mutex held: whether it is over, in which case the caller must call finish() without.
+  bool is_over();
+  void finish();
+
+  const bool writing_;
+  std::vector<PartState> parts_;
+  std::vector<std::shared_ptr<OpenFile>> files_;
+  const std::shared_ptr<Callbacks> callbacks_;
+  std::atomic<std::uint64_t>& failed_parts_;  // of the scheduler, which outlives every transfer
+  std::uint64_t bytes_total_ = 0;
+  std::atomic<std::uint64_t> bytes_done_{0};
+  std::atomic<bool> cancelled_{false};
+  mutable std::atomic<std::uint32_t> waiters_{0};
+  std::atomic<std::uint32_t> ready_{0};
+
+  std::mutex mutex_;  // guards what follows, and the parts' end and error_number
+  std::size_t next_part_ = 0;
+  std::uint64_t next_byte_ = 0;
+  std::size_t outstanding_ = 0;
+  bool over_ = false;
+  std::vector<std::function<void()>> callbacks_waiting_;
+  std::vector<std::function<void()>> watchers_;
+
+  std::vector<std::int64_t> results_;  // written before ready_
+};
+
+}  // namespace ferry::bulk

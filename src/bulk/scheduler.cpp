@@ -1,0 +1,296 @@
+#include "bulk/scheduler.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "bulk/files_job.hpp"
+#include "bulk/routing.hpp"
+#include "bulk/worker.hpp"
+#include "storage/posix.hpp"
+
+namespace ferry::bulk {
+namespace {
+
+// Threads that wait for disks cost nothing; see wake_one().
+constexpr unsigned waiting_workers_max = 16;
+
+storage::Engine to_storage(StorageEngine engine) {
+  switch (engine) {
+    case StorageEngine::io_uring:
+      return storage::Engine::io_uring;
+    case StorageEngine::threads:
+      return storage::Engine::threads;
+    case StorageEngine::automatic:
+      break;
+  }
+  return storage::Engine::automatic;
+}
+
+std::unique_ptr<storage::Storage> make_storage(const EngineOptions& options) {
+  try {
+    return storage::make_posix(to_storage(options.storage));
+  } catch (const std::system_error& error) {
+    throw Error(error.code().value(), error.what());
+  }
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const EngineOptions& options) : Scheduler(options, make_storage(options)) {}
+
+Scheduler::Scheduler(const EngineOptions& options, std::unique_ptr<storage::Storage> storage)
+    : wish_(options),
+      options_(choose_options(options)),
+      lanes_(std::make_shared<Lanes>(std::move(storage))) {}
+
+Scheduler::~Scheduler() {
+  if (made_here_) {
+    stop();
+    return;
+  }
+  // A child of fork(): these threads are not here, and their locks may be held for ever.
+  for (std::unique_ptr<Worker>& worker : workers_)
+    static_cast<void>(worker.release());
+  static_cast<void>(new std::shared_ptr<Lanes>(lanes_));
+  static_cast<void>(new std::shared_ptr<Callbacks>(callbacks_));
+}
+
+void Scheduler::check_usable() const {
+  if (!made_here_) {
+    throw Error(ECHILD, "the engine belongs to the parent of this process; make one after fork()");
+  }
+  const std::lock_guard lock(mutex_);
+  if (stopping_) throw Error(ESHUTDOWN, "the engine was shut down");
+}
+
+std::shared_ptr<Request> Scheduler::submit(bool writing, std::span<const Part> parts,
+                                           const std::vector<std::shared_ptr<OpenFile>>& files,
+                                           bool caller_helps) {
+  check_usable();
+  std::vector<PartState> states;
+  std::vector<std::shared_ptr<OpenFile>> used;
+  states.reserve(parts.size());
+  const auto give_up = [&](int error, const std::string& path) {
+    for (const std::shared_ptr<OpenFile>& file : used)
+      file->end_use();
+    throw Error(error, path);
+  };
+  for (std::size_t index = 0; index < parts.size(); ++index) {
+    const std::shared_ptr<OpenFile>& file = files[index];
+    if (used.empty() || used.back() != file) {
+      if (!file->begin_use()) give_up(EBADF, file->path() + " is closed");
+      used.push_back(file);
+    }
+    const Part& part = parts[index];
+    constexpr auto offset_max = static_cast<std::uint64_t>(INT64_MAX) - piece_alignment_bytes;
+    if (part.offset > offset_max || part.bytes > offset_max - part.offset) {
+      give_up(EINVAL, file->path() + ": a range beyond what a file can have");
+    }
+    states.push_back(
+        PartState{file.get(), static_cast<std::byte*>(part.data), part.bytes, part.offset, 0, 0});
+  }
+  auto request = std::make_shared<Request>(writing, std::move(states), std::move(used), callbacks_,
+                                           counters_.failed_parts);
+  counters_.add(counters_.transfers);
+  counters_.add(counters_.parts, parts.size());
+  if (parts.empty()) {
+    request->end_if_empty();
+    return request;
+  }
+  const std::uint64_t tasks = request->bytes_total() / options_.task_bytes + parts.size() / 16 + 1;
+  const std::uint64_t others = std::min<std::uint64_t>(tasks, options_.workers);
+  offer(request, static_cast<unsigned>(caller_helps ? others - 1 : others));
+  return request;
+}
+
+void Scheduler::offer(const std::shared_ptr<Request>& request, unsigned count) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (alive_.size() >= alive_max_) {
+      std::erase_if(alive_, [](const std::weak_ptr<Request>& one) { return one.expired(); });
+      alive_max_ = 2 * alive_.size() + 64;
+    }
+    alive_.push_back(request);
+    requests_.push_back(request);
+  }
+  try {
+    wake(count);
+  } catch (const std::system_error& error) {
+    if (workers_started() > 0) return;  // those there are have to do
+    request->cancel();
+    throw Error(error.code().value(), "no thread could be started for transfers");
+  }
+}
+
+void Scheduler::wake(unsigned count) {
+  std::vector<Worker*> woken;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const std::unique_ptr<Worker>& worker : workers_) {
+      if (woken.size() < count && worker->asleep) {
+        worker->asleep = false;
+        woken.push_back(worker.get());
+      }
+    }
+    // Those that are awake look for work by themselves.
+    while (workers_.size() < options_.workers && woken.size() < count) {
+      workers_.push_back(std::make_unique<Worker>(*this));
+      woken.push_back(workers_.back().get());
+    }
+  }
+  for (Worker* worker : woken)
+    worker->ring();
+}
+
+void Scheduler::wake_one() {
+  Worker* woken = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    for (const std::unique_ptr<Worker>& worker : workers_) {
+      if (woken == nullptr && worker->asleep) woken = worker.get();
+    }
+    if (woken == nullptr && workers_.size() < waiting_workers_max) {
+      workers_.push_back(std::make_unique<Worker>(*this));
+      return;
+    }
+    if (woken == nullptr) return;
+    woken->asleep = false;
+  }
+  woken->ring();
+}
+
+bool Scheduler::next(Worker& worker, Claim& claim, std::shared_ptr<FilesJob>& job) {
+  const std::lock_guard lock(mutex_);
+  if (!returned_.empty()) {
+    claim = std::move(returned_.front());
+    returned_.pop_front();
+    worker.asleep = false;
+    return true;
+  }
+  while (!requests_.empty()) {
+    if (requests_.front()->cut(options_.task_bytes, options_.workers, claim)) {
+      claim.request = requests_.front();
+      worker.asleep = false;
+      return true;
+    }
+    requests_.pop_front();
+  }
+  while (!jobs_.empty()) {
+    if (!jobs_.front()->exhausted()) {
+      job = jobs_.front();
+      worker.asleep = false;
+      return true;
+    }
+    jobs_.pop_front();
+  }
+  worker.asleep = true;
+  return false;
+}
+
+void Scheduler::help(const std::shared_ptr<Request>& request) {
+  if (request->ready()) return;
+  const Lanes::Use lane(*lanes_);
+  Claim claim;
+  while (request->cut(options_.task_bytes, options_.workers, claim)) {
+    for (; claim.count > 0; ++claim.first, --claim.count) {
+      const PartState& part = request->part(claim.first);
+      const bool whole = claim.begin == 0 && claim.bytes >= part.bytes;
+      const std::uint64_t bytes = whole ? part.bytes : claim.bytes;
+      if (!request->cancelled()) {
+        const Piece piece{part.file, part.data + claim.begin, bytes, part.offset + claim.begin,
+                          request->writing()};
+        if (choose_way(piece, options_.route) != Way::copy) {
+          claim.request = request;
+          {
+            const std::lock_guard lock(mutex_);
+            returned_.push_back(std::move(claim));
+          }
+          wake(options_.workers);
+          return;
+        }
+      }
+      copy_now(*lane, *request, claim.first, claim.begin, bytes);
+      claim.bytes -= bytes;
+    }
+    request->end_claim();
+  }
+}
+
+void Scheduler::copy_now(Lane& lane, Request& request, std::size_t index, std::uint64_t begin,
+                         std::uint64_t bytes) {
+  const PartState& part = request.part(index);
+  const std::int64_t result = request.cancelled()
+                                  ? -ECANCELED
+                                  : lane.transfer(part.file->buffered(), request.writing(),
+                                                  part.data + begin, bytes, part.offset + begin);
+  counters_.add(counters_.copied_tasks);
+  if (result > 0) {
+    counters_.add(request.writing() ? counters_.bytes_written : counters_.bytes_read,
+                  static_cast<std::uint64_t>(result));
+  }
+  request.record(index, begin, bytes, result);
+}
+
+void Scheduler::cancel(Request& request) {
+  request.cancel();
+  counters_.add(counters_.cancelled_transfers);
+  if (made_here_) ring_all();
+}
+
+void Scheduler::run_files(const std::shared_ptr<FilesJob>& job) {
+  check_usable();
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(job);
+  }
+  // This thread is one of those that work.
+  if (options_.workers > 1) wake(options_.workers - 1);
+  const Lanes::Use lane(*lanes_);
+  bool slow = false;
+  while (job->read_some(*lane, slow)) {
+    if (slow) wake_one();
+  }
+  job->wait();
+}
+
+void Scheduler::ring_all() {
+  const std::lock_guard lock(mutex_);
+  for (const std::unique_ptr<Worker>& worker : workers_) {
+    worker->asleep = false;
+    worker->ring();
+  }
+}
+
+unsigned Scheduler::workers_started() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<unsigned>(workers_.size());
+}
+
+void Scheduler::stop() {
+  std::vector<std::shared_ptr<Request>> alive;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    for (const std::weak_ptr<Request>& one : alive_) {
+      if (std::shared_ptr<Request> request = one.lock()) alive.push_back(std::move(request));
+    }
+  }
+  for (const std::shared_ptr<Request>& request : alive)
+    request->cancel();
+  ring_all();
+  for (const std::shared_ptr<Request>& request : alive)
+    request->wait(std::chrono::hours(24 * 365));
+  std::vector<std::unique_ptr<Worker>> workers;
+  {
+    const std::lock_guard lock(mutex_);
+    workers.swap(workers_);
+  }
+  for (const std::unique_ptr<Worker>& worker : workers)
+    worker->leave();
+  workers.clear();
+  callbacks_->stop();
+}
+
+}  // namespace ferry::bulk

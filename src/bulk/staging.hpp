@@ -1,0 +1,36 @@
+// Memory between a disk and buffers that direct I/O cannot use: slots in huge pages, which also
+// make few segments of a transfer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ferry::bulk {
+
+// Belongs to one thread.
+class Staging {
+ public:
+  // Throws std::system_error (ENOMEM).
+  Staging(unsigned slots, std::uint64_t slot_bytes);
+  ~Staging();
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  std::byte* take();  // null: all are taken
+  void give_back(std::byte* slot) { free_.push_back(slot); }
+  std::span<std::byte> memory() const { return {base_, bytes_}; }
+
+ private:
+  std::byte* base_ = nullptr;
+  std::uint64_t bytes_ = 0;
+  std::vector<std::byte*> free_;
+};
+
+// Zeroed memory of whole huge pages where the kernel grants them, aligned to 2 MiB; null when there
+// is none. To be freed by unmap_huge() with the same size.
+std::byte* map_huge(std::uint64_t bytes);
+void unmap_huge(std::byte* memory, std::uint64_t bytes);
+
+}  // namespace ferry::bulk

@@ -1,0 +1,260 @@
+#include "bulk/worker.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "base/cpus.hpp"
+#include "base/futex.hpp"
+#include "bulk/files_job.hpp"
+#include "bulk/scheduler.hpp"
+
+namespace ferry::bulk {
+namespace {
+
+constexpr unsigned flights_max = 64;
+constexpr std::chrono::seconds nap{1};
+
+std::uint64_t aligned_down(std::uint64_t value) {
+  return value / piece_alignment_bytes * piece_alignment_bytes;
+}
+std::uint64_t aligned_up(std::uint64_t value) {
+  return aligned_down(value + piece_alignment_bytes - 1);
+}
+
+}  // namespace
+
+Worker::Worker(Scheduler& scheduler)
+    : scheduler_(scheduler), lane_(std::make_unique<Lane>(scheduler.lanes()->storage())) {
+  thread_ = std::thread([this] { run(); });
+}
+
+Worker::~Worker() {
+  thread_.join();
+}
+
+void Worker::leave() {
+  leaving_.store(true, std::memory_order_release);
+  ring();
+}
+
+void Worker::run() {
+  name_this_thread("ferry-bulk");
+  for (;;) {
+    const std::uint32_t seen = std::atomic_ref(bell_).load(std::memory_order_acquire);
+    const bool started = start_work();
+    const bool landed = land_flights();
+    if (started || landed) continue;
+    if (in_flight_ == 0 && current_ == nullptr && leaving_.load(std::memory_order_acquire)) break;
+    cancel_flights();
+    if (queue_ != nullptr) {
+      queue_->wait(seen, nap);
+    } else {
+      futex_wait(&bell_, seen, std::chrono::nanoseconds(nap).count());
+    }
+  }
+  // The kernel binds the queue to the thread that made it.
+  queue_.reset();
+  staging_.reset();
+}
+
+bool Worker::start_work() {
+  if (current_ == nullptr) {
+    if (in_flight_ >= flights_max) return false;
+    Claim claim;
+    std::shared_ptr<FilesJob> job;
+    if (!scheduler_.next(*this, claim, job)) return false;
+    if (job != nullptr) {
+      bool slow = false;
+      const bool read = job->read_some(*lane_, slow);
+      if (read && slow) scheduler_.wake_one();
+      return true;
+    }
+    current_ = std::make_shared<Active>();
+    current_->claim = std::move(claim);
+  }
+  const std::size_t before = current_->claim.count;
+  start_next_piece();
+  return current_ == nullptr || current_->claim.count != before;
+}
+
+void Worker::start_next_piece() {
+  Claim& claim = current_->claim;
+  Request& request = *claim.request;
+  const PartState& part = request.part(claim.first);
+  const bool whole = claim.begin == 0 && claim.bytes >= part.bytes;
+  const std::uint64_t bytes = whole ? part.bytes : claim.bytes;
+  const Piece piece{part.file, part.data + claim.begin, bytes, part.offset + claim.begin,
+                    request.writing()};
+  if (request.cancelled()) {
+    request.record(claim.first, claim.begin, bytes, -ECANCELED);
+  } else {
+    const Way way = choose_way(piece, scheduler_.options().route);
+    if (way == Way::copy) {
+      scheduler_.copy_now(*lane_, request, claim.first, claim.begin, bytes);
+    } else if (!take_off(claim.first, claim.begin, piece, way)) {
+      return;
+    }
+  }
+  claim.bytes -= bytes;
+  ++claim.first;
+  if (--claim.count == 0) finish_current();
+}
+
+void Worker::finish_current() {
+  const std::shared_ptr<Active> active = std::move(current_);
+  active->all_started = true;
+  if (active->in_flight == 0) active->claim.request->end_claim();
+}
+
+void Worker::make_queue() {
+  const EngineOptions& options = scheduler_.options();
+  // One slot holds a task, or a small part, and the blocks at its edges.
+  const std::uint64_t slot_bytes =
+      std::max(options.task_bytes, small_part_bytes) + 2 * piece_alignment_bytes;
+  staging_ = std::make_unique<Staging>(options.depth, slot_bytes);
+  scheduler_.counters().add(scheduler_.counters().staging_bytes, staging_->memory().size());
+  storage::QueueOptions queue;
+  queue.doorbell = storage::Doorbell{&bell_};
+  queue.depth = flights_max;
+  queue.arena = staging_->memory();
+  queue_ = scheduler_.lanes()->storage().make_queue(queue);
+}
+
+bool Worker::take_off(std::size_t part, std::uint64_t begin, const Piece& piece, Way way) {
+  if (queue_ == nullptr) make_queue();
+  const bool large = way == Way::direct || way == Way::staged;
+  storage::File* through = large ? piece.file->direct() : &piece.file->buffered();
+  if (through == nullptr) return take_off(part, begin, piece, Way::cached);  // refused since
+  if (in_flight_ >= (large ? scheduler_.options().depth : flights_max)) return false;
+  std::byte* slot = nullptr;
+  if (way == Way::staged) {
+    slot = staging_->take();
+    if (slot == nullptr) return false;
+  }
+  if (free_.empty()) {
+    flights_.push_back(std::make_unique<Flight>());
+    free_.push_back(flights_.back().get());
+  }
+  Flight& flight = *free_.back();
+  free_.pop_back();
+  flight.active = current_;
+  ++current_->in_flight;
+  flight.piece = piece;
+  flight.through = through;
+  piece.file->note_engine_use();
+  flight.part = part;
+  flight.begin = begin;
+  flight.way = way;
+  flight.slot = slot;
+  flight.head_bytes = slot != nullptr ? piece.offset - aligned_down(piece.offset) : 0;
+  flight.moved_bytes = 0;
+  flight.cancel_sent = false;
+  if (slot != nullptr && piece.writing) std::memcpy(slot, piece.data, piece.bytes);
+  Counters& counters = scheduler_.counters();
+  counters.add(way == Way::cached   ? counters.cached_tasks
+               : way == Way::direct ? counters.direct_tasks
+                                    : counters.staged_tasks);
+  ++in_flight_;
+  submit(flight);
+  return true;
+}
+
+void Worker::submit(Flight& flight) {
+  const Piece& piece = flight.piece;
+  std::byte* data = piece.data;
+  std::uint64_t bytes = piece.bytes;
+  std::uint64_t offset = piece.offset;
+  if (flight.slot != nullptr) {
+    data = flight.slot;
+    offset -= flight.head_bytes;
+    bytes = piece.writing ? bytes : aligned_up(flight.head_bytes + bytes);
+  }
+  flight.target = iovec{data + flight.moved_bytes, bytes - flight.moved_bytes};
+  flight.kind = piece.writing ? storage::Kind::write : storage::Kind::read;
+  flight.file = flight.through;
+  flight.offset = static_cast<std::int64_t>(offset + flight.moved_bytes);
+  flight.vectors = {&flight.target, 1};
+  queue_->submit(flight);
+}
+
+bool Worker::land_flights() {
+  if (queue_ == nullptr) return false;
+  queue_->flush();
+  bool any = false;
+  while (storage::Operation* operation = queue_->reap()) {
+    any = true;
+    land(*static_cast<Flight*>(operation));
+  }
+  return any;
+}
+
+// Whether the flight was sent off again for the rest.
+bool Worker::goes_on(Flight& flight, std::int64_t result) {
+  const bool direct = flight.way == Way::direct || flight.way == Way::staged;
+  if (result == -EINVAL && direct && !flight.piece.file->always_direct()) {
+    // The file system said that it does direct I/O, and refuses this one.
+    flight.piece.file->give_up_direct();
+    if (flight.slot != nullptr) staging_->give_back(std::exchange(flight.slot, nullptr));
+    flight.head_bytes = flight.moved_bytes = 0;
+    flight.way = Way::cached;
+    flight.through = &flight.piece.file->buffered();
+    submit(flight);
+    return true;
+  }
+  if (result <= 0) return false;
+  flight.moved_bytes += static_cast<std::uint64_t>(result);
+  if (flight.moved_bytes >= flight.head_bytes + flight.piece.bytes) return false;
+  if (flight.active->claim.request->cancelled()) return false;
+  submit(flight);  // short: the next one tells the end of the file from an error
+  return true;
+}
+
+void Worker::land(Flight& flight) {
+  const std::int64_t result = flight.result;
+  if (goes_on(flight, result)) return;
+  if (result < 0) {
+    end_flight(flight, result);
+    return;
+  }
+  const Piece& piece = flight.piece;
+  const std::uint64_t behind_head =
+      flight.moved_bytes > flight.head_bytes ? flight.moved_bytes - flight.head_bytes : 0;
+  const std::uint64_t moved = std::min(behind_head, piece.bytes);
+  const bool cancelled = flight.active->claim.request->cancelled();
+  if (moved < piece.bytes && (cancelled || piece.writing)) {
+    end_flight(flight, cancelled ? -ECANCELED : -EIO);
+    return;
+  }
+  if (flight.slot != nullptr && !piece.writing) {
+    std::memcpy(piece.data, flight.slot + flight.head_bytes, moved);
+  }
+  Counters& counters = scheduler_.counters();
+  counters.add(piece.writing ? counters.bytes_written : counters.bytes_read, moved);
+  end_flight(flight, static_cast<std::int64_t>(moved));
+}
+
+void Worker::end_flight(Flight& flight, std::int64_t result) {
+  if (flight.slot != nullptr) staging_->give_back(std::exchange(flight.slot, nullptr));
+  const std::shared_ptr<Active> active = std::move(flight.active);
+  Request& request = *active->claim.request;
+  request.record(flight.part, flight.begin, flight.piece.bytes, result);
+  --in_flight_;
+  free_.push_back(&flight);
+  if (--active->in_flight == 0 && active->all_started) request.end_claim();
+}
+
+void Worker::cancel_flights() {
+  if (in_flight_ == 0) return;
+  for (const std::unique_ptr<Flight>& flight : flights_) {
+    if (flight->active == nullptr || flight->cancel_sent) continue;
+    if (!flight->active->claim.request->cancelled()) continue;
+    flight->cancel_sent = true;
+    queue_->cancel(*flight);
+  }
+}
+
+}  // namespace ferry::bulk

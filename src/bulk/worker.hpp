@@ -1,0 +1,84 @@
+// A thread that executes claims: copies at once, everything else through a queue of its own with
+// many transfers in flight.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "bulk/lanes.hpp"
+#include "bulk/request.hpp"
+#include "bulk/routing.hpp"
+#include "bulk/staging.hpp"
+#include "storage/storage.hpp"
+
+namespace ferry::bulk {
+
+class Scheduler;
+
+class Worker {
+ public:
+  explicit Worker(Scheduler& scheduler);
+  // After leave(): waits for the thread.
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void ring() { storage::Doorbell{&bell_}.ring(); }
+  // The thread ends once it has nothing under way.
+  void leave();
+
+  bool asleep = false;  // guarded by the scheduler's mutex
+
+ private:
+  // A claim of which pieces are in flight.
+  struct Active {
+    Claim claim;
+    std::size_t in_flight = 0;
+    bool all_started = false;
+  };
+  // A piece on its way through the queue.
+  struct Flight : storage::Operation {
+    iovec target{};
+    std::shared_ptr<Active> active;
+    Piece piece;
+    storage::File* through = nullptr;
+    std::size_t part = 0;
+    std::uint64_t begin = 0;  // of the piece in the part
+    Way way = Way::cached;
+    std::byte* slot = nullptr;
+    std::uint64_t head_bytes = 0;  // of the slot, before the piece
+    std::uint64_t moved_bytes = 0;
+    bool cancel_sent = false;
+  };
+
+  void run();
+  // Each returns whether there was something to do.
+  bool start_work();
+  bool land_flights();
+  void start_next_piece();
+  void finish_current();
+  // False: the piece has to wait until staging memory is free.
+  bool take_off(std::size_t part, std::uint64_t begin, const Piece& piece, Way way);
+  void submit(Flight& flight);
+  void land(Flight& flight);
+  bool goes_on(Flight& flight, std::int64_t result);
+  void end_flight(Flight& flight, std::int64_t result);
+  void cancel_flights();
+  void make_queue();
+
+  Scheduler& scheduler_;
+  std::uint32_t bell_ = 0;
+  std::atomic<bool> leaving_{false};
+  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<Staging> staging_;
+  std::unique_ptr<storage::Queue> queue_;
+  std::vector<std::unique_ptr<Flight>> flights_;
+  std::vector<Flight*> free_;
+  unsigned in_flight_ = 0;
+  std::shared_ptr<Active> current_;  // some of it has not started yet
+  std::thread thread_;
+};
+
+}  // namespace ferry::bulk

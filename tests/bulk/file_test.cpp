@@ -1,0 +1,305 @@
+// One file: what is read and written, how errors are said, and what closing does.
+#include <cerrno>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <ferry/bulk.hpp>
+
+#include "bulk/residency.hpp"
+#include "support/files.hpp"
+#include "support/storage_driver.hpp"
+
+namespace ferry::bulk {
+namespace {
+
+using test::pattern;
+using test::read_file;
+using test::same_bytes;
+using test::ScratchDirectory;
+using test::write_file;
+
+int error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.code().value();
+  }
+  return 0;
+}
+
+// On a file system with direct I/O, not one in memory.
+struct BulkFile : testing::TestWithParam<Route> {
+  ScratchDirectory scratch{std::filesystem::current_path().string()};
+  EngineOptions options() const {
+    EngineOptions options;
+    options.workers = 3;
+    options.depth = 3;
+    options.task_bytes = 64 << 10;
+    options.route = GetParam();
+    return options;
+  }
+  Engine engine{options()};
+
+  // Written to the disk and out of the page cache where the kernel lets go of it.
+  void make_cold(const std::string& path) {
+    const test::Descriptor fd(::open(path.c_str(), O_RDONLY));
+    fsync(fd);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  }
+};
+
+TEST_P(BulkFile, ReadsEverySizeAtEveryOffset) {
+  const std::string path = scratch / "file";
+  const std::string wanted = pattern(1 << 20 | 777, 1);
+  write_file(path, wanted);
+  const File file(engine, path);
+  EXPECT_EQ(file.size(), wanted.size());
+  for (const bool cold : {false, true}) {
+    for (const std::size_t bytes : {0UL, 1UL, 4096UL, 65537UL, 200000UL, 262144UL, 1UL << 20}) {
+      for (const std::size_t offset : {0UL, 1UL, 4095UL, 4096UL, 100001UL, 1048000UL, 2000000UL}) {
+        if (cold) make_cold(path);
+        std::string got(bytes + 64, '#');
+        // Odd addresses too.
+        const std::uint64_t count = file.read_at(got.data() + offset % 2, bytes, offset);
+        const std::string expected =
+            offset < wanted.size() ? wanted.substr(offset, bytes) : std::string();
+        ASSERT_EQ(count, expected.size()) << bytes << " at " << offset;
+        ASSERT_TRUE(same_bytes(std::string_view(got).substr(offset % 2, count), expected));
+        ASSERT_EQ(got[offset % 2 + bytes], '#');
+      }
+    }
+  }
+}
+
+TEST_P(BulkFile, AlignedMemoryTakesNoStaging) {
+  const std::string path = scratch / "file";
+  const std::string wanted = pattern(1 << 20, 2);
+  write_file(path, wanted);
+  make_cold(path);
+  const File file(engine, path);
+  test::AlignedBytes target(wanted.size());
+  EXPECT_EQ(file.read_at(target.data(), target.size(), 0), wanted.size());
+  EXPECT_TRUE(same_bytes(target.view(0, target.size()), wanted));
+  EXPECT_EQ(engine.statistics().staged_tasks, 0U);
+  if (GetParam() == Route::direct) {
+    EXPECT_EQ(engine.statistics().direct_tasks, 16U);
+  }
+}
+
+TEST_P(BulkFile, WritesWhatItIsGiven) {
+  const std::string path = scratch / "file";
+  std::string wanted = pattern(500000, 3);
+  for (const int extra : {0, O_DIRECT}) {
+    std::filesystem::remove(path);
+    File file(engine, path, O_RDWR | O_CREAT | extra);
+    EXPECT_EQ(file.write_at(wanted.data(), wanted.size(), 0), wanted.size());
+    const std::string middle = pattern(300000, 4);
+    EXPECT_EQ(file.write_at_async(middle.data(), middle.size(), 1001).get(), middle.size());
+    std::string both = wanted;
+    both.replace(1001, middle.size(), middle);
+    file.sync();
+    file.close();
+    EXPECT_TRUE(same_bytes(read_file(path), both));
+  }
+}
+
+TEST_P(BulkFile, AppendsAndTruncates) {
+  File file(engine, scratch / "file", O_RDWR | O_CREAT | O_APPEND);
+  EXPECT_EQ(file.append("abc", 3), 3U);
+  EXPECT_EQ(file.append("defg", 4), 7U);
+  file.truncate(5);
+  EXPECT_EQ(file.size(), 5U);
+  EXPECT_EQ(read_file(scratch / "file"), "abcde");
+}
+
+TEST_P(BulkFile, ErrorsNameThePathAndTheRange) {
+  EXPECT_EQ(error_of([&] { File(engine, scratch / "missing"); }), ENOENT);
+  EXPECT_EQ(error_of([&] { File(engine, scratch.path(), O_RDWR); }), EISDIR);
+  write_file(scratch / "file", std::string(300000, 'x'));
+  const File file(engine, scratch / "file", O_WRONLY);
+  std::string to(300000, ' ');
+  try {
+    file.read_at(to.data(), to.size(), 4096);
+    FAIL() << "read from a file opened for writing";
+  } catch (const TransferError& error) {
+    EXPECT_EQ(error.code().value(), EBADF);
+    ASSERT_EQ(error.failures().size(), 1U);
+    EXPECT_EQ(error.failures()[0].path, scratch / "file");
+    EXPECT_EQ(error.failures()[0].offset, 4096U);
+    EXPECT_EQ(error.failures()[0].bytes, 300000U);
+    EXPECT_NE(std::string(error.what()).find("bytes 4096 to 304096"), std::string::npos);
+  }
+  EXPECT_EQ(error_of([&] { file.read_at(to.data(), 100, 0); }), EBADF);
+  EXPECT_EQ(error_of([&] { file.read_at_async(to.data(), 100, UINT64_MAX - 50); }), EINVAL);
+  const File readable(engine, scratch / "file");
+  EXPECT_EQ(error_of([&] { readable.write_at("x", 1, 0); }), EBADF);
+}
+
+TEST_P(BulkFile, AFullDiskIsAnError) {
+  const File file(engine, "/dev/full", O_WRONLY);
+  const std::string data(200000, 'x');
+  EXPECT_EQ(error_of([&] { file.write_at(data.data(), data.size(), 0); }), ENOSPC);
+  EXPECT_EQ(error_of([&] { file.write_at_async(data.data(), data.size(), 0).get(); }), ENOSPC);
+}
+
+TEST_P(BulkFile, AFileThatShrinksIsShort) {
+  const std::string path = scratch / "file";
+  write_file(path, pattern(1 << 20, 5));
+  const File file(engine, path);
+  ASSERT_EQ(truncate(path.c_str(), 300001), 0);
+  std::string to(1 << 20, ' ');
+  EXPECT_EQ(file.read_at(to.data(), to.size(), 0), 300001U);
+}
+
+TEST_P(BulkFile, ClosedFilesRefuse) {
+  write_file(scratch / "file", "abc");
+  File file(engine, scratch / "file");
+  file.close();
+  file.close();
+  char to[3];
+  EXPECT_EQ(error_of([&] { file.read_at(to, 3, 0); }), EBADF);
+  EXPECT_EQ(error_of([&] { file.read_at_async(to, 3, 0); }), EBADF);
+  EXPECT_EQ(error_of([&] { file.size(); }), EBADF);
+}
+
+TEST_P(BulkFile, ClosedFilesLeaveNoDescriptors) {
+  const auto open_descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  write_file(scratch / "file", pattern(300000, 6));
+  std::string to(300000, ' ');
+  const auto use_once = [&] {
+    const File file(engine, scratch / "file");
+    file.read_at(to.data(), to.size(), 0);
+  };
+  for (int i = 0; i < 8; ++i) {  // the workers have started
+    make_cold(scratch / "file");
+    use_once();
+  }
+  const auto before = open_descriptors();
+  for (int i = 0; i < 20; ++i)
+    use_once();
+  EXPECT_LE(open_descriptors(), before + 2);  // a worker's first queue
+}
+
+std::string name_of(const testing::TestParamInfo<Route>& info) {
+  if (info.param == Route::automatic) return "automatic";
+  return info.param == Route::buffered ? "buffered" : "direct";
+}
+
+INSTANTIATE_TEST_SUITE_P(Routes, BulkFile,
+                         testing::Values(Route::automatic, Route::buffered, Route::direct),
+                         name_of);
+
+TEST(BulkOptions, RefusesWhatCannotBe) {
+  EngineOptions options;
+  options.task_bytes = 1000;
+  EXPECT_EQ(error_of([&] { Engine{options}; }), EINVAL);
+  options = EngineOptions{};
+  options.workers = 1000;
+  EXPECT_EQ(error_of([&] { Engine{options}; }), EINVAL);
+  options = EngineOptions{};
+  options.depth = 65;
+  EXPECT_EQ(error_of([&] { Engine{options}; }), EINVAL);
+}
+
+TEST(BulkOptions, ExplainsWhatItChose) {
+  const ScratchDirectory scratch(std::filesystem::current_path().string());
+  write_file(scratch / "file", pattern(1 << 20, 7));
+  const Engine engine;
+  const Explanation hot = engine.explain(scratch / "file");
+  EXPECT_EQ(hot.route, "buffered");
+  EXPECT_EQ(hot.file_bytes, 1U << 20);
+  EXPECT_EQ(hot.resident_bytes, hot.file_bytes);
+  EXPECT_EQ(hot.workers, engine.options().workers);
+  EXPECT_GE(hot.reasons.size(), 4U);
+  EngineOptions options;
+  options.route = Route::direct;
+  options.depth = 5;
+  const Explanation pinned = Engine(options).explain(scratch / "file");
+  EXPECT_EQ(pinned.route, "direct");
+  EXPECT_EQ(pinned.depth, 5U);
+  EXPECT_EQ(error_of([&] { static_cast<void>(engine.explain(scratch / "missing")); }), ENOENT);
+}
+
+TEST(BulkEngine, TheCommonOneIsSharedWhileHeld) {
+  const ScratchDirectory scratch;
+  write_file(scratch / "file", "abc");
+  const Engine one = Engine::common();
+  const Engine two = Engine::common();
+  const File file(one, scratch / "file");
+  char to[3];
+  file.read_at(to, 3, 0);
+  EXPECT_EQ(two.statistics().bytes_read, 3U);
+}
+
+TEST(BulkEngine, ReadsManySmallFiles) {
+  const ScratchDirectory scratch;
+  std::vector<std::string> paths;
+  std::vector<std::string> wanted;
+  for (std::size_t i = 0; i < 100; ++i) {
+    paths.push_back(scratch / ("file" + std::to_string(i)));
+    wanted.push_back(pattern(i == 50 ? 3 << 20 : i * 777, i));
+    if (i != 70) write_file(paths.back(), wanted.back());
+  }
+  paths.push_back(scratch.path());
+  const Engine engine;
+  const std::vector<Contents> contents = engine.read_files(paths);
+  ASSERT_EQ(contents.size(), paths.size());
+  for (std::size_t i = 0; i < 100; ++i) {
+    if (i == 70) {
+      EXPECT_EQ(contents[i].error_number, ENOENT);
+      continue;
+    }
+    ASSERT_EQ(contents[i].error_number, 0) << i;
+    const std::string_view got(reinterpret_cast<const char*>(contents[i].data), contents[i].bytes);
+    EXPECT_TRUE(same_bytes(got, wanted[i])) << i;
+  }
+  EXPECT_EQ(contents[100].error_number, EISDIR);
+  EXPECT_TRUE(engine.read_files({}).empty());
+}
+
+TEST(BulkEngine, IsRefusedInAChild) {
+  const ScratchDirectory scratch;
+  write_file(scratch / "file", pattern(1 << 20, 8));
+  const Engine engine = Engine::common();
+  const File file(engine, scratch / "file");
+  std::string to(1 << 20, ' ');
+  ASSERT_EQ(file.read_at_async(to.data(), to.size(), 0).get(), to.size());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const bool refused = error_of([&] { file.read_at(to.data(), to.size(), 0); }) == ECHILD;
+    const Engine own = Engine::common();
+    const File again(own, scratch / "file");
+    const bool works = again.read_at_async(to.data(), to.size(), 0).get() == to.size();
+    _exit(refused && works ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(Residency, TellsHotFromCold) {
+  const ScratchDirectory scratch(std::filesystem::current_path().string());
+  write_file(scratch / "file", pattern(1 << 20, 9));
+  const test::Descriptor fd(::open((scratch / "file").c_str(), O_RDONLY));
+  EXPECT_EQ(resident_bytes(fd, 0, 1 << 20), 1U << 20);
+  EXPECT_EQ(sample_residency(fd, 0, 1 << 20), 1U << 20);
+  EXPECT_EQ(resident_bytes(fd, 0, 0), 0U);
+  fsync(fd);
+  posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  EXPECT_EQ(resident_bytes(fd, 0, 1 << 20), 0U);
+  EXPECT_LT(sample_residency(fd, 0, 1 << 20).value_or(1 << 20), 1U << 20);
+}
+
+}  // namespace
+}  // namespace ferry::bulk

@@ -1,0 +1,204 @@
+// How transfers end: waited for, cancelled, failed in part, and beside others.
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <ferry/bulk.hpp>
+
+#include "bulk/scheduler.hpp"
+#include "support/failing_storage.hpp"
+#include "support/fake_storage.hpp"
+#include "support/files.hpp"
+#include "support/within.hpp"
+
+namespace ferry::bulk {
+namespace {
+
+using test::eventually;
+using test::FakeStorage;
+using test::within_patience;
+
+constexpr std::uint64_t task_bytes = 64 << 10;
+
+EngineOptions small_options() {
+  EngineOptions options;
+  options.workers = 2;
+  options.depth = 4;
+  options.task_bytes = task_bytes;
+  return options;
+}
+
+// Transfers finish when the test says so.
+struct HeldTransfers : testing::Test {
+  HeldTransfers() : storage(new FakeStorage) { storage->hold(); }
+  ~HeldTransfers() override { storage->release(); }
+  FakeStorage* storage;
+  Engine engine{
+      std::make_shared<Scheduler>(small_options(), std::unique_ptr<storage::Storage>(storage))};
+  File file{engine, "/nowhere/held"};
+  std::string memory = std::string(8 * task_bytes, '.');
+};
+
+TEST_F(HeldTransfers, AreReadyOnlyWhenNothingTouchesTheirMemory) {
+  memory.resize(200 * task_bytes);  // more than is in flight at a time
+  const Future future = file.read_at_async(memory.data(), memory.size(), 0);
+  ASSERT_TRUE(eventually([&] { return storage->counts.held > 0; }));
+  EXPECT_FALSE(future.ready());
+  EXPECT_FALSE(future.wait_for(std::chrono::milliseconds(10)));
+  future.cancel();  // this storage cannot cancel
+  EXPECT_FALSE(future.wait_for(std::chrono::milliseconds(10)));
+  storage->release();
+  within_patience("a cancelled transfer", [&] {
+    try {
+      future.get();
+      FAIL() << "cancelled, and no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code().value(), ECANCELED);
+    }
+  });
+  EXPECT_EQ(future.results()[0], -ECANCELED);
+  EXPECT_LT(future.progress().bytes_done, memory.size());
+}
+
+TEST_F(HeldTransfers, CanBeCancelled) {
+  storage->can_cancel = true;
+  const Future future = file.read_at_async(memory.data(), memory.size(), 0);
+  ASSERT_TRUE(eventually([&] { return storage->counts.held > 0; }));
+  future.cancel();
+  within_patience("a cancelled transfer", [&] { future.wait(); });
+  EXPECT_EQ(storage->counts.held, 0);
+  EXPECT_EQ(memory, std::string(memory.size(), '.'));
+  EXPECT_EQ(engine.statistics().cancelled_transfers, 1U);
+  EXPECT_EQ(engine.statistics().failed_parts, 1U);
+}
+
+TEST_F(HeldTransfers, EndBeforeTheirFutureIsGone) {
+  storage->can_cancel = true;
+  {
+    const Future future = file.read_at_async(memory.data(), memory.size(), 0);
+    ASSERT_TRUE(eventually([&] { return storage->counts.held > 0; }));
+  }
+  EXPECT_EQ(storage->counts.held, 0);
+}
+
+TEST_F(HeldTransfers, KeepTheirFileOpen) {
+  Future future = file.read_at_async(memory.data(), task_bytes, 0);
+  ASSERT_TRUE(eventually([&] { return storage->counts.held > 0; }));
+  std::atomic<bool> closed{false};
+  std::thread closer([&] {
+    file.close();
+    closed = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_FALSE(closed);
+  EXPECT_EQ(storage->counts.closed, 0);
+  storage->release();
+  within_patience("closing", [&] { closer.join(); });
+  EXPECT_EQ(future.get(), task_bytes);
+}
+
+TEST_F(HeldTransfers, AnyAndAll) {
+  std::vector<Future> futures;
+  for (std::size_t i = 0; i < 3; ++i)
+    futures.push_back(file.read_at_async(memory.data() + i * 4096, 4096, i * 4096));
+  std::vector<const Future*> all;
+  for (const Future& future : futures)
+    all.push_back(&future);
+  storage->can_cancel = true;
+  ASSERT_TRUE(eventually([&] { return storage->counts.held == 3; }));
+  futures[1].cancel();
+  within_patience("any", [&] { EXPECT_EQ(wait_any(all), 1U); });
+  EXPECT_FALSE(futures[0].ready());
+  EXPECT_FALSE(futures[2].ready());
+  storage->release();
+  within_patience("all", [&] { wait_all(all); });
+  EXPECT_EQ(futures[0].get(), 4096U);
+}
+
+TEST_F(HeldTransfers, ShuttingDownCancelsAndRefuses) {
+  storage->can_cancel = true;
+  const Future future = file.read_at_async(memory.data(), memory.size(), 0);
+  ASSERT_TRUE(eventually([&] { return storage->counts.held > 0; }));
+  std::atomic<bool> told{false};
+  future.then([&] { told = true; });
+  within_patience("shutting down", [&] { engine.shut_down(); });
+  EXPECT_TRUE(future.ready());
+  EXPECT_TRUE(told);
+  EXPECT_THROW(file.read_at_async(memory.data(), 1, 0), Error);
+  EXPECT_THROW(file.read_at(memory.data(), 1, 0), Error);
+}
+
+TEST_F(HeldTransfers, CallbacksRunOnceAndHinderNobody) {
+  std::atomic<int> told{0};
+  std::atomic<bool> leave{false};
+  const Future first = file.read_at_async(memory.data(), 4096, 0);
+  first.then([&] {
+    ++told;
+    while (!leave)
+      std::this_thread::yield();
+  });
+  storage->release();
+  ASSERT_TRUE(eventually([&] { return told == 1; }));
+  // The callback holds its thread; transfers go on.
+  EXPECT_EQ(file.read_at_async(memory.data(), 4096, 0).get(), 4096U);
+  leave = true;
+  first.then([&] { ++told; });  // ready: at once
+  EXPECT_EQ(told, 2);
+  engine.shut_down();  // waits for the callback
+}
+
+TEST(BulkBatch, EveryFailedPartIsReported) {
+  auto* storage = new test::FailingStorage(test::Random(1));
+  for (const char* name : {"/a", "/b"})
+    storage->set_contents(name, test::pattern(10 * task_bytes, 1));
+  const Engine engine(
+      std::make_shared<Scheduler>(small_options(), std::unique_ptr<storage::Storage>(storage)));
+  const File a(engine, "/a");
+  const File b(engine, "/b");
+  std::array<std::string, 4> memory;
+  std::vector<Part> parts;
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    memory[i].resize(3 * task_bytes);
+    parts.push_back(Part{i % 2 == 0 ? &a : &b, memory[i].data(), memory[i].size(), i * 1000});
+  }
+  storage->faults.reads = 1;
+  storage->faults.error = EREMOTEIO;
+  const Future failing = engine.read(parts);
+  try {
+    failing.get();
+    FAIL() << "every read fails";
+  } catch (const TransferError& error) {
+    EXPECT_EQ(error.code().value(), EREMOTEIO);
+    ASSERT_EQ(error.failures().size(), 4U);
+    EXPECT_EQ(error.failures()[3].part, 3U);
+    EXPECT_EQ(error.failures()[3].path, "/b");
+    EXPECT_EQ(error.failures()[3].offset, 3000U);
+    EXPECT_NE(std::string(error.what()).find("3 more parts"), std::string::npos);
+  }
+  storage->faults.stop();
+  EXPECT_EQ(engine.read(parts).get(), 4 * 3 * task_bytes);
+  const Future nothing = engine.read({});
+  EXPECT_TRUE(nothing.ready());
+  EXPECT_EQ(nothing.get(), 0U);
+}
+
+TEST(BulkProgress, IsToldAndReachesTheEnd) {
+  const test::ScratchDirectory scratch;
+  test::write_file(scratch / "file", test::pattern(8 * task_bytes, 1));
+  const Engine engine(small_options());
+  const File file(engine, scratch / "file");
+  std::string to(8 * task_bytes, ' ');
+  Progress last;
+  file.read_at_async(to.data(), to.size(), 0)
+      .get([&](const Progress& progress) { last = progress; }, std::chrono::milliseconds(1));
+  EXPECT_EQ(last.bytes_done, to.size());
+  EXPECT_EQ(last.bytes_total, to.size());
+}
+
+}  // namespace
+}  // namespace ferry::bulk
