@@ -1,0 +1,152 @@
+"""The engine that transfers: threads, queues and staging memory, shared by files and calls."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from typing import Any, Literal
+
+from ferry import _bulk
+
+Route = Literal["automatic", "buffered", "direct"]
+StorageEngine = Literal["automatic", "io_uring", "threads"]
+Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+# Grows in every child of fork(): what belongs to the parent is told by it.
+_generation = 0
+_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+_lock = threading.Lock()
+_common: Engine | None = None
+
+
+class Engine:
+    """An engine with settings of its own. Thread-safe.
+
+    Most programs need none: every function takes ``engine=None`` and then uses one engine that the
+    whole process shares. What is left at 0 or ``"automatic"`` is chosen, from the CPUs, the storage
+    and, for each task anew, from what the page cache holds; ``explain`` tells.
+
+    Args:
+        workers: threads that transfer, at most 64.
+        depth: direct transfers in flight per worker, at most 64.
+        task_bytes: what a large transfer is cut into; a multiple of 4096, at most 64 MiB.
+        route: ``"buffered"`` through the kernel's page cache, ``"direct"`` past it.
+        storage: how the kernel is reached.
+
+    Raises:
+        OSError: a setting that cannot be, or ``"io_uring"`` where the kernel refuses it.
+        ValueError: an unknown name.
+
+    >>> Engine(workers=2, task_bytes=1 << 20).options()["workers"]
+    2
+    """
+
+    def __init__(
+        self,
+        workers: int = 0,
+        depth: int = 0,
+        task_bytes: int = 0,
+        route: Route = "automatic",
+        storage: StorageEngine = "automatic",
+    ) -> None:
+        """Makes the engine; its threads start with the first transfer that has a use for them."""
+        self._settings = (workers, depth, task_bytes, route, storage)
+        self._native = _bulk.Engine(*self._settings)
+        self._generation = _generation
+        _engines.add(self)
+
+    @property
+    def native(self) -> _bulk.Engine:
+        """The extension's engine; a new one in a child of ``fork``, which has no threads of its own."""
+        if self._generation != _generation:
+            with _lock:
+                if self._generation != _generation:
+                    self._native = _bulk.Engine(*self._settings)
+                    self._generation = _generation
+        return self._native
+
+    def options(self) -> dict[str, Any]:
+        """Returns the settings in force: ``workers``, ``depth``, ``task_bytes``, ``route``."""
+        return self.native.options()
+
+    def stats(self) -> dict[str, int]:
+        """Returns counters since the engine was made; see ``ferry.stats``."""
+        return self.native.statistics()
+
+    def explain(self, path: Path) -> dict[str, Any]:
+        """Tells how a file would be read; see ``ferry.explain``."""
+        return self.native.explain(os.fsencode(path))
+
+    def shut_down(self) -> None:
+        """Cancels what is under way and waits for its end. Later transfers raise OSError (ESHUTDOWN)."""
+        self.native.shut_down()
+
+
+def common_engine() -> Engine:
+    """Returns the engine that is used where none is named."""
+    global _common
+    if _common is None:
+        with _lock:
+            if _common is None:
+                _common = Engine()
+    return _common
+
+
+def choose(engine: Engine | None) -> Engine:
+    """Returns ``engine``, or the common one for None."""
+    return common_engine() if engine is None else engine
+
+
+def generation() -> int:
+    """Returns a number that differs between a process and its children by ``fork``."""
+    return _generation
+
+
+def stats(engine: Engine | None = None) -> dict[str, int]:
+    """Returns what an engine has done since it was made.
+
+    ``transfers`` (a batch is one) and their ``parts``, of which ``failed_parts``;
+    ``cancelled_transfers``; ``bytes_read`` and ``bytes_written``; pieces of work by the way they
+    went: ``copied_tasks`` (from or to the page cache, in place), ``cached_tasks`` (read into the
+    page cache by the storage's engine), ``direct_tasks`` (between disk and buffer) and
+    ``staged_tasks`` (through ``staging_bytes`` of memory, as the buffer was not aligned);
+    ``workers_started``.
+
+    >>> sorted(stats())[:3]
+    ['bytes_read', 'bytes_written', 'cached_tasks']
+    """
+    return choose(engine).stats()
+
+
+def explain(path: Path, engine: Engine | None = None) -> dict[str, Any]:
+    """Tells how a large read of ``path`` would go as things are now, and why.
+
+    Returns a dict: ``route`` (``"buffered"`` or ``"direct"``), ``storage``, ``storage_engine``,
+    ``workers``, ``depth``, ``task_bytes``, ``file_bytes``, ``resident_bytes`` (in the page cache;
+    None where that cannot be told) and ``reasons``, a list of sentences.
+
+    Raises:
+        OSError: the path cannot be opened.
+    """
+    return choose(engine).explain(path)
+
+
+def _after_fork() -> None:
+    global _generation, _common, _lock, _engines
+    _generation += 1
+    _lock = threading.Lock()
+    _common = None
+    _engines = weakref.WeakSet()
+
+
+def _at_exit() -> None:
+    """No thread of an engine may want the interpreter once that is going."""
+    for engine in list(_engines):
+        if engine._generation == _generation:
+            engine._native.shut_down()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

@@ -1,0 +1,302 @@
+"""Files: ``io.RawIOBase`` objects with positioned and asynchronous transfers."""
+
+from __future__ import annotations
+
+import errno
+import io
+import operator
+import os
+from typing import Any
+
+from ferry import _bulk
+from ferry.engine import Engine, Path, choose, generation
+from ferry.transfers import Future, Progress
+
+_READ_ALL_STEP_BYTES = 1 << 20
+
+
+def _parse_mode(mode: str) -> tuple[int, bool, bool]:
+    """Returns open(2)'s flags, and whether the file is readable and writable."""
+    if not isinstance(mode, str):
+        raise TypeError(f"the mode is a str, not {type(mode).__name__}")
+    kinds = [letter for letter in mode if letter in "rwax"]
+    if set(mode) - set("rwaxb+") or len(set(mode)) != len(mode) or len(kinds) != 1:
+        raise ValueError(f"mode {mode!r}: one of r, w, a and x, with + to read and write; b is implied")
+    update = "+" in mode
+    kind = kinds[0]
+    readable, writable = update or kind == "r", update or kind != "r"
+    flags = os.O_RDWR if readable and writable else os.O_WRONLY if writable else os.O_RDONLY
+    flags |= {
+        "r": 0,
+        "w": os.O_CREAT | os.O_TRUNC,
+        "a": os.O_CREAT | os.O_APPEND,
+        "x": os.O_CREAT | os.O_EXCL,
+    }[kind]
+    return flags, readable, writable
+
+
+def open(path: Path, mode: str = "rb", *, engine: Engine | None = None, direct: bool = False) -> File:
+    """Opens a file for unbuffered binary I/O.
+
+    Args:
+        path: the file.
+        mode: as for the built-in ``open``, always binary: ``r``, ``w``, ``a`` or ``x``, and ``+``.
+        engine: whose threads transfer; by default the one the process shares.
+        direct: past the page cache, whatever it holds.
+
+    Raises:
+        OSError: as the built-in ``open``, with ``errno`` and ``filename``.
+        ValueError: the mode.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "numbers")
+    >>> with open(path, "wb") as file:
+    ...     file.write(b"0123456789")
+    10
+    >>> with open(path) as file:
+    ...     target = bytearray(4)
+    ...     file.read_at(target, 3)
+    4
+    >>> target
+    bytearray(b'3456')
+    """
+    return File(path, mode, engine=engine, direct=direct)
+
+
+class File(io.RawIOBase):
+    """An open file: a raw binary stream, and transfers at any offset that leave its position alone.
+
+    ``io.BufferedReader(file)`` makes a buffered one of it. Positioned calls may come from many
+    threads at once; calls that use the position may not. In a child of ``fork`` the file opens its
+    path anew.
+    """
+
+    def __init__(
+        self, path: Path, mode: str = "rb", *, engine: Engine | None = None, direct: bool = False
+    ) -> None:
+        """Opens the file; see ``ferry.open``."""
+        super().__init__()
+        self._native: _bulk.File | None = None
+        flags, self._readable, self._writable = _parse_mode(mode)
+        self._append = bool(flags & os.O_APPEND)
+        self._flags = flags | (os.O_DIRECT if direct else 0)
+        self._path = os.fsencode(path)
+        self.name = path
+        self._engine = choose(engine)
+        self._position = 0
+        self._open(self._flags)
+        if self._append:
+            self._position = self.size()
+
+    def _open(self, flags: int) -> None:
+        self._native = _bulk.File(self._engine.native, self._path, flags, 0o666)
+        self._generation = generation()
+
+    @property
+    def native(self) -> _bulk.File:
+        """The extension's file. Raises ValueError when this one is closed."""
+        if self._native is None:
+            raise ValueError("I/O operation on closed file")
+        if self._generation != generation():
+            self._open(self._flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC))
+        return self._native
+
+    @property
+    def mode(self) -> str:
+        """The mode, as ``io.FileIO`` spells it: ``rb``, ``wb``, ``rb+``, ``ab``, ``ab+``, ``xb`` or ``xb+``."""
+        if self._flags & os.O_EXCL:
+            return "xb+" if self._readable else "xb"
+        if self._append:
+            return "ab+" if self._readable else "ab"
+        if self._readable:
+            return "rb+" if self._writable else "rb"
+        return "wb"
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"mode={self.mode!r}"
+        return f"<ferry.File name={self.name!r} {state}>"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"cannot pickle {type(self).__name__!r} object")
+
+    # ---- positioned transfers ------------------------------------------------------------------
+
+    def read_at(self, buffer: Any, offset: int, *, progress: Progress | None = None) -> int:
+        """Fills ``buffer`` from ``offset`` bytes into the file.
+
+        Args:
+            buffer: contiguous and writable, of any shape and type: with the buffer protocol,
+                DLPack (host memory) or ``__array_interface__``. Its size says how many bytes.
+            offset: in bytes, from 0.
+            progress: called with ``(bytes_done, bytes_total)`` about ten times per second and at
+                the end, on this thread.
+
+        Returns:
+            The bytes read; fewer than the buffer holds only at the end of the file.
+
+        Raises:
+            OSError: with ``errno``, the path and the range.
+            ValueError: the file is closed, the offset negative, the buffer not contiguous or read-only.
+            TypeError: there is no memory to read into.
+            NotImplementedError: the memory is a GPU's.
+            io.UnsupportedOperation: the file is not open for reading.
+        """
+        self._check_readable()
+        self._check_offset(offset)
+        if progress is None:
+            return self.native.read_at(buffer, offset)
+        return self.read_at_async(buffer, offset).watch(progress)
+
+    def write_at(self, buffer: Any, offset: int, *, progress: Progress | None = None) -> int:
+        """Writes all of ``buffer`` at ``offset`` bytes into the file; see ``read_at``.
+
+        Returns the bytes written, which are all. In mode ``a`` the kernel appends whatever the offset.
+        """
+        self._check_writable()
+        self._check_offset(offset)
+        if progress is None:
+            return self.native.write_at(buffer, offset)
+        return self.write_at_async(buffer, offset).watch(progress)
+
+    def read_at_async(self, buffer: Any, offset: int) -> Future:
+        """Starts what ``read_at`` does. The buffer must not be used until the future is done."""
+        self._check_readable()
+        self._check_offset(offset)
+        return Future(self._engine, [(self.native, buffer, offset)], writing=False, single=True)
+
+    def write_at_async(self, buffer: Any, offset: int) -> Future:
+        """Starts what ``write_at`` does. The buffer must not change until the future is done."""
+        self._check_writable()
+        self._check_offset(offset)
+        return Future(self._engine, [(self.native, buffer, offset)], writing=True, single=True)
+
+    def size(self) -> int:
+        """Returns the file's size in bytes."""
+        return self.native.size()
+
+    def sync(self) -> None:
+        """Returns once data and metadata are durable (fsync)."""
+        self.native.sync()
+
+    # ---- the stream ----------------------------------------------------------------------------
+
+    def readable(self) -> bool:
+        """Tells whether the file was opened for reading. Raises ValueError when it is closed."""
+        self._check_open()
+        return self._readable
+
+    def writable(self) -> bool:
+        """Tells whether the file was opened for writing. Raises ValueError when it is closed."""
+        self._check_open()
+        return self._writable
+
+    def seekable(self) -> bool:
+        """Returns True. Raises ValueError when the file is closed."""
+        self._check_open()
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fills ``buffer`` from the position and moves it; returns the bytes, 0 at the end."""
+        self._check_readable()
+        got = self.native.read_at(buffer, self._position)
+        self._position += got
+        return got
+
+    def readall(self) -> bytes:
+        """Returns everything from the position to the end."""
+        self._check_readable()
+        pieces = []
+        # As large as the file is now; then on until its end is seen, should it grow.
+        step = max(self.size() - self._position, 0) + 1
+        while True:
+            piece = bytearray(step)
+            got = self.readinto(piece)
+            pieces.append(memoryview(piece)[:got])
+            if got < step:
+                return b"".join(pieces)
+            step = _READ_ALL_STEP_BYTES
+
+    def write(self, buffer: Any) -> int:
+        """Writes all of ``buffer`` at the position, in mode ``a`` at the end; returns the bytes."""
+        self._check_writable()
+        if isinstance(buffer, str):
+            raise TypeError("a bytes-like object is required, not 'str'")
+        if self._append:
+            before = self.size()
+            end = self.native.append(buffer)
+            written = memoryview(buffer).nbytes
+            self._position = end if written else max(before, self._position)
+            return written
+        written = self.native.write_at(buffer, self._position)
+        self._position += written
+        return written
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Moves the position and returns it, in bytes from the beginning.
+
+        Raises:
+            OSError: EINVAL for a position before the beginning.
+            ValueError: ``whence`` is not 0, 1 or 2.
+        """
+        self._check_open()
+        offset = operator.index(offset)
+        bases = {io.SEEK_SET: lambda: 0, io.SEEK_CUR: self.tell, io.SEEK_END: self.size}
+        if whence not in bases:
+            raise ValueError(f"invalid whence ({whence}, should be 0, 1 or 2)")
+        position = bases[whence]() + offset
+        if position < 0:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), self.name)
+        self._position = position
+        return position
+
+    def tell(self) -> int:
+        """Returns the position in bytes."""
+        self._check_open()
+        return self._position
+
+    def truncate(self, size: int | None = None) -> int:
+        """Makes the file ``size`` bytes long, by default up to the position, which stays."""
+        self._check_writable()
+        wanted = self._position if size is None else operator.index(size)
+        if wanted < 0:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), self.name)
+        self.native.truncate(wanted)
+        return wanted
+
+    def close(self) -> None:
+        """Waits for transfers under way and closes the file. A second call does nothing."""
+        if self.closed:
+            return
+        native, self._native = self._native, None
+        try:
+            super().close()
+        finally:
+            if native is not None and self._generation == generation():
+                native.close()
+
+    def fileno(self) -> int:
+        """There is none: raises io.UnsupportedOperation."""
+        self._check_open()
+        raise io.UnsupportedOperation("a ferry file has no descriptor to give away")
+
+    def isatty(self) -> bool:
+        """Returns False. Raises ValueError when the file is closed."""
+        self._check_open()
+        return False
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError("I/O operation on closed file")
+
+    def _check_readable(self) -> None:
+        if not self.readable():
+            raise io.UnsupportedOperation("File not open for reading")
+
+    def _check_writable(self) -> None:
+        if not self.writable():
+            raise io.UnsupportedOperation("File not open for writing")
+
+    @staticmethod
+    def _check_offset(offset: int) -> None:
+        if operator.index(offset) < 0:
+            raise ValueError(f"offset {offset} is negative")

@@ -1,0 +1,116 @@
+"""An fsspec file system: zarr, pandas and xarray read and write ``ferry:///any/path`` through it."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from fsspec.implementations.local import LocalFileSystem
+
+from ferry.engine import Engine
+from ferry.file_objects import open as open_file
+from ferry.transfers import TransferError, read_batch, read_files
+
+
+class FerryFileSystem(LocalFileSystem):
+    """The local file system with Ferry's transfers; everything else is as fsspec's own has it.
+
+    >>> import fsspec, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "greeting")
+    >>> with fsspec.open(f"ferry://{path}", "wb") as file:
+    ...     file.write(b"hello")
+    5
+    >>> fsspec.filesystem("ferry").cat_file(path, 1, 4)
+    b'ell'
+    """
+
+    protocol = ("ferry",)
+
+    def __init__(self, engine: Engine | None = None, **options: Any) -> None:
+        """Takes the engine whose threads transfer, and fsspec's options for local files."""
+        super().__init__(**options)
+        self.engine = engine
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, (list, tuple)):
+            return [cls._strip_protocol(one) for one in path]
+        name = os.fspath(path)
+        if name.startswith("ferry://"):
+            name = name[len("ferry://") :]
+        return LocalFileSystem._strip_protocol(name)
+
+    def unstrip_protocol(self, name: str) -> str:
+        """Returns ``name`` as a URL."""
+        return f"ferry://{self._strip_protocol(name)}"
+
+    def _open(
+        self, path: str, mode: str = "rb", block_size: int | None = None, **options: Any
+    ) -> Any:
+        name = self._strip_protocol(path)
+        if self.auto_mkdir and "r" not in mode:
+            self.makedirs(self._parent(name), exist_ok=True)
+        if not options.get("autocommit", True):
+            return super()._open(name, mode=mode, block_size=block_size, **options)
+        raw = open_file(name, mode, engine=self.engine)
+        size = block_size or io.DEFAULT_BUFFER_SIZE
+        if "+" in mode:
+            return io.BufferedRandom(raw, size)
+        return io.BufferedReader(raw, size) if "r" in mode else io.BufferedWriter(raw, size)
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        """Returns the bytes of a file, or of a range of it; negative places count from its end."""
+        with open_file(self._strip_protocol(path), "rb", engine=self.engine) as file:
+            size = file.size()
+            first, last, _step = slice(start, end).indices(size)
+            data = bytearray(max(last - first, 0))
+            got = file.read_at(data, first)
+            return bytes(data[:got])
+
+    def cat(
+        self, path: Any, recursive: bool = False, on_error: str = "raise", **options: Any
+    ) -> Any:
+        """Returns the bytes of one file, or a dict of those of many, which are read in one call."""
+        paths = self.expand_path(path, recursive=recursive)
+        several = len(paths) > 1 or isinstance(path, list) or paths[0] != self._strip_protocol(path)
+        if not several or on_error != "raise" or options:
+            return super().cat(path, recursive=recursive, on_error=on_error, **options)
+        try:
+            contents = read_files(paths, engine=self.engine)
+        except TransferError as error:
+            first = error.failures[0]
+            raise OSError(first.errno, os.strerror(first.errno), first.path) from error
+        return {name: bytes(one) for name, one in zip(paths, contents, strict=True)}
+
+    def cat_ranges(
+        self,
+        paths: Sequence[str],
+        starts: Any,
+        ends: Any,
+        max_gap: int | None = None,
+        on_error: str = "return",
+        **options: Any,
+    ) -> list[Any]:
+        """Returns the bytes of many ranges, read in one call."""
+        count = len(paths)
+        firsts = list(starts) if isinstance(starts, (list, tuple)) else [starts] * count
+        lasts = list(ends) if isinstance(ends, (list, tuple)) else [ends] * count
+        plain = all(type(v) is int and v >= 0 for v in (*firsts, *lasts))
+        if max_gap is not None or options or not plain or on_error != "raise":
+            return super().cat_ranges(paths, starts, ends, max_gap, on_error, **options)
+        files = {}
+        try:
+            for path in paths:
+                if path not in files:
+                    files[path] = open_file(self._strip_protocol(path), "rb", engine=self.engine)
+            buffers = [bytearray(max(last - first, 0)) for first, last in zip(firsts, lasts, strict=True)]
+            got = read_batch(
+                [(files[p], b, f) for p, b, f in zip(paths, buffers, firsts, strict=True)],
+                engine=self.engine,
+            )
+        finally:
+            for file in files.values():
+                file.close()
+        return [bytes(buffer[:size]) for buffer, size in zip(buffers, got, strict=True)]

@@ -1,0 +1,75 @@
+"""Finds the memory of objects that do not have the buffer protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+
+def as_buffer(array: Any, writable: bool) -> Any:
+    """Returns an object with the buffer protocol that shows the memory of ``array``.
+
+    Called for what the protocol itself does not show: arrays with ``__array_interface__``, tensors
+    with DLPack on the CPU, NumPy arrays of types that have no buffer format.
+
+    Raises:
+        NotImplementedError: the memory is a GPU's.
+        ValueError: it is not contiguous, or is to be written and may not be.
+        TypeError: there is no memory to be found.
+    """
+    if hasattr(array, "__cuda_array_interface__"):
+        raise NotImplementedError(
+            "this array is in the memory of a GPU; the cuda device is not built in, "
+            "so read into host memory and copy from there"
+        )
+    if isinstance(array, (str, int, float, list, tuple, dict)) or array is None:
+        raise TypeError(f"a {type(array).__name__} has no memory to transfer; use an array or bytes")
+    found = _as_numpy(array)
+    if not found.flags.c_contiguous:
+        raise ValueError("the array is not contiguous (C order); copy it with numpy.ascontiguousarray")
+    if writable and not found.flags.writeable:
+        raise ValueError("the array is read-only; give one that may be written")
+    return found.reshape(-1).view(numpy.uint8)
+
+
+def _as_numpy(array: Any) -> numpy.ndarray:
+    if isinstance(array, numpy.ndarray):
+        return array
+    if hasattr(array, "__dlpack__"):
+        return _from_dlpack(array)
+    if hasattr(array, "__array_interface__"):
+        return numpy.asarray(array)
+    try:
+        view = memoryview(array)
+    except TypeError:
+        raise TypeError(
+            f"a {type(array).__name__} has no memory to transfer; give something with the buffer "
+            "protocol, DLPack or __array_interface__"
+        ) from None
+    if not view.c_contiguous:
+        raise ValueError("the buffer is not contiguous; copy it first")
+    return numpy.frombuffer(view, dtype=numpy.uint8)
+
+
+def _from_dlpack(array: Any) -> numpy.ndarray:
+    device = array.__dlpack_device__()[0]
+    if device not in (1, 3):  # kDLCPU, kDLCUDAHost
+        raise NotImplementedError(
+            "this tensor is not in host memory; read into host memory and copy from there"
+        )
+    try:
+        return numpy.from_dlpack(array)
+    except (BufferError, RuntimeError, TypeError):
+        # A type that NumPy has no name for, such as bfloat16: its bytes will do.
+        return numpy.from_dlpack(array.view(_torch_bytes(array)))
+
+
+def _torch_bytes(array: Any) -> Any:
+    import torch
+
+    if not isinstance(array, torch.Tensor):
+        raise TypeError(f"NumPy cannot see the memory of this {type(array).__name__}; view it as bytes")
+    if not array.is_contiguous():
+        raise ValueError("the tensor is not contiguous; call .contiguous() first")
+    return torch.uint8

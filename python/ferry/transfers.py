@@ -1,0 +1,224 @@
+"""Transfers of many ranges at once, and futures of transfers under way."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import errno as errno_names
+import os
+import threading
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ferry import _bulk
+from ferry.engine import Engine, Path, choose
+
+if TYPE_CHECKING:
+    from ferry.file_objects import File
+
+Part = tuple["File", Any, int]
+Progress = Callable[[int, int], None]
+
+_PROGRESS_INTERVAL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A part of a batch that failed: its index, and the file and range it was for."""
+
+    part: int
+    path: str
+    offset: int
+    bytes: int
+    errno: int
+
+
+class TransferError(OSError):
+    """Parts of a batch failed. ``errno`` and ``filename`` are those of the first of ``failures``."""
+
+    def __init__(self, failures: Sequence[Failure]) -> None:
+        """Takes at least one failure."""
+        first = failures[0]
+        text = f"{os.strerror(first.errno)}, bytes {first.offset} to {first.offset + first.bytes}"
+        if len(failures) > 1:
+            text += f", and {len(failures) - 1} more parts"
+        super().__init__(first.errno, text, first.path)
+        self.failures = list(failures)
+
+
+def to_error(raw: Sequence[tuple[int, bytes, int, int, int]], single: bool) -> OSError:
+    """Returns the exception for failures of the extension: of a batch, or of one transfer."""
+    failures = [Failure(part, os.fsdecode(path), *rest) for part, path, *rest in raw]
+    if not single:
+        return TransferError(failures)
+    first = failures[0]
+    text = f"{os.strerror(first.errno)}, bytes {first.offset} to {first.offset + first.bytes}"
+    return OSError(first.errno, text, first.path)
+
+
+class Future(concurrent.futures.Future):
+    """A transfer under way: a ``concurrent.futures.Future`` that can be awaited as well.
+
+    Works with ``concurrent.futures.wait`` and ``as_completed``. Done means that nothing touches the
+    transfer's buffers any more; until then they are kept. ``result()`` is the number of bytes, a
+    list of them for a batch; a read is short at the end of the file.
+    """
+
+    def __init__(self, engine: Engine, parts: Sequence[tuple], writing: bool, single: bool) -> None:
+        """Starts the transfer. Raises what a buffer or a file that cannot be used raises."""
+        super().__init__()
+        self._single = single
+        self._settling = threading.RLock()
+        self._transfer: _bulk.Transfer | None = None
+        try:
+            self._transfer = engine.native.start(parts, writing, self._settle)
+        finally:
+            # It may have ended before it was known here.
+            if self._transfer is not None and self._transfer.done():
+                self._settle()
+
+    def _settle(self) -> None:
+        """Takes over how the transfer ended; runs on whichever thread sees it first."""
+        with self._settling:
+            transfer = self._transfer
+            if transfer is None or self.done():
+                return
+            failures = transfer.failures()
+            if not failures:
+                results = transfer.results()
+                self.set_result(results[0] if self._single else results)
+            elif any(failure[4] == errno_names.ECANCELED for failure in failures):
+                super().cancel()
+                self.set_running_or_notify_cancel()
+            else:
+                self.set_exception(to_error(failures, self._single))
+
+    def _wait(self, timeout: float | None) -> None:
+        if not self.done() and self._transfer is not None and self._transfer.wait(timeout):
+            self._settle()
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Waits at most ``timeout`` seconds for the bytes; None waits for ever.
+
+        Raises:
+            OSError: the transfer failed; TransferError for a batch.
+            concurrent.futures.CancelledError, TimeoutError: as the names say.
+        """
+        self._wait(timeout)
+        return super().result(0)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Waits as ``result`` does; returns the error, None after a success."""
+        self._wait(timeout)
+        return super().exception(0)
+
+    def cancel(self) -> bool:
+        """Ends the transfer and waits until nothing of it is under way. False: it ended before."""
+        if self.done() or self._transfer is None:
+            return self.cancelled()
+        self._transfer.cancel()
+        self._wait(None)
+        return self.cancelled()
+
+    def running(self) -> bool:
+        """Tells whether the transfer is under way: it is until it is done."""
+        return not self.done()
+
+    def progress(self) -> tuple[int, int]:
+        """Returns the bytes transferred so far and those asked for."""
+        assert self._transfer is not None
+        return self._transfer.progress()
+
+    def watch(self, progress: Progress | None) -> Any:
+        """Returns ``result()``, calling ``progress(bytes_done, bytes_total)`` while it waits and at the end."""
+        if progress is not None:
+            try:
+                while not self.done():
+                    self._wait(_PROGRESS_INTERVAL_S)
+                    progress(*self.progress())
+            except BaseException:
+                self.cancel()
+                raise
+        return self.result()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return asyncio.wrap_future(self).__await__()
+
+
+def _native_parts(parts: Iterable[Part]) -> list[tuple]:
+    return [(file.native, buffer, offset) for file, buffer, offset in parts]
+
+
+def _finish_batch(outcome: tuple[list[int], list]) -> list[int]:
+    results, failures = outcome
+    if failures:
+        raise to_error(failures, single=False)
+    return results
+
+
+def read_batch(parts: Iterable[Part], engine: Engine | None = None) -> list[int]:
+    """Reads many ranges, of one file or of many, in one call.
+
+    Args:
+        parts: ``(file, buffer, offset)``; the buffer says how many bytes, the offset is in bytes.
+            A buffer is contiguous, writable, and anything that ``File.read_at`` takes.
+        engine: whose threads transfer.
+
+    Returns:
+        The bytes read into each buffer; fewer than it holds at the end of a file.
+
+    Raises:
+        TransferError: parts failed. The others are done, and nothing is under way any more.
+        TypeError, ValueError: a buffer that cannot be used; nothing was read.
+    """
+    return _finish_batch(choose(engine).native.read_batch(_native_parts(parts)))
+
+
+def write_batch(parts: Iterable[Part], engine: Engine | None = None) -> list[int]:
+    """Writes many ranges in one call; the counterpart of ``read_batch``. Ranges must not overlap."""
+    return _finish_batch(choose(engine).native.write_batch(_native_parts(parts)))
+
+
+def read_batch_async(parts: Iterable[Part], engine: Engine | None = None) -> Future:
+    """Starts what ``read_batch`` does; the future's result is the list of bytes."""
+    return Future(choose(engine), _native_parts(parts), writing=False, single=False)
+
+
+def write_batch_async(parts: Iterable[Part], engine: Engine | None = None) -> Future:
+    """Starts what ``write_batch`` does; the buffers must not change until it is done."""
+    return Future(choose(engine), _native_parts(parts), writing=True, single=False)
+
+
+def read_files(paths: Iterable[Path], engine: Engine | None = None) -> list[memoryview]:
+    """Opens, reads and closes many small files in one call.
+
+    Args:
+        paths: the files; all of them must fit in memory together.
+        engine: whose threads read.
+
+    Returns:
+        The contents of each, in the order of the paths. Neighbours share a piece of memory of about
+        2 MiB, which stays as long as one of its views does: copy what is kept for long.
+
+    Raises:
+        TransferError: files that could not be read; ``failures`` lists them all.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> for name in "abc":
+    ...     _ = open(f"{folder}/{name}", "w").write(name * 3)
+    >>> [bytes(contents) for contents in read_files(f"{folder}/{name}" for name in "abc")]
+    [b'aaa', b'bbb', b'ccc']
+    """
+    names = [os.fsencode(path) for path in paths]
+    contents = choose(engine).native.read_files(names)
+    if any(isinstance(one, int) for one in contents):
+        raise TransferError(
+            [
+                Failure(index, os.fsdecode(names[index]), 0, 0, one)
+                for index, one in enumerate(contents)
+                if isinstance(one, int)
+            ]
+        )
+    return contents

@@ -1,0 +1,81 @@
+// Transfers as Python sees them: they hold the memory and the files that they use.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+
+#include <ferry/bulk.hpp>
+
+#include "python/buffers.hpp"
+
+namespace ferry::python {
+
+// Something of the engine's, whose end may wait for threads that want the interpreter's lock.
+template <class T>
+class Unlocked {
+ public:
+  template <class... Arguments>
+    requires std::is_constructible_v<T, Arguments...>
+  explicit Unlocked(Arguments&&... arguments)
+      : value_(std::make_unique<T>(std::forward<Arguments>(arguments)...)) {}
+  ~Unlocked() {
+    const nb::gil_scoped_release unlocked;
+    value_.reset();
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+  T& operator*() const { return *value_; }
+  T* operator->() const { return value_.get(); }
+
+ private:
+  std::unique_ptr<T> value_;
+};
+
+using Engine = Unlocked<bulk::Engine>;
+using File = Unlocked<bulk::File>;
+
+// A batch of (file, buffer, offset).
+struct Batch {
+  Batch(nb::handle parts, bool writing);
+  std::vector<bulk::Part> parts;
+  std::vector<PinnedBuffer> buffers;
+  nb::object files;  // keeps them
+};
+
+// A transfer under way. Its memory is held until it is over, whatever becomes of this object.
+class Transfer {
+ public:
+  Transfer(const bulk::Engine& engine, nb::handle parts, bool writing, nb::object on_end);
+  ~Transfer();
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+
+  bool done() const;
+  // False: the time was up first. Nothing: for ever.
+  bool wait(std::optional<double> timeout_s) const;
+  void cancel() const;
+  // Once done: bytes of each part or a negative errno.
+  nb::list results() const;
+  nb::list failures() const;
+  nb::tuple progress() const;
+
+ private:
+  std::shared_ptr<bulk::Future> future_;
+};
+
+// Reads or writes a batch and waits: the bytes of each part or a negative errno, and the failures
+// as (part, path, offset, bytes, errno).
+nb::tuple run_batch(const bulk::Engine& engine, nb::handle parts, bool writing);
+
+// Whole files, in the order of the paths: memory, or an errno as an int.
+nb::list read_files(const bulk::Engine& engine, const std::vector<std::string>& paths);
+
+void bind_transfers(nb::module_& module);
+
+}  // namespace ferry::python
