@@ -1,0 +1,295 @@
+"""ferry.open is a raw file like io.FileIO: the same expectations are run against both."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+import ferry
+
+Opener = Callable[..., Any]
+
+
+@pytest.fixture(params=["ferry", "FileIO"])
+def opener(request: pytest.FixtureRequest) -> Opener:
+    return ferry.open if request.param == "ferry" else io.FileIO
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "file"
+    found.write_bytes(b"0123456789")
+    return found
+
+
+MODES = {
+    "r": (True, False, "rb"), "rb": (True, False, "rb"), "r+": (True, True, "rb+"),
+    "rb+": (True, True, "rb+"), "w": (False, True, "wb"), "wb+": (True, True, "rb+"),
+    "a": (False, True, "ab"), "ab+": (True, True, "ab+"), "x": (False, True, "xb"),
+    "x+": (True, True, "xb+"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("mode", "expected"), MODES.items())
+def test_modes(opener: Opener, tmp_path: Path, mode: str, expected: tuple) -> None:
+    path = tmp_path / "file"
+    if "x" not in mode:
+        path.write_bytes(b"abc")
+    with opener(path, mode) as file:
+        assert (file.readable(), file.writable(), file.mode) == expected
+        assert file.seekable()
+        assert not file.isatty()
+        assert not file.closed
+        assert isinstance(file, io.RawIOBase)
+    assert file.closed
+    assert path.stat().st_size == (3 if "r" in mode or "a" in mode else 0)
+
+
+@pytest.mark.parametrize("mode", ["", "b", "rw", "rt", "U", "r++", "rr", "wa", "+"])
+def test_modes_that_cannot_be(opener: Opener, path: Path, mode: str) -> None:
+    with pytest.raises(ValueError):
+        opener(path, mode)
+
+
+def test_reading_moves_the_position(opener: Opener, path: Path) -> None:
+    with opener(path) as file:
+        assert file.tell() == 0
+        assert file.read(3) == b"012"
+        assert file.tell() == 3
+        target = bytearray(4)
+        assert file.readinto(target) == 4
+        assert target == b"3456"
+        assert file.read() == b"789"
+        assert file.read() == b""
+        assert file.read(5) == b""
+        assert file.readinto(target) == 0
+        assert file.read(0) == b""
+        assert file.seek(0) == 0
+        assert file.read(-1) == b"0123456789"
+        file.seek(0)
+        assert file.readall() == b"0123456789"
+
+
+def test_seeking(opener: Opener, path: Path) -> None:
+    with opener(path) as file:
+        assert file.seek(4) == 4
+        assert file.seek(2, io.SEEK_CUR) == 6
+        assert file.seek(-3, io.SEEK_END) == 7
+        assert file.seek(100) == 100
+        assert file.read() == b""
+        assert file.seek(0, io.SEEK_END) == 10
+        for offset, whence in ((-1, 0), (-200, 1), (-11, 2)):
+            with pytest.raises(OSError) as raised:
+                file.seek(offset, whence)
+            assert raised.value.errno == errno.EINVAL
+        assert file.tell() == 10
+        with pytest.raises(TypeError):
+            file.seek(1.5)
+        with pytest.raises((ValueError, OSError)):
+            file.seek(0, 99)
+
+
+def test_writing(opener: Opener, path: Path) -> None:
+    with opener(path, "r+") as file:
+        assert file.write(b"ab") == 2
+        assert file.tell() == 2
+        assert file.write(memoryview(b"cd")) == 2
+        assert file.write(numpy.arange(2, dtype=numpy.uint8)) == 2
+        assert file.write(b"") == 0
+        file.seek(15)
+        assert file.write(b"!") == 1
+        with pytest.raises(TypeError):
+            file.write("text")
+    assert path.read_bytes() == b"abcd\x00\x016789\0\0\0\0\0!"
+
+
+def test_appending(opener: Opener, path: Path) -> None:
+    with opener(path, "a+") as file:
+        assert file.tell() == 10
+        file.seek(0)
+        assert file.write(b"ab") == 2
+        assert file.tell() == 12
+        file.seek(8)
+        assert file.read() == b"89ab"
+    assert path.read_bytes() == b"0123456789ab"
+
+
+def test_truncating(opener: Opener, path: Path) -> None:
+    with opener(path, "r+") as file:
+        file.seek(5)
+        assert file.truncate() == 5
+        assert file.tell() == 5
+        assert file.truncate(8) == 8
+        assert file.tell() == 5
+        assert path.read_bytes() == b"01234\0\0\0"
+        with pytest.raises(OSError) as raised:
+            file.truncate(-1)
+        assert raised.value.errno == errno.EINVAL
+    with opener(path) as file, pytest.raises(io.UnsupportedOperation):
+        file.truncate(0)
+
+
+def test_wrong_direction(opener: Opener, path: Path) -> None:
+    with opener(path) as file, pytest.raises(io.UnsupportedOperation):
+        file.write(b"x")
+    with opener(path, "a") as file:
+        for call in (lambda: file.read(1), file.readall, lambda: file.readinto(bytearray(1))):
+            with pytest.raises(io.UnsupportedOperation):
+                call()
+
+
+def test_closed_files(opener: Opener, path: Path) -> None:
+    file = opener(path, "r+")
+    file.close()
+    file.close()
+    calls = (
+        lambda: file.read(1), file.readall, lambda: file.readinto(bytearray(1)),
+        lambda: file.write(b"x"), lambda: file.seek(0), file.tell, file.truncate, file.readable,
+        file.writable, file.seekable, file.isatty, file.fileno, file.flush, file.__enter__,
+        file.readline, file.readlines, lambda: next(file),
+    )  # fmt: skip
+    for call in calls:
+        with pytest.raises(ValueError):
+            call()
+
+
+def test_files_that_cannot_be_opened(opener: Opener, tmp_path: Path, path: Path) -> None:
+    for name, mode, wanted, number in (
+        (tmp_path / "missing", "r", FileNotFoundError, errno.ENOENT),
+        (path, "x", FileExistsError, errno.EEXIST),
+        (tmp_path, "w", IsADirectoryError, errno.EISDIR),
+        (path / "inside", "r", NotADirectoryError, errno.ENOTDIR),
+    ):
+        with pytest.raises(wanted) as raised:
+            opener(name, mode)
+        assert raised.value.errno == number
+        assert os.fspath(raised.value.filename) == os.fspath(name)
+
+
+def test_names(opener: Opener, tmp_path: Path) -> None:
+    for name in (str(tmp_path / "a"), os.fsencode(tmp_path / "b"), tmp_path / "ü"):
+        with opener(name, "w") as file:
+            assert file.name == name
+            assert "rb" not in repr(file)
+        assert os.path.exists(name)
+
+
+def test_lines_and_iteration(opener: Opener, path: Path) -> None:
+    path.write_bytes(b"one\ntwo\nthree")
+    with opener(path) as file:
+        assert file.readline() == b"one\n"
+        assert list(file) == [b"two\n", b"three"]
+
+
+def test_wrapped_in_buffers(opener: Opener, path: Path) -> None:
+    with io.BufferedReader(opener(path)) as file:
+        assert file.peek(2)[:2] == b"01"
+        assert file.read(4) == b"0123"
+        assert file.tell() == 4
+    with io.BufferedWriter(opener(path, "w")) as file:
+        file.write(b"x" * 100)
+        file.write(b"y" * 100_000)
+    assert path.read_bytes() == b"x" * 100 + b"y" * 100_000
+    with io.BufferedRandom(opener(path, "r+")) as file:
+        file.seek(50)
+        file.write(b"z")
+        file.seek(49)
+        assert file.read(3) == b"xzx"
+    with io.TextIOWrapper(io.BufferedReader(opener(path)), "ascii") as file:
+        assert file.read(3) == "xxx"
+
+
+def test_json_and_pickle(opener: Opener, path: Path) -> None:
+    value = {"a": [1, 2.5, None], "b": "ü" * 5000}
+    with opener(path, "w") as file:
+        pickle.dump(value, file)
+    with io.BufferedReader(opener(path)) as file:
+        assert pickle.load(file) == value
+    path.write_text(json.dumps(value))
+    with opener(path) as file:
+        assert json.load(file) == value
+    with opener(path) as file, pytest.raises(TypeError):
+        pickle.dumps(file)
+
+
+def test_numpy_tofile_and_back(opener: Opener, path: Path) -> None:
+    array = numpy.arange(1000.0)
+    with opener(path, "w") as file:
+        numpy.save(file, array)
+    with opener(path) as file:
+        numpy.testing.assert_array_equal(numpy.load(io.BytesIO(file.readall())), array)
+
+
+def test_a_large_file_is_read_whole(opener: Opener, path: Path) -> None:
+    data = os.urandom(5 << 20)
+    path.write_bytes(data)
+    with opener(path) as file:
+        assert file.read() == data
+        file.seek(1)
+        target = bytearray(len(data))
+        assert file.readinto(target) == len(data) - 1
+        assert target[:-1] == data[1:]
+
+
+def test_forgotten_files_are_closed(path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(50):
+        ferry.open(path)
+    assert len(os.listdir("/proc/self/fd")) <= before + 2
+
+
+def test_a_child_opens_the_file_anew(path: Path) -> None:
+    with ferry.open(path) as file:
+        file.seek(4)
+        child = os.fork()
+        if child == 0:
+            try:
+                ok = file.read(3) == b"456" and file.read_at_async(bytearray(2), 0).result(60) == 2
+                file.close()
+            except BaseException:  # noqa: BLE001
+                ok = False
+            os._exit(0 if ok else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert file.read(2) == b"45"
+
+
+EXIT_PROGRAM = """
+import sys, threading
+import ferry, numpy
+with ferry.open(sys.argv[1]) as probe:
+    size = probe.size()
+file = ferry.open(sys.argv[1])
+buffers = [numpy.empty(size, numpy.uint8) for _ in range(8)]
+futures = [file.read_at_async(buffer, 0) for buffer in buffers]
+futures[0].add_done_callback(lambda future: None)
+def forever():
+    while True:
+        try:
+            file.read_at(buffers[0], 0)
+        except (OSError, ValueError):
+            return
+threading.Thread(target=forever, daemon=True).start()
+print("leaving")
+"""
+
+
+def test_leaving_with_transfers_under_way(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(16 << 20))
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", EXIT_PROGRAM, str(path)],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")

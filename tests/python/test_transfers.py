@@ -1,0 +1,368 @@
+"""Positioned transfers, futures, batches, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import errno
+import gc
+import io
+import os
+import resource
+import sys
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+import ferry
+
+SIZE = 3_000_001
+
+
+@pytest.fixture(scope="module")
+def data() -> bytes:
+    return numpy.random.default_rng(5).bytes(SIZE)
+
+
+@pytest.fixture
+def path(tmp_path: Path, data: bytes) -> Path:
+    found = tmp_path / "file"
+    found.write_bytes(data)
+    return found
+
+
+@pytest.mark.parametrize(
+    "make",
+    [bytearray, lambda n: numpy.empty(n, numpy.uint8), lambda n: memoryview(bytearray(n))],
+    ids=["bytearray", "numpy", "memoryview"],
+)
+@pytest.mark.parametrize("offset", [0, 1, 4096, 2_900_000, SIZE, SIZE + 10])
+def test_reads_into_any_buffer(path: Path, data: bytes, make: Any, offset: int) -> None:
+    wanted = data[offset : offset + 500_000]
+    with ferry.open(path) as file:
+        for bytes_wanted in (10, 500_000):
+            target = make(bytes_wanted)
+            assert file.read_at(target, offset) == len(wanted[:bytes_wanted])
+            assert bytes(target)[: len(wanted[:bytes_wanted])] == wanted[:bytes_wanted]
+        assert file.tell() == 0
+
+
+def test_reads_into_arrays_of_any_shape_and_type(path: Path, data: bytes) -> None:
+    with ferry.open(path) as file:
+        matrix = numpy.empty((50, 1000), numpy.float64)
+        assert file.read_at(matrix, 8) == matrix.nbytes
+        assert matrix.tobytes() == data[8 : 8 + matrix.nbytes]
+        dates = numpy.empty(100, "datetime64[ns]")  # no buffer format
+        assert file.read_at(dates, 0) == 800
+        assert dates.tobytes() == data[:800]
+        assert file.read_at(numpy.empty(0), 0) == 0
+
+
+class Shows:
+    """Memory that is found only through one protocol."""
+
+    def __init__(self, array: numpy.ndarray) -> None:
+        self.array = array
+
+
+class ShowsInterface(Shows):
+    @property
+    def __array_interface__(self) -> dict:
+        return self.array.__array_interface__
+
+
+class ShowsDlpack(Shows):
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+class OnTheGpu:
+    __cuda_array_interface__ = {"data": (0, False), "shape": (4,), "typestr": "|u1", "version": 3}
+
+
+@pytest.mark.parametrize("kind", [ShowsInterface, ShowsDlpack])
+def test_other_protocols(path: Path, data: bytes, kind: type[Shows]) -> None:
+    target = kind(numpy.zeros(5000, numpy.uint16))
+    with ferry.open(path, "r+") as file:
+        assert file.read_at(target, 3) == 10_000
+        assert target.array.tobytes() == data[3:10_003]
+        assert file.write_at(target, 0) == 10_000
+    assert path.read_bytes()[:10_000] == data[3:10_003]
+
+
+REFUSED = [
+    (lambda: bytes(10), (TypeError, ValueError, BufferError)),
+    (lambda: numpy.zeros((10, 10))[:, :5], ValueError),
+    (lambda: numpy.zeros(10)[::2], ValueError),
+    (lambda: numpy.broadcast_to(numpy.zeros(1), 5), ValueError),
+    (lambda: memoryview(bytearray(10))[::2], (ValueError, BufferError)),
+    (lambda: OnTheGpu(), NotImplementedError),
+    (lambda: [1, 2, 3], TypeError),
+    (lambda: "text", TypeError),
+    (lambda: None, TypeError),
+    (lambda: object(), TypeError),
+]
+
+
+@pytest.mark.parametrize(("make", "error"), REFUSED)
+def test_refused_buffers(path: Path, make: Any, error: Any) -> None:
+    with ferry.open(path) as file:
+        with pytest.raises(error):
+            file.read_at(make(), 0)
+        with pytest.raises(error):
+            file.read_at_async(make(), 0)
+        with pytest.raises(error):
+            ferry.read_batch([(file, bytearray(1), 0), (file, make(), 0)])
+
+
+def test_read_only_arrays_say_so(path: Path) -> None:
+    array = numpy.zeros(10)
+    array.flags.writeable = False
+    with ferry.open(path) as file, pytest.raises(ValueError, match="read-only"):
+        file.read_at(array, 0)
+
+
+def test_wrong_arguments(path: Path) -> None:
+    with ferry.open(path) as file:
+        with pytest.raises(ValueError, match="negative"):
+            file.read_at(bytearray(1), -1)
+        with pytest.raises(TypeError):
+            file.read_at(bytearray(1), 1.5)
+        with pytest.raises(io.UnsupportedOperation):
+            file.write_at(b"x", 0)
+        with pytest.raises(OSError) as raised:
+            file.read_at(bytearray(10), (1 << 63) - 5)
+        assert raised.value.errno == errno.EINVAL
+        with pytest.raises(TypeError):
+            ferry.read_batch([(file, bytearray(1))])
+    with pytest.raises(ValueError, match="closed"):
+        file.read_at(bytearray(1), 0)
+    with pytest.raises(ValueError, match="closed"):
+        file.read_at_async(bytearray(1), 0)
+    with pytest.raises(ValueError):
+        ferry.Engine(route="sideways")
+    with pytest.raises(OSError) as raised:
+        ferry.Engine(task_bytes=1000)
+    assert raised.value.errno == errno.EINVAL
+
+
+def test_a_full_disk_is_an_error() -> None:
+    with ferry.open("/dev/full", "r+") as file:
+        for call in (
+            lambda: file.write_at(bytes(1 << 20), 0),
+            lambda: file.write_at_async(bytes(1 << 20), 0).result(),
+            lambda: ferry.write_batch([(file, bytes(1 << 20), 0)]),
+        ):
+            with pytest.raises(OSError) as raised:
+                call()
+            assert raised.value.errno == errno.ENOSPC
+            assert raised.value.filename == "/dev/full"
+
+
+def test_futures_work_with_concurrent_futures(path: Path, data: bytes) -> None:
+    with ferry.open(path) as file:
+        targets = [bytearray(100_000) for _ in range(20)]
+        futures = {
+            file.read_at_async(target, i * 100_000): i for i, target in enumerate(targets)
+        }
+        for future in concurrent.futures.as_completed(futures, timeout=60):
+            i = futures[future]
+            assert future.result() == 100_000
+            assert targets[i] == data[i * 100_000 : (i + 1) * 100_000]
+        done, pending = concurrent.futures.wait(futures, timeout=60)
+        assert len(done) == 20
+        assert not pending
+        called = []
+        future = file.read_at_async(bytearray(10), 0)
+        future.add_done_callback(called.append)
+        assert future.result() == 10
+        assert future.exception() is None
+        assert future.progress() == (10, 10)
+        concurrent.futures.wait([future])
+        assert called == [future]
+
+
+def test_futures_can_be_awaited(path: Path, data: bytes) -> None:
+    async def read_all(file: ferry.File) -> list[int]:
+        targets = [bytearray(100_000) for _ in range(5)]
+        counts = await asyncio.gather(*(file.read_at_async(t, 7) for t in targets))
+        assert all(target == data[7:100_007] for target in targets)
+        with pytest.raises(OSError):
+            await file.read_at_async(bytearray(1), (1 << 62))  # beyond what ext4 has
+            raise OSError  # where the file system takes it, it is short
+        return counts
+
+    with ferry.open(path) as file:
+        assert asyncio.run(read_all(file)) == [100_000] * 5
+
+
+def test_failed_futures(path: Path) -> None:
+    with ferry.open("/dev/full", "w") as file:
+        future = file.write_at_async(bytes(100), 0)
+        assert isinstance(future.exception(60), OSError)
+        with pytest.raises(OSError, match="bytes 0 to 100"):
+            future.result()
+
+
+def test_cancelled_futures(path: Path) -> None:
+    engine = ferry.Engine(workers=1, task_bytes=4096)
+    with ferry.open(path, engine=engine) as file:
+        futures = [file.read_at_async(bytearray(SIZE), 0) for _ in range(20)]
+        was_cancelled = [future.cancel() for future in reversed(futures)]
+        assert any(was_cancelled)
+        for future, cancelled in zip(reversed(futures), was_cancelled, strict=True):
+            assert future.done()
+            assert future.cancelled() is cancelled
+            if cancelled:
+                with pytest.raises(concurrent.futures.CancelledError):
+                    future.result()
+        assert ferry.stats(engine)["cancelled_transfers"] >= sum(was_cancelled)
+
+
+def test_buffers_are_kept_and_let_go(path: Path) -> None:
+    with ferry.open(path) as file:
+        target = numpy.empty(SIZE, numpy.uint8)
+        gone = weakref.ref(target)
+        future = file.read_at_async(target, 0)
+        del target
+        future.result()
+        concurrent.futures.wait([future])
+        del future
+        for _ in range(100):
+            gc.collect()
+            if gone() is None:
+                break
+            file.read_at_async(bytearray(1), 0).result()
+        assert gone() is None
+        held = bytearray(1000)
+        file.read_at(held, 0)
+        held.extend(b"x")  # no export is left behind
+        with pytest.raises(OSError):
+            file.read_at(held, 1 << 63 - 1)
+        held.extend(b"x")
+
+
+def test_progress_is_told(path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    with ferry.open(path) as file:
+        got = file.read_at(bytearray(SIZE), 0, progress=lambda done, total: seen.append((done, total)))
+        assert got == SIZE
+        assert seen[-1] == (SIZE, SIZE)
+
+        def interrupt(done: int, total: int) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            file.read_at(bytearray(SIZE), 0, progress=interrupt)
+
+
+def test_batches(path: Path, tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "other").write_bytes(data[::-1])
+    with ferry.open(path) as one, ferry.open(tmp_path / "other") as two:
+        rng = numpy.random.default_rng(1)
+        places = rng.integers(0, SIZE - 4096, 2000).tolist()
+        targets = numpy.empty((2000, 4096), numpy.uint8)
+        files = [one, two]
+        parts = [(files[i % 2], targets[i], place) for i, place in enumerate(places)]
+        assert ferry.read_batch(parts) == [4096] * 2000
+        for i, place in enumerate(places):
+            source = data if i % 2 == 0 else data[::-1]
+            assert targets[i].tobytes() == source[place : place + 4096]
+        future = ferry.read_batch_async([(one, bytearray(10), SIZE - 4), (two, bytearray(10), 0)])
+        assert future.result(60) == [4, 10]
+        assert ferry.read_batch([]) == []
+    with ferry.open(tmp_path / "new", "w+") as new:
+        assert ferry.write_batch([(new, b"ab", 0), (new, b"cd", 4)]) == [2, 2]
+        assert ferry.write_batch_async([(new, b"ef", 6)]).result(60) == [2]
+        assert new.read() == b"ab\0\0cdef"
+
+
+def test_batches_report_every_failure(path: Path) -> None:
+    with ferry.open(path) as good, ferry.open("/dev/full", "w") as full:
+        with pytest.raises(ferry.TransferError) as raised:
+            ferry.write_batch([(full, b"x" * 10, 5), (full, b"y" * 20, 100)])
+        failures = raised.value.failures
+        assert [(f.part, f.offset, f.bytes, f.errno) for f in failures] == [
+            (0, 5, 10, errno.ENOSPC),
+            (1, 100, 20, errno.ENOSPC),
+        ]
+        assert failures[0].path == "/dev/full"
+        assert raised.value.errno == errno.ENOSPC
+        target = bytearray(10)
+        with pytest.raises(ferry.TransferError) as raised:
+            ferry.read_batch([(good, target, 0), (full, bytearray(1), 0)])
+        assert [failure.part for failure in raised.value.failures] == [1]
+        assert target == path.read_bytes()[:10]  # the others are done
+
+
+def test_many_small_files(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{i}" for i in range(300)]
+    for i, path in enumerate(paths):
+        path.write_bytes(os.urandom(i * 100 % 5000))
+    contents = ferry.read_files(paths)
+    assert [bytes(c) for c in contents] == [path.read_bytes() for path in paths]
+    with pytest.raises(ferry.TransferError) as raised:
+        ferry.read_files([paths[0], tmp_path / "gone", tmp_path])
+    assert [f.errno for f in raised.value.failures] == [errno.ENOENT, errno.EISDIR]
+    assert ferry.read_files([]) == []
+
+
+def test_other_threads_run_meanwhile(path: Path) -> None:
+    """The interpreter's lock is free during a transfer: two threads' transfers overlap in time."""
+    with ferry.open(path) as file, concurrent.futures.ThreadPoolExecutor(8) as pool:
+        results = pool.map(lambda i: file.read_at(bytearray(SIZE), i), range(50))
+        assert list(results) == [SIZE - i for i in range(50)]
+
+
+def test_a_file_that_shrinks_is_short(path: Path) -> None:
+    with ferry.open(path) as file:
+        os.truncate(path, 1_500_000)
+        assert file.read_at(bytearray(SIZE), 0) == 1_500_000
+
+
+def test_pinned_routes(path: Path, data: bytes) -> None:
+    for route in ("buffered", "direct"):
+        engine = ferry.Engine(route=route, workers=1, depth=2, task_bytes=65536)
+        assert engine.options()["workers"] == 1
+        explained = engine.explain(path)
+        assert explained["depth"] == 2
+        assert any("pinned" in reason for reason in explained["reasons"])
+        with ferry.open(path, engine=engine) as file:
+            target = bytearray(SIZE)
+            assert file.read_at(target, 0) == SIZE
+            assert target == data
+    engine.shut_down()
+    with pytest.raises(OSError) as raised:
+        ferry.open(path, engine=engine)
+    assert raised.value.errno == errno.ESHUTDOWN
+
+
+def test_nothing_leaks(path: Path) -> None:
+    """Neither references nor descriptors nor memory grow with the number of transfers."""
+    with ferry.open(path) as file:
+        target = bytearray(200_000)
+
+        def work(times: int) -> None:
+            for _ in range(times):
+                file.read_at(target, 0)
+                file.read_at_async(target, 0).result()
+                ferry.read_batch([(file, target, 0)])
+                ferry.read_files([path])
+                with pytest.raises(ValueError):
+                    file.read_at(numpy.zeros(4)[::2], 0)
+
+        work(30)
+        gc.collect()
+        references, descriptors = sys.getrefcount(target), len(os.listdir("/proc/self/fd"))
+        memory_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        work(100)
+        gc.collect()
+        assert sys.getrefcount(target) <= references + 2
+        assert len(os.listdir("/proc/self/fd")) <= descriptors + 1
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < memory_kib + 64 * 1024
