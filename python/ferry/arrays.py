@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import tokenize
 from typing import Any
 
 import numpy
@@ -126,11 +127,15 @@ def _read_header(file: Any, offset: int) -> tuple[tuple[int, ...], bool, numpy.d
     file.seek(offset)
     stream = io.BytesIO(file.read(begin - offset))
     numpy.lib.format.read_magic(stream)
-    if version == (1, 0):
-        found = numpy.lib.format.read_array_header_1_0(stream, max_header_size=_HEADER_BYTES_MAX)
-    else:
-        found = numpy.lib.format.read_array_header_2_0(stream, max_header_size=_HEADER_BYTES_MAX)
-    shape, fortran_order, dtype = found
+    read = (
+        numpy.lib.format.read_array_header_1_0
+        if version == (1, 0)
+        else numpy.lib.format.read_array_header_2_0
+    )
+    try:
+        shape, fortran_order, dtype = read(stream, max_header_size=_HEADER_BYTES_MAX)
+    except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError) as error:
+        raise ValueError(f"{name}: the .npy header cannot be read: {error}") from None
     if any(extent < 0 for extent in shape):
         raise ValueError(f"{name}: a shape of {shape} cannot be")
     return shape, fortran_order, dtype, begin

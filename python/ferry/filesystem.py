@@ -28,9 +28,14 @@ class FerryFileSystem(LocalFileSystem):
 
     protocol = ("ferry",)
 
-    def __init__(self, engine: Engine | None = None, **options: Any) -> None:
-        """Takes the engine whose threads transfer, and fsspec's options for local files."""
-        super().__init__(**options)
+    def __init__(
+        self, engine: Engine | None = None, auto_mkdir: bool = True, **options: Any
+    ) -> None:
+        """Takes the engine whose threads transfer, and fsspec's options for local files.
+
+        ``auto_mkdir``: a file's folders are made as it is, as zarr expects of a store.
+        """
+        super().__init__(auto_mkdir=auto_mkdir, **options)
         self.engine = engine
 
     @classmethod

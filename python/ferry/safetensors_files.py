@@ -179,7 +179,7 @@ def _parse_entry(name: str, value: Any) -> Entry:
     if not isinstance(value, dict):
         raise ValueError(f"tensor {name!r} is not described")
     type_name, shape, offsets = (value.get(key) for key in ("dtype", "shape", "data_offsets"))
-    if type_name not in _TYPES:
+    if not isinstance(type_name, str) or type_name not in _TYPES:
         raise ValueError(f"tensor {name!r} has the unknown type {type_name!r}")
     if not isinstance(shape, list) or not all(map(_is_size, shape)):
         raise ValueError(f"tensor {name!r} has no shape that could be")

@@ -134,8 +134,10 @@ class Future(concurrent.futures.Future):
         """Returns ``result()``, calling ``progress(bytes_done, bytes_total)`` while it waits and at the end."""
         if progress is not None:
             try:
-                while not self.done():
+                over = False
+                while not over:
                     self._wait(_PROGRESS_INTERVAL_S)
+                    over = self.done()
                     progress(*self.progress())
             except BaseException:
                 self.cancel()

@@ -11,14 +11,14 @@ MODULES = ["ferry", "ferry.arrays", "ferry.engine", "ferry.file_objects", "ferry
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples(name: str) -> None:
     if name == "ferry.filesystem":
         import fsspec
 
         from ferry.filesystem import FerryFileSystem
 
         # An installed package says so in its metadata; a checkout has none.
-        monkeypatch.setitem(fsspec.registry.target, "ferry", FerryFileSystem)
+        fsspec.register_implementation("ferry", FerryFileSystem, clobber=True)
     results = doctest.testmod(importlib.import_module(name))
     assert results.attempted > 0
     assert results.failed == 0

@@ -1,0 +1,366 @@
+"""Bulk transfers beside what else reads files into memory: benchmarks/bulk_transfers.py [--dir DIR] [--only WORD]
+
+Rivals are measured where their packages can be imported: safetensors, fastsafetensors, kvikio,
+runai_model_streamer and torch are no dependencies of Ferry. Every pair of series is interleaved
+(A B B A); ratios are judged by ferry.judge, and what was read is compared once. One JSON line per
+measure with --json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import importlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+import ferry
+from ferry import judge
+
+MIB = 1 << 20
+Block = Callable[[], float]
+
+
+@dataclass
+class Measure:
+    """A comparison: our seconds and theirs, and the ratio theirs / ours that is wanted."""
+
+    name: str
+    ours: Block
+    theirs: Block
+    wanted: float | None
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Returns how long ``work`` takes."""
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def drop(paths: list[Path]) -> None:
+    """Writes files back and takes them out of the page cache; ends the program if they stay."""
+    for path in paths:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        there = ferry.explain(path)["resident_bytes"]
+        if there is None or there > path.stat().st_size // 100:
+            sys.exit(f"bulk_transfers: {path} stays in the page cache ({there} bytes)")
+
+
+def make_file(path: Path, size: int) -> None:
+    """Writes a file that no layer can compress away."""
+    block = os.urandom(MIB)
+    with path.open("wb") as file:
+        for number in range(size // MIB):
+            file.write(number.to_bytes(8, "little") + block[8:])
+
+
+def hot_reads(folder: Path, size: int) -> Iterator[Measure]:
+    """A file in the page cache, into one NumPy array that is there already."""
+    path = folder / "large"
+    make_file(path, size)
+    target = numpy.ones(size, numpy.uint8)
+    source = numpy.fromfile(path, numpy.uint8)
+    file = ferry.open(path)
+    plain = path.open("rb", buffering=0)
+    threads = os.cpu_count() or 1
+    pool = concurrent.futures.ThreadPoolExecutor(threads)
+    pieces = numpy.array_split(numpy.arange(0, size + 1), threads)
+    bounds = [(int(p[0]), int(p[-1]) + (1 if i + 1 < threads else 0)) for i, p in enumerate(pieces)]
+
+    def readinto() -> None:
+        plain.seek(0)
+        view, at = memoryview(target), 0
+        while at < size:
+            at += plain.readinto(view[at:])
+
+    def copy(bound: tuple[int, int]) -> None:
+        numpy.copyto(target[bound[0] : bound[1]], source[bound[0] : bound[1]])
+
+    def ours() -> float:
+        return seconds(lambda: file.read_at(target, 0))
+
+    ours()
+    assert numpy.array_equal(target, source)
+    yield Measure("hot: readinto / ferry", ours, lambda: seconds(readinto), 0.95)
+    yield Measure(
+        "hot: memcpy by threads / ferry", ours, lambda: seconds(lambda: list(pool.map(copy, bounds))), 0.95
+    )
+    yield from kvikio_reads(path, target, ours)
+    for task_mib, workers in ((0.25, 2), (4, 2), (16, 2), (1, 1), (1, 4)):
+        other = ferry.Engine(task_bytes=int(task_mib * MIB), workers=workers)
+        pinned = ferry.open(path, engine=other)
+        yield Measure(
+            f"sweep, hot: tasks of {task_mib:g} MiB, {workers} workers / chosen", ours,
+            lambda pinned=pinned: seconds(lambda: pinned.read_at(target, 0)), 0.9,
+        )  # fmt: skip
+
+
+def kvikio_reads(path: Path, target: numpy.ndarray, ours: Block) -> Iterator[Measure]:
+    """KvikIO's path for host memory, with several thread counts."""
+    try:
+        kvikio = importlib.import_module("kvikio")
+        defaults = importlib.import_module("kvikio.defaults")
+    except Exception as error:  # noqa: BLE001  a rival may fail in any way
+        print(f"kvikio: not measured: {error}", file=sys.stderr)
+        return
+    for threads in (1, 2, 4, 8):
+
+        def theirs(threads: int = threads) -> float:
+            with defaults.set({"num_threads": threads}), kvikio.CuFile(path, "r") as file:
+                return seconds(lambda: file.read(target))
+
+        yield Measure(f"hot: kvikio, {threads} threads / ferry", ours, theirs, 1.0)
+
+
+def cold_reads(folder: Path, size: int) -> Iterator[Measure]:
+    """A file that is not in the page cache; fio reads it directly, through io_uring."""
+    path = folder / "large"
+    if not path.exists():
+        make_file(path, size)
+    target = numpy.ones(size, numpy.uint8)
+
+    def read_with(engine: ferry.Engine | None) -> float:
+        drop([path])
+        with ferry.open(path, engine=engine) as file:
+            return seconds(lambda: file.read_at(target, 0))
+
+    def fio() -> float:
+        drop([path])
+        command = [
+            "fio", "--name=cold", f"--filename={path}", "--readonly", "--direct=1", "--ioengine=io_uring",
+            "--registerfiles=1", "--fixedbufs=1", "--rw=read", "--bs=1m", "--iodepth=8", "--output-format=json",
+        ]  # fmt: skip
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        return size / json.loads(done.stdout)["jobs"][0]["read"]["bw_bytes"]
+
+    yield Measure("cold: fio io_uring direct / ferry", lambda: read_with(None), fio, 0.95)
+    for depth, task_mib, workers in ((4, 1, 2), (16, 1, 2), (8, 4, 2), (8, 0.25, 2), (8, 1, 1)):
+        other = ferry.Engine(depth=depth, task_bytes=int(task_mib * MIB), workers=workers)
+        yield Measure(
+            f"sweep, cold: depth {depth}, tasks of {task_mib:g} MiB, {workers} workers / chosen",
+            lambda: read_with(None), lambda other=other: read_with(other), 0.9,
+        )  # fmt: skip
+
+
+def small_files(folder: Path, _: int) -> Iterator[Measure]:
+    """10,000 files of 16 KiB."""
+    paths = [folder / f"small{i}" for i in range(10_000)]
+    for path in paths:
+        path.write_bytes(os.urandom(16 << 10))
+    names = [os.fspath(path) for path in paths]
+
+    def read(name: str) -> bytes:
+        with open(name, "rb") as file:
+            return file.read()
+
+    def loop() -> None:
+        for name in names:
+            read(name)
+
+    assert [bytes(c) for c in ferry.read_files(names)] == [read(name) for name in names]
+    pool = concurrent.futures.ThreadPoolExecutor(16)
+
+    def ours() -> float:
+        return seconds(lambda: ferry.read_files(names))
+
+    yield Measure("10,000 files: loop of open/read / ferry", ours, lambda: seconds(loop), 5.0)
+    yield Measure(
+        "10,000 files: pool of 16 threads / ferry", ours, lambda: seconds(lambda: list(pool.map(read, names))), 1.0
+    )
+
+
+def random_reads(folder: Path, _: int) -> Iterator[Measure]:
+    """A batch of 10,000 reads of 4 KiB, against 2 us each."""
+    path = folder / "random"
+    make_file(path, 256 * MIB)
+    offsets = numpy.random.default_rng(1).integers(0, 256 * MIB - 4096, 10_000).tolist()
+    targets = list(numpy.ones((10_000, 4096), numpy.uint8))
+    file = ferry.open(path)
+    parts = [(file, target, offset) for target, offset in zip(targets, offsets, strict=True)]
+    descriptor = os.open(path, os.O_RDONLY)
+
+    def plain() -> None:
+        for target, offset in zip(targets, offsets, strict=True):
+            os.preadv(descriptor, [target], offset)
+
+    def ours() -> float:
+        return seconds(lambda: ferry.read_batch(parts))
+
+    yield Measure("10,000 random 4 KiB: 2 us each / ferry", ours, lambda: 10_000 * 2e-6, 1.0)
+    yield Measure("10,000 random 4 KiB: loop of os.preadv / ferry", ours, lambda: seconds(plain), None)
+
+
+def peak_mib() -> int:
+    """Returns the largest memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+def in_child(work: Callable[[], Any]) -> float:
+    """Runs ``work`` in a child, so that it starts with no memory of its own; its seconds."""
+    read_end, write_end = os.pipe()
+    if os.fork() == 0:
+        try:
+            took = seconds(work)
+            os.write(write_end, json.dumps([took, peak_mib()]).encode())
+        finally:
+            os._exit(0)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as pipe:
+        text = pipe.read()
+    os.wait()
+    took, peaks[work.__name__] = json.loads(text)
+    return took
+
+
+peaks: dict[str, int] = {}
+
+
+def models(folder: Path, size: int) -> Iterator[Measure]:
+    """A model in four shards; every way loads all tensors into host memory."""
+    numpy_safetensors = importlib.import_module("safetensors.numpy")
+    shards = [folder / f"model-{i}.safetensors" for i in range(4)]
+    for number, shard in enumerate(shards):
+        count = size // len(shards) // (16 * MIB)
+        rng = numpy.random.default_rng(number)
+        numpy_safetensors.save_file(
+            {f"s{number}.t{i}": rng.integers(0, 2**32, (4096, 1024), numpy.uint32) for i in range(count)}, shard
+        )
+    names = [os.fspath(shard) for shard in shards]
+
+    def ferry_load() -> Any:
+        return ferry.load_safetensors(names)
+
+    def safetensors_load() -> Any:
+        return [numpy_safetensors.load_file(name) for name in names]
+
+    ways: dict[str, Callable[[], Any]] = {"safetensors": safetensors_load}
+    try:
+        torch_safetensors = importlib.import_module("safetensors.torch")
+
+        def safetensors_torch() -> Any:
+            # It maps the file: touch what was loaded, as whoever uses it will.
+            return [t.sum() for name in names for t in torch_safetensors.load_file(name).values()]
+
+        def ferry_torch() -> Any:
+            return [t.sum() for t in ferry.load_safetensors(names, framework="torch").values()]
+
+        def runai() -> Any:
+            streamer = importlib.import_module("runai_model_streamer").SafetensorsStreamer()
+            with streamer:
+                streamer.stream_files(names)
+                return [(name, tensor.clone()) for name, tensor in streamer.get_tensors()]
+
+        def fastsafetensors() -> Any:
+            fast = importlib.import_module("fastsafetensors")
+            loader = fast.SafeTensorsFileLoader(fast.SingleGroup(), "cpu", nogds=True)
+            loader.add_filenames({0: names})
+            buffer = loader.copy_files_to_device()
+            return [buffer.get_tensor(key) for key in loader.get_keys()]
+
+        for name, module, work in (
+            ("safetensors.torch with a look at each", None, safetensors_torch),
+            ("runai-model-streamer", "runai_model_streamer", runai),
+            ("fastsafetensors", "fastsafetensors", fastsafetensors),
+        ):
+            try:
+                if module is not None:
+                    importlib.import_module(module)
+                ways[name] = work
+            except Exception as error:  # noqa: BLE001
+                print(f"{name}: not measured: {error}", file=sys.stderr)
+    except ImportError as error:
+        print(f"torch: not measured: {error}", file=sys.stderr)
+    for state in ("hot", "cold"):
+        for name, work in ways.items():
+
+            def prepared(work: Callable[[], Any], state: str = state) -> float:
+                if state == "cold":
+                    drop(shards)
+                return in_child(work)
+
+            mine = ferry_torch if name.startswith("safetensors.torch") else ferry_load
+            yield Measure(
+                f"model of {size // MIB} MiB, {state}: {name} / ferry",
+                lambda mine=mine, prepared=prepared: prepared(mine),
+                lambda work=work, prepared=prepared: prepared(work), 1.0,
+            )  # fmt: skip
+
+
+GROUPS = {"hot": hot_reads, "cold": cold_reads, "files": small_files, "random": random_reads, "models": models}
+
+
+def run(measure: Measure, pairs: int) -> dict[str, Any]:
+    """Measures pairs in the order A B B A, and the baseline against itself."""
+    measure.ours()
+    measure.theirs()
+    ours, theirs, same = [], [], []
+    for _ in range(max(pairs // 2, 1)):
+        first, second = measure.ours(), measure.theirs()
+        third, fourth = measure.theirs(), measure.ours()
+        ours += [first, fourth]
+        theirs += [second, third]
+        same.append(second / third)
+    ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
+    return {
+        "measure": measure.name, "wanted": measure.wanted, "ours_s": ours, "theirs_s": theirs,
+        "ratios": ratios, "same": same,
+    }  # fmt: skip
+
+
+def show(line: dict[str, Any]) -> None:
+    """Prints one measure as a row."""
+    bounds = judge.median_bounds(line["ratios"])
+    noise = judge.median_bounds(line["same"])
+    wanted = line["wanted"]
+    verdict = "" if wanted is None else ("reached" if bounds.low >= wanted else "missed")
+    ours, theirs = numpy.median(line["ours_s"]), numpy.median(line["theirs_s"])
+    print(
+        f"{line['measure']}: {bounds.median:.2f} ({bounds.low:.2f} to {bounds.high:.2f}), wanted "
+        f"{wanted}, A/A {noise.low:.2f} to {noise.high:.2f}, {ours * 1e3:.1f} ms against "
+        f"{theirs * 1e3:.1f} ms {verdict}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Measures what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--dir", default=tempfile.gettempdir(), help="where files are made")
+    parser.add_argument("--only", default="", help=f"groups, with commas: {', '.join(GROUPS)}")
+    parser.add_argument("--match", default="", help="measures whose name contains this")
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--size-mib", type=int, default=1024, help="of the large file")
+    parser.add_argument("--model-mib", type=int, default=4096, help="of the model")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    lines = []
+    for group in arguments.only.split(",") if arguments.only else GROUPS:
+        size = (arguments.model_mib if group == "models" else arguments.size_mib) * MIB
+        with tempfile.TemporaryDirectory(dir=arguments.dir, prefix="ferry-bulk-") as scratch:
+            for measure in GROUPS[group](Path(scratch), size):
+                if arguments.match not in measure.name:
+                    continue
+                lines.append(run(measure, arguments.pairs))
+                show(lines[-1])
+    if peaks:
+        print("peak memory, MiB:", ", ".join(f"{name} {mib}" for name, mib in peaks.items()))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(lines, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
