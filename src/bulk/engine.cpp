@@ -126,12 +126,11 @@ Explanation Engine::explain(const std::string& path) const {
   const EngineOptions& wish = scheduler_->wish();
   explanation.reasons.push_back(std::to_string(options.workers) + " workers" +
                                 pinned(wish.workers != 0, "the CPUs this process may use"));
-  explanation.reasons.push_back(
-      "tasks of " + size_text(options.task_bytes) +
-      pinned(wish.task_bytes != 0, "the best of the sweep in docs/bulk.md"));
+  explanation.reasons.push_back("tasks of " + size_text(options.task_bytes) +
+                                pinned(wish.task_bytes != 0, "built in"));
   explanation.reasons.push_back("up to " + std::to_string(options.depth) +
                                 " direct tasks in flight per worker" +
-                                pinned(wish.depth != 0, "the best of the sweep in docs/bulk.md"));
+                                pinned(wish.depth != 0, "built in"));
   for (const std::string& note : storage.notes)
     explanation.reasons.push_back(note);
   return explanation;

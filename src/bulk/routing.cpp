@@ -10,7 +10,7 @@
 namespace ferry::bulk {
 namespace {
 
-// See docs/bulk.md for the sweeps that these come from.
+// benchmarks/bulk_transfers.py sweeps around these.
 constexpr std::uint64_t task_bytes_default = 1 << 20;
 constexpr unsigned depth_default = 8;
 constexpr unsigned workers_max = 64;
