@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "bulk/files_job.hpp"
@@ -216,6 +217,15 @@ void Scheduler::help(const std::shared_ptr<Request>& request) {
     }
     request->end_claim();
   }
+  // It is all handed out, and perhaps no worker was woken that would notice.
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find(requests_.rbegin(), requests_.rend(), request);
+  if (found != requests_.rend()) requests_.erase(std::next(found).base());
+}
+
+std::size_t Scheduler::backlog() const {
+  const std::lock_guard lock(mutex_);
+  return requests_.size() + jobs_.size() + returned_.size();
 }
 
 void Scheduler::copy_now(Lane& lane, Request& request, std::size_t index, std::uint64_t begin,
@@ -253,6 +263,8 @@ void Scheduler::run_files(const std::shared_ptr<FilesJob>& job) {
     if (slow) wake_one();
   }
   job->wait();
+  const std::lock_guard lock(mutex_);
+  std::erase(jobs_, job);
 }
 
 void Scheduler::ring_all() {

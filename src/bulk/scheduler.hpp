@@ -82,6 +82,8 @@ class Scheduler {
                 std::uint64_t bytes);
   void ring_all();
   unsigned workers_started() const;
+  // Transfers and claims that are noted for workers, for tests.
+  std::size_t backlog() const;
 
   void stop();
 

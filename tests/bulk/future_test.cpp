@@ -187,6 +187,24 @@ TEST(BulkBatch, EveryFailedPartIsReported) {
   EXPECT_EQ(nothing.get(), 0U);
 }
 
+// Also where the caller did everything and no worker was woken.
+TEST(BulkBacklog, IsEmptyOnceEverythingIsDone) {
+  const test::ScratchDirectory scratch;
+  test::write_file(scratch / "file", test::pattern(8 * task_bytes, 1));
+  EngineOptions options = small_options();
+  options.workers = 1;
+  const auto scheduler = std::make_shared<Scheduler>(options);
+  const Engine engine(scheduler);
+  const File file(engine, scratch / "file");
+  std::string to(8 * task_bytes, ' ');
+  const std::vector<std::string> paths(3, scratch / "file");
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(file.read_at(to.data(), to.size(), 0), to.size());
+    EXPECT_EQ(engine.read_files(paths).size(), 3U);
+  }
+  EXPECT_EQ(scheduler->backlog(), 0U);
+}
+
 TEST(BulkProgress, IsToldAndReachesTheEnd) {
   const test::ScratchDirectory scratch;
   test::write_file(scratch / "file", test::pattern(8 * task_bytes, 1));
