@@ -108,6 +108,14 @@ setup_base_python() {
   return 1
 }
 
+# COMPILER: whether the interpreter's headers are there, for the extension module.
+setup_python_headers() {
+  local python include
+  python=$(setup_base_python) || return 1
+  include=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
+  "$1" -x c++ -std=c++20 -I "$include" -E -include Python.h /dev/null >/dev/null 2>&1
+}
+
 # SET: what a machine without Debian's packages lacks, one line each.
 setup_missing_tools() {
   local compiler=${CXX:-g++} tool version
@@ -124,6 +132,7 @@ setup_missing_tools() {
     printf '%s\n' "the headers of nlohmann-json"
   "$compiler" -x c++ -std=c++20 -E -include toml++/toml.h /dev/null >/dev/null 2>&1 ||
     printf '%s\n' "the headers of toml++"
+  setup_python_headers "$compiler" || printf '%s\n' "the headers of that python3 (Python.h)"
   [[ $1 != run ]] || return 0
   pkg-config --exists gtest 2>/dev/null || printf '%s\n' "googletest"
   tools=(chromedriver chromium clang-format clang-tidy fio gcc git spin)

@@ -146,6 +146,7 @@ def _at_exit() -> None:
     for engine in list(_engines):
         if engine._generation == _generation:
             engine._native.shut_down()
+    _bulk.end_releases()
 
 
 os.register_at_fork(after_in_child=_after_fork)

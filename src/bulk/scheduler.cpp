@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #include "bulk/files_job.hpp"
@@ -53,8 +54,8 @@ Scheduler::~Scheduler() {
   // A child of fork(): these threads are not here, and their locks may be held for ever.
   for (std::unique_ptr<Worker>& worker : workers_)
     static_cast<void>(worker.release());
-  static_cast<void>(new std::shared_ptr<Lanes>(lanes_));
-  static_cast<void>(new std::shared_ptr<Callbacks>(callbacks_));
+  static_cast<void>(new (std::nothrow) std::shared_ptr<Lanes>(lanes_));
+  static_cast<void>(new (std::nothrow) std::shared_ptr<Callbacks>(callbacks_));
 }
 
 void Scheduler::check_usable() const {

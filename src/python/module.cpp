@@ -1,5 +1,6 @@
 // The extension module ferry._bulk: the engine and its files, with the interpreter's lock released
 // around everything that may wait. python/ferry makes it comfortable.
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,7 @@
 
 #include "bulk/staging.hpp"
 #include "python/buffers.hpp"
+#include "python/interpreter_lock.hpp"
 #include "python/transfers.hpp"
 
 namespace ferry::python {
@@ -38,11 +40,12 @@ StorageEngine to_storage(const std::string& name) {
 
 // OSError finds its own subclass by the errno.
 void raise_os_error(int error_number, const std::string& text, const std::string& path) {
-  const nb::object name =
-      nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
+  const nb::object name = nb::steal(
+      PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
   const nb::object error = nb::steal(
       PyObject_CallFunction(PyExc_OSError, "isO", error_number, text.c_str(), name.ptr()));
-  if (error.is_valid()) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+  if (error.is_valid())
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
 }
 
 void translate(const std::exception_ptr& thrown, void*) {
@@ -52,8 +55,8 @@ void translate(const std::exception_ptr& thrown, void*) {
     const bulk::Failure& first = error.failures().front();
     const std::string range = ", bytes " + std::to_string(first.offset) + " to " +
                               std::to_string(first.offset + first.bytes);
-    raise_os_error(first.error_number,
-                   std::system_category().message(first.error_number) + range, first.path);
+    raise_os_error(first.error_number, std::system_category().message(first.error_number) + range,
+                   first.path);
   } catch (const Error& error) {
     // what() is "PATH: message".
     const std::string message = std::system_category().message(error.code().value());
@@ -107,7 +110,7 @@ nb::dict to_dict(const bulk::Explanation& explanation) {
 
 std::uint64_t transfer(const File& file, nb::handle object, std::uint64_t offset, bool writing) {
   const PinnedBuffer buffer(object, !writing);
-  const nb::gil_scoped_release unlocked;
+  const LockRelease unlocked;
   return writing ? file->write_at(buffer.data(), buffer.bytes(), offset)
                  : file->read_at(buffer.data(), buffer.bytes(), offset);
 }
@@ -135,6 +138,7 @@ PyType_Slot memory_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(show_mem
 
 void make_engine(Engine* self, unsigned workers, unsigned depth, std::uint64_t task_bytes,
                  const std::string& route, const std::string& storage) {
+  if (releases_ended()) throw std::runtime_error("the interpreter is ending: no new engine");
   bulk::EngineOptions options;
   options.workers = workers;
   options.depth = depth;
@@ -147,7 +151,7 @@ void make_engine(Engine* self, unsigned workers, unsigned depth, std::uint64_t t
 void make_file(File* self, const Engine& engine, const nb::bytes& path, int flags,
                std::uint32_t mode) {
   const std::string name(path.c_str(), path.size());
-  const nb::gil_scoped_release unlocked;
+  const LockRelease unlocked;
   new (self) File(*engine, name, flags, mode);
 }
 
@@ -163,25 +167,26 @@ void bind_engine(nb::module_& module) {
              const std::string name(path.c_str(), path.size());
              bulk::Explanation explanation;
              {
-               const nb::gil_scoped_release unlocked;
+               const LockRelease unlocked;
                explanation = self->explain(name);
              }
              return to_dict(explanation);
            })
       .def("shut_down",
            [](const Engine& self) {
-             const nb::gil_scoped_release unlocked;
+             const LockRelease unlocked;
              self->shut_down();
            })
       .def("read_batch",
            [](const Engine& self, nb::handle parts) { return run_batch(*self, parts, false); })
       .def("write_batch",
            [](const Engine& self, nb::handle parts) { return run_batch(*self, parts, true); })
-      .def("start",
-           [](const Engine& self, nb::handle parts, bool writing, nb::object on_end) {
-             return new Transfer(*self, parts, writing, std::move(on_end));
-           },
-           nb::arg("parts"), nb::arg("writing"), nb::arg("on_end").none() = nb::none())
+      .def(
+          "start",
+          [](const Engine& self, nb::handle parts, bool writing, nb::object on_end) {
+            return new Transfer(*self, parts, writing, std::move(on_end));
+          },
+          nb::arg("parts"), nb::arg("writing"), nb::arg("on_end").none() = nb::none())
       .def("read_files", [](const Engine& self, const nb::list& paths) {
         std::vector<std::string> names;
         names.reserve(paths.size());
@@ -194,7 +199,7 @@ void bind_engine(nb::module_& module) {
 }
 
 void bind_file(nb::module_& module) {
-  using Release = nb::call_guard<nb::gil_scoped_release>;
+  using Release = nb::call_guard<LockRelease>;
   nb::class_<File>(module, "File")
       .def("__init__", &make_file)
       .def("read_at", [](const File& self, nb::handle buffer,
@@ -204,14 +209,18 @@ void bind_file(nb::module_& module) {
       .def("append",
            [](const File& self, nb::handle object) {
              const PinnedBuffer buffer(object, false);
-             const nb::gil_scoped_release unlocked;
+             const LockRelease unlocked;
              return self->append(buffer.data(), buffer.bytes());
            })
-      .def("size", [](const File& self) { return self->size(); }, Release())
-      .def("truncate", [](const File& self, std::uint64_t bytes) { self->truncate(bytes); },
-           Release())
-      .def("sync", [](const File& self) { self->sync(); }, Release())
-      .def("close", [](const File& self) { self->close(); }, Release());
+      .def(
+          "size", [](const File& self) { return self->size(); }, Release())
+      .def(
+          "truncate", [](const File& self, std::uint64_t bytes) { self->truncate(bytes); },
+          Release())
+      .def(
+          "sync", [](const File& self) { self->sync(); }, Release())
+      .def(
+          "close", [](const File& self) { self->close(); }, Release());
 }
 
 }  // namespace
@@ -222,6 +231,7 @@ NB_MODULE(_bulk, module) {
   nb::register_exception_translator(translate);
   nb::class_<AlignedMemory>(module, "AlignedMemory", nb::type_slots(memory_slots))
       .def(nb::init<std::uint64_t>());
+  module.def("end_releases", &end_releases);
   bind_transfers(module);
   bind_engine(module);
   bind_file(module);

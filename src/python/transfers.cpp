@@ -91,7 +91,7 @@ Transfer::Transfer(const bulk::Engine& engine, nb::handle parts, bool writing, n
   auto kept = std::make_unique<Kept>(Kept{Batch(parts, writing), std::move(on_end)});
   const std::vector<bulk::Part>& ranges = kept->batch.parts;
   {
-    const nb::gil_scoped_release unlocked;
+    const LockRelease unlocked;
     future_ = std::make_shared<bulk::Future>(writing ? engine.write(ranges) : engine.read(ranges));
   }
   // From now on the callback owns it; where the transfer is over already, it runs right here.
@@ -99,7 +99,7 @@ Transfer::Transfer(const bulk::Engine& engine, nb::handle parts, bool writing, n
 }
 
 Transfer::~Transfer() {
-  const nb::gil_scoped_release unlocked;
+  const LockRelease unlocked;
   future_->detach();
   future_.reset();
 }
@@ -109,7 +109,7 @@ bool Transfer::done() const {
 }
 
 bool Transfer::wait(std::optional<double> timeout_s) const {
-  const nb::gil_scoped_release unlocked;
+  const LockRelease unlocked;
   if (!timeout_s) {
     future_->wait();
     return true;
@@ -120,7 +120,7 @@ bool Transfer::wait(std::optional<double> timeout_s) const {
 }
 
 void Transfer::cancel() const {
-  const nb::gil_scoped_release unlocked;
+  const LockRelease unlocked;
   future_->cancel();
 }
 
@@ -142,7 +142,7 @@ nb::tuple run_batch(const bulk::Engine& engine, nb::handle parts, bool writing) 
   std::vector<std::int64_t> results;
   std::vector<bulk::Failure> failures;
   {
-    const nb::gil_scoped_release unlocked;
+    const LockRelease unlocked;
     const bulk::Future future = writing ? engine.write(batch.parts) : engine.read(batch.parts);
     results = future.results();
     failures = future.failures();
@@ -153,7 +153,7 @@ nb::tuple run_batch(const bulk::Engine& engine, nb::handle parts, bool writing) 
 nb::list read_files(const bulk::Engine& engine, const std::vector<std::string>& paths) {
   std::vector<bulk::Contents> contents;
   {
-    const nb::gil_scoped_release unlocked;
+    const LockRelease unlocked;
     contents = engine.read_files(paths);
   }
   // One object for each piece of memory; what it holds reaches to the end of its last file.
@@ -186,7 +186,7 @@ nb::list read_files(const bulk::Engine& engine, const std::vector<std::string>& 
 }
 
 void bind_transfers(nb::module_& module) {
-  nb::class_<Slab>(module, "Slab", nb::type_slots(slab_slots));
+  const nb::class_<Slab> slab(module, "Slab", nb::type_slots(slab_slots));
   nb::class_<Transfer>(module, "Transfer")
       .def("done", &Transfer::done)
       .def("wait", &Transfer::wait, nb::arg("timeout_s").none() = nb::none())

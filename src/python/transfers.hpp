@@ -13,6 +13,7 @@
 #include <ferry/bulk.hpp>
 
 #include "python/buffers.hpp"
+#include "python/interpreter_lock.hpp"
 
 namespace ferry::python {
 
@@ -21,11 +22,11 @@ template <class T>
 class Unlocked {
  public:
   template <class... Arguments>
-    requires std::is_constructible_v<T, Arguments...>
+  requires std::is_constructible_v<T, Arguments...>
   explicit Unlocked(Arguments&&... arguments)
       : value_(std::make_unique<T>(std::forward<Arguments>(arguments)...)) {}
   ~Unlocked() {
-    const nb::gil_scoped_release unlocked;
+    const LockRelease unlocked;
     value_.reset();
   }
   Unlocked(const Unlocked&) = delete;

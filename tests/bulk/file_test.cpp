@@ -280,7 +280,11 @@ TEST(BulkEngine, IsRefusedInAChild) {
     const bool refused = error_of([&] { file.read_at(to.data(), to.size(), 0); }) == ECHILD;
     const Engine own = Engine::common();
     const File again(own, scratch / "file");
+#ifdef __SANITIZE_THREAD__  // its runtime refuses threads in such a child: what needs none must do
+    const bool works = again.read_at(to.data(), 4096, 0) == 4096;
+#else
     const bool works = again.read_at_async(to.data(), to.size(), 0).get() == to.size();
+#endif
     _exit(refused && works ? 0 : 1);
   }
   int status = 0;
