@@ -1,8 +1,9 @@
 // Bulk transfers: reads and writes between files and memory of the host, without a device program.
 //
-//   auto engine = ferry::bulk::Engine::common();         // workers that the whole program may
-//   share ferry::bulk::File file(engine, "/data/input"); std::vector<char> data(file.size());
-//   file.read_at(data.data(), data.size(), 0);                          // returns bytes
+//   auto engine = ferry::bulk::Engine::common();  // its workers are shared by the whole program
+//   ferry::bulk::File file(engine, "/data/input");
+//   std::vector<char> data(file.size());
+//   file.read_at(data.data(), data.size(), 0);  // returns bytes
 //   ferry::bulk::Future later = file.read_at_async(data.data(), 4096, 0);
 //   later.get();
 //
