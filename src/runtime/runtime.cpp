@@ -18,7 +18,7 @@
 #include "runtime/services.hpp"
 #include "runtime/tuning.hpp"
 #include "server/server.hpp"
-#include "storage/posix.hpp"
+#include "storage/router.hpp"
 
 namespace ferry {
 namespace {
@@ -136,7 +136,7 @@ class Runtime::Implementation {
                                         geometry_.arena_bytes - context_.arena.layout.heap);
     if (options.cache_bytes > 0) make_cache(options);
     context_.placement = options.placement;
-    storage_ = storage::make_posix(to_storage(options.engine));
+    storage_ = storage::make_router({.engine = to_storage(options.engine)});
     server::ServerOptions server;
     server.cpus = plan_.server_cpus;
     server.spin = spin_time(options.server_spin, plan_.server_may_spin, server_spin_default);

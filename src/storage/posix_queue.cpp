@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <thread>
 
 #include <time.h>
 #include <unistd.h>
@@ -12,50 +11,19 @@
 
 namespace ferry::storage {
 
-void OperationList::push(Operation& operation) {
-  operation.next = nullptr;
-  if (last_ != nullptr) {
-    last_->next = &operation;
-  } else {
-    first_ = &operation;
-  }
-  last_ = &operation;
-}
-
-Operation* OperationList::pop() {
-  Operation* operation = first_;
-  if (operation != nullptr) {
-    first_ = operation->next;
-    if (first_ == nullptr) last_ = nullptr;
-  }
-  return operation;
-}
-
 void PosixShared::note(const std::string& text) {
   const std::lock_guard lock(mutex);
   if (std::find(notes.begin(), notes.end(), text) == notes.end()) notes.push_back(text);
 }
 
 PosixQueue::PosixQueue(PosixShared& shared, const QueueOptions& options)
-    : shared_(shared), options_(options), inbox_(options.doorbell) {}
+    : InboxQueue(options), shared_(shared) {}
 
 // Workers hold a pointer to the inbox until their operation is in it.
 PosixQueue::~PosixQueue() {
   // What has not begun must not begin any more: nobody may be waiting for it.
-  in_pool_ -= shared_.pool.withdraw_all(inbox_);
-  while (in_pool_ > 0 || inbox_.in_use()) {
-    while (reap() != nullptr) {
-    }
-    std::this_thread::yield();
-  }
-}
-
-void PosixQueue::submit(Operation& operation) {
-  operation.done_bytes = 0;
-  operation.result = 0;
-  operation.value = 0;
-  submitted_.push(operation);
-  ++submitted_count_;
+  take_back(shared_.pool.withdraw_all(inbox_));
+  await_others();
 }
 
 void PosixQueue::flush() {
@@ -115,7 +83,7 @@ void PosixQueue::execute_now(Operation& operation) {
   execute_blocking(operation);
   policy_.took(begin, InlinePolicy::Clock::now());
   if (wants_write_out(operation)) write_out(operation);
-  count(statistics_.inline_operations);
+  count_inline_operation();
   finish(operation);
 }
 
@@ -180,55 +148,23 @@ bool PosixQueue::read_now(Operation& operation) {
   // Counts that queues lose to each other do not matter.
   const std::uint32_t reads = file.cached_reads.load(std::memory_order_relaxed);
   if (reads < cached_reads_trusted) file.cached_reads.store(reads + 1, std::memory_order_relaxed);
-  count(statistics_.inline_operations);
+  count_inline_operation();
   finish(operation);
   return true;
 }
 
 void PosixQueue::give_to_pool(Operation& operation) {
-  count(statistics_.pool_operations);
-  ++in_pool_;
+  count_pool_operation();
+  give_away();
   shared_.pool.execute(operation, inbox_);
-}
-
-Operation* PosixQueue::reap() {
-  if (finished_.empty() && in_pool_ > 0) {
-    for (Operation* next = inbox_.take_all(); next != nullptr;) {
-      Operation& operation = *next;
-      next = operation.next;
-      --in_pool_;
-      finish(operation);
-    }
-  }
-  return finished_.pop();
-}
-
-void PosixQueue::wait(std::uint32_t seen, std::chrono::nanoseconds timeout) {
-  // Workers ring the doorbell after every operation, so one word stands for both.
-  if (!nothing_finished()) return;
-  futex_wait(options_.doorbell.word, seen, static_cast<std::uint64_t>(timeout.count()));
 }
 
 void PosixQueue::cancel(Operation& operation) {
   if (operation.kind == Kind::close) return;  // nobody would close the file
   if (!shared_.pool.withdraw(operation)) return;
-  --in_pool_;
+  take_back(1);
   operation.result = operation.done_bytes > 0 ? operation.done_bytes : -ECANCELED;
   finish(operation);
-}
-
-void PosixQueue::count(std::uint64_t& counter) {
-  std::atomic_ref<std::uint64_t> value(counter);
-  value.store(value.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-}
-
-QueueStatistics PosixQueue::statistics() const {
-  const auto read = [](const std::uint64_t& counter) {
-    return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(counter))
-        .load(std::memory_order_relaxed);
-  };
-  return QueueStatistics{read(statistics_.inline_operations), read(statistics_.engine_operations),
-                         read(statistics_.pool_operations)};
 }
 
 }  // namespace ferry::storage

@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "storage/inbox_queue.hpp"
 #include "storage/posix_file.hpp"
 #include "storage/storage.hpp"
-#include "storage/worker_pool.hpp"
 
 namespace ferry::storage {
 
@@ -39,23 +39,13 @@ class InlinePolicy {
   Clock::time_point not_before_{};
 };
 
-// A first-in first-out list through Operation::next.
-class OperationList {
- public:
-  void push(Operation& operation);
-  Operation* pop();
-  Operation* first() const { return first_; }
-  bool empty() const { return first_ == nullptr; }
-
- private:
-  Operation* first_ = nullptr;
-  Operation* last_ = nullptr;
-};
-
 // What the queues of one storage share.
 struct PosixShared {
   static constexpr unsigned workers_max = 16;
-  WorkerPool pool{workers_max};
+  WorkerPool pool{workers_max, [](Operation& operation) {
+                    execute_blocking(operation);
+                    if (wants_write_out(operation)) begin_write_out(operation);
+                  }};
   // Grows with every close, so that the queues know when to drop what they have registered.
   std::atomic<std::uint64_t> closes{0};
   // What the engine could not have, for `ferry info`.
@@ -65,17 +55,13 @@ struct PosixShared {
 };
 
 // The threads engine, and the base of the io_uring one.
-class PosixQueue : public Queue {
+class PosixQueue : public InboxQueue {
  public:
   PosixQueue(PosixShared& shared, const QueueOptions& options);
   ~PosixQueue() override;
 
-  void submit(Operation& operation) override;
   void flush() override;
-  Operation* reap() override;
-  void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override;
   void cancel(Operation& operation) override;
-  QueueStatistics statistics() const override;
 
  protected:
   // Executes a read that cannot block. False: it would have had to wait; what it did move is kept
@@ -88,34 +74,21 @@ class PosixQueue : public Queue {
   std::int64_t read_trusting(Operation& operation);
   void execute_now(Operation& operation);
   void give_to_pool(Operation& operation);
-  void finish(Operation& operation) { finished_.push(operation); }
   // What to do with a transfer that is not executed on the spot.
   virtual void transfer(Operation& operation) { give_to_pool(operation); }
-  void count_engine_operation() { count(statistics_.engine_operations); }
-
   // Has the engine begin_write_out(), without waiting for it. The queue's own thread must not do
   // it.
   virtual bool can_write_out() const { return false; }
   virtual void write_out(const Operation& /*operation*/) {}
-
   // Whether reads that could be executed on the spot go to the engine all the same.
   virtual bool batches_reads() const { return false; }
-  bool nothing_finished() const { return finished_.empty() && inbox_.empty(); }
 
   PosixShared& shared_;
-  const QueueOptions options_;
-  unsigned submitted_count_ = 0;
 
  private:
   void start(Operation& operation);
-  static void count(std::uint64_t& counter);
 
-  OperationList submitted_;
-  Inbox inbox_;
   InlinePolicy policy_;
-  OperationList finished_;
-  unsigned in_pool_ = 0;
-  QueueStatistics statistics_;  // own thread writes, others read: through atomic_ref
 };
 
 }  // namespace ferry::storage

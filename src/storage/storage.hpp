@@ -48,10 +48,18 @@ struct Status {
   std::uint64_t version = 0;
 };
 
+// What a path names: a file of a mounted file system, or by its scheme one of another storage.
+enum class Scheme : std::uint8_t { posix, nfs };
+
 // An open file. Made by an `open` operation, destroyed by a `close` operation.
 class File {
  public:
+  explicit File(Scheme scheme = Scheme::posix) : scheme_(scheme) {}
   virtual ~File() = default;
+  Scheme scheme() const { return scheme_; }
+
+ private:
+  const Scheme scheme_;
 };
 
 // One operation. Owned by the caller and not to be touched between submit() and reap(), and neither
@@ -123,18 +131,40 @@ class Queue {
   virtual QueueStatistics statistics() const = 0;
 };
 
+// What a storage does of the things that not every storage does. Callers and tests ask here instead
+// of trying.
+struct Capabilities {
+  bool atomic_append = true;       // appends by several clients never overwrite each other
+  bool open_after_unlink = true;   // a file that was removed stays usable where it is open
+  bool special_files = true;       // devices and terminals can be opened
+  bool change_while_open = true;   // what another client writes is seen without opening anew
+  bool cancels_transfers = true;   // one under way can be ended early
+  bool page_cache_of_host = true;  // data may be in the host's page cache
+  // The longest that one request to the storage takes; then it has failed with -ETIMEDOUT. 0: no
+  // bound, as the kernel has none for local file systems.
+  std::chrono::milliseconds request_timeout{0};
+};
+
 // What a storage can do here and how; for `ferry info`.
 struct Description {
-  std::string name;                // "posix"
-  std::string engine;              // "io_uring" or "threads"
+  std::string name;                // "posix", "nfs"
+  std::string engine;              // "io_uring", "threads" or "libnfs"
   std::vector<std::string> notes;  // what is degraded, and why
+  Capabilities capabilities;
+  // One line that says why a path cannot be used here and what to do; empty where it can.
+  std::string problem;
 };
+
+// Every thing that the storage cannot do, in words.
+std::vector<std::string> limits(const Capabilities& capabilities);
 
 class Storage {
  public:
   virtual ~Storage() = default;
   virtual std::unique_ptr<Queue> make_queue(const QueueOptions& options) = 0;
   virtual Description describe() const = 0;
+  // The same for one path. May ask a server, within the bound that the capabilities state.
+  virtual Description describe_path(const std::string& /*path*/) { return describe(); }
 };
 
 }  // namespace ferry::storage

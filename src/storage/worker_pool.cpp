@@ -4,7 +4,6 @@
 #include <atomic>
 
 #include "base/futex.hpp"
-#include "storage/posix_file.hpp"
 
 namespace ferry::storage {
 
@@ -79,8 +78,7 @@ void WorkerPool::work() {
     const Job job = jobs_.front();
     jobs_.erase(jobs_.begin());
     lock.unlock();
-    execute_blocking(*job.operation);
-    if (wants_write_out(*job.operation)) begin_write_out(*job.operation);
+    execute_(*job.operation);
     job.inbox->put(*job.operation);
     lock.lock();
   }

@@ -3,8 +3,10 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/cpus.hpp"
@@ -29,13 +31,16 @@ class Inbox {
   Doorbell doorbell_;
 };
 
+// Executes operations with `execute`, a blocking call that sets their result, on several threads.
 // Grows to `threads_max` threads as operations queue up; threads stay until destruction. They run
 // on every CPU that the process might use when the pool was made: bound to the CPU of the thread
 // that started them, they would wait for it to stop polling.
 // Thread-safe. Destruction waits for the operations under way.
 class WorkerPool {
  public:
-  explicit WorkerPool(unsigned threads_max) : threads_max_(threads_max) {}
+  using Execute = std::function<void(Operation&)>;
+  WorkerPool(unsigned threads_max, Execute execute)
+      : threads_max_(threads_max), execute_(std::move(execute)) {}
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
@@ -54,6 +59,7 @@ class WorkerPool {
   void work();
 
   const unsigned threads_max_;
+  const Execute execute_;
   const CpuSet cpus_ = allowed_cpus();
   std::mutex mutex_;
   std::condition_variable more_;

@@ -38,7 +38,7 @@ class Pool : public testing::Test {
 };
 
 TEST_F(Pool, ExecutesEverythingAndRingsForEach) {
-  WorkerPool pool(4);
+  WorkerPool pool(4, execute_blocking);
   std::vector<Operation> operations(500);
   for (Operation& operation : operations) {
     operation.kind = Kind::path_status;
@@ -54,7 +54,7 @@ TEST_F(Pool, ExecutesEverythingAndRingsForEach) {
 
 TEST_F(Pool, ABlockedWorkerHoldsNobodyElseUp) {
   BlockedFile blocked;
-  WorkerPool pool(2);
+  WorkerPool pool(2, execute_blocking);
   Operation slow = blocked.operation();
   pool.execute(slow, inbox);
   Operation quick;
@@ -69,7 +69,7 @@ TEST_F(Pool, ABlockedWorkerHoldsNobodyElseUp) {
 
 TEST_F(Pool, WithdrawsOnlyWhatNobodyHasBegun) {
   BlockedFile blocked;
-  WorkerPool pool(1);
+  WorkerPool pool(1, execute_blocking);
   Operation begun = blocked.operation();
   pool.execute(begun, inbox);
   ASSERT_TRUE(test::eventually(
@@ -90,7 +90,7 @@ TEST_F(Pool, WithdrawsOnlyWhatNobodyHasBegun) {
 TEST_F(Pool, DestructionFinishesWhatWasGivenToIt) {
   std::vector<Operation> operations(50);
   {
-    WorkerPool pool(2);
+    WorkerPool pool(2, execute_blocking);
     for (Operation& operation : operations) {
       operation.kind = Kind::path_status;
       operation.path = "/";
@@ -104,7 +104,7 @@ TEST_F(Pool, DestructionFinishesWhatWasGivenToIt) {
 }
 
 TEST_F(Pool, ServesManyQueuesAtOnce) {
-  WorkerPool pool(4);
+  WorkerPool pool(4, execute_blocking);
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   for (int i = 0; i < 3; ++i) {

@@ -1,0 +1,21 @@
+#include "storage/storage.hpp"
+
+namespace ferry::storage {
+
+std::vector<std::string> limits(const Capabilities& capabilities) {
+  std::vector<std::string> lines;
+  const auto unless = [&](bool provided, const char* line) {
+    if (!provided) lines.emplace_back(line);
+  };
+  unless(
+      capabilities.atomic_append,
+      "appends by several clients at once may overwrite each other; those of one process do not");
+  unless(capabilities.open_after_unlink,
+         "a file that was removed cannot be used on where it is open");
+  unless(capabilities.special_files, "devices, FIFOs and sockets cannot be opened");
+  unless(capabilities.change_while_open, "what other clients write is seen after opening anew");
+  unless(capabilities.cancels_transfers, "a transfer under way cannot be ended early");
+  return lines;
+}
+
+}  // namespace ferry::storage

@@ -1,0 +1,241 @@
+#include "storage/nfs.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include <unistd.h>
+
+#include "storage/nfs_server.hpp"
+#include "storage/uri.hpp"
+
+namespace ferry::storage {
+namespace {
+
+constexpr unsigned workers_max = 16;
+constexpr unsigned connections_max = 64;
+constexpr unsigned timeout_max_s = 3600;
+constexpr unsigned id_max = 0xfffffffe;
+
+NfsAddress address_of(const Uri& uri) {
+  uri.allow_only("connections gid mountport nfsport timeout uid version");
+  if (uri.number("version", 3, 0, 99) != 3) {
+    throw Unavailable(EPROTONOSUPPORT,
+                      "libnfs 4.0 cannot write over NFS version 4; leave \"version\" away and let "
+                      "the server offer version 3");
+  }
+  NfsAddress address;
+  address.host = uri.host;
+  address.nfs_port = uri.number("nfsport", uri.port, 1, 65535);
+  address.mount_port = uri.number("mountport", 0, 1, 65535);
+  address.user = uri.number("uid", ::geteuid(), 0, id_max);
+  address.group = uri.number("gid", ::getegid(), 0, id_max);
+  address.connections = uri.number("connections", address.connections, 1, connections_max);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(address.timeout);
+  address.timeout = std::chrono::seconds(
+      uri.number("timeout", static_cast<unsigned>(seconds.count()), 1, timeout_max_s));
+  return address;
+}
+
+Capabilities capabilities_of(const NfsAddress& address) {
+  Capabilities capabilities;
+  capabilities.atomic_append = false;
+  capabilities.open_after_unlink = false;
+  capabilities.special_files = false;
+  capabilities.page_cache_of_host = false;
+  capabilities.request_timeout = address.timeout;
+  return capabilities;
+}
+
+}  // namespace
+
+class Nfs::Shared {
+ public:
+  explicit Shared(std::string library) : library_name_(std::move(library)) {}
+
+  // Both throw Unavailable, and std::invalid_argument for a URI that is none.
+  std::shared_ptr<NfsServer> server_of(const NfsAddress& address) {
+    const std::lock_guard lock(mutex_);
+    if (library_ == nullptr) library_ = std::make_shared<const NfsLibrary>(library_name_);
+    std::shared_ptr<NfsServer>& server = servers_[address];
+    if (server == nullptr) server = std::make_shared<NfsServer>(library_, address);
+    return server;
+  }
+
+  void execute(Operation& operation) {
+    try {
+      if (operation.file != nullptr) {
+        static_cast<NfsFile*>(operation.file)->server->execute(operation, "");
+        return;
+      }
+      const Uri uri = parse_uri(operation.path);
+      if (uri.path.size() >= PATH_MAX) throw Unavailable(ENAMETOOLONG, "the path is too long");
+      server_of(address_of(uri))->execute(operation, uri.path);
+    } catch (const Unavailable& reason) {
+      operation.result = -reason.error_number();
+    } catch (const std::invalid_argument&) {
+      operation.result = -EINVAL;
+    } catch (const std::bad_alloc&) {
+      operation.result = -ENOMEM;
+    }
+  }
+
+ private:
+  const std::string library_name_;
+  std::mutex mutex_;  // guards the next two
+  std::shared_ptr<const NfsLibrary> library_;
+  std::map<NfsAddress, std::shared_ptr<NfsServer>> servers_;
+
+ public:
+  WorkerPool pool{workers_max, [this](Operation& operation) { execute(operation); }};
+};
+
+// Transfers and syncs go to the connections' threads, all else to the workers.
+class NfsQueue final : public InboxQueue {
+ public:
+  NfsQueue(Nfs::Shared& shared, const QueueOptions& options)
+      : InboxQueue(options), shared_(shared) {}
+
+  ~NfsQueue() override {
+    take_back(shared_.pool.withdraw_all(inbox_));
+    for (const auto& [operation, transfer] : transfers_)
+      end_early(*transfer);
+    await_others();
+  }
+
+  void flush() override {
+    while (Operation* operation = submitted_.pop())
+      start(*operation);
+    submitted_count_ = 0;
+  }
+
+  Operation* reap() override {
+    Operation* operation = InboxQueue::reap();
+    if (operation != nullptr && !transfers_.empty()) transfers_.erase(operation);
+    return operation;
+  }
+
+  void cancel(Operation& operation) override {
+    if (operation.kind == Kind::close) return;
+    if (shared_.pool.withdraw(operation)) {
+      take_back(1);
+      operation.result = -ECANCELED;
+      finish(operation);
+      return;
+    }
+    if (const auto found = transfers_.find(&operation); found != transfers_.end()) {
+      end_early(*found->second);
+    }
+  }
+
+ private:
+  static void end_early(NfsTransfer& transfer) {
+    transfer.cancel();
+    transfer.file().server->look_again();
+  }
+
+  void start(Operation& operation) {
+    auto* file = static_cast<NfsFile*>(operation.file);
+    switch (operation.kind) {
+      case Kind::close: {
+        const std::unique_ptr<NfsFile> owned(file);
+        finish_now(operation, owned->unstable.closed());
+        return;
+      }
+      case Kind::read:
+      case Kind::write:
+      case Kind::append:
+        if (const int error = refusal(operation); error != 0) {
+          finish_now(operation, error);
+          return;
+        }
+        if (operation.kind == Kind::append || (operation.kind == Kind::write && file->append)) {
+          break;
+        }
+        transfer(operation);
+        return;
+      case Kind::sync:
+      case Kind::sync_data:
+        if (file->directory) {
+          finish_now(operation, 0);  // a server has made what happened to names durable already
+        } else {
+          transfer(operation);
+        }
+        return;
+      default:
+        break;
+    }
+    count_pool_operation();
+    give_away();
+    shared_.pool.execute(operation, inbox_);
+  }
+
+  // As the kernel checks the arguments of a transfer.
+  static int refusal(const Operation& operation) {
+    const auto& file = static_cast<const NfsFile&>(*operation.file);
+    if (operation.kind == Kind::read ? !file.readable : !file.writable) return -EBADF;
+    if (file.directory) return -EISDIR;
+    std::uint64_t bytes = 0;
+    for (const iovec& vector : operation.vectors)
+      bytes += vector.iov_len;
+    constexpr auto largest = std::numeric_limits<std::int64_t>::max();
+    const bool fits =
+        operation.offset >= 0 && bytes <= static_cast<std::uint64_t>(largest - operation.offset);
+    return fits ? 0 : -EINVAL;
+  }
+
+  void transfer(Operation& operation) {
+    auto started = std::make_shared<NfsTransfer>(operation, inbox_);
+    if (started->pieces().empty()) {
+      finish_now(operation, 0);
+      return;
+    }
+    count_engine_operation();
+    give_away();
+    transfers_.emplace(&operation, started);
+    started->file().server->start(started);
+  }
+
+  void finish_now(Operation& operation, std::int64_t result) {
+    operation.result = result;
+    count_inline_operation();
+    finish(operation);
+  }
+
+  Nfs::Shared& shared_;
+  std::unordered_map<Operation*, std::shared_ptr<NfsTransfer>> transfers_;  // under way
+};
+
+Nfs::Nfs(std::string library) : shared_(std::make_unique<Shared>(std::move(library))) {}
+Nfs::~Nfs() = default;
+
+std::unique_ptr<Queue> Nfs::make_queue(const QueueOptions& options) {
+  return std::make_unique<NfsQueue>(*shared_, options);
+}
+
+Description Nfs::describe() const {
+  return Description{"nfs", "libnfs", {}, capabilities_of(NfsAddress{}), ""};
+}
+
+Description Nfs::describe_path(const std::string& path) {
+  Description description = describe();
+  try {
+    const Uri uri = parse_uri(path);
+    const NfsAddress address = address_of(uri);
+    description.capabilities = capabilities_of(address);
+    description.notes = shared_->server_of(address)->facts(uri.path);
+  } catch (const std::runtime_error& reason) {  // Unavailable
+    description.problem = reason.what();
+  } catch (const std::invalid_argument& reason) {
+    description.problem = path + ": " + reason.what();
+  }
+  return description;
+}
+
+}  // namespace ferry::storage

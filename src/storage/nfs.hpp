@@ -1,0 +1,33 @@
+// Storage `nfs`: files of NFS servers, named nfs://server/export/path, through libnfs and past the
+// kernel. The library is loaded when the first such path is used.
+//
+// Settings after a ? in the path, joined by &: nfsport and mountport (without them the server's
+// portmapper is asked), uid, gid, connections (4), timeout in seconds for each request (30),
+// version (3 is the only one).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "storage/inbox_queue.hpp"
+
+namespace ferry::storage {
+
+class NfsQueue;
+
+class Nfs final : public Storage {
+ public:
+  explicit Nfs(std::string library = "libnfs.so.13");
+  ~Nfs() override;
+
+  std::unique_ptr<Queue> make_queue(const QueueOptions& options) override;
+  Description describe() const override;
+  Description describe_path(const std::string& path) override;
+
+ private:
+  class Shared;
+  friend class NfsQueue;
+  const std::unique_ptr<Shared> shared_;
+};
+
+}  // namespace ferry::storage

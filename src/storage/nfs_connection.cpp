@@ -1,0 +1,317 @@
+#include "storage/nfs_connection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/cpus.hpp"
+#include "base/sanitizer.hpp"
+
+namespace ferry::storage {
+namespace {
+
+// Enough to keep a server and the way to it busy; more only waits in its memory instead of ours.
+constexpr std::size_t flights_max = 64;
+constexpr std::size_t flight_bytes_max = std::size_t{4} << 20;
+constexpr std::chrono::milliseconds connect_slice{1000};
+constexpr std::chrono::milliseconds pause{100};
+constexpr std::chrono::milliseconds idle_nap{60'000};
+
+int make_eventfd() {
+  const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (fd < 0) throw std::system_error(errno, std::system_category(), "eventfd");
+  return fd;
+}
+
+}  // namespace
+
+NfsConnection::NfsConnection(const NfsLibrary& library, const NfsAddress& address)
+    : library_(library),
+      address_(address),
+      rpc_(library, address),
+      wake_(make_eventfd()),
+      thread_([this] { run(); }) {}
+
+NfsConnection::~NfsConnection() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  look_again();
+  thread_.join();
+  ::close(wake_);
+}
+
+void NfsConnection::add(NfsPieceOf piece) {
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    first = added_.empty();
+    added_.push_back(std::move(piece));
+  }
+  if (first) ::eventfd_write(wake_, 1);
+}
+
+void NfsConnection::look_again() {
+  look_again_.store(true, std::memory_order_release);
+  ::eventfd_write(wake_, 1);
+}
+
+void NfsConnection::run() {
+  name_this_thread("ferry-nfs");
+  for (;;) {
+    take_added();
+    if (look_again_.exchange(false, std::memory_order_acquire)) {
+      drop_cancelled();
+      const std::lock_guard lock(mutex_);
+      if (closing_) break;
+    }
+    if (!waiting_.empty() && !rpc_.connected()) connect();
+    issue();
+    sleep_and_serve();
+    expire();
+  }
+  lose_connection();
+}
+
+void NfsConnection::take_added() {
+  const auto now = NfsClock::now();
+  const std::lock_guard lock(mutex_);
+  for (NfsPieceOf& what : added_) {
+    what.piece().queued = now;
+    waiting_.push_back(std::move(what));
+  }
+  added_.clear();
+}
+
+void NfsConnection::fail(const NfsPieceOf& what, int error) {
+  what.piece().error = error;
+  what.transfer->finish_piece();
+}
+
+void NfsConnection::drop_cancelled() {
+  std::erase_if(waiting_, [this](const NfsPieceOf& what) {
+    if (!what.transfer->cancelled()) return false;
+    fail(what, -ECANCELED);
+    return true;
+  });
+  for (Flight& flight : flights_) {
+    if (flight.abandoned || !flight.what.transfer->cancelled()) continue;
+    flight.abandoned = true;
+    fail(flight.what, -ECANCELED);
+  }
+}
+
+// ---- the connection ----------------------------------------------------------------------------
+
+void NfsConnection::connect() {
+  const auto now = NfsClock::now();
+  if (now < connect_not_before_) return;
+  const auto patience = std::min<NfsClock::duration>(connect_slice, address_.timeout);
+  if (rpc_.connect(NFS_PROGRAM, NFS_V3, address_.nfs_port, now + patience) == 0) return;
+  connect_not_before_ = NfsClock::now() + pause;
+}
+
+// What had no answer waits for the next connection, before everything else and in the old order.
+void NfsConnection::lose_connection() {
+  rpc_.disconnect();  // ends every flight
+  std::sort(unanswered_.begin(), unanswered_.end(), [](const NfsPieceOf& a, const NfsPieceOf& b) {
+    return a.piece().queued < b.piece().queued;
+  });
+  waiting_.insert(waiting_.begin(), unanswered_.begin(), unanswered_.end());
+  unanswered_.clear();
+}
+
+std::chrono::milliseconds NfsConnection::nap() const {
+  if (waiting_.empty() && flights_.empty()) return idle_nap;
+  return pause;
+}
+
+void NfsConnection::sleep_and_serve() {
+  std::array<pollfd, 2> sources{{{wake_, POLLIN, 0}, {-1, 0, 0}}};
+  const bool connected = rpc_.connected();
+  if (connected) {
+    sources[1].fd = library_.rpc_get_fd(rpc_.context());
+    sources[1].events = static_cast<short>(library_.rpc_which_events(rpc_.context()));
+  }
+  if (::poll(sources.data(), connected ? 2 : 1, static_cast<int>(nap().count())) < 0) return;
+  if (sources[0].revents != 0) {
+    eventfd_t count = 0;
+    ::eventfd_read(wake_, &count);
+  }
+  if (!connected || sources[1].revents == 0) return;
+  if (!rpc_.service(sources[1].revents)) {
+    lose_connection();
+    return;
+  }
+  // The connection stands, so these are calls that the server's RPC layer refused.
+  for (const NfsPieceOf& what : unanswered_)
+    fail(what, -EIO);
+  unanswered_.clear();
+}
+
+void NfsConnection::expire() {
+  const auto now = NfsClock::now();
+  const auto overdue = [&](const NfsPiece& piece) {
+    // One that was not sent yet waits for those before it, while these are answered.
+    const auto since = piece.begun ? piece.begin : std::max(piece.queued, last_answer_);
+    return now - since > address_.timeout;
+  };
+  const bool late = std::any_of(flights_.begin(), flights_.end(),
+                                [&](const Flight& flight) { return overdue(flight.what.piece()); });
+  if (late) lose_connection();  // so that a late answer finds nobody
+  std::erase_if(waiting_, [&](const NfsPieceOf& what) {
+    if (!overdue(what.piece())) return false;
+    fail(what, -ETIMEDOUT);
+    return true;
+  });
+}
+
+// ---- requests ----------------------------------------------------------------------------------
+
+void NfsConnection::issue() {
+  const auto now = NfsClock::now();
+  for (auto next = waiting_.begin(); next != waiting_.end() && rpc_.connected();) {
+    if (flights_.size() >= flights_max || bytes_in_flight_ >= flight_bytes_max) return;
+    if (next->piece().not_before > now) {
+      ++next;
+      continue;
+    }
+    const NfsPieceOf what = std::move(*next);
+    next = waiting_.erase(next);
+    if (!send(what)) return;
+  }
+}
+
+bool NfsConnection::send(NfsPieceOf what) {
+  NfsPiece& piece = what.piece();
+  if (!piece.begun) {
+    piece.begun = true;
+    piece.begin = NfsClock::now();
+  }
+  Flight& flight = flights_.emplace_back(Flight{this, std::move(what), 0, false, {}});
+  flight.self = std::prev(flights_.end());
+  flight.bytes = piece.bytes - piece.moved;
+  bytes_in_flight_ += flight.bytes;
+  if (start_call(flight) == 0) return true;
+  // libnfs could not take it: as if the connection had broken.
+  unanswered_.push_back(flight.what);
+  bytes_in_flight_ -= flight.bytes;
+  flights_.erase(flight.self);
+  lose_connection();
+  return false;
+}
+
+int NfsConnection::start_call(Flight& flight) {
+  NfsTransfer& transfer = *flight.what.transfer;
+  NfsPiece& piece = flight.what.piece();
+  const nfs_fh3 handle = transfer.file().handle.argument();
+  const std::uint64_t offset = piece.offset + piece.moved;
+  const auto count = static_cast<count3>(flight.bytes);
+  if (transfer.kind() == Kind::read) {
+    READ3args arguments{handle, offset, count};
+    return library_.rpc_nfs3_read_async(rpc_.context(), on_reply, &arguments, &flight);
+  }
+  if (transfer.kind() == Kind::write) {
+    WRITE3args arguments{};
+    arguments.file = handle;
+    arguments.offset = offset;
+    arguments.count = count;
+    arguments.stable = transfer.file().synchronous ? FILE_SYNC : UNSTABLE;
+    arguments.data.data_len = count;
+    arguments.data.data_val = const_cast<char*>(transfer.source(piece, gathered_));
+    const UnseenReads unseen;  // as in NfsTransfer::source()
+    return library_.rpc_nfs3_write_async(rpc_.context(), on_reply, &arguments, &flight);
+  }
+  transfer.commit_begun = transfer.file().unstable.begin_commit();
+  COMMIT3args arguments{handle, 0, 0};  // the whole file
+  return library_.rpc_nfs3_commit_async(rpc_.context(), on_reply, &arguments, &flight);
+}
+
+void NfsConnection::on_reply(rpc_context*, int status, void* data, void* flight_data) {
+  auto& flight = *static_cast<Flight*>(flight_data);
+  NfsConnection& self = *flight.connection;
+  self.bytes_in_flight_ -= flight.bytes;
+  if (!flight.abandoned) {
+    if (status == RPC_STATUS_SUCCESS) {
+      self.answered(flight, data);
+    } else {
+      self.unanswered_.push_back(flight.what);
+    }
+  }
+  self.flights_.erase(flight.self);
+}
+
+void NfsConnection::answered(Flight& flight, void* data) {
+  last_answer_ = NfsClock::now();
+  const NfsPieceOf& what = flight.what;
+  bool finished = false;
+  switch (what.transfer->kind()) {
+    case Kind::read:
+      finished = answered_read(what, *static_cast<const READ3res*>(data));
+      break;
+    case Kind::write:
+      finished = answered_write(what, *static_cast<const WRITE3res*>(data));
+      break;
+    default:
+      finished = answered_commit(what, *static_cast<const COMMIT3res*>(data));
+      break;
+  }
+  if (finished && what.piece().error == -EAGAIN) {
+    // The server asks to come again later. That is still the same request.
+    what.piece().error = 0;
+    what.piece().not_before = last_answer_ + pause;
+    finished = false;
+  } else if (!finished) {
+    what.piece().begun = false;  // the rest is another request
+  }
+  if (finished) {
+    what.transfer->finish_piece();
+    return;
+  }
+  waiting_.push_front(what);
+}
+
+// Whether the piece is done; what is left of it goes out again.
+bool NfsConnection::answered_read(const NfsPieceOf& what, const READ3res& reply) {
+  NfsPiece& piece = what.piece();
+  if (reply.status != NFS3_OK) {
+    piece.error = nfs_error(reply.status);
+    return true;
+  }
+  const READ3resok& read = reply.READ3res_u.resok;
+  const std::size_t bytes = std::min<std::size_t>(read.data.data_len, piece.bytes - piece.moved);
+  what.transfer->take(piece, read.data.data_val, bytes);
+  piece.moved += bytes;
+  if (bytes == 0 && read.eof == 0) piece.error = -EIO;
+  return piece.moved == piece.bytes || read.eof != 0 || piece.error != 0;
+}
+
+bool NfsConnection::answered_write(const NfsPieceOf& what, const WRITE3res& reply) {
+  NfsPiece& piece = what.piece();
+  if (reply.status != NFS3_OK) {
+    piece.error = nfs_error(reply.status);
+    return true;
+  }
+  const WRITE3resok& written = reply.WRITE3res_u.resok;
+  if (written.committed == UNSTABLE) what.transfer->file().unstable.acknowledged(written.verf);
+  piece.moved += std::min<std::size_t>(written.count, piece.bytes - piece.moved);
+  if (written.count == 0) piece.error = -EIO;
+  return piece.moved == piece.bytes || piece.error != 0;
+}
+
+bool NfsConnection::answered_commit(const NfsPieceOf& what, const COMMIT3res& reply) {
+  NfsTransfer& transfer = *what.transfer;
+  what.piece().error = reply.status != NFS3_OK
+                           ? nfs_error(reply.status)
+                           : transfer.file().unstable.committed(reply.COMMIT3res_u.resok.verf,
+                                                                transfer.commit_begun);
+  return true;
+}
+
+}  // namespace ferry::storage

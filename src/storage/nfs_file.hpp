@@ -1,0 +1,102 @@
+// What an NFS client keeps of a file: its handle, and which writes the server may still lose.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+
+#include "storage/nfs_library.hpp"
+#include "storage/storage.hpp"
+
+namespace ferry::storage {
+
+// A server's name for a file.
+class NfsHandle {
+ public:
+  NfsHandle() = default;
+  explicit NfsHandle(const nfs_fh3& from) {
+    bytes_ = std::min<std::uint32_t>(from.data.data_len, NFS3_FHSIZE);
+    std::memcpy(data_.data(), from.data.data_val, bytes_);
+  }
+  // For the arguments of a call; refers to this.
+  nfs_fh3 argument() const {
+    nfs_fh3 handle{};
+    handle.data.data_len = bytes_;
+    handle.data.data_val = const_cast<char*>(data_.data());
+    return handle;
+  }
+
+ private:
+  std::array<char, NFS3_FHSIZE> data_{};
+  std::uint32_t bytes_ = 0;
+};
+
+// Follows the writes that a server has acknowledged without making them durable. Each such answer
+// carries a verifier that changes when the server starts anew: a commit that brings another one
+// says that the writes before may be lost. They are not kept here to be sent again, so that is an
+// error of the sync. Thread-safe.
+class NfsUnstableWrites {
+ public:
+  void acknowledged(const char* verifier) {
+    const std::lock_guard lock(mutex_);
+    if (any_ && std::memcmp(verifier_.data(), verifier, verifier_.size()) != 0) lost_ = true;
+    std::memcpy(verifier_.data(), verifier, verifier_.size());
+    any_ = true;
+    ++count_;
+  }
+  // Before a commit is sent; what committed() must be given.
+  std::uint64_t begin_commit() {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+  // The server's answer. 0, or -EIO once for writes that it may have lost.
+  int committed(const char* verifier, std::uint64_t begun) {
+    const std::lock_guard lock(mutex_);
+    if (any_ && std::memcmp(verifier_.data(), verifier, verifier_.size()) != 0) lost_ = true;
+    if (count_ == begun) any_ = false;
+    return take_loss();
+  }
+  // At the end of the file's use.
+  int closed() {
+    const std::lock_guard lock(mutex_);
+    return take_loss();
+  }
+
+ private:
+  int take_loss() {
+    const int result = lost_ ? -EIO : 0;
+    if (lost_) any_ = false;
+    lost_ = false;
+    return result;
+  }
+
+  std::mutex mutex_;
+  std::array<char, NFS3_WRITEVERFSIZE> verifier_{};
+  std::uint64_t count_ = 0;
+  bool any_ = false;
+  bool lost_ = false;
+};
+
+class NfsServer;
+
+struct NfsFile final : File {
+  NfsFile() : File(Scheme::nfs) {}
+
+  std::shared_ptr<NfsServer> server;
+  NfsHandle handle;
+  std::uint64_t inode = 0;
+  std::uint32_t read_bytes_max = 0;  // in one request
+  std::uint32_t write_bytes_max = 0;
+  bool readable = false;
+  bool writable = false;
+  bool append = false;
+  bool directory = false;
+  bool synchronous = false;  // O_SYNC, O_DSYNC: each write is durable when it is acknowledged
+  NfsUnstableWrites unstable;
+};
+
+}  // namespace ferry::storage

@@ -1,0 +1,143 @@
+#include "storage/router.hpp"
+
+#include <cerrno>
+#include <mutex>
+
+#include "storage/inbox_queue.hpp"
+#include "storage/uri.hpp"
+#ifdef FERRY_WITH_NFS
+#include "storage/nfs.hpp"
+#endif
+
+namespace ferry::storage {
+namespace {
+
+Scheme scheme_for(const Operation& operation) {
+  return operation.file != nullptr ? operation.file->scheme() : scheme_of(operation.path);
+}
+
+class Router final : public Storage {
+ public:
+  explicit Router(RouterOptions options)
+      : options_(std::move(options)), posix_(make_posix(options_.engine)) {}
+
+  std::unique_ptr<Queue> make_queue(const QueueOptions& options) override;
+  Description describe() const override { return posix_->describe(); }
+  Description describe_path(const std::string& path) override {
+    if (scheme_of(path) == Scheme::posix) return posix_->describe_path(path);
+    if (Storage* storage = other(scheme_of(path)); storage != nullptr) {
+      return storage->describe_path(path);
+    }
+    Description description;
+    description.name = name_of(scheme_of(path));
+    description.problem =
+        "Ferry was built without NFS; install the Debian package libnfs-dev and build it again";
+    return description;
+  }
+
+  Storage& posix() { return *posix_; }
+  // A storage that is not `posix`; null if it was not built in. Thread-safe.
+  Storage* other(Scheme scheme);
+
+ private:
+  const RouterOptions options_;
+  const std::unique_ptr<Storage> posix_;
+  std::mutex mutex_;
+  std::unique_ptr<Storage> nfs_;  // guarded by it
+};
+
+Storage* Router::other([[maybe_unused]] Scheme scheme) {
+#ifdef FERRY_WITH_NFS
+  const std::lock_guard lock(mutex_);
+  if (nfs_ == nullptr) nfs_ = std::make_unique<Nfs>(options_.nfs_library);
+  return nfs_.get();
+#else
+  return nullptr;
+#endif
+}
+
+class RouterQueue final : public Queue {
+ public:
+  RouterQueue(Router& router, const QueueOptions& options)
+      : router_(router), options_(options), posix_(router.posix().make_queue(options)) {}
+
+  void submit(Operation& operation) override {
+    if (scheme_for(operation) == Scheme::posix) {
+      posix_->submit(operation);
+      return;
+    }
+    if (other_ == nullptr) make_other();
+    if (other_ != nullptr) {
+      other_->submit(operation);
+      return;
+    }
+    operation.result = -EPROTONOSUPPORT;
+    refused_.push(operation);
+  }
+
+  void flush() override {
+    posix_->flush();
+    if (other_ != nullptr) other_->flush();
+  }
+
+  Operation* reap() override {
+    if (Operation* operation = posix_->reap(); operation != nullptr) return operation;
+    if (other_ != nullptr) {
+      if (Operation* operation = other_->reap(); operation != nullptr) return operation;
+    }
+    return refused_.pop();
+  }
+
+  // The others have the same doorbell, so posix's wait ends for them too.
+  void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override {
+    const bool finished = other_ != nullptr && !other_->nothing_finished();
+    if (!finished && refused_.empty()) posix_->wait(seen, timeout);
+  }
+
+  void cancel(Operation& operation) override {
+    if (scheme_for(operation) == Scheme::posix) {
+      posix_->cancel(operation);
+    } else if (other_ != nullptr) {
+      other_->cancel(operation);
+    }
+  }
+
+  QueueStatistics statistics() const override {
+    QueueStatistics sum = posix_->statistics();
+    const std::lock_guard lock(mutex_);
+    if (other_ == nullptr) return sum;
+    const QueueStatistics more = other_->statistics();
+    sum.inline_operations += more.inline_operations;
+    sum.engine_operations += more.engine_operations;
+    sum.pool_operations += more.pool_operations;
+    return sum;
+  }
+
+ private:
+  void make_other() {
+    Storage* storage = router_.other(Scheme::nfs);
+    if (storage == nullptr) return;
+    // Whoever asks for the counters does so from another thread.
+    const std::lock_guard lock(mutex_);
+    other_.reset(static_cast<InboxQueue*>(storage->make_queue(options_).release()));
+  }
+
+  Router& router_;
+  const QueueOptions options_;
+  const std::unique_ptr<Queue> posix_;
+  mutable std::mutex mutex_;
+  std::unique_ptr<InboxQueue> other_;  // changed by the queue's thread, under the mutex
+  OperationList refused_;
+};
+
+std::unique_ptr<Queue> Router::make_queue(const QueueOptions& options) {
+  return std::make_unique<RouterQueue>(*this, options);
+}
+
+}  // namespace
+
+std::unique_ptr<Storage> make_router(const RouterOptions& options) {
+  return std::make_unique<Router>(options);
+}
+
+}  // namespace ferry::storage

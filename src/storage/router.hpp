@@ -1,0 +1,24 @@
+// All storages behind one: every path goes to the storage that it names, every file to the one that
+// opened it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "storage/posix.hpp"
+#include "storage/storage.hpp"
+
+namespace ferry::storage {
+
+struct RouterOptions {
+  Engine engine = Engine::automatic;  // of storage `posix`
+  // The client libraries, loaded when they are first needed.
+  std::string nfs_library = "libnfs.so.13";
+};
+
+// Throws std::system_error when an engine is demanded and refused. Storages other than `posix` are
+// made when a path first names them, and so is what a queue needs for them: a program that uses
+// none pays one comparison per operation.
+std::unique_ptr<Storage> make_router(const RouterOptions& options = {});
+
+}  // namespace ferry::storage

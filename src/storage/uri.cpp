@@ -1,0 +1,120 @@
+#include "storage/uri.hpp"
+
+#include <charconv>
+#include <stdexcept>
+
+namespace ferry::storage {
+namespace {
+
+constexpr std::string_view nfs_prefix = "nfs://";
+
+// Throws std::invalid_argument for anything but a number from `least` to `most`.
+unsigned parse_number(std::string_view text, std::string_view what, unsigned least, unsigned most) {
+  unsigned value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
+    throw std::invalid_argument(std::string(what) + "=" + std::string(text) +
+                                " is no number from " + std::to_string(least) + " to " +
+                                std::to_string(most));
+  }
+  return value;
+}
+
+std::string decoded(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned value = 0;
+    if (text[i] != '%') {
+      plain += text[i];
+      continue;
+    }
+    const std::string_view digits = text.substr(i + 1, 2);
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+    if (error != std::errc() || digits.size() != 2 || end != digits.data() + 2 || value == 0) {
+      throw std::invalid_argument("a % in a URI stands before two hexadecimal digits; write %25");
+    }
+    plain += static_cast<char>(value);
+    i += 2;
+  }
+  return plain;
+}
+
+void parse_authority(std::string_view authority, Uri& uri) {
+  std::string_view host = authority;
+  std::string_view port;
+  const std::size_t bracket = authority.rfind(']');  // [::1]:2049
+  const std::size_t colon = authority.rfind(':');
+  if (colon != std::string_view::npos && (bracket == std::string_view::npos || colon > bracket)) {
+    host = authority.substr(0, colon);
+    port = authority.substr(colon + 1);
+    uri.port = parse_number(port, "port", 1, 65535);
+  }
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  if (host.empty()) throw std::invalid_argument("a server's name must follow the //");
+  uri.host = host;
+}
+
+void parse_query(std::string_view query, Uri& uri) {
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), pair.size() + 1));
+    const std::size_t equals = pair.find('=');
+    if (equals == 0 || equals == std::string_view::npos) {
+      throw std::invalid_argument("after the ? come pairs like name=value, separated by &");
+    }
+    uri.query[std::string(pair.substr(0, equals))] = decoded(pair.substr(equals + 1));
+  }
+}
+
+}  // namespace
+
+Scheme scheme_of(std::string_view path) {
+  return path.substr(0, nfs_prefix.size()) == nfs_prefix ? Scheme::nfs : Scheme::posix;
+}
+
+const char* name_of(Scheme scheme) {
+  switch (scheme) {
+    case Scheme::posix:
+      break;
+    case Scheme::nfs:
+      return "nfs";
+  }
+  return "posix";
+}
+
+unsigned Uri::number(const std::string& name, unsigned otherwise, unsigned least,
+                     unsigned most) const {
+  const auto found = query.find(name);
+  return found == query.end() ? otherwise : parse_number(found->second, name, least, most);
+}
+
+void Uri::allow_only(std::string_view known) const {
+  const std::string padded = " " + std::string(known) + " ";
+  for (const auto& [name, value] : query) {
+    if (padded.find(" " + name + " ") == std::string::npos) {
+      throw std::invalid_argument("no setting \"" + name + "\"; there are: " + std::string(known));
+    }
+  }
+}
+
+Uri parse_uri(std::string_view text) {
+  const std::size_t start = text.find("://");
+  if (start == std::string_view::npos) throw std::invalid_argument("not a URI with ://");
+  text.remove_prefix(start + 3);
+  Uri uri;
+  const std::size_t question = text.find('?');
+  if (question != std::string_view::npos) parse_query(text.substr(question + 1), uri);
+  text = text.substr(0, question);
+  const std::size_t slash = text.find('/');
+  parse_authority(text.substr(0, slash), uri);
+  if (slash == std::string_view::npos) {
+    throw std::invalid_argument("a path must follow the server's name");
+  }
+  uri.path = decoded(text.substr(slash));
+  return uri;
+}
+
+}  // namespace ferry::storage

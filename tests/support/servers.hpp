@@ -1,0 +1,38 @@
+// The servers that the tests of storages beyond this machine use: those that a rig has started
+// (./test --stage storages), told by the environment.
+#pragma once
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+namespace ferry::test {
+
+// A folder that a server serves, and where this machine has it.
+struct ServedFolder {
+  std::string uri;        // "nfs://127.0.0.1/ferry?nfsport=..."
+  std::string directory;  // "/.../export"
+
+  // What the server calls a file of it.
+  std::string uri_of(const std::string& name) const {
+    const std::size_t query = uri.find('?');
+    const std::string settings = query == std::string::npos ? "?" : uri.substr(query);
+    return uri.substr(0, query) + "/" + name + settings;
+  }
+};
+
+// `kind` is NFS: from FERRY_TEST_NFS (the URI) and FERRY_TEST_NFS_DIRECTORY. Nothing: none is
+// there.
+inline std::optional<ServedFolder> served_folder(const std::string& kind) {
+  const char* uri = std::getenv(("FERRY_TEST_" + kind).c_str());
+  const char* directory = std::getenv(("FERRY_TEST_" + kind + "_DIRECTORY").c_str());
+  if (uri == nullptr || directory == nullptr) return std::nullopt;
+  return ServedFolder{uri, directory};
+}
+
+inline std::string no_server(const std::string& kind) {
+  return "absent: no " + kind + " server (FERRY_TEST_" + kind +
+         " is not set); ./test --stage storages starts one";
+}
+
+}  // namespace ferry::test
