@@ -1,0 +1,92 @@
+# shellcheck shell=bash
+# The rig `nfs`: nfs-ganesha serving a folder by NFS version 3. Sourced by rigs/rig.
+#
+# It exports .ferry/rig/nfs/export as /ferry, on the loopback device, on ports of its own. The server
+# insists on a portmapper to register with: that is an rpcbind in a network namespace of its own,
+# which the server reaches by a socket file in their common /run and nobody else can reach. Clients
+# are told the ports in the URI.
+
+nfs_plugins=/usr/lib/$(uname -m)-linux-gnu/ganesha
+
+nfs_server() { printf ganesha; }
+
+nfs_uri() {
+  local port
+  port=$(<"$dir/port")
+  printf 'nfs://127.0.0.1/ferry?nfsport=%s&mountport=%s\n' "$port" $((port + 1))
+}
+
+# [--memory]: the exported folder lies in memory and is gone when the server ends.
+nfs_up() {
+  local memory=
+  case ${1:-} in
+    '') ;;
+    --memory) memory=yes ;;
+    *) usage "rig up nfs takes no \"$1\"" ;;
+  esac
+  need ganesha.nfsd nfs-ganesha "$nfs_plugins/libfsalvfs.so" nfs-ganesha-vfs rpcbind rpcbind \
+    unshare util-linux ip iproute2 ss iproute2
+  if process ganesha >/dev/null; then return; fi
+  mkdir -p "$dir/export"
+  [[ -s $dir/port ]] || free_ports 20490 2 >"$dir/port"
+  nfs_configuration >"$dir/ganesha.conf"
+  # On a second start the first one's portmapper is still there, with a /run that is not this one's.
+  stop_process rpcbind 2
+  rm -f "$dir/rpcbind.pid"
+  setsid unshare --mount --propagation private "$BASH" "$root/rigs/nfs_namespace.sh" "$dir" "$memory" \
+    {lock}>&- </dev/null >"$dir/start.log" 2>&1 &
+  note_process ganesha $!
+  if ! within 20 nfs_healthy || ! process ganesha >/dev/null; then
+    nfs_down
+    tail -n 5 "$dir/start.log" "$dir/ganesha.log" >&2 || true
+    die "the NFS server did not come up; $dir holds its logs"
+  fi
+}
+
+nfs_configuration() {
+  local port
+  port=$(<"$dir/port")
+  cat <<END
+NFS_CORE_PARAM {
+  Bind_addr = 127.0.0.1;
+  NFS_Port = $port;
+  MNT_Port = $((port + 1));
+  Enable_NLM = false;
+  Enable_RQUOTA = false;
+  Enable_UDP = false;
+  Protocols = 3;
+  Mount_Path_Pseudo = true;
+  Plugins_Dir = "$nfs_plugins";
+}
+NFSV4 {
+  RecoveryRoot = "$dir/recovery";
+  Graceless = true;
+}
+EXPORT {
+  Export_Id = 1;
+  Path = "$dir/export";
+  Pseudo = "/ferry";
+  Protocols = 3;
+  Access_Type = RW;
+  Squash = No_Root_Squash;
+  SecType = sys;
+  # The tests change files behind the server's back.
+  Attr_Expiration_Time = 0;
+  FSAL { Name = VFS; }
+}
+END
+}
+
+nfs_healthy() {
+  local port
+  port=$(<"$dir/port")
+  [[ -f $dir/rpcbind.pid ]] && ! [[ -f $dir/rpcbind.process ]] &&
+    note_process rpcbind "$(<"$dir/rpcbind.pid")"
+  process ganesha >/dev/null || return 0 # it has ended: no use waiting
+  (exec 3<>"/dev/tcp/127.0.0.1/$port" && exec 3<>"/dev/tcp/127.0.0.1/$((port + 1))") 2>/dev/null
+}
+
+nfs_down() {
+  stop_process ganesha 5
+  stop_process rpcbind 2
+}

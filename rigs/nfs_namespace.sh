@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# DIR MEMORY: what the rig `nfs` runs inside its mount namespace. Becomes the NFS server.
+set -euo pipefail
+dir=$1
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir -p /run/ganesha /run/rpcbind
+if [[ -n $2 ]]; then mount -t tmpfs -o mode=755 tmpfs "$dir/export"; fi
+# shellcheck disable=SC2016
+unshare --net "$BASH" -c 'ip link set lo up; echo $$ >"$1"; exec rpcbind -f' - "$dir/rpcbind.pid" &
+until [[ -S /run/rpcbind.sock ]]; do
+  kill -0 $! || exit 1
+  sleep 0.02
+done
+exec ganesha.nfsd -F -f "$dir/ganesha.conf" -L "$dir/ganesha.log" -p "$dir/ganesha.pid" -N EVENT
