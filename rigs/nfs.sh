@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # The rig `nfs`: nfs-ganesha serving a folder by NFS version 3. Sourced by rigs/rig.
 #
-# It exports .ferry/rig/nfs/export as /ferry, on the loopback device, on ports of its own. The server
+# It exports .ferry/rig/nfs/export as /ferry, and a megabyte of memory as /ferry-small, on the
+# loopback device, on ports of its own. The server
 # insists on a portmapper to register with: that is an rpcbind in a network namespace of its own,
 # which the server reaches by a socket file in their common /run and nobody else can reach. Clients
 # are told the ports in the URI.
@@ -27,7 +28,7 @@ nfs_up() {
   need ganesha.nfsd nfs-ganesha "$nfs_plugins/libfsalvfs.so" nfs-ganesha-vfs rpcbind rpcbind \
     unshare util-linux ip iproute2 ss iproute2
   if process ganesha >/dev/null; then return; fi
-  mkdir -p "$dir/export"
+  mkdir -p "$dir/export" "$dir/small"
   [[ -s $dir/port ]] || free_ports 20490 2 >"$dir/port"
   nfs_configuration >"$dir/ganesha.conf"
   # On a second start the first one's portmapper is still there, with a /run that is not this one's.
@@ -62,10 +63,18 @@ NFSV4 {
   RecoveryRoot = "$dir/recovery";
   Graceless = true;
 }
+$(nfs_export 1 export /ferry)
+$(nfs_export 2 small /ferry-small)
+END
+}
+
+# NUMBER FOLDER NAME
+nfs_export() {
+  cat <<END
 EXPORT {
-  Export_Id = 1;
-  Path = "$dir/export";
-  Pseudo = "/ferry";
+  Export_Id = $1;
+  Path = "$dir/$2";
+  Pseudo = "$3";
   Protocols = 3;
   Access_Type = RW;
   Squash = No_Root_Squash;

@@ -11,4 +11,8 @@ until [[ -S /run/rpcbind.sock ]]; do
   kill -0 $! || exit 1
   sleep 0.02
 done
-exec ganesha.nfsd -F -f "$dir/ganesha.conf" -L "$dir/ganesha.log" -p "$dir/ganesha.pid" -N EVENT
+mount -t tmpfs -o mode=755,size=1m tmpfs "$dir/small"
+# The number by which clients see that the server started anew. Its own counts whole seconds, in which
+# a rig can be started twice.
+epoch=$(($(date +%s%N) / 10000000 & 0x7fffffff))
+exec ganesha.nfsd -E "$epoch" -F -f "$dir/ganesha.conf" -L "$dir/ganesha.log" -p "$dir/ganesha.pid" -N EVENT

@@ -49,8 +49,12 @@ setup_unlock() {
 
 # ---- what is needed --------------------------------------------------------------------------
 
-# SET: the package lists it is made of. `test` is `run` and more.
+# SET: the package lists it is made of. `test` is `run` and more, `rigs` stands alone.
 setup_lists() {
+  if [[ $1 == rigs ]]; then
+    printf '%s\n' "$setup_root/scripts/packages-rigs.txt"
+    return
+  fi
   printf '%s\n' "$setup_root/scripts/packages-run.txt"
   [[ $1 == run ]] || printf '%s\n' "$setup_root/scripts/packages-test.txt"
 }
@@ -181,6 +185,20 @@ setup_all() {
   # Packages can change the interpreter under the environment, so look again.
   if ! setup_python_ready "$set"; then setup_make_python "$set"; fi
   : >"$setup_dir/changed"
+}
+
+# SET: its Debian packages, where they are missing and can be installed. False: some are missing.
+setup_packages() {
+  local -a missing=()
+  setup_on_debian || return 1
+  setup_lock
+  mapfile -t missing < <(setup_missing_packages "$1")
+  if ((${#missing[@]})); then
+    setup_can_install || return 1
+    setup_say "installing Debian packages, for the whole system, by apt-get: ${missing[*]}"
+    setup_install_packages "${missing[@]}"
+  fi
+  setup_unlock
 }
 
 # SET PYTHON BUILD [PACKAGE...]

@@ -87,6 +87,30 @@ stage_model() {
   esac
 }
 
+# The storages beyond this machine, on servers that the rigs start. What is absent is said.
+stage_storages() {
+  if ((EUID != 0)) || ! unshare --mount true 2>/dev/null; then
+    setup_say "absent: rigs need root and mount namespaces, which are not to be had here: no server"
+    setup_say "is started, and NFS is not tested"
+    return
+  fi
+  setup_packages rigs || setup_die "the packages of scripts/packages-rigs.txt are missing; install them"
+  setup_build release-tests
+  local up=no
+  if rigs/rig status | grep -q '^nfs *up'; then up=yes; fi
+  # One that was up before stays up, with what it stores.
+  # shellcheck disable=SC2064
+  trap "[[ $up == yes ]] || rigs/rig down nfs" EXIT
+  FERRY_TEST_NFS=$(rigs/rig up nfs)
+  export FERRY_TEST_NFS FERRY_TEST_NFS_DIRECTORY=$root/.ferry/rig/nfs/export FERRY_TEST_RIG=$root/rigs/rig
+  build/release/storage_tests --gtest_brief=1 --gtest_filter='*Conformance*:*Nfs*'
+  build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Nfs*'
+  unset PYTHONHOME
+  PYTHONPATH=$root/python FERRY_BUILD_DIR=$root/build/release \
+    "$setup_python" -m pytest tests/python/test_storages.py -q
+  printf 'absent: CephFS, PVFS2 and Lustre, which Ferry does not reach by a library of their own yet\n'
+}
+
 stage_install() {
   setup_build release
   tests/install/run

@@ -15,7 +15,19 @@ from typing import Any
 
 import click
 
-from ferry import bench, bench_flags, flags, importing, info, placements, study, terminal, tune
+from ferry import (
+    bench,
+    bench_flags,
+    copy,
+    flags,
+    importing,
+    info,
+    placements,
+    rig,
+    study,
+    terminal,
+    tune,
+)
 from ferry.errors import FerryError, Terminated
 from ferry.studies import STUDIES
 
@@ -177,6 +189,65 @@ def info_command(path: str | None, json_path: str | None, overwrite: bool) -> No
     serve it and why, and which profile (see ferry tune) applies to it.
     """
     info.run(path, json_path, overwrite)
+
+
+@ferry.command(name="cp", short_help="Copy a file between any two storages, verified.")
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="DST")
+@flags.OVERWRITE
+@flags.JSON
+def cp_command(source: str, target: str, json_path: str | None, overwrite: bool) -> None:
+    """Copy the file SRC to DST, between any two storages.
+
+    Each is a path or a URI like nfs://server/export/file. Into a directory the file goes under its
+    own name.
+
+    What was written is made durable, read back and compared. Until then it has a name of its own in
+    DST's folder: whatever goes wrong, DST is as it was before. DST gets SRC's permissions, not its
+    owner and times; holes are filled.
+    """
+    copy.run(source, target, json_path, overwrite)
+
+
+_RIG = click.argument("name", metavar="NAME", type=click.Choice(rig.NAMES))
+
+
+@ferry.group(name="rig", short_help="Real storage servers on this machine, to try things out.")
+def rig_group() -> None:
+    """Real storage servers on this machine, to try things out. Needs root.
+
+    \b
+    nfs   nfs-ganesha, NFS version 3 (Debian packages nfs-ganesha,
+          nfs-ganesha-vfs and rpcbind)
+
+    "up" can be given --memory: what is stored ends with the server. Everything lies in .ferry/rig
+    of the checkout, and the servers listen on the loopback device alone. No file of the system is
+    changed.
+    """
+
+
+@rig_group.command(name="up")
+@_RIG
+@click.option("--memory", is_flag=True, help="Serve memory: what is stored ends with the server.")
+def rig_up(name: str, memory: bool) -> None:
+    """Start the server NAME, wait until it answers, and print its URI.
+
+    One that is up already stays as it is. One that has ended starts again with its files.
+    """
+    rig.run(["up", name, *(["--memory"] if memory else [])])
+
+
+@rig_group.command(name="down")
+@_RIG
+def rig_down(name: str) -> None:
+    """Stop the server NAME and remove all that it stored."""
+    rig.run(["down", name])
+
+
+@rig_group.command(name="status")
+def rig_status() -> None:
+    """Say which servers are up, with their URIs."""
+    rig.run(["status"])
 
 
 def _on_signal(number: int, _frame: Any) -> None:

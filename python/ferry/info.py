@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from ferry import results, terminal
+from ferry import info_storage, results, terminal
+from ferry.errors import FerryError
 from ferry.files import check_exists
 from ferry.native import read_info
 from ferry.sizes import format_size
@@ -20,7 +21,7 @@ _INDENT = 14
 def run(path: str | None, json_path: str | None, overwrite: bool) -> None:
     """Prints the facts, and writes the JSON file (schema ``ferry.info/2``). Raises FerryError."""
     results.check_output(json_path, overwrite)
-    if path is not None:
+    if path is not None and not info_storage.is_uri(path):
         check_exists(path)
     facts = read_info(path)
     if json_path != "-":
@@ -29,8 +30,14 @@ def run(path: str | None, json_path: str | None, overwrite: bool) -> None:
         if facts["path"] is not None:
             _print_path(console, facts["path"])
             _print_profile(console, facts)
+        if facts["storage"] is not None:
+            console.print()
+            for name, value in info_storage.lines(facts["storage"]):
+                _line(console, name, value)
     if json_path is not None:
         results.write_json(json_path, facts, overwrite)
+    if facts["storage"] is not None and facts["storage"]["problem"] is not None:
+        raise FerryError(facts["storage"]["problem"])
 
 
 def _line(console: Console, name: str, value: str) -> None:

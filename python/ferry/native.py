@@ -19,6 +19,7 @@ from ferry.errors import FerryError
 from ferry.plan import Plan
 
 PROGRAM = "ferry-bench"
+COPY_PROGRAM = "ferry-copy"
 _STOP_TIMEOUT_S = 5.0
 
 Json = dict[str, Any]
@@ -48,6 +49,18 @@ _SETUP_HINTS = {
 }
 
 
+_COPY_HINTS = {
+    errno.EACCES: "ask for permission or name another path",
+    errno.EBADMSG: "the destination is as it was; check the storage, then copy again",
+    errno.EEXIST: "--overwrite replaces it",
+    errno.EISDIR: "ferry cp copies single files; name a file in it",
+    errno.ENOENT: "name a path that is there",
+    errno.ENOSPC: "free some space there; the destination is as it was",
+    errno.ESTALE: "the destination is as it was; copy again",
+    errno.ETIMEDOUT: "see that its server runs, then copy again; the destination is as it was",
+}
+
+
 class MeasuringError(FerryError):
     """The measured process gave up.
 
@@ -68,8 +81,8 @@ class Measurement:
     samples: dict[str, list[Json]] = field(default_factory=dict)
 
 
-def find_program() -> Path:
-    """Returns the path of ``ferry-bench``.
+def find_program(name: str = PROGRAM) -> Path:
+    """Returns the path of ``ferry-bench``, or of another program built with it.
 
     ``$FERRY_BUILD_DIR`` decides where it is set; else the package's folder, the checkout around
     it, and PATH are searched. Raises FerryError.
@@ -79,14 +92,14 @@ def find_program() -> Path:
     beside = [package, package.parents[1] / "build" / "release"]
     places = [Path(build_dir)] if build_dir else beside
     for place in places:
-        program = place / PROGRAM
+        program = place / name
         if program.is_file() and os.access(program, os.X_OK):
             return program
-    found = None if build_dir else shutil.which(PROGRAM)
+    found = None if build_dir else shutil.which(name)
     if found:
         return Path(found)
     where = f"in {build_dir} (FERRY_BUILD_DIR)" if build_dir else "beside the package or in PATH"
-    raise FerryError(f"{PROGRAM} is not {where}; ./ferry from the checkout builds it")
+    raise FerryError(f"{name} is not {where}; ./ferry from the checkout builds it")
 
 
 def run_plan(
@@ -137,14 +150,38 @@ def read_info(path: str | None) -> Json:
     return answer
 
 
+def run_copy(arguments: list[str], on_progress: Callable[[Json], None]) -> Json:
+    """Runs ``ferry-copy`` and returns its last line; hands over those about its progress.
+
+    Raises FerryError with the line that it ended with, and as ``run_plan`` on an interruption.
+    """
+    answer: Json = {}
+    with _process(*arguments, program=COPY_PROGRAM) as process:
+        for line in _lines(process):
+            if line["type"] == "progress":
+                on_progress(line)
+            else:
+                answer = line
+    if process.returncode == 130:
+        raise KeyboardInterrupt
+    if answer.get("type") == "error":
+        hint = _COPY_HINTS.get(answer["errno"])
+        message = " ".join(str(answer["message"]).split())
+        raise FerryError(f"{message}; {hint}" if hint else message)
+    if answer.get("type") != "done":
+        raise FerryError(f"{COPY_PROGRAM} ended with exit status {process.returncode}")
+    return answer
+
+
 class _Process:
     """A running ``ferry-bench``; its standard error goes to a file, for the message."""
 
-    def __init__(self, arguments: list[str], stdin: str | None) -> None:
+    def __init__(self, arguments: list[str], stdin: str | None, program: str) -> None:
+        self.name = program
         self.messages = tempfile.TemporaryFile(mode="w+", errors="replace")  # noqa: SIM115
         # A session of its own: Ctrl-C reaches it through us, once.
         self.popen = subprocess.Popen(
-            [str(find_program()), *arguments],
+            [str(find_program(program)), *arguments],
             stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self.messages,
@@ -182,8 +219,10 @@ class _Process:
 
 
 @contextmanager
-def _process(*arguments: str, stdin: str | None = None) -> Iterator[_Process]:
-    process = _Process(list(arguments), stdin)
+def _process(
+    *arguments: str, stdin: str | None = None, program: str = PROGRAM
+) -> Iterator[_Process]:
+    process = _Process(list(arguments), stdin, program)
     try:
         yield process
         process.returncode = process.popen.wait()
@@ -206,7 +245,7 @@ def _died(process: _Process) -> str:
     status = process.returncode
     how = f"signal {-status}" if status < 0 else f"exit status {status}"
     message = process.last_message()
-    return f"{PROGRAM} ended with {how}{': ' + message if message else ''}; please report this"
+    return f"{process.name} ended with {how}{': ' + message if message else ''}; please report this"
 
 
 def _lines(process: _Process) -> Iterator[Json]:

@@ -57,10 +57,12 @@ Capabilities capabilities_of(const NfsAddress& address) {
 
 class Nfs::Shared {
  public:
-  explicit Shared(std::string library) : library_name_(std::move(library)) {}
+  Shared(std::string library, CpuSet cpus)
+      : library_name_(std::move(library)), cpus_(std::move(cpus)) {}
 
   // Both throw Unavailable, and std::invalid_argument for a URI that is none.
-  std::shared_ptr<NfsServer> server_of(const NfsAddress& address) {
+  std::shared_ptr<NfsServer> server_of(NfsAddress address) {
+    address.cpus = cpus_;
     const std::lock_guard lock(mutex_);
     if (library_ == nullptr) library_ = std::make_shared<const NfsLibrary>(library_name_);
     std::shared_ptr<NfsServer>& server = servers_[address];
@@ -71,12 +73,19 @@ class Nfs::Shared {
   void execute(Operation& operation) {
     try {
       if (operation.file != nullptr) {
-        static_cast<NfsFile*>(operation.file)->server->execute(operation, "");
+        static_cast<NfsFile*>(operation.file)->server->execute(operation, "", "");
         return;
       }
       const Uri uri = parse_uri(operation.path);
       if (uri.path.size() >= PATH_MAX) throw Unavailable(ENAMETOOLONG, "the path is too long");
-      server_of(address_of(uri))->execute(operation, uri.path);
+      const std::shared_ptr<NfsServer> server = server_of(address_of(uri));
+      std::string new_path;
+      if (operation.kind == Kind::rename) {
+        const Uri target = parse_uri(operation.new_path);
+        if (server_of(address_of(target)) != server) throw Unavailable(EXDEV, "another server");
+        new_path = target.path;
+      }
+      server->execute(operation, uri.path, new_path);
     } catch (const Unavailable& reason) {
       operation.result = -reason.error_number();
     } catch (const std::invalid_argument&) {
@@ -88,12 +97,13 @@ class Nfs::Shared {
 
  private:
   const std::string library_name_;
+  const CpuSet cpus_;
   std::mutex mutex_;  // guards the next two
   std::shared_ptr<const NfsLibrary> library_;
   std::map<NfsAddress, std::shared_ptr<NfsServer>> servers_;
 
  public:
-  WorkerPool pool{workers_max, [this](Operation& operation) { execute(operation); }};
+  WorkerPool pool{workers_max, [this](Operation& operation) { execute(operation); }, cpus_};
 };
 
 // Transfers and syncs go to the connections' threads, all else to the workers.
@@ -212,7 +222,8 @@ class NfsQueue final : public InboxQueue {
   std::unordered_map<Operation*, std::shared_ptr<NfsTransfer>> transfers_;  // under way
 };
 
-Nfs::Nfs(std::string library) : shared_(std::make_unique<Shared>(std::move(library))) {}
+Nfs::Nfs(std::string library, CpuSet cpus)
+    : shared_(std::make_unique<Shared>(std::move(library), std::move(cpus))) {}
 Nfs::~Nfs() = default;
 
 std::unique_ptr<Queue> Nfs::make_queue(const QueueOptions& options) {

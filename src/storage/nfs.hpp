@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "base/cpus.hpp"
 #include "storage/inbox_queue.hpp"
 
 namespace ferry::storage {
@@ -17,7 +18,8 @@ class NfsQueue;
 
 class Nfs final : public Storage {
  public:
-  explicit Nfs(std::string library = "libnfs.so.13");
+  // `cpus`: where its threads may run.
+  Nfs(std::string library, CpuSet cpus);
   ~Nfs() override;
 
   std::unique_ptr<Queue> make_queue(const QueueOptions& options) override;

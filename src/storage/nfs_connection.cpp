@@ -64,6 +64,7 @@ void NfsConnection::look_again() {
 
 void NfsConnection::run() {
   name_this_thread("ferry-nfs");
+  run_this_thread_on(address_.cpus);
   for (;;) {
     take_added();
     if (look_again_.exchange(false, std::memory_order_acquire)) {

@@ -27,6 +27,7 @@ NfsLibrary::NfsLibrary(const std::string& file_name) {
   library.load(rpc_nfs3_write_async, "rpc_nfs3_write_async");
   library.load(rpc_nfs3_create_async, "rpc_nfs3_create_async");
   library.load(rpc_nfs3_remove_async, "rpc_nfs3_remove_async");
+  library.load(rpc_nfs3_rename_async, "rpc_nfs3_rename_async");
   library.load(rpc_nfs3_fsinfo_async, "rpc_nfs3_fsinfo_async");
   library.load(rpc_nfs3_commit_async, "rpc_nfs3_commit_async");
 }

@@ -48,6 +48,7 @@ struct NfsLibrary {
   decltype(::rpc_nfs3_write_async)* rpc_nfs3_write_async = nullptr;
   decltype(::rpc_nfs3_create_async)* rpc_nfs3_create_async = nullptr;
   decltype(::rpc_nfs3_remove_async)* rpc_nfs3_remove_async = nullptr;
+  decltype(::rpc_nfs3_rename_async)* rpc_nfs3_rename_async = nullptr;
   decltype(::rpc_nfs3_fsinfo_async)* rpc_nfs3_fsinfo_async = nullptr;
   decltype(::rpc_nfs3_commit_async)* rpc_nfs3_commit_async = nullptr;
 };

@@ -384,4 +384,16 @@ int NfsCalls::remove(const Found& what) {
   return result == -ENOENT && repeated_ ? 0 : result;
 }
 
+int NfsCalls::rename(const Found& what, const Found& to) {
+  RENAME3args arguments{};
+  arguments.from = entry(what.parent, what.name);
+  arguments.to = entry(to.parent, to.name);
+  const int result = perform<RENAME3res>(
+      [&](rpc_context* rpc, rpc_cb callback, void* data) {
+        return library_.rpc_nfs3_rename_async(rpc, callback, &arguments, data);
+      },
+      [](const RENAME3res& reply) { return nfs_error(reply.status); });
+  return result == -ENOENT && repeated_ ? 0 : result;  // as for remove()
+}
+
 }  // namespace ferry::storage

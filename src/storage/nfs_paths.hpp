@@ -55,6 +55,7 @@ class NfsCalls {
   int walk(const NfsExport& from, const std::string& path, bool follow, Found& found);
   int create(const Found& where, bool exclusive, std::uint32_t mode, NfsHandle& made);
   int remove(const Found& what);
+  int rename(const Found& what, const Found& to);
 
  private:
   template <class Reply, class Issue, class Use>

@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include "base/cpus.hpp"
 #include "storage/nfs_library.hpp"
 
 namespace ferry::storage {
@@ -23,6 +24,9 @@ struct NfsAddress {
   gid_t group = 0;
   unsigned connections = 4;
   std::chrono::milliseconds timeout{30'000};  // for each request
+
+  // Where the threads of its connections run: not on the CPU of the one that polls for others.
+  CpuSet cpus = {};
 
   auto operator<=>(const NfsAddress&) const = default;
 };

@@ -43,7 +43,8 @@ bool may_write(int flags) {
 
 }  // namespace
 
-void NfsServer::execute(Operation& operation, const std::string& path) {
+void NfsServer::execute(Operation& operation, const std::string& path,
+                        const std::string& new_path) {
   auto* file = static_cast<NfsFile*>(operation.file);
   std::unique_ptr<NfsRpc> rpc = take_rpc();
   NfsCalls calls(*library_, address_, *rpc, known_.load(std::memory_order_relaxed));
@@ -65,14 +66,14 @@ void NfsServer::execute(Operation& operation, const std::string& path) {
       break;
     }
     default:
-      operation.result = execute_path(calls, operation, path);
+      operation.result = execute_path(calls, operation, path, new_path);
       break;
   }
   give_rpc(std::move(rpc));
 }
 
-std::int64_t NfsServer::execute_path(NfsCalls& calls, Operation& operation,
-                                     const std::string& path) {
+std::int64_t NfsServer::execute_path(NfsCalls& calls, Operation& operation, const std::string& path,
+                                     const std::string& new_path) {
   for (bool again = false;; again = true) {
     NfsExport from;
     if (const int error = export_of(calls, path, from); error != 0) return error;
@@ -95,9 +96,20 @@ std::int64_t NfsServer::execute_path(NfsCalls& calls, Operation& operation,
       operation.status = found.attributes.status;
       return 0;
     }
+    if (operation.kind == Kind::rename) return rename(calls, from, found, new_path);
     if (found.attributes.type == NF3DIR) return -EISDIR;
     return calls.remove(found);
   }
+}
+
+int NfsServer::rename(NfsCalls& calls, const NfsExport& from, const NfsCalls::Found& what,
+                      const std::string& new_path) {
+  NfsExport there;
+  if (const int error = export_of(calls, new_path, there); error != 0) return error;
+  if (there.path != from.path) return -EXDEV;
+  NfsCalls::Found to;
+  if (const int error = calls.walk(there, new_path, false, to); error != 0) return error;
+  return calls.rename(what, to);
 }
 
 int NfsServer::export_of(NfsCalls& calls, const std::string& path, NfsExport& found) {

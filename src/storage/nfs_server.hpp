@@ -19,9 +19,9 @@ class NfsServer : public std::enable_shared_from_this<NfsServer> {
   NfsServer(std::shared_ptr<const NfsLibrary> library, NfsAddress address)
       : library_(std::move(library)), address_(std::move(address)) {}
 
-  // Executes an operation that goes by path (`path`: the server's), or one on a file that is no
-  // plain transfer; sets its result. Blocks, no longer than the address's timeout.
-  void execute(Operation& operation, const std::string& path);
+  // Executes an operation that goes by path (`path` and `new_path`: the server's), or one on a file
+  // that is no plain transfer; sets its result. Blocks, no longer than the address's timeout.
+  void execute(Operation& operation, const std::string& path, const std::string& new_path);
   // Starts the pieces of a transfer.
   void start(const std::shared_ptr<NfsTransfer>& transfer);
   // Makes the connections look for transfers that were cancelled.
@@ -31,7 +31,10 @@ class NfsServer : public std::enable_shared_from_this<NfsServer> {
 
  private:
   int export_of(NfsCalls& calls, const std::string& path, NfsExport& found);
-  std::int64_t execute_path(NfsCalls& calls, Operation& operation, const std::string& path);
+  std::int64_t execute_path(NfsCalls& calls, Operation& operation, const std::string& path,
+                            const std::string& new_path);
+  int rename(NfsCalls& calls, const NfsExport& from, const NfsCalls::Found& what,
+             const std::string& new_path);
   int open(NfsCalls& calls, Operation& operation, const NfsExport& from, const std::string& path);
   int open_existing(NfsCalls& calls, int flags, const NfsCalls::Found& found);
   std::int64_t append(NfsCalls& calls, Operation& operation);

@@ -36,7 +36,7 @@ class Posix final : public Storage {
 
   Description describe() const override {
     const std::lock_guard lock(shared_.mutex);
-    return Description{"posix", uring_ ? "io_uring" : "threads", shared_.notes, {}, ""};
+    return Description{"posix", uring_ ? "io_uring" : "threads", shared_.notes};
   }
 
  private:

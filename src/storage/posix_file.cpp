@@ -313,6 +313,9 @@ void execute_blocking(Operation& operation) {
     case Kind::unlink:
       operation.result = ::unlink(operation.path) == 0 ? 0 : -errno;
       return;
+    case Kind::rename:
+      operation.result = ::rename(operation.path, operation.new_path) == 0 ? 0 : -errno;
+      return;
   }
   operation.result = -EINVAL;
 }

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <mutex>
 
+#include "base/cpus.hpp"
 #include "storage/inbox_queue.hpp"
 #include "storage/uri.hpp"
 #ifdef FERRY_WITH_NFS
@@ -41,6 +42,8 @@ class Router final : public Storage {
 
  private:
   const RouterOptions options_;
+  // Later the thread that asks for another storage may be bound to one CPU.
+  const CpuSet cpus_ = allowed_cpus();
   const std::unique_ptr<Storage> posix_;
   std::mutex mutex_;
   std::unique_ptr<Storage> nfs_;  // guarded by it
@@ -49,7 +52,7 @@ class Router final : public Storage {
 Storage* Router::other([[maybe_unused]] Scheme scheme) {
 #ifdef FERRY_WITH_NFS
   const std::lock_guard lock(mutex_);
-  if (nfs_ == nullptr) nfs_ = std::make_unique<Nfs>(options_.nfs_library);
+  if (nfs_ == nullptr) nfs_ = std::make_unique<Nfs>(options_.nfs_library, cpus_);
   return nfs_.get();
 #else
   return nullptr;
@@ -62,7 +65,13 @@ class RouterQueue final : public Queue {
       : router_(router), options_(options), posix_(router.posix().make_queue(options)) {}
 
   void submit(Operation& operation) override {
-    if (scheme_for(operation) == Scheme::posix) {
+    const Scheme scheme = scheme_for(operation);
+    if (operation.kind == Kind::rename && scheme_of(operation.new_path) != scheme) {
+      operation.result = -EXDEV;
+      refused_.push(operation);
+      return;
+    }
+    if (scheme == Scheme::posix) {
       posix_->submit(operation);
       return;
     }
@@ -135,6 +144,14 @@ std::unique_ptr<Queue> Router::make_queue(const QueueOptions& options) {
 }
 
 }  // namespace
+
+std::vector<std::string> built_in() {
+  std::vector<std::string> names = {name_of(Scheme::posix)};
+#ifdef FERRY_WITH_NFS
+  names.emplace_back(name_of(Scheme::nfs));
+#endif
+  return names;
+}
 
 std::unique_ptr<Storage> make_router(const RouterOptions& options) {
   return std::make_unique<Router>(options);

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "storage/posix.hpp"
 #include "storage/storage.hpp"
@@ -15,6 +16,9 @@ struct RouterOptions {
   // The client libraries, loaded when they are first needed.
   std::string nfs_library = "libnfs.so.13";
 };
+
+// The names of the storages that this build has.
+std::vector<std::string> built_in();
 
 // Throws std::system_error when an engine is demanded and refused. Storages other than `posix` are
 // made when a path first names them, and so is what a queue needs for them: a program that uses

@@ -30,6 +30,7 @@ enum class Kind : std::uint8_t {
   file_status,  // file -> status
   path_status,  // path -> status
   unlink,       // path
+  rename,       // path, new_path of the same storage: an existing file there is replaced
 };
 
 struct Status {
@@ -68,6 +69,7 @@ struct Operation {
   Kind kind = Kind::read;
   File* file = nullptr;
   const char* path = nullptr;
+  const char* new_path = nullptr;
   int flags = 0;
   std::uint32_t mode = 0;
   // Of a write: a sync of these bytes follows soon, so the medium may begin with them. A hint; the
@@ -150,9 +152,9 @@ struct Description {
   std::string name;                // "posix", "nfs"
   std::string engine;              // "io_uring", "threads" or "libnfs"
   std::vector<std::string> notes;  // what is degraded, and why
-  Capabilities capabilities;
+  Capabilities capabilities = {};
   // One line that says why a path cannot be used here and what to do; empty where it can.
-  std::string problem;
+  std::string problem = {};
 };
 
 // Every thing that the storage cannot do, in words.

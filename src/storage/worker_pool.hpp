@@ -33,14 +33,14 @@ class Inbox {
 
 // Executes operations with `execute`, a blocking call that sets their result, on several threads.
 // Grows to `threads_max` threads as operations queue up; threads stay until destruction. They run
-// on every CPU that the process might use when the pool was made: bound to the CPU of the thread
-// that started them, they would wait for it to stop polling.
+// on `cpus`, else on every CPU that the thread might use which made the pool: bound to the CPU of
+// the thread that started them, they would wait for it to stop polling.
 // Thread-safe. Destruction waits for the operations under way.
 class WorkerPool {
  public:
   using Execute = std::function<void(Operation&)>;
-  WorkerPool(unsigned threads_max, Execute execute)
-      : threads_max_(threads_max), execute_(std::move(execute)) {}
+  WorkerPool(unsigned threads_max, Execute execute, CpuSet cpus = allowed_cpus())
+      : threads_max_(threads_max), execute_(std::move(execute)), cpus_(std::move(cpus)) {}
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
@@ -60,7 +60,7 @@ class WorkerPool {
 
   const unsigned threads_max_;
   const Execute execute_;
-  const CpuSet cpus_ = allowed_cpus();
+  const CpuSet cpus_;
   std::mutex mutex_;
   std::condition_variable more_;
   std::vector<Job> jobs_;  // in order of arrival

@@ -12,6 +12,7 @@
 
 #include "base/cpus.hpp"
 #include "base/machine.hpp"
+#include "storage/router.hpp"
 #include "tools/file_system.hpp"
 
 namespace ferry::bench {
@@ -165,10 +166,11 @@ Json info_facts(const Runtime& runtime) {
           {"tuning", tuning_facts(info)},
           {"built_in",
            {{"devices", {"cpu"}},
-            {"storages", {"posix"}},
+            {"storages", storage::built_in()},
             {"placements", {"host", "compute", "service", "automatic"}},
             {"interfaces", {"ferry", "posix", "mmap", "uring"}}}},
-          {"path", nullptr}};
+          {"path", nullptr},
+          {"storage", nullptr}};
 }
 
 }  // namespace ferry::bench

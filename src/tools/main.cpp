@@ -20,6 +20,7 @@
 #include "tools/report.hpp"
 #include "tools/runtimes.hpp"
 #include "tools/session.hpp"
+#include "tools/storage_facts.hpp"
 
 namespace ferry::bench {
 namespace {
@@ -66,7 +67,11 @@ int print_info(const std::string& path) {
   options.storage_path = path;
   const Runtime runtime(options);
   nlohmann::ordered_json facts = info_facts(runtime);
-  if (!path.empty()) facts["path"] = path_facts(path, facts["runtime"]["storage_engine"]);
+  if (!path.empty() && is_uri(path)) {
+    facts["storage"] = uri_facts(path);
+  } else if (!path.empty()) {
+    facts["path"] = path_facts(path, facts["runtime"]["storage_engine"]);
+  }
   using Handler = nlohmann::ordered_json::error_handler_t;
   std::puts(facts.dump(-1, ' ', false, Handler::replace).c_str());
   return 0;

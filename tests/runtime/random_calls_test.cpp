@@ -3,7 +3,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "support/depth.hpp"
 #include "support/files.hpp"
 #include "support/runtimes.hpp"
+#include "support/servers.hpp"
 
 namespace ferry {
 namespace {
@@ -36,9 +39,11 @@ class Model {
   static constexpr std::uint64_t size_max = 300'000;
   static constexpr std::uint64_t memory_bytes = 1 << 20;
 
-  // `mixed`: every call by another placement.
-  Model(std::string path, char* arena, Random random, bool mixed)
-      : path_(std::move(path)),
+  // `name`: what the calls are given; `path`: where this machine has the file. `mixed`: every call
+  // by another placement.
+  Model(std::string name, std::string path, char* arena, Random random, bool mixed)
+      : name_(std::move(name)),
+        path_(std::move(path)),
         arena_(arena),
         outside_(memory_bytes),
         random_(random),
@@ -303,7 +308,7 @@ class Model {
   void status() {
     device::FileStatus got{};
     check("fstat",
-          random_.one_in(2) ? files_->fstat(file_, &got) : files_->stat(path_.c_str(), &got), 0);
+          random_.one_in(2) ? files_->fstat(file_, &got) : files_->stat(name_.c_str(), &got), 0);
     check("the size", static_cast<std::int64_t>(got.size_bytes),
           static_cast<std::int64_t>(model_.size()));
   }
@@ -313,8 +318,8 @@ class Model {
     append_ = random_.one_in(4);
     if (append_) flags |= O_APPEND;
     if (random_.one_in(2)) flags |= O_DIRECT;
-    file_ = files_->open(path_.c_str(), flags, 0644);
-    if (file_ == -EINVAL) file_ = files_->open(path_.c_str(), flags & ~O_DIRECT, 0644);
+    file_ = files_->open(name_.c_str(), flags, 0644);
+    if (file_ == -EINVAL) file_ = files_->open(name_.c_str(), flags & ~O_DIRECT, 0644);
     if (file_ <= 0) fail("open: " + std::to_string(file_));
     position_ = 0;
     if ((extra & O_TRUNC) != 0) model_.clear();
@@ -354,6 +359,7 @@ class Model {
       failure_ += "\n  " + line;
   }
 
+  const std::string name_;
   const std::string path_;
   char* const arena_;
   std::vector<char> outside_;
@@ -372,16 +378,20 @@ class Model {
 
 class RandomCalls : public test::OnRuntime {
  protected:
-  void run(const std::string& parent, std::uint64_t operations) {
+  // In a new folder of `parent`, which a server may serve.
+  void run(const std::string& parent, std::uint64_t operations,
+           const std::optional<test::ServedFolder>& server = {}) {
     const test::ScratchDirectory directory(parent);
+    const std::string folder = std::filesystem::path(directory.path()).filename();
     Random random;
     const unsigned threads = runtime->info().device_threads;
     const Buffer arena = runtime->allocate(threads * Model::memory_bytes);
     std::vector<std::unique_ptr<Model>> models;
     for (unsigned i = 0; i < threads; ++i) {
-      models.push_back(std::make_unique<Model>(directory / std::to_string(i),
-                                               arena.as<char>() + i * Model::memory_bytes,
-                                               random.fork(), GetParam().cache_pages > 0));
+      const std::string file = std::to_string(i);
+      models.push_back(std::make_unique<Model>(
+          server ? server->uri_of(folder + "/" + file) : directory / file, directory / file,
+          arena.as<char>() + i * Model::memory_bytes, random.fork(), GetParam().cache_pages > 0));
     }
     runtime->run([&](DeviceThread& self) { models[self.index]->run(self, operations / threads); });
     for (const auto& model : models)
@@ -396,6 +406,12 @@ TEST_P(RandomCalls, EachThreadOnItsOwnFile) {
 TEST_P(RandomCalls, OnAFileSystemInMemory) {
   if (access("/dev/shm", W_OK) != 0) GTEST_SKIP() << "/dev/shm is not there";
   run("/dev/shm", test::scaled(40'000));
+}
+
+TEST_P(RandomCalls, OnAnNfsServer) {
+  const auto server = test::served_folder("NFS");
+  if (!server) GTEST_SKIP() << test::no_server("NFS");
+  run(server->directory, test::scaled(6000), server);
 }
 
 // All threads on one file, each on stripes of its own that lie between those of the others, down to

@@ -564,6 +564,30 @@ TEST_P(Conformance, Unlinks) {
   EXPECT_EQ(driver->path_call(Kind::unlink, ""), -ENOENT);
 }
 
+TEST_P(Conformance, Renames) {
+  const auto rename = [&](const std::string& from, const std::string& to) {
+    Operation operation;
+    operation.kind = Kind::rename;
+    operation.path = from.c_str();
+    operation.new_path = to.c_str();
+    return driver->run(operation);
+  };
+  write_file(path("f"), "new");
+  write_file(path("g"), "old");
+  mkdir(path("dir").c_str(), 0755);
+  File* old = open(at("g"), O_RDONLY);
+  EXPECT_EQ(rename(at("f"), at("g")), 0);
+  EXPECT_EQ(test::file_size(path("f")), -ENOENT);
+  EXPECT_EQ(read_file(path("g")), "new");
+  EXPECT_EQ(driver->close(old), 0);
+  EXPECT_EQ(rename(at("missing"), at("g")), -ENOENT);
+  EXPECT_EQ(rename(at("g"), at("missing/g")), -ENOENT);
+  EXPECT_EQ(rename(at("g"), at("dir")), -EISDIR);
+  EXPECT_EQ(rename(at("g"), server ? path("g") : "nfs://127.0.0.1/g"), -EXDEV);
+  EXPECT_EQ(rename(at("g"), at("dir/g")), 0);
+  EXPECT_EQ(read_file(path("dir/g")), "new");
+}
+
 // A direct open happens in two steps; the name may be gone, or another file's, after the first.
 TEST_P(Conformance, WorksOnTheFileItOpenedWhateverHappensToItsName) {
   write_file(path("f"), pattern(8192, 1));

@@ -34,7 +34,7 @@ class FakeStorage final : public storage::Storage {
   std::unique_ptr<storage::Queue> make_queue(const storage::QueueOptions& options) override {
     return std::make_unique<FakeQueue>(*this, options);
   }
-  storage::Description describe() const override { return {"fake", "fake", {}, {}, ""}; }
+  storage::Description describe() const override { return {"fake", "fake", {}}; }
 
   void hold() { holding_ = true; }
   // Lets everything that is held finish, and whatever comes later finish at once.

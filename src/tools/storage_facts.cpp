@@ -1,0 +1,61 @@
+#include "tools/storage_facts.hpp"
+
+#include <cstring>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+
+#include "storage/calls.hpp"
+#include "storage/router.hpp"
+#include "storage/uri.hpp"
+
+namespace ferry::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* kind_of(std::uint32_t mode) {
+  if (S_ISREG(mode)) return "file";
+  return S_ISDIR(mode) ? "directory" : "special file";
+}
+
+}  // namespace
+
+bool is_uri(const std::string& path) {
+  return storage::scheme_of(path) != storage::Scheme::posix;
+}
+
+Json uri_facts(const std::string& uri) {
+  const std::unique_ptr<storage::Storage> storage = storage::make_router();
+  const storage::Description description = storage->describe_path(uri);
+  const auto timeout = description.capabilities.request_timeout;
+  Json facts = {{"uri", uri},
+                {"kind", nullptr},
+                {"size_bytes", nullptr},
+                {"storage", description.name},
+                {"engine", description.engine},
+                {"facts", description.notes},
+                {"limits", storage::limits(description.capabilities)},
+                {"request_timeout_s", std::chrono::duration<double>(timeout).count()},
+                {"problem", nullptr}};
+  if (!description.problem.empty()) {
+    facts["problem"] = description.problem;
+    return facts;
+  }
+  storage::Calls calls(*storage);
+  storage::Operation status;
+  status.kind = storage::Kind::path_status;
+  status.path = uri.c_str();
+  const std::int64_t result = calls.run(status);
+  if (result < 0) {
+    facts["problem"] =
+        uri + ": " + std::strerror(static_cast<int>(-result)) + "; name a path that is there";
+    return facts;
+  }
+  facts["kind"] = kind_of(status.status.mode);
+  if (S_ISREG(status.status.mode)) facts["size_bytes"] = status.status.size_bytes;
+  return facts;
+}
+
+}  // namespace ferry::bench

@@ -1,0 +1,95 @@
+// Close-to-open consistency between two clients of a server, each with a page cache of its own:
+// what one has written and closed, the other sees when it opens the file. Needs a server (see
+// support/servers.hpp).
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <ferry/ferry.hpp>
+
+#include "support/files.hpp"
+#include "support/servers.hpp"
+#include "support/within.hpp"
+
+namespace ferry {
+namespace {
+
+using device::Placement;
+
+class TwoClients : public testing::TestWithParam<Placement> {
+ protected:
+  void SetUp() override {
+    server = test::served_folder("NFS");
+    if (!server) GTEST_SKIP() << test::no_server("NFS");
+    directory = std::make_unique<test::ScratchDirectory>(server->directory);
+    const std::string folder = std::filesystem::path(directory->path()).filename();
+    uri = server->uri_of(folder + "/f");
+    RuntimeOptions options;
+    options.device_threads = 1;
+    options.arena_bytes = 4 << 20;
+    options.cache_bytes = 4 << 20;
+    options.page_bytes = 4096;
+    options.placement = GetParam();
+    writer = std::make_unique<Runtime>(options);
+    reader = std::make_unique<Runtime>(options);
+  }
+  static void on(Runtime& runtime, const Runtime::Program& program) {
+    test::within_patience("a device program", [&] { runtime.run(program); });
+  }
+  void write(const std::string& data) {
+    on(*writer, [&](DeviceThread& self) {
+      const int file = self.files.open(uri.c_str(), O_RDWR | O_CREAT, 0644);
+      ASSERT_GT(file, 0);
+      ASSERT_EQ(self.files.pwrite(file, data.data(), data.size(), 0),
+                static_cast<std::int64_t>(data.size()));
+      ASSERT_EQ(self.files.ftruncate(file, static_cast<std::int64_t>(data.size())), 0);
+      ASSERT_EQ(self.files.close(file), 0);
+    });
+  }
+  std::string read() {
+    std::string got(1 << 20, '\0');
+    on(*reader, [&](DeviceThread& self) {
+      const int file = self.files.open(uri.c_str(), O_RDONLY);
+      ASSERT_GT(file, 0);
+      const std::int64_t bytes = self.files.pread(file, got.data(), got.size(), 0);
+      ASSERT_GE(bytes, 0);
+      got.resize(static_cast<std::size_t>(bytes));
+      ASSERT_EQ(self.files.close(file), 0);
+    });
+    return got;
+  }
+
+  std::optional<test::ServedFolder> server;
+  std::unique_ptr<test::ScratchDirectory> directory;
+  std::string uri;
+  std::unique_ptr<Runtime> writer;
+  std::unique_ptr<Runtime> reader;
+  std::size_t rounds = 0;  // so that no two of them write the same
+};
+
+TEST_P(TwoClients, WhatOneClosedTheOtherSeesOnOpen) {
+  for (const int count : {100'000, 100'000, 30'000, 200'000, 1}) {
+    const auto bytes = static_cast<std::size_t>(count);
+    const std::string data = test::pattern(bytes, bytes + ++rounds);
+    write(data);
+    ASSERT_TRUE(test::same_bytes(read(), data)) << bytes;
+    ASSERT_TRUE(test::same_bytes(read(), data)) << bytes << ", again";
+  }
+}
+
+std::string placement_name(const testing::TestParamInfo<Placement>& info) {
+  const char* names[] = {"host", "compute", "service", "automatic"};
+  return names[static_cast<int>(info.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Nfs, TwoClients,
+                         testing::Values(Placement::host, Placement::compute, Placement::service,
+                                         Placement::automatic),
+                         placement_name);
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,87 @@
+#include "storage/router.hpp"
+
+#include <cerrno>
+#include <string>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "support/files.hpp"
+#include "support/storage_driver.hpp"
+
+namespace ferry::storage {
+namespace {
+
+using test::ScratchDirectory;
+using test::StorageDriver;
+
+TEST(Router, PathsGoToTheStorageThatTheyName) {
+  const ScratchDirectory directory;
+  const auto storage = make_router();
+  StorageDriver driver(*storage);
+  File* file = driver.must_open(directory / "f", O_RDWR | O_CREAT);
+  EXPECT_EQ(file->scheme(), Scheme::posix);
+  EXPECT_EQ(driver.pwrite(file, "abc", 3, 0), 3);
+  EXPECT_EQ(driver.close(file), 0);
+  // A relative path of this machine, and no server "nfs".
+  EXPECT_EQ(driver.try_open("./nfs://localhost/f", O_RDONLY), -ENOENT);
+  EXPECT_EQ(storage->describe_path(directory / "f").name, "posix");
+  EXPECT_EQ(storage->describe_path("nfs://127.0.0.1/x").name, "nfs");
+}
+
+#ifdef FERRY_WITH_NFS
+TEST(Router, AMissingLibraryIsAnErrnoAndALine) {
+  const auto storage = make_router({.nfs_library = "libferry-absent.so.1"});
+  StorageDriver driver(*storage);
+  EXPECT_EQ(driver.try_open("nfs://127.0.0.1/x", O_RDONLY), -ENOPKG);
+  EXPECT_EQ(driver.path_call(Kind::unlink, "nfs://127.0.0.1/x"), -ENOPKG);
+  EXPECT_EQ(storage->describe_path("nfs://127.0.0.1/x").problem,
+            "libferry-absent.so.1 cannot be loaded; install the Debian package libnfs13");
+}
+
+TEST(Router, ALibraryThatIsAnotherOneIsRefused) {
+  const auto storage = make_router({.nfs_library = "libpthread.so.0"});
+  StorageDriver driver(*storage);
+  EXPECT_EQ(driver.try_open("nfs://127.0.0.1/x", O_RDONLY), -ENOPKG);
+}
+
+TEST(Router, UrisThatAreNoneAreRefused) {
+  const auto storage = make_router();
+  StorageDriver driver(*storage);
+  EXPECT_EQ(driver.try_open("nfs://", O_RDONLY), -EINVAL);
+  EXPECT_EQ(driver.try_open("nfs://127.0.0.1/x?nonsense=1", O_RDONLY), -EINVAL);
+  EXPECT_EQ(driver.try_open("nfs://127.0.0.1/x?version=4", O_RDONLY), -EPROTONOSUPPORT);
+  EXPECT_NE(storage->describe_path("nfs://127.0.0.1/x?nonsense=1").problem.find("nonsense"),
+            std::string::npos);
+}
+
+TEST(Router, NobodyListeningIsToldAtOnce) {
+  const auto storage = make_router();
+  StorageDriver driver(*storage);
+  const std::string uri = "nfs://127.0.0.1/x?nfsport=1&mountport=1";
+  EXPECT_EQ(driver.try_open(uri, O_RDONLY), -ECONNREFUSED);
+  EXPECT_NE(storage->describe_path(uri).problem, "");
+}
+
+TEST(Router, WhatNfsCannotDoIsDeclared) {
+  const auto storage = make_router();
+  EXPECT_TRUE(limits(storage->describe_path("/tmp").capabilities).empty());
+  const Capabilities nfs =
+      storage->describe_path("nfs://127.0.0.1/x?timeout=7&nfsport=1&mountport=1").capabilities;
+  EXPECT_FALSE(nfs.atomic_append);
+  EXPECT_FALSE(nfs.open_after_unlink);
+  EXPECT_EQ(limits(nfs).size(), 3U);
+  EXPECT_EQ(nfs.request_timeout, std::chrono::seconds(7));
+}
+#else
+TEST(Router, WhatWasNotBuiltInIsAnErrnoAndALine) {
+  const auto storage = make_router();
+  StorageDriver driver(*storage);
+  EXPECT_EQ(driver.try_open("nfs://127.0.0.1/x", O_RDONLY), -EPROTONOSUPPORT);
+  EXPECT_NE(storage->describe_path("nfs://127.0.0.1/x").problem.find("libnfs-dev"),
+            std::string::npos);
+}
+#endif
+
+}  // namespace
+}  // namespace ferry::storage

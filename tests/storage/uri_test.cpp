@@ -1,0 +1,42 @@
+#include "storage/uri.hpp"
+
+#include <stdexcept>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace ferry::storage {
+namespace {
+
+TEST(Uri, TheBeginningOfAPathNamesItsStorage) {
+  EXPECT_EQ(scheme_of("nfs://server/export/f"), Scheme::nfs);
+  for (const char* path : {"/data/f", "nfs:/f", "./nfs://f", "nfs", "", "NFS://server/f"})
+    EXPECT_EQ(scheme_of(path), Scheme::posix) << path;
+}
+
+TEST(Uri, IsTakenApart) {
+  const Uri uri = parse_uri("nfs://server.example:2049/export/a%20file%3f?uid=7&timeout=5");
+  EXPECT_EQ(uri.host, "server.example");
+  EXPECT_EQ(uri.port, 2049U);
+  EXPECT_EQ(uri.path, "/export/a file?");
+  EXPECT_EQ(uri.number("uid", 1, 0, 10), 7U);
+  EXPECT_EQ(uri.number("timeout", 30, 1, 60), 5U);
+  EXPECT_EQ(uri.number("gid", 3, 0, 10), 3U);
+  EXPECT_EQ(parse_uri("nfs://[::1]:2049/x").host, "::1");
+  EXPECT_EQ(parse_uri("nfs://[::1]/x").port, 0U);
+}
+
+TEST(Uri, RefusesWhatItDoesNotUnderstand) {
+  for (const char* text : {"nfs:///x", "nfs://host", "nfs://host:0/x", "nfs://host:70000/x",
+                           "nfs://host:x/x", "nfs://host/%", "nfs://host/%4", "nfs://host/%zz",
+                           "nfs://host/%00", "nfs://host/x?uid", "nfs://host/x?=7", "/x"})
+    EXPECT_THROW(parse_uri(text), std::invalid_argument) << text;
+  const Uri uri = parse_uri("nfs://host/x?uid=-1&gid=99&name=x");
+  EXPECT_THROW(uri.number("uid", 0, 0, 10), std::invalid_argument);
+  EXPECT_THROW(uri.number("gid", 0, 0, 10), std::invalid_argument);
+  EXPECT_THROW(uri.allow_only("uid gid"), std::invalid_argument);
+  EXPECT_NO_THROW(uri.allow_only("uid gid name"));
+}
+
+}  // namespace
+}  // namespace ferry::storage
