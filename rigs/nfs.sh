@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # dir, root and lock are those of rigs/rig
 # The rig `nfs`: nfs-ganesha serving a folder by NFS version 3. Sourced by rigs/rig.
 #
 # It exports .ferry/rig/nfs/export as /ferry, and a megabyte of memory as /ferry-small, on the

@@ -15,6 +15,7 @@ from rich.console import Console
 from ferry import results, terminal
 from ferry.errors import FerryError
 from ferry.files import check_new_file, check_readable_file
+from ferry.info_storage import is_uri
 from ferry.native import Measurement, MeasuringError, run_plan
 from ferry.plan import Cell, Plan, RuntimeSettings
 from ferry.sizes import KIB, MIB, format_size
@@ -120,6 +121,11 @@ def run(options: BenchOptions) -> None:
 
 
 def _check_path(options: BenchOptions) -> None:
+    if is_uri(options.path):
+        raise FerryError(
+            f"{options.path}: only files of mounted file systems can be measured; "
+            "ferry cp says how fast it copies"
+        )
     size_bytes = options.total_bytes // len(options.files)
     if options.write:
         for path in options.files:

@@ -77,7 +77,7 @@ class Bar:
 
 @contextmanager
 def byte_progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Shows a bar while its body runs; gives what sets its phase, the bytes done and of how many.
+    """Shows a bar while its body runs; gives the function that sets phase, bytes done, and total.
 
     Silent where standard error is no terminal. Nothing of the bar remains afterwards.
     """

@@ -90,8 +90,13 @@ class RouterQueue final : public Queue {
   }
 
   Operation* reap() override {
+    // In turns: one that always has something must not keep the others waiting.
+    other_first_ = !other_first_;
+    if (other_first_ && other_ != nullptr) {
+      if (Operation* operation = other_->reap(); operation != nullptr) return operation;
+    }
     if (Operation* operation = posix_->reap(); operation != nullptr) return operation;
-    if (other_ != nullptr) {
+    if (!other_first_ && other_ != nullptr) {
       if (Operation* operation = other_->reap(); operation != nullptr) return operation;
     }
     return refused_.pop();
@@ -137,6 +142,7 @@ class RouterQueue final : public Queue {
   mutable std::mutex mutex_;
   std::unique_ptr<InboxQueue> other_;  // changed by the queue's thread, under the mutex
   OperationList refused_;
+  bool other_first_ = false;
 };
 
 std::unique_ptr<Queue> Router::make_queue(const QueueOptions& options) {

@@ -86,7 +86,8 @@ def test_refusals(
 
 def test_a_failed_write_leaves_nothing(command: Command, scratch: Path) -> None:
     (scratch / "from").write_bytes(contents(8 << 20))
-    limited = ["bash", "-c", 'ulimit -f 4096; exec "$@"', "-", *command.arguments("cp", "from", "to")]
+    arguments = command.arguments("cp", "from", "to")
+    limited = ["bash", "-c", 'ulimit -f 4096; exec "$@"', "-", *arguments]
     done = subprocess.run(
         limited, env=command.environment, cwd=scratch, capture_output=True, text=True, timeout=60
     )
