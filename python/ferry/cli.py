@@ -203,8 +203,8 @@ def cp_command(source: str, target: str, json_path: str | None, overwrite: bool)
     own name.
 
     What was written is made durable, read back and compared. Until then it has a name of its own in
-    DST's folder: whatever goes wrong, DST is as it was before. DST gets SRC's permissions, not its
-    owner and times; holes are filled.
+    DST's folder: whatever goes wrong, DST is as it was before. DST gets SRC's permissions, and its
+    owner may always read and write it; owner and times are not kept, and holes are filled.
     """
     copy.run(source, target, json_path, overwrite)
 

@@ -69,6 +69,7 @@ def test_info(command: Command) -> None:
 def test_copy_there_and_back(command: Command, scratch: Path) -> None:
     data = os.urandom((9 << 20) + 77)
     (scratch / "from").write_bytes(data)
+    before = set(SERVED.iterdir())
     try:
         assert command.run("cp", "from", uri("copied")).returncode == 0
         assert (SERVED / "copied").read_bytes() == data
@@ -76,7 +77,7 @@ def test_copy_there_and_back(command: Command, scratch: Path) -> None:
         assert command.run("cp", uri("again"), scratch).returncode == 0
         assert (scratch / "again").read_bytes() == data
         assert command.run("cp", "from", uri("again")).returncode == 1
-        assert sorted(path.name for path in SERVED.iterdir()) == ["again", "copied"]
+        assert set(SERVED.iterdir()) - before == {SERVED / "again", SERVED / "copied"}
     finally:
         for name in ("copied", "again"):
             (SERVED / name).unlink(missing_ok=True)
@@ -84,13 +85,15 @@ def test_copy_there_and_back(command: Command, scratch: Path) -> None:
 
 @needs_server
 def test_a_copy_to_a_full_server_leaves_nothing(command: Command, scratch: Path) -> None:
-    (scratch / "from").write_bytes(bytes(2 << 20))
+    for name, size in (("tiny", 1), ("fits", 900 << 10), ("large", 2 << 20)):
+        (scratch / name).write_bytes(bytes(size))
     small = SERVER.replace("/ferry?", "/ferry-small/to?")
-    done = command.run("cp", "from", small)
+    assert command.run("cp", "--overwrite", "tiny", small).returncode == 0
+    done = command.run("cp", "--overwrite", "large", small)
     assert done.returncode == 1
     assert "No space left on device; free some space there" in done.stderr
-    (scratch / "little").write_bytes(bytes(900 << 10))
-    assert command.run("cp", "little", small).returncode == 0, "something was left behind"
+    assert command.run("cp", "--overwrite", "fits", small).returncode == 0, "no room was left"
+    assert command.run("cp", "--overwrite", "tiny", small).returncode == 0
 
 
 @needs_server
