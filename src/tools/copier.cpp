@@ -91,6 +91,7 @@ struct Slot : Operation {
   std::uint64_t at = 0;
   std::size_t bytes = 0;
   std::size_t moved = 0;
+  bool under_way = false;
   iovec vector{};
 };
 
@@ -233,8 +234,9 @@ class Copy {
     slot.offset = static_cast<std::int64_t>(slot.at + slot.moved);
     slot.vector = {slot.memory + slot.moved, slot.bytes - slot.moved};
     slot.vectors = {&slot.vector, 1};
-    calls_.start(slot);
+    slot.under_way = true;
     ++under_way_;
+    calls_.start(slot);
   }
   // Begins with the next piece of the file, if there is one.
   void begin_piece(Slot& slot, File* file) {
@@ -244,6 +246,15 @@ class Copy {
     slot.moved = 0;
     next_ += slot.bytes;
     submit(slot, Kind::read, file);
+  }
+
+  // Null: none has finished for a while.
+  Slot* next_finished() {
+    auto* slot = static_cast<Slot*>(calls_.next(look_around));
+    if (slot == nullptr) return nullptr;
+    slot->under_way = false;
+    --under_way_;
+    return slot;
   }
 
   // Whether the slot is done with its piece.
@@ -270,14 +281,10 @@ class Copy {
     for (Slot& slot : slots_)
       begin_piece(slot, from);
     while (under_way_ > 0) {
-      Operation* operation = calls_.next(look_around);
-      if (stopped_.load(std::memory_order_relaxed)) {
-        if (operation != nullptr) --under_way_;
-        throw Error(EINTR, "interrupted");
-      }
-      if (operation == nullptr) continue;
-      --under_way_;
-      Slot& slot = static_cast<Slot&>(*operation);
+      Slot* finished = next_finished();
+      if (stopped_.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
+      if (finished == nullptr) continue;
+      Slot& slot = *finished;
       const std::string& path = slot.file == source_ ? options_.from : to_;
       check(slot.result, path);
       if (slot.result == 0) throw Error(EIO, path + " ended early");
@@ -296,12 +303,10 @@ class Copy {
 
   // After an error: nothing may touch the memory any more.
   void end_transfers() {
-    if (under_way_ == 0) return;
     for (Slot& slot : slots_)
-      calls_.cancel(slot);
-    while (under_way_ > 0) {
-      if (calls_.next(look_around) != nullptr) --under_way_;
-    }
+      if (slot.under_way) calls_.cancel(slot);
+    while (under_way_ > 0)
+      next_finished();
   }
 
   const CopyOptions& options_;
