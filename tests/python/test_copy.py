@@ -102,7 +102,7 @@ def test_interrupted(command: Command, scratch: Path, number: signal.Signals) ->
         file.truncate(64 << 30)  # holes: far more than can be copied meanwhile
     process = command.start("cp", "from", "to")
     try:
-        while len(list(scratch.iterdir())) < 2 and process.poll() is None:
+        while not list(scratch.glob(".ferry-cp-*")) and process.poll() is None:
             time.sleep(0.01)
         os.killpg(process.pid, number)
         _, message = process.communicate(timeout=60)
