@@ -72,6 +72,7 @@ class RouterQueue final : public Queue {
       return;
     }
     if (scheme == Scheme::posix) {
+      ++posix_under_way_;
       posix_->submit(operation);
       return;
     }
@@ -95,17 +96,26 @@ class RouterQueue final : public Queue {
     if (other_first_ && other_ != nullptr) {
       if (Operation* operation = other_->reap(); operation != nullptr) return operation;
     }
-    if (Operation* operation = posix_->reap(); operation != nullptr) return operation;
+    if (Operation* operation = posix_->reap(); operation != nullptr) {
+      --posix_under_way_;
+      return operation;
+    }
     if (!other_first_ && other_ != nullptr) {
       if (Operation* operation = other_->reap(); operation != nullptr) return operation;
     }
     return refused_.pop();
   }
 
-  // The others have the same doorbell, so posix's wait ends for them too.
+  // All have the same doorbell, so the wait of posix ends for the others too. But one that has
+  // nothing under way need not sleep.
   void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override {
-    const bool finished = other_ != nullptr && !other_->nothing_finished();
-    if (!finished && refused_.empty()) posix_->wait(seen, timeout);
+    if (!refused_.empty()) return;
+    if (other_ == nullptr) {
+      posix_->wait(seen, timeout);
+    } else if (other_->nothing_finished()) {
+      Queue& waits = posix_under_way_ > 0 ? *posix_ : *other_;
+      waits.wait(seen, timeout);
+    }
   }
 
   void cancel(Operation& operation) override {
@@ -142,6 +152,7 @@ class RouterQueue final : public Queue {
   mutable std::mutex mutex_;
   std::unique_ptr<InboxQueue> other_;  // changed by the queue's thread, under the mutex
   OperationList refused_;
+  std::size_t posix_under_way_ = 0;
   bool other_first_ = false;
 };
 

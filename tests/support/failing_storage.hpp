@@ -169,6 +169,12 @@ class FailingStorage final : public storage::Storage {
       case Kind::unlink:
         files_.erase(operation.path);
         break;
+      case Kind::rename: {
+        const std::shared_ptr<Data> data = find(operation.path);
+        files_.erase(operation.path);
+        files_[operation.new_path] = data;
+        break;
+      }
     }
   }
   static void fill(const Data& data, storage::Status& status) {
