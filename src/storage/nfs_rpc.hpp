@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <type_traits>
 
 #include <sys/types.h>
@@ -28,7 +29,12 @@ struct NfsAddress {
   // Where the threads of its connections run: not on the CPU of the one that polls for others.
   CpuSet cpus = {};
 
-  auto operator<=>(const NfsAddress&) const = default;
+  bool operator<(const NfsAddress& other) const { return parts() < other.parts(); }
+
+ private:
+  auto parts() const {
+    return std::tie(host, nfs_port, mount_port, user, group, connections, timeout, cpus);
+  }
 };
 
 // A negative errno for the status that a server gave.
