@@ -178,6 +178,11 @@ class Runtime {
   // are waited for. Rethrows the first exception. One program at a time: a second call waits.
   void run(const Program& program);
 
+  // Programs that run from now on use these optimisations of the page cache; a program that runs
+  // is waited for. Calls that the server's loops execute for others (placement `service` without
+  // cores set aside) keep to RuntimeOptions::cache_switches.
+  void use_cache_switches(const device::cache::Switches& switches);
+
   // `alignment_bytes` is a power of two. Throws ferry::Error (ENOMEM). Thread-safe.
   Buffer allocate(std::uint64_t bytes, std::uint64_t alignment_bytes = 4096);
 

@@ -1,7 +1,7 @@
 """Where two curves cross: the sizes at which one way stops being the faster one.
 
 Works on comparisons (see ferry.placements_findings): ratios of one way's speed to another's by
-transfer size, each with its finding. A crossing lies between two sizes at which the findings are
+transfer size (or file size: ``axis``), each with its finding. A crossing lies between two sizes at which the findings are
 opposite; sizes at which no difference was measured decide nothing and may lie between them.
 """
 
@@ -14,6 +14,8 @@ from typing import Any
 from ferry.sizes import format_size
 
 Json = dict[str, Any]
+
+TRANSFER, FILE = "transfer_bytes", "total_bytes"  # axes: what of a point is its size
 
 _DECIDED = ("faster", "slower")
 
@@ -48,20 +50,24 @@ def describe_curves(way: str, other: str, points: Sequence[Json], quantity: str)
     return describe_findings(way, other, points, quantity)
 
 
-def describe_findings(way: str, other: str, points: Sequence[Json], quantity: str) -> str:
+def describe_findings(
+    way: str, other: str, points: Sequence[Json], quantity: str, axis: str = TRANSFER
+) -> str:
     """Returns one clause for each finding, with the sizes it holds for."""
-    return "; ".join(_clauses(way, other, points, quantity, f"measured between {way} and {other}"))
+    measured = f"measured between {way} and {other}"
+    return "; ".join(_clauses(way, other, points, quantity, measured, axis))
 
 
 def _clauses(
-    way: str, other: str, points: Sequence[Json], quantity: str, measured: str
+    way: str, other: str, points: Sequence[Json], quantity: str, measured: str, axis: str = TRANSFER
 ) -> list[str]:
     """``measured`` ends "no difference measured"; it need not name again what was named before."""
-    ordered = _by_size(points)
+    ordered = _by_size(points, axis)
     clauses = []
     for finding in dict.fromkeys(point["finding"] for point in ordered):
         alike = [point for point in ordered if point["finding"] == finding]
-        where = describe_ranges([point["finding"] == finding for point in ordered], ordered)
+        chosen = [point["finding"] == finding for point in ordered]
+        where = describe_ranges(chosen, ordered, axis)
         if finding == "no_difference":
             where = where.replace("every", "any")
             clauses.append(f"no difference {measured}{where} ({largest_noise(alike)})")
@@ -102,8 +108,8 @@ def format_noise(spread: float) -> str:
     return f"{spread * 100:.0f} %" if spread <= 1 else "> 100 %"
 
 
-def _by_size(points: Sequence[Json]) -> list[Json]:
-    return sorted(points, key=lambda point: point["transfer_bytes"])
+def _by_size(points: Sequence[Json], axis: str = TRANSFER) -> list[Json]:
+    return sorted(points, key=lambda point: point[axis])
 
 
 def _between(crossing: Crossing) -> str:
@@ -121,11 +127,13 @@ def range_of(low: float, high: float, decimals: int = 2) -> str:
     return " to ".join(dict.fromkeys(texts))
 
 
-def describe_ranges(chosen: Sequence[bool], points: Sequence[Json]) -> str:
+def describe_ranges(
+    chosen: Sequence[bool], points: Sequence[Json], axis: str = TRANSFER
+) -> str:
     """Names the sizes that are chosen, neighbours as ranges: " at 4 KiB and from 64 KiB up"."""
     if all(chosen):
         return " at every size"
-    sizes = [format_size(point["transfer_bytes"]) for point in points]
+    sizes = [format_size(point[axis]) for point in points]
     ranges = []
     for index, inside in enumerate(chosen):
         if not inside or (index > 0 and chosen[index - 1]):

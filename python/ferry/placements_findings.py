@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ferry import judge, results
+from ferry.comparing import make_comparison, speed_ratio, speed_ratio_of_rows, times_of
 from ferry.crossings import (
     describe_curves,
     describe_finding,
@@ -20,7 +21,6 @@ from ferry.crossings import (
 )
 
 Json = dict[str, Any]
-Bounds = judge.Bounds
 
 
 @dataclass(frozen=True)
@@ -108,34 +108,28 @@ def _compare_point(view: View, by_id: dict[str, Json], size: int) -> list[Json]:
     def row(way: str) -> Json:
         return by_id[f"{view.head}/{view.series(way)}/{size}"]
 
-    aa = _ratio_bounds(_times(view, row("plain")), _times(view, row("again")))
+    aa = speed_ratio_of_rows(row("plain"), row("again"), view.time_ns)
     pairs = [("placement_and_plain", way, "plain") for way in WAYS]
     pairs += [("two_placements", way, other) for way, other in _CURVES]
     points = []
     for question, way, other in pairs:
         if view.warm and (way, other) == ("host", "plain"):
             continue  # the same two rows as in the cold view
-        ratio = _ratio_bounds(_times(view, row(way)), _times(view, row(other)))
-        points.append(_point(view, question, row(way), row(other), ratio, aa))
+        points.append(_point(view, question, row(way), row(other), aa))
     times = {way: _times(view, row(way)) for way in _CANDIDATES}
     best = judge.pick_best(times)
     _, even = judge.odd_and_even(_times(view, row("automatic")))
     _, best_even = judge.odd_and_even(times[best])
     if even:
-        ratio = _ratio_bounds(even, best_even)
+        of_even = {"ratio": speed_ratio(even, best_even), "pairs": len(even)}
         points.append(
-            _point(view, "automatic_and_best", row("automatic"), row(best), ratio, aa, len(even))
+            _point(view, "automatic_and_best", row("automatic"), row(best), aa, **of_even)
         )
     return points
 
 
 def _times(view: View, row: Json) -> list[float]:
-    return [float(view.time_ns(sample)) for sample in row["repeats"]]
-
-
-def _ratio_bounds(times: Sequence[float], baseline: Sequence[float]) -> Bounds:
-    """Bounds of the ratio of speeds: the baseline's time over the row's."""
-    return judge.median_bounds(judge.pair_ratios(baseline, times))
+    return times_of(row, view.time_ns)
 
 
 def _point(
@@ -143,36 +137,13 @@ def _point(
     question: str,
     row: Json,
     baseline: Json,
-    ratio: Bounds,
-    aa: Bounds,
-    pairs: int | None = None,
+    aa: judge.Bounds,
+    **fields: Any,
 ) -> Json:
-    own = [
-        judge.spread(judge.median_bounds(judge.neighbour_ratios(_times(view, one))))
-        for one in (row, baseline)
-    ]
-    noise = max(judge.spread(aa), *own)
-    return {
-        "group": row["group"],
-        "question": question,
-        "metric": view.metric,
-        "row": row["id"],
-        "baseline": baseline["id"],
-        "program": row["program"],
-        "operation": row["operation"],
-        "device_cache": _asked_state(view),
-        "transfer_bytes": row["transfer_bytes"],
-        "pairs": pairs or len(row["repeats"]),
-        "ratio_median": ratio.median,
-        "ratio_low_95": ratio.low,
-        "ratio_high_95": ratio.high,
-        "aa_median": aa.median,
-        "aa_low_95": aa.low,
-        "aa_high_95": aa.high,
-        "aa_spread": judge.spread(aa),
-        "noise": noise,
-        "finding": judge.finding(ratio, noise),
-    }
+    state = _asked_state(view)
+    return make_comparison(
+        question, view.metric, view.time_ns, row, baseline, aa, device_cache=state, **fields
+    )
 
 
 def _asked_state(view: View) -> str | None:

@@ -47,7 +47,7 @@ class Cell:
     transfer_bytes: int
     total_bytes: int
     placement: str | None = None  # of interface ferry: where it executes the calls
-    program: str = "stream"  # stream, iterative, once
+    program: str = "stream"  # stream, iterative, once, files (a file for each transfer)
     pattern: str = "sequential"  # sequential, random
     threads: int = 1
     queue_depth: int = 1
@@ -63,6 +63,9 @@ class Cell:
     sync: str = "none"  # none, flush, fsync, flush+fsync
     cold: bool = False  # the host's cache is emptied first
     warm: bool = False  # the device's cache is filled first
+    rewrite: bool = False  # writes: over what the file holds already
+    buffer_offset_bytes: int = 0  # of the buffer from a page's beginning
+    cache_switches: Sequence[str] | None = None  # optimisations that are on; None: all
     overwrite: bool = False
     keep: bool = False
     seed: int = 1

@@ -170,6 +170,11 @@ class Runtime::Implementation {
     if (first_error) std::rethrow_exception(first_error);
   }
 
+  void use_cache_switches(const device::cache::Switches& switches) {
+    const std::lock_guard lock(run_mutex_);
+    context_.cache.switches = switches;
+  }
+
   Buffer allocate(std::uint64_t bytes, std::uint64_t alignment_bytes) {
     if (alignment_bytes == 0 || (alignment_bytes & (alignment_bytes - 1)) != 0) {
       throw Error(EINVAL, "alignment_bytes: a power of two");
@@ -370,6 +375,10 @@ Runtime::~Runtime() {
 
 void Runtime::run(const Program& program) {
   implementation_->run(program);
+}
+
+void Runtime::use_cache_switches(const device::cache::Switches& switches) {
+  implementation_->use_cache_switches(switches);
 }
 
 Buffer Runtime::allocate(std::uint64_t bytes, std::uint64_t alignment_bytes) {

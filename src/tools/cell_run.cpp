@@ -45,7 +45,7 @@ class Repeat {
         workers_(run.cell.threads) {
     for (unsigned i = 0; i < cell_.threads; ++i) {
       workers_[i].part = part_of(cell_, parts_[i]);
-      workers_[i].buffer = runtime.allocate(cell_.buffer_bytes());
+      workers_[i].buffer = runtime.allocate(cell_.buffer_offset_bytes + cell_.buffer_bytes());
       workers_[i].order = make_order(cell_, i);
     }
   }
@@ -102,12 +102,14 @@ class Repeat {
     if (cell_.warm) fill_cache(self, worker, warm);
     if (cell_.operation == Operation::read && cell_.interface == Interface::ferry && !cell_.warm)
       phase([&] { empty_device_cache(cell_, worker.part, self); });
-    const std::unique_ptr<FileAccess> file = make_access(cell_, worker.part.file, self);
+    const Accesses files = make_accesses(cell_, worker.part, self);
+    FileAccess& file = *files.front();
     const ProgramInput input{cell_,
-                             *file,
-                             worker.buffer.as<unsigned char>(),
+                             files,
+                             open_flags(cell_) | run_.create_flags,
+                             worker.buffer.as<unsigned char>() + cell_.buffer_offset_bytes,
                              worker.part,
-                             file_seed(pattern_seed(), worker.part.file),
+                             contents_of(cell_, pattern_seed(), worker.part.file).seed,
                              worker.order,
                              stopped_};
     phase([&] { prepare_buffer(input); });
@@ -115,11 +117,13 @@ class Repeat {
     barrier_.arrive_and_wait();
 
     const Usage before = thread_usage();
-    open_on_all(*file, worker, leads);
+    open_on_all(file, worker, leads);
     timed_phase(worker.transfers, [&] { run_program(input, worker.output); });
-    if (cell_.flushes()) timed_phase(worker.flush, [&] { file->flush(); });
-    if (cell_.syncs()) timed_phase(worker.sync, [&] { file->sync(); });
-    timed_phase(worker.close, [&] { file->close(); });
+    if (cell_.flushes()) timed_phase(worker.flush, [&] { file.flush(); });
+    if (cell_.syncs()) timed_phase(worker.sync, [&] { file.sync(); });
+    timed_phase(worker.close, [&] {
+      if (cell_.program != Program::files) file.close();
+    });
     if (!cell_.barriers) barrier_.arrive_and_wait();  // counted until all are done
     worker.usage = thread_usage() - before;
 
@@ -161,6 +165,10 @@ class Repeat {
 
   // A shared file is made by one thread before the others open it.
   void open_on_all(FileAccess& file, Worker& worker, bool leads) {
+    if (cell_.program == Program::files) {  // which opens while it transfers
+      timed_phase(worker.open, [] {});
+      return;
+    }
     const int flags = open_flags(cell_) | run_.create_flags;
     if (run_.create_flags == 0 || cell_.file_per_thread || cell_.threads == 1) {
       timed_phase(worker.open, [&] { file.open(flags); });
@@ -199,8 +207,7 @@ class Repeat {
         [](const auto& a, const auto& b) { return a.transfers.end_ns < b.transfers.end_ns; });
     sample.first_done_ns = first->transfers.end_ns - begin_ns;
     sample.last_done_ns = last->transfers.end_ns - begin_ns;
-    const bool computes = cell_.program != Program::stream;
-    sample.io_ns = computes ? last->output.calls_ns : sample.last_done_ns;
+    sample.io_ns = cell_.computes() ? last->output.calls_ns : sample.last_done_ns;
     sample.compute_ns = last->output.compute_ns;
     sample.counted = statistics_;
     sample.storage = storage_;
@@ -219,7 +226,7 @@ class Repeat {
     counting_ += sample.callers;
     sample.others = others(process_, counting_);
     sample.bytes = sample.operations * cell_.call_bytes();
-    if (cell_.operation == Operation::read && cell_.is_cached()) {
+    if ((cell_.operation == Operation::read || cell_.warm) && cell_.is_cached()) {
       sample.device_cache = device_cache_state(cell_, sample.bytes, filling_, statistics_);
     }
     return sample;

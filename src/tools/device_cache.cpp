@@ -5,6 +5,7 @@
 #include <string>
 #include <thread>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include "tools/file_access.hpp"
@@ -34,7 +35,9 @@ int open_settled(DeviceThread& thread, const std::string& path, int flags) {
 
 WarmPart::WarmPart(const Cell& cell, const Part& part, DeviceThread& thread, unsigned char* buffer)
     : files_(thread.files),
-      file_(open_settled(thread, file_path(cell, part.file), open_flags(cell))) {
+      file_(open_settled(thread, file_path(cell, part.file),
+                         O_RDONLY | (cell.direct ? O_DIRECT : 0))),
+      drops_pages_(cell.rewrite) {
   if (file_ < 0) throw Error(-file_, "opening " + file_path(cell, part.file));
   // The calling core's placement puts every page there; `automatic` may choose to pass the cache.
   files_.use(device::Placement::compute);
@@ -48,13 +51,21 @@ WarmPart::WarmPart(const Cell& cell, const Part& part, DeviceThread& thread, uns
   throw Error(moved < 0 ? static_cast<int>(-moved) : EIO, "reading " + file_path(cell, part.file));
 }
 
+WarmPart::~WarmPart() {
+  if (drops_pages_) files_.evict(file_);  // what cannot be written back shows in the contents
+  files_.close(file_);
+}
+
 void empty_device_cache(const Cell& cell, const Part& part, DeviceThread& thread) {
-  const std::string path = file_path(cell, part.file);
-  const int file = thread.files.open(path.c_str(), open_flags(cell));
-  if (file < 0) throw Error(-file, "opening " + path);
-  const int error = thread.files.evict(file);
-  thread.files.close(file);
-  if (error != 0) throw Error(-error, "writing back " + path);
+  const std::uint64_t count = cell.program == Program::files ? cell.calls_per_thread() : 1;
+  for (std::uint64_t call = 0; call < count; ++call) {
+    const std::string path = file_path(cell, place_of(cell, part, part.offset_of(call)).file);
+    const int file = thread.files.open(path.c_str(), open_flags(cell));
+    if (file < 0) throw Error(-file, "opening " + path);
+    const int error = thread.files.evict(file);
+    thread.files.close(file);
+    if (error != 0) throw Error(-error, "writing back " + path);
+  }
 }
 
 DeviceCacheState device_cache_state(const Cell& cell, std::uint64_t read_bytes,

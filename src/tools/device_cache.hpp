@@ -17,25 +17,28 @@ enum class DeviceCacheState : std::uint8_t {
   unverified,  // some did, or the counters do not say
 };
 
-// Drops what the cache has of the file that the part lies in. Throws ferry::Error.
+// Drops what the cache has of the files that the part lies in. Throws ferry::Error.
 void empty_device_cache(const Cell& cell, const Part& part, DeviceThread& thread);
 
 // Holds a file open for one thread and reads the part of that thread into the cache, in which it
-// stays while this lives: where a file has no version, its last close would drop its pages.
+// stays while this lives: where a file has no version, its last close would drop its pages. The
+// pages of a file that is written anew for each repeat are dropped at the end, so that the next one
+// finds room without evictions.
 class WarmPart {
  public:
   // Throws ferry::Error.
   WarmPart(const Cell& cell, const Part& part, DeviceThread& thread, unsigned char* buffer);
-  ~WarmPart() { files_.close(file_); }
+  ~WarmPart();
   WarmPart(const WarmPart&) = delete;
   WarmPart& operator=(const WarmPart&) = delete;
 
  private:
   device::FileCalls<device::ThreadGroup>& files_;
   int file_;
+  bool drops_pages_;
 };
 
-// The state before a repeat that read so many bytes of `cell`: `filling` was counted while the
+// The state before a repeat that read, or wrote again, so many bytes of `cell`: `filling` was counted while the
 // cache was filled (nothing where it was not), `timed` over the timed region.
 DeviceCacheState device_cache_state(const Cell& cell, std::uint64_t read_bytes,
                                     const RuntimeStatistics& filling,

@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tools/layout.hpp"
 #include "tools/uring_access.hpp"
 
 namespace ferry::bench {
@@ -160,6 +159,16 @@ std::unique_ptr<FileAccess> make_access(const Cell& cell, unsigned file, DeviceT
       break;
   }
   return std::make_unique<FerryAccess>(cell, std::move(path), thread);
+}
+
+Accesses make_accesses(const Cell& cell, const Part& part, DeviceThread& thread) {
+  const std::uint64_t count = cell.program == Program::files ? cell.calls_per_thread() : 1;
+  Accesses accesses;
+  for (std::uint64_t call = 0; call < count; ++call) {
+    const Place place = place_of(cell, part, part.offset_of(call));
+    accesses.push_back(make_access(cell, place.file, thread));
+  }
+  return accesses;
 }
 
 int open_flags(const Cell& cell) {

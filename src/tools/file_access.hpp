@@ -6,9 +6,11 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <ferry/ferry.hpp>
 
+#include "tools/layout.hpp"
 #include "tools/plan.hpp"
 
 namespace ferry::bench {
@@ -53,6 +55,10 @@ class FileAccess {
 
 // Access to file number `file` of the cell (tools/layout.hpp).
 std::unique_ptr<FileAccess> make_access(const Cell& cell, unsigned file, DeviceThread& thread);
+
+// Access to every file of a part: one, or one for each transfer.
+using Accesses = std::vector<std::unique_ptr<FileAccess>>;
+Accesses make_accesses(const Cell& cell, const Part& part, DeviceThread& thread);
 
 // The flags that the cell's operation needs, without O_CREAT and what goes with it.
 int open_flags(const Cell& cell);

@@ -39,7 +39,7 @@ void count_window(int fd, std::uint64_t offset, std::uint64_t bytes, Residency& 
 }  // namespace
 
 PlainFile::PlainFile(const std::string& path, int flags)
-    : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC)) {
+    : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0600)) {
   if (fd_ < 0) throw Error(errno, path);
 }
 

@@ -25,11 +25,13 @@ Part part_of(const Cell& cell, unsigned index) {
 }
 
 unsigned file_count(const Cell& cell) {
+  if (cell.program == Program::files)
+    return static_cast<unsigned>(cell.total_bytes / cell.transfer_bytes);
   return cell.file_per_thread ? cell.threads : 1;
 }
 
 std::string file_path(const Cell& cell, unsigned file) {
-  if (!cell.file_per_thread) return cell.path;
+  if (!cell.file_per_thread && cell.program != Program::files) return cell.path;
   std::array<char, 16> number{};
   std::snprintf(number.data(), number.size(), ".%08u", file);
   return cell.path + number.data();
@@ -37,6 +39,16 @@ std::string file_path(const Cell& cell, unsigned file) {
 
 std::uint64_t file_bytes(const Cell& cell) {
   return cell.span_bytes() / file_count(cell);
+}
+
+Contents contents_of(const Cell& cell, std::uint64_t seed, unsigned file) {
+  if (cell.program == Program::files) return {seed, file * cell.transfer_bytes};
+  return {file_seed(seed, file), 0};
+}
+
+Place place_of(const Cell& cell, const Part& part, std::uint64_t offset) {
+  if (cell.program != Program::files) return {part.file, offset};
+  return {static_cast<unsigned>(offset / cell.transfer_bytes), 0};
 }
 
 std::vector<unsigned> parts_by_thread(const Cell& cell, unsigned repeat) {

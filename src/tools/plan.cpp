@@ -17,13 +17,15 @@ using nlohmann::json;
 
 constexpr std::array<const char*, 4> interface_names = {"ferry", "posix", "mmap", "uring"};
 constexpr std::array<const char*, 2> operation_names = {"read", "write"};
-constexpr std::array<const char*, 3> program_names = {"stream", "iterative", "once"};
+constexpr std::array<const char*, 4> program_names = {"stream", "iterative", "once", "files"};
 constexpr std::array<const char*, 4> placement_names = {"host", "compute", "service", "automatic"};
 constexpr std::array<const char*, 3> reorder_names = {"none", "neighbour", "random"};
 constexpr std::array<const char*, 4> sync_names = {"none", "flush", "fsync", "flush+fsync"};
 constexpr std::array<const char*, 3> engine_names = {"automatic", "io_uring", "threads"};
 constexpr unsigned ferry_queue_depth_max = device::cells_per_group_max - 1;
 constexpr unsigned queue_depth_max = 1024;
+constexpr std::uint64_t files_max = std::uint64_t{1} << 16;  // of a cell with program files
+constexpr std::uint64_t buffer_offset_bytes_max = 4095;
 constexpr unsigned segments_max = 1U << 20;
 constexpr std::uint64_t deadline_ms_max = std::uint64_t{1000} * 3600 * 24 * 365;
 constexpr std::uint64_t calls_max = std::uint64_t{1} << 28;
@@ -135,14 +137,26 @@ void check_sizes(const Cell& cell, const Fields& fields) {
   }
 }
 
+void check_files(const Cell& cell, const Fields& fields) {
+  const auto refuse = [&](const char* key) { fields.fail(key, "not with program files"); };
+  if (cell.total_bytes / cell.transfer_bytes > files_max) {
+    fields.fail("transfer_bytes", "makes too many files; the limit is 2^16");
+  }
+  if (cell.file_per_thread) refuse("file_per_thread");
+  if (cell.sync != Sync::none) refuse("sync");
+  if (cell.warm) refuse("warm");
+  if (cell.rewrite) refuse("rewrite");
+}
+
 void check_program(const Cell& cell, const Fields& fields) {
   if (cell.program == Program::stream) return;
+  if (cell.program == Program::files) check_files(cell, fields);
   const auto refuse = [&](const char* key) { fields.fail(key, "needs program stream"); };
   if (cell.random) refuse("pattern");
   if (cell.segments > 1) refuse("segments");
   if (cell.deadline_ms != 0) refuse("deadline_ms");
   if (cell.check) refuse("check");
-  if (cell.transfer_bytes % sizeof(std::uint32_t) != 0) {
+  if (cell.computes() && cell.transfer_bytes % sizeof(std::uint32_t) != 0) {
     fields.fail("transfer_bytes", "must be a multiple of 4 for this program");
   }
 }
@@ -166,13 +180,49 @@ void check(const Cell& cell, const Fields& fields) {
     fields.fail("stride_bytes", "must be at least transfer_bytes");
   }
   if (cell.operation == Operation::read &&
-      (cell.sync != Sync::none || cell.overwrite || cell.keep)) {
-    fields.fail("operation", "sync, overwrite and keep are for writes");
+      (cell.sync != Sync::none || cell.overwrite || cell.keep || cell.rewrite)) {
+    fields.fail("operation", "sync, overwrite, keep and rewrite are for writes");
   }
   if (cell.operation == Operation::write &&
-      (cell.cold || cell.warm || cell.expect_pattern_seed || cell.reorder != Reorder::none)) {
-    fields.fail("operation", "cold, warm, reorder and expect_pattern_seed are for reads");
+      (cell.cold || cell.expect_pattern_seed || cell.reorder != Reorder::none)) {
+    fields.fail("operation", "cold, reorder and expect_pattern_seed are for reads");
   }
+  if (cell.operation == Operation::write && cell.warm && !cell.rewrite) {
+    fields.fail("warm", "of writes needs rewrite: a new file is in no cache");
+  }
+  if (cell.rewrite && (cell.overwrite || cell.keep)) {
+    fields.fail("rewrite", "makes the file itself: not with overwrite or keep");
+  }
+  if (cell.buffer_offset_bytes != 0 && cell.direct) {
+    fields.fail("buffer_offset_bytes", "direct I/O wants buffers that are aligned");
+  }
+  if (cell.cache_switches && !cell.is_cached()) {
+    fields.fail("cache_switches", "needs a placement with a cache in the device");
+  }
+}
+
+// The switches that are on, by name.
+device::cache::Switches read_switches(const json& list, const Fields& fields) {
+  using device::cache::Switches;
+  struct Named {
+    const char* name;
+    bool Switches::*member;
+  };
+  constexpr std::array<Named, 6> all = {{{"batched_allocation", &Switches::batched_allocation},
+                                         {"batched_insertion", &Switches::batched_insertion},
+                                         {"precomputed_hash", &Switches::precomputed_hash},
+                                         {"streaming_copies", &Switches::streaming_copies},
+                                         {"quiet_wakeups", &Switches::quiet_wakeups},
+                                         {"readahead", &Switches::readahead}}};
+  Switches switches{false, false, false, false, false, false};
+  if (!list.is_array()) fields.fail("cache_switches", "must be an array");
+  for (const json& wanted : list) {
+    const auto* const found = std::find_if(
+        all.begin(), all.end(), [&](const Named& one) { return wanted == one.name; });
+    if (found == all.end()) fields.fail("cache_switches", "has " + wanted.dump() + ", unknown");
+    switches.*(found->member) = true;
+  }
+  return switches;
 }
 
 Cell read_cell(const json& object, const std::string& where) {
@@ -208,6 +258,10 @@ Cell read_cell(const json& object, const std::string& where) {
   fields.flag("direct", cell.direct);
   fields.flag("cold", cell.cold);
   fields.flag("warm", cell.warm);
+  fields.flag("rewrite", cell.rewrite);
+  fields.number("buffer_offset_bytes", cell.buffer_offset_bytes, 0, buffer_offset_bytes_max);
+  if (fields.has("cache_switches"))
+    cell.cache_switches = read_switches(object["cache_switches"], fields);
   fields.flag("overwrite", cell.overwrite);
   fields.flag("keep", cell.keep);
   fields.number("seed", cell.seed, 0, UINT64_MAX);

@@ -18,6 +18,7 @@ enum class Program : std::uint8_t {
   stream,     // transfers, nothing else
   iterative,  // transfer a piece, compute on it, piece by piece
   once,       // one transfer of everything, then compute piece by piece
+  files,      // each transfer in a file of its own: open, transfer, close
 };
 
 // Which part of the data each thread reads: the one that the thread of its number writes, that of
@@ -52,6 +53,9 @@ struct Cell {
   Sync sync = Sync::none;
   bool cold = false;       // drop the file's pages from the host's cache first
   bool warm = false;       // fill the device's cache with the file first
+  bool rewrite = false;    // writes: over what the file holds already
+  std::uint64_t buffer_offset_bytes = 0;  // of the buffer from a page's beginning
+  std::optional<device::cache::Switches> cache_switches;  // absent: all on
   bool overwrite = false;  // the file may exist; it is truncated, and not removed afterwards
   bool keep = false;       // leave the file of the last repeat
   std::uint64_t seed = 1;  // of the random order and of what is written
@@ -66,6 +70,7 @@ struct Cell {
   bool is_cached() const {
     return interface == Interface::ferry && placement != device::Placement::host;
   }
+  bool computes() const { return program == Program::iterative || program == Program::once; }
   bool flushes() const { return sync == Sync::flush || sync == Sync::flush_and_fsync; }
   bool syncs() const { return sync == Sync::fsync || sync == Sync::flush_and_fsync; }
   std::uint64_t part_bytes() const { return total_bytes / threads; }

@@ -19,10 +19,11 @@ constexpr unsigned char poison = 0xa5;
 
 [[noreturn]] void report_call(const ProgramInput& input, std::int64_t moved, std::uint64_t offset) {
   const Cell& cell = input.cell;
+  const Place place = place_of(cell, input.part, offset);
   const std::string what =
       std::string(cell.operation == Operation::read ? "reading " : "writing ") +
-      std::to_string(cell.call_bytes()) + " bytes at " + std::to_string(offset) + " of " +
-      file_path(cell, input.part.file);
+      std::to_string(cell.call_bytes()) + " bytes at " + std::to_string(place.offset) + " of " +
+      file_path(cell, place.file);
   if (moved < 0) throw Error(static_cast<int>(-moved), what);
   throw Error(EIO, what + " moved only " + std::to_string(moved));
 }
@@ -38,8 +39,8 @@ void check_running(const ProgramInput& input) {
 
 std::int64_t call(const ProgramInput& input, void* data, std::uint64_t bytes,
                   std::uint64_t offset) {
-  return input.cell.operation == Operation::read ? input.file.read(data, bytes, offset)
-                                                 : input.file.write(data, bytes, offset);
+  return input.cell.operation == Operation::read ? input.file().read(data, bytes, offset)
+                                                 : input.file().write(data, bytes, offset);
 }
 
 std::uint64_t offset_of(const ProgramInput& input, std::uint64_t call_index) {
@@ -129,13 +130,13 @@ void stream_deep(const ProgramInput& input, ProgramOutput& output) {
       const std::uint64_t offset = offset_of(input, started);
       if (writes) patterns[slot].move_to(offset);
       if ((started & unsampled) == 0) began_ns[slot] = now_ns();
-      input.file.start(slot, input.buffer + slot * bytes, bytes, offset);
+      input.file().start(slot, input.buffer + slot * bytes, bytes, offset);
       ++started;
       continue;
     }
     if (waited == started) break;
     const auto slot = static_cast<unsigned>(waited % cell.queue_depth);
-    const std::int64_t moved = input.file.finish(slot);
+    const std::int64_t moved = input.file().finish(slot);
     if ((waited & unsampled) == 0) {
       const std::uint64_t end = now_ns();
       output.latencies_ns.push_back(end - began_ns[slot]);
@@ -194,6 +195,29 @@ void once(const ProgramInput& input, ProgramOutput& output) {
   check_running(input);
 }
 
+// One file after the other.
+void each_file(const ProgramInput& input, ProgramOutput& output) {
+  const Cell& cell = input.cell;
+  const std::uint64_t bytes = cell.transfer_bytes;
+  const bool writes = cell.operation == Operation::write;
+  PatternBuffer pattern(input.buffer, bytes, input.pattern_seed);
+  if (writes) pattern.assume(offset_of(input, 0));
+  for (const std::uint32_t call : input.order) {
+    const std::uint64_t offset = input.part.offset_of(call);
+    if (writes) pattern.move_to(offset);
+    FileAccess& file = *input.files[call];
+    const std::uint64_t begin = now_ns();
+    file.open(input.open_flags);
+    const std::int64_t moved =
+        writes ? file.write(input.buffer, bytes, 0) : file.read(input.buffer, bytes, 0);
+    file.close();
+    output.latencies_ns.push_back(now_ns() - begin);
+    check_moved(input, moved, bytes, offset);
+    check_running(input);
+    ++output.operations;
+  }
+}
+
 }  // namespace
 
 unsigned latency_stride(const Cell& cell) {
@@ -213,7 +237,7 @@ std::vector<std::uint32_t> make_order(const Cell& cell, unsigned thread) {
 
 void prepare_buffer(const ProgramInput& input) {
   const Cell& cell = input.cell;
-  if (cell.operation == Operation::read || cell.program != Program::stream) {
+  if (cell.operation == Operation::read || cell.computes()) {
     std::memset(input.buffer, poison, cell.buffer_bytes());
     return;
   }
@@ -233,6 +257,9 @@ void run_program(const ProgramInput& input, ProgramOutput& output) {
       } else {
         stream(input, output);
       }
+      return;
+    case Program::files:
+      each_file(input, output);
       return;
     case Program::iterative:
       iterative(input, output);

@@ -20,12 +20,15 @@ std::vector<std::uint32_t> make_order(const Cell& cell, unsigned thread);
 
 struct ProgramInput {
   const Cell& cell;
-  FileAccess& file;
+  const Accesses& files;
+  int open_flags;        // of program files, which opens and closes itself
   unsigned char* buffer;  // device memory, cell.buffer_bytes()
   Part part;
-  std::uint64_t pattern_seed;  // of the file: what is written, or must be read
+  std::uint64_t pattern_seed;  // of the files: what is written, or must be read
   const std::vector<std::uint32_t>& order;
   const std::atomic<bool>& stopped;
+
+  FileAccess& file() const { return *files.front(); }
 };
 
 struct ProgramOutput {

@@ -118,7 +118,7 @@ void Report::sample(const Cell& cell, unsigned repeat, const Sample& sample,
                {"pattern_seed", nullptr},
                {"counters", counters_json(sample.counted)},
                {"cache", nullptr}};
-  if (cell.program != Program::stream) line["compute_ns"] = sample.compute_ns;
+  if (cell.computes()) line["compute_ns"] = sample.compute_ns;
   if (state) line["cache_state"] = name_of(*state);
   if (sample.device_cache) line["device_cache_state"] = name_of(*sample.device_cache);
   if (cell.is_cached()) line["cache"] = cache_json(sample.counted.cache);

@@ -19,6 +19,8 @@
 namespace ferry::bench {
 namespace {
 
+constexpr device::cache::Switches all_switches;
+
 CacheState prepare_file(const Cell& cell, unsigned number) {
   const PlainFile file(file_path(cell, number));
   const std::uint64_t bytes = file_bytes(cell);
@@ -68,8 +70,17 @@ std::vector<std::string> paths_of(const Cell& cell) {
   return paths;
 }
 
-bool computes(const Cell& cell) {
-  return cell.program != Program::stream;
+// What is written over, by plain pwrite: other contents than those that the timed writes bring.
+// Durable where those will be, so that they do not pay for it.
+void make_existing(const Cell& cell, std::uint64_t pattern_seed) {
+  for (const std::string& path : paths_of(cell))
+    const PlainFile made(path, O_WRONLY | O_CREAT | O_EXCL);
+  complete_written(cell, pattern_seed, std::vector<std::uint64_t>(cell.threads));
+  if (!cell.direct && !cell.syncs()) return;
+  for (const std::string& path : paths_of(cell)) {
+    const PlainFile file(path, O_WRONLY);
+    if (::fsync(file.fd()) != 0) throw Error(errno, "syncing " + path);
+  }
 }
 
 }  // namespace
@@ -102,6 +113,12 @@ void Session::on_cell(const Cell& cell, Work work) {
   }
 }
 
+Runtime& Session::runtime_of(const Cell& cell) const {
+  Runtime& runtime = runtimes_.of(cell);
+  if (cell.is_cached()) runtime.use_cache_switches(cell.cache_switches.value_or(all_switches));
+  return runtime;
+}
+
 void Session::verify_cells() {
   for (Cell& cell : cells_) {
     block_devices_.push_back(block_device_of(cell));
@@ -112,8 +129,8 @@ void Session::verify_cells() {
       if (cell.check && !cell.expect_pattern_seed) {
         cell.expect_pattern_seed = find_pattern_seed(cell);
       }
-      verify_reads(runtimes_.of(cell), cell, interruption_.stopped());
-      if (computes(cell)) sums_.back() = sum_files(cell);
+      verify_reads(runtime_of(cell), cell, interruption_.stopped());
+      if (cell.computes()) sums_.back() = sum_files(cell);
     });
     report_.verified(cell);
   }
@@ -134,8 +151,8 @@ void Session::read_once(std::size_t index, unsigned repeat) {
   const Cell& cell = cells_[index];
   CacheState state = prepare_cache(cell);
   const CellRun run{cell, repeat, 0, 0, block_devices_[index]};
-  const Sample sample = run_cell(runtimes_.of(cell), run, interruption_.stopped());
-  if (computes(cell) && sample.sum != sums_[index]) {
+  const Sample sample = run_cell(runtime_of(cell), run, interruption_.stopped());
+  if (cell.computes() && sample.sum != sums_[index]) {
     throw ContentsError("the sum over " + cell.path + " is wrong, by way of " +
                         name_of(cell.interface));
   }
@@ -158,11 +175,15 @@ void Session::write_once(std::size_t index, unsigned repeat) {
     if (!cell.overwrite) throw Error(EEXIST, path);
     run.create_flags = O_CREAT | O_TRUNC;
   }
-  if (!fresh.empty()) warm_memory(cell);
+  if (!fresh.empty() && !cell.rewrite) warm_memory(cell);
   ScratchFiles made(std::move(fresh));
   Sample sample;
   try {
-    sample = run_cell(runtimes_.of(cell), run, interruption_.stopped());
+    if (cell.rewrite) {
+      make_existing(cell, run.pattern_seed + 1);
+      run.create_flags = 0;
+    }
+    sample = run_cell(runtime_of(cell), run, interruption_.stopped());
   } catch (const std::system_error& error) {
     if (error.code().value() == EEXIST) made.keep();  // somebody else made it just now
     throw;
@@ -185,7 +206,7 @@ void Session::verify_write(const CellRun& run, const Sample& sample) {
   Cell back = cell;
   back.operation = Operation::read;
   back.expect_pattern_seed = run.pattern_seed;
-  verify_reads(runtimes_.of(cell), back, interruption_.stopped());
+  verify_reads(runtime_of(cell), back, interruption_.stopped());
 }
 
 }  // namespace ferry::bench

@@ -39,6 +39,8 @@ class Session {
   void run();
 
  private:
+  // With the cell's switches of the page cache set.
+  Runtime& runtime_of(const Cell& cell) const;
   void verify_cells();
   void repeat_cell(std::size_t index, unsigned repeat);
   void read_once(std::size_t index, unsigned repeat);

@@ -20,11 +20,11 @@ constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
 class Expected {
  public:
   Expected(const Cell& cell, unsigned file) : cell_(cell), plain_(file_path(cell, file)) {
-    if (cell.expect_pattern_seed) seed_ = file_seed(*cell.expect_pattern_seed, file);
+    if (cell.expect_pattern_seed) pattern_ = contents_of(cell, *cell.expect_pattern_seed, file);
   }
   void get(void* data, std::uint64_t bytes, std::uint64_t offset) const {
-    if (seed_) {
-      fill_pattern(data, bytes, offset, *seed_);
+    if (pattern_) {
+      fill_pattern(data, bytes, pattern_->begin + offset, pattern_->seed);
     } else {
       plain_.read(data, bytes, offset);
     }
@@ -38,12 +38,12 @@ class Expected {
  private:
   const Cell& cell_;
   PlainFile plain_;
-  std::optional<std::uint64_t> seed_;
+  std::optional<Contents> pattern_;
 };
 
 void expect_written(const Cell& cell, std::uint64_t seed, unsigned char* data, std::uint64_t bytes,
                     std::uint64_t offset) {
-  if (cell.program == Program::stream) {
+  if (!cell.computes()) {
     fill_pattern(data, bytes, offset, seed);
     return;
   }
@@ -55,27 +55,35 @@ void expect_written(const Cell& cell, std::uint64_t seed, unsigned char* data, s
   }
 }
 
-void verify_part(const Cell& cell, const Part& part, FileAccess& file, unsigned char* buffer,
-                 const std::atomic<bool>& stopped) {
-  const Expected contents(cell, part.file);
+void verify_call(const Cell& cell, const Expected& contents, FileAccess& file, Place place,
+                 unsigned char* buffer) {
   const std::uint64_t bytes = cell.call_bytes();
   std::vector<unsigned char> expected(bytes);
-  file.open(open_flags(cell));
-  for (std::uint64_t i = 0; i < cell.calls_per_thread(); ++i) {
-    if (stopped.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
-    const std::uint64_t offset = part.offset_of(i);
-    contents.get(expected.data(), bytes, offset);
-    std::memset(buffer, static_cast<unsigned char>(~expected[0]), bytes);
-    const std::int64_t got = file.read(buffer, bytes, offset);
-    const std::string path = file_path(cell, part.file);
-    if (got < 0) throw Error(static_cast<int>(-got), "reading " + path);
-    contents.compare(buffer, expected.data(), static_cast<std::uint64_t>(got), offset);
-    if (static_cast<std::uint64_t>(got) != bytes) {
-      throw Error(EIO, "reading " + path + " gave " + std::to_string(got) + " of " +
-                           std::to_string(bytes) + " bytes");
-    }
+  contents.get(expected.data(), bytes, place.offset);
+  std::memset(buffer, static_cast<unsigned char>(~expected[0]), bytes);
+  const std::int64_t got = file.read(buffer, bytes, place.offset);
+  const std::string path = file_path(cell, place.file);
+  if (got < 0) throw Error(static_cast<int>(-got), "reading " + path);
+  contents.compare(buffer, expected.data(), static_cast<std::uint64_t>(got), place.offset);
+  if (static_cast<std::uint64_t>(got) != bytes) {
+    throw Error(EIO, "reading " + path + " gave " + std::to_string(got) + " of " +
+                         std::to_string(bytes) + " bytes");
   }
-  file.close();
+}
+
+void verify_part(const Cell& cell, const Part& part, const Accesses& files, unsigned char* buffer,
+                 const std::atomic<bool>& stopped) {
+  const std::uint64_t calls_per_file = cell.calls_per_thread() / files.size();
+  std::uint64_t call = 0;
+  for (const std::unique_ptr<FileAccess>& file : files) {
+    const Expected contents(cell, place_of(cell, part, part.offset_of(call)).file);
+    file->open(open_flags(cell));
+    for (const std::uint64_t end = call + calls_per_file; call < end; ++call) {
+      if (stopped.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
+      verify_call(cell, contents, *file, place_of(cell, part, part.offset_of(call)), buffer);
+    }
+    file->close();
+  }
 }
 
 void verify_written_file(const Cell& cell, std::uint64_t pattern_seed, unsigned number) {
@@ -86,12 +94,13 @@ void verify_written_file(const Cell& cell, std::uint64_t pattern_seed, unsigned 
                         " bytes after " + std::to_string(wanted_bytes) +
                         " were written, by way of " + name_of(cell.interface));
   }
-  std::vector<unsigned char> found(step_bytes);
-  std::vector<unsigned char> expected(step_bytes);
+  const Contents contents = contents_of(cell, pattern_seed, number);
+  std::vector<unsigned char> found(std::min(step_bytes, wanted_bytes));
+  std::vector<unsigned char> expected(found.size());
   for (std::uint64_t at = 0; at < wanted_bytes; at += step_bytes) {
     const std::uint64_t bytes = std::min(step_bytes, wanted_bytes - at);
     file.read(found.data(), bytes, at);
-    expect_written(cell, file_seed(pattern_seed, number), expected.data(), bytes, at);
+    expect_written(cell, contents.seed, expected.data(), bytes, contents.begin + at);
     compare_contents(file.path(), cell.interface, found.data(), expected.data(), bytes, at);
   }
 }
@@ -118,8 +127,8 @@ void verify_reads(Runtime& runtime, const Cell& cell, const std::atomic<bool>& s
   runtime.run([&](DeviceThread& self) {
     if (self.index >= cell.threads) return;
     const Part part = part_of(cell, self.index);
-    const std::unique_ptr<FileAccess> file = make_access(cell, part.file, self);
-    verify_part(cell, part, *file, buffers[self.index].as<unsigned char>(), stopped);
+    const Accesses files = make_accesses(cell, part, self);
+    verify_part(cell, part, files, buffers[self.index].as<unsigned char>(), stopped);
   });
 }
 
@@ -149,15 +158,16 @@ std::uint32_t sum_files(const Cell& cell) {
 
 void verify_buffer(const ProgramInput& input, std::uint64_t calls) {
   const Cell& cell = input.cell;
-  const Expected contents(cell, input.part.file);
   const std::uint64_t bytes = cell.call_bytes();
   std::vector<unsigned char> expected(bytes);
   for (std::uint64_t back = 1; back <= std::min<std::uint64_t>(cell.queue_depth, calls); ++back) {
     const std::uint64_t call = calls - back;
-    const std::uint64_t offset = input.part.offset_of(input.order[call]);
-    contents.get(expected.data(), bytes, offset);
+    const Place place =
+        place_of(cell, input.part, input.part.offset_of(input.order[call]));
+    const Expected contents(cell, place.file);
+    contents.get(expected.data(), bytes, place.offset);
     contents.compare(input.buffer + call % cell.queue_depth * bytes, expected.data(), bytes,
-                     offset);
+                     place.offset);
   }
 }
 

@@ -57,6 +57,28 @@ TEST(Layout, FilesAreNamedAsIorDoes) {
   EXPECT_EQ(file_seed(7, 0), 7U);
 }
 
+TEST(Layout, AFileForEachTransferIsASharedFileCutIntoPieces) {
+  Cell cell = cell_of(2, 1, false);  // 3 * 2 calls of 4096 bytes for each thread
+  cell.program = Program::files;
+  EXPECT_EQ(file_count(cell), 12U);
+  EXPECT_EQ(file_bytes(cell), cell.transfer_bytes);
+  EXPECT_EQ(file_path(cell, 7), "/data/file.00000007");
+  std::set<unsigned> files;
+  for (unsigned index = 0; index < cell.threads; ++index) {
+    const Part part = part_of(cell, index);
+    for (std::uint64_t call = 0; call < cell.calls_per_thread(); ++call) {
+      const Place place = place_of(cell, part, part.offset_of(call));
+      EXPECT_EQ(place.offset, 0U);
+      EXPECT_TRUE(files.insert(place.file).second);
+      // Its contents are those of the piece of the large file.
+      EXPECT_EQ(contents_of(cell, 5, place.file).seed, 5U);
+      EXPECT_EQ(contents_of(cell, 5, place.file).begin, part.offset_of(call));
+    }
+  }
+  EXPECT_EQ(files.size(), 12U);
+  EXPECT_EQ(*files.rbegin(), 11U);
+}
+
 TEST(Layout, ReorderingGivesEveryPartToOneThread) {
   Cell cell = cell_of(5, 1, false);
   const std::vector<unsigned> own = {0, 1, 2, 3, 4};

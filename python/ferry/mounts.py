@@ -1,0 +1,204 @@
+"""File systems that a study mounts for itself and nobody else sees.
+
+They are mounted in a mount namespace of this process's own, and loop devices clear themselves once
+nothing uses them. So they are gone with the process, whatever ends it; usually they are taken down
+before, in the reverse order. Only root may do this. Linux only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ferry.errors import FerryError
+from ferry.files import signals_ignored
+
+_CLONE_NEWNS = 0x00020000
+_MS_REC, _MS_PRIVATE = 0x4000, 0x40000
+_MNT_DETACH = 2
+_LOOP_CONFIGURE, _LOOP_CTL_GET_FREE = 0x4C0A, 0x4C82
+_AUTOCLEAR, _DIRECT_IO = 4, 16
+# struct loop_config: the image's descriptor, block size (0: the kernel's choice), loop_info64 with
+# its flags after 52 bytes of zeros and its 184 other bytes, then 64 reserved.
+_LOOP_CONFIG = "II52xI176x64x"
+_ATTEMPTS = 20  # others may take the loop device that was free just now
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Mounted:
+    """A file system that was mounted here, and what it took to set it up."""
+
+    kind: str
+    folder: Path
+    steps: tuple[str, ...]  # as commands, one each
+    setup_s: float
+
+
+@dataclass
+class Mounts:
+    """Mounts in this process's own namespace; see own_mounts()."""
+
+    _folders: list[Path] = field(default_factory=list)
+
+    def memory(self, kind: str, folder: Path, limit_bytes: int) -> Mounted:
+        """Mounts a tmpfs, with that limit, or a ramfs, which has none, on a new folder."""
+        options = f"size={limit_bytes}" if kind == "tmpfs" else ""
+        begin = time.monotonic()
+        self._mount(kind, kind, folder, options)
+        flags = f" -o {options}" if options else ""
+        step = f"mount -t {kind}{flags} {kind} {folder.name}"
+        return Mounted(kind, folder, (step,), time.monotonic() - begin)
+
+    def loop(self, kind: str, folder: Path, image: Path, size_bytes: int) -> Mounted:
+        """Makes a file system in a new file, on a loop device, and mounts it on a new folder.
+
+        The loop device reads and writes the file by direct I/O: only the new file system's own
+        pages are cached. Raises FerryError where the kernel or a program cannot.
+        """
+        begin = time.monotonic()
+        with image.open("xb") as file:
+            os.posix_fallocate(file.fileno(), 0, size_bytes)
+        with _loop_device(image) as device:
+            quiet = {"ext4": "-q", "xfs": "-q", "btrfs": "-q"}[kind]
+            _run(f"mkfs.{kind}", quiet, device)
+            self._mount(kind, device, folder, "")
+        steps = (
+            f"fallocate -l {size_bytes} {image.name}",
+            f"mkfs.{kind} {image.name}",
+            f"mount -o loop {image.name} {folder.name}",
+        )
+        return Mounted(kind, folder, steps, time.monotonic() - begin)
+
+    def remount(self, mounted: Mounted) -> bool:
+        """Takes a memory file system down and mounts it anew; whether a file in it is still there.
+
+        That is what a restart does to it, without one.
+        """
+        witness = mounted.folder / "witness"
+        witness.write_bytes(b"here")
+        self._unmount(mounted.folder)
+        self._folders.remove(mounted.folder)
+        options = next((s.split()[4] for s in mounted.steps if " -o " in s), "")
+        self._mount(mounted.kind, mounted.kind, mounted.folder, options)
+        survived = witness.exists()
+        witness.unlink(missing_ok=True)
+        return survived
+
+    def take_down(self) -> None:
+        """Unmounts everything, the last first. No signal interrupts it."""
+        with signals_ignored():
+            while self._folders:
+                self._unmount(self._folders.pop())
+
+    def _mount(self, kind: str, source: str, folder: Path, options: str) -> None:
+        folder.mkdir(exist_ok=True)
+        arguments = (text.encode() for text in (source, str(folder), kind))
+        if _libc.mount(*arguments, ctypes.c_ulong(0), options.encode()) != 0:
+            number = ctypes.get_errno()
+            raise FerryError(f"mounting {kind} on {folder}: {os.strerror(number)}")
+        self._folders.append(folder)
+
+    def _unmount(self, folder: Path) -> None:
+        if _libc.umount2(str(folder).encode(), 0) != 0:
+            _libc.umount2(str(folder).encode(), _MNT_DETACH)  # goes once nothing is open
+
+
+@contextlib.contextmanager
+def own_mounts() -> Iterator[Mounts | None]:
+    """Gives what mounts; None where this process may not. All is unmounted at the end."""
+    if not _enter_namespace():
+        yield None
+        return
+    mounts = Mounts()
+    try:
+        yield mounts
+    finally:
+        mounts.take_down()
+
+
+def why_no_loop(kind: str) -> str | None:
+    """Says why there can be no file system of a kind on a loop device, None where there can."""
+    if shutil.which(f"mkfs.{kind}", path=_programs()) is None:
+        package = {"ext4": "e2fsprogs", "xfs": "xfsprogs", "btrfs": "btrfs-progs"}[kind]
+        return f"mkfs.{kind} is not installed (Debian package {package})"
+    known = Path("/proc/filesystems").read_text(encoding="ascii").split()
+    loadable = shutil.which("modprobe", path=_programs()) is not None
+    if kind not in known and not loadable:
+        return f"the kernel does not know {kind}"
+    if not os.path.exists("/dev/loop-control"):
+        return "the kernel has no loop devices"
+    return None
+
+
+def _enter_namespace() -> bool:
+    """Gives this process a mount namespace that tells no other of its mounts."""
+    if os.geteuid() != 0 or _libc.unshare(_CLONE_NEWNS) != 0:
+        return False
+    private = ctypes.c_ulong(_MS_REC | _MS_PRIVATE)
+    return bool(_libc.mount(b"none", b"/", None, private, None) == 0)
+
+
+@contextlib.contextmanager
+def _loop_device(image: Path) -> Iterator[str]:
+    """Gives a loop device of a file; it clears itself when it is neither open nor mounted."""
+    device, path = _claim_loop(image)
+    try:
+        yield path
+    finally:
+        os.close(device)
+
+
+def _claim_loop(image: Path) -> tuple[int, str]:
+    try:
+        file = os.open(image, os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
+        control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        raise FerryError(f"a loop device of {image}: {error.strerror}") from None
+    try:
+        for _ in range(_ATTEMPTS):
+            path = f"/dev/loop{fcntl.ioctl(control, _LOOP_CTL_GET_FREE)}"
+            device = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            config = struct.pack(_LOOP_CONFIG, file, 0, _AUTOCLEAR | _DIRECT_IO)
+            try:
+                fcntl.ioctl(device, _LOOP_CONFIGURE, config)
+                return device, path
+            except OSError as error:
+                os.close(device)
+                if error.errno != errno.EBUSY:
+                    raise
+        raise FerryError(f"no loop device is free for {image}; detach one (losetup -l)")
+    except OSError as error:
+        raise FerryError(f"a loop device of {image}: {error.strerror}") from None
+    finally:
+        os.close(control)
+        os.close(file)
+
+
+def _programs() -> str:
+    """Returns where programs are looked for: a user's PATH may lack root's folders."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+
+
+def _run(*command: str) -> None:
+    environment = {**os.environ, "PATH": _programs()}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=environment
+        )
+    except OSError as error:
+        raise FerryError(f"{command[0]}: {error.strerror}") from None
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise FerryError(f"{command[0]} failed: {last}")
