@@ -23,7 +23,7 @@ from ferry.plots import (
 )
 
 _BAR = 22.0  # a bar with what is around it, in units
-_GAP, _LETTER = 16.0, 7.4  # beside the texts at the ends, and how wide a letter of them is
+_GAP, _LETTER = 21.0, 7.4  # beside the texts at the ends, and how wide a letter of them is
 _SHADES = (1.0, 0.55, 0.28)  # of the parts of a bar, in this order
 
 
@@ -65,6 +65,7 @@ class Bars(Plot):
     columns: int = 2  # when there is room
     common_scale: bool = True
     label_width: float = 118.0
+    reference: float | None = None  # a dotted line up each panel
 
     def draw(self, layout: Layout, tips: Tips) -> Figure:
         """Returns the drawing."""
@@ -103,6 +104,8 @@ class Bars(Plot):
         axes.set_xticks([])
         axes.spines["bottom"].set_visible(False)
         axes.axvline(0, color=GRID, linewidth=2, zorder=1)
+        if self.reference is not None:
+            axes.axvline(self.reference, color=MUTED, linewidth=1, dashes=(2, 3), zorder=3)
         axes.set_yticks(range(len(panel.bars)), [bar.label for bar in panel.bars])
         axes.tick_params(axis="y", labelcolor=INK, pad=6)
         for row, bar in enumerate(panel.bars):
@@ -127,10 +130,12 @@ class Bars(Plot):
                 zorder=4,
                 clip_on=False,
             )
+        # A mark's half width further where a mark is what ends the bar.
+        apart = 6 + (5 if bar.published == bar.end else 0)
         axes.annotate(
             bar.text,
             (bar.end, row),
-            (6, 0),
+            (apart, 0),
             textcoords="offset points",
             va="center",
             color=MUTED,

@@ -22,7 +22,7 @@ from ferry import (
     flags,
     importing,
     info,
-    placements,
+    judge,
     rig,
     study,
     terminal,
@@ -92,8 +92,8 @@ def import_command(files: tuple[str, ...], json_path: str | None, overwrite: boo
 @click.option(
     "--repeats",
     type=flags.CountType(2, 100_000),
-    help=f"How often to measure each point ({placements.REPEATS}, of the large reads at most "
-    f"{placements.LARGE_REPEATS}; with --quick {placements.QUICK_REPEATS}).",
+    help=f"How often to measure each point ({judge.PAIRS_MIN}, fewer of what is large; with "
+    "--quick 4 or 5).",
 )
 @click.option(
     "--out",
@@ -112,6 +112,11 @@ def study_command(name: str, **given: Any) -> None:
                  cache cold and warm, writes as call, call + flush and call +
                  fsync, and programs that compute on what they read or write.
                  Says where the curves cross.
+    optimizations
+                 What is each optimisation of the page cache worth? Writes,
+                 re-writes, reads and re-reads of 4 MiB records with all off,
+                 each on alone, and all on, by file size; the kernel's tmpfs and
+                 ramfs beside them (as root); unaligned buffers; small files.
 
     Scratch files are removed, whatever happens. The end of the output says what the numbers show,
     and no more than that.

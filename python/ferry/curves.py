@@ -65,10 +65,11 @@ class Curves(Plot):
     x: Literal["bytes", "threads"] = "bytes"
     y: Literal["bandwidth", "speed-up"] = "bandwidth"
     x_label: str = "transfer size"
+    columns: int = 3  # when there is room
 
     def draw(self, layout: Layout, tips: Tips) -> Figure:
-        """Returns the drawing: panels side by side, three to a row, or below each other."""
-        columns = min(len(self.panels), 3) if layout == "wide" else 1
+        """Returns the drawing: panels side by side, ``columns`` to a row, or below each other."""
+        columns = min(len(self.panels), self.columns) if layout == "wide" else 1
         rows = math.ceil(len(self.panels) / columns)
         margins = Margins(left=68, right=90, bottom=50, shared=True)
         panels = make_panels(layout, columns, [_HEIGHT] * rows, margins)

@@ -18,6 +18,8 @@ _PROBE_BYTES = 8 * MIB
 # somebody up.
 _CALL_S = {"posix": 1e-6, "mmap": 1e-6, "host": 15e-6, "service": 15e-6}
 _CALL_ELSE_S = 3e-6
+_FILE_S = 100e-6  # to make or find a file, open and close it
+_SETTLED_S = 0.15  # until a file that was written just now has a version
 _COPY_BYTES_PER_S = 3e9  # through the page cache of the kernel
 _NEW_PAGES_BYTES_PER_S = 1e9  # the same, into pages that the kernel has to find first
 _REPEAT_S = 4e-3  # open, close, counters, making the state of the caches
@@ -42,6 +44,8 @@ class Estimate:
         """Returns how long one repeat of a cell takes, what is untimed included, in seconds."""
         calls = cell.total_bytes / cell.transfer_bytes / cell.threads
         call_s = calls * _CALL_S.get(cell.placement or cell.interface, _CALL_ELSE_S)
+        if cell.program == "files":
+            call_s += calls * _FILE_S
         copy_s = cell.total_bytes / _COPY_BYTES_PER_S
         if cell.operation == "read":
             passes = 2 if cell.warm else 1
@@ -49,6 +53,8 @@ class Estimate:
             return _REPEAT_S + passes * call_s + read_s + copy_s
         new_pages = 3 if cell.total_bytes <= _WARMED_BYTES_MAX else 1
         write_s = new_pages * cell.total_bytes / _NEW_PAGES_BYTES_PER_S
+        if cell.warm:
+            write_s += _SETTLED_S + copy_s
         if cell.sync != "none" or cell.direct:
             write_s += cell.total_bytes / self._storage(cell)
         return _REPEAT_S + call_s + write_s + copy_s

@@ -28,11 +28,10 @@ from ferry import judge
 from ferry.errors import FerryError
 from ferry.estimate import write_room_bytes
 from ferry.files import check_readable_file, scratch_folder
-from ferry.native import run_plan
+from ferry.made_files import make_pattern_file
 from ferry.placements_cells import PIECE_BYTES, SEED, program_cells, read_cells, write_cells
 from ferry.placements_findings import VIEWS, compare, conclude
 from ferry.placements_report import print_report
-from ferry.plan import Cell, Plan
 from ferry.sizes import KIB, MIB, format_size, largest_power_of_two
 from ferry.study import Findings, Group, Matrix, Study, StudyOptions
 
@@ -127,11 +126,11 @@ def _sources(options: StudyOptions, notes: list[str]) -> Iterator[Sources]:
     room_bytes = TOTAL_BYTES + large_bytes + write_room_bytes(TOTAL_BYTES)
     with scratch_folder(options.folder, room_bytes) as folder:
         read_path = str((folder / "read").absolute())
-        seed = make_file(read_path, TOTAL_BYTES)
+        seed = make_pattern_file(read_path, TOTAL_BYTES, SEED)
         large_path = None
         if large_bytes > 0:
             large_path = str((folder / "large").absolute())
-            make_file(large_path, large_bytes)
+            make_pattern_file(large_path, large_bytes, SEED)
         write_path = str((folder / "written").absolute())
         scratch = (str(folder.absolute()),)
         yield Sources(read_path, write_path, large_path, TOTAL_BYTES, seed, scratch)
@@ -156,19 +155,3 @@ def _named_source(file: str, quick: bool, notes: list[str]) -> Sources:
     if not quick and not large:
         notes.append(f"the file has less than {format_size(LARGE_BYTES)}: no large reads")
     return Sources(path, None, path if large else None, total_bytes, None)
-
-
-def make_file(path: str, size_bytes: int) -> int:
-    """Makes a file with the pattern, durable; returns the pattern's seed. Raises FerryError."""
-    cell = Cell(
-        id="make",
-        interface="posix",
-        operation="write",
-        path=path,
-        transfer_bytes=min(size_bytes, MIB),
-        total_bytes=size_bytes,
-        sync="fsync",
-        keep=True,
-        seed=SEED,
-    )
-    return int(run_plan(Plan([cell], 1)).samples["make"][0]["pattern_seed"])

@@ -28,12 +28,12 @@ from ferry.placements_report import (
     program_table,
     program_times_ms,
     program_views,
-    runtime_notes,
     size_table,
     sizes_of,
 )
 from ferry.report import Figure, Page, Section, Shown, Word
 from ferry.sizes import format_size
+from ferry.study_text import runtime_notes
 
 Json = dict[str, Any]
 

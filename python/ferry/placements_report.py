@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from ferry.placements_findings import (
     points_of,
 )
 from ferry.sizes import format_size
+from ferry.study_text import describe_place, format_bandwidth, print_wrapped, runtime_notes
 from ferry.tables import Table
 
 Json = dict[str, Any]
@@ -34,7 +34,6 @@ _QUESTIONS = {
     "Large reads, device cache cold": "And reads of {large}, the device's cache cold?",
     "Large reads, device cache warm": "And reads of {large}, the device's cache warm?",
 }
-_WIDTH = 100
 
 
 def print_report(console: Console, document: Json) -> None:
@@ -59,12 +58,6 @@ def has_rows(document: Json, view: View) -> bool:
 def program_views(document: Json, operation: str) -> list[View]:
     """Returns the views of the programs that read, or that write, as far as they were measured."""
     return [v for v in PROGRAM_VIEWS if operation in v.head and has_rows(document, v)]
-
-
-def describe_place(document: Json) -> str:
-    """Returns "ext4 on /dev/vda"."""
-    systems = document["environment"]["file_systems"]
-    return f"{systems[0]['type']} on {systems[0]['source']}" if systems else "unknown file system"
 
 
 def describe_cache(document: Json) -> str:
@@ -93,12 +86,6 @@ def describe_ways(document: Json) -> dict[str, str]:
     }
 
 
-def runtime_notes(document: Json) -> list[str]:
-    """Returns what is degraded, each once."""
-    runtimes = document["environment"]["runtimes"]
-    return list(dict.fromkeys(note for runtime in runtimes for note in runtime["notes"]))
-
-
 def _print_head(console: Console, document: Json) -> None:
     runtime = document["environment"]["runtimes"][0]
     console.print(
@@ -108,10 +95,10 @@ def _print_head(console: Console, document: Json) -> None:
     )
     for note in runtime_notes(document):
         console.print(f"note: {note}", soft_wrap=True)
-    _wrapped(console, describe_cache(document))
+    print_wrapped(console, describe_cache(document))
     ways = describe_ways(document).items()
-    _wrapped(console, " ".join(f"{way}: {meaning}." for way, meaning in ways))
-    _wrapped(
+    print_wrapped(console, " ".join(f"{way}: {meaning}." for way, meaning in ways))
+    print_wrapped(
         console,
         "Medians, ± half the width of their 95 % bounds. noise is what two equal series of plain "
         "calls differ by. Under a table, differences smaller than that, or than what neighbouring "
@@ -120,19 +107,12 @@ def _print_head(console: Console, document: Json) -> None:
     console.print()
 
 
-def _wrapped(console: Console, text: str, indent: str = "") -> None:
-    """Prints at most 100 columns: what is said under a table is not wider than tables are."""
-    width = min(console.width, _WIDTH)
-    for line in textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False):
-        console.print(line, soft_wrap=True)
-
-
 def _print(console: Console, document: Json, table: Table, views: Sequence[View]) -> None:
     """Prints a table and, under it, what it shows."""
     console.print(table.shown())
     for view in views:
         for sentence in conclude(view, document["comparisons"]):
-            _wrapped(console, sentence, "  ")
+            print_wrapped(console, sentence, "  ")
     console.print()
 
 
@@ -155,7 +135,7 @@ def size_table(document: Json, view: View) -> Table:
     for line in chosen:
         size = line[0]["transfer_bytes"]
         noise = of_view(view, document["comparisons"], size)[0]["aa_spread"]
-        cells = [_bandwidth(row["metrics"][view.metric]) for row in line]
+        cells = [format_bandwidth(row["metrics"][view.metric]) for row in line]
         lines.append([format_size(size), *cells, format_noise(noise)])
     return Table(_title(view, document, chosen), heads, lines)
 
@@ -169,13 +149,6 @@ def _title(view: View, document: Json, chosen: Sequence[Sequence[Json]]) -> str:
     states = [row[key] for row in rows for key in ("cache_state", "device_cache_state")]
     unverified = ", unverified" if "unverified" in states else ""
     return f"{title} (MiB/s{unverified})"
-
-
-def _bandwidth(summary: Json) -> str:
-    median = summary["median"]
-    half = (summary["median_high_95"] - summary["median_low_95"]) / 2
-    number = f"{median:.0f}" if median >= 100 else f"{median:.1f}"
-    return f"{number} ±{min(half / median * 100, 999):.0f}%"
 
 
 def program_table(document: Json, operation: str) -> Table:

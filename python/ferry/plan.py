@@ -76,6 +76,11 @@ class Cell:
         if (self.placement in PLACEMENTS) != (self.interface == "ferry"):
             raise ValueError(f"{self.interface} with placement {self.placement}")
 
+    @property
+    def computes(self) -> bool:
+        """Whether its program does more than to move bytes."""
+        return self.program in ("iterative", "once")
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -50,6 +50,10 @@ LOOKS = {
     "automatic": Look("magenta", "D"),
     "plain": Look("slate", "v", "--"),
     "mmap": Look("grey", "P", ":"),
+    "off": Look("slate", "v", "--"),
+    "all": Look("orange", "o"),
+    "tmpfs": Look("blue", "s"),
+    "ramfs": Look("green", "^"),
 }
 # For what has no look of its own, in this order.
 _OTHERS = (

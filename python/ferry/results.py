@@ -116,7 +116,7 @@ def make_row(cell: Cell, group: str, samples: Sequence[Json]) -> Json:
         metrics["bandwidth_with_sync_mib_per_s"] = [
             bandwidth_mib_per_s(s["bytes"], call_and_sync_ns(s)) for s in samples
         ]
-    if cell.program != "stream":
+    if cell.computes:
         metrics["compute_ns"] = [s["compute_ns"] for s in samples]
         metrics["loop_ns"] = [loop_ns(s) for s in samples]
         if "fsync" in cell.sync:
@@ -263,11 +263,16 @@ def write_bytes(path: str, content: bytes, overwrite: bool) -> None:
         raise FerryError(f"{path}: {error.strerror}; choose another place") from None
 
 
+def _csv_field(value: Any) -> Any:
+    return " ".join(value) if isinstance(value, list) else value
+
+
 def to_csv(rows: Sequence[Json]) -> str:
     """Returns the rows as CSV, one line per repeat; nested values are left out."""
     facts = [
         *("id", "group", "interface", "placement", "program", "operation", "pattern"),
         *("transfer_bytes", "total_bytes", "threads", "queue_depth", "direct", "sync"),
+        *("rewrite", "buffer_offset_bytes", "cache_switches"),
     ]
     numbers = [
         *("repeat", "elapsed_ns", "open_ns", "io_ns", "compute_ns", "flush_ns", "sync_ns"),
@@ -281,7 +286,7 @@ def to_csv(rows: Sequence[Json]) -> str:
             cache = sample["cache"] or {}
             writer.writerow(
                 [
-                    *(row[name] for name in facts),
+                    *(_csv_field(row[name]) for name in facts),
                     *(sample[name] for name in numbers),
                     *(cache.get(name) for name in CACHE_COUNTERS),
                 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from ferry.optimizations import Optimizations
 from ferry.placements import Placements
 from ferry.study import Study
 
-STUDIES: dict[str, type[Study]] = {study.name: study for study in (Placements,)}
+STUDIES: dict[str, type[Study]] = {study.name: study for study in (Placements, Optimizations)}

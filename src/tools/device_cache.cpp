@@ -73,7 +73,10 @@ DeviceCacheState device_cache_state(const Cell& cell, std::uint64_t read_bytes,
                                     const RuntimeStatistics& timed) {
   const device::cache::Counters& counters = timed.cache;
   if (cell.warm) {
-    const bool stayed = filling.cache.evictions == 0 && counters.evictions == 0;
+    // Nothing brings pages in while a file is written: what was found had been there. Reads may
+    // find what was read ahead of them.
+    const bool stayed = cell.operation == Operation::write ||
+                        (filling.cache.evictions == 0 && counters.evictions == 0);
     return stayed && counters.misses == 0 ? DeviceCacheState::warm : DeviceCacheState::unverified;
   }
   // Pages larger than the transfers, and pages that were read ahead, are found by later calls: such

@@ -38,8 +38,8 @@ class WarmPart {
   bool drops_pages_;
 };
 
-// The state before a repeat that read, or wrote again, so many bytes of `cell`: `filling` was counted while the
-// cache was filled (nothing where it was not), `timed` over the timed region.
+// The state before a repeat that read, or wrote again, so many bytes of `cell`: `filling` was
+// counted while the cache was filled (nothing where it was not), `timed` over the timed region.
 DeviceCacheState device_cache_state(const Cell& cell, std::uint64_t read_bytes,
                                     const RuntimeStatistics& filling,
                                     const RuntimeStatistics& timed);

@@ -217,8 +217,8 @@ device::cache::Switches read_switches(const json& list, const Fields& fields) {
   Switches switches{false, false, false, false, false, false};
   if (!list.is_array()) fields.fail("cache_switches", "must be an array");
   for (const json& wanted : list) {
-    const auto* const found = std::find_if(
-        all.begin(), all.end(), [&](const Named& one) { return wanted == one.name; });
+    const auto* const found =
+        std::find_if(all.begin(), all.end(), [&](const Named& one) { return wanted == one.name; });
     if (found == all.end()) fields.fail("cache_switches", "has " + wanted.dump() + ", unknown");
     switches.*(found->member) = true;
   }

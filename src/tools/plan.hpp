@@ -51,9 +51,9 @@ struct Cell {
   std::optional<unsigned> variant;  // of the plan's runtimes; absent: the plan's own
   bool direct = false;
   Sync sync = Sync::none;
-  bool cold = false;       // drop the file's pages from the host's cache first
-  bool warm = false;       // fill the device's cache with the file first
-  bool rewrite = false;    // writes: over what the file holds already
+  bool cold = false;                      // drop the file's pages from the host's cache first
+  bool warm = false;                      // fill the device's cache with the file first
+  bool rewrite = false;                   // writes: over what the file holds already
   std::uint64_t buffer_offset_bytes = 0;  // of the buffer from a page's beginning
   std::optional<device::cache::Switches> cache_switches;  // absent: all on
   bool overwrite = false;  // the file may exist; it is truncated, and not removed afterwards

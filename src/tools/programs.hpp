@@ -21,7 +21,7 @@ std::vector<std::uint32_t> make_order(const Cell& cell, unsigned thread);
 struct ProgramInput {
   const Cell& cell;
   const Accesses& files;
-  int open_flags;        // of program files, which opens and closes itself
+  int open_flags;         // of program files, which opens and closes itself
   unsigned char* buffer;  // device memory, cell.buffer_bytes()
   Part part;
   std::uint64_t pattern_seed;  // of the files: what is written, or must be read

@@ -7,10 +7,14 @@ from typing import Any
 
 from ferry import results
 from ferry.native import Measurement
+from ferry.optimizations import SIZES as FILE_SIZES
+from ferry.optimizations import Optimizations, make_groups
+from ferry.optimizations_cells import KERNEL_KINDS, Place, Places
 from ferry.placements import LARGE_SIZES, SIZES, WRITE_SIZES, Placements
 from ferry.placements_cells import PIECE_BYTES, program_cells, read_cells, write_cells
 from ferry.plan import Cell
 from ferry.sizes import MIB
+from ferry.study import Study, StudyOptions
 
 Json = dict[str, Any]
 REPEATS = 20
@@ -28,7 +32,7 @@ def row(cell: Cell, group: str, time_ns: float) -> Json:
             "close_ns": 0,
             "flush_ns": int(time_ns) if follows else 0,
             "sync_ns": int(time_ns) if follows else 0,
-            "compute_ns": int(time_ns) if cell.program != "stream" else 0,
+            "compute_ns": int(time_ns) if cell.computes else None,
             "elapsed_ns": int(time_ns),
             "operations": 1,
             "cache_state": "hot" if cell.operation == "read" else None,
@@ -102,22 +106,65 @@ def placements_document(writes: bool = True) -> Json:
     programs = program_cells("/f", "/new" if writes else None, 16 * MIB, 1)
     cells += [("programs", cell) for cell in programs]
     rows = [row(cell, group, time_ns(cell)) for group, cell in cells]
-    findings = Placements().findings(rows)
+    settings = {
+        "repeats": {group: REPEATS for group, _ in cells},
+        "total_bytes": 16 * MIB,
+        "large_total_bytes": 64 * MIB if writes else None,
+        "piece_bytes": PIECE_BYTES,
+        "file": None,
+    }
+    return _document(Placements(), settings, rows)
+
+
+def _document(study: Study, settings: Json, rows: list[Json]) -> Json:
+    findings = study.findings(rows)
     return results.make_document(
         "study",
-        {
-            "quick": False,
-            "repeats": {group: REPEATS for group, _ in cells},
-            "total_bytes": 16 * MIB,
-            "large_total_bytes": 64 * MIB if writes else None,
-            "piece_bytes": PIECE_BYTES,
-            "file": None,
-        },
+        {"quick": False, **settings},
         [Measurement(ENVIRONMENT)],
         rows,
-        study="placements",
+        study=study.name,
         started=datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC),
         notes=["a note <i>with markup</i>"],
         comparisons=findings.comparisons,
         conclusions=findings.conclusions,
     )
+
+
+OPTIONS = StudyOptions("/tmp", None, False, None, None, None, False)
+
+
+def optimizations_places(kernel: tuple[str, ...] = KERNEL_KINDS) -> Places:
+    """Places that are not there."""
+
+    def place(name: str) -> Place:
+        return Place(f"/{name}/read", f"/{name}/written", f"/{name}/small")
+
+    return Places(place("disk"), {kind: place(kind) for kind in kernel})
+
+
+def optimizations_document(
+    kernel: tuple[str, ...] = KERNEL_KINDS, times: dict[str, float] | None = None
+) -> Json:
+    """A document of the study optimizations: each way takes 1 ms for a MiB, or that many."""
+    groups = make_groups(OPTIONS, optimizations_places(kernel), FILE_SIZES)
+    rows = []
+    for name, group in groups.items():
+        for cell in group.cells:
+            _, way, _ = cell.id.split("/")
+            mib_ms = (times or {}).get(way, 1.0)
+            rows.append(row(cell, name, cell.total_bytes / MIB * mib_ms * 1e6))
+    settings = {
+        "repeats": {name: group.repeats for name, group in groups.items()},
+        "record_bytes": 4 * MIB,
+        "file_bytes": FILE_SIZES,
+        "alignment_file_bytes": 16 * MIB,
+        "small_file_bytes": 8192,
+        "small_total_bytes": 4 * MIB,
+        "copy_engine": "absent",
+        "kernel": list(kernel),
+    }
+    return _document(Optimizations(), settings, rows)
+
+
+DOCUMENTS = {"placements": placements_document, "optimizations": optimizations_document}

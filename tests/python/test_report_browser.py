@@ -14,9 +14,9 @@ from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 
 from ferry import report
-from ferry.placements_page import make_page
 from ferry.study import REPORT_HTML
-from made_up import placements_document
+from ferry.studies import STUDIES
+from made_up import DOCUMENTS
 
 PHONE, SMALL_PHONE, TABLET, DESKTOP = 390, 320, 768, 1440
 WIDTHS = (SMALL_PHONE, PHONE, TABLET, DESKTOP)
@@ -67,12 +67,22 @@ return {
 """
 
 
+# How many figures each study's page has, and the first one's name.
+FIGURES = {"placements": (5, "reads"), "optimizations": (3, "file-sizes")}
+
+
+@pytest.fixture(scope="module", params=list(FIGURES))
+def study(request: pytest.FixtureRequest) -> str:
+    """The name of a study; every test is made with each."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(study: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report, without the results that it names."""
     folder = tmp_path_factory.mktemp("report")
-    document = placements_document()
-    for name, content in report.files(make_page(document), document).items():
+    document = DOCUMENTS[study]()
+    for name, content in report.files(STUDIES[study]().page(document), document).items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)
     return folder
@@ -123,7 +133,9 @@ def drain(browser: Chrome) -> tuple[list[Any], set[str]]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_renders_in_silence(browser: Chrome, folder: Path, width: int, scheme: str) -> None:
+def test_it_renders_in_silence(
+    browser: Chrome, folder: Path, study: str, width: int, scheme: str
+) -> None:
     drain(browser)
     visit(browser, folder, width, scheme)
     console, requested = drain(browser)
@@ -136,7 +148,7 @@ def test_it_renders_in_silence(browser: Chrome, folder: Path, width: int, scheme
         "return [...document.querySelectorAll('figure svg')].map(s => s.getBoundingClientRect())"
         ".filter(r => r.width > 0).map(r => [r.width, r.height])"
     )
-    assert len(shown) == 5
+    assert len(shown) == FIGURES[study][0]
     assert all(200 < across <= width and down > 100 for across, down in shown)
 
 
@@ -189,11 +201,13 @@ def test_text_has_contrast(browser: Chrome, folder: Path, width: int, scheme: st
     assert worst["contrast"] >= 4.5, worst
 
 
-def test_colours_of_plots_change_with_the_scheme(browser: Chrome, folder: Path) -> None:
+def test_colours_of_plots_change_with_the_scheme(
+    browser: Chrome, folder: Path, study: str
+) -> None:
     def colours() -> set[str]:
         return set(
             browser.execute_script(
-                "return [...document.querySelectorAll('#reads .wide svg path')]"
+                f"return [...document.querySelectorAll('#{FIGURES[study][1]} .wide svg path')]"
                 ".map(p => getComputedStyle(p).stroke)"
             )
         )

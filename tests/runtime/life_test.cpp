@@ -477,5 +477,36 @@ TEST(Pause, IsNoDeath) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+TEST(CacheSwitches, AreThoseOfTheNextProgram) {
+  const test::ScratchDirectory folder;
+  const std::string path = folder / "data";
+  constexpr std::uint64_t bytes = 1 << 20;
+  write_file(path, pattern(bytes, 1));
+  RuntimeOptions options = small_options();
+  options.device_threads = 1;
+  options.cache_bytes = 4 * bytes;
+  options.page_bytes = 4096;
+  options.placement = device::Placement::compute;
+  Runtime runtime(options);
+  const Buffer buffer = runtime.allocate(4096);
+  const auto read_ahead = [&](const device::cache::Switches& switches) {
+    runtime.use_cache_switches(switches);
+    const std::uint64_t before = runtime.statistics().cache.readahead_issued;
+    runtime.run([&](DeviceThread& self) {
+      const int file = self.files.open(path.c_str(), O_RDONLY);
+      ASSERT_EQ(self.files.evict(file), 0);
+      for (std::uint64_t at = 0; at < bytes; at += 4096)
+        ASSERT_EQ(self.files.pread(file, buffer.data(), 4096, static_cast<std::int64_t>(at)), 4096);
+      self.files.close(file);
+    });
+    return runtime.statistics().cache.readahead_issued - before;
+  };
+  EXPECT_GT(read_ahead({}), 0U);
+  device::cache::Switches without;
+  without.readahead = false;
+  EXPECT_EQ(read_ahead(without), 0U);
+  EXPECT_GT(read_ahead({}), 0U);
+}
+
 }  // namespace
 }  // namespace ferry

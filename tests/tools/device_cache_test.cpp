@@ -81,6 +81,19 @@ TEST(DeviceCacheState, IsNotWarmWhereSomethingWasMissedOrGivenUp) {
   EXPECT_EQ(state_after_filling({.misses = pages, .evictions = 1}, {.hits = pages}), "unverified");
 }
 
+TEST(DeviceCacheState, OfWritesIsWarmWhereEveryPageWasThere) {
+  Cell cell = read_cell(true);
+  cell.operation = Operation::write;
+  cell.rewrite = true;
+  // Filling may have made room where pages of other files were.
+  const RuntimeStatistics filling = statistics({.misses = pages, .evictions = 1});
+  const auto state = [&](const Counted& timed) {
+    return std::string(name_of(device_cache_state(cell, total_bytes, filling, statistics(timed))));
+  };
+  EXPECT_EQ(state({.hits = pages}), "warm");
+  EXPECT_EQ(state({.hits = pages - 1, .misses = 1}), "unverified");
+}
+
 TEST(Cells, ThatAreCachedGoThroughFerry) {
   Cell cell = read_cell(false);
   EXPECT_TRUE(cell.is_cached());

@@ -1,0 +1,31 @@
+"""Files with the pattern that ferry-bench can verify, made before anything is measured."""
+
+from __future__ import annotations
+
+from ferry.native import run_plan
+from ferry.plan import Cell, Plan
+from ferry.sizes import MIB
+
+
+def make_pattern_file(
+    path: str, size_bytes: int, seed: int, piece_bytes: int | None = None
+) -> int:
+    """Makes a durable file, new at ``path``; returns the seed of its pattern. Raises FerryError.
+
+    With ``piece_bytes`` it is cut into files of that size, as program ``files`` has them; these are
+    not synced.
+    """
+    whole = piece_bytes is None
+    cell = Cell(
+        id="make",
+        interface="posix",
+        operation="write",
+        path=path,
+        program="stream" if whole else "files",
+        transfer_bytes=piece_bytes or min(size_bytes, MIB),
+        total_bytes=size_bytes,
+        sync="fsync" if whole else "none",
+        keep=True,
+        seed=seed,
+    )
+    return int(run_plan(Plan([cell], 1)).samples["make"][0]["pattern_seed"])

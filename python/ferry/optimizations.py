@@ -1,0 +1,182 @@
+"""The study ``optimizations``: what the page cache's optimisations are worth (paper 003).
+
+Write, re-write, read and re-read of 4 MiB records by files' size, with every optimisation off, each
+on alone, and all on; the kernel's tmpfs and ramfs beside them. Then buffers that are not aligned,
+and many small files beside a large one.
+
+All settings share one cache, whose switches are set before each measurement. With every switch off
+a second, identical series runs (``again``): what differs between the two is noise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from ferry import judge
+from ferry.errors import FerryError
+from ferry.estimate import write_room_bytes
+from ferry.files import check_folder, scratch_folder
+from ferry.made_files import make_pattern_file
+from ferry.mounts import Mounts, own_mounts
+from ferry.optimizations_cells import (
+    ALIGNMENT_BYTES,
+    OPERATIONS,
+    RECORD_BYTES,
+    SEED,
+    SMALL_FILE_BYTES,
+    SMALL_TOTAL_BYTES,
+    Place,
+    Places,
+    alignment_cells,
+    record_cells,
+    small_file_cells,
+)
+from ferry.optimizations_findings import compare, conclude
+from ferry.optimizations_report import print_report
+from ferry.plan import RuntimeSettings
+from ferry.sizes import GIB, MIB, format_size
+from ferry.study import Findings, Group, Matrix, Study, StudyOptions
+
+if TYPE_CHECKING:
+    from ferry.report import Page
+
+SIZES = [4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
+QUICK_SIZES = [4 * MIB, 32 * MIB]
+REPEATS = judge.PAIRS_MIN
+QUICK_REPEATS = 4
+# Of the largest files, each of which takes seconds.
+_LARGE_REPEATS = {256 * MIB: 8, GIB: 6}
+# The cache, files in memory and the kernel's pages, in sizes of the largest file.
+_MEMORY_FACTOR = 8
+
+Json = dict[str, Any]
+
+
+class Optimizations(Study):
+    """See the module."""
+
+    name = "optimizations"
+
+    @contextlib.contextmanager
+    def prepare(self, options: StudyOptions, notes: list[str]) -> Iterator[Matrix]:
+        """Gives the matrix; raises FerryError."""
+        sizes = _sizes(options, notes)
+        largest = sizes[-1]
+        room_bytes = largest + max(largest, write_room_bytes(min(largest, 256 * MIB)))
+        with (
+            scratch_folder(options.folder, room_bytes) as folder,
+            own_mounts() as mounts,
+            contextlib.ExitStack() as stack,
+        ):
+            places = _make_places(folder, mounts, room_bytes, stack, notes)
+            scratch = sorted({os.path.dirname(place.read_path) for place in places.all()})
+            for place in places.all():
+                make_pattern_file(place.read_path, largest, SEED)
+                make_pattern_file(place.small_path, SMALL_TOTAL_BYTES, SEED, SMALL_FILE_BYTES)
+            settings = {
+                "record_bytes": RECORD_BYTES,
+                "file_bytes": sizes,
+                "alignment_file_bytes": ALIGNMENT_BYTES,
+                "small_file_bytes": SMALL_FILE_BYTES,
+                "small_total_bytes": SMALL_TOTAL_BYTES,
+                "copy_engine": "absent",  # the device cpu has none
+                "kernel": list(places.kernel),
+            }
+            # The folder first: it holds the others where they are mounted in it.
+            names = sorted({str(folder.absolute()), *scratch}, key=len)
+            yield Matrix(make_groups(options, places, sizes), settings, names)
+
+    def findings(self, rows: Sequence[Json]) -> Findings:
+        """Sets every setting beside none, the cache beside the kernel, and so on."""
+        comparisons = compare(rows)
+        return Findings(comparisons, conclude(comparisons))
+
+    def print_tables(self, console: Console, document: Json) -> None:
+        """Prints a table for each question."""
+        print_report(console, document)
+
+    def page(self, document: Json) -> Page:
+        """Returns the report's plots and tables."""
+        from ferry.optimizations_page import make_page  # see Study.page
+
+        return make_page(document)
+
+
+def make_groups(
+    options: StudyOptions, places: Places, sizes: Sequence[int]
+) -> dict[str, Group]:
+    """Returns what is measured, by the rows' group."""
+    usual = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
+    groups = {}
+    for size in sizes:
+        repeats = options.repeats or min(usual, _LARGE_REPEATS.get(size, usual))
+        cached = _runtime(size)
+        for name, operations in (
+            ("writes", OPERATIONS[:1]),
+            ("re-writes", OPERATIONS[1:2]),
+            ("reads", OPERATIONS[2:]),
+        ):
+            cells = [cell for op in operations for cell in record_cells(op, places, size)]
+            groups[f"{name} of {format_size(size)}"] = Group(cells, repeats, cached)
+    groups["alignment"] = Group(alignment_cells(places), usual, _runtime(ALIGNMENT_BYTES))
+    groups["small files"] = Group(small_file_cells(places), usual, _runtime(SMALL_TOTAL_BYTES))
+    return groups
+
+
+def _runtime(size: int) -> RuntimeSettings:
+    """Half of a cache may be dirty before it is written in the background: one whole file is."""
+    return RuntimeSettings(device_threads=1, cache_bytes=2 * size + 64 * MIB)
+
+
+def _sizes(options: StudyOptions, notes: list[str]) -> list[int]:
+    """Returns the files' sizes for which there is memory."""
+    wanted = QUICK_SIZES if options.quick else SIZES
+    free_bytes = _available_bytes()
+    sizes = [size for size in wanted if _MEMORY_FACTOR * size <= free_bytes]
+    if not sizes:
+        raise FerryError(
+            f"{format_size(free_bytes)} of memory are free and the study needs "
+            f"{format_size(_MEMORY_FACTOR * wanted[0])}; end other programs"
+        )
+    if len(sizes) < len(wanted):
+        notes.append(
+            f"files above {format_size(sizes[-1])} are left out: they need "
+            f"{_MEMORY_FACTOR} times their size in memory, and {format_size(free_bytes)} are free"
+        )
+    return sizes
+
+
+def _available_bytes() -> int:
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) << 10
+    raise FerryError("/proc/meminfo does not say how much memory is free; is this Linux?")
+
+
+def _make_places(
+    folder: Path, mounts: Mounts | None, room_bytes: int, stack: contextlib.ExitStack, notes: list[str]
+) -> Places:
+    kernel = {}
+    if mounts is not None:
+        for kind in ("tmpfs", "ramfs"):
+            mounted = mounts.memory(kind, folder / kind, 2 * room_bytes)
+            kernel[kind] = _place(mounted.folder)
+    else:
+        notes.append("only root can mount: no ramfs beside the cache")
+        shared = "/dev/shm"
+        try:
+            check_folder(shared, room_bytes)
+            kernel["tmpfs"] = _place(stack.enter_context(scratch_folder(shared, room_bytes)))
+        except FerryError as error:
+            notes.append(f"no tmpfs beside the cache: {error}")
+    return Places(_place(folder), kernel)
+
+
+def _place(folder: Path) -> Place:
+    return Place(*(str((folder / name).absolute()) for name in ("read", "written", "small")))
