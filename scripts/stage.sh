@@ -107,7 +107,7 @@ stage_storages() {
   build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Nfs*'
   unset PYTHONHOME
   PYTHONPATH=$root/python FERRY_BUILD_DIR=$root/build/release \
-    "$setup_python" -m pytest tests/python/test_storages.py -q
+    "$setup_python" -m pytest tests/python/test_remote_storages.py -q
   printf 'absent: CephFS, PVFS2 and Lustre, which Ferry does not reach by a library of their own yet\n'
 }
 

@@ -130,8 +130,12 @@ class Bars(Plot):
                 zorder=4,
                 clip_on=False,
             )
-        # A mark's half width further where a mark is what ends the bar.
-        apart = 6 + (5 if bar.published == bar.end else 0)
+        # Beyond the mark, where there is one near the end.
+        apart = 6.0
+        if bar.published is not None:
+            place = axes.transData.transform((bar.published, row))[0]
+            end = axes.transData.transform((bar.end, row))[0]
+            apart = max(apart, float(place - end) + 11)
         axes.annotate(
             bar.text,
             (bar.end, row),

@@ -117,6 +117,11 @@ def study_command(name: str, **given: Any) -> None:
                  re-writes, reads and re-reads of 4 MiB records with all off,
                  each on alone, and all on, by file size; the kernel's tmpfs and
                  ramfs beside them (as root); unaligned buffers; small files.
+    storages     Which storage is how fast, and scales with threads? Writes,
+                 writes with fsync, cold reads and re-reads by one thread and
+                 many, and by file size: the file system of --dir, tmpfs, and as
+                 root ramfs, ext4, xfs and btrfs on loop devices; what the disk
+                 itself gives.
 
     Scratch files are removed, whatever happens. The end of the output says what the numbers show,
     and no more than that.

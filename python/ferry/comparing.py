@@ -8,7 +8,7 @@ from typing import Any
 from ferry import judge
 
 Json = dict[str, Any]
-TimeOf = Callable[[Json], int]  # of a sample, in nanoseconds
+TimeOf = Callable[[Json], float]  # of a sample, in nanoseconds, for the same work
 
 
 def times_of(row: Json, time_ns: TimeOf) -> list[float]:

@@ -147,4 +147,9 @@ def describe_ranges(
             ranges.append(f"from {sizes[index]} up")
         else:
             ranges.append(f"from {sizes[index]} to {sizes[last]}")
-    return " " + " and ".join([", ".join(ranges[:-1]), ranges[-1]] if ranges[1:] else ranges)
+    return f" {listed(ranges)}"
+
+
+def listed(names: Sequence[str], last: str = "and") -> str:
+    """Returns "a, b and c"."""
+    return f" {last} ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)

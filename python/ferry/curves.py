@@ -27,7 +27,7 @@ from ferry.sizes import MIB, format_size
 
 _HEIGHT = 250.0
 _LABEL_APART = 15.0
-_LABEL_GAP = 14.0
+_LABEL_GAP, _LETTER = 14.0, 7.8  # before a line's name, and how wide a letter of it is
 _TICKS_APART = 54.0
 _HIT_SIZE = 18.0  # of the invisible mark that has the tooltip
 
@@ -71,7 +71,9 @@ class Curves(Plot):
         """Returns the drawing: panels side by side, ``columns`` to a row, or below each other."""
         columns = min(len(self.panels), self.columns) if layout == "wide" else 1
         rows = math.ceil(len(self.panels) / columns)
-        margins = Margins(left=68, right=90, bottom=50, shared=True)
+        longest = max(len(line.label) for panel in self.panels for line in panel.series)
+        right = max(90.0, _LABEL_GAP + 7 + _LETTER * longest)
+        margins = Margins(left=68, right=right, bottom=50, shared=True)
         panels = make_panels(layout, columns, [_HEIGHT] * rows, margins)
         for unused in panels[len(self.panels) :]:
             unused.remove()

@@ -29,3 +29,21 @@ def make_pattern_file(
         seed=seed,
     )
     return int(run_plan(Plan([cell], 1)).samples["make"][0]["pattern_seed"])
+
+
+def make_pattern_files(path: str, size_bytes: int, count: int, seed: int) -> None:
+    """Makes durable files ``path``.00000000 and so on, one for each of ``count`` threads."""
+    cell = Cell(
+        id="make",
+        interface="posix",
+        operation="write",
+        path=path,
+        transfer_bytes=min(size_bytes, MIB),
+        total_bytes=count * size_bytes,
+        threads=count,
+        file_per_thread=True,
+        sync="fsync",
+        keep=True,
+        seed=seed,
+    )
+    run_plan(Plan([cell], 1))

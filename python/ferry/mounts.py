@@ -42,6 +42,8 @@ class Mounted:
 
     kind: str
     folder: Path
+    options: str
+    image: Path | None  # on a loop device: its file
     steps: tuple[str, ...]  # as commands, one each
     setup_s: float
 
@@ -59,7 +61,7 @@ class Mounts:
         self._mount(kind, kind, folder, options)
         flags = f" -o {options}" if options else ""
         step = f"mount -t {kind}{flags} {kind} {folder.name}"
-        return Mounted(kind, folder, (step,), time.monotonic() - begin)
+        return Mounted(kind, folder, options, None, (step,), time.monotonic() - begin)
 
     def loop(self, kind: str, folder: Path, image: Path, size_bytes: int) -> Mounted:
         """Makes a file system in a new file, on a loop device, and mounts it on a new folder.
@@ -71,18 +73,17 @@ class Mounts:
         with image.open("xb") as file:
             os.posix_fallocate(file.fileno(), 0, size_bytes)
         with _loop_device(image) as device:
-            quiet = {"ext4": "-q", "xfs": "-q", "btrfs": "-q"}[kind]
-            _run(f"mkfs.{kind}", quiet, device)
+            _run(f"mkfs.{kind}", "-q", device)
             self._mount(kind, device, folder, "")
         steps = (
             f"fallocate -l {size_bytes} {image.name}",
             f"mkfs.{kind} {image.name}",
             f"mount -o loop {image.name} {folder.name}",
         )
-        return Mounted(kind, folder, steps, time.monotonic() - begin)
+        return Mounted(kind, folder, "", image, steps, time.monotonic() - begin)
 
     def remount(self, mounted: Mounted) -> bool:
-        """Takes a memory file system down and mounts it anew; whether a file in it is still there.
+        """Takes a file system down and mounts it anew; whether a file in it is still there.
 
         That is what a restart does to it, without one.
         """
@@ -90,8 +91,8 @@ class Mounts:
         witness.write_bytes(b"here")
         self._unmount(mounted.folder)
         self._folders.remove(mounted.folder)
-        options = next((s.split()[4] for s in mounted.steps if " -o " in s), "")
-        self._mount(mounted.kind, mounted.kind, mounted.folder, options)
+        with _loop_device(mounted.image) if mounted.image else _source(mounted.kind) as source:
+            self._mount(mounted.kind, source, mounted.folder, mounted.options)
         survived = witness.exists()
         witness.unlink(missing_ok=True)
         return survived
@@ -148,6 +149,12 @@ def _enter_namespace() -> bool:
         return False
     private = ctypes.c_ulong(_MS_REC | _MS_PRIVATE)
     return bool(_libc.mount(b"none", b"/", None, private, None) == 0)
+
+
+@contextlib.contextmanager
+def _source(name: str) -> Iterator[str]:
+    """Gives the name of what needs no device."""
+    yield name
 
 
 @contextlib.contextmanager

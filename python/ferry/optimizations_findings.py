@@ -10,7 +10,7 @@ from typing import Any
 
 from ferry import results
 from ferry.comparing import TimeOf, make_comparison, speed_ratio_of_rows
-from ferry.crossings import FILE, describe_findings, largest_noise, nothing_shown
+from ferry.crossings import FILE, describe_findings, largest_noise, listed, nothing_shown
 from ferry.optimizations_cells import KERNEL_KINDS, OPERATIONS, PLAIN, SWITCHES
 
 Json = dict[str, Any]
@@ -167,11 +167,6 @@ def _of_ways(
                 f"{other} ({noise})."
             )
     return sentences
-
-
-def listed(names: Sequence[str]) -> str:
-    """Returns "a, b and c"."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
 
 
 def describe_one(way: str, other: str, point: Json) -> str:

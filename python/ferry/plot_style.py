@@ -54,6 +54,12 @@ LOOKS = {
     "all": Look("orange", "o"),
     "tmpfs": Look("blue", "s"),
     "ramfs": Look("green", "^"),
+    "ext4": Look("orange", "o"),
+    "xfs": Look("magenta", "D"),
+    "btrfs": Look("gold", "X"),
+    "ext4-loop": Look("orange", "o", "--"),
+    "xfs-loop": Look("magenta", "D", "--"),
+    "btrfs-loop": Look("gold", "X", "--"),
 }
 # For what has no look of its own, in this order.
 _OTHERS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ferry.optimizations import Optimizations
 from ferry.placements import Placements
+from ferry.storages import Storages
 from ferry.study import Study
 
-STUDIES: dict[str, type[Study]] = {study.name: study for study in (Placements, Optimizations)}
+STUDIES: dict[str, type[Study]] = {study.name: study for study in (Placements, Optimizations, Storages)}

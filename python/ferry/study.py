@@ -146,7 +146,12 @@ def _make_document(
     notes: list[str],
 ) -> Json:
     rows = [
-        results.make_row(cell, name, kept.groups[name].samples[cell.id])
+        results.make_row(
+            cell,
+            name,
+            kept.groups[name].samples[cell.id],
+            kept.groups[name].environment["machine"]["virtual_machine"],
+        )
         for name, group in matrix.groups.items()
         for cell in group.cells
     ]

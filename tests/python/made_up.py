@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 from typing import Any
 
 from ferry import results
@@ -14,13 +15,19 @@ from ferry.placements import LARGE_SIZES, SIZES, WRITE_SIZES, Placements
 from ferry.placements_cells import PIECE_BYTES, program_cells, read_cells, write_cells
 from ferry.plan import Cell
 from ferry.sizes import MIB
+from ferry.storages import SIZES as SWEEP_SIZES
+from ferry.storages import Storages
+from ferry.storages import make_groups as make_storage_groups
+from ferry.storages_cells import FILE_BYTES
+from ferry.storages_cells import Place as StoragePlace
+from ferry.storages_found import PROPERTIES, Fact, Storage
 from ferry.study import Study, StudyOptions
 
 Json = dict[str, Any]
 REPEATS = 20
 
 
-def row(cell: Cell, group: str, time_ns: float) -> Json:
+def row(cell: Cell, group: str, time_ns: float, virtual_machine: bool = False) -> Json:
     """A row whose every repeat took that long; flush, sync and computing as long as the calls."""
     follows = cell.operation == "write"
     samples = [
@@ -35,14 +42,20 @@ def row(cell: Cell, group: str, time_ns: float) -> Json:
             "compute_ns": int(time_ns) if cell.computes else None,
             "elapsed_ns": int(time_ns),
             "operations": 1,
-            "cache_state": "hot" if cell.operation == "read" else None,
+            "cache_state": _cache_state(cell),
             "device_cache_state": None,
             "cache": None,
             "verified": True,
         }
         for repeat in range(REPEATS)
     ]
-    return results.make_row(cell, group, samples)
+    return results.make_row(cell, group, samples, virtual_machine)
+
+
+def _cache_state(cell: Cell) -> str | None:
+    if cell.operation == "write":
+        return None
+    return "cold" if cell.cold else "hot"
 
 
 ENVIRONMENT: Json = {
@@ -167,4 +180,54 @@ def optimizations_document(
     return _document(Optimizations(), settings, rows)
 
 
-DOCUMENTS = {"placements": placements_document, "optimizations": optimizations_document}
+def storages_found() -> list[Storage]:
+    """Storages that are not there: a disk, memory, a loop device."""
+    facts = {name: Fact("yes", declared=name == "swap") for name in PROPERTIES}
+    disk: Any = ("vda", "virtio_blk")
+    return [
+        Storage("ext4", "ext4 on vda", "ext4", Path("/disk"), *disk, (), facts),
+        Storage("tmpfs", "tmpfs", "tmpfs", Path("/memory"), None, None, (), facts),
+        Storage("xfs-loop", "xfs (loop)", "xfs", Path("/loop"), *disk, ("mkfs.xfs image",), facts),
+    ]
+
+
+def storages_document(
+    times: dict[str, float] | None = None, raw: bool = True, virtual_machine: bool = True
+) -> Json:
+    """A document of the study storages: each storage takes 1 ms for a MiB, or that many.
+
+    Threads share the work and take as long as one would.
+    """
+    found, threads = storages_found(), [1, 2, 4]
+    places = [StoragePlace(s.name, s.folder, s.in_memory) for s in found]
+    groups = make_storage_groups(OPTIONS, places, SWEEP_SIZES, threads, places[0] if raw else None)
+    rows = []
+    for name, group in groups.items():
+        for cell in group.cells:
+            _, storage, count, _ = cell.id.split("/")
+            mib_ms = (times or {}).get(f"{storage}/{count}", (times or {}).get(storage, 1.0))
+            rows.append(row(cell, name, cell.total_bytes / MIB * mib_ms * 1e6, virtual_machine))
+    settings = {
+        "repeats": {name: group.repeats for name, group in groups.items()},
+        "record_bytes": 4 * MIB,
+        "file_bytes": FILE_BYTES,
+        "threads": threads,
+        "sizes_bytes": SWEEP_SIZES,
+        "raw": {
+            "medium": "vda",
+            "transfer_bytes": MIB,
+            "queue_depth": 8,
+            "file_bytes": 64 * MIB,
+        }
+        if raw
+        else None,
+        "storages": [storage.to_json() for storage in found],
+    }
+    return _document(Storages(), settings, rows)
+
+
+DOCUMENTS = {
+    "placements": placements_document,
+    "optimizations": optimizations_document,
+    "storages": storages_document,
+}

@@ -29,6 +29,7 @@ def measuring(command: Command) -> bool:
 LONG = [
     ["study", "placements"],
     ["study", "optimizations"],
+    ["study", "storages"],
     ["tune", "--dir", ".", "--out", "profile.toml"],
     ["bench", "-b", "4m", "-i", "100000", "-w", "file"],
     ["bench", "--placement", "compute", "-b", "4m", "-i", "100000", "-w", "file"],

@@ -46,7 +46,7 @@ def test_colours_tell_roles_apart() -> None:
 
 def test_ways_look_the_same_in_every_plot_and_others_take_what_is_free() -> None:
     assert looks(["compute", "host"]) == {name: LOOKS[name] for name in ("compute", "host")}
-    mixed = looks(["tmpfs", "compute", "ext4"])
+    mixed = looks(["nfs", "compute", "lustre"])
     assert mixed["compute"] == LOOKS["compute"]
     assert len({look.colour for look in mixed.values()}) == 3
     assert len({look.marker for look in LOOKS.values()}) == len(LOOKS)
