@@ -29,11 +29,12 @@ struct NfsAddress {
   // Where the threads of its connections run: not on the CPU of the one that polls for others.
   CpuSet cpus = {};
 
-  bool operator<(const NfsAddress& other) const { return parts() < other.parts(); }
-
- private:
-  auto parts() const {
-    return std::tie(host, nfs_port, mount_port, user, group, connections, timeout, cpus);
+  bool operator<(const NfsAddress& other) const {
+    const auto parts = [](const NfsAddress& of) {
+      return std::tie(of.host, of.nfs_port, of.mount_port, of.user, of.group, of.connections,
+                      of.timeout, of.cpus);
+    };
+    return parts(*this) < parts(other);
   }
 };
 
