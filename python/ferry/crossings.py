@@ -1,8 +1,9 @@
 """Where two curves cross: the sizes at which one way stops being the faster one.
 
-Works on comparisons (see ferry.placements_findings): ratios of one way's speed to another's by
-transfer size (or file size: ``axis``), each with its finding. A crossing lies between two sizes at which the findings are
-opposite; sizes at which no difference was measured decide nothing and may lie between them.
+Works on comparisons (see ferry.comparing): ratios of one way's speed to another's by transfer size,
+or by file size where ``axis`` says so, each with its finding. A crossing lies between two sizes at
+which the findings are opposite; sizes at which no difference was measured decide nothing and may
+lie between them.
 """
 
 from __future__ import annotations

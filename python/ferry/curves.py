@@ -106,6 +106,8 @@ class Curves(Plot):
                 textcoords="offset points",
                 color=MUTED,
                 fontsize=11,
+                bbox={"facecolor": SURFACE, "edgecolor": "none", "alpha": 0.7, "pad": 1},
+                zorder=4,
             )
         if self.y == "speed-up":
             ideal = self._x_limits()

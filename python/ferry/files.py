@@ -7,7 +7,7 @@ import shutil
 import signal
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -81,6 +81,16 @@ def scratch_folder(parent: str, size_bytes: int) -> Iterator[Path]:
     finally:
         with signals_ignored():
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def outermost(folders: Iterable[str]) -> list[str]:
+    """Returns the folders that lie in no other of them, each once."""
+    ordered = sorted(set(folders), key=len)
+    return [
+        folder
+        for number, folder in enumerate(ordered)
+        if not any(folder.startswith(f"{other}{os.sep}") for other in ordered[:number])
+    ]
 
 
 @contextmanager

@@ -105,11 +105,12 @@ class Mounts:
 
     def _mount(self, kind: str, source: str, folder: Path, options: str) -> None:
         folder.mkdir(exist_ok=True)
+        self._folders.append(folder)  # first: an interruption must not come between
         arguments = (text.encode() for text in (source, str(folder), kind))
         if _libc.mount(*arguments, ctypes.c_ulong(0), options.encode()) != 0:
             number = ctypes.get_errno()
+            self._folders.remove(folder)
             raise FerryError(f"mounting {kind} on {folder}: {os.strerror(number)}")
-        self._folders.append(folder)
 
     def _unmount(self, folder: Path) -> None:
         if _libc.umount2(str(folder).encode(), 0) != 0:

@@ -11,7 +11,6 @@ a second, identical series runs (``again``): what differs between the two is noi
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,11 +20,12 @@ from rich.console import Console
 from ferry import judge
 from ferry.errors import FerryError
 from ferry.estimate import write_room_bytes
-from ferry.files import check_folder, scratch_folder
+from ferry.files import check_folder, outermost, scratch_folder
 from ferry.made_files import make_pattern_file
 from ferry.mounts import Mounts, own_mounts
 from ferry.optimizations_cells import (
     ALIGNMENT_BYTES,
+    KERNEL_KINDS,
     OPERATIONS,
     RECORD_BYTES,
     SEED,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ferry.report import Page
 
 SIZES = [4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
-QUICK_SIZES = [4 * MIB, 32 * MIB]
+QUICK_SIZES = [4 * MIB, 16 * MIB, 64 * MIB]
 REPEATS = judge.PAIRS_MIN
 QUICK_REPEATS = 4
 # Of the largest files, each of which takes seconds.
@@ -67,17 +67,18 @@ class Optimizations(Study):
     def prepare(self, options: StudyOptions, notes: list[str]) -> Iterator[Matrix]:
         """Gives the matrix; raises FerryError."""
         sizes = _sizes(options, notes)
-        largest = sizes[-1]
-        room_bytes = largest + max(largest, write_room_bytes(min(largest, 256 * MIB)))
+        to_read = sorted({*sizes, ALIGNMENT_BYTES, SMALL_TOTAL_BYTES})
+        written_bytes = max(size + write_room_bytes(size) for size in sizes)
+        room_bytes = sum(to_read) + SMALL_TOTAL_BYTES + written_bytes
         with (
             scratch_folder(options.folder, room_bytes) as folder,
             own_mounts() as mounts,
             contextlib.ExitStack() as stack,
         ):
             places = _make_places(folder, mounts, room_bytes, stack, notes)
-            scratch = sorted({os.path.dirname(place.read_path) for place in places.all()})
             for place in places.all():
-                make_pattern_file(place.read_path, largest, SEED)
+                for size in to_read:
+                    make_pattern_file(place.read_path(size), size, SEED)
                 make_pattern_file(place.small_path, SMALL_TOTAL_BYTES, SEED, SMALL_FILE_BYTES)
             settings = {
                 "record_bytes": RECORD_BYTES,
@@ -88,9 +89,8 @@ class Optimizations(Study):
                 "copy_engine": "absent",  # the device cpu has none
                 "kernel": list(places.kernel),
             }
-            # The folder first: it holds the others where they are mounted in it.
-            names = sorted({str(folder.absolute()), *scratch}, key=len)
-            yield Matrix(make_groups(options, places, sizes), settings, names)
+            scratch = outermost(place.folder for place in places.all())
+            yield Matrix(make_groups(options, places, sizes), settings, scratch)
 
     def findings(self, rows: Sequence[Json]) -> Findings:
         """Sets every setting beside none, the cache beside the kernel, and so on."""
@@ -160,15 +160,21 @@ def _available_bytes() -> int:
 
 
 def _make_places(
-    folder: Path, mounts: Mounts | None, room_bytes: int, stack: contextlib.ExitStack, notes: list[str]
+    folder: Path,
+    mounts: Mounts | None,
+    room_bytes: int,
+    stack: contextlib.ExitStack,
+    notes: list[str],
 ) -> Places:
     kernel = {}
     if mounts is not None:
-        for kind in ("tmpfs", "ramfs"):
-            mounted = mounts.memory(kind, folder / kind, 2 * room_bytes)
-            kernel[kind] = _place(mounted.folder)
+        for kind in KERNEL_KINDS:
+            try:
+                kernel[kind] = _place(mounts.memory(kind, folder / kind, room_bytes).folder)
+            except FerryError as error:
+                notes.append(f"no {kind} beside the cache: {error}")
     else:
-        notes.append("only root can mount: no ramfs beside the cache")
+        notes.append("only root may mount: no ramfs beside the cache")
         shared = "/dev/shm"
         try:
             check_folder(shared, room_bytes)
@@ -179,4 +185,4 @@ def _make_places(
 
 
 def _place(folder: Path) -> Place:
-    return Place(*(str((folder / name).absolute()) for name in ("read", "written", "small")))
+    return Place(str(folder.absolute()))

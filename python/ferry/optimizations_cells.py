@@ -55,11 +55,23 @@ SETTINGS = (OFF, *ALONE, ALL, AGAIN)
 
 @dataclass(frozen=True)
 class Place:
-    """Where one way's files lie: one to read, and the path of those that are written."""
+    """Where one way's files lie."""
 
-    read_path: str
-    write_path: str
-    small_path: str  # of many small files to read
+    folder: str
+
+    def read_path(self, size: int) -> str:
+        """Returns the path of a file to read: readahead knows no end but the file's."""
+        return f"{self.folder}/read.{size}"
+
+    @property
+    def write_path(self) -> str:
+        """Returns the path of what is written."""
+        return f"{self.folder}/written"
+
+    @property
+    def small_path(self) -> str:
+        """Returns the path that many small files to read have in common."""
+        return f"{self.folder}/small"
 
 
 @dataclass(frozen=True)
@@ -82,10 +94,11 @@ def _kernel_ways(places: Places) -> list[Way]:
     return [Way(kind, {"interface": "posix"}) for kind in places.kernel]
 
 
-def _fields(operation: str, place: Place) -> dict[str, Any]:
+def _fields(operation: str, place: Place, size: int) -> dict[str, Any]:
     """What an operation is in a plan."""
     if operation in ("read", "reread"):
-        return {"operation": "read", "path": place.read_path, "expect_pattern_seed": SEED}
+        path = place.read_path(size)
+        return {"operation": "read", "path": path, "expect_pattern_seed": SEED}
     return {
         "operation": "write",
         "path": place.write_path,
@@ -171,7 +184,7 @@ def _cell(
     place: Place | None = None,
     **given: Any,
 ) -> Cell:
-    fields = _fields(operation, place or places.of(way.name))
+    fields = _fields(operation, place or places.of(way.name), size)
     return Cell(
         id=f"{operation}/{way.name}/{size}",
         total_bytes=size,

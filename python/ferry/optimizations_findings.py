@@ -99,8 +99,12 @@ def conclude(comparisons: Sequence[Json]) -> list[str]:
 
 
 def conclude_operation(operation: str, comparisons: Sequence[Json]) -> list[str]:
-    """Returns what holds of one operation; what shows nothing shares a sentence."""
-    name = NAMES[operation]
+    """Returns what holds of one operation."""
+    return [*conclude_settings(operation, comparisons), *conclude_kernel(operation, comparisons)]
+
+
+def conclude_settings(operation: str, comparisons: Sequence[Json]) -> list[str]:
+    """Returns what the optimisations are worth; those that show nothing share a sentence."""
     clauses, undecided, unclear = [], [], []
     for way in ("all", *SWITCHES):
         points = points_of(comparisons, SETTING, operation, way)
@@ -117,12 +121,19 @@ def conclude_operation(operation: str, comparisons: Sequence[Json]) -> list[str]
         clauses.append(
             f"no difference from all off measured at any size with {listed(undecided)} ({noise})"
         )
+    return [f"{NAMES[operation]}: {clause}." for clause in clauses]
+
+
+def conclude_kernel(operation: str, comparisons: Sequence[Json]) -> list[str]:
+    """Returns how the cache compares with the kernel's file systems in memory."""
+    clauses = []
     for kind in KERNEL_KINDS:
         points = points_of(comparisons, KERNEL, operation, "all", kind)
         if points:
             other = _IN_SENTENCES[kind]
-            clauses.append(describe_findings("the cache, all on,", other, points, "bandwidth", FILE))
-    return [f"{name}: {clause}." for clause in clauses]
+            cache = "the cache, all on,"
+            clauses.append(describe_findings(cache, other, points, "bandwidth", FILE))
+    return [f"{NAMES[operation]}: {clause}." for clause in clauses]
 
 
 def conclude_alignment(comparisons: Sequence[Json]) -> list[str]:

@@ -16,7 +16,8 @@ from ferry.optimizations_findings import (
     NAMES,
     SETTING,
     conclude_alignment,
-    conclude_operation,
+    conclude_kernel,
+    conclude_settings,
     conclude_small_files,
     points_of,
 )
@@ -71,7 +72,7 @@ def make_page(document: Json) -> Page:
                     "Here re-writes and re-reads move the same bytes from and to buffers that "
                     "begin with a page, or one byte further."
                 ],
-                shows=[_shown("Alignment", conclude_alignment(document["comparisons"]))],
+                shows=_by_operation(conclude_alignment(document["comparisons"])),
                 tables=[alignment_table(document)],
             ),
             _small_section(document),
@@ -83,6 +84,15 @@ def make_page(document: Json) -> Page:
 def _shown(about: str, sentences: Sequence[str], prefix: str = "") -> Shown:
     texts = [sentence.removeprefix(prefix).replace("'", "’") for sentence in sentences]
     return Shown(about, [text[0].upper() + text[1:] for text in texts])
+
+
+def _by_operation(sentences: Sequence[str]) -> list[Shown]:
+    """Returns sentences that begin with an operation, by it."""
+    heads = dict.fromkeys(sentence.split(", ", 1)[0] for sentence in sentences)
+    return [
+        _shown(head, [s for s in sentences if s.startswith(f"{head}, ")], f"{head}, ")
+        for head in heads
+    ]
 
 
 # ---- the short answer ----------------------------------------------------------------------------
@@ -235,11 +245,14 @@ def _published(operation: str, way: str) -> float | None:
 
 
 def _operation_section(document: Json, operation: str) -> Section:
-    sentences = conclude_operation(operation, document["comparisons"])
-    name = NAMES[operation]
+    name, comparisons = NAMES[operation], document["comparisons"]
+    shows = [
+        ("Beside all off", conclude_settings(operation, comparisons)),
+        ("Beside the kernel", conclude_kernel(operation, comparisons)),
+    ]
     return Section(
         f"{name}: every optimisation",
-        shows=[_shown(name, sentences, f"{name}: ")],
+        shows=[_shown(about, found, f"{name}: ") for about, found in shows if found],
         tables=[operation_table(document, operation)],
     )
 
@@ -286,7 +299,7 @@ def _small_section(document: Json) -> Section:
     return Section(
         "Many small files or a large one",
         figures=[figure],
-        shows=[_shown("Small files", conclude_small_files(document["comparisons"]))],
+        shows=_by_operation(conclude_small_files(document["comparisons"])),
         tables=[small_table(document)],
     )
 

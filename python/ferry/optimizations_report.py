@@ -103,7 +103,8 @@ def operation_table(document: Json, operation: str) -> Table:
         lines.append([LABELS[kind], *map(_bandwidth, found), ""])
     all_on = points_of(comparisons, SETTING, operation, "all")
     lines.append(["noise", *(format_noise(point["aa_spread"]) for point in all_on), ""])
-    shown = [rows[f"{operation}/{way}/{size}"] for way in ("off", *SWITCHES, "all") for size in sizes]
+    ways = ("off", *SWITCHES, "all")
+    shown = [rows[f"{operation}/{way}/{size}"] for way in ways for size in sizes]
     unverified = any(
         row[key] == "unverified"
         for row in shown

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from ferry import judge
 from ferry.estimate import write_room_bytes
+from ferry.files import outermost
 from ferry.made_files import make_pattern_file, make_pattern_files
 from ferry.mounts import own_mounts
 from ferry.native import read_info
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from ferry.report import Page
 
 SIZES = [4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
-QUICK_SIZES = [4 * MIB, 64 * MIB]
+QUICK_SIZES = [4 * MIB, 16 * MIB, 64 * MIB]
 QUICK_THREADS = [1, 2, 4]
 THREADS_MAX = 64
 REPEATS = judge.PAIRS_MIN
@@ -70,7 +71,8 @@ class Storages(Study):
         ):
             places = [Place(s.name, s.folder, s.in_memory) for s in found]
             for place in places:
-                make_pattern_file(place.path("large"), sizes[-1], SEED)
+                for size in sorted({*sizes, RAW_FILE_BYTES}):
+                    make_pattern_file(place.path(f"sized.{size}"), size, SEED)
                 make_pattern_files(place.path("own"), FILE_BYTES, threads[-1], SEED)
             raw = places[0] if _takes_direct_io(found[0], notes) else None
             settings = {
@@ -82,7 +84,7 @@ class Storages(Study):
                 "storages": [storage.to_json() for storage in found],
             }
             groups = make_groups(options, places, sizes, threads, raw)
-            scratch = sorted({str(place.folder) for place in places}, key=len)
+            scratch = outermost(str(place.folder) for place in places)
             yield Matrix(groups, settings, scratch)
 
     def findings(self, rows: Sequence[Json]) -> Findings:
@@ -129,12 +131,13 @@ def make_groups(
 def _runtime(threads: int) -> RuntimeSettings:
     """All CPUs are the threads': plain calls need no server."""
     cpus = ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
-    return RuntimeSettings(device_threads=threads, device_cpus=cpus, server_cpus=cpus.split(",")[-1])
+    last = cpus.split(",")[-1]
+    return RuntimeSettings(device_threads=threads, device_cpus=cpus, server_cpus=last)
 
 
 def _room_bytes(sizes: Sequence[int], threads: Sequence[int]) -> int:
     """Files to read, and what the largest write needs beside them."""
-    reads = sizes[-1] + threads[-1] * FILE_BYTES
+    reads = sum({*sizes, RAW_FILE_BYTES}) + threads[-1] * FILE_BYTES
     written = (*sizes, threads[-1] * FILE_BYTES, RAW_FILE_BYTES)
     return reads + max(size + write_room_bytes(size) for size in written)
 

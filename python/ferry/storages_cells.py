@@ -85,7 +85,7 @@ def size_cells(places: Sequence[Place], size: int) -> list[Cell]:
             interface="posix",
             transfer_bytes=RECORD_BYTES,
             total_bytes=size,
-            **_fields(operation, place, "large"),
+            **_fields(operation, place, f"sized.{size}"),
         )
         for operation in OPERATIONS
         for place in places
@@ -106,7 +106,7 @@ def raw_cells(place: Place) -> list[Cell]:
         "queue_depth": RAW_QUEUE_DEPTH,
     }
     writes = {"operation": "write", "path": place.path("written"), "seed": SEED}
-    reads = _fields("cold", place, "large")
+    reads = _fields("cold", place, f"sized.{RAW_FILE_BYTES}")
     size = RAW_FILE_BYTES
     return [
         Cell(id=f"write/raw/1/{size}", rewrite=True, sync="fsync", **writes, **shared),

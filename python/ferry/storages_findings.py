@@ -103,9 +103,10 @@ def points_of(comparisons: Sequence[Json], question: str, test: Test, storage: s
 
 
 def best_threads(rows: dict[str, Json], test: Test, storage: str, threads: Sequence[int]) -> Json:
-    """Returns the row of the thread count with the highest median; it may be one."""
+    """Returns the row of the thread count above one with the highest median."""
     operation = test.operation_on(rows, storage)
-    found = [rows[f"{operation}/{storage}/{count}/{FILE_BYTES}"] for count in threads]
+    counts = [count for count in threads if count > 1]
+    found = [rows[f"{operation}/{storage}/{count}/{FILE_BYTES}"] for count in counts]
     return max(found, key=lambda row: float(row["metrics"][test.metric]["median"]))
 
 
@@ -152,7 +153,8 @@ def _thread_clauses(points: Sequence[Json]) -> list[str]:
         factor = range_of(min(ratios), max(ratios))
         texts = {
             "faster": f"{counts} threads are faster than one, {factor} times its bandwidth",
-            "slower": f"{counts} threads together are slower than one, {factor} times its bandwidth",
+            "slower": f"{counts} threads together are slower than one, {factor} times its "
+            "bandwidth",
             "within_5_percent": f"{counts} threads are within 5 % of one",
             "no_difference": f"no difference measured between {counts} threads and one "
             f"({largest_noise(alike)})",
@@ -172,8 +174,9 @@ def conclude_storages(test: Test, comparisons: Sequence[Json], names: Sequence[s
                 undecided.append(name)
                 continue
             factor = f"{point['ratio_median']:.2g} times the bandwidth of {first}"
-            close = f"{name} is within 5 % of {first}"
-            found = close if "within" in point["finding"] else f"{name} is {point['finding']}, {factor}"
+            found = f"{name} is {point['finding']}, {factor}"
+            if point["finding"] == "within_5_percent":
+                found = f"{name} is within 5 % of {first}"
             sentences.append(f"{_capital(test.name)}, one thread: {found}.")
     if undecided:
         sentences.append(

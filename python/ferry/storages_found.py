@@ -114,12 +114,10 @@ def found_storages(
         if mounts is not None:
             stack.callback(mounts.take_down)  # before the folder that they lie in goes
         if mounts is None:
-            notes.append(
-                "only root can mount: no ramfs, and no file systems on loop devices beside it"
-            )
+            notes.append("only root may mount: no ramfs, and no file systems on loop devices")
             found += _shared_memory(first, room_bytes, stack, notes)
         else:
-            found += _memory(first, folder, room_bytes, mounts)
+            found += _memory(first, folder, room_bytes, mounts, notes)
             found += _loops(first, folder, room_bytes, mounts, notes)
         yield found
 
@@ -161,9 +159,18 @@ def _everybody_writes(folder: Path) -> bool:
 # ---- memory --------------------------------------------------------------------------------------
 
 
-def _memory(first: Storage, folder: Path, room_bytes: int, mounts: Mounts) -> list[Storage]:
-    kinds = [kind for kind in MEMORY_KINDS if kind != first.kind]
-    return [_memory_storage(kind, folder / kind, room_bytes, mounts) for kind in kinds]
+def _memory(
+    first: Storage, folder: Path, room_bytes: int, mounts: Mounts, notes: list[str]
+) -> list[Storage]:
+    found = []
+    for kind in MEMORY_KINDS:
+        if kind == first.kind:
+            continue
+        try:
+            found.append(_memory_storage(kind, folder / kind, room_bytes, mounts))
+        except FerryError as error:
+            notes.append(f"no {kind}: {error}")
+    return found
 
 
 def _memory_storage(kind: str, folder: Path, room_bytes: int, mounts: Mounts) -> Storage:
@@ -172,7 +179,7 @@ def _memory_storage(kind: str, folder: Path, room_bytes: int, mounts: Mounts) ->
     is_there = kind == "tmpfs" and os.path.ismount(SHARED_MEMORY)
     facts = {
         "setup": Fact(f"none, {SHARED_MEMORY}" if is_there else _effort(mounted)),
-        "root": Fact("no" if is_there and _everybody_writes(Path(SHARED_MEMORY)) else _root(kind)),
+        "root": Fact("no" if is_there and _everybody_writes(Path(SHARED_MEMORY)) else _root(mounted)),
         "persistent": Fact("yes" if survives else "no"),
         "largest": Fact(format_size(_memory_bytes())),
         **_declared(kind),
@@ -228,7 +235,7 @@ def _loops(
             continue
         facts = {
             "setup": Fact(_effort(mounted)),
-            "root": Fact(_root(kind)),
+            "root": Fact(_root(mounted)),
             "persistent": Fact("yes" if survives else "no"),
             "largest": Fact(f"{format_size(largest_bytes)} image"),
             **_declared(kind),
@@ -264,9 +271,10 @@ def _effort(mounted: Mounted) -> str:
     return f"{count} command{'s' if count > 1 else ''}, {mounted.setup_s * 1e3:.{digits}f} ms"
 
 
-def _root(kind: str) -> str:
+def _root(mounted: Mounted) -> str:
     """Tries to mount as a user that may nothing: a refusal is the answer."""
-    command = ["mount", "-t", kind, "none", "/mnt"]
+    folder = str(mounted.folder)
+    command = ["mount", "-t", mounted.kind, "none", folder]
     try:
         done = subprocess.run(
             command, user=_NOBODY, group=_NOBODY, extra_groups=[], capture_output=True, check=False
@@ -274,6 +282,6 @@ def _root(kind: str) -> str:
     except (OSError, ValueError, subprocess.SubprocessError):
         return "yes"
     if done.returncode == 0:  # in this process's own namespace
-        subprocess.run(["umount", "/mnt"], capture_output=True, check=False)
+        subprocess.run(["umount", folder], capture_output=True, check=False)
         return "no"
     return "yes"

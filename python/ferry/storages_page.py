@@ -64,7 +64,8 @@ def _meaning(storage: Json) -> str:
     steps = storage["steps"]
     if steps:
         return f"made for the study: {'; '.join(steps)}"
-    return "found here" if storage["medium"] is None else f"found here, on the disk {storage['medium']}"
+    medium = storage["medium"]
+    return "found here" if medium is None else f"found here, on the disk {medium}"
 
 
 # ---- the short answer ----------------------------------------------------------------------------
@@ -104,10 +105,10 @@ def _threads_sentence(document: Json) -> str:
         if gains:
             factor = range_of(min(gains.values()), max(gains.values()), 1)
             where = ", ".join(storages[name] for name in gains)
-            clauses.append(f"{name_of(document, test)} up to {factor} times ({where})")
+            clauses.append(f"{name_of(document, test)} {factor} times ({where})")
     if not clauses:
         return "More threads bring no gain that could be measured, on any storage."
-    return f"More threads are worth something for {'; '.join(clauses)}."
+    return f"More threads than one, at best, bring {'; '.join(clauses)}."
 
 
 def _medium_sentence(document: Json) -> str:
@@ -145,7 +146,7 @@ def _summary_section(document: Json) -> Section:
         Bars(
             [_summary_panel(document, test) for test in TESTS],
             common_scale=False,
-            label_width=160.0,
+            label_width=112.0,
         ),
         "A matrix of bars: each test on each storage, by one thread and by the best number of "
         "them; the tables below have the numbers.",
@@ -218,8 +219,8 @@ def _threads_section(document: Json) -> Section:
         "Speed-up by the number of threads, a line for each storage; the tables below have the "
         "numbers.",
         "Speed-up beside one thread, each thread with a file of its own. Lines are medians, shaded "
-        "are their 95 % bounds; the dotted line would be linear. Both axes are logarithmic. Files in "
-        "memory are never cold.",
+        "are their 95 % bounds; the dotted line would be linear. Both axes are logarithmic. Files "
+        "in memory are never cold.",
     )
     return Section("Speed-up by threads", figures=[figure])
 
@@ -265,10 +266,10 @@ def _test_section(document: Json, test: Test) -> Section:
     names = [storage["name"] for storage in document["settings"]["storages"]]
     comparisons = document["comparisons"]
     shows = [
-        Shown(about, [_capital(s.split(", ", 1)[1]) for s in sentences])
-        for about, sentences in (
-            ("More threads than one", conclude_threads(test, comparisons, names)),
-            ("One thread", conclude_storages(test, comparisons, names)),
+        Shown(about, [sentence.split(after, 1)[1] for sentence in sentences])
+        for about, after, sentences in (
+            ("More threads than one", ", ", conclude_threads(test, comparisons, names)),
+            ("One thread", ": ", conclude_storages(test, comparisons, names)),
         )
         if sentences
     ]

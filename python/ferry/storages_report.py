@@ -85,7 +85,7 @@ def name_of(document: Json, test: Test) -> str:
 
 
 def property_table(document: Json) -> Table:
-    """Returns the property rows of the paper's Table 1, a line for each storage."""
+    """Returns the property rows of the paper's Table 1, a column for each storage."""
     lines = []
     for storage in document["settings"]["storages"]:
         cells = []
@@ -94,9 +94,9 @@ def property_table(document: Json) -> Table:
             cells.append(f"{fact['value']}{' (declared)' if fact['declared'] else ''}")
         lines.append([storage["label"], *cells])
     title = "Table 1 of the paper: what the storages are (declared: not found out here)"
-    columns = ["storage", *PROPERTIES.values()]
-    turned = [list(line) for line in zip(*[columns, *lines], strict=True)]
-    return Table(title, ["property", *(line[0] for line in lines)], turned[1:], left=99)
+    names = ["property", *PROPERTIES.values()]
+    heads, *turned = (list(line) for line in zip(names, *lines, strict=True))
+    return Table(title, heads, turned, left=len(heads))
 
 
 def summary_table(document: Json) -> Table:

@@ -7,4 +7,5 @@ from ferry.placements import Placements
 from ferry.storages import Storages
 from ferry.study import Study
 
-STUDIES: dict[str, type[Study]] = {study.name: study for study in (Placements, Optimizations, Storages)}
+_ALL: tuple[type[Study], ...] = (Placements, Optimizations, Storages)
+STUDIES: dict[str, type[Study]] = {study.name: study for study in _ALL}

@@ -74,7 +74,9 @@ class Matrix:
 
     groups: Mapping[str, Group]
     settings: Json  # into the document, beside "quick" and "repeats"
-    scratch: Sequence[str] = ()  # folders made for this run: their names are not part of the plan
+    # Folders made for this run, none in another: their names are not part of the plan, and what is
+    # mounted in them is told by its place there.
+    scratch: Sequence[str] = ()
 
     def repeats(self) -> dict[str, int]:
         """Returns how often each group is measured."""

@@ -150,10 +150,7 @@ OPTIONS = StudyOptions("/tmp", None, False, None, None, None, False)
 def optimizations_places(kernel: tuple[str, ...] = KERNEL_KINDS) -> Places:
     """Places that are not there."""
 
-    def place(name: str) -> Place:
-        return Place(f"/{name}/read", f"/{name}/written", f"/{name}/small")
-
-    return Places(place("disk"), {kind: place(kind) for kind in kernel})
+    return Places(Place("/disk"), {kind: Place(f"/{kind}") for kind in kernel})
 
 
 def optimizations_document(

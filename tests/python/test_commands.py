@@ -301,7 +301,7 @@ def test_progress_is_shown_on_a_terminal_only(command: Command, data: Path) -> N
     try:
         done = subprocess.run(
             arguments,
-            env={**command.environment, "TERM": "xterm"},
+            env={**command.environment, "TERM": "xterm", "COLUMNS": "200"},  # a long path fits
             stdout=subprocess.PIPE,
             stderr=theirs,
             timeout=60,

@@ -49,7 +49,21 @@ def test_ways_look_the_same_in_every_plot_and_others_take_what_is_free() -> None
     mixed = looks(["nfs", "compute", "lustre"])
     assert mixed["compute"] == LOOKS["compute"]
     assert len({look.colour for look in mixed.values()}) == 3
-    assert len({look.marker for look in LOOKS.values()}) == len(LOOKS)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("host", "compute", "service", "automatic", "plain", "mmap"),
+        ("off", "all", "tmpfs", "ramfs"),
+        ("ext4", "tmpfs", "ramfs", "xfs-loop", "btrfs-loop"),
+        ("btrfs", "tmpfs", "ramfs", "ext4-loop", "xfs-loop"),
+    ],
+)
+def test_what_is_in_one_plot_differs_in_colour_and_marker(names: tuple[str, ...]) -> None:
+    chosen = looks(names).values()
+    assert len({look.colour for look in chosen}) == len(names)
+    assert len({look.marker for look in chosen}) == len(names)
 
 
 def test_labels_are_moved_apart_in_their_order() -> None:

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from ferry import published, storages, storages_found
 from ferry.errors import FerryError
+from ferry.files import outermost
 from ferry.mounts import Mounted, Mounts
 from ferry.sizes import GIB, MIB
 from ferry.storages_cells import Place
@@ -41,17 +42,19 @@ WRITE_SYNC, WRITE, COLD, REREAD = TESTS
 class FakeMounts(Mounts):
     """Mounts nothing: folders stand for file systems."""
 
-    def __init__(self, refused: str = "") -> None:
+    def __init__(self, *refused: str) -> None:
         super().__init__()
         self.refused = refused
         self.down = False
 
     def memory(self, kind: str, folder: Path, limit_bytes: int) -> Mounted:
+        if kind in self.refused:
+            raise FerryError(f"mounting {kind}: no")
         folder.mkdir()
         return Mounted(kind, folder, f"size={limit_bytes}", None, (f"mount {kind}",), 0.0001)
 
     def loop(self, kind: str, folder: Path, image: Path, size_bytes: int) -> Mounted:
-        if kind == self.refused:
+        if kind in self.refused:
             raise FerryError(f"mkfs.{kind} failed: no")
         folder.mkdir()
         assert size_bytes >= 320 * MIB
@@ -82,7 +85,7 @@ def found(
 def test_root_finds_memory_and_loop_devices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mounts = FakeMounts(refused="btrfs")
+    mounts = FakeMounts("btrfs")
     with found(tmp_path, mounts, monkeypatch) as (there, notes):
         assert [storage.name for storage in there] == ["ext4", "tmpfs", "ramfs", "xfs-loop"]
         assert [storage.in_memory for storage in there] == [False, True, True, False]
@@ -101,6 +104,14 @@ def test_root_finds_memory_and_loop_devices(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_refused_is_left_out_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with found(tmp_path, FakeMounts("ramfs", "xfs"), monkeypatch) as (there, notes):
+        assert [storage.name for storage in there] == ["ext4", "tmpfs", "btrfs-loop"]
+        assert notes == ["no ramfs: mounting ramfs: no", "no xfs: mkfs.xfs failed: no"]
+
+
 def test_others_find_the_tmpfs_that_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +121,7 @@ def test_others_find_the_tmpfs_that_is_there(
     with found(tmp_path, None, monkeypatch) as (there, notes):
         # The stand-in says ext4 of that folder too: no tmpfs, so it does not count.
         assert [storage.name for storage in there] == ["ext4"]
-        assert notes[0].startswith("only root can mount")
+        assert notes[0].startswith("only root may mount")
     monkeypatch.setattr(storages_found, "SHARED_MEMORY", str(tmp_path / "gone"))
     with found(tmp_path, None, monkeypatch) as (there, notes):
         assert notes[1].startswith("no tmpfs: the folder")
@@ -123,6 +134,12 @@ def test_a_folder_in_memory_has_no_disk_below(
         assert [storage.name for storage in there] == ["tmpfs", "ramfs"]
         assert [storage.medium for storage in there] == [None, None]
         assert notes == ["tmpfs lies in memory: no file systems on loop devices in it"]
+
+
+def test_what_is_mounted_for_a_study_lies_in_its_scratch_folder() -> None:
+    """Going on finds a folder of another name; what is in it has the same place."""
+    folders = ["/tmp/ferry-a/tmpfs", "/tmp/ferry-a", "/dev/shm/ferry-b", "/tmp/ferry-ab"]
+    assert outermost(folders) == ["/tmp/ferry-a", "/tmp/ferry-ab", "/dev/shm/ferry-b"]
 
 
 def test_the_largest_file_is_measured_without_writing(tmp_path: Path) -> None:
@@ -282,7 +299,7 @@ def test_the_page_says_what_the_numbers_say() -> None:
         "8 times; re-read: tmpfs 8 times."
     )
     assert threads_say.startswith(
-        "More threads are worth something for write+sync up to 2.0 times (ext4 on vda);"
+        "More threads than one, at best, bring write+sync 2.0 times (ext4 on vda);"
     )
     assert medium_says == (
         "Of what vda itself gives by direct I/O, ext4 on vda gets with its best number of "
