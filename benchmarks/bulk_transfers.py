@@ -93,8 +93,20 @@ def hot_reads(folder: Path, size: int) -> Iterator[Measure]:
     def ours() -> float:
         return seconds(lambda: file.read_at(target, 0))
 
+    def bare() -> None:
+        # What the kernel's copies alone take: one system call for each thread.
+        def read(bound: tuple[int, int]) -> None:
+            assert os.preadv(plain.fileno(), [target[bound[0] : bound[1]]], bound[0]) == bound[1] - bound[0]
+
+        list(pool.map(read, bounds))
+
     ours()
     assert numpy.array_equal(target, source)
+    yield Measure("hot: bare preads by threads / ferry", ours, lambda: seconds(bare), 0.95)
+    yield Measure(
+        "hot: memcpy by threads / bare preads by threads", lambda: seconds(bare),
+        lambda: seconds(lambda: list(pool.map(copy, bounds))), None,
+    )  # fmt: skip
     yield Measure("hot: readinto / ferry", ours, lambda: seconds(readinto), 0.95)
     yield Measure(
         "hot: memcpy by threads / ferry", ours, lambda: seconds(lambda: list(pool.map(copy, bounds))), 0.95
@@ -171,6 +183,11 @@ def small_files(folder: Path, _: int) -> Iterator[Measure]:
         for name in names:
             read(name)
 
+    def bare() -> float:
+        program = Path(os.environ.get("FERRY_BUILD_DIR", "build/release")) / "bench_bare_files"
+        command = [program, folder, str(len(paths)), str(os.cpu_count() or 1), "1"]
+        return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
     assert [bytes(c) for c in ferry.read_files(names)] == [read(name) for name in names]
     pool = concurrent.futures.ThreadPoolExecutor(16)
 
@@ -181,6 +198,7 @@ def small_files(folder: Path, _: int) -> Iterator[Measure]:
     yield Measure(
         "10,000 files: pool of 16 threads / ferry", ours, lambda: seconds(lambda: list(pool.map(read, names))), 1.0
     )
+    yield Measure("10,000 files: loop of open/read / bare system calls", bare, lambda: seconds(loop), None)
 
 
 def random_reads(folder: Path, _: int) -> Iterator[Measure]:

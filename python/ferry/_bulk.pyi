@@ -53,4 +53,5 @@ class Engine:
         writing: bool,
         on_end: Callable[[], None] | None = None,
     ) -> Transfer: ...
-    def read_files(self, paths: list[bytes]) -> list[memoryview | int]: ...
+    def read_files(self, paths: list[Any]) -> tuple[list[memoryview | None], list[tuple[int, int]]]:
+        """Contents, None where there are none; and the failures as (index, errno)."""

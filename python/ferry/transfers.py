@@ -213,14 +213,10 @@ def read_files(paths: Iterable[Path], engine: Engine | None = None) -> list[memo
     >>> [bytes(contents) for contents in read_files(f"{folder}/{name}" for name in "abc")]
     [b'aaa', b'bbb', b'ccc']
     """
-    names = [os.fsencode(path) for path in paths]
-    contents = choose(engine).native.read_files(names)
-    if any(isinstance(one, int) for one in contents):
+    names = list(paths)
+    contents, failures = choose(engine).native.read_files(names)
+    if failures:
         raise TransferError(
-            [
-                Failure(index, os.fsdecode(names[index]), 0, 0, one)
-                for index, one in enumerate(contents)
-                if isinstance(one, int)
-            ]
+            [Failure(index, os.fsdecode(names[index]), 0, 0, error) for index, error in failures]
         )
     return contents

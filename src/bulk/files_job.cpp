@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include <sys/resource.h>
+
 namespace ferry::bulk {
 namespace {
 
@@ -10,16 +12,26 @@ constexpr std::size_t run_files = 16;
 // A file in the page cache takes less than 10 us, one on a disk more than 50.
 constexpr std::chrono::microseconds slow_each{40};
 
+// How often this thread has waited for something. That it was slow may also mean that others have
+// its CPU, and then more threads would do harm.
+std::uint64_t waits_so_far() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return static_cast<std::uint64_t>(usage.ru_nvcsw);
+}
+
 }  // namespace
 
 bool FilesJob::read_some(Lane& lane, bool& slow) {
   const std::size_t first = next_.fetch_add(run_files, std::memory_order_relaxed);
   if (first >= paths_.size()) return false;
   const std::size_t last = std::min(first + run_files, paths_.size());
+  const std::uint64_t waits_before = waits_so_far();
   const auto begin = std::chrono::steady_clock::now();
   for (std::size_t index = first; index < last; ++index)
     contents_[index] = lane.read_file(paths_[index]);
-  slow = std::chrono::steady_clock::now() - begin > slow_each * (last - first);
+  slow = std::chrono::steady_clock::now() - begin > slow_each * (last - first) &&
+         waits_so_far() - waits_before >= (last - first) / 2;
   if (done_.fetch_add(last - first, std::memory_order_acq_rel) + (last - first) == paths_.size())
     done_.notify_all();
   return true;

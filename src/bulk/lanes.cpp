@@ -10,7 +10,6 @@
 namespace ferry::bulk {
 namespace {
 
-constexpr std::uint64_t slab_bytes = 2 << 20;
 // A file is first read into this much; most need no second look.
 constexpr std::uint64_t guess_bytes = 64 << 10;
 
@@ -22,7 +21,7 @@ std::shared_ptr<std::byte> make_memory(std::uint64_t bytes) {
 
 }  // namespace
 
-Lane::Lane(storage::Storage& storage) {
+Lane::Lane(storage::Storage& storage, SlabPool& slabs) : slabs_(slabs) {
   storage::QueueOptions options;
   options.doorbell = storage::Doorbell{&bell_};
   options.depth = 4;
@@ -66,7 +65,7 @@ std::int64_t Lane::transfer(storage::File& file, bool writing, std::byte* data, 
 
 std::byte* Lane::room(std::uint64_t bytes) {
   if (slab_.bytes - slab_.used < bytes) {
-    slab_ = Slab{make_memory(slab_bytes), slab_bytes, 0};
+    slab_ = Slab{slabs_.take(), SlabPool::slab_bytes, 0};
     if (slab_.memory == nullptr) slab_ = Slab{};
   }
   return slab_.memory == nullptr ? nullptr : slab_.memory.get() + slab_.used;
@@ -96,14 +95,38 @@ std::int64_t Lane::read_whole(storage::File& file, Contents& contents) {
     memory = std::move(larger);
     to = memory.get();
   }
-  if (memory == slab_.memory) slab_.used += (got + 63) / 64 * 64;
+  if (memory == slab_.memory) {
+    keep_in_slab(to, got, contents);
+    return 0;
+  }
   contents.memory = std::move(memory);
   contents.data = to;
   contents.bytes = got;
   return 0;
 }
 
+void Lane::keep_in_slab(std::byte* data, std::uint64_t bytes, Contents& contents) {
+  slab_.used += (bytes + 63) / 64 * 64;
+  contents.memory = slab_.memory;
+  contents.data = data;
+  contents.bytes = bytes;
+}
+
 Contents Lane::read_file(const std::string& path) {
+  Contents contents;
+  std::byte* to = room(guess_bytes);
+  const std::int64_t got =
+      to == nullptr ? -ENOMEM : queue_->read_file(path.c_str(), {to, guess_bytes});
+  if (got == -ENOTSUP || got == -EFBIG) return open_and_read_file(path);
+  if (got < 0) {
+    contents.error_number = static_cast<int>(-got);
+  } else {
+    keep_in_slab(to, static_cast<std::uint64_t>(got), contents);
+  }
+  return contents;
+}
+
+Contents Lane::open_and_read_file(const std::string& path) {
   Contents contents;
   storage::Operation open;
   open.kind = storage::Kind::open;
@@ -130,7 +153,7 @@ std::unique_ptr<Lane> Lanes::take() {
       return lane;
     }
   }
-  return std::make_unique<Lane>(*storage_);
+  return std::make_unique<Lane>(*storage_, *slabs_);
 }
 
 void Lanes::put_back(std::unique_ptr<Lane> lane) {

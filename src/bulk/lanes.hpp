@@ -8,6 +8,7 @@
 
 #include <ferry/bulk.hpp>
 
+#include "bulk/slab_pool.hpp"
 #include "storage/storage.hpp"
 
 namespace ferry::bulk {
@@ -22,7 +23,7 @@ struct Slab {
 // One thread's blocking access to a storage.
 class Lane {
  public:
-  explicit Lane(storage::Storage& storage);
+  Lane(storage::Storage& storage, SlabPool& slabs);
   // Executes the operation; its result.
   std::int64_t execute(storage::Operation& operation);
   // Moves bytes until all are moved, the file ends (a read), or an error: bytes, or a negative
@@ -33,9 +34,12 @@ class Lane {
   Contents read_file(const std::string& path);
 
  private:
+  Contents open_and_read_file(const std::string& path);
   std::int64_t read_whole(storage::File& file, Contents& contents);
+  void keep_in_slab(std::byte* data, std::uint64_t bytes, Contents& contents);
   std::byte* room(std::uint64_t bytes);
 
+  SlabPool& slabs_;
   std::uint32_t bell_ = 0;
   std::unique_ptr<storage::Queue> queue_;
   Slab slab_;
@@ -61,12 +65,14 @@ class Lanes {
   };
 
   storage::Storage& storage() { return *storage_; }
+  SlabPool& slabs() { return *slabs_; }
 
  private:
   std::unique_ptr<Lane> take();
   void put_back(std::unique_ptr<Lane> lane);
 
   const std::unique_ptr<storage::Storage> storage_;
+  const std::shared_ptr<SlabPool> slabs_ = std::make_shared<SlabPool>();
   std::mutex mutex_;  // guards idle_
   std::vector<std::unique_ptr<Lane>> idle_;
 };

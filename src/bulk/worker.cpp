@@ -28,7 +28,8 @@ std::uint64_t aligned_up(std::uint64_t value) {
 }  // namespace
 
 Worker::Worker(Scheduler& scheduler)
-    : scheduler_(scheduler), lane_(std::make_unique<Lane>(scheduler.lanes()->storage())) {
+    : scheduler_(scheduler),
+      lane_(std::make_unique<Lane>(scheduler.lanes()->storage(), scheduler.lanes()->slabs())) {
   thread_ = std::thread([this] { run(); });
 }
 

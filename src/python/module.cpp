@@ -191,7 +191,9 @@ void bind_engine(nb::module_& module) {
         std::vector<std::string> names;
         names.reserve(paths.size());
         for (const nb::handle path : paths) {
-          const auto name = nb::cast<nb::bytes>(path);
+          PyObject* encoded = nullptr;  // as os.fsencode does
+          if (PyUnicode_FSConverter(path.ptr(), &encoded) == 0) throw nb::python_error();
+          const auto name = nb::steal<nb::bytes>(encoded);
           names.emplace_back(name.c_str(), name.size());
         }
         return read_files(*self, names);

@@ -150,7 +150,7 @@ nb::tuple run_batch(const bulk::Engine& engine, nb::handle parts, bool writing) 
   return nb::make_tuple(to_list(results), to_list(failures));
 }
 
-nb::list read_files(const bulk::Engine& engine, const std::vector<std::string>& paths) {
+nb::tuple read_files(const bulk::Engine& engine, const std::vector<std::string>& paths) {
   std::vector<bulk::Contents> contents;
   {
     const LockRelease unlocked;
@@ -165,9 +165,12 @@ nb::list read_files(const bulk::Engine& engine, const std::vector<std::string>& 
   }
   std::map<const std::byte*, nb::object> views;
   nb::list list;
-  for (const bulk::Contents& one : contents) {
+  nb::list failures;
+  for (std::size_t index = 0; index < contents.size(); ++index) {
+    const bulk::Contents& one = contents[index];
     if (one.error_number != 0) {
-      list.append(one.error_number);
+      failures.append(nb::make_tuple(index, one.error_number));
+      list.append(nb::none());
       continue;
     }
     nb::object& view = views[one.memory.get()];
@@ -182,7 +185,7 @@ nb::list read_files(const bulk::Engine& engine, const std::vector<std::string>& 
     if (!piece.is_valid()) throw nb::python_error();
     list.append(std::move(piece));
   }
-  return list;
+  return nb::make_tuple(list, failures);
 }
 
 void bind_transfers(nb::module_& module) {

@@ -74,8 +74,8 @@ class Transfer {
 // as (part, path, offset, bytes, errno).
 nb::tuple run_batch(const bulk::Engine& engine, nb::handle parts, bool writing);
 
-// Whole files, in the order of the paths: memory, or an errno as an int.
-nb::list read_files(const bulk::Engine& engine, const std::vector<std::string>& paths);
+// Whole files, in the order of the paths: memory, or None; and the failures as (index, errno).
+nb::tuple read_files(const bulk::Engine& engine, const std::vector<std::string>& paths);
 
 void bind_transfers(nb::module_& module);
 

@@ -30,6 +30,11 @@ void BlockingQueue::flush() {
   }
 }
 
+std::int64_t BlockingQueue::read_file(const char* path, std::span<std::byte> memory) {
+  std::atomic_ref(executed_).fetch_add(1, std::memory_order_relaxed);
+  return read_file_blocking(path, memory);
+}
+
 QueueStatistics BlockingQueue::statistics() const {
   QueueStatistics statistics;
   statistics.inline_operations =

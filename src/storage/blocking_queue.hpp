@@ -17,6 +17,7 @@ class BlockingQueue final : public Queue {
   void wait(std::uint32_t, std::chrono::nanoseconds) override {}
   void cancel(Operation&) override {}
   QueueStatistics statistics() const override;
+  std::int64_t read_file(const char* path, std::span<std::byte> memory) override;
 
  private:
   PosixShared& shared_;

@@ -249,6 +249,34 @@ bool fits_direct(const PosixFile& file, const Operation& operation) {
   return offsets % file.offset_alignment_bytes == 0 && addresses % file.memory_alignment_bytes == 0;
 }
 
+std::int64_t read_file_blocking(const char* path, std::span<std::byte> memory) {
+  const std::int64_t opened =
+      retried([&] { return ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); });
+  if (opened < 0) return opened;
+  const auto fd = static_cast<int>(opened);
+  const auto closed = [fd](std::int64_t result) {
+    ::close(fd);
+    return result;
+  };
+  struct stat status {};
+  if (fstat(fd, &status) != 0) return closed(-errno);
+  if (!S_ISREG(status.st_mode)) return closed(-ENOTSUP);
+  const auto expected = static_cast<std::size_t>(status.st_size);
+  if (expected >= memory.size()) return closed(-EFBIG);
+  std::size_t got = 0;
+  for (;;) {
+    if (got == memory.size()) return closed(-EFBIG);
+    const std::int64_t more =
+        retried([&] { return ::read(fd, memory.data() + got, memory.size() - got); });
+    if (more < 0) return closed(more);
+    got += static_cast<std::size_t>(more);
+    // Asked for more, it stopped where the end has just been seen; a file that changes size in
+    // between is read on until its end says so. Files of /proc say that they are empty.
+    if (more == 0 || (got == expected && expected > 0))
+      return closed(static_cast<std::int64_t>(got));
+  }
+}
+
 bool advance(Operation& operation, std::int64_t bytes) {
   operation.done_bytes += bytes;
   auto left = static_cast<std::size_t>(bytes);

@@ -57,6 +57,9 @@ bool wants_write_out(const Operation& operation);
 // Does so. May block for as long as it takes to queue the bytes at the device.
 void begin_write_out(const Operation& operation);
 
+// Queue::read_file() with blocking calls.
+std::int64_t read_file_blocking(const char* path, std::span<std::byte> memory);
+
 // Goes on with a transfer that has moved `bytes` more: trims the vectors. True when it is complete.
 bool advance(Operation& operation, std::int64_t bytes);
 

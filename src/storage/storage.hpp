@@ -5,6 +5,7 @@
 // all use it through this header. One file per kind of storage implements it.
 #pragma once
 
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -131,6 +132,12 @@ class Queue {
   // could be stopped.
   virtual void cancel(Operation& operation) = 0;
   virtual QueueStatistics statistics() const = 0;
+  // A short cut for small files, on queues that may block: opens, reads and closes the regular file
+  // `path` here and now. Returns its bytes, or a negative errno; -EFBIG if it does not fit into
+  // `memory`, -ENOTSUP where there is no such short cut or the path is no regular file.
+  virtual std::int64_t read_file(const char* /*path*/, std::span<std::byte> /*memory*/) {
+    return -ENOTSUP;
+  }
 };
 
 // What a storage does of the things that not every storage does. Callers and tests ask here instead
