@@ -3,6 +3,7 @@
 //
 //   bench_tool_overhead FILE     at least 64 MiB; overwritten
 #include <cstdlib>
+#include <memory>
 #include <vector>
 
 #include <fcntl.h>
@@ -50,10 +51,11 @@ bench::Cell cell_of(const char* path, bench::Operation operation) {
 }
 
 // Nanoseconds for each transfer of the loop that ferry-bench measures.
-double through_tool(const bench::Cell& cell, bench::FileAccess& file, unsigned char* buffer) {
+double through_tool(const bench::Cell& cell, const bench::Accesses& file, unsigned char* buffer) {
   const std::atomic<bool> stopped{false};
   const std::vector<std::uint32_t> order = bench::make_order(cell, 0);
-  const bench::ProgramInput input{cell, file, buffer, bench::part_of(cell, 0), 1, order, stopped};
+  const bench::Part part = bench::part_of(cell, 0);
+  const bench::ProgramInput input{cell, file, O_RDWR, buffer, part, 1, order, stopped};
   bench::ProgramOutput output;
   bench::prepare_buffer(input);
   const std::uint64_t begin = bench::now_ns();
@@ -77,9 +79,11 @@ void measure(DeviceThread& self, const char* path, bench::Operation operation,
              unsigned char* buffer) {
   const bench::Cell cell = cell_of(path, operation);
   const int fd = ::open(path, O_RDWR);
-  NoFile nothing(path);
-  const auto file = bench::make_access(cell, 0, self);
-  file->open(O_RDWR);
+  bench::Accesses nothing;
+  nothing.push_back(std::make_unique<NoFile>(path));
+  bench::Accesses file;
+  file.push_back(bench::make_access(cell, 0, self));
+  file.front()->open(O_RDWR);
   const bool reads = operation == bench::Operation::read;
   const std::string name = std::string("4 KiB hot ") + (reads ? "read: " : "write: ");
   const Block call = [&] { return bare(operation, fd, buffer); };
@@ -88,8 +92,8 @@ void measure(DeviceThread& self, const char* path, bench::Operation operation,
       [&] { return through_tool(cell, nothing, buffer); }, call);
   measure_pairs(
       name + "ferry-bench / bare call", "ns", pair_count,
-      [&] { return through_tool(cell, *file, buffer); }, call);
-  file->close();
+      [&] { return through_tool(cell, file, buffer); }, call);
+  file.front()->close();
   ::close(fd);
 }
 
