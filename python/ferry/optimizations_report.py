@@ -11,7 +11,6 @@ from ferry.crossings import format_noise, range_of
 from ferry.optimizations_cells import OPERATIONS, PLAIN, SWITCHES
 from ferry.optimizations_findings import (
     ALIGNMENT,
-    KERNEL,
     LABELS,
     NAMES,
     SETTING,
@@ -188,8 +187,7 @@ def paper_table(document: Json) -> Table:
         way = "precomputed_hash" if "hash" in number.note else "all"
         found = []
         for operation in (number.operation, f"re{number.operation}"):
-            ratios = [p["ratio_median"] for p in points_of(comparisons, SETTING, operation, way)]
-            found.append(range_of(min(ratios), max(ratios)))
+            found.append(_decided(points_of(comparisons, SETTING, operation, way)))
         lines.append(
             [f"{number.system}, {number.operation}", number.note, f"{number.value:g}", *found]
         )
@@ -198,9 +196,7 @@ def paper_table(document: Json) -> Table:
     return Table(title, heads, lines, left=2)
 
 
-def kernel_points(document: Json, operation: str) -> dict[str, list[Json]]:
-    """Returns the cache, all on, beside each of the kernel's file systems."""
-    return {
-        kind: points_of(document["comparisons"], KERNEL, operation, "all", kind)
-        for kind in document["settings"]["kernel"]
-    }
+def _decided(points: Sequence[Json]) -> str:
+    """Returns the ratios of those that show something."""
+    ratios = [p["ratio_median"] for p in points if p["finding"] != "no_difference"]
+    return range_of(min(ratios), max(ratios)) if ratios else "none measured"

@@ -175,11 +175,11 @@ def _memory(
 
 def _memory_storage(kind: str, folder: Path, room_bytes: int, mounts: Mounts) -> Storage:
     mounted = mounts.memory(kind, folder, room_bytes)
-    survives = mounts.remount(mounted)
+    survives, refused = mounts.remount(mounted), _root(mounted)
     is_there = kind == "tmpfs" and os.path.ismount(SHARED_MEMORY)
     facts = {
         "setup": Fact(f"none, {SHARED_MEMORY}" if is_there else _effort(mounted)),
-        "root": Fact("no" if is_there and _everybody_writes(Path(SHARED_MEMORY)) else _root(mounted)),
+        "root": Fact("no" if is_there and _everybody_writes(Path(SHARED_MEMORY)) else refused),
         "persistent": Fact("yes" if survives else "no"),
         "largest": Fact(format_size(_memory_bytes())),
         **_declared(kind),
@@ -268,7 +268,7 @@ def _largest_file_bytes(folder: Path) -> int:
 def _effort(mounted: Mounted) -> str:
     count = len(mounted.steps)
     digits = 0 if mounted.setup_s >= 0.01 else 1
-    return f"{count} command{'s' if count > 1 else ''}, {mounted.setup_s * 1e3:.{digits}f} ms"
+    return f"{count} step{'s' if count > 1 else ''}, {mounted.setup_s * 1e3:.{digits}f} ms"
 
 
 def _root(mounted: Mounted) -> str:

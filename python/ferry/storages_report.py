@@ -114,11 +114,14 @@ def summary_table(document: Json) -> Table:
             number = format_bandwidth(best["metrics"][test.metric])
             many.append(f"{number} ({best['threads']})")
         label = name_of(document, test)
-        lines += [[f"{label}, one thread", *one], [f"{label}, best (threads)", *many]]
+        lines += [[f"{label}, one thread", *one], [f"{label}, best of many", *many]]
     for test in TESTS:
         found = [scaling(document["comparisons"], _as_read(rows, test, n), n) for n in names]
         lines.append([f"{name_of(document, test)}, more threads", *found])
-    title = f"Table 1 of the paper: how fast they are (MiB/s, files of {format_size(FILE_BYTES)})"
+    title = (
+        f"Table 1 of the paper: how fast they are (MiB/s, files of {format_size(FILE_BYTES)}; in "
+        "brackets the number of threads)"
+    )
     labels = [storage["label"] for storage in settings["storages"]]
     return Table(title, ["test", *labels], lines)
 

@@ -49,12 +49,12 @@ class Command:
         """Runs it to its end."""
         options.setdefault("env", self.environment)
         options.setdefault("cwd", self.scratch)
+        options.setdefault("timeout", TIMEOUT_S)
         return subprocess.run(
             self.arguments(*arguments),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=TIMEOUT_S,
             **options,
         )
 

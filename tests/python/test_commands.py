@@ -224,6 +224,44 @@ def test_the_study_ends_with_tables_conclusions_and_results(
     assert "results.json" in again.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "plots"),
+    [
+        ("optimizations", ("alone", "file-sizes", "small-files")),
+        ("storages", ("file-sizes", "table-1", "threads")),
+    ],
+)
+def test_the_other_studies_end_like_that(
+    command: Command, scratch: Path, tmp_path: Path, name: str, plots: tuple[str, ...]
+) -> None:
+    out = tmp_path / "out"
+    arguments = ["study", name, "--quick", "--repeats", "2", "--out", out]
+    done = command.run(*arguments, timeout=4 * TIMEOUT_S)
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert list(scratch.iterdir()) == []
+    assert str(scratch) not in Path("/proc/self/mounts").read_text()
+    lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("note: ")]
+    assert max(map(len, lines)) <= 110
+    assert not any("…" in line for line in lines), "a column is cut off"
+    document = validated(out / "results.json")
+    assert document["study"] == name
+    shown = " ".join(done.stdout.split())
+    for sentence in document["conclusions"]:
+        assert sentence in shown
+    assert len(document["comparisons"]) > 40
+    assert {path.name for path in (out / "plots").iterdir()} == {
+        f"{plot}.{ending}" for plot in plots for ending in ("png", "svg")
+    }
+
+
+def test_a_file_is_only_for_the_study_that_reads_one(command: Command, data: Path) -> None:
+    for name in ("optimizations", "storages"):
+        done = command.run("study", name, "--file", data)
+        assert done.returncode == 2
+        assert f"--file is not for the study {name}" in done.stderr
+
+
 def test_the_study_only_reads_a_file_of_the_user(
     command: Command, scratch: Path, data: Path
 ) -> None:

@@ -95,8 +95,8 @@ def test_root_finds_memory_and_loop_devices(
         disk, tmpfs, ramfs, loop = (storage.facts for storage in there)
         assert all(set(facts) == set(storages_found.PROPERTIES) for facts in (disk, tmpfs, loop))
         assert (disk["setup"], str(disk["persistent"])) == (Fact("none"), "yes (declared)")
-        assert (str(ramfs["setup"]), str(ramfs["persistent"])) == ("1 command, 0.1 ms", "no")
-        assert (str(loop["setup"]), str(loop["persistent"])) == ("2 commands, 250 ms", "yes")
+        assert (str(ramfs["setup"]), str(ramfs["persistent"])) == ("1 step, 0.1 ms", "no")
+        assert (str(loop["setup"]), str(loop["persistent"])) == ("2 steps, 250 ms", "yes")
         assert str(ramfs["root"]) == str(loop["root"]) == "yes"
         assert loop["largest"].value.endswith("iB image")
         assert not mounts.down
@@ -261,7 +261,7 @@ def test_tables_hold_every_number() -> None:
     assert sizes_table(document, WRITE_SYNC).rows[1][1:-1] == ["667 ±0%"] * 5
     assert [line[1] for line in raw_table(document).rows] == ["333 ±0%", "1000 ±0%"]
     summary = {line[0]: line[1:] for line in summary_table(document).rows}
-    assert summary["write, best (threads)"][0] == "500 ±0% (2)"
+    assert summary["write, best of many"][0] == "500 ±0% (2)"
     assert summary["write, more threads"] == ["2.00× with 2", "none measured", "slower with any"]
     assert summary["guest-cold read, one thread"][1] == "2000 ±0%", "that of the re-read"
 
