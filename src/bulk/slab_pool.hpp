@@ -24,7 +24,7 @@ class SlabPool : public std::enable_shared_from_this<SlabPool> {
  private:
   void give_back(std::byte* memory);
 
-  const MadeHere made_here_;
+  const MadeHere made_here_{};
   std::mutex mutex_;  // guards kept_
   std::vector<std::byte*> kept_;
 };
