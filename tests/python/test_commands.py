@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from conftest import SCHEMA, Command, validated
+from conftest import SCHEMA, TIMEOUT_S, Command, validated
 from ferry import results
 from ferry.bench import _COLUMNS
 from ferry.plan import INTERFACES, PLACEMENTS
