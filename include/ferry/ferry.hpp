@@ -15,19 +15,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include <ferry/device.hpp>
+#include <ferry/error.hpp>
 
 namespace ferry {
-
-// What host-side calls throw. code() is the errno.
-class Error : public std::system_error {
- public:
-  Error(int error_number, const std::string& what)
-      : std::system_error(error_number, std::system_category(), what) {}
-};
 
 // How the `posix` storage reaches the kernel.
 enum class StorageEngine : std::uint8_t { automatic, io_uring, threads };

@@ -1,0 +1,16 @@
+// What host-side calls throw.
+#pragma once
+
+#include <string>
+#include <system_error>
+
+namespace ferry {
+
+// code() is the errno.
+class Error : public std::system_error {
+ public:
+  Error(int error_number, const std::string& what)
+      : std::system_error(error_number, std::system_category(), what) {}
+};
+
+}  // namespace ferry

@@ -1,0 +1,47 @@
+// What the methods of moving data share: one collective transfer of one rank.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collective/memory.hpp"
+#include "collective/storage_file.hpp"
+#include "collective/team.hpp"
+
+namespace ferry::collective {
+
+// The view of one rank.
+struct View {
+  std::int64_t displacement = 0;
+  TypeMap map;
+  std::int64_t position_of(std::int64_t stream) const {
+    return displacement + map.position_of(stream);
+  }
+  std::int64_t stream_at(std::int64_t position) const {
+    return map.stream_at(position - displacement);
+  }
+};
+
+// This rank's part of a transfer: bytes [stream, stream + bytes) of its view, from or to the
+// beginning of the memory's stream.
+struct Request {
+  const View& view;
+  Memory memory;
+  std::int64_t stream = 0;
+  std::int64_t bytes = 0;
+
+  std::int64_t begin() const { return view.position_of(stream); }
+  std::int64_t end() const { return view.position_of(stream + bytes - 1) + 1; }
+};
+
+// What a method works with.
+struct Context {
+  const Team& team;
+  StorageFile* file;  // open on writers, else null
+  Phases& phases;
+  Counts& counts;
+  const std::vector<int>& writers;
+};
+
+}  // namespace ferry::collective

@@ -1,0 +1,51 @@
+// Walks the stream of a type map piece by piece.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <ferry/typemap.hpp>
+
+namespace ferry::collective {
+
+// The map must outlive it and hold data.
+class Cursor {
+ public:
+  Cursor(const TypeMap& map, std::int64_t origin, std::int64_t stream)
+      : map_(map), origin_(origin), dense_(map.is_dense()) {
+    const std::int64_t period = stream / map.data_bytes();
+    origin_ += period * map.period_bytes();
+    const std::int64_t rest = stream - period * map.data_bytes();
+    at_ = map.extent_of(rest);
+    inside_ = rest - map.before_[at_];
+  }
+
+  // The next bytes that lie together, at most bytes_max (> 0).
+  Extent next(std::int64_t bytes_max) {
+    const Extent& extent = map_.extents_[at_];
+    Extent piece{origin_ + extent.offset + inside_, bytes_max};
+    if (dense_) {
+      origin_ += bytes_max;
+      return piece;
+    }
+    piece.bytes = std::min(bytes_max, extent.bytes - inside_);
+    inside_ += piece.bytes;
+    if (inside_ == extent.bytes) {
+      inside_ = 0;
+      if (++at_ == map_.extents_.size()) {
+        at_ = 0;
+        origin_ += map_.period_bytes_;
+      }
+    }
+    return piece;
+  }
+
+ private:
+  const TypeMap& map_;
+  std::int64_t origin_;
+  std::size_t at_ = 0;
+  std::int64_t inside_ = 0;
+  bool dense_;
+};
+
+}  // namespace ferry::collective

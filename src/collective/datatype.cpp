@@ -1,0 +1,219 @@
+// Type maps of MPI datatypes.
+#include <algorithm>
+#include <cerrno>
+
+#include <ferry/collective.hpp>
+
+#include "collective/grid.hpp"
+
+namespace ferry::collective {
+namespace {
+
+using Extents = std::vector<Extent>;
+
+// What a datatype was made of. Frees the datatypes that asking for it has made.
+class Contents {
+ public:
+  explicit Contents(MPI_Datatype type) {
+    int integer_count = 0;
+    int address_count = 0;
+    int type_count = 0;
+    MPI_Type_get_envelope(type, &integer_count, &address_count, &type_count, &combiner);
+    if (combiner == MPI_COMBINER_NAMED) return;
+    integers.resize(static_cast<std::size_t>(integer_count));
+    addresses.resize(static_cast<std::size_t>(address_count));
+    types.resize(static_cast<std::size_t>(type_count));
+    if (types.empty()) return;  // a parameterised Fortran kind
+    MPI_Type_get_contents(type, integer_count, address_count, type_count, integers.data(),
+                          addresses.data(), types.data());
+  }
+  ~Contents() {
+    for (MPI_Datatype& type : types) {
+      int a = 0;
+      int b = 0;
+      int c = 0;
+      int how = MPI_COMBINER_NAMED;
+      MPI_Type_get_envelope(type, &a, &b, &c, &how);
+      if (how != MPI_COMBINER_NAMED) MPI_Type_free(&type);
+    }
+  }
+  Contents(const Contents&) = delete;
+  Contents& operator=(const Contents&) = delete;
+
+  int combiner = MPI_COMBINER_NAMED;
+  std::vector<int> integers;
+  std::vector<MPI_Aint> addresses;
+  std::vector<MPI_Datatype> types;
+};
+
+std::int64_t period_of(MPI_Datatype type) {
+  MPI_Count lower = 0;
+  MPI_Count period = 0;
+  MPI_Type_get_extent_x(type, &lower, &period);
+  return period;
+}
+
+// `count` copies from `at` on, one every `stride` bytes.
+void repeat(Extents& to, const Extents& what, std::int64_t count, std::int64_t at,
+            std::int64_t stride) {
+  if (what.size() == 1 && what[0].bytes == stride) {
+    if (count > 0) append(to, {at + what[0].offset, count * stride});
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i)
+    for (const Extent& extent : what)
+      append(to, {at + i * stride + extent.offset, extent.bytes});
+}
+
+Extents flatten(MPI_Datatype type);
+
+// Predefined datatypes lie together, but for pairs whose second member is aligned.
+Extents flatten_named(MPI_Datatype type) {
+  if (type == MPI_SHORT_INT) {
+    struct Pair {
+      short value;
+      int index;
+    };
+    return {{0, sizeof(short)}, {offsetof(Pair, index), sizeof(int)}};
+  }
+  MPI_Count bytes = 0;
+  MPI_Type_size_x(type, &bytes);
+  if (bytes == 0) return {};
+  return {{0, bytes}};
+}
+
+// Blocks of different lengths: counts in `lengths`, places in bytes.
+Extents flatten_blocks(const Extents& old, std::int64_t period, std::size_t count,
+                       const auto& length_of, const auto& place_of) {
+  Extents extents;
+  for (std::size_t i = 0; i < count; ++i)
+    repeat(extents, old, length_of(i), place_of(i), period);
+  return extents;
+}
+
+Extents flatten_indexed(const Contents& from, const Extents& old, std::int64_t period) {
+  const auto& integers = from.integers;
+  const auto count = static_cast<std::size_t>(integers[0]);
+  const bool in_bytes =
+      from.combiner == MPI_COMBINER_HINDEXED || from.combiner == MPI_COMBINER_HINDEXED_BLOCK;
+  const bool equal =
+      from.combiner == MPI_COMBINER_INDEXED_BLOCK || from.combiner == MPI_COMBINER_HINDEXED_BLOCK;
+  const auto length_of = [&](std::size_t i) { return integers[equal ? 1 : i + 1]; };
+  const auto place_of = [&](std::size_t i) -> std::int64_t {
+    if (in_bytes) return from.addresses[i];
+    return integers[(equal ? 2 : count + 1) + i] * period;
+  };
+  return flatten_blocks(old, period, count, length_of, place_of);
+}
+
+Extents flatten_struct(const Contents& from) {
+  Extents extents;
+  for (std::size_t i = 0; i < from.types.size(); ++i)
+    repeat(extents, flatten(from.types[i]), from.integers[i + 1], from.addresses[i],
+           period_of(from.types[i]));
+  return extents;
+}
+
+// The elements of an array of `old` instead of bytes.
+Extents of_elements(const Extents& elements, const Extents& old, std::int64_t period) {
+  Extents extents;
+  for (const Extent& extent : elements)
+    repeat(extents, old, extent.bytes / period, extent.offset, period);
+  return extents;
+}
+
+Extents flatten_subarray(const Contents& from, const Extents& old, std::int64_t period) {
+  const auto count = static_cast<std::size_t>(from.integers[0]);
+  const int* sizes = &from.integers[1];
+  std::vector<Dimension> dimensions;
+  for (std::size_t i = 0; i < count; ++i)
+    dimensions.push_back({sizes[i], {{sizes[2 * count + i], sizes[count + i]}}});
+  if (from.integers[3 * count + 1] == MPI_ORDER_FORTRAN)
+    std::reverse(dimensions.begin(), dimensions.end());
+  return of_elements(grid(dimensions, period), old, period);
+}
+
+// What process `place` of `places` has of a distributed dimension.
+Dimension distributed(std::int64_t size, int how, std::int64_t argument, std::int64_t places,
+                      std::int64_t place) {
+  Dimension dimension{size, {}};
+  if (how == MPI_DISTRIBUTE_NONE) {
+    dimension.ranges.emplace_back(0, size);
+    return dimension;
+  }
+  const bool is_default = argument == MPI_DISTRIBUTE_DFLT_DARG;
+  std::int64_t block = is_default ? 1 : argument;
+  if (how == MPI_DISTRIBUTE_BLOCK && is_default) block = (size + places - 1) / places;
+  for (std::int64_t first = place * block; first < size; first += places * block)
+    dimension.ranges.emplace_back(first, std::min(block, size - first));
+  return dimension;
+}
+
+Extents flatten_darray(const Contents& from, const Extents& old, std::int64_t period) {
+  const auto& integers = from.integers;
+  std::int64_t places_left = integers[0];
+  std::int64_t rank = integers[1];
+  const auto count = static_cast<std::size_t>(integers[2]);
+  const int* sizes = &integers[3];
+  std::vector<Dimension> dimensions;
+  // Processes are numbered as C does, whatever the order of the array.
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t places = sizes[3 * count + i];
+    places_left /= places;
+    dimensions.push_back(
+        distributed(sizes[i], sizes[count + i], sizes[2 * count + i], places, rank / places_left));
+    rank %= places_left;
+  }
+  if (integers[4 * count + 3] == MPI_ORDER_FORTRAN)
+    std::reverse(dimensions.begin(), dimensions.end());
+  return of_elements(grid(dimensions, period), old, period);
+}
+
+Extents flatten(MPI_Datatype type) {
+  const Contents from(type);
+  if (from.combiner == MPI_COMBINER_NAMED) return flatten_named(type);
+  if (from.types.empty())
+    throw Error(ENOTSUP, "type map: a datatype of a parameterised Fortran kind");
+  if (from.combiner == MPI_COMBINER_STRUCT) return flatten_struct(from);
+  const Extents old = flatten(from.types[0]);
+  const std::int64_t period = period_of(from.types[0]);
+  const auto& integers = from.integers;
+  switch (from.combiner) {
+    case MPI_COMBINER_DUP:
+    case MPI_COMBINER_RESIZED:
+      return old;
+    case MPI_COMBINER_CONTIGUOUS: {
+      Extents extents;
+      repeat(extents, old, integers[0], 0, period);
+      return extents;
+    }
+    case MPI_COMBINER_VECTOR:
+    case MPI_COMBINER_HVECTOR: {
+      Extents block;
+      repeat(block, old, integers[1], 0, period);
+      Extents extents;
+      repeat(extents, block, integers[0], 0,
+             from.combiner == MPI_COMBINER_VECTOR ? integers[2] * period : from.addresses[0]);
+      return extents;
+    }
+    case MPI_COMBINER_INDEXED:
+    case MPI_COMBINER_HINDEXED:
+    case MPI_COMBINER_INDEXED_BLOCK:
+    case MPI_COMBINER_HINDEXED_BLOCK:
+      return flatten_indexed(from, old, period);
+    case MPI_COMBINER_SUBARRAY:
+      return flatten_subarray(from, old, period);
+    case MPI_COMBINER_DARRAY:
+      return flatten_darray(from, old, period);
+    default:
+      throw Error(ENOTSUP, "type map: a datatype made in a way that is not known");
+  }
+}
+
+}  // namespace
+
+TypeMap typemap_of(MPI_Datatype datatype) {
+  return TypeMap::list(flatten(datatype), period_of(datatype));
+}
+
+}  // namespace ferry::collective

@@ -1,0 +1,58 @@
+// Who writes what: the choice of writers, and the part of the file that each is in charge of.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <ferry/typemap.hpp>
+
+namespace ferry::collective {
+
+// Ranks that write, spread over the nodes: one for each node in turn, and evenly over the ranks of
+// a node. node_of[r] is any number that ranks of one node share. Rank 0 is always the first.
+std::vector<int> choose_writers(std::span<const int> node_of, int count);
+
+// The part [begin, end) of a file, cut into one domain for each writer, and these into windows:
+// what a writer has in its buffer in one round. Inner borders of domains and windows are multiples
+// of the alignment.
+class Domains {
+ public:
+  Domains(std::int64_t begin, std::int64_t end, int writers, std::int64_t buffer_bytes,
+          std::int64_t alignment_bytes)
+      : begin_(begin / alignment_bytes * alignment_bytes), end_(end) {
+    const auto up = [&](std::int64_t bytes) {
+      return (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
+    };
+    domain_bytes_ = std::max(alignment_bytes, up((end - begin_ + writers - 1) / writers));
+    window_bytes_ = std::min(domain_bytes_, up(buffer_bytes));
+    rounds_ = static_cast<int>((domain_bytes_ + window_bytes_ - 1) / window_bytes_);
+  }
+
+  std::int64_t window_bytes() const { return window_bytes_; }
+  int rounds() const { return rounds_; }
+  // May be empty.
+  Extent window(int writer, int round) const {
+    const std::int64_t domain = begin_ + writer * domain_bytes_;
+    const std::int64_t from = std::min(end_, domain + round * window_bytes_);
+    const std::int64_t to = std::min({end_, domain + domain_bytes_, from + window_bytes_});
+    return {from, to - from};
+  }
+  // Where `position` lies.
+  int writer_of(std::int64_t position) const {
+    return static_cast<int>((position - begin_) / domain_bytes_);
+  }
+  int round_of(std::int64_t position) const {
+    return static_cast<int>((position - begin_) % domain_bytes_ / window_bytes_);
+  }
+
+ private:
+  std::int64_t begin_;
+  std::int64_t end_;
+  std::int64_t domain_bytes_ = 0;
+  std::int64_t window_bytes_ = 0;
+  int rounds_ = 0;
+};
+
+}  // namespace ferry::collective

@@ -1,0 +1,93 @@
+#include <ferry/collective.hpp>
+
+#include "collective/impl.hpp"
+
+namespace ferry::collective {
+namespace {
+
+std::int64_t length_of(auto data) {
+  return static_cast<std::int64_t>(data.size());
+}
+
+}  // namespace
+
+File::File(MPI_Comm communicator, const std::string& path, int flags, const Options& options)
+    : File(communicator, path, flags, options, nullptr) {}
+
+File::File(MPI_Comm communicator, const std::string& path, int flags, const Options& options,
+           std::shared_ptr<storage::Storage> storage)
+    : impl_(std::make_unique<Impl>(communicator, path, flags, options, std::move(storage))) {}
+
+File::~File() = default;
+
+void File::set_view(std::int64_t displacement, const TypeMap& view) {
+  impl_->set_view(displacement, view);
+}
+
+std::int64_t File::write_at_all(std::int64_t offset, std::span<const std::byte> data) {
+  return impl_->transfer_all(true, offset, data.data(), TypeMap(), length_of(data));
+}
+
+std::int64_t File::write_at_all(std::int64_t offset, const void* base, const TypeMap& memory,
+                                std::int64_t count) {
+  return impl_->transfer_all(true, offset, base, memory, count);
+}
+
+std::int64_t File::read_at_all(std::int64_t offset, std::span<std::byte> data) {
+  return impl_->transfer_all(false, offset, data.data(), TypeMap(), length_of(data));
+}
+
+std::int64_t File::read_at_all(std::int64_t offset, void* base, const TypeMap& memory,
+                               std::int64_t count) {
+  return impl_->transfer_all(false, offset, base, memory, count);
+}
+
+std::int64_t File::write_all(std::span<const std::byte> data) {
+  return impl_->transfer_next(true, data.data(), length_of(data));
+}
+
+std::int64_t File::read_all(std::span<std::byte> data) {
+  return impl_->transfer_next(false, data.data(), length_of(data));
+}
+
+std::int64_t File::write_at(std::int64_t offset, std::span<const std::byte> data) {
+  return impl_->transfer_here(true, offset, data.data(), length_of(data));
+}
+
+std::int64_t File::read_at(std::int64_t offset, std::span<std::byte> data) {
+  return impl_->transfer_here(false, offset, data.data(), length_of(data));
+}
+
+void File::sync() {
+  impl_->sync();
+}
+
+void File::resize(std::int64_t size_bytes) {
+  impl_->resize(size_bytes);
+}
+
+std::int64_t File::size_bytes() {
+  return impl_->size_bytes();
+}
+
+void File::close() {
+  impl_->close();
+}
+
+Statistics File::statistics() {
+  return impl_->statistics();
+}
+
+MPI_Info File::hints() const {
+  return hints_of(impl_->settings());
+}
+
+const std::vector<std::string>& File::warnings() const {
+  return impl_->warnings();
+}
+
+const std::vector<int>& File::writers() const {
+  return impl_->writers();
+}
+
+}  // namespace ferry::collective

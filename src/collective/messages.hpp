@@ -1,0 +1,74 @@
+// The messages of one round, and the memory that they need until they have arrived.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "collective/plan.hpp"
+
+namespace ferry::collective {
+
+class Messages {
+ public:
+  Messages(Context& context, MPI_Datatype run_type) : context_(context), run_type_(run_type) {}
+  ~Messages() = default;
+  Messages(const Messages&) = delete;
+  Messages& operator=(const Messages&) = delete;
+
+  void send_data(int rank, const std::byte* data, std::int64_t bytes) {
+    count(bytes);
+    MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, rank, data_tag, communicator(), &add());
+  }
+  void get_data(int rank, std::byte* data, std::int64_t bytes) {
+    MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, rank, data_tag, communicator(), &add());
+  }
+  // Keeps the runs until they are sent.
+  void send_runs(int rank, std::vector<Run> runs) {
+    const auto& kept = runs_.emplace_back(std::move(runs));
+    count(static_cast<std::int64_t>(kept.size() * sizeof(Run)));
+    MPI_Isend(kept.data(), static_cast<int>(kept.size()), run_type_, rank, runs_tag, communicator(),
+              &add());
+  }
+  void get_runs(int rank, std::vector<Run>& runs) {
+    MPI_Irecv(runs.data(), static_cast<int>(runs.size()), run_type_, rank, runs_tag, communicator(),
+              &add());
+  }
+  // Memory that lasts until the messages have arrived.
+  std::byte* memory(std::int64_t bytes) {
+    memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes)));
+    return memory_.back().get();
+  }
+
+  void wait() {
+    const Stopwatch stopwatch(context_.phases.exchange_ns);
+    context_.team.wait_all(requests_);
+    requests_.clear();
+  }
+  // After wait(), once what came is used.
+  void clear() {
+    memory_.clear();
+    runs_.clear();
+  }
+
+ private:
+  static constexpr int data_tag = 1;
+  static constexpr int runs_tag = 2;
+
+  MPI_Comm communicator() const { return context_.team.communicator(); }
+  MPI_Request& add() { return requests_.emplace_back(MPI_REQUEST_NULL); }
+  void count(std::int64_t bytes) {
+    ++context_.counts.messages;
+    context_.counts.message_bytes += static_cast<std::uint64_t>(bytes);
+  }
+
+  Context& context_;
+  MPI_Datatype run_type_;
+  std::vector<MPI_Request> requests_;
+  std::vector<std::unique_ptr<std::byte[]>> memory_;
+  std::deque<std::vector<Run>> runs_;
+};
+
+}  // namespace ferry::collective

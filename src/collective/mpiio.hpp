@@ -1,0 +1,32 @@
+// Method mpiio: the MPI library's own MPI-IO, with the same views.
+#pragma once
+
+#include <string>
+
+#include "collective/context.hpp"
+
+namespace ferry::collective {
+
+class MpiIo {
+ public:
+  MpiIo() = default;
+  ~MpiIo();
+  MpiIo(const MpiIo&) = delete;
+  MpiIo& operator=(const MpiIo&) = delete;
+
+  bool is_open() const { return file_ != MPI_FILE_NULL; }
+  // Collective; each returns this rank's errno. The file exists.
+  int open(const Team& team, const std::string& path, int flags, MPI_Info hints);
+  int close();
+  int sync();
+  int set_view(const View& view);
+  // `pieces`: how many calls the rank with the most data needs, of piece_bytes each.
+  int transfer(const Request& request, bool writes, std::int64_t pieces);
+
+  static constexpr std::int64_t piece_bytes = 1 << 30;  // counts are int in MPI-IO
+
+ private:
+  MPI_File file_ = MPI_FILE_NULL;
+};
+
+}  // namespace ferry::collective

@@ -1,0 +1,152 @@
+#include "collective/plan.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace ferry::collective {
+namespace {
+
+// The elements of a list sorted by round that belong to one round.
+template <class Element, class RoundOf>
+std::span<Element> of_round(std::vector<Element>& list, int round, RoundOf round_of) {
+  const auto first = std::partition_point(
+      list.begin(), list.end(), [&](const Element& one) { return round_of(one) < round; });
+  const auto last = std::partition_point(
+      first, list.end(), [&](const Element& one) { return round_of(one) <= round; });
+  return {first, last};
+}
+
+MPI_Datatype type_of_bytes(std::size_t bytes) {
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Type_contiguous(static_cast<int>(bytes), MPI_BYTE, &type);
+  MPI_Type_commit(&type);
+  return type;
+}
+
+std::vector<int> offsets_of(const std::vector<int>& counts) {
+  std::vector<int> offsets(counts.size(), 0);
+  std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), 0);
+  return offsets;
+}
+
+}  // namespace
+
+Plan::Plan(const Context& context, const Request& request, std::vector<Part> parts,
+           std::optional<Domains> domains)
+    : parts_(std::move(parts)), domains_(domains), run_type_(type_of_bytes(sizeof(Run))) {
+  for (std::size_t i = 0; i < context.writers.size(); ++i)
+    if (context.writers[i] == context.team.rank()) own_writer_ = static_cast<int>(i);
+  exchange_headers(context, request);
+  const auto by_round = [](const Part& a, const Part& b) { return a.round < b.round; };
+  std::stable_sort(parts_.begin(), parts_.end(), by_round);
+  if (!parts_.empty()) rounds_ = parts_.back().round + 1;
+  if (!contributions_.empty()) {
+    rounds_ = std::max(rounds_, static_cast<int>(contributions_.back().header.round) + 1);
+  }
+}
+
+Plan::~Plan() {
+  MPI_Type_free(&run_type_);
+}
+
+std::span<Part> Plan::parts(int round) {
+  return of_round(parts_, round, [](const Part& part) { return part.round; });
+}
+
+std::span<Contribution> Plan::contributions(int round) {
+  return of_round(contributions_, round, [](const Contribution& one) { return one.header.round; });
+}
+
+void Plan::exchange_headers(const Context& context, const Request& request) {
+  const Team& team = context.team;
+  const auto ranks = static_cast<std::size_t>(team.size());
+  // An all-to-all wants its blocks by rank.
+  std::stable_sort(parts_.begin(), parts_.end(), [&](const Part& a, const Part& b) {
+    return context.writers[static_cast<std::size_t>(a.writer)] <
+           context.writers[static_cast<std::size_t>(b.writer)];
+  });
+  std::vector<Header> sent;
+  std::vector<int> sent_counts(ranks, 0);
+  for (Part& part : parts_) {
+    const auto runs = runs_of(request.view.map, request.view.displacement, part.stream, part.bytes);
+    part.run_count = static_cast<std::int64_t>(runs.size());
+    sent.push_back({part.round, part.bytes, part.run_count, runs.front()});
+    const int writer = context.writers[static_cast<std::size_t>(part.writer)];
+    ++sent_counts[static_cast<std::size_t>(writer)];
+  }
+
+  std::vector<int> got_counts(ranks, 0);
+  MPI_Request pending = MPI_REQUEST_NULL;
+  MPI_Ialltoall(sent_counts.data(), 1, MPI_INT, got_counts.data(), 1, MPI_INT, team.communicator(),
+                &pending);
+  team.wait(pending);
+  const auto sent_offsets = offsets_of(sent_counts);
+  const auto got_offsets = offsets_of(got_counts);
+  std::vector<Header> got(static_cast<std::size_t>(got_offsets.back() + got_counts.back()));
+  MPI_Datatype header_type = type_of_bytes(sizeof(Header));
+  MPI_Ialltoallv(sent.data(), sent_counts.data(), sent_offsets.data(), header_type, got.data(),
+                 got_counts.data(), got_offsets.data(), header_type, team.communicator(), &pending);
+  team.wait(pending);
+  MPI_Type_free(&header_type);
+
+  std::size_t at = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    for (int i = 0; i < got_counts[rank]; ++i) {
+      Contribution& one = contributions_.emplace_back();
+      one.rank = static_cast<int>(rank);
+      one.header = got[at++];
+    }
+  }
+  std::stable_sort(
+      contributions_.begin(), contributions_.end(),
+      [](const Contribution& a, const Contribution& b) { return a.header.round < b.header.round; });
+}
+
+std::vector<Part> aggregate_parts(const Request& request, const Domains& domains) {
+  std::vector<Part> parts;
+  const std::int64_t last = request.stream + request.bytes;
+  for (std::int64_t stream = request.stream; stream < last;) {
+    const std::int64_t position = request.view.position_of(stream);
+    const int writer = domains.writer_of(position);
+    const int round = domains.round_of(position);
+    const Extent window = domains.window(writer, round);
+    const std::int64_t behind =
+        std::min(last, request.view.stream_at(window.offset + window.bytes));
+    parts.push_back({round, writer, stream, behind - stream, 0});
+    stream = behind;
+  }
+  return parts;
+}
+
+std::vector<Part> serial_parts(const Request& request, std::span<const std::int64_t> bytes_of,
+                               std::span<const int> group_of, int rank, std::int64_t buffer_bytes) {
+  const auto self = static_cast<std::size_t>(rank);
+  std::int64_t round = 0;
+  for (std::size_t r = 0; r < self; ++r)
+    if (group_of[r] == group_of[self]) round += (bytes_of[r] + buffer_bytes - 1) / buffer_bytes;
+  std::vector<Part> parts;
+  for (std::int64_t done = 0; done < request.bytes; done += buffer_bytes, ++round) {
+    const std::int64_t bytes = std::min(buffer_bytes, request.bytes - done);
+    parts.push_back({static_cast<int>(round), group_of[self], request.stream + done, bytes, 0});
+  }
+  return parts;
+}
+
+std::vector<int> groups_of(std::span<const int> node_of, std::span<const int> writers) {
+  std::vector<int> groups(node_of.size(), 0);
+  for (std::size_t rank = 0; rank < node_of.size(); ++rank) {
+    // The writer of the same node with the highest rank that is not above this one.
+    int best = -1;
+    for (std::size_t i = 0; i < writers.size(); ++i) {
+      const auto writer = static_cast<std::size_t>(writers[i]);
+      if (node_of[writer] != node_of[rank] || writer > rank) continue;
+      if (best < 0 || writers[i] > writers[static_cast<std::size_t>(best)])
+        best = static_cast<int>(i);
+    }
+    groups[rank] = best >= 0 ? best : static_cast<int>(rank % writers.size());
+  }
+  return groups;
+}
+
+}  // namespace ferry::collective

@@ -1,0 +1,218 @@
+// Rounds of a collective read. In round k every rank has said what it wants, and a writer, which
+// here reads, hands it out; meanwhile it is reading round k + 1 into the other of its two windows.
+#include <algorithm>
+#include <array>
+
+#include "collective/exchange.hpp"
+#include "collective/messages.hpp"
+
+namespace ferry::collective {
+namespace {
+
+// Holes up to this size are read through: that costs less than another request.
+constexpr std::int64_t hole_bytes_max = 32 * 1024;
+
+class Reading {
+ public:
+  Reading(Context& context, const Request& request, Plan& plan)
+      : context_(context), request_(request), plan_(plan) {
+    if (plan.own_writer() >= 0 && plan.domains()) {
+      for (Slot& slot : slots_)
+        slot.window = std::make_unique_for_overwrite<std::byte[]>(
+            static_cast<std::size_t>(plan.domains()->window_bytes()));
+    }
+  }
+
+  int run() {
+    if (plan_.rounds() > 0) ask(0);
+    for (int round = 0; round < plan_.rounds(); ++round) {
+      if (round + 1 < plan_.rounds()) ask(round + 1);
+      hand_out(round);
+    }
+    for (Slot& slot : slots_)
+      finish(slot);
+    return error_;
+  }
+
+ private:
+  struct Slot {
+    explicit Slot(Reading& of)
+        : asking(of.context_, of.plan_.run_type()),
+          asked(of.context_, of.plan_.run_type()),
+          incoming(of.context_, of.plan_.run_type()),
+          outgoing(of.context_, of.plan_.run_type()) {}
+    Messages asking;  // extents to writers
+    Messages asked;   // extents from ranks
+    Messages incoming;
+    Messages outgoing;
+    Batch batch;
+    std::span<Contribution> wanted;
+    std::unique_ptr<std::byte[]> window;
+  };
+  Slot& slot_of(int round) { return slots_[static_cast<std::size_t>(round % 2)]; }
+
+  // The window may be used again when its data has arrived.
+  void finish(Slot& slot) {
+    slot.outgoing.wait();
+    slot.outgoing.clear();
+    for (Contribution& one : slot.wanted)
+      one.clear();
+    slot.wanted = {};
+  }
+
+  // Tells the writers what this rank wants; a writer starts reading.
+  void ask(int round) {
+    Slot& slot = slot_of(round);
+    finish(slot);
+    for (const Part& part : plan_.parts(round))
+      if (part.run_count > 1 && part.writer != plan_.own_writer())
+        slot.asking.send_runs(writer(part), runs(part));
+    slot.wanted = plan_.contributions(round);
+    if (slot.wanted.empty()) return;
+    for (Contribution& one : slot.wanted) {
+      one.runs.assign(static_cast<std::size_t>(one.header.run_count), one.header.first);
+      if (one.header.run_count == 1) continue;
+      if (one.rank == context_.team.rank()) {
+        one.runs = runs(own_part(round));
+      } else {
+        slot.asked.get_runs(one.rank, one.runs);
+      }
+    }
+    slot.asked.wait();
+    fetch(slot, round);
+  }
+
+  void fetch(Slot& slot, int round) {
+    std::vector<Extent> extents;
+    for (Contribution& one : slot.wanted) {
+      for_each_extent(one.runs, [&](const Extent& extent) { extents.push_back(extent); });
+      if (!plan_.domains()) one.data = place_for(one, round);
+    }
+    if (error_ != 0) return;
+    const Stopwatch stopwatch(context_.phases.file_io_ns);
+    if (plan_.domains()) {
+      join(extents, hole_bytes_max);
+      const Extent window = plan_.domains()->window(plan_.own_writer(), round);
+      for (const Extent& extent : extents)
+        start(slot, extent, slot.window.get() + (extent.offset - window.offset));
+    } else {
+      for (const Contribution& one : slot.wanted) {
+        std::byte* to = one.data;
+        for_each_extent(one.runs, [&](const Extent& extent) {
+          start(slot, extent, to);
+          to += extent.bytes;
+        });
+      }
+    }
+    context_.file->flush();
+  }
+
+  void start(Slot& slot, const Extent& extent, std::byte* to) {
+    const iovec vector{to, static_cast<std::size_t>(extent.bytes)};
+    context_.file->start(slot.batch, storage::Kind::read, extent.offset, std::span(&vector, 1));
+  }
+
+  // Where a contribution's stream is put together: in this rank's own memory where that lies
+  // together, else in a staging area.
+  std::byte* place_for(Contribution& one, int round) {
+    if (one.rank == context_.team.rank()) {
+      const Part& part = own_part(round);
+      const std::int64_t at = part.stream - request_.stream;
+      if (request_.memory.together(at, part.bytes)) return request_.memory.at(at);
+    }
+    return one.stage();
+  }
+
+  void hand_out(int round) {
+    Slot& slot = slot_of(round);
+    for (const Part& part : plan_.parts(round)) {
+      if (part.writer == plan_.own_writer()) continue;
+      const std::int64_t at = part.stream - request_.stream;
+      const bool together = request_.memory.together(at, part.bytes);
+      std::byte* to = together ? request_.memory.at(at) : slot.incoming.memory(part.bytes);
+      slot.incoming.get_data(writer(part), to, part.bytes);
+      if (!together) unpacked_.push_back({&part, to});
+    }
+    if (!slot.wanted.empty()) serve(slot, round);
+    slot.incoming.wait();
+    slot.asking.wait();
+    const Stopwatch stopwatch(context_.phases.pack_ns);
+    for (const auto& [part, from] : unpacked_)
+      request_.memory.unpack(part->stream - request_.stream, part->bytes, from);
+    unpacked_.clear();
+    slot.incoming.clear();
+    slot.asking.clear();
+  }
+
+  void serve(Slot& slot, int round) {
+    {
+      const Stopwatch stopwatch(context_.phases.file_io_ns);
+      const int error = context_.file->finish(slot.batch);
+      if (error_ == 0) error_ = error;
+    }
+    for (Contribution& one : slot.wanted) {
+      const bool own = one.rank == context_.team.rank();
+      if (plan_.domains()) {
+        const Extent window = plan_.domains()->window(plan_.own_writer(), round);
+        if (!own && one.is_one_extent()) {
+          slot.outgoing.send_data(one.rank,
+                                  slot.window.get() + (one.header.first.offset - window.offset),
+                                  one.header.bytes);
+          continue;
+        }
+        gather(slot, one, round, window);
+      }
+      if (!own) {
+        slot.outgoing.send_data(one.rank, one.data, one.header.bytes);
+      } else if (one.staging != nullptr) {
+        const Stopwatch stopwatch(context_.phases.pack_ns);
+        const Part& part = own_part(round);
+        request_.memory.unpack(part.stream - request_.stream, part.bytes, one.data);
+      }
+    }
+  }
+
+  // Copies what one rank wants out of the window.
+  void gather(Slot& slot, Contribution& one, int round, const Extent& window) {
+    const Stopwatch stopwatch(context_.phases.pack_ns);
+    std::byte* to = one.data = place_for(one, round);
+    for_each_extent(one.runs, [&](const Extent& extent) {
+      std::memcpy(to, slot.window.get() + (extent.offset - window.offset),
+                  static_cast<std::size_t>(extent.bytes));
+      to += extent.bytes;
+    });
+  }
+
+  std::vector<Run> runs(const Part& part) const {
+    return runs_of(request_.view.map, request_.view.displacement, part.stream, part.bytes);
+  }
+  int writer(const Part& part) const {
+    return context_.writers[static_cast<std::size_t>(part.writer)];
+  }
+  // A writer has at most one part of its own in a round.
+  const Part& own_part(int round) {
+    const auto parts = plan_.parts(round);
+    return *std::find_if(parts.begin(), parts.end(),
+                         [&](const Part& part) { return part.writer == plan_.own_writer(); });
+  }
+
+  struct Unpacked {
+    const Part* part;
+    const std::byte* from;
+  };
+
+  Context& context_;
+  const Request& request_;
+  Plan& plan_;
+  std::array<Slot, 2> slots_{Slot(*this), Slot(*this)};
+  std::vector<Unpacked> unpacked_;
+  int error_ = 0;
+};
+
+}  // namespace
+
+int read_exchanged(Context& context, const Request& request, Plan& plan) noexcept {
+  return Reading(context, request, plan).run();
+}
+
+}  // namespace ferry::collective

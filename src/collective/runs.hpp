@@ -1,0 +1,99 @@
+// File extents as they cross the wire: regular ones packed into runs.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "collective/cursor.hpp"
+#include "collective/grid.hpp"
+
+namespace ferry::collective {
+
+// `count` extents of `bytes`, each `stride` behind the one before. Crosses the wire as it is.
+struct Run {
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
+  std::int64_t stride = 0;
+  std::int64_t count = 0;
+  bool operator==(const Run&) const = default;
+  bool is_extent() const { return count == 1; }
+};
+
+class Runs {
+ public:
+  // In growing order. Neighbours become one extent, and equal ones at equal distances one run.
+  void add(const Extent& extent) {
+    if (list_.empty()) {
+      list_.push_back({extent.offset, extent.bytes, 0, 1});
+      return;
+    }
+    Run& last = list_.back();
+    if (last.count == 1 && last.offset + last.bytes == extent.offset) {
+      last.bytes += extent.bytes;
+    } else if (last.count == 1 && last.bytes == extent.bytes) {
+      last.stride = extent.offset - last.offset;
+      last.count = 2;
+    } else if (last.count > 1 && last.bytes == extent.bytes &&
+               last.offset + last.count * last.stride == extent.offset) {
+      ++last.count;
+    } else {
+      list_.push_back({extent.offset, extent.bytes, 0, 1});
+    }
+  }
+  std::vector<Run>& list() { return list_; }
+
+ private:
+  std::vector<Run> list_;
+};
+
+// The file extents of `bytes` of a view's stream.
+inline std::vector<Run> runs_of(const TypeMap& view, std::int64_t displacement, std::int64_t stream,
+                                std::int64_t bytes) {
+  Runs runs;
+  Extent joined{0, 0};
+  Cursor cursor(view, displacement, stream);
+  for (std::int64_t left = bytes; left > 0;) {
+    const Extent piece = cursor.next(left);
+    left -= piece.bytes;
+    // A period may end where the next begins, so neighbours meet here too.
+    if (joined.offset + joined.bytes == piece.offset) {
+      joined.bytes += piece.bytes;
+      continue;
+    }
+    if (joined.bytes > 0) runs.add(joined);
+    joined = piece;
+  }
+  if (joined.bytes > 0) runs.add(joined);
+  return std::move(runs.list());
+}
+
+// Calls `use(extent)` for each extent of the runs.
+template <class Use>
+void for_each_extent(std::span<const Run> runs, Use&& use) {
+  for (const Run& run : runs)
+    for (std::int64_t i = 0; i < run.count; ++i)
+      use(Extent{run.offset + i * run.stride, run.bytes});
+}
+
+// Sorts extents and joins those that overlap or lie at most `gap_bytes` apart.
+inline void join(std::vector<Extent>& extents, std::int64_t gap_bytes) {
+  const auto before = [](const Extent& a, const Extent& b) { return a.offset < b.offset; };
+  std::sort(extents.begin(), extents.end(), before);
+  std::size_t kept = 0;
+  for (const Extent& extent : extents) {
+    if (kept > 0) {
+      Extent& last = extents[kept - 1];
+      const std::int64_t end = last.offset + last.bytes;
+      if (extent.offset <= end + gap_bytes) {
+        last.bytes = std::max(end, extent.offset + extent.bytes) - last.offset;
+        continue;
+      }
+    }
+    extents[kept++] = extent;
+  }
+  extents.resize(kept);
+}
+
+}  // namespace ferry::collective

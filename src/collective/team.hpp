@@ -1,0 +1,76 @@
+// The ranks of one open file: a communicator of their own, waiting, and agreeing.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <mpi.h>
+
+#include <ferry/collective.hpp>
+
+namespace ferry::collective {
+
+// Adds the time of its life to a phase.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& phase_ns) : phase_ns_(phase_ns) {}
+  ~Stopwatch() {
+    phase_ns_ += std::chrono::duration<double, std::nano>(Clock::now() - begin_).count();
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double& phase_ns_;
+  const Clock::time_point begin_ = Clock::now();
+};
+
+class Team {
+ public:
+  // Collective, as are all that end in "agree" or move data.
+  explicit Team(MPI_Comm communicator);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  MPI_Comm communicator() const { return communicator_; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  // A number that the ranks of one node share, for each rank.
+  const std::vector<int>& node_of() const { return node_of_; }
+
+  // MPI libraries wait by polling, which takes the CPU from the very ranks that are waited for when
+  // there are more ranks than CPUs. These poll for a short while and then sleep between polls.
+  void wait(MPI_Request& request) const { wait_all(std::span(&request, 1)); }
+  void wait_all(std::span<MPI_Request> requests) const;
+
+  // Each value is replaced by the largest, or by the sum, over the ranks.
+  void maximum(std::span<std::int64_t> values) const;
+  void sum(std::span<double> values) const;
+  void maximum(std::span<double> values) const;
+  void broadcast(void* data, int bytes) const;
+
+  // An errno and the rank where it happened in one number. That of the lowest rank is the largest.
+  std::int64_t fault(int error) const {
+    return error == 0 ? 0 : (std::int64_t{size_ - rank_} << 32) | error;
+  }
+  // Throws on every rank if there is a fault. `what` says what was tried.
+  void throw_if(std::int64_t fault, const std::string& what) const;
+  // Collective: throws on every rank if `error` is not 0 on any.
+  void agree(int error, const std::string& what) const;
+
+ private:
+  void find_nodes();
+
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int size_ = 0;
+  int polls_ = 0;  // before the first nap
+  std::vector<int> node_of_;
+};
+
+}  // namespace ferry::collective

@@ -1,0 +1,199 @@
+// Rounds of a collective write. In round k every rank sends its parts, and a writer gathers them in
+// one of two windows and starts writing it; that goes on while round k + 1 is exchanged into the
+// other. A rank sends for round k only when its messages of round k - 2 have arrived.
+#include <algorithm>
+#include <array>
+
+#include "collective/exchange.hpp"
+#include "collective/messages.hpp"
+
+namespace ferry::collective {
+namespace {
+
+class Writing {
+ public:
+  Writing(Context& context, const Request& request, Plan& plan)
+      : context_(context), request_(request), plan_(plan) {
+    if (plan.own_writer() >= 0 && plan.domains()) {
+      for (Slot& slot : slots_)
+        slot.window = std::make_unique_for_overwrite<std::byte[]>(
+            static_cast<std::size_t>(plan.domains()->window_bytes()));
+    }
+  }
+
+  int run() {
+    for (int round = 0; round < plan_.rounds(); ++round) {
+      Slot& slot = slots_[static_cast<std::size_t>(round % 2)];
+      finish(slot);
+      slot.gathered = plan_.contributions(round);
+      choose_places(slot);
+      receive(slot);
+      send(slot, round);
+      slot.incoming.wait();
+      if (slot.gathered.empty()) continue;
+      place(slot, round);
+      store(slot, round);
+    }
+    for (Slot& slot : slots_)
+      finish(slot);
+    return error_;
+  }
+
+ private:
+  struct Slot {
+    explicit Slot(Writing& of)
+        : incoming(of.context_, of.plan_.run_type()), outgoing(of.context_, of.plan_.run_type()) {}
+    Messages incoming;
+    Messages outgoing;
+    Batch batch;
+    std::span<Contribution> gathered;
+    std::unique_ptr<std::byte[]> window;
+  };
+
+  // Ends what the round two before has begun.
+  void finish(Slot& slot) {
+    slot.outgoing.wait();
+    slot.outgoing.clear();
+    if (slot.gathered.empty()) return;
+    const Stopwatch stopwatch(context_.phases.file_io_ns);
+    const int error = context_.file->finish(slot.batch);
+    if (error_ == 0) error_ = error;
+    for (Contribution& one : slot.gathered)
+      one.clear();
+    slot.gathered = {};
+  }
+
+  // Data that is one extent comes straight into the window, but never two to the same place.
+  void choose_places(Slot& slot) const {
+    if (!plan_.domains()) return;
+    std::vector<Contribution*> candidates;
+    for (Contribution& one : slot.gathered)
+      if (one.is_one_extent() && one.rank != context_.team.rank()) candidates.push_back(&one);
+    std::sort(candidates.begin(), candidates.end(),
+              [](const Contribution* a, const Contribution* b) {
+                return a->header.first.offset < b->header.first.offset;
+              });
+    std::int64_t end = 0;
+    for (Contribution* one : candidates) {
+      one->in_place = one->header.first.offset >= end;
+      if (one->in_place) end = one->header.first.offset + one->header.bytes;
+    }
+  }
+
+  void receive(Slot& slot) {
+    for (Contribution& one : slot.gathered) {
+      one.runs.assign(static_cast<std::size_t>(one.header.run_count), one.header.first);
+      if (one.rank == context_.team.rank()) continue;
+      if (one.header.run_count > 1) slot.incoming.get_runs(one.rank, one.runs);
+      std::byte* to = one.in_place ? in_window(slot, one.header) : one.stage();
+      slot.incoming.get_data(one.rank, to, one.header.bytes);
+    }
+  }
+
+  // Its one extent, in the window of its round.
+  std::byte* in_window(Slot& slot, const Header& header) const {
+    const Extent window =
+        plan_.domains()->window(plan_.own_writer(), static_cast<int>(header.round));
+    return slot.window.get() + (header.first.offset - window.offset);
+  }
+
+  void send(Slot& slot, int round) {
+    for (const Part& part : plan_.parts(round)) {
+      if (part.writer == plan_.own_writer()) {
+        keep(slot, part);
+        continue;
+      }
+      const int writer = context_.writers[static_cast<std::size_t>(part.writer)];
+      if (part.run_count > 1) slot.outgoing.send_runs(writer, runs(part));
+      slot.outgoing.send_data(
+          writer, packed(part, [&] { return slot.outgoing.memory(part.bytes); }), part.bytes);
+    }
+  }
+
+  // A writer's data for itself.
+  void keep(Slot& slot, const Part& part) {
+    for (Contribution& one : slot.gathered) {
+      if (one.rank != context_.team.rank()) continue;
+      one.runs = runs(part);
+      one.data = packed(part, [&] { return one.stage(); });
+    }
+  }
+
+  std::vector<Run> runs(const Part& part) const {
+    return runs_of(request_.view.map, request_.view.displacement, part.stream, part.bytes);
+  }
+
+  // The data of a part in one piece: in user memory, or copied to what `make` gives.
+  template <class Make>
+  std::byte* packed(const Part& part, Make&& make) {
+    const std::int64_t at = part.stream - request_.stream;
+    if (request_.memory.together(at, part.bytes)) return request_.memory.at(at);
+    const Stopwatch stopwatch(context_.phases.pack_ns);
+    std::byte* to = make();
+    request_.memory.pack(at, part.bytes, to);
+    return to;
+  }
+
+  void place(Slot& slot, int round) {
+    if (!plan_.domains()) return;
+    const Stopwatch stopwatch(context_.phases.pack_ns);
+    const Extent window = plan_.domains()->window(plan_.own_writer(), round);
+    for (const Contribution& one : slot.gathered) {
+      if (one.in_place) continue;
+      const std::byte* from = one.data;
+      for_each_extent(one.runs, [&](const Extent& extent) {
+        std::memcpy(slot.window.get() + (extent.offset - window.offset), from,
+                    static_cast<std::size_t>(extent.bytes));
+        from += extent.bytes;
+      });
+    }
+  }
+
+  // Starts writing what the round brought, and not a byte more.
+  void store(Slot& slot, int round) {
+    if (error_ != 0) return;
+    if (plan_.domains()) {
+      const Extent window = plan_.domains()->window(plan_.own_writer(), round);
+      std::vector<Extent> extents;
+      {
+        const Stopwatch stopwatch(context_.phases.pack_ns);
+        for (const Contribution& one : slot.gathered)
+          for_each_extent(one.runs, [&](const Extent& extent) { append(extents, extent); });
+        join(extents, 0);
+      }
+      const Stopwatch stopwatch(context_.phases.file_io_ns);
+      for (const Extent& extent : extents)
+        start(slot, extent, slot.window.get() + (extent.offset - window.offset));
+      context_.file->flush();
+      return;
+    }
+    const Stopwatch stopwatch(context_.phases.file_io_ns);
+    for (const Contribution& one : slot.gathered) {
+      std::byte* from = one.data;
+      for_each_extent(one.runs, [&](const Extent& extent) {
+        start(slot, extent, from);
+        from += extent.bytes;
+      });
+    }
+    context_.file->flush();
+  }
+
+  void start(Slot& slot, const Extent& extent, std::byte* from) {
+    const iovec vector{from, static_cast<std::size_t>(extent.bytes)};
+    context_.file->start(slot.batch, storage::Kind::write, extent.offset, std::span(&vector, 1));
+  }
+
+  Context& context_;
+  const Request& request_;
+  Plan& plan_;
+  std::array<Slot, 2> slots_{Slot(*this), Slot(*this)};
+  int error_ = 0;
+};
+
+}  // namespace
+
+int write_exchanged(Context& context, const Request& request, Plan& plan) noexcept {
+  return Writing(context, request, plan).run();
+}
+
+}  // namespace ferry::collective
