@@ -2,7 +2,8 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS ferry ferry_device EXPORT ferry-targets)
-install(FILES include/ferry/ferry.hpp include/ferry/bulk.hpp include/ferry/device.hpp include/ferry/signals.hpp
+install(FILES include/ferry/ferry.hpp include/ferry/bulk.hpp include/ferry/device.hpp
+        include/ferry/error.hpp include/ferry/signals.hpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ferry)
 # In the checkout include/ferry/device is a link to src/device.
 install(DIRECTORY src/device/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ferry/device
@@ -13,6 +14,13 @@ endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ferry)
 install(EXPORT ferry-targets NAMESPACE ferry:: DESTINATION ${package_dir})
+# Of its own, so that whoever does without MPI need not have it: find_package(ferry COMPONENTS mpi).
+if(TARGET ferry_mpi)
+  install(TARGETS ferry_mpi EXPORT ferry-mpi-targets)
+  install(FILES include/ferry/collective.hpp include/ferry/typemap.hpp
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ferry)
+  install(EXPORT ferry-mpi-targets NAMESPACE ferry:: DESTINATION ${package_dir})
+endif()
 configure_package_config_file(cmake/ferry-config.cmake.in ferry-config.cmake
                               INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(ferry-config-version.cmake COMPATIBILITY SameMinorVersion)

@@ -175,7 +175,7 @@ Extents flatten(MPI_Datatype type) {
   if (from.types.empty())
     throw Error(ENOTSUP, "type map: a datatype of a parameterised Fortran kind");
   if (from.combiner == MPI_COMBINER_STRUCT) return flatten_struct(from);
-  const Extents old = flatten(from.types[0]);
+  Extents old = flatten(from.types[0]);
   const std::int64_t period = period_of(from.types[0]);
   const auto& integers = from.integers;
   switch (from.combiner) {

@@ -5,11 +5,12 @@ namespace ferry::collective {
 std::vector<Extent> grid(const std::vector<Dimension>& dimensions, std::int64_t element_bytes) {
   std::vector<Extent> inner{{0, element_bytes}};
   std::int64_t stride = element_bytes;
-  for (auto dimension = dimensions.rbegin(); dimension != dimensions.rend(); ++dimension) {
+  for (std::size_t left = dimensions.size(); left > 0; --left) {
+    const Dimension& dimension = dimensions[left - 1];
     std::vector<Extent> outer;
     // What fills its stride becomes one extent for each range, not one for each element.
     const bool whole = inner.size() == 1 && inner.front() == Extent{0, stride};
-    for (const auto& [first, count] : dimension->ranges) {
+    for (const auto& [first, count] : dimension.ranges) {
       if (count == 0) continue;
       if (whole) {
         append(outer, {first * stride, count * stride});
@@ -20,7 +21,7 @@ std::vector<Extent> grid(const std::vector<Dimension>& dimensions, std::int64_t 
           append(outer, {i * stride + extent.offset, extent.bytes});
     }
     inner = std::move(outer);
-    stride *= dimension->size;
+    stride *= dimension.size;
   }
   return inner;
 }

@@ -1,0 +1,56 @@
+// Runs GoogleTest on every rank. Rank 0 prints as usual, the others only what fails.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <random>
+#include <span>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include "collective/world.hpp"
+
+namespace {
+
+class FailuresOnly : public testing::EmptyTestEventListener {
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    std::printf("rank %d, %s: %s:%d: %s\n", ferry::test::rank(), test->name(), result.file_name(),
+                result.line_number(), result.message());
+    std::fflush(stdout);
+  }
+};
+
+// One seed for all ranks.
+void share_seed() {
+  const char* given = std::getenv("FERRY_TEST_SEED");
+  std::uint64_t seed =
+      given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  ferry::test::world().broadcast(&seed, sizeof seed);
+  setenv("FERRY_TEST_SEED", std::to_string(seed).c_str(), 1);
+  if (ferry::test::rank() == 0) std::printf("%d ranks\n", ferry::test::ranks());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A rank that fails where others wait for it must not leave them behind for ever.
+  alarm(240);
+  MPI_Init(&argc, &argv);
+  testing::InitGoogleTest(&argc, argv);
+  share_seed();
+  if (ferry::test::rank() != 0) {
+    auto& listeners = testing::UnitTest::GetInstance()->listeners();
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new FailuresOnly);
+    std::cout.setstate(std::ios::failbit);  // the seeds
+  }
+  std::int64_t failed = RUN_ALL_TESTS();
+  ferry::test::world().maximum(std::span(&failed, 1));
+  MPI_Finalize();
+  return static_cast<int>(failed);
+}

@@ -1,0 +1,209 @@
+// Random views, memories and settings: files must be byte for byte those that the MPI library's own
+// MPI-IO writes, one rank after the other, and what is read must be what was written.
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "collective/mpi_reference.hpp"
+#include "collective/type_maps.hpp"
+#include "collective/world.hpp"
+#include "support/depth.hpp"
+
+namespace ferry::collective {
+namespace {
+
+using test::FlatMap;
+using test::pattern;
+using test::Random;
+using test::rank;
+using test::ranks;
+using test::read_file;
+using test::same_bytes;
+using test::scaled;
+using test::SharedDirectory;
+using test::write_file;
+
+// What one rank does in one transfer.
+struct Share {
+  FlatMap view;
+  std::int64_t offset = 0;
+  std::int64_t count = 0;  // periods of the memory
+  FlatMap memory;
+
+  std::int64_t bytes() const { return count * static_cast<std::int64_t>(memory.bytes.size()); }
+  std::int64_t memory_bytes() const { return count * memory.period_bytes + 1; }
+};
+
+// One transfer of all ranks. Every rank draws the same.
+struct Case {
+  explicit Case(Random& random) {
+    displacement = static_cast<std::int64_t>(random.below(3000));
+    for (FlatMap& view : test::random_partition(random, static_cast<std::size_t>(ranks()))) {
+      Share share;
+      share.view = std::move(view);
+      share.memory = test::random_memory(random);
+      const auto data = static_cast<std::int64_t>(share.view.bytes.size());
+      if (data > 0 && !random.one_in(6)) {
+        share.offset =
+            static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(3 * data)));
+        // At most twenty periods, to keep files small.
+        const auto wanted =
+            std::min(random.between(1, 60'000), static_cast<std::uint64_t>(20 * data));
+        share.count = std::max<std::int64_t>(
+            1, static_cast<std::int64_t>(wanted / share.memory.bytes.size()));
+      }
+      shares.push_back(std::move(share));
+    }
+    options.writers = static_cast<int>(random.below(4));
+    options.buffer_bytes = static_cast<std::int64_t>(random.between(1, 30'000));
+    options.alignment_bytes = static_cast<std::int64_t>(random.between(1, 5000));
+    write_seed = random.bits();
+    bytes_before = random.below(20'000);
+  }
+
+  const Share& mine() const { return shares[static_cast<std::size_t>(rank())]; }
+  std::string memory_of(std::size_t of) const {
+    return pattern(static_cast<std::size_t>(shares[of].memory_bytes()), write_seed + of);
+  }
+
+  std::int64_t displacement = 0;
+  std::vector<Share> shares;
+  Options options;
+  std::uint64_t write_seed = 0;
+  std::size_t bytes_before = 0;  // in the file when it is written
+};
+
+constexpr Method methods[] = {Method::independent, Method::serial, Method::aggregate,
+                              Method::automatic};
+
+// Rank 0 writes what all ranks should have written, by the MPI library.
+void write_reference(const Case& of, const std::string& path) {
+  if (rank() != 0) return;
+  for (std::size_t r = 0; r < of.shares.size(); ++r) {
+    const Share& share = of.shares[r];
+    if (share.count == 0) continue;
+    const std::string memory = of.memory_of(r);
+    const test::ByteType view(share.view.map());
+    const test::ByteType memory_type(share.memory.map());
+    test::write_by_mpi(path, of.displacement, view, share.offset, memory.data(), memory_type,
+                       static_cast<int>(share.count));
+  }
+}
+
+void check_write(const Case& of, const SharedDirectory& directory) {
+  const std::string path = directory / "written";
+  const std::string reference = directory / "reference";
+  if (rank() == 0) {
+    const std::string before = pattern(of.bytes_before, of.write_seed + 99);
+    write_file(path, before);
+    write_file(reference, before);
+  }
+  test::barrier();
+  File file(MPI_COMM_WORLD, path, O_RDWR, of.options);
+  file.set_view(of.displacement, of.mine().view.map());
+  const std::string memory = of.memory_of(static_cast<std::size_t>(rank()));
+  EXPECT_EQ(
+      file.write_at_all(of.mine().offset, memory.data(), of.mine().memory.map(), of.mine().count),
+      of.mine().bytes());
+  file.close();
+  write_reference(of, reference);
+  if (rank() == 0) {
+    EXPECT_TRUE(same_bytes(read_file(path), read_file(reference)));
+  }
+}
+
+// Reads from the file that check_write left, which may be shorter than what is asked for.
+void check_read(const Case& of, const SharedDirectory& directory) {
+  test::barrier();
+  const std::string contents = read_file(directory / "written");
+  const Share& share = of.mine();
+  // Plainly: byte by byte, up to the end of the file.
+  std::string wanted = pattern(static_cast<std::size_t>(share.memory_bytes()), 5);
+  std::string got = wanted;
+  std::int64_t moved = 0;
+  while (moved < share.bytes()) {
+    const auto from =
+        static_cast<std::size_t>(of.displacement + share.view.position_of(share.offset + moved));
+    if (from >= contents.size()) break;
+    wanted[static_cast<std::size_t>(share.memory.position_of(moved++))] = contents[from];
+  }
+  File file(MPI_COMM_WORLD, directory / "written", O_RDONLY, of.options);
+  file.set_view(of.displacement, share.view.map());
+  EXPECT_EQ(file.read_at_all(share.offset, got.data(), share.memory.map(), share.count), moved);
+  EXPECT_TRUE(same_bytes(got, wanted));
+  file.close();
+}
+
+// The same on all ranks, so that all go on or none.
+bool anybody_failed() {
+  std::int64_t failed = testing::Test::HasFailure() ? 1 : 0;
+  test::world().maximum(std::span(&failed, 1));
+  return failed != 0;
+}
+
+class RandomViews : public testing::TestWithParam<Method> {};
+
+TEST_P(RandomViews, WriteWhatMpiWritesAndReadItBack) {
+  Random random;
+  const SharedDirectory directory;
+  const std::uint64_t rounds = scaled(16);
+  for (std::uint64_t i = 0; i < rounds && !anybody_failed(); ++i) {
+    Case one(random);
+    one.options.write_method = GetParam();
+    one.options.read_method = GetParam();
+    check_write(one, directory);
+    check_read(one, directory);
+    // What others wrote, and a file that ends too early.
+    Case other(random);
+    other.options.write_method = other.options.read_method = GetParam();
+    check_read(other, directory);
+  }
+}
+
+std::string method_of(const testing::TestParamInfo<Method>& of) {
+  return name_of(of.param);
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, RandomViews, testing::ValuesIn(methods), method_of);
+
+// The library's own collective calls wait by spinning, so a few of them have to do.
+TEST(MpiIo, WritesAndReadsThroughTheSameViews) {
+  Random random;
+  const SharedDirectory directory;
+  for (int i = 0; i < 2; ++i) {
+    Case one(random);
+    one.options.write_method = one.options.read_method = Method::mpiio;
+    // Behind the end of the file it writes whatever its memory holds between the pieces.
+    one.bytes_before = 1'000'000;
+    check_write(one, directory);
+    check_read(one, directory);
+  }
+}
+
+// All ranks write, and read, the same bytes.
+TEST(Overlap, OneOfTheWritersWinsEachByte) {
+  const SharedDirectory directory;
+  constexpr std::size_t bytes = 100'000;
+  for (const Method method : methods) {
+    Options options;
+    options.write_method = options.read_method = method;
+    options.buffer_bytes = 20'000;
+    File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options);
+    const std::string mine(bytes, static_cast<char>('a' + rank()));
+    file.write_at_all(0, test::bytes_of(mine));
+    std::string got(bytes, '?');
+    EXPECT_EQ(file.read_at_all(0, test::bytes_of(got)), static_cast<std::int64_t>(bytes));
+    const auto [low, high] = std::minmax_element(got.begin(), got.end());
+    EXPECT_GE(*low, 'a');
+    EXPECT_LT(*high, 'a' + ranks());
+    file.close();
+  }
+}
+
+}  // namespace
+}  // namespace ferry::collective
