@@ -24,6 +24,7 @@ from ferry.plots import (
 
 _BAR = 22.0  # a bar with what is around it, in units
 _GAP, _LETTER = 21.0, 7.4  # beside the texts at the ends, and how wide a letter of them is
+_MARK = 11.0  # from the middle of a mark to a text beside it
 _SHADES = (1.0, 0.55, 0.28)  # of the parts of a bar, in this order
 
 
@@ -111,6 +112,12 @@ class Bars(Plot):
         for row, bar in enumerate(panel.bars):
             self._draw_bar(axes, row, bar, colours[bar.name], tips)
 
+    @staticmethod
+    def _points(axes: Axes, value: float) -> float:
+        """Returns where a value lies, in points from the left of the page."""
+        across = float(axes.transData.transform((value, 0))[0])
+        return across * 72 / axes.figure.get_dpi()
+
     def _draw_bar(self, axes: Axes, row: int, bar: Bar, colour: str, tips: Tips) -> None:
         left = 0.0
         for part, shade in zip(bar.parts, _SHADES, strict=False):
@@ -130,15 +137,16 @@ class Bars(Plot):
                 zorder=4,
                 clip_on=False,
             )
-        # Beyond the mark, where there is one near the end.
+        own_end = max(sum(bar.parts), bar.high)
         apart = 6.0
         if bar.published is not None:
-            place = axes.transData.transform((bar.published, row))[0]
-            end = axes.transData.transform((bar.end, row))[0]
-            apart = max(apart, float(place - end) + 11)
+            # In points from the end of the bar. A mark that would lie in the text goes before it.
+            to_mark = self._points(axes, bar.published) - self._points(axes, own_end)
+            if -_MARK < to_mark < apart + _LETTER * len(bar.text) + _MARK:
+                apart = max(apart, to_mark + _MARK)
         axes.annotate(
             bar.text,
-            (bar.end, row),
+            (own_end, row),
             (apart, 0),
             textcoords="offset points",
             va="center",
