@@ -5,6 +5,7 @@
 
 #include "collective/exchange.hpp"
 #include "collective/messages.hpp"
+#include "collective/rounds.hpp"
 
 namespace ferry::collective {
 namespace {
@@ -12,15 +13,12 @@ namespace {
 // Holes up to this size are read through: that costs less than another request.
 constexpr std::int64_t hole_bytes_max = 32 * 1024;
 
-class Reading {
+class Reading : private Rounds {
  public:
   Reading(Context& context, const Request& request, Plan& plan)
-      : context_(context), request_(request), plan_(plan) {
-    if (plan.own_writer() >= 0 && plan.domains()) {
-      for (Slot& slot : slots_)
-        slot.window = std::make_unique_for_overwrite<std::byte[]>(
-            static_cast<std::size_t>(plan.domains()->window_bytes()));
-    }
+      : Rounds(context, request, plan, storage::Kind::read) {
+    for (Slot& slot : slots_)
+      slot.window = make_window();
   }
 
   int run() {
@@ -85,31 +83,21 @@ class Reading {
   void fetch(Slot& slot, int round) {
     std::vector<Extent> extents;
     for (Contribution& one : slot.wanted) {
-      for_each_extent(one.runs, [&](const Extent& extent) { extents.push_back(extent); });
-      if (!plan_.domains()) one.data = place_for(one, round);
+      if (plan_.domains()) {
+        for_each_extent(one.runs, [&](const Extent& extent) { extents.push_back(extent); });
+      } else {
+        one.data = place_for(one, round);
+      }
     }
     if (error_ != 0) return;
     const Stopwatch stopwatch(context_.phases.file_io_ns);
     if (plan_.domains()) {
       join(extents, hole_bytes_max);
-      const Extent window = plan_.domains()->window(plan_.own_writer(), round);
-      for (const Extent& extent : extents)
-        start(slot, extent, slot.window.get() + (extent.offset - window.offset));
+      start_in_window(slot.batch, extents, slot.window.get(), round);
     } else {
-      for (const Contribution& one : slot.wanted) {
-        std::byte* to = one.data;
-        for_each_extent(one.runs, [&](const Extent& extent) {
-          start(slot, extent, to);
-          to += extent.bytes;
-        });
-      }
+      start_streams(slot.batch, slot.wanted);
     }
     context_.file->flush();
-  }
-
-  void start(Slot& slot, const Extent& extent, std::byte* to) {
-    const iovec vector{to, static_cast<std::size_t>(extent.bytes)};
-    context_.file->start(slot.batch, storage::Kind::read, extent.offset, std::span(&vector, 1));
   }
 
   // Where a contribution's stream is put together: in this rank's own memory where that lies
@@ -145,11 +133,7 @@ class Reading {
   }
 
   void serve(Slot& slot, int round) {
-    {
-      const Stopwatch stopwatch(context_.phases.file_io_ns);
-      const int error = context_.file->finish(slot.batch);
-      if (error_ == 0) error_ = error;
-    }
+    Rounds::finish(slot.batch);
     for (Contribution& one : slot.wanted) {
       const bool own = one.rank == context_.team.rank();
       if (plan_.domains()) {
@@ -183,12 +167,6 @@ class Reading {
     });
   }
 
-  std::vector<Run> runs(const Part& part) const {
-    return runs_of(request_.view.map, request_.view.displacement, part.stream, part.bytes);
-  }
-  int writer(const Part& part) const {
-    return context_.writers[static_cast<std::size_t>(part.writer)];
-  }
   // A writer has at most one part of its own in a round.
   const Part& own_part(int round) {
     const auto parts = plan_.parts(round);
@@ -201,12 +179,8 @@ class Reading {
     const std::byte* from;
   };
 
-  Context& context_;
-  const Request& request_;
-  Plan& plan_;
   std::array<Slot, 2> slots_{Slot(*this), Slot(*this)};
   std::vector<Unpacked> unpacked_;
-  int error_ = 0;
 };
 
 }  // namespace

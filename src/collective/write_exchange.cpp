@@ -6,19 +6,17 @@
 
 #include "collective/exchange.hpp"
 #include "collective/messages.hpp"
+#include "collective/rounds.hpp"
 
 namespace ferry::collective {
 namespace {
 
-class Writing {
+class Writing : private Rounds {
  public:
   Writing(Context& context, const Request& request, Plan& plan)
-      : context_(context), request_(request), plan_(plan) {
-    if (plan.own_writer() >= 0 && plan.domains()) {
-      for (Slot& slot : slots_)
-        slot.window = std::make_unique_for_overwrite<std::byte[]>(
-            static_cast<std::size_t>(plan.domains()->window_bytes()));
-    }
+      : Rounds(context, request, plan, storage::Kind::write) {
+    for (Slot& slot : slots_)
+      slot.window = make_window();
   }
 
   int run() {
@@ -55,9 +53,7 @@ class Writing {
     slot.outgoing.wait();
     slot.outgoing.clear();
     if (slot.gathered.empty()) return;
-    const Stopwatch stopwatch(context_.phases.file_io_ns);
-    const int error = context_.file->finish(slot.batch);
-    if (error_ == 0) error_ = error;
+    Rounds::finish(slot.batch);
     for (Contribution& one : slot.gathered)
       one.clear();
     slot.gathered = {};
@@ -103,10 +99,9 @@ class Writing {
         keep(slot, part);
         continue;
       }
-      const int writer = context_.writers[static_cast<std::size_t>(part.writer)];
-      if (part.run_count > 1) slot.outgoing.send_runs(writer, runs(part));
+      if (part.run_count > 1) slot.outgoing.send_runs(writer(part), runs(part));
       slot.outgoing.send_data(
-          writer, packed(part, [&] { return slot.outgoing.memory(part.bytes); }), part.bytes);
+          writer(part), packed(part, [&] { return slot.outgoing.memory(part.bytes); }), part.bytes);
     }
   }
 
@@ -117,10 +112,6 @@ class Writing {
       one.runs = runs(part);
       one.data = packed(part, [&] { return one.stage(); });
     }
-  }
-
-  std::vector<Run> runs(const Part& part) const {
-    return runs_of(request_.view.map, request_.view.displacement, part.stream, part.bytes);
   }
 
   // The data of a part in one piece: in user memory, or copied to what `make` gives.
@@ -152,42 +143,23 @@ class Writing {
   // Starts writing what the round brought, and not a byte more.
   void store(Slot& slot, int round) {
     if (error_ != 0) return;
+    std::vector<Extent> extents;
     if (plan_.domains()) {
-      const Extent window = plan_.domains()->window(plan_.own_writer(), round);
-      std::vector<Extent> extents;
-      {
-        const Stopwatch stopwatch(context_.phases.pack_ns);
-        for (const Contribution& one : slot.gathered)
-          for_each_extent(one.runs, [&](const Extent& extent) { append(extents, extent); });
-        join(extents, 0);
-      }
-      const Stopwatch stopwatch(context_.phases.file_io_ns);
-      for (const Extent& extent : extents)
-        start(slot, extent, slot.window.get() + (extent.offset - window.offset));
-      context_.file->flush();
-      return;
+      const Stopwatch stopwatch(context_.phases.pack_ns);
+      for (const Contribution& one : slot.gathered)
+        for_each_extent(one.runs, [&](const Extent& extent) { append(extents, extent); });
+      join(extents, 0);
     }
     const Stopwatch stopwatch(context_.phases.file_io_ns);
-    for (const Contribution& one : slot.gathered) {
-      std::byte* from = one.data;
-      for_each_extent(one.runs, [&](const Extent& extent) {
-        start(slot, extent, from);
-        from += extent.bytes;
-      });
+    if (plan_.domains()) {
+      start_in_window(slot.batch, extents, slot.window.get(), round);
+    } else {
+      start_streams(slot.batch, slot.gathered);
     }
     context_.file->flush();
   }
 
-  void start(Slot& slot, const Extent& extent, std::byte* from) {
-    const iovec vector{from, static_cast<std::size_t>(extent.bytes)};
-    context_.file->start(slot.batch, storage::Kind::write, extent.offset, std::span(&vector, 1));
-  }
-
-  Context& context_;
-  const Request& request_;
-  Plan& plan_;
   std::array<Slot, 2> slots_{Slot(*this), Slot(*this)};
-  int error_ = 0;
 };
 
 }  // namespace
