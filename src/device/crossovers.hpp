@@ -32,18 +32,31 @@ struct BypassTable {
   std::uint32_t mask = 0;            // a power of two of entries, less one
 };
 
+// An entry of a page: its tag above, its count below.
+constexpr std::uint32_t bypass_count_bits = 8;
+constexpr std::uint32_t bypass_count_mask = (1U << bypass_count_bits) - 1;
+FERRY_DEVICE inline std::uint32_t bypass_tag(std::uint64_t page_hash) {
+  return static_cast<std::uint32_t>(page_hash >> 32) << bypass_count_bits;
+}
+
 // Counts one more read of the page past the cache. True: it was the `limit`-th, and the count
 // begins anew.
 FERRY_DEVICE inline bool count_bypass(const BypassTable& table, std::uint64_t page_hash,
                                       std::uint32_t limit) {
-  constexpr std::uint32_t count_bits = 8;
   DeviceRef<std::uint32_t> word(table.entries[page_hash & table.mask]);
-  const auto tag = static_cast<std::uint32_t>(page_hash >> 32) << count_bits;
+  const std::uint32_t tag = bypass_tag(page_hash);
   const std::uint32_t seen = word.load(relaxed);
   // Two groups that count at once may lose one: the page comes a read later.
-  const std::uint32_t count = (seen & ~((1U << count_bits) - 1)) == tag ? (seen & 0xff) + 1 : 1;
+  const std::uint32_t count =
+      (seen & ~bypass_count_mask) == tag ? (seen & bypass_count_mask) + 1 : 1;
   word.store(count < limit ? tag | count : 0, relaxed);
   return count >= limit;
+}
+
+// The page's count begins anew.
+FERRY_DEVICE inline void forget_bypasses(const BypassTable& table, std::uint64_t page_hash) {
+  DeviceRef<std::uint32_t> word(table.entries[page_hash & table.mask]);
+  if ((word.load(relaxed) & ~bypass_count_mask) == bypass_tag(page_hash)) word.store(0, relaxed);
 }
 
 }  // namespace ferry::device

@@ -189,8 +189,11 @@ class FileCalls : private CoherentCalls<Group> {
   // soon. Advice, too. 0, or the error that keeps something from the storage.
   FERRY_DEVICE int evict(int file) {
     return leads([&] {
-      return with_cached(file,
-                         [](cache::CachedFiles& files, auto& entry) { return files.evict(entry); });
+      return with_cached(file, [&](cache::CachedFiles& files, auto& entry) {
+        const Context& context = requester_.context();
+        forget_bypasses(context, entry.inode, files.pages().size(entry.inode));
+        return files.evict(entry);
+      });
     });
   }
 

@@ -81,6 +81,23 @@ FERRY_DEVICE inline bool bypass_pays_off(const Context& context, std::uint32_t i
       bypass_limit(context.cache.tuning(inode).crossovers, context.cache.page_bytes(), bytes));
 }
 
+// Whoever evicts a file says that its pages are not worth their place: what was read past the cache
+// until then no longer counts for them. A file with more pages than the table has entries has left
+// little of other files there: then all counts begin anew.
+FERRY_DEVICE inline void forget_bypasses(const Context& context, std::uint32_t inode,
+                                         std::uint64_t size_bytes) {
+  const BypassTable& table = context.bypassed;
+  if (table.entries == nullptr) return;
+  const std::uint64_t pages = context.cache.pages_of(0, size_bytes).end;
+  if (pages > table.mask) {
+    for (std::uint32_t i = 0; i <= table.mask; ++i)
+      DeviceRef<std::uint32_t>(table.entries[i]).store(0, relaxed);
+    return;
+  }
+  for (std::uint64_t page = 0; page < pages; ++page)
+    forget_bypasses(table, bypass_hash(cache::key_of(inode, page)));
+}
+
 // Recognises the group's sequential stream.
 class StreamWatch {
  public:

@@ -106,6 +106,22 @@ TEST(Bypass, CountsByPage) {
   EXPECT_TRUE(count_bypass(table, one, 1));
 }
 
+TEST(Bypass, ForgetsThePageAndNoOther) {
+  std::uint32_t entries[4] = {};
+  const BypassTable table{entries, 3};
+  constexpr std::uint64_t one = 0x1111111100000001;
+  constexpr std::uint64_t other = 0x2222222200000002;
+  constexpr std::uint64_t same_place = 0x3333333300000001;
+  EXPECT_FALSE(count_bypass(table, one, 2));
+  EXPECT_FALSE(count_bypass(table, other, 2));
+  forget_bypasses(table, same_place);
+  EXPECT_TRUE(count_bypass(table, one, 2)) << "another's entry";
+  EXPECT_FALSE(count_bypass(table, one, 2));
+  forget_bypasses(table, one);
+  EXPECT_FALSE(count_bypass(table, one, 2));
+  EXPECT_TRUE(count_bypass(table, other, 2));
+}
+
 TEST(Policy, NeighbouringPagesAreCountedApart) {
   std::uint32_t entries[4096] = {};
   const BypassTable table{entries, 4095};

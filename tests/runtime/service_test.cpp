@@ -447,6 +447,39 @@ TEST(Automatic, ReadsPastTheCacheUntilAPageIsWorthItsPlace) {
   });
 }
 
+// Whoever evicts a file after each pass reads it past the cache each time, however many passes.
+TEST(Automatic, AnEvictionBeginsTheCountAnew) {
+  RuntimeOptions options;
+  options.device_threads = 1;
+  options.cache_bytes = 16 * 65'536;
+  options.placement = Placement::automatic;
+  test::ScratchDirectory directory;
+  // More pages than the table of counts has entries, and fewer.
+  for (const std::uint64_t bytes : {std::uint64_t{8} << 20, std::uint64_t{1} << 20}) {
+    const std::string path = directory / std::to_string(bytes);
+    test::write_file(path, pattern(bytes, 4));
+    Runtime runtime(options);
+    runtime.run([&](DeviceThread& self) {
+      const int file = self.files.open(path.c_str(), O_RDONLY);
+      std::vector<char> got(65'536);
+      const auto pass = [&](std::uint64_t end) {
+        for (std::uint64_t at = 0; at < end; at += got.size())
+          ASSERT_EQ(self.files.pread(file, got.data(), got.size(), static_cast<std::int64_t>(at)),
+                    65'536);
+      };
+      for (int i = 0; i < 20; ++i) {
+        pass(bytes);
+        EXPECT_EQ(self.files.evict(file), 0);
+      }
+      EXPECT_EQ(runtime.statistics().cache.misses, 0U);
+      for (int i = 0; i < 20; ++i)
+        pass(8 * got.size());
+      EXPECT_GT(runtime.statistics().cache.misses, 0U) << "worth their place";
+      EXPECT_EQ(self.files.close(file), 0);
+    });
+  }
+}
+
 // ---- the end of whoever serves
 // ---------------------------------------------------------------------
 
