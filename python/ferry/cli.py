@@ -93,7 +93,7 @@ def import_command(files: tuple[str, ...], json_path: str | None, overwrite: boo
     "--repeats",
     type=flags.CountType(2, 100_000),
     help=f"How often to measure each point ({judge.PAIRS_MIN}, fewer of what is large; with "
-    "--quick 4 or 5).",
+    "--quick 6 or 12).",
 )
 @click.option(
     "--out",

@@ -45,6 +45,7 @@ def make_comparison(
     """
     if ratio is None:
         ratio = speed_ratio_of_rows(row, baseline, time_ns)
+    pairs = pairs or len(row["repeats"])
     own = [
         judge.spread(judge.median_bounds(judge.neighbour_ratios(times_of(one, time_ns))))
         for one in (row, baseline)
@@ -62,7 +63,7 @@ def make_comparison(
         "transfer_bytes": row["transfer_bytes"],
         "total_bytes": row["total_bytes"],
         "threads": row["threads"],
-        "pairs": pairs or len(row["repeats"]),
+        "pairs": pairs,
         "ratio_median": ratio.median,
         "ratio_low_95": ratio.low,
         "ratio_high_95": ratio.high,
@@ -71,5 +72,5 @@ def make_comparison(
         "aa_high_95": aa.high,
         "aa_spread": judge.spread(aa),
         "noise": noise,
-        "finding": judge.finding(ratio, noise),
+        "finding": judge.finding(ratio, noise, pairs),
     }

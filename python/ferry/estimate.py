@@ -49,6 +49,8 @@ class Estimate:
         copy_s = cell.total_bytes / _COPY_BYTES_PER_S
         if cell.operation == "read":
             passes = 2 if cell.warm else 1
+            if not (cell.cold or cell.direct):
+                passes *= 3  # twice before it counts, where it has neighbours
             read_s = cell.total_bytes / self._storage(cell) if cell.cold or cell.direct else copy_s
             return _REPEAT_S + passes * call_s + read_s + copy_s
         new_pages = 3 if cell.total_bytes <= _WARMED_BYTES_MAX else 1

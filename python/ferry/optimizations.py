@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 SIZES = [4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
 QUICK_SIZES = [4 * MIB, 16 * MIB, 64 * MIB]
 REPEATS = judge.PAIRS_MIN
-QUICK_REPEATS = 4
+QUICK_REPEATS = judge.FINDING_PAIRS_MIN
 # Of the largest files, each of which takes seconds.
 _LARGE_REPEATS = {256 * MIB: 8, GIB: 6}
 # The cache, files in memory and the kernel's pages, in sizes of the largest file.

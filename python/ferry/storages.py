@@ -47,9 +47,9 @@ QUICK_SIZES = [4 * MIB, 16 * MIB, 64 * MIB]
 QUICK_THREADS = [1, 2, 4]
 THREADS_MAX = 64
 REPEATS = judge.PAIRS_MIN
-QUICK_REPEATS = 4
+QUICK_REPEATS = judge.FINDING_PAIRS_MIN
 # Of the largest files, each of which takes seconds.
-_LARGE_REPEATS = {256 * MIB: 8, GIB: 4}
+_LARGE_REPEATS = {256 * MIB: 8, GIB: 6}
 
 Json = dict[str, Any]
 

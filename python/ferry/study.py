@@ -163,6 +163,8 @@ def _make_document(
             f"{repeats} pairs for each ratio; a verdict needs {judge.PAIRS_MIN}, "
             "which the study without --quick makes"
         )
+    if repeats < judge.FINDING_PAIRS_MIN:
+        notes.append(f"fewer than {judge.FINDING_PAIRS_MIN} pairs show no difference")
     notes += unverified_notes(rows)
     findings = study.findings(rows)
     return results.make_document(

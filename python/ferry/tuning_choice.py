@@ -110,7 +110,7 @@ def compare(
     aa = judge.median_bounds(judge.pair_ratios(default, again))
     own = (judge.spread(judge.median_bounds(judge.neighbour_ratios(s))) for s in (default, other))
     noise = max(judge.spread(aa), *own)
-    return Comparison(view, ratio, noise, judge.finding(ratio, noise))
+    return Comparison(view, ratio, noise, judge.finding(ratio, noise, len(default)))
 
 
 def judge_point(

@@ -22,7 +22,7 @@ def points(*ratios: float, noise: float = 0.02, spread: float = 0.01) -> list[di
                 "ratio_low_95": low,
                 "ratio_high_95": high,
                 "noise": noise,
-                "finding": judge.finding(judge.Bounds(ratio, low, high), noise),
+                "finding": judge.finding(judge.Bounds(ratio, low, high), noise, 20),
             }
         )
     return made
