@@ -26,6 +26,8 @@ _REPEAT_S = 4e-3  # open, close, counters, making the state of the caches
 _START_S = 0.5  # of one invocation of ferry-bench
 # Before a write up to this size, ferry-bench writes twice as much, untimed, to warm memory.
 _WARMED_BYTES_MAX = 256 * MIB
+_SETTLING_BYTES = 128 * MIB
+_SETTLING_PASSES_MAX = 8
 
 
 class Estimate:
@@ -50,7 +52,7 @@ class Estimate:
         if cell.operation == "read":
             passes = 2 if cell.warm else 1
             if not (cell.cold or cell.direct):
-                passes *= 3  # twice before it counts, where it has neighbours
+                passes *= 1 + _settling_passes(cell)
             read_s = cell.total_bytes / self._storage(cell) if cell.cold or cell.direct else copy_s
             return _REPEAT_S + passes * call_s + read_s + copy_s
         new_pages = 3 if cell.total_bytes <= _WARMED_BYTES_MAX else 1
@@ -67,6 +69,11 @@ class Estimate:
         if device not in self._bytes_per_s:
             self._bytes_per_s[device] = _probe(folder)
         return self._bytes_per_s[device]
+
+
+def _settling_passes(cell: Cell) -> int:
+    """Returns how often ferry-bench has a hot read go before it counts, where it has neighbours."""
+    return max(1, min(_SETTLING_BYTES // cell.total_bytes, _SETTLING_PASSES_MAX))
 
 
 def _probe(folder: str) -> float:

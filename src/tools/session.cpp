@@ -1,5 +1,6 @@
 #include "tools/session.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <memory>
@@ -20,7 +21,6 @@ namespace ferry::bench {
 namespace {
 
 constexpr device::cache::Switches all_switches;
-constexpr int settling_passes = 2;
 
 CacheState prepare_file(const Cell& cell, unsigned number) {
   const PlainFile file(file_path(cell, number));
@@ -150,17 +150,21 @@ void Session::repeat_cell(std::size_t index, unsigned repeat) {
 
 // A hot read is as fast as what the cell before it left in the processor's caches: 16 MiB from the
 // device's cache took 0.6 ms after a cell that read the same pages, and 1.2 ms after another. The
-// order A B B A gives every other repeat another predecessor. So such a cell follows itself; one
-// pass is not enough, as the last level of some caches takes lines only when they come again.
-bool Session::settles(const Cell& cell) const {
-  return cells_.size() > 1 && !cell.cold && !cell.direct;
+// order A B B A gives every other repeat another predecessor. So such a cell follows itself. One pass
+// is not enough: a last level that takes lines only when they come again and again had what host
+// reads of 16 MiB want after three to ten. What is larger than that finds no room there.
+std::uint64_t Session::settling_passes(const Cell& cell) const {
+  constexpr std::uint64_t bytes = std::uint64_t{128} << 20;
+  constexpr std::uint64_t passes_max = 8;
+  if (cells_.size() == 1 || cell.cold || cell.direct) return 0;
+  return std::clamp(bytes / cell.total_bytes, std::uint64_t{1}, passes_max);
 }
 
 void Session::read_once(std::size_t index, unsigned repeat) {
   const Cell& cell = cells_[index];
   CacheState state = prepare_cache(cell);
   const CellRun run{cell, repeat, 0, 0, block_devices_[index]};
-  for (int pass = 0; settles(cell) && pass < settling_passes; ++pass)
+  for (std::uint64_t pass = 0; pass < settling_passes(cell); ++pass)
     run_cell(runtime_of(cell), run, interruption_.stopped());
   const Sample sample = run_cell(runtime_of(cell), run, interruption_.stopped());
   if (cell.computes() && sample.sum != sums_[index]) {

@@ -43,7 +43,7 @@ class Session {
   Runtime& runtime_of(const Cell& cell) const;
   void verify_cells();
   void repeat_cell(std::size_t index, unsigned repeat);
-  bool settles(const Cell& cell) const;
+  std::uint64_t settling_passes(const Cell& cell) const;
   void read_once(std::size_t index, unsigned repeat);
   void write_once(std::size_t index, unsigned repeat);
   void verify_write(const CellRun& run, const Sample& sample);
