@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -134,35 +134,30 @@ def _as_read(rows: dict[str, Json], test: Test, storage: str) -> Test:
 
 def threads_table(document: Json, test: Test) -> Table:
     """Returns bandwidths by threads."""
-    settings, rows = document["settings"], rows_by_id(document)
-    counts = settings["threads"]
-    lines = []
-    for storage in settings["storages"]:
-        operation = test.operation_on(rows, storage["name"])
-        found = [rows[f"{operation}/{storage['name']}/{n}/{FILE_BYTES}"] for n in counts]
-        cells = [format_bandwidth(row["metrics"][test.metric]) for row in found]
-        lines.append([storage["label"], *cells, _state(found)])
+    counts = document["settings"]["threads"]
     title = f"{_capital(name_of(document, test))} by threads, each with a file of its own (MiB/s)"
-    return Table(title, ["storage", *(str(n) for n in counts), "cache"], lines)
-
-
-def _state(rows: Sequence[Json]) -> str:
-    states = dict.fromkeys(row["cache_state"] for row in rows)
-    return ", ".join(str(state) for state in states if state is not None)
+    ends = {str(count): f"{count}/{FILE_BYTES}" for count in counts}
+    return _by_storage(document, test, title, ends)
 
 
 def sizes_table(document: Json, test: Test) -> Table:
     """Returns bandwidths by file size, one thread."""
-    settings, rows = document["settings"], rows_by_id(document)
-    sizes = settings["sizes_bytes"]
-    lines = []
-    for storage in settings["storages"]:
-        operation = test.operation_on(rows, storage["name"])
-        found = [rows[f"{operation}/{storage['name']}/size/{size}"] for size in sizes]
-        cells = [format_bandwidth(row["metrics"][test.metric]) for row in found]
-        lines.append([storage["label"], *cells, _state(found)])
+    sizes = document["settings"]["sizes_bytes"]
     title = f"{_capital(name_of(document, test))} by file size, one thread (MiB/s)"
-    return Table(title, ["storage", *map(format_size, sizes), "cache"], lines)
+    return _by_storage(document, test, title, {format_size(n): f"size/{n}" for n in sizes})
+
+
+def _by_storage(document: Json, test: Test, title: str, ends: Mapping[str, str]) -> Table:
+    """Returns a line for each storage; ``ends``: by column how its rows' ids end."""
+    rows, lines = rows_by_id(document), []
+    for storage in document["settings"]["storages"]:
+        head = f"{test.operation_on(rows, storage['name'])}/{storage['name']}"
+        found = [rows[f"{head}/{end}"] for end in ends.values()]
+        states = dict.fromkeys(row["cache_state"] for row in found)
+        cells = [format_bandwidth(row["metrics"][test.metric]) for row in found]
+        state = ", ".join(str(state) for state in states if state is not None)
+        lines.append([storage["label"], *cells, state])
+    return Table(title, ["storage", *ends, "cache"], lines)
 
 
 def raw_row(document: Json, test: Test) -> Json | None:
