@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/sanitizer.hpp"
+#include "storage/local_mounts.hpp"
 
 namespace ferry::storage {
 namespace {
@@ -142,6 +143,7 @@ std::int64_t open_file(Operation& operation) {
     file->remote = is_remote(type) || !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode));
     file->in_memory = type == TMPFS_MAGIC || type == ramfs_magic;
     file->has_fine_times = S_ISREG(status.st_mode) && has_fine_times(type);
+    if (!file->remote) file->mount = mount_number(file->fd);
   }
   if ((operation.flags & O_DIRECT) != 0) {
     if (const std::int64_t error = open_direct(*file, operation.flags, status); error != 0)

@@ -28,6 +28,7 @@ struct PosixFile final : File {
   // Every change of the contents sets the time of change, to a clock that ticks at least 100 times
   // a second (1 s on old ext4 volumes, whose times have no nanoseconds).
   bool has_fine_times = false;
+  std::uint64_t mount = 0;  // its number where it is local (local_mounts.hpp), else 0
   // Data lives in memory (tmpfs, ramfs): a read never waits for a device.
   bool in_memory = false;
   // Reads with RWF_NOWAIT work here. Set to false by the first refusal.

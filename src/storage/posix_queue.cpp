@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,6 +39,11 @@ void PosixQueue::start(Operation& operation) {
     case Kind::close:
       file->identity->closed.store(true, std::memory_order_release);
       shared_.closes.fetch_add(1, std::memory_order_release);
+      if (file->mount != 0 && file->direct_fd < 0 && execute_if_allowed(operation)) return;
+      break;
+    case Kind::open:
+    case Kind::path_status:
+      if (is_at_hand(operation) && execute_if_allowed(operation)) return;
       break;
     case Kind::read:
       if (operation.offset < 0) {
@@ -67,15 +73,37 @@ void PosixQueue::start(Operation& operation) {
       [[fallthrough]];
     case Kind::truncate:
     case Kind::file_status:
-      if (!file->remote && policy_.allows(InlinePolicy::Clock::now())) {
-        execute_now(operation);
-        return;
-      }
+      if (!file->remote && execute_if_allowed(operation)) return;
       break;
     default:
       break;
   }
   give_to_pool(operation);
+}
+
+// Between this look and the call the path may come to lead elsewhere, also to where one has to
+// wait: whoever may rename what lies on a local file system can hold up a queue once.
+bool PosixQueue::is_at_hand(const Operation& operation) const {
+  if (operation.kind == Kind::open &&
+      (operation.flags & (O_EXCL | O_DIRECT | (O_TMPFILE & ~O_DIRECTORY))) != 0)
+    return false;
+  const bool follows = operation.kind != Kind::open || (operation.flags & O_NOFOLLOW) == 0;
+  const int found = mounts_.find(operation.path, follows);
+  if (found >= 0) ::close(found);
+  return found >= 0;
+}
+
+Operation* PosixQueue::reap() {
+  Operation* operation = InboxQueue::reap();
+  if (operation != nullptr && operation->kind == Kind::open && operation->opened != nullptr)
+    mounts_.learn(static_cast<const PosixFile&>(*operation->opened).mount);
+  return operation;
+}
+
+bool PosixQueue::execute_if_allowed(Operation& operation) {
+  if (!policy_.allows(InlinePolicy::Clock::now())) return false;
+  execute_now(operation);
+  return true;
 }
 
 void PosixQueue::execute_now(Operation& operation) {

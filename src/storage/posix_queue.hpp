@@ -7,7 +7,10 @@
 //     cheaper than any hand-over. They can block when the kernel throttles a writer, so a call
 //     that took long sends the following ones to the worker threads for a while (InlinePolicy),
 //     and so does a write that the medium is to begin with, where the engine cannot have that done;
-// and gives away everything else: paths, syncs, remote file systems.
+//   - opening, closing and asking about files that are there, on local file systems from which a
+//     file was opened before, where the kernel has all of the path in memory (LocalMounts). Under
+//     the same policy: closing the last descriptor of a removed file frees its blocks;
+// and gives away everything else: other paths, syncs, remote file systems.
 #pragma once
 
 #include <atomic>
@@ -18,6 +21,7 @@
 #include <vector>
 
 #include "storage/inbox_queue.hpp"
+#include "storage/local_mounts.hpp"
 #include "storage/posix_file.hpp"
 #include "storage/storage.hpp"
 
@@ -61,6 +65,7 @@ class PosixQueue : public InboxQueue {
   ~PosixQueue() override;
 
   void flush() override;
+  Operation* reap() override;
   void cancel(Operation& operation) override;
 
  protected:
@@ -73,6 +78,9 @@ class PosixQueue : public InboxQueue {
   // meet one before they have held up the queue for much longer than a tick in all.
   std::int64_t read_trusting(Operation& operation);
   void execute_now(Operation& operation);
+  bool execute_if_allowed(Operation& operation);
+  // Whether the path can be opened, or asked about, without waiting.
+  bool is_at_hand(const Operation& operation) const;
   void give_to_pool(Operation& operation);
   // What to do with a transfer that is not executed on the spot.
   virtual void transfer(Operation& operation) { give_to_pool(operation); }
@@ -89,6 +97,7 @@ class PosixQueue : public InboxQueue {
   void start(Operation& operation);
 
   InlinePolicy policy_;
+  LocalMounts mounts_;
 };
 
 }  // namespace ferry::storage

@@ -150,9 +150,9 @@ void Session::repeat_cell(std::size_t index, unsigned repeat) {
 
 // A hot read is as fast as what the cell before it left in the processor's caches: 16 MiB from the
 // device's cache took 0.6 ms after a cell that read the same pages, and 1.2 ms after another. The
-// order A B B A gives every other repeat another predecessor. So such a cell follows itself. One pass
-// is not enough: a last level that takes lines only when they come again and again had what host
-// reads of 16 MiB want after three to ten. What is larger than that finds no room there.
+// order A B B A gives every other repeat another predecessor. So such a cell follows itself. One
+// pass is not enough: a last level that takes lines only when they come again and again had what
+// host reads of 16 MiB want after three to ten. What is larger than that finds no room there.
 std::uint64_t Session::settling_passes(const Cell& cell) const {
   constexpr std::uint64_t bytes = std::uint64_t{128} << 20;
   constexpr std::uint64_t passes_max = 8;

@@ -296,6 +296,37 @@ TEST_P(QueueTest, CountsWhatWentWhere) {
   EXPECT_EQ(driver->close(file), 0);
 }
 
+// Of paths that the kernel has in memory, on a mount from which a file was opened before.
+TEST_P(QueueTest, OpensAndClosesAtOnceWhatIsAtHand) {
+  const std::string path = directory / "f";
+  write_file(path, pattern(5000, 1));
+  ASSERT_EQ(driver->try_open(path, O_RDONLY), 0);
+  if (mount_number(Descriptor(::open(path.c_str(), O_RDONLY))) == 0) {
+    GTEST_SKIP() << "absent: this kernel has no number for a mount that it does not use again";
+  }
+  const auto counted = [&] { return driver->queue().statistics(); };
+  const QueueStatistics before = counted();
+  Status status;
+  for (const int flags : {O_RDONLY, O_RDWR, O_RDWR | O_CREAT}) {
+    File* file = driver->must_open(path, flags);
+    ASSERT_EQ(driver->pread(file, arena.data(), 5000, 0), 5000);
+    EXPECT_EQ(driver->close(file), 0);
+    EXPECT_EQ(driver->path_call(Kind::path_status, path, &status), 0);
+    EXPECT_EQ(status.size_bytes, 5000U);
+  }
+  const QueueStatistics after = counted();
+  EXPECT_EQ(after.pool_operations, before.pool_operations);
+  EXPECT_GE(after.inline_operations, before.inline_operations + 9);
+  // What is not there, has to be new, or is to go past the page cache, takes the long way.
+  EXPECT_EQ(driver->try_open(path, O_RDWR | O_CREAT | O_EXCL), -EEXIST);
+  EXPECT_EQ(driver->try_open(directory / "absent", O_RDONLY), -ENOENT);
+  EXPECT_EQ(driver->try_open(directory / "new", O_RDWR | O_CREAT), 0);
+  EXPECT_GE(counted().pool_operations, after.pool_operations + 3);
+  // The same errors, either way.
+  EXPECT_EQ(driver->try_open(directory / ".", O_RDWR), -EISDIR);
+  EXPECT_EQ(driver->try_open(path + "/below", O_RDONLY), -ENOTDIR);
+}
+
 // Opened and used by several queues, closed by one: the others must let go of what they have
 // registered, or an unlinked file's space is never freed.
 TEST_P(QueueTest, NoQueueKeepsAClosedFileAlive) {
