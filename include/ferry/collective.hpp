@@ -46,11 +46,14 @@ const char* name_of(Method method);
 struct Options {
   Method write_method = Method::automatic;
   Method read_method = Method::automatic;
-  int writers = 0;                   // cb_nodes; 0: one for every eight ranks of a node
-  std::int64_t buffer_bytes = 0;     // cb_buffer_size; 0: 16 MiB. At most 1 GiB
+  int writers = 0;                   // cb_nodes; 0: as docs/collective.md states
+  std::int64_t buffer_bytes = 0;     // cb_buffer_size; 0: 4 MiB on one node, else 16. At most 1 GiB
   std::int64_t alignment_bytes = 0;  // striping_unit; 0: the file system's block size
-  unsigned mode = 0644;              // of a file that is created
-  MPI_Info hints = MPI_INFO_NULL;    // known names are listed in docs/collective.md
+  // ferry_write_out: the medium begins with large writes at once, so that a sync() finds less to
+  // do.
+  bool write_out = true;
+  unsigned mode = 0644;            // of a file that is created
+  MPI_Info hints = MPI_INFO_NULL;  // known names are listed in docs/collective.md
   // Called on rank 0 with one line for each hint that is unknown or makes no sense. Empty: the
   // lines go to standard error.
   std::function<void(const std::string&)> warn;
@@ -70,6 +73,7 @@ struct Phases {
 struct Counts {
   std::uint64_t messages = 0;       // of data and extents; agreements are not counted
   std::uint64_t message_bytes = 0;  // in them
+  std::uint64_t shared_bytes = 0;   // handed over in memory that ranks of a node share
   std::uint64_t storage_requests = 0;
   std::uint64_t storage_bytes = 0;
   std::uint64_t storage_opens = 0;

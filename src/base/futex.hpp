@@ -1,4 +1,5 @@
-// The two futex calls, for words that threads of this machine sleep on.
+// The two futex calls: for words that threads of this process sleep on, and for words in memory
+// that processes share.
 #pragma once
 
 #include <climits>
@@ -20,6 +21,17 @@ inline void futex_wait(const std::uint32_t* word, std::uint32_t value, std::uint
 
 inline void futex_wake_all(const std::uint32_t* word) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+inline void futex_wait_shared(const std::uint32_t* word, std::uint32_t value,
+                              std::uint64_t timeout_ns) {
+  const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000),
+                         static_cast<long>(timeout_ns % 1'000'000'000)};
+  syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, nullptr, 0);
+}
+
+inline void futex_wake_all_shared(const std::uint32_t* word) {
+  syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 }  // namespace ferry

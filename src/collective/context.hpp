@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collective/memory.hpp"
+#include "collective/node_memory.hpp"
 #include "collective/storage_file.hpp"
 #include "collective/team.hpp"
 
@@ -42,6 +43,7 @@ struct Context {
   Phases& phases;
   Counts& counts;
   const std::vector<int>& writers;
+  NodeMemory* node_memory;  // the writers' windows; null for methods without
 };
 
 }  // namespace ferry::collective

@@ -26,11 +26,14 @@ class Domains {
       return (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
     };
     domain_bytes_ = std::max(alignment_bytes, up((end - begin_ + writers - 1) / writers));
-    window_bytes_ = std::min(domain_bytes_, up(buffer_bytes));
+    window_bytes_max_ = up(buffer_bytes);
+    window_bytes_ = std::min(domain_bytes_, window_bytes_max_);
     rounds_ = static_cast<int>((domain_bytes_ + window_bytes_ - 1) / window_bytes_);
   }
 
   std::int64_t window_bytes() const { return window_bytes_; }
+  // Of any range of the file with these settings.
+  std::int64_t window_bytes_max() const { return window_bytes_max_; }
   int rounds() const { return rounds_; }
   // May be empty.
   Extent window(int writer, int round) const {
@@ -52,6 +55,7 @@ class Domains {
   std::int64_t end_;
   std::int64_t domain_bytes_ = 0;
   std::int64_t window_bytes_ = 0;
+  std::int64_t window_bytes_max_ = 0;
   int rounds_ = 0;
 };
 

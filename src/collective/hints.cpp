@@ -8,7 +8,6 @@
 namespace ferry::collective {
 namespace {
 
-constexpr std::int64_t buffer_bytes_default = 16 << 20;
 constexpr std::int64_t buffer_bytes_max = 1 << 30;
 constexpr std::int64_t alignment_bytes_max = 256 << 20;
 
@@ -68,6 +67,9 @@ Verdict take(const std::string& name, std::string_view value, Settings& settings
     right = to_method(value, settings.read_method);
   } else if (name == "ferry_method") {
     right = to_ferry_method(value, settings);
+  } else if (name == "ferry_write_out") {
+    right = value == "enable" || value == "disable";
+    if (right) settings.write_out = value == "enable";
   } else if (std::find(passed_on.begin(), passed_on.end(), name) == passed_on.end()) {
     return Verdict::unknown;
   }
@@ -93,8 +95,8 @@ const char* name_of(Method method) {
 }
 
 Settings settings_of(const Options& options, std::vector<std::string>& warnings) {
-  Settings settings{options.write_method, options.read_method, std::max(options.writers, 0),
-                    options.buffer_bytes, options.alignment_bytes};
+  Settings settings{options.write_method, options.read_method,     std::max(options.writers, 0),
+                    options.buffer_bytes, options.alignment_bytes, options.write_out};
   int count = 0;
   if (options.hints != MPI_INFO_NULL) MPI_Info_get_nkeys(options.hints, &count);
   for (int i = 0; i < count; ++i) {
@@ -112,8 +114,7 @@ Settings settings_of(const Options& options, std::vector<std::string>& warnings)
                          "\" is no value for it; docs/collective.md lists them");
     }
   }
-  if (settings.buffer_bytes <= 0) settings.buffer_bytes = buffer_bytes_default;
-  settings.buffer_bytes = std::min(settings.buffer_bytes, buffer_bytes_max);
+  settings.buffer_bytes = std::clamp(settings.buffer_bytes, std::int64_t{0}, buffer_bytes_max);
   settings.alignment_bytes =
       std::clamp(settings.alignment_bytes, std::int64_t{0}, alignment_bytes_max);
   return settings;
@@ -134,6 +135,7 @@ MPI_Info hints_of(const Settings& settings) {
   set("striping_unit", std::to_string(settings.alignment_bytes));
   set("romio_cb_write", switch_of(settings.write_method));
   set("romio_cb_read", switch_of(settings.read_method));
+  set("ferry_write_out", settings.write_out ? "enable" : "disable");
   if (settings.write_method == settings.read_method) {
     set("ferry_method", name_of(settings.write_method));
   }

@@ -15,6 +15,7 @@ struct Settings {
   int writers = 0;
   std::int64_t buffer_bytes = 0;
   std::int64_t alignment_bytes = 0;
+  bool write_out = true;
 };
 
 // Hints go before the other options. Adds a line to `warnings` for each that is unknown or wrong.

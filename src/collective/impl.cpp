@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <limits>
+#include <map>
 
 #include <fcntl.h>
 
@@ -16,6 +17,11 @@ namespace ferry::collective {
 namespace {
 
 constexpr int ranks_per_writer = 8;
+constexpr int node_writers_min = 2;
+// Windows that stay in a processor's cache are best within a node; messages between nodes are
+// better fewer.
+constexpr std::int64_t node_buffer_bytes = 4 << 20;
+constexpr std::int64_t buffer_bytes = 16 << 20;
 constexpr std::int64_t block_bytes_min = 4096;
 // From this mean size of its extents on, a request is as good as it gets.
 constexpr double large_extent_bytes = 1 << 20;
@@ -25,12 +31,22 @@ int errno_of(const std::system_error& error) {
   return error.code().value() != 0 ? error.code().value() : EIO;
 }
 
+// One for every eight ranks of a node, but two where there are two ranks: while one waits for the
+// storage, the other gathers.
 int default_writers(const std::vector<int>& node_of) {
-  std::vector<int> ranks(node_of.size(), 0);
-  int writers = 0;
+  std::map<int, int> ranks_of;
   for (const int node : node_of)
-    if (ranks[static_cast<std::size_t>(node)]++ % ranks_per_writer == 0) ++writers;
+    ++ranks_of[node];
+  int writers = 0;
+  for (const auto& [node, ranks] : ranks_of) {
+    const int share = (ranks + ranks_per_writer - 1) / ranks_per_writer;
+    writers += std::min(ranks, std::max(share, node_writers_min));
+  }
   return writers;
+}
+
+bool is_one_node(const std::vector<int>& node_of) {
+  return std::all_of(node_of.begin(), node_of.end(), [&](int node) { return node == node_of[0]; });
 }
 
 }  // namespace
@@ -101,6 +117,9 @@ void File::Impl::open() {
     team_.broadcast(&block_bytes, sizeof block_bytes);
     settings_.alignment_bytes = block_bytes;
   }
+  if (settings_.buffer_bytes == 0) {
+    settings_.buffer_bytes = is_one_node(team_.node_of()) ? node_buffer_bytes : buffer_bytes;
+  }
   if (settings_.writers == 0) settings_.writers = default_writers(team_.node_of());
   writers_ = choose_writers(team_.node_of(), settings_.writers);
   settings_.writers = static_cast<int>(writers_.size());
@@ -111,7 +130,7 @@ void File::Impl::open() {
 int File::Impl::open_here(int flags) {
   try {
     if (storage_ == nullptr) storage_ = storage::make_posix(storage::Engine::automatic);
-    file_.emplace(*storage_, counts_);
+    file_.emplace(*storage_, counts_, settings_.write_out);
   } catch (const std::system_error& error) {
     return errno_of(error);
   }
@@ -242,7 +261,7 @@ int File::Impl::move(Method method, bool writes, const Request& request, const A
 
 int File::Impl::move_through_writers(Method method, bool writes, const Request& request,
                                      const Agreed& agreed) {
-  Context context{team_, file_ ? &*file_ : nullptr, phases_, counts_, writers_};
+  Context context{team_, file_ ? &*file_ : nullptr, phases_, counts_, writers_, nullptr};
   std::optional<Domains> domains;
   std::vector<Part> parts;
   std::optional<Plan> plan;
@@ -251,6 +270,8 @@ int File::Impl::move_through_writers(Method method, bool writes, const Request& 
     if (method == Method::aggregate) {
       domains.emplace(agreed.begin, agreed.end, settings_.writers, settings_.buffer_bytes,
                       settings_.alignment_bytes);
+      if (!node_memory_) node_memory_.emplace(team_, writers_, domains->window_bytes_max());
+      context.node_memory = &*node_memory_;
       parts = aggregate_parts(request, *domains);
     } else {
       std::vector<std::int64_t> bytes_of(static_cast<std::size_t>(team_.size()));
@@ -263,8 +284,10 @@ int File::Impl::move_through_writers(Method method, bool writes, const Request& 
     }
     plan.emplace(context, request, std::move(parts), domains);
   }
-  return writes ? write_exchanged(context, request, *plan)
-                : read_exchanged(context, request, *plan);
+  const int error =
+      writes ? write_exchanged(context, request, *plan) : read_exchanged(context, request, *plan);
+  if (domains) node_memory_->end_transfer(domains->rounds());
+  return error;
 }
 
 int File::Impl::move_by_mpiio(bool writes, const Request& request, const Agreed& agreed) {
@@ -362,10 +385,10 @@ Statistics File::Impl::statistics() {
   std::array<double, phase_count> mean{phases_.plan_ns,    phases_.exchange_ns, phases_.pack_ns,
                                        phases_.file_io_ns, phases_.sync_ns,     phases_.wait_ns};
   auto maximum = mean;
-  std::array<double, 5> counts{
-      static_cast<double>(counts_.messages), static_cast<double>(counts_.message_bytes),
-      static_cast<double>(counts_.storage_requests), static_cast<double>(counts_.storage_bytes),
-      static_cast<double>(counts_.storage_opens)};
+  std::array<double, 6> counts{
+      static_cast<double>(counts_.messages),      static_cast<double>(counts_.message_bytes),
+      static_cast<double>(counts_.shared_bytes),  static_cast<double>(counts_.storage_requests),
+      static_cast<double>(counts_.storage_bytes), static_cast<double>(counts_.storage_opens)};
   team_.sum(mean);
   team_.maximum(std::span<double>(maximum));
   team_.sum(counts);
@@ -375,7 +398,7 @@ Statistics File::Impl::statistics() {
   Statistics statistics;
   statistics.mean = {mean[0], mean[1], mean[2], mean[3], mean[4], mean[5]};
   statistics.maximum = {maximum[0], maximum[1], maximum[2], maximum[3], maximum[4], maximum[5]};
-  statistics.counts = {whole(0), whole(1), whole(2), whole(3), whole(4)};
+  statistics.counts = {whole(0), whole(1), whole(2), whole(3), whole(4), whole(5)};
   statistics.method = method_;
   statistics.reason = reason_;
   statistics.writers = settings_.writers;

@@ -75,7 +75,8 @@ class File::Impl {
   std::int64_t position_ = 0;
   Phases phases_;
   Counts counts_;
-  std::optional<StorageFile> file_;  // on writers, and where there were independent transfers
+  std::optional<StorageFile> file_;        // on writers, and where there were independent transfers
+  std::optional<NodeMemory> node_memory_;  // from the first transfer by method aggregate on
   MpiIo mpiio_;
   bool mpiio_has_view_ = false;
   bool closed_ = false;

@@ -20,6 +20,8 @@ class Memory {
     if (map_.is_dense()) return true;
     return bytes > 0 && Cursor(map_, 0, stream).next(bytes).bytes == bytes;
   }
+  std::byte* base() const { return base_; }
+  const TypeMap& map() const { return map_; }
   std::byte* at(std::int64_t stream) const { return base_ + map_.position_of(stream); }
 
   void pack(std::int64_t stream, std::int64_t bytes, std::byte* to) const {

@@ -71,7 +71,9 @@ void Plan::exchange_headers(const Context& context, const Request& request) {
   for (Part& part : parts_) {
     const auto runs = runs_of(request.view.map, request.view.displacement, part.stream, part.bytes);
     part.run_count = static_cast<std::int64_t>(runs.size());
-    sent.push_back({part.round, part.bytes, part.run_count, runs.front()});
+    part.shared = part.writer != own_writer_ && context.node_memory != nullptr &&
+                  context.node_memory->reaches(part.writer);
+    sent.push_back({part.round, part.bytes, part.run_count, part.shared ? 1 : 0, runs.front()});
     const int writer = context.writers[static_cast<std::size_t>(part.writer)];
     ++sent_counts[static_cast<std::size_t>(writer)];
   }
@@ -113,7 +115,7 @@ std::vector<Part> aggregate_parts(const Request& request, const Domains& domains
     const Extent window = domains.window(writer, round);
     const std::int64_t behind =
         std::min(last, request.view.stream_at(window.offset + window.bytes));
-    parts.push_back({round, writer, stream, behind - stream, 0});
+    parts.push_back({round, writer, stream, behind - stream});
     stream = behind;
   }
   return parts;
@@ -128,7 +130,7 @@ std::vector<Part> serial_parts(const Request& request, std::span<const std::int6
   std::vector<Part> parts;
   for (std::int64_t done = 0; done < request.bytes; done += buffer_bytes, ++round) {
     const std::int64_t bytes = std::min(buffer_bytes, request.bytes - done);
-    parts.push_back({static_cast<int>(round), group_of[self], request.stream + done, bytes, 0});
+    parts.push_back({static_cast<int>(round), group_of[self], request.stream + done, bytes});
   }
   return parts;
 }

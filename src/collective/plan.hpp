@@ -20,6 +20,7 @@ struct Part {
   std::int64_t stream = 0;
   std::int64_t bytes = 0;
   std::int64_t run_count = 0;
+  bool shared = false;  // this rank copies it into (or out of) the writer's window itself
 };
 
 // What a writer is told of a part. Crosses the wire as it is. The extents of a part with several
@@ -29,6 +30,7 @@ struct Header {
   std::int64_t round = 0;
   std::int64_t bytes = 0;
   std::int64_t run_count = 0;
+  std::int64_t shared = 0;  // Part::shared
   Run first;
 };
 
@@ -37,12 +39,13 @@ struct Contribution {
   int rank = 0;
   Header header;
   // While its round lasts:
-  std::vector<Run> runs;
+  std::vector<Run> runs;  // also those of shared data
   std::unique_ptr<std::byte[]> staging;
   std::byte* data = nullptr;  // its stream: in the staging area or in this rank's own memory
   bool in_place = false;      // its one extent lies in the window itself
 
   bool is_one_extent() const { return header.run_count == 1 && header.first.is_extent(); }
+  bool is_shared() const { return header.shared != 0; }
   std::byte* stage() {
     staging = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(header.bytes));
     return data = staging.get();

@@ -16,10 +16,7 @@ constexpr std::int64_t hole_bytes_max = 32 * 1024;
 class Reading : private Rounds {
  public:
   Reading(Context& context, const Request& request, Plan& plan)
-      : Rounds(context, request, plan, storage::Kind::read) {
-    for (Slot& slot : slots_)
-      slot.window = make_window();
-  }
+      : Rounds(context, request, plan, storage::Kind::read) {}
 
   int run() {
     if (plan_.rounds() > 0) ask(0);
@@ -45,7 +42,8 @@ class Reading : private Rounds {
     Messages outgoing;
     Batch batch;
     std::span<Contribution> wanted;
-    std::unique_ptr<std::byte[]> window;
+    int round = 0;    // that `wanted` belongs to
+    int sharing = 0;  // ranks that take their data out of the window themselves
   };
   Slot& slot_of(int round) { return slots_[static_cast<std::size_t>(round % 2)]; }
 
@@ -53,6 +51,11 @@ class Reading : private Rounds {
   void finish(Slot& slot) {
     slot.outgoing.wait();
     slot.outgoing.clear();
+    if (slot.sharing > 0) {
+      const Stopwatch stopwatch(context_.phases.exchange_ns);
+      context_.node_memory->await_all(plan_.own_writer(), slot.round);
+      slot.sharing = 0;
+    }
     for (Contribution& one : slot.wanted)
       one.clear();
     slot.wanted = {};
@@ -93,7 +96,7 @@ class Reading : private Rounds {
     const Stopwatch stopwatch(context_.phases.file_io_ns);
     if (plan_.domains()) {
       join(extents, hole_bytes_max);
-      start_in_window(slot.batch, extents, slot.window.get(), round);
+      start_in_window(slot.batch, extents, round);
     } else {
       start_streams(slot.batch, slot.wanted);
     }
@@ -114,7 +117,7 @@ class Reading : private Rounds {
   void hand_out(int round) {
     Slot& slot = slot_of(round);
     for (const Part& part : plan_.parts(round)) {
-      if (part.writer == plan_.own_writer()) continue;
+      if (part.writer == plan_.own_writer() || part.shared) continue;
       const std::int64_t at = part.stream - request_.stream;
       const bool together = request_.memory.together(at, part.bytes);
       std::byte* to = together ? request_.memory.at(at) : slot.incoming.memory(part.bytes);
@@ -122,6 +125,7 @@ class Reading : private Rounds {
       if (!together) unpacked_.push_back({&part, to});
     }
     if (!slot.wanted.empty()) serve(slot, round);
+    take(round);
     slot.incoming.wait();
     slot.asking.wait();
     const Stopwatch stopwatch(context_.phases.pack_ns);
@@ -134,17 +138,23 @@ class Reading : private Rounds {
 
   void serve(Slot& slot, int round) {
     Rounds::finish(slot.batch);
+    slot.round = round;
+    slot.sharing = sharers(slot.wanted);
+    if (slot.sharing > 0) context_.node_memory->open(plan_.own_writer(), round, slot.sharing);
     for (Contribution& one : slot.wanted) {
+      if (one.is_shared()) continue;
       const bool own = one.rank == context_.team.rank();
+      if (plan_.domains() && own) {
+        copy_out_of_window(own_part(round));
+        continue;
+      }
       if (plan_.domains()) {
-        const Extent window = plan_.domains()->window(plan_.own_writer(), round);
-        if (!own && one.is_one_extent()) {
-          slot.outgoing.send_data(one.rank,
-                                  slot.window.get() + (one.header.first.offset - window.offset),
+        if (one.is_one_extent()) {
+          slot.outgoing.send_data(one.rank, in_window(round, one.header.first.offset),
                                   one.header.bytes);
           continue;
         }
-        gather(slot, one, round, window);
+        gather(one, round);
       }
       if (!own) {
         slot.outgoing.send_data(one.rank, one.data, one.header.bytes);
@@ -157,13 +167,32 @@ class Reading : private Rounds {
   }
 
   // Copies what one rank wants out of the window.
-  void gather(Slot& slot, Contribution& one, int round, const Extent& window) {
+  void gather(Contribution& one, int round) {
     const Stopwatch stopwatch(context_.phases.pack_ns);
-    std::byte* to = one.data = place_for(one, round);
+    std::byte* to = one.stage();
     for_each_extent(one.runs, [&](const Extent& extent) {
-      std::memcpy(to, slot.window.get() + (extent.offset - window.offset),
-                  static_cast<std::size_t>(extent.bytes));
+      std::memcpy(to, in_window(round, extent.offset), static_cast<std::size_t>(extent.bytes));
       to += extent.bytes;
+    });
+  }
+
+  // Copies this rank's parts out of the windows that it reaches.
+  void take(int round) {
+    for (const Part& part : plan_.parts(round)) {
+      if (!part.shared) continue;
+      {
+        const Stopwatch stopwatch(context_.phases.exchange_ns);
+        context_.node_memory->await_turn(part.writer, round);
+      }
+      copy_out_of_window(part);
+      context_.node_memory->leave(part.writer, round);
+      context_.counts.shared_bytes += static_cast<std::uint64_t>(part.bytes);
+    }
+  }
+  void copy_out_of_window(const Part& part) {
+    const Stopwatch stopwatch(context_.phases.pack_ns);
+    for_each_shared_piece(part, [](std::byte* memory, const std::byte* window, std::size_t bytes) {
+      std::memcpy(memory, window, bytes);
     });
   }
 

@@ -2,7 +2,8 @@
 // and ending a round's transfers between them and the file.
 #pragma once
 
-#include <memory>
+#include <algorithm>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -16,11 +17,34 @@ class Rounds {
   Rounds(Context& context, const Request& request, Plan& plan, storage::Kind kind)
       : context_(context), request_(request), plan_(plan), kind_(kind) {}
 
-  // Null where this rank does not gather data in file order.
-  std::unique_ptr<std::byte[]> make_window() const {
-    if (plan_.own_writer() < 0 || !plan_.domains()) return nullptr;
-    return std::make_unique_for_overwrite<std::byte[]>(
-        static_cast<std::size_t>(plan_.domains()->window_bytes()));
+  // Of method aggregate: where a position of the file lies in the window of a writer and a round.
+  std::byte* in_window(int writer, int round, std::int64_t position) const {
+    const Extent window = plan_.domains()->window(writer, round);
+    return context_.node_memory->window(writer, round) + (position - window.offset);
+  }
+  // The same in this rank's own window.
+  std::byte* in_window(int round, std::int64_t position) const {
+    return in_window(plan_.own_writer(), round, position);
+  }
+  // Calls use(memory, window, bytes) for each piece of a part that lies together in both.
+  template <class Use>
+  void for_each_shared_piece(const Part& part, Use&& use) const {
+    const auto list = runs(part);
+    Cursor cursor(request_.memory.map(), 0, part.stream - request_.stream);
+    for_each_extent(list, [&](const Extent& extent) {
+      std::byte* window = in_window(part.writer, part.round, extent.offset);
+      for (std::int64_t left = extent.bytes; left > 0;) {
+        const Extent piece = cursor.next(left);
+        use(request_.memory.base() + piece.offset, window, static_cast<std::size_t>(piece.bytes));
+        window += piece.bytes;
+        left -= piece.bytes;
+      }
+    });
+  }
+  // How many ranks share this rank's window in the round that these belong to.
+  static int sharers(std::span<const Contribution> contributions) {
+    return static_cast<int>(std::count_if(contributions.begin(), contributions.end(),
+                                          [](const Contribution& one) { return one.is_shared(); }));
   }
   std::vector<Run> runs(const Part& part) const {
     return runs_of(request_.view.map, request_.view.displacement, part.stream, part.bytes);
@@ -31,11 +55,9 @@ class Rounds {
   }
 
   // Starts the transfers of these extents of the round's window.
-  void start_in_window(Batch& batch, std::span<const Extent> extents, std::byte* window,
-                       int round) {
-    const std::int64_t begin = plan_.domains()->window(plan_.own_writer(), round).offset;
+  void start_in_window(Batch& batch, std::span<const Extent> extents, int round) {
     for (const Extent& extent : extents)
-      start(batch, extent, window + (extent.offset - begin));
+      start(batch, extent, in_window(round, extent.offset));
   }
   // Starts those of the contributions' extents, which lie one behind the other in their data.
   void start_streams(Batch& batch, std::span<const Contribution> contributions) {

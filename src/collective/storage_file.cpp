@@ -11,7 +11,8 @@ namespace ferry::collective {
 using storage::Kind;
 using storage::Operation;
 
-StorageFile::StorageFile(storage::Storage& storage, Counts& counts) : counts_(counts) {
+StorageFile::StorageFile(storage::Storage& storage, Counts& counts, bool write_out)
+    : counts_(counts), write_out_(write_out) {
   storage::QueueOptions options;
   options.doorbell = storage::Doorbell{&word_};
   options.depth = 2 * depth;
@@ -97,6 +98,7 @@ void StorageFile::start(Batch& batch, Kind kind, std::int64_t offset,
   transfer.file = file_;
   transfer.offset = offset;
   transfer.vectors = transfer.rest;
+  transfer.sync_follows = write_out_;
   counts_.storage_bytes += static_cast<std::uint64_t>(transfer.bytes);
   ++counts_.storage_requests;
   ++batch.pending_;

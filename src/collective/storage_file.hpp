@@ -40,8 +40,8 @@ class Batch {
 
 class StorageFile {
  public:
-  // `storage` must outlive it. Counts into `counts`.
-  StorageFile(storage::Storage& storage, Counts& counts);
+  // `storage` must outlive it. Counts into `counts`. write_out: Options::write_out.
+  StorageFile(storage::Storage& storage, Counts& counts, bool write_out);
   ~StorageFile();
   StorageFile(const StorageFile&) = delete;
   StorageFile& operator=(const StorageFile&) = delete;
@@ -63,8 +63,9 @@ class StorageFile {
   // a read that met the end of the file.
   int finish(Batch& batch);
 
-  static constexpr std::size_t vectors_max = 1024;    // IOV_MAX of Linux
-  static constexpr std::int64_t bytes_max = 1 << 30;  // of one request; the kernel's is 2 GiB
+  static constexpr std::size_t vectors_max = 1024;  // IOV_MAX of Linux
+  static constexpr std::int64_t bytes_max =
+      16 << 20;  // of one request; more of them keep the medium busy
   static constexpr unsigned depth = 32;
 
  private:
@@ -73,6 +74,7 @@ class StorageFile {
   void settle(storage::Operation& operation);
 
   Counts& counts_;
+  const bool write_out_;
   std::uint32_t word_ = 0;
   std::unique_ptr<storage::Queue> queue_;
   storage::File* file_ = nullptr;

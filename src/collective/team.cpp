@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstdlib>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string_view>
 #include <thread>
 
 #include <sched.h>
+
+#include "base/futex.hpp"
 
 namespace ferry::collective {
 namespace {
@@ -20,6 +25,14 @@ int cpus_usable() {
   cpu_set_t set;
   CPU_ZERO(&set);
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+// How many ranks of a machine are taken for a node: what happens between nodes can be tried on one
+// machine. All of them, unless the environment says otherwise.
+int ranks_per_node() {
+  const char* const text = std::getenv("FERRY_RANKS_PER_NODE");
+  const int ranks = text != nullptr ? std::atoi(text) : 0;
+  return ranks > 0 ? ranks : std::numeric_limits<int>::max();
 }
 
 }  // namespace
@@ -38,12 +51,14 @@ Team::Team(MPI_Comm communicator) {
   if (std::count(node_of_.begin(), node_of_.end(), same) <= cpus_usable()) polls_ = polls_alone;
 }
 
-// By the names of the nodes, because MPI_Comm_split_type cannot be waited for in our way.
+// By the names of the nodes, because MPI_Comm_split_type cannot be waited for in our way. Whether
+// ranks of one name do share memory is found out when they try.
 void Team::find_nodes() {
   std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
   int length = 0;
   MPI_Get_processor_name(name.data(), &length);
-  const std::uint64_t own = std::hash<std::string_view>()({name.data(), std::size_t(length)});
+  const std::uint64_t own = std::hash<std::string_view>()({name.data(), std::size_t(length)}) +
+                            static_cast<std::uint64_t>(rank_ / ranks_per_node());
   std::vector<std::uint64_t> all(static_cast<std::size_t>(size_));
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Iallgather(&own, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, communicator_, &request);
@@ -73,6 +88,18 @@ void Team::wait_all(std::span<MPI_Request> requests) const {
   }
 }
 
+void Team::wait_for(std::uint32_t& word, std::uint32_t value) const {
+  constexpr std::uint64_t nap_ns = 1'000'000;  // then messages are looked after
+  for (int polls = 0;; ++polls) {
+    const std::uint32_t seen = std::atomic_ref(word).load();
+    if (seen == value) return;
+    if (polls < polls_) continue;
+    int there = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator_, &there, MPI_STATUS_IGNORE);
+    futex_wait_shared(&word, seen, nap_ns);
+  }
+}
+
 void Team::maximum(std::span<std::int64_t> values) const {
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Iallreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_INT64_T, MPI_MAX,
@@ -97,6 +124,12 @@ void Team::sum(std::span<double> values) const {
 void Team::broadcast(void* data, int bytes) const {
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Ibcast(data, bytes, MPI_BYTE, 0, communicator_, &request);
+  wait(request);
+}
+
+void Team::gather(const void* own, int bytes, void* all) const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Iallgather(own, bytes, MPI_BYTE, all, bytes, MPI_BYTE, communicator_, &request);
   wait(request);
 }
 

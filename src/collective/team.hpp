@@ -48,11 +48,17 @@ class Team {
   void wait(MPI_Request& request) const { wait_all(std::span(&request, 1)); }
   void wait_all(std::span<MPI_Request> requests) const;
 
+  // Waits until a word that others change, and wake whoever sleeps on it, has a value. Messages go
+  // on meanwhile: others may need them in order to change it.
+  void wait_for(std::uint32_t& word, std::uint32_t value) const;
+
   // Each value is replaced by the largest, or by the sum, over the ranks.
   void maximum(std::span<std::int64_t> values) const;
   void sum(std::span<double> values) const;
   void maximum(std::span<double> values) const;
   void broadcast(void* data, int bytes) const;
+  // `bytes` of each rank, by rank.
+  void gather(const void* own, int bytes, void* all) const;
 
   // An errno and the rank where it happened in one number. That of the lowest rank is the largest.
   std::int64_t fault(int error) const {

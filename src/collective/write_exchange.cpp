@@ -1,6 +1,7 @@
-// Rounds of a collective write. In round k every rank sends its parts, and a writer gathers them in
-// one of two windows and starts writing it; that goes on while round k + 1 is exchanged into the
-// other. A rank sends for round k only when its messages of round k - 2 have arrived.
+// Rounds of a collective write. In round k every rank hands over its parts, by copying them into
+// the writer's window where it can reach that, else by messages. The writer gathers them in one of
+// two windows and starts writing it; that goes on while round k + 1 is exchanged into the other. A
+// rank sends for round k only when its messages of round k - 2 have arrived.
 #include <algorithm>
 #include <array>
 
@@ -14,22 +15,23 @@ namespace {
 class Writing : private Rounds {
  public:
   Writing(Context& context, const Request& request, Plan& plan)
-      : Rounds(context, request, plan, storage::Kind::write) {
-    for (Slot& slot : slots_)
-      slot.window = make_window();
-  }
+      : Rounds(context, request, plan, storage::Kind::write) {}
 
   int run() {
     for (int round = 0; round < plan_.rounds(); ++round) {
       Slot& slot = slots_[static_cast<std::size_t>(round % 2)];
       finish(slot);
       slot.gathered = plan_.contributions(round);
+      const int sharing = sharers(slot.gathered);
+      if (sharing > 0) context_.node_memory->open(plan_.own_writer(), round, sharing);
       choose_places(slot);
-      receive(slot);
+      receive(slot, round);
       send(slot, round);
+      fill(round);
       slot.incoming.wait();
       if (slot.gathered.empty()) continue;
       place(slot, round);
+      if (sharing > 0) await_sharers(round);
       store(slot, round);
     }
     for (Slot& slot : slots_)
@@ -45,7 +47,6 @@ class Writing : private Rounds {
     Messages outgoing;
     Batch batch;
     std::span<Contribution> gathered;
-    std::unique_ptr<std::byte[]> window;
   };
 
   // Ends what the round two before has begun.
@@ -64,7 +65,8 @@ class Writing : private Rounds {
     if (!plan_.domains()) return;
     std::vector<Contribution*> candidates;
     for (Contribution& one : slot.gathered)
-      if (one.is_one_extent() && one.rank != context_.team.rank()) candidates.push_back(&one);
+      if (one.is_one_extent() && one.rank != context_.team.rank() && !one.is_shared())
+        candidates.push_back(&one);
     std::sort(candidates.begin(), candidates.end(),
               [](const Contribution* a, const Contribution* b) {
                 return a->header.first.offset < b->header.first.offset;
@@ -76,21 +78,15 @@ class Writing : private Rounds {
     }
   }
 
-  void receive(Slot& slot) {
+  void receive(Slot& slot, int round) {
     for (Contribution& one : slot.gathered) {
       one.runs.assign(static_cast<std::size_t>(one.header.run_count), one.header.first);
       if (one.rank == context_.team.rank()) continue;
       if (one.header.run_count > 1) slot.incoming.get_runs(one.rank, one.runs);
-      std::byte* to = one.in_place ? in_window(slot, one.header) : one.stage();
+      if (one.is_shared()) continue;
+      std::byte* to = one.in_place ? in_window(round, one.header.first.offset) : one.stage();
       slot.incoming.get_data(one.rank, to, one.header.bytes);
     }
-  }
-
-  // Its one extent, in the window of its round.
-  std::byte* in_window(Slot& slot, const Header& header) const {
-    const Extent window =
-        plan_.domains()->window(plan_.own_writer(), static_cast<int>(header.round));
-    return slot.window.get() + (header.first.offset - window.offset);
   }
 
   void send(Slot& slot, int round) {
@@ -100,9 +96,34 @@ class Writing : private Rounds {
         continue;
       }
       if (part.run_count > 1) slot.outgoing.send_runs(writer(part), runs(part));
+      if (part.shared) continue;
       slot.outgoing.send_data(
           writer(part), packed(part, [&] { return slot.outgoing.memory(part.bytes); }), part.bytes);
     }
+  }
+
+  // Copies this rank's parts into the windows that it reaches.
+  void fill(int round) {
+    for (const Part& part : plan_.parts(round)) {
+      if (!part.shared) continue;
+      {
+        const Stopwatch stopwatch(context_.phases.exchange_ns);
+        context_.node_memory->await_turn(part.writer, round);
+      }
+      copy_into_window(part);
+      context_.node_memory->leave(part.writer, round);
+      context_.counts.shared_bytes += static_cast<std::uint64_t>(part.bytes);
+    }
+  }
+  void copy_into_window(const Part& part) {
+    const Stopwatch stopwatch(context_.phases.pack_ns);
+    for_each_shared_piece(part, [](const std::byte* memory, std::byte* window, std::size_t bytes) {
+      std::memcpy(window, memory, bytes);
+    });
+  }
+  void await_sharers(int round) {
+    const Stopwatch stopwatch(context_.phases.exchange_ns);
+    context_.node_memory->await_all(plan_.own_writer(), round);
   }
 
   // A writer's data for itself.
@@ -110,7 +131,11 @@ class Writing : private Rounds {
     for (Contribution& one : slot.gathered) {
       if (one.rank != context_.team.rank()) continue;
       one.runs = runs(part);
-      one.data = packed(part, [&] { return one.stage(); });
+      if (plan_.domains()) {
+        copy_into_window(part);
+      } else {
+        one.data = packed(part, [&] { return one.stage(); });
+      }
     }
   }
 
@@ -128,13 +153,11 @@ class Writing : private Rounds {
   void place(Slot& slot, int round) {
     if (!plan_.domains()) return;
     const Stopwatch stopwatch(context_.phases.pack_ns);
-    const Extent window = plan_.domains()->window(plan_.own_writer(), round);
     for (const Contribution& one : slot.gathered) {
-      if (one.in_place) continue;
+      if (one.in_place || one.staging == nullptr) continue;
       const std::byte* from = one.data;
       for_each_extent(one.runs, [&](const Extent& extent) {
-        std::memcpy(slot.window.get() + (extent.offset - window.offset), from,
-                    static_cast<std::size_t>(extent.bytes));
+        std::memcpy(in_window(round, extent.offset), from, static_cast<std::size_t>(extent.bytes));
         from += extent.bytes;
       });
     }
@@ -152,7 +175,7 @@ class Writing : private Rounds {
     }
     const Stopwatch stopwatch(context_.phases.file_io_ns);
     if (plan_.domains()) {
-      start_in_window(slot.batch, extents, slot.window.get(), round);
+      start_in_window(slot.batch, extents, round);
     } else {
       start_streams(slot.batch, slot.gathered);
     }

@@ -16,13 +16,15 @@
 namespace {
 
 class FailuresOnly : public testing::EmptyTestEventListener {
+  void OnTestStart(const testing::TestInfo& test) override { name_ = test.name(); }
+  // Must not ask GoogleTest for anything: it holds its lock.
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    std::printf("rank %d, %s: %s:%d: %s\n", ferry::test::rank(), test->name(), result.file_name(),
+    std::printf("rank %d, %s: %s:%d: %s\n", ferry::test::rank(), name_.c_str(), result.file_name(),
                 result.line_number(), result.message());
     std::fflush(stdout);
   }
+  std::string name_;
 };
 
 // One seed for all ranks.
