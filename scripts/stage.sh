@@ -108,6 +108,11 @@ stage_storages() {
   unset PYTHONHOME
   PYTHONPATH=$root/python FERRY_BUILD_DIR=$root/build/release \
     "$setup_python" -m pytest tests/python/test_remote_storages.py -q
+  if [[ -x build/release/ferry-checkpoint ]]; then
+    FERRY_PROFILE='' tests/examples/checkpoint_remote_test.sh build/release/ferry-checkpoint "$FERRY_TEST_NFS" mpiexec -n
+  else
+    printf 'absent: collective I/O, which needs an MPI library\n'
+  fi
   printf 'absent: CephFS, PVFS2 and Lustre, which Ferry does not reach by a library of their own yet\n'
 }
 

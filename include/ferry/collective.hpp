@@ -91,9 +91,10 @@ struct Statistics {
 
 class File {
  public:
-  // Collective. Rank 0 opens or creates the file, then the other writers open it; other ranks hold
-  // no handle before their first independent transfer. `flags` as for open(2); O_APPEND is refused
-  // with EINVAL.
+  // Collective. `path` is that of a file, or a URI such as nfs://server/export/file
+  // (docs/storages.md). Rank 0 opens or creates it, then the other writers open it; other ranks
+  // hold no handle before their first independent transfer. `flags` as for open(2); O_APPEND is
+  // refused with EINVAL.
   File(MPI_Comm communicator, const std::string& path, int flags, const Options& options = {});
   // The same on a storage of the caller's, such as one that a test makes fail.
   File(MPI_Comm communicator, const std::string& path, int flags, const Options& options,

@@ -11,7 +11,8 @@
 
 #include "collective/exchange.hpp"
 #include "collective/independent.hpp"
-#include "storage/posix.hpp"
+#include "storage/router.hpp"
+#include "storage/uri.hpp"
 
 namespace ferry::collective {
 namespace {
@@ -129,7 +130,7 @@ void File::Impl::open() {
 
 int File::Impl::open_here(int flags) {
   try {
-    if (storage_ == nullptr) storage_ = storage::make_posix(storage::Engine::automatic);
+    if (storage_ == nullptr) storage_ = storage::make_router();
     file_.emplace(*storage_, counts_, settings_.write_out);
   } catch (const std::system_error& error) {
     return errno_of(error);
@@ -291,6 +292,10 @@ int File::Impl::move_through_writers(Method method, bool writes, const Request& 
 }
 
 int File::Impl::move_by_mpiio(bool writes, const Request& request, const Agreed& agreed) {
+  // The library would take the scheme of a URI for the name of one of its drivers.
+  if (storage::scheme_of(path_) != storage::Scheme::posix) {
+    throw Error(ENOTSUP, doing("using the MPI library's MPI-IO for"));
+  }
   if (!mpiio_.is_open()) team_.agree(mpiio_.open(team_, path_, flags_, hints_), doing("opening"));
   if (!mpiio_has_view_) team_.agree(mpiio_.set_view(view_), doing("setting a view of"));
   mpiio_has_view_ = true;

@@ -122,12 +122,12 @@ void NodeMemory::open(int writer, int round, int sharers) {
   futex_wake_all_shared(&its.turn);
 }
 
-void NodeMemory::await_all(int writer, int round) const {
-  team_.wait_for(board(writer, round).sharers, 0);
+void NodeMemory::await_all(int writer, int round, std::chrono::microseconds spin) const {
+  team_.wait_for(board(writer, round).sharers, 0, spin);
 }
 
-void NodeMemory::await_turn(int writer, int round) const {
-  team_.wait_for(board(writer, round).turn, turn(round));
+void NodeMemory::await_turn(int writer, int round, std::chrono::microseconds spin) const {
+  team_.wait_for(board(writer, round).turn, turn(round), spin);
 }
 
 void NodeMemory::leave(int writer, int round) {

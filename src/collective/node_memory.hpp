@@ -14,6 +14,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -43,9 +44,9 @@ class NodeMemory {
 
   // By the owner. All that the sharers did before they left happened before await_all() returns.
   void open(int writer, int round, int sharers);
-  void await_all(int writer, int round) const;
+  void await_all(int writer, int round, std::chrono::microseconds spin) const;
   // By the others.
-  void await_turn(int writer, int round) const;
+  void await_turn(int writer, int round, std::chrono::microseconds spin) const;
   void leave(int writer, int round);
 
   // By every rank, after a transfer of so many rounds: no round is ever mistaken for another one's.

@@ -53,7 +53,7 @@ class Reading : private Rounds {
     slot.outgoing.clear();
     if (slot.sharing > 0) {
       const Stopwatch stopwatch(context_.phases.exchange_ns);
-      context_.node_memory->await_all(plan_.own_writer(), slot.round);
+      context_.node_memory->await_all(plan_.own_writer(), slot.round, spin());
       slot.sharing = 0;
     }
     for (Contribution& one : slot.wanted)
@@ -85,17 +85,16 @@ class Reading : private Rounds {
 
   void fetch(Slot& slot, int round) {
     std::vector<Extent> extents;
-    for (Contribution& one : slot.wanted) {
-      if (plan_.domains()) {
-        for_each_extent(one.runs, [&](const Extent& extent) { extents.push_back(extent); });
-      } else {
+    if (plan_.domains()) {
+      const Stopwatch stopwatch(context_.phases.pack_ns);
+      extents = covered(slot.wanted, hole_bytes_max);
+    } else {
+      for (Contribution& one : slot.wanted)
         one.data = place_for(one, round);
-      }
     }
     if (error_ != 0) return;
     const Stopwatch stopwatch(context_.phases.file_io_ns);
     if (plan_.domains()) {
-      join(extents, hole_bytes_max);
       start_in_window(slot.batch, extents, round);
     } else {
       start_streams(slot.batch, slot.wanted);
@@ -182,7 +181,7 @@ class Reading : private Rounds {
       if (!part.shared) continue;
       {
         const Stopwatch stopwatch(context_.phases.exchange_ns);
-        context_.node_memory->await_turn(part.writer, round);
+        context_.node_memory->await_turn(part.writer, round, spin());
       }
       copy_out_of_window(part);
       context_.node_memory->leave(part.writer, round);

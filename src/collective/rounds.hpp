@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -40,6 +41,24 @@ class Rounds {
         left -= piece.bytes;
       }
     });
+  }
+  // How long to spin for a window. Ranks that sleep and wake each other end up on one CPU, one
+  // after the other, so a reader spins about as long as a window takes to be copied; in a write the
+  // kernel wants the CPU for writing out.
+  std::chrono::microseconds spin() const {
+    return std::chrono::microseconds(kind_ == storage::Kind::read ? 2000 : 50);
+  }
+  // What of the file the contributions cover, in growing order, with gaps of up to gap_bytes.
+  static std::vector<Extent> covered(std::span<const Contribution> contributions,
+                                     std::int64_t gap_bytes) {
+    std::vector<Run> runs;
+    for (const Contribution& one : contributions)
+      runs.insert(runs.end(), one.runs.begin(), one.runs.end());
+    merge(runs, gap_bytes);
+    std::vector<Extent> extents;
+    for_each_extent(runs, [&](const Extent& extent) { append(extents, extent); });
+    join(extents, gap_bytes);
+    return extents;
   }
   // How many ranks share this rank's window in the round that these belong to.
   static int sharers(std::span<const Contribution> contributions) {

@@ -77,6 +77,31 @@ void for_each_extent(std::span<const Run> runs, Use&& use) {
       use(Extent{run.offset + i * run.stride, run.bytes});
 }
 
+// Makes a few runs of many: those of several ranks that fill each other's gaps, and those whose
+// gaps are at most `gap_bytes`. What they cover stays the same, but for such gaps.
+inline void merge(std::vector<Run>& runs, std::int64_t gap_bytes) {
+  for (Run& run : runs) {
+    if (run.count == 1 || run.stride - run.bytes > gap_bytes) continue;
+    run = {run.offset, (run.count - 1) * run.stride + run.bytes, 0, 1};
+  }
+  std::sort(runs.begin(), runs.end(),
+            [](const Run& a, const Run& b) { return a.offset < b.offset; });
+  std::size_t kept = 0;
+  for (const Run& run : runs) {
+    if (kept > 0) {
+      Run& last = runs[kept - 1];
+      if (run.count > 1 && last.count == run.count && last.stride == run.stride &&
+          last.offset + last.bytes == run.offset && last.bytes + run.bytes <= last.stride) {
+        last.bytes += run.bytes;
+        if (last.bytes == last.stride) last = {last.offset, last.count * last.stride, 0, 1};
+        continue;
+      }
+    }
+    runs[kept++] = run;
+  }
+  runs.resize(kept);
+}
+
 // Sorts extents and joins those that overlap or lie at most `gap_bytes` apart.
 inline void join(std::vector<Extent>& extents, std::int64_t gap_bytes) {
   const auto before = [](const Extent& a, const Extent& b) { return a.offset < b.offset; };

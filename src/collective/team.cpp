@@ -88,12 +88,15 @@ void Team::wait_all(std::span<MPI_Request> requests) const {
   }
 }
 
-void Team::wait_for(std::uint32_t& word, std::uint32_t value) const {
-  constexpr std::uint64_t nap_ns = 1'000'000;  // then messages are looked after
-  for (int polls = 0;; ++polls) {
+void Team::wait_for(std::uint32_t& word, std::uint32_t value,
+                    std::chrono::microseconds spin) const {
+  // Then messages are looked after.
+  constexpr std::uint64_t nap_ns = 1'000'000;
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
     const std::uint32_t seen = std::atomic_ref(word).load();
     if (seen == value) return;
-    if (polls < polls_) continue;
+    if (polls_ == polls_alone && std::chrono::steady_clock::now() - begin < spin) continue;
     int there = 0;
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator_, &there, MPI_STATUS_IGNORE);
     futex_wait_shared(&word, seen, nap_ns);

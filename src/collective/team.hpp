@@ -49,8 +49,9 @@ class Team {
   void wait_all(std::span<MPI_Request> requests) const;
 
   // Waits until a word that others change, and wake whoever sleeps on it, has a value. Messages go
-  // on meanwhile: others may need them in order to change it.
-  void wait_for(std::uint32_t& word, std::uint32_t value) const;
+  // on meanwhile: others may need them in order to change it. Spins for so long before it sleeps,
+  // where each rank may have a CPU.
+  void wait_for(std::uint32_t& word, std::uint32_t value, std::chrono::microseconds spin) const;
 
   // Each value is replaced by the largest, or by the sum, over the ranks.
   void maximum(std::span<std::int64_t> values) const;

@@ -108,7 +108,7 @@ class Writing : private Rounds {
       if (!part.shared) continue;
       {
         const Stopwatch stopwatch(context_.phases.exchange_ns);
-        context_.node_memory->await_turn(part.writer, round);
+        context_.node_memory->await_turn(part.writer, round, spin());
       }
       copy_into_window(part);
       context_.node_memory->leave(part.writer, round);
@@ -123,7 +123,7 @@ class Writing : private Rounds {
   }
   void await_sharers(int round) {
     const Stopwatch stopwatch(context_.phases.exchange_ns);
-    context_.node_memory->await_all(plan_.own_writer(), round);
+    context_.node_memory->await_all(plan_.own_writer(), round, spin());
   }
 
   // A writer's data for itself.
@@ -169,9 +169,7 @@ class Writing : private Rounds {
     std::vector<Extent> extents;
     if (plan_.domains()) {
       const Stopwatch stopwatch(context_.phases.pack_ns);
-      for (const Contribution& one : slot.gathered)
-        for_each_extent(one.runs, [&](const Extent& extent) { append(extents, extent); });
-      join(extents, 0);
+      extents = covered(slot.gathered, 0);
     }
     const Stopwatch stopwatch(context_.phases.file_io_ns);
     if (plan_.domains()) {

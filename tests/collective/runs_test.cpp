@@ -1,6 +1,7 @@
 // Extents as they cross the wire.
 #include "collective/runs.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -62,6 +63,41 @@ TEST(Join, MergesWhatOverlapsTouchesOrLiesNear) {
   EXPECT_EQ(extents, (std::vector<Extent>{{0, 15}, {20, 5}, {50, 10}}));
   join(extents, 5);
   EXPECT_EQ(extents, (std::vector<Extent>{{0, 25}, {50, 10}}));
+}
+
+TEST(Merge, RunsThatFillEachOthersGapsAreOneExtent) {
+  std::vector<collective::Run> runs{{8, 4, 16, 10}, {0, 8, 16, 10}, {12, 4, 16, 10}};
+  merge(runs, 0);
+  EXPECT_EQ(runs, (std::vector<collective::Run>{{0, 160, 0, 1}}));
+}
+
+TEST(Merge, SmallGapsOfARunAreCovered) {
+  std::vector<collective::Run> runs{{100, 4, 16, 10}, {1000, 4, 17, 10}};
+  merge(runs, 12);
+  EXPECT_EQ(runs, (std::vector<collective::Run>{{100, 148, 0, 1}, {1000, 4, 17, 10}}));
+}
+
+TEST(Merge, CoversTheSameBytes) {
+  Random random;
+  const auto extents_joined = [](const std::vector<collective::Run>& runs) {
+    auto extents = extents_of(runs);
+    join(extents, 0);
+    return extents;
+  };
+  for (int i = 0; i < 300; ++i) {
+    // Few values, so that neighbours and overlaps are frequent.
+    std::vector<collective::Run> runs;
+    for (std::uint64_t n = random.between(1, 6); n > 0; --n) {
+      const auto bytes = static_cast<std::int64_t>(random.between(1, 8));
+      const auto stride = std::max<std::int64_t>(bytes + 1, random.one_in(2) ? 16 : 8);
+      const auto count = static_cast<std::int64_t>(random.between(1, 3));
+      runs.push_back(
+          {static_cast<std::int64_t>(random.below(8)) * 4, bytes, count == 1 ? 0 : stride, count});
+    }
+    const auto wanted = extents_joined(runs);
+    merge(runs, 0);
+    ASSERT_EQ(extents_joined(runs), wanted);
+  }
 }
 
 }  // namespace
