@@ -11,29 +11,34 @@ namespace {
 
 using Extents = std::vector<Extent>;
 
-// What a datatype was made of. Frees the datatypes that asking for it has made.
+// What a datatype was made of, numbered as for datatypes made with counts of type int. Frees the
+// datatypes that asking for it has made.
 class Contents {
  public:
   explicit Contents(MPI_Datatype type) {
-    int integer_count = 0;
-    int address_count = 0;
-    int type_count = 0;
-    MPI_Type_get_envelope(type, &integer_count, &address_count, &type_count, &combiner);
-    if (combiner == MPI_COMBINER_NAMED) return;
-    integers.resize(static_cast<std::size_t>(integer_count));
-    addresses.resize(static_cast<std::size_t>(address_count));
-    types.resize(static_cast<std::size_t>(type_count));
-    if (types.empty()) return;  // a parameterised Fortran kind
-    MPI_Type_get_contents(type, integer_count, address_count, type_count, integers.data(),
-                          addresses.data(), types.data());
+    const Sizes sizes = envelope(type, combiner);
+    if (combiner == MPI_COMBINER_NAMED || sizes.types == 0) return;
+    std::vector<int> numbers(index(sizes.integers));
+    std::vector<MPI_Aint> places(index(sizes.addresses));
+    types.resize(index(sizes.types));
+#if MPI_VERSION >= 4
+    std::vector<MPI_Count> large(index(sizes.large_counts));
+    MPI_Type_get_contents_c(type, sizes.integers, sizes.addresses, sizes.large_counts, sizes.types,
+                            numbers.data(), places.data(), large.data(), types.data());
+#else
+    MPI_Type_get_contents(type, static_cast<int>(sizes.integers), static_cast<int>(sizes.addresses),
+                          static_cast<int>(sizes.types), numbers.data(), places.data(),
+                          types.data());
+    const std::vector<MPI_Count> large;
+#endif
+    integers.assign(numbers.begin(), numbers.end());
+    addresses.assign(places.begin(), places.end());
+    if (!large.empty()) arrange({large.begin(), large.end()});
   }
   ~Contents() {
     for (MPI_Datatype& type : types) {
-      int a = 0;
-      int b = 0;
-      int c = 0;
       int how = MPI_COMBINER_NAMED;
-      MPI_Type_get_envelope(type, &a, &b, &c, &how);
+      envelope(type, how);
       if (how != MPI_COMBINER_NAMED) MPI_Type_free(&type);
     }
   }
@@ -41,9 +46,62 @@ class Contents {
   Contents& operator=(const Contents&) = delete;
 
   int combiner = MPI_COMBINER_NAMED;
-  std::vector<int> integers;
-  std::vector<MPI_Aint> addresses;
-  std::vector<MPI_Datatype> types;
+  std::vector<std::int64_t> integers;
+  std::vector<std::int64_t> addresses;
+  std::vector<MPI_Datatype> types;  // empty for those of a parameterised Fortran kind
+
+ private:
+  struct Sizes {
+    MPI_Count integers = 0;
+    MPI_Count addresses = 0;
+    MPI_Count large_counts = 0;
+    MPI_Count types = 0;
+  };
+  static std::size_t index(MPI_Count count) {
+    return static_cast<std::size_t>(count);
+  }
+
+  static Sizes envelope(MPI_Datatype type, int& how) {
+    Sizes sizes;
+#if MPI_VERSION >= 4
+    MPI_Type_get_envelope_c(type, &sizes.integers, &sizes.addresses, &sizes.large_counts,
+                            &sizes.types, &how);
+#else
+    int integer_count = 0;
+    int address_count = 0;
+    int type_count = 0;
+    MPI_Type_get_envelope(type, &integer_count, &address_count, &type_count, &how);
+    sizes = {integer_count, address_count, 0, type_count};
+#endif
+    return sizes;
+  }
+
+  // Datatypes made with large counts (mpi4py makes all of its own so) have their counts and byte
+  // displacements in a list of their own.
+  void arrange(const std::vector<std::int64_t>& large) {
+    std::ptrdiff_t before = 0;  // integers that come before the counts
+    std::ptrdiff_t counts = std::ssize(large);
+    switch (combiner) {
+      case MPI_COMBINER_SUBARRAY:
+        before = 1;
+        break;
+      case MPI_COMBINER_DARRAY:
+        before = 3;
+        break;
+      case MPI_COMBINER_HVECTOR:
+      case MPI_COMBINER_HINDEXED_BLOCK:
+        counts = 2;
+        break;
+      case MPI_COMBINER_HINDEXED:
+      case MPI_COMBINER_STRUCT:
+        counts = 1 + large[0];
+        break;
+      default:
+        break;
+    }
+    integers.insert(integers.begin() + before, large.begin(), large.begin() + counts);
+    addresses.assign(large.begin() + counts, large.end());
+  }
 };
 
 std::int64_t period_of(MPI_Datatype type) {
@@ -124,7 +182,7 @@ Extents of_elements(const Extents& elements, const Extents& old, std::int64_t pe
 
 Extents flatten_subarray(const Contents& from, const Extents& old, std::int64_t period) {
   const auto count = static_cast<std::size_t>(from.integers[0]);
-  const int* sizes = &from.integers[1];
+  const std::int64_t* sizes = &from.integers[1];
   std::vector<Dimension> dimensions;
   for (std::size_t i = 0; i < count; ++i)
     dimensions.push_back({sizes[i], {{sizes[2 * count + i], sizes[count + i]}}});
@@ -154,14 +212,14 @@ Extents flatten_darray(const Contents& from, const Extents& old, std::int64_t pe
   std::int64_t places_left = integers[0];
   std::int64_t rank = integers[1];
   const auto count = static_cast<std::size_t>(integers[2]);
-  const int* sizes = &integers[3];
+  const std::int64_t* sizes = &integers[3];
   std::vector<Dimension> dimensions;
   // Processes are numbered as C does, whatever the order of the array.
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t places = sizes[3 * count + i];
     places_left /= places;
-    dimensions.push_back(
-        distributed(sizes[i], sizes[count + i], sizes[2 * count + i], places, rank / places_left));
+    dimensions.push_back(distributed(sizes[i], static_cast<int>(sizes[count + i]),
+                                     sizes[2 * count + i], places, rank / places_left));
     rank %= places_left;
   }
   if (integers[4 * count + 3] == MPI_ORDER_FORTRAN)

@@ -1,0 +1,211 @@
+"""Collective I/O from Python: many MPI ranks, one shared file (see docs/collective.md).
+
+Needs mpi4py over the MPI library that Ferry was built with::
+
+    from mpi4py import MPI
+    from ferry import collective
+
+    with collective.open(MPI.COMM_WORLD, "field", "w+") as file:
+        file.set_view(0, collective.TypeMap.subarray(sizes, subsizes, starts, 8))
+        file.write_all(mine)  # every rank, also one that has an empty array
+        file.sync()
+
+Methods marked "collective" must be called by all ranks, in the same order. What fails on one rank is
+raised on all of them: OSError with the errno, and the rank in its text. A buffer is anything
+contiguous with the buffer protocol, like a NumPy array. Files are used by the thread that opened
+them.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from mpi4py import MPI
+
+try:
+    from ferry import _collective
+except ImportError as error:
+    raise ImportError(
+        "ferry.collective is not built: install an MPI library (Debian: libmpich-dev) and build again"
+    ) from error
+
+__all__ = ["File", "TypeMap", "open"]
+
+_FLAGS = {
+    "r": os.O_RDONLY,
+    "r+": os.O_RDWR,
+    "w": os.O_CREAT | os.O_TRUNC | os.O_WRONLY,
+    "w+": os.O_CREAT | os.O_TRUNC | os.O_RDWR,
+    "x": os.O_CREAT | os.O_EXCL | os.O_WRONLY,
+    "x+": os.O_CREAT | os.O_EXCL | os.O_RDWR,
+}
+
+
+class TypeMap:
+    """Where the bytes of a stream lie in a file: a list of extents that repeats. Sizes are in bytes.
+
+    The functions that make one raise OSError (EINVAL) for sizes that do not fit together.
+    """
+
+    def __init__(self, native: Any = None) -> None:
+        """Without arguments: all bytes, the view that a file has when it is opened."""
+        self._native = _collective.TypeMap() if native is None else native
+
+    @classmethod
+    def contiguous(cls, size: int) -> Self:
+        """``size`` bytes and nothing else."""
+        return cls(_collective.TypeMap.contiguous(size))
+
+    @classmethod
+    def strided(cls, count: int, block_bytes: int, stride_bytes: int) -> Self:
+        """``count`` blocks, each ``stride_bytes`` behind the one before."""
+        return cls(_collective.TypeMap.strided(count, block_bytes, stride_bytes))
+
+    @classmethod
+    def subarray(
+        cls, sizes: Sequence[int], subsizes: Sequence[int], starts: Sequence[int], element_bytes: int
+    ) -> Self:
+        """The block of ``subsizes`` elements at ``starts`` in an array of ``sizes``, in C's order."""
+        return cls(_collective.TypeMap.subarray(list(sizes), list(subsizes), list(starts), element_bytes))
+
+    @classmethod
+    def extents(cls, extents: Iterable[tuple[int, int]], period_bytes: int = -1) -> Self:
+        """Any list of (offset, bytes); -1: it repeats behind the extent that reaches furthest."""
+        return cls(_collective.TypeMap.extents(list(extents), period_bytes))
+
+    @classmethod
+    def of(cls, datatype: MPI.Datatype) -> Self:
+        """The type map of an MPI datatype, which need not be committed."""
+        return cls(_collective.TypeMap.of_datatype(datatype.py2f()))
+
+    @property
+    def data_bytes(self) -> int:
+        """Data in one period."""
+        return int(self._native.data_bytes)
+
+    @property
+    def period_bytes(self) -> int:
+        """The distance after which the list repeats."""
+        return int(self._native.period_bytes)
+
+
+class File:
+    """A file that the ranks of a communicator share; made by open()."""
+
+    def __init__(self, native: Any, name: str) -> None:
+        self._native = native
+        self.name = name
+        self.closed = False
+
+    def set_view(self, displacement: int, view: TypeMap) -> None:
+        """Collective; offsets count the bytes that the view shows from now on, and the position is 0."""
+        self._native.set_view(displacement, view._native)
+
+    def write_at_all(self, offset: int, buffer: Any) -> int:
+        """Collective; writes all of ``buffer`` at ``offset`` of the view. Returns its bytes."""
+        return int(self._native.write_at_all(offset, buffer))
+
+    def read_at_all(self, offset: int, buffer: Any) -> int:
+        """Collective; fills ``buffer``. Returns the bytes read: fewer only where the file ends."""
+        return int(self._native.read_at_all(offset, buffer))
+
+    def write_all(self, buffer: Any) -> int:
+        """Collective; like write_at_all at this rank's position, which moves on."""
+        return int(self._native.write_all(buffer))
+
+    def read_all(self, buffer: Any) -> int:
+        """Collective; like read_at_all at this rank's position, which moves on."""
+        return int(self._native.read_all(buffer))
+
+    def write_at(self, offset: int, buffer: Any) -> int:
+        """Writes by this rank alone, through its view."""
+        return int(self._native.write_at(offset, buffer))
+
+    def read_at(self, offset: int, buffer: Any) -> int:
+        """Reads by this rank alone, through its view."""
+        return int(self._native.read_at(offset, buffer))
+
+    def sync(self) -> None:
+        """Collective; whatever any rank has written before is durable afterwards."""
+        self._native.sync()
+
+    def resize(self, size: int) -> None:
+        """Collective; cuts or extends the file to ``size`` bytes."""
+        self._native.resize(size)
+
+    def size_bytes(self) -> int:
+        """Collective."""
+        return int(self._native.size_bytes())
+
+    def statistics(self) -> dict[str, Any]:
+        """Collective; where the time went and what was counted, since the file was opened."""
+        return dict(self._native.statistics())
+
+    @property
+    def writers(self) -> list[int]:
+        """The ranks that write in collective transfers."""
+        return list(self._native.writers())
+
+    def close(self) -> None:
+        """Collective; does nothing if the file is closed."""
+        if not self.closed:
+            self.closed = True
+            self._native.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After an exception on this rank alone the others may never come to a collective close.
+        if kind is None:
+            self.close()
+
+
+def _require_same_library() -> None:
+    """Raises ImportError where mpi4py uses another MPI library: handles mean nothing there."""
+    ours = _collective.library_version().strip("\0\n ")
+    theirs = MPI.Get_library_version().strip("\0\n ")
+    if ours != theirs or _collective.is_initialized() != MPI.Is_initialized():
+        raise ImportError(
+            f"mpi4py uses {theirs.splitlines()[0]!r}, Ferry was built with {ours.splitlines()[0]!r}; "
+            "build mpi4py with that library: pip install --no-binary mpi4py mpi4py"
+        )
+
+
+def open(
+    communicator: MPI.Intracomm,
+    path: str | os.PathLike[str],
+    mode: str = "r",
+    *,
+    permissions: int = 0o644,
+    method: str = "automatic",
+    writers: int = 0,
+    buffer_bytes: int = 0,
+    hints: Mapping[str, str] | None = None,
+) -> File:
+    """Collective; opens a file or a URI such as ``nfs://server/export/file`` on all ranks.
+
+    ``mode`` is "r", "r+", "w", "w+", "x" or "x+". ``method``, ``writers`` and ``buffer_bytes`` are
+    those of docs/collective.md, 0 leaves the choice to Ferry; ``hints`` are MPI_Info hints by name.
+    What rank 0 says counts. Unknown hints are warned about there (RuntimeWarning).
+
+    Raises OSError on all ranks if opening fails on one, ValueError for another mode or method.
+    """
+    _require_same_library()
+    if mode not in _FLAGS:
+        raise ValueError(f"mode is one of {', '.join(map(repr, _FLAGS))}, not {mode!r}")
+    name = os.fspath(path)
+    native = _collective.open(
+        communicator.py2f(), os.fsencode(name), _FLAGS[mode], permissions, method, writers, buffer_bytes,
+        dict(hints or {}),
+    )  # fmt: skip
+    if communicator.Get_rank() == 0:
+        for line in native.warnings():
+            warnings.warn(f"{name}: {line}", RuntimeWarning, stacklevel=2)
+    return File(native, name)

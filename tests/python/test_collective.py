@@ -1,0 +1,173 @@
+"""Collective I/O from Python: programs that run under mpiexec, with mpi4py."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ferry._collective", reason="built without an MPI library")
+MPIEXEC = shutil.which("mpiexec")
+pytestmark = pytest.mark.skipif(MPIEXEC is None, reason="there is no mpiexec")
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "checkpoint" / "checkpoint.py"
+CHECKPOINT = Path(os.environ.get("FERRY_BUILD_DIR", ROOT / "build" / "release")) / "ferry-checkpoint"
+TIMEOUT_S = 120
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What programs run with. mpi4py's wheel asks for MPICH by a name that Debian's does not have."""
+    libraries = tmp_path_factory.mktemp("libraries")
+    for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/aarch64-linux-gnu"):
+        if Path(folder, "libmpich.so.12").exists():
+            (libraries / "libmpi.so.12").symlink_to(Path(folder, "libmpich.so.12"))
+            break
+    search = [str(libraries), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    return {**os.environ, "PYTHONPATH": str(ROOT / "python"), "LD_LIBRARY_PATH": ":".join(search)}
+
+
+def run(
+    ranks: int, environment: dict[str, str], *command: object
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program with so many ranks."""
+    return subprocess.run(
+        [str(MPIEXEC), "-n", str(ranks), *map(str, command)],
+        env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def run_text(
+    ranks: int, environment: dict[str, str], folder: Path, text: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs a Python program whose text this is; its argument is the folder."""
+    program = folder / "program.py"
+    program.write_text("import sys, numpy as np\nfrom mpi4py import MPI\nfrom ferry import collective\n" + text)
+    return run(ranks, environment, sys.executable, "-P", program, folder)
+
+
+def test_checkpoints_of_both_languages_are_the_same(environment: dict[str, str], tmp_path: Path) -> None:
+    python = [sys.executable, "-P", EXAMPLE]
+    done = run(4, environment, *python, "write", tmp_path / "python")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("method aggregate with 2 writers: ")
+    assert run(3, environment, CHECKPOINT, "write", tmp_path / "native").returncode == 0
+    assert (tmp_path / "python").read_bytes() == (tmp_path / "native").read_bytes()
+    assert run(2, environment, CHECKPOINT, "read", tmp_path / "python").returncode == 0
+    assert run(3, environment, *python, "read", tmp_path / "native").returncode == 0
+    with (tmp_path / "native").open("r+b") as file:
+        file.seek(1000)
+        file.write(b"wrong")
+    done = run(3, environment, *python, "read", tmp_path / "native")
+    assert done.returncode != 0 and "has read something else" in done.stderr
+    done = run(2, environment, *python, "read", tmp_path / "missing")
+    assert done.returncode != 0 and "No such file or directory" in done.stderr
+
+
+def test_views_positions_and_sizes(environment: dict[str, str], tmp_path: Path) -> None:
+    done = run_text(3, environment, tmp_path, """
+comm = MPI.COMM_WORLD
+mine = np.arange(1000, dtype=np.int32) + 1000 * comm.rank
+with collective.open(comm, sys.argv[1] + "/file", "x+", writers=2) as file:
+    assert file.writers == [0, 1], file.writers
+    file.set_view(40 * comm.rank, collective.TypeMap.strided(1, 40, 40 * comm.size))
+    assert file.write_all(mine[:300]) == 1200
+    assert file.write_all(mine[300:]) == 2800
+    file.sync()
+    assert file.size_bytes() == 12000
+    got = np.zeros_like(mine)
+    assert file.read_at_all(0, got) == 4000 and (got == mine).all()
+    assert file.read_at(400, got) == 3600 and (got[:900] == mine[100:]).all()
+    # The same view as an MPI datatype.
+    vector = MPI.INT32_T.Create_vector(1, 10, 10).Create_resized(0, 40 * comm.size)
+    file.set_view(40 * comm.rank, collective.TypeMap.of(vector))
+    got[:] = 0
+    assert file.read_all(got) == 4000 and (got == mine).all()
+    file.resize(100)
+    assert file.read_at_all(0, got) == min(40, 100 - 40 * comm.rank)
+    counts = file.statistics()["counts"]
+    # All on one node: at most lists of extents are sent.
+    assert counts["shared_bytes"] > 8000 and counts["message_bytes"] < 1000, counts
+comm.Barrier()
+""")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_datatypes_of_mpi4py_are_type_maps(environment: dict[str, str], tmp_path: Path) -> None:
+    """mpi4py makes datatypes with large counts; positions are found by writing a byte at a time."""
+    done = run_text(1, environment, tmp_path, """
+base = MPI.INT16_T
+types = {
+    "contiguous": (base.Create_contiguous(3), [(0, 6)]),
+    "vector": (base.Create_vector(3, 2, 5), [(0, 4), (10, 4), (20, 4)]),
+    "hvector": (base.Create_hvector(2, 1, 7), [(0, 2), (7, 2)]),
+    "indexed": (base.Create_indexed([2, 1], [0, 4]), [(0, 4), (8, 2)]),
+    "hindexed": (base.Create_hindexed([2, 1], [1, 11]), [(1, 4), (11, 2)]),
+    "indexed block": (base.Create_indexed_block(2, [0, 3]), [(0, 4), (6, 4)]),
+    "hindexed block": (base.Create_hindexed_block(2, [0, 9]), [(0, 4), (9, 4)]),
+    "struct": (MPI.Datatype.Create_struct([1, 2], [0, 8], [base, MPI.BYTE]), [(0, 2), (8, 2)]),
+    "subarray": (base.Create_subarray([3, 4], [2, 2], [1, 1]), [(10, 4), (18, 4)]),
+    "resized": (base.Create_resized(0, 40), [(0, 2)]),
+    "darray": (base.Create_darray(2, 1, [4], [MPI.DISTRIBUTE_BLOCK], [MPI.DISTRIBUTE_DFLT_DARG], [2]), [(4, 4)]),
+    "dup": (base.Dup(), [(0, 2)]),
+}
+for name, (datatype, extents) in types.items():
+    path = sys.argv[1] + "/" + name
+    view = collective.TypeMap.of(datatype)
+    size = sum(length for _, length in extents)
+    assert (view.data_bytes, view.period_bytes) == (size, datatype.Get_extent()[1]), name
+    with collective.open(MPI.COMM_WORLD, path, "w") as file:
+        file.set_view(0, view)
+        file.write_all(b"x" * size)
+    wanted = bytearray(extents[-1][0] + extents[-1][1])
+    for offset, length in extents:
+        wanted[offset : offset + length] = b"x" * length
+    assert open(path, "rb").read() == wanted, name
+""")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_errors_are_those_of_all_ranks(environment: dict[str, str], tmp_path: Path) -> None:
+    done = run_text(3, environment, tmp_path, """
+comm = MPI.COMM_WORLD
+def failure(call):
+    try:
+        call()
+    except OSError as error:
+        return type(error).__name__
+assert failure(lambda: collective.open(comm, sys.argv[1] + "/none/file", "w")) == "FileNotFoundError"
+file = collective.open(comm, sys.argv[1] + "/file", "w+")
+# Only one rank asks for what cannot be.
+assert failure(lambda: file.write_at_all(-1 if comm.rank == 1 else 0, b"x")) == "OSError"
+assert failure(lambda: file.set_view(0, collective.TypeMap.extents([(10, 1), (0, 1)]))) == "OSError"
+assert failure(lambda: collective.TypeMap.contiguous(-1)) == "OSError"
+file.close()
+file.close()
+assert failure(lambda: file.sync()) == "OSError"
+try:
+    collective.open(comm, "file", "a")
+except ValueError as error:
+    assert str(error).startswith("mode is one of 'r'"), error
+else:
+    raise AssertionError("mode a")
+try:
+    file.read_at_all(0, b"read-only memory")
+except (BufferError, ValueError, TypeError):
+    pass
+else:
+    raise AssertionError("read-only memory")
+""")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_unknown_hints_are_warned_about_once(environment: dict[str, str], tmp_path: Path) -> None:
+    done = run_text(2, environment, tmp_path, """
+collective.open(MPI.COMM_WORLD, sys.argv[1] + "/file", "w", hints={"cb_nods": "2", "cb_nodes": "1"}).close()
+""")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("hint cb_nods is not known") == 1
