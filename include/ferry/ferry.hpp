@@ -19,11 +19,9 @@
 
 #include <ferry/device.hpp>
 #include <ferry/error.hpp>
+#include <ferry/storage_engine.hpp>
 
 namespace ferry {
-
-// How the `posix` storage reaches the kernel.
-enum class StorageEngine : std::uint8_t { automatic, io_uring, threads };
 
 struct RuntimeOptions {
   // CPUs as in "0-3,8". Empty: the last CPUs this process may use go to the server, the others to

@@ -91,18 +91,6 @@ device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& pla
   return geometry;
 }
 
-storage::Engine to_storage(StorageEngine engine) {
-  switch (engine) {
-    case StorageEngine::io_uring:
-      return storage::Engine::io_uring;
-    case StorageEngine::threads:
-      return storage::Engine::threads;
-    case StorageEngine::automatic:
-      break;
-  }
-  return storage::Engine::automatic;
-}
-
 std::chrono::nanoseconds spin_time(std::chrono::microseconds wish, bool may_spin,
                                    std::chrono::microseconds usual) {
   if (wish.count() >= 0) return wish;
@@ -136,7 +124,7 @@ class Runtime::Implementation {
                                         geometry_.arena_bytes - context_.arena.layout.heap);
     if (options.cache_bytes > 0) make_cache(options);
     context_.placement = options.placement;
-    storage_ = storage::make_router({.engine = to_storage(options.engine)});
+    storage_ = storage::make_router({.engine = options.engine});
     server::ServerOptions server;
     server.cpus = plan_.server_cpus;
     server.spin = spin_time(options.server_spin, plan_.server_may_spin, server_spin_default);

@@ -4,15 +4,13 @@
 
 #include <memory>
 
+#include <ferry/storage_engine.hpp>
+
 #include "storage/storage.hpp"
 
 namespace ferry::storage {
 
-enum class Engine : std::uint8_t {
-  automatic,  // io_uring if the kernel grants it
-  io_uring,   // io_uring or an error
-  threads,
-};
+using Engine = StorageEngine;
 
 // Throws std::system_error when `io_uring` is demanded and refused.
 std::unique_ptr<Storage> make_posix(Engine engine);
