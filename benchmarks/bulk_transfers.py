@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import contextlib
 import importlib
 import json
+import mmap
 import os
 import resource
 import subprocess
@@ -73,7 +75,8 @@ def make_file(path: Path, size: int) -> None:
 def hot_reads(folder: Path, size: int) -> Iterator[Measure]:
     """A file in the page cache, into one NumPy array that is there already."""
     path = folder / "large"
-    make_file(path, size)
+    if not path.exists():
+        make_file(path, size)
     target = numpy.ones(size, numpy.uint8)
     source = numpy.fromfile(path, numpy.uint8)
     file = ferry.open(path)
@@ -114,13 +117,6 @@ def hot_reads(folder: Path, size: int) -> Iterator[Measure]:
         "hot: memcpy by threads / ferry", ours, lambda: seconds(lambda: list(pool.map(copy, bounds))), 0.95
     )
     yield from kvikio_reads(path, target, ours)
-    for task_mib, workers in ((0.25, 2), (4, 2), (16, 2), (1, 1), (1, 4)):
-        other = ferry.Engine(task_bytes=int(task_mib * MIB), workers=workers)
-        pinned = ferry.open(path, engine=other)
-        yield Measure(
-            f"sweep, hot: tasks of {task_mib:g} MiB, {workers} workers / chosen", ours,
-            lambda pinned=pinned: seconds(lambda: pinned.read_at(target, 0)), 0.9,
-        )  # fmt: skip
 
 
 def kvikio_reads(path: Path, target: numpy.ndarray, ours: Block) -> Iterator[Measure]:
@@ -164,19 +160,53 @@ def cold_reads(folder: Path, size: int) -> Iterator[Measure]:
         return size / json.loads(done.stdout)["jobs"][0]["read"]["bw_bytes"]
 
     yield Measure("cold: fio io_uring direct / ferry", lambda: read_with(None), fio, 0.95)
-    for depth, task_mib, workers in ((4, 1, 2), (16, 1, 2), (8, 4, 2), (8, 0.25, 2), (8, 1, 1)):
-        other = ferry.Engine(depth=depth, task_bytes=int(task_mib * MIB), workers=workers)
-        yield Measure(
-            f"sweep, cold: depth {depth}, tasks of {task_mib:g} MiB, {workers} workers / chosen",
-            lambda: read_with(None), lambda other=other: read_with(other), 0.9,
-        )  # fmt: skip
+
+
+def sweeps(folder: Path, size: int) -> Iterator[Measure]:
+    """What the engine chooses beside the best point of a sweep, which is found first and then measured anew."""
+    path = folder / "large"
+    if not path.exists():
+        make_file(path, size)
+    target = numpy.ones(size, numpy.uint8)
+    chosen = ferry.Engine()
+    tasks, workers = (0.125, 0.25, 1, 4), (1, 2, 4)
+    hot = [
+        (f"tasks of {t:g} MiB, {w} workers", ferry.Engine(task_bytes=int(t * MIB), workers=w))
+        for t in tasks for w in workers
+    ]  # fmt: skip
+    cold = [
+        (f"tasks of {t:g} MiB, {w} workers, depth {d}", ferry.Engine(task_bytes=int(t * MIB), workers=w, depth=d))
+        for t in tasks[1:] for w in workers for d in (2, 8, 32)
+    ]  # fmt: skip
+
+    def read(engine: ferry.Engine, state: str, size_bytes: int) -> float:
+        if state == "cold":
+            drop([path])
+        with ferry.open(path, engine=engine) as file:
+            return seconds(lambda: file.read_at(target[:size_bytes], 0))
+
+    for state, points, rounds in (("hot", hot, 5), ("cold", cold, 3)):
+        for size_bytes in (1 * MIB, 8 * MIB, 64 * MIB, size):
+            if state == "hot":
+                read(ferry.Engine(route="buffered"), state, size)
+            times: dict[str, list[float]] = {name: [] for name, _ in points}
+            for _ in range(rounds):
+                for name, engine in points:
+                    times[name].append(read(engine, state, size_bytes))
+            best, engine = min(points, key=lambda point: numpy.median(times[point[0]]))
+            yield Measure(
+                f"sweep, {state} {size_bytes // MIB} MiB: best ({best}) / chosen",
+                lambda state=state, size_bytes=size_bytes: read(chosen, state, size_bytes),
+                lambda state=state, size_bytes=size_bytes, engine=engine: read(engine, state, size_bytes), 0.9,
+            )  # fmt: skip
 
 
 def small_files(folder: Path, _: int) -> Iterator[Measure]:
     """10,000 files of 16 KiB."""
     paths = [folder / f"small{i}" for i in range(10_000)]
     for path in paths:
-        path.write_bytes(os.urandom(16 << 10))
+        if not path.exists():
+            path.write_bytes(os.urandom(16 << 10))
     names = [os.fspath(path) for path in paths]
 
     def read(name: str) -> bytes:
@@ -251,11 +281,26 @@ def in_child(work: Callable[[], Any]) -> float:
 peaks: dict[str, int] = {}
 
 
+def back_memory(size: int) -> None:
+    """Has a child use that much memory once, so that a hypervisor that took free memory gives it back now."""
+    if os.fork() == 0:
+        try:
+            memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            memory.madvise(mmap.MADV_HUGEPAGE)
+            for at in range(0, size, mmap.PAGESIZE):
+                memory[at] = 1
+        finally:
+            os._exit(0)
+    os.wait()
+
+
 def models(folder: Path, size: int) -> Iterator[Measure]:
     """A model in four shards; every way loads all tensors into host memory."""
     numpy_safetensors = importlib.import_module("safetensors.numpy")
     shards = [folder / f"model-{i}.safetensors" for i in range(4)]
     for number, shard in enumerate(shards):
+        if shard.exists():
+            continue
         count = size // len(shards) // (16 * MIB)
         rng = numpy.random.default_rng(number)
         numpy_safetensors.save_file(
@@ -312,6 +357,7 @@ def models(folder: Path, size: int) -> Iterator[Measure]:
             def prepared(work: Callable[[], Any], state: str = state) -> float:
                 if state == "cold":
                     drop(shards)
+                back_memory(size + size // 4)
                 return in_child(work)
 
             mine = ferry_torch if name.startswith("safetensors.torch") else ferry_load
@@ -322,7 +368,10 @@ def models(folder: Path, size: int) -> Iterator[Measure]:
             )  # fmt: skip
 
 
-GROUPS = {"hot": hot_reads, "cold": cold_reads, "files": small_files, "random": random_reads, "models": models}
+GROUPS = {
+    "hot": hot_reads, "cold": cold_reads, "sweeps": sweeps, "files": small_files, "random": random_reads,
+    "models": models,
+}  # fmt: skip
 
 
 def run(measure: Measure, pairs: int) -> dict[str, Any]:
@@ -366,6 +415,18 @@ def show(line: dict[str, Any]) -> None:
     )
 
 
+@contextlib.contextmanager
+def scratch_folder(parent: str, keep: bool) -> Iterator[Path]:
+    """Where files are made: a folder that goes again, or one that stays for the next run."""
+    if keep:
+        folder = Path(parent) / "ferry-bulk"
+        folder.mkdir(exist_ok=True)
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(dir=parent, prefix="ferry-bulk-") as scratch:
+        yield Path(scratch)
+
+
 def main() -> None:
     """Measures what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -375,13 +436,14 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--size-mib", type=int, default=1024, help="of the large file")
     parser.add_argument("--model-mib", type=int, default=4096, help="of the model")
+    parser.add_argument("--keep", action="store_true", help="leave the files in DIR/ferry-bulk, use those there")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     lines = []
     for group in arguments.only.split(",") if arguments.only else GROUPS:
         size = (arguments.model_mib if group == "models" else arguments.size_mib) * MIB
-        with tempfile.TemporaryDirectory(dir=arguments.dir, prefix="ferry-bulk-") as scratch:
-            for measure in GROUPS[group](Path(scratch), size):
+        with scratch_folder(arguments.dir, arguments.keep) as scratch:
+            for measure in GROUPS[group](scratch, size):
                 if arguments.match not in measure.name:
                     continue
                 lines.append(run(measure, arguments.pairs))

@@ -105,9 +105,10 @@ stage_storages() {
   export FERRY_TEST_NFS FERRY_TEST_NFS_DIRECTORY=$root/.ferry/rig/nfs/export FERRY_TEST_RIG=$root/rigs/rig
   build/release/storage_tests --gtest_brief=1 --gtest_filter='*Conformance*:*Nfs*'
   build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Nfs*'
+  build/release/bulk_tests --gtest_brief=1 --gtest_filter='*Nfs*'
   unset PYTHONHOME
   PYTHONPATH=$root/python FERRY_BUILD_DIR=$root/build/release \
-    "$setup_python" -m pytest tests/python/test_remote_storages.py -q
+    "$setup_python" -m pytest tests/python/test_remote_storages.py tests/python/test_remote_files.py -q
   if [[ -x build/release/ferry-checkpoint ]]; then
     FERRY_PROFILE='' tests/examples/checkpoint_remote_test.sh build/release/ferry-checkpoint "$FERRY_TEST_NFS" mpiexec -n
   else

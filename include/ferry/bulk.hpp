@@ -1,4 +1,6 @@
 // Bulk transfers: reads and writes between files and memory of the host, without a device program.
+// A path names a file of a mounted file system or, as "nfs://server/export/path", of another
+// storage.
 //
 //   auto engine = ferry::bulk::Engine::common();  // its workers are shared by the whole program
 //   ferry::bulk::File file(engine, "/data/input");
@@ -152,6 +154,13 @@ struct Contents {
   int error_number = 0;  // 0: it was read
 };
 
+// What a path leads to.
+struct PathStatus {
+  std::uint64_t size_bytes = 0;
+  std::int64_t modified_ns = 0;  // since 1970
+  std::uint32_t mode = 0;        // type and permissions, as stat(2) has them
+};
+
 // What the engine would do with a large read of a file as it is now.
 struct Explanation {
   std::string route;  // "buffered" or "direct"
@@ -181,6 +190,12 @@ class Engine {
   Future write(std::span<const Part> parts) const { return transfer(true, parts); }
   // Opens, reads and closes every path, in order of the paths; for many files that fit in memory.
   std::vector<Contents> read_files(std::span<const std::string> paths) const;
+
+  // Of any storage. These throw ferry::Error.
+  PathStatus status(const std::string& path) const;
+  void unlink(const std::string& path) const;
+  // Both of the same storage; an existing file `to` is replaced.
+  void rename(const std::string& from, const std::string& to) const;
 
   // Throws ferry::Error when the path cannot be opened for reading.
   Explanation explain(const std::string& path) const;

@@ -79,6 +79,22 @@ class Engine:
         """Tells how a file would be read; see ``ferry.explain``."""
         return self.native.explain(os.fsencode(path))
 
+    def status(self, path: Path) -> tuple[int, int, int]:
+        """Returns a path's size in bytes, its time of change in ns since 1970, and its type and permissions.
+
+        Raises:
+            OSError: there is no such path, or its server cannot be reached.
+        """
+        return self.native.status(os.fsencode(path))
+
+    def unlink(self, path: Path) -> None:
+        """Removes a file. Raises OSError."""
+        self.native.unlink(os.fsencode(path))
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Renames a file within its storage; an existing ``target`` is replaced. Raises OSError."""
+        self.native.rename(os.fsencode(source), os.fsencode(target))
+
     def shut_down(self) -> None:
         """Cancels what is under way and waits for its end. Later transfers raise OSError (ESHUTDOWN)."""
         self.native.shut_down()

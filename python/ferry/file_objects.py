@@ -39,10 +39,10 @@ def open(path: Path, mode: str = "rb", *, engine: Engine | None = None, direct: 
     """Opens a file for unbuffered binary I/O.
 
     Args:
-        path: the file.
+        path: the file; ``nfs://server/export/path`` names one of an NFS server.
         mode: as for the built-in ``open``, always binary: ``r``, ``w``, ``a`` or ``x``, and ``+``.
         engine: whose threads transfer; by default the one the process shares.
-        direct: past the page cache, whatever it holds.
+        direct: past the page cache, whatever it holds; a server's file has none on this machine.
 
     Raises:
         OSError: as the built-in ``open``, with ``errno`` and ``filename``.

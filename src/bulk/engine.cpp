@@ -1,10 +1,8 @@
-#include <array>
 #include <cerrno>
 #include <mutex>
 #include <utility>
 
 #include "bulk/files_job.hpp"
-#include "bulk/routing.hpp"
 #include "bulk/scheduler.hpp"
 
 namespace ferry::bulk {
@@ -27,44 +25,6 @@ class BriefUse {
  private:
   OpenFile& file_;
 };
-
-std::string size_text(std::uint64_t bytes) {
-  constexpr std::array<const char*, 5> units = {" bytes", " KiB", " MiB", " GiB", " TiB"};
-  std::size_t unit = 0;
-  while (unit + 1 < units.size() && bytes >= 1024 && bytes % 1024 == 0) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return std::to_string(bytes) + units[unit];
-}
-
-std::string pinned(bool is_pinned, const char* why) {
-  return is_pinned ? " (pinned)" : std::string(" (") + why + ")";
-}
-
-void explain_route(Explanation& explanation, OpenFile& file, Route route) {
-  std::vector<std::string>& reasons = explanation.reasons;
-  const bool can_be_direct = file.direct() != nullptr;
-  const bool wanted_direct =
-      route == Route::direct || (explanation.residency_known && route == Route::automatic &&
-                                 explanation.resident_bytes < explanation.file_bytes);
-  explanation.route = wanted_direct && can_be_direct ? "direct" : "buffered";
-  if (route == Route::buffered) {
-    reasons.emplace_back("buffered: pinned");
-  } else if (route == Route::direct && can_be_direct) {
-    reasons.emplace_back("direct: pinned");
-  } else if (!can_be_direct) {
-    reasons.emplace_back("buffered: this file system has no direct I/O");
-  } else if (!explanation.residency_known) {
-    reasons.emplace_back("buffered: whether the page cache has the file cannot be told here");
-  } else if (wanted_direct) {
-    reasons.emplace_back(
-        "direct: the page cache has " + std::to_string(explanation.resident_bytes) + " of " +
-        std::to_string(explanation.file_bytes) + " bytes; each task looks again at its own range");
-  } else {
-    reasons.emplace_back("buffered: the page cache has the whole file");
-  }
-}
 
 }  // namespace
 
@@ -102,38 +62,39 @@ std::vector<Contents> Engine::read_files(std::span<const std::string> paths) con
   return std::move(job->contents());
 }
 
-Explanation Engine::explain(const std::string& path) const {
-  scheduler_->check_usable();
-  OpenFile file(scheduler_->lanes(), path, O_RDONLY, 0);
-  const EngineOptions& options = scheduler_->options();
-  const storage::Description storage = scheduler_->lanes()->storage().describe();
-  storage::Operation status;
-  status.kind = storage::Kind::file_status;
-  if (const std::int64_t error = file.control(status); error < 0) {
-    throw Error(static_cast<int>(-error), path);
-  }
-  Explanation explanation;
-  explanation.storage = storage.name;
-  explanation.storage_engine = storage.engine;
-  explanation.workers = options.workers;
-  explanation.depth = options.depth;
-  explanation.task_bytes = options.task_bytes;
-  explanation.file_bytes = status.status.size_bytes;
-  const auto resident = file.resident_bytes(0, explanation.file_bytes);
-  explanation.residency_known = resident.has_value();
-  explanation.resident_bytes = resident.value_or(0);
-  explain_route(explanation, file, options.route);
-  const EngineOptions& wish = scheduler_->wish();
-  explanation.reasons.push_back(std::to_string(options.workers) + " workers" +
-                                pinned(wish.workers != 0, "the CPUs this process may use"));
-  explanation.reasons.push_back("tasks of " + size_text(options.task_bytes) +
-                                pinned(wish.task_bytes != 0, "built in"));
-  explanation.reasons.push_back("up to " + std::to_string(options.depth) +
-                                " direct tasks in flight per worker" +
-                                pinned(wish.depth != 0, "built in"));
-  for (const std::string& note : storage.notes)
-    explanation.reasons.push_back(note);
-  return explanation;
+namespace {
+
+// On a path, not on an open file.
+void execute_on_path(Scheduler& scheduler, storage::Operation& operation) {
+  scheduler.check_usable();
+  const std::int64_t error = Lanes::Use(*scheduler.lanes())->execute(operation);
+  if (error < 0) throw Error(static_cast<int>(-error), operation.path);
+}
+
+}  // namespace
+
+PathStatus Engine::status(const std::string& path) const {
+  storage::Operation operation;
+  operation.kind = storage::Kind::path_status;
+  operation.path = path.c_str();
+  execute_on_path(*scheduler_, operation);
+  const storage::Status& status = operation.status;
+  return {status.size_bytes, status.modified_ns, status.mode};
+}
+
+void Engine::unlink(const std::string& path) const {
+  storage::Operation operation;
+  operation.kind = storage::Kind::unlink;
+  operation.path = path.c_str();
+  execute_on_path(*scheduler_, operation);
+}
+
+void Engine::rename(const std::string& from, const std::string& to) const {
+  storage::Operation operation;
+  operation.kind = storage::Kind::rename;
+  operation.path = from.c_str();
+  operation.new_path = to.c_str();
+  execute_on_path(*scheduler_, operation);
 }
 
 EngineStatistics Engine::statistics() const {

@@ -72,6 +72,7 @@ void OpenFile::close_files(std::int64_t& error) {
 }
 
 storage::File* OpenFile::direct() {
+  if (!local()) return nullptr;
   if (always_direct()) return buffered_.get();
   if (direct_refused_.load(std::memory_order_relaxed)) return nullptr;
   std::call_once(direct_once_, [this] {
@@ -85,7 +86,7 @@ storage::File* OpenFile::direct() {
 
 int OpenFile::probe() {
   std::call_once(probe_once_, [this] {
-    if ((flags_ & O_ACCMODE) != O_WRONLY)
+    if (local() && (flags_ & O_ACCMODE) != O_WRONLY)
       probe_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   });
   return probe_;

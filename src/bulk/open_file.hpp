@@ -39,9 +39,11 @@ class OpenFile {
 
   // What all buffered transfers use. A file that was opened with O_DIRECT has one for both.
   storage::File& buffered() { return *buffered_; }
-  // Opened when first asked for; null where the file system has no direct I/O.
+  // Of a mounted file system: there is a page cache of the host, and a way past it.
+  bool local() const { return buffered_->scheme() == storage::Scheme::posix; }
+  // Opened when first asked for; null where there is no direct I/O.
   storage::File* direct();
-  bool always_direct() const { return (flags_ & O_DIRECT) != 0; }
+  bool always_direct() const { return (flags_ & O_DIRECT) != 0 && local(); }
   // A worker's engine may have registered it, and has to let go of it once it is closed.
   void note_engine_use() { engine_used_.store(true, std::memory_order_relaxed); }
   bool engine_used() const { return engine_used_.load(std::memory_order_relaxed); }

@@ -14,9 +14,10 @@ constexpr std::size_t run_max = 64;
 }  // namespace
 
 Request::Request(bool writing, std::vector<PartState> parts,
-                 std::vector<std::shared_ptr<OpenFile>> files, std::shared_ptr<Callbacks> callbacks,
-                 std::atomic<std::uint64_t>& failed_parts)
+                 std::vector<std::shared_ptr<OpenFile>> files, const Cuts& cuts,
+                 std::shared_ptr<Callbacks> callbacks, std::atomic<std::uint64_t>& failed_parts)
     : writing_(writing),
+      cuts_(cuts),
       parts_(std::move(parts)),
       files_(std::move(files)),
       callbacks_(std::move(callbacks)),
@@ -34,7 +35,7 @@ void Request::skip_failed() {
   }
 }
 
-bool Request::cut(std::uint64_t task_bytes, unsigned sharers, Claim& claim) {
+bool Request::cut(Claim& claim) {
   const std::lock_guard lock(mutex_);
   skip_failed();
   if (at_end()) return false;
@@ -45,10 +46,10 @@ bool Request::cut(std::uint64_t task_bytes, unsigned sharers, Claim& claim) {
   if (next_byte_ == 0 && part.bytes <= small_part_bytes) {
     // A fair share of a small batch, so that everybody has something to do.
     const std::size_t run =
-        std::clamp<std::size_t>((parts_.size() - next_part_) / (2 * sharers), 1, run_max);
+        std::clamp<std::size_t>((parts_.size() - next_part_) / (2 * cuts_.sharers), 1, run_max);
     claim.count = claim.bytes = 0;
     while (claim.count < run && !at_end() && parts_[next_part_].bytes <= small_part_bytes &&
-           claim.bytes < task_bytes) {
+           claim.bytes < cuts_.task_bytes) {
       claim.bytes += parts_[next_part_].bytes;
       ++claim.count;
       ++next_part_;
@@ -57,7 +58,7 @@ bool Request::cut(std::uint64_t task_bytes, unsigned sharers, Claim& claim) {
   }
   const std::uint64_t start = part.offset + next_byte_;
   const std::uint64_t limit =
-      (start + task_bytes) / piece_alignment_bytes * piece_alignment_bytes - part.offset;
+      (start + cuts_.task_bytes) / piece_alignment_bytes * piece_alignment_bytes - part.offset;
   const std::uint64_t end = std::min(part.bytes, limit);
   claim.count = 1;
   claim.bytes = end - next_byte_;

@@ -54,18 +54,25 @@ struct PartState {
 
 class Request {
  public:
+  // What large parts are cut into, and how many threads are there to work.
+  struct Cuts {
+    std::uint64_t task_bytes = 0;
+    unsigned sharers = 1;
+  };
   // Each of `files` is in use; the request ends that.
   Request(bool writing, std::vector<PartState> parts, std::vector<std::shared_ptr<OpenFile>> files,
-          std::shared_ptr<Callbacks> callbacks, std::atomic<std::uint64_t>& failed_parts);
+          const Cuts& cuts, std::shared_ptr<Callbacks> callbacks,
+          std::atomic<std::uint64_t>& failed_parts);
 
   bool writing() const { return writing_; }
+  const Cuts& cuts() const { return cuts_; }
   const PartState& part(std::size_t index) const { return parts_[index]; }
   std::size_t count() const { return parts_.size(); }
   std::uint64_t bytes_total() const { return bytes_total_; }
   std::uint64_t bytes_done() const { return bytes_done_.load(std::memory_order_relaxed); }
 
-  // Hands out the next claim; `sharers` threads are there to work. False: nothing is left.
-  bool cut(std::uint64_t task_bytes, unsigned sharers, Claim& claim);
+  // Hands out the next claim. False: nothing is left.
+  bool cut(Claim& claim);
   // The result of a piece of a part, or of the whole: bytes or a negative errno.
   void record(std::size_t part, std::uint64_t begin, std::uint64_t bytes, std::int64_t result);
   // Ends a claim: nobody touches its memory any more.
@@ -94,6 +101,7 @@ class Request {
   void finish();
 
   const bool writing_;
+  const Cuts cuts_;
   std::vector<PartState> parts_;
   std::vector<std::shared_ptr<OpenFile>> files_;
   const std::shared_ptr<Callbacks> callbacks_;

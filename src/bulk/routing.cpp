@@ -11,7 +11,7 @@ namespace ferry::bulk {
 namespace {
 
 // benchmarks/bulk_transfers.py sweeps around these.
-constexpr std::uint64_t task_bytes_default = 1 << 20;
+constexpr std::uint64_t task_bytes_default = 256 << 10;
 constexpr unsigned depth_default = 8;
 constexpr unsigned workers_max = 64;
 constexpr unsigned depth_max = 64;
@@ -40,7 +40,9 @@ Way choose_way(const Piece& piece, Route route) {
   const bool pinned_direct = route == Route::direct || piece.file->always_direct();
   if (piece.writing) {
     // Two openings of one file would not take turns, so only a file opened for it writes directly.
-    return piece.file->always_direct() ? past_the_cache(piece) : Way::copy;
+    if (piece.file->always_direct()) return past_the_cache(piece);
+    // Many under way at once are what a server wants; the kernel's page cache takes one at a time.
+    return piece.file->local() ? Way::copy : Way::cached;
   }
   if (pinned_direct) return past_the_cache(piece);
   const auto resident = piece.file->resident_bytes(piece.offset, piece.bytes);

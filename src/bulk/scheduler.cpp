@@ -9,7 +9,7 @@
 #include "bulk/files_job.hpp"
 #include "bulk/routing.hpp"
 #include "bulk/worker.hpp"
-#include "storage/posix.hpp"
+#include "storage/router.hpp"
 
 namespace ferry::bulk {
 namespace {
@@ -17,21 +17,9 @@ namespace {
 // Threads that wait for disks cost nothing; see wake_one().
 constexpr unsigned waiting_workers_max = 16;
 
-storage::Engine to_storage(StorageEngine engine) {
-  switch (engine) {
-    case StorageEngine::io_uring:
-      return storage::Engine::io_uring;
-    case StorageEngine::threads:
-      return storage::Engine::threads;
-    case StorageEngine::automatic:
-      break;
-  }
-  return storage::Engine::automatic;
-}
-
 std::unique_ptr<storage::Storage> make_storage(const EngineOptions& options) {
   try {
-    return storage::make_posix(to_storage(options.storage));
+    return storage::make_router({.engine = options.storage});
   } catch (const std::system_error& error) {
     throw Error(error.code().value(), error.what());
   }
@@ -92,7 +80,9 @@ std::shared_ptr<Request> Scheduler::submit(bool writing, std::span<const Part> p
     states.push_back(
         PartState{file.get(), static_cast<std::byte*>(part.data), part.bytes, part.offset, 0, 0});
   }
-  auto request = std::make_shared<Request>(writing, std::move(states), std::move(used), callbacks_,
+  const Plan plan = plan_for(writing, states);
+  auto request = std::make_shared<Request>(writing, std::move(states), std::move(used),
+                                           Request::Cuts{plan.task_bytes, plan.workers}, callbacks_,
                                            counters_.failed_parts);
   counters_.add(counters_.transfers);
   counters_.add(counters_.parts, parts.size());
@@ -100,10 +90,24 @@ std::shared_ptr<Request> Scheduler::submit(bool writing, std::span<const Part> p
     request->end_if_empty();
     return request;
   }
-  const std::uint64_t tasks = request->bytes_total() / options_.task_bytes + parts.size() / 16 + 1;
-  const std::uint64_t others = std::min<std::uint64_t>(tasks, options_.workers);
+  const std::uint64_t tasks = request->bytes_total() / plan.task_bytes + parts.size() / 16 + 1;
+  const std::uint64_t others = std::min<std::uint64_t>(tasks, plan.workers);
   offer(request, static_cast<unsigned>(caller_helps ? others - 1 : others));
   return request;
+}
+
+// By the first large part. Small ones are handed out by number, so that nothing is to be chosen.
+Plan Scheduler::plan_for(bool writing, const std::vector<PartState>& parts) const {
+  const auto large = std::find_if(parts.begin(), parts.end(), [](const PartState& part) {
+    return part.bytes > small_part_bytes;
+  });
+  if (large == parts.end()) return {Source::memory, options_.workers, options_.task_bytes};
+  std::uint64_t bytes = 0;
+  for (const PartState& part : parts)
+    bytes += part.bytes;
+  const Source source =
+      source_of(*large->file, writing, large->offset, large->bytes, options_.route);
+  return choose_plan(wish_, options_, source, bytes);
 }
 
 void Scheduler::offer(const std::shared_ptr<Request>& request, unsigned count) {
@@ -136,7 +140,7 @@ void Scheduler::wake(unsigned count) {
       }
     }
     // Those that are awake look for work by themselves.
-    while (workers_.size() < options_.workers && woken.size() < count) {
+    while (workers_.size() < std::max(options_.workers, count) && woken.size() < count) {
       workers_.push_back(std::make_unique<Worker>(*this));
       woken.push_back(workers_.back().get());
     }
@@ -172,7 +176,7 @@ bool Scheduler::next(Worker& worker, Claim& claim, std::shared_ptr<FilesJob>& jo
     return true;
   }
   while (!requests_.empty()) {
-    if (requests_.front()->cut(options_.task_bytes, options_.workers, claim)) {
+    if (requests_.front()->cut(claim)) {
       claim.request = requests_.front();
       worker.asleep = false;
       return true;
@@ -195,7 +199,7 @@ void Scheduler::help(const std::shared_ptr<Request>& request) {
   if (request->ready()) return;
   const Lanes::Use lane(*lanes_);
   Claim claim;
-  while (request->cut(options_.task_bytes, options_.workers, claim)) {
+  while (request->cut(claim)) {
     for (; claim.count > 0; ++claim.first, --claim.count) {
       const PartState& part = request->part(claim.first);
       const bool whole = claim.begin == 0 && claim.bytes >= part.bytes;
@@ -209,7 +213,7 @@ void Scheduler::help(const std::shared_ptr<Request>& request) {
             const std::lock_guard lock(mutex_);
             returned_.push_back(std::move(claim));
           }
-          wake(options_.workers);
+          wake(request->cuts().sharers);
           return;
         }
       }

@@ -19,6 +19,7 @@
 #include "bulk/callbacks.hpp"
 #include "bulk/forks.hpp"
 #include "bulk/lanes.hpp"
+#include "bulk/plan.hpp"
 #include "bulk/request.hpp"
 
 namespace ferry::bulk {
@@ -88,6 +89,7 @@ class Scheduler {
   void stop();
 
  private:
+  Plan plan_for(bool writing, const std::vector<PartState>& parts) const;
   void wake(unsigned count);
   void offer(const std::shared_ptr<Request>& request, unsigned count);
 

@@ -17,6 +17,9 @@ namespace {
 
 constexpr unsigned flights_max = 64;
 constexpr std::chrono::seconds nap{1};
+// What is staged is copied soon after the disk has written it: out of the core's cache, if the
+// slots fit there. Four of the usual size, with their edges.
+constexpr std::uint64_t staging_bytes_wanted = (1 << 20) + (64 << 10);
 
 std::uint64_t aligned_down(std::uint64_t value) {
   return value / piece_alignment_bytes * piece_alignment_bytes;
@@ -116,7 +119,12 @@ void Worker::make_queue() {
   // One slot holds a task, or a small part, and the blocks at its edges.
   const std::uint64_t slot_bytes =
       std::max(options.task_bytes, small_part_bytes) + 2 * piece_alignment_bytes;
-  staging_ = std::make_unique<Staging>(options.depth, slot_bytes);
+  const std::uint64_t slots_in_cache =
+      std::max<std::uint64_t>(staging_bytes_wanted / slot_bytes, 2);
+  const bool pinned = scheduler_.wish().depth != 0;
+  staging_ = std::make_unique<Staging>(
+      pinned ? options.depth : std::min(options.depth, static_cast<unsigned>(slots_in_cache)),
+      slot_bytes);
   scheduler_.counters().add(scheduler_.counters().staging_bytes, staging_->memory().size());
   storage::QueueOptions queue;
   queue.doorbell = storage::Doorbell{&bell_};

@@ -172,6 +172,29 @@ void bind_engine(nb::module_& module) {
              }
              return to_dict(explanation);
            })
+      .def("status",
+           [](const Engine& self, const nb::bytes& path) {
+             const std::string name(path.c_str(), path.size());
+             bulk::PathStatus status;
+             {
+               const LockRelease unlocked;
+               status = self->status(name);
+             }
+             return nb::make_tuple(status.size_bytes, status.modified_ns, status.mode);
+           })
+      .def("unlink",
+           [](const Engine& self, const nb::bytes& path) {
+             const std::string name(path.c_str(), path.size());
+             const LockRelease unlocked;
+             self->unlink(name);
+           })
+      .def("rename",
+           [](const Engine& self, const nb::bytes& from, const nb::bytes& to) {
+             const std::string name(from.c_str(), from.size());
+             const std::string new_name(to.c_str(), to.size());
+             const LockRelease unlocked;
+             self->rename(name, new_name);
+           })
       .def("shut_down",
            [](const Engine& self) {
              const LockRelease unlocked;

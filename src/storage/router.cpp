@@ -118,6 +118,10 @@ class RouterQueue final : public Queue {
     }
   }
 
+  std::int64_t read_file(const char* path, std::span<std::byte> memory) override {
+    return scheme_of(path) == Scheme::posix ? posix_->read_file(path, memory) : -ENOTSUP;
+  }
+
   void cancel(Operation& operation) override {
     if (scheme_for(operation) == Scheme::posix) {
       posix_->cancel(operation);

@@ -1,0 +1,115 @@
+// What the engine would do with a file, in words.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+
+#include <ferry/bulk.hpp>
+
+#include "bulk/plan.hpp"
+#include "bulk/scheduler.hpp"
+
+namespace ferry::bulk {
+namespace {
+
+std::string size_text(std::uint64_t bytes) {
+  constexpr std::array<const char*, 5> units = {" bytes", " KiB", " MiB", " GiB", " TiB"};
+  std::size_t unit = 0;
+  while (unit + 1 < units.size() && bytes >= 1024 && bytes % 1024 == 0) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return std::to_string(bytes) + units[unit];
+}
+
+std::string pinned(bool is_pinned, const char* why) {
+  return is_pinned ? " (pinned)" : std::string(" (") + why + ")";
+}
+
+void explain_route(Explanation& explanation, OpenFile& file, Route route) {
+  std::vector<std::string>& reasons = explanation.reasons;
+  const bool can_be_direct = file.direct() != nullptr;
+  const bool wanted_direct =
+      route == Route::direct || (explanation.residency_known && route == Route::automatic &&
+                                 explanation.resident_bytes < explanation.file_bytes);
+  explanation.route = wanted_direct && can_be_direct ? "direct" : "buffered";
+  if (route == Route::buffered) {
+    reasons.emplace_back("buffered: pinned");
+  } else if (route == Route::direct && can_be_direct) {
+    reasons.emplace_back("direct: pinned");
+  } else if (!file.local()) {
+    reasons.emplace_back("requests to a server, many at once; no page cache of this machine");
+  } else if (!can_be_direct) {
+    reasons.emplace_back("buffered: this file system has no direct I/O");
+  } else if (!explanation.residency_known) {
+    reasons.emplace_back("buffered: whether the page cache has the file cannot be told here");
+  } else if (wanted_direct) {
+    reasons.emplace_back(
+        "direct: the page cache has " + std::to_string(explanation.resident_bytes) + " of " +
+        std::to_string(explanation.file_bytes) + " bytes; each task looks again at its own range");
+  } else {
+    reasons.emplace_back("buffered: the page cache has the whole file");
+  }
+}
+
+const char* why_workers(Source source) {
+  switch (source) {
+    case Source::memory:
+      return "the CPUs this process may use, but at least 1 MiB for each";
+    case Source::disk:
+      return "enough for a disk, as they mostly wait";
+    case Source::server:
+      break;
+  }
+  return "which keeps many requests on their way";
+}
+
+void explain_plan(Explanation& explanation, const EngineOptions& wish, const Plan& plan) {
+  explanation.workers = plan.workers;
+  explanation.task_bytes = plan.task_bytes;
+  const bool serves = plan.source == Source::server;
+  std::vector<std::string>& reasons = explanation.reasons;
+  reasons.push_back(std::to_string(plan.workers) + (plan.workers == 1 ? " worker" : " workers") +
+                    pinned(wish.workers != 0, why_workers(plan.source)));
+  reasons.push_back("tasks of " + size_text(plan.task_bytes) +
+                    pinned(wish.task_bytes != 0, serves ? "as large as a server's requests"
+                                                        : "best for the cores' caches"));
+  if (plan.source != Source::disk) return;
+  reasons.push_back("up to " + std::to_string(explanation.depth) +
+                    " direct tasks in flight per worker" +
+                    pinned(wish.depth != 0, "up to 4 where they have to be staged"));
+}
+
+}  // namespace
+
+Explanation Engine::explain(const std::string& path) const {
+  scheduler_->check_usable();
+  OpenFile file(scheduler_->lanes(), path, O_RDONLY, 0);
+  const EngineOptions& options = scheduler_->options();
+  const storage::Description storage = scheduler_->lanes()->storage().describe_path(path);
+  storage::Operation status;
+  status.kind = storage::Kind::file_status;
+  if (const std::int64_t error = file.control(status); error < 0) {
+    throw Error(static_cast<int>(-error), path);
+  }
+  Explanation explanation;
+  explanation.storage = storage.name;
+  explanation.storage_engine = storage.engine;
+  explanation.depth = options.depth;
+  explanation.file_bytes = status.status.size_bytes;
+  const auto resident = file.resident_bytes(0, explanation.file_bytes);
+  explanation.residency_known = resident.has_value();
+  explanation.resident_bytes = resident.value_or(0);
+  explain_route(explanation, file, options.route);
+  explain_plan(explanation, scheduler_->wish(),
+               choose_plan(scheduler_->wish(), options,
+                           source_of(file, false, 0, explanation.file_bytes, options.route),
+                           explanation.file_bytes));
+  for (const std::string& note : storage.notes)
+    explanation.reasons.push_back(note);
+  return explanation;
+}
+
+}  // namespace ferry::bulk

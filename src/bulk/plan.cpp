@@ -1,0 +1,60 @@
+#include "bulk/plan.hpp"
+
+#include <algorithm>
+
+namespace ferry::bulk {
+namespace {
+
+constexpr std::uint64_t sample_bytes = 64 << 10;
+constexpr std::uint64_t samples = 4;
+// To wake a thread takes as long as to copy a good part of this.
+constexpr std::uint64_t copies_per_worker_bytes_min = 1 << 20;
+// Threads that wait for a disk: while one copies out of its staging memory, the others have
+// requests under way. Also where there are fewer CPUs.
+constexpr unsigned disk_workers = 4;
+// As large as an NFS server's requests; the storage makes them smaller if the server wants that.
+constexpr std::uint64_t server_task_bytes = 1 << 20;
+
+bool resident(OpenFile& file, std::uint64_t offset, std::uint64_t bytes) {
+  return file.resident_bytes(offset, bytes) == bytes;
+}
+
+}  // namespace
+
+Source source_of(OpenFile& file, bool writing, std::uint64_t offset, std::uint64_t bytes,
+                 Route route) {
+  if (!file.local()) return Source::server;
+  if (file.always_direct()) return Source::disk;
+  if (writing) return Source::memory;
+  if (route == Route::direct) return Source::disk;
+  if (bytes <= samples * sample_bytes) {
+    return resident(file, offset, bytes) ? Source::memory : Source::disk;
+  }
+  for (std::uint64_t i = 0; i < samples; ++i) {
+    const std::uint64_t at = offset + (bytes - sample_bytes) / (samples - 1) * i;
+    if (!resident(file, at, sample_bytes)) return Source::disk;
+  }
+  return Source::memory;
+}
+
+Plan choose_plan(const EngineOptions& wish, const EngineOptions& in_force, Source source,
+                 std::uint64_t bytes) {
+  Plan plan{source, in_force.workers, in_force.task_bytes};
+  if (source == Source::server && wish.task_bytes == 0) plan.task_bytes = server_task_bytes;
+  if (wish.workers != 0) return plan;
+  switch (source) {
+    case Source::memory:
+      plan.workers = static_cast<unsigned>(
+          std::clamp<std::uint64_t>(bytes / copies_per_worker_bytes_min, 1, in_force.workers));
+      break;
+    case Source::disk:
+      plan.workers = disk_workers;
+      break;
+    case Source::server:
+      plan.workers = 1;
+      break;
+  }
+  return plan;
+}
+
+}  // namespace ferry::bulk

@@ -1,0 +1,80 @@
+// What is chosen for a transfer by where its bytes are and how many they are.
+#include "bulk/plan.hpp"
+
+#include <filesystem>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "bulk/lanes.hpp"
+#include "bulk/request.hpp"
+#include "bulk/routing.hpp"
+#include "storage/posix.hpp"
+#include "support/files.hpp"
+
+namespace ferry::bulk {
+namespace {
+
+constexpr std::uint64_t kib = 1 << 10;
+constexpr std::uint64_t mib = 1 << 20;
+
+EngineOptions sixteen_workers() {
+  EngineOptions options = choose_options({});
+  options.workers = 16;
+  return options;
+}
+
+TEST(BulkPlan, AServerGetsLargerTasks) {
+  const EngineOptions options = sixteen_workers();
+  EXPECT_EQ(choose_plan({}, options, Source::memory, 100 * mib).task_bytes, 256 * kib);
+  EXPECT_EQ(choose_plan({}, options, Source::disk, 100 * mib).task_bytes, 256 * kib);
+  EXPECT_EQ(choose_plan({}, options, Source::server, 100 * mib).task_bytes, mib);
+}
+
+TEST(BulkPlan, ADiskAndAServerTakeFewerThreads) {
+  const EngineOptions options = sixteen_workers();
+  EXPECT_EQ(choose_plan({}, options, Source::memory, 16 * mib).workers, 16U);
+  EXPECT_EQ(choose_plan({}, options, Source::disk, mib).workers, 4U);
+  EXPECT_EQ(choose_plan({}, options, Source::server, mib).workers, 1U);
+  EngineOptions one_cpu = choose_options({});
+  one_cpu.workers = 1;
+  EXPECT_EQ(choose_plan({}, one_cpu, Source::disk, mib).workers, 4U);
+}
+
+TEST(BulkPlan, ASmallCopyWakesNobody) {
+  const EngineOptions options = sixteen_workers();
+  EXPECT_EQ(choose_plan({}, options, Source::memory, 100 * kib).workers, 1U);
+  EXPECT_EQ(choose_plan({}, options, Source::memory, 2 * mib - 1).workers, 1U);
+  EXPECT_EQ(choose_plan({}, options, Source::memory, 3 * mib).workers, 3U);
+}
+
+TEST(BulkPlan, WhatIsPinnedStays) {
+  EngineOptions wish;
+  wish.workers = 9;
+  wish.task_bytes = 4 * mib;
+  for (const Source source : {Source::memory, Source::disk, Source::server}) {
+    const Plan plan = choose_plan(wish, choose_options(wish), source, 10 * kib);
+    EXPECT_EQ(plan.workers, 9U);
+    EXPECT_EQ(plan.task_bytes, 4 * mib);
+  }
+}
+
+TEST(BulkPlan, LooksWhereTheBytesAre) {
+  const test::ScratchDirectory scratch(std::filesystem::current_path().string());
+  const auto lanes = std::make_shared<Lanes>(storage::make_posix(StorageEngine::threads));
+  test::write_file(scratch / "file", test::pattern(4 * mib, 1));
+  OpenFile file(lanes, scratch / "file", O_RDWR, 0);
+  for (const std::uint64_t bytes : {100 * kib, 256 * kib, 4 * mib}) {
+    EXPECT_EQ(source_of(file, false, 0, bytes, Route::automatic), Source::memory) << bytes;
+    EXPECT_EQ(source_of(file, false, 0, bytes, Route::direct), Source::disk) << bytes;
+    EXPECT_EQ(source_of(file, true, 0, bytes, Route::automatic), Source::memory) << bytes;
+  }
+  // What is not there cannot be in the page cache.
+  EXPECT_EQ(source_of(file, false, 0, 100 * mib, Route::automatic), Source::disk);
+  OpenFile direct(lanes, scratch / "file", O_RDWR | O_DIRECT, 0);
+  EXPECT_EQ(source_of(direct, false, 0, 4 * mib, Route::automatic), Source::disk);
+  EXPECT_EQ(source_of(direct, true, 0, 4 * mib, Route::buffered), Source::disk);
+}
+
+}  // namespace
+}  // namespace ferry::bulk
