@@ -117,6 +117,20 @@ def hot_reads(folder: Path, size: int) -> Iterator[Measure]:
         "hot: memcpy by threads / ferry", ours, lambda: seconds(lambda: list(pool.map(copy, bounds))), 0.95
     )
     yield from kvikio_reads(path, target, ours)
+    yield from bare_copies(path)
+
+
+def bare_copies(path: Path) -> Iterator[Measure]:
+    """Whether a mapping of the file, copied past the core's caches, would be a better way than preadv."""
+    program = Path(os.environ.get("FERRY_BUILD_DIR", "build/release")) / "bench_bare_copies"
+
+    def times() -> list[float]:
+        command = [program, path, str(os.cpu_count() or 1), "1"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        return [float(word) for word in done.stdout.split()]
+
+    for way, name in ((1, "mapping and streaming stores"), (2, "mapping alone"), (3, "memory by streaming stores")):
+        yield Measure(f"hot: bare preads / {name}", lambda way=way: times()[way], lambda: times()[0], None)
 
 
 def kvikio_reads(path: Path, target: numpy.ndarray, ours: Block) -> Iterator[Measure]:
@@ -219,8 +233,9 @@ def small_files(folder: Path, _: int) -> Iterator[Measure]:
 
     def bare() -> float:
         program = Path(os.environ.get("FERRY_BUILD_DIR", "build/release")) / "bench_bare_files"
-        command = [program, folder, str(len(paths)), str(os.cpu_count() or 1), "1"]
-        return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        command = [program, folder, str(len(paths)), str(os.cpu_count() or 1), "2"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        return float(done.stdout.split()[1])
 
     assert [bytes(c) for c in ferry.read_files(names)] == [read(name) for name in names]
     pool = concurrent.futures.ThreadPoolExecutor(16)

@@ -35,7 +35,8 @@ class OpenFile;
 // How bytes reach the file: through the kernel's page cache, or past it.
 enum class Route : std::uint8_t { automatic, buffered, direct };
 
-// Zero and `automatic` leave the choice to the engine; anything else pins it.
+// Zero and `automatic` leave the choice to the engine, for each transfer anew; anything else pins
+// it.
 struct EngineOptions {
   unsigned workers = 0;          // threads that transfer
   unsigned depth = 0;            // direct transfers in flight per worker, at most 64
@@ -200,7 +201,9 @@ class Engine {
   // Throws ferry::Error when the path cannot be opened for reading.
   Explanation explain(const std::string& path) const;
   EngineStatistics statistics() const;
-  EngineOptions options() const;  // in force: nothing is zero; `route` as it was given
+  // In force for large transfers of what the page cache has: nothing is zero; `route` as it was
+  // given.
+  EngineOptions options() const;
   // Cancels what is under way and waits for it and for callbacks. Later transfers are refused
   // (ESHUTDOWN).
   void shut_down() const;

@@ -68,7 +68,10 @@ class Engine:
         return self._native
 
     def options(self) -> dict[str, Any]:
-        """Returns the settings in force: ``workers``, ``depth``, ``task_bytes``, ``route``."""
+        """Returns the settings in force for large transfers of what the page cache has.
+
+        ``workers``, ``depth``, ``task_bytes`` and ``route``; ``explain`` tells those of a file.
+        """
         return self.native.options()
 
     def stats(self) -> dict[str, int]:
