@@ -7,7 +7,10 @@ import importlib
 
 import pytest
 
-MODULES = ["ferry", "ferry.arrays", "ferry.engine", "ferry.file_objects", "ferry.filesystem", "ferry.transfers"]
+MODULES = [
+    "ferry", "ferry.arrays", "ferry.engine", "ferry.file_objects", "ferry.filesystem",
+    "ferry.nfs_filesystem", "ferry.transfers",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODULES)
