@@ -9,7 +9,8 @@
 
 nfs_plugins=/usr/lib/$(uname -m)-linux-gnu/ganesha
 
-nfs_server() { printf ganesha; }
+nfs_servers() { printf 'ganesha\n'; }
+nfs_victims() { nfs_servers; }
 
 nfs_uri() {
   local port

@@ -15,6 +15,7 @@ std::vector<std::string> limits(const Capabilities& capabilities) {
   unless(capabilities.special_files, "devices, FIFOs and sockets cannot be opened");
   unless(capabilities.change_while_open, "what other clients write is seen after opening anew");
   unless(capabilities.cancels_transfers, "a transfer under way cannot be ended early");
+  unless(capabilities.tells_holes, "how much room a file with holes takes is not told");
   return lines;
 }
 

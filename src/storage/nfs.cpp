@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -161,7 +160,7 @@ class NfsQueue final : public InboxQueue {
       case Kind::read:
       case Kind::write:
       case Kind::append:
-        if (const int error = refusal(operation); error != 0) {
+        if (const int error = file->refusal(operation); error != 0) {
           finish_now(operation, error);
           return;
         }
@@ -184,20 +183,6 @@ class NfsQueue final : public InboxQueue {
     count_pool_operation();
     give_away();
     shared_.pool.execute(operation, inbox_);
-  }
-
-  // As the kernel checks the arguments of a transfer.
-  static int refusal(const Operation& operation) {
-    const auto& file = static_cast<const NfsFile&>(*operation.file);
-    if (operation.kind == Kind::read ? !file.readable : !file.writable) return -EBADF;
-    if (file.directory) return -EISDIR;
-    std::uint64_t bytes = 0;
-    for (const iovec& vector : operation.vectors)
-      bytes += vector.iov_len;
-    constexpr auto largest = std::numeric_limits<std::int64_t>::max();
-    const bool fits =
-        operation.offset >= 0 && bytes <= static_cast<std::uint64_t>(largest - operation.offset);
-    return fits ? 0 : -EINVAL;
   }
 
   void transfer(Operation& operation) {

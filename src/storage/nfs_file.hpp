@@ -10,7 +10,7 @@
 #include <mutex>
 
 #include "storage/nfs_library.hpp"
-#include "storage/storage.hpp"
+#include "storage/remote_file.hpp"
 
 namespace ferry::storage {
 
@@ -83,19 +83,13 @@ class NfsUnstableWrites {
 
 class NfsServer;
 
-struct NfsFile final : File {
-  NfsFile() : File(Scheme::nfs) {}
+struct NfsFile final : RemoteFile {
+  NfsFile() : RemoteFile(Scheme::nfs) {}
 
   std::shared_ptr<NfsServer> server;
   NfsHandle handle;
-  std::uint64_t inode = 0;
   std::uint32_t read_bytes_max = 0;  // in one request
   std::uint32_t write_bytes_max = 0;
-  bool readable = false;
-  bool writable = false;
-  bool append = false;
-  bool directory = false;
-  bool synchronous = false;  // O_SYNC, O_DSYNC: each write is durable when it is acknowledged
   NfsUnstableWrites unstable;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include <fcntl.h>
 
@@ -11,31 +10,6 @@ namespace ferry::storage {
 namespace {
 
 constexpr std::size_t idle_max = 4;
-
-// umask(2) can only be asked by changing it for all threads.
-std::uint32_t umask_of_process() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    unsigned mask = 0;
-    if (word == "Umask:" && status >> std::oct >> mask) return mask;
-  }
-  return 022;
-}
-
-// What open(2) says of such a file where it cannot be opened by way of NFS.
-int refusal(ftype3 type) {
-  switch (type) {
-    case NF3REG:
-    case NF3DIR:
-      return 0;
-    case NF3LNK:
-      return -ELOOP;
-    case NF3FIFO:
-      return -ESPIPE;
-    default:
-      return -ENXIO;
-  }
-}
 
 bool may_write(int flags) {
   return (flags & O_ACCMODE) != O_RDONLY;
@@ -74,6 +48,11 @@ void NfsServer::execute(Operation& operation, const std::string& path,
 
 std::int64_t NfsServer::execute_path(NfsCalls& calls, Operation& operation, const std::string& path,
                                      const std::string& new_path) {
+  // The protocol knows of no stripes.
+  if (operation.kind == Kind::path_layout || operation.kind == Kind::set_layout ||
+      operation.layout != nullptr) {
+    return -EOPNOTSUPP;
+  }
   for (bool again = false;; again = true) {
     NfsExport from;
     if (const int error = export_of(calls, path, from); error != 0) return error;
@@ -140,7 +119,7 @@ int NfsServer::export_of(NfsCalls& calls, const std::string& path, NfsExport& fo
 int NfsServer::open_existing(NfsCalls& calls, int flags, const NfsCalls::Found& found) {
   const bool directory = found.attributes.type == NF3DIR;
   if ((flags & O_CREAT) != 0 && (flags & O_EXCL) != 0) return -EEXIST;
-  if (const int error = refusal(found.attributes.type); error != 0) return error;
+  if (const int error = refusal_of_type(found.attributes.status.mode); error != 0) return error;
   if (directory && (may_write(flags) || (flags & (O_CREAT | O_TRUNC)) != 0)) return -EISDIR;
   if (!directory && (flags & O_DIRECTORY) != 0) return -ENOTDIR;
   unsigned wanted = may_write(flags) || (flags & O_TRUNC) != 0 ? ACCESS3_MODIFY : 0;
@@ -173,11 +152,8 @@ int NfsServer::open(NfsCalls& calls, Operation& operation, const NfsExport& from
   file->inode = found.attributes.status.inode;
   file->read_bytes_max = from.read_bytes_max;
   file->write_bytes_max = from.write_bytes_max;
-  file->readable = (flags & O_ACCMODE) != O_WRONLY;
-  file->writable = may_write(flags);
-  file->append = (flags & O_APPEND) != 0;
+  file->opened_with(flags);
   file->directory = found.attributes.type == NF3DIR;
-  file->synchronous = (flags & (O_SYNC | O_DSYNC)) != 0;
   operation.opened = std::move(file);
   return 0;
 }

@@ -124,7 +124,12 @@ std::int64_t open_direct(PosixFile& file, int flags, const struct stat& status) 
 std::int64_t open_file(Operation& operation) {
   auto file = std::make_unique<PosixFile>();
   // O_NONBLOCK: a FIFO without a writer must not hold up the thread that opens it.
-  const int flags = (operation.flags & ~O_DIRECT) | O_CLOEXEC | O_NONBLOCK;
+  int flags = (operation.flags & ~O_DIRECT) | O_CLOEXEC | O_NONBLOCK;
+  if (operation.layout != nullptr) {
+    const int error = make_with_layout(operation.path, operation.mode, *operation.layout);
+    if (error != 0) return error;
+    flags &= ~O_EXCL;
+  }
   const std::int64_t fd = retried([&] { return ::open(operation.path, flags, operation.mode); });
   if (fd < 0) return fd;
   file->fd = static_cast<int>(fd);
@@ -345,6 +350,12 @@ void execute_blocking(Operation& operation) {
       return;
     case Kind::rename:
       operation.result = ::rename(operation.path, operation.new_path) == 0 ? 0 : -errno;
+      return;
+    case Kind::path_layout:
+      operation.result = mounted_layout(operation.path, *operation.layout);
+      return;
+    case Kind::set_layout:
+      operation.result = set_mounted_layout(operation.path, *operation.layout);
       return;
   }
   operation.result = -EINVAL;

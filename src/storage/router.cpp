@@ -1,11 +1,15 @@
 #include "storage/router.hpp"
 
+#include <array>
 #include <cerrno>
 #include <mutex>
 
 #include "base/cpus.hpp"
 #include "storage/inbox_queue.hpp"
 #include "storage/uri.hpp"
+#ifdef FERRY_WITH_CEPH
+#include "storage/ceph.hpp"
+#endif
 #ifdef FERRY_WITH_NFS
 #include "storage/nfs.hpp"
 #endif
@@ -31,8 +35,9 @@ class Router final : public Storage {
     }
     Description description;
     description.name = name_of(scheme_of(path));
-    description.problem =
-        "Ferry was built without NFS; install the Debian package libnfs-dev and build it again";
+    const char* package = scheme_of(path) == Scheme::nfs ? "libnfs-dev" : "libcephfs-dev";
+    description.problem = "Ferry was built without storage " + description.name +
+                          "; install the Debian package " + package + " and build it again";
     return description;
   }
 
@@ -46,17 +51,20 @@ class Router final : public Storage {
   const CpuSet cpus_ = allowed_cpus();
   const std::unique_ptr<Storage> posix_;
   std::mutex mutex_;
-  std::unique_ptr<Storage> nfs_;  // guarded by it
+  std::array<std::unique_ptr<Storage>, schemes> others_;  // guarded by it
 };
 
-Storage* Router::other([[maybe_unused]] Scheme scheme) {
-#ifdef FERRY_WITH_NFS
+Storage* Router::other(Scheme scheme) {
   const std::lock_guard lock(mutex_);
-  if (nfs_ == nullptr) nfs_ = std::make_unique<Nfs>(options_.nfs_library, cpus_);
-  return nfs_.get();
-#else
-  return nullptr;
+  std::unique_ptr<Storage>& found = others_[static_cast<std::size_t>(scheme)];
+  if (found != nullptr) return found.get();
+#ifdef FERRY_WITH_NFS
+  if (scheme == Scheme::nfs) found = std::make_unique<Nfs>(options_.nfs_library, cpus_);
 #endif
+#ifdef FERRY_WITH_CEPH
+  if (scheme == Scheme::ceph) found = std::make_unique<Ceph>(options_.ceph_library, cpus_);
+#endif
+  return found.get();
 }
 
 class RouterQueue final : public Queue {
@@ -76,9 +84,8 @@ class RouterQueue final : public Queue {
       posix_->submit(operation);
       return;
     }
-    if (other_ == nullptr) make_other();
-    if (other_ != nullptr) {
-      other_->submit(operation);
+    if (InboxQueue* other = queue_for(scheme); other != nullptr) {
+      other->submit(operation);
       return;
     }
     operation.result = -EPROTONOSUPPORT;
@@ -87,35 +94,37 @@ class RouterQueue final : public Queue {
 
   void flush() override {
     posix_->flush();
-    if (other_ != nullptr) other_->flush();
+    for (const auto& other : others_)
+      if (other != nullptr) other->flush();
   }
 
   Operation* reap() override {
     // In turns: one that always has something must not keep the others waiting.
-    other_first_ = !other_first_;
-    if (other_first_ && other_ != nullptr) {
-      if (Operation* operation = other_->reap(); operation != nullptr) return operation;
-    }
-    if (Operation* operation = posix_->reap(); operation != nullptr) {
-      --posix_under_way_;
-      return operation;
-    }
-    if (!other_first_ && other_ != nullptr) {
-      if (Operation* operation = other_->reap(); operation != nullptr) return operation;
+    for (std::size_t i = 0; i < schemes; ++i) {
+      turn_ = (turn_ + 1) % schemes;
+      if (turn_ == 0) {
+        if (Operation* operation = posix_->reap(); operation != nullptr) {
+          --posix_under_way_;
+          return operation;
+        }
+      } else if (others_[turn_] != nullptr) {
+        if (Operation* operation = others_[turn_]->reap(); operation != nullptr) return operation;
+      }
     }
     return refused_.pop();
   }
 
-  // All have the same doorbell, so the wait of posix ends for the others too. But one that has
-  // nothing under way need not sleep.
+  // All have the same doorbell, so the wait of one ends for the others too. But one that has nothing
+  // under way need not sleep.
   void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override {
     if (!refused_.empty()) return;
-    if (other_ == nullptr) {
-      posix_->wait(seen, timeout);
-    } else if (other_->nothing_finished()) {
-      Queue& waits = posix_under_way_ > 0 ? *posix_ : *other_;
-      waits.wait(seen, timeout);
+    Queue* sleeps = posix_.get();
+    for (const auto& other : others_) {
+      if (other == nullptr) continue;
+      if (!other->nothing_finished()) return;
+      if (posix_under_way_ == 0) sleeps = other.get();
     }
+    sleeps->wait(seen, timeout);
   }
 
   std::int64_t read_file(const char* path, std::span<std::byte> memory) override {
@@ -123,41 +132,50 @@ class RouterQueue final : public Queue {
   }
 
   void cancel(Operation& operation) override {
-    if (scheme_for(operation) == Scheme::posix) {
+    const Scheme scheme = scheme_for(operation);
+    if (scheme == Scheme::posix) {
       posix_->cancel(operation);
-    } else if (other_ != nullptr) {
-      other_->cancel(operation);
+    } else if (InboxQueue* other = others_[static_cast<std::size_t>(scheme)].get();
+               other != nullptr) {
+      other->cancel(operation);
     }
   }
 
   QueueStatistics statistics() const override {
     QueueStatistics sum = posix_->statistics();
     const std::lock_guard lock(mutex_);
-    if (other_ == nullptr) return sum;
-    const QueueStatistics more = other_->statistics();
-    sum.inline_operations += more.inline_operations;
-    sum.engine_operations += more.engine_operations;
-    sum.pool_operations += more.pool_operations;
+    for (const auto& other : others_) {
+      if (other == nullptr) continue;
+      const QueueStatistics more = other->statistics();
+      sum.inline_operations += more.inline_operations;
+      sum.engine_operations += more.engine_operations;
+      sum.pool_operations += more.pool_operations;
+    }
     return sum;
   }
 
  private:
-  void make_other() {
-    Storage* storage = router_.other(Scheme::nfs);
-    if (storage == nullptr) return;
+  // Null: that storage was not built in.
+  InboxQueue* queue_for(Scheme scheme) {
+    std::unique_ptr<InboxQueue>& queue = others_[static_cast<std::size_t>(scheme)];
+    if (queue != nullptr) return queue.get();
+    Storage* storage = router_.other(scheme);
+    if (storage == nullptr) return nullptr;
     // Whoever asks for the counters does so from another thread.
     const std::lock_guard lock(mutex_);
-    other_.reset(static_cast<InboxQueue*>(storage->make_queue(options_).release()));
+    queue.reset(static_cast<InboxQueue*>(storage->make_queue(options_).release()));
+    return queue.get();
   }
 
   Router& router_;
   const QueueOptions options_;
   const std::unique_ptr<Queue> posix_;
   mutable std::mutex mutex_;
-  std::unique_ptr<InboxQueue> other_;  // changed by the queue's thread, under the mutex
+  // By scheme; changed by the queue's thread, under the mutex.
+  std::array<std::unique_ptr<InboxQueue>, schemes> others_;
   OperationList refused_;
   std::size_t posix_under_way_ = 0;
-  bool other_first_ = false;
+  std::size_t turn_ = 0;
 };
 
 std::unique_ptr<Queue> Router::make_queue(const QueueOptions& options) {
@@ -170,6 +188,9 @@ std::vector<std::string> built_in() {
   std::vector<std::string> names = {name_of(Scheme::posix)};
 #ifdef FERRY_WITH_NFS
   names.emplace_back(name_of(Scheme::nfs));
+#endif
+#ifdef FERRY_WITH_CEPH
+  names.emplace_back(name_of(Scheme::ceph));
 #endif
   return names;
 }

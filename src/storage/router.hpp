@@ -15,6 +15,7 @@ struct RouterOptions {
   Engine engine = Engine::automatic;  // of storage `posix`
   // The client libraries, loaded when they are first needed.
   std::string nfs_library = "libnfs.so.13";
+  std::string ceph_library = "libcephfs.so.2";
 };
 
 // The names of the storages that this build has.

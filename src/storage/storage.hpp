@@ -16,10 +16,13 @@
 
 #include <sys/uio.h>
 
+#include "storage/layout.hpp"
+
 namespace ferry::storage {
 
 enum class Kind : std::uint8_t {
-  open,         // path, flags, mode -> opened
+  open,         // path, flags, mode -> opened. With a layout, only for a file that is not there yet
+                //   (O_CREAT | O_EXCL): it is made with it, or refused
   close,        // file; the caller guarantees that nothing else uses it. Always takes the file
   read,         // file, offset, vectors -> bytes; short only at the end of the file or on an error
                 //   after some bytes were read
@@ -32,6 +35,8 @@ enum class Kind : std::uint8_t {
   path_status,  // path -> status
   unlink,       // path
   rename,       // path, new_path of the same storage: an existing file there is replaced
+  path_layout,  // path -> layout, as granted; -EOPNOTSUPP where nothing is striped
+  set_layout,   // path of a directory, layout: what is made in it from now on has it
 };
 
 struct Status {
@@ -51,7 +56,8 @@ struct Status {
 };
 
 // What a path names: a file of a mounted file system, or by its scheme one of another storage.
-enum class Scheme : std::uint8_t { posix, nfs };
+enum class Scheme : std::uint8_t { posix, nfs, ceph };
+inline constexpr std::size_t schemes = 3;
 
 // An open file. Made by an `open` operation, destroyed by a `close` operation.
 class File {
@@ -71,6 +77,7 @@ struct Operation {
   File* file = nullptr;
   const char* path = nullptr;
   const char* new_path = nullptr;
+  Layout* layout = nullptr;
   int flags = 0;
   std::uint32_t mode = 0;
   // Of a write: a sync of these bytes follows soon, so the medium may begin with them. A hint; the
@@ -149,6 +156,8 @@ struct Capabilities {
   bool change_while_open = true;   // what another client writes is seen without opening anew
   bool cancels_transfers = true;   // one under way can be ended early
   bool page_cache_of_host = true;  // data may be in the host's page cache
+  bool tells_holes = true;         // Status::allocated_bytes leaves them out
+  bool layouts = false;            // files can be made with a Layout
   // The longest that one request to the storage takes; then it has failed with -ETIMEDOUT. 0: no
   // bound, as the kernel has none for local file systems.
   std::chrono::milliseconds request_timeout{0};
@@ -156,8 +165,8 @@ struct Capabilities {
 
 // What a storage can do here and how; for `ferry info`.
 struct Description {
-  std::string name;                // "posix", "nfs"
-  std::string engine;              // "io_uring", "threads" or "libnfs"
+  std::string name;                // "posix", "nfs", "ceph"
+  std::string engine;              // "io_uring", "threads", "libnfs" or "libcephfs"
   std::vector<std::string> notes;  // what is degraded, and why
   Capabilities capabilities = {};
   // One line that says why a path cannot be used here and what to do; empty where it can.

@@ -7,6 +7,11 @@ namespace ferry::storage {
 namespace {
 
 constexpr std::string_view nfs_prefix = "nfs://";
+constexpr std::string_view ceph_prefix = "ceph:/";
+
+bool begins_with(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
 
 // Throws std::invalid_argument for anything but a number from `least` to `most`.
 unsigned parse_number(std::string_view text, std::string_view what, unsigned least, unsigned most) {
@@ -72,7 +77,8 @@ void parse_query(std::string_view query, Uri& uri) {
 }  // namespace
 
 Scheme scheme_of(std::string_view path) {
-  return path.substr(0, nfs_prefix.size()) == nfs_prefix ? Scheme::nfs : Scheme::posix;
+  if (begins_with(path, nfs_prefix)) return Scheme::nfs;
+  return begins_with(path, ceph_prefix) ? Scheme::ceph : Scheme::posix;
 }
 
 const char* name_of(Scheme scheme) {
@@ -81,8 +87,15 @@ const char* name_of(Scheme scheme) {
       break;
     case Scheme::nfs:
       return "nfs";
+    case Scheme::ceph:
+      return "ceph";
   }
   return "posix";
+}
+
+std::string Uri::text(const std::string& name, const std::string& otherwise) const {
+  const auto found = query.find(name);
+  return found == query.end() ? otherwise : found->second;
 }
 
 unsigned Uri::number(const std::string& name, unsigned otherwise, unsigned least,
@@ -101,15 +114,16 @@ void Uri::allow_only(std::string_view known) const {
 }
 
 Uri parse_uri(std::string_view text) {
-  const std::size_t start = text.find("://");
+  const bool local = begins_with(text, ceph_prefix);
+  const std::size_t start = local ? ceph_prefix.size() - 1 : text.find("://");
   if (start == std::string_view::npos) throw std::invalid_argument("not a URI with ://");
-  text.remove_prefix(start + 3);
+  text.remove_prefix(local ? start : start + 3);
   Uri uri;
   const std::size_t question = text.find('?');
   if (question != std::string_view::npos) parse_query(text.substr(question + 1), uri);
   text = text.substr(0, question);
   const std::size_t slash = text.find('/');
-  parse_authority(text.substr(0, slash), uri);
+  if (!local) parse_authority(text.substr(0, slash), uri);
   if (slash == std::string_view::npos) {
     throw std::invalid_argument("a path must follow the server's name");
   }

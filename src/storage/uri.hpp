@@ -9,20 +9,22 @@
 
 namespace ferry::storage {
 
-// By the beginning of the path alone: "nfs://" or else posix. A file of a mounted file system whose
+// By the beginning of the path alone: "nfs://", "ceph:/" or else posix. A file of a mounted file system whose
 // relative path begins like that is named with "./" before it.
 Scheme scheme_of(std::string_view path);
 const char* name_of(Scheme scheme);
 
-// scheme://host:port/path?name=value&name=value
+// scheme://host:port/path?name=value&name=value, or without a host ceph:/path?name=value
 struct Uri {
   std::string host;
   unsigned port = 0;  // 0: none given
   std::string path;   // from the first slash on; %41 stands for A
   std::map<std::string, std::string> query;
 
-  // The value of `name` in the query as a number, or `otherwise`. Throws std::invalid_argument for
-  // one that is no number from `least` to `most`.
+  // The value of `name` in the query, or `otherwise`.
+  std::string text(const std::string& name, const std::string& otherwise = "") const;
+  // The same as a number. Throws std::invalid_argument for one that is no number from `least` to
+  // `most`.
   unsigned number(const std::string& name, unsigned otherwise, unsigned least, unsigned most) const;
   // Throws std::invalid_argument when the query has a name that is not among `known`, which are
   // separated by blanks.

@@ -264,7 +264,9 @@ TEST_P(Conformance, HolesReadAsZeros) {
   struct stat status {};
   ASSERT_EQ(stat(path("f").c_str(), &status), 0);
   EXPECT_EQ(status.st_size, 3'000'003);
-  EXPECT_LT(status.st_blocks * 512, 1'000'000) << "the hole was filled";
+  if (can.tells_holes) {
+    EXPECT_LT(status.st_blocks * 512, 1'000'000) << "the hole was filled";
+  }
   EXPECT_EQ(driver->close(file), 0);
 }
 
@@ -885,6 +887,10 @@ INSTANTIATE_TEST_SUITE_P(Posix, MountedConformance, mounted, name_of);
 INSTANTIATE_TEST_SUITE_P(Nfs, Conformance,
                          testing::Values(Variant{
                              .name = "nfs", .directory = nullptr, .server = "NFS"}),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Ceph, Conformance,
+                         testing::Values(Variant{
+                             .name = "ceph", .directory = nullptr, .server = "CEPH"}),
                          name_of);
 
 }  // namespace

@@ -175,6 +175,10 @@ class FailingStorage final : public storage::Storage {
         files_[operation.new_path] = data;
         break;
       }
+      case Kind::path_layout:
+      case Kind::set_layout:
+        operation.result = -EOPNOTSUPP;
+        break;
     }
   }
   static void fill(const Data& data, storage::Status& status) {

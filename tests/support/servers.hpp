@@ -17,11 +17,12 @@ struct ServedFolder {
   std::string uri_of(const std::string& name) const {
     const std::size_t query = uri.find('?');
     const std::string settings = query == std::string::npos ? "?" : uri.substr(query);
-    return uri.substr(0, query) + "/" + name + settings;
+    const std::string folder = uri.substr(0, query);
+    return folder + (folder.back() == '/' ? "" : "/") + name + settings;
   }
 };
 
-// `kind` is NFS: from FERRY_TEST_NFS (the URI) and FERRY_TEST_NFS_DIRECTORY. Nothing: none is
+// `kind` is NFS or CEPH: from FERRY_TEST_NFS (the URI) and FERRY_TEST_NFS_DIRECTORY. Nothing: none is
 // there.
 inline std::optional<ServedFolder> served_folder(const std::string& kind) {
   const char* uri = std::getenv(("FERRY_TEST_" + kind).c_str());

@@ -1,0 +1,187 @@
+# shellcheck shell=bash disable=SC2154 # dir, root and lock are those of rigs/rig
+# The rig `ceph`: a Ceph cluster with CephFS. Sourced by rigs/rig.
+#
+# One monitor, one manager, four OSDs and one MDS, on the loopback device, with one copy of each
+# object and without authentication. Their configuration names every file that they use, all of them
+# in .ferry/rig/ceph; /etc/ceph, /var/lib/ceph and /run/ceph are not looked at.
+
+ceph_osds=(osd.0 osd.1 osd.2 osd.3)
+
+ceph_servers() { printf '%s\n' mon mgr "${ceph_osds[@]}" mds; }
+
+# What the tests end, freeze and thaw: everything that holds files.
+ceph_victims() { printf '%s\n' "${ceph_osds[@]}" mds; }
+
+ceph_uri() { printf 'ceph:/?conf=%s\n' "$dir/ceph.conf"; }
+
+# [--disk]: the OSDs store in files (BlueStore), else in memory, and all is gone when they end.
+# [--mount]: mounts the file system by ceph-fuse, too.
+ceph_up() {
+  local store=memstore mount=
+  while (($#)); do
+    case $1 in
+      --disk) store=bluestore ;;
+      --mount) mount=yes ;;
+      *) usage "rig up ceph takes no \"$1\"" ;;
+    esac
+    shift
+  done
+  need ceph-mon ceph-mon ceph-mgr ceph-mgr ceph-osd ceph-osd ceph-mds ceph-mds ceph ceph-common \
+    ss iproute2 uuidgen uuid-runtime
+  [[ -z $mount ]] || need ceph-fuse ceph-fuse
+  if ! runs ceph; then
+    # What was in memory is gone; then the cluster is made anew.
+    if [[ -e $dir/made && $(<"$dir/made") == bluestore ]]; then store=bluestore; else ceph_make "$store"; fi
+    ceph_start_all
+    printf '%s\n' "$store" >"$dir/made"
+  fi
+  [[ -z $mount ]] || ceph_mount
+}
+
+ceph_down() {
+  local name
+  local -a stopping=()
+  if mountpoint -q "$dir/mount"; then umount -l "$dir/mount"; fi
+  stop_process fuse 2
+  for name in mds "${ceph_osds[@]}" mgr mon; do
+    stop_process "$name" 2 &
+    stopping+=($!)
+  done
+  wait "${stopping[@]}"
+}
+
+# WHY
+ceph_fail() {
+  local name
+  for name in $(ceph_servers); do
+    process "$name" >/dev/null || tail -n 3 "$dir/$name.out" >&2 || true
+  done
+  ceph_down
+  die "the Ceph cluster did not come up: $1; $dir holds its logs"
+}
+
+# STORE: an empty cluster, of which only the monitor runs.
+ceph_make() {
+  local name fsid port
+  ceph_down
+  rm -rf "$dir"/{mon,mgr,mds,made} "${ceph_osds[@]/#/$dir/}"
+  mkdir -p "$dir"/{mon,mgr,mds} "${ceph_osds[@]/#/$dir/}"
+  fsid=$(uuidgen)
+  port=$(free_ports 23300 1)
+  ceph_configuration "$1" "$fsid" "$port" >"$dir/ceph.conf"
+  rm -f "$dir/monmap"
+  monmaptool --create --fsid "$fsid" --addv a "[v2:127.0.0.1:$port]" "$dir/monmap" \
+    >"$dir/mon.out" 2>&1 || ceph_fail "monmaptool failed"
+  ceph-mon -c "$dir/ceph.conf" --mkfs -i a --monmap "$dir/monmap" >>"$dir/mon.out" 2>&1 ||
+    ceph_fail "the monitor's store could not be made"
+  ceph_start mon ceph-mon -i a
+  for name in "${ceph_osds[@]}"; do uuidgen >"$dir/$name/wanted"; done
+  # The pools are there before the OSDs: then nothing has to move.
+  {
+    for name in "${ceph_osds[@]}"; do
+      printf 'osd new %s %s\n' "$(<"$dir/$name/wanted")" "${name#osd.}"
+    done
+    printf 'osd pool create metadata 8 8\nosd pool create data 32 32\nosd pool create other 8 8\n'
+    printf 'fs new ferry metadata data\nfs add_data_pool ferry other\n'
+  } | ceph_ask >"$dir/make.out" 2>&1 || ceph_fail "the monitor refused a command, see make.out"
+  local -a making=()
+  for name in "${ceph_osds[@]}"; do
+    ceph-osd -c "$dir/ceph.conf" -i "${name#osd.}" --mkfs --osd-uuid "$(<"$dir/$name/wanted")" \
+      >"$dir/$name.out" 2>&1 &
+    making+=($!)
+  done
+  wait "${making[@]}" || ceph_fail "the stores of the OSDs could not be made"
+}
+
+ceph_start_all() {
+  local name
+  # Else the monitor takes those that were killed for healthy, until they fail to answer for a while.
+  if [[ -e $dir/made ]]; then
+    ceph_start mon ceph-mon -i a
+    ceph_ask <<<$'osd down 0 1 2 3\nmds fail a' >"$dir/again.out" 2>&1 || true
+  fi
+  ceph_start mon ceph-mon -i a
+  ceph_start mgr ceph-mgr -i a
+  for name in "${ceph_osds[@]}"; do ceph_start "$name" ceph-osd -i "${name#osd.}"; done
+  ceph_start mds ceph-mds -i a
+  within 60 ceph_healthy || ceph_fail "it was not healthy within 60 s"
+}
+
+# NAME COMMAND...: starts it in the background, unless it runs.
+ceph_start() {
+  local name=$1
+  shift
+  if process "$name" >/dev/null; then return; fi
+  setsid "$1" -c "$dir/ceph.conf" -f "${@:2}" {lock}>&- </dev/null >"$dir/$name.out" 2>&1 &
+  note_process "$name" $!
+}
+
+# Standard input: commands for the monitor, one per line. Fails when one is refused.
+ceph_ask() { timeout 60 ceph -c "$dir/ceph.conf" --connect-timeout 30; }
+
+# All placement groups clean, and the MDS active.
+ceph_healthy() {
+  local said
+  said=$(printf 'pg stat\nmds stat\n' | ceph_ask 2>&1) || return 1
+  [[ $said =~ ([0-9]+)' pgs: '([0-9]+)' active+clean;' && ${BASH_REMATCH[1]} == "${BASH_REMATCH[2]}" ]] &&
+    [[ $said == *'up:active'* ]]
+}
+
+ceph_mount() {
+  if mountpoint -q "$dir/mount"; then return; fi
+  mkdir -p "$dir/mount"
+  setsid ceph-fuse -c "$dir/ceph.conf" -f "$dir/mount" {lock}>&- </dev/null >"$dir/fuse.out" 2>&1 &
+  note_process fuse $!
+  within 30 mountpoint -q "$dir/mount" || die "ceph-fuse did not mount; $dir/fuse.out says why"
+}
+
+# STORE FSID PORT
+ceph_configuration() {
+  cat <<END
+[global]
+  fsid = $2
+  mon_host = [v2:127.0.0.1:$3]
+  public_addr = 127.0.0.1
+  cluster_addr = 127.0.0.1
+  ms_bind_msgr1 = false
+  auth_cluster_required = none
+  auth_service_required = none
+  auth_client_required = none
+  keyring = /dev/null
+  run_dir = $dir
+  admin_socket =
+  crash_dir = $dir
+  log_file = $dir/\$name.log
+  mon_cluster_log_file = $dir/cluster.log
+  osd_pool_default_size = 1
+  osd_pool_default_min_size = 1
+  osd_pool_default_pg_autoscale_mode = off
+  osd_crush_chooseleaf_type = 0
+  mon_allow_pool_size_one = true
+  mon_warn_on_pool_no_redundancy = false
+[mon]
+  mon_data = $dir/mon
+  mon_data_avail_crit = 1
+  mon_data_avail_warn = 2
+[mgr]
+  mgr_data = $dir/mgr
+  mgr_initial_modules =
+  mgr_stats_period = 1
+[osd]
+  osd_data = $dir/\$name
+  osd_journal = $dir/\$name/journal
+  osd_objectstore = $1
+  memstore_device_bytes = 4294967296
+  bluestore_block_size = 8589934592
+  bluestore_cache_autotune = false
+  bluestore_cache_size = 67108864
+  osd_memory_target = 939524096
+  osd_crush_update_on_start = true
+  osd_class_update_on_start = false
+[mds]
+  mds_data = $dir/mds
+[client]
+  # The kernel is told late of what other clients write.
+  fuse_disable_pagecache = true
+END
+}

@@ -1,0 +1,115 @@
+#include "storage/bounded_pool.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace ferry::storage {
+namespace {
+
+constexpr unsigned late_max = 64;
+
+}  // namespace
+
+void BoundedCall::end_early(int error) {
+  const std::lock_guard lock(mutex_);
+  if (over_) return;
+  over_ = true;
+  operation_.result = error;
+  inbox_.put(operation_);
+}
+
+void BoundedCall::finish(std::int64_t result) {
+  const std::lock_guard lock(mutex_);
+  if (over_) return;
+  over_ = true;
+  operation_.result = result;
+  inbox_.put(operation_);
+}
+
+bool BoundedCall::over() const {
+  const std::lock_guard lock(mutex_);
+  return over_;
+}
+
+BoundedPool::BoundedPool(unsigned threads_max, CpuSet cpus)
+    : threads_max_(threads_max), cpus_(std::move(cpus)) {}
+
+BoundedPool::~BoundedPool() {
+  std::unique_lock lock(state_->mutex);
+  state_->closing = true;
+  state_->more.notify_all();
+  state_->changed.notify_all();
+  state_->changed.wait(lock, [this] { return state_->threads == state_->late; });
+  lock.unlock();
+  if (watcher_.joinable()) watcher_.join();
+}
+
+void BoundedPool::execute(const std::shared_ptr<BoundedCall>& call) {
+  const std::lock_guard lock(state_->mutex);
+  state_->waiting.push_back(call);
+  grow();
+  state_->more.notify_one();
+  if (call->deadline() < state_->next_look) state_->changed.notify_all();
+}
+
+void BoundedPool::grow() {
+  if (!watcher_.joinable()) watcher_ = std::thread([state = state_] { watch(state); });
+  const unsigned useful = state_->threads - state_->late;
+  if (state_->idle >= state_->waiting.size() || useful >= threads_max_) return;
+  if (state_->late >= late_max) return;
+  std::thread([state = state_, cpus = cpus_] { work(state, cpus); }).detach();
+  ++state_->threads;
+}
+
+void BoundedPool::work(const std::shared_ptr<State>& state, const CpuSet& cpus) {
+  name_this_thread("ferry-calls");
+  run_this_thread_on(cpus);
+  std::vector<char> memory;
+  std::unique_lock lock(state->mutex);
+  for (;;) {
+    ++state->idle;
+    state->more.wait(lock, [&] { return state->closing || !state->waiting.empty(); });
+    --state->idle;
+    if (state->waiting.empty()) break;
+    const std::shared_ptr<BoundedCall> call = std::move(state->waiting.front());
+    state->waiting.pop_front();
+    if (call->over()) continue;
+    state->running.push_back(call);
+    lock.unlock();
+    const std::int64_t result = call->work(memory);
+    lock.lock();
+    if (std::erase(state->running, call) == 0) {
+      --state->late;  // it came back after all; another may have its place
+      break;
+    }
+    lock.unlock();
+    call->finish(result);
+    lock.lock();
+  }
+  --state->threads;
+  state->changed.notify_all();
+}
+
+// Ends calls at their deadlines, and counts the threads that still have them as late.
+void BoundedPool::watch(const std::shared_ptr<State>& state) {
+  name_this_thread("ferry-deadlines");
+  std::unique_lock lock(state->mutex);
+  while (!state->closing) {
+    const auto now = BoundedCall::Clock::now();
+    state->next_look = now + std::chrono::hours(1);
+    const auto expired = [&](const std::shared_ptr<BoundedCall>& call) {
+      if (call->deadline() > now) {
+        state->next_look = std::min(state->next_look, call->deadline());
+        return false;
+      }
+      call->end_early(-ETIMEDOUT);
+      return true;
+    };
+    std::erase_if(state->waiting, expired);
+    state->late += static_cast<unsigned>(std::erase_if(state->running, expired));
+    state->changed.wait_until(lock, state->next_look);
+  }
+}
+
+}  // namespace ferry::storage

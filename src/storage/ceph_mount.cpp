@@ -1,0 +1,117 @@
+#include "storage/ceph_mount.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace ferry::storage {
+namespace {
+
+// Undoes ceph_create() where something fails after it.
+class Created {
+ public:
+  Created(const CephLibrary& library, ceph_mount_info* client)
+      : library_(library), client_(client) {}
+  ~Created() {
+    if (client_ != nullptr) library_.ceph_release(client_);
+  }
+  Created(const Created&) = delete;
+  Created& operator=(const Created&) = delete;
+  ceph_mount_info* release() { return std::exchange(client_, nullptr); }
+
+ private:
+  const CephLibrary& library_;
+  ceph_mount_info* client_;
+};
+
+}  // namespace
+
+CephMount::~CephMount() {
+  if (mounted_ == nullptr) return;
+  library_->ceph_unmount(mounted_);
+  library_->ceph_release(mounted_);
+}
+
+ceph_mount_info* CephMount::get() {
+  const std::lock_guard lock(mutex_);
+  if (mounted_ == nullptr) mounted_ = mount();
+  return mounted_;
+}
+
+void CephMount::check(int error, const std::string& what) const {
+  if (error >= 0) return;
+  throw Unavailable(-error, what + " (" + std::strerror(-error) + ")");
+}
+
+ceph_mount_info* CephMount::mount() {
+  const std::string cluster =
+      "the Ceph cluster of " +
+      (address_.configuration.empty() ? std::string("/etc/ceph/ceph.conf or CEPH_CONF")
+                                      : address_.configuration);
+  ceph_mount_info* client = nullptr;
+  check(library_->ceph_create(&client, address_.user.empty() ? nullptr : address_.user.c_str()),
+        "libcephfs cannot be used");
+  Created created(*library_, client);
+  check(library_->ceph_conf_read_file(
+            client, address_.configuration.empty() ? nullptr : address_.configuration.c_str()),
+        cluster + " cannot be used: its configuration cannot be read; name the file by conf=");
+  check(library_->ceph_conf_parse_env(client, nullptr), "CEPH_ARGS cannot be understood");
+  const std::string seconds = std::to_string(
+      std::chrono::duration_cast<std::chrono::seconds>(address_.timeout).count());
+  for (const auto& [option, value] :
+       {std::pair<const char*, std::string>{"client_mount_uid", std::to_string(address_.uid)},
+        {"client_mount_gid", std::to_string(address_.gid)},
+        {"client_mount_timeout", seconds},
+        {"rados_mon_op_timeout", seconds},
+        {"rados_osd_op_timeout", seconds}}) {
+    check(library_->ceph_conf_set(client, option, value.c_str()), option);
+  }
+  if (!address_.file_system.empty()) {
+    check(library_->ceph_select_filesystem(client, address_.file_system.c_str()),
+          "the file system " + address_.file_system + " cannot be chosen");
+  }
+  check(library_->ceph_mount(client, "/"),
+        cluster + " cannot be used; see that its monitors and an MDS run and can be reached, and "
+                  "that the user may mount it");
+  library_->ceph_umask(client, 0);  // applied by whoever opens
+  return created.release();
+}
+
+int CephMount::layout_of(const std::string& path, Layout& layout) {
+  ceph_mount_info* client = get();
+  int stripe_bytes = 0;
+  int stripe_count = 0;
+  int object_bytes = 0;
+  int pool = 0;
+  if (const int error = library_->ceph_get_path_layout(client, path.c_str(), &stripe_bytes,
+                                                       &stripe_count, &object_bytes, &pool);
+      error < 0) {
+    return error;
+  }
+  std::array<char, 256> name{};
+  const int bytes = library_->ceph_get_pool_name(client, pool, name.data(), name.size());
+  if (bytes < 0) return bytes;
+  layout = Layout{};
+  layout.stripe_bytes = static_cast<std::uint64_t>(stripe_bytes);
+  layout.stripe_count = static_cast<std::uint32_t>(stripe_count);
+  layout.pool = name.data();
+  layout.extras["object_bytes"] = static_cast<std::uint64_t>(object_bytes);
+  return 0;
+}
+
+int CephMount::set_layout(const std::string& path, const Layout& layout) {
+  const std::string value = ceph_layout_text(layout);
+  return library_->ceph_setxattr(get(), path.c_str(), "ceph.dir.layout", value.data(), value.size(),
+                                 0);
+}
+
+std::vector<std::string> CephMount::facts() {
+  ceph_mount_info* client = get();
+  std::array<char, 256> monitors{};
+  library_->ceph_conf_get(client, "mon_host", monitors.data(), monitors.size());
+  const std::string name = address_.file_system.empty() ? "the default one" : address_.file_system;
+  const std::string user = address_.user.empty() ? "admin" : address_.user;
+  return {"CephFS (" + name + ") as client." + user + ", monitors " + monitors.data()};
+}
+
+}  // namespace ferry::storage

@@ -1,0 +1,59 @@
+// One client of a Ceph file system, as which everything is asked that the same user asks.
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "storage/ceph_library.hpp"
+#include "storage/layout.hpp"
+
+namespace ferry::storage {
+
+// Which cluster, which file system of it, and as whom.
+struct CephAddress {
+  std::string configuration;  // its file; empty: the usual places and the environment
+  std::string user;           // "admin" of client.admin; empty: what the configuration says
+  std::string file_system;    // empty: the default one
+  unsigned uid = 0;
+  unsigned gid = 0;
+  std::chrono::milliseconds timeout{30'000};
+
+  auto operator<=>(const CephAddress&) const = default;
+};
+
+// Thread-safe. Its calls block, some of them without a bound.
+class CephMount {
+ public:
+  CephMount(std::shared_ptr<const CephLibrary> library, const CephAddress& address)
+      : library_(std::move(library)), address_(address) {}
+  ~CephMount();
+  CephMount(const CephMount&) = delete;
+  CephMount& operator=(const CephMount&) = delete;
+
+  // The mounted file system; mounts it when it is first needed. Throws Unavailable.
+  ceph_mount_info* get();
+  const CephLibrary& library() const { return *library_; }
+  const CephAddress& address() const { return address_; }
+  // 0 or a negative errno.
+  int layout_of(const std::string& path, Layout& layout);
+  // Of a directory: for what is made in it from now on.
+  int set_layout(const std::string& path, const Layout& layout);
+  // For people: how it is reached. Throws Unavailable.
+  std::vector<std::string> facts();
+
+ private:
+  ceph_mount_info* mount();
+  void check(int error, const std::string& what) const;
+
+  const std::shared_ptr<const CephLibrary> library_;
+  const CephAddress address_;
+  std::mutex mutex_;
+  ceph_mount_info* mounted_ = nullptr;  // guarded by it
+};
+
+}  // namespace ferry::storage

@@ -1,0 +1,34 @@
+// What the files of storages have in common that are reached past the kernel: how they were opened,
+// and what must be refused because of it.
+#pragma once
+
+#include <cstdint>
+
+#include "storage/storage.hpp"
+
+namespace ferry::storage {
+
+class RemoteFile : public File {
+ public:
+  using File::File;
+  // What the kernel would say of the arguments of this transfer: 0 or a negative errno.
+  int refusal(const Operation& operation) const;
+  // By its flags of open(2).
+  void opened_with(int flags);
+
+  bool readable = false;
+  bool writable = false;
+  bool append = false;
+  bool directory = false;
+  bool synchronous = false;  // O_SYNC, O_DSYNC: each write is durable when it is acknowledged
+  std::uint64_t inode = 0;
+};
+
+// What open(2) says of a file of this mode that is neither a regular one nor a directory, where it
+// is reached past the kernel. 0: it can be opened.
+int refusal_of_type(std::uint32_t mode);
+
+// umask(2) can only be asked by changing it for all threads; this asks the kernel otherwise.
+std::uint32_t umask_of_process();
+
+}  // namespace ferry::storage
