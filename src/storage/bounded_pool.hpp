@@ -1,5 +1,5 @@
-// Threads that execute blocking calls of a client library which knows no bound and cannot be told to
-// stop. Whoever asked is answered in time; a thread that the library keeps is left behind with
+// Threads that execute blocking calls of a client library which knows no bound and cannot be told
+// to stop. Whoever asked is answered in time; a thread that the library keeps is left behind with
 // memory of its own.
 #pragma once
 

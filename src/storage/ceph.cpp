@@ -94,7 +94,8 @@ class CephQueue final : public InboxQueue {
         return;
       }
     }
-    auto call = std::make_shared<CephCall>(operation, inbox_, timeout_of(operation), shared_.mounts);
+    auto call =
+        std::make_shared<CephCall>(operation, inbox_, timeout_of(operation), shared_.mounts);
     calls_.emplace(&operation, call);
     count_pool_operation();
     give_away();
@@ -116,7 +117,8 @@ std::unique_ptr<Queue> Ceph::make_queue(const QueueOptions& options) {
 }
 
 Description Ceph::describe() const {
-  return Description{"ceph", "libcephfs", {}, capabilities_of(CephAddress{}), ""};
+  return Description{"ceph", "libcephfs",      {}, capabilities_of(CephAddress{}),
+                     "",     ceph_layout_rules};
 }
 
 Description Ceph::describe_path(const std::string& path) {

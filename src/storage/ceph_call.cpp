@@ -45,12 +45,6 @@ Status to_status(const struct ceph_statx& from, const CephAddress& address) {
   return to;
 }
 
-// The library takes no more than an int.
-int as_int(std::uint64_t number, const char* what) {
-  if (number > INT_MAX) throw std::invalid_argument(std::string(what) + " is too large");
-  return static_cast<int>(number);
-}
-
 }  // namespace
 
 CephAddress ceph_address_of(const Uri& uri) {
@@ -204,9 +198,9 @@ int CephCall::status_of(CephMount& mount, Status& status, const char* path) {
   struct ceph_statx found {};
   const CephLibrary& library = mount.library();
   const unsigned wanted = CEPH_STATX_BASIC_STATS;
-  const int error =
-      path == nullptr ? library.ceph_fstatx(mount.get(), handle_->number(), &found, wanted, 0)
-                      : library.ceph_statx(mount.get(), path, &found, wanted, 0);
+  const int error = path == nullptr
+                        ? library.ceph_fstatx(mount.get(), handle_->number(), &found, wanted, 0)
+                        : library.ceph_statx(mount.get(), path, &found, wanted, 0);
   if (error == 0) status = to_status(found, mount.address());
   return error;
 }
@@ -218,17 +212,17 @@ int CephCall::open_number(CephMount& mount, const std::string& path) {
   const mode_t mode = mode_ & 07777 & ~umask_of_process();
   if (!has_layout_) return library.ceph_open(mount.get(), path.c_str(), flags, mode);
   if ((flags & O_CREAT) == 0 || (flags & O_EXCL) == 0) return -EINVAL;
-  ceph_layout_text(layout_);  // refuses what CephFS does not know
-  const auto object_bytes = layout_.extras.find("object_bytes");
+  const Layout fitted = fitted_to_ceph(layout_);
+  const auto object_bytes = fitted.extras.find(object_bytes_name);
   return library.ceph_open_layout(
-      mount.get(), path.c_str(), flags, mode, as_int(layout_.stripe_bytes, "the stripe size"),
-      as_int(layout_.stripe_count, "the stripe count"),
-      as_int(object_bytes == layout_.extras.end() ? 0 : object_bytes->second, "the object size"),
-      layout_.pool.empty() ? nullptr : layout_.pool.c_str());
+      mount.get(), path.c_str(), flags, mode, static_cast<int>(fitted.stripe_bytes),
+      static_cast<int>(fitted.stripe_count),
+      object_bytes == fitted.extras.end() ? 0 : static_cast<int>(object_bytes->second),
+      fitted.pool.empty() ? nullptr : fitted.pool.c_str());
 }
 
-// The library looks at the permissions of what a path leads through before it looks whether that is a
-// directory.
+// The library looks at the permissions of what a path leads through before it looks whether that is
+// a directory.
 int CephCall::explained(CephMount& mount, const std::string& path, int error) {
   const std::string parent = path.substr(0, path.find_last_of('/'));
   Status status;
@@ -250,8 +244,15 @@ std::int64_t CephCall::open(const std::shared_ptr<CephMount>& mount, const std::
   if (file->directory && (file->writable || (flags_ & (O_CREAT | O_TRUNC)) != 0)) return -EISDIR;
   if (!file->directory && (flags_ & O_DIRECTORY) == O_DIRECTORY) return -ENOTDIR;
   file->inode = status.inode;
+  Layout granted;
+  if (has_layout_) {
+    if (const int error = mount->layout_of(number, granted); error != 0) return error;
+  }
   file->handle = std::move(handle_);
-  touch([&](Operation& operation) { operation.opened = std::move(file); });
+  touch([&](Operation& operation) {
+    operation.opened = std::move(file);
+    if (has_layout_) *operation.layout = granted;
+  });
   return 0;
 }
 
@@ -286,8 +287,8 @@ std::int64_t CephCall::read(std::vector<char>& memory) {
     if (static_cast<std::int64_t>(memory.size()) < wanted) {
       memory.resize(static_cast<std::size_t>(wanted));
     }
-    const int got = mount.library().ceph_read(client, handle_->number(), memory.data(), wanted,
-                                              offset_ + done);
+    const int got =
+        mount.library().ceph_read(client, handle_->number(), memory.data(), wanted, offset_ + done);
     if (got < 0) return done > 0 ? done : got;
     if (got == 0) break;
     if (!copy(memory.data(), done, got, true)) break;
@@ -306,8 +307,8 @@ std::int64_t CephCall::write(std::vector<char>& memory, std::int64_t offset) {
       memory.resize(static_cast<std::size_t>(wanted));
     }
     if (!copy(memory.data(), done, wanted, false)) break;
-    const int written = mount.library().ceph_write(client, handle_->number(), memory.data(), wanted,
-                                                   offset + done);
+    const int written =
+        mount.library().ceph_write(client, handle_->number(), memory.data(), wanted, offset + done);
     if (written < 0) return done > 0 ? done : written;
     done += written;
     if (written < wanted) break;

@@ -1,5 +1,6 @@
 #include "storage/ceph_mount.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -45,9 +46,9 @@ void CephMount::check(int error, const std::string& what) const {
 
 ceph_mount_info* CephMount::mount() {
   const std::string cluster =
-      "the Ceph cluster of " +
-      (address_.configuration.empty() ? std::string("/etc/ceph/ceph.conf or CEPH_CONF")
-                                      : address_.configuration);
+      "the Ceph cluster of " + (address_.configuration.empty()
+                                    ? std::string("/etc/ceph/ceph.conf or CEPH_CONF")
+                                    : address_.configuration);
   ceph_mount_info* client = nullptr;
   check(library_->ceph_create(&client, address_.user.empty() ? nullptr : address_.user.c_str()),
         "libcephfs cannot be used");
@@ -56,8 +57,8 @@ ceph_mount_info* CephMount::mount() {
             client, address_.configuration.empty() ? nullptr : address_.configuration.c_str()),
         cluster + " cannot be used: its configuration cannot be read; name the file by conf=");
   check(library_->ceph_conf_parse_env(client, nullptr), "CEPH_ARGS cannot be understood");
-  const std::string seconds = std::to_string(
-      std::chrono::duration_cast<std::chrono::seconds>(address_.timeout).count());
+  const std::string seconds =
+      std::to_string(std::chrono::duration_cast<std::chrono::seconds>(address_.timeout).count());
   for (const auto& [option, value] :
        {std::pair<const char*, std::string>{"client_mount_uid", std::to_string(address_.uid)},
         {"client_mount_gid", std::to_string(address_.gid)},
@@ -71,36 +72,50 @@ ceph_mount_info* CephMount::mount() {
           "the file system " + address_.file_system + " cannot be chosen");
   }
   check(library_->ceph_mount(client, "/"),
-        cluster + " cannot be used; see that its monitors and an MDS run and can be reached, and "
-                  "that the user may mount it");
+        cluster +
+            " cannot be used; see that its monitors and an MDS run and can be reached, and "
+            "that the user may mount it");
   library_->ceph_umask(client, 0);  // applied by whoever opens
   return created.release();
 }
 
+int CephMount::layout_of(int number, Layout& layout) {
+  CephNumbers found;
+  const int error = library_->ceph_get_file_layout(
+      get(), number, &found.stripe_bytes, &found.stripe_count, &found.object_bytes, &found.pool);
+  return error < 0 ? error : to_layout(found, layout);
+}
+
 int CephMount::layout_of(const std::string& path, Layout& layout) {
-  ceph_mount_info* client = get();
-  int stripe_bytes = 0;
-  int stripe_count = 0;
-  int object_bytes = 0;
-  int pool = 0;
-  if (const int error = library_->ceph_get_path_layout(client, path.c_str(), &stripe_bytes,
-                                                       &stripe_count, &object_bytes, &pool);
-      error < 0) {
-    return error;
+  CephNumbers found;
+  // A directory that has none has that of the one above it.
+  for (std::string at = path;; at = at.substr(0, std::max<std::size_t>(1, at.rfind('/')))) {
+    const int error =
+        library_->ceph_get_path_layout(get(), at.c_str(), &found.stripe_bytes, &found.stripe_count,
+                                       &found.object_bytes, &found.pool);
+    if (error < 0) return error;
+    if (found.stripe_bytes > 0) return to_layout(found, layout);
+    if (at == "/") return -ENODATA;
+    while (at.size() > 1 && at.back() == '/')
+      at.pop_back();
   }
+}
+
+int CephMount::to_layout(const CephNumbers& found, Layout& layout) {
   std::array<char, 256> name{};
-  const int bytes = library_->ceph_get_pool_name(client, pool, name.data(), name.size());
+  const int bytes =
+      library_->ceph_get_pool_name(get(), found.pool, name.data(), static_cast<int>(name.size()));
   if (bytes < 0) return bytes;
   layout = Layout{};
-  layout.stripe_bytes = static_cast<std::uint64_t>(stripe_bytes);
-  layout.stripe_count = static_cast<std::uint32_t>(stripe_count);
+  layout.stripe_bytes = static_cast<std::uint64_t>(found.stripe_bytes);
+  layout.stripe_count = static_cast<std::uint32_t>(found.stripe_count);
   layout.pool = name.data();
-  layout.extras["object_bytes"] = static_cast<std::uint64_t>(object_bytes);
+  layout.extras[object_bytes_name] = static_cast<std::uint64_t>(found.object_bytes);
   return 0;
 }
 
 int CephMount::set_layout(const std::string& path, const Layout& layout) {
-  const std::string value = ceph_layout_text(layout);
+  const std::string value = ceph_layout_text(fitted_to_ceph(layout));
   return library_->ceph_setxattr(get(), path.c_str(), "ceph.dir.layout", value.data(), value.size(),
                                  0);
 }

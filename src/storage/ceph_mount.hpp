@@ -39,15 +39,25 @@ class CephMount {
   ceph_mount_info* get();
   const CephLibrary& library() const { return *library_; }
   const CephAddress& address() const { return address_; }
-  // 0 or a negative errno.
+  // As granted: of an open file, or of a path; of a directory, what is made in it gets. 0 or a
+  // negative errno.
+  int layout_of(int number, Layout& layout);
   int layout_of(const std::string& path, Layout& layout);
-  // Of a directory: for what is made in it from now on.
+  // Of a directory: for what is made in it from now on. Throws std::invalid_argument.
   int set_layout(const std::string& path, const Layout& layout);
   // For people: how it is reached. Throws Unavailable.
   std::vector<std::string> facts();
 
  private:
+  // A layout as the library tells it.
+  struct CephNumbers {
+    int stripe_bytes = 0;
+    int stripe_count = 0;
+    int object_bytes = 0;
+    int pool = 0;
+  };
   ceph_mount_info* mount();
+  int to_layout(const CephNumbers& found, Layout& layout);
   void check(int error, const std::string& what) const;
 
   const std::shared_ptr<const CephLibrary> library_;

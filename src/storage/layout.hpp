@@ -16,17 +16,22 @@ struct Layout {
   std::string pool;
   // What one storage adds. Of `ceph`: object_bytes.
   std::map<std::string, std::uint64_t> extras;
+  // When asking: what the storage does not grant is reduced to what it does, or left out. Otherwise
+  // it is refused.
+  bool at_most = false;
 };
 
-// Of a file system that this machine has mounted; CephFS has layouts, as extended attributes. 0 or a
-// negative errno, -EOPNOTSUPP where nothing is striped.
-int mounted_layout(const char* path, Layout& layout);
-int set_mounted_layout(const char* directory, const Layout& layout);
-// Makes the empty file `path` with O_EXCL.
-int make_with_layout(const char* path, std::uint32_t mode, const Layout& layout);
+inline constexpr const char* object_bytes_name = "object_bytes";
 
-// What the attributes ceph.dir.layout and ceph.file.layout are set to. Throws std::invalid_argument for
-// what CephFS does not know.
+// What CephFS grants of `asked`: its stripes and objects are multiples of 64 KiB, and objects are
+// multiples of stripes. Throws std::invalid_argument for what is to be refused.
+Layout fitted_to_ceph(Layout asked);
+// What its attributes ceph.dir.layout and ceph.file.layout are set to, for a layout that fits.
 std::string ceph_layout_text(const Layout& layout);
+// The rules, for people.
+extern const char* const ceph_layout_rules;
+
+// The command that makes `path`, a file or a directory, with this layout on Lustre.
+std::string lustre_command(const Layout& layout, const std::string& path);
 
 }  // namespace ferry::storage

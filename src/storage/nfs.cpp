@@ -70,6 +70,10 @@ class Nfs::Shared {
   }
 
   void execute(Operation& operation) {
+    if (operation.layout != nullptr) {
+      operation.result = -EOPNOTSUPP;
+      return;
+    }
     try {
       if (operation.file != nullptr) {
         static_cast<NfsFile*>(operation.file)->server->execute(operation, "", "");

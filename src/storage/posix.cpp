@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "storage/blocking_queue.hpp"
+#include "storage/mounted_layout.hpp"
 #include "storage/posix_queue.hpp"
 #include "storage/uring_queue.hpp"
 
@@ -37,6 +38,21 @@ class Posix final : public Storage {
   Description describe() const override {
     const std::lock_guard lock(shared_.mutex);
     return Description{"posix", uring_ ? "io_uring" : "threads", shared_.notes};
+  }
+
+  Description describe_path(const std::string& path) override {
+    Description description = describe();
+    switch (striped_system(path)) {
+      case StripedSystem::ceph:
+        description.capabilities.layouts = true;
+        description.capabilities.tells_holes = false;
+        description.layout_rules = ceph_layout_rules;
+        break;
+      case StripedSystem::lustre:
+      case StripedSystem::none:
+        break;
+    }
+    return description;
   }
 
  private:

@@ -12,6 +12,7 @@
 
 #include "base/sanitizer.hpp"
 #include "storage/local_mounts.hpp"
+#include "storage/mounted_layout.hpp"
 
 namespace ferry::storage {
 namespace {
@@ -126,6 +127,8 @@ std::int64_t open_file(Operation& operation) {
   // O_NONBLOCK: a FIFO without a writer must not hold up the thread that opens it.
   int flags = (operation.flags & ~O_DIRECT) | O_CLOEXEC | O_NONBLOCK;
   if (operation.layout != nullptr) {
+    // One that is made with a layout is there before it is opened.
+    if ((flags & O_CREAT) == 0 || (flags & O_EXCL) == 0) return -EINVAL;
     const int error = make_with_layout(operation.path, operation.mode, *operation.layout);
     if (error != 0) return error;
     flags &= ~O_EXCL;
@@ -146,6 +149,7 @@ std::int64_t open_file(Operation& operation) {
     const auto type = static_cast<long>(file_system.f_type);
     file->special = !S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode);
     file->remote = is_remote(type) || !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode));
+    file->in_user_space = type == FUSE_SUPER_MAGIC;
     file->in_memory = type == TMPFS_MAGIC || type == ramfs_magic;
     file->has_fine_times = S_ISREG(status.st_mode) && has_fine_times(type);
     if (!file->remote) file->mount = mount_number(file->fd);
@@ -153,6 +157,10 @@ std::int64_t open_file(Operation& operation) {
   if ((operation.flags & O_DIRECT) != 0) {
     if (const std::int64_t error = open_direct(*file, operation.flags, status); error != 0)
       return error;
+  }
+  if (operation.layout != nullptr) {
+    const int error = mounted_layout(operation.path, *operation.layout);
+    if (error != 0) return error;
   }
   operation.opened = std::move(file);
   return 0;

@@ -25,6 +25,9 @@ struct PosixFile final : File {
   // A remote or user-space file system may stop answering for any time: its calls never run on a
   // thread that others wait for.
   bool remote = false;
+  // FUSE. Of an asynchronous read past its page cache that meets the end of the file, Linux 6.18
+  // says that all bytes asked for were read; so reads are made by blocking calls.
+  bool in_user_space = false;
   // Every change of the contents sets the time of change, to a clock that ticks at least 100 times
   // a second (1 s on old ext4 volumes, whose times have no nanoseconds).
   bool has_fine_times = false;

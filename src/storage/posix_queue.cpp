@@ -51,7 +51,7 @@ void PosixQueue::start(Operation& operation) {
         finish(operation);
         return;
       }
-      if (file->special) break;
+      if (file->special || file->in_user_space) break;
       if (file->direct_fd < 0 && !batches_reads() && read_now(operation)) return;
       transfer(operation);
       return;

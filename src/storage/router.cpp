@@ -114,8 +114,8 @@ class RouterQueue final : public Queue {
     return refused_.pop();
   }
 
-  // All have the same doorbell, so the wait of one ends for the others too. But one that has nothing
-  // under way need not sleep.
+  // All have the same doorbell, so the wait of one ends for the others too. But one that has
+  // nothing under way need not sleep.
   void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override {
     if (!refused_.empty()) return;
     Queue* sleeps = posix_.get();

@@ -22,7 +22,7 @@ namespace ferry::storage {
 
 enum class Kind : std::uint8_t {
   open,         // path, flags, mode -> opened. With a layout, only for a file that is not there yet
-                //   (O_CREAT | O_EXCL): it is made with it, or refused
+                //   (O_CREAT | O_EXCL): it is made with it, or refused; layout -> as granted
   close,        // file; the caller guarantees that nothing else uses it. Always takes the file
   read,         // file, offset, vectors -> bytes; short only at the end of the file or on an error
                 //   after some bytes were read
@@ -35,7 +35,8 @@ enum class Kind : std::uint8_t {
   path_status,  // path -> status
   unlink,       // path
   rename,       // path, new_path of the same storage: an existing file there is replaced
-  path_layout,  // path -> layout, as granted; -EOPNOTSUPP where nothing is striped
+  path_layout,  // path -> layout, as granted; -EOPNOTSUPP where nothing is striped. Of a directory:
+                //   what is made in it gets
   set_layout,   // path of a directory, layout: what is made in it from now on has it
 };
 
@@ -171,6 +172,7 @@ struct Description {
   Capabilities capabilities = {};
   // One line that says why a path cannot be used here and what to do; empty where it can.
   std::string problem = {};
+  std::string layout_rules = {};  // where it has layouts: which ones, for people
 };
 
 // Every thing that the storage cannot do, in words.

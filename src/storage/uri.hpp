@@ -9,8 +9,8 @@
 
 namespace ferry::storage {
 
-// By the beginning of the path alone: "nfs://", "ceph:/" or else posix. A file of a mounted file system whose
-// relative path begins like that is named with "./" before it.
+// By the beginning of the path alone: "nfs://", "ceph:/" or else posix. A file of a mounted file
+// system whose relative path begins like that is named with "./" before it.
 Scheme scheme_of(std::string_view path);
 const char* name_of(Scheme scheme);
 

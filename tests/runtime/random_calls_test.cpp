@@ -414,6 +414,12 @@ TEST_P(RandomCalls, OnAnNfsServer) {
   run(server->directory, test::scaled(6000), server);
 }
 
+TEST_P(RandomCalls, OnACephCluster) {
+  const auto server = test::served_folder("CEPH");
+  if (!server) GTEST_SKIP() << test::no_server("CEPH");
+  run(server->directory, test::scaled(3000), server);
+}
+
 // All threads on one file, each on stripes of its own that lie between those of the others, down to
 // neighbouring bytes.
 TEST_P(RandomCalls, AllThreadsOnOneFile) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -20,11 +21,14 @@ namespace {
 
 using device::Placement;
 
-class TwoClients : public testing::TestWithParam<Placement> {
+using Case = std::tuple<const char*, Placement>;
+
+class TwoClients : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    server = test::served_folder("NFS");
-    if (!server) GTEST_SKIP() << test::no_server("NFS");
+    const auto [kind, placement] = GetParam();
+    server = test::served_folder(kind);
+    if (!server) GTEST_SKIP() << test::no_server(kind);
     directory = std::make_unique<test::ScratchDirectory>(server->directory);
     const std::string folder = std::filesystem::path(directory->path()).filename();
     uri = server->uri_of(folder + "/f");
@@ -33,7 +37,7 @@ class TwoClients : public testing::TestWithParam<Placement> {
     options.arena_bytes = 4 << 20;
     options.cache_bytes = 4 << 20;
     options.page_bytes = 4096;
-    options.placement = GetParam();
+    options.placement = placement;
     writer = std::make_unique<Runtime>(options);
     reader = std::make_unique<Runtime>(options);
   }
@@ -81,14 +85,17 @@ TEST_P(TwoClients, WhatOneClosedTheOtherSeesOnOpen) {
   }
 }
 
-std::string placement_name(const testing::TestParamInfo<Placement>& info) {
+std::string placement_name(const testing::TestParamInfo<Case>& info) {
   const char* names[] = {"host", "compute", "service", "automatic"};
-  return names[static_cast<int>(info.param)];
+  return names[static_cast<int>(std::get<Placement>(info.param))];
 }
 
-INSTANTIATE_TEST_SUITE_P(Nfs, TwoClients,
-                         testing::Values(Placement::host, Placement::compute, Placement::service,
-                                         Placement::automatic),
+const auto placements =
+    testing::Values(Placement::host, Placement::compute, Placement::service, Placement::automatic);
+
+INSTANTIATE_TEST_SUITE_P(Nfs, TwoClients, testing::Combine(testing::Values("NFS"), placements),
+                         placement_name);
+INSTANTIATE_TEST_SUITE_P(Ceph, TwoClients, testing::Combine(testing::Values("CEPH"), placements),
                          placement_name);
 
 }  // namespace

@@ -51,6 +51,7 @@ struct Variant {
   bool direct = false;
   // Whose folders a test sees as files of this machine, too. Null: `directory` itself.
   const char* server = nullptr;
+  bool mounted = false;  // that folder itself is what is tested
 };
 
 std::string name_of(const testing::TestParamInfo<Variant>& info) {
@@ -71,6 +72,7 @@ class Conformance : public testing::TestWithParam<Variant> {
       server = test::served_folder(variant.server);
       if (!server) GTEST_SKIP() << test::no_server(variant.server);
       directory = std::make_unique<ScratchDirectory>(server->directory);
+      if (variant.mounted) server.reset();
     } else if (variant.directory != nullptr) {
       if (access(variant.directory, W_OK) != 0) {
         GTEST_SKIP() << variant.directory << " is not there";
@@ -132,6 +134,9 @@ class Conformance : public testing::TestWithParam<Variant> {
 
 // What only a file system mounted on this machine can be asked for.
 class MountedConformance : public Conformance {};
+
+// What only a storage can be asked for that stripes its files.
+class StripedConformance : public Conformance {};
 
 // ---- bytes
 // ---------------------------------------------------------------------------------------
@@ -207,8 +212,7 @@ TEST_P(Conformance, TransfersOfNothingSucceed) {
 TEST_P(Conformance, VectorsAreOneTransfer) {
   Random random;
   for (std::uint64_t round = 0; round < scaled(120); ++round) {
-    const std::string name = path("f");
-    File* file = open(name, O_RDWR | O_CREAT | O_TRUNC);
+    File* file = open(at("f"), O_RDWR | O_CREAT | O_TRUNC);
     const std::size_t counts[] = {1, 2, 3, 17, 1024};
     const std::size_t count = random.pick(counts);
     const std::size_t align = random.one_in(2) ? 4096 : 1;
@@ -235,7 +239,8 @@ TEST_P(Conformance, VectorsAreOneTransfer) {
     ASSERT_EQ(driver->transfer(Kind::write, file, vectors, offset),
               static_cast<std::int64_t>(all.size()));
     if (!all.empty()) {
-      ASSERT_TRUE(read_file(name) == std::string(static_cast<std::size_t>(offset), '\0') + all);
+      ASSERT_TRUE(read_file(path("f")) ==
+                  std::string(static_cast<std::size_t>(offset), '\0') + all);
     }
     std::memset(arena.data(), 0x11, arena.size());
     ASSERT_EQ(driver->transfer(Kind::read, file, vectors, offset),
@@ -601,6 +606,99 @@ TEST_P(Conformance, WorksOnTheFileItOpenedWhateverHappensToItsName) {
   EXPECT_EQ(driver->close(file), 0);
 }
 
+// ---- layouts
+// -------------------------------------------------------------------------------------
+
+// A call on a path that takes or tells a layout.
+std::int64_t layout_call(StorageDriver& driver, Kind kind, const std::string& path,
+                         Layout& layout) {
+  Operation operation;
+  operation.kind = kind;
+  operation.path = path.c_str();
+  operation.layout = &layout;
+  operation.flags = O_RDWR | O_CREAT | O_EXCL;
+  operation.mode = 0644;
+  const std::int64_t result = driver.run(operation);
+  if (operation.opened != nullptr) driver.close(operation.opened.release());
+  return result;
+}
+
+TEST_P(Conformance, MakesFilesWithTheLayoutAskedFor) {
+  Layout asked;
+  asked.stripe_bytes = 1 << 20;
+  asked.stripe_count = 4;
+  asked.extras[object_bytes_name] = 2 << 20;
+  Layout layout = asked;
+  if (!can.layouts) {
+    EXPECT_EQ(layout_call(*driver, Kind::open, at("f"), layout), -EOPNOTSUPP);
+    EXPECT_EQ(test::file_size(path("f")), -ENOENT);
+    EXPECT_EQ(layout_call(*driver, Kind::path_layout, at(""), layout), -EOPNOTSUPP);
+    EXPECT_EQ(layout_call(*driver, Kind::set_layout, at(""), layout), -EOPNOTSUPP);
+    return;
+  }
+  const auto expect_asked = [&](const Layout& told) {
+    EXPECT_EQ(told.stripe_bytes, asked.stripe_bytes);
+    EXPECT_EQ(told.stripe_count, asked.stripe_count);
+    EXPECT_EQ(told.extras, asked.extras);
+    EXPECT_NE(told.pool, "");
+  };
+  ASSERT_EQ(layout_call(*driver, Kind::open, at("f"), layout), 0);
+  expect_asked(layout);
+  layout = Layout{};
+  ASSERT_EQ(layout_call(*driver, Kind::path_layout, at("f"), layout), 0);
+  expect_asked(layout);
+  EXPECT_EQ(layout_call(*driver, Kind::open, at("f"), layout), -EEXIST);
+  // What is written comes back from all its servers.
+  const std::string data = pattern(3 << 20, 1);
+  File* file = open(at("f"), O_RDWR);
+  std::memcpy(arena.data(), data.data(), data.size());
+  EXPECT_EQ(driver->pwrite(file, arena.data(), data.size(), 5), 3 << 20);
+  EXPECT_EQ(driver->close(file), 0);
+  EXPECT_TRUE(same_bytes(read_file(path("f")), std::string(5, '\0') + data));
+}
+
+TEST_P(StripedConformance, DirectoriesPassTheirLayoutOn) {
+  ASSERT_TRUE(can.layouts);
+  mkdir(path("dir").c_str(), 0755);
+  mkdir(path("dir/below").c_str(), 0755);
+  Layout asked;
+  asked.stripe_bytes = 64 << 10;
+  asked.stripe_count = 3;
+  ASSERT_EQ(layout_call(*driver, Kind::set_layout, at("dir"), asked), 0);
+  ASSERT_EQ(driver->try_open(at("dir/below/f"), O_RDWR | O_CREAT), 0);
+  for (const char* name : {"dir", "dir/below", "dir/below/f"}) {
+    Layout told;
+    ASSERT_EQ(layout_call(*driver, Kind::path_layout, at(name), told), 0) << name;
+    EXPECT_EQ(told.stripe_bytes, 64U << 10) << name;
+    EXPECT_EQ(told.stripe_count, 3U) << name;
+  }
+  Layout of_all;
+  ASSERT_EQ(layout_call(*driver, Kind::path_layout, at(""), of_all), 0);
+  EXPECT_EQ(of_all.stripe_count, 1U);
+}
+
+TEST_P(StripedConformance, LayoutsThatCannotBeAreRefusedOrReduced) {
+  ASSERT_TRUE(can.layouts);
+  std::vector<Layout> wrong(4);
+  wrong[0].stripe_bytes = 100'000;
+  wrong[1].first_server = 2;
+  wrong[2].pool = "absent";
+  wrong[3].extras["nonsense"] = 1;
+  for (Layout& layout : wrong) {
+    EXPECT_EQ(layout_call(*driver, Kind::open, at("f"), layout), -EINVAL);
+    EXPECT_EQ(layout_call(*driver, Kind::set_layout, at(""), layout), -EINVAL);
+    EXPECT_EQ(test::file_size(path("f")), -ENOENT);
+  }
+  Layout reduced = wrong[0];
+  reduced.first_server = 2;
+  reduced.at_most = true;
+  ASSERT_EQ(layout_call(*driver, Kind::open, at("f"), reduced), 0);
+  EXPECT_EQ(reduced.stripe_bytes, 65536U);
+  EXPECT_EQ(reduced.first_server, -1);
+  wrong[2].at_most = true;  // there is nothing less than a pool
+  EXPECT_EQ(layout_call(*driver, Kind::open, at("g"), wrong[2]), -EINVAL);
+}
+
 // ---- what goes wrong
 // -----------------------------------------------------------------------------
 
@@ -888,10 +986,18 @@ INSTANTIATE_TEST_SUITE_P(Nfs, Conformance,
                          testing::Values(Variant{
                              .name = "nfs", .directory = nullptr, .server = "NFS"}),
                          name_of);
-INSTANTIATE_TEST_SUITE_P(Ceph, Conformance,
-                         testing::Values(Variant{
-                             .name = "ceph", .directory = nullptr, .server = "CEPH"}),
-                         name_of);
+// The library, and what ceph-fuse has mounted.
+const auto ceph = testing::Values(
+    Variant{.name = "library", .directory = nullptr, .server = "CEPH"},
+    Variant{.name = "fuse_uring", .directory = nullptr, .server = "CEPH", .mounted = true},
+    Variant{.name = "fuse_threads",
+            .directory = nullptr,
+            .engine = Engine::threads,
+            .server = "CEPH",
+            .mounted = true});
+
+INSTANTIATE_TEST_SUITE_P(Ceph, Conformance, ceph, name_of);
+INSTANTIATE_TEST_SUITE_P(Ceph, StripedConformance, ceph, name_of);
 
 }  // namespace
 }  // namespace ferry::storage

@@ -83,5 +83,46 @@ TEST(Router, WhatWasNotBuiltInIsAnErrnoAndALine) {
 }
 #endif
 
+#ifdef FERRY_WITH_CEPH
+TEST(Router, AMissingCephLibraryIsAnErrnoAndALine) {
+  const auto storage = make_router({.ceph_library = "libferry-absent.so.1"});
+  StorageDriver driver(*storage);
+  EXPECT_EQ(driver.try_open("ceph:/x", O_RDONLY), -ENOPKG);
+  EXPECT_EQ(driver.path_call(Kind::unlink, "ceph:/x"), -ENOPKG);
+  EXPECT_EQ(storage->describe_path("ceph:/x").problem,
+            "libferry-absent.so.1 cannot be loaded; install the Debian package libcephfs2");
+}
+
+TEST(Router, CephUrisThatAreNoneAreRefused) {
+  const auto storage = make_router();
+  StorageDriver driver(*storage);
+  EXPECT_EQ(driver.try_open("ceph:/x?nonsense=1", O_RDONLY), -EINVAL);
+  EXPECT_EQ(driver.try_open("ceph:/x?timeout=0", O_RDONLY), -EINVAL);
+  EXPECT_NE(storage->describe_path("ceph:/x?timeout=0").problem.find("timeout=0"),
+            std::string::npos);
+}
+
+TEST(Router, AClusterWithoutAConfigurationIsToldAtOnce) {
+  const auto storage = make_router();
+  StorageDriver driver(*storage);
+  EXPECT_EQ(driver.try_open("ceph:/x?conf=/absent/ceph.conf", O_RDONLY), -ENOENT);
+  const std::string problem = storage->describe_path("ceph:/x?conf=/absent/ceph.conf").problem;
+  EXPECT_NE(problem.find("/absent/ceph.conf"), std::string::npos) << problem;
+  EXPECT_EQ(problem.find('\n'), std::string::npos);
+}
+
+// The library itself would go on trying for minutes, and cannot be told to stop.
+TEST(Router, AClusterThatDoesNotAnswerIsBoundedInTime) {
+  const ScratchDirectory directory;
+  test::write_file(directory / "ceph.conf",
+                   "[global]\nmon_host = [v2:127.0.0.1:1]\nauth_client_required = none\n");
+  const std::string uri = "ceph:/x?timeout=1&conf=" + (directory / "ceph.conf");
+  const auto storage = make_router();
+  StorageDriver driver(*storage);
+  EXPECT_EQ(driver.try_open(uri, O_RDONLY), -ETIMEDOUT);
+  EXPECT_NE(storage->describe_path(uri).problem.find("cannot be used"), std::string::npos);
+}
+#endif
+
 }  // namespace
 }  // namespace ferry::storage

@@ -10,7 +10,9 @@ namespace {
 
 TEST(Uri, TheBeginningOfAPathNamesItsStorage) {
   EXPECT_EQ(scheme_of("nfs://server/export/f"), Scheme::nfs);
-  for (const char* path : {"/data/f", "nfs:/f", "./nfs://f", "nfs", "", "NFS://server/f"})
+  EXPECT_EQ(scheme_of("ceph:/f"), Scheme::ceph);
+  for (const char* path : {"/data/f", "nfs:/f", "./nfs://f", "nfs", "", "NFS://server/f",
+                           "ceph:", "ceph:f", "./ceph:/f"})
     EXPECT_EQ(scheme_of(path), Scheme::posix) << path;
 }
 
@@ -24,6 +26,12 @@ TEST(Uri, IsTakenApart) {
   EXPECT_EQ(uri.number("gid", 3, 0, 10), 3U);
   EXPECT_EQ(parse_uri("nfs://[::1]:2049/x").host, "::1");
   EXPECT_EQ(parse_uri("nfs://[::1]/x").port, 0U);
+  const Uri local = parse_uri("ceph:/folder/f?conf=/a/b&user=me");
+  EXPECT_EQ(local.host, "");
+  EXPECT_EQ(local.path, "/folder/f");
+  EXPECT_EQ(local.text("conf"), "/a/b");
+  EXPECT_EQ(local.text("fs", "none"), "none");
+  EXPECT_EQ(parse_uri("ceph://f").path, "//f");
 }
 
 TEST(Uri, RefusesWhatItDoesNotUnderstand) {

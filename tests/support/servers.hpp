@@ -22,8 +22,8 @@ struct ServedFolder {
   }
 };
 
-// `kind` is NFS or CEPH: from FERRY_TEST_NFS (the URI) and FERRY_TEST_NFS_DIRECTORY. Nothing: none is
-// there.
+// `kind` is NFS or CEPH: from FERRY_TEST_NFS (the URI) and FERRY_TEST_NFS_DIRECTORY. Nothing: none
+// is there.
 inline std::optional<ServedFolder> served_folder(const std::string& kind) {
   const char* uri = std::getenv(("FERRY_TEST_" + kind).c_str());
   const char* directory = std::getenv(("FERRY_TEST_" + kind + "_DIRECTORY").c_str());
