@@ -81,8 +81,9 @@ ceph_make() {
     for name in "${ceph_osds[@]}"; do
       printf 'osd new %s %s\n' "$(<"$dir/$name/wanted")" "${name#osd.}"
     done
-    printf 'osd pool create metadata 8 8\nosd pool create data 32 32\nosd pool create other 8 8\n'
-    printf 'fs new ferry metadata data\nfs add_data_pool ferry other\n'
+    printf 'osd pool create metadata 8 8\nosd pool create data 32 32\nosd pool create small 8 8\n'
+    printf 'fs new ferry metadata data\nfs add_data_pool ferry small\n'
+    printf 'osd pool set-quota small max_bytes 4194304\n'
   } | ceph_ask >"$dir/make.out" 2>&1 || ceph_fail "the monitor refused a command, see make.out"
   local -a making=()
   for name in "${ceph_osds[@]}"; do

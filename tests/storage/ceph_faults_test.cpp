@@ -1,3 +1,321 @@
 // A Ceph cluster whose servers end, hang or come back while requests are under way. Needs one that
-// may be treated like that: the rig's (FERRY_TEST_RIG is the program that controls it).
+// may be treated like that: the rig's (FERRY_TEST_RIG is the program that controls it). Tests that
+// kill need one that stores in files (FERRY_TEST_CEPH_DISK is set).
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "storage/router.hpp"
+#include "support/depth.hpp"
+#include "support/files.hpp"
+#include "support/servers.hpp"
+#include "support/storage_driver.hpp"
+
+namespace ferry::storage {
+namespace {
+
+using test::AlignedBytes;
+using test::pattern;
+using test::same_bytes;
+using test::StorageDriver;
+
+constexpr std::size_t mib = 1 << 20;
+
+class CephFaults : public testing::Test {
+ protected:
+  void SetUp() override {
+    server = test::served_folder("CEPH");
+    const char* program = std::getenv("FERRY_TEST_RIG");
+    if (!server || program == nullptr) GTEST_SKIP() << test::no_server("CEPH");
+    rig_program = program;
+    make_storage();
+  }
+  void TearDown() override {
+    if (rig_program.empty()) return;
+    rig("thaw");
+    rig("up");
+    for (const std::string& uri : made)
+      driver->path_call(Kind::unlink, uri);
+  }
+
+  void make_storage() {
+    driver.reset();
+    storage = make_router();
+    driver = std::make_unique<StorageDriver>(*storage, arena.span());
+  }
+  void rig(const std::string& command) const {
+    ASSERT_EQ(std::system((rig_program + " " + command + " ceph >/dev/null").c_str()), 0)
+        << command;
+  }
+  // Calls end after `timeout_s`.
+  std::string at(const std::string& name, unsigned timeout_s = 60) const {
+    return server->uri_of("faults-" + std::to_string(getpid()) + "-" + name) +
+           "&timeout=" + std::to_string(timeout_s);
+  }
+  File* make_file(const std::string& name, const std::string& bytes, unsigned timeout_s = 60) {
+    made.push_back(at(name));
+    File* file = nullptr;
+    std::memcpy(arena.data(), bytes.data(), bytes.size());
+    const std::string uri = at(name, timeout_s);
+    EXPECT_EQ(unhurried([&] { return driver->open(uri, O_RDWR | O_CREAT, file); }), 0);
+    EXPECT_EQ(unhurried([&] { return driver->pwrite(file, arena.data(), bytes.size(), 0); }),
+              static_cast<std::int64_t>(bytes.size()));
+    EXPECT_EQ(unhurried([&] { return driver->simple(Kind::sync, file); }), 0);
+    return file;
+  }
+  // A short bound is meant for servers that hang; on a busy machine some that do not may miss it.
+  template <class Call>
+  static std::int64_t unhurried(Call call) {
+    const auto until = std::chrono::steady_clock::now() + test::patience;
+    for (;;) {
+      const std::int64_t result = call();
+      if (result != -ETIMEDOUT || std::chrono::steady_clock::now() > until) return result;
+    }
+  }
+  // As another client of the cluster, which has nothing of the file in memory.
+  File* reopen(File* file, const std::string& name, unsigned timeout_s = 60) {
+    EXPECT_EQ(driver->close(file), 0);
+    make_storage();
+    const std::string uri = at(name, timeout_s);
+    EXPECT_EQ(unhurried([&] { return driver->open(uri, O_RDWR, file); }), 0);
+    return file;
+  }
+  void begin(Operation& operation, Kind kind, File* file, iovec& vector) {
+    operation.kind = kind;
+    operation.file = file;
+    operation.vectors = {&vector, 1};
+    driver->queue().submit(operation);
+    driver->queue().flush();
+  }
+
+  std::optional<test::ServedFolder> server;
+  std::string rig_program;
+  std::vector<std::string> made;
+  AlignedBytes arena{8 * mib};
+  std::unique_ptr<Storage> storage;
+  std::unique_ptr<StorageDriver> driver;
+};
+
+using CephKills = CephFaults;
+
+TEST_F(CephFaults, EveryKindOfCallEndsWhenTheServersHang) {
+  File* file = make_file("f", pattern(4 * mib, 1), 1);
+  file = reopen(file, "f", 1);
+  // The first write asks the servers whether it is allowed.
+  EXPECT_EQ(unhurried([&] { return driver->pwrite(file, arena.data(), 10, 0); }), 10);
+  EXPECT_EQ(unhurried([&] { return driver->simple(Kind::sync, file); }), 0);
+  rig("freeze");
+  EXPECT_EQ(driver->pread(file, arena.data(), 4 * mib, 0), -ETIMEDOUT);
+  // The client's memory takes a write; then it cannot be made durable.
+  EXPECT_EQ(driver->pwrite(file, arena.data(), 10, 0), 10);
+  EXPECT_EQ(driver->simple(Kind::sync, file), -ETIMEDOUT);
+  EXPECT_EQ(driver->simple(Kind::truncate, file, 100), -ETIMEDOUT);
+  const std::int64_t status = driver->simple(Kind::file_status, file);
+  EXPECT_TRUE(status == 0 || status == -ETIMEDOUT) << status;
+  EXPECT_EQ(driver->try_open(at("g", 1), O_RDWR | O_CREAT), -ETIMEDOUT);
+  EXPECT_EQ(driver->path_call(Kind::path_status, at("absent", 1)), -ETIMEDOUT);
+  EXPECT_EQ(driver->path_call(Kind::unlink, at("absent", 1)), -ETIMEDOUT);
+  // Calls of it may be under way still.
+  const std::int64_t closed = driver->close(file);
+  EXPECT_TRUE(closed == 0 || closed == -EIO || closed == -ETIMEDOUT) << closed;
+  rig("thaw");
+  made.push_back(at("g"));
+  EXPECT_EQ(unhurried([&] { return driver->try_open(at("g", 1), O_RDWR | O_CREAT); }), 0);
+  EXPECT_EQ(driver->try_open(at("f"), O_RDONLY), 0);
+}
+
+// What answers late, answers nobody.
+TEST_F(CephFaults, ALateAnswerTouchesNothing) {
+  const std::string data = pattern(mib, 1);
+  File* file = make_file("f", data, 2);
+  file = reopen(file, "f", 2);
+  rig("freeze");
+  ASSERT_EQ(driver->pread(file, arena.data(), mib, 0), -ETIMEDOUT);
+  std::memset(arena.data(), 0x5a, mib);
+  rig("thaw");
+  // By now the servers have answered what they were asked before.
+  const auto read_again = [&] { return driver->pread(file, arena.data() + mib, mib, 0); };
+  ASSERT_EQ(unhurried(read_again), static_cast<std::int64_t>(mib));
+  EXPECT_TRUE(same_bytes(arena.view(mib, mib), data));
+  EXPECT_TRUE(same_bytes(arena.view(0, mib), std::string(mib, 0x5a)));
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_F(CephFaults, TransfersUnderWayCanBeCancelled) {
+  File* file = make_file("f", pattern(4 * mib, 1));
+  file = reopen(file, "f");
+  rig("freeze");
+  Operation read;
+  iovec vector{arena.data(), 4 * mib};
+  begin(read, Kind::read, file, vector);
+  driver->queue().cancel(read);
+  EXPECT_EQ(&driver->next(), &read);
+  EXPECT_EQ(read.result, -ECANCELED);
+  std::memset(arena.data(), 0x5a, 4 * mib);
+  rig("thaw");
+  ASSERT_EQ(driver->pread(file, arena.data() + 4 * mib, 4 * mib, 0),
+            static_cast<std::int64_t>(4 * mib));
+  EXPECT_TRUE(same_bytes(arena.view(0, 4 * mib), std::string(4 * mib, 0x5a)));
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+// More calls than there are threads hang at once; all end, and then others go on.
+TEST_F(CephFaults, ManyCallsThatHangAllEnd) {
+  File* file = make_file("f", pattern(4 * mib, 1), 2);
+  file = reopen(file, "f", 2);
+  rig("freeze");
+  constexpr std::size_t pieces = 64;
+  std::vector<Operation> reads(pieces);
+  std::vector<iovec> vectors(pieces);
+  for (std::size_t i = 0; i < pieces; ++i) {
+    vectors[i] = {arena.data() + i * 4096, 4096};
+    reads[i].offset = static_cast<std::int64_t>(i * 65'536);
+    begin(reads[i], Kind::read, file, vectors[i]);
+  }
+  for (std::size_t i = 0; i < pieces; ++i)
+    EXPECT_EQ(driver->next().result, -ETIMEDOUT);
+  rig("thaw");
+  const auto read_all = [&] { return driver->pread(file, arena.data(), 4 * mib, 0); };
+  ASSERT_EQ(unhurried(read_all), static_cast<std::int64_t>(4 * mib));
+  EXPECT_TRUE(same_bytes(arena.view(0, 4 * mib), pattern(4 * mib, 1)));
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_F(CephFaults, TheStorageCanBeLeftWhileServersHang) {
+  File* file = make_file("f", pattern(mib, 1), 2);
+  file = reopen(file, "f", 2);
+  rig("freeze");
+  ASSERT_EQ(driver->pread(file, arena.data(), mib, 0), -ETIMEDOUT);
+  driver->close(file);
+  test::within_patience("the end of the storage", [&] {
+    driver.reset();
+    storage.reset();
+  });
+  rig("thaw");
+  make_storage();
+}
+
+// The pool `small` of the rig has a quota, which the monitor enforces with some delay.
+TEST_F(CephFaults, AFullPoolSaysSo) {
+  made.push_back(at("f"));
+  const std::string uri = at("f");
+  Layout layout;
+  layout.pool = "small";
+  Operation create;
+  create.kind = Kind::open;
+  create.path = uri.c_str();
+  create.layout = &layout;
+  create.flags = O_RDWR | O_CREAT | O_EXCL;
+  create.mode = 0644;
+  ASSERT_EQ(driver->run(create), 0);
+  EXPECT_EQ(layout.pool, "small");
+  File* file = create.opened.release();
+  ASSERT_EQ(driver->pwrite(file, arena.data(), 8 * mib, 0), static_cast<std::int64_t>(8 * mib));
+  ASSERT_EQ(driver->simple(Kind::sync, file), 0);
+  EXPECT_TRUE(test::eventually([&] {
+    std::int64_t result = driver->pwrite(file, arena.data(), 4096, 8 * mib);
+    if (result == 4096) result = driver->simple(Kind::sync, file);
+    EXPECT_TRUE(result == 0 || result == -ENOSPC) << result;
+    return result == -ENOSPC;
+  }));
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+// ---- servers that are killed, and come back with what they stored
+// -------------------------------------
+
+#define NEEDS_A_CLUSTER_ON_DISK()                                                           \
+  if (std::getenv("FERRY_TEST_CEPH_DISK") == nullptr) {                                     \
+    GTEST_SKIP() << "needs a cluster that stores in files (rigs/rig up ceph --disk, which " \
+                    "FERRY_TEST_CEPH_DISK tells)";                                          \
+  }
+
+TEST_F(CephKills, ServersThatAreNotThereAreToldInTime) {
+  NEEDS_A_CLUSTER_ON_DISK();
+  File* file = make_file("f", pattern(mib, 1));
+  EXPECT_EQ(driver->close(file), 0);
+  make_storage();
+  rig("kill");
+  EXPECT_EQ(driver->try_open(at("f", 2), O_RDONLY), -ETIMEDOUT);
+  EXPECT_EQ(driver->path_call(Kind::path_status, at("f", 2)), -ETIMEDOUT);
+  rig("up");
+  EXPECT_EQ(unhurried([&] { return driver->try_open(at("f"), O_RDONLY); }), 0);
+}
+
+TEST_F(CephKills, ATransferOutlivesARestart) {
+  NEEDS_A_CLUSTER_ON_DISK();
+  File* file = make_file("f", pattern(4 * mib, 1));
+  file = reopen(file, "f");
+  rig("freeze");
+  Operation read;
+  iovec vector{arena.data(), 4 * mib};
+  begin(read, Kind::read, file, vector);
+  rig("kill");
+  rig("up");
+  EXPECT_EQ(&driver->next(), &read);
+  EXPECT_EQ(read.result, static_cast<std::int64_t>(4 * mib));
+  EXPECT_TRUE(same_bytes(arena.view(0, 4 * mib), pattern(4 * mib, 1)));
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+// Pieces are written and synced in rounds while OSDs and MDS are killed again and again. Whatever a
+// sync has acknowledged, another client finds, and a round that failed is known.
+TEST_F(CephKills, SyncedBytesSurviveKillsUnderLoad) {
+  NEEDS_A_CLUSTER_ON_DISK();
+  constexpr std::size_t piece = 256 << 10;
+  constexpr std::size_t pieces = 8;
+  File* file = make_file("f", "");
+  std::atomic<bool> over{false};
+  std::thread killer([&] {
+    for (std::uint64_t i = 0; i < test::scaled(2); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      rig("kill");
+      rig("up");
+    }
+    over = true;
+  });
+  std::string durable;
+  std::uint64_t failed = 0;
+  for (std::uint64_t round = 1; !over || durable.empty(); ++round) {
+    const std::string data = pattern(piece * pieces, round);
+    std::memcpy(arena.data(), data.data(), data.size());
+    std::vector<Operation> writes(pieces);
+    std::vector<iovec> vectors(pieces);
+    for (std::size_t i = 0; i < pieces; ++i) {
+      vectors[i] = {arena.data() + i * piece, piece};
+      writes[i].offset = static_cast<std::int64_t>(i * piece);
+      begin(writes[i], Kind::write, file, vectors[i]);
+    }
+    bool all = true;
+    for (std::size_t i = 0; i < pieces; ++i)
+      all = driver->next().result == static_cast<std::int64_t>(piece) && all;
+    if (driver->simple(Kind::sync, file) == 0 && all) {
+      durable = data;
+    } else {
+      ++failed;
+      durable.clear();
+    }
+  }
+  killer.join();
+  ASSERT_FALSE(durable.empty());
+  file = reopen(file, "f");
+  ASSERT_EQ(driver->pread(file, arena.data(), durable.size(), 0),
+            static_cast<std::int64_t>(durable.size()));
+  EXPECT_TRUE(same_bytes(arena.view(0, durable.size()), durable));
+  EXPECT_EQ(driver->close(file), 0);
+  RecordProperty("failed_rounds", std::to_string(failed));
+}
+
+}  // namespace
+}  // namespace ferry::storage
