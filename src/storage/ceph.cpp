@@ -126,7 +126,7 @@ Description Ceph::describe_path(const std::string& path) {
   try {
     const CephAddress address = ceph_address_of(parse_uri(path));
     description.capabilities = capabilities_of(address);
-    description.notes = shared_->mounts->of(address)->facts();
+    description.notes = facts_in_time(shared_->mounts->of(address));
   } catch (const std::runtime_error& reason) {  // Unavailable
     description.problem = reason.what();
   } catch (const std::invalid_argument& reason) {

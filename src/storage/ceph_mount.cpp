@@ -4,28 +4,39 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <future>
+#include <thread>
 
 namespace ferry::storage {
 namespace {
 
-// Undoes ceph_create() where something fails after it.
+// Undoes ceph_create() where something fails after it. That may take half a minute when the servers
+// do not answer, and nobody waits for it.
 class Created {
  public:
-  Created(const CephLibrary& library, ceph_mount_info* client)
-      : library_(library), client_(client) {}
+  Created(std::shared_ptr<const CephLibrary> library, ceph_mount_info* client)
+      : library_(std::move(library)), client_(client) {}
   ~Created() {
-    if (client_ != nullptr) library_.ceph_release(client_);
+    if (client_ == nullptr) return;
+    std::thread([library = std::move(library_), client = client_] {
+      library->ceph_release(client);
+    }).detach();
   }
   Created(const Created&) = delete;
   Created& operator=(const Created&) = delete;
   ceph_mount_info* release() { return std::exchange(client_, nullptr); }
 
  private:
-  const CephLibrary& library_;
+  std::shared_ptr<const CephLibrary> library_;
   ceph_mount_info* client_;
 };
 
 }  // namespace
+
+std::string CephAddress::cluster() const {
+  return "the Ceph cluster of " +
+         (configuration.empty() ? std::string("/etc/ceph/ceph.conf or CEPH_CONF") : configuration);
+}
 
 CephMount::~CephMount() {
   if (mounted_ == nullptr) return;
@@ -52,7 +63,7 @@ ceph_mount_info* CephMount::mount() {
   ceph_mount_info* client = nullptr;
   check(library_->ceph_create(&client, address_.user.empty() ? nullptr : address_.user.c_str()),
         "libcephfs cannot be used");
-  Created created(*library_, client);
+  Created created(library_, client);
   check(library_->ceph_conf_read_file(
             client, address_.configuration.empty() ? nullptr : address_.configuration.c_str()),
         cluster + " cannot be used: its configuration cannot be read; name the file by conf=");
@@ -127,6 +138,18 @@ std::vector<std::string> CephMount::facts() {
   const std::string name = address_.file_system.empty() ? "the default one" : address_.file_system;
   const std::string user = address_.user.empty() ? "admin" : address_.user;
   return {"CephFS (" + name + ") as client." + user + ", monitors " + monitors.data()};
+}
+
+std::vector<std::string> facts_in_time(const std::shared_ptr<CephMount>& mount) {
+  std::packaged_task<std::vector<std::string>()> task([mount] { return mount->facts(); });
+  std::future<std::vector<std::string>> facts = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (facts.wait_for(mount->address().timeout) != std::future_status::ready) {
+    throw Unavailable(ETIMEDOUT,
+                      mount->address().cluster() +
+                          " cannot be used: it does not answer; see that its servers run");
+  }
+  return facts.get();
 }
 
 }  // namespace ferry::storage

@@ -24,6 +24,7 @@ struct CephAddress {
   std::chrono::milliseconds timeout{30'000};
 
   auto operator<=>(const CephAddress&) const = default;
+  std::string cluster() const;  // for people
 };
 
 // Thread-safe. Its calls block, some of them without a bound.
@@ -65,5 +66,8 @@ class CephMount {
   std::mutex mutex_;
   ceph_mount_info* mounted_ = nullptr;  // guarded by it
 };
+
+// facts(), within the time that a call may take. Throws Unavailable.
+std::vector<std::string> facts_in_time(const std::shared_ptr<CephMount>& mount);
 
 }  // namespace ferry::storage
