@@ -23,6 +23,7 @@ from ferry import (
     importing,
     info,
     judge,
+    layout,
     rig,
     study,
     terminal,
@@ -209,14 +210,55 @@ def info_command(path: str | None, json_path: str | None, overwrite: bool) -> No
 def cp_command(source: str, target: str, json_path: str | None, overwrite: bool) -> None:
     """Copy the file SRC to DST, between any two storages.
 
-    Each is a path or a URI like nfs://server/export/file. Into a directory the file goes under its
-    own name.
+    Each is a path or a URI like nfs://server/export/file or ceph:/file. Into a directory the file
+    goes under its own name.
 
     What was written is made durable, read back and compared. Until then it has a name of its own in
     DST's folder: whatever goes wrong, DST is as it was before. DST gets SRC's permissions, and its
     owner may always read and write it; owner and times are not kept, and holes are filled.
     """
     copy.run(source, target, json_path, overwrite)
+
+
+@ferry.group(name="layout", short_help="How files are striped over a storage's servers.")
+def layout_group() -> None:
+    """How files are striped over a storage's servers.
+
+    CephFS has layouts: named by ceph:/path, or mounted. On Lustre, the line for lfs is printed.
+    """
+
+
+@layout_group.command(name="get")
+@click.argument("path", metavar="PATH")
+@flags.OVERWRITE
+@flags.JSON
+def layout_get(path: str, json_path: str | None, overwrite: bool) -> None:
+    """Show the layout of PATH; of a directory, what is made in it gets."""
+    layout.get(path, json_path, overwrite)
+
+
+@layout_group.command(name="set", short_help="Make a file with a layout, or give one to a directory.")
+@click.argument("path", metavar="PATH")
+@click.option("--stripe-size", type=flags.SizeType(), help="Bytes in a row on one server.")
+@click.option(
+    "--stripe-count", type=flags.CountType(1, 1 << 20), help="Over how many servers (objects)."
+)
+@click.option("--object-size", type=flags.SizeType(), help="CephFS: bytes in one object.")
+@click.option("--pool", metavar="NAME", help="Which of the storage's pools.")
+@click.option("--first-server", type=flags.CountType(0, 1 << 20), help="Lustre: the first OST.")
+@click.option("--at-most", is_flag=True, help="Reduce what is not granted, and say so.")
+@flags.OVERWRITE
+@flags.JSON
+def layout_set(path: str, json_path: str | None, overwrite: bool, **given: Any) -> None:
+    """Make the empty file PATH with a layout, or give one to the directory PATH.
+
+    A file that is there already keeps its layout, and is refused. What is not given is left to the
+    storage. Shows the layout that was granted.
+    """
+    wanted = layout.Wanted(**given)
+    if wanted.arguments() in ([], ["--at-most"]):
+        raise click.UsageError("say what to set, for example --stripe-count 4")
+    layout.set_layout(path, wanted, json_path, overwrite)
 
 
 _RIG = click.argument("name", metavar="NAME", type=click.Choice(rig.NAMES))
@@ -229,34 +271,42 @@ def rig_group() -> None:
     \b
     nfs   nfs-ganesha, NFS version 3 (Debian packages nfs-ganesha,
           nfs-ganesha-vfs and rpcbind)
+    ceph  a Ceph cluster with CephFS: a monitor, a manager, four OSDs and an
+          MDS (ceph-mon, ceph-mgr, ceph-osd, ceph-mds, ceph-common, uuid-runtime)
 
-    "up" can be given --memory: what is stored ends with the server. Everything lies in .ferry/rig
-    of the checkout, and the servers listen on the loopback device alone. No file of the system is
-    changed.
+    Everything lies in .ferry/rig of the checkout, and the servers listen on the loopback device
+    alone. No file of the system is changed.
     """
 
 
 @rig_group.command(name="up")
 @_RIG
-@click.option("--memory", is_flag=True, help="Serve memory: what is stored ends with the server.")
-def rig_up(name: str, memory: bool) -> None:
-    """Start the server NAME, wait until it answers, and print its URI.
+@click.option("--memory", is_flag=True, help="nfs: store in memory; it ends with the server.")
+@click.option("--disk", is_flag=True, help="ceph: store in files, else in memory.")
+@click.option("--mount", is_flag=True, help="ceph: mount it by ceph-fuse, too.")
+def rig_up(name: str, **given: bool) -> None:
+    """Start the rig NAME, wait until it answers, and print its URI.
 
-    One that is up already stays as it is. One that has ended starts again with its files.
+    One that is up already stays as it is. One that has ended starts again, with its files where it
+    stores in files.
     """
-    rig.run(["up", name, *(["--memory"] if memory else [])])
+    options = [f"--{option}" for option, is_given in given.items() if is_given]
+    for option in options:
+        if option[2:] not in rig.OPTIONS[name]:
+            raise click.UsageError(f"rig up {name} takes no {option}")
+    rig.run(["up", name, *options])
 
 
 @rig_group.command(name="down")
 @_RIG
 def rig_down(name: str) -> None:
-    """Stop the server NAME and remove all that it stored."""
+    """Stop the rig NAME and remove all that it stored."""
     rig.run(["down", name])
 
 
 @rig_group.command(name="status")
 def rig_status() -> None:
-    """Say which servers are up, with their URIs."""
+    """Say which rigs are up, with their URIs."""
     rig.run(["status"])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ferry import info_storage, results, terminal
+from ferry import info_storage, layout, results, terminal
 from ferry.errors import FerryError
 from ferry.files import check_exists
 from ferry.native import read_info
@@ -130,6 +130,8 @@ def _print_path(console: Console, path: Json) -> None:
     served = path["served"]
     _line(console, "served by", f"storage {served['storage']}, {served['engine']}")
     _line(console, "", served["why"])
+    if path["layout"] is not None:
+        _line(console, "layout", layout.sentence(path["layout"]))
 
 
 def _print_profile(console: Console, facts: Json) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ferry import layout
 from ferry.sizes import format_size
 
 Json = dict[str, Any]
 
-SCHEMES = ("nfs://",)
+SCHEMES = ("nfs://", "ceph:/")
 
 
 def is_uri(path: str) -> bool:
@@ -27,6 +28,8 @@ def lines(storage: Json) -> list[tuple[str, str]]:
     found += [("", fact) for fact in storage["facts"]]
     if storage["request_timeout_s"] > 0:
         found.append(("", f"a request fails after {storage['request_timeout_s']:g} s"))
+    if storage["layout"] is not None:
+        found.append(("layout", layout.sentence(storage["layout"])))
     name = "limits"
     for limit in storage["limits"]:
         found.append((name, limit))

@@ -20,6 +20,7 @@ from ferry.plan import Plan
 
 PROGRAM = "ferry-bench"
 COPY_PROGRAM = "ferry-copy"
+LAYOUT_PROGRAM = "ferry-layout"
 _STOP_TIMEOUT_S = 5.0
 
 Json = dict[str, Any]
@@ -170,6 +171,19 @@ def run_copy(arguments: list[str], on_progress: Callable[[Json], None]) -> Json:
         raise FerryError(f"{message}; {hint}" if hint else message)
     if answer.get("type") != "done":
         raise FerryError(f"{COPY_PROGRAM} ended with exit status {process.returncode}")
+    return answer
+
+
+def run_layout(arguments: list[str]) -> Json:
+    """Runs ``ferry-layout`` and returns what it says. Raises FerryError."""
+    answer: Json = {}
+    with _process(*arguments, program=LAYOUT_PROGRAM) as process:
+        for line in _lines(process):
+            answer = line
+    if answer.get("type") == "error":
+        raise FerryError(" ".join(str(answer["message"]).split()))
+    if answer.get("type") != "layout":
+        raise FerryError(f"{LAYOUT_PROGRAM} ended with exit status {process.returncode}")
     return answer
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from ferry.errors import FerryError
 
-NAMES = ("nfs",)
+# What can be started, and what `up` can be given for it.
+OPTIONS = {"nfs": ("memory",), "ceph": ("disk", "mount")}
+NAMES = tuple(OPTIONS)
 
 
 def run(arguments: list[str]) -> None:

@@ -9,6 +9,7 @@
 #include "storage/calls.hpp"
 #include "storage/router.hpp"
 #include "storage/uri.hpp"
+#include "tools/layout_facts.hpp"
 
 namespace ferry::bench {
 namespace {
@@ -18,6 +19,16 @@ using Json = nlohmann::ordered_json;
 const char* kind_of(std::uint32_t mode) {
   if (S_ISREG(mode)) return "file";
   return S_ISDIR(mode) ? "directory" : "special file";
+}
+
+// Null where nothing is striped, or not told.
+Json layout_of(storage::Calls& calls, const std::string& path) {
+  storage::Layout layout;
+  storage::Operation operation;
+  operation.kind = storage::Kind::path_layout;
+  operation.path = path.c_str();
+  operation.layout = &layout;
+  return calls.run(operation) < 0 ? Json(nullptr) : layout_facts(layout);
 }
 
 }  // namespace
@@ -38,6 +49,7 @@ Json uri_facts(const std::string& uri) {
                 {"facts", description.notes},
                 {"limits", storage::limits(description.capabilities)},
                 {"request_timeout_s", std::chrono::duration<double>(timeout).count()},
+                {"layout", nullptr},
                 {"problem", nullptr}};
   if (!description.problem.empty()) {
     facts["problem"] = description.problem;
@@ -55,7 +67,14 @@ Json uri_facts(const std::string& uri) {
   }
   facts["kind"] = kind_of(status.status.mode);
   if (S_ISREG(status.status.mode)) facts["size_bytes"] = status.status.size_bytes;
+  facts["layout"] = layout_of(calls, uri);
   return facts;
+}
+
+Json mounted_layout_facts(const std::string& path) {
+  const std::unique_ptr<storage::Storage> storage = storage::make_router();
+  storage::Calls calls(*storage);
+  return layout_of(calls, path);
 }
 
 }  // namespace ferry::bench

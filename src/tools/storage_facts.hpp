@@ -1,4 +1,5 @@
-// What `ferry info` says of a path that names no file of this machine.
+// What `ferry info` says of the storage of a path: of one that names no file of this machine all,
+// of others the layout.
 #pragma once
 
 #include <string>
@@ -12,5 +13,9 @@ bool is_uri(const std::string& path);
 
 // Which storage serves the URI and how, what it cannot do, and why it cannot be used, if so.
 nlohmann::ordered_json uri_facts(const std::string& uri);
+
+// The layout of a path of a mounted file system; null where nothing is striped in a way that Ferry
+// knows.
+nlohmann::ordered_json mounted_layout_facts(const std::string& path);
 
 }  // namespace ferry::bench
