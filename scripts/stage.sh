@@ -127,20 +127,27 @@ test_on_nfs() {
   "$setup_python" -m pytest tests/python/test_remote_storages.py -q
 }
 
-# In memory for most, which is three times as fast; and in files for servers that are killed.
+# In memory for most, which is three times as fast; in files, and on a cluster of their own, for the
+# tests that treat its servers badly. The kernel waits for ceph-fuse without a bound, so this does not.
 test_on_ceph() {
+  local was_up=no
+  if rigs/rig status | grep -q '^ceph *up'; then was_up=yes; fi
   start_rig ceph --mount
   export FERRY_TEST_CEPH=$rig_uri FERRY_TEST_CEPH_DIRECTORY=$root/.ferry/rig/ceph/mount
-  build/release/storage_tests --gtest_brief=1 --gtest_filter='Ceph*-CephKills*'
-  build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Ceph*'
+  timeout 300 build/release/storage_tests --gtest_brief=1 --gtest_filter='Ceph/*' ||
+    setup_die "the conformance suite failed on CephFS, or did not end within 300 s"
+  timeout 300 build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Ceph*' ||
+    setup_die "device calls failed on CephFS, or did not end within 300 s"
   "$setup_python" -m pytest tests/python/test_ceph.py -q
-  if ((${#rigs_to_stop[@]})) && [[ ${rigs_to_stop[-1]} == ceph ]]; then
-    rigs/rig down ceph
-    rigs/rig up ceph --disk --mount >/dev/null || setup_die "the rig ceph --disk did not come up"
-    FERRY_TEST_CEPH_DISK=1 build/release/storage_tests --gtest_brief=1 --gtest_filter='CephKills*'
-  else
-    printf 'absent: servers that are killed, because the rig ceph was up before and is left alone\n'
+  if [[ $was_up == yes ]]; then
+    printf 'absent: servers that hang or are killed, because the rig ceph was up before and is left alone\n'
+    return
   fi
+  rigs/rig down ceph
+  rigs/rig up ceph --disk >/dev/null || setup_die "the rig ceph --disk did not come up"
+  FERRY_TEST_CEPH_DISK=1 timeout 300 build/release/storage_tests --gtest_brief=1 \
+    --gtest_filter='CephFaults*:CephKills*' ||
+    setup_die "tests of Ceph's servers that hang or are killed failed, or did not end within 300 s"
 }
 
 stage_install() {

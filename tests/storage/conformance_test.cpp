@@ -931,6 +931,7 @@ TEST_P(Conformance, DisjointWritesInFlightAllArrive) {
   constexpr std::size_t bytes = 256 * 1024;
   File* files[] = {open(at("f"), O_RDWR | O_CREAT), open(at("f"), O_RDWR)};
   const AlignedBytes memory(bytes);
+  const AlignedBytes read_back(bytes);
   std::string model(bytes, '\0');
   for (std::uint64_t round = 0; round < scaled(100); ++round) {
     const std::string data = pattern(bytes, round + 1);
@@ -961,8 +962,12 @@ TEST_P(Conformance, DisjointWritesInFlightAllArrive) {
       const Operation& done = driver->next();
       EXPECT_GT(done.result, 0) << "at " << done.offset;
     }
-    const std::string all = read_file(path("f"));
-    ASSERT_TRUE(same_bytes(all, model.substr(0, all.size()))) << "round " << round;
+    // Not by the mount: ceph-fuse 16.2 has been seen to wait for ever for a file that another client
+    // has just written by many calls at once.
+    const std::int64_t got = driver->pread(files[0], read_back.data(), bytes, 0);
+    ASSERT_GT(got, 0);
+    const auto size = static_cast<std::size_t>(got);
+    ASSERT_TRUE(same_bytes(read_back.view(0, size), model.substr(0, size))) << "round " << round;
     ASSERT_EQ(driver->simple(Kind::sync, files[round % 2]), 0) << "round " << round;
   }
   for (File* file : files)
