@@ -1,4 +1,4 @@
-"""Commands on CephFS, by its library and as mounted; those that need a cluster say where they get one."""
+"""Commands on CephFS, by its library and as mounted; most need a cluster, and say where to get one."""
 
 from __future__ import annotations
 

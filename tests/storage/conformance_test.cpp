@@ -962,8 +962,8 @@ TEST_P(Conformance, DisjointWritesInFlightAllArrive) {
       const Operation& done = driver->next();
       EXPECT_GT(done.result, 0) << "at " << done.offset;
     }
-    // Not by the mount: ceph-fuse 16.2 has been seen to wait for ever for a file that another client
-    // has just written by many calls at once.
+    // Not by the mount: ceph-fuse 16.2 has been seen to wait for ever for a file that another
+    // client has just written by many calls at once.
     const std::int64_t got = driver->pread(files[0], read_back.data(), bytes, 0);
     ASSERT_GT(got, 0);
     const auto size = static_cast<std::size_t>(got);
