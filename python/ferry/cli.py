@@ -237,7 +237,9 @@ def layout_get(path: str, json_path: str | None, overwrite: bool) -> None:
     layout.get(path, json_path, overwrite)
 
 
-@layout_group.command(name="set", short_help="Make a file with a layout, or give one to a directory.")
+@layout_group.command(
+    name="set", short_help="Make a file with a layout, or give one to a directory."
+)
 @click.argument("path", metavar="PATH")
 @click.option("--stripe-size", type=flags.SizeType(), help="Bytes in a row on one server.")
 @click.option(

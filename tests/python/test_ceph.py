@@ -1,4 +1,4 @@
-"""Commands on CephFS, by its library and as mounted; most need a cluster, and say where to get one."""
+"""Commands on CephFS, by its library and as mounted; most need a cluster, and say so."""
 
 from __future__ import annotations
 
