@@ -28,9 +28,10 @@ from ferry import (
     study,
     terminal,
     tune,
+    writers_simulate,
 )
 from ferry.errors import FerryError, Terminated
-from ferry.studies import STUDIES
+from ferry.studies import SIMULATED, STUDIES
 
 # Help is laid out for 80 columns whatever the terminal, because ./ferry prints stored copies of it.
 _CONTEXT: dict[str, Any] = {
@@ -86,7 +87,7 @@ def import_command(files: tuple[str, ...], json_path: str | None, overwrite: boo
 
 
 @ferry.command(name="study", short_help="A fixed matrix of measurements that answers a question.")
-@click.argument("name", metavar="NAME", type=click.Choice(list(STUDIES)))
+@click.argument("name", metavar="NAME", type=click.Choice([*STUDIES, SIMULATED]))
 @click.option("--dir", "folder", metavar="DIR", help="Where scratch files go ($TMPDIR or /tmp).")
 @click.option("--file", metavar="FILE", help="Measure reading FILE, which is never changed.")
 @click.option("--quick", is_flag=True, help="Fewer points and fewer repeats.")
@@ -100,6 +101,12 @@ def import_command(files: tuple[str, ...], json_path: str | None, overwrite: boo
     "--out",
     metavar="DIR",
     help="Write the results into DIR; an interrupted study goes on from there.",
+)
+@click.option("--simulate", is_flag=True, help="Compute a model of a cluster; measure nothing.")
+@click.option(
+    "--cluster",
+    metavar="FILE",
+    help="With --simulate: the cluster, as TOML (the Cray XT3 of paper 004).",
 )
 @flags.OVERWRITE
 @flags.JSON
@@ -123,10 +130,16 @@ def study_command(name: str, **given: Any) -> None:
                  many, and by file size: the file system of --dir, tmpfs, and as
                  root ramfs, ext4, xfs and btrfs on loop devices; what the disk
                  itself gives.
+    writers      How many ranks should write for all? So far only by --simulate:
+                 a model of a cluster, with the best number of writers, held
+                 against published numbers.
 
     Scratch files are removed, whatever happens. The end of the output says what the numbers show,
     and no more than that.
     """
+    if given["simulate"] or given["cluster"] is not None or name == SIMULATED:
+        _simulate(name, given)
+        return
     chosen = STUDIES[name]
     if given["file"] is not None and not chosen.takes_file:
         raise click.UsageError(f"--file is not for the study {name}, which makes its own files")
@@ -143,6 +156,26 @@ def study_command(name: str, **given: Any) -> None:
             json=given["json_path"],
             overwrite=given["overwrite"],
         ),
+    )
+
+
+def _simulate(name: str, given: dict[str, Any]) -> None:
+    """Runs the model. Raises UsageError for flags that belong to measuring, and the other way."""
+    if name != SIMULATED:
+        raise click.UsageError(f"--simulate and --cluster are for the study {SIMULATED}")
+    if not given["simulate"]:
+        raise click.UsageError(f"the study {name} has only its model so far; add --simulate")
+    for key, flag in (("folder", "--dir"), ("file", "--file"), ("repeats", "--repeats")):
+        if given[key] is not None:
+            raise click.UsageError(f"{flag} is for measuring, and --simulate measures nothing")
+    writers_simulate.run(
+        writers_simulate.Options(
+            cluster=given["cluster"],
+            quick=given["quick"],
+            out=given["out"],
+            json=given["json_path"],
+            overwrite=given["overwrite"],
+        )
     )
 
 

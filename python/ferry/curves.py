@@ -58,13 +58,14 @@ class Curves(Plot):
     """Panels with the same axes, logarithmic in base 2.
 
     ``x``: "bytes" or a count ("threads"). ``y``: "bandwidth", in MiB/s, or "speed-up", a factor;
-    a line shows what would be linear.
+    a line shows what would be linear; or "rate", in MB/s of 10**6 bytes, as papers have it.
     """
 
     panels: Sequence[Panel]
     x: Literal["bytes", "threads"] = "bytes"
-    y: Literal["bandwidth", "speed-up"] = "bandwidth"
+    y: Literal["bandwidth", "speed-up", "rate"] = "bandwidth"
     x_label: str = "transfer size"
+    x_ticks: Sequence[float] | None = None  # None: at what was measured, as far as there is room
     columns: int = 3  # when there is room
 
     def draw(self, layout: Layout, tips: Tips) -> Figure:
@@ -93,7 +94,7 @@ class Curves(Plot):
         plain_axis(axes, "y")
         ticks = self._x_ticks(axes)
         axes.set_xticks(ticks, [self._format_x(tick) for tick in ticks])
-        ticks = _y_ticks(*self._y_limits())
+        ticks = (_rate_ticks if self.y == "rate" else _y_ticks)(*self._y_limits())
         axes.set_yticks(ticks, [self._format_y(tick) for tick in ticks])
         axes.set_xlabel(self.x_label, loc="left", labelpad=6)
         for label, value in panel.limits:
@@ -136,7 +137,8 @@ class Curves(Plot):
         for x, y, low, high in zip(line.x, line.y, line.low, line.high, strict=True):
             low_text, high_text = (self._number(bound) for bound in (low, high))
             text = f"{line.label}, {self._format_x(x)}: {self._number(y)}{self._unit()}"
-            text += f" ({low_text} to {high_text})"
+            if low < high:
+                text += f" ({low_text} to {high_text})"
             axes.plot(
                 [x],
                 [y],
@@ -164,6 +166,8 @@ class Curves(Plot):
 
     def _x_ticks(self, axes: Axes) -> list[float]:
         """Returns what was measured, or every second of it and so on, as far as there is room."""
+        if self.x_ticks is not None:
+            return list(self.x_ticks)
         every = sorted({x for panel in self.panels for line in panel.series for x in line.x})
         places = [float(axes.transData.transform((x, 1))[0]) for x in every]
         for step in range(1, len(every)):
@@ -177,13 +181,15 @@ class Curves(Plot):
         return format_size(int(x)) if self.x == "bytes" else f"{x:g}"
 
     def _format_y(self, y: float) -> str:
+        if self.y == "rate":
+            return f"{y:g} MB/s" if y < 1000 else f"{y / 1000:g} GB/s"
         return f"{format_size(int(y * MIB))}/s" if self.y == "bandwidth" else f"{y:g}×"
 
     def _number(self, y: float) -> str:
-        return f"{y:.0f}" if self.y == "bandwidth" else f"{y:.2f}"
+        return f"{y:.2f}" if self.y == "speed-up" else f"{y:.0f}"
 
     def _unit(self) -> str:
-        return " MiB/s" if self.y == "bandwidth" else "×"
+        return {"bandwidth": " MiB/s", "rate": " MB/s", "speed-up": "×"}[self.y]
 
 
 def _y_ticks(low: float, high: float) -> list[float]:
@@ -191,6 +197,13 @@ def _y_ticks(low: float, high: float) -> list[float]:
     first, last = math.ceil(math.log2(low)), math.floor(math.log2(high))
     step = 1 if last - first <= 6 else 2
     return [2.0**power for power in range(first + (-first) % step, last + 1, step)]
+
+
+def _rate_ticks(low: float, high: float) -> list[float]:
+    """1, 2 and 5 of every power of ten, or the powers alone where those are many."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    leads = (1, 2, 5) if high / low < 1000 else (1,)
+    return [n * 10.0**p for p in powers for n in leads if low <= n * 10.0**p <= high]
 
 
 def _label_ends(axes: Axes, series: Sequence[Series], look_of: dict[str, Look]) -> None:

@@ -140,6 +140,8 @@ def _facts(document: Json) -> str:
     """Returns the line under the title: when, where, how thorough."""
     settings, machine = document["settings"], document["environment"]["machine"]
     began, ended = (datetime.fromisoformat(document[key]) for key in ("started", "finished"))
+    if machine is None:
+        return f"{began:%Y-%m-%d %H:%M} · a model, computed; nothing was measured"
     repeats = sorted(set(settings["repeats"].values()))
     times = " to ".join(str(n) for n in dict.fromkeys((repeats[0], repeats[-1])))
     kind = "quick study" if settings["quick"] else "full study"
@@ -165,6 +167,13 @@ def _environment(document: Json) -> list[tuple[str, list[str]]]:
     """Returns names and their lines, in the order to be read."""
     environment = document["environment"]
     machine, versions = environment["machine"], environment["versions"]
+    known = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in versions.items() if v is not None)
+    always = [
+        ("Versions", [known]),
+        ("Times", [f"{document['started']} to {document['finished']}"]),
+    ]
+    if machine is None:
+        return always
     virtual = ", a virtual machine" if machine["virtual_machine"] else ""
     governor = machine["cpu_governor"] or "not told"
     return [
@@ -181,11 +190,7 @@ def _environment(document: Json) -> list[tuple[str, list[str]]]:
         ("Kernel", [machine["kernel"]]),
         ("File systems", [_file_system(system) for system in environment["file_systems"]]),
         ("Device and server", list(dict.fromkeys(map(_runtime, environment["runtimes"])))),
-        (
-            "Versions",
-            [", ".join(f"{k.replace('_', ' ')} {v}" for k, v in versions.items() if v is not None)],
-        ),
-        ("Times", [f"{document['started']} to {document['finished']}"]),
+        *always,
     ]
 
 

@@ -9,3 +9,5 @@ from ferry.study import Study
 
 _ALL: tuple[type[Study], ...] = (Placements, Optimizations, Storages)
 STUDIES: dict[str, type[Study]] = {study.name: study for study in _ALL}
+# The one that has a model (ferry.writers_simulate) and, so far, no measurements.
+SIMULATED = "writers"

@@ -125,7 +125,7 @@ def run(study: Study, options: StudyOptions) -> None:
     """Measures, prints tables and conclusions, writes what was asked for. Raises FerryError."""
     started = results.now()
     results.check_output(options.json, options.overwrite)
-    _check_out(options)
+    check_out(options.out, options.overwrite)
     notes: list[str] = []
     with study.prepare(options, notes) as matrix:
         kept, unfinished = _measure(study, options, matrix, notes)
@@ -135,7 +135,9 @@ def run(study: Study, options: StudyOptions) -> None:
             study.print_tables(terminal.output_console(), document)
         files = _files(study, document) if options.out is not None else {}
         with signals_ignored():
-            _write(options, document, files)
+            if options.json is not None:
+                results.write_json(options.json, document, options.overwrite)
+            write_out(options.out, files, options.overwrite)
             unfinished.remove()
 
 
@@ -198,13 +200,14 @@ def unverified_notes(rows: Sequence[Json]) -> list[str]:
     return notes
 
 
-def _check_out(options: StudyOptions) -> None:
-    if options.out is None:
+def check_out(out: str | None, overwrite: bool) -> None:
+    """Checks, before the work, that a study's files can be written there. Raises FerryError."""
+    if out is None:
         return
-    check_folder(_existing(options.out), _OUT_BYTES)
+    check_folder(_existing(out), _OUT_BYTES)
     for name in (RESULTS_JSON, RESULTS_CSV, REPORT_HTML, PLOTS):
-        path = os.path.join(options.out, name)
-        if os.path.exists(path) and not options.overwrite:
+        path = os.path.join(out, name)
+        if os.path.exists(path) and not overwrite:
             raise FerryError(f"{path} exists; --overwrite replaces it, another --out keeps it")
 
 
@@ -308,16 +311,18 @@ def _files(study: Study, document: Json) -> dict[str, bytes]:
     }
 
 
-def _write(options: StudyOptions, document: Json, files: Mapping[str, bytes]) -> None:
-    if options.json is not None:
-        results.write_json(options.json, document, options.overwrite)
-    if options.out is None:
+def write_out(out: str | None, files: Mapping[str, bytes], overwrite: bool) -> None:
+    """Writes a study's files, by their path in ``out``, in place of older plots. Raises FerryError.
+
+    Makes the folder.
+    """
+    if out is None:
         return
-    folder = Path(options.out)
+    folder = Path(out)
     for old in (folder / PLOTS).glob("*.*"):  # only with --overwrite are there any
         if old.suffix in (".png", ".svg"):
             old.unlink()
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        results.write_bytes(str(path), content, options.overwrite)
+        results.write_bytes(str(path), content, overwrite)
