@@ -23,6 +23,7 @@
 
 #include <mpi.h>
 
+#include <ferry/byte_order.hpp>
 #include <ferry/error.hpp>
 #include <ferry/typemap.hpp>
 
@@ -57,6 +58,13 @@ struct Options {
   // Called on rank 0 with one line for each hint that is unknown or makes no sense. Empty: the
   // lines go to standard error.
   std::function<void(const std::string&)> warn;
+};
+
+// How the elements of a file lie in it; in memory they are this machine's. MPI's "external32" is
+// ByteOrder::big, with elements of the sizes that MPI gives them there.
+struct Representation {
+  ByteOrder order = ByteOrder::native;
+  int element_bytes = 1;  // 1, 2, 4, 8 or 16
 };
 
 // Where the time of one rank went.
@@ -106,7 +114,11 @@ class File {
 
   // Collective; each rank may have another view. From now on offsets count the bytes that the view
   // shows, and the position is 0. EINVAL on all ranks if any view may not be one.
-  void set_view(std::int64_t displacement, const TypeMap& view);
+  // `representation` must be the same on every rank (EINVAL); where it is not this machine's own,
+  // offsets and sizes of transfers are whole elements, else EINVAL, and data is converted on the
+  // way. An element whose end is missing in the file has undefined contents.
+  void set_view(std::int64_t displacement, const TypeMap& view,
+                const Representation& representation = {});
 
   // Collective transfers. Memory is a span, or `count` periods of a type map with its origin at
   // `base`. Return the bytes moved by this rank: fewer than asked for only where a read meets the

@@ -16,6 +16,8 @@ namespace ferry::collective {
 struct View {
   std::int64_t displacement = 0;
   TypeMap map;
+  // Elements of this size have their bytes reversed in the file; 1: as they are in memory.
+  std::int64_t swapped_bytes = 1;
   std::int64_t position_of(std::int64_t stream) const {
     return displacement + map.position_of(stream);
   }

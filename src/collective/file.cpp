@@ -20,8 +20,9 @@ File::File(MPI_Comm communicator, const std::string& path, int flags, const Opti
 
 File::~File() = default;
 
-void File::set_view(std::int64_t displacement, const TypeMap& view) {
-  impl_->set_view(displacement, view);
+void File::set_view(std::int64_t displacement, const TypeMap& view,
+                    const Representation& representation) {
+  impl_->set_view(displacement, view, representation);
 }
 
 std::int64_t File::write_at_all(std::int64_t offset, std::span<const std::byte> data) {

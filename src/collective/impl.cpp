@@ -148,11 +148,18 @@ void File::Impl::require_open() const {
   if (closed_) throw Error(EBADF, doing("using the closed file"));
 }
 
-void File::Impl::set_view(std::int64_t displacement, const TypeMap& view) {
+void File::Impl::set_view(std::int64_t displacement, const TypeMap& view,
+                          const Representation& representation) {
   require_open();
-  const bool right = displacement >= 0 && view.is_file_view();
+  const std::int64_t element = representation.element_bytes;
+  const bool sized = element >= 1 && element <= element_bytes_max && (element & (element - 1)) == 0;
+  const std::int64_t swapped = is_foreign(representation.order) && sized ? element : 1;
+  std::array<std::int64_t, 2> extremes{swapped, -swapped};
+  team_.maximum(extremes);
+  const bool right = displacement >= 0 && view.is_file_view() && sized && extremes[0] == swapped &&
+                     extremes[1] == -swapped;
   team_.agree(right ? 0 : EINVAL, doing("setting a view of"));
-  view_ = {displacement, view};
+  view_ = {displacement, view, swapped};
   position_ = 0;
   mpiio_has_view_ = false;
 }
@@ -161,6 +168,7 @@ int File::Impl::check(bool writes, std::int64_t offset, std::int64_t bytes) cons
   const int access = flags_ & O_ACCMODE;
   if (access == (writes ? O_RDONLY : O_WRONLY)) return EBADF;
   if (offset < 0 || bytes < 0) return EINVAL;
+  if (offset % view_.swapped_bytes != 0 || bytes % view_.swapped_bytes != 0) return EINVAL;
   if (bytes == 0) return 0;
   const TypeMap& map = view_.map;
   if (map.data_bytes() == 0) return EINVAL;
@@ -237,7 +245,7 @@ std::int64_t File::Impl::transfer_all(bool writes, std::int64_t offset, const vo
   require_open();
   std::int64_t bytes = 0;
   if (count < 0 || __builtin_mul_overflow(count, memory.data_bytes(), &bytes)) bytes = -1;
-  Request request{view_, Memory(base, memory), offset, bytes};
+  Request request{view_, Memory(base, memory, view_.swapped_bytes), offset, bytes};
   const Agreed agreed = agree_on(writes, request);
   if (agreed.end <= agreed.begin) return 0;  // nobody has anything, and all know it
   method_ = choose(writes, request);
@@ -300,7 +308,8 @@ int File::Impl::move_by_mpiio(bool writes, const Request& request, const Agreed&
   if (!mpiio_has_view_) team_.agree(mpiio_.set_view(view_), doing("setting a view of"));
   mpiio_has_view_ = true;
   const Stopwatch stopwatch(phases_.file_io_ns);  // where its time goes is the library's secret
-  const std::int64_t pieces = (agreed.bytes_max + MpiIo::piece_bytes - 1) / MpiIo::piece_bytes;
+  const std::int64_t piece_bytes = MpiIo::piece_bytes(view_);
+  const std::int64_t pieces = (agreed.bytes_max + piece_bytes - 1) / piece_bytes;
   return mpiio_.transfer(request, writes, pieces);
 }
 
@@ -314,7 +323,7 @@ std::int64_t File::Impl::transfer_here(bool writes, std::int64_t offset, const v
                                        std::int64_t bytes) {
   require_open();
   const TypeMap memory;
-  Request request{view_, Memory(base, memory), offset, bytes};
+  Request request{view_, Memory(base, memory, view_.swapped_bytes), offset, bytes};
   int error = check(writes, offset, bytes);
   if (error == 0 && !file_) error = open_here(flags_);
   if (error == 0 && !writes) {

@@ -23,7 +23,8 @@ class File::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  void set_view(std::int64_t displacement, const TypeMap& view);
+  void set_view(std::int64_t displacement, const TypeMap& view,
+                const Representation& representation);
   std::int64_t transfer_all(bool writes, std::int64_t offset, const void* base,
                             const TypeMap& memory, std::int64_t count);
   std::int64_t transfer_next(bool writes, const void* base, std::int64_t bytes);

@@ -1,7 +1,8 @@
 #include "collective/independent.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <array>
+#include <memory>
 
 namespace ferry::collective {
 namespace {
@@ -46,12 +47,7 @@ class Requests {
   std::int64_t bytes_ = 0;
 };
 
-}  // namespace
-
-int transfer_alone(StorageFile& file, Phases& phases, const Request& request, storage::Kind kind) {
-  if (request.bytes == 0) return 0;
-  const Stopwatch stopwatch(phases.file_io_ns);
-  Batch batch;
+void start_alone(StorageFile& file, Batch& batch, const Request& request, storage::Kind kind) {
   Requests requests(file, batch, kind);
   Cursor in_file(request.view.map, request.view.displacement, request.stream);
   Extent piece;
@@ -67,6 +63,83 @@ int transfer_alone(StorageFile& file, Phases& phases, const Request& request, st
     }
   });
   requests.send();
+}
+
+constexpr std::int64_t buffer_bytes = 4 << 20;
+
+// One piece is converted while the next is read or the last is written.
+class Converted {
+ public:
+  Converted(StorageFile& file, Phases& phases, const Request& request, storage::Kind kind)
+      : file_(file), phases_(phases), request_(request), kind_(kind) {}
+
+  int transfer() {
+    const std::int64_t pieces = (request_.bytes + buffer_bytes - 1) / buffer_bytes;
+    const bool reads = kind_ == storage::Kind::read;
+    // A write's buffer is free again when the one before the last is done; a read's is full then.
+    for (std::int64_t piece = 0; piece < pieces + (reads ? 1 : 2); ++piece) {
+      if (reads && piece < pieces) start(piece);
+      const std::int64_t last = piece - (reads ? 1 : 2);
+      if (last >= 0) finish(last);
+      if (!reads && piece < pieces) start(piece);
+    }
+    return error_;
+  }
+
+ private:
+  struct Buffer {
+    std::unique_ptr<std::byte[]> data{new std::byte[buffer_bytes]};
+    Batch batch;
+  };
+
+  std::int64_t bytes_of(std::int64_t piece) const {
+    return std::min(buffer_bytes, request_.bytes - piece * buffer_bytes);
+  }
+  Buffer& buffer_of(std::int64_t piece) { return buffers_[static_cast<std::size_t>(piece % 2)]; }
+
+  void start(std::int64_t piece) {
+    if (error_ != 0) return;
+    Buffer& buffer = buffer_of(piece);
+    const std::int64_t at = piece * buffer_bytes;
+    if (kind_ == storage::Kind::write) {
+      const Stopwatch stopwatch(phases_.pack_ns);
+      request_.memory.pack(at, bytes_of(piece), buffer.data.get());
+    }
+    const Stopwatch stopwatch(phases_.file_io_ns);
+    const Request part{request_.view, Memory(buffer.data.get(), dense_), request_.stream + at,
+                       bytes_of(piece)};
+    start_alone(file_, buffer.batch, part, kind_);
+    file_.flush();
+  }
+  void finish(std::int64_t piece) {
+    Buffer& buffer = buffer_of(piece);
+    {
+      const Stopwatch stopwatch(phases_.file_io_ns);
+      const int error = file_.finish(buffer.batch);
+      if (error_ == 0) error_ = error;
+    }
+    if (error_ != 0 || kind_ == storage::Kind::write) return;
+    const Stopwatch stopwatch(phases_.pack_ns);
+    request_.memory.unpack(piece * buffer_bytes, bytes_of(piece), buffer.data.get());
+  }
+
+  StorageFile& file_;
+  Phases& phases_;
+  const Request& request_;
+  storage::Kind kind_;
+  const TypeMap dense_;
+  std::array<Buffer, 2> buffers_;
+  int error_ = 0;
+};
+
+}  // namespace
+
+int transfer_alone(StorageFile& file, Phases& phases, const Request& request, storage::Kind kind) {
+  if (request.bytes == 0) return 0;
+  if (request.memory.converts()) return Converted(file, phases, request, kind).transfer();
+  const Stopwatch stopwatch(phases.file_io_ns);
+  Batch batch;
+  start_alone(file, batch, request, kind);
   return file.finish(batch);
 }
 

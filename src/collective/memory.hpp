@@ -1,4 +1,4 @@
-// User memory, seen as the stream of a type map.
+// User memory, seen as the stream of a type map, whose elements may have their bytes reversed.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,21 @@
 
 namespace ferry::collective {
 
+inline constexpr std::int64_t element_bytes_max = 16;
+
 class Memory {
  public:
-  // `map` must outlive it. What is only written from is never changed.
-  Memory(const void* base, const TypeMap& map)
-      : base_(static_cast<std::byte*>(const_cast<void*>(base))), map_(map) {}
+  // `map` must outlive it. What is only written from is never changed. With elements of more than
+  // one byte pack() and unpack() reverse them, and the stream begins with a whole one.
+  Memory(const void* base, const TypeMap& map, std::int64_t swapped_bytes = 1)
+      : base_(static_cast<std::byte*>(const_cast<void*>(base))),
+        map_(map),
+        swapped_bytes_(swapped_bytes) {}
 
-  // The stream from `stream` on lies in one piece of `bytes`.
+  bool converts() const { return swapped_bytes_ > 1; }
+  // The stream from `stream` on lies in one piece of `bytes`, as it is in the file.
   bool together(std::int64_t stream, std::int64_t bytes) const {
+    if (converts()) return false;
     if (map_.is_dense()) return true;
     return bytes > 0 && Cursor(map_, 0, stream).next(bytes).bytes == bytes;
   }
@@ -25,19 +32,21 @@ class Memory {
   std::byte* at(std::int64_t stream) const { return base_ + map_.position_of(stream); }
 
   void pack(std::int64_t stream, std::int64_t bytes, std::byte* to) const {
+    if (converts()) return pack_swapped(stream, bytes, to);
     for_each(stream, bytes, [&](std::byte* piece, std::int64_t length) {
       std::memcpy(to, piece, static_cast<std::size_t>(length));
       to += length;
     });
   }
   void unpack(std::int64_t stream, std::int64_t bytes, const std::byte* from) const {
+    if (converts()) return unpack_swapped(stream, bytes, from);
     for_each(stream, bytes, [&](std::byte* piece, std::int64_t length) {
       std::memcpy(piece, from, static_cast<std::size_t>(length));
       from += length;
     });
   }
 
-  // Calls `use(address, bytes)` for each piece.
+  // Calls `use(address, bytes)` for each piece, as it is in memory.
   template <class Use>
   void for_each(std::int64_t stream, std::int64_t bytes, Use&& use) const {
     if (bytes == 0) return;
@@ -50,8 +59,16 @@ class Memory {
   }
 
  private:
+  void pack_swapped(std::int64_t stream, std::int64_t bytes, std::byte* to) const;
+  void unpack_swapped(std::int64_t stream, std::int64_t bytes, const std::byte* from) const;
+  // Where the byte lies in memory that is number `stream` in the file.
+  std::byte* mirrored(std::int64_t stream) const { return at(stream ^ (swapped_bytes_ - 1)); }
+  // Every piece of it is made of whole elements.
+  bool has_whole_elements() const;
+
   std::byte* base_;
   const TypeMap& map_;
+  std::int64_t swapped_bytes_;
 };
 
 }  // namespace ferry::collective

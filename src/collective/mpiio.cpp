@@ -41,9 +41,9 @@ class ExtentsType {
   ExtentsType& operator=(const ExtentsType&) = delete;
 
   void add(std::int64_t offset, std::int64_t bytes) {
-    for (std::int64_t done = 0; done < bytes; done += MpiIo::piece_bytes) {
+    for (std::int64_t done = 0; done < bytes; done += MpiIo::bytes_max) {
       offsets_.push_back(static_cast<MPI_Aint>(offset + done));
-      lengths_.push_back(static_cast<int>(std::min(bytes - done, MpiIo::piece_bytes)));
+      lengths_.push_back(static_cast<int>(std::min(bytes - done, MpiIo::bytes_max)));
     }
   }
   // period_bytes < 0: as the extents end.
@@ -105,15 +105,22 @@ int MpiIo::set_view(const View& view) {
 
 int MpiIo::transfer(const Request& request, bool writes, std::int64_t pieces) {
   int error = 0;
+  const bool converts = request.memory.converts();
+  const std::int64_t bytes_each = piece_bytes(request.view);
+  std::vector<std::byte> converted(
+      converts ? static_cast<std::size_t>(std::min(bytes_each, request.bytes)) : 0);
   for (std::int64_t piece = 0; piece < pieces; ++piece) {
-    const std::int64_t at = std::min(piece * piece_bytes, request.bytes);
-    const std::int64_t bytes = std::min(piece_bytes, request.bytes - at);
+    const std::int64_t at = std::min(piece * bytes_each, request.bytes);
+    const std::int64_t bytes = std::min(bytes_each, request.bytes - at);
     ExtentsType type;
     MPI_Datatype memory_type = MPI_BYTE;
     void* base = nullptr;
     auto count = static_cast<int>(bytes);
     if (bytes > 0) base = request.memory.at(at);
-    if (bytes > 0 && !request.memory.together(at, bytes)) {
+    if (converts) {
+      base = converted.data();
+      if (writes) request.memory.pack(at, bytes, converted.data());
+    } else if (bytes > 0 && !request.memory.together(at, bytes)) {
       const auto* origin = static_cast<const std::byte*>(base);
       request.memory.for_each(at, bytes, [&](std::byte* data, std::int64_t length) {
         type.add(data - origin, length);
@@ -130,6 +137,7 @@ int MpiIo::transfer(const Request& request, bool writes, std::int64_t pieces) {
     if (result == MPI_SUCCESS) MPI_Get_elements(&status, MPI_BYTE, &moved);
     if (error == 0) error = errno_of(result);
     if (error == 0 && moved < bytes) error = writes ? EIO : ENODATA;
+    if (error == 0 && converts && !writes) request.memory.unpack(at, bytes, converted.data());
   }
   return error;
 }

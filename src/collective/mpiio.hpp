@@ -20,10 +20,17 @@ class MpiIo {
   int close();
   int sync();
   int set_view(const View& view);
-  // `pieces`: how many calls the rank with the most data needs, of piece_bytes each.
+  // `pieces`: how many calls the rank with the most data needs, of piece_bytes(view)
+  // each.
   int transfer(const Request& request, bool writes, std::int64_t pieces);
 
-  static constexpr std::int64_t piece_bytes = 1 << 30;  // counts are int in MPI-IO
+  // The largest transfer of one call: counts are int in MPI-IO, and converted data is in a buffer.
+  static std::int64_t piece_bytes(const View& view) {
+    return view.swapped_bytes > 1 ? converted_bytes_max : bytes_max;
+  }
+
+  static constexpr std::int64_t bytes_max = 1 << 30;
+  static constexpr std::int64_t converted_bytes_max = 16 << 20;
 
  private:
   MPI_File file_ = MPI_FILE_NULL;

@@ -1,0 +1,21 @@
+// The ways of reversing the bytes of elements, for byte_order.hpp and for tests of each.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace ferry {
+
+// Copies `bytes`, a multiple of element_bytes (2, 4, 8 or 16), to the same memory or apart.
+using ByteSwap = void (*)(std::byte* to, const std::byte* from, std::size_t bytes,
+                          std::size_t element_bytes);
+
+struct NamedByteSwap {
+  const char* name;
+  ByteSwap swap;
+};
+
+// Those that this processor has, the fastest last; the first is plain C++.
+std::span<const NamedByteSwap> byte_swaps();
+
+}  // namespace ferry
