@@ -2,9 +2,9 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS ferry ferry_device EXPORT ferry-targets)
-install(FILES include/ferry/ferry.hpp include/ferry/bulk.hpp
+install(FILES include/ferry/ferry.hpp include/ferry/buffered_file.hpp include/ferry/bulk.hpp
         include/ferry/byte_order.hpp include/ferry/device.hpp include/ferry/error.hpp
-        include/ferry/signals.hpp include/ferry/storage_engine.hpp
+        include/ferry/fortran_records.hpp include/ferry/signals.hpp include/ferry/storage_engine.hpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ferry)
 # In the checkout include/ferry/device is a link to src/device.
 install(DIRECTORY src/device/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ferry/device

@@ -63,11 +63,11 @@ constexpr std::size_t lane_bytes = 16;  // a shuffle moves bytes within one
 
 // Which byte of a lane each byte comes from.
 struct Shuffle {
-  explicit Shuffle(std::size_t element_bytes) : from{} {
+  explicit Shuffle(std::size_t element_bytes) {
     for (std::size_t at = 0; at < lane_bytes; ++at)
       from[at] = static_cast<std::uint8_t>(at ^ (element_bytes - 1));
   }
-  alignas(lane_bytes) std::array<std::uint8_t, lane_bytes> from;
+  alignas(lane_bytes) std::array<std::uint8_t, lane_bytes> from{};
 };
 
 __attribute__((target("ssse3"))) void swap_by_ssse3(std::byte* to, const std::byte* from,

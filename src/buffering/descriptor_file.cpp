@@ -1,0 +1,58 @@
+// By bare system calls: the library that buffers other programs stands in for the C library's.
+#include <algorithm>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <ferry/buffered_file.hpp>
+
+namespace ferry {
+namespace {
+
+constexpr std::uint64_t call_bytes_max = 0x7ffff000;  // the kernel's
+
+// Repeats `call(done, step)` until all is moved or it gives 0.
+template <class Call>
+std::int64_t move_all(std::uint64_t bytes, Call&& call) {
+  std::uint64_t done = 0;
+  while (done < bytes) {
+    const long moved = call(done, std::min(bytes - done, call_bytes_max));
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved < 0) return -errno;
+    if (moved == 0) break;
+    done += static_cast<std::uint64_t>(moved);
+  }
+  return static_cast<std::int64_t>(done);
+}
+
+}  // namespace
+
+std::int64_t DescriptorFile::read(void* data, std::uint64_t bytes, std::uint64_t offset) {
+  return move_all(bytes, [&](std::uint64_t done, std::uint64_t step) {
+    return syscall(SYS_pread64, descriptor_, static_cast<char*>(data) + done, step, offset + done);
+  });
+}
+
+std::int64_t DescriptorFile::write(const void* data, std::uint64_t bytes, std::uint64_t offset) {
+  const std::int64_t moved = move_all(bytes, [&](std::uint64_t done, std::uint64_t step) {
+    return syscall(SYS_pwrite64, descriptor_, static_cast<const char*>(data) + done, step,
+                   offset + done);
+  });
+  return moved >= 0 && moved < static_cast<std::int64_t>(bytes) ? -EIO : moved;
+}
+
+std::int64_t DescriptorFile::size_bytes() {
+  struct stat status {};
+  // The kernel's structure is the C library's on 64-bit machines, but only fstatat is on all.
+  if (syscall(SYS_newfstatat, descriptor_, "", &status, AT_EMPTY_PATH) != 0) return -errno;
+  return status.st_size;
+}
+
+int DescriptorFile::resize(std::uint64_t size_bytes) {
+  return syscall(SYS_ftruncate, descriptor_, size_bytes) == 0 ? 0 : -errno;
+}
+
+}  // namespace ferry

@@ -1,0 +1,54 @@
+// Which bytes of a buffer are not written yet: ranges that grow, without overlap and apart.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace ferry {
+
+class Extents {
+ public:
+  struct Extent {
+    std::uint64_t begin;
+    std::uint64_t end;
+    bool operator==(const Extent&) const = default;
+  };
+
+  // Adds [begin, end), joined with those it touches.
+  void add(std::uint64_t begin, std::uint64_t end) {
+    if (begin >= end) return;
+    const auto first =
+        std::lower_bound(all_.begin(), all_.end(), begin,
+                         [](const Extent& e, std::uint64_t at) { return e.end < at; });
+    auto last = first;
+    for (; last != all_.end() && last->begin <= end; ++last) {
+      begin = std::min(begin, last->begin);
+      end = std::max(end, last->end);
+    }
+    if (first == last) {
+      all_.insert(first, {begin, end});
+    } else {
+      *first = {begin, end};
+      all_.erase(first + 1, last);
+    }
+  }
+  bool covers(std::uint64_t begin, std::uint64_t end) const {
+    return std::any_of(all_.begin(), all_.end(), [&](const Extent& extent) {
+      return extent.begin <= begin && end <= extent.end;
+    });
+  }
+  // Removes those before `index`.
+  void erase_before(std::size_t index) {
+    all_.erase(all_.begin(), all_.begin() + static_cast<std::ptrdiff_t>(index));
+  }
+  void clear() { all_.clear(); }
+  bool empty() const { return all_.empty(); }
+  std::size_t size() const { return all_.size(); }
+  const std::vector<Extent>& all() const { return all_; }
+
+ private:
+  std::vector<Extent> all_;
+};
+
+}  // namespace ferry
