@@ -12,6 +12,9 @@ install(DIRECTORY src/device/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ferry/devi
 if(TARGET ferry-bench)
   install(TARGETS ferry-bench)
 endif()
+if(TARGET ferry_iobuf)
+  install(TARGETS ferry_iobuf)
+endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ferry)
 install(EXPORT ferry-targets NAMESPACE ferry:: DESTINATION ${package_dir})

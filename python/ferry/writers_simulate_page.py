@@ -61,7 +61,7 @@ def _writers_section(document: Json) -> Section:
     )
     return Section(
         "The same data, by the number of writers",
-        ["A few cannot keep all servers busy; too many wait for the metadata server."],
+        ["Opens, in the table: when the last file was open. Servers busy: the mean of all."],
         [figure],
         tables=[writers_table(document)],
     )

@@ -1,0 +1,28 @@
+// What FERRY_IOBUF says: which files are buffered, and how.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ferry/buffered_file.hpp>
+
+namespace ferry::iobuf {
+
+struct Rule {
+  std::string pattern;  // of the shell's kind; without a slash it is matched with the file's name
+  BufferOptions options;
+};
+
+struct Settings {
+  std::vector<Rule> rules;
+  std::string error;  // what is wrong; then there are no rules
+
+  // The first rule that matches, if any.
+  const Rule* rule_for(const char* path) const;
+};
+
+// "PATTERN[:size=BYTES][:count=NUMBER],...": sizes take k, m and g as powers of 1024.
+Settings parse_settings(const std::string& text);
+
+}  // namespace ferry::iobuf

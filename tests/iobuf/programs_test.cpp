@@ -1,0 +1,182 @@
+// Real programs with the library under them: what they print and write must be what it is without.
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/files.hpp"
+
+namespace {
+
+using ferry::test::read_file;
+using ferry::test::same_bytes;
+using ferry::test::ScratchDirectory;
+
+struct Done {
+  int status;
+  std::string output;
+};
+
+Done run(const std::string& command) {
+  Done done{-1, {}};
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return done;
+  std::array<char, 4096> data;
+  for (std::size_t got = 0; (got = fread(data.data(), 1, data.size(), pipe)) > 0;)
+    done.output.append(data.data(), got);
+  done.status = pclose(pipe);
+  return done;
+}
+
+std::string buffered(const std::string& settings, const std::string& summary) {
+  return "FERRY_IOBUF='" + settings + "' FERRY_IOBUF_SUMMARY='" + summary +
+         "' LD_PRELOAD=" FERRY_IOBUF_LIBRARY " ";
+}
+
+class Programs : public testing::Test {
+ protected:
+  // Runs the C program with and without, and returns what the summary says of its file.
+  std::string same_with_and_without(const std::string& what, const std::string& options) {
+    const std::string program = std::string(FERRY_SMALL_REQUESTS " ") + what + " ";
+    const std::string plain = directory_ / "plain.dat";
+    const std::string file = directory_ / "file.dat";
+    const std::string summary = directory_ / "summary";
+    const Done without = run(program + plain);
+    const Done with = run(buffered("*.dat" + options, summary) + program + file);
+    EXPECT_EQ(without.status, 0) << without.output;
+    EXPECT_EQ(with.status, without.status) << what;
+    EXPECT_EQ(with.output, without.output) << what;
+    EXPECT_TRUE(same_bytes(read_file(file), read_file(plain))) << what;
+    return read_file(summary);
+  }
+
+  ScratchDirectory directory_;
+};
+
+TEST_F(Programs, SmallCallsOfAllKinds) {
+  for (const std::string options :
+       {"", ":size=4k:count=1", ":size=8k:count=3", ":size=64k:count=2"}) {
+    SCOPED_TRACE(options);
+    const std::string summary = same_with_and_without("calls", options);
+    EXPECT_NE(summary.find("file.dat: "), std::string::npos) << summary;
+    EXPECT_EQ(summary.find("then not buffered"), std::string::npos) << summary;
+    remove((directory_ / "summary").c_str());
+  }
+}
+
+TEST_F(Programs, Streams) {
+  const std::string summary = same_with_and_without("stdio", ":size=64k");
+  // 428,890 bytes of lines in few requests, each of 64 KiB where it may be.
+  EXPECT_NE(summary.find("writes of "), std::string::npos) << summary;
+  EXPECT_EQ(summary.find("then not buffered"), std::string::npos) << summary;
+}
+
+TEST_F(Programs, LargeRequestsComeFromSmallOnes) {
+  const std::string file = directory_ / "file.dat";
+  const std::string summary = directory_ / "summary";
+  const Done done = run(buffered("*.dat:size=1m", summary) +
+                        "sh -c 'head -c 3000000 /dev/zero | dd bs=100 iflag=fullblock of=" + file +
+                        " 2>/dev/null'");
+  ASSERT_EQ(done.status, 0);
+  EXPECT_EQ(ferry::test::file_size(file), 3'000'000);
+  // dd moves its file to descriptor 1 with dup2, where it is not buffered.
+  EXPECT_NE(read_file(summary).find("then not buffered: dup2"), std::string::npos);
+}
+
+TEST_F(Programs, WhatIsNotBufferedAnyMore) {
+  struct Case {
+    const char* what;
+    const char* why;
+  };
+  for (const auto& [what, why] : {Case{"fork", "fork"},
+                                  {"dup", "dup"},
+                                  {"twice", "opened twice"},
+                                  {"system", "another program is run"}}) {
+    const std::string summary = same_with_and_without(what, "");
+    EXPECT_NE(summary.find(
+                  std::string("100 writes of 7 bytes became 1 of 700; then not buffered: ") + why),
+              std::string::npos)
+        << summary;
+    remove((directory_ / "summary").c_str());
+  }
+}
+
+TEST_F(Programs, DescriptorsAreUsedAgain) {
+  const std::string summary = same_with_and_without("fdopen", "");
+  EXPECT_NE(summary.find("became 1 of 700; then not buffered: fdopen"), std::string::npos)
+      << summary;
+  EXPECT_NE(summary.find("3 writes of 6 bytes became 1 of 18"), std::string::npos) << summary;
+}
+
+TEST_F(Programs, NothingIsLostAtAnyEnd) {
+  EXPECT_NE(same_with_and_without("exit", "").find("100 writes of 7 bytes became 1 of 700"),
+            std::string::npos);
+  remove((directory_ / "summary").c_str());
+  const std::string program = FERRY_SMALL_REQUESTS " exec ";
+  const Done without = run(program + (directory_ / "plain.dat"));
+  const Done with =
+      run(buffered("*.dat", directory_ / "summary") + program + (directory_ / "file.dat"));
+  EXPECT_EQ(with.output, without.output);
+  EXPECT_TRUE(same_bytes(read_file(directory_ / "file.dat"), read_file(directory_ / "plain.dat")));
+}
+
+TEST_F(Programs, ErrorsAreToldAtClose) {
+  const std::string program = FERRY_SMALL_REQUESTS " limited ";
+  EXPECT_EQ(run(program + (directory_ / "plain.dat")).output, "1 0 1\n");
+  const Done with = run(buffered("*.dat", "") + program + (directory_ / "file.dat") + " 2>&1");
+  EXPECT_NE(with.output.find("0 1 1\n"), std::string::npos) << with.output;
+  EXPECT_NE(with.output.find("ferry-iobuf: "), std::string::npos) << with.output;
+  EXPECT_EQ(ferry::test::file_size(directory_ / "file.dat"), 300);
+}
+
+TEST_F(Programs, WrongSettingsAreOneLine) {
+  for (const std::string settings : {"*.dat:size=5", "*.dat:size=4x", "*.dat:count=0",
+                                     "*.dat:speed=1", ":size=4k", "*.dat:size=2g"}) {
+    const Done done = run(buffered(settings, "") + FERRY_SMALL_REQUESTS " exit " +
+                          (directory_ / "file.dat") + " 2>&1");
+    EXPECT_EQ(done.status, 0);
+    EXPECT_EQ(done.output.find("ferry-iobuf: FERRY_IOBUF: "), 0U) << done.output;
+    EXPECT_EQ(done.output.find('\n'), done.output.size() - 1) << done.output;
+    EXPECT_EQ(ferry::test::file_size(directory_ / "file.dat"), 700);
+  }
+}
+
+TEST_F(Programs, OthersAreLeftAlone) {
+  const Done done = run(buffered("*.other,/nowhere/*", directory_ / "summary") +
+                        FERRY_SMALL_REQUESTS " calls " + (directory_ / "file.dat"));
+  EXPECT_EQ(done.status, 0);
+  EXPECT_EQ(ferry::test::file_size(directory_ / "summary"), -ENOENT);
+}
+
+#ifdef FERRY_SMALL_REQUESTS_F
+TEST_F(Programs, Fortran) {
+  const std::string program = FERRY_SMALL_REQUESTS_F;
+  const std::string settings =
+      buffered("*.seq:size=64k,*.dir:size=64k:count=2,*.txt:size=16k", directory_ / "summary");
+  // gfortran's own buffers off: every record is a call.
+  const std::string small = "GFORTRAN_UNBUFFERED_ALL=y ";
+  const Done without = run(small + program + " write " + (directory_ / "plain"));
+  const Done with = run(small + settings + program + " write " + (directory_ / "file"));
+  EXPECT_EQ(without.status, 0) << without.output;
+  EXPECT_EQ(with.status, 0) << with.output;
+  EXPECT_EQ(with.output, without.output);
+  for (const char* ending : {".seq", ".dir", ".txt"}) {
+    EXPECT_TRUE(same_bytes(read_file((directory_ / "file") + ending),
+                           read_file((directory_ / "plain") + ending)))
+        << ending;
+  }
+  const Done read_without = run(small + program + " read " + (directory_ / "plain"));
+  const Done read_with = run(small + settings + program + " read " + (directory_ / "file"));
+  EXPECT_EQ(read_with.status, 0);
+  EXPECT_EQ(read_with.output, read_without.output);
+  const std::string summary = read_file(directory_ / "summary");
+  EXPECT_EQ(summary.find("then not buffered"), std::string::npos) << summary;
+  for (const char* ending : {"file.seq: ", "file.dir: ", "file.txt: "})
+    EXPECT_NE(summary.find(ending), std::string::npos) << summary;
+}
+#endif
+
+}  // namespace

@@ -1,0 +1,223 @@
+// Programs that know nothing of buffering: small_requests WHAT FILE. What they print and what is in
+// FILE afterwards must not depend on whether they are buffered.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void require(int right, const char* what) {
+  if (right) return;
+  printf("%s: %s\n", what, strerror(errno));
+  exit(1);
+}
+
+static uint64_t state = 88172645463325252u;
+static uint64_t next_random(uint64_t below) {
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return state % below;
+}
+
+// Small writes and reads of all kinds, at places that are drawn.
+static void calls(const char* path) {
+  static char data[3000];
+  uint64_t sum = 0;
+  const int file = open(path, O_CREAT | O_TRUNC | O_RDWR, 0600);
+  require(file >= 0, "open");
+  for (int i = 0; i < 20000; ++i) {
+    const size_t bytes = next_random(i % 50 == 0 ? sizeof data : 60);
+    const off_t at = (off_t)next_random(300000);
+    for (size_t b = 0; b < bytes; ++b)
+      data[b] = (char)next_random(256);
+    struct iovec vectors[2] = {{data, bytes / 2}, {data + bytes / 2, bytes - bytes / 2}};
+    struct stat status;
+    ssize_t moved = 0;
+    switch (next_random(11)) {
+      case 0:
+      case 1:
+        moved = write(file, data, bytes);
+        break;
+      case 2:
+        moved = pwrite(file, data, bytes, at);
+        break;
+      case 3:
+        moved = writev(file, vectors, 2);
+        break;
+      case 4:
+        moved = pwritev(file, vectors, 2, at);
+        break;
+      case 5:
+        moved = read(file, data, bytes);
+        break;
+      case 6:
+        moved = pread(file, data, bytes, at);
+        break;
+      case 7:
+        moved = readv(file, vectors, 2);
+        break;
+      case 8:
+        moved = lseek(file, at, SEEK_SET);
+        break;
+      case 9:
+        moved = next_random(20) == 0 ? ftruncate(file, at) : lseek(file, -5, SEEK_END);
+        break;
+      default:
+        require(fstat(file, &status) == 0, "fstat");
+        moved = status.st_size;
+    }
+    sum = sum * 31 + (uint64_t)moved + (uint64_t)(moved > 0 && bytes > 0 ? data[0] : 0);
+  }
+  const off_t end = lseek(file, 0, SEEK_CUR);
+  require(close(file) == 0, "close");
+  printf("%llu %lld\n", (unsigned long long)sum, (long long)end);
+}
+
+static void stdio(const char* path) {
+  FILE* file = fopen(path, "w+");
+  require(file != NULL, "fopen");
+  for (int i = 0; i < 20000; ++i)
+    fprintf(file, "line %d of %d\n", i, 20000);
+  printf("%ld\n", ftell(file));
+  require(fseek(file, 1000, SEEK_SET) == 0, "fseek");
+  fputs("something else", file);
+  require(fflush(file) == 0, "fflush");
+  struct stat status;
+  require(fstat(fileno(file), &status) == 0, "fstat");
+  require(stat(path, &status) == 0, "stat");
+  printf("%lld\n", (long long)status.st_size);
+  rewind(file);
+  unsigned sum = 0;
+  for (int c; (c = getc(file)) != EOF;)
+    sum = sum * 31 + (unsigned)c;
+  require(fclose(file) == 0, "fclose");
+  file = fopen(path, "r");
+  char line[100];
+  int lines = 0;
+  while (fgets(line, sizeof line, file) != NULL)
+    ++lines;
+  require(fclose(file) == 0, "fclose");
+  printf("%u %d\n", sum, lines);
+  require(fopen("nowhere/file.dat", "r") == NULL && errno == ENOENT, "nowhere");
+}
+
+static int opened(const char* path) {
+  const int file = open(path, O_CREAT | O_TRUNC | O_RDWR, 0600);
+  require(file >= 0, "open");
+  for (int i = 0; i < 100; ++i)
+    require(write(file, "before ", 7) == 7, "write");
+  return file;
+}
+
+static void with_fork(const char* path) {
+  const int file = opened(path);
+  fflush(stdout);
+  const pid_t child = fork();
+  for (int turn = 0; turn < 2; ++turn) {
+    if ((child == 0) == (turn == 0))
+      require(write(file, child == 0 ? "child " : "parent ", 6) == 6, "write");
+    if (child == 0) _exit(0);
+    if (turn == 0) require(waitpid(child, NULL, 0) == child, "waitpid");
+  }
+  require(close(file) == 0, "close");
+}
+
+static void with_dup(const char* path) {
+  const int file = opened(path);
+  const int other = dup(file);
+  require(write(other, "other ", 6) == 6 && write(file, "one ", 4) == 4, "write");
+  require(dup2(file, 99) == 99 && write(99, "third ", 6) == 6, "dup2");
+  require(fcntl(file, F_DUPFD, 120) >= 120, "F_DUPFD");
+  printf("%lld\n", (long long)lseek(other, 0, SEEK_CUR));
+  require(close(file) == 0 && close(other) == 0 && close(99) == 0, "close");
+}
+
+static void opened_twice(const char* path) {
+  const int file = opened(path);
+  const int other = open(path, O_RDWR);
+  char got[8] = "";
+  require(read(other, got, 7) == 7, "read");
+  require(pwrite(file, "BEFORE ", 7, 0) == 7 && pread(other, got, 7, 0) == 7, "pread");
+  printf("%s\n", got);
+  const char* mapped = mmap(NULL, 700, PROT_READ, MAP_SHARED, file, 0);
+  require(mapped != MAP_FAILED, "mmap");
+  printf("%.7s\n", mapped);
+}
+
+// The C library closes the descriptor without the program's close, and it is used again.
+static void with_fdopen(const char* path) {
+  const int file = opened(path);
+  FILE* stream = fdopen(file, "w");
+  fputs("stream ", stream);
+  require(fclose(stream) == 0, "fclose");
+  const int again = open(path, O_WRONLY);
+  require(again == file, "open");
+  for (int i = 0; i < 3; ++i)
+    require(write(again, "again ", 6) == 6, "write");
+  require(close(again) == 0, "close");
+}
+
+// Without closing, and with the kernel's position where the program has it.
+static void with_exec(const char* path) {
+  const int file = opened(path);
+  require(dup2(file, 0) == 0, "dup2");
+  require(lseek(0, 693, SEEK_SET) == 693, "lseek");
+  execl("/bin/sh", "sh", "-c", "cat; wc -c <\"$0\"", path, (char*)NULL);
+}
+
+static void with_system(const char* path) {
+  char command[600];
+  snprintf(command, sizeof command, "wc -c <%s", path);
+  opened(path);
+  fflush(stdout);
+  require(system(command) == 0, "system");
+}
+
+static void with_exit(const char* path) {
+  opened(path);
+  _exit(0);
+}
+
+// The file may not become large: where is that told?
+static void limited(const char* path) {
+  signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit limit = {300, 300};
+  require(setrlimit(RLIMIT_FSIZE, &limit) == 0, "setrlimit");
+  const int file = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+  ssize_t moved = 0;
+  for (int i = 0; i < 100 && moved >= 0; ++i)
+    moved = write(file, "0123456789", 10);
+  const int at_write = moved < 0 ? errno : 0;
+  const int at_close = close(file) != 0 ? errno : 0;
+  FILE* stream = fopen(path, "w");
+  for (int i = 0; i < 100; ++i)
+    fputs("0123456789", stream);
+  printf("%d %d %d\n", at_write == EFBIG, at_close == EFBIG,
+         fclose(stream) == EOF && errno == EFBIG);
+}
+
+int main(int count, char** arguments) {
+  static const struct {
+    const char* name;
+    void (*run)(const char* path);
+  } all[] = {{"calls", calls},    {"stdio", stdio},        {"fork", with_fork},
+             {"dup", with_dup},   {"twice", opened_twice}, {"fdopen", with_fdopen},
+             {"exec", with_exec}, {"system", with_system}, {"exit", with_exit},
+             {"limited", limited}};
+  for (size_t i = 0; count == 3 && i < sizeof all / sizeof all[0]; ++i) {
+    if (strcmp(arguments[1], all[i].name) != 0) continue;
+    all[i].run(arguments[2]);
+    return 0;
+  }
+  return 2;
+}
