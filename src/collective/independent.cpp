@@ -4,6 +4,8 @@
 #include <array>
 #include <memory>
 
+#include <ferry/byte_order.hpp>
+
 namespace ferry::collective {
 namespace {
 
@@ -65,7 +67,9 @@ void start_alone(StorageFile& file, Batch& batch, const Request& request, storag
   requests.send();
 }
 
-constexpr std::int64_t buffer_bytes = 4 << 20;
+// Small enough to stay in a processor's cache from one step to the next, large enough for a
+// storage.
+constexpr std::int64_t buffer_bytes = 1 << 20;
 
 // One piece is converted while the next is read or the last is written.
 class Converted {
@@ -106,7 +110,7 @@ class Converted {
       request_.memory.pack(at, bytes_of(piece), buffer.data.get());
     }
     const Stopwatch stopwatch(phases_.file_io_ns);
-    const Request part{request_.view, Memory(buffer.data.get(), dense_), request_.stream + at,
+    const Request part{request_.view, Memory(place_of(piece), dense_), request_.stream + at,
                        bytes_of(piece)};
     start_alone(file_, buffer.batch, part, kind_);
     file_.flush();
@@ -120,7 +124,21 @@ class Converted {
     }
     if (error_ != 0 || kind_ == storage::Kind::write) return;
     const Stopwatch stopwatch(phases_.pack_ns);
-    request_.memory.unpack(piece * buffer_bytes, bytes_of(piece), buffer.data.get());
+    if (reads_in_place(piece)) {
+      swap_bytes(place_of(piece), static_cast<std::size_t>(bytes_of(piece)),
+                 static_cast<std::size_t>(request_.memory.swapped_bytes()));
+    } else {
+      request_.memory.unpack(piece * buffer_bytes, bytes_of(piece), buffer.data.get());
+    }
+  }
+  // Whole elements that lie together in the user's memory are read and reversed there.
+  bool reads_in_place(std::int64_t piece) const {
+    return kind_ == storage::Kind::read && bytes_of(piece) % request_.memory.swapped_bytes() == 0 &&
+           request_.memory.lies_together(piece * buffer_bytes, bytes_of(piece));
+  }
+  std::byte* place_of(std::int64_t piece) {
+    return reads_in_place(piece) ? request_.memory.at(piece * buffer_bytes)
+                                 : buffer_of(piece).data.get();
   }
 
   StorageFile& file_;

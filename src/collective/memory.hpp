@@ -21,9 +21,13 @@ class Memory {
         swapped_bytes_(swapped_bytes) {}
 
   bool converts() const { return swapped_bytes_ > 1; }
+  std::int64_t swapped_bytes() const { return swapped_bytes_; }
   // The stream from `stream` on lies in one piece of `bytes`, as it is in the file.
   bool together(std::int64_t stream, std::int64_t bytes) const {
-    if (converts()) return false;
+    return !converts() && lies_together(stream, bytes);
+  }
+  // The same, as it is in memory.
+  bool lies_together(std::int64_t stream, std::int64_t bytes) const {
     if (map_.is_dense()) return true;
     return bytes > 0 && Cursor(map_, 0, stream).next(bytes).bytes == bytes;
   }
