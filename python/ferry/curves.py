@@ -137,7 +137,7 @@ class Curves(Plot):
         for x, y, low, high in zip(line.x, line.y, line.low, line.high, strict=True):
             low_text, high_text = (self._number(bound) for bound in (low, high))
             text = f"{line.label}, {self._format_x(x)}: {self._number(y)}{self._unit()}"
-            if low < high:
+            if self.y != "rate":  # those of a model have no bounds
                 text += f" ({low_text} to {high_text})"
             axes.plot(
                 [x],
