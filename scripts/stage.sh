@@ -124,7 +124,14 @@ test_on_nfs() {
   export FERRY_TEST_NFS=$rig_uri FERRY_TEST_NFS_DIRECTORY=$root/.ferry/rig/nfs/export
   build/release/storage_tests --gtest_brief=1 --gtest_filter='Nfs*'
   build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Nfs*'
-  "$setup_python" -m pytest tests/python/test_remote_storages.py -q
+  build/release/bulk_tests --gtest_brief=1 --gtest_filter='*Nfs*'
+  "$setup_python" -m pytest tests/python/test_remote_storages.py tests/python/test_remote_files.py -q
+  if [[ -x build/release/ferry-checkpoint ]]; then
+    FERRY_PROFILE='' tests/examples/checkpoint_remote_test.sh build/release/ferry-checkpoint "$FERRY_TEST_NFS" mpiexec -n
+  else
+    printf 'absent: collective I/O, which needs an MPI library
+'
+  fi
 }
 
 # In memory for most, which is three times as fast; in files, and on a cluster of their own, for the

@@ -56,10 +56,7 @@ void CephMount::check(int error, const std::string& what) const {
 }
 
 ceph_mount_info* CephMount::mount() {
-  const std::string cluster =
-      "the Ceph cluster of " + (address_.configuration.empty()
-                                    ? std::string("/etc/ceph/ceph.conf or CEPH_CONF")
-                                    : address_.configuration);
+  const std::string cluster = address_.cluster();
   ceph_mount_info* client = nullptr;
   check(library_->ceph_create(&client, address_.user.empty() ? nullptr : address_.user.c_str()),
         "libcephfs cannot be used");
