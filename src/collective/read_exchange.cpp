@@ -190,6 +190,12 @@ class Reading : private Rounds {
   }
   void copy_out_of_window(const Part& part) {
     const Stopwatch stopwatch(context_.phases.pack_ns);
+    if (request_.memory.converts()) {
+      for_each_shared_extent(part, [&](std::int64_t at, std::byte* window, std::int64_t bytes) {
+        request_.memory.unpack(at, bytes, window);
+      });
+      return;
+    }
     for_each_shared_piece(part, [](std::byte* memory, const std::byte* window, std::size_t bytes) {
       std::memcpy(memory, window, bytes);
     });

@@ -42,6 +42,15 @@ class Rounds {
       }
     });
   }
+  // Calls use(stream, window, bytes) for each extent of a part: for memory that is converted.
+  template <class Use>
+  void for_each_shared_extent(const Part& part, Use&& use) const {
+    std::int64_t stream = part.stream - request_.stream;
+    for_each_extent(runs(part), [&](const Extent& extent) {
+      use(stream, in_window(part.writer, part.round, extent.offset), extent.bytes);
+      stream += extent.bytes;
+    });
+  }
   // How long to spin for a window. Ranks that sleep and wake each other end up on one CPU, one
   // after the other, so a reader spins about as long as a window takes to be copied; in a write the
   // kernel wants the CPU for writing out.

@@ -117,6 +117,12 @@ class Writing : private Rounds {
   }
   void copy_into_window(const Part& part) {
     const Stopwatch stopwatch(context_.phases.pack_ns);
+    if (request_.memory.converts()) {
+      for_each_shared_extent(part, [&](std::int64_t at, std::byte* window, std::int64_t bytes) {
+        request_.memory.pack(at, bytes, window);
+      });
+      return;
+    }
     for_each_shared_piece(part, [](const std::byte* memory, std::byte* window, std::size_t bytes) {
       std::memcpy(window, memory, bytes);
     });
