@@ -45,6 +45,9 @@ _FLAGS = {
 }
 
 
+_BYTE_ORDERS = ("native", "little", "big")  # as ferry::ByteOrder counts them
+
+
 class TypeMap:
     """Where the bytes of a stream lie in a file: a list of extents that repeats. Sizes are in bytes.
 
@@ -101,9 +104,24 @@ class File:
         self.name = name
         self.closed = False
 
-    def set_view(self, displacement: int, view: TypeMap) -> None:
-        """Collective; offsets count the bytes that the view shows from now on, and the position is 0."""
-        self._native.set_view(displacement, view._native)
+    def set_view(
+        self,
+        displacement: int,
+        view: TypeMap,
+        byte_order: str = "native",
+        element_bytes: int = 1,
+    ) -> None:
+        """Collective; offsets count the bytes that the view shows from now on, and the position is 0.
+
+        ``byte_order`` is that of the file's elements of ``element_bytes`` (1, 2, 4, 8 or 16):
+        "native", "little" or "big"; in memory they are this machine's. Raises ValueError for
+        another one.
+        """
+        if byte_order not in _BYTE_ORDERS:
+            orders = ", ".join(map(repr, _BYTE_ORDERS))
+            raise ValueError(f"byte_order is one of {orders}, not {byte_order!r}")
+        order = _BYTE_ORDERS.index(byte_order)
+        self._native.set_view(displacement, view._native, order, element_bytes)
 
     def write_at_all(self, offset: int, buffer: Any) -> int:
         """Collective; writes all of ``buffer`` at ``offset`` of the view. Returns its bytes."""

@@ -153,7 +153,13 @@ void bind_type_map(nb::module_& module) {
 void bind_file(nb::module_& module) {
   using Release = nb::call_guard<Unlocked>;
   nb::class_<File>(module, "File")
-      .def("set_view", &File::set_view, Release())
+      .def(
+          "set_view",
+          [](File& self, std::int64_t displacement, const TypeMap& view, int order,
+             int element_bytes) {
+            self.set_view(displacement, view, {static_cast<ByteOrder>(order), element_bytes});
+          },
+          Release())
       .def("write_at_all",
            [](File& self, std::int64_t offset, nb::handle buffer) {
              return with_memory(buffer, false, [&](std::span<std::byte> memory) {

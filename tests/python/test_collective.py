@@ -93,7 +93,19 @@ with collective.open(comm, sys.argv[1] + "/file", "x+", writers=2) as file:
     counts = file.statistics()["counts"]
     # All on one node: at most lists of extents are sent.
     assert counts["shared_bytes"] > 8000 and counts["message_bytes"] < 1000, counts
+    file.resize(0)
+    file.set_view(4 * comm.rank, collective.TypeMap(), "big", 4)
+    file.write_at_all(0, np.array([7 + comm.rank], np.int32))
+    file.read_at(0, got[:1])
+    assert got[0] == 7 + comm.rank
+    try:
+        file.set_view(0, collective.TypeMap(), "middle")
+    except ValueError as error:
+        assert str(error).startswith("byte_order is one of 'native'"), error
+    else:
+        raise AssertionError("byte order middle")
 comm.Barrier()
+assert (np.fromfile(sys.argv[1] + "/file", ">i4") == [7, 8, 9]).all()
 """)  # fmt: skip
     assert done.returncode == 0, done.stderr
 
