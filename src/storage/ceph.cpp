@@ -62,12 +62,6 @@ class CephQueue final : public InboxQueue {
     await_others();
   }
 
-  void flush() override {
-    while (Operation* operation = submitted_.pop())
-      start(*operation);
-    submitted_count_ = 0;
-  }
-
   Operation* reap() override {
     Operation* operation = InboxQueue::reap();
     if (operation != nullptr) calls_.erase(operation);
@@ -82,7 +76,7 @@ class CephQueue final : public InboxQueue {
   }
 
  private:
-  void start(Operation& operation) {
+  void start(Operation& operation) override {
     const bool transfers = operation.kind == Kind::read || operation.kind == Kind::write ||
                            operation.kind == Kind::append;
     if (transfers) {

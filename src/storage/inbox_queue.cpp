@@ -34,6 +34,12 @@ void InboxQueue::submit(Operation& operation) {
   ++submitted_count_;
 }
 
+void InboxQueue::flush() {
+  while (Operation* operation = submitted_.pop())
+    start(*operation);
+  submitted_count_ = 0;
+}
+
 Operation* InboxQueue::reap() {
   if (finished_.empty() && away_ > 0) {
     for (Operation* next = inbox_.take_all(); next != nullptr;) {

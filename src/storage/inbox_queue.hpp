@@ -25,6 +25,7 @@ class InboxQueue : public Queue {
   explicit InboxQueue(const QueueOptions& options) : options_(options), inbox_(options.doorbell) {}
 
   void submit(Operation& operation) override;
+  void flush() override;
   Operation* reap() override;
   void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override;
   QueueStatistics statistics() const override;
@@ -49,6 +50,8 @@ class InboxQueue : public Queue {
   Inbox inbox_;
 
  private:
+  // Executes the operation or has it executed; once for each that was submitted.
+  virtual void start(Operation& operation) = 0;
   static void count(std::uint64_t& counter);
 
   OperationList finished_;

@@ -122,12 +122,6 @@ class NfsQueue final : public InboxQueue {
     await_others();
   }
 
-  void flush() override {
-    while (Operation* operation = submitted_.pop())
-      start(*operation);
-    submitted_count_ = 0;
-  }
-
   Operation* reap() override {
     Operation* operation = InboxQueue::reap();
     if (operation != nullptr && !transfers_.empty()) transfers_.erase(operation);
@@ -153,7 +147,7 @@ class NfsQueue final : public InboxQueue {
     transfer.file().server->look_again();
   }
 
-  void start(Operation& operation) {
+  void start(Operation& operation) override {
     auto* file = static_cast<NfsFile*>(operation.file);
     switch (operation.kind) {
       case Kind::close: {

@@ -27,12 +27,6 @@ PosixQueue::~PosixQueue() {
   await_others();
 }
 
-void PosixQueue::flush() {
-  while (Operation* operation = submitted_.pop())
-    start(*operation);
-  submitted_count_ = 0;
-}
-
 void PosixQueue::start(Operation& operation) {
   const auto* file = static_cast<const PosixFile*>(operation.file);
   switch (operation.kind) {

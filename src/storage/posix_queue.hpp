@@ -64,7 +64,6 @@ class PosixQueue : public InboxQueue {
   PosixQueue(PosixShared& shared, const QueueOptions& options);
   ~PosixQueue() override;
 
-  void flush() override;
   Operation* reap() override;
   void cancel(Operation& operation) override;
 
@@ -94,7 +93,7 @@ class PosixQueue : public InboxQueue {
   PosixShared& shared_;
 
  private:
-  void start(Operation& operation);
+  void start(Operation& operation) override;
 
   InlinePolicy policy_;
   LocalMounts mounts_;
