@@ -1,9 +1,14 @@
-"""Bulk transfers beside what else reads files into memory: benchmarks/bulk_transfers.py [--dir DIR] [--only WORD]
+"""Bulk transfers beside what else reads files into memory.
 
-Rivals are measured where their packages can be imported: safetensors, fastsafetensors, kvikio,
-runai_model_streamer and torch are no dependencies of Ferry. Every pair of series is interleaved
-(A B B A); ratios are judged by ferry.judge, and what was read is compared once. One JSON line per
-measure with --json.
+Usage: benchmarks/run bulk [--dir DIR] [--only GROUPS] [--pairs N] [--peers DIR]. Every pair of series is
+interleaved (A B B A); ratios are judged by ferry.judge, and what was read is compared once. One line
+for each measure, and JSON with --json.
+
+The peers (safetensors, fastsafetensors, runai-model-streamer and KvikIO, and PyTorch, which some of them
+need) are no dependencies of Ferry. --peers names a folder outside the repository for a Python environment
+that has them; what benchmarks/requirements-peers.txt asks for is installed there first, some 8 GB. Without
+--peers, this interpreter is searched for them. A peer that is absent or does not run is named, with the
+reason.
 """
 
 from __future__ import annotations
@@ -11,65 +16,27 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import contextlib
-import importlib
 import json
-import mmap
 import os
-import resource
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import venv
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy
+from bulk_measures import MIB, Block, Measure, drop, make_file, peer, seconds
+from bulk_models import models, peaks_mib
+from bulk_sweeps import sweeps
 
 import ferry
 from ferry import judge
 
-MIB = 1 << 20
-Block = Callable[[], float]
+REQUIREMENTS = Path(__file__).with_name("requirements-peers.txt")
 # Where the target is 1, how much noise the question bears.
 NOISE_BORNE = 0.05
-
-
-@dataclass
-class Measure:
-    """A comparison: our seconds and theirs, and the ratio theirs / ours that is wanted."""
-
-    name: str
-    ours: Block
-    theirs: Block
-    wanted: float | None
-
-
-def seconds(work: Callable[[], Any]) -> float:
-    """Returns how long ``work`` takes."""
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
-
-
-def drop(paths: list[Path]) -> None:
-    """Writes files back and takes them out of the page cache; ends the program if they stay."""
-    for path in paths:
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        there = ferry.explain(path)["resident_bytes"]
-        if there is None or there > path.stat().st_size // 100:
-            sys.exit(f"bulk_transfers: {path} stays in the page cache ({there} bytes)")
-
-
-def make_file(path: Path, size: int) -> None:
-    """Writes a file that no layer can compress away."""
-    block = os.urandom(MIB)
-    with path.open("wb") as file:
-        for number in range(size // MIB):
-            file.write(number.to_bytes(8, "little") + block[8:])
 
 
 def hot_reads(folder: Path, size: int) -> Iterator[Measure]:
@@ -135,13 +102,14 @@ def bare_copies(path: Path) -> Iterator[Measure]:
 
 def kvikio_reads(path: Path, target: numpy.ndarray, ours: Block) -> Iterator[Measure]:
     """KvikIO's path for host memory, with several thread counts."""
+    kvikio, defaults = peer("kvikio"), peer("kvikio.defaults")
+    if kvikio is None or defaults is None:
+        return
     try:
-        kvikio = importlib.import_module("kvikio")
-        defaults = importlib.import_module("kvikio.defaults")
         with kvikio.CuFile(path, "r") as file:
             file.read(target[: 1 << 20])
-    except Exception as error:  # noqa: BLE001  a rival may fail in any way
-        print(f"kvikio: not measured: {error}", file=sys.stderr)
+    except Exception as error:  # noqa: BLE001  a peer may fail in any way
+        print(f"absent: kvikio does not run here: {error}", flush=True)
         return
     for threads in (1, 2, 4, 8):
 
@@ -176,45 +144,6 @@ def cold_reads(folder: Path, size: int) -> Iterator[Measure]:
     yield Measure("cold: fio io_uring direct / ferry", lambda: read_with(None), fio, 0.95)
 
 
-def sweeps(folder: Path, size: int) -> Iterator[Measure]:
-    """What the engine chooses beside the best point of a sweep, which is found first and then measured anew."""
-    path = folder / "large"
-    if not path.exists():
-        make_file(path, size)
-    target = numpy.ones(size, numpy.uint8)
-    chosen = ferry.Engine()
-    tasks, workers = (0.125, 0.25, 1, 4), (1, 2, 4)
-    hot = [
-        (f"tasks of {t:g} MiB, {w} workers", ferry.Engine(task_bytes=int(t * MIB), workers=w))
-        for t in tasks for w in workers
-    ]  # fmt: skip
-    cold = [
-        (f"tasks of {t:g} MiB, {w} workers, depth {d}", ferry.Engine(task_bytes=int(t * MIB), workers=w, depth=d))
-        for t in tasks[1:] for w in workers for d in (2, 8, 32)
-    ]  # fmt: skip
-
-    def read(engine: ferry.Engine, state: str, size_bytes: int) -> float:
-        if state == "cold":
-            drop([path])
-        with ferry.open(path, engine=engine) as file:
-            return seconds(lambda: file.read_at(target[:size_bytes], 0))
-
-    for state, points, rounds in (("hot", hot, 5), ("cold", cold, 3)):
-        for size_bytes in (1 * MIB, 8 * MIB, 64 * MIB, size):
-            if state == "hot":
-                read(ferry.Engine(route="buffered"), state, size)
-            times: dict[str, list[float]] = {name: [] for name, _ in points}
-            for _ in range(rounds):
-                for name, engine in points:
-                    times[name].append(read(engine, state, size_bytes))
-            best, engine = min(points, key=lambda point: numpy.median(times[point[0]]))
-            yield Measure(
-                f"sweep, {state} {size_bytes // MIB} MiB: best ({best}) / chosen",
-                lambda state=state, size_bytes=size_bytes: read(chosen, state, size_bytes),
-                lambda state=state, size_bytes=size_bytes, engine=engine: read(engine, state, size_bytes), 0.9,
-            )  # fmt: skip
-
-
 def small_files(folder: Path, _: int) -> Iterator[Measure]:
     """10,000 files of 16 KiB."""
     paths = [folder / f"small{i}" for i in range(10_000)]
@@ -244,6 +173,10 @@ def small_files(folder: Path, _: int) -> Iterator[Measure]:
         return seconds(lambda: ferry.read_files(names))
 
     yield Measure("10,000 files: loop of open/read / ferry", ours, lambda: seconds(loop), 5.0)
+    # Like ours: the loop above lets each file go before it reads the next, into the same memory.
+    yield Measure(
+        "10,000 files: loop that keeps the contents / ferry", ours, lambda: seconds(lambda: list(map(read, names))), None
+    )
     yield Measure(
         "10,000 files: pool of 16 threads / ferry", ours, lambda: seconds(lambda: list(pool.map(read, names))), 1.0
     )
@@ -269,118 +202,6 @@ def random_reads(folder: Path, _: int) -> Iterator[Measure]:
 
     yield Measure("10,000 random 4 KiB: 2 us each / ferry", ours, lambda: 10_000 * 2e-6, 1.0)
     yield Measure("10,000 random 4 KiB: loop of os.preadv / ferry", ours, lambda: seconds(plain), None)
-
-
-def peak_mib() -> int:
-    """Returns the largest memory of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-
-
-def in_child(work: Callable[[], Any]) -> float:
-    """Runs ``work`` in a child, so that it starts with no memory of its own; its seconds."""
-    read_end, write_end = os.pipe()
-    if os.fork() == 0:
-        try:
-            took = seconds(work)
-            os.write(write_end, json.dumps([took, peak_mib()]).encode())
-        finally:
-            os._exit(0)
-    os.close(write_end)
-    with os.fdopen(read_end, "rb") as pipe:
-        text = pipe.read()
-    os.wait()
-    took, peaks[work.__name__] = json.loads(text)
-    return took
-
-
-peaks: dict[str, int] = {}
-
-
-def back_memory(size: int) -> None:
-    """Has a child use that much memory once, so that a hypervisor that took free memory gives it back now."""
-    if os.fork() == 0:
-        try:
-            memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            memory.madvise(mmap.MADV_HUGEPAGE)
-            for at in range(0, size, mmap.PAGESIZE):
-                memory[at] = 1
-        finally:
-            os._exit(0)
-    os.wait()
-
-
-def models(folder: Path, size: int) -> Iterator[Measure]:
-    """A model in four shards; every way loads all tensors into host memory."""
-    numpy_safetensors = importlib.import_module("safetensors.numpy")
-    shards = [folder / f"model-{i}.safetensors" for i in range(4)]
-    for number, shard in enumerate(shards):
-        if shard.exists():
-            continue
-        count = size // len(shards) // (16 * MIB)
-        rng = numpy.random.default_rng(number)
-        numpy_safetensors.save_file(
-            {f"s{number}.t{i}": rng.integers(0, 2**32, (4096, 1024), numpy.uint32) for i in range(count)}, shard
-        )
-    names = [os.fspath(shard) for shard in shards]
-
-    def ferry_load() -> Any:
-        return ferry.load_safetensors(names)
-
-    def safetensors_load() -> Any:
-        return [numpy_safetensors.load_file(name) for name in names]
-
-    ways: dict[str, Callable[[], Any]] = {"safetensors": safetensors_load}
-    try:
-        torch_safetensors = importlib.import_module("safetensors.torch")
-
-        def safetensors_torch() -> Any:
-            # It maps the file: touch what was loaded, as whoever uses it will.
-            return [t.sum() for name in names for t in torch_safetensors.load_file(name).values()]
-
-        def ferry_torch() -> Any:
-            return [t.sum() for t in ferry.load_safetensors(names, framework="torch").values()]
-
-        def runai() -> Any:
-            streamer = importlib.import_module("runai_model_streamer").SafetensorsStreamer()
-            with streamer:
-                streamer.stream_files(names)
-                return [(name, tensor.clone()) for name, tensor in streamer.get_tensors()]
-
-        def fastsafetensors() -> Any:
-            fast = importlib.import_module("fastsafetensors")
-            loader = fast.SafeTensorsFileLoader(fast.SingleGroup(), "cpu", nogds=True)
-            loader.add_filenames({0: names})
-            buffer = loader.copy_files_to_device()
-            return [buffer.get_tensor(key) for key in loader.get_keys()]
-
-        for name, module, work in (
-            ("safetensors.torch with a look at each", None, safetensors_torch),
-            ("runai-model-streamer", "runai_model_streamer", runai),
-            ("fastsafetensors", "fastsafetensors", fastsafetensors),
-        ):
-            try:
-                if module is not None:
-                    importlib.import_module(module)
-                ways[name] = work
-            except Exception as error:  # noqa: BLE001
-                print(f"{name}: not measured: {error}", file=sys.stderr)
-    except ImportError as error:
-        print(f"torch: not measured: {error}", file=sys.stderr)
-    for state in ("hot", "cold"):
-        for name, work in ways.items():
-
-            def prepared(work: Callable[[], Any], state: str = state) -> float:
-                if state == "cold":
-                    drop(shards)
-                back_memory(size + size // 4)
-                return in_child(work)
-
-            mine = ferry_torch if name.startswith("safetensors.torch") else ferry_load
-            yield Measure(
-                f"model of {size // MIB} MiB, {state}: {name} / ferry",
-                lambda mine=mine, prepared=prepared: prepared(mine),
-                lambda work=work, prepared=prepared: prepared(work), 1.0,
-            )  # fmt: skip
 
 
 GROUPS = {
@@ -430,6 +251,20 @@ def show(line: dict[str, Any]) -> None:
     )
 
 
+def enter_peers(folder: Path) -> None:
+    """Goes on in the interpreter of an environment that has the peers, which is made first if need be."""
+    python = folder / "bin" / "python"
+    if Path(sys.prefix).resolve() == folder.resolve():
+        return
+    installed = folder / "installed.txt"
+    if not installed.exists() or installed.read_text() != REQUIREMENTS.read_text():
+        print(f"installing the peers in {folder}", file=sys.stderr, flush=True)
+        venv.create(folder, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", REQUIREMENTS], check=True)
+        installed.write_text(REQUIREMENTS.read_text())
+    os.execv(python, [os.fspath(python), "-P", *sys.argv])
+
+
 @contextlib.contextmanager
 def scratch_folder(parent: str, keep: bool) -> Iterator[Path]:
     """Where files are made: a folder that goes again, or one that stays for the next run."""
@@ -444,7 +279,7 @@ def scratch_folder(parent: str, keep: bool) -> Iterator[Path]:
 
 def main() -> None:
     """Measures what is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dir", default=tempfile.gettempdir(), help="where files are made")
     parser.add_argument("--only", default="", help=f"groups, with commas: {', '.join(GROUPS)}")
     parser.add_argument("--match", default="", help="measures whose name contains this")
@@ -452,8 +287,11 @@ def main() -> None:
     parser.add_argument("--size-mib", type=int, default=1024, help="of the large file")
     parser.add_argument("--model-mib", type=int, default=4096, help="of the model")
     parser.add_argument("--keep", action="store_true", help="leave the files in DIR/ferry-bulk, use those there")
+    parser.add_argument("--peers", type=Path, help="folder of an environment with the peers")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    if arguments.peers is not None:
+        enter_peers(arguments.peers)
     lines = []
     for group in arguments.only.split(",") if arguments.only else GROUPS:
         size = (arguments.model_mib if group == "models" else arguments.size_mib) * MIB
@@ -463,8 +301,8 @@ def main() -> None:
                     continue
                 lines.append(run(measure, arguments.pairs))
                 show(lines[-1])
-    if peaks:
-        print("peak memory, MiB:", ", ".join(f"{name} {mib}" for name, mib in peaks.items()))
+    for name, mib in peaks_mib.items():
+        print(f"peak memory, {name}: {mib} MiB")
     if arguments.json:
         arguments.json.write_text(json.dumps(lines, indent=1) + "\n")
 

@@ -1,6 +1,6 @@
-"""Measures `ceph:` beside fio on ceph-fuse, against the same cluster; and re-reads of 4 KiB.
+"""Measures `ceph:` beside fio on ceph-fuse, against the same cluster.
 
-Usage: sudo benchmarks/ceph_streams.py [write|read|small] [--streams N] [--pairs N] [--bytes N]; needs
+Usage: sudo benchmarks/ceph_streams.py [write|read] [--streams N] [--pairs N] [--bytes N]; needs
 the packages of scripts/packages-rigs.txt and fio. The cluster is the rig's, in memory, and is stopped
 again unless it was up. Pairs go in the order A B B A.
 
@@ -30,7 +30,6 @@ RIG = ROOT / "rigs" / "rig"
 BUILD = ROOT / "build" / "release"
 CONFIGURATION = ROOT / ".ferry" / "rig" / "ceph" / "ceph.conf"
 TARGETS = {1: 1.0, 4: 1.2}
-TARGET_SMALL = 20.0
 
 
 def uri(name: str) -> str:
@@ -94,33 +93,10 @@ def report(name: str, target: float, ours: list[float], peers: list[float], agai
     print(verdict.sentence(), f"(A/A {verdict.aa.low:.2f} to {verdict.aa.high:.2f})", flush=True)
 
 
-def small() -> None:
-    """Re-reads of 4 KiB through the device's page cache, beside placement `host`."""
-    size = 16 << 20
-    subprocess.run(
-        [BUILD / "bench_storage_streams", "write", "1", str(size), uri("small")],
-        check=True, capture_output=True,
-    )
-    done = subprocess.run(
-        [BUILD / "bench_remote_reads", uri("small0")], check=True, capture_output=True, text=True
-    )
-    line = json.loads(done.stdout)
-    ours = [pair["ours"] for pair in line["pairs"]]
-    host = [pair["baseline"] for pair in line["pairs"]]
-    first = [pair["ours"] for pair in line["same"]]
-    second = [pair["baseline"] for pair in line["same"]]
-    verdict = judge.judge(
-        judge.pair_ratios(host, ours), judge.pair_ratios(first, second), TARGET_SMALL, "at least",
-        1.0,
-    )
-    print(f"re-read of 4 KiB: cached {judge.median_bounds(ours).median:.0f} ns, "
-          f"uncached {judge.median_bounds(host).median:.0f} ns; {verdict.sentence()}")
-
-
 def main() -> None:
     """Starts the cluster, measures, and stops it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("kind", nargs="?", choices=["write", "read", "small"])
+    parser.add_argument("kind", nargs="?", choices=["write", "read"])
     parser.add_argument("--streams", type=int, choices=sorted(TARGETS))
     parser.add_argument("--pairs", type=int, default=judge.PAIRS_MIN)
     parser.add_argument("--bytes", type=int, default=256 << 20)
@@ -131,8 +107,6 @@ def main() -> None:
     try:
         for streams in [arguments.streams] if arguments.streams else sorted(TARGETS):
             for kind in [arguments.kind] if arguments.kind else ["write", "read"]:
-                if kind == "small":
-                    continue
                 ferry_s("write", streams, arguments.bytes)  # what is read or written over
                 measure(
                     f"{kind}, {streams} of {arguments.bytes >> 20} MiB", arguments.pairs,
@@ -140,8 +114,6 @@ def main() -> None:
                     lambda: ferry_s(kind, streams, arguments.bytes),  # noqa: B023
                     lambda: fio_s(kind, streams, arguments.bytes),  # noqa: B023
                 )
-        if arguments.kind in (None, "small"):
-            small()
     finally:
         if not was_up:
             subprocess.run([RIG, "down", "ceph"], check=True)

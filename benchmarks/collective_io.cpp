@@ -1,22 +1,30 @@
 // Many ranks, one shared file: Ferry's methods beside the MPI library's own MPI-IO and beside one
 // rank that writes or reads it all. Run by benchmarks/collective_io.py, which starts
 //
-//   mpiexec -n RANKS bench_collective_io FOLDER PATTERN write|read MIB REPEATS WAY...
+//   mpiexec -n RANKS bench_collective_io FOLDER PATTERN write|read MIB REPEATS SECONDS WAY...
 //
-// PATTERN is interleaved (pieces of 4 KiB in turn), subarray (a block of a 4-D array of doubles,
-// cut along its last dimensions first) or blocks (one piece for each rank). Ways are measured in
-// turn, A B C C B A, and each sample is one JSON line. Its time goes from before the open to after
-// the close; a write has a sync in it, into a new file. Reads find the file in the page cache; with
-// WAY:cold it was dropped from there. Every sample's data is compared, outside of the time.
+// FOLDER may be a URI, such as ceph:/folder?conf=FILE. PATTERN is interleaved (pieces of 4 KiB in
+// turn), subarray (a block of a 4-D array of doubles, cut along its last dimensions first) or
+// blocks (one piece for each rank). Ways are measured in turn, A B C C B A, and each sample is one
+// JSON line; after SECONDS no further repeat begins (0: no such limit). Its time goes from before
+// the open to after the close; a write has a sync in it, into a new file. Reads find the file in
+// the page cache; with WAY:cold it was dropped from there. Of a URI both are the same: each sample
+// is a new client. WAY:unsieved switches data sieving off; calls has each rank make a call for
+// each of its pieces. Every sample's data is compared, outside
+// of the time.
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <functional>
 #include <iostream>
+#include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,10 +32,15 @@
 #include <fcntl.h>
 #include <mpi.h>
 #include <nlohmann/json.hpp>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <ferry/collective.hpp>
+
+#include "storage/calls.hpp"
+#include "storage/router.hpp"
+#include "storage/uri.hpp"
 
 namespace {
 
@@ -35,6 +48,7 @@ using ferry::collective::Extent;
 using ferry::collective::File;
 using ferry::collective::Method;
 using ferry::collective::Options;
+using ferry::collective::Sieving;
 using ferry::collective::Statistics;
 using ferry::collective::TypeMap;
 using nlohmann::json;
@@ -59,6 +73,78 @@ void require(int mpi_result, const char* what) {
 // What word number `index` of the file holds.
 Word word_at(std::int64_t index) {
   return (static_cast<Word>(index) + 1) * 0x9e3779b97f4a7c15U;
+}
+
+// The file by itself, without ranks: plain calls, one after the other. For one rank.
+class PlainFile {
+ public:
+  PlainFile(const std::string& path, int flags)
+      : path_(path), storage_(ferry::storage::make_router()), calls_(*storage_) {
+    ferry::storage::Operation open;
+    open.kind = Kind::open;
+    open.path = path.c_str();
+    open.flags = flags;
+    open.mode = 0644;
+    run(open);
+    file_ = open.opened.release();
+  }
+  ~PlainFile() {
+    if (file_ != nullptr) run(Kind::close);
+  }
+  PlainFile(const PlainFile&) = delete;
+  PlainFile& operator=(const PlainFile&) = delete;
+
+  void write(const Word* data, std::int64_t bytes, std::int64_t at) {
+    transfer(Kind::write, const_cast<Word*>(data), bytes, at);
+  }
+  void read(Word* data, std::int64_t bytes, std::int64_t at) {
+    transfer(Kind::read, data, bytes, at);
+  }
+  void sync() { run(Kind::sync); }
+
+ private:
+  using Kind = ferry::storage::Kind;
+
+  std::int64_t run(ferry::storage::Operation& operation) {
+    const std::int64_t result = calls_.run(operation);
+    if (result < 0) give_up(path_ + ": " + std::strerror(static_cast<int>(-result)));
+    return result;
+  }
+  void run(Kind kind) {
+    ferry::storage::Operation operation;
+    operation.kind = kind;
+    operation.file = file_;
+    run(operation);
+  }
+  void transfer(Kind kind, Word* data, std::int64_t bytes, std::int64_t at) {
+    iovec vector{data, static_cast<std::size_t>(bytes)};
+    ferry::storage::Operation operation;
+    operation.kind = kind;
+    operation.file = file_;
+    operation.offset = at;
+    operation.vectors = std::span(&vector, 1);
+    if (run(operation) != bytes) give_up("a transfer of " + path_ + " is short");
+  }
+
+  const std::string path_;
+  std::unique_ptr<ferry::storage::Storage> storage_;
+  ferry::storage::Calls calls_;
+  ferry::storage::File* file_ = nullptr;
+};
+
+bool is_uri(const std::string& path) {
+  return ferry::storage::scheme_of(path) != ferry::storage::Scheme::posix;
+}
+
+// Removes it, if it is there.
+void remove_file(const std::string& path) {
+  const auto storage = ferry::storage::make_router();
+  ferry::storage::Calls calls(*storage);
+  ferry::storage::Operation unlink;
+  unlink.kind = ferry::storage::Kind::unlink;
+  unlink.path = path.c_str();
+  const std::int64_t result = calls.run(unlink);
+  if (result != 0 && result != -ENOENT) give_up("cannot remove " + path);
 }
 
 // The part of the file that this rank has.
@@ -89,20 +175,28 @@ struct Pattern {
   Pattern(const Pattern&) = delete;
   Pattern& operator=(const Pattern&) = delete;
 
-  // Calls use(index of a word in the file) for each word of this rank, in the order of its data.
+  // Calls use(offset, bytes) for each extent of this rank's part, at most 4 MiB each, in the order
+  // of its data.
   template <class Use>
-  void for_each_word(Use&& use) const {
+  void for_each_extent(Use&& use) const {
     const TypeMap map = ferry::collective::typemap_of(type);
-    const auto words = [](std::int64_t count) { return count / std::int64_t{sizeof(Word)}; };
     if (map.is_dense()) {
-      for (std::int64_t i = 0; i < words(bytes); ++i)
-        use(words(begin) + i);
+      for (std::int64_t at = 0; at < bytes; at += one_rank_bytes)
+        use(begin + at, std::min(one_rank_bytes, bytes - at));
       return;
     }
     for (std::int64_t period = 0; period * map.data_bytes() < bytes; ++period)
       for (const Extent& extent : map.extents())
-        for (std::int64_t i = 0; i < words(extent.bytes); ++i)
-          use(words(begin + period * map.period_bytes() + extent.offset) + i);
+        use(begin + period * map.period_bytes() + extent.offset, extent.bytes);
+  }
+  // Calls use(index of a word in the file) for each word of this rank, in the order of its data.
+  template <class Use>
+  void for_each_word(Use&& use) const {
+    for_each_extent([&](std::int64_t offset, std::int64_t extent_bytes) {
+      constexpr std::int64_t word_bytes = sizeof(Word);
+      for (std::int64_t i = 0; i < extent_bytes / word_bytes; ++i)
+        use(offset / word_bytes + i);
+    });
   }
 
  private:
@@ -133,13 +227,17 @@ class Sample {
   Sample(std::string path, const Pattern& pattern, bool writes, std::int64_t file_bytes)
       : path_(std::move(path)), pattern_(pattern), writes_(writes), file_bytes_(file_bytes) {}
 
-  void run(std::string_view way, std::vector<Word>& data, json& line) const {
+  // `name`: WAY, or WAY and what is special about it, such as WAY:cold.
+  void run(const std::string& name, std::vector<Word>& data, json& line) const {
+    const std::string way = name.substr(0, name.find(':'));
     if (way == "mpi") {
       by_mpi(data);
     } else if (way == "one-rank") {
       by_one_rank(data);
+    } else if (way == "calls") {
+      by_calls(data);
     } else {
-      by_ferry(way, data, line);
+      by_ferry(way, name.find(":unsieved") != std::string::npos, data, line);
     }
   }
 
@@ -149,8 +247,9 @@ class Sample {
   }
 
   // METHOD, METHOD/WRITERS or METHOD/WRITERS/BUFFER_KIB.
-  void by_ferry(std::string_view way, std::vector<Word>& data, json& line) const {
+  void by_ferry(std::string_view way, bool unsieved, std::vector<Word>& data, json& line) const {
     Options options;
+    if (unsieved) options.read_sieving = options.write_sieving = Sieving::disabled;
     const std::string_view name = way.substr(0, way.find('/'));
     if (name.size() < way.size()) {
       const std::string numbers(way.substr(name.size() + 1));
@@ -210,21 +309,36 @@ class Sample {
     require(MPI_File_close(&file), "MPI_File_close");
   }
 
+  // Each rank by itself, a call for each piece, one after the other.
+  void by_calls(std::vector<Word>& data) const {
+    PlainFile file(path_, writes_ ? O_CREAT | O_RDWR : O_RDONLY);
+    Word* memory = data.data();
+    pattern_.for_each_extent([&](std::int64_t offset, std::int64_t bytes) {
+      if (writes_) {
+        file.write(memory, bytes, offset);
+      } else {
+        file.read(memory, bytes, offset);
+      }
+      memory += bytes / std::int64_t{sizeof(Word)};
+    });
+    if (writes_) file.sync();
+  }
+
   // Rank 0 moves as many bytes, one piece after the other; the others wait. What it writes is what
   // the file must hold.
   void by_one_rank(std::vector<Word>& data) const {
     if (rank_here != 0) return;
-    const int flags = writes_ ? O_CREAT | O_RDWR : O_RDONLY;
-    const int fd = open(path_.c_str(), flags | O_CLOEXEC, 0644);
-    if (fd < 0) give_up("cannot open " + path_);
-    auto* memory = reinterpret_cast<char*>(data.data());
+    PlainFile file(path_, writes_ ? O_CREAT | O_RDWR : O_RDONLY);
     for (std::int64_t at = 0; at < file_bytes_; at += one_rank_bytes) {
-      const auto bytes = static_cast<std::size_t>(std::min(one_rank_bytes, file_bytes_ - at));
-      const ssize_t moved =
-          writes_ ? pwrite(fd, memory + at, bytes, at) : pread(fd, memory + at, bytes, at);
-      if (moved != static_cast<ssize_t>(bytes)) give_up("a transfer is short");
+      const std::int64_t bytes = std::min(one_rank_bytes, file_bytes_ - at);
+      Word* const memory = data.data() + at / std::int64_t{sizeof(Word)};
+      if (writes_) {
+        file.write(memory, bytes, at);
+      } else {
+        file.read(memory, bytes, at);
+      }
     }
-    if ((writes_ && fsync(fd) != 0) || close(fd) != 0) give_up("cannot write " + path_);
+    if (writes_) file.sync();
   }
 
   std::string path_;
@@ -236,25 +350,24 @@ class Sample {
 // The whole file, as it must be. Only rank 0.
 void write_file(const std::string& path, std::int64_t file_bytes) {
   std::vector<Word> words(static_cast<std::size_t>(one_rank_bytes) / sizeof(Word));
-  const int fd = open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
+  PlainFile file(path, O_CREAT | O_TRUNC | O_WRONLY);
   for (std::int64_t at = 0; at < file_bytes; at += one_rank_bytes) {
     for (std::size_t i = 0; i < words.size(); ++i)
       words[i] = word_at(at / 8 + static_cast<std::int64_t>(i));
-    if (pwrite(fd, words.data(), one_rank_bytes, at) != one_rank_bytes) give_up("cannot write");
+    file.write(words.data(), one_rank_bytes, at);
   }
-  if (fsync(fd) != 0 || close(fd) != 0) give_up("cannot write " + path);
+  file.sync();
 }
 
 void check_file(const std::string& path, std::int64_t file_bytes) {
   std::vector<Word> words(static_cast<std::size_t>(one_rank_bytes) / sizeof(Word));
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  PlainFile file(path, O_RDONLY);
   for (std::int64_t at = 0; at < file_bytes; at += one_rank_bytes) {
-    if (pread(fd, words.data(), one_rank_bytes, at) != one_rank_bytes) give_up("the file is short");
+    file.read(words.data(), one_rank_bytes, at);
     for (std::size_t i = 0; i < words.size(); ++i)
       if (words[i] != word_at(at / 8 + static_cast<std::int64_t>(i)))
         give_up("wrong data in " + path);
   }
-  close(fd);
 }
 
 void drop(const std::string& path) {
@@ -262,6 +375,20 @@ void drop(const std::string& path) {
   fsync(fd);
   posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
   close(fd);
+}
+
+// The first use of memory that the host of a virtual machine has not given it yet, or has taken
+// back, costs a fault there, which can take longer than writing the page. Whom that meets is
+// chance: a file written in large pieces takes large blocks of memory, which one written in small
+// ones has not used before. So every way finds as many large blocks as a new file takes just given
+// back by this program.
+void warm_memory(std::int64_t bytes) {
+  const auto length = static_cast<std::size_t>(bytes);
+  void* memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return;
+  madvise(memory, length, MADV_HUGEPAGE);
+  std::memset(memory, 1, length);
+  munmap(memory, length);
 }
 
 struct Usage {
@@ -280,7 +407,7 @@ struct Usage {
 class Benchmark {
  public:
   Benchmark(const std::string& folder, std::string_view pattern, bool writes, std::int64_t bytes)
-      : path_(folder + "/bench_collective_io"),
+      : path_(path_in(folder)),
         writes_(writes),
         file_bytes_(bytes),
         pattern_(pattern, bytes),
@@ -296,10 +423,17 @@ class Benchmark {
     got_ = mine_;
   }
   ~Benchmark() {
-    if (rank_here == 0) unlink(path_.c_str());
+    if (rank_here == 0) remove_file(path_);
   }
   Benchmark(const Benchmark&) = delete;
   Benchmark& operator=(const Benchmark&) = delete;
+
+  // Whether all ranks may go on, by rank 0's clock.
+  static bool is_before(std::chrono::steady_clock::time_point end) {
+    int before = std::chrono::steady_clock::now() < end ? 1 : 0;
+    MPI_Bcast(&before, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return before != 0;
+  }
 
   void measure(const std::string& name, int repeat) {
     const std::string way = name.substr(0, name.find(':'));
@@ -311,7 +445,7 @@ class Benchmark {
     MPI_Barrier(MPI_COMM_WORLD);
     const Usage before;
     const auto begin = std::chrono::steady_clock::now();
-    sample_.run(way, data, line);
+    sample_.run(name, data, line);
     // Ranks that have nothing to do must not take the CPU from the one that does.
     if (way == "one-rank") rest();
     MPI_Barrier(MPI_COMM_WORLD);
@@ -329,10 +463,26 @@ class Benchmark {
   }
 
  private:
+  // In a URI before the question mark.
+  static std::string path_in(std::string folder) {
+    const std::size_t end =
+        is_uri(folder) ? std::min(folder.find('?'), folder.size()) : folder.size();
+    const bool has_slash = end > 0 && folder[end - 1] == '/';
+    return folder.insert(end, has_slash ? "bench_collective_io" : "/bench_collective_io");
+  }
+
   void prepare(bool cold) const {
-    if (rank_here == 0 && writes_) unlink(path_.c_str());
-    if (rank_here == 0 && !writes_ && cold) drop(path_);
-    if (rank_here == 0 && !writes_ && !cold) check_file(path_, file_bytes_);
+    if (rank_here == 0 && writes_) {
+      remove_file(path_);
+      if (!is_uri(path_)) warm_memory(file_bytes_ + file_bytes_ / 2);
+    }
+    if (rank_here == 0 && !writes_ && !is_uri(path_)) {
+      if (cold) {
+        drop(path_);
+      } else {
+        check_file(path_, file_bytes_);
+      }
+    }
     rest();
   }
 
@@ -372,12 +522,12 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_here);
   MPI_Comm_size(MPI_COMM_WORLD, &rank_count);
-  const std::string_view operation = argc > 6 ? argv[3] : "";
+  const std::string_view operation = argc > 7 ? argv[3] : "";
   if (operation != "write" && operation != "read") {
     if (rank_here == 0) {
       std::fprintf(stderr,
                    "usage: mpiexec -n RANKS bench_collective_io FOLDER PATTERN write|read MIB "
-                   "REPEATS WAY...\n");
+                   "REPEATS SECONDS WAY...\n");
     }
     MPI_Finalize();
     return 2;
@@ -385,15 +535,19 @@ int main(int argc, char** argv) {
   try {
     Benchmark benchmark(argv[1], argv[2], operation == "write",
                         std::int64_t{1 << 20} * std::atoi(argv[4]));
-    std::vector<std::string> ways(argv + 6, argv + argc);
+    std::vector<std::string> ways(argv + 7, argv + argc);
+    const int limit_s = std::atoi(argv[6]);
+    const auto end = std::chrono::steady_clock::now() +
+                     (limit_s > 0 ? std::chrono::seconds(limit_s) : std::chrono::hours(24 * 365));
     for (const std::string& way : ways)
       benchmark.measure(way, -1);
     for (int repeat = 0; repeat < std::atoi(argv[5]); ++repeat) {
+      if (repeat > 0 && !Benchmark::is_before(end)) break;
       for (const std::string& way : ways)
         benchmark.measure(way, repeat);
       std::reverse(ways.begin(), ways.end());
     }
-  } catch (const ferry::Error& error) {
+  } catch (const std::exception& error) {
     give_up(error.what());
   }
   MPI_Finalize();

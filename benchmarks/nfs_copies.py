@@ -1,10 +1,21 @@
 """Measures `nfs://` beside `nfs-cp` of libnfs-utils, against the same server: write and cold read.
 
-Usage: sudo benchmarks/nfs_copies.py [--pairs N] [--bytes N] [--memory]; needs the packages nfs-ganesha,
-nfs-ganesha-vfs, rpcbind and libnfs-utils. The server is the rig's, and is stopped again. Pairs go in
-the order A B B A. Of `ferry cp` the time to write and make durable counts, or to read and write; its
-verification, which nfs-cp has none of, does not. Of nfs-cp the whole time counts; it too ends a write
-with a sync. Before a cold read the server's file is dropped from the page cache.
+Usage: sudo benchmarks/nfs_copies.py [write|read] [--pairs N] [--bytes N] [--memory]; needs the packages
+of scripts/packages-rigs.txt and libnfs-utils. The server is the rig's, and is stopped again unless it
+was up. Pairs go in the order A B B A.
+
+`nfs-cp` copies from and to a file in /dev/shm; its whole time counts, and it too ends a write with a
+commit. Beside it:
+
+- Ferry's stream (benchmarks/storage_streams.cpp) from and to memory, as a program makes it;
+- the bare calls (benchmarks/bare_nfs.cpp) that such a stream needs at least: what they miss, the
+  machine does not allow;
+- `ferry cp` from and to the same file as nfs-cp. Its verification, which nfs-cp has none of, does not
+  count.
+
+Before a write, untimed, a file without a name takes as much memory on the server as it will need: a
+virtual machine may have given free memory back to its host. Before a cold read the server's file is
+dropped from the page cache.
 """
 
 from __future__ import annotations
@@ -25,9 +36,16 @@ sys.path.insert(0, str(ROOT / "python"))
 from ferry import judge  # noqa: E402
 
 RIG = ROOT / "rigs" / "rig"
-FERRY_COPY = ROOT / "build" / "release" / "ferry-copy"
+BUILD = ROOT / "build" / "release"
 STATE = ROOT / ".ferry" / "rig" / "nfs"
 TARGET = 1.5
+BARE_CONNECTIONS, BARE_DEPTH = 4, 2  # the fastest of those tried
+
+
+def is_up() -> bool:
+    """Whether the rig runs already."""
+    status = subprocess.run([RIG, "status"], capture_output=True, text=True, check=True).stdout
+    return any(line.split()[:2] == ["nfs", "up"] for line in status.splitlines())
 
 
 def served() -> Path:
@@ -43,73 +61,114 @@ def drop(path: Path) -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def ferry_s(source: str, target: str) -> float:
-    """Copies by Ferry; seconds until it was written and durable."""
-    done = subprocess.run(
-        [FERRY_COPY, source, target], capture_output=True, text=True, check=True
-    )
-    line = json.loads(done.stdout.splitlines()[-1])
-    return float(line["copy_s"] + line["sync_s"])
+def fetch_memory(folder: Path, size: int) -> None:
+    """Has the machine hold `size` bytes and a quarter of free memory."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for _ in range(size * 5 // 4 >> 20):
+            file.write(bytes(1 << 20))
 
 
-def peer_s(source: str, target: str) -> float:
-    """Copies by nfs-cp; seconds of the whole process."""
-    begin = time.monotonic()
-    subprocess.run(["nfs-cp", source, target], capture_output=True, check=True)
-    return time.monotonic() - begin
+def output(*command: str | Path) -> str:
+    """Runs a command; what it printed."""
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def measure(name: str, pairs: int, ours: Callable[[], float], peers: Callable[[], float]) -> None:
-    """Prints medians, the ratio of speeds and its bounds, and the same of the peer beside itself."""
-    samples: dict[str, list[float]] = {"ours": [], "peers": [], "again": []}
-    ways = [("ours", ours), ("peers", peers), ("again", peers)]
+class Sides:
+    """The ways to move one file of `size` bytes; each gives its seconds."""
+
+    def __init__(self, uri: Callable[[str], str], size: int, local: Path) -> None:
+        self.uri, self.size, self.local = uri, str(size), local
+
+    def stream(self, kind: str) -> float:
+        """Moves it by Ferry, from or to memory."""
+        return float(output(BUILD / "bench_storage_streams", kind, "1", self.size, self.uri("file")))
+
+    def bare(self, kind: str) -> float:
+        """Moves it by asynchronous calls of libnfs and nothing else."""
+        return float(output(BUILD / "bench_bare_nfs", kind, str(BARE_CONNECTIONS), str(BARE_DEPTH),
+                            self.size, self.uri("file0")))
+
+    def between(self, kind: str) -> tuple[str, str]:
+        """Source and target of a copy."""
+        here, there = str(self.local / kind), self.uri("file0")
+        if kind == "read":
+            Path(here).unlink(missing_ok=True)
+            return there, here
+        return here, there
+
+    def copy(self, kind: str) -> float:
+        """Copies it by Ferry; seconds until it was written and durable."""
+        line = json.loads(output(BUILD / "ferry-copy", *self.between(kind)).splitlines()[-1])
+        return float(line["copy_s"] + line["sync_s"])
+
+    def peer(self, kind: str) -> float:
+        """Copies it by nfs-cp; seconds of the whole process."""
+        source, target = self.between(kind)
+        begin = time.monotonic()
+        output("nfs-cp", source, target)
+        return time.monotonic() - begin
+
+
+def measure(name: str, kind: str, pairs: int, sides: Sides, before: Callable[[], None]) -> None:
+    """Prints for each way its median, its ratio of speeds to nfs-cp, and nfs-cp's to itself."""
+    ways = {
+        "Ferry": sides.stream, "nfs-cp": sides.peer, "nfs-cp again": sides.peer,
+        "bare libnfs": sides.bare, "ferry cp": sides.copy,
+    }
+    samples: dict[str, list[float]] = {name: [] for name in ways}
     for pair in range(pairs):
-        for key, way in ways if pair % 2 == 0 else reversed(ways):
-            samples[key].append(way())
-    ratios = judge.pair_ratios(samples["peers"], samples["ours"])
-    same = judge.pair_ratios(samples["peers"], samples["again"])
-    verdict = judge.judge(ratios, same, TARGET, "at least", 0.1)
-    medians = {key: judge.median_bounds(values).median for key, values in samples.items()}
-    print(f"{name}: Ferry {medians['ours']:.3f} s, nfs-cp {medians['peers']:.3f} s; ", end="")
-    print(verdict.sentence(), f"(A/A {verdict.aa.low:.2f} to {verdict.aa.high:.2f})", flush=True)
+        for way in ways if pair % 2 == 0 else reversed(ways):
+            before()
+            samples[way].append(ways[way](kind))
+    peers = samples["nfs-cp"]
+    same = judge.pair_ratios(peers, samples["nfs-cp again"])
+    print(f"{name}: nfs-cp {judge.median_bounds(peers).median:.3f} s")
+    for way in ("Ferry", "bare libnfs", "ferry cp"):
+        verdict = judge.judge(
+            judge.pair_ratios(peers, samples[way]), same, TARGET, "at least", 0.1
+        )
+        print(f"  {way} {judge.median_bounds(samples[way]).median:.3f} s; {verdict.sentence()} "
+              f"(A/A {verdict.aa.low:.2f} to {verdict.aa.high:.2f})", flush=True)
 
 
 def main() -> None:
     """Starts the server, measures, and stops it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kind", nargs="?", choices=["write", "read"])
     parser.add_argument("--pairs", type=int, default=judge.PAIRS_MIN)
     parser.add_argument("--bytes", type=int, default=256 << 20)
     parser.add_argument("--memory", action="store_true", help="the server stores in memory")
     arguments = parser.parse_args()
-    memory = ["--memory"] if arguments.memory else []
-    up = subprocess.run([RIG, "up", "nfs", *memory], capture_output=True, text=True, check=True)
-    base, _, settings = up.stdout.strip().partition("?")
-
-    def uri(name: str) -> str:
-        return f"{base}/{name}?{settings}"
+    was_up = is_up()
+    base, _, settings = output(
+        RIG, "up", "nfs", *(["--memory"] if arguments.memory else [])
+    ).strip().partition("?")
+    label = "in memory" if arguments.memory else "on the disk"
 
     try:
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-            source, target = f"{folder}/source", f"{folder}/target"
-            Path(source).write_bytes(os.urandom(arguments.bytes))
-            peer_s(source, uri("source"))
+            sides = Sides(lambda name: f"{base}/{name}?{settings}", arguments.bytes, Path(folder))
+            (Path(folder) / "write").write_bytes(os.urandom(arguments.bytes))
+            sides.peer("write")
+            file = served() / "file0"
 
-            def write(copy: Callable[[str, str], float]) -> float:
-                (served() / "target").unlink(missing_ok=True)
-                return copy(source, uri("target"))
+            def before_write() -> None:
+                file.unlink(missing_ok=True)
+                fetch_memory(served(), arguments.bytes)
 
-            def read(copy: Callable[[str, str], float]) -> float:
-                Path(target).unlink(missing_ok=True)
+            def before_read() -> None:
                 if not arguments.memory:
-                    drop(served() / "source")
-                return copy(uri("source"), target)
+                    drop(file)
 
-            label = "in memory" if arguments.memory else "on the disk"
-            measure(f"write, {label}", arguments.pairs, lambda: write(ferry_s), lambda: write(peer_s))
-            state = "read" if arguments.memory else "cold read"
-            measure(f"{state}, {label}", arguments.pairs, lambda: read(ferry_s), lambda: read(peer_s))
+            if arguments.kind != "read":
+                measure(f"write, {label}", "write", arguments.pairs, sides, before_write)
+            if arguments.kind != "write":
+                name = "read" if arguments.memory else "cold read"
+                measure(f"{name}, {label}", "read", arguments.pairs, sides, before_read)
+            file.unlink(missing_ok=True)
     finally:
-        subprocess.run([RIG, "down", "nfs"], check=True)
+        if not was_up:
+            subprocess.run([RIG, "down", "nfs"], check=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 // Reads of 4 KiB by a device thread that were read before: through the page cache of the device,
-// and by placement `host`, which asks the storage each time.
+// and by placement `host`, which asks the storage each time. In a file that stays open, and in one
+// that is closed and opened anew before each block of reads, where the cache has to ask whether its
+// pages are still right.
 //
 //   bench_remote_reads PATH     a path or a URI; at least 16 MiB
 #include <cstdlib>
@@ -21,6 +23,7 @@ constexpr long file_bytes = 16L << 20;
 constexpr long read_bytes = 4096;
 constexpr long cached_calls = 20'000;
 constexpr long uncached_calls = 1000;
+constexpr long reopened_calls = file_bytes / read_bytes;  // by both, as the open counts
 
 // Scattered, so that nothing is read ahead.
 long place(long i) {
@@ -50,22 +53,36 @@ int main(int count, char** arguments) {
   Runtime runtime(options);
   const Buffer memory = runtime.allocate(read_bytes);
   runtime.run([&](DeviceThread& self) {
-    const int file = self.files.open(arguments[1], O_RDONLY);
-    if (file < 0) {
+    char* target = memory.as<char>();
+    const auto open = [&] {
+      const int file = self.files.open(arguments[1], O_RDONLY);
+      if (file > 0) return file;
       std::cerr << "bench_remote_reads: cannot open " << arguments[1] << '\n';
       std::exit(1);
-    }
-    char* target = memory.as<char>();
-    const auto by = [&](device::Placement placement, long calls) {
+    };
+    const auto by = [&](int file, device::Placement placement, long calls) {
       self.files.use(placement);
       return reads_ns(self, file, target, calls);
     };
-    by(device::Placement::compute, file_bytes / read_bytes);  // fills the cache
+    const auto opened_by = [&](device::Placement placement) {
+      const auto begin = Clock::now();
+      const int file = open();
+      by(file, placement, reopened_calls);
+      self.files.close(file);
+      const std::chrono::duration<double, std::nano> elapsed = Clock::now() - begin;
+      return elapsed.count() / static_cast<double>(reopened_calls);
+    };
+    const int file = open();
+    by(file, device::Placement::compute, reopened_calls);  // fills the cache
     measure_pairs(
         "re-read of 4 KiB", "ns per call", pair_count,
-        [&] { return by(device::Placement::compute, cached_calls); },
-        [&] { return by(device::Placement::host, uncached_calls); });
+        [&] { return by(file, device::Placement::compute, cached_calls); },
+        [&] { return by(file, device::Placement::host, uncached_calls); });
     self.files.close(file);
+    measure_pairs(
+        "re-read of 4 KiB after another open", "ns per call", pair_count,
+        [&] { return opened_by(device::Placement::compute); },
+        [&] { return opened_by(device::Placement::host); });
   });
   return 0;
 }

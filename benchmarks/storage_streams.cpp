@@ -62,6 +62,7 @@ class Stream {
     operations_[slot] = Operation{};
     operations_[slot].kind = kind_;
     operations_[slot].file = file_;
+    operations_[slot].sync_follows = kind_ == Kind::write;
     operations_[slot].offset = static_cast<std::int64_t>(begun_);
     operations_[slot].vectors = {&vectors_[slot], 1};
     begun_ += vectors_[slot].iov_len;

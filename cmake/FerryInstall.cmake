@@ -3,12 +3,14 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS ferry ferry_device EXPORT ferry-targets)
 install(FILES include/ferry/ferry.hpp include/ferry/buffered_file.hpp include/ferry/bulk.hpp
-        include/ferry/byte_order.hpp include/ferry/device.hpp include/ferry/error.hpp
+        include/ferry/byte_order.hpp include/ferry/cuda.hpp include/ferry/device.hpp
+        include/ferry/error.hpp include/ferry/gpu.hpp include/ferry/runtime.hpp
         include/ferry/fortran_records.hpp include/ferry/signals.hpp include/ferry/storage_engine.hpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ferry)
 # In the checkout include/ferry/device is a link to src/device.
 install(DIRECTORY src/device/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ferry/device
         FILES_MATCHING PATTERN "*.hpp")
+install(DIRECTORY include/ferry/nvrtc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ferry)
 if(TARGET ferry-bench)
   install(TARGETS ferry-bench)
 endif()

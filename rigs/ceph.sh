@@ -1,11 +1,14 @@
 # shellcheck shell=bash disable=SC2154 # dir, root and lock are those of rigs/rig
 # The rig `ceph`: a Ceph cluster with CephFS. Sourced by rigs/rig.
 #
-# One monitor, one manager, four OSDs and one MDS, on the loopback device, with one copy of each
-# object and without authentication. Their configuration names every file that they use, all of them
+# One monitor, one manager, four OSDs and one MDS, on the loopback device (or, with --osd-mbps, on a
+# bridge: rigs/ceph_network.sh), with one copy of each object and without authentication. Their configuration names every file that they use, all of them
 # in .ferry/rig/ceph; /etc/ceph, /var/lib/ceph and /run/ceph are not looked at.
 
 ceph_osds=(osd.0 osd.1 osd.2 osd.3)
+
+# shellcheck source=rigs/ceph_network.sh
+source "$root/rigs/ceph_network.sh"
 
 ceph_servers() { printf '%s\n' mon mgr "${ceph_osds[@]}" mds; }
 
@@ -16,22 +19,39 @@ ceph_uri() { printf 'ceph:/?conf=%s\n' "$dir/ceph.conf"; }
 
 # [--disk]: the OSDs store in files (BlueStore), else in memory, and all is gone when they end.
 # [--mount]: mounts the file system by ceph-fuse, too.
+# [--osd-mbps N]: each OSD receives and sends at N Mbit/s at most.
 ceph_up() {
-  local store=memstore mount=
+  local store=memstore mount='' mbps=''
   while (($#)); do
     case $1 in
       --disk) store=bluestore ;;
       --mount) mount=yes ;;
+      --osd-mbps)
+        mbps=${2:-}
+        [[ $mbps =~ ^[1-9][0-9]{0,5}$ ]] ||
+          usage "--osd-mbps takes Mbit/s from 1 to 999999, not \"$mbps\""
+        shift
+        ;;
       *) usage "rig up ceph takes no \"$1\"" ;;
     esac
     shift
   done
   need ceph-mon ceph-mon ceph-mgr ceph-mgr ceph-osd ceph-osd ceph-mds ceph-mds ceph ceph-common \
-    ss iproute2 uuidgen uuid-runtime
+    ss iproute2 ip iproute2 tc iproute2 unshare util-linux uuidgen uuid-runtime
   [[ -z $mount ]] || need ceph-fuse ceph-fuse
+  # One that is there keeps its network.
+  if [[ -n $mbps && -e $dir/made && $(<"$dir/made") == bluestore ]] || runs ceph; then
+    if [[ -n $mbps ]] && { ! ceph_limited || [[ $(ceph_network_mbps) != "$mbps" ]]; }; then
+      die "the rig ceph is there with another rate for its OSDs; ./ferry rig down ceph comes first"
+    fi
+  fi
   if ! runs ceph; then
     # What was in memory is gone; then the cluster is made anew.
-    if [[ -e $dir/made && $(<"$dir/made") == bluestore ]]; then store=bluestore; else ceph_make "$store"; fi
+    if [[ -e $dir/made && $(<"$dir/made") == bluestore ]]; then
+      store=bluestore
+    else
+      ceph_make "$store" "$mbps"
+    fi
     ceph_start_all
     printf '%s\n' "$store" >"$dir/made"
   fi
@@ -48,6 +68,7 @@ ceph_down() {
     stopping+=($!)
   done
   wait "${stopping[@]}"
+  ceph_network_down
 }
 
 # WHY
@@ -60,17 +81,21 @@ ceph_fail() {
   die "the Ceph cluster did not come up: $1; $dir holds its logs"
 }
 
-# STORE: an empty cluster, of which only the monitor runs.
+# STORE MBPS: an empty cluster, of which only the monitor runs.
 ceph_make() {
   local name fsid port
   ceph_down
-  rm -rf "$dir"/{mon,mgr,mds,made} "${ceph_osds[@]/#/$dir/}"
+  rm -rf "$dir"/{mon,mgr,mds,made,network} "${ceph_osds[@]/#/$dir/}"
   mkdir -p "$dir"/{mon,mgr,mds} "${ceph_osds[@]/#/$dir/}"
   fsid=$(uuidgen)
   port=$(free_ports 23300 1)
+  if [[ -n $2 ]]; then
+    ceph_choose_network "$2"
+    ceph_network_up
+  fi
   ceph_configuration "$1" "$fsid" "$port" >"$dir/ceph.conf"
   rm -f "$dir/monmap"
-  monmaptool --create --fsid "$fsid" --addv a "[v2:127.0.0.1:$port]" "$dir/monmap" \
+  monmaptool --create --fsid "$fsid" --addv a "[v2:$(ceph_home):$port]" "$dir/monmap" \
     >"$dir/mon.out" 2>&1 || ceph_fail "monmaptool failed"
   ceph-mon -c "$dir/ceph.conf" --mkfs -i a --monmap "$dir/monmap" >>"$dir/mon.out" 2>&1 ||
     ceph_fail "the monitor's store could not be made"
@@ -94,8 +119,12 @@ ceph_make() {
   wait "${making[@]}" || ceph_fail "the stores of the OSDs could not be made"
 }
 
+# Where all but OSDs with a rate limit listen.
+ceph_home() { if ceph_limited; then ceph_address 1; else printf '127.0.0.1'; fi; }
+
 ceph_start_all() {
   local name
+  if ceph_limited; then ceph_network_up; fi
   # Else the monitor takes those that were killed for healthy, until they fail to answer for a while.
   if [[ -e $dir/made ]]; then
     ceph_start mon ceph-mon -i a
@@ -103,7 +132,7 @@ ceph_start_all() {
   fi
   ceph_start mon ceph-mon -i a
   ceph_start mgr ceph-mgr -i a
-  for name in "${ceph_osds[@]}"; do ceph_start "$name" ceph-osd -i "${name#osd.}"; done
+  for name in "${ceph_osds[@]}"; do ceph_start_osd "$name"; done
   ceph_start mds ceph-mds -i a
   within 60 ceph_healthy || ceph_fail "it was not healthy within 60 s"
 }
@@ -117,8 +146,30 @@ ceph_start() {
   note_process "$name" $!
 }
 
+# NAME
+ceph_start_osd() {
+  local name=$1
+  local -a osd=(ceph-osd -c "$dir/ceph.conf" -f -i "${name#osd.}")
+  if ! ceph_limited; then
+    ceph_start "$name" ceph-osd -i "${name#osd.}"
+  elif ! process "$name" >/dev/null; then
+    # The link of one that was killed may still be on its way out.
+    ip link delete "$(ceph_link "$name")" 2>/dev/null || true
+    setsid unshare --net "$BASH" "$root/rigs/ceph_namespace.sh" "$(ceph_osd_address "$name")" \
+      "$(ceph_network_mbps)" "${osd[@]}" {lock}>&- </dev/null >"$dir/$name.out" 2>&1 &
+    note_process "$name" $!
+    ceph_connect "$name" $!
+  fi
+}
+
 # Standard input: commands for the monitor, one per line. Fails when one is refused.
 ceph_ask() { timeout 60 ceph -c "$dir/ceph.conf" --connect-timeout 30; }
+
+# PID: its sessions end, and the OSDs refuse what it asks for from then on.
+ceph_evict() {
+  timeout 60 ceph -c "$dir/ceph.conf" tell mds.a client evict "client_metadata.pid=$1" \
+    </dev/null >"$dir/evict.out" 2>&1 || die "the MDS evicted nobody; $dir/evict.out says why"
+}
 
 # All placement groups clean, and the MDS active.
 ceph_healthy() {
@@ -138,12 +189,14 @@ ceph_mount() {
 
 # STORE FSID PORT
 ceph_configuration() {
+  local home name
+  home=$(ceph_home)
   cat <<END
 [global]
   fsid = $2
-  mon_host = [v2:127.0.0.1:$3]
-  public_addr = 127.0.0.1
-  cluster_addr = 127.0.0.1
+  mon_host = [v2:$home:$3]
+  public_addr = $home
+  cluster_addr = $home
   ms_bind_msgr1 = false
   auth_cluster_required = none
   auth_service_required = none
@@ -181,8 +234,15 @@ ceph_configuration() {
   osd_class_update_on_start = false
 [mds]
   mds_data = $dir/mds
+  # Commands for it go through this, also those that come by the network.
+  admin_socket = $dir/mds.socket
 [client]
   # The kernel is told late of what other clients write.
   fuse_disable_pagecache = true
 END
+  if ! ceph_limited; then return; fi
+  for name in "${ceph_osds[@]}"; do
+    printf '[%s]\n  public_addr = %s\n  cluster_addr = %s\n' "$name" \
+      "$(ceph_osd_address "$name")" "$(ceph_osd_address "$name")"
+  done
 }

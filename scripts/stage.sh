@@ -38,7 +38,11 @@ stage_unit() {
 }
 
 stage_python() {
+  # The mock CUDA driver is one of the tests' targets.
+  setup_is_configured release-tests || setup_configure release-tests
   setup_build release
+  cmake --build build/release --target ferry_mock_cuda >>"$setup_log" 2>&1 ||
+    setup_die "the mock CUDA driver could not be built; $setup_log says why"
   unset PYTHONHOME
   PYTHONPATH=$root/python FERRY_BUILD_DIR=$root/build/release \
     "$setup_python" -m pytest tests/python -q
@@ -64,19 +68,75 @@ find_nvcc() {
   find "$setup_venv" -path '*/bin/nvcc' -type f
 }
 
-# Compiles the device headers as CUDA; running them needs a GPU.
+# The folder of cuda.h: beside the compiler, else in the wheels.
+find_cuda_headers() {
+  local nvcc=$1 header
+  for header in "$(dirname -- "$(dirname -- "$(readlink -f "$nvcc")")")/include" "$setup_venv"; do
+    header=$(find -L "$header" -name cuda.h -type f 2>/dev/null | head -n 1)
+    if [[ -n $header ]]; then
+      dirname -- "$header"
+      return
+    fi
+  done
+  setup_die "no cuda.h beside $nvcc"
+}
+
+# NVCC SOURCE OUTPUT [OPTION...]: compiles as the library's users do, with every warning an error.
+compile_cuda() {
+  "$1" -std=c++20 -Iinclude -Isrc -Itests --Werror all-warnings \
+    -Xcompiler -Wall,-Wextra,-Wno-psabi -o "$3" "$2" "${@:4}"
+}
+
+# Compiles the device headers, and the kernels of tests, examples, benchmarks and tools, as CUDA, and compares the
+# driver's interface as Ferry declares it with cuda.h. Running kernels needs a GPU: ./test --device
+# cuda.
 stage_cuda() {
-  local nvcc output arch
+  local nvcc output source headers passed=1
+  if [[ ${FERRY_CUDA:-} == off ]]; then
+    setup_say "absent: CUDA, because FERRY_CUDA=off says so: no kernel is compiled"
+    return
+  fi
   nvcc=$(find_nvcc)
+  headers=$(find_cuda_headers "$nvcc")
+  "${CXX:-c++}" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -Isrc -isystem "$headers" \
+    tests/cuda/driver_abi.cpp ||
+    setup_die "src/devices/cuda/abi.hpp differs from $headers/cuda.h"
+  printf 'ok: the driver interface agrees with cuda.h\n'
   output=$(mktemp)
-  for arch in sm_80 sm_90; do
-    "$nvcc" -std=c++20 -Iinclude -arch=$arch --Werror all-warnings \
-      -Xcompiler -Wall,-Wextra,-Wno-psabi -c tests/cuda/device_headers.cu -o "$output" ||
-      setup_die "the device headers do not compile as CUDA for $arch"
-    printf 'ok: the device headers compile as CUDA for %s\n' "$arch"
+  for source in tests/cuda/*.cu examples/*/*.cu benchmarks/*.cu src/tools/cuda/*.cu; do
+    [[ -e $source ]] || continue
+    compile_cuda "$nvcc" "$source" "$output" -c --threads 2 \
+      -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 ||
+      setup_die "$source does not compile as CUDA for sm_80 and sm_90"
+    printf 'ok: %s compiles for sm_80 and sm_90\n' "$source"
+    passed=$((passed + 1))
   done
   rm -f "$output"
-  printf '2 passed, 0 failed\n'
+  printf '%d passed, 0 failed\n' "$passed"
+}
+
+# The device tests on this machine's GPU, and under compute-sanitizer where there is one.
+stage_gpu() {
+  local nvcc tests=build/gpu/scripts_tests tool
+  if ! nvidia-smi -L 2>/dev/null | grep -q .; then
+    setup_die "there is no NVIDIA GPU with a working driver here (nvidia-smi lists none); ./test without --device runs the same device programs on the cpu device and on a mock GPU"
+  fi
+  nvidia-smi -L
+  setup_build release
+  nvcc=$(find_nvcc)
+  mkdir -p build/gpu
+  compile_cuda "$nvcc" tests/cuda/scripts.cu "$tests" -arch=native \
+    build/release/libferry.a -luring -ldl -lgtest -lgtest_main ||
+    setup_die "the device tests do not compile for this GPU"
+  "$tests" --gtest_brief=1
+  for tool in memcheck racecheck; do
+    if ! command -v compute-sanitizer >/dev/null; then
+      setup_say "absent: compute-sanitizer, so $tool is not run"
+      continue
+    fi
+    FERRY_TEST_DEPTH=quick compute-sanitizer --tool "$tool" --error-exitcode 1 "$tests" \
+      --gtest_brief=1 --gtest_filter='*OfWarps:*OfBlocks' || setup_die "$tool found the above"
+  done
 }
 
 stage_model() {
@@ -103,7 +163,15 @@ stage_storages() {
   trap stop_rigs EXIT
   test_on_nfs
   test_on_ceph
-  printf 'absent: PVFS2 and Lustre, which Ferry does not reach by a library of their own yet\n'
+  test_on_mocks
+}
+
+# What no Debian package has is tested on mocks of our own, tests/mocks.
+test_on_mocks() {
+  printf 'absent: a real PVFS2 or OrangeFS, and a real Lustre; mocks of libpvfs2 and liblustreapi are used\n'
+  timeout 300 build/release/storage_tests --gtest_brief=1 --gtest_filter='Pvfs2Mock*:Pvfs2Lib*:Lustre*' ||
+    setup_die "tests on the mocks of libpvfs2 and liblustreapi failed, or did not end within 300 s"
+  "$setup_python" -m pytest tests/python/test_lustre_mock.py tests/python/test_pvfs2_mock.py -q
 }
 
 rigs_to_stop=()
@@ -126,6 +194,8 @@ test_on_nfs() {
   build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Nfs*'
   build/release/bulk_tests --gtest_brief=1 --gtest_filter='*Nfs*'
   "$setup_python" -m pytest tests/python/test_remote_storages.py tests/python/test_remote_files.py -q
+  "$setup_python" -m pytest tests/python/test_remote_bench.py -q
+  build/release/tools_tests --gtest_brief=1 --gtest_filter='*StoredFiles*'
   if [[ -x build/release/ferry-checkpoint ]]; then
     FERRY_PROFILE='' tests/examples/checkpoint_remote_test.sh build/release/ferry-checkpoint "$FERRY_TEST_NFS" mpiexec -n
   else
@@ -145,15 +215,19 @@ test_on_ceph() {
     setup_die "the conformance suite failed on CephFS, or did not end within 300 s"
   timeout 300 build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Ceph*' ||
     setup_die "device calls failed on CephFS, or did not end within 300 s"
-  "$setup_python" -m pytest tests/python/test_ceph.py -q
+  "$setup_python" -m pytest tests/python/test_rig_network.py -q
+  "$setup_python" -m pytest tests/python/test_ceph.py tests/python/test_storages_network.py -q
+  "$setup_python" -m pytest tests/python/test_remote_bench.py -q -k CEPH
+  timeout 60 build/release/tools_tests --gtest_brief=1 --gtest_filter='*StoredFiles*' ||
+    setup_die "files of CephFS beside those that are measured failed, or did not end within 60 s"
   if [[ $was_up == yes ]]; then
     printf 'absent: servers that hang or are killed, because the rig ceph was up before and is left alone\n'
     return
   fi
   rigs/rig down ceph
-  rigs/rig up ceph --disk >/dev/null || setup_die "the rig ceph --disk did not come up"
+  rigs/rig up ceph --disk --mount >/dev/null || setup_die "the rig ceph --disk --mount did not come up"
   FERRY_TEST_CEPH_DISK=1 timeout 300 build/release/storage_tests --gtest_brief=1 \
-    --gtest_filter='CephFaults*:CephKills*' ||
+    --gtest_filter='CephFaults*:CephKills*:CephEviction*' ||
     setup_die "tests of Ceph's servers that hang or are killed failed, or did not end within 300 s"
 }
 

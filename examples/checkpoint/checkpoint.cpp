@@ -73,17 +73,8 @@ struct Block {
 };
 
 void report(const Statistics& statistics) {
-  const auto ms = [](double ns) { return ns / 1e6; };
-  std::printf("method %s with %d writers: %s\n", name_of(statistics.method), statistics.writers,
-              statistics.reason.c_str());
-  std::printf("%llu storage requests, %llu messages\n",
-              static_cast<unsigned long long>(statistics.counts.storage_requests),
-              static_cast<unsigned long long>(statistics.counts.messages));
-  const auto& mean = statistics.mean;
-  std::printf(
-      "ms of a rank: plan %.1f, exchange %.1f, pack %.1f, file %.1f, sync %.1f, wait %.1f\n",
-      ms(mean.plan_ns), ms(mean.exchange_ns), ms(mean.pack_ns), ms(mean.file_io_ns),
-      ms(mean.sync_ns), ms(mean.wait_ns));
+  std::printf("method %s with %d writers: %s\n%s\n", name_of(statistics.method), statistics.writers,
+              statistics.reason.c_str(), to_json(statistics).c_str());
 }
 
 // Whether all went well.

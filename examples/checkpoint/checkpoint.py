@@ -8,6 +8,7 @@ Both programs write the same file, and each reads what the other has written.
 
 from __future__ import annotations
 
+import json
 import sys
 
 import numpy as np
@@ -46,6 +47,7 @@ def main(operation: str, path: str) -> int:
         statistics = file.statistics()
     if comm.rank == 0:
         print(f"method {statistics['method']} with {statistics['writers']} writers: {statistics['reason']}")
+        print(json.dumps(statistics))
     return 0 if comm.allreduce(right, MPI.LAND) else 1
 
 

@@ -1,16 +1,18 @@
-// Bulk transfers: reads and writes between files and memory of the host, without a device program.
-// A path names a file of a mounted file system or, as "nfs://server/export/path", of another
-// storage.
+// Bulk transfers: reads and writes between files and memory of the host or of a GPU, without a
+// device program. A path names a file of a mounted file system or, as "nfs://server/export/path",
+// of another storage.
 //
-//   auto engine = ferry::bulk::Engine::common();  // its workers are shared by the whole program
-//   ferry::bulk::File file(engine, "/data/input");
+//   ferry::bulk::File file("/data/input");        // an engine is found or made: Engine::common()
 //   std::vector<char> data(file.size());
 //   file.read_at(data.data(), data.size(), 0);  // returns bytes
 //   ferry::bulk::Future later = file.read_at_async(data.data(), 4096, 0);
 //   later.get();
 //
-// The arena of a `cpu` device is memory of the host too: a ferry::Buffer's data() may be named.
-// Everything here is thread-safe, except that one Future belongs to one thread at a time.
+// The arena of a `cpu` device is memory of the host too: a ferry::Buffer's data() may be named. So
+// may memory of an NVIDIA GPU, allocated in its primary context, as the CUDA runtime does: the
+// driver is asked whose memory a pointer names, once the program has loaded it. Kernels that still
+// use such memory have to be waited for first; once a transfer has ended, all streams see what it
+// read. Everything here is thread-safe, except that one Future belongs to one thread at a time.
 #pragma once
 
 #include <chrono>
@@ -24,7 +26,8 @@
 
 #include <fcntl.h>
 
-#include <ferry/ferry.hpp>
+#include <ferry/error.hpp>
+#include <ferry/storage_engine.hpp>
 
 namespace ferry::bulk {
 
@@ -53,11 +56,13 @@ struct EngineStatistics {
   std::uint64_t cancelled_transfers = 0;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
-  std::uint64_t copied_tasks = 0;   // executed where they were: the page cache had or took the data
-  std::uint64_t cached_tasks = 0;   // read into the page cache by the storage's engine
-  std::uint64_t direct_tasks = 0;   // past the page cache, straight between disk and buffer
-  std::uint64_t staged_tasks = 0;   // past the page cache, through the staging memory
+  std::uint64_t copied_tasks = 0;  // executed where they were: the page cache had or took the data
+  std::uint64_t cached_tasks = 0;  // read into the page cache by the storage's engine
+  std::uint64_t direct_tasks = 0;  // past the page cache, straight between disk and buffer
+  std::uint64_t staged_tasks = 0;  // past the page cache, through the staging memory
+  std::uint64_t gpu_tasks = 0;     // tasks of any way whose memory is a GPU's: through pinned_bytes
   std::uint64_t staging_bytes = 0;  // memory that the workers hold for staging
+  std::uint64_t pinned_bytes = 0;   // and page-locked memory on the way to and from GPUs
   unsigned workers_started = 0;
 };
 
@@ -105,7 +110,7 @@ class Future {
   bool ready() const;
   // The calling thread helps with copies out of the page cache while it waits.
   void wait() const;
-  // False: the time was up first.
+  // Likewise. False: the time was up first.
   bool wait_for(std::chrono::nanoseconds timeout) const;
   // Waits; the bytes transferred by all parts together. Throws TransferError when a part failed,
   // ferry::Error (ECANCELED) after cancel(). Calls `progress` on this thread every `interval` and
@@ -129,6 +134,7 @@ class Future {
  private:
   friend std::size_t wait_any(std::span<const Future* const> futures);
   void settle();
+  void check_mine() const;  // throws ferry::Error (ECHILD)
   std::shared_ptr<Scheduler> scheduler_;
   std::shared_ptr<Request> request_;
 };
@@ -160,6 +166,12 @@ struct PathStatus {
   std::uint64_t size_bytes = 0;
   std::int64_t modified_ns = 0;  // since 1970
   std::uint32_t mode = 0;        // type and permissions, as stat(2) has them
+};
+
+// What a directory holds. The status is that of the name: a symbolic link is not followed.
+struct PathEntry {
+  std::string name;
+  PathStatus status;
 };
 
 // What the engine would do with a large read of a file as it is now.
@@ -197,6 +209,10 @@ class Engine {
   void unlink(const std::string& path) const;
   // Both of the same storage; an existing file `to` is replaced.
   void rename(const std::string& from, const std::string& to) const;
+  // What the directory holds, in order of the names.
+  std::vector<PathEntry> list(const std::string& path) const;
+  void make_directory(const std::string& path, std::uint32_t mode = 0777) const;
+  void remove_directory(const std::string& path) const;  // an empty one
 
   // Throws ferry::Error when the path cannot be opened for reading.
   Explanation explain(const std::string& path) const;
@@ -221,20 +237,29 @@ class Engine {
 class File {
  public:
   // `flags` as for open(2); O_DIRECT pins the route of this file. Throws ferry::Error.
+  // A directory is refused (EISDIR), of which there is nothing to read.
   File(const Engine& engine, const std::string& path, int flags = O_RDONLY,
        std::uint32_t mode = 0666);
+  // With Engine::common(). Whoever opens one file after the other holds that engine meanwhile: its
+  // threads end with the last file.
+  explicit File(const std::string& path, int flags = O_RDONLY, std::uint32_t mode = 0666)
+      : File(Engine::common(), path, flags, mode) {}
   ~File();
   File(File&& other) noexcept = default;
   File& operator=(File&& other) noexcept;
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  // Bytes transferred; a read is short at the end of the file. Throws TransferError.
-  std::uint64_t read_at(void* to, std::uint64_t bytes, std::uint64_t offset) const;
-  std::uint64_t write_at(const void* from, std::uint64_t bytes, std::uint64_t offset) const;
+  // Bytes transferred; a read is short at the end of the file. Throws TransferError. `progress` is
+  // called as by Future::get(); what it throws ends the transfer first.
+  std::uint64_t read_at(void* to, std::uint64_t bytes, std::uint64_t offset,
+                        const ProgressFunction& progress = {}) const;
+  std::uint64_t write_at(const void* from, std::uint64_t bytes, std::uint64_t offset,
+                         const ProgressFunction& progress = {}) const;
   Future read_at_async(void* to, std::uint64_t bytes, std::uint64_t offset) const;
   Future write_at_async(const void* from, std::uint64_t bytes, std::uint64_t offset) const;
-  // Adds at the end; the file's size afterwards. The file must be open with O_APPEND.
+  // Adds at the end; the file's size afterwards. The file must be open with O_APPEND, and the
+  // memory the host's.
   std::uint64_t append(const void* from, std::uint64_t bytes) const;
 
   // These throw ferry::Error.
@@ -246,6 +271,9 @@ class File {
   void close();
 
   const std::string& path() const;
+  // Of a file of a mounted file system, as long as it is open; elsewhere ferry::Error (ENOTSUP).
+  // Transfers leave the descriptor's own position alone.
+  int descriptor() const;
 
  private:
   friend class Engine;

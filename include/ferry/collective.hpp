@@ -19,6 +19,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <mpi.h>
@@ -43,16 +44,37 @@ enum class Method : std::uint8_t {
 };
 const char* name_of(Method method);
 
+// Whether a rank that moves many small pieces on its own moves what lies between them, too.
+enum class Sieving : std::uint8_t { automatic, enabled, disabled };
+
 // Rank 0's count. Zero leaves the choice to Ferry; hints are looked at only there.
 struct Options {
   Method write_method = Method::automatic;
   Method read_method = Method::automatic;
-  int writers = 0;                   // cb_nodes; 0: as docs/collective.md states
-  std::int64_t buffer_bytes = 0;     // cb_buffer_size; 0: 4 MiB on one node, else 16. At most 1 GiB
-  std::int64_t alignment_bytes = 0;  // striping_unit; 0: the file system's block size
+  int writers = 0;                // cb_nodes; 0: as docs/collective.md states
+  std::int64_t buffer_bytes = 0;  // cb_buffer_size; 0: likewise. At most 1 GiB
+  // striping_unit: the stripe size that a new file asks for where its storage has stripes, and the
+  // alignment of domains where it has none. 0: as docs/collective.md states.
+  std::int64_t alignment_bytes = 0;
+  int stripe_count = 0;  // striping_factor, that a new file asks for; 0: likewise
+  // Of files to make of it: the ranks are divided into so many groups of neighbours, at most one
+  // for each rank, and each group has a file of its own, PATH.0, PATH.1 and so on (with leading
+  // zeros where there are ten or more; in a URI before the question mark). Views, offsets and sizes
+  // are those of a rank's own file, and `writers` is for each; what fails on one is thrown on all
+  // ranks. 0: one file, PATH.
+  int files = 0;
   // ferry_write_out: the medium begins with large writes at once, so that a sync() finds less to
   // do.
   bool write_out = true;
+  // romio_ds_read, romio_ds_write: see docs/collective.md, data sieving.
+  Sieving read_sieving = Sieving::automatic;
+  Sieving write_sieving = Sieving::automatic;
+  // ferry_node_merge: what the ranks of a node have for a writer of another node is put together
+  // before it crosses the wire.
+  bool node_merge = true;
+  // Nonblocking transfers are carried out by a thread, where MPI was initialised with
+  // MPI_THREAD_MULTIPLE. Otherwise, or if this is false, by whoever waits for them. Of each rank.
+  bool progress_thread = true;
   unsigned mode = 0644;            // of a file that is created
   MPI_Info hints = MPI_INFO_NULL;  // known names are listed in docs/collective.md
   // Called on rank 0 with one line for each hint that is unknown or makes no sense. Empty: the
@@ -67,6 +89,13 @@ struct Representation {
   int element_bytes = 1;  // 1, 2, 4, 8 or 16
 };
 
+// How the file lies over the servers of its storage, as that granted it.
+struct Stripes {
+  std::int64_t stripe_bytes = 0;  // in a row on one server; 0: the storage tells no stripes
+  int stripe_count = 0;           // over so many servers
+  std::string reason;             // why these
+};
+
 // Where the time of one rank went.
 struct Phases {
   double plan_ns = 0;      // agreeing on sizes and on who sends what
@@ -79,12 +108,15 @@ struct Phases {
 
 // Of all ranks together, since the file was opened.
 struct Counts {
-  std::uint64_t messages = 0;       // of data and extents; agreements are not counted
-  std::uint64_t message_bytes = 0;  // in them
-  std::uint64_t shared_bytes = 0;   // handed over in memory that ranks of a node share
+  std::uint64_t messages = 0;         // of data and extents; agreements are not counted
+  std::uint64_t message_bytes = 0;    // in them
+  std::uint64_t remote_messages = 0;  // those of them that crossed between nodes
+  std::uint64_t remote_bytes = 0;
+  std::uint64_t shared_bytes = 0;  // handed over in memory that ranks of a node share
   std::uint64_t storage_requests = 0;
   std::uint64_t storage_bytes = 0;
   std::uint64_t storage_opens = 0;
+  std::uint64_t gpu_bytes = 0;  // copied from or to memory of GPUs
 };
 
 struct Statistics {
@@ -93,8 +125,41 @@ struct Statistics {
   Counts counts;
   // Of the last collective transfer:
   Method method = Method::automatic;
-  std::string reason;  // why this method
-  int writers = 0;     // ranks that read or wrote the file
+  std::string reason;             // why this method
+  int writers = 0;                // ranks that read or wrote the file, or the files
+  std::string writers_reason;     // why so many, where the method has writers
+  std::int64_t buffer_bytes = 0;  // of a writer's window
+  std::string buffer_reason;
+  Stripes stripes;
+};
+
+// As one JSON object on one line: method, reason, writers, stripes, counts, and the time split as
+// mean and maximum over ranks. Keys are the names above.
+std::string to_json(const Statistics& statistics);
+
+class Orders;
+struct Order;
+
+// A nonblocking collective transfer: what the i..._all calls of File start. Its memory must stay,
+// and not be touched, until wait() has returned or test() has said true; also where a Transfer is
+// dropped: then until the next blocking collective call of the file, such as close(). By the thread
+// that opened the file.
+class Transfer {
+ public:
+  Transfer() = default;  // of nothing, done
+  // Waits for it and those started before. Returns the bytes moved, or throws as the blocking call
+  // would on every rank; again and again.
+  std::int64_t wait();
+  // Whether it is done; wait() returns at once then. Does not wait where a thread makes progress
+  // (Options::progress_thread), else carries the transfer out, as wait() does.
+  bool test();
+
+ private:
+  friend class File;
+  Transfer(std::shared_ptr<Orders> orders, std::shared_ptr<Order> order)
+      : orders_(std::move(orders)), order_(std::move(order)) {}
+  std::shared_ptr<Orders> orders_;
+  std::shared_ptr<Order> order_;
 };
 
 class File {
@@ -121,8 +186,10 @@ class File {
                 const Representation& representation = {});
 
   // Collective transfers. Memory is a span, or `count` periods of a type map with its origin at
-  // `base`. Return the bytes moved by this rank: fewer than asked for only where a read meets the
-  // end of the file. The _all calls without an offset start at this rank's position and move it.
+  // `base`; all of a rank's is the host's, arenas of the `cpu` device among it, or one GPU's
+  // (primary context; else ENOTSUP), which some ranks' may be and others' not. Return the bytes
+  // moved by this rank: fewer than asked for only where a read meets the end of the file. The _all
+  // calls without an offset start at this rank's position and move it.
   std::int64_t write_at_all(std::int64_t offset, std::span<const std::byte> data);
   std::int64_t write_at_all(std::int64_t offset, const void* base, const TypeMap& memory,
                             std::int64_t count);
@@ -131,6 +198,18 @@ class File {
                            std::int64_t count);
   std::int64_t write_all(std::span<const std::byte> data);
   std::int64_t read_all(std::span<std::byte> data);
+
+  // Nonblocking collective transfers: every rank starts the same ones in the same order, and they
+  // are carried out in that order, one at a time. Errors, also of arguments, are thrown by
+  // Transfer::wait(), and by close() if nobody has waited. Calls without an offset move the
+  // position at once, by what was asked for. Any other call on the file ends them first.
+  Transfer iwrite_at_all(std::int64_t offset, std::span<const std::byte> data);
+  Transfer iwrite_at_all(std::int64_t offset, const void* base, const TypeMap& memory,
+                         std::int64_t count);
+  Transfer iread_at_all(std::int64_t offset, std::span<std::byte> data);
+  Transfer iread_at_all(std::int64_t offset, void* base, const TypeMap& memory, std::int64_t count);
+  Transfer iwrite_all(std::span<const std::byte> data);
+  Transfer iread_all(std::span<std::byte> data);
 
   // Transfers of this rank alone, through the same view.
   std::int64_t write_at(std::int64_t offset, std::span<const std::byte> data);
@@ -153,6 +232,10 @@ class File {
   const std::vector<std::string>& warnings() const;
   // Ranks that write in collective transfers.
   const std::vector<int>& writers() const;
+  // As read back from the storage, the same on every rank of the file.
+  const Stripes& stripes() const;
+  // Of this rank's file: `path` of the constructor, or with Options::files its part of it.
+  const std::string& path() const;
 
  private:
   class Impl;

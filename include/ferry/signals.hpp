@@ -13,7 +13,7 @@
 #include <functional>
 #include <thread>
 
-#include <ferry/ferry.hpp>
+#include <ferry/runtime.hpp>
 
 namespace ferry {
 
@@ -29,6 +29,9 @@ class SignalThread {
   explicit SignalThread(Runtime& runtime,
                         std::chrono::milliseconds deadline = std::chrono::seconds(10),
                         std::function<void(int)> on_signal = {});
+  // The same for what is ended in another way (GpuRuntime::shutdown(), several runtimes):
+  // `shut_down` must not throw.
+  explicit SignalThread(std::function<void()> shut_down, std::function<void(int)> on_signal = {});
   // Waits for a shutdown that is under way. Signals that come later stay blocked.
   ~SignalThread();
   SignalThread(const SignalThread&) = delete;
@@ -40,8 +43,7 @@ class SignalThread {
  private:
   void watch();
 
-  Runtime& runtime_;
-  const std::chrono::milliseconds deadline_;
+  const std::function<void()> shut_down_;
   const std::function<void(int)> on_signal_;
   int signals_ = -1;  // signalfd
   int leave_ = -1;    // eventfd, written by the destructor

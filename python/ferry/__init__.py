@@ -37,10 +37,15 @@ _LAZY = {
     "Engine": "engine",
     "File": "file_objects",
     "Future": "transfers",
+    "GpuArray": "gpu",
+    "GpuRuntime": "gpu_runtime",
     "TransferError": "transfers",
+    "WRITE_BACK_KERNEL": "gpu_runtime",
+    "device_include": "gpu_runtime",
     "explain": "engine",
     "load": "arrays",
     "load_safetensors": "safetensors_files",
+    "nvrtc_options": "gpu_runtime",
     "open": "file_objects",
     "read_batch": "transfers",
     "read_batch_async": "transfers",
@@ -54,29 +59,37 @@ _LAZY = {
 __all__ = sorted(_LAZY)
 
 if TYPE_CHECKING:
-    from ferry.arrays import load, save
-    from ferry.engine import Engine, explain, stats
-    from ferry.file_objects import File, open
-    from ferry.safetensors_files import load_safetensors
-    from ferry.transfers import (
-        Future,
-        TransferError,
-        read_batch,
-        read_batch_async,
-        read_files,
-        write_batch,
-        write_batch_async,
-    )
+    # "as" the same name: exported, as type checkers understand it.
+    from ferry.arrays import load as load
+    from ferry.arrays import save as save
+    from ferry.engine import Engine as Engine
+    from ferry.engine import explain as explain
+    from ferry.engine import stats as stats
+    from ferry.file_objects import File as File
+    from ferry.file_objects import open as open
+    from ferry.gpu import GpuArray as GpuArray
+    from ferry.gpu_runtime import WRITE_BACK_KERNEL as WRITE_BACK_KERNEL
+    from ferry.gpu_runtime import GpuRuntime as GpuRuntime
+    from ferry.gpu_runtime import device_include as device_include
+    from ferry.gpu_runtime import nvrtc_options as nvrtc_options
+    from ferry.safetensors_files import load_safetensors as load_safetensors
+    from ferry.transfers import Future as Future
+    from ferry.transfers import TransferError as TransferError
+    from ferry.transfers import read_batch as read_batch
+    from ferry.transfers import read_batch_async as read_batch_async
+    from ferry.transfers import read_files as read_files
+    from ferry.transfers import write_batch as write_batch
+    from ferry.transfers import write_batch_async as write_batch_async
+else:  # a type checker would take every name for one of these
 
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module 'ferry' has no attribute {name!r}")
+        import importlib
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'ferry' has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(f"ferry.{_LAZY[name]}"), name)
-    globals()[name] = value
-    return value
+        value = getattr(importlib.import_module(f"ferry.{_LAZY[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

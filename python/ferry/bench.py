@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from ferry import results, terminal
+from ferry import remote_files, results, terminal
 from ferry.errors import FerryError
-from ferry.files import check_new_file, check_readable_file
-from ferry.info_storage import is_uri
-from ferry.native import Measurement, MeasuringError, run_plan
+from ferry.files import check_new_file, check_readable_file, signals_ignored
+from ferry.native import Measurement, MeasuringError, remove, run_plan
 from ferry.plan import Cell, Plan, RuntimeSettings
 from ferry.sizes import KIB, MIB, format_size
+from ferry.uris import is_uri, shown, with_suffix
 
 Json = dict[str, Any]
 
@@ -64,7 +64,7 @@ class BenchOptions:
         """The paths of the files that are read or written, as ``ferry-bench`` names them."""
         if not self.file_per_thread:
             return [self.path]
-        return [f"{self.path}.{thread:08d}" for thread in range(self.threads)]
+        return [with_suffix(self.path, f".{thread:08d}") for thread in range(self.threads)]
 
 
 def make_cell(options: BenchOptions, operation: str, pattern_seed: int | None = None) -> Cell:
@@ -75,7 +75,7 @@ def make_cell(options: BenchOptions, operation: str, pattern_seed: int | None = 
         interface=options.interface,
         placement=options.placement if options.interface == "ferry" else None,
         operation=operation,
-        path=os.path.abspath(options.path),
+        path=options.path if is_uri(options.path) else os.path.abspath(options.path),
         transfer_bytes=options.transfer_bytes,
         total_bytes=options.total_bytes,
         pattern=options.pattern,
@@ -111,7 +111,7 @@ def run(options: BenchOptions) -> None:
         _print_head(console, options, phases[0][1])
         _print_table(console, rows)
         for note in notes:
-            console.print(f"note: {note}")
+            console.print(f"note: {note}", soft_wrap=True)
     if options.json is not None:
         measurements = [measurement for _, measurement in phases]
         document = results.make_document(
@@ -121,23 +121,22 @@ def run(options: BenchOptions) -> None:
 
 
 def _check_path(options: BenchOptions) -> None:
-    if is_uri(options.path):
-        raise FerryError(
-            f"{options.path}: only files of mounted file systems can be measured; "
-            "ferry cp says how fast it copies"
-        )
     size_bytes = options.total_bytes // len(options.files)
     if options.write:
         for path in options.files:
-            # All of them must fit, so each is asked whether there is room for all.
-            check_new_file(path, options.total_bytes, options.overwrite)
+            if is_uri(path):  # whose storage does not tell how much room there is
+                remote_files.check_new_file(path, options.overwrite)
+            else:
+                # All of them must fit, so each is asked whether there is room for all.
+                check_new_file(path, options.total_bytes, options.overwrite)
         return
     for path in options.files:
         _check_size(options, path, size_bytes)
 
 
 def _check_size(options: BenchOptions, path: str, needed_bytes: int) -> None:
-    size_bytes = check_readable_file(path)
+    check = remote_files.check_readable_file if is_uri(path) else check_readable_file
+    size_bytes = check(path)
     if size_bytes >= needed_bytes:
         return
     asked = f"-b {format_size(options.block_bytes)}"
@@ -146,7 +145,7 @@ def _check_size(options: BenchOptions, path: str, needed_bytes: int) -> None:
     if options.threads > 1 and not options.file_per_thread:
         asked += f" with {options.threads} threads"
     raise FerryError(
-        f"{path} has {format_size(size_bytes)}, and {asked} needs {format_size(needed_bytes)}; "
+        f"{shown(path)} has {format_size(size_bytes)}, and {asked} needs {format_size(needed_bytes)}; "
         "choose a smaller -b or a larger file"
     )
 
@@ -169,7 +168,7 @@ def _check_memory(options: BenchOptions) -> None:
 def _measure_all(options: BenchOptions) -> list[tuple[Cell, Measurement]]:
     """Writes, then reads, as far as asked for; removes the files that it made unless kept."""
     phases: list[tuple[Cell, Measurement]] = []
-    ours = [path for path in options.files if options.write and not os.path.lexists(path)]
+    ours = [path for path in options.files if options.write and not _is_there(options, path)]
     try:
         seed = None
         if options.write:
@@ -186,14 +185,30 @@ def _measure_all(options: BenchOptions) -> list[tuple[Cell, Measurement]]:
         raise
     finally:
         if not (options.keep and phases):
-            for path in ours:
-                Path(path).unlink(missing_ok=True)
+            _remove(ours)
     return phases
+
+
+def _is_there(options: BenchOptions, path: str) -> bool:
+    if not is_uri(path):
+        return os.path.lexists(path)
+    # Without --overwrite it was refused if it was there.
+    return options.overwrite and remote_files.status(path) is not None
+
+
+def _remove(paths: Sequence[str]) -> None:
+    remote = [path for path in paths if is_uri(path)]
+    if remote:
+        with signals_ignored():
+            remove(remote)
+    for path in paths:
+        if path not in remote:
+            Path(path).unlink(missing_ok=True)
 
 
 def _measure(options: BenchOptions, cell: Cell) -> Measurement:
     plan = Plan([cell], options.repeats, options.runtime)
-    with terminal.progress(f"{cell.operation} {options.path}", options.repeats) as bar:
+    with terminal.progress(f"{cell.operation} {shown(options.path)}", options.repeats) as bar:
         return run_plan(plan, lambda _cell: bar.advance())
 
 
@@ -205,11 +220,7 @@ def _notes(rows: Sequence[Json]) -> list[str]:
             notes.append(
                 f"{row['operation']}: the deadline ended {short} of {len(row['repeats'])} repeats"
             )
-        if row["cache_state"] == "unverified":
-            notes.append(
-                f"{row['operation']}: unverified, because the state of the page cache could not be "
-                "proven for every repeat"
-            )
+        notes += _state_notes(row)
         if row["device_cache_state"] == "unverified":
             notes.append(
                 f"{row['operation']}: unverified, because the counters of the device's page cache "
@@ -218,8 +229,28 @@ def _notes(rows: Sequence[Json]) -> list[str]:
     return notes
 
 
+def _state_notes(row: Json) -> list[str]:
+    remote = is_uri(row["path"])
+    texts = {
+        "unverified": "unverified, because the state of the page cache could not be proven for "
+        "every repeat",
+    }
+    if remote:
+        texts = {
+            "client-cold": "client-cold: every byte came from the server, whose own caches cannot "
+            "be dropped from here and may have had it",
+            "hot": "hot: the storage's client library answered from its own memory, not the "
+            "server; --cold has it drop that before each repeat",
+            "unverified": "unverified: what came over the network proves neither that the "
+            "storage's client had the file nor that it did not, for every repeat",
+        }
+    text = texts.get(row["cache_state"])
+    return [f"{row['operation']}: {text}"] if text else []
+
+
 def _settings(options: BenchOptions) -> Json:
     return {
+        "device": options.runtime.device,
         "interface": options.interface,
         "placement": options.placement if options.interface == "ferry" else None,
         "block_bytes": options.block_bytes,
@@ -246,10 +277,17 @@ def _print_head(console: Console, options: BenchOptions, measurement: Measuremen
     (runtime,) = measurement.environment["runtimes"]
     systems = measurement.environment["file_systems"]
     where = f" on {systems[0]['type']} ({systems[0]['source']})" if systems else ""
-    console.print(f"{options.path}{where}, interface {options.interface}", soft_wrap=True)
+    for storage in measurement.environment["storages"]:
+        where = f" on storage {storage['storage']} ({storage['engine']})"
+    console.print(f"{shown(options.path)}{where}, interface {options.interface}", soft_wrap=True)
     if options.interface == "ferry":
+        for storage in measurement.environment["storages"]:
+            for fact in storage["facts"]:
+                console.print(fact, soft_wrap=True)
+        device = runtime["device"]
+        where = f"CPUs {runtime['device_cpus']}" if device == "cpu" else device
         console.print(
-            f"device CPUs {runtime['device_cpus']}, server CPUs {runtime['server_cpus']} "
+            f"device {where}, server CPUs {runtime['server_cpus']} "
             f"(threads: {runtime['server_threads']}), {runtime['storage_engine']}, "
             f"{runtime['arena_pages']}",
             soft_wrap=True,

@@ -10,7 +10,8 @@ import click
 from ferry import sizes
 from ferry.bench import BenchOptions
 from ferry.flags import CountType, SizeType
-from ferry.plan import INTERFACES, PLACEMENTS, RuntimeSettings
+from ferry.plan import DEVICES, INTERFACES, PLACEMENTS, RuntimeSettings
+from ferry.uris import is_uri
 
 _THREADS = CountType(1, 4096)
 # Interfaces with several calls of one thread in flight, and how many at most.
@@ -112,10 +113,11 @@ OPTIONS = (
     click.option("-k", "--keep-file", is_flag=True, help="Keep the file that was written."),
     click.option(
         "--device",
-        type=click.Choice(["cpu"]),
+        type=click.Choice(DEVICES),
         default="cpu",
         show_default=True,
-        help="Where the measured program runs.",
+        help="Where the measured program runs: on cores of this machine, or in kernels on its GPU "
+        "(a warp for each thread).",
     ),
     click.option(
         "--placement",
@@ -201,6 +203,7 @@ def read_options(json_path: str | None, overwrite: bool, given: dict[str, Any]) 
         overwrite=overwrite,
         json=json_path,
         runtime=RuntimeSettings(
+            device=given["device"],
             device_threads=given["threads"],
             server_threads=given["server_threads"] or 0,
             device_cpus=given["device_cpus"] or "",
@@ -212,6 +215,7 @@ def read_options(json_path: str | None, overwrite: bool, given: dict[str, Any]) 
         ),
     )
     _check_sizes(options)
+    _check_device(options)
     _check_interface(options)
     _check_operations(options)
     _check_cache(options, [flag for flag in _CACHE_FLAGS if given[flag] not in (None, False)])
@@ -241,6 +245,23 @@ def _check_sizes(options: BenchOptions) -> None:
         raise click.UsageError("-b, -s and --threads together make a file that is too large")
 
 
+def _check_device(options: BenchOptions) -> None:
+    """Raises UsageError for what kernels on a GPU cannot do."""
+    if options.runtime.device == "cpu":
+        return
+    if options.interface != "ferry":
+        raise click.UsageError(f"--device cuda is for interface ferry, not {options.interface}")
+    if options.placement == "service":
+        raise click.UsageError(
+            "--device cuda cannot measure --placement service, whose blocks a program launches "
+            "with its own; choose host, compute or automatic"
+        )
+    if options.runtime.service_threads > 0:
+        raise click.UsageError("--service-threads is for --device cpu")
+    if options.runtime.device_cpus:
+        raise click.UsageError("--device-cpus is for --device cpu; a GPU has none")
+
+
 def _check_interface(options: BenchOptions) -> None:
     depth_max = _QUEUE_DEPTH_MAX.get(options.interface, 1)
     if options.queue_depth > depth_max:
@@ -248,6 +269,15 @@ def _check_interface(options: BenchOptions) -> None:
             f"--queue-depth is for interfaces ferry and uring, not {options.interface}"
             if depth_max == 1
             else f"--queue-depth of interface {options.interface} is at most {depth_max}"
+        )
+    if is_uri(options.path) and options.interface != "ferry":
+        raise click.UsageError(
+            f"-a {options.interface} reaches files of mounted file systems only; "
+            "a URI is reached by -a ferry, in any placement"
+        )
+    if is_uri(options.path) and options.direct:
+        raise click.UsageError(
+            "--direct is for mounted file systems; no kernel's page cache holds a file of a URI"
         )
     if options.direct and options.interface == "mmap":
         raise click.UsageError("--direct is not for interface mmap")

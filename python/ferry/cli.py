@@ -6,6 +6,7 @@ Whatever goes wrong is one line on standard error.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import sys
@@ -28,10 +29,12 @@ from ferry import (
     study,
     terminal,
     tune,
+    tune_ranks,
     writers_simulate,
 )
 from ferry.errors import FerryError, Terminated
 from ferry.studies import SIMULATED, STUDIES
+from ferry.uris import is_uri
 
 # Help is laid out for 80 columns whatever the terminal, because ./ferry prints stored copies of it.
 _CONTEXT: dict[str, Any] = {
@@ -62,7 +65,8 @@ def bench_command(json_path: str | None, overwrite: bool, **given: Any) -> None:
 
     Writing makes PATH, a new file, and removes it afterwards; with -r alone, PATH is read and
     never changed. Contents are verified, with -W and -R more strictly. Sizes take k, m, g and t as
-    powers of 1024. bw counts from open to close, as IOR does.
+    powers of 1024. bw counts from open to close, as IOR does. PATH may be a URI like
+    nfs://server/export/file or ceph:/file, which -a ferry reaches.
     """
     bench.run(bench_flags.read_options(json_path, overwrite, given))
 
@@ -87,9 +91,14 @@ def import_command(files: tuple[str, ...], json_path: str | None, overwrite: boo
 
 
 @ferry.command(name="study", short_help="A fixed matrix of measurements that answers a question.")
-@click.argument("name", metavar="NAME", type=click.Choice([*STUDIES, SIMULATED]))
+@click.argument("name", metavar="NAME", type=click.Choice([*STUDIES]))
 @click.option("--dir", "folder", metavar="DIR", help="Where scratch files go ($TMPDIR or /tmp).")
 @click.option("--file", metavar="FILE", help="Measure reading FILE, which is never changed.")
+@click.option(
+    "--storage",
+    metavar="URI",
+    help="Measure a storage that is not mounted, too: ceph:/path, nfs://server/path.",
+)
 @click.option("--quick", is_flag=True, help="Fewer points and fewer repeats.")
 @click.option(
     "--repeats",
@@ -128,21 +137,34 @@ def study_command(name: str, **given: Any) -> None:
     storages     Which storage is how fast, and scales with threads? Writes,
                  writes with fsync, cold reads and re-reads by one thread and
                  many, and by file size: the file system of --dir, tmpfs, and as
-                 root ramfs, ext4, xfs and btrfs on loop devices; what the disk
-                 itself gives.
-    writers      How many ranks should write for all? So far only by --simulate:
-                 a model of a cluster, with the best number of writers, held
-                 against published numbers.
+                 root ramfs, ext4, xfs and btrfs on loop devices; NFS, CephFS,
+                 PVFS2 and Lustre as far as they are mounted, named by --storage
+                 or started by ferry rig; what the disk itself gives.
+    writers      How many ranks should write for all? One shared file or one for
+                 each writer, by all ranks or by some that gather, or take in
+                 turn, what the others have; where the time goes. With
+                 --simulate: a model of a cluster, held against published
+                 numbers.
+    interfaces   Which interface is fastest for many ranks on one file, by
+                 transfer size? POSIX, MPI-IO, Ferry's file views, and with
+                 --storage the storage's own client library.
+    endian       What does byte-swapped output cost, for one rank and for many?
+    stripes      What do stripe count, stripe size and the writers' buffer
+                 change, for one writer and many? With --storage on CephFS.
 
     Scratch files are removed, whatever happens. The end of the output says what the numbers show,
     and no more than that.
     """
-    if given["simulate"] or given["cluster"] is not None or name == SIMULATED:
+    if given["simulate"] or given["cluster"] is not None:
         _simulate(name, given)
         return
     chosen = STUDIES[name]
     if given["file"] is not None and not chosen.takes_file:
         raise click.UsageError(f"--file is not for the study {name}, which makes its own files")
+    if given["storage"] is not None and not chosen.takes_storage:
+        raise click.UsageError(f"--storage is not for the study {name}; --dir says where to measure")
+    if given["storage"] is not None and not is_uri(given["storage"]):
+        raise click.UsageError(f"{given['storage']} is no URI; --dir is for folders")
     if given["file"] is not None and given["folder"] is not None:
         raise click.UsageError("--dir is for scratch files; with --file nothing is written")
     study.run(
@@ -155,6 +177,8 @@ def study_command(name: str, **given: Any) -> None:
             out=given["out"],
             json=given["json_path"],
             overwrite=given["overwrite"],
+            storage=given["storage"],
+            folder_given=given["folder"] is not None,
         ),
     )
 
@@ -164,8 +188,11 @@ def _simulate(name: str, given: dict[str, Any]) -> None:
     if name != SIMULATED:
         raise click.UsageError(f"--simulate and --cluster are for the study {SIMULATED}")
     if not given["simulate"]:
-        raise click.UsageError(f"the study {name} has only its model so far; add --simulate")
-    for key, flag in (("folder", "--dir"), ("file", "--file"), ("repeats", "--repeats")):
+        raise click.UsageError("--cluster is for the model of a cluster; add --simulate")
+    for key, flag in (
+        *(("folder", "--dir"), ("file", "--file"), ("repeats", "--repeats")),
+        ("storage", "--storage"),
+    ):
         if given[key] is not None:
             raise click.UsageError(f"{flag} is for measuring, and --simulate measures nothing")
     writers_simulate.run(
@@ -193,6 +220,12 @@ def _simulate(name: str, given: dict[str, Any]) -> None:
     help="How long to measure, about.",
 )
 @click.option(
+    "--ranks",
+    metavar="N",
+    type=flags.CountType(1, tune_ranks.RANKS_MAX),
+    help="Measure collective transfers of N MPI ranks too, beyond --budget (needs an MPI library).",
+)
+@click.option(
     "--out",
     metavar="FILE",
     help="Write the profile to FILE ($FERRY_PROFILE, or ferry/profile.toml in your configuration "
@@ -201,7 +234,12 @@ def _simulate(name: str, given: dict[str, Any]) -> None:
 @flags.OVERWRITE
 @flags.JSON
 def tune_command(
-    folder: str | None, budget_s: int, out: str | None, overwrite: bool, json_path: str | None
+    folder: str | None,
+    budget_s: int,
+    ranks: int | None,
+    out: str | None,
+    overwrite: bool,
+    json_path: str | None,
 ) -> None:
     """Measures what is fastest on this machine, and writes the profile that the library reads.
 
@@ -215,6 +253,7 @@ def tune_command(
         tune.TuneOptions(
             folder=folder if folder is not None else ".",
             budget_s=budget_s,
+            ranks=ranks,
             out=out,
             json=json_path,
             overwrite=overwrite,
@@ -243,8 +282,8 @@ def info_command(path: str | None, json_path: str | None, overwrite: bool) -> No
 def cp_command(source: str, target: str, json_path: str | None, overwrite: bool) -> None:
     """Copy the file SRC to DST, between any two storages.
 
-    Each is a path or a URI like nfs://server/export/file or ceph:/file. Into a directory the file
-    goes under its own name.
+    Each is a path or a URI like nfs://server/export/file, ceph:/file or
+    pvfs2:/mount/file. Into a directory the file goes under its own name.
 
     What was written is made durable, read back and compared. Until then it has a name of its own in
     DST's folder: whatever goes wrong, DST is as it was before. DST gets SRC's permissions, and its
@@ -257,7 +296,8 @@ def cp_command(source: str, target: str, json_path: str | None, overwrite: bool)
 def layout_group() -> None:
     """How files are striped over a storage's servers.
 
-    CephFS has layouts: named by ceph:/path, or mounted. On Lustre, the line for lfs is printed.
+    CephFS has layouts, named by ceph:/path or mounted, so has PVFS2 (pvfs2:/mount/path), and so has
+    Lustre as it is mounted.
     """
 
 
@@ -281,6 +321,15 @@ def layout_get(path: str, json_path: str | None, overwrite: bool) -> None:
 @click.option("--object-size", type=flags.SizeType(), help="CephFS: bytes in one object.")
 @click.option("--pool", metavar="NAME", help="Which of the storage's pools.")
 @click.option("--first-server", type=flags.CountType(0, 1 << 20), help="Lustre: the first OST.")
+@click.option("--overstripe", is_flag=True, help="Lustre: several stripes on one OST are fine.")
+@click.option(
+    "--part",
+    "parts",
+    metavar="END[,size=SIZE][,count=N|all][,first=N][,pool=NAME][,overstripe]",
+    type=flags.PartType(),
+    multiple=True,
+    help="Lustre: the layout up to END of the file, a size or 'end'; give one for each part.",
+)
 @click.option("--at-most", is_flag=True, help="Reduce what is not granted, and say so.")
 @flags.OVERWRITE
 @flags.JSON
@@ -293,6 +342,9 @@ def layout_set(path: str, json_path: str | None, overwrite: bool, **given: Any) 
     wanted = layout.Wanted(**given)
     if wanted.arguments() in ([], ["--at-most"]):
         raise click.UsageError("say what to set, for example --stripe-count 4")
+    of_whole = dataclasses.replace(wanted, parts=(), at_most=False)
+    if wanted.parts and of_whole.arguments():
+        raise click.UsageError("with --part, settings are given in each part: --part 4m,size=1m")
     layout.set_layout(path, wanted, json_path, overwrite)
 
 
@@ -310,7 +362,7 @@ def rig_group() -> None:
           MDS (ceph-mon, ceph-mgr, ceph-osd, ceph-mds, ceph-common, uuid-runtime)
 
     Everything lies in .ferry/rig of the checkout, and the servers listen on the loopback device
-    alone. No file of the system is changed.
+    alone (with --osd-mbps on a bridge of their own). No file of the system is changed.
     """
 
 
@@ -319,17 +371,25 @@ def rig_group() -> None:
 @click.option("--memory", is_flag=True, help="nfs: store in memory; it ends with the server.")
 @click.option("--disk", is_flag=True, help="ceph: store in files, else in memory.")
 @click.option("--mount", is_flag=True, help="ceph: mount it by ceph-fuse, too.")
-def rig_up(name: str, **given: bool) -> None:
+@click.option(
+    "--osd-mbps", metavar="N", type=click.IntRange(1, 999_999),
+    help="ceph: each OSD receives and sends at N Mbit/s at most, in a network namespace of its own.",
+)
+def rig_up(name: str, **given: bool | int | None) -> None:
     """Start the rig NAME, wait until it answers, and print its URI.
 
     One that is up already stays as it is. One that has ended starts again, with its files where it
     stores in files.
     """
-    options = [f"--{option}" for option, is_given in given.items() if is_given]
-    for option in options:
-        if option[2:] not in rig.OPTIONS[name]:
-            raise click.UsageError(f"rig up {name} takes no {option}")
-    rig.run(["up", name, *options])
+    words: list[str] = []
+    for option, value in given.items():
+        if not value:
+            continue
+        word = f"--{option.replace('_', '-')}"
+        if option not in rig.OPTIONS[name]:
+            raise click.UsageError(f"rig up {name} takes no {word}")
+        words += [word] if value is True else [word, str(value)]
+    rig.run(["up", name, *words])
 
 
 @rig_group.command(name="down")

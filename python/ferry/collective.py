@@ -12,15 +12,17 @@ Needs mpi4py over the MPI library that Ferry was built with::
 
 Methods marked "collective" must be called by all ranks, in the same order. What fails on one rank is
 raised on all of them: OSError with the errno, and the rank in its text. A buffer is anything
-contiguous with the buffer protocol, like a NumPy array. Files are used by the thread that opened
-them.
+contiguous with the buffer protocol, like a NumPy array, or in a GPU's memory: a ferry.GpuArray, and
+what has ``__cuda_array_interface__`` or DLPack. Files are used by the thread that opened them.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -33,7 +35,7 @@ except ImportError as error:
         "ferry.collective is not built: install an MPI library (Debian: libmpich-dev) and build again"
     ) from error
 
-__all__ = ["File", "TypeMap", "open"]
+__all__ = ["File", "Transfer", "TypeMap", "open"]
 
 _FLAGS = {
     "r": os.O_RDONLY,
@@ -96,6 +98,45 @@ class TypeMap:
         return int(self._native.period_bytes)
 
 
+class Transfer:
+    """A nonblocking collective transfer, made by the ``i..._all`` methods of a File.
+
+    Its buffer is kept until it is done, and must not be touched before. Used by the thread that
+    opened the file.
+    """
+
+    def __init__(self, native: Any) -> None:
+        self._native = native
+
+    def done(self) -> bool:
+        """Whether it has ended, well or not.
+
+        Does not wait where MPI was initialised with MPI_THREAD_MULTIPLE, as mpi4py does; otherwise it
+        carries the transfer out, as ``result`` does.
+        """
+        return bool(self._native.test())
+
+    def result(self) -> int:
+        """Waits for it; returns its bytes. Raises OSError on all ranks if it failed on one."""
+        return int(self._native.wait())
+
+    def exception(self) -> OSError | None:
+        """Waits for it; returns the error, None after a success."""
+        try:
+            self.result()
+        except OSError as error:
+            return error
+        return None
+
+    def __await__(self) -> Generator[Any, None, int]:
+        """Returns the bytes, as ``result`` does, once it is done; other tasks run meanwhile."""
+        nap_s = 0.0
+        while not self.done():
+            yield from asyncio.sleep(nap_s).__await__()
+            nap_s = min(nap_s + 100e-6, 5e-3)
+        return self.result()
+
+
 class File:
     """A file that the ranks of a communicator share; made by open()."""
 
@@ -103,6 +144,7 @@ class File:
         self._native = native
         self.name = name
         self.closed = False
+        self._under_way: list[Transfer] = []  # so that their buffers are kept
 
     def set_view(
         self,
@@ -139,6 +181,35 @@ class File:
         """Collective; like read_at_all at this rank's position, which moves on."""
         return int(self._native.read_all(buffer))
 
+    def iwrite_at_all(self, offset: int, buffer: Any) -> Transfer:
+        """Collective and nonblocking; starts what ``write_at_all`` does.
+
+        Every rank starts the same transfers in the same order; they are carried out in that order.
+        Errors are raised by the Transfer, and by ``close`` if nobody asks it. Any other method that
+        transfers something, or is collective, ends them first.
+        """
+        return self._started(self._native.iwrite_at_all(offset, buffer))
+
+    def iread_at_all(self, offset: int, buffer: Any) -> Transfer:
+        """Collective and nonblocking; starts what ``read_at_all`` does."""
+        return self._started(self._native.iread_at_all(offset, buffer))
+
+    def iwrite_all(self, buffer: Any) -> Transfer:
+        """Collective and nonblocking; moves this rank's position at once."""
+        return self._started(self._native.iwrite_all(buffer))
+
+    def iread_all(self, buffer: Any) -> Transfer:
+        """Collective and nonblocking; moves this rank's position at once, by all of ``buffer``."""
+        return self._started(self._native.iread_all(buffer))
+
+    def _started(self, native: Any) -> Transfer:
+        # Asking where there is no thread would carry it out.
+        if MPI.Query_thread() == MPI.THREAD_MULTIPLE:
+            self._under_way = [transfer for transfer in self._under_way if not transfer.done()]
+        transfer = Transfer(native)
+        self._under_way.append(transfer)
+        return transfer
+
     def write_at(self, offset: int, buffer: Any) -> int:
         """Writes by this rank alone, through its view."""
         return int(self._native.write_at(offset, buffer))
@@ -160,8 +231,18 @@ class File:
         return int(self._native.size_bytes())
 
     def statistics(self) -> dict[str, Any]:
-        """Collective; where the time went and what was counted, since the file was opened."""
-        return dict(self._native.statistics())
+        """Collective; where the time went and what was counted, since the file was opened.
+
+        It can be written as JSON: method, reason, writers, stripes (``stripe_bytes``,
+        ``stripe_count``, 0 where the storage tells none), counts, and the time split in nanoseconds
+        as ``mean`` and ``maximum`` over ranks.
+        """
+        return dict(json.loads(self._native.statistics()))
+
+    @property
+    def hints(self) -> dict[str, str]:
+        """The MPI_Info hints in force, by name."""
+        return dict(self._native.hints())
 
     @property
     def writers(self) -> list[int]:
@@ -173,6 +254,7 @@ class File:
         if not self.closed:
             self.closed = True
             self._native.close()
+            self._under_way.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -205,12 +287,15 @@ def open(
     method: str = "automatic",
     writers: int = 0,
     buffer_bytes: int = 0,
+    files: int = 0,
     hints: Mapping[str, str] | None = None,
 ) -> File:
     """Collective; opens a file or a URI such as ``nfs://server/export/file`` on all ranks.
 
     ``mode`` is "r", "r+", "w", "w+", "x" or "x+". ``method``, ``writers`` and ``buffer_bytes`` are
     those of docs/collective.md, 0 leaves the choice to Ferry; ``hints`` are MPI_Info hints by name.
+    With ``files`` the ranks are divided into so many groups, each with a file of its own: PATH.0,
+    PATH.1 and so on; views, offsets and sizes are those of a rank's own file.
     What rank 0 says counts. Unknown hints are warned about there (RuntimeWarning).
 
     Raises OSError on all ranks if opening fails on one, ValueError for another mode or method.
@@ -221,9 +306,9 @@ def open(
     name = os.fspath(path)
     native = _collective.open(
         communicator.py2f(), os.fsencode(name), _FLAGS[mode], permissions, method, writers, buffer_bytes,
-        dict(hints or {}),
+        files, dict(hints or {}),
     )  # fmt: skip
     if communicator.Get_rank() == 0:
         for line in native.warnings():
             warnings.warn(f"{name}: {line}", RuntimeWarning, stacklevel=2)
-    return File(native, name)
+    return File(native, os.fsdecode(native.path()))

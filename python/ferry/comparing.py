@@ -62,7 +62,7 @@ def make_comparison(
         "device_cache": device_cache,
         "transfer_bytes": row["transfer_bytes"],
         "total_bytes": row["total_bytes"],
-        "threads": row["threads"],
+        "threads": row["threads"] if "threads" in row else row["ranks"],
         "pairs": pairs,
         "ratio_median": ratio.median,
         "ratio_low_95": ratio.low,

@@ -118,6 +118,8 @@ class Curves(Plot):
         _label_ends(axes, panel.series, look_of)
 
     def _draw_line(self, axes: Axes, line: Series, look: Look, tips: Tips) -> None:
+        if len(line.x) == 1:  # a band of one point would not be seen
+            axes.vlines(line.x, line.low, line.high, color=look.light, alpha=0.4, zorder=2)
         axes.fill_between(
             line.x, line.low, line.high, color=look.light, alpha=0.14, linewidth=0, zorder=2
         )

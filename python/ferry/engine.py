@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import operator
 import os
 import threading
 import weakref
@@ -12,6 +13,7 @@ from ferry import _bulk
 
 Route = Literal["automatic", "buffered", "direct"]
 StorageEngine = Literal["automatic", "io_uring", "threads"]
+_Entries = list[tuple[str, int, int, int]]  # for a class with a method of the name "list"
 Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 # Grows in every child of fork(): what belongs to the parent is told by it.
@@ -37,7 +39,7 @@ class Engine:
 
     Raises:
         OSError: a setting that cannot be, or ``"io_uring"`` where the kernel refuses it.
-        ValueError: an unknown name.
+        ValueError: an unknown name, or a negative number.
 
     >>> Engine(workers=2, task_bytes=1 << 20).options()["workers"]
     2
@@ -53,6 +55,9 @@ class Engine:
     ) -> None:
         """Makes the engine; its threads start with the first transfer that has a use for them."""
         self._settings = (workers, depth, task_bytes, route, storage)
+        for name, value in (("workers", workers), ("depth", depth), ("task_bytes", task_bytes)):
+            if operator.index(value) < 0:
+                raise ValueError(f"{name}: {value} is negative; 0 leaves the choice to the engine")
         self._native = _bulk.Engine(*self._settings)
         self._generation = _generation
         _engines.add(self)
@@ -65,6 +70,7 @@ class Engine:
                 if self._generation != _generation:
                     self._native = _bulk.Engine(*self._settings)
                     self._generation = _generation
+                    _engines.add(self)  # those of the parent are not the child's to shut down
         return self._native
 
     def options(self) -> dict[str, Any]:
@@ -98,6 +104,31 @@ class Engine:
         """Renames a file within its storage; an existing ``target`` is replaced. Raises OSError."""
         self.native.rename(os.fsencode(source), os.fsencode(target))
 
+    def list(self, path: Path) -> _Entries:
+        """Returns what a directory holds, in order: name, and size, time and type as of ``status``.
+
+        Of a symbolic link these are its own. Raises OSError.
+
+        >>> import tempfile
+        >>> engine, folder = Engine(), tempfile.mkdtemp()
+        >>> engine.make_directory(f"{folder}/below")
+        >>> [name for name, *_ in engine.list(folder)]
+        ['below']
+        >>> engine.remove_directory(f"{folder}/below")
+        """
+        return [
+            (os.fsdecode(name), size_bytes, modified_ns, mode)
+            for name, size_bytes, modified_ns, mode in self.native.list(os.fsencode(path))
+        ]
+
+    def make_directory(self, path: Path, mode: int = 0o777) -> None:
+        """Makes one directory, less what the umask takes from ``mode``. Raises OSError."""
+        self.native.make_directory(os.fsencode(path), mode)
+
+    def remove_directory(self, path: Path) -> None:
+        """Removes an empty directory. Raises OSError."""
+        self.native.remove_directory(os.fsencode(path))
+
     def shut_down(self) -> None:
         """Cancels what is under way and waits for its end. Later transfers raise OSError (ESHUTDOWN)."""
         self.native.shut_down()
@@ -130,7 +161,8 @@ def stats(engine: Engine | None = None) -> dict[str, int]:
     ``cancelled_transfers``; ``bytes_read`` and ``bytes_written``; pieces of work by the way they
     went: ``copied_tasks`` (from or to the page cache, in place), ``cached_tasks`` (read into the
     page cache by the storage's engine), ``direct_tasks`` (between disk and buffer) and
-    ``staged_tasks`` (through ``staging_bytes`` of memory, as the buffer was not aligned);
+    ``staged_tasks`` (through ``staging_bytes`` of memory, as the buffer was not aligned); of all these
+    ``gpu_tasks`` had a GPU's memory (through ``pinned_bytes`` of page-locked memory);
     ``workers_started``.
 
     >>> sorted(stats())[:3]
@@ -158,6 +190,7 @@ def _after_fork() -> None:
     _lock = threading.Lock()
     _common = None
     _engines = weakref.WeakSet()
+    _bulk.expect_leaks()
 
 
 def _at_exit() -> None:
@@ -166,6 +199,8 @@ def _at_exit() -> None:
         if engine._generation == _generation:
             engine._native.shut_down()
     _bulk.end_releases()
+    if any(thread.daemon for thread in threading.enumerate()):
+        _bulk.expect_leaks()  # what their frames hold stays
 
 
 os.register_at_fork(after_in_child=_after_fork)

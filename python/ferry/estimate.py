@@ -10,8 +10,10 @@ import os
 import tempfile
 import time
 
+from ferry.mpi_plan import MpiCell, MpiPlan
 from ferry.plan import Cell, Plan
 from ferry.sizes import MIB
+from ferry.uris import is_uri
 
 _PROBE_BYTES = 8 * MIB
 # What one call costs beside its bytes, in seconds; placements other than compute may have to wake
@@ -24,6 +26,9 @@ _COPY_BYTES_PER_S = 3e9  # through the page cache of the kernel
 _NEW_PAGES_BYTES_PER_S = 1e9  # the same, into pages that the kernel has to find first
 _REPEAT_S = 4e-3  # open, close, counters, making the state of the caches
 _START_S = 0.5  # of one invocation of ferry-bench
+_MPI_START_S = 2.0  # of one of ferry-bench-mpi
+_RANK_S = 8e-3  # of each rank in one repeat, for starting, agreeing and verifying
+_REMOTE_BYTES_PER_S = 100e6  # of a storage that cannot be probed so simply
 # Before a write up to this size, ferry-bench writes twice as much, untimed, to warm memory.
 _WARMED_BYTES_MAX = 256 * MIB
 _SETTLING_BYTES = 128 * MIB
@@ -37,13 +42,17 @@ class Estimate:
         """Has probed nothing yet."""
         self._bytes_per_s: dict[int, float] = {}
 
-    def plan_s(self, plan: Plan) -> float:
+    def plan_s(self, plan: Plan | MpiPlan) -> float:
         """Returns how long an invocation takes, in seconds."""
+        if isinstance(plan, MpiPlan):  # one round is not counted
+            return _MPI_START_S + (plan.repeats + 1) * sum(map(self.repeat_s, plan.cells))
         verifying = sum(self.repeat_s(cell) for cell in plan.cells if cell.operation == "read")
         return _START_S + verifying + plan.repeats * sum(map(self.repeat_s, plan.cells))
 
-    def repeat_s(self, cell: Cell) -> float:
+    def repeat_s(self, cell: Cell | MpiCell) -> float:
         """Returns how long one repeat of a cell takes, what is untimed included, in seconds."""
+        if isinstance(cell, MpiCell):
+            return self._ranks_s(cell)
         calls = cell.total_bytes / cell.transfer_bytes / cell.threads
         call_s = calls * _CALL_S.get(cell.placement or cell.interface, _CALL_ELSE_S)
         if cell.program == "files":
@@ -63,7 +72,18 @@ class Estimate:
             write_s += cell.total_bytes / self._storage(cell)
         return _REPEAT_S + call_s + write_s + copy_s
 
-    def _storage(self, cell: Cell) -> float:
+    def _ranks_s(self, cell: MpiCell) -> float:
+        """Ranks wait for each other at a dozen places, the longer the fewer of them run at once."""
+        waits_s = _RANK_S * cell.ranks
+        if cell.interface == "mpiio":  # which polls
+            cpus = len(os.sched_getaffinity(0))
+            waits_s *= 1 + max(0, cell.ranks - cpus)
+        copies_s = 3 * cell.total_bytes / _NEW_PAGES_BYTES_PER_S
+        return waits_s + copies_s + cell.total_bytes / self._storage(cell)
+
+    def _storage(self, cell: Cell | MpiCell) -> float:
+        if is_uri(cell.path):
+            return _REMOTE_BYTES_PER_S
         folder = os.path.dirname(cell.path)
         device = os.stat(folder).st_dev
         if device not in self._bytes_per_s:

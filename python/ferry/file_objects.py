@@ -13,6 +13,7 @@ from ferry.engine import Engine, Path, choose, generation
 from ferry.transfers import Future, Progress
 
 _READ_ALL_STEP_BYTES = 1 << 20
+_POSITION_MAX = (1 << 63) - 1
 
 
 def _parse_mode(mode: str) -> tuple[int, bool, bool]:
@@ -126,7 +127,8 @@ class File(io.RawIOBase):
 
         Args:
             buffer: contiguous and writable, of any shape and type: with the buffer protocol,
-                DLPack (host memory) or ``__array_interface__``. Its size says how many bytes.
+                DLPack, ``__array_interface__`` or, in the memory of an NVIDIA GPU,
+                ``__cuda_array_interface__``. Its size says how many bytes.
             offset: in bytes, from 0.
             progress: called with ``(bytes_done, bytes_total)`` about ten times per second and at
                 the end, on this thread.
@@ -137,12 +139,12 @@ class File(io.RawIOBase):
         Raises:
             OSError: with ``errno``, the path and the range.
             ValueError: the file is closed, the offset negative, the buffer not contiguous or read-only.
-            TypeError: there is no memory to read into.
-            NotImplementedError: the memory is a GPU's.
+            OverflowError: the offset is no number of 63 bits.
+            TypeError: there is no memory to read into, or it holds Python objects.
+            NotImplementedError: the memory is of a device that is no NVIDIA GPU.
             io.UnsupportedOperation: the file is not open for reading.
         """
         self._check_readable()
-        self._check_offset(offset)
         if progress is None:
             return self.native.read_at(buffer, offset)
         return self.read_at_async(buffer, offset).watch(progress)
@@ -153,21 +155,18 @@ class File(io.RawIOBase):
         Returns the bytes written, which are all. In mode ``a`` the kernel appends whatever the offset.
         """
         self._check_writable()
-        self._check_offset(offset)
         if progress is None:
             return self.native.write_at(buffer, offset)
         return self.write_at_async(buffer, offset).watch(progress)
 
-    def read_at_async(self, buffer: Any, offset: int) -> Future:
+    def read_at_async(self, buffer: Any, offset: int) -> Future[int]:
         """Starts what ``read_at`` does. The buffer must not be used until the future is done."""
         self._check_readable()
-        self._check_offset(offset)
         return Future(self._engine, [(self.native, buffer, offset)], writing=False, single=True)
 
-    def write_at_async(self, buffer: Any, offset: int) -> Future:
+    def write_at_async(self, buffer: Any, offset: int) -> Future[int]:
         """Starts what ``write_at`` does. The buffer must not change until the future is done."""
         self._check_writable()
-        self._check_offset(offset)
         return Future(self._engine, [(self.native, buffer, offset)], writing=True, single=True)
 
     def size(self) -> int:
@@ -194,6 +193,10 @@ class File(io.RawIOBase):
         """Returns True. Raises ValueError when the file is closed."""
         self._check_open()
         return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Returns up to ``size`` bytes from the position on; all that are left for None and -1."""
+        return super().read(-1 if size is None else size)
 
     def readinto(self, buffer: Any) -> int:
         """Fills ``buffer`` from the position and moves it; returns the bytes, 0 at the end."""
@@ -236,6 +239,7 @@ class File(io.RawIOBase):
 
         Raises:
             OSError: EINVAL for a position before the beginning.
+            OverflowError: one that is no number of 63 bits.
             ValueError: ``whence`` is not 0, 1 or 2.
         """
         self._check_open()
@@ -244,6 +248,8 @@ class File(io.RawIOBase):
         if whence not in bases:
             raise ValueError(f"invalid whence ({whence}, should be 0, 1 or 2)")
         position = bases[whence]() + offset
+        if position > _POSITION_MAX:
+            raise OverflowError(f"position {position} is beyond what a file can have")
         if position < 0:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), self.name)
         self._position = position
@@ -258,6 +264,8 @@ class File(io.RawIOBase):
         """Makes the file ``size`` bytes long, by default up to the position, which stays."""
         self._check_writable()
         wanted = self._position if size is None else operator.index(size)
+        if wanted > _POSITION_MAX:
+            raise OverflowError(f"a size of {wanted} bytes is beyond what a file can have")
         if wanted < 0:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), self.name)
         self.native.truncate(wanted)
@@ -275,9 +283,20 @@ class File(io.RawIOBase):
                 native.close()
 
     def fileno(self) -> int:
-        """There is none: raises io.UnsupportedOperation."""
+        """Returns the descriptor, which stays this file's: ``numpy.fromfile`` and ``mmap`` want one.
+
+        Its own position is not that of this object, and what others do with it does not move the latter.
+
+        Raises:
+            io.UnsupportedOperation: a server's file has none.
+        """
         self._check_open()
-        raise io.UnsupportedOperation("a ferry file has no descriptor to give away")
+        try:
+            return self.native.descriptor()
+        except OSError as error:
+            if error.errno != errno.ENOTSUP:
+                raise
+            raise io.UnsupportedOperation("a server's file has no descriptor here") from None
 
     def isatty(self) -> bool:
         """Returns False. Raises ValueError when the file is closed."""
@@ -295,8 +314,3 @@ class File(io.RawIOBase):
     def _check_writable(self) -> None:
         if not self.writable():
             raise io.UnsupportedOperation("File not open for writing")
-
-    @staticmethod
-    def _check_offset(offset: int) -> None:
-        if operator.index(offset) < 0:
-            raise ValueError(f"offset {offset} is negative")

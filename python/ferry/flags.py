@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ferry import sizes
+from ferry import layout, sizes
 
 
 class SizeType(click.ParamType):
@@ -44,6 +44,21 @@ class CountType(click.ParamType):
         if not self.least <= number <= self.most:
             self.fail(f"{value} is not from {self.least} to {self.most}", param, ctx)
         return number
+
+
+class PartType(click.ParamType):
+    """One part of a layout, as ``ferry.layout.part_of`` reads it."""
+
+    name = "part"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> layout.Part:
+        """Returns the part."""
+        try:
+            return layout.part_of(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 JSON = click.option(

@@ -12,6 +12,7 @@ from ferry.errors import FerryError
 from ferry.files import check_exists
 from ferry.native import read_info
 from ferry.sizes import format_size
+from ferry.uris import is_uri
 
 Json = dict[str, Any]
 
@@ -21,7 +22,7 @@ _INDENT = 14
 def run(path: str | None, json_path: str | None, overwrite: bool) -> None:
     """Prints the facts, and writes the JSON file (schema ``ferry.info/2``). Raises FerryError."""
     results.check_output(json_path, overwrite)
-    if path is not None and not info_storage.is_uri(path):
+    if path is not None and not is_uri(path):
         check_exists(path)
     facts = read_info(path)
     if json_path != "-":
@@ -75,6 +76,7 @@ def _print_machine(console: Console, facts: Json) -> None:
         f"CPUs {runtime['server_cpus']}, {_plural(runtime['server_threads'], 'thread')}, "
         f"{runtime['storage_engine']}",
     )
+    _print_gpus(console, facts["gpu"])
     _print_placements(console, facts)
     if facts["path"] is None:
         _print_profile(console, facts)
@@ -83,6 +85,22 @@ def _print_machine(console: Console, facts: Json) -> None:
     kinds = (f"{kind} {', '.join(names)}" for kind, names in built_in.items())
     _line(console, "built in", "; ".join(kinds))
     _line(console, "version", facts["versions"]["ferry"])
+
+
+def _print_gpus(console: Console, gpu: Json) -> None:
+    name = "GPU"
+    for device in gpu["devices"]:
+        _line(
+            console,
+            name,
+            f"cuda:{device['ordinal']}: {device['name']}, {format_size(device['memory_bytes'])}, "
+            f"compute capability {device['compute_capability']}, at {device['pci_address']}",
+        )
+        name = ""
+    if gpu["bulk_copies"] is not None:
+        _line(console, name, f"bulk copies by {gpu['bulk_copies']['path']}; {gpu['bulk_copies']['why']}")
+    if gpu["problem"] is not None:
+        _line(console, name, f"none: {gpu['problem']}" if name else gpu["problem"])
 
 
 _PLACEMENTS = {
@@ -176,6 +194,10 @@ def _block_device(device: Json | None) -> str:
     if device is None:
         return "none on this machine (memory, network, or hidden)"
     words = [device["name"]]
+    if device["kind"]:
+        words.append(device["kind"] + (f" ({device['detail']})" if device["detail"] else ""))
+    if device["below"]:
+        words.append("on " + " and ".join(device["below"]))
     words += [str(device[key]) for key in ("driver", "model") if device[key]]
     if device["rotational"] is not None:
         words.append("says it rotates" if device["rotational"] else "does not rotate")

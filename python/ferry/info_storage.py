@@ -9,14 +9,6 @@ from ferry.sizes import format_size
 
 Json = dict[str, Any]
 
-SCHEMES = ("nfs://", "ceph:/")
-
-
-def is_uri(path: str) -> bool:
-    """Tells whether ``path`` names a file by the URI of a storage."""
-    return path.startswith(SCHEMES)
-
-
 def lines(storage: Json) -> list[tuple[str, str]]:
     """Returns what to print, as pairs of a name (perhaps empty) and a text."""
     size = f", {format_size(storage['size_bytes'])}" if storage["size_bytes"] is not None else ""

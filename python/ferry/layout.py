@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ferry import results, terminal
 from ferry.native import run_layout
-from ferry.sizes import format_size
+from ferry.sizes import format_size, parse_size
 
 Json = dict[str, Any]
+
+# Of Lustre: what is 1 where it holds.
+_SWITCHES = {"overstriping": "overstriping", "all_servers": "all servers"}
 
 # What a layout says, by its keys in JSON: the name for people, and whether it is a size.
 _SETTINGS = {
@@ -19,6 +24,64 @@ _SETTINGS = {
     "first_server": ("first server", False),
     "pool": ("pool", False),
 }
+
+# What a part says besides its end: the name in --part, and in ``ferry-layout``.
+_PART_SETTINGS = {
+    "size": "stripe_bytes",
+    "count": "stripe_count",
+    "first": "first_server",
+    "pool": "pool",
+}
+
+
+@dataclass
+class Part:
+    """One part of a file whose layout changes along it (Lustre); None leaves a choice to Lustre."""
+
+    end_bytes: int | None = None
+    """None: the end of the file, however long it gets."""
+    stripe_bytes: int | None = None
+    stripe_count: int | str | None = None
+    """A number, or ``all`` for however many servers there are."""
+    first_server: int | None = None
+    pool: str | None = None
+    overstripe: bool = False
+
+    def argument(self) -> str:
+        """Returns the part as ``ferry-layout --part`` takes it."""
+        settings = ((key, getattr(self, key)) for key in _PART_SETTINGS.values())
+        return ",".join([
+            "end" if self.end_bytes is None else str(self.end_bytes),
+            *(f"{key}={value}" for key, value in settings if value is not None),
+            *(["overstripe"] if self.overstripe else []),
+        ])
+
+
+def part_of(text: str) -> Part:
+    """Returns what ``4m,size=1m,count=1`` or ``end,count=all,pool=fast,overstripe`` asks for.
+
+    Raises ValueError.
+    """
+    end, *settings = text.split(",")
+    part = Part(end_bytes=None if end == "end" else parse_size(end))
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        if setting == "overstripe":
+            part.overstripe = True
+        elif name not in _PART_SETTINGS or not value:
+            raise ValueError(
+                f"'{setting}' says nothing about a part; write size=, count=, first=, pool= or "
+                "overstripe after its end"
+            )
+        elif name == "size":
+            part.stripe_bytes = parse_size(value)
+        elif name == "pool" or (name == "count" and value == "all"):
+            setattr(part, _PART_SETTINGS[name], value)
+        elif value.isdecimal() and (name == "first" or int(value) > 0) and int(value) < 1 << 16:
+            setattr(part, _PART_SETTINGS[name], int(value))
+        else:
+            raise ValueError(f"'{setting}' is no number of servers")
+    return part
 
 
 @dataclass
@@ -30,7 +93,9 @@ class Wanted:
     object_size: int | None = None
     first_server: int | None = None
     pool: str | None = None
+    overstripe: bool = False
     at_most: bool = False
+    parts: Sequence[Part] = ()
 
     def arguments(self) -> list[str]:
         """Returns the arguments of ``ferry-layout set`` after the path."""
@@ -43,16 +108,29 @@ class Wanted:
         }
         words = [word for name, value in values.items() if value is not None
                  for word in (name, str(value))]
-        return [*words, *(["--at-most"] if self.at_most else [])]
+        words += [word for part in self.parts for word in ("--part", part.argument())]
+        switches = {"--overstripe": self.overstripe, "--at-most": self.at_most}
+        return [*words, *(name for name, is_on in switches.items() if is_on)]
 
 
 def words(layout: Json) -> list[tuple[str, str]]:
     """Returns the settings that the storage tells, as pairs of a name and a text."""
+    if parts := layout.get("parts"):
+        return [("part", f"{_extent(part)}: {sentence(part)}") for part in parts]
     return [
-        (name, format_size(layout[key]) if is_size else str(layout[key]))
-        for key, (name, is_size) in _SETTINGS.items()
-        if layout.get(key) is not None
+        *(
+            (name, format_size(layout[key]) if is_size else str(layout[key]))
+            for key, (name, is_size) in _SETTINGS.items()
+            if layout.get(key) is not None
+        ),
+        *((name, "yes") for key, name in _SWITCHES.items() if layout.get(key)),
     ]
+
+
+def _extent(part: Json) -> str:
+    end = part["end_bytes"]
+    begin = format_size(part["begin_bytes"])
+    return f"from {begin} on" if end is None else f"{begin} to {format_size(end)}"
 
 
 def sentence(layout: Json) -> str:
@@ -70,6 +148,14 @@ def set_layout(path: str, wanted: Wanted, json_path: str | None, overwrite: bool
     _finish(["set", path, *wanted.arguments()], json_path, overwrite)
 
 
+def _name_of(key: str) -> str:
+    if of_part := re.fullmatch(r"parts\[(\d+)\]\.(.*)", key):
+        return f"{_name_of(of_part[2])} of part {int(of_part[1]) + 1}"
+    if key == "end_bytes":
+        return "end"
+    return _SETTINGS[key][0] if key in _SETTINGS else _SWITCHES.get(key, key)
+
+
 def _finish(arguments: list[str], json_path: str | None, overwrite: bool) -> None:
     results.check_output(json_path, overwrite)
     answer = run_layout(arguments)
@@ -80,7 +166,7 @@ def _finish(arguments: list[str], json_path: str | None, overwrite: bool) -> Non
         for name, value in words(answer["layout"]):
             console.print(f"{name:<14}{value}", soft_wrap=True)
         if answer["reduced"]:
-            names = ", ".join(_SETTINGS[key][0] for key in answer["reduced"])
+            names = ", ".join(_name_of(key) for key in answer["reduced"])
             console.print(f"{'reduced':<14}{names}", soft_wrap=True)
     if json_path is not None:
         facts = {key: value for key, value in answer.items() if key != "type"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ferry.native import run_plan
 from ferry.plan import Cell, Plan
 from ferry.sizes import MIB
+from ferry.uris import is_uri
 
 
 def make_pattern_file(
@@ -18,7 +19,7 @@ def make_pattern_file(
     whole = piece_bytes is None
     cell = Cell(
         id="make",
-        interface="posix",
+        **_way(path),
         operation="write",
         path=path,
         program="stream" if whole else "files",
@@ -31,11 +32,18 @@ def make_pattern_file(
     return int(run_plan(Plan([cell], 1)).samples["make"][0]["pattern_seed"])
 
 
+def _way(path: str) -> dict[str, str]:
+    """Returns the plainest way there is to a file."""
+    if is_uri(path):
+        return {"interface": "ferry", "placement": "host"}
+    return {"interface": "posix"}
+
+
 def make_pattern_files(path: str, size_bytes: int, count: int, seed: int) -> None:
     """Makes durable files ``path``.00000000 and so on, one for each of ``count`` threads."""
     cell = Cell(
         id="make",
-        interface="posix",
+        **_way(path),
         operation="write",
         path=path,
         transfer_bytes=min(size_bytes, MIB),

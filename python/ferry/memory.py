@@ -7,30 +7,46 @@ from typing import Any
 import numpy
 
 
-def as_buffer(array: Any, writable: bool) -> Any:
+def as_buffer(array: Any, writable: bool, gpu_too: bool = False) -> Any:
     """Returns an object with the buffer protocol that shows the memory of ``array``.
 
     Called for what the protocol itself does not show: arrays with ``__array_interface__``, tensors
-    with DLPack on the CPU, NumPy arrays of types that have no buffer format.
+    with DLPack, NumPy arrays of types that have no buffer format. With ``gpu_too`` the memory may be a
+    GPU's: the buffer is then for transfers only, as the host cannot touch it.
 
     Raises:
-        NotImplementedError: the memory is a GPU's.
+        NotImplementedError: the memory is a GPU's, and this call takes the host's only.
         ValueError: it is not contiguous, or is to be written and may not be.
-        TypeError: there is no memory to be found.
+        TypeError: there is no memory to be found, or it holds Python objects.
     """
-    if hasattr(array, "__cuda_array_interface__"):
-        raise NotImplementedError(
-            "this array is in the memory of a GPU; the cuda device is not built in, "
-            "so read into host memory and copy from there"
-        )
     if isinstance(array, (str, int, float, list, tuple, dict)) or array is None:
         raise TypeError(f"a {type(array).__name__} has no memory to transfer; use an array or bytes")
+    if hasattr(array, "__dlpack_device__") or has_cuda_interface(array):
+        from ferry.gpu import view_of
+
+        if not isinstance(array, numpy.ndarray) and (view := view_of(array, writable)) is not None:
+            if not gpu_too:
+                raise NotImplementedError(
+                    "this array is in the memory of a GPU, and this call takes the host's only; "
+                    "copy it there first"
+                )
+            return view
     found = _as_numpy(array)
+    if found.dtype.hasobject:
+        raise TypeError("the array holds Python objects, whose bytes mean nothing in a file; use pickle")
     if not found.flags.c_contiguous:
         raise ValueError("the array is not contiguous (C order); copy it with numpy.ascontiguousarray")
     if writable and not found.flags.writeable:
         raise ValueError("the array is read-only; give one that may be written")
     return found.reshape(-1).view(numpy.uint8)
+
+
+def has_cuda_interface(array: Any) -> bool:
+    """Tells whether ``array`` says that it is in a GPU's memory."""
+    try:
+        return hasattr(array, "__cuda_array_interface__")
+    except (TypeError, KeyError, RuntimeError):  # PyTorch: a type that the interface cannot name
+        return True
 
 
 def _as_numpy(array: Any) -> numpy.ndarray:
@@ -47,6 +63,8 @@ def _as_numpy(array: Any) -> numpy.ndarray:
             f"a {type(array).__name__} has no memory to transfer; give something with the buffer "
             "protocol, DLPack or __array_interface__"
         ) from None
+    if "O" in view.format:  # also in a field's name: NumPy knows
+        return numpy.asarray(view)
     if not view.c_contiguous:
         raise ValueError("the buffer is not contiguous; copy it first")
     return numpy.frombuffer(view, dtype=numpy.uint8)
@@ -56,7 +74,7 @@ def _from_dlpack(array: Any) -> numpy.ndarray:
     device = array.__dlpack_device__()[0]
     if device not in (1, 3):  # kDLCPU, kDLCUDAHost
         raise NotImplementedError(
-            "this tensor is not in host memory; read into host memory and copy from there"
+            "this tensor is neither in the host's nor in an NVIDIA GPU's memory; copy it to the host first"
         )
     try:
         return numpy.from_dlpack(array)

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
-import os
-import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from ferry import mpi_native
 from ferry.errors import FerryError
+from ferry.mpi_plan import MpiPlan
 from ferry.plan import Plan
+from ferry.programs import PROGRAM, find_program
 
-PROGRAM = "ferry-bench"
 COPY_PROGRAM = "ferry-copy"
 LAYOUT_PROGRAM = "ferry-layout"
 _STOP_TIMEOUT_S = 5.0
+_REMOVE_TIMEOUT_S = 60.0
 
 Json = dict[str, Any]
 
+_SERVER_HINT = "see that its server runs and can be reached, then measure again"
 # What to do about an error of the measured process, by its errno.
 _HINTS = {
     0: "this storage or its file is not to be trusted; run the same again, then check the disk",
     errno.EACCES: "ask for permission or name another file",
+    errno.ECONNREFUSED: _SERVER_HINT,
     errno.EEXIST: "--overwrite replaces it",
     errno.EFBIG: "measure less, or raise the limit (ulimit -f)",
     errno.EINVAL: "ferry info PATH says what its file system takes",
@@ -36,16 +39,20 @@ _HINTS = {
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
     errno.ENOENT: "it was gone when it was needed; name a file that stays",
     errno.ENOMEM: "choose a smaller -t, --queue-depth or --threads",
+    errno.ENOPKG: "ferry info PATH says which Debian package it is in",
     errno.ENOSPC: "free some space or choose another folder",
+    errno.ENOTDIR: "a part of its path is no directory; name another",
     errno.EOPNOTSUPP: "ferry info PATH says what its file system takes",
     errno.EPERM: "ask for permission or name another file",
     errno.EROFS: "choose a folder on a file system that can be written",
+    errno.ETIMEDOUT: _SERVER_HINT,
 }
 
 _SETUP_HINTS = {
     errno.EINVAL: "ferry info shows what is in force without such settings",
     errno.ENOMEM: "choose a smaller -t, --queue-depth, --threads or --cache-size",
     errno.EAGAIN: "choose fewer threads",
+    errno.ENODEV: "--device cpu needs none",
     errno.EIO: "free some space, then see the kernel's log (dmesg)",
 }
 
@@ -82,29 +89,8 @@ class Measurement:
     samples: dict[str, list[Json]] = field(default_factory=dict)
 
 
-def find_program(name: str = PROGRAM) -> Path:
-    """Returns the path of ``ferry-bench``, or of another program built with it.
-
-    ``$FERRY_BUILD_DIR`` decides where it is set; else the package's folder, the checkout around
-    it, and PATH are searched. Raises FerryError.
-    """
-    build_dir = os.environ.get("FERRY_BUILD_DIR")
-    package = Path(__file__).resolve().parent
-    beside = [package, package.parents[1] / "build" / "release"]
-    places = [Path(build_dir)] if build_dir else beside
-    for place in places:
-        program = place / name
-        if program.is_file() and os.access(program, os.X_OK):
-            return program
-    found = None if build_dir else shutil.which(name)
-    if found:
-        return Path(found)
-    where = f"in {build_dir} (FERRY_BUILD_DIR)" if build_dir else "beside the package or in PATH"
-    raise FerryError(f"{name} is not {where}; ./ferry from the checkout builds it")
-
-
 def run_plan(
-    plan: Plan,
+    plan: Plan | MpiPlan,
     on_sample: Callable[[str], None] | None = None,
     into: Measurement | None = None,
 ) -> Measurement:
@@ -117,7 +103,7 @@ def run_plan(
     measurement = Measurement() if into is None else into
     measurement.samples.update({cell.id: [] for cell in plan.cells})
     problem: Json | None = None
-    with _process("--plan", "-", stdin=json.dumps(plan.to_json())) as process:
+    with _measuring(plan) as process:
         for line in _lines(process):
             if line["type"] == "environment":
                 measurement.environment = {k: v for k, v in line.items() if k != "type"}
@@ -135,6 +121,20 @@ def run_plan(
     return measurement
 
 
+@contextmanager
+def _measuring(plan: Plan | MpiPlan) -> Iterator[_Process]:
+    if isinstance(plan, Plan):
+        with _process("--plan", "-", stdin=json.dumps(plan.to_json())) as process:
+            yield process
+        return
+
+    with (
+        mpi_native.plan_command(plan) as command,
+        _running(command, None, mpi_native.PROGRAM) as process,
+    ):
+        yield process
+
+
 def read_info(path: str | None) -> Json:
     """Returns what ``ferry-bench --info`` says (schema ``ferry.info/2``). Raises FerryError."""
     answer: Json | None = None
@@ -149,6 +149,19 @@ def read_info(path: str | None) -> Json:
     if answer is None:
         raise FerryError(f"{PROGRAM} --info gave no answer; build it again")
     return answer
+
+
+def remove(paths: Sequence[str]) -> None:
+    """Removes files of any storage, as far as they are there and their storage answers."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        subprocess.run(
+            [str(find_program()), "--remove", *dict.fromkeys(paths)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_REMOVE_TIMEOUT_S,
+            start_new_session=True,
+            check=False,
+        )
 
 
 def run_copy(arguments: list[str], on_progress: Callable[[Json], None]) -> Json:
@@ -190,12 +203,12 @@ def run_layout(arguments: list[str]) -> Json:
 class _Process:
     """A running ``ferry-bench``; its standard error goes to a file, for the message."""
 
-    def __init__(self, arguments: list[str], stdin: str | None, program: str) -> None:
+    def __init__(self, command: list[str], stdin: str | None, program: str) -> None:
         self.name = program
         self.messages = tempfile.TemporaryFile(mode="w+", errors="replace")  # noqa: SIM115
         # A session of its own: Ctrl-C reaches it through us, once.
         self.popen = subprocess.Popen(
-            [str(find_program(program)), *arguments],
+            command,
             stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self.messages,
@@ -236,7 +249,14 @@ class _Process:
 def _process(
     *arguments: str, stdin: str | None = None, program: str = PROGRAM
 ) -> Iterator[_Process]:
-    process = _Process(list(arguments), stdin, program)
+    command = [str(find_program(program)), *arguments]
+    with _running(command, stdin, program) as process:
+        yield process
+
+
+@contextmanager
+def _running(command: list[str], stdin: str | None, program: str) -> Iterator[_Process]:
+    process = _Process(command, stdin, program)
     try:
         yield process
         process.returncode = process.popen.wait()
@@ -265,6 +285,8 @@ def _died(process: _Process) -> str:
 def _lines(process: _Process) -> Iterator[Json]:
     assert process.popen.stdout is not None
     for line in process.popen.stdout:
+        if process.name != PROGRAM and not line.startswith("{"):
+            continue  # mpiexec has its own to say when a rank fails
         try:
             yield json.loads(line)
         except ValueError:
@@ -272,7 +294,8 @@ def _lines(process: _Process) -> Iterator[Json]:
 
 
 def _check(status: int, problem: Json | None) -> None:
-    if problem is not None and problem["errno"] == errno.EINTR and status == 130:
+    # MPICH's mpiexec now and then ends with 0 when its ranks were interrupted.
+    if problem is not None and problem["errno"] == errno.EINTR and status in (0, 130):
         raise KeyboardInterrupt
     if problem is not None:
         number = problem["errno"]

@@ -10,6 +10,7 @@ from typing import Any
 from ferry.sizes import KIB
 
 SCHEMA = "ferry.plan/2"
+DEVICES = ("cpu", "cuda")
 INTERFACES = ("ferry", "posix", "mmap", "uring")
 PLACEMENTS = ("host", "compute", "service", "automatic")
 
@@ -21,6 +22,7 @@ class RuntimeSettings:
     The page cache and the service threads are there for the cells that are not placed on the host.
     """
 
+    device: str = "cpu"  # one of DEVICES
     device_threads: int = 0
     server_threads: int = 0
     arena_bytes: int = 0

@@ -60,6 +60,20 @@ LOOKS = {
     "ext4-loop": Look("orange", "o", "--"),
     "xfs-loop": Look("magenta", "D", "--"),
     "btrfs-loop": Look("gold", "X", "--"),
+    "nfs": Look("red", "P"),
+    "nfs-mounted": Look("red", "P", "--"),
+    "ceph": Look("slate", "h"),
+    "ceph-mounted": Look("slate", "h", "--"),
+    "pvfs2": Look("grey", "v"),
+    "pvfs2-mounted": Look("grey", "v", "--"),
+    "lustre-mounted": Look("grey", "<", ":"),
+    "aggregate": Look("blue", "s"),
+    "serial": Look("green", "^"),
+    "model": Look("grey", "P", ":"),
+    "default": Look("slate", "v", "--"),
+    "stripe count": Look("orange", "o"),
+    "stripe size": Look("blue", "s"),
+    "buffer": Look("green", "^"),
 }
 # For what has no look of its own, in this order.
 _OTHERS = (

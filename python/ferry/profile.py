@@ -82,6 +82,14 @@ def merge(before: Json | None, machine: Json, entry: Json) -> Json:
     return {"schema": SCHEMA, "machine": machine, "storages": [*kept, entry]}
 
 
+def collective_of(before: Json | None, entry: Json) -> Json:
+    """Returns what an earlier profile says of collective transfers on the entry's storage."""
+    for old in (before or {}).get("storages", []):
+        if _is_same_storage(old, entry):
+            return dict(old.get("collective", {}))
+    return {}
+
+
 def _is_same_storage(one: Json, other: Json) -> bool:
     keys = ["device", "file_system", "block_device"]
     if not other.get("block_device"):

@@ -21,7 +21,7 @@ from markupsafe import Markup
 from ferry.plot_style import css_variables, looks
 from ferry.plots import Plot, Rendered
 from ferry.sizes import format_size
-from ferry.study import PLOTS, REPORT_HTML
+from ferry.study_files import PLOTS, REPORT_HTML
 from ferry.tables import Table
 
 SENTENCES_MAX = 3
@@ -154,6 +154,7 @@ def _facts(document: Json) -> str:
                 f"{system['type']} on {system['source']}"
                 for system in document["environment"]["file_systems"]
             ),
+            *([settings["storage"]] if settings.get("storage") else []),
         ]
     )
 
@@ -174,6 +175,10 @@ def _environment(document: Json) -> list[tuple[str, list[str]]]:
     ]
     if machine is None:
         return always
+    storages = [
+        f"{one['storage']} by {one['engine']}: {'; '.join(one['facts'])}"
+        for one in environment.get("storages", [])
+    ]
     virtual = ", a virtual machine" if machine["virtual_machine"] else ""
     governor = machine["cpu_governor"] or "not told"
     return [
@@ -189,6 +194,7 @@ def _environment(document: Json) -> list[tuple[str, list[str]]]:
         ),
         ("Kernel", [machine["kernel"]]),
         ("File systems", [_file_system(system) for system in environment["file_systems"]]),
+        *([("Storages", storages)] if storages else []),
         ("Device and server", list(dict.fromkeys(map(_runtime, environment["runtimes"])))),
         *always,
     ]
@@ -213,8 +219,9 @@ def _runtime(runtime: Json) -> str:
             f"{format_size(cache['page_bytes'])}"
         )
     shared = ", oversubscribed" if runtime["oversubscribed"] else ""
+    where = f"CPUs {runtime['device_cpus']}" if runtime["device"] == "cpu" else runtime["device"]
     return (
-        f"device CPUs {runtime['device_cpus']}, server CPUs {runtime['server_cpus']}{shared}; "
+        f"device {where}, server CPUs {runtime['server_cpus']}{shared}; "
         f"{runtime['storage_engine']}; {runtime['arena_pages']}; {what}"
     )
 

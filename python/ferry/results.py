@@ -25,6 +25,7 @@ from ferry.files import check_folder
 from ferry.native import Measurement
 from ferry.plan import Cell
 from ferry.sizes import MIB
+from ferry.uris import is_uri
 
 SCHEMA = "ferry.results/3"
 SCHEMA_FILE = Path(__file__).resolve().parent / "schema" / "results-3.json"
@@ -109,9 +110,11 @@ def make_row(
     """Returns one row of the document: what was measured, summaries, and every repeat.
 
     In a virtual machine a cold row is ``guest-cold``: what its disk's host has cached nobody here
-    knows.
+    knows. That of a URI is ``client-cold``, for what its servers have cached.
     """
     state = cache_state(samples)
+    if state == "cold" and is_uri(cell.path):
+        state = "client-cold"
     if virtual_machine and state == "cold":
         state = "guest-cold"
     metrics = basic_metrics(samples)
@@ -204,8 +207,13 @@ def _environment(parts: Sequence[Json]) -> Json:
             "git_revision": git_revision(),
         },
         "file_systems": list(systems.values()),
+        "storages": _distinct([s for part in parts for s in part.get("storages", [])]),
         "runtimes": [runtime for part in parts for runtime in part["runtimes"]],
     }
+
+
+def _distinct(objects: Sequence[Json]) -> list[Json]:
+    return list({json.dumps(one, sort_keys=True): one for one in objects}.values())
 
 
 def now() -> datetime.datetime:

@@ -2,49 +2,61 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 
-from ferry.arrays import new_array
+from ferry import _bulk
+from ferry.arrays import check_shape, new_array
 from ferry.engine import Engine, Path, choose
 from ferry.file_objects import File
 from ferry.file_objects import open as open_file
+from ferry.gpu import GpuArray, device_index
 from ferry.transfers import Future, Progress
 
 # The limit of the safetensors package itself.
 _HEADER_BYTES_MAX = 100_000_000
 _INDEX_BYTES_MAX = 100_000_000
 
-# Names of types in the format: bytes of an element, NumPy's name or None, PyTorch's name or None.
+# Names of types in the format: bits of an element, NumPy's name or None, PyTorch's name or None.
 _TYPES: dict[str, tuple[int, str | None, str | None]] = {
-    "BOOL": (1, "?", "bool"),
-    "U8": (1, "u1", "uint8"),
-    "I8": (1, "i1", "int8"),
-    "U16": (2, "<u2", "uint16"),
-    "I16": (2, "<i2", "int16"),
-    "U32": (4, "<u4", "uint32"),
-    "I32": (4, "<i4", "int32"),
-    "U64": (8, "<u8", "uint64"),
-    "I64": (8, "<i8", "int64"),
-    "F16": (2, "<f2", "float16"),
-    "BF16": (2, None, "bfloat16"),
-    "F32": (4, "<f4", "float32"),
-    "F64": (8, "<f8", "float64"),
-    "C64": (8, "<c8", "complex64"),
-    "F8_E4M3": (1, None, "float8_e4m3fn"),
-    "F8_E5M2": (1, None, "float8_e5m2"),
+    "BOOL": (8, "?", "bool"),
+    "U8": (8, "u1", "uint8"),
+    "I8": (8, "i1", "int8"),
+    "U16": (16, "<u2", "uint16"),
+    "I16": (16, "<i2", "int16"),
+    "U32": (32, "<u4", "uint32"),
+    "I32": (32, "<i4", "int32"),
+    "U64": (64, "<u8", "uint64"),
+    "I64": (64, "<i8", "int64"),
+    "F16": (16, "<f2", "float16"),
+    "BF16": (16, None, "bfloat16"),
+    "F32": (32, "<f4", "float32"),
+    "F64": (64, "<f8", "float64"),
+    "C64": (64, "<c8", "complex64"),
+    "F8_E4M3": (8, None, "float8_e4m3fn"),
+    "F8_E5M2": (8, None, "float8_e5m2"),
+    "F8_E8M0": (8, None, "float8_e8m0fnu"),
+    "F8_E4M3FNUZ": (8, None, "float8_e4m3fnuz"),
+    "F8_E5M2FNUZ": (8, None, "float8_e5m2fnuz"),
+    "F4": (4, None, "float4_e2m1fn_x2"),
+    "F6_E2M3": (6, None, None),
+    "F6_E3M2": (6, None, None),
 }
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One tensor of a file: its type, its shape, and where it lies behind the header, in bytes."""
+    """One tensor of a file: its type, its shape, and where it lies behind the header, in bytes.
+
+    Elements of less than a byte are packed: the shape is that of their bytes.
+    """
 
     name: str
     type_name: str
@@ -52,25 +64,33 @@ class Entry:
     begin: int
     end: int
 
+    @property
+    def element_bytes(self) -> int:
+        """Of an element, 1 where several share a byte."""
+        return max(_TYPES[self.type_name][0] // 8, 1)
+
 
 def load_safetensors(
     path: Path | Iterable[Path],
     device: str = "cpu",
     *,
-    framework: str = "numpy",
+    framework: str | None = None,
     engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Loads all tensors of one or more ``.safetensors`` files, in parallel.
 
-    Each file is read straight into memory that its tensors then share: nothing is held twice.
+    Each file is read straight into memory that its tensors then share: nothing is held twice. On the
+    way to a GPU the host holds no more than the engine's page-locked memory.
 
     Args:
         path: a file, several files, or the ``.safetensors.index.json`` of a sharded model, which
-            names files beside it.
-        device: ``"cpu"``; others are not built in yet.
-        framework: ``"numpy"`` or ``"torch"``. NumPy has no name for ``BF16`` and the 8-bit floats:
-            such tensors are arrays of unsigned integers of that size.
+            names files beside it; or several of these.
+        device: ``"cpu"``, or the GPU to read into: ``"cuda:0"``.
+        framework: ``"numpy"``, the default, or ``"torch"``; for a GPU ``"cupy"`` or ``"torch"``, by
+            default each tensor is a ``ferry.GpuArray``, which those take. NumPy and CuPy have no name
+            for ``BF16`` and the 8-bit floats: such tensors are arrays of unsigned integers of that
+            size. ``F4`` and the 6-bit floats are packed: there the last dimension counts bytes.
         engine: whose threads read.
         progress: called with ``(bytes_done, bytes_total)`` of all files together.
 
@@ -80,58 +100,67 @@ def load_safetensors(
     Raises:
         OSError: a file cannot be read.
         ValueError: a file that is not what its header says: too short, overlapping or missing
-            ranges, sizes that do not fit shapes, unknown types, a name that comes twice.
-        NotImplementedError: the device.
+            ranges, sizes that do not fit shapes, unknown types, a name that comes twice; an index
+            that names a tensor which its file does not have.
+        OSError: there is no such GPU (ENODEV), or not enough memory in it (ENOMEM).
+        ImportError: the framework is not installed.
     """
-    if device != "cpu":
-        raise NotImplementedError(f"device {device!r} is not built in; load to \"cpu\" and move from there")
-    if framework not in ("numpy", "torch"):
-        raise ValueError(f"framework {framework!r}: \"numpy\" or \"torch\"")
+    make = _maker(device, framework)
     used = choose(engine)
     files: list[File] = []
     try:
         layouts = []
-        for one in _files_of(path):
+        for one, expected in _files_of(path, used):
             file = open_file(one, "rb", engine=used)
             files.append(file)
             layouts.append(read_layout(file))
+            missing = expected.difference(entry.name for entry in layouts[-1][0])
+            if missing:
+                raise ValueError(f"{os.fsdecode(one)} has no tensor {min(missing)!r}, which the index names")
         _check_names(layouts, files)
-        memories = [new_array((data_bytes,), numpy.dtype("u1")) for _, data_bytes, _ in layouts]
-        parts = [
-            (file.native, memory, begin)
-            for file, memory, (_, _, begin) in zip(files, memories, layouts, strict=True)
+        places = [_Place.choose(device, *layout) for layout in layouts]
+        wanted = [
+            (file, memory, begin)
+            for file, place in zip(files, places, strict=True)
+            for memory, begin in place.parts
             if memory.nbytes
         ]
-        got = Future(used, parts, writing=False, single=False).watch(progress)
-        for (_, memory, _), count in zip(parts, got, strict=True):
+        parts = [(file.native, memory, begin) for file, memory, begin in wanted]
+        future: Future[list[int]] = Future(used, parts, writing=False, single=False)
+        for (file, memory, _), count in zip(wanted, future.watch(progress), strict=True):
             if count != memory.nbytes:
-                raise ValueError("a file became shorter while it was read")
+                raise ValueError(f"{os.fsdecode(file.name)} became shorter while it was read")
     finally:
         for file in files:
             file.close()
-    make = _torch_tensor if framework == "torch" else _numpy_array
-    return {
-        entry.name: make(entry, memory)
-        for (entries, _, _), memory in zip(layouts, memories, strict=True)
-        for entry in entries
-    }
+    return {entry.name: make(entry, place) for place in places for entry in place.entries}
 
 
-def _files_of(path: Path | Iterable[Path]) -> list[Path]:
-    if not isinstance(path, (str, bytes, os.PathLike)):
-        return list(path)
-    name = os.fsdecode(path)
-    if not name.endswith(".index.json"):
-        return [path]
-    with open_file(path, "rb") as file:
+def _files_of(
+    path: Path | Iterable[Path], engine: Engine
+) -> Iterator[tuple[Path, frozenset[str]]]:
+    """The files, each with the names of tensors that an index says it has."""
+    for one in [path] if isinstance(path, (str, bytes, os.PathLike)) else path:
+        if os.fsdecode(one).endswith(".index.json"):
+            yield from _shards_of(one, engine)
+        else:
+            yield one, frozenset()
+
+
+def _shards_of(index: Path, engine: Engine) -> Iterator[tuple[Path, frozenset[str]]]:
+    name = os.fsdecode(index)
+    with open_file(index, "rb", engine=engine) as file:
         text = file.read(_INDEX_BYTES_MAX)
+    shards: dict[str, set[str]] = {}
     try:
-        shards = sorted(set(json.loads(text)["weight_map"].values()))
+        for tensor, shard in json.loads(text)["weight_map"].items():
+            shards.setdefault(shard, set()).add(tensor)
         if any(os.path.basename(shard) != shard or shard in ("", ".", "..") for shard in shards):
             raise ValueError
-    except (KeyError, TypeError, AttributeError, ValueError):
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
         raise ValueError(f"{name} is no index of a sharded model: no weight_map of plain file names") from None
-    return [os.path.join(os.path.dirname(name), shard) for shard in shards]
+    for shard in sorted(shards):
+        yield os.path.join(os.path.dirname(name), shard), frozenset(shards[shard])
 
 
 def read_layout(file: File) -> tuple[list[Entry], int, int]:
@@ -150,12 +179,14 @@ def read_layout(file: File) -> tuple[list[Entry], int, int]:
     text = bytearray(header_bytes)
     file.read_at(text, 8)
     try:
-        header = json.loads(text, object_pairs_hook=_no_duplicates)
+        header = json.loads(text.decode(), object_pairs_hook=_no_duplicates)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{name}: the header is no JSON that could be read: {error}") from None
     if not isinstance(header, dict):
         raise ValueError(f"{name}: the header is no JSON object")
-    header.pop("__metadata__", None)
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise ValueError(f"{name}: __metadata__ is no JSON object of strings")
     try:
         entries = [_parse_entry(key, value) for key, value in header.items()]
         _check_ranges(entries, file_bytes - 8 - header_bytes)
@@ -186,9 +217,17 @@ def _parse_entry(name: str, value: Any) -> Entry:
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_size, offsets)):
         raise ValueError(f"tensor {name!r} has no data_offsets that could be")
     begin, end = offsets
-    if end - begin != math.prod(shape) * _TYPES[type_name][0]:
+    bits = _TYPES[type_name][0]
+    if (end - begin) * 8 != math.prod(shape) * bits:
         raise ValueError(f"tensor {name!r}: {end - begin} bytes do not fit its shape {shape} of {type_name}")
-    return Entry(name, type_name, tuple(shape), begin, end)
+    if bits < 8:
+        if not shape or shape[-1] * bits % 8:
+            raise ValueError(f"tensor {name!r}: rows of {type_name} that end within a byte are not read")
+        shape = [*shape[:-1], shape[-1] * bits // 8]
+    try:
+        return Entry(name, type_name, check_shape(shape, max(bits // 8, 1)), begin, end)
+    except ValueError as error:
+        raise ValueError(f"tensor {name!r}: {error}") from None
 
 
 def _check_ranges(entries: list[Entry], data_bytes: int) -> None:
@@ -214,17 +253,103 @@ def _check_names(layouts: list[tuple[list[Entry], int, int]], files: list[File])
             seen[entry.name] = file
 
 
-def _numpy_array(entry: Entry, memory: numpy.ndarray) -> numpy.ndarray:
-    element_bytes, numpy_name, _ = _TYPES[entry.type_name]
-    dtype = numpy.dtype(numpy_name or f"<u{element_bytes}")
-    return numpy.ndarray(entry.shape, dtype, memory, entry.begin)
+# What a GPU's accesses of any width are content with.
+_GPU_ALIGNMENT_BYTES = 256
 
 
-def _torch_tensor(entry: Entry, memory: numpy.ndarray) -> Any:
+@dataclass(frozen=True)
+class _Place:
+    """The memory of a file's tensors: where each begins, and what to read into it from where."""
+
+    entries: list[Entry]
+    device: str
+    memory: Any
+    begins: dict[str, int]
+    parts: list[tuple[Any, int]]
+
+    @classmethod
+    def choose(cls, device: str, entries: list[Entry], data_bytes: int, begin: int) -> _Place:
+        """All data of a file in one piece; apart where a GPU could not use tensors as they lie."""
+        begins = {entry.name: entry.begin for entry in entries}
+        index = device_index(device)
+        if index is None:
+            memory = new_array((data_bytes,), numpy.dtype("u1"))
+            return cls(entries, device, memory, begins, [(memory, begin)])
+        suits = all(entry.begin % entry.element_bytes == 0 for entry in entries)
+        if suits:
+            allocation = _bulk.GpuAllocation(index, data_bytes)
+            whole = GpuArray((data_bytes,), "u1", device, memory=allocation)
+            return cls(entries, device, allocation, begins, [(whole, begin)])
+        end = 0
+        for entry in entries:
+            begins[entry.name] = end
+            end += -(-(entry.end - entry.begin) // _GPU_ALIGNMENT_BYTES) * _GPU_ALIGNMENT_BYTES
+        allocation = _bulk.GpuAllocation(index, end)
+        parts: list[tuple[Any, int]] = []
+        for entry in entries:
+            shape = (entry.end - entry.begin,)
+            piece = GpuArray(shape, "u1", device, memory=allocation, offset=begins[entry.name])
+            parts.append((piece, begin + entry.begin))
+        return cls(entries, device, allocation, begins, parts)
+
+
+def _maker(device: str, framework: str | None) -> Callable[[Entry, _Place], Any]:
+    if device_index(device) is None:
+        makers = {None: _numpy_array, "numpy": _numpy_array, "torch": _torch_tensor}
+        names = "\"numpy\" or \"torch\""
+    else:
+        makers = {None: _gpu_array, "cupy": _cupy_array, "torch": _torch_gpu_tensor}
+        names = "for a GPU \"cupy\" or \"torch\""
+    if framework not in makers:
+        raise ValueError(f"framework {framework!r}: {names}")
+    if framework is not None:
+        importlib.import_module(framework)  # before anything is read for it
+    return makers[framework]
+
+
+def _dtype(entry: Entry) -> numpy.dtype:
+    return numpy.dtype(_TYPES[entry.type_name][1] or f"<u{entry.element_bytes}")
+
+
+def _torch_type(torch: Any, entry: Entry) -> Any:
+    name = _TYPES[entry.type_name][2] or "uint8"
+    if not hasattr(torch, name):
+        raise ValueError(f"tensor {entry.name!r}: this version of PyTorch has no torch.{name}; load without framework=")
+    return getattr(torch, name)
+
+
+def _numpy_array(entry: Entry, place: _Place) -> numpy.ndarray:
+    return numpy.ndarray(entry.shape, _dtype(entry), place.memory, entry.begin)
+
+
+def _gpu_array(entry: Entry, place: _Place) -> GpuArray:
+    return GpuArray(
+        entry.shape, _dtype(entry), place.device, memory=place.memory, offset=place.begins[entry.name]
+    )
+
+
+def _cupy_array(entry: Entry, place: _Place) -> Any:
+    import cupy
+
+    with cupy.cuda.Device(device_index(place.device)):
+        return cupy.asarray(_gpu_array(entry, place))
+
+
+def _torch_gpu_tensor(entry: Entry, place: _Place) -> Any:
     import torch
 
-    element = getattr(torch, _TYPES[entry.type_name][2] or "")
-    data = torch.from_numpy(memory[entry.begin : entry.end])
+    element = _torch_type(torch, entry)
+    if entry.begin == entry.end:
+        return torch.empty(entry.shape, dtype=element, device=place.device)
+    data = torch.as_tensor(_gpu_array(entry, place).flat_bytes(), device=place.device)
+    return data.view(element).reshape(entry.shape)
+
+
+def _torch_tensor(entry: Entry, place: _Place) -> Any:
+    import torch
+
+    element = _torch_type(torch, entry)
+    data = torch.from_numpy(place.memory[entry.begin : entry.end])
     if entry.begin % element.itemsize:
         data = data.clone()  # PyTorch views aligned memory only
     return data.view(element).reshape(entry.shape)

@@ -2,7 +2,8 @@
 
 Write, write+sync, cold read and re-read in records of 4 MiB, by one thread and by many, each with a
 file of its own, and by file size, on every storage that is there; beside them what the disk itself
-gives. Everything is by pwrite and pread: the question is about storages.
+gives. Everything is by pwrite and pread, or Ferry's plainest calls where a storage is reached by its
+client library: the question is about storages.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from ferry import judge
+from ferry.errors import FerryError
 from ferry.estimate import write_room_bytes
 from ferry.files import outermost
 from ferry.made_files import make_pattern_file, make_pattern_files
@@ -36,8 +38,10 @@ from ferry.storages_cells import (
 )
 from ferry.storages_findings import compare, conclude
 from ferry.storages_found import Storage, found_storages
+from ferry.storages_network import Absent, network_storages
 from ferry.storages_report import print_report
 from ferry.study import Findings, Group, Matrix, Study, StudyOptions
+from ferry.uris import shown, with_suffix
 
 if TYPE_CHECKING:
     from ferry.report import Page
@@ -58,6 +62,7 @@ class Storages(Study):
     """See the module."""
 
     name = "storages"
+    takes_storage = True
 
     @contextlib.contextmanager
     def prepare(self, options: StudyOptions, notes: list[str]) -> Iterator[Matrix]:
@@ -67,13 +72,22 @@ class Storages(Study):
         room_bytes = _room_bytes(sizes, threads)
         with (
             own_mounts() as mounts,
-            found_storages(options.folder, room_bytes, mounts, notes) as found,
+            found_storages(options.folder, room_bytes, mounts, notes) as local,
+            network_storages(options.storage, local[0], room_bytes) as (network, absent),
         ):
-            places = [Place(s.name, s.folder, s.in_memory) for s in found]
-            for place in places:
-                for size in sorted({*sizes, RAW_FILE_BYTES}):
-                    make_pattern_file(place.path(f"sized.{size}"), size, SEED)
-                make_pattern_files(place.path("own"), FILE_BYTES, threads[-1], SEED)
+            found, places = list(local), []
+            for storage in [*local, *network]:
+                place = Place(storage.name, storage.folder, storage.in_memory, storage.remote)
+                try:
+                    _make_files(place, sizes, threads[-1])
+                except FerryError as error:
+                    if storage in local:
+                        raise
+                    absent.append(Absent(storage.label, str(error)))
+                    continue
+                places.append(place)
+                if storage not in local:
+                    found.append(storage)
             raw = places[0] if _takes_direct_io(found[0], notes) else None
             settings = {
                 "record_bytes": RECORD_BYTES,
@@ -82,9 +96,11 @@ class Storages(Study):
                 "sizes_bytes": sizes,
                 "raw": _raw_settings(found[0]) if raw else None,
                 "storages": [storage.to_json() for storage in found],
+                "absent": [{"label": one.label, "why": shown(one.why)} for one in absent],
+                "storage": None if options.storage is None else shown(options.storage),
             }
             groups = make_groups(options, places, sizes, threads, raw)
-            scratch = outermost(str(place.folder) for place in places)
+            scratch = outermost(place.scratch for place in places)
             yield Matrix(groups, settings, scratch)
 
     def findings(self, rows: Sequence[Json]) -> Findings:
@@ -126,6 +142,19 @@ def make_groups(
     if raw is not None:
         groups["raw medium"] = Group(raw_cells(raw), usual, _runtime(1))
     return groups
+
+
+def _make_files(place: Place, sizes: Sequence[int], threads: int) -> None:
+    """Makes what is read. Raises FerryError."""
+    for size in sorted({*sizes, RAW_FILE_BYTES}):
+        path = place.path(f"sized.{size}")
+        if place.remote is not None:
+            place.remote.handed_out.append(path)
+        make_pattern_file(path, size, SEED)
+    own = place.path("own")
+    if place.remote is not None:
+        place.remote.handed_out += [with_suffix(own, f".{n:08d}") for n in range(threads)]
+    make_pattern_files(own, FILE_BYTES, threads, SEED)
 
 
 def _runtime(threads: int) -> RuntimeSettings:

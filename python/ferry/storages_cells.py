@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ferry.plan import Cell
+from ferry.remote_files import Place as RemotePlace
 from ferry.sizes import MIB
 
 RECORD_BYTES = 4 * MIB  # as in the paper
@@ -28,12 +29,28 @@ class Place:
     """What cells need to know of a storage."""
 
     name: str
-    folder: Path
+    folder: Path | None  # None: it is reached by a URI
     in_memory: bool  # nothing is colder than a re-read
+    remote: RemotePlace | None = None
 
     def path(self, name: str) -> str:
         """Returns the path of a file in it."""
+        if self.remote is not None:
+            return self.remote.path(name)
+        assert self.folder is not None
         return str(self.folder / name)
+
+    @property
+    def scratch(self) -> str:
+        """Returns what the paths of all files in it begin with."""
+        return str(self.folder) if self.remote is None else self.remote.beginning
+
+    @property
+    def way(self) -> dict[str, Any]:
+        """Returns the interface that reaches it: plain calls, or those of Ferry where it is a URI."""
+        if self.remote is not None:
+            return {"interface": "ferry", "placement": "host"}
+        return {"interface": "posix"}
 
     def operations(self) -> Sequence[str]:
         """Returns what can be measured here."""
@@ -43,8 +60,9 @@ class Place:
 def _fields(operation: str, place: Place, name: str) -> dict[str, Any]:
     if operation == "write":
         path = place.path("written")
-        return {"operation": "write", "path": path, "sync": "fsync", "seed": SEED}
+        return {**place.way, "operation": "write", "path": path, "sync": "fsync", "seed": SEED}
     return {
+        **place.way,
         "operation": "read",
         "path": place.path(name),
         "cold": operation == "cold",
@@ -66,7 +84,6 @@ def thread_cells(places: Sequence[Place], threads: Sequence[int]) -> list[Cell]:
                 cells.append(
                     Cell(
                         id=f"{operation}/{place.name}/{label}/{FILE_BYTES}",
-                        interface="posix",
                         transfer_bytes=RECORD_BYTES,
                         total_bytes=count * FILE_BYTES,
                         threads=count,
@@ -82,7 +99,6 @@ def size_cells(places: Sequence[Place], size: int) -> list[Cell]:
     return [
         Cell(
             id=f"{operation}/{place.name}/size/{size}",
-            interface="posix",
             transfer_bytes=RECORD_BYTES,
             total_bytes=size,
             **_fields(operation, place, f"sized.{size}"),
@@ -106,9 +122,9 @@ def raw_cells(place: Place) -> list[Cell]:
         "queue_depth": RAW_QUEUE_DEPTH,
     }
     writes = {"operation": "write", "path": place.path("written"), "seed": SEED}
-    reads = _fields("cold", place, f"sized.{RAW_FILE_BYTES}")
+    reads = {**_fields("cold", place, f"sized.{RAW_FILE_BYTES}"), **shared}
     size = RAW_FILE_BYTES
     return [
         Cell(id=f"write/raw/1/{size}", rewrite=True, sync="fsync", **writes, **shared),
-        Cell(id=f"cold/raw/1/{size}", **reads, **shared),
+        Cell(id=f"cold/raw/1/{size}", **reads),
     ]

@@ -20,6 +20,7 @@ from ferry.errors import FerryError
 from ferry.files import check_folder, scratch_folder
 from ferry.mounts import Mounted, Mounts, why_no_loop
 from ferry.native import read_info
+from ferry.remote_files import Place as RemotePlace
 from ferry.sizes import MIB, format_size
 
 Json = dict[str, Any]
@@ -37,7 +38,8 @@ PROPERTIES = {
 SHARED_MEMORY = "/dev/shm"
 _LOOP_BYTES_MIN = 320 * MIB  # mkfs.xfs refuses less than 300 MiB
 _NOBODY = 65534
-_NETWORK_KINDS = ("nfs", "nfs4", "ceph", "lustre", "pvfs2", "cifs", "9p", "fuse.glusterfs")
+NETWORK_KINDS = ("nfs", "nfs4", "ceph", "fuse.ceph-fuse", "lustre", "pvfs2")
+_SHARED_KINDS = (*NETWORK_KINDS, "cifs", "9p", "fuse.glusterfs")
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,13 @@ class Storage:
     name: str  # in ids; differs for each
     label: str
     kind: str  # of file system
-    folder: Path
+    folder: Path | None  # None: it is reached by a URI
     medium: str | None  # the disk below; None: memory
     driver: str | None  # of that disk
     steps: Sequence[str]  # commands that set it up
     facts: dict[str, Fact] = field(default_factory=dict)
+    remote: RemotePlace | None = None
+    reached: str | None = None  # how, where it is not by plain calls on a disk of this machine
 
     @property
     def in_memory(self) -> bool:
@@ -90,6 +94,8 @@ class Storage:
             "kind": self.kind,
             "medium": self.medium,
             "driver": self.driver,
+            "reached": self.reached,
+            "library": self.remote is not None,
             "paper_system": self.paper_system,
             "steps": list(self.steps),
             "properties": {
@@ -109,7 +115,7 @@ def found_storages(
     """
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(scratch_folder(parent, room_bytes)).absolute()
-        first = _of_folder(folder)
+        first = of_folder(folder)
         found = [first]
         if mounts is not None:
             stack.callback(mounts.take_down)  # before the folder that they lie in goes
@@ -122,7 +128,7 @@ def found_storages(
         yield found
 
 
-def _of_folder(folder: Path) -> Storage:
+def of_folder(folder: Path) -> Storage:
     path = read_info(str(folder))["path"]
     system = path["file_system"]
     kind, source = (system["type"], system["source"]) if system else ("unknown", "unknown")
@@ -135,7 +141,7 @@ def _of_folder(folder: Path) -> Storage:
         "root": Fact("no" if _everybody_writes(folder.parent) or os.geteuid() != 0 else "yes"),
         "persistent": Fact("no" if in_memory else "yes", declared=True),
         "largest": Fact(format_size(size_bytes or _memory_bytes())),
-        **_declared(kind),
+        **declared(kind),
     }
     name = kind.replace("/", "-")
     label = kind if in_memory else f"{kind} on {Path(source).name or source}"
@@ -143,11 +149,11 @@ def _of_folder(folder: Path) -> Storage:
     return Storage(name, label, kind, folder, medium, driver, (), facts)
 
 
-def _declared(kind: str) -> dict[str, Fact]:
+def declared(kind: str) -> dict[str, Fact]:
     """Returns what is known of a kind of file system and is not found out."""
     swap = {"ext4": "yes", "xfs": "yes", "btrfs": "yes"}
     return {
-        "shared": Fact("yes" if kind in _NETWORK_KINDS else "no", declared=True),
+        "shared": Fact("yes" if kind in _SHARED_KINDS else "no", declared=True),
         "swap": Fact(swap.get(kind, "no"), declared=True),
     }
 
@@ -182,7 +188,7 @@ def _memory_storage(kind: str, folder: Path, room_bytes: int, mounts: Mounts) ->
         "root": Fact("no" if is_there and _everybody_writes(Path(SHARED_MEMORY)) else refused),
         "persistent": Fact("yes" if survives else "no"),
         "largest": Fact(format_size(_memory_bytes())),
-        **_declared(kind),
+        **declared(kind),
     }
     return Storage(kind, kind, kind, folder, None, None, mounted.steps, facts)
 
@@ -199,7 +205,7 @@ def _shared_memory(
     except FerryError as error:
         notes.append(f"no tmpfs: {error}")
         return []
-    storage = _of_folder(folder)
+    storage = of_folder(folder)
     return [storage] if storage.kind == "tmpfs" else []
 
 
@@ -238,7 +244,7 @@ def _loops(
             "root": Fact(_root(mounted)),
             "persistent": Fact("yes" if survives else "no"),
             "largest": Fact(f"{format_size(largest_bytes)} image"),
-            **_declared(kind),
+            **declared(kind),
         }
         label = f"{kind} (loop)"
         found.append(

@@ -23,6 +23,7 @@ from ferry.storages_findings import (
     points_of,
 )
 from ferry.storages_report import (
+    absent_table,
     how_to_read,
     in_mib_per_s,
     name_of,
@@ -62,6 +63,8 @@ def make_page(document: Json) -> Page:
 
 def _meaning(storage: Json) -> str:
     steps = storage["steps"]
+    if storage.get("reached"):
+        return str(storage["reached"])
     if steps:
         return f"made for the study: {'; '.join(steps)}"
     medium = storage["medium"]
@@ -146,7 +149,7 @@ def _summary_section(document: Json) -> Section:
         Bars(
             [_summary_panel(document, test) for test in TESTS],
             common_scale=False,
-            label_width=112.0,
+            label_width=150.0,
         ),
         "A matrix of bars: each test on each storage, by one thread and by the best number of "
         "them; the tables below have the numbers.",
@@ -155,10 +158,11 @@ def _summary_section(document: Json) -> Section:
         "diamond is what the paper published for such a storage. Longer is better; each test has "
         "a scale of its own.",
     )
+    absent = absent_table(document)
     return Section(
         "The paper’s Table 1, here",
         figures=[figure],
-        tables=[property_table(document), summary_table(document)],
+        tables=[property_table(document), summary_table(document), *([absent] if absent else [])],
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
 
 from ferry import published
+from ferry.crossings import listed
 from ferry.sizes import MIB, format_size
 from ferry.storages_cells import FILE_BYTES
 from ferry.storages_findings import (
@@ -24,14 +25,19 @@ from ferry.tables import Table
 
 Json = dict[str, Any]
 
+_STORAGES_ACROSS_MAX = 5
+
 
 def print_report(console: Console, document: Json) -> None:
     """Prints the whole study; bandwidths are medians in MiB/s."""
     console.print(f"Study storages on {describe_place(document)}", soft_wrap=True)
     print_wrapped(console, how_to_read(document))
     console.print()
-    console.print(property_table(document).shown())
-    console.print(summary_table(document).shown())
+    for table in (*in_parts(property_table(document)), *in_parts(summary_table(document))):
+        console.print(table.shown())
+    for one in document["settings"].get("absent", []):
+        print_wrapped(console, f"Not measured here: {one['label']}: {one['why']}", "  ")
+    console.print()
     names = [storage["name"] for storage in document["settings"]["storages"]]
     for test in TESTS:
         console.print(threads_table(document, test).shown())
@@ -60,6 +66,13 @@ def how_to_read(document: Json) -> str:
         "and ramfs nothing is colder than a re-read, which stands for both. Medians, ± half the "
         "width of their 95 % bounds. Every transfer's contents verified."
     )
+    libraries = [s["label"] for s in settings["storages"] if is_library(s)]
+    if libraries:
+        text += (
+            f" {listed(libraries, 'and')} by Ferry's calls, placement host: their cold rows are "
+            "client-cold, as every byte came from the servers, which may have had it in memory; a "
+            "library that keeps what it read answers re-reads itself."
+        )
     if any(row["cache_state"] == "guest-cold" for row in document["rows"]):
         text += (
             " This is a virtual machine: its cold rows are guest-cold, as the disk's host may have "
@@ -97,6 +110,32 @@ def property_table(document: Json) -> Table:
     names = ["property", *PROPERTIES.values()]
     heads, *turned = (list(line) for line in zip(names, *lines, strict=True))
     return Table(title, heads, turned, left=len(heads))
+
+
+def in_parts(table: Table) -> list[Table]:
+    """Returns a table with a column for each storage as several that fit on a terminal."""
+    count = -(-(len(table.columns) - 1) // _STORAGES_ACROSS_MAX)
+    bounds = [1 + (len(table.columns) - 1) * n // count for n in range(count + 1)]
+    return [
+        Table(
+            table.title,
+            [table.columns[0], *table.columns[begin:end]],
+            [[row[0], *row[begin:end]] for row in table.rows],
+            table.left,
+        )
+        for begin, end in zip(bounds, bounds[1:], strict=False)
+    ]
+
+
+def is_library(storage: Json) -> bool:
+    """Whether a storage is reached by its client library, past the kernel."""
+    return bool(storage.get("library"))
+
+
+def absent_table(document: Json) -> Table | None:
+    """Returns the storages of the network that are not measured, and why; None where all are."""
+    lines = [[one["label"], one["why"]] for one in document["settings"].get("absent", [])]
+    return Table("Not measured here", ["storage", "why"], lines, left=2) if lines else None
 
 
 def summary_table(document: Json) -> Table:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from ferry.endian import Endian
+from ferry.interfaces import Interfaces
 from ferry.optimizations import Optimizations
 from ferry.placements import Placements
 from ferry.storages import Storages
+from ferry.stripes import Stripes
 from ferry.study import Study
+from ferry.writers import Writers
 
-_ALL: tuple[type[Study], ...] = (Placements, Optimizations, Storages)
+_ALL: tuple[type[Study], ...] = (
+    *(Placements, Optimizations, Storages),
+    *(Writers, Interfaces, Endian, Stripes),
+)
 STUDIES: dict[str, type[Study]] = {study.name: study for study in _ALL}
-# The one that has a model (ferry.writers_simulate) and, so far, no measurements.
-SIMULATED = "writers"
+# The one that has a model (ferry.writers_simulate), too.
+SIMULATED = Writers.name

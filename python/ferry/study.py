@@ -7,6 +7,8 @@ report (page). Everything else is here.
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,13 +20,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
 
-from ferry import judge, results, terminal
+from ferry import judge, mpi_results, results, terminal
 from ferry.errors import FerryError
 from ferry.estimate import Estimate, describe_s
 from ferry.files import check_folder, signals_ignored
+from ferry.mpi_plan import MpiCell, MpiPlan
 from ferry.native import Measurement, run_plan
 from ferry.plan import Cell, Plan, RuntimeSettings
 from ferry.sizes import KIB, MIB
+from ferry.study_files import PLOTS, REPORT_HTML, RESULTS_CSV, RESULTS_JSON
 from ferry.unfinished import Kept, Unfinished, complete_rounds, fingerprint, joined
 
 if TYPE_CHECKING:
@@ -32,12 +36,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-RESULTS_JSON, RESULTS_CSV, REPORT_HTML, PLOTS = (
-    "results.json",
-    "results.csv",
-    "report.html",
-    "plots",
-)
 _SAMPLE_BYTES = 4 * KIB  # of one repeat in the files of results, rather too much
 _OUT_BYTES = 16 * MIB  # what else goes into --out
 
@@ -53,6 +51,8 @@ class StudyOptions:
     out: str | None
     json: str | None
     overwrite: bool
+    storage: str | None = None  # a URI, beside the folder
+    folder_given: bool = False  # by the user
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,22 @@ class Group:
 
 
 @dataclass(frozen=True)
+class MpiGroup:
+    """The same of cells that many ranks measure."""
+
+    cells: list[MpiCell]
+    repeats: int
+
+    def plan(self, repeats: int | None = None) -> MpiPlan:
+        """Returns the plan, by default for all repeats."""
+        return MpiPlan(self.cells, self.repeats if repeats is None else repeats)
+
+
+@dataclass(frozen=True)
 class Matrix:
     """All that a study measures. Cell ids differ over all groups."""
 
-    groups: Mapping[str, Group]
+    groups: Mapping[str, Group | MpiGroup]
     settings: Json  # into the document, beside "quick" and "repeats"
     # Folders made for this run, none in another: their names are not part of the plan, and what is
     # mounted in them is told by its place there.
@@ -96,6 +108,7 @@ class Study(ABC):
 
     name: ClassVar[str]
     takes_file: ClassVar[bool] = False  # whether --file makes sense
+    takes_storage: ClassVar[bool] = False  # whether --storage does
 
     @abstractmethod
     def prepare(self, options: StudyOptions, notes: list[str]) -> AbstractContextManager[Matrix]:
@@ -104,6 +117,10 @@ class Study(ABC):
         Checks the room that they need first. Appends to ``notes`` what a reader must know. Raises
         FerryError.
         """
+
+    def notes(self, _rows: Sequence[Json], _machine: Json) -> list[str]:
+        """Returns what else a reader must know of the rows, given ``environment.machine``."""
+        return []
 
     @abstractmethod
     def findings(self, rows: Sequence[Json]) -> Findings:
@@ -150,7 +167,7 @@ def _make_document(
     notes: list[str],
 ) -> Json:
     rows = [
-        results.make_row(
+        _make_row(
             cell,
             name,
             kept.groups[name].samples[cell.id],
@@ -168,6 +185,8 @@ def _make_document(
     if repeats < judge.FINDING_PAIRS_MIN:
         notes.append(f"fewer than {judge.FINDING_PAIRS_MIN} pairs show no difference")
     notes += unverified_notes(rows)
+    first = kept.groups[next(iter(matrix.groups))]
+    notes += study.notes(rows, first.environment["machine"])
     findings = study.findings(rows)
     return results.make_document(
         "study",
@@ -184,6 +203,12 @@ def _make_document(
         comparisons=findings.comparisons,
         conclusions=findings.conclusions,
     )
+
+
+def _make_row(cell: Cell | MpiCell, *rest: Any) -> Json:
+    if isinstance(cell, MpiCell):
+        return mpi_results.make_row(cell, *rest)
+    return results.make_row(cell, *rest)
 
 
 def unverified_notes(rows: Sequence[Json]) -> list[str]:
@@ -245,7 +270,7 @@ def _going_on_from(unfinished: Unfinished) -> Iterator[None]:
         raise
 
 
-def _check_room(options: StudyOptions, plans: Mapping[str, Plan]) -> None:
+def _check_room(options: StudyOptions, plans: Mapping[str, Plan | MpiPlan]) -> None:
     """The results must fit, too."""
     if options.out is not None:
         samples = sum(len(plan.cells) * plan.repeats for plan in plans.values())
@@ -258,7 +283,7 @@ def _existing(out: str) -> str:
 
 
 def _announce_resumption(
-    unfinished: Unfinished, kept: Kept, plans: Mapping[str, Plan], notes: list[str]
+    unfinished: Unfinished, kept: Kept, plans: Mapping[str, Plan | MpiPlan], notes: list[str]
 ) -> None:
     if not kept.groups:
         return
@@ -306,9 +331,18 @@ def _files(study: Study, document: Json) -> dict[str, bytes]:
 
     return {
         RESULTS_JSON: results.to_json(document).encode("utf-8", errors="replace"),
-        RESULTS_CSV: results.to_csv(document["rows"]).encode("utf-8", errors="replace"),
+        RESULTS_CSV: _to_csv(document["rows"]).encode("utf-8", errors="replace"),
         **report.files(study.page(document), document),
     }
+
+
+def _to_csv(rows: Sequence[Json]) -> str:
+    """Returns one line for each repeat; what many ranks measured has columns of its own."""
+    if "ranks" not in rows[0]:
+        return results.to_csv(rows)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(mpi_results.csv_lines(rows))
+    return text.getvalue()
 
 
 def write_out(out: str | None, files: Mapping[str, bytes], overwrite: bool) -> None:

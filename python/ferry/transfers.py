@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ferry import _bulk
 from ferry.engine import Engine, Path, choose
@@ -17,7 +17,9 @@ from ferry.engine import Engine, Path, choose
 if TYPE_CHECKING:
     from ferry.file_objects import File
 
+_Result = TypeVar("_Result")
 Part = tuple["File", Any, int]
+_NativePart = tuple[_bulk.File, Any, int]
 Progress = Callable[[int, int], None]
 
 _PROGRESS_INTERVAL_S = 0.1
@@ -34,13 +36,21 @@ class Failure:
     errno: int
 
 
+def _describe(failure: Failure) -> str:
+    """What went wrong and with which range; none is named where the file could not be opened."""
+    text = os.strerror(failure.errno)
+    if failure.bytes == 0:
+        return text
+    return f"{text}, bytes {failure.offset} to {failure.offset + failure.bytes}"
+
+
 class TransferError(OSError):
     """Parts of a batch failed. ``errno`` and ``filename`` are those of the first of ``failures``."""
 
     def __init__(self, failures: Sequence[Failure]) -> None:
         """Takes at least one failure."""
         first = failures[0]
-        text = f"{os.strerror(first.errno)}, bytes {first.offset} to {first.offset + first.bytes}"
+        text = _describe(first)
         if len(failures) > 1:
             text += f", and {len(failures) - 1} more parts"
         super().__init__(first.errno, text, first.path)
@@ -53,11 +63,10 @@ def to_error(raw: Sequence[tuple[int, bytes, int, int, int]], single: bool) -> O
     if not single:
         return TransferError(failures)
     first = failures[0]
-    text = f"{os.strerror(first.errno)}, bytes {first.offset} to {first.offset + first.bytes}"
-    return OSError(first.errno, text, first.path)
+    return OSError(first.errno, _describe(first), first.path)
 
 
-class Future(concurrent.futures.Future):
+class Future(concurrent.futures.Future[_Result]):
     """A transfer under way: a ``concurrent.futures.Future`` that can be awaited as well.
 
     Works with ``concurrent.futures.wait`` and ``as_completed``. Done means that nothing touches the
@@ -65,7 +74,7 @@ class Future(concurrent.futures.Future):
     list of them for a batch; a read is short at the end of the file.
     """
 
-    def __init__(self, engine: Engine, parts: Sequence[tuple], writing: bool, single: bool) -> None:
+    def __init__(self, engine: Engine, parts: Sequence[_NativePart], writing: bool, single: bool) -> None:
         """Starts the transfer. Raises what a buffer or a file that cannot be used raises."""
         super().__init__()
         self._single = single
@@ -84,10 +93,11 @@ class Future(concurrent.futures.Future):
             transfer = self._transfer
             if transfer is None or self.done():
                 return
+            transfer.let_go()  # before anybody hears of it
             failures = transfer.failures()
             if not failures:
                 results = transfer.results()
-                self.set_result(results[0] if self._single else results)
+                self.set_result(cast(_Result, results[0] if self._single else results))
             elif any(failure[4] == errno_names.ECANCELED for failure in failures):
                 super().cancel()
                 self.set_running_or_notify_cancel()
@@ -98,7 +108,7 @@ class Future(concurrent.futures.Future):
         if not self.done() and self._transfer is not None and self._transfer.wait(timeout):
             self._settle()
 
-    def result(self, timeout: float | None = None) -> Any:
+    def result(self, timeout: float | None = None) -> _Result:
         """Waits at most ``timeout`` seconds for the bytes; None waits for ever.
 
         Raises:
@@ -130,64 +140,83 @@ class Future(concurrent.futures.Future):
         assert self._transfer is not None
         return self._transfer.progress()
 
-    def watch(self, progress: Progress | None) -> Any:
-        """Returns ``result()``, calling ``progress(bytes_done, bytes_total)`` while it waits and at the end."""
-        if progress is not None:
-            try:
-                over = False
-                while not over:
-                    self._wait(_PROGRESS_INTERVAL_S)
-                    over = self.done()
-                    progress(*self.progress())
-            except BaseException:
-                self.cancel()
-                raise
-        return self.result()
+    def watch(self, progress: Progress | None) -> _Result:
+        """Returns ``result()``, calling ``progress(bytes_done, bytes_total)`` while it waits and at the end.
 
-    def __await__(self) -> Generator[Any, None, Any]:
+        Whatever is raised, by ``progress`` or by Ctrl-C, ends the transfer first.
+        """
+        try:
+            over = progress is None
+            while not over:
+                self._wait(_PROGRESS_INTERVAL_S)
+                over = self.done()
+                progress(*self.progress())
+            return self.result()
+        except BaseException:
+            self.cancel()
+            raise
+
+    def __await__(self) -> Generator[Any, None, _Result]:
         return asyncio.wrap_future(self).__await__()
 
 
-def _native_parts(parts: Iterable[Part]) -> list[tuple]:
-    return [(file.native, buffer, offset) for file, buffer, offset in parts]
+def _native_parts(parts: Iterable[Part]) -> list[_NativePart]:
+    try:
+        return [(file.native, buffer, offset) for file, buffer, offset in parts]
+    except AttributeError:
+        raise TypeError("a part is a tuple of a file of ferry.open, a buffer and an offset") from None
 
 
-def _finish_batch(outcome: tuple[list[int], list]) -> list[int]:
-    results, failures = outcome
+def _run_batch(
+    parts: Iterable[Part], engine: Engine | None, progress: Progress | None, writing: bool
+) -> list[int]:
+    used, native = choose(engine), _native_parts(parts)
+    if progress is not None:
+        started: Future[list[int]] = Future(used, native, writing=writing, single=False)
+        return started.watch(progress)
+    run = used.native.write_batch if writing else used.native.read_batch
+    results, failures = run(native)
     if failures:
         raise to_error(failures, single=False)
     return results
 
 
-def read_batch(parts: Iterable[Part], engine: Engine | None = None) -> list[int]:
+def read_batch(
+    parts: Iterable[Part], engine: Engine | None = None, *, progress: Progress | None = None
+) -> list[int]:
     """Reads many ranges, of one file or of many, in one call.
 
     Args:
         parts: ``(file, buffer, offset)``; the buffer says how many bytes, the offset is in bytes.
             A buffer is contiguous, writable, and anything that ``File.read_at`` takes.
         engine: whose threads transfer.
+        progress: called with ``(bytes_done, bytes_total)`` of all parts together, about ten times
+            per second and at the end, on this thread.
 
     Returns:
         The bytes read into each buffer; fewer than it holds at the end of a file.
 
     Raises:
         TransferError: parts failed. The others are done, and nothing is under way any more.
-        TypeError, ValueError: a buffer that cannot be used; nothing was read.
+        TypeError, ValueError, OverflowError: a file, a buffer or an offset that cannot be used;
+            nothing was read.
     """
-    return _finish_batch(choose(engine).native.read_batch(_native_parts(parts)))
+    return _run_batch(parts, engine, progress, writing=False)
 
 
-def write_batch(parts: Iterable[Part], engine: Engine | None = None) -> list[int]:
+def write_batch(
+    parts: Iterable[Part], engine: Engine | None = None, *, progress: Progress | None = None
+) -> list[int]:
     """Writes many ranges in one call; the counterpart of ``read_batch``. Ranges must not overlap."""
-    return _finish_batch(choose(engine).native.write_batch(_native_parts(parts)))
+    return _run_batch(parts, engine, progress, writing=True)
 
 
-def read_batch_async(parts: Iterable[Part], engine: Engine | None = None) -> Future:
+def read_batch_async(parts: Iterable[Part], engine: Engine | None = None) -> Future[list[int]]:
     """Starts what ``read_batch`` does; the future's result is the list of bytes."""
     return Future(choose(engine), _native_parts(parts), writing=False, single=False)
 
 
-def write_batch_async(parts: Iterable[Part], engine: Engine | None = None) -> Future:
+def write_batch_async(parts: Iterable[Part], engine: Engine | None = None) -> Future[list[int]]:
     """Starts what ``write_batch`` does; the buffers must not change until it is done."""
     return Future(choose(engine), _native_parts(parts), writing=True, single=False)
 
@@ -213,10 +242,12 @@ def read_files(paths: Iterable[Path], engine: Engine | None = None) -> list[memo
     >>> [bytes(contents) for contents in read_files(f"{folder}/{name}" for name in "abc")]
     [b'aaa', b'bbb', b'ccc']
     """
+    if isinstance(paths, (str, bytes, os.PathLike)):
+        raise TypeError("the paths are several; for one file give [path]")
     names = list(paths)
     contents, failures = choose(engine).native.read_files(names)
     if failures:
         raise TransferError(
             [Failure(index, os.fsdecode(names[index]), 0, 0, error) for index, error in failures]
         )
-    return contents
+    return cast("list[memoryview]", contents)

@@ -12,16 +12,17 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from ferry import __version__, judge, profile, results, terminal
+from ferry import __version__, judge, mpi_native, profile, results, terminal, tune_ranks
 from ferry.files import scratch_folder
 from ferry.native import read_info, run_plan
 from ferry.plan import Cell, Plan, RuntimeSettings
 from ferry.sizes import MIB
+from ferry.tune_outcome import Outcome, Tuned
 from ferry.tune_report import print_report
-from ferry.tuning_choice import Candidate, Verdict, View, judge_point, pick
+from ferry.tuning_choice import View, judge_point, pick
 from ferry.tuning_workloads import (
     CACHE_BYTES,
     DEFAULTS,
@@ -55,45 +56,7 @@ class TuneOptions:
     out: str | None  # None: where the library looks
     json: str | None
     overwrite: bool
-
-
-@dataclass
-class Tuned:
-    """What came of one setting."""
-
-    setting: Setting
-    candidate: Candidate | None = None
-    verdict: Verdict | None = None
-    in_force: bool = False  # taken, and not given up afterwards
-    reason: str = "no other value looked better"
-
-    def point(self) -> Point:
-        """Returns the defaults with the candidate, which there is."""
-        assert self.candidate is not None
-        return DEFAULTS.with_setting(self.setting.key, self.candidate.value)
-
-    def workloads(self) -> list[Workload]:
-        """Returns those that the candidate, which there is, changes."""
-        assert self.candidate is not None
-        return self.setting.relevant(self.candidate.value)
-
-
-@dataclass
-class Outcome:
-    """What came of all."""
-
-    tuned: list[Tuned]
-    whole: Verdict | None = None  # of all settings taken, together
-    notes: list[str] = field(default_factory=list)
-    spent_s: float = 0.0
-
-    def point(self) -> Point:
-        """Returns the settings to recommend."""
-        point = DEFAULTS
-        for tuned in self.tuned:
-            if tuned.in_force and tuned.candidate is not None:
-                point = point.with_setting(tuned.setting.key, tuned.candidate.value)
-        return point
+    ranks: int | None = None  # of MPI, whose collective transfers are tuned; None: they are not
 
 
 def run(options: TuneOptions) -> None:
@@ -102,19 +65,29 @@ def run(options: TuneOptions) -> None:
     path = options.out if options.out is not None else profile.default_path()
     profile.check_target(path, options.overwrite)
     results.check_output(options.json, options.overwrite)
+    if options.ranks is not None:
+        mpi_native.mpiexec()  # raises before anything is measured
     with scratch_folder(options.folder, 2 * FILE_BYTES) as scratch:
         facts = read_info(str(scratch))
         with _clock(options) as clock:
             outcome = measure(str(scratch), facts, clock)
+    choice = None if options.ranks is None else tune_ranks.measure(options.folder, options.ranks)
     outcome.spent_s = clock.elapsed_s()
     machine, entry = make_entry(facts, outcome, started.isoformat(timespec="seconds"))
     before = None
     if os.path.exists(path) and not options.overwrite:
         before = profile.read(path)
+    if choice is not None:
+        entry["settings"].append(choice.facts())
+    collective = profile.collective_of(before, entry) if choice is None else choice.entry()
+    if collective:
+        entry["collective"] = collective
     profile.write(path, profile.merge(before, machine, entry))
     if options.json != "-":
         folder = os.path.abspath(options.folder)
         print_report(terminal.output_console(), folder, entry, outcome, path)
+        if choice is not None:
+            tune_ranks.print_choice(terminal.output_console(), choice)
     if options.json is not None:
         document = {"schema": SCHEMA, "machine": machine, "profile": path, **entry}
         results.write_json(options.json, document, options.overwrite)

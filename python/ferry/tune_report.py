@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
 from ferry import terminal
+from ferry.tune_outcome import Outcome, Tuned
 from ferry.tuning_choice import Comparison
-
-if TYPE_CHECKING:
-    from ferry.tune import Outcome, Tuned
 
 Json = dict[str, Any]
 

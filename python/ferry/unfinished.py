@@ -19,8 +19,12 @@ from typing import Any
 from ferry import __version__, results, terminal
 from ferry.errors import FerryError
 from ferry.files import signals_ignored
-from ferry.native import Measurement, find_program, read_info
+from ferry.mpi_native import PROGRAM as MPI_PROGRAM
+from ferry.mpi_plan import MpiPlan
+from ferry.native import Measurement, read_info
 from ferry.plan import Plan
+from ferry.programs import PROGRAM, find_program
+from ferry.uris import is_uri
 
 FILE_NAME = "unfinished.json"
 SCHEMA = "ferry.unfinished/1"
@@ -70,26 +74,28 @@ def joined(first: Measurement, second: Measurement) -> Measurement:
     return Measurement(environment, samples)
 
 
-def fingerprint(study: str, plans: Mapping[str, Plan], scratch: Sequence[str]) -> Json:
+def fingerprint(study: str, plans: Mapping[str, Plan | MpiPlan], scratch: Sequence[str]) -> Json:
     """Returns what two runs must have in common for their numbers to be mixed, by what it is.
 
     ``scratch`` are the folders made for this run. Raises FerryError.
     """
     paths = sorted({cell.path for plan in plans.values() for cell in plan.cells})
     outside = [path for path in paths if _in_plan(path, scratch) == path]
-    places = [*scratch, *(p if os.path.exists(p) else os.path.dirname(p) for p in outside)]
+    # What a URI names is in the plan already.
+    places = [_place_of(path) for path in (*scratch, *outside) if not is_uri(path)] or [None]
     infos = [read_info(place) for place in dict.fromkeys(places)]
     asked = {name: plan.to_json() for name, plan in plans.items()}
     for plan in asked.values():
         for cell in plan["cells"]:
             cell["path"] = _in_plan(cell["path"], scratch)
+    programs = {PROGRAM if isinstance(plan, Plan) else MPI_PROGRAM for plan in plans.values()}
     return {
         "what is measured": _digest(json.dumps([study, asked], sort_keys=True).encode()),
         "the files that are read": {path: _state(path) for path in outside},
         "the version of Ferry": [__version__, results.git_revision()],
-        "the built ferry-bench": _digest(find_program().read_bytes()),
+        "the built ferry-bench": [_digest(find_program(p).read_bytes()) for p in sorted(programs)],
         "the machine": infos[0]["machine"] if infos else None,
-        "the file system": [_place(info["path"]["file_system"]) for info in infos],
+        "the file system": [_place((info["path"] or {}).get("file_system")) for info in infos],
     }
 
 
@@ -97,9 +103,15 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def _place_of(path: str) -> str:
+    """Returns the path if it is there, else its folder."""
+    return path if os.path.exists(path) else os.path.dirname(path)
+
+
 def _in_plan(path: str, scratch: Sequence[str]) -> str:
     for number, folder in enumerate(scratch):
-        if path.startswith(f"{folder}{os.sep}"):
+        # On a storage without folders scratch files have a common beginning in its place.
+        if path.startswith(folder if is_uri(folder) else f"{folder}{os.sep}"):
             return f"scratch {number}{path[len(folder) :]}"
     return path
 

@@ -19,7 +19,8 @@ from typing import Any
 from ferry import __version__, results, terminal
 from ferry.cluster_model import MB, Cluster, built_in_cluster, read_cluster, to_json
 from ferry.files import signals_ignored
-from ferry.study import RESULTS_CSV, RESULTS_JSON, check_out, write_out
+from ferry.study import check_out, write_out
+from ferry.study_files import RESULTS_CSV, RESULTS_JSON
 from ferry.writers_paper import NOT_HELD_AGAINST, points
 from ferry.writers_simulate_text import conclude, print_report
 from ferry.writers_simulation import REQUESTS_MAX, Operation, Outcome, Transfer, simulate

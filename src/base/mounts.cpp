@@ -29,11 +29,6 @@ std::string unescape(const std::string& text) {
   return plain;
 }
 
-bool lies_under(const std::string& path, const std::string& point) {
-  if (point == "/") return true;
-  return path == point || path.rfind(point + "/", 0) == 0;
-}
-
 // "8:1"
 dev_t parse_device(const std::string& text) {
   char* end = nullptr;
@@ -43,6 +38,19 @@ dev_t parse_device(const std::string& text) {
 }
 
 }  // namespace
+
+bool lies_under(const std::string& path, const std::string& point) {
+  if (point == "/") return true;
+  return path == point || path.rfind(point + "/", 0) == 0;
+}
+
+std::string option_of(const Mount& mount, const std::string& name) {
+  std::istringstream options(mount.options);
+  for (std::string option; std::getline(options, option, ',');) {
+    if (option.rfind(name + "=", 0) == 0) return unescape(option.substr(name.size() + 1));
+  }
+  return "";
+}
 
 // The fields: id parent major:minor root point options [field...] - type source super-options.
 Mount parse_mount(const std::string& line) {

@@ -22,6 +22,12 @@ struct Mount {
 // A line of /proc/self/mountinfo.
 Mount parse_mount(const std::string& line);
 
+// Whether a path is that of a mount point or leads through it. By the words alone.
+bool lies_under(const std::string& path, const std::string& point);
+
+// The value of an option that has one; else empty.
+std::string option_of(const Mount& mount, const std::string& name);
+
 // As this process sees them, earlier ones first.
 std::vector<Mount> read_mounts();
 

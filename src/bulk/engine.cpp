@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <mutex>
 #include <utility>
@@ -71,6 +72,10 @@ void execute_on_path(Scheduler& scheduler, storage::Operation& operation) {
   if (error < 0) throw Error(static_cast<int>(-error), operation.path);
 }
 
+PathStatus to_path_status(const storage::Status& status) {
+  return {status.size_bytes, status.modified_ns, status.mode};
+}
+
 }  // namespace
 
 PathStatus Engine::status(const std::string& path) const {
@@ -78,8 +83,7 @@ PathStatus Engine::status(const std::string& path) const {
   operation.kind = storage::Kind::path_status;
   operation.path = path.c_str();
   execute_on_path(*scheduler_, operation);
-  const storage::Status& status = operation.status;
-  return {status.size_bytes, status.modified_ns, status.mode};
+  return to_path_status(operation.status);
 }
 
 void Engine::unlink(const std::string& path) const {
@@ -94,6 +98,37 @@ void Engine::rename(const std::string& from, const std::string& to) const {
   operation.kind = storage::Kind::rename;
   operation.path = from.c_str();
   operation.new_path = to.c_str();
+  execute_on_path(*scheduler_, operation);
+}
+
+std::vector<PathEntry> Engine::list(const std::string& path) const {
+  std::vector<storage::DirectoryEntry> found;
+  storage::Operation operation;
+  operation.kind = storage::Kind::list_directory;
+  operation.path = path.c_str();
+  operation.entries = &found;
+  execute_on_path(*scheduler_, operation);
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::vector<PathEntry> entries;
+  entries.reserve(found.size());
+  for (storage::DirectoryEntry& entry : found)
+    entries.push_back({std::move(entry.name), to_path_status(entry.status)});
+  return entries;
+}
+
+void Engine::make_directory(const std::string& path, std::uint32_t mode) const {
+  storage::Operation operation;
+  operation.kind = storage::Kind::make_directory;
+  operation.path = path.c_str();
+  operation.mode = mode;
+  execute_on_path(*scheduler_, operation);
+}
+
+void Engine::remove_directory(const std::string& path) const {
+  storage::Operation operation;
+  operation.kind = storage::Kind::remove_directory;
+  operation.path = path.c_str();
   execute_on_path(*scheduler_, operation);
 }
 
@@ -113,7 +148,9 @@ EngineStatistics Engine::statistics() const {
   statistics.cached_tasks = get(counters.cached_tasks);
   statistics.direct_tasks = get(counters.direct_tasks);
   statistics.staged_tasks = get(counters.staged_tasks);
+  statistics.gpu_tasks = get(counters.gpu_tasks);
   statistics.staging_bytes = get(counters.staging_bytes);
+  statistics.pinned_bytes = get(counters.pinned_bytes);
   statistics.workers_started = scheduler_->made_here() ? scheduler_->workers_started() : 0;
   return statistics;
 }
@@ -158,7 +195,17 @@ OpenFile& File::open_file() const {
   return *file_;
 }
 
+int File::descriptor() const {
+  const OpenFile& file = open_file();
+  if (!file.local()) throw Error(ENOTSUP, path_ + ": a file of a server has no descriptor here");
+  return file.descriptor();
+}
+
 namespace {
+
+bool is_on_gpu(Scheduler& scheduler, const void* memory) {
+  return scheduler.gpus().owner_of(memory) != nullptr;
+}
 
 [[noreturn]] void fail(OpenFile& file, std::uint64_t bytes, std::uint64_t offset,
                        std::int64_t error) {
@@ -189,22 +236,27 @@ std::uint64_t transfer_here(Scheduler& scheduler, OpenFile& file, bool writing, 
 
 }  // namespace
 
-std::uint64_t File::read_at(void* to, std::uint64_t bytes, std::uint64_t offset) const {
+std::uint64_t File::read_at(void* to, std::uint64_t bytes, std::uint64_t offset,
+                            const ProgressFunction& progress) const {
   OpenFile& file = open_file();
-  if (bytes <= sync_bytes_max) return transfer_here(*scheduler_, file, false, to, bytes, offset);
+  if (!progress && bytes <= sync_bytes_max && !is_on_gpu(*scheduler_, to)) {
+    return transfer_here(*scheduler_, file, false, to, bytes, offset);
+  }
   const Part part{this, to, bytes, offset};
-  return Future(scheduler_, scheduler_->submit(false, {&part, 1}, {file_}, true)).get();
+  return Future(scheduler_, scheduler_->submit(false, {&part, 1}, {file_}, true)).get(progress);
 }
 
-std::uint64_t File::write_at(const void* from, std::uint64_t bytes, std::uint64_t offset) const {
+std::uint64_t File::write_at(const void* from, std::uint64_t bytes, std::uint64_t offset,
+                             const ProgressFunction& progress) const {
   OpenFile& file = open_file();
   void* data = const_cast<void*>(from);
   // Threads that write one file through the page cache take turns anyway.
-  if (bytes <= sync_bytes_max || !file.always_direct()) {
+  const bool here = !progress && (bytes <= sync_bytes_max || !file.always_direct());
+  if (here && !is_on_gpu(*scheduler_, from)) {
     return transfer_here(*scheduler_, file, true, data, bytes, offset);
   }
   const Part part{this, data, bytes, offset};
-  return Future(scheduler_, scheduler_->submit(true, {&part, 1}, {file_}, true)).get();
+  return Future(scheduler_, scheduler_->submit(true, {&part, 1}, {file_}, true)).get(progress);
 }
 
 Future File::read_at_async(void* to, std::uint64_t bytes, std::uint64_t offset) const {
@@ -220,6 +272,9 @@ Future File::write_at_async(const void* from, std::uint64_t bytes, std::uint64_t
 std::uint64_t File::append(const void* from, std::uint64_t bytes) const {
   OpenFile& file = open_file();
   const BriefUse use(file);
+  if (is_on_gpu(*scheduler_, from)) {
+    throw Error(ENOTSUP, file.path() + ": what is appended has to be in memory of the host");
+  }
   std::uint64_t written = 0;
   std::uint64_t end = 0;
   while (written < bytes) {

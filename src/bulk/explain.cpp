@@ -107,6 +107,12 @@ Explanation Engine::explain(const std::string& path) const {
                choose_plan(scheduler_->wish(), options,
                            source_of(file, false, 0, explanation.file_bytes, options.route),
                            explanation.file_bytes));
+  if (cuda::Driver::in_use() != nullptr) {
+    const std::uint64_t task_bytes =
+        scheduler_->wish().task_bytes != 0 ? options.task_bytes : gpu_task_bytes;
+    explanation.reasons.push_back("a GPU's memory: pinned staging, tasks of " +
+                                  size_text(task_bytes) + " (cuFile is not used)");
+  }
   for (const std::string& note : storage.notes)
     explanation.reasons.push_back(note);
   return explanation;

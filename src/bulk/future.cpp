@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "base/futex.hpp"
@@ -11,6 +12,7 @@ namespace ferry::bulk {
 namespace {
 
 constexpr std::chrono::hours for_ever{24 * 365 * 100};
+constexpr std::chrono::nanoseconds longest_wait = for_ever;  // added to a time of the clock
 
 std::string describe(const std::vector<Failure>& failures) {
   const Failure& first = failures.front();
@@ -48,23 +50,32 @@ bool Future::ready() const {
   return request_->ready();
 }
 
-void Future::wait() const {
-  if (request_->ready()) return;
+void Future::check_mine() const {
   if (!scheduler_->made_here()) {
     throw Error(ECHILD, "the transfer belongs to the parent of this process");
   }
+}
+
+void Future::wait() const {
+  if (request_->ready()) return;
+  check_mine();
   scheduler_->help(request_);
   request_->wait(for_ever);
 }
 
 bool Future::wait_for(std::chrono::nanoseconds timeout) const {
-  return request_->wait(timeout);
+  if (request_->ready()) return true;
+  check_mine();
+  const auto deadline = std::chrono::steady_clock::now() + std::min(timeout, longest_wait);
+  scheduler_->help(request_, deadline);
+  return request_->wait(std::max(deadline - std::chrono::steady_clock::now(),
+                                 std::chrono::steady_clock::duration::zero()));
 }
 
 std::uint64_t Future::get(const ProgressFunction& progress,
                           std::chrono::milliseconds interval) const {
   if (progress) {
-    while (!request_->wait(interval))
+    while (!wait_for(interval))
       progress(this->progress());
     progress(this->progress());
   }

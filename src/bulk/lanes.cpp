@@ -1,6 +1,7 @@
 #include "bulk/lanes.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <utility>

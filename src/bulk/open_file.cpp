@@ -4,9 +4,11 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bulk/residency.hpp"
+#include "storage/posix_file.hpp"
 
 namespace ferry::bulk {
 
@@ -15,6 +17,10 @@ OpenFile::OpenFile(std::shared_ptr<Lanes> lanes, std::string path, int flags, st
   std::int64_t error = 0;
   buffered_ = open_again(flags, mode, error);
   if (error < 0) throw Error(static_cast<int>(-error), path_);
+  if (is_directory()) {
+    close();
+    throw Error(EISDIR, path_);
+  }
 }
 
 OpenFile::~OpenFile() {
@@ -35,6 +41,19 @@ std::unique_ptr<storage::File> OpenFile::open_again(int flags, std::uint32_t mod
   open.mode = mode;
   error = Lanes::Use(*lanes_)->execute(open);
   return std::move(open.opened);
+}
+
+// The kernel opens a directory for reading, and refuses each read. Other storages refuse to open
+// it.
+bool OpenFile::is_directory() {
+  if (!local() || (flags_ & O_ACCMODE) != O_RDONLY) return false;
+  storage::Operation operation;
+  operation.kind = storage::Kind::file_status;
+  return control(operation) == 0 && S_ISDIR(operation.status.mode);
+}
+
+int OpenFile::descriptor() const {
+  return static_cast<const storage::PosixFile&>(*buffered_).fd;
 }
 
 bool OpenFile::begin_use() {

@@ -41,6 +41,8 @@ class OpenFile {
   storage::File& buffered() { return *buffered_; }
   // Of a mounted file system: there is a page cache of the host, and a way past it.
   bool local() const { return buffered_->scheme() == storage::Scheme::posix; }
+  // Of buffered(), where the file is local().
+  int descriptor() const;
   // Opened when first asked for; null where there is no direct I/O.
   storage::File* direct();
   bool always_direct() const { return (flags_ & O_DIRECT) != 0 && local(); }
@@ -60,6 +62,7 @@ class OpenFile {
   static constexpr std::uint64_t closing = std::uint64_t{1} << 63;
 
   std::unique_ptr<storage::File> open_again(int flags, std::uint32_t mode, std::int64_t& error);
+  bool is_directory();
   void close_files(std::int64_t& error);
   int probe();
 

@@ -25,7 +25,13 @@ Request::Request(bool writing, std::vector<PartState> parts,
   for (PartState& part : parts_) {
     part.end = part.bytes;
     bytes_total_ += part.bytes;
+    on_gpu_ = on_gpu_ || part.gpu != nullptr;
   }
+}
+
+Piece Request::piece(std::size_t index, std::uint64_t begin, std::uint64_t bytes) const {
+  const PartState& part = parts_[index];
+  return {part.file, part.data + begin, bytes, part.offset + begin, writing_, part.gpu.get()};
 }
 
 void Request::skip_failed() {

@@ -24,6 +24,7 @@
 
 #include "bulk/callbacks.hpp"
 #include "bulk/open_file.hpp"
+#include "bulk/routing.hpp"
 
 namespace ferry::bulk {
 
@@ -50,6 +51,7 @@ struct PartState {
   std::uint64_t offset = 0;
   std::uint64_t end = 0;  // what is known to be there: less than `bytes` once a piece was short
   int error_number = 0;
+  std::shared_ptr<const cuda::PrimaryContext> gpu;  // whose memory it is; null: the host's
 };
 
 class Request {
@@ -68,6 +70,10 @@ class Request {
   const Cuts& cuts() const { return cuts_; }
   const PartState& part(std::size_t index) const { return parts_[index]; }
   std::size_t count() const { return parts_.size(); }
+  // `bytes` of a part from `begin` on, as a piece of its own.
+  Piece piece(std::size_t part, std::uint64_t begin, std::uint64_t bytes) const;
+  // Whether a part lies in a GPU's memory: those who wait for it cannot help.
+  bool on_gpu() const { return on_gpu_; }
   std::uint64_t bytes_total() const { return bytes_total_; }
   std::uint64_t bytes_done() const { return bytes_done_.load(std::memory_order_relaxed); }
 
@@ -107,6 +113,7 @@ class Request {
   const std::shared_ptr<Callbacks> callbacks_;
   std::atomic<std::uint64_t>& failed_parts_;  // of the scheduler, which outlives every transfer
   std::uint64_t bytes_total_ = 0;
+  bool on_gpu_ = false;
   std::atomic<std::uint64_t> bytes_done_{0};
   std::atomic<bool> cancelled_{false};
   mutable std::atomic<std::uint32_t> waiters_{0};

@@ -30,6 +30,8 @@ Way past_the_cache(const Piece& piece) {
   // storage sends it through the page cache.
   const bool edges =
       piece.offset % piece_alignment_bytes != 0 || piece.bytes % piece_alignment_bytes != 0;
+  // Slots are aligned.
+  if (piece.gpu != nullptr) return piece.writing ? Way::direct : Way::staged;
   if (is_aligned(piece) || (piece.writing && edges)) return Way::direct;
   return Way::staged;
 }

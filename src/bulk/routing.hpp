@@ -6,6 +6,7 @@
 #include <ferry/bulk.hpp>
 
 #include "bulk/open_file.hpp"
+#include "devices/cuda/resources.hpp"
 
 namespace ferry::bulk {
 
@@ -22,6 +23,9 @@ struct Piece {
   std::uint64_t bytes = 0;
   std::uint64_t offset = 0;
   bool writing = false;
+  // Whose memory `data` is; null: the host's. A GPU's is reached through page-locked slots only,
+  // whichever way the slot's bytes go to or from the file.
+  const cuda::PrimaryContext* gpu = nullptr;
 };
 
 Way choose_way(const Piece& piece, Route route);

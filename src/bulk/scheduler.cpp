@@ -44,6 +44,7 @@ Scheduler::~Scheduler() {
     static_cast<void>(worker.release());
   static_cast<void>(new (std::nothrow) std::shared_ptr<Lanes>(lanes_));
   static_cast<void>(new (std::nothrow) std::shared_ptr<Callbacks>(callbacks_));
+  static_cast<void>(new (std::nothrow) std::shared_ptr<Gpus>(gpus_));
 }
 
 void Scheduler::check_usable() const {
@@ -77,8 +78,14 @@ std::shared_ptr<Request> Scheduler::submit(bool writing, std::span<const Part> p
     if (part.offset > offset_max || part.bytes > offset_max - part.offset) {
       give_up(EINVAL, file->path() + ": a range beyond what a file can have");
     }
-    states.push_back(
-        PartState{file.get(), static_cast<std::byte*>(part.data), part.bytes, part.offset, 0, 0});
+    std::shared_ptr<const cuda::PrimaryContext> gpu;
+    try {
+      gpu = gpus_->owner_of(part.data);
+    } catch (const Error& error) {
+      give_up(error.code().value(), file->path() + ": " + error.reason());
+    }
+    states.push_back(PartState{file.get(), static_cast<std::byte*>(part.data), part.bytes,
+                               part.offset, 0, 0, std::move(gpu)});
   }
   const Plan plan = plan_for(writing, states);
   auto request = std::make_shared<Request>(writing, std::move(states), std::move(used),
@@ -92,7 +99,8 @@ std::shared_ptr<Request> Scheduler::submit(bool writing, std::span<const Part> p
   }
   const std::uint64_t tasks = request->bytes_total() / plan.task_bytes + parts.size() / 16 + 1;
   const std::uint64_t others = std::min<std::uint64_t>(tasks, plan.workers);
-  offer(request, static_cast<unsigned>(caller_helps ? others - 1 : others));
+  const bool help_comes = caller_helps && !request->on_gpu();
+  offer(request, static_cast<unsigned>(help_comes ? others - 1 : others));
   return request;
 }
 
@@ -107,7 +115,12 @@ Plan Scheduler::plan_for(bool writing, const std::vector<PartState>& parts) cons
     bytes += part.bytes;
   const Source source =
       source_of(*large->file, writing, large->offset, large->bytes, options_.route);
-  return choose_plan(wish_, options_, source, bytes);
+  Plan plan = choose_plan(wish_, options_, source, bytes);
+  const bool all_on_gpus = std::all_of(parts.begin(), parts.end(),
+                                       [](const PartState& part) { return part.gpu != nullptr; });
+  // Memory of the host may have to be staged, in slots that are made for smaller tasks.
+  if (all_on_gpus && wish_.task_bytes == 0) plan.task_bytes = gpu_task_bytes;
+  return plan;
 }
 
 void Scheduler::offer(const std::shared_ptr<Request>& request, unsigned count) {
@@ -195,18 +208,24 @@ bool Scheduler::next(Worker& worker, Claim& claim, std::shared_ptr<FilesJob>& jo
   return false;
 }
 
-void Scheduler::help(const std::shared_ptr<Request>& request) {
-  if (request->ready()) return;
+void Scheduler::help(const std::shared_ptr<Request>& request,
+                     std::chrono::steady_clock::time_point deadline) {
+  if (request->ready() || request->on_gpu()) return;
   const Lanes::Use lane(*lanes_);
   Claim claim;
-  while (request->cut(claim)) {
+  const bool bounded = deadline != std::chrono::steady_clock::time_point::max();
+  for (;;) {
+    if (bounded && std::chrono::steady_clock::now() >= deadline) {
+      wake(request->cuts().sharers);  // one less was woken for the caller
+      return;
+    }
+    if (!request->cut(claim)) break;
     for (; claim.count > 0; ++claim.first, --claim.count) {
       const PartState& part = request->part(claim.first);
       const bool whole = claim.begin == 0 && claim.bytes >= part.bytes;
       const std::uint64_t bytes = whole ? part.bytes : claim.bytes;
       if (!request->cancelled()) {
-        const Piece piece{part.file, part.data + claim.begin, bytes, part.offset + claim.begin,
-                          request->writing()};
+        const Piece piece = request->piece(claim.first, claim.begin, bytes);
         if (choose_way(piece, options_.route) != Way::copy) {
           claim.request = request;
           {

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,7 @@
 
 #include "bulk/callbacks.hpp"
 #include "bulk/forks.hpp"
+#include "bulk/gpus.hpp"
 #include "bulk/lanes.hpp"
 #include "bulk/plan.hpp"
 #include "bulk/request.hpp"
@@ -39,6 +41,8 @@ struct Counters {
   std::atomic<std::uint64_t> direct_tasks{0};
   std::atomic<std::uint64_t> staged_tasks{0};
   std::atomic<std::uint64_t> staging_bytes{0};
+  std::atomic<std::uint64_t> gpu_tasks{0};
+  std::atomic<std::uint64_t> pinned_bytes{0};
 
   void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount = 1) {
     counter.fetch_add(amount, std::memory_order_relaxed);
@@ -58,6 +62,7 @@ class Scheduler {
   const EngineOptions& options() const { return options_; }
   const EngineOptions& wish() const { return wish_; }
   const std::shared_ptr<Lanes>& lanes() const { return lanes_; }
+  Gpus& gpus() { return *gpus_; }
   Counters& counters() { return counters_; }
   bool made_here() const { return static_cast<bool>(made_here_); }
   // Throws ferry::Error: ECHILD in a child of the process that made it, ESHUTDOWN after stop().
@@ -68,8 +73,11 @@ class Scheduler {
   std::shared_ptr<Request> submit(bool writing, std::span<const Part> parts,
                                   const std::vector<std::shared_ptr<OpenFile>>& files,
                                   bool caller_helps);
-  // Executes what can be executed here without waiting for a disk; the caller is about to wait.
-  void help(const std::shared_ptr<Request>& request);
+  // Executes what can be executed here without waiting for a disk, and begins nothing after the
+  // deadline; the caller is about to wait.
+  void help(const std::shared_ptr<Request>& request,
+            std::chrono::steady_clock::time_point deadline =
+                std::chrono::steady_clock::time_point::max());
   void cancel(Request& request);
   // Runs the job on this thread and on workers.
   void run_files(const std::shared_ptr<FilesJob>& job);
@@ -97,6 +105,7 @@ class Scheduler {
   const EngineOptions options_;  // in force
   const MadeHere made_here_;
   std::shared_ptr<Lanes> lanes_;
+  std::shared_ptr<Gpus> gpus_ = std::make_shared<Gpus>();
   std::shared_ptr<Callbacks> callbacks_ = std::make_shared<Callbacks>();
   Counters counters_;
 

@@ -16,7 +16,13 @@ namespace ferry::bulk {
 namespace {
 
 constexpr unsigned flights_max = 64;
-constexpr std::chrono::seconds nap{1};
+constexpr std::chrono::nanoseconds nap = std::chrono::seconds(1);
+// The end of a GPU's copy rings no bell. A task of the usual size takes 20 to 40 us over PCIe.
+constexpr std::chrono::nanoseconds nap_while_gpus_copy = std::chrono::microseconds(50);
+// Page-locked memory, which the system cannot take back: so much for all workers of an engine, of
+// which there may be so many whatever its options say, as some only wait (scheduler.cpp).
+constexpr std::uint64_t pinned_bytes_max = 128 << 20;
+constexpr unsigned workers_expected = 16;
 // What is staged is copied soon after the disk has written it: out of the core's cache, if the
 // slots fit there. Four of the usual size, with their edges.
 constexpr std::uint64_t staging_bytes_wanted = (1 << 20) + (64 << 10);
@@ -51,18 +57,22 @@ void Worker::run() {
     const std::uint32_t seen = std::atomic_ref(bell_).load(std::memory_order_acquire);
     const bool started = start_work();
     const bool landed = land_flights();
-    if (started || landed) continue;
+    const bool copied = land_gpu_copies();
+    if (started || landed || copied) continue;
     if (in_flight_ == 0 && current_ == nullptr && leaving_.load(std::memory_order_acquire)) break;
     cancel_flights();
+    const bool gpus_copy = gpu_copies_ != nullptr && gpu_copies_->any_in_flight();
+    const std::chrono::nanoseconds rest = gpus_copy ? nap_while_gpus_copy : nap;
     if (queue_ != nullptr) {
-      queue_->wait(seen, nap);
+      queue_->wait(seen, rest);
     } else {
-      futex_wait(&bell_, seen, std::chrono::nanoseconds(nap).count());
+      futex_wait(&bell_, seen, static_cast<std::uint64_t>(rest.count()));
     }
   }
   // The kernel binds the queue to the thread that made it.
   queue_.reset();
   staging_.reset();
+  gpu_copies_.reset();
 }
 
 bool Worker::start_work() {
@@ -91,13 +101,12 @@ void Worker::start_next_piece() {
   const PartState& part = request.part(claim.first);
   const bool whole = claim.begin == 0 && claim.bytes >= part.bytes;
   const std::uint64_t bytes = whole ? part.bytes : claim.bytes;
-  const Piece piece{part.file, part.data + claim.begin, bytes, part.offset + claim.begin,
-                    request.writing()};
+  const Piece piece = request.piece(claim.first, claim.begin, bytes);
   if (request.cancelled()) {
     request.record(claim.first, claim.begin, bytes, -ECANCELED);
   } else {
     const Way way = choose_way(piece, scheduler_.options().route);
-    if (way == Way::copy) {
+    if (way == Way::copy && piece.gpu == nullptr) {
       scheduler_.copy_now(*lane_, request, claim.first, claim.begin, bytes);
     } else if (!take_off(claim.first, claim.begin, piece, way)) {
       return;
@@ -134,42 +143,104 @@ void Worker::make_queue() {
 }
 
 bool Worker::take_off(std::size_t part, std::uint64_t begin, const Piece& piece, Way way) {
-  if (queue_ == nullptr) make_queue();
+  if (queue_ == nullptr && way != Way::copy) make_queue();
   const bool large = way == Way::direct || way == Way::staged;
   storage::File* through = large ? piece.file->direct() : &piece.file->buffered();
   if (through == nullptr) return take_off(part, begin, piece, Way::cached);  // refused since
-  if (in_flight_ >= (large ? scheduler_.options().depth : flights_max)) return false;
-  std::byte* slot = nullptr;
-  if (way == Way::staged) {
-    slot = staging_->take();
-    if (slot == nullptr) return false;
-  }
+  // What goes to a GPU is bounded by the slots.
+  const bool few = large && piece.gpu == nullptr;
+  if (in_flight_ >= (few ? scheduler_.options().depth : flights_max)) return false;
   if (free_.empty()) {
     flights_.push_back(std::make_unique<Flight>());
     free_.push_back(flights_.back().get());
   }
   Flight& flight = *free_.back();
-  free_.pop_back();
-  flight.active = current_;
-  ++current_->in_flight;
   flight.piece = piece;
   flight.through = through;
-  piece.file->note_engine_use();
   flight.part = part;
   flight.begin = begin;
   flight.way = way;
-  flight.slot = slot;
-  flight.head_bytes = slot != nullptr ? piece.offset - aligned_down(piece.offset) : 0;
+  try {
+    if (!take_slot(flight)) return false;
+  } catch (const std::system_error& error) {  // no memory can be page-locked
+    current_->claim.request->record(part, begin, piece.bytes, -error.code().value());
+    return true;
+  }
+  free_.pop_back();
+  flight.active = current_;
+  ++current_->in_flight;
+  piece.file->note_engine_use();
+  flight.head_bytes = way == Way::staged ? piece.offset - aligned_down(piece.offset) : 0;
   flight.moved_bytes = 0;
+  flight.outcome = 0;
+  flight.in_storage = false;
   flight.cancel_sent = false;
-  if (slot != nullptr && piece.writing) std::memcpy(slot, piece.data, piece.bytes);
-  Counters& counters = scheduler_.counters();
-  counters.add(way == Way::cached   ? counters.cached_tasks
-               : way == Way::direct ? counters.direct_tasks
-                                    : counters.staged_tasks);
   ++in_flight_;
-  submit(flight);
+  if (piece.gpu != nullptr && piece.writing) {
+    start_gpu_copy(flight, piece.bytes);
+    return true;
+  }
+  if (flight.slot != nullptr && piece.writing) std::memcpy(flight.slot, piece.data, piece.bytes);
+  go_to_storage(flight);
   return true;
+}
+
+// False: all are taken. Throws std::system_error.
+bool Worker::take_slot(Flight& flight) {
+  const Piece& piece = flight.piece;
+  flight.slot = nullptr;
+  if (piece.gpu == nullptr) {
+    if (flight.way != Way::staged) return true;
+    flight.slot = staging_->take();
+    return flight.slot != nullptr;
+  }
+  if (gpu_copies_ == nullptr) {
+    const EngineOptions& options = scheduler_.options();
+    const std::uint64_t slot_bytes =
+        std::max(options.task_bytes, gpu_task_bytes) + 2 * piece_alignment_bytes;
+    const unsigned sharers = std::max(options.workers, workers_expected);
+    // With fewer than two, storage and copy engine would wait for each other.
+    const std::uint64_t slots = std::max<std::uint64_t>(pinned_bytes_max / sharers / slot_bytes, 2);
+    gpu_copies_ = std::make_unique<GpuCopies>(static_cast<unsigned>(slots), slot_bytes);
+  }
+  const std::uint64_t pinned_before = gpu_copies_->pinned_bytes();
+  flight.slot = gpu_copies_->take_slot(*piece.gpu);
+  Counters& counters = scheduler_.counters();
+  counters.add(counters.pinned_bytes, gpu_copies_->pinned_bytes() - pinned_before);
+  return flight.slot != nullptr;
+}
+
+void Worker::give_back_slot(Flight& flight) {
+  std::byte* slot = std::exchange(flight.slot, nullptr);
+  if (slot == nullptr) return;
+  if (flight.piece.gpu != nullptr) {
+    gpu_copies_->give_back(slot);
+  } else {
+    staging_->give_back(slot);
+  }
+}
+
+void Worker::go_to_storage(Flight& flight) {
+  Counters& counters = scheduler_.counters();
+  counters.add(flight.way == Way::copy     ? counters.copied_tasks
+               : flight.way == Way::cached ? counters.cached_tasks
+               : flight.way == Way::direct ? counters.direct_tasks
+                                           : counters.staged_tasks);
+  if (flight.way != Way::copy) {
+    flight.in_storage = true;
+    submit(flight);
+    return;
+  }
+  // Between the page cache and the slot of a GPU, by this thread.
+  const Piece& piece = flight.piece;
+  const std::int64_t result =
+      lane_->transfer(*flight.through, piece.writing, flight.slot, piece.bytes, piece.offset);
+  if (result < 0) {
+    end_flight(flight, result);
+    return;
+  }
+  flight.moved_bytes = static_cast<std::uint64_t>(result);
+  leave_storage(flight);
 }
 
 void Worker::submit(Flight& flight) {
@@ -180,7 +251,7 @@ void Worker::submit(Flight& flight) {
   if (flight.slot != nullptr) {
     data = flight.slot;
     offset -= flight.head_bytes;
-    bytes = piece.writing ? bytes : aligned_up(flight.head_bytes + bytes);
+    if (flight.way == Way::staged && !piece.writing) bytes = aligned_up(flight.head_bytes + bytes);
   }
   flight.target = iovec{data + flight.moved_bytes, bytes - flight.moved_bytes};
   flight.kind = piece.writing ? storage::Kind::write : storage::Kind::read;
@@ -207,7 +278,7 @@ bool Worker::goes_on(Flight& flight, std::int64_t result) {
   if (result == -EINVAL && direct && !flight.piece.file->always_direct()) {
     // The file system said that it does direct I/O, and refuses this one.
     flight.piece.file->give_up_direct();
-    if (flight.slot != nullptr) staging_->give_back(std::exchange(flight.slot, nullptr));
+    if (flight.piece.gpu == nullptr) give_back_slot(flight);
     flight.head_bytes = flight.moved_bytes = 0;
     flight.way = Way::cached;
     flight.through = &flight.piece.file->buffered();
@@ -225,10 +296,16 @@ bool Worker::goes_on(Flight& flight, std::int64_t result) {
 void Worker::land(Flight& flight) {
   const std::int64_t result = flight.result;
   if (goes_on(flight, result)) return;
+  flight.in_storage = false;
   if (result < 0) {
     end_flight(flight, result);
-    return;
+  } else {
+    leave_storage(flight);
   }
+}
+
+// The storage has moved what it will move.
+void Worker::leave_storage(Flight& flight) {
   const Piece& piece = flight.piece;
   const std::uint64_t behind_head =
       flight.moved_bytes > flight.head_bytes ? flight.moved_bytes - flight.head_bytes : 0;
@@ -238,16 +315,49 @@ void Worker::land(Flight& flight) {
     end_flight(flight, cancelled ? -ECANCELED : -EIO);
     return;
   }
-  if (flight.slot != nullptr && !piece.writing) {
-    std::memcpy(piece.data, flight.slot + flight.head_bytes, moved);
-  }
   Counters& counters = scheduler_.counters();
   counters.add(piece.writing ? counters.bytes_written : counters.bytes_read, moved);
-  end_flight(flight, static_cast<std::int64_t>(moved));
+  flight.outcome = static_cast<std::int64_t>(moved);
+  if (flight.slot != nullptr && !piece.writing && moved > 0) {
+    if (piece.gpu != nullptr) {
+      start_gpu_copy(flight, moved);
+      return;
+    }
+    std::memcpy(piece.data, flight.slot + flight.head_bytes, moved);
+  }
+  end_flight(flight, flight.outcome);
+}
+
+// Out of the slot after a read, into it before a write.
+void Worker::start_gpu_copy(Flight& flight, std::uint64_t bytes) {
+  const Piece& piece = flight.piece;
+  scheduler_.counters().add(scheduler_.counters().gpu_tasks);
+  const int error = gpu_copies_->start(flight, *piece.gpu, !piece.writing, piece.data,
+                                       flight.slot + flight.head_bytes, bytes);
+  if (error != 0) end_flight(flight, -error);
+}
+
+bool Worker::land_gpu_copies() {
+  if (gpu_copies_ == nullptr) return false;
+  bool any = false;
+  while (GpuCopy* copy = gpu_copies_->reap()) {
+    any = true;
+    Flight& flight = *static_cast<Flight*>(copy);
+    if (copy->error_number != 0) {
+      end_flight(flight, -copy->error_number);
+    } else if (!flight.piece.writing) {
+      end_flight(flight, flight.outcome);
+    } else if (flight.active->claim.request->cancelled()) {
+      end_flight(flight, -ECANCELED);
+    } else {
+      go_to_storage(flight);
+    }
+  }
+  return any;
 }
 
 void Worker::end_flight(Flight& flight, std::int64_t result) {
-  if (flight.slot != nullptr) staging_->give_back(std::exchange(flight.slot, nullptr));
+  give_back_slot(flight);
   const std::shared_ptr<Active> active = std::move(flight.active);
   Request& request = *active->claim.request;
   request.record(flight.part, flight.begin, flight.piece.bytes, result);
@@ -259,7 +369,7 @@ void Worker::end_flight(Flight& flight, std::int64_t result) {
 void Worker::cancel_flights() {
   if (in_flight_ == 0) return;
   for (const std::unique_ptr<Flight>& flight : flights_) {
-    if (flight->active == nullptr || flight->cancel_sent) continue;
+    if (flight->active == nullptr || !flight->in_storage || flight->cancel_sent) continue;
     if (!flight->active->claim.request->cancelled()) continue;
     flight->cancel_sent = true;
     queue_->cancel(*flight);

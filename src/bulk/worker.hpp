@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "bulk/gpu_copies.hpp"
 #include "bulk/lanes.hpp"
 #include "bulk/request.hpp"
 #include "bulk/routing.hpp"
@@ -39,7 +40,7 @@ class Worker {
     bool all_started = false;
   };
   // A piece on its way through the queue.
-  struct Flight : storage::Operation {
+  struct Flight : storage::Operation, GpuCopy {
     iovec target{};
     std::shared_ptr<Active> active;
     Piece piece;
@@ -47,9 +48,11 @@ class Worker {
     std::size_t part = 0;
     std::uint64_t begin = 0;  // of the piece in the part
     Way way = Way::cached;
-    std::byte* slot = nullptr;
+    std::byte* slot = nullptr;     // of the staging memory, or page-locked for a GPU
     std::uint64_t head_bytes = 0;  // of the slot, before the piece
     std::uint64_t moved_bytes = 0;
+    std::int64_t outcome = 0;  // once only a copy to a GPU is left
+    bool in_storage = false;   // else a GPU copies
     bool cancel_sent = false;
   };
 
@@ -61,9 +64,15 @@ class Worker {
   void finish_current();
   // False: the piece has to wait until staging memory is free.
   bool take_off(std::size_t part, std::uint64_t begin, const Piece& piece, Way way);
+  bool take_slot(Flight& flight);
+  void give_back_slot(Flight& flight);
+  void go_to_storage(Flight& flight);
   void submit(Flight& flight);
   void land(Flight& flight);
   bool goes_on(Flight& flight, std::int64_t result);
+  void leave_storage(Flight& flight);
+  void start_gpu_copy(Flight& flight, std::uint64_t bytes);
+  bool land_gpu_copies();
   void end_flight(Flight& flight, std::int64_t result);
   void cancel_flights();
   void make_queue();
@@ -74,6 +83,7 @@ class Worker {
   std::unique_ptr<Lane> lane_;
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<storage::Queue> queue_;
+  std::unique_ptr<GpuCopies> gpu_copies_;  // once a transfer had a GPU's memory
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<Flight*> free_;
   unsigned in_flight_ = 0;

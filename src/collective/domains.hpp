@@ -16,7 +16,8 @@ std::vector<int> choose_writers(std::span<const int> node_of, int count);
 
 // The part [begin, end) of a file, cut into one domain for each writer, and these into windows:
 // what a writer has in its buffer in one round. Inner borders of domains and windows are multiples
-// of the alignment.
+// of the alignment; where that is larger than the buffer, windows are equal parts of it, as far as
+// it can be halved.
 class Domains {
  public:
   Domains(std::int64_t begin, std::int64_t end, int writers, std::int64_t buffer_bytes,
@@ -27,6 +28,9 @@ class Domains {
     };
     domain_bytes_ = std::max(alignment_bytes, up((end - begin_ + writers - 1) / writers));
     window_bytes_max_ = up(buffer_bytes);
+    while (window_bytes_max_ > buffer_bytes && alignment_bytes > buffer_bytes &&
+           window_bytes_max_ % 2 == 0)
+      window_bytes_max_ /= 2;
     window_bytes_ = std::min(domain_bytes_, window_bytes_max_);
     rounds_ = static_cast<int>((domain_bytes_ + window_bytes_ - 1) / window_bytes_);
   }

@@ -51,6 +51,32 @@ std::int64_t File::read_all(std::span<std::byte> data) {
   return impl_->transfer_next(false, data.data(), length_of(data));
 }
 
+Transfer File::iwrite_at_all(std::int64_t offset, std::span<const std::byte> data) {
+  return iwrite_at_all(offset, data.data(), TypeMap(), length_of(data));
+}
+
+Transfer File::iwrite_at_all(std::int64_t offset, const void* base, const TypeMap& memory,
+                             std::int64_t count) {
+  return {impl_->orders(), impl_->start_all(true, offset, base, memory, count)};
+}
+
+Transfer File::iread_at_all(std::int64_t offset, std::span<std::byte> data) {
+  return iread_at_all(offset, data.data(), TypeMap(), length_of(data));
+}
+
+Transfer File::iread_at_all(std::int64_t offset, void* base, const TypeMap& memory,
+                            std::int64_t count) {
+  return {impl_->orders(), impl_->start_all(false, offset, base, memory, count)};
+}
+
+Transfer File::iwrite_all(std::span<const std::byte> data) {
+  return {impl_->orders(), impl_->start_next(true, data.data(), length_of(data))};
+}
+
+Transfer File::iread_all(std::span<std::byte> data) {
+  return {impl_->orders(), impl_->start_next(false, data.data(), length_of(data))};
+}
+
 std::int64_t File::write_at(std::int64_t offset, std::span<const std::byte> data) {
   return impl_->transfer_here(true, offset, data.data(), length_of(data));
 }
@@ -89,6 +115,14 @@ const std::vector<std::string>& File::warnings() const {
 
 const std::vector<int>& File::writers() const {
   return impl_->writers();
+}
+
+const std::string& File::path() const {
+  return impl_->path();
+}
+
+const Stripes& File::stripes() const {
+  return impl_->stripes();
 }
 
 }  // namespace ferry::collective

@@ -3,19 +3,23 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
 #include <string_view>
+
+#include "runtime/tuning.hpp"
+#include "storage/uri.hpp"
 
 namespace ferry::collective {
 namespace {
 
 constexpr std::int64_t buffer_bytes_max = 1 << 30;
 constexpr std::int64_t alignment_bytes_max = 256 << 20;
+constexpr int stripe_count_max = 1 << 16;
 
 // Known to MPI libraries, and handed to theirs by method mpiio; nothing here depends on them.
-constexpr std::array<std::string_view, 12> passed_on{
-    "access_style",       "cb_block_size",  "cb_config_list",  "ind_rd_buffer_size",
-    "ind_wr_buffer_size", "nb_proc",        "romio_ds_read",   "romio_ds_write",
-    "romio_no_indep_rw",  "start_iodevice", "striping_factor", "romio_lustre_co_ratio"};
+constexpr std::array<std::string_view, 7> passed_on{
+    "access_style",      "cb_block_size",  "cb_config_list",       "nb_proc",
+    "romio_no_indep_rw", "start_iodevice", "romio_lustre_co_ratio"};
 
 bool to_number(std::string_view text, std::int64_t maximum, std::int64_t& value) {
   std::int64_t number = 0;
@@ -24,6 +28,11 @@ bool to_number(std::string_view text, std::int64_t maximum, std::int64_t& value)
   if (number < 1 || number > maximum) return false;
   value = number;
   return true;
+}
+
+const char* text_of(Sieving sieving) {
+  if (sieving == Sieving::automatic) return "automatic";
+  return sieving == Sieving::enabled ? "enable" : "disable";
 }
 
 bool to_method(std::string_view text, Method& method) {
@@ -37,6 +46,21 @@ bool to_method(std::string_view text, Method& method) {
     return false;
   }
   return true;
+}
+
+bool to_switch(std::string_view text, bool& value) {
+  if (text != "enable" && text != "disable") return false;
+  value = text == "enable";
+  return true;
+}
+
+bool to_sieving(std::string_view text, Sieving& value) {
+  for (const Sieving one : {Sieving::automatic, Sieving::enabled, Sieving::disabled}) {
+    if (text != text_of(one)) continue;
+    value = one;
+    return true;
+  }
+  return false;
 }
 
 bool to_ferry_method(std::string_view text, Settings& settings) {
@@ -61,6 +85,9 @@ Verdict take(const std::string& name, std::string_view value, Settings& settings
     right = to_number(value, buffer_bytes_max, settings.buffer_bytes);
   } else if (name == "striping_unit") {
     right = to_number(value, alignment_bytes_max, settings.alignment_bytes);
+  } else if (name == "striping_factor") {
+    right = to_number(value, stripe_count_max, number);
+    if (right) settings.stripe_count = static_cast<int>(number);
   } else if (name == "romio_cb_write") {
     right = to_method(value, settings.write_method);
   } else if (name == "romio_cb_read") {
@@ -68,8 +95,17 @@ Verdict take(const std::string& name, std::string_view value, Settings& settings
   } else if (name == "ferry_method") {
     right = to_ferry_method(value, settings);
   } else if (name == "ferry_write_out") {
-    right = value == "enable" || value == "disable";
-    if (right) settings.write_out = value == "enable";
+    right = to_switch(value, settings.write_out);
+  } else if (name == "romio_ds_read") {
+    right = to_sieving(value, settings.read_sieving);
+  } else if (name == "romio_ds_write") {
+    right = to_sieving(value, settings.write_sieving);
+  } else if (name == "ind_rd_buffer_size") {
+    right = to_number(value, buffer_bytes_max, settings.read_sieve_bytes);
+  } else if (name == "ind_wr_buffer_size") {
+    right = to_number(value, buffer_bytes_max, settings.write_sieve_bytes);
+  } else if (name == "ferry_node_merge") {
+    right = to_switch(value, settings.node_merge);
   } else if (std::find(passed_on.begin(), passed_on.end(), name) == passed_on.end()) {
     return Verdict::unknown;
   }
@@ -95,8 +131,17 @@ const char* name_of(Method method) {
 }
 
 Settings settings_of(const Options& options, std::vector<std::string>& warnings) {
-  Settings settings{options.write_method, options.read_method,     std::max(options.writers, 0),
-                    options.buffer_bytes, options.alignment_bytes, options.write_out};
+  Settings settings;
+  settings.write_method = options.write_method;
+  settings.read_method = options.read_method;
+  settings.writers = std::max(options.writers, 0);
+  settings.buffer_bytes = options.buffer_bytes;
+  settings.alignment_bytes = options.alignment_bytes;
+  settings.stripe_count = std::clamp(options.stripe_count, 0, stripe_count_max);
+  settings.write_out = options.write_out;
+  settings.node_merge = options.node_merge;
+  settings.read_sieving = options.read_sieving;
+  settings.write_sieving = options.write_sieving;
   int count = 0;
   if (options.hints != MPI_INFO_NULL) MPI_Info_get_nkeys(options.hints, &count);
   for (int i = 0; i < count; ++i) {
@@ -120,6 +165,23 @@ Settings settings_of(const Options& options, std::vector<std::string>& warnings)
   return settings;
 }
 
+void take_profile(Settings& settings, const std::string& path) {
+  if (settings.writers > 0) settings.writers_origin = Origin::asked;
+  if (settings.buffer_bytes > 0) settings.buffer_origin = Origin::asked;
+  const bool asked = settings.writers > 0 && settings.buffer_bytes > 0;
+  if (asked || storage::scheme_of(path) != storage::Scheme::posix) return;
+  const std::optional<StorageProfile> profile = profile_of(path);
+  if (!profile) return;
+  if (settings.writers == 0 && profile->writers_per_node) {
+    settings.writers_per_node = static_cast<int>(*profile->writers_per_node);
+    settings.writers_origin = Origin::profile;
+  }
+  if (settings.buffer_bytes == 0 && profile->collective_buffer_bytes) {
+    settings.buffer_bytes = *profile->collective_buffer_bytes;
+    settings.buffer_origin = Origin::profile;
+  }
+}
+
 MPI_Info hints_of(const Settings& settings) {
   MPI_Info info = MPI_INFO_NULL;
   MPI_Info_create(&info);
@@ -133,9 +195,15 @@ MPI_Info hints_of(const Settings& settings) {
   set("cb_nodes", std::to_string(settings.writers));
   set("cb_buffer_size", std::to_string(settings.buffer_bytes));
   set("striping_unit", std::to_string(settings.alignment_bytes));
+  if (settings.stripe_count > 0) set("striping_factor", std::to_string(settings.stripe_count));
   set("romio_cb_write", switch_of(settings.write_method));
   set("romio_cb_read", switch_of(settings.read_method));
   set("ferry_write_out", settings.write_out ? "enable" : "disable");
+  set("romio_ds_read", text_of(settings.read_sieving));
+  set("romio_ds_write", text_of(settings.write_sieving));
+  set("ind_rd_buffer_size", std::to_string(settings.read_sieve_bytes));
+  set("ind_wr_buffer_size", std::to_string(settings.write_sieve_bytes));
+  set("ferry_node_merge", settings.node_merge ? "enable" : "disable");
   if (settings.write_method == settings.read_method) {
     set("ferry_method", name_of(settings.write_method));
   }

@@ -3,162 +3,60 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <limits>
-#include <map>
 
 #include <fcntl.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
+#include "bulk/residency.hpp"
 #include "collective/exchange.hpp"
 #include "collective/independent.hpp"
-#include "storage/router.hpp"
+#include "storage/posix_file.hpp"
 #include "storage/uri.hpp"
 
 namespace ferry::collective {
 namespace {
 
-constexpr int ranks_per_writer = 8;
-constexpr int node_writers_min = 2;
-// Windows that stay in a processor's cache are best within a node; messages between nodes are
-// better fewer.
-constexpr std::int64_t node_buffer_bytes = 4 << 20;
-constexpr std::int64_t buffer_bytes = 16 << 20;
-constexpr std::int64_t block_bytes_min = 4096;
 // From this mean size of its extents on, a request is as good as it gets.
 constexpr double large_extent_bytes = 1 << 20;
-
-// A rank whose storage cannot even be made has an error like any other.
-int errno_of(const std::system_error& error) {
-  return error.code().value() != 0 ? error.code().value() : EIO;
-}
-
-// One for every eight ranks of a node, but two where there are two ranks: while one waits for the
-// storage, the other gathers.
-int default_writers(const std::vector<int>& node_of) {
-  std::map<int, int> ranks_of;
-  for (const int node : node_of)
-    ++ranks_of[node];
-  int writers = 0;
-  for (const auto& [node, ranks] : ranks_of) {
-    const int share = (ranks + ranks_per_writer - 1) / ranks_per_writer;
-    writers += std::min(ranks, std::max(share, node_writers_min));
-  }
-  return writers;
-}
-
-bool is_one_node(const std::vector<int>& node_of) {
-  return std::all_of(node_of.begin(), node_of.end(), [&](int node) { return node == node_of[0]; });
-}
+// From here on extents are read faster through a page cache than they are exchanged.
+constexpr double cached_extent_bytes = 4096;
+// So much of the range must be wanted where the page cache has to be filled: the kernel reads what
+// lies between, too.
+constexpr double filled_share_min = 0.5;
+// More ranks than that read too far apart for the kernel's readahead. Measured with 2, 4 and 8.
+constexpr int filling_ranks_max = 4;
+// Up to here pieces are sieved, and holes read through where nobody has said otherwise.
+constexpr std::int64_t sieved_bytes_max = 32 << 10;
 
 }  // namespace
-
-File::Impl::Impl(MPI_Comm communicator, std::string path, int flags, const Options& options,
-                 std::shared_ptr<storage::Storage> storage)
-    : team_(communicator),
-      path_(std::move(path)),
-      flags_(flags),
-      mode_(options.mode),
-      storage_(std::move(storage)) {
-  share_settings(options);
-  open();
-  if (options.hints != MPI_INFO_NULL) MPI_Info_dup(options.hints, &hints_);
-}
-
-File::Impl::~Impl() {
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  if (hints_ != MPI_INFO_NULL && finalized == 0) MPI_Info_free(&hints_);
-}
-
-// Rank 0 reads the hints for all.
-void File::Impl::share_settings(const Options& options) {
-  std::string lines;
-  if (team_.rank() == 0) {
-    settings_ = settings_of(options, warnings_);
-    for (const std::string& warning : warnings_) {
-      lines += warning + '\n';
-      if (options.warn) {
-        options.warn(warning);
-      } else {
-        std::fprintf(stderr, "ferry: %s: %s\n", path_.c_str(), warning.c_str());
-      }
-    }
-  }
-  struct {
-    Settings settings;
-    int flags;
-    int line_bytes;
-  } shared{settings_, flags_, static_cast<int>(lines.size())};
-  team_.broadcast(&shared, sizeof shared);
-  settings_ = shared.settings;
-  flags_ = shared.flags;
-  if (shared.line_bytes == 0) return;
-  lines.resize(static_cast<std::size_t>(shared.line_bytes));
-  team_.broadcast(lines.data(), shared.line_bytes);
-  if (team_.rank() == 0) return;
-  for (std::size_t at = 0; at < lines.size();) {
-    const std::size_t end = lines.find('\n', at);
-    warnings_.push_back(lines.substr(at, end - at));
-    at = end + 1;
-  }
-}
-
-void File::Impl::open() {
-  const Stopwatch stopwatch(phases_.plan_ns);
-  int error = (flags_ & O_APPEND) != 0 ? EINVAL : 0;
-  std::int64_t block_bytes = 0;
-  if (team_.rank() == 0 && error == 0) {
-    error = open_here(flags_);
-    storage::Status status;
-    if (error == 0) error = file_->status(status);
-    block_bytes = std::max(block_bytes_min, std::int64_t{status.block_bytes});
-  }
-  team_.agree(error, doing("opening"));
-  if (settings_.alignment_bytes == 0) {
-    team_.broadcast(&block_bytes, sizeof block_bytes);
-    settings_.alignment_bytes = block_bytes;
-  }
-  if (settings_.buffer_bytes == 0) {
-    settings_.buffer_bytes = is_one_node(team_.node_of()) ? node_buffer_bytes : buffer_bytes;
-  }
-  if (settings_.writers == 0) settings_.writers = default_writers(team_.node_of());
-  writers_ = choose_writers(team_.node_of(), settings_.writers);
-  settings_.writers = static_cast<int>(writers_.size());
-  flags_ &= ~(O_CREAT | O_EXCL | O_TRUNC);
-  team_.agree(writes_here() && !file_ ? open_here(flags_) : 0, doing("opening"));
-}
-
-int File::Impl::open_here(int flags) {
-  try {
-    if (storage_ == nullptr) storage_ = storage::make_router();
-    file_.emplace(*storage_, counts_, settings_.write_out);
-  } catch (const std::system_error& error) {
-    return errno_of(error);
-  }
-  const int error = file_->open(path_, flags, mode_);
-  if (error != 0) file_.reset();
-  return error;
-}
-
-bool File::Impl::writes_here() const {
-  return std::find(writers_.begin(), writers_.end(), team_.rank()) != writers_.end();
-}
 
 void File::Impl::require_open() const {
   if (closed_) throw Error(EBADF, doing("using the closed file"));
 }
 
+void File::Impl::require_idle() {
+  require_open();
+  orders_->finish_all();
+}
+
 void File::Impl::set_view(std::int64_t displacement, const TypeMap& view,
                           const Representation& representation) {
-  require_open();
+  require_idle();
+  on_all("setting a view of", [&] { agree_on_view(displacement, view, representation); });
+}
+
+void File::Impl::agree_on_view(std::int64_t displacement, const TypeMap& view,
+                               const Representation& representation) {
   const std::int64_t element = representation.element_bytes;
   const bool sized = element >= 1 && element <= element_bytes_max && (element & (element - 1)) == 0;
   const std::int64_t swapped = is_foreign(representation.order) && sized ? element : 1;
   std::array<std::int64_t, 2> extremes{swapped, -swapped};
-  team_.maximum(extremes);
+  team_->maximum(extremes);
   const bool right = displacement >= 0 && view.is_file_view() && sized && extremes[0] == swapped &&
                      extremes[1] == -swapped;
-  team_.agree(right ? 0 : EINVAL, doing("setting a view of"));
+  team_->agree(right ? 0 : EINVAL, doing("setting a view of"));
   view_ = {displacement, view, swapped};
   position_ = 0;
   mpiio_has_view_ = false;
@@ -194,65 +92,129 @@ int File::Impl::size_here(std::int64_t& size_bytes) {
 
 // Throws on all ranks if one of them has a request that is wrong. Cuts a read at the end of the
 // file.
-File::Impl::Agreed File::Impl::agree_on(bool writes, Request& request) {
-  const Stopwatch stopwatch(phases_.plan_ns);
-  int error = check(writes, request.stream, request.bytes);
+File::Impl::Agreed File::Impl::agree_on(bool writes, Request& request, int error, bool staged) {
+  if (const int wrong = check(writes, request.stream, request.bytes); wrong != 0) error = wrong;
   std::int64_t size = -1;
-  if (!writes && error == 0 && team_.rank() == 0) error = size_here(size);
-  const bool has_data = error == 0 && request.bytes > 0;
-  constexpr auto none = std::numeric_limits<std::int64_t>::min();
-  std::array<std::int64_t, 5> values{team_.fault(error), has_data ? -request.begin() : none,
-                                     has_data ? request.end() : 0, size, request.bytes};
-  team_.maximum(values);
-  team_.throw_if(values[0], doing(writes ? "writing" : "reading"));
-  Agreed agreed{values[1] == none ? 0 : -values[1], values[2], values[4]};
+  if (!writes && error == 0 && team_->rank() == 0) {
+    const Stopwatch stopwatch(phases_.plan_ns);
+    error = size_here(size);
+  }
+  const Agreed agreed = agree_on_range(writes, request, error, staged, size);
   if (writes) return agreed;
-  agreed.end = std::min(agreed.end, values[3]);
-  const std::int64_t there = view_.stream_at(values[3]) - request.stream;
+  const std::int64_t there = view_.stream_at(agreed.file_bytes) - request.stream;
   request.bytes = std::clamp(there, std::int64_t{0}, request.bytes);
   return agreed;
 }
 
+// What the ranks ask for, put together. `file_bytes` is that of the rank that knows it, else -1.
+File::Impl::Agreed File::Impl::agree_on_range(bool writes, const Request& request, int error,
+                                              bool staged, std::int64_t file_bytes) {
+  const Stopwatch stopwatch(phases_.plan_ns);
+  const bool has_data = error == 0 && request.bytes > 0;
+  constexpr auto none = std::numeric_limits<std::int64_t>::min();
+  std::array<std::int64_t, 6> values{team_->fault(error),
+                                     has_data ? -request.begin() : none,
+                                     has_data ? request.end() : 0,
+                                     file_bytes,
+                                     request.bytes,
+                                     staged ? 1 : 0};
+  team_->maximum(values);
+  team_->throw_if(values[0], doing(writes ? "writing" : "reading"));
+  Agreed agreed{values[1] == none ? 0 : -values[1], values[2], values[4], values[3],
+                values[5] != 0};
+  if (!writes) agreed.end = std::min(agreed.end, agreed.file_bytes);
+  return agreed;
+}
+
+File::Impl::CacheUse File::Impl::cache_use(std::int64_t begin, std::int64_t end) const {
+  const bool is_cached = (flags_ & O_DIRECT) == 0;
+  if (!is_cached || storage::scheme_of(path_) != storage::Scheme::posix) return CacheUse::none;
+  const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return CacheUse::none;
+  const auto bytes = static_cast<std::uint64_t>(end - begin);
+  const auto resident = bulk::resident_bytes(descriptor, static_cast<std::uint64_t>(begin), bytes);
+  struct statfs system {};
+  const bool is_local = ::fstatfs(descriptor, &system) == 0 && !storage::is_remote(system.f_type);
+  ::close(descriptor);
+  if (resident && *resident >= bytes) return CacheUse::hit;
+  return is_local ? CacheUse::fill : CacheUse::none;
+}
+
 // The rule of method automatic.
-Method File::Impl::choose(bool writes, const Request& request) {
+Method File::Impl::choose(bool writes, const Request& request, const Agreed& agreed) {
   const Method wanted = writes ? settings_.write_method : settings_.read_method;
   if (wanted != Method::automatic) {
     reason_ = "asked for";
     return wanted;
   }
-  if (team_.size() == 1) {
+  if (team_->size() == 1) {
     reason_ = "one rank";
     return Method::independent;
   }
   const Stopwatch stopwatch(phases_.plan_ns);
   const TypeMap& map = view_.map;
-  std::array<double, 2> sums{static_cast<double>(request.bytes), request.bytes > 0 ? 1.0 : 0.0};
+  const bool asks = !writes && team_->rank() == 0 && team_->is_one_node();
+  const CacheUse use = asks ? cache_use(agreed.begin, agreed.end) : CacheUse::none;
+  std::array<double, 3> sums{static_cast<double>(request.bytes), request.bytes > 0 ? 1.0 : 0.0,
+                             static_cast<double>(use)};
   if (!map.is_dense() && request.bytes > 0) {
     sums[1] = std::max(1.0, static_cast<double>(request.bytes) *
                                 static_cast<double>(map.extents().size()) /
                                 static_cast<double>(map.data_bytes()));
   }
-  team_.sum(sums);
+  team_->sum(sums);
   const double mean = sums[0] / std::max(1.0, sums[1]);
+  const std::string extents =
+      "extents of " + std::to_string(static_cast<std::int64_t>(mean)) + " bytes on average";
+  const auto used = static_cast<CacheUse>(static_cast<int>(sums[2]));
+  const bool fills = used == CacheUse::fill && team_->size() <= filling_ranks_max &&
+                     sums[0] >= filled_share_min * static_cast<double>(agreed.end - agreed.begin);
+  if ((used == CacheUse::hit || fills) && mean >= cached_extent_bytes) {
+    reason_ = (fills ? "through one page cache, " : "in the page cache, ") + extents;
+    return Method::independent;
+  }
   const bool large = mean >= large_extent_bytes;
-  reason_ = "extents of " + std::to_string(static_cast<std::int64_t>(mean)) +
-            " bytes on average, " + (large ? "at least" : "less than") + " 1 MiB";
+  reason_ = extents + ", " + (large ? "at least" : "less than") + " 1 MiB";
   return large ? Method::independent : Method::aggregate;
 }
 
 std::int64_t File::Impl::transfer_all(bool writes, std::int64_t offset, const void* base,
                                       const TypeMap& memory, std::int64_t count) {
+  require_idle();
+  return on_all(writes ? "writing" : "reading",
+                [&] { return carry_out(writes, offset, base, memory, count); });
+}
+
+std::shared_ptr<Order> File::Impl::start_all(bool writes, std::int64_t offset, const void* base,
+                                             const TypeMap& memory, std::int64_t count) {
   require_open();
+  return orders_->start([this, writes, offset, base, memory, count] {
+    return on_all(writes ? "writing" : "reading",
+                  [&] { return carry_out(writes, offset, base, memory, count); });
+  });
+}
+
+std::shared_ptr<Order> File::Impl::start_next(bool writes, const void* base, std::int64_t bytes) {
+  auto order = start_all(writes, position_, base, TypeMap(), bytes);
+  position_ += bytes;
+  return order;
+}
+
+std::int64_t File::Impl::carry_out(bool writes, std::int64_t offset, const void* base,
+                                   const TypeMap& memory, std::int64_t count) {
   std::int64_t bytes = 0;
   if (count < 0 || __builtin_mul_overflow(count, memory.data_bytes(), &bytes)) bytes = -1;
   Request request{view_, Memory(base, memory, view_.swapped_bytes), offset, bytes};
-  const Agreed agreed = agree_on(writes, request);
+  int error = 0;
+  auto staged = stage(writes, request, error);
+  const Agreed agreed = agree_on(writes, request, error, staged != nullptr);
   if (agreed.end <= agreed.begin) return 0;  // nobody has anything, and all know it
-  method_ = choose(writes, request);
-  int error = move(method_, writes, request, agreed);
+  method_ = choose(writes, request, agreed);
+  error = agreed.staged ? move_staged(writes, request, agreed, std::move(staged))
+                        : move(method_, writes, request, agreed);
   if (error == ENODATA) error = EIO;  // the file became shorter meanwhile
   const Stopwatch stopwatch(phases_.wait_ns);
-  team_.agree(error, doing(writes ? "writing" : "reading"));
+  team_->agree(error, doing(writes ? "writing" : "reading"));
   return request.bytes;
 }
 
@@ -264,13 +226,37 @@ int File::Impl::move(Method method, bool writes, const Request& request, const A
   if (request.bytes == 0) return 0;
   const int error = file_ ? 0 : open_here(flags_);
   if (error != 0) return error;
-  return transfer_alone(*file_, phases_, request,
-                        writes ? storage::Kind::write : storage::Kind::read);
+  return move_alone(writes, request);
+}
+
+// By this rank, with data sieving where that is asked for or pays.
+int File::Impl::move_alone(bool writes, const Request& request) {
+  if (request.bytes == 0) return 0;
+  if (writes) {
+    if (settings_.write_sieving != Sieving::enabled || (flags_ & O_ACCMODE) != O_RDWR) {
+      return transfer_alone(*file_, phases_, request, storage::Kind::write, team_->has_two_cpus());
+    }
+    if (!lock_) lock_ = RangeLock::make(path_);
+    if (!lock_) return ENOLCK;
+    const std::int64_t bytes = settings_.write_sieve_bytes;
+    return write_sieved(*file_, phases_, request, {bytes, bytes}, *lock_);
+  }
+  // A page cache gives small pieces as fast as large ones; a server does not.
+  const bool pays = storage::scheme_of(path_) != storage::Scheme::posix;
+  const bool sieves = settings_.read_sieving == Sieving::enabled ||
+                      (settings_.read_sieving == Sieving::automatic && pays);
+  const auto extents = static_cast<std::int64_t>(view_.map.extents().size());
+  if (!sieves || view_.map.is_dense() || view_.map.data_bytes() / extents > sieved_bytes_max) {
+    return transfer_alone(*file_, phases_, request, storage::Kind::read, team_->has_two_cpus());
+  }
+  const std::int64_t bytes = settings_.read_sieve_bytes;
+  const bool asked = settings_.read_sieving == Sieving::enabled;
+  return read_sieved(*file_, phases_, request, {bytes, asked ? bytes : sieved_bytes_max});
 }
 
 int File::Impl::move_through_writers(Method method, bool writes, const Request& request,
                                      const Agreed& agreed) {
-  Context context{team_, file_ ? &*file_ : nullptr, phases_, counts_, writers_, nullptr};
+  Context context{*team_, file_ ? &*file_ : nullptr, phases_, counts_, writers_, nullptr};
   std::optional<Domains> domains;
   std::vector<Part> parts;
   std::optional<Plan> plan;
@@ -279,16 +265,18 @@ int File::Impl::move_through_writers(Method method, bool writes, const Request& 
     if (method == Method::aggregate) {
       domains.emplace(agreed.begin, agreed.end, settings_.writers, settings_.buffer_bytes,
                       settings_.alignment_bytes);
-      if (!node_memory_) node_memory_.emplace(team_, writers_, domains->window_bytes_max());
+      if (!node_memory_) {
+        node_memory_.emplace(*team_, writers_, domains->window_bytes_max(), settings_.node_merge);
+      }
       context.node_memory = &*node_memory_;
       parts = aggregate_parts(request, *domains);
     } else {
-      std::vector<std::int64_t> bytes_of(static_cast<std::size_t>(team_.size()));
+      std::vector<std::int64_t> bytes_of(static_cast<std::size_t>(team_->size()));
       MPI_Request pending = MPI_REQUEST_NULL;
       MPI_Iallgather(&request.bytes, 1, MPI_INT64_T, bytes_of.data(), 1, MPI_INT64_T,
-                     team_.communicator(), &pending);
-      team_.wait(pending);
-      parts = serial_parts(request, bytes_of, groups_of(team_.node_of(), writers_), team_.rank(),
+                     team_->communicator(), &pending);
+      team_->wait(pending);
+      parts = serial_parts(request, bytes_of, groups_of(team_->node_of(), writers_), team_->rank(),
                            settings_.buffer_bytes);
     }
     plan.emplace(context, request, std::move(parts), domains);
@@ -304,8 +292,8 @@ int File::Impl::move_by_mpiio(bool writes, const Request& request, const Agreed&
   if (storage::scheme_of(path_) != storage::Scheme::posix) {
     throw Error(ENOTSUP, doing("using the MPI library's MPI-IO for"));
   }
-  if (!mpiio_.is_open()) team_.agree(mpiio_.open(team_, path_, flags_, hints_), doing("opening"));
-  if (!mpiio_has_view_) team_.agree(mpiio_.set_view(view_), doing("setting a view of"));
+  if (!mpiio_.is_open()) team_->agree(mpiio_.open(*team_, path_, flags_, hints_), doing("opening"));
+  if (!mpiio_has_view_) team_->agree(mpiio_.set_view(view_), doing("setting a view of"));
   mpiio_has_view_ = true;
   const Stopwatch stopwatch(phases_.file_io_ns);  // where its time goes is the library's secret
   const std::int64_t piece_bytes = MpiIo::piece_bytes(view_);
@@ -321,10 +309,11 @@ std::int64_t File::Impl::transfer_next(bool writes, const void* base, std::int64
 
 std::int64_t File::Impl::transfer_here(bool writes, std::int64_t offset, const void* base,
                                        std::int64_t bytes) {
-  require_open();
+  require_idle();
   const TypeMap memory;
   Request request{view_, Memory(base, memory, view_.swapped_bytes), offset, bytes};
   int error = check(writes, offset, bytes);
+  const auto staged = error == 0 ? stage(writes, request, error) : nullptr;
   if (error == 0 && !file_) error = open_here(flags_);
   if (error == 0 && !writes) {
     std::int64_t size = 0;
@@ -333,8 +322,7 @@ std::int64_t File::Impl::transfer_here(bool writes, std::int64_t offset, const v
     request.bytes = std::clamp(there, std::int64_t{0}, bytes);
   }
   if (error == 0) {
-    error = transfer_alone(*file_, phases_, request,
-                           writes ? storage::Kind::write : storage::Kind::read);
+    error = staged ? move_staged_alone(writes, request, *staged) : move_alone(writes, request);
   }
   if (error == ENODATA) error = EIO;
   if (error != 0) throw Error(error, doing(writes ? "writing" : "reading"));
@@ -342,12 +330,16 @@ std::int64_t File::Impl::transfer_here(bool writes, std::int64_t offset, const v
 }
 
 void File::Impl::sync() {
-  require_open();
+  require_idle();
+  on_all("syncing", [&] { sync_group(); });
+}
+
+void File::Impl::sync_group() {
   int error = 0;
   {
     // Nobody may still be writing what another is to make durable.
     const Stopwatch stopwatch(phases_.wait_ns);
-    team_.agree(0, doing("syncing"));
+    team_->agree(0, doing("syncing"));
   }
   {
     const Stopwatch stopwatch(phases_.sync_ns);
@@ -358,66 +350,36 @@ void File::Impl::sync() {
     }
   }
   const Stopwatch stopwatch(phases_.wait_ns);
-  team_.agree(error, doing("syncing"));
+  team_->agree(error, doing("syncing"));
 }
 
 void File::Impl::resize(std::int64_t size_bytes) {
-  require_open();
+  require_idle();
+  on_all("resizing", [&] { resize_group(size_bytes); });
+}
+
+void File::Impl::resize_group(std::int64_t size_bytes) {
   int error = size_bytes < 0 ? EINVAL : 0;
   // Nobody may still be writing where the file is cut.
-  team_.agree(error, doing("resizing"));
-  if (team_.rank() == 0) error = file_->resize(size_bytes);
-  team_.agree(error, doing("resizing"));
+  team_->agree(error, doing("resizing"));
+  if (team_->rank() == 0) error = file_->resize(size_bytes);
+  team_->agree(error, doing("resizing"));
 }
 
 std::int64_t File::Impl::size_bytes() {
-  require_open();
+  require_idle();
+  return on_all("asking for the size of", [&] { return size_of_group(); });
+}
+
+std::int64_t File::Impl::size_of_group() {
   std::int64_t size = -1;
   // Whatever anybody has written before the call counts.
-  team_.agree(0, doing("asking for the size of"));
-  const int error = team_.rank() == 0 ? size_here(size) : 0;
-  std::array<std::int64_t, 2> values{team_.fault(error), size};
-  team_.maximum(values);
-  team_.throw_if(values[0], doing("asking for the size of"));
+  team_->agree(0, doing("asking for the size of"));
+  const int error = team_->rank() == 0 ? size_here(size) : 0;
+  std::array<std::int64_t, 2> values{team_->fault(error), size};
+  team_->maximum(values);
+  team_->throw_if(values[0], doing("asking for the size of"));
   return values[1];
-}
-
-void File::Impl::close() {
-  require_open();
-  closed_ = true;
-  int error = mpiio_.is_open() ? mpiio_.close() : 0;
-  if (file_) {
-    const int other = file_->close();
-    if (error == 0) error = other;
-    file_.reset();
-  }
-  team_.agree(error, doing("closing"));
-}
-
-Statistics File::Impl::statistics() {
-  constexpr std::size_t phase_count = sizeof(Phases) / sizeof(double);
-  std::array<double, phase_count> mean{phases_.plan_ns,    phases_.exchange_ns, phases_.pack_ns,
-                                       phases_.file_io_ns, phases_.sync_ns,     phases_.wait_ns};
-  auto maximum = mean;
-  std::array<double, 6> counts{
-      static_cast<double>(counts_.messages),      static_cast<double>(counts_.message_bytes),
-      static_cast<double>(counts_.shared_bytes),  static_cast<double>(counts_.storage_requests),
-      static_cast<double>(counts_.storage_bytes), static_cast<double>(counts_.storage_opens)};
-  team_.sum(mean);
-  team_.maximum(std::span<double>(maximum));
-  team_.sum(counts);
-  for (double& value : mean)
-    value /= team_.size();
-  const auto whole = [&](std::size_t i) { return static_cast<std::uint64_t>(counts[i]); };
-  Statistics statistics;
-  statistics.mean = {mean[0], mean[1], mean[2], mean[3], mean[4], mean[5]};
-  statistics.maximum = {maximum[0], maximum[1], maximum[2], maximum[3], maximum[4], maximum[5]};
-  statistics.counts = {whole(0), whole(1), whole(2), whole(3), whole(4), whole(5)};
-  statistics.method = method_;
-  statistics.reason = reason_;
-  statistics.writers = settings_.writers;
-  if (method_ == Method::independent) statistics.writers = team_.size();
-  return statistics;
 }
 
 }  // namespace ferry::collective

@@ -1,19 +1,28 @@
 // What a collective::File consists of.
 #pragma once
 
+#include <cerrno>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
+#include <type_traits>
 #include <vector>
 
 #include <ferry/collective.hpp>
 
 #include "collective/context.hpp"
+#include "collective/gpu_staging.hpp"
 #include "collective/hints.hpp"
 #include "collective/mpiio.hpp"
+#include "collective/orders.hpp"
+#include "collective/sieve.hpp"
 #include "storage/storage.hpp"
 
 namespace ferry::collective {
+
+// Who chose the stripes of a file.
+enum class StripesOrigin : std::uint8_t { found, asked, automatic };
 
 class File::Impl {
  public:
@@ -28,6 +37,9 @@ class File::Impl {
   std::int64_t transfer_all(bool writes, std::int64_t offset, const void* base,
                             const TypeMap& memory, std::int64_t count);
   std::int64_t transfer_next(bool writes, const void* base, std::int64_t bytes);
+  std::shared_ptr<Order> start_all(bool writes, std::int64_t offset, const void* base,
+                                   const TypeMap& memory, std::int64_t count);
+  std::shared_ptr<Order> start_next(bool writes, const void* base, std::int64_t bytes);
   std::int64_t transfer_here(bool writes, std::int64_t offset, const void* base,
                              std::int64_t bytes);
   void sync();
@@ -39,31 +51,81 @@ class File::Impl {
   const Settings& settings() const { return settings_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
   const std::vector<int>& writers() const { return writers_; }
+  const Stripes& stripes() const { return stripes_; }
+  const std::string& path() const { return path_; }
+  const std::shared_ptr<Orders>& orders() const { return orders_; }
 
  private:
   // What all ranks know of a transfer once they have agreed on it.
   struct Agreed {
     std::int64_t begin = 0;  // of the file, over all ranks
     std::int64_t end = 0;
-    std::int64_t bytes_max = 0;  // of a rank
+    std::int64_t bytes_max = 0;   // of a rank
+    std::int64_t file_bytes = 0;  // of a read
+    bool staged = false;          // some rank's memory is a GPU's
   };
 
+  // What rank 0 tells the others of the file that it has opened. Crosses the wire as it is.
+  struct Granted {
+    std::int64_t block_bytes = 0;
+    std::int64_t stripe_bytes = 0;
+    int stripe_count = 0;
+    StripesOrigin origin = StripesOrigin::found;
+  };
+
+  // How reads of a range of the file by ranks of this node alone would use its page cache.
+  enum class CacheUse : std::uint8_t { none, fill, hit };
+
+  void divide(MPI_Comm communicator);
   void share_settings(const Options& options);
   void open();
-  int open_here(int flags);
+  int open_first(Granted& granted);
+  void take(const Granted& granted);
+  int prepare_here();
+  int prepare_writer();
+  int open_here(int flags, storage::Layout* layout = nullptr);
   int size_here(std::int64_t& size_bytes);
   bool writes_here() const;
   int check(bool writes, std::int64_t offset, std::int64_t bytes) const;
-  Agreed agree_on(bool writes, Request& request);
-  Method choose(bool writes, const Request& request);
+  Agreed agree_on(bool writes, Request& request, int error, bool staged);
+  Agreed agree_on_range(bool writes, const Request& request, int error, bool staged,
+                        std::int64_t file_bytes);
+  CacheUse cache_use(std::int64_t begin, std::int64_t end) const;
+  Method choose(bool writes, const Request& request, const Agreed& agreed);
   int move(Method method, bool writes, const Request& request, const Agreed& agreed);
+  int move_alone(bool writes, const Request& request);
   int move_through_writers(Method method, bool writes, const Request& request,
                            const Agreed& agreed);
   int move_by_mpiio(bool writes, const Request& request, const Agreed& agreed);
+  std::unique_ptr<StagedMemory> stage(bool writes, const Request& request, int& error);
+  int move_staged(bool writes, const Request& request, const Agreed& agreed,
+                  std::unique_ptr<StagedMemory> memory);
+  int move_staged_alone(bool writes, const Request& request, StagedMemory& memory);
+  std::int64_t carry_out(bool writes, std::int64_t offset, const void* base, const TypeMap& memory,
+                         std::int64_t count);
+  void agree_on_view(std::int64_t displacement, const TypeMap& view,
+                     const Representation& representation);
+  void sync_group();
+  void resize_group(std::int64_t size_bytes);
+  std::int64_t size_of_group();
+  void close_here();
   void require_open() const;
+  // The same, and ends what was started.
+  void require_idle();
   std::string doing(const char* what) const { return std::string(what) + " " + path_; }
 
-  Team team_;
+  // Runs `call`, which is collective in this rank's group, on all; throws on every rank what it
+  // throws on any. `what` as for Team::agree().
+  template <class Call>
+  auto on_all(const char* what, Call&& call);
+  // All ranks that count: for what is told of all files.
+  const Team& everyone() const { return group_ ? all_ : *team_; }
+
+  Team all_;
+  int file_index_ = 0;
+  int files_ = 0;                // Options::files of rank 0
+  std::unique_ptr<Team> group_;  // the ranks of this rank's file, where there are several files
+  const Team* team_;             // likewise, where there is one
   std::string path_;
   int flags_ = 0;
   unsigned mode_ = 0;
@@ -72,17 +134,46 @@ class File::Impl {
   std::vector<std::string> warnings_;
   MPI_Info hints_ = MPI_INFO_NULL;
   std::vector<int> writers_;
+  Stripes stripes_;
   View view_;
   std::int64_t position_ = 0;
   Phases phases_;
   Counts counts_;
   std::optional<StorageFile> file_;        // on writers, and where there were independent transfers
   std::optional<NodeMemory> node_memory_;  // from the first transfer by method aggregate on
+  std::unique_ptr<RangeLock> lock_;        // from the first sieved write on
+  GpuStaging gpu_staging_;
   MpiIo mpiio_;
   bool mpiio_has_view_ = false;
   bool closed_ = false;
   Method method_ = Method::automatic;  // of the last collective transfer
   std::string reason_;
+  // While an order is under way its thread uses all of the above but position_ and closed_.
+  std::shared_ptr<Orders> orders_;
 };
+
+// A rank that cannot even have what it needs has an error like any other.
+inline int errno_of(const std::system_error& error) {
+  return error.code().value() != 0 ? error.code().value() : EIO;
+}
+
+template <class Call>
+auto File::Impl::on_all(const char* what, Call&& call) {
+  if (!group_) return call();
+  using Result = decltype(call());
+  std::conditional_t<std::is_void_v<Result>, int, Result> result{};
+  int error = 0;
+  try {
+    if constexpr (std::is_void_v<Result>) {
+      call();
+    } else {
+      result = call();
+    }
+  } catch (const Error& thrown) {
+    error = thrown.code().value();
+  }
+  all_.agree(error, doing(what));
+  if constexpr (!std::is_void_v<Result>) return result;
+}
 
 }  // namespace ferry::collective

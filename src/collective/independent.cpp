@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
+#include <thread>
 
 #include <ferry/byte_order.hpp>
 
@@ -69,24 +71,36 @@ void start_alone(StorageFile& file, Batch& batch, const Request& request, storag
 
 // Small enough to stay in a processor's cache from one step to the next, large enough for a
 // storage.
-constexpr std::int64_t buffer_bytes = 1 << 20;
+constexpr std::int64_t buffer_bytes = 256 << 10;
+constexpr std::int64_t buffers = 4;
+// From here on a thread is worth its start.
+constexpr std::int64_t thread_pieces_min = 32;
 
-// One piece is converted while the next is read or the last is written.
+// A write converts each piece and then writes it, a read the other way round. Two threads, where
+// there are CPUs for both: what they do to a piece one after the other they do to different pieces
+// at once. The calling thread transfers, and converts itself what it needs and nobody has begun:
+// so a second thread that gets no CPU costs nothing but the piece that it holds.
+//
+// Pieces are claimed for conversion in order (claimed_), each once its buffer is ready for it:
+// a read's when it has been read (moved_), a write's when the piece before it in the same buffer
+// has been written. converted_ tells, for each buffer, how many pieces up to its last converted
+// one.
 class Converted {
  public:
   Converted(StorageFile& file, Phases& phases, const Request& request, storage::Kind kind)
       : file_(file), phases_(phases), request_(request), kind_(kind) {}
 
-  int transfer() {
-    const std::int64_t pieces = (request_.bytes + buffer_bytes - 1) / buffer_bytes;
-    const bool reads = kind_ == storage::Kind::read;
-    // A write's buffer is free again when the one before the last is done; a read's is full then.
-    for (std::int64_t piece = 0; piece < pieces + (reads ? 1 : 2); ++piece) {
-      if (reads && piece < pieces) start(piece);
-      const std::int64_t last = piece - (reads ? 1 : 2);
-      if (last >= 0) finish(last);
-      if (!reads && piece < pieces) start(piece);
-    }
+  int transfer(bool has_cpus) {
+    pieces_ = (request_.bytes + buffer_bytes - 1) / buffer_bytes;
+    has_helper_ = has_cpus && pieces_ >= thread_pieces_min;
+    double pack_ns = 0;
+    std::thread helper;
+    if (has_helper_) helper = std::thread([&] { help(pack_ns); });
+    for (std::int64_t piece = 0; piece <= pieces_; ++piece)
+      move(piece);
+    if (reads()) finish_converting(pieces_ - 1);
+    if (has_helper_) helper.join();
+    phases_.pack_ns += pack_ns;
     return error_;
   }
 
@@ -96,44 +110,86 @@ class Converted {
     Batch batch;
   };
 
+  bool reads() const { return kind_ == storage::Kind::read; }
   std::int64_t bytes_of(std::int64_t piece) const {
     return std::min(buffer_bytes, request_.bytes - piece * buffer_bytes);
   }
-  Buffer& buffer_of(std::int64_t piece) { return buffers_[static_cast<std::size_t>(piece % 2)]; }
-
-  void start(std::int64_t piece) {
-    if (error_ != 0) return;
-    Buffer& buffer = buffer_of(piece);
-    const std::int64_t at = piece * buffer_bytes;
-    if (kind_ == storage::Kind::write) {
-      const Stopwatch stopwatch(phases_.pack_ns);
-      request_.memory.pack(at, bytes_of(piece), buffer.data.get());
-    }
-    const Stopwatch stopwatch(phases_.file_io_ns);
-    const Request part{request_.view, Memory(place_of(piece), dense_), request_.stream + at,
-                       bytes_of(piece)};
-    start_alone(file_, buffer.batch, part, kind_);
-    file_.flush();
+  Buffer& buffer_of(std::int64_t piece) {
+    return buffers_[static_cast<std::size_t>(piece % buffers)];
   }
-  void finish(std::int64_t piece) {
-    Buffer& buffer = buffer_of(piece);
+  std::atomic<std::int64_t>& converted_of(std::int64_t piece) {
+    return converted_[static_cast<std::size_t>(piece % buffers)];
+  }
+  bool is_ready(std::int64_t piece, std::int64_t moved) const {
+    return moved >= (reads() ? piece + 1 : piece - buffers + 1);
+  }
+
+  // The second thread's part.
+  void help(double& pack_ns) {
+    for (std::int64_t piece = claimed_.load(); piece < pieces_; piece = claimed_.load()) {
+      const std::int64_t moved = moved_.load();
+      if (!is_ready(piece, moved)) {
+        moved_.wait(moved);
+      } else if (claimed_.compare_exchange_strong(piece, piece + 1)) {
+        convert(piece, pack_ns);
+      }
+    }
+  }
+  // Until all pieces up to this one, which are ready, are converted; what was done to them is seen.
+  void finish_converting(std::int64_t last) {
+    for (std::int64_t piece = claimed_.load(); piece <= last; piece = claimed_.load())
+      if (claimed_.compare_exchange_strong(piece, piece + 1)) convert(piece, phases_.pack_ns);
+    for (std::int64_t piece = std::max<std::int64_t>(0, last - buffers + 1); piece <= last;
+         ++piece) {
+      std::atomic<std::int64_t>& converted = converted_of(piece);
+      for (std::int64_t seen = converted.load(); seen <= piece; seen = converted.load())
+        converted.wait(seen);
+    }
+  }
+
+  // Starts the transfer of a piece and ends that of the one before. After an error nothing is
+  // started.
+  void move(std::int64_t piece) {
+    if (piece < pieces_) {
+      finish_converting(reads() ? piece - buffers : piece);
+      if (error_ == 0) start(piece);
+    }
+    if (piece == 0) return;
     {
       const Stopwatch stopwatch(phases_.file_io_ns);
-      const int error = file_.finish(buffer.batch);
+      const int error = file_.finish(buffer_of(piece - 1).batch);
       if (error_ == 0) error_ = error;
     }
-    if (error_ != 0 || kind_ == storage::Kind::write) return;
-    const Stopwatch stopwatch(phases_.pack_ns);
-    if (reads_in_place(piece)) {
-      swap_bytes(place_of(piece), static_cast<std::size_t>(bytes_of(piece)),
-                 static_cast<std::size_t>(request_.memory.swapped_bytes()));
-    } else {
-      request_.memory.unpack(piece * buffer_bytes, bytes_of(piece), buffer.data.get());
+    moved_.store(piece);
+    moved_.notify_one();
+    if (reads() && !has_helper_) finish_converting(piece - 1);
+  }
+  void start(std::int64_t piece) {
+    const Stopwatch stopwatch(phases_.file_io_ns);
+    const Request part{request_.view, Memory(place_of(piece), dense_),
+                       request_.stream + piece * buffer_bytes, bytes_of(piece)};
+    start_alone(file_, buffer_of(piece).batch, part, kind_);
+    file_.flush();
+  }
+  void convert(std::int64_t piece, double& pack_ns) {
+    {
+      const Stopwatch stopwatch(pack_ns);
+      const std::int64_t at = piece * buffer_bytes;
+      if (!reads()) {
+        request_.memory.pack(at, bytes_of(piece), buffer_of(piece).data.get());
+      } else if (reads_in_place(piece)) {
+        swap_bytes(place_of(piece), static_cast<std::size_t>(bytes_of(piece)),
+                   static_cast<std::size_t>(request_.memory.swapped_bytes()));
+      } else {
+        request_.memory.unpack(at, bytes_of(piece), buffer_of(piece).data.get());
+      }
     }
+    converted_of(piece).store(piece + 1);
+    converted_of(piece).notify_one();
   }
   // Whole elements that lie together in the user's memory are read and reversed there.
   bool reads_in_place(std::int64_t piece) const {
-    return kind_ == storage::Kind::read && bytes_of(piece) % request_.memory.swapped_bytes() == 0 &&
+    return reads() && bytes_of(piece) % request_.memory.swapped_bytes() == 0 &&
            request_.memory.lies_together(piece * buffer_bytes, bytes_of(piece));
   }
   std::byte* place_of(std::int64_t piece) {
@@ -146,15 +202,21 @@ class Converted {
   const Request& request_;
   storage::Kind kind_;
   const TypeMap dense_;
-  std::array<Buffer, 2> buffers_;
+  std::array<Buffer, buffers> buffers_;
+  std::int64_t pieces_ = 0;
+  bool has_helper_ = false;
+  std::atomic<std::int64_t> moved_{0};
+  std::atomic<std::int64_t> claimed_{0};
+  std::array<std::atomic<std::int64_t>, buffers> converted_{};
   int error_ = 0;
 };
 
 }  // namespace
 
-int transfer_alone(StorageFile& file, Phases& phases, const Request& request, storage::Kind kind) {
+int transfer_alone(StorageFile& file, Phases& phases, const Request& request, storage::Kind kind,
+                   bool has_cpus) {
   if (request.bytes == 0) return 0;
-  if (request.memory.converts()) return Converted(file, phases, request, kind).transfer();
+  if (request.memory.converts()) return Converted(file, phases, request, kind).transfer(has_cpus);
   const Stopwatch stopwatch(phases.file_io_ns);
   Batch batch;
   start_alone(file, batch, request, kind);

@@ -18,22 +18,35 @@ class Messages {
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
 
-  void send_data(int rank, const std::byte* data, std::int64_t bytes) {
-    count(bytes);
-    MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, rank, data_tag, communicator(), &add());
-  }
-  void get_data(int rank, std::byte* data, std::int64_t bytes) {
-    MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, rank, data_tag, communicator(), &add());
-  }
-  // Keeps the runs until they are sent.
-  void send_runs(int rank, std::vector<Run> runs) {
-    const auto& kept = runs_.emplace_back(std::move(runs));
-    count(static_cast<std::int64_t>(kept.size() * sizeof(Run)));
-    MPI_Isend(kept.data(), static_cast<int>(kept.size()), run_type_, rank, runs_tag, communicator(),
+  // `writer`: the index of that whose data it is. At most as many bytes come as are asked for.
+  void send_data(int rank, int writer, const std::byte* data, std::int64_t bytes) {
+    count(rank, bytes);
+    MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, rank, data_tag(writer), communicator(),
               &add());
   }
-  void get_runs(int rank, std::vector<Run>& runs) {
-    MPI_Irecv(runs.data(), static_cast<int>(runs.size()), run_type_, rank, runs_tag, communicator(),
+  void get_data(int rank, int writer, std::byte* data, std::int64_t bytes) {
+    MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, rank, data_tag(writer), communicator(),
+              &add());
+  }
+  // Keeps the runs until they are sent.
+  void send_runs(int rank, int writer, std::vector<Run> runs) {
+    const auto& kept = runs_.emplace_back(std::move(runs));
+    count(rank, static_cast<std::int64_t>(kept.size() * sizeof(Run)));
+    MPI_Isend(kept.data(), static_cast<int>(kept.size()), run_type_, rank, runs_tag(writer),
+              communicator(), &add());
+  }
+  void get_runs(int rank, int writer, std::vector<Run>& runs) {
+    MPI_Irecv(runs.data(), static_cast<int>(runs.size()), run_type_, rank, runs_tag(writer),
+              communicator(), &add());
+  }
+  // A relay's runs and their data: see Rounds::packet_runs().
+  void send_packet(int rank, int writer, const Run* packet, std::int64_t runs) {
+    count(rank, runs * static_cast<std::int64_t>(sizeof(Run)));
+    MPI_Isend(packet, static_cast<int>(runs), run_type_, rank, data_tag(writer), communicator(),
+              &add());
+  }
+  void get_packet(int rank, int writer, Run* packet, std::int64_t runs_max) {
+    MPI_Irecv(packet, static_cast<int>(runs_max), run_type_, rank, data_tag(writer), communicator(),
               &add());
   }
   // Memory that lasts until the messages have arrived.
@@ -54,14 +67,18 @@ class Messages {
   }
 
  private:
-  static constexpr int data_tag = 1;
-  static constexpr int runs_tag = 2;
+  // A rank may send another one data for several writers in a round.
+  static int data_tag(int writer) { return 2 * writer; }
+  static int runs_tag(int writer) { return 2 * writer + 1; }
 
   MPI_Comm communicator() const { return context_.team.communicator(); }
   MPI_Request& add() { return requests_.emplace_back(MPI_REQUEST_NULL); }
-  void count(std::int64_t bytes) {
+  void count(int rank, std::int64_t bytes) {
     ++context_.counts.messages;
     context_.counts.message_bytes += static_cast<std::uint64_t>(bytes);
+    if (context_.team.is_near(rank)) return;
+    ++context_.counts.remote_messages;
+    context_.counts.remote_bytes += static_cast<std::uint64_t>(bytes);
   }
 
   Context& context_;

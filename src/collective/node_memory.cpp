@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <random>
 #include <span>
 #include <string>
@@ -26,33 +27,62 @@ std::size_t rounded_up(std::size_t bytes) {
 
 }  // namespace
 
-NodeMemory::NodeMemory(const Team& team, const std::vector<int>& writers, std::int64_t window_bytes)
+NodeMemory::NodeMemory(const Team& team, const std::vector<int>& writers, std::int64_t window_bytes,
+                       bool relays)
     : team_(team),
+      writers_(writers),
       window_bytes_(static_cast<std::size_t>(window_bytes)),
       segment_bytes_(rounded_up(board_bytes + slots * window_bytes_)),
+      owners_(writers.size(), -1),
       segments_(writers.size()) {
-  Ticket ticket;
-  int descriptor = -1;
+  choose_owners(relays);
+  std::vector<Ticket> own(writers.size());
+  std::vector<int> descriptors;
   int error = 0;
-  const auto own = std::find(writers.begin(), writers.end(), team.rank());
-  if (own != writers.end()) {
-    std::byte*& memory = segments_[static_cast<std::size_t>(own - writers.begin())];
-    descriptor = make_segment(memory);
-    ticket = ticket_of(memory, descriptor);
-    if (memory == nullptr) error = ENOMEM;
-  }
-  std::vector<Ticket> tickets(static_cast<std::size_t>(team.size()));
-  team.gather(&ticket, sizeof ticket, tickets.data());
-  const auto node_of = [&](int rank) { return team.node_of()[static_cast<std::size_t>(rank)]; };
   for (std::size_t i = 0; i < writers.size(); ++i) {
-    if (writers[i] == team.rank() || node_of(writers[i]) != node_of(team.rank())) continue;
-    segments_[i] = map_segment(tickets[static_cast<std::size_t>(writers[i])]);
+    if (owners_[i] != team.rank()) continue;
+    descriptors.push_back(make_segment(segments_[i]));
+    own[i] = ticket_of(segments_[i], descriptors.back());
+    if (segments_[i] == nullptr) error = ENOMEM;
   }
-  // The descriptor has to stay until all have mapped what it names.
+  std::vector<Ticket> tickets(writers.size() * static_cast<std::size_t>(team.size()));
+  team.gather(own.data(), static_cast<int>(own.size() * sizeof(Ticket)), tickets.data());
+  for (std::size_t i = 0; i < writers.size(); ++i) {
+    if (owners_[i] < 0 || owners_[i] == team.rank()) continue;
+    segments_[i] = map_segment(tickets[static_cast<std::size_t>(owners_[i]) * writers.size() + i]);
+  }
+  // The descriptors have to stay until all have mapped what they name.
   std::int64_t fault = team.fault(error);
   team.maximum(std::span(&fault, 1));
-  if (descriptor >= 0) ::close(descriptor);
+  for (const int descriptor : descriptors)
+    if (descriptor >= 0) ::close(descriptor);
   team.throw_if(fault, "making the windows of a collective transfer");
+}
+
+// Relays take turns on a node, so that its ranks share the work.
+void NodeMemory::choose_owners(bool relays) {
+  std::map<int, std::vector<int>> ranks_of;
+  for (int rank = 0; rank < team_.size(); ++rank)
+    ranks_of[team_.node_of()[index(rank)]].push_back(rank);
+  const int own_node = team_.node_of()[index(team_.rank())];
+  for (const auto& [node, ranks] : ranks_of) {
+    const auto is_here = [&, here = node](int writer) {
+      return team_.node_of()[index(writer)] == here;
+    };
+    const auto away = static_cast<std::int64_t>(writers_.size()) -
+                      std::count_if(writers_.begin(), writers_.end(), is_here);
+    const bool has_relays = relays && ranks.size() > 1 && away > 0 &&
+                            away * static_cast<std::int64_t>(segment_bytes_) <= relay_bytes_max;
+    relays_ = relays_ || has_relays;
+    if (node != own_node) continue;
+    for (std::size_t i = 0; i < writers_.size(); ++i) {
+      if (is_here(writers_[i])) {
+        owners_[i] = writers_[i];
+      } else if (has_relays) {
+        owners_[i] = ranks[i % ranks.size()];
+      }
+    }
+  }
 }
 
 NodeMemory::~NodeMemory() {

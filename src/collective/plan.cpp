@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 namespace ferry::collective {
 namespace {
@@ -24,10 +25,54 @@ MPI_Datatype type_of_bytes(std::size_t bytes) {
   return type;
 }
 
+// A header and the rank that it is for.
+struct Sent {
+  int rank = 0;
+  Header header;
+};
+
 std::vector<int> offsets_of(const std::vector<int>& counts) {
   std::vector<int> offsets(counts.size(), 0);
   std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), 0);
   return offsets;
+}
+
+// Collective: sends headers, and returns those that this rank gets, by the ranks that they are
+// from.
+std::vector<Contribution> exchanged(const Team& team, std::vector<Sent> sent) {
+  const auto ranks = static_cast<std::size_t>(team.size());
+  // An all-to-all wants its blocks by rank.
+  std::stable_sort(sent.begin(), sent.end(),
+                   [](const Sent& a, const Sent& b) { return a.rank < b.rank; });
+  std::vector<Header> headers;
+  std::vector<int> sent_counts(ranks, 0);
+  for (const Sent& one : sent) {
+    headers.push_back(one.header);
+    ++sent_counts[static_cast<std::size_t>(one.rank)];
+  }
+  std::vector<int> got_counts(ranks, 0);
+  MPI_Request pending = MPI_REQUEST_NULL;
+  MPI_Ialltoall(sent_counts.data(), 1, MPI_INT, got_counts.data(), 1, MPI_INT, team.communicator(),
+                &pending);
+  team.wait(pending);
+  const auto sent_offsets = offsets_of(sent_counts);
+  const auto got_offsets = offsets_of(got_counts);
+  std::vector<Header> got(static_cast<std::size_t>(got_offsets.back() + got_counts.back()));
+  MPI_Datatype header_type = type_of_bytes(sizeof(Header));
+  MPI_Ialltoallv(headers.data(), sent_counts.data(), sent_offsets.data(), header_type, got.data(),
+                 got_counts.data(), got_offsets.data(), header_type, team.communicator(), &pending);
+  team.wait(pending);
+  MPI_Type_free(&header_type);
+
+  std::vector<Contribution> contributions;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    for (int i = 0; i < got_counts[rank]; ++i) {
+      Contribution& one = contributions.emplace_back();
+      one.header = got[contributions.size() - 1];
+      one.rank = static_cast<int>(rank);
+    }
+  }
+  return contributions;
 }
 
 }  // namespace
@@ -37,10 +82,16 @@ Plan::Plan(const Context& context, const Request& request, std::vector<Part> par
     : parts_(std::move(parts)), domains_(domains), run_type_(type_of_bytes(sizeof(Run))) {
   for (std::size_t i = 0; i < context.writers.size(); ++i)
     if (context.writers[i] == context.team.rank()) own_writer_ = static_cast<int>(i);
-  exchange_headers(context, request);
-  const auto by_round = [](const Part& a, const Part& b) { return a.round < b.round; };
-  std::stable_sort(parts_.begin(), parts_.end(), by_round);
+  tell_owners(context, request);
+  find_relays();
+  if (context.node_memory != nullptr && context.node_memory->relays()) tell_writers(context);
+  std::stable_sort(parts_.begin(), parts_.end(),
+                   [](const Part& a, const Part& b) { return a.round < b.round; });
+  std::stable_sort(
+      contributions_.begin(), contributions_.end(),
+      [](const Contribution& a, const Contribution& b) { return a.header.round < b.header.round; });
   if (!parts_.empty()) rounds_ = parts_.back().round + 1;
+  if (!relays_.empty()) rounds_ = std::max(rounds_, relays_.back().round + 1);
   if (!contributions_.empty()) {
     rounds_ = std::max(rounds_, static_cast<int>(contributions_.back().header.round) + 1);
   }
@@ -58,51 +109,58 @@ std::span<Contribution> Plan::contributions(int round) {
   return of_round(contributions_, round, [](const Contribution& one) { return one.header.round; });
 }
 
-void Plan::exchange_headers(const Context& context, const Request& request) {
-  const Team& team = context.team;
-  const auto ranks = static_cast<std::size_t>(team.size());
-  // An all-to-all wants its blocks by rank.
-  std::stable_sort(parts_.begin(), parts_.end(), [&](const Part& a, const Part& b) {
-    return context.writers[static_cast<std::size_t>(a.writer)] <
-           context.writers[static_cast<std::size_t>(b.writer)];
-  });
-  std::vector<Header> sent;
-  std::vector<int> sent_counts(ranks, 0);
+std::span<Relay> Plan::relays(int round) {
+  return of_round(relays_, round, [](const Relay& relay) { return relay.round; });
+}
+
+void Plan::tell_owners(const Context& context, const Request& request) {
+  std::vector<Sent> sent;
   for (Part& part : parts_) {
     const auto runs = runs_of(request.view.map, request.view.displacement, part.stream, part.bytes);
     part.run_count = static_cast<std::int64_t>(runs.size());
-    part.shared = part.writer != own_writer_ && context.node_memory != nullptr &&
-                  context.node_memory->reaches(part.writer);
-    sent.push_back({part.round, part.bytes, part.run_count, part.shared ? 1 : 0, runs.front()});
-    const int writer = context.writers[static_cast<std::size_t>(part.writer)];
-    ++sent_counts[static_cast<std::size_t>(writer)];
-  }
-
-  std::vector<int> got_counts(ranks, 0);
-  MPI_Request pending = MPI_REQUEST_NULL;
-  MPI_Ialltoall(sent_counts.data(), 1, MPI_INT, got_counts.data(), 1, MPI_INT, team.communicator(),
-                &pending);
-  team.wait(pending);
-  const auto sent_offsets = offsets_of(sent_counts);
-  const auto got_offsets = offsets_of(got_counts);
-  std::vector<Header> got(static_cast<std::size_t>(got_offsets.back() + got_counts.back()));
-  MPI_Datatype header_type = type_of_bytes(sizeof(Header));
-  MPI_Ialltoallv(sent.data(), sent_counts.data(), sent_offsets.data(), header_type, got.data(),
-                 got_counts.data(), got_offsets.data(), header_type, team.communicator(), &pending);
-  team.wait(pending);
-  MPI_Type_free(&header_type);
-
-  std::size_t at = 0;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    for (int i = 0; i < got_counts[rank]; ++i) {
-      Contribution& one = contributions_.emplace_back();
-      one.rank = static_cast<int>(rank);
-      one.header = got[at++];
+    part.owner = context.writers[static_cast<std::size_t>(part.writer)];
+    if (context.node_memory != nullptr) {
+      part.owner = context.node_memory->owner(part.writer);
+      part.shared = part.owner != context.team.rank() && context.node_memory->reaches(part.writer);
     }
+    sent.push_back({part.owner,
+                    {part.round, part.bytes, part.run_count, part.writer,
+                     part.shared ? Way::shared : Way::message, runs.front()}});
   }
-  std::stable_sort(
-      contributions_.begin(), contributions_.end(),
-      [](const Contribution& a, const Contribution& b) { return a.header.round < b.header.round; });
+  for (Contribution& one : exchanged(context.team, std::move(sent)))
+    (one.writer() == own_writer_ ? contributions_ : relayed_).push_back(std::move(one));
+}
+
+void Plan::find_relays() {
+  std::stable_sort(relayed_.begin(), relayed_.end(),
+                   [](const Contribution& a, const Contribution& b) {
+                     return std::pair(a.header.round, a.header.writer) <
+                            std::pair(b.header.round, b.header.writer);
+                   });
+  for (auto first = relayed_.begin(); first != relayed_.end();) {
+    const auto last = std::find_if(first, relayed_.end(), [&](const Contribution& one) {
+      return one.header.round != first->header.round || one.header.writer != first->header.writer;
+    });
+    relays_.push_back(
+        {static_cast<int>(first->header.round), first->writer(), std::span(first, last), {}});
+    first = last;
+  }
+}
+
+void Plan::tell_writers(const Context& context) {
+  std::vector<Sent> sent;
+  for (Relay& relay : relays_) {
+    std::vector<Run> runs;
+    for (const Contribution& one : relay.contributions)
+      runs.push_back(one.header.first);
+    if (relay.runs_max() == static_cast<std::int64_t>(runs.size())) merge(runs, 0);
+    if (runs.size() == 1 && bytes_of(runs) == relay.bytes_max()) relay.run = runs.front();
+    sent.push_back({context.writers[static_cast<std::size_t>(relay.writer)],
+                    {relay.round, relay.bytes_max(), relay.run ? 1 : relay.runs_max(), relay.writer,
+                     relay.run ? Way::message : Way::merged, runs.front()}});
+  }
+  for (Contribution& one : exchanged(context.team, std::move(sent)))
+    contributions_.push_back(std::move(one));
 }
 
 std::vector<Part> aggregate_parts(const Request& request, const Domains& domains) {

@@ -20,21 +20,32 @@ struct Part {
   std::int64_t stream = 0;
   std::int64_t bytes = 0;
   std::int64_t run_count = 0;
-  bool shared = false;  // this rank copies it into (or out of) the writer's window itself
+  // The writer, or its relay on this rank's node: the rank that is told of the part.
+  int owner = 0;
+  bool shared = false;  // this rank copies it into (or out of) the owner's window itself
 };
 
-// What a writer is told of a part. Crosses the wire as it is. The extents of a part with several
-// runs follow in a message of the round, so that the memory they take is bounded like that of the
-// data.
+// How the data of a contribution crosses.
+enum class Way : std::int64_t {
+  message,
+  shared,  // Part::shared
+  merged,  // that of the ranks of a node, by their relay. `bytes` and `run_count` are upper bounds,
+           // and the runs that come in the round say what they are
+};
+
+// What the owner of its window is told of a part. Crosses the wire as it is. The extents of a part
+// with several runs follow in a message of the round, so that the memory they take is bounded like
+// that of the data.
 struct Header {
   std::int64_t round = 0;
   std::int64_t bytes = 0;
   std::int64_t run_count = 0;
-  std::int64_t shared = 0;  // Part::shared
+  std::int64_t writer = 0;
+  Way way = Way::message;
   Run first;
 };
 
-// A part seen from its writer.
+// A part seen from its owner; or, by the writer, what comes of a node through a relay.
 struct Contribution {
   int rank = 0;
   Header header;
@@ -45,10 +56,25 @@ struct Contribution {
   bool in_place = false;      // its one extent lies in the window itself
 
   bool is_one_extent() const { return header.run_count == 1 && header.first.is_extent(); }
-  bool is_shared() const { return header.shared != 0; }
+  bool is_shared() const { return header.way == Way::shared; }
+  bool is_merged() const { return header.way == Way::merged; }
+  int writer() const { return static_cast<int>(header.writer); }
+  // Takes over the runs of a merged contribution once they are known.
+  void set_merged(std::vector<Run> merged) {
+    runs = std::move(merged);
+    header.first = runs.front();
+    header.run_count = static_cast<std::int64_t>(runs.size());
+    header.bytes = bytes_of(runs);
+  }
   std::byte* stage() {
     staging = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(header.bytes));
     return data = staging.get();
+  }
+  // For a message of runs and data.
+  Run* stage_runs(std::int64_t count) {
+    staging =
+        std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(count) * sizeof(Run));
+    return reinterpret_cast<Run*>(staging.get());
   }
   void clear() {
     runs = {};
@@ -58,9 +84,32 @@ struct Contribution {
   }
 };
 
+// A writer of another node for which this rank is the relay, in one round.
+struct Relay {
+  int round = 0;
+  int writer = 0;
+  std::span<Contribution> contributions;  // of ranks of this node
+  // What they are together, where one run says it and the writer knows it from its header: then
+  // this rank speaks to the writer as if it had all of it. Else see Way::merged.
+  std::optional<Run> run;
+
+  std::int64_t runs_max() const {
+    std::int64_t runs = 0;
+    for (const Contribution& one : contributions)
+      runs += one.header.run_count;
+    return runs;
+  }
+  std::int64_t bytes_max() const {
+    std::int64_t bytes = 0;
+    for (const Contribution& one : contributions)
+      bytes += one.header.bytes;
+    return bytes;
+  }
+};
+
 class Plan {
  public:
-  // Collective: gives each part's header to its writer.
+  // Collective: gives each part's header to its owner, and those of relays to the writers.
   Plan(const Context& context, const Request& request, std::vector<Part> parts,
        std::optional<Domains> domains);
   ~Plan();
@@ -72,14 +121,20 @@ class Plan {
   const std::optional<Domains>& domains() const { return domains_; }
   int own_writer() const { return own_writer_; }  // index of this rank, -1 if it is none
   std::span<Part> parts(int round);
+  // What this rank's own window gathers, as a writer.
   std::span<Contribution> contributions(int round);
+  std::span<Relay> relays(int round);
   MPI_Datatype run_type() const { return run_type_; }
 
  private:
-  void exchange_headers(const Context& context, const Request& request);
+  void tell_owners(const Context& context, const Request& request);
+  void find_relays();
+  void tell_writers(const Context& context);
 
   std::vector<Part> parts_;                  // by round
   std::vector<Contribution> contributions_;  // by round, then rank
+  std::vector<Contribution> relayed_;        // by round, then writer
+  std::vector<Relay> relays_;                // likewise
   std::optional<Domains> domains_;
   MPI_Datatype run_type_ = MPI_DATATYPE_NULL;
   int own_writer_ = -1;

@@ -1,10 +1,10 @@
 // Rounds of a collective read. In round k every rank has said what it wants, and a writer, which
-// here reads, hands it out; meanwhile it is reading round k + 1 into the other of its two windows.
+// here reads, hands it out; the relay of a node asks for all its ranks, and hands out to them.
+// Meanwhile it is reading round k + 1 into the other of its two windows.
 #include <algorithm>
 #include <array>
 
 #include "collective/exchange.hpp"
-#include "collective/messages.hpp"
 #include "collective/rounds.hpp"
 
 namespace ferry::collective {
@@ -34,15 +34,21 @@ class Reading : private Rounds {
     explicit Slot(Reading& of)
         : asking(of.context_, of.plan_.run_type()),
           asked(of.context_, of.plan_.run_type()),
+          relayed(of.context_, of.plan_.run_type()),
           incoming(of.context_, of.plan_.run_type()),
+          from_writers(of.context_, of.plan_.run_type()),
           outgoing(of.context_, of.plan_.run_type()) {}
-    Messages asking;  // extents to writers
-    Messages asked;   // extents from ranks
+    Messages asking;   // extents to writers
+    Messages asked;    // extents from ranks
+    Messages relayed;  // those from the ranks of this node that this rank relays
     Messages incoming;
+    Messages from_writers;  // to this rank as a relay
     Messages outgoing;
     Batch batch;
     std::span<Contribution> wanted;
-    int round = 0;    // that `wanted` belongs to
+    std::span<Relay> relays;
+    std::vector<std::vector<Run>> relay_runs;  // of each: what the writer is asked for
+    int round = 0;                             // that these belong to
     int sharing = 0;  // ranks that take their data out of the window themselves
   };
   Slot& slot_of(int round) { return slots_[static_cast<std::size_t>(round % 2)]; }
@@ -51,36 +57,60 @@ class Reading : private Rounds {
   void finish(Slot& slot) {
     slot.outgoing.wait();
     slot.outgoing.clear();
-    if (slot.sharing > 0) {
-      const Stopwatch stopwatch(context_.phases.exchange_ns);
-      context_.node_memory->await_all(plan_.own_writer(), slot.round, spin());
-      slot.sharing = 0;
+    if (slot.sharing > 0) await_sharers(plan_.own_writer(), slot.round);
+    slot.sharing = 0;
+    for (const Relay& relay : slot.relays) {
+      if (sharers(relay.contributions) > 0) await_sharers(relay.writer, slot.round);
+      for (Contribution& one : relay.contributions)
+        one.clear();
     }
+    slot.relays = {};
     for (Contribution& one : slot.wanted)
       one.clear();
     slot.wanted = {};
+  }
+
+  void await_sharers(int writer, int round) {
+    const Stopwatch stopwatch(context_.phases.exchange_ns);
+    context_.node_memory->await_all(writer, round, spin());
   }
 
   // Tells the writers what this rank wants; a writer starts reading.
   void ask(int round) {
     Slot& slot = slot_of(round);
     finish(slot);
+    slot.round = round;
     for (const Part& part : plan_.parts(round))
-      if (part.run_count > 1 && part.writer != plan_.own_writer())
-        slot.asking.send_runs(writer(part), runs(part));
+      if (part.run_count > 1 && !is_own(part))
+        slot.asking.send_runs(part.owner, part.writer, runs(part));
     slot.wanted = plan_.contributions(round);
-    if (slot.wanted.empty()) return;
+    get_runs(slot.wanted, round, slot.asked);
     for (Contribution& one : slot.wanted) {
-      one.runs.assign(static_cast<std::size_t>(one.header.run_count), one.header.first);
-      if (one.header.run_count == 1) continue;
-      if (one.rank == context_.team.rank()) {
-        one.runs = runs(own_part(round));
-      } else {
-        slot.asked.get_runs(one.rank, one.runs);
-      }
+      if (!one.is_merged()) continue;
+      one.runs.resize(static_cast<std::size_t>(one.header.run_count) + 1);
+      slot.asked.get_runs(one.rank, one.writer(), one.runs);
     }
+    ask_for_node(slot, round);
+    if (slot.wanted.empty()) return;
     slot.asked.wait();
+    for (Contribution& one : slot.wanted)
+      if (one.is_merged())
+        one.set_merged({one.runs.begin() + 1, one.runs.begin() + 1 + one.runs.front().count});
     fetch(slot, round);
+  }
+
+  // A relay asks for what the ranks of its node want.
+  void ask_for_node(Slot& slot, int round) {
+    slot.relays = plan_.relays(round);
+    slot.relay_runs.clear();
+    for (const Relay& relay : slot.relays)
+      get_runs(relay.contributions, round, slot.relayed);
+    slot.relayed.wait();
+    for (const Relay& relay : slot.relays) {
+      slot.relay_runs.push_back(runs_of_relay(relay));
+      if (relay.run) continue;  // which the writer knows
+      slot.asking.send_runs(rank_of(relay.writer), relay.writer, numbered(slot.relay_runs.back()));
+    }
   }
 
   void fetch(Slot& slot, int round) {
@@ -106,7 +136,7 @@ class Reading : private Rounds {
   // together, else in a staging area.
   std::byte* place_for(Contribution& one, int round) {
     if (one.rank == context_.team.rank()) {
-      const Part& part = own_part(round);
+      const Part& part = own_part(one.writer(), round);
       const std::int64_t at = part.stream - request_.stream;
       if (request_.memory.together(at, part.bytes)) return request_.memory.at(at);
     }
@@ -116,14 +146,16 @@ class Reading : private Rounds {
   void hand_out(int round) {
     Slot& slot = slot_of(round);
     for (const Part& part : plan_.parts(round)) {
-      if (part.writer == plan_.own_writer() || part.shared) continue;
+      if (is_own(part) || part.shared) continue;
       const std::int64_t at = part.stream - request_.stream;
       const bool together = request_.memory.together(at, part.bytes);
       std::byte* to = together ? request_.memory.at(at) : slot.incoming.memory(part.bytes);
-      slot.incoming.get_data(writer(part), to, part.bytes);
+      slot.incoming.get_data(part.owner, part.writer, to, part.bytes);
       if (!together) unpacked_.push_back({&part, to});
     }
+    std::vector<std::byte*> relayed = get_for_node(slot);
     if (!slot.wanted.empty()) serve(slot, round);
+    hand_out_to_node(slot, relayed);
     take(round);
     slot.incoming.wait();
     slot.asking.wait();
@@ -137,42 +169,60 @@ class Reading : private Rounds {
 
   void serve(Slot& slot, int round) {
     Rounds::finish(slot.batch);
-    slot.round = round;
     slot.sharing = sharers(slot.wanted);
     if (slot.sharing > 0) context_.node_memory->open(plan_.own_writer(), round, slot.sharing);
     for (Contribution& one : slot.wanted) {
       if (one.is_shared()) continue;
       const bool own = one.rank == context_.team.rank();
       if (plan_.domains() && own) {
-        copy_out_of_window(own_part(round));
+        copy_out_of_window(own_part(one.writer(), round));
         continue;
       }
       if (plan_.domains()) {
         if (one.is_one_extent()) {
-          slot.outgoing.send_data(one.rank, in_window(round, one.header.first.offset),
+          slot.outgoing.send_data(one.rank, one.writer(), in_window(round, one.header.first.offset),
                                   one.header.bytes);
           continue;
         }
-        gather(one, round);
+        const Stopwatch stopwatch(context_.phases.pack_ns);
+        gather(one.runs, one.writer(), round, one.stage());
       }
       if (!own) {
-        slot.outgoing.send_data(one.rank, one.data, one.header.bytes);
+        slot.outgoing.send_data(one.rank, one.writer(), one.data, one.header.bytes);
       } else if (one.staging != nullptr) {
         const Stopwatch stopwatch(context_.phases.pack_ns);
-        const Part& part = own_part(round);
+        const Part& part = own_part(one.writer(), round);
         request_.memory.unpack(part.stream - request_.stream, part.bytes, one.data);
       }
     }
   }
 
-  // Copies what one rank wants out of the window.
-  void gather(Contribution& one, int round) {
-    const Stopwatch stopwatch(context_.phases.pack_ns);
-    std::byte* to = one.stage();
-    for_each_extent(one.runs, [&](const Extent& extent) {
-      std::memcpy(to, in_window(round, extent.offset), static_cast<std::size_t>(extent.bytes));
-      to += extent.bytes;
-    });
+  // A relay gets what it has asked for: straight into its window what is one extent.
+  std::vector<std::byte*> get_for_node(Slot& slot) {
+    std::vector<std::byte*> data;
+    for (std::size_t i = 0; i < slot.relays.size(); ++i) {
+      const int writer = slot.relays[i].writer;
+      const std::vector<Run>& list = slot.relay_runs[i];
+      const bool is_extent = list.size() == 1 && list.front().is_extent();
+      data.push_back(is_extent ? in_window(writer, slot.round, list.front().offset)
+                               : slot.from_writers.memory(bytes_of(list)));
+      slot.from_writers.get_data(rank_of(writer), writer, data.back(), bytes_of(list));
+    }
+    return data;
+  }
+  void hand_out_to_node(Slot& slot, const std::vector<std::byte*>& data) {
+    if (slot.relays.empty()) return;
+    slot.from_writers.wait();
+    for (std::size_t i = 0; i < slot.relays.size(); ++i) {
+      const std::vector<Run>& list = slot.relay_runs[i];
+      if (list.size() == 1 && list.front().is_extent()) continue;
+      const Stopwatch stopwatch(context_.phases.pack_ns);
+      scatter(list, slot.relays[i].writer, slot.round, data[i]);
+    }
+    slot.from_writers.clear();
+    open_relays(slot.round);
+    for (const Part& part : plan_.parts(slot.round))
+      if (is_own(part) && part.writer != plan_.own_writer()) copy_out_of_window(part);
   }
 
   // Copies this rank's parts out of the windows that it reaches.
@@ -199,13 +249,6 @@ class Reading : private Rounds {
     for_each_shared_piece(part, [](std::byte* memory, const std::byte* window, std::size_t bytes) {
       std::memcpy(memory, window, bytes);
     });
-  }
-
-  // A writer has at most one part of its own in a round.
-  const Part& own_part(int round) {
-    const auto parts = plan_.parts(round);
-    return *std::find_if(parts.begin(), parts.end(),
-                         [&](const Part& part) { return part.writer == plan_.own_writer(); });
   }
 
   struct Unpacked {

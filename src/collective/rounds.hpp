@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "collective/messages.hpp"
 #include "collective/plan.hpp"
 
 namespace ferry::collective {
@@ -60,15 +61,89 @@ class Rounds {
   // What of the file the contributions cover, in growing order, with gaps of up to gap_bytes.
   static std::vector<Extent> covered(std::span<const Contribution> contributions,
                                      std::int64_t gap_bytes) {
-    std::vector<Run> runs;
-    for (const Contribution& one : contributions)
-      runs.insert(runs.end(), one.runs.begin(), one.runs.end());
-    merge(runs, gap_bytes);
+    const std::vector<Run> runs = merged(contributions, gap_bytes);
     std::vector<Extent> extents;
     for_each_extent(runs, [&](const Extent& extent) { append(extents, extent); });
     join(extents, gap_bytes);
     return extents;
   }
+  static std::vector<Run> merged(std::span<const Contribution> contributions,
+                                 std::int64_t gap_bytes) {
+    std::vector<Run> runs;
+    for (const Contribution& one : contributions)
+      runs.insert(runs.end(), one.runs.begin(), one.runs.end());
+    merge(runs, gap_bytes);
+    return runs;
+  }
+  // What a relay tells the writer of its contributions: never more runs than these have.
+  std::vector<Run> runs_of_relay(const Relay& relay) const {
+    if (relay.run) return {*relay.run};
+    Runs runs;
+    const std::vector<Extent> extents = covered(relay.contributions, 0);
+    for (const Extent& extent : extents)
+      runs.add(extent);
+    if (static_cast<std::int64_t>(runs.list().size()) <= relay.runs_max()) return runs.list();
+    std::vector<Run> list = merged(relay.contributions, 0);
+    // A read of what overlaps rather takes all that lies in between, too.
+    if (kind_ == storage::Kind::read && bytes_of(list) > plan_.domains()->window_bytes()) {
+      const Extent& last = extents.back();
+      const std::int64_t begin = extents.front().offset;
+      return {{begin, last.offset + last.bytes - begin, 0, 1}};
+    }
+    return list;
+  }
+  // Runs cross behind one that holds their number in `count`; data may follow in the same message.
+  static std::vector<Run> numbered(const std::vector<Run>& runs) {
+    std::vector<Run> list{{0, 0, 0, static_cast<std::int64_t>(runs.size())}};
+    list.insert(list.end(), runs.begin(), runs.end());
+    return list;
+  }
+  // Of a message with so many runs and bytes.
+  static std::int64_t packet_runs(std::int64_t runs, std::int64_t bytes) {
+    constexpr auto unit = static_cast<std::int64_t>(sizeof(Run));
+    return 1 + runs + (bytes + unit - 1) / unit;
+  }
+  // Copies between the window of a writer and a round and the data of runs, one behind the other.
+  void gather(std::span<const Run> runs, int writer, int round, std::byte* to) const {
+    for_each_extent(runs, [&](const Extent& extent) {
+      std::memcpy(to, in_window(writer, round, extent.offset),
+                  static_cast<std::size_t>(extent.bytes));
+      to += extent.bytes;
+    });
+  }
+  void scatter(std::span<const Run> runs, int writer, int round, const std::byte* from) const {
+    for_each_extent(runs, [&](const Extent& extent) {
+      std::memcpy(in_window(writer, round, extent.offset), from,
+                  static_cast<std::size_t>(extent.bytes));
+      from += extent.bytes;
+    });
+  }
+  // Opens the windows of the writers that this rank is the relay for.
+  void open_relays(int round) {
+    for (const Relay& relay : plan_.relays(round))
+      context_.node_memory->open(relay.writer, round, sharers(relay.contributions));
+  }
+  // Starts to get the contributions' runs.
+  void get_runs(std::span<Contribution> contributions, int round, Messages& messages) {
+    for (Contribution& one : contributions) {
+      if (one.is_merged()) continue;
+      one.runs.assign(static_cast<std::size_t>(one.header.run_count), one.header.first);
+      if (one.header.run_count == 1) continue;
+      if (one.rank == context_.team.rank()) {
+        one.runs = runs(own_part(one.writer(), round));
+      } else {
+        messages.get_runs(one.rank, one.writer(), one.runs);
+      }
+    }
+  }
+  // A rank has at most one part for a writer in a round.
+  const Part& own_part(int writer, int round) {
+    const auto parts = plan_.parts(round);
+    return *std::find_if(parts.begin(), parts.end(),
+                         [&](const Part& part) { return part.writer == writer; });
+  }
+  bool is_own(const Part& part) const { return part.owner == context_.team.rank(); }
+
   // How many ranks share this rank's window in the round that these belong to.
   static int sharers(std::span<const Contribution> contributions) {
     return static_cast<int>(std::count_if(contributions.begin(), contributions.end(),
@@ -77,10 +152,7 @@ class Rounds {
   std::vector<Run> runs(const Part& part) const {
     return runs_of(request_.view.map, request_.view.displacement, part.stream, part.bytes);
   }
-  // The rank of a part's writer.
-  int writer(const Part& part) const {
-    return context_.writers[static_cast<std::size_t>(part.writer)];
-  }
+  int rank_of(int writer) const { return context_.writers[static_cast<std::size_t>(writer)]; }
 
   // Starts the transfers of these extents of the round's window.
   void start_in_window(Batch& batch, std::span<const Extent> extents, int round) {

@@ -69,6 +69,13 @@ inline std::vector<Run> runs_of(const TypeMap& view, std::int64_t displacement, 
   return std::move(runs.list());
 }
 
+inline std::int64_t bytes_of(std::span<const Run> runs) {
+  std::int64_t bytes = 0;
+  for (const Run& run : runs)
+    bytes += run.bytes * run.count;
+  return bytes;
+}
+
 // Calls `use(extent)` for each extent of the runs.
 template <class Use>
 void for_each_extent(std::span<const Run> runs, Use&& use) {
@@ -90,6 +97,10 @@ inline void merge(std::vector<Run>& runs, std::int64_t gap_bytes) {
   for (const Run& run : runs) {
     if (kept > 0) {
       Run& last = runs[kept - 1];
+      if (run.count == 1 && last.count == 1 && last.offset + last.bytes == run.offset) {
+        last.bytes += run.bytes;
+        continue;
+      }
       if (run.count > 1 && last.count == run.count && last.stride == run.stride &&
           last.offset + last.bytes == run.offset && last.bytes + run.bytes <= last.stride) {
         last.bytes += run.bytes;

@@ -11,6 +11,16 @@ namespace ferry::collective {
 using storage::Kind;
 using storage::Operation;
 
+Batch::Transfer& Batch::next() {
+  if (over_.empty()) return transfers_.emplace_back();
+  Transfer& transfer = *over_.back();
+  over_.pop_back();
+  static_cast<Operation&>(transfer) = Operation();
+  transfer.bytes = 0;
+  transfer.moved = 0;
+  return transfer;
+}
+
 StorageFile::StorageFile(storage::Storage& storage, Counts& counts, bool write_out)
     : counts_(counts), write_out_(write_out) {
   storage::QueueOptions options;
@@ -40,16 +50,32 @@ int StorageFile::run(Operation& operation) {
   return operation.result < 0 ? static_cast<int>(-operation.result) : 0;
 }
 
-int StorageFile::open(const std::string& path, int flags, unsigned mode) {
+int StorageFile::open(const std::string& path, int flags, unsigned mode, storage::Layout* layout) {
   Operation operation;
   operation.kind = Kind::open;
   operation.path = path.c_str();
   operation.flags = flags;
   operation.mode = mode;
+  operation.layout = layout;
   const int error = run(operation);
   file_ = operation.opened.release();
-  ++counts_.storage_opens;
+  if (error == 0) ++counts_.storage_opens;
   return error;
+}
+
+int StorageFile::layout(const std::string& path, storage::Layout& layout) {
+  Operation operation;
+  operation.kind = Kind::path_layout;
+  operation.path = path.c_str();
+  operation.layout = &layout;
+  return run(operation);
+}
+
+void StorageFile::ask_for(const std::string& path) {
+  Operation operation;
+  operation.kind = Kind::path_status;
+  operation.path = path.c_str();
+  run(operation);
 }
 
 int StorageFile::close() {
@@ -88,7 +114,7 @@ void StorageFile::start(Batch& batch, Kind kind, std::int64_t offset,
                         std::span<const iovec> vectors) {
   while (in_flight_ >= depth)
     settle(next());
-  Batch::Transfer& transfer = batch.transfers_.emplace_back();
+  Batch::Transfer& transfer = batch.next();
   transfer.wanted.assign(vectors.begin(), vectors.end());
   transfer.rest = transfer.wanted;
   for (const iovec& vector : vectors)
@@ -131,6 +157,7 @@ void StorageFile::settle(Operation& operation) {
     const int nothing = transfer.kind == Kind::read ? ENODATA : EIO;
     batch.error_ = transfer.result < 0 ? static_cast<int>(-transfer.result) : nothing;
   }
+  batch.over_.push_back(&transfer);
   --batch.pending_;
   --in_flight_;
 }
@@ -138,6 +165,7 @@ void StorageFile::settle(Operation& operation) {
 int StorageFile::finish(Batch& batch) {
   while (batch.pending_ > 0)
     settle(next());
+  batch.over_.clear();
   batch.transfers_.clear();
   return std::exchange(batch.error_, 0);
 }

@@ -33,7 +33,12 @@ class Batch {
     std::int64_t moved = 0;
     Batch* batch = nullptr;
   };
+  // One to start: those that are over are used again, so that many small transfers take no more
+  // memory than are in flight at once.
+  Transfer& next();
+
   std::deque<Transfer> transfers_;
+  std::vector<Transfer*> over_;  // of these
   unsigned pending_ = 0;
   int error_ = 0;
 };
@@ -47,7 +52,13 @@ class StorageFile {
   StorageFile& operator=(const StorageFile&) = delete;
 
   // These return 0 or an errno.
-  int open(const std::string& path, int flags, unsigned mode);
+  // With a layout the file must not be there yet (O_CREAT | O_EXCL); it becomes the granted one.
+  int open(const std::string& path, int flags, unsigned mode, storage::Layout* layout = nullptr);
+  // That of the file at `path`; EOPNOTSUPP where nothing is striped. Needs no open file.
+  int layout(const std::string& path, storage::Layout& layout);
+  // Asks the storage what is at `path`, so that it connects to whatever it has to; no matter what
+  // it says.
+  void ask_for(const std::string& path);
   int close();
   int sync();
   int resize(std::int64_t size_bytes);

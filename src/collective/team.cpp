@@ -11,20 +11,30 @@
 #include <thread>
 
 #include <sched.h>
+#include <unistd.h>
 
 #include "base/futex.hpp"
 
 namespace ferry::collective {
 namespace {
 
-// Polls before the first nap: where each rank of the node may have a CPU, and where not.
-constexpr int polls_alone = 20'000;
-constexpr int polls_shared = 20;
+using Clock = std::chrono::steady_clock;
 
-int cpus_usable() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+// How long to poll before the first nap, where each rank may have a CPU; and how often anyway.
+constexpr std::chrono::milliseconds spin_max{2};
+constexpr int polls_min = 20;
+
+// Where a rank runs. Crosses the wire as it is.
+struct Place {
+  std::uint64_t node = 0;
+  std::uint64_t cpus = 0;  // a number that sets of the same CPUs share
+  std::int64_t cpu_count = 1;
+
+  bool has_same_cpus(const Place& other) const { return node == other.node && cpus == other.cpus; }
+};
+
+std::uint64_t hash_of(const void* data, std::size_t bytes) {
+  return std::hash<std::string_view>()({static_cast<const char*>(data), bytes});
 }
 
 // How many ranks of a machine are taken for a node: what happens between nodes can be tried on one
@@ -35,37 +45,51 @@ int ranks_per_node() {
   return ranks > 0 ? ranks : std::numeric_limits<int>::max();
 }
 
+Place place_of(int rank) {
+  std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
+  int length = 0;
+  MPI_Get_processor_name(name.data(), &length);
+  Place place;
+  place.node = hash_of(name.data(), static_cast<std::size_t>(length)) +
+               static_cast<std::uint64_t>(rank / ranks_per_node());
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) place.cpu_count = CPU_COUNT(&cpus);
+  place.cpus = hash_of(&cpus, sizeof cpus);
+  return place;
+}
+
 }  // namespace
 
 Team::Team(MPI_Comm communicator) {
   MPI_Comm_rank(communicator, &rank_);
   MPI_Comm_size(communicator, &size_);
-  polls_ = polls_shared;  // until it is known who shares the node
+  has_cpu_ = size_ <= sysconf(_SC_NPROCESSORS_ONLN);
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Comm_idup(communicator, &communicator_, &request);
   wait(request);
   // There is no way on for one rank alone whose messages fail.
   MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_ARE_FATAL);
-  find_nodes();
-  const auto same = node_of_[static_cast<std::size_t>(rank_)];
-  if (std::count(node_of_.begin(), node_of_.end(), same) <= cpus_usable()) polls_ = polls_alone;
+  find_neighbours();
 }
 
-// By the names of the nodes, because MPI_Comm_split_type cannot be waited for in our way. Whether
-// ranks of one name do share memory is found out when they try.
-void Team::find_nodes() {
-  std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
-  int length = 0;
-  MPI_Get_processor_name(name.data(), &length);
-  const std::uint64_t own = std::hash<std::string_view>()({name.data(), std::size_t(length)}) +
-                            static_cast<std::uint64_t>(rank_ / ranks_per_node());
-  std::vector<std::uint64_t> all(static_cast<std::size_t>(size_));
-  MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Iallgather(&own, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, communicator_, &request);
-  wait(request);
+// Nodes are told by their names, because MPI_Comm_split_type cannot be waited for in our way.
+// Whether ranks of one name do share memory is found out when they try.
+//
+// MPI libraries may bind each rank to CPUs of its own. So it is the ranks that run on the same CPUs
+// that share them; sets that are neither the same nor apart, which no library makes, are taken for
+// apart.
+void Team::find_neighbours() {
+  const Place own = place_of(rank_);
+  std::vector<Place> all(static_cast<std::size_t>(size_));
+  gather(&own, sizeof own, all.data());
   std::map<std::uint64_t, int> nodes;
-  for (const std::uint64_t one : all)
-    node_of_.push_back(nodes.try_emplace(one, static_cast<int>(nodes.size())).first->second);
+  for (const Place& one : all)
+    node_of_.push_back(nodes.try_emplace(one.node, static_cast<int>(nodes.size())).first->second);
+  const auto sharing = std::count_if(all.begin(), all.end(),
+                                     [&](const Place& one) { return one.has_same_cpus(own); });
+  has_cpu_ = sharing <= own.cpu_count;
+  has_two_cpus_ = 2 * sharing <= own.cpu_count;
 }
 
 Team::~Team() {
@@ -78,11 +102,12 @@ void Team::wait_all(std::span<MPI_Request> requests) const {
   constexpr std::chrono::microseconds nap_min{20};
   constexpr std::chrono::microseconds nap_max{500};
   auto nap = nap_min;
-  for (int polls = 0;; ++polls) {
+  const auto begin = Clock::now();
+  for (int polls = 1;; ++polls) {
     int done = 0;
     MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
     if (done != 0) return;
-    if (polls < polls_) continue;
+    if (polls < polls_min || (has_cpu_ && Clock::now() - begin < spin_max)) continue;
     std::this_thread::sleep_for(nap);
     nap = std::min(nap * 5 / 4, nap_max);
   }
@@ -92,11 +117,11 @@ void Team::wait_for(std::uint32_t& word, std::uint32_t value,
                     std::chrono::microseconds spin) const {
   // Then messages are looked after.
   constexpr std::uint64_t nap_ns = 1'000'000;
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   for (;;) {
     const std::uint32_t seen = std::atomic_ref(word).load();
     if (seen == value) return;
-    if (polls_ == polls_alone && std::chrono::steady_clock::now() - begin < spin) continue;
+    if (has_cpu_ && Clock::now() - begin < spin) continue;
     int there = 0;
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator_, &there, MPI_STATUS_IGNORE);
     futex_wait_shared(&word, seen, nap_ns);

@@ -1,6 +1,7 @@
 // The ranks of one open file: a communicator of their own, waiting, and agreeing.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <span>
@@ -43,6 +44,16 @@ class Team {
   // A number that the ranks of one node share, for each rank.
   const std::vector<int>& node_of() const { return node_of_; }
 
+  // Whether there is a CPU, or two, for each of the ranks that run on the CPUs of this one.
+  bool has_cpu() const { return has_cpu_; }
+  bool has_two_cpus() const { return has_two_cpus_; }
+  bool is_one_node() const {
+    return std::count(node_of_.begin(), node_of_.end(), node_of_[0]) == size_;
+  }
+  bool is_near(int rank) const {
+    return node_of_[static_cast<std::size_t>(rank)] == node_of_[static_cast<std::size_t>(rank_)];
+  }
+
   // MPI libraries wait by polling, which takes the CPU from the very ranks that are waited for when
   // there are more ranks than CPUs. These poll for a short while and then sleep between polls.
   void wait(MPI_Request& request) const { wait_all(std::span(&request, 1)); }
@@ -71,12 +82,13 @@ class Team {
   void agree(int error, const std::string& what) const;
 
  private:
-  void find_nodes();
+  void find_neighbours();
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 0;
-  int polls_ = 0;  // before the first nap
+  bool has_cpu_ = false;  // a guess, until it is known who shares the CPUs
+  bool has_two_cpus_ = false;
   std::vector<int> node_of_;
 };
 

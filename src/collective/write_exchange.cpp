@@ -1,12 +1,13 @@
 // Rounds of a collective write. In round k every rank hands over its parts, by copying them into
-// the writer's window where it can reach that, else by messages. The writer gathers them in one of
-// two windows and starts writing it; that goes on while round k + 1 is exchanged into the other. A
-// rank sends for round k only when its messages of round k - 2 have arrived.
+// the window of the writer, or of its relay on this node, where it can reach that, else by
+// messages. A relay sends the writer what its window has gathered, in one message. The writer
+// gathers them in one of two windows and starts writing it; that goes on while round k + 1 is
+// exchanged into the other. A rank sends for round k only when its messages of round k - 2 have
+// arrived.
 #include <algorithm>
 #include <array>
 
 #include "collective/exchange.hpp"
-#include "collective/messages.hpp"
 #include "collective/rounds.hpp"
 
 namespace ferry::collective {
@@ -24,14 +25,17 @@ class Writing : private Rounds {
       slot.gathered = plan_.contributions(round);
       const int sharing = sharers(slot.gathered);
       if (sharing > 0) context_.node_memory->open(plan_.own_writer(), round, sharing);
+      open_relays(round);
       choose_places(slot);
       receive(slot, round);
       send(slot, round);
       fill(round);
+      relay(slot, round);
       slot.incoming.wait();
       if (slot.gathered.empty()) continue;
+      unpack_runs(slot);
       place(slot, round);
-      if (sharing > 0) await_sharers(round);
+      if (sharing > 0) await_sharers(plan_.own_writer(), round);
       store(slot, round);
     }
     for (Slot& slot : slots_)
@@ -42,8 +46,11 @@ class Writing : private Rounds {
  private:
   struct Slot {
     explicit Slot(Writing& of)
-        : incoming(of.context_, of.plan_.run_type()), outgoing(of.context_, of.plan_.run_type()) {}
+        : incoming(of.context_, of.plan_.run_type()),
+          relayed(of.context_, of.plan_.run_type()),
+          outgoing(of.context_, of.plan_.run_type()) {}
     Messages incoming;
+    Messages relayed;  // extents from the ranks of this node
     Messages outgoing;
     Batch batch;
     std::span<Contribution> gathered;
@@ -65,7 +72,7 @@ class Writing : private Rounds {
     if (!plan_.domains()) return;
     std::vector<Contribution*> candidates;
     for (Contribution& one : slot.gathered)
-      if (one.is_one_extent() && one.rank != context_.team.rank() && !one.is_shared())
+      if (one.is_one_extent() && one.rank != context_.team.rank() && one.header.way == Way::message)
         candidates.push_back(&one);
     std::sort(candidates.begin(), candidates.end(),
               [](const Contribution* a, const Contribution* b) {
@@ -79,26 +86,32 @@ class Writing : private Rounds {
   }
 
   void receive(Slot& slot, int round) {
+    get_runs(slot.gathered, round, slot.incoming);
+    for (const Relay& relay : plan_.relays(round))
+      get_runs(relay.contributions, round, slot.relayed);
     for (Contribution& one : slot.gathered) {
-      one.runs.assign(static_cast<std::size_t>(one.header.run_count), one.header.first);
-      if (one.rank == context_.team.rank()) continue;
-      if (one.header.run_count > 1) slot.incoming.get_runs(one.rank, one.runs);
-      if (one.is_shared()) continue;
+      if (one.is_merged()) {
+        const std::int64_t runs_max = packet_runs(one.header.run_count, one.header.bytes);
+        slot.incoming.get_packet(one.rank, one.writer(), one.stage_runs(runs_max), runs_max);
+        continue;
+      }
+      if (one.rank == context_.team.rank() || one.is_shared()) continue;
       std::byte* to = one.in_place ? in_window(round, one.header.first.offset) : one.stage();
-      slot.incoming.get_data(one.rank, to, one.header.bytes);
+      slot.incoming.get_data(one.rank, one.writer(), to, one.header.bytes);
     }
   }
 
   void send(Slot& slot, int round) {
     for (const Part& part : plan_.parts(round)) {
-      if (part.writer == plan_.own_writer()) {
+      if (is_own(part)) {
         keep(slot, part);
         continue;
       }
-      if (part.run_count > 1) slot.outgoing.send_runs(writer(part), runs(part));
+      if (part.run_count > 1) slot.outgoing.send_runs(part.owner, part.writer, runs(part));
       if (part.shared) continue;
-      slot.outgoing.send_data(
-          writer(part), packed(part, [&] { return slot.outgoing.memory(part.bytes); }), part.bytes);
+      slot.outgoing.send_data(part.owner, part.writer,
+                              packed(part, [&] { return slot.outgoing.memory(part.bytes); }),
+                              part.bytes);
     }
   }
 
@@ -127,21 +140,57 @@ class Writing : private Rounds {
       std::memcpy(window, memory, bytes);
     });
   }
-  void await_sharers(int round) {
+  void await_sharers(int writer, int round) {
     const Stopwatch stopwatch(context_.phases.exchange_ns);
-    context_.node_memory->await_all(plan_.own_writer(), round, spin());
+    context_.node_memory->await_all(writer, round, spin());
   }
 
-  // A writer's data for itself.
+  // What a writer has for itself, or a relay for its writer.
   void keep(Slot& slot, const Part& part) {
-    for (Contribution& one : slot.gathered) {
-      if (one.rank != context_.team.rank()) continue;
-      one.runs = runs(part);
-      if (plan_.domains()) {
-        copy_into_window(part);
-      } else {
-        one.data = packed(part, [&] { return one.stage(); });
+    if (plan_.domains()) return copy_into_window(part);
+    for (Contribution& one : slot.gathered)
+      if (one.rank == context_.team.rank()) one.data = packed(part, [&] { return one.stage(); });
+  }
+
+  // Sends the writers what the ranks of this node have for them.
+  void relay(Slot& slot, int round) {
+    if (plan_.relays(round).empty()) return;
+    slot.relayed.wait();
+    for (const Relay& relay : plan_.relays(round)) {
+      if (sharers(relay.contributions) > 0) await_sharers(relay.writer, round);
+      send_of_node(slot, relay);
+      for (Contribution& one : relay.contributions)
+        one.clear();
+    }
+  }
+  void send_of_node(Slot& slot, const Relay& relay) {
+    const Stopwatch stopwatch(context_.phases.pack_ns);
+    const int to = rank_of(relay.writer);
+    const std::vector<Run> runs = runs_of_relay(relay);
+    const std::int64_t bytes = bytes_of(runs);
+    if (relay.run) {
+      std::byte* data = in_window(relay.writer, relay.round, relay.run->offset);
+      if (!relay.run->is_extent()) {
+        data = slot.outgoing.memory(bytes);
+        gather(runs, relay.writer, relay.round, data);
       }
+      slot.outgoing.send_data(to, relay.writer, data, bytes);
+      return;
+    }
+    const std::vector<Run> list = numbered(runs);
+    const std::int64_t units = packet_runs(static_cast<std::int64_t>(runs.size()), bytes);
+    std::byte* packet = slot.outgoing.memory(units * static_cast<std::int64_t>(sizeof(Run)));
+    std::memcpy(packet, list.data(), list.size() * sizeof(Run));
+    gather(runs, relay.writer, relay.round, packet + list.size() * sizeof(Run));
+    slot.outgoing.send_packet(to, relay.writer, reinterpret_cast<const Run*>(packet), units);
+  }
+  // Takes the runs of merged contributions out of their messages.
+  static void unpack_runs(Slot& slot) {
+    for (Contribution& one : slot.gathered) {
+      if (!one.is_merged()) continue;
+      const auto* list = reinterpret_cast<const Run*>(one.staging.get());
+      one.set_merged({list + 1, list + 1 + list->count});
+      one.data = one.staging.get() + (one.runs.size() + 1) * sizeof(Run);
     }
   }
 
@@ -161,11 +210,7 @@ class Writing : private Rounds {
     const Stopwatch stopwatch(context_.phases.pack_ns);
     for (const Contribution& one : slot.gathered) {
       if (one.in_place || one.staging == nullptr) continue;
-      const std::byte* from = one.data;
-      for_each_extent(one.runs, [&](const Extent& extent) {
-        std::memcpy(in_window(round, extent.offset), from, static_cast<std::size_t>(extent.bytes));
-        from += extent.bytes;
-      });
+      scatter(one.runs, plan_.own_writer(), round, one.data);
     }
   }
 

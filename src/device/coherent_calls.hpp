@@ -15,7 +15,9 @@
 #include <ferry/device/cache/cached_files.hpp>
 #include <ferry/device/cached_transfer.hpp>
 #include <ferry/device/control.hpp>
+#include <ferry/device/copy.hpp>
 #include <ferry/device/group.hpp>
+#include <ferry/device/group_transfer.hpp>
 #include <ferry/device/placement_policy.hpp>
 #include <ferry/device/requester.hpp>
 
@@ -172,6 +174,27 @@ class CoherentCalls {
            PageCache::hold_hit(requester_.context().cache, requester_.group(), inode, bytes,
                                static_cast<std::uint64_t>(offset), held);
   }
+  // The same hit for a group of several lanes, which copy together. Every lane.
+  FERRY_DEVICE bool read_hit_together(int file, void* to, std::uint64_t bytes,
+                                      std::int64_t offset) {
+    cache::HeldView held;
+    const bool hit = leads([&] {
+      if (!reads_cached() || to == nullptr || bytes == 0 || !hold_hit(file, offset, bytes, held))
+        return false;
+      if (held.bytes == bytes) {
+        stream_.note(file, offset, bytes);
+        return true;
+      }
+      release_pages(held);  // it goes on in the next page
+      return false;
+    });
+    if (!hit) return false;
+    held = group_.broadcast(held);
+    copy_bytes(group_, to, held.data, bytes);
+    if (group_.lane() == 0) release_pages(held);
+    return true;
+  }
+
   // Whether the handle is of a cached file that it may read; which one, then.
   FERRY_DEVICE_FAST bool may_hit(int file, std::int64_t offset, std::uint32_t& inode) const {
     const cache::View& view = requester_.context().cache;
@@ -204,7 +227,8 @@ class CoherentCalls {
                                                : placement_) {
       case Placement::service:
         // What will be refused is refused here, so that the error is the same however it is staged.
-        return cache::CachedFiles::refusal(*entry, access_for(reading), bytes, offset) == 0
+        return requester_.is_served() &&
+                       cache::CachedFiles::refusal(*entry, access_for(reading), bytes, offset) == 0
                    ? Way::served
                    : Way::cached;
       case Placement::host:
@@ -245,30 +269,30 @@ class CoherentCalls {
       case Way::past:
         break;
       case Way::cached:
-        return leads([&] { return through_cache(reading, file, pieces, count, offset); });
+        return through_cache(reading, file, pieces, count, offset);
       case Way::served:
         return send(Target::service);
       case Way::watching: {
         const int dirty = leads([&] { return before_host_read(file, pages_of(offset, bytes)); });
-        if (dirty < 0)
-          return leads([&] { return through_cache(reading, file, pieces, count, offset); });
+        if (dirty < 0) return through_cache(reading, file, pieces, count, offset);
         const Answer answer = send(Target::server);
         // Pages behind these that were dirty may make the file longer than the storage knew.
         const bool ended = answer.result >= 0 && static_cast<std::uint64_t>(answer.result) < bytes;
         if (!ended || dirty == 0) return answer;
         if (leads([&] { return before_host_read(file, cache::Pages{}); }) < 0)
-          return leads([&] { return through_cache(reading, file, pieces, count, offset); });
+          return through_cache(reading, file, pieces, count, offset);
         break;
       }
       case Way::changing: {
         const int begun = leads([&] { return begin_host_write(file, bytes, offset, flags); });
         if (begun == 0) break;
         if (begun < 0) {
-          return leads([&] {
+          const bool cannot = leads([&] {
             const cache::OpenFile* entry = cache::CachedFiles(requester_).find(file);
-            if (entry == nullptr || appends(*entry, flags)) return Answer{begun, 0};
-            return through_cache(reading, file, pieces, count, offset);
+            return entry == nullptr || appends(*entry, flags);
           });
+          if (cannot) return Answer{begun, 0};
+          return through_cache(reading, file, pieces, count, offset);
         }
         const Answer answer = send(Target::server);
         leads([&] { return end_host_write(file, pieces, count, offset, flags, answer.result); });
@@ -280,6 +304,11 @@ class CoherentCalls {
 
   FERRY_DEVICE_CALL Answer through_cache(bool reading, int file, const IoVector* pieces, int count,
                                          std::int64_t offset) {
+    if (group_.size() > 1) {
+      return Answer{
+          GroupTransfer<Group>(group_, requester_, file).transfer(reading, pieces, count, offset),
+          0};
+    }
     const auto piece_of = [&](int i, IoVector& piece) {
       piece = pieces[i];
       return 0;

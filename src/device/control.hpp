@@ -1,10 +1,17 @@
 // The control block: what lies at the start of every arena, and how both sides find their way in
 // it. Offsets only, so that device and server may map the arena at different addresses.
 //
-//   | Control | LoopState, LoopDoorbell per loop and service |
-//   | RingTickets, RingHead, slots per ring and service |
-//   | Cell[] | FilePosition[] | GroupState[] | GroupCounters[] |
-//   | scratch and staging per group | heap ... |
+// shared: both sides load and store it
+//   | Control | LoopState, LoopDoorbell per loop | RingHead, slots per ring | Cell[] |
+//   | scratch per group | extents per shared cell | staging per group |
+// local: the device's own
+//   | RingTickets per ring and service | LoopState, LoopDoorbell, RingHead, slots per service |
+//   | FilePosition[] | GroupState[] | GroupCounters[] | heap ... |
+//
+// On a device whose memory the host can address the two follow one another in one mapping. On a GPU
+// the shared part lies in pinned memory of the host, where polling is cheap for the server and a
+// store of the device crosses the bus without being waited for; the rest is the GPU's. Offsets are
+// counted through both.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +29,8 @@ inline constexpr std::uint32_t control_version = 1;
 inline constexpr std::uint64_t scratch_bytes = 16 * 1024;
 inline constexpr std::uint64_t path_bytes_max = 4096;  // the terminating zero included
 inline constexpr std::uint32_t extents_max = scratch_bytes / sizeof(Extent);
+// Extents of a request that is answered in a shared cell, at most.
+inline constexpr std::uint32_t shared_extents_max = 32;
 
 // How many of each there are. Chosen once, when the arena is made.
 struct Geometry {
@@ -45,15 +54,21 @@ struct Control {
   Geometry geometry;
   std::uint64_t loop_states;
   std::uint64_t doorbells;
-  std::uint64_t tickets;
   std::uint64_t heads;
   std::uint64_t slots;
   std::uint64_t cells;
+  std::uint64_t scratch;
+  std::uint64_t extents;
+  std::uint64_t staging;
+  std::uint64_t local;  // first byte of the device's own part
+  std::uint64_t tickets;
+  std::uint64_t service_states;
+  std::uint64_t service_doorbells;
+  std::uint64_t service_heads;
+  std::uint64_t service_slots;
   std::uint64_t positions;
   std::uint64_t groups;
   std::uint64_t counters;
-  std::uint64_t scratch;
-  std::uint64_t staging;
   std::uint64_t heap;  // first byte that programs may use
 };
 
@@ -114,23 +129,31 @@ inline Control lay_out(const Geometry& geometry) {
     next = at + count * bytes;
     return at;
   };
-  // The services' come after the server's: of loop states and doorbells from index `loops` up, of
-  // rings from `rings` up.
-  const std::uint64_t loops = std::uint64_t{geometry.loops} + geometry.services;
-  const std::uint64_t rings = std::uint64_t{geometry.rings} + geometry.services;
-  control.loop_states = place(loops, sizeof(LoopState), 64);
-  control.doorbells = place(loops, sizeof(LoopDoorbell), 64);
-  control.tickets = place(rings, sizeof(RingTickets), 64);
-  control.heads = place(rings, sizeof(RingHead), 64);
-  control.slots = place(rings * geometry.slots_per_ring, sizeof(Request), 64);
+  const auto place_ring_parts = [&](std::uint64_t loops, std::uint64_t rings, std::uint64_t& states,
+                                    std::uint64_t& doorbells, std::uint64_t& heads,
+                                    std::uint64_t& slots) {
+    states = place(loops, sizeof(LoopState), 64);
+    doorbells = place(loops, sizeof(LoopDoorbell), 64);
+    heads = place(rings, sizeof(RingHead), 64);
+    slots = place(rings * geometry.slots_per_ring, sizeof(Request), 64);
+  };
+  place_ring_parts(geometry.loops, geometry.rings, control.loop_states, control.doorbells,
+                   control.heads, control.slots);
   control.cells =
       place(std::uint64_t{geometry.groups} * geometry.cells_per_group + geometry.shared_cells,
             sizeof(Cell), 64);
+  control.scratch = place(geometry.groups, scratch_bytes, 4096);
+  control.extents = place(std::uint64_t{geometry.shared_cells} * shared_extents_max, sizeof(Extent),
+                          cache_line_bytes);
+  control.staging = place(geometry.groups, geometry.staging_bytes, 4096);
+  control.local = place(0, 0, 4096);
+  control.tickets =
+      place(std::uint64_t{geometry.rings} + geometry.services, sizeof(RingTickets), 64);
+  place_ring_parts(geometry.services, geometry.services, control.service_states,
+                   control.service_doorbells, control.service_heads, control.service_slots);
   control.positions = place(geometry.files, sizeof(FilePosition), 64);
   control.groups = place(geometry.groups, sizeof(GroupState), 64);
   control.counters = place(geometry.groups, sizeof(GroupCounters), 64);
-  control.scratch = place(geometry.groups, scratch_bytes, 4096);
-  control.staging = place(geometry.groups, geometry.staging_bytes, 4096);
   control.heap = round_up(next, 4096);
   return control;
 }
@@ -138,34 +161,52 @@ inline Control lay_out(const Geometry& geometry) {
 // An arena as one side sees it: a base address and a trusted copy of the layout. The server builds
 // its copy when the arena is made and never reads the shared one again.
 struct ArenaView {
-  unsigned char* base = nullptr;
+  unsigned char* base = nullptr;   // of the shared part
+  unsigned char* local = nullptr;  // where offset 0 would be if the device's own part followed on
+                                   // nothing: `base` itself, or an address on a GPU
   Control layout{};
 
+  FERRY_DEVICE unsigned char* address_of(std::uint64_t offset) const {
+    return (offset < layout.local ? base : local) + offset;
+  }
   template <class T>
-  FERRY_DEVICE T* at(std::uint64_t offset, std::uint64_t index = 0) const {
+  FERRY_DEVICE T* shared(std::uint64_t offset, std::uint64_t index = 0) const {
     return reinterpret_cast<T*>(base + offset) + index;
   }
+  template <class T>
+  FERRY_DEVICE T* own(std::uint64_t offset, std::uint64_t index = 0) const {
+    return reinterpret_cast<T*>(local + offset) + index;
+  }
+  // Of the server's loops, and behind them of the device's services. Rings likewise.
   FERRY_DEVICE LoopState& loop_state(std::uint32_t loop) const {
-    return *at<LoopState>(layout.loop_states, loop);
+    const std::uint32_t loops = layout.geometry.loops;
+    return loop < loops ? *shared<LoopState>(layout.loop_states, loop)
+                        : *own<LoopState>(layout.service_states, loop - loops);
   }
   FERRY_DEVICE LoopDoorbell& doorbell(std::uint32_t loop) const {
-    return *at<LoopDoorbell>(layout.doorbells, loop);
+    const std::uint32_t loops = layout.geometry.loops;
+    return loop < loops ? *shared<LoopDoorbell>(layout.doorbells, loop)
+                        : *own<LoopDoorbell>(layout.service_doorbells, loop - loops);
   }
-  FERRY_DEVICE Cell& cell(std::uint32_t index) const { return *at<Cell>(layout.cells, index); }
+  FERRY_DEVICE Cell& cell(std::uint32_t index) const { return *shared<Cell>(layout.cells, index); }
   FERRY_DEVICE std::uint32_t cell_count() const {
     return layout.geometry.groups * layout.geometry.cells_per_group + layout.geometry.shared_cells;
   }
   FERRY_DEVICE std::uint32_t shared_cell(std::uint32_t index) const {
     return layout.geometry.groups * layout.geometry.cells_per_group + index;
   }
+  // For the request that is answered in shared cell `index`.
+  FERRY_DEVICE Extent* shared_extents(std::uint32_t index) const {
+    return shared<Extent>(layout.extents, std::uint64_t{index} * shared_extents_max);
+  }
   FERRY_DEVICE FilePosition& position(std::uint32_t file_index) const {
-    return *at<FilePosition>(layout.positions, file_index);
+    return *own<FilePosition>(layout.positions, file_index);
   }
   FERRY_DEVICE GroupState& group(std::uint32_t index) const {
-    return *at<GroupState>(layout.groups, index);
+    return *own<GroupState>(layout.groups, index);
   }
   FERRY_DEVICE GroupCounters& counters(std::uint32_t group) const {
-    return *at<GroupCounters>(layout.counters, group);
+    return *own<GroupCounters>(layout.counters, group);
   }
   FERRY_DEVICE unsigned char* scratch(std::uint32_t group) const {
     return base + layout.scratch + group * scratch_bytes;
@@ -174,30 +215,49 @@ struct ArenaView {
     return base + layout.staging + group * layout.geometry.staging_bytes;
   }
   FERRY_DEVICE RequestRing ring(std::uint32_t index) const {
+    const Geometry& geometry = layout.geometry;
     std::uint32_t shift = 0;
-    while ((1U << shift) < layout.geometry.slots_per_ring)
+    while ((1U << shift) < geometry.slots_per_ring)
       ++shift;
-    return RequestRing{
-        at<RingTickets>(layout.tickets, index), at<RingHead>(layout.heads, index),
-        at<Request>(layout.slots, std::uint64_t{index} * layout.geometry.slots_per_ring),
-        layout.geometry.slots_per_ring, shift};
+    RingTickets* tickets = own<RingTickets>(layout.tickets, index);
+    if (index < geometry.rings) {
+      const std::uint64_t first = std::uint64_t{index} * geometry.slots_per_ring;
+      return RequestRing{tickets, shared<RingHead>(layout.heads, index),
+                         shared<Request>(layout.slots, first), geometry.slots_per_ring, shift};
+    }
+    const std::uint32_t service = index - geometry.rings;
+    const std::uint64_t first = std::uint64_t{service} * geometry.slots_per_ring;
+    return RequestRing{tickets, own<RingHead>(layout.service_heads, service),
+                       own<Request>(layout.service_slots, first), geometry.slots_per_ring, shift};
   }
-  // Whether a request may name these bytes: inside the arena and behind the control block, so that
-  // no transfer writes to rings and cells.
+  // Whether a request may name these bytes: scratch, extents and staging, or the heap, so that no
+  // transfer writes to rings and cells.
   FERRY_DEVICE bool allows(std::uint64_t offset, std::uint64_t bytes) const {
-    const std::uint64_t size = layout.geometry.arena_bytes;
-    return offset >= layout.scratch && offset <= size && bytes <= size - offset;
+    return within(offset, bytes, layout.scratch, layout.local) ||
+           within(offset, bytes, layout.heap, layout.geometry.arena_bytes);
+  }
+  // Likewise what the server itself loads or stores: paths, statuses, lists of extents.
+  FERRY_DEVICE bool allows_to_server(std::uint64_t offset, std::uint64_t bytes) const {
+    return (offset < layout.local || local == base) && allows(offset, bytes);
   }
   // Whether [pointer, pointer + bytes) lies inside the arena.
   FERRY_DEVICE bool contains(const void* pointer, std::uint64_t bytes) const {
-    const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-    const auto start = reinterpret_cast<std::uintptr_t>(base);
-    if (address < start) return false;
-    const std::uint64_t offset = address - start;
-    return offset <= layout.geometry.arena_bytes && bytes <= layout.geometry.arena_bytes - offset;
+    const std::uint64_t offset = offset_of(pointer);
+    const std::uint64_t end =
+        offset < layout.local && local != base ? layout.local : layout.geometry.arena_bytes;
+    return within(offset, bytes, 0, end);
   }
+  // Of a pointer into either part.
   FERRY_DEVICE std::uint64_t offset_of(const void* pointer) const {
-    return static_cast<std::uint64_t>(static_cast<const unsigned char*>(pointer) - base);
+    const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+    const std::uint64_t from_base = address - reinterpret_cast<std::uintptr_t>(base);
+    return from_base < layout.local ? from_base : address - reinterpret_cast<std::uintptr_t>(local);
+  }
+
+ private:
+  FERRY_DEVICE static bool within(std::uint64_t offset, std::uint64_t bytes, std::uint64_t begin,
+                                  std::uint64_t end) {
+    return offset >= begin && offset <= end && bytes <= end - offset;
   }
 };
 

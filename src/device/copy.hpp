@@ -13,23 +13,78 @@
 
 namespace ferry::device {
 
-// Copies `bytes` bytes; the ranges must not overlap. Every lane of the group must call with the
-// same arguments; the copy is complete and visible to every lane on return.
+namespace detail {
+
+// What one lane moves at a time; may lie in memory of any type.
+struct [[gnu::may_alias]] alignas(16) Word16 {
+  std::uint64_t low;
+  std::uint64_t high;
+};
+struct [[gnu::may_alias]] alignas(4) Word4 {
+  std::uint32_t value;
+};
+
+// `count` words; both addresses are aligned for them. Several loads are under way before the first
+// store, so that a lane waits for memory (or for the bus) once for all of them.
+template <class Word, class Group>
+FERRY_DEVICE void copy_words(Group group, unsigned char* to, const unsigned char* from,
+                             std::uint64_t count) {
+  constexpr std::uint32_t at_once = 4;
+  auto* target = reinterpret_cast<Word*>(to);
+  const auto* source = reinterpret_cast<const Word*>(from);
+  const std::uint64_t step = group.size();
+  std::uint64_t at = group.lane();
+  for (; at + (at_once - 1) * step < count; at += at_once * step) {
+    Word words[at_once];
+    for (std::uint32_t i = 0; i < at_once; ++i)
+      words[i] = source[at + i * step];
+    for (std::uint32_t i = 0; i < at_once; ++i)
+      target[at + i * step] = words[i];
+  }
+  for (; at < count; at += step)
+    target[at] = source[at];
+}
+
+// Words as large as the two addresses have in common, and single bytes before and behind them.
+template <class Group>
+FERRY_DEVICE void copy_shared_out(Group group, unsigned char* to, const unsigned char* from,
+                                  std::uint64_t bytes) {
+  const auto address = reinterpret_cast<std::uintptr_t>(to);
+  const std::uintptr_t skew = address ^ reinterpret_cast<std::uintptr_t>(from);
+  const std::uint64_t word = skew % 16 == 0 ? 16 : skew % 4 == 0 ? 4 : 1;
+  std::uint64_t head = (word - address % word) % word;
+  if (head > bytes) head = bytes;
+  const std::uint64_t count = (bytes - head) / word;
+  const std::uint64_t tail = head + count * word;
+  if (word == 16) copy_words<Word16>(group, to + head, from + head, count);
+  if (word == 4) copy_words<Word4>(group, to + head, from + head, count);
+  for (std::uint64_t at = group.lane(); at < head; at += group.size())
+    to[at] = from[at];
+  for (std::uint64_t at = (word == 1 ? 0 : tail) + group.lane(); at < bytes; at += group.size())
+    to[at] = from[at];
+}
+
+}  // namespace detail
+
+// Copies `bytes` bytes for one thread; the ranges must not overlap. A GPU's compiler makes single
+// bytes of a memcpy whose alignment it does not know.
+FERRY_DEVICE inline void copy_alone(void* target, const void* source, std::uint64_t bytes) {
+#if defined(__CUDA_ARCH__)
+  detail::copy_shared_out(ThreadGroup{}, static_cast<unsigned char*>(target),
+                          static_cast<const unsigned char*>(source), bytes);
+#else
+  __builtin_memcpy(target, source, bytes);
+#endif
+}
+
+// The same by all lanes of a group, which call it with the same arguments; the copy is complete and
+// visible to every lane on return.
 template <class Group>
 FERRY_DEVICE void copy_bytes(Group group, void* target, const void* source, std::uint64_t bytes) {
-  if (group.size() == 1) {
-    __builtin_memcpy(target, source, bytes);
-    return;
-  }
-  constexpr std::uint64_t piece_bytes = 16;
-  auto* to = static_cast<unsigned char*>(target);
-  const auto* from = static_cast<const unsigned char*>(source);
+  if (group.size() == 1) return copy_alone(target, source, bytes);
   group.sync();
-  const std::uint64_t step = piece_bytes * group.size();
-  for (std::uint64_t at = piece_bytes * group.lane(); at < bytes; at += step) {
-    const std::uint64_t rest = bytes - at;
-    __builtin_memcpy(to + at, from + at, rest < piece_bytes ? rest : piece_bytes);
-  }
+  detail::copy_shared_out(group, static_cast<unsigned char*>(target),
+                          static_cast<const unsigned char*>(source), bytes);
   group.sync();
 }
 
@@ -61,7 +116,7 @@ FERRY_DEVICE inline void copy_streaming(unsigned char* to, const unsigned char* 
   __builtin_memcpy(to + at, from + at, bytes - at);
   _mm_sfence();  // streaming stores are not ordered by the release that tells others of them
 #else
-  __builtin_memcpy(to, from, bytes);
+  copy_alone(to, from, bytes);
 #endif
 }
 
@@ -73,12 +128,12 @@ inline constexpr std::uint64_t read_streaming_bytes = 4 << 20;
 FERRY_DEVICE inline void copy_in(unsigned char* page, const unsigned char* from,
                                  std::uint64_t bytes, bool streaming) {
   if (streaming) return copy_streaming(page, from, bytes);
-  __builtin_memcpy(page, from, bytes);
+  copy_alone(page, from, bytes);
 }
 FERRY_DEVICE inline void copy_out(unsigned char* to, const unsigned char* page, std::uint64_t bytes,
                                   bool streaming) {
   if (streaming) return copy_streaming(to, page, bytes);
-  __builtin_memcpy(to, page, bytes);
+  copy_alone(to, page, bytes);
 }
 
 }  // namespace ferry::device

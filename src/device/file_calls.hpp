@@ -21,39 +21,25 @@
 
 #include <ferry/device/coherent_calls.hpp>
 #include <ferry/device/control.hpp>
-#include <ferry/device/copy.hpp>
 #include <ferry/device/file_position.hpp>
 #include <ferry/device/group.hpp>
+#include <ferry/device/pending_calls.hpp>
 #include <ferry/device/requester.hpp>
 
 namespace ferry::device {
 
-// One transfer of a batch.
-struct Transfer {
-  int file = -1;
-  void* buffer = nullptr;
-  std::uint64_t bytes = 0;
-  std::int64_t offset = 0;
-};
-
-// A transfer in flight. Its buffer belongs to Ferry until wait() returns.
-struct Pending {
-  Ticket ticket;
-  std::int64_t result = 0;  // once `finished`
-  bool finished = true;
-};
-
+// Its bases, each a subject: the calls that wait for their transfer (transfer_calls.hpp), those on
+// the page cache (page_calls.hpp), those that do not wait (pending_calls.hpp). Here: files, their
+// status, and the round trip.
 template <class Group>
-class FileCalls : private CoherentCalls<Group> {
+class FileCalls : public PendingCalls<Group> {
  public:
   FERRY_DEVICE FileCalls(const Context& context, Group group, std::uint32_t group_index)
-      : CoherentCalls<Group>(context, group, group_index) {}
+      : Base(context, group, group_index) {}
 
   // Where this group's reads and writes are executed from now on; the context says where at first.
   // Without a page cache it is the host in any case.
   FERRY_DEVICE void use(Placement placement) { placement_ = placement; }
-
-  // ---- files -----------------------------------------------------------------------------------
 
   // Opens `path` with the flags of open(2) (O_RDONLY, O_CREAT, O_APPEND, O_DIRECT, ...). Returns a
   // handle for this device, from 1 up. O_DIRECT bypasses the kernel's page cache; transfers that
@@ -138,161 +124,6 @@ class FileCalls : private CoherentCalls<Group> {
     });
   }
 
-  // ---- transfers at an explicit offset ---------------------------------------------------------
-
-  FERRY_DEVICE std::int64_t pread(int file, void* buffer, std::uint64_t bytes,
-                                  std::int64_t offset) {
-    if (leads([&] { return read_hit(file, buffer, bytes, offset); }))
-      return static_cast<std::int64_t>(bytes);
-    return transfer(Opcode::read, file, buffer, bytes, offset);
-  }
-  // On a file opened with O_APPEND the data goes to the end of the file, as on Linux.
-  FERRY_DEVICE std::int64_t pwrite(int file, const void* buffer, std::uint64_t bytes,
-                                   std::int64_t offset) {
-    return transfer(Opcode::write, file, const_cast<void*>(buffer), bytes, offset);
-  }
-
-  // At most extents_max (1024) pieces, else -EINVAL. One request when every piece lies in the
-  // arena; staged one staging area at a time otherwise.
-  FERRY_DEVICE std::int64_t preadv(int file, const IoVector* pieces, int count,
-                                   std::int64_t offset) {
-    return transfer_vector(Opcode::read_vector, file, pieces, count, offset);
-  }
-  FERRY_DEVICE std::int64_t pwritev(int file, const IoVector* pieces, int count,
-                                    std::int64_t offset) {
-    return transfer_vector(Opcode::write_vector, file, pieces, count, offset);
-  }
-
-  // ---- transfers at the file's position --------------------------------------------------------
-
-  // The position is shared by all threads that use the handle; calls on it take turns.
-  FERRY_DEVICE std::int64_t read(int file, void* buffer, std::uint64_t bytes) {
-    return at_position(Opcode::read, file, buffer, bytes);
-  }
-  FERRY_DEVICE std::int64_t write(int file, const void* buffer, std::uint64_t bytes) {
-    return at_position(Opcode::write, file, const_cast<void*>(buffer), bytes);
-  }
-
-  // ---- the page cache --------------------------------------------------------------------------
-
-  // Asks for a range to be brought into the page cache, and does not wait for it. Advice: a runtime
-  // without a cache, a file that is not cached and a cache that is busy do nothing. 0 or an errno.
-  FERRY_DEVICE int prefetch(int file, std::int64_t offset, std::uint64_t bytes) {
-    return leads([&] {
-      return with_cached(file, [&](cache::CachedFiles& files, auto& entry) {
-        return files.prefetch(entry, file, offset, bytes);
-      });
-    });
-  }
-
-  // Writes the file's dirty pages back and drops all of them, for whoever will not read them again
-  // soon. Advice, too. 0, or the error that keeps something from the storage.
-  FERRY_DEVICE int evict(int file) {
-    return leads([&] {
-      return with_cached(file, [&](cache::CachedFiles& files, auto& entry) {
-        const Context& context = requester_.context();
-        forget_bypasses(context, entry.inode, files.pages().size(entry.inode));
-        return files.evict(entry);
-      });
-    });
-  }
-
-  // Shows up to `bytes` bytes at `offset` where they lie in the page cache, as far as their page
-  // and the file go, until release(). Returns how many, 0 at the end of the file, or a negative
-  // errno: -EOPNOTSUPP for files that are not cached, -EAGAIN where views hold half the cache. The
-  // view is read-only; it follows what calls of any placement write there.
-  FERRY_DEVICE std::int64_t hold(int file, std::int64_t offset, std::uint64_t bytes,
-                                 cache::HeldView& view) {
-    const std::int64_t result = leads([&] {
-      if (hold_hit(file, offset, bytes, held_)) return static_cast<std::int64_t>(held_.bytes);
-      held_ = cache::HeldView{};
-      return Base::template with_cached<std::int64_t>(
-          file,
-          [&](cache::CachedFiles& files, auto& entry) {
-            return files.hold(entry, file, offset, bytes, held_);
-          },
-          -EOPNOTSUPP);
-    });
-    view = group_.broadcast(held_);
-    return result;
-  }
-  // Every view has to be released, by the group that holds it; once, though a second time is
-  // harmless.
-  FERRY_DEVICE void release(cache::HeldView& view) {
-    leads([&] { return release_pages(view); });
-    view = cache::HeldView{};
-  }
-
-  // ---- asynchronous transfers ------------------------------------------------------------------
-
-  // Starts a transfer and returns at once; wait() gives its result, exactly once. A buffer outside
-  // the arena is transferred before the call returns, and so is what goes through the page cache on
-  // this core.
-  FERRY_DEVICE Pending pread_async(int file, void* buffer, std::uint64_t bytes,
-                                   std::int64_t offset) {
-    const Transfer one{file, buffer, bytes, offset};
-    Pending pending;
-    start(Opcode::read, &one, 1, &pending);
-    return pending;
-  }
-  FERRY_DEVICE Pending pwrite_async(int file, const void* buffer, std::uint64_t bytes,
-                                    std::int64_t offset) {
-    const Transfer one{file, const_cast<void*>(buffer), bytes, offset};
-    Pending pending;
-    start(Opcode::write, &one, 1, &pending);
-    return pending;
-  }
-  // Starts `count` transfers with as few doorbells as possible (one per 16).
-  FERRY_DEVICE void pread_batch(const Transfer* transfers, std::uint32_t count, Pending* pending) {
-    start(Opcode::read, transfers, count, pending);
-  }
-  FERRY_DEVICE void pwrite_batch(const Transfer* transfers, std::uint32_t count, Pending* pending) {
-    start(Opcode::write, transfers, count, pending);
-  }
-
-  // Waits for one transfer: bytes or a negative errno.
-  FERRY_DEVICE std::int64_t wait(Pending& pending) {
-    if (!pending.finished) {
-      pending.result = leads([&] { return requester_.wait(pending.ticket).result; });
-      pending.finished = true;
-    }
-    return pending.result;
-  }
-  // Waits until at least one of `count` (> 0) transfers is ready and returns its index, by turns
-  // where several are. wait() on it returns at once. A transfer that was waited for counts as
-  // ready, so start a new one in its place or leave it out.
-  FERRY_DEVICE std::uint32_t wait_any(const Pending* pending, std::uint32_t count) {
-    return leads([&] {
-      std::uint32_t found = next_any_ % count;
-      requester_.wait_until(
-          [&] {
-            for (std::uint32_t i = 0; i < count; ++i) {
-              const std::uint32_t index = found + i < count ? found + i : found + i - count;
-              if (!pending[index].finished && !requester_.done(pending[index].ticket)) continue;
-              found = index;
-              return true;
-            }
-            return false;
-          },
-          pending[found].ticket);
-      next_any_ = found + 1;
-      return found;
-    });
-  }
-  // Whether wait() would return at once.
-  FERRY_DEVICE bool ready(const Pending& pending) const {
-    return pending.finished ||
-           group_.broadcast(group_.lane() == 0 && requester_.done(pending.ticket));
-  }
-
-  // Waits for every transfer of this group that nobody has waited for, and forgets the results. The
-  // device calls it when a program ends, so that nothing writes into a buffer afterwards.
-  FERRY_DEVICE void drain() {
-    group_.sync();
-    if (group_.lane() == 0) requester_.drain();
-    group_.sync();
-  }
-
   // An empty request: answered by the server without touching a storage. Measures the round trip.
   FERRY_DEVICE int ping() { return simple(Opcode::nop, 0); }
   // `count` (at most 16) of them as one batch.
@@ -316,35 +147,22 @@ class FileCalls : private CoherentCalls<Group> {
   }
 
  private:
-  static constexpr std::int64_t offset_max = 0x7fffffffffffffff;
-  static constexpr std::uint32_t batch_max = 16;
-  using Base = CoherentCalls<Group>;
+  using Base = PendingCalls<Group>;
   using Base::after_writing_back;
   using Base::ask_status;
   using Base::attach;
-  using Base::before_host_read;
-  using Base::clamp;
-  using Base::coherently;
+  using Base::batch_max;
   using Base::correct_size;
   using Base::group_;
   using Base::has_cache;
-  using Base::hold_hit;
   using Base::leads;
   using Base::open_flag_append;
   using Base::placement_;
-  using Base::read_hit;
-  using Base::release_pages;
+  using Base::position_of;
   using Base::requester_;
   using Base::truncate_file;
-  using Base::way_of;
   using Base::with_cached;
   using Base::write_back_first;
-  using typename Base::Way;
-
-  FERRY_DEVICE FilePosition& position_of(int file) const {
-    return requester_.arena().position(handle_index(file) %
-                                       requester_.arena().layout.geometry.files);
-  }
 
   FERRY_DEVICE int simple(Opcode opcode, int file) {
     return leads([&] {
@@ -391,220 +209,6 @@ class FileCalls : private CoherentCalls<Group> {
     group_.sync();  // nobody uses the scratch area again before every lane has its copy
     return result;
   }
-
-  FERRY_DEVICE Request transfer_request(Opcode opcode, int file, const void* buffer,
-                                        std::uint64_t bytes, std::int64_t offset) const {
-    Request request{};
-    request.opcode = opcode;
-    request.file = file;
-    request.offset = offset;
-    request.buffer = requester_.arena().offset_of(buffer);
-    request.length = bytes;
-    return request;
-  }
-
-  FERRY_DEVICE_CALL std::int64_t transfer(Opcode opcode, int file, void* buffer,
-                                          std::uint64_t bytes, std::int64_t offset) {
-    bytes = clamp(bytes);
-    if (buffer == nullptr && bytes > 0) return -EFAULT;
-    return transfer_one(opcode, file, IoVector{buffer, bytes}, offset, 0).result;
-  }
-
-  FERRY_DEVICE Answer transfer_one(Opcode opcode, int file, const IoVector& piece,
-                                   std::int64_t offset, std::uint8_t flags) {
-    return coherently(opcode == Opcode::read, file, &piece, 1, offset, flags, [&](Target target) {
-      if (!requester_.arena().contains(piece.base, piece.bytes)) {
-        return transfer_staged(opcode, file, &piece, 1, offset, flags, target);
-      }
-      return leads([&] {
-        Request request = transfer_request(opcode, file, piece.base, piece.bytes, offset);
-        request.flags = flags;
-        return call_by(target, request);
-      });
-    });
-  }
-
-  FERRY_DEVICE Answer call_by(Target target, Request& request) {
-    if (target == Target::service) request.opcode = cached_call(request.opcode);
-    return requester_.call(request, target);
-  }
-
-  // Moves `pieces` through the staging area, one area's worth per request, until everything is
-  // moved or the storage gives less than was asked for.
-  FERRY_DEVICE Answer transfer_staged(Opcode opcode, int file, const IoVector* pieces, int count,
-                                      std::int64_t offset, std::uint8_t flags, Target target) {
-    const bool reading = opcode == Opcode::read || opcode == Opcode::read_vector;
-    const std::uint64_t area_bytes = requester_.arena().layout.geometry.staging_bytes;
-    unsigned char* area = requester_.arena().staging(requester_.group());
-    std::uint64_t total = 0;
-    for (int i = 0; i < count; ++i)
-      total = clamp(total + clamp(pieces[i].bytes));
-    // A range that no file has; in steps it would be refused half way.
-    if (offset < 0 || total > static_cast<std::uint64_t>(offset_max - offset)) {
-      return Answer{-EINVAL, 0};
-    }
-    Answer sum{0, 0};
-    do {
-      const auto done = static_cast<std::uint64_t>(sum.result);
-      const std::uint64_t left = total - done;
-      const std::uint64_t step = left < area_bytes ? left : area_bytes;
-      if (!reading) move(pieces, count, done, area, step, true);
-      const Answer answer = leads([&] {
-        Request request = transfer_request(reading ? Opcode::read : Opcode::write, file, area, step,
-                                           offset + static_cast<std::int64_t>(done));
-        request.flags = flags;
-        GroupCounters& counters = requester_.counters();
-        if (done == 0) add_to(counters.staged_calls, 1);
-        add_to(counters.staged_bytes, step);
-        return call_by(target, request);
-      });
-      // As POSIX has it: an error after some bytes were moved is reported by the next call.
-      if (answer.result < 0) return done > 0 ? sum : answer;
-      const auto got = static_cast<std::uint64_t>(answer.result);
-      if (reading) move(pieces, count, done, area, got, false);
-      sum.result += answer.result;
-      sum.value = answer.value;
-      if (got < step) break;
-    } while (static_cast<std::uint64_t>(sum.result) < total);
-    return sum;
-  }
-
-  // Copies bytes [from, from + bytes) of the concatenated pieces to or from `area`.
-  FERRY_DEVICE void move(const IoVector* pieces, int count, std::uint64_t from, unsigned char* area,
-                         std::uint64_t bytes, bool into_area) {
-    std::uint64_t start = 0;  // of piece i in the concatenation
-    for (int i = 0; i < count && bytes > 0; start += pieces[i].bytes, ++i) {
-      const std::uint64_t end = start + pieces[i].bytes;
-      if (from >= end) continue;
-      const std::uint64_t step = end - from < bytes ? end - from : bytes;
-      auto* memory = static_cast<unsigned char*>(pieces[i].base) + (from - start);
-      copy_bytes(group_, into_area ? area : memory, into_area ? memory : area, step);
-      area += step;
-      from += step;
-      bytes -= step;
-    }
-  }
-
-  FERRY_DEVICE std::int64_t transfer_vector(Opcode opcode, int file, const IoVector* pieces,
-                                            int count, std::int64_t offset) {
-    if (count < 0 || static_cast<std::uint32_t>(count) > extents_max) return -EINVAL;
-    if (pieces == nullptr && count > 0) return -EFAULT;
-    bool direct = true;
-    for (int i = 0; i < count; ++i) {
-      if (pieces[i].bytes > static_cast<std::uint64_t>(offset_max)) return -EINVAL;
-      if (pieces[i].base == nullptr && pieces[i].bytes > 0) return -EFAULT;
-      direct = direct && requester_.arena().contains(pieces[i].base, pieces[i].bytes);
-    }
-    const bool reading = opcode == Opcode::read_vector;
-    const auto transfer_extents = [&](Target target) {
-      if (!direct) return transfer_staged(opcode, file, pieces, count, offset, 0, target);
-      return leads([&] {
-        const ArenaView& arena = requester_.arena();
-        auto* extents = reinterpret_cast<Extent*>(arena.scratch(requester_.group()));
-        for (int i = 0; i < count; ++i) {
-          extents[i] = Extent{arena.offset_of(pieces[i].base), pieces[i].bytes};
-        }
-        Request request =
-            transfer_request(opcode, file, extents, static_cast<std::uint64_t>(count), offset);
-        return call_by(target, request);
-      });
-    };
-    return coherently(reading, file, pieces, count, offset, 0, transfer_extents).result;
-  }
-
-  FERRY_DEVICE std::int64_t at_position(Opcode opcode, int file, void* buffer,
-                                        std::uint64_t bytes) {
-    if (buffer == nullptr && bytes > 0) return -EFAULT;
-    FilePosition& position = position_of(file);
-    // The leader holds the lock for the whole group, across the staged steps.
-    if (group_.lane() == 0) PositionLock::lock(position, requester_.context().hooks);
-    group_.sync();
-    const bool append = opcode == Opcode::write && group_.broadcast(position.append != 0);
-    const auto offset = static_cast<std::int64_t>(group_.broadcast(position.position));
-    const std::uint8_t flags = append ? flag_append : 0;
-    const Answer answer = transfer_one(opcode, file, IoVector{buffer, clamp(bytes)}, offset, flags);
-    if (group_.lane() == 0) {
-      if (answer.result > 0 && position.handle == file) {
-        position.position =
-            append ? answer.value : static_cast<std::uint64_t>(offset + answer.result);
-      }
-      PositionLock::unlock(position, requester_.context().hooks);
-    }
-    group_.sync();
-    return answer.result;
-  }
-
-  FERRY_DEVICE void start(Opcode opcode, const Transfer* transfers, std::uint32_t count,
-                          Pending* pending) {
-    for (std::uint32_t at = 0; at < count;) {
-      const std::uint32_t step = count - at < batch_max ? count - at : batch_max;
-      start_some(opcode, transfers + at, step, pending + at);
-      at += step;
-    }
-  }
-
-  // One doorbell (and one more for a service) for at most batch_max transfers.
-  FERRY_DEVICE void start_some(Opcode opcode, const Transfer* transfers, std::uint32_t count,
-                               Pending* pending) {
-    std::uint32_t served = 0;  // one bit each
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const Transfer& one = transfers[i];
-      pending[i] = Pending{};
-      Way way = has_cache() ? leads([&] {
-        return way_of(opcode == Opcode::read, one.file, clamp(one.bytes), one.offset, 0);
-      })
-                            : Way::past;
-      // While something dirty cannot be written back, the host would read what is older.
-      if (way == Way::watching &&
-          leads([&] { return before_host_read(one.file, cache::Pages{}); }) < 0)
-        way = Way::cached;
-      // What the page cache does on this core, or has to follow, is done at once.
-      if (!requester_.arena().contains(one.buffer, clamp(one.bytes)) || way == Way::cached ||
-          way == Way::changing) {
-        pending[i].result = transfer(opcode, one.file, one.buffer, one.bytes, one.offset);
-      } else {
-        pending[i].finished = false;
-        if (way == Way::served) served |= 1U << i;
-      }
-    }
-    group_.sync();
-    if (group_.lane() == 0) {
-      submit_in_arena(opcode, transfers, count, pending, ~served, Target::server);
-      if (served != 0) submit_in_arena(opcode, transfers, count, pending, served, Target::service);
-    }
-    for (std::uint32_t i = 0; i < count; ++i)
-      pending[i] = group_.broadcast(pending[i]);
-  }
-
-  // The leader's part: requests for those in `chosen` that are not finished yet.
-  FERRY_DEVICE void submit_in_arena(Opcode opcode, const Transfer* transfers, std::uint32_t count,
-                                    Pending* pending, std::uint32_t chosen, Target target) {
-    Request requests[batch_max];
-    std::uint32_t ready = 0;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      if (pending[i].finished || (chosen & (1U << i)) == 0) continue;
-      const Transfer& one = transfers[i];
-      requests[ready] = transfer_request(target == Target::service ? cached_call(opcode) : opcode,
-                                         one.file, one.buffer, clamp(one.bytes), one.offset);
-      const int error = requester_.prepare(requests[ready], pending[i].ticket, 1);
-      if (error != 0) {
-        pending[i].result = error;
-        pending[i].finished = true;
-      } else {
-        ++ready;
-      }
-    }
-    if (ready == 0) return;
-    const int error = requester_.submit(requests, ready, target);
-    for (std::uint32_t i = 0; error != 0 && i < count; ++i) {
-      if (pending[i].finished || (chosen & (1U << i)) == 0) continue;
-      pending[i].result = error;
-      pending[i].finished = true;
-    }
-  }
-
-  cache::HeldView held_;        // the leader's
-  std::uint32_t next_any_ = 0;  // where the next wait_any() begins to look
 };
 
 }  // namespace ferry::device

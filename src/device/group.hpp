@@ -7,6 +7,12 @@
 //   size()            lanes in the group
 //   sync()            barrier with memory ordering among the lanes
 //   broadcast(value)  the leader's value, for every lane
+//
+// and, for calls in which each lane has a range of its own (FileCalls::pread_each), at most 64
+// lanes with
+//
+//   ballot(predicate)     one bit for each lane, lane 0's the lowest
+//   shuffle(value, from)  the value of lane `from`, for every lane
 #pragma once
 
 #include <ferry/device/platform.hpp>
@@ -22,6 +28,11 @@ struct ThreadGroup {
   FERRY_DEVICE static T broadcast(T value) {
     return value;
   }
+  template <class T>
+  FERRY_DEVICE static T shuffle(T value, std::uint32_t /*from*/) {
+    return value;
+  }
+  FERRY_DEVICE static std::uint64_t ballot(bool predicate) { return predicate ? 1 : 0; }
 };
 
 }  // namespace ferry::device

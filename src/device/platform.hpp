@@ -32,15 +32,15 @@ namespace ferry::device {
 #if defined(__CUDACC__)
 
 template <class T>
-using SystemRef = cuda::atomic_ref<T, cuda::thread_scope_system>;
+using SystemRef = ::cuda::atomic_ref<T, cuda::thread_scope_system>;
 template <class T>
-using DeviceRef = cuda::atomic_ref<T, cuda::thread_scope_device>;
+using DeviceRef = ::cuda::atomic_ref<T, cuda::thread_scope_device>;
 
-inline constexpr auto relaxed = cuda::std::memory_order_relaxed;
-inline constexpr auto acquire = cuda::std::memory_order_acquire;
-inline constexpr auto release = cuda::std::memory_order_release;
-inline constexpr auto acq_rel = cuda::std::memory_order_acq_rel;
-inline constexpr auto seq_cst = cuda::std::memory_order_seq_cst;
+inline constexpr auto relaxed = ::cuda::std::memory_order_relaxed;
+inline constexpr auto acquire = ::cuda::std::memory_order_acquire;
+inline constexpr auto release = ::cuda::std::memory_order_release;
+inline constexpr auto acq_rel = ::cuda::std::memory_order_acq_rel;
+inline constexpr auto seq_cst = ::cuda::std::memory_order_seq_cst;
 
 #else
 

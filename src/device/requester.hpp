@@ -27,6 +27,13 @@ struct Context {
   cache::View cache{};  // base is null where there is none
   Placement placement = Placement::host;
   BypassTable bypassed{};
+  // Whether somebody always executes calls of placement `service`. On a GPU only while a launch has
+  // services; without them such calls are made on the calling core.
+  bool always_served = true;
+  // Transfers of at most so many bytes go through the group's staging area even if their buffer
+  // lies in the arena: the group copies them itself, which on a GPU is sooner done than starting a
+  // copy engine for them.
+  std::uint64_t pull_bytes = 0;
 };
 
 // Who takes a request: the I/O server, or whoever executes cached calls for others. Where no cores
@@ -68,11 +75,30 @@ class Requester {
     free_ = all & ~state().retired;
   }
 
-  FERRY_DEVICE const ArenaView& arena() const { return context_.arena; }
-  FERRY_DEVICE const Context& context() const { return context_; }
-  FERRY_DEVICE std::uint32_t group() const { return group_; }
-  FERRY_DEVICE GroupState& state() const { return context_.arena.group(group_); }
-  FERRY_DEVICE GroupCounters& counters() const { return context_.arena.counters(group_); }
+  // Of bits that are not all 0.
+  FERRY_DEVICE static std::uint32_t lowest_bit(std::uint64_t bits) {
+#if defined(__CUDA_ARCH__)
+    return static_cast<std::uint32_t>(__ffsll(static_cast<long long>(bits)) - 1);
+#else
+    return static_cast<std::uint32_t>(__builtin_ctzll(bits));
+#endif
+  }
+
+  FERRY_DEVICE const ArenaView& arena() const {
+    return context_.arena;
+  }
+  FERRY_DEVICE const Context& context() const {
+    return context_;
+  }
+  FERRY_DEVICE std::uint32_t group() const {
+    return group_;
+  }
+  FERRY_DEVICE GroupState& state() const {
+    return context_.arena.group(group_);
+  }
+  FERRY_DEVICE GroupCounters& counters() const {
+    return context_.arena.counters(group_);
+  }
 
   // Reserves a cell and writes its address into `request`. -EAGAIN: fewer than `spare` + 1 cells
   // are free. Asynchronous calls leave one spare, so that a synchronous call always finds one.
@@ -107,6 +133,12 @@ class Requester {
     return publish(&request, 1, server_);
   }
 
+  // Whether somebody executes calls of Target::service.
+  FERRY_DEVICE bool is_served() const {
+    return context_.always_served ||
+           (context_.arena.layout.geometry.services > 0 && phase(service_) == LoopPhase::running);
+  }
+
   FERRY_DEVICE bool done(const Ticket& ticket) const {
     Cell& cell = context_.arena.cell(ticket.cell);
     return SystemRef<std::uint32_t>(cell.sequence).load(acquire) == ticket.sequence;
@@ -138,7 +170,9 @@ class Requester {
   }
 
   // Of the server, that takes this group's requests.
-  FERRY_DEVICE std::uint32_t loop() const { return server_.loop; }
+  FERRY_DEVICE std::uint32_t loop() const {
+    return server_.loop;
+  }
 
   // Waits until a cell that belongs to nobody has the answer `sequence` of server loop `loop`, or a
   // later one. 0, -EIO or -ESHUTDOWN.
@@ -173,20 +207,13 @@ class Requester {
     std::uint32_t loop;
   };
 
-  FERRY_DEVICE static std::uint32_t lowest_bit(std::uint64_t bits) {
-#if defined(__CUDA_ARCH__)
-    return static_cast<std::uint32_t>(__ffsll(static_cast<long long>(bits)) - 1);
-#else
-    return static_cast<std::uint32_t>(__builtin_ctzll(bits));
-#endif
-  }
-
   FERRY_DEVICE std::uint64_t bit_of(std::uint32_t cell) const {
     return std::uint64_t{1} << (cell - first_cell_);
   }
-  // Of whoever answers this one.
+  // Of whoever answers this one; its life bounds the wait. A service of a GPU's launch lives as
+  // long as its callers, and nobody watches it: there it is the server that it depends on.
   FERRY_DEVICE LoopState& loop_of(const Ticket& ticket) const {
-    const bool service = (at_service_ & bit_of(ticket.cell)) != 0;
+    const bool service = (at_service_ & bit_of(ticket.cell)) != 0 && context_.always_served;
     return context_.arena.loop_state(service ? service_.loop : server_.loop);
   }
 

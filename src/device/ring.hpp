@@ -98,10 +98,12 @@ struct alignas(cache_line_bytes) Request {
   std::uint64_t unused;    // zero
 };
 static_assert(sizeof(Request) == 64);
+#if !defined(__CUDACC_RTC__)  // whose offsetof is no constant expression
 static_assert(offsetof(Request, commit) == 0);
 static_assert(offsetof(Request, cell) == 8);
 static_assert(offsetof(Request, offset) == 24);
 static_assert(offsetof(Request, argument) == 48);
+#endif
 
 // One piece of a vectored transfer, as it lies in the arena.
 struct Extent {
@@ -120,7 +122,9 @@ struct alignas(cache_line_bytes) Cell {
   std::uint32_t padding[9];
 };
 static_assert(sizeof(Cell) == 64);
+#if !defined(__CUDACC_RTC__)
 static_assert(offsetof(Cell, parked) == 24);
+#endif
 
 struct alignas(cache_line_bytes) RingTickets {
   std::uint64_t tail;
@@ -234,6 +238,9 @@ class RingConsumer {
   RingConsumer() = default;
   FERRY_DEVICE explicit RingConsumer(RequestRing ring) : ring_(ring) {}
 
+  // Goes on where the ring's last consumer ended.
+  FERRY_DEVICE void resume() { next_ = SystemRef<std::uint64_t>(ring_.head->head).load(acquire); }
+
   // Copies the next request out and frees its slot. False: nothing is there yet.
   FERRY_DEVICE bool take(Request& out) {
     Request& slot = ring_.slot(next_);
@@ -254,8 +261,11 @@ class RingConsumer {
 
   // How many claimed tickets have not been taken. Meaningful after `stopping` was announced (R5).
   FERRY_DEVICE std::uint64_t outstanding() const {
-    return SystemRef<std::uint64_t>(ring_.tickets->tail).load(seq_cst) - next_;
+    return outstanding(SystemRef<std::uint64_t>(ring_.tickets->tail).load(seq_cst));
   }
+  // Likewise for a server that cannot load the ring's tail and reads it in another way.
+  const std::uint64_t* tail() const { return &ring_.tickets->tail; }
+  FERRY_DEVICE std::uint64_t outstanding(std::uint64_t tail) const { return tail - next_; }
 
  private:
   RequestRing ring_{};

@@ -34,7 +34,7 @@ FERRY_DEVICE_CALL inline std::int64_t serve_cached(Requester& requester, const R
     if (!arena.allows(request.buffer, request.length)) return -EFAULT;
     return cached_transfer(requester, reading, request.file, 1, request.offset,
                            [&](int, IoVector& piece) {
-                             piece = IoVector{arena.base + request.buffer, request.length};
+                             piece = IoVector{arena.address_of(request.buffer), request.length};
                              return 0;
                            });
   }
@@ -46,11 +46,11 @@ FERRY_DEVICE_CALL inline std::int64_t serve_cached(Requester& requester, const R
                            // Copied before the check: the program may change it meanwhile.
                            Extent extent;
                            __builtin_memcpy(&extent,
-                                            arena.base + request.buffer +
+                                            arena.address_of(request.buffer) +
                                                 static_cast<std::uint64_t>(i) * sizeof extent,
                                             sizeof extent);
                            if (!arena.allows(extent.buffer, extent.length)) return -EFAULT;
-                           piece = IoVector{arena.base + extent.buffer, extent.length};
+                           piece = IoVector{arena.address_of(extent.buffer), extent.length};
                            return 0;
                          });
 }
@@ -65,7 +65,9 @@ class ServiceLoop {
         requester_(context, group),
         state_(context.arena.loop_state(context.arena.layout.geometry.loops + service)),
         doorbell_(context.arena.doorbell(context.arena.layout.geometry.loops + service)),
-        ring_(context.arena.ring(context.arena.layout.geometry.rings + service)) {}
+        ring_(context.arena.ring(context.arena.layout.geometry.rings + service)) {
+    ring_.resume();  // where an earlier service of this number ended
+  }
 
   FERRY_DEVICE_CALL void run() {
     for (;;) {
@@ -158,11 +160,16 @@ class ServiceLoop {
 };
 
 // Announces the end to a service: it answers what has been claimed, with -ESHUTDOWN, and ends.
-inline void stop_service(const Context& context, std::uint32_t service) {
+FERRY_DEVICE inline void announce_stop(const Context& context, std::uint32_t service) {
   const std::uint32_t index = context.arena.layout.geometry.loops + service;
   LoopPhase expected = LoopPhase::running;
   SystemRef<LoopPhase>(context.arena.loop_state(index).phase)
       .compare_exchange_strong(expected, LoopPhase::stopping, seq_cst);
+}
+// The same to one that may be asleep.
+inline void stop_service(const Context& context, std::uint32_t service) {
+  announce_stop(context, service);
+  const std::uint32_t index = context.arena.layout.geometry.loops + service;
   LoopDoorbell& bell = context.arena.doorbell(index);
   SystemRef<std::uint32_t>(bell.count).fetch_add(1, release);
   context.hooks.wake(&bell.count);

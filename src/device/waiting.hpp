@@ -46,7 +46,7 @@ class Waiter {
   FERRY_DEVICE int until_equal(std::uint32_t& word, std::uint32_t wanted, std::uint32_t* parked) {
     SystemRef<std::uint32_t> watched(word);
     if (spin([&] { return watched.load(acquire) == wanted; })) return 0;
-    if (parked != nullptr) SystemRef<std::uint32_t>(*parked).store(1, seq_cst);
+    announce(parked, 1);
     int error = 0;
     for (;;) {
       const std::uint32_t seen = watched.load(seq_cst);
@@ -59,7 +59,7 @@ class Waiter {
       }
       sleep(word, seen, park_slice_ns);
     }
-    if (parked != nullptr) SystemRef<std::uint32_t>(*parked).store(0, relaxed);
+    announce(parked, 0);
     return error;
   }
 
@@ -72,7 +72,7 @@ class Waiter {
     };
     if (spin([&] { return passed(watched.load(acquire)); })) return 0;
     for (;;) {
-      SystemRef<std::uint32_t>(parked).store(1, seq_cst);  // R6
+      announce(&parked, 1);
       const std::uint32_t seen = watched.load(seq_cst);
       if (passed(seen)) return 0;
       if (const int error = server_error(); error != 0)
@@ -126,6 +126,15 @@ class Waiter {
     return false;
   }
 
+  // R6. A CUDA thread never sleeps where somebody could wake it, and spares the bus the store.
+  FERRY_DEVICE static void announce(std::uint32_t* parked, std::uint32_t asleep) {
+#if defined(__CUDA_ARCH__)
+    (void)parked, (void)asleep;
+#else
+    if (parked != nullptr) SystemRef<std::uint32_t>(*parked).store(asleep, seq_cst);
+#endif
+  }
+
   FERRY_DEVICE int server_error() {
     switch (SystemRef<LoopPhase>(const_cast<LoopPhase&>(loop_.phase)).load(acquire)) {
       case LoopPhase::dead:
@@ -152,7 +161,9 @@ class Waiter {
     return silence_ns_ > policy_.liveness_timeout_ns ? -EIO : 0;
   }
 
-  FERRY_DEVICE std::uint64_t now_ns() const { return clock_ns(hooks_); }
+  FERRY_DEVICE std::uint64_t now_ns() const {
+    return clock_ns(hooks_);
+  }
 
   FERRY_DEVICE void sleep(const std::uint32_t& word, std::uint32_t seen, std::uint64_t timeout_ns) {
     slept_ = true;

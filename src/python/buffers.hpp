@@ -13,13 +13,12 @@ namespace nb = nanobind;
 // A buffer exported by an object. Made and destroyed with the interpreter's lock held.
 class PinnedBuffer {
  public:
-  // Raises TypeError, ValueError or BufferError where the object has no contiguous memory, or none
-  // that may be written. Objects without the buffer protocol are turned into one by
-  // ferry.memory.as_buffer.
-  PinnedBuffer(nb::handle object, bool writable);
-  ~PinnedBuffer() {
-    if (view_.obj != nullptr) PyBuffer_Release(&view_);
-  }
+  // Raises TypeError, ValueError or BufferError where the object has no contiguous memory, none
+  // that may be written, or holds Python objects. Objects without the buffer protocol are turned
+  // into one by ferry.memory.as_buffer; a GPU's memory, which the host must not touch, with
+  // `gpu_too` only.
+  PinnedBuffer(nb::handle object, bool writable, bool gpu_too = false);
+  ~PinnedBuffer() { release(); }
   PinnedBuffer(PinnedBuffer&& other) noexcept : view_(std::exchange(other.view_, Py_buffer{})) {}
   PinnedBuffer& operator=(PinnedBuffer&&) = delete;
   PinnedBuffer(const PinnedBuffer&) = delete;
@@ -30,6 +29,7 @@ class PinnedBuffer {
 
  private:
   bool take(nb::handle object, bool writable);
+  void release();
 
   Py_buffer view_{};
 };

@@ -1,11 +1,13 @@
 // The extension module ferry._collective: collective::File for communicators of mpi4py, with the
 // interpreter's lock released around everything that may wait. python/ferry/collective.py makes it
 // comfortable. Communicators and datatypes come as the numbers that MPI_Comm_c2f gives them.
+#include <array>
 #include <exception>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <mpi.h>
@@ -19,6 +21,7 @@
 #include <ferry/collective.hpp>
 
 #include "python/buffers.hpp"
+#include "python/os_error.hpp"
 
 namespace ferry::python {
 namespace {
@@ -27,20 +30,14 @@ using collective::Extent;
 using collective::File;
 using collective::Method;
 using collective::Options;
-using collective::Phases;
-using collective::Statistics;
 using collective::TypeMap;
 using Unlocked = nb::gil_scoped_release;
 
-// OSError finds its own subclass by the errno.
 void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
   } catch (const Error& error) {
-    const nb::object raised =
-        nb::steal(PyObject_CallFunction(PyExc_OSError, "is", error.code().value(), error.what()));
-    if (raised.is_valid())
-      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised.ptr())), raised.ptr());
+    raise_os_error(error.code().value(), error.what());
   }
 }
 
@@ -67,12 +64,13 @@ struct Hints {
 
 std::unique_ptr<File> open(int communicator, const nb::bytes& path, int flags, unsigned mode,
                            const std::string& method, int writers, std::int64_t buffer_bytes,
-                           const std::map<std::string, std::string>& hints) {
+                           int files, const std::map<std::string, std::string>& hints) {
   const Hints info(hints);
   Options options;
   options.write_method = options.read_method = to_method(method);
   options.writers = writers;
   options.buffer_bytes = buffer_bytes;
+  options.files = files;
   options.mode = mode;
   options.hints = info.info;
   options.warn = [](const std::string&) {};  // python/ferry/collective.py tells them
@@ -81,47 +79,72 @@ std::unique_ptr<File> open(int communicator, const nb::bytes& path, int flags, u
   return std::make_unique<File>(MPI_Comm_f2c(communicator), name, flags, options);
 }
 
-// Runs `transfer(span)` of the memory of `object`.
-template <class Transfer>
-std::int64_t with_memory(nb::handle object, bool writable, Transfer&& transfer) {
-  const PinnedBuffer buffer(object, writable);
-  const std::span<std::byte> memory(static_cast<std::byte*>(buffer.data()), buffer.bytes());
-  const Unlocked unlocked;
-  return transfer(memory);
+std::span<std::byte> span_of(const PinnedBuffer& buffer) {
+  return {static_cast<std::byte*>(buffer.data()), buffer.bytes()};
 }
 
-nb::dict to_dict(const Phases& phases) {
-  nb::dict dict;
-  dict["plan_ns"] = phases.plan_ns;
-  dict["exchange_ns"] = phases.exchange_ns;
-  dict["pack_ns"] = phases.pack_ns;
-  dict["file_io_ns"] = phases.file_io_ns;
-  dict["sync_ns"] = phases.sync_ns;
-  dict["wait_ns"] = phases.wait_ns;
-  return dict;
-}
+// A transfer under way, and the memory that it needs. python/ferry/collective.py keeps it until it
+// is done.
+struct Pending {
+  PinnedBuffer buffer;
+  collective::Transfer transfer;
+};
 
-nb::dict statistics_of(File& file) {
-  Statistics statistics;
-  {
+// The methods of File as Python calls them: `reads` into the buffer, or writes what is in it.
+template <bool reads>
+using Bytes = std::span<std::conditional_t<reads, std::byte, const std::byte>>;
+
+template <bool reads>
+auto transfer_at(std::int64_t (File::*method)(std::int64_t, Bytes<reads>)) {
+  return [method](File& self, std::int64_t offset, nb::handle object) {
+    const PinnedBuffer buffer(object, reads, true);
     const Unlocked unlocked;
-    statistics = file.statistics();
+    return (self.*method)(offset, span_of(buffer));
+  };
+}
+
+template <bool reads>
+auto transfer_next(std::int64_t (File::*method)(Bytes<reads>)) {
+  return [method](File& self, nb::handle object) {
+    const PinnedBuffer buffer(object, reads, true);
+    const Unlocked unlocked;
+    return (self.*method)(span_of(buffer));
+  };
+}
+
+template <bool reads>
+auto start_at(collective::Transfer (File::*method)(std::int64_t, Bytes<reads>)) {
+  return [method](File& self, std::int64_t offset, nb::handle object) {
+    auto pending = std::make_unique<Pending>(Pending{PinnedBuffer(object, reads, true), {}});
+    pending->transfer = (self.*method)(offset, span_of(pending->buffer));
+    return pending;
+  };
+}
+
+template <bool reads>
+auto start_next(collective::Transfer (File::*method)(Bytes<reads>)) {
+  return [method](File& self, nb::handle object) {
+    auto pending = std::make_unique<Pending>(Pending{PinnedBuffer(object, reads, true), {}});
+    pending->transfer = (self.*method)(span_of(pending->buffer));
+    return pending;
+  };
+}
+
+std::map<std::string, std::string> hints_of(const File& file) {
+  MPI_Info info = file.hints();
+  int count = 0;
+  MPI_Info_get_nkeys(info, &count);
+  std::map<std::string, std::string> hints;
+  for (int i = 0; i < count; ++i) {
+    std::array<char, MPI_MAX_INFO_KEY + 1> name{};
+    MPI_Info_get_nthkey(info, i, name.data());
+    std::array<char, MPI_MAX_INFO_VAL + 1> value{};
+    int found = 0;
+    MPI_Info_get(info, name.data(), MPI_MAX_INFO_VAL, value.data(), &found);
+    hints[name.data()] = value.data();
   }
-  nb::dict counts;
-  counts["messages"] = statistics.counts.messages;
-  counts["message_bytes"] = statistics.counts.message_bytes;
-  counts["shared_bytes"] = statistics.counts.shared_bytes;
-  counts["storage_requests"] = statistics.counts.storage_requests;
-  counts["storage_bytes"] = statistics.counts.storage_bytes;
-  counts["storage_opens"] = statistics.counts.storage_opens;
-  nb::dict dict;
-  dict["mean"] = to_dict(statistics.mean);
-  dict["maximum"] = to_dict(statistics.maximum);
-  dict["counts"] = counts;
-  dict["method"] = name_of(statistics.method);
-  dict["reason"] = statistics.reason;
-  dict["writers"] = statistics.writers;
-  return dict;
+  MPI_Info_free(&info);
+  return hints;
 }
 
 void bind_type_map(nb::module_& module) {
@@ -150,6 +173,15 @@ void bind_type_map(nb::module_& module) {
       .def_prop_ro("period_bytes", &TypeMap::period_bytes);
 }
 
+void bind_transfer(nb::module_& module) {
+  using Release = nb::call_guard<Unlocked>;
+  nb::class_<Pending>(module, "Transfer")
+      .def(
+          "wait", [](Pending& self) { return self.transfer.wait(); }, Release())
+      .def(
+          "test", [](Pending& self) { return self.transfer.test(); }, Release());
+}
+
 void bind_file(nb::module_& module) {
   using Release = nb::call_guard<Unlocked>;
   nb::class_<File>(module, "File")
@@ -160,48 +192,27 @@ void bind_file(nb::module_& module) {
             self.set_view(displacement, view, {static_cast<ByteOrder>(order), element_bytes});
           },
           Release())
-      .def("write_at_all",
-           [](File& self, std::int64_t offset, nb::handle buffer) {
-             return with_memory(buffer, false, [&](std::span<std::byte> memory) {
-               return self.write_at_all(offset, memory);
-             });
-           })
-      .def("read_at_all",
-           [](File& self, std::int64_t offset, nb::handle buffer) {
-             return with_memory(buffer, true, [&](std::span<std::byte> memory) {
-               return self.read_at_all(offset, memory);
-             });
-           })
-      .def("write_all",
-           [](File& self, nb::handle buffer) {
-             return with_memory(buffer, false, [&](std::span<std::byte> memory) {
-               return self.write_all(memory);
-             });
-           })
-      .def("read_all",
-           [](File& self, nb::handle buffer) {
-             return with_memory(buffer, true,
-                                [&](std::span<std::byte> memory) { return self.read_all(memory); });
-           })
-      .def("write_at",
-           [](File& self, std::int64_t offset, nb::handle buffer) {
-             return with_memory(buffer, false, [&](std::span<std::byte> memory) {
-               return self.write_at(offset, memory);
-             });
-           })
-      .def("read_at",
-           [](File& self, std::int64_t offset, nb::handle buffer) {
-             return with_memory(buffer, true, [&](std::span<std::byte> memory) {
-               return self.read_at(offset, memory);
-             });
-           })
+      .def("write_at_all", transfer_at<false>(&File::write_at_all))
+      .def("read_at_all", transfer_at<true>(&File::read_at_all))
+      .def("write_all", transfer_next<false>(&File::write_all))
+      .def("read_all", transfer_next<true>(&File::read_all))
+      .def("write_at", transfer_at<false>(&File::write_at))
+      .def("read_at", transfer_at<true>(&File::read_at))
+      .def("iwrite_at_all", start_at<false>(&File::iwrite_at_all))
+      .def("iread_at_all", start_at<true>(&File::iread_at_all))
+      .def("iwrite_all", start_next<false>(&File::iwrite_all))
+      .def("iread_all", start_next<true>(&File::iread_all))
       .def("sync", &File::sync, Release())
       .def("resize", &File::resize, Release())
       .def("size_bytes", &File::size_bytes, Release())
       .def("close", &File::close, Release())
-      .def("statistics", &statistics_of)
+      .def(
+          "statistics", [](File& self) { return to_json(self.statistics()); }, Release())
+      .def("hints", &hints_of)
       .def("warnings", &File::warnings)
-      .def("writers", &File::writers);
+      .def("writers", &File::writers)
+      .def("path",
+           [](const File& self) { return nb::bytes(self.path().data(), self.path().size()); });
 }
 
 }  // namespace
@@ -223,6 +234,7 @@ NB_MODULE(_collective, module) {
     return initialized != 0;
   });
   bind_type_map(module);
+  bind_transfer(module);
   bind_file(module);
   module.def("open", &open);
 }

@@ -7,6 +7,7 @@
 #include "bulk/forks.hpp"
 
 namespace ferry::python {
+namespace nb = nanobind;
 namespace {
 
 constexpr std::chrono::microseconds look_again{200};
@@ -47,6 +48,11 @@ void end_releases() {
     std::this_thread::sleep_for(look_again);
     PyEval_RestoreThread(state);
   }
+}
+
+void check_signals() {
+  const nb::gil_scoped_acquire locked;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
 bool releases_ended() {

@@ -1,6 +1,8 @@
 // The interpreter's lock, around what may wait.
 #pragma once
 
+#include <chrono>
+
 #include <nanobind/nanobind.h>
 
 namespace ferry::python {
@@ -23,6 +25,11 @@ class LockRelease {
 // it. To be called by the thread that is about to end the interpreter, once nothing can make such a
 // scope wait for long.
 void end_releases();
+
+// Raises what a signal's handler does, KeyboardInterrupt say. To be called now and then beneath a
+// LockRelease; only the main thread handles signals.
+void check_signals();
+inline constexpr std::chrono::milliseconds signals_interval{100};
 
 // Whether end_releases() was called.
 bool releases_ended();

@@ -13,7 +13,10 @@
 
 #include "bulk/staging.hpp"
 #include "python/buffers.hpp"
+#include "python/gpu.hpp"
+#include "python/gpu_runtime.hpp"
 #include "python/interpreter_lock.hpp"
+#include "python/os_error.hpp"
 #include "python/transfers.hpp"
 
 namespace ferry::python {
@@ -38,16 +41,6 @@ StorageEngine to_storage(const std::string& name) {
   throw nb::value_error("storage is \"automatic\", \"io_uring\" or \"threads\"");
 }
 
-// OSError finds its own subclass by the errno.
-void raise_os_error(int error_number, const std::string& text, const std::string& path) {
-  const nb::object name = nb::steal(
-      PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
-  const nb::object error = nb::steal(
-      PyObject_CallFunction(PyExc_OSError, "isO", error_number, text.c_str(), name.ptr()));
-  if (error.is_valid())
-    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
-}
-
 void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
@@ -56,14 +49,10 @@ void translate(const std::exception_ptr& thrown, void*) {
     const std::string range = ", bytes " + std::to_string(first.offset) + " to " +
                               std::to_string(first.offset + first.bytes);
     raise_os_error(first.error_number, std::system_category().message(first.error_number) + range,
-                   first.path);
+                   &first.path);
   } catch (const Error& error) {
-    // what() is "PATH: message".
-    const std::string message = std::system_category().message(error.code().value());
-    std::string what = error.what();
-    const std::string tail = ": " + message;
-    if (what.ends_with(tail)) what.resize(what.size() - tail.size());
-    raise_os_error(error.code().value(), message, what);
+    const std::string reason = error.reason();
+    raise_os_error(error.code().value(), error.code().message(), &reason);
   }
 }
 
@@ -88,7 +77,9 @@ nb::dict to_dict(const bulk::EngineStatistics& statistics) {
   dict["cached_tasks"] = statistics.cached_tasks;
   dict["direct_tasks"] = statistics.direct_tasks;
   dict["staged_tasks"] = statistics.staged_tasks;
+  dict["gpu_tasks"] = statistics.gpu_tasks;
   dict["staging_bytes"] = statistics.staging_bytes;
+  dict["pinned_bytes"] = statistics.pinned_bytes;
   dict["workers_started"] = statistics.workers_started;
   return dict;
 }
@@ -108,11 +99,18 @@ nb::dict to_dict(const bulk::Explanation& explanation) {
   return dict;
 }
 
-std::uint64_t transfer(const File& file, nb::handle object, std::uint64_t offset, bool writing) {
-  const PinnedBuffer buffer(object, !writing);
+// What takes longer is ended by Ctrl-C.
+constexpr std::uint64_t uninterrupted_bytes_max = 32 << 20;
+
+std::uint64_t transfer(const File& file, nb::handle object, nb::handle where, bool writing) {
+  const std::uint64_t offset = to_offset(where);
+  const PinnedBuffer buffer(object, !writing, true);
+  bulk::ProgressFunction meanwhile;
+  if (buffer.bytes() > uninterrupted_bytes_max)
+    meanwhile = [](const bulk::Progress&) { check_signals(); };
   const LockRelease unlocked;
-  return writing ? file->write_at(buffer.data(), buffer.bytes(), offset)
-                 : file->read_at(buffer.data(), buffer.bytes(), offset);
+  return writing ? file->write_at(buffer.data(), buffer.bytes(), offset, meanwhile)
+                 : file->read_at(buffer.data(), buffer.bytes(), offset, meanwhile);
 }
 
 // Memory in huge pages that direct I/O takes as it is.
@@ -148,9 +146,16 @@ void make_engine(Engine* self, unsigned workers, unsigned depth, std::uint64_t t
   new (self) Engine(options);
 }
 
+// What is behind a null byte would be cut off, and another file be meant.
+std::string to_path(const nb::bytes& path) {
+  std::string name(path.c_str(), path.size());
+  if (name.find('\0') != std::string::npos) throw nb::value_error("embedded null byte");
+  return name;
+}
+
 void make_file(File* self, const Engine& engine, const nb::bytes& path, int flags,
                std::uint32_t mode) {
-  const std::string name(path.c_str(), path.size());
+  const std::string name = to_path(path);
   const LockRelease unlocked;
   new (self) File(*engine, name, flags, mode);
 }
@@ -164,7 +169,7 @@ void bind_engine(nb::module_& module) {
       .def("statistics", [](const Engine& self) { return to_dict(self->statistics()); })
       .def("explain",
            [](const Engine& self, const nb::bytes& path) {
-             const std::string name(path.c_str(), path.size());
+             const std::string name = to_path(path);
              bulk::Explanation explanation;
              {
                const LockRelease unlocked;
@@ -174,7 +179,7 @@ void bind_engine(nb::module_& module) {
            })
       .def("status",
            [](const Engine& self, const nb::bytes& path) {
-             const std::string name(path.c_str(), path.size());
+             const std::string name = to_path(path);
              bulk::PathStatus status;
              {
                const LockRelease unlocked;
@@ -184,16 +189,43 @@ void bind_engine(nb::module_& module) {
            })
       .def("unlink",
            [](const Engine& self, const nb::bytes& path) {
-             const std::string name(path.c_str(), path.size());
+             const std::string name = to_path(path);
              const LockRelease unlocked;
              self->unlink(name);
            })
       .def("rename",
            [](const Engine& self, const nb::bytes& from, const nb::bytes& to) {
-             const std::string name(from.c_str(), from.size());
-             const std::string new_name(to.c_str(), to.size());
+             const std::string name = to_path(from);
+             const std::string new_name = to_path(to);
              const LockRelease unlocked;
              self->rename(name, new_name);
+           })
+      .def("list",
+           [](const Engine& self, const nb::bytes& path) {
+             const std::string name = to_path(path);
+             std::vector<bulk::PathEntry> entries;
+             {
+               const LockRelease unlocked;
+               entries = self->list(name);
+             }
+             nb::list found;
+             for (const bulk::PathEntry& entry : entries)
+               found.append(nb::make_tuple(nb::bytes(entry.name.data(), entry.name.size()),
+                                           entry.status.size_bytes, entry.status.modified_ns,
+                                           entry.status.mode));
+             return found;
+           })
+      .def("make_directory",
+           [](const Engine& self, const nb::bytes& path, std::uint32_t mode) {
+             const std::string name = to_path(path);
+             const LockRelease unlocked;
+             self->make_directory(name, mode);
+           })
+      .def("remove_directory",
+           [](const Engine& self, const nb::bytes& path) {
+             const std::string name = to_path(path);
+             const LockRelease unlocked;
+             self->remove_directory(name);
            })
       .def("shut_down",
            [](const Engine& self) {
@@ -228,9 +260,9 @@ void bind_file(nb::module_& module) {
   nb::class_<File>(module, "File")
       .def("__init__", &make_file)
       .def("read_at", [](const File& self, nb::handle buffer,
-                         std::uint64_t offset) { return transfer(self, buffer, offset, false); })
+                         nb::handle offset) { return transfer(self, buffer, offset, false); })
       .def("write_at", [](const File& self, nb::handle buffer,
-                          std::uint64_t offset) { return transfer(self, buffer, offset, true); })
+                          nb::handle offset) { return transfer(self, buffer, offset, true); })
       .def("append",
            [](const File& self, nb::handle object) {
              const PinnedBuffer buffer(object, false);
@@ -242,6 +274,7 @@ void bind_file(nb::module_& module) {
       .def(
           "truncate", [](const File& self, std::uint64_t bytes) { self->truncate(bytes); },
           Release())
+      .def("descriptor", [](const File& self) { return self->descriptor(); })
       .def(
           "sync", [](const File& self) { self->sync(); }, Release())
       .def(
@@ -257,7 +290,12 @@ NB_MODULE(_bulk, module) {
   nb::class_<AlignedMemory>(module, "AlignedMemory", nb::type_slots(memory_slots))
       .def(nb::init<std::uint64_t>());
   module.def("end_releases", &end_releases);
+  // In a child of fork() the parent's transfers stay: the threads that would let them go are not
+  // there. So does what daemon threads hold when the interpreter ends.
+  module.def("expect_leaks", [] { nb::set_leak_warnings(false); });
   bind_transfers(module);
+  bind_gpu(module);
   bind_engine(module);
   bind_file(module);
+  bind_gpu_runtime(module);
 }

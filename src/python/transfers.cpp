@@ -44,24 +44,32 @@ nb::list to_list(const std::vector<bulk::Failure>& failures) {
   return list;
 }
 
-// What a transfer keeps until it is over. Destroyed with the interpreter's lock held.
-struct Kept {
-  Batch batch;
-  nb::object on_end;
-};
-
-// Runs on a thread of the engine.
-void end_transfer(Kept* kept) {
-  const nb::gil_scoped_acquire locked;
-  const std::unique_ptr<Kept> owned(kept);
-  try {
-    if (!owned->on_end.is_none()) owned->on_end();
-  } catch (nb::python_error& error) {
-    error.discard_as_unraisable("the end of a ferry transfer");
-  }
+// Ctrl-C is heard meanwhile.
+void wait_for_all_of(const bulk::Future& future) {
+  while (!future.wait_for(signals_interval))
+    check_signals();
 }
 
 }  // namespace
+
+// What a transfer keeps until it is over. Touched with the interpreter's lock held only.
+struct Transfer::Kept {
+  std::optional<Batch> batch;
+  nb::object on_end;
+
+  void let_go() { const std::optional<Batch> gone = std::exchange(batch, std::nullopt); }
+};
+
+std::uint64_t to_offset(nb::handle number) {
+  // Whatever is an index, as NumPy's integers are.
+  const Py_ssize_t offset = PyNumber_AsSsize_t(number.ptr(), PyExc_OverflowError);
+  if (offset == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+  if (offset < 0) {
+    const std::string text = "offset " + std::to_string(offset) + " is negative";
+    throw nb::value_error(text.c_str());
+  }
+  return static_cast<std::uint64_t>(offset);
+}
 
 Batch::Batch(nb::handle list, bool writing) {
   const auto sequence =
@@ -78,24 +86,33 @@ Batch::Batch(nb::handle list, bool writing) {
       throw nb::type_error("a part is a tuple of a file, a buffer and an offset");
     }
     const auto& file = nb::cast<const File&>(nb::handle(PyTuple_GET_ITEM(item, 0)));
-    buffers.emplace_back(PyTuple_GET_ITEM(item, 1), !writing);
-    const unsigned long long offset = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(item, 2));
-    if (offset == static_cast<unsigned long long>(-1) && PyErr_Occurred() != nullptr) {
-      throw nb::python_error();
-    }
-    parts.push_back(bulk::Part{&*file, buffers.back().data(), buffers.back().bytes(), offset});
+    buffers.emplace_back(PyTuple_GET_ITEM(item, 1), !writing, true);
+    parts.push_back(bulk::Part{&*file, buffers.back().data(), buffers.back().bytes(),
+                               to_offset(PyTuple_GET_ITEM(item, 2))});
   }
 }
 
-Transfer::Transfer(const bulk::Engine& engine, nb::handle parts, bool writing, nb::object on_end) {
-  auto kept = std::make_unique<Kept>(Kept{Batch(parts, writing), std::move(on_end)});
-  const std::vector<bulk::Part>& ranges = kept->batch.parts;
+// Runs on a thread of the engine.
+void Transfer::end(Kept& kept) {
+  const nb::gil_scoped_acquire locked;
+  const nb::object on_end = std::move(kept.on_end);
+  try {
+    if (!on_end.is_none()) on_end();
+  } catch (nb::python_error& error) {
+    error.discard_as_unraisable("the end of a ferry transfer");
+  }
+  kept.let_go();
+}
+
+Transfer::Transfer(const bulk::Engine& engine, nb::handle parts, bool writing, nb::object on_end)
+    : kept_(std::make_shared<Kept>(Kept{Batch(parts, writing), std::move(on_end)})) {
+  const std::vector<bulk::Part>& ranges = kept_->batch->parts;
   {
     const LockRelease unlocked;
     future_ = std::make_shared<bulk::Future>(writing ? engine.write(ranges) : engine.read(ranges));
   }
-  // From now on the callback owns it; where the transfer is over already, it runs right here.
-  future_->then([memory = kept.release()] { end_transfer(memory); });
+  // Where the transfer is over already, it runs right here.
+  future_->then([kept = kept_] { end(*kept); });
 }
 
 Transfer::~Transfer() {
@@ -111,12 +128,16 @@ bool Transfer::done() const {
 bool Transfer::wait(std::optional<double> timeout_s) const {
   const LockRelease unlocked;
   if (!timeout_s) {
-    future_->wait();
+    wait_for_all_of(*future_);
     return true;
   }
   constexpr double longest_s = 1e9;
   return future_->wait_for(std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(std::clamp(*timeout_s, 0.0, longest_s))));
+}
+
+void Transfer::let_go() const {
+  if (done()) kept_->let_go();
 }
 
 void Transfer::cancel() const {
@@ -144,6 +165,7 @@ nb::tuple run_batch(const bulk::Engine& engine, nb::handle parts, bool writing) 
   {
     const LockRelease unlocked;
     const bulk::Future future = writing ? engine.write(batch.parts) : engine.read(batch.parts);
+    wait_for_all_of(future);
     results = future.results();
     failures = future.failures();
   }
@@ -193,6 +215,7 @@ void bind_transfers(nb::module_& module) {
   nb::class_<Transfer>(module, "Transfer")
       .def("done", &Transfer::done)
       .def("wait", &Transfer::wait, nb::arg("timeout_s").none() = nb::none())
+      .def("let_go", &Transfer::let_go)
       .def("cancel", &Transfer::cancel)
       .def("results", &Transfer::results)
       .def("failures", &Transfer::failures)

@@ -41,6 +41,9 @@ class Unlocked {
 using Engine = Unlocked<bulk::Engine>;
 using File = Unlocked<bulk::File>;
 
+// An offset in a file, in bytes. Raises TypeError, ValueError (negative), OverflowError.
+std::uint64_t to_offset(nb::handle number);
+
 // A batch of (file, buffer, offset).
 struct Batch {
   Batch(nb::handle parts, bool writing);
@@ -61,12 +64,19 @@ class Transfer {
   // False: the time was up first. Nothing: for ever.
   bool wait(std::optional<double> timeout_s) const;
   void cancel() const;
+  // Once done: buffers and files are their owners' again, at once and not when the engine's thread
+  // gets round to it.
+  void let_go() const;
   // Once done: bytes of each part or a negative errno.
   nb::list results() const;
   nb::list failures() const;
   nb::tuple progress() const;
 
  private:
+  struct Kept;
+  static void end(Kept& kept);
+
+  const std::shared_ptr<Kept> kept_;
   std::shared_ptr<bulk::Future> future_;
 };
 

@@ -1,7 +1,7 @@
 // Who runs where: splits the machine's CPUs between device and server.
 #pragma once
 
-#include <ferry/ferry.hpp>
+#include <ferry/runtime.hpp>
 
 #include "base/cpus.hpp"
 

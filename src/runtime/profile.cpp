@@ -16,6 +16,7 @@ constexpr std::int64_t queue_depth_max = 63;
 constexpr std::int64_t readahead_bytes_most = std::int64_t{1} << 30;
 constexpr std::int64_t crossover_bytes_most = std::int64_t{1} << 40;
 constexpr std::int64_t bypasses_most = 255;
+constexpr std::int64_t collective_buffer_bytes_most = std::int64_t{1} << 30;
 
 // One table that is being read: knows where it is, for messages, and which keys were used.
 class Fields {
@@ -114,6 +115,13 @@ device::Crossovers read_crossovers(const toml::table& table) {
   return crossovers;
 }
 
+void read_collective(const toml::table& table, StorageProfile& storage) {
+  Fields fields(table, "collective.");
+  fields.number("writers_per_node", storage.writers_per_node, 1, threads_max);
+  fields.number("buffer_bytes", storage.collective_buffer_bytes, 1, collective_buffer_bytes_most);
+  fields.refuse_unknown();
+}
+
 StorageProfile read_storage(const toml::table& table) {
   Fields fields(table, "");
   StorageProfile storage;
@@ -135,6 +143,7 @@ StorageProfile read_storage(const toml::table& table) {
   fields.number("server_threads", storage.server_threads, 1, threads_max);
   fields.number("queue_depth", storage.queue_depth, 1, queue_depth_max);
   storage.crossovers = read_crossovers(fields.table("crossovers"));
+  read_collective(fields.table("collective"), storage);
   for (const char* key : {"kernel", "ferry_version", "settings", "workloads"})
     fields.ignore(key);
   fields.refuse_unknown();

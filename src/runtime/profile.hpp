@@ -34,6 +34,9 @@ struct StorageProfile {
   std::optional<unsigned> server_threads;
   std::optional<unsigned> queue_depth;
   device::Crossovers crossovers;
+  // Of collective transfers (docs/collective.md).
+  std::optional<unsigned> writers_per_node;
+  std::optional<std::int64_t> collective_buffer_bytes;
 };
 
 struct Profile {

@@ -9,13 +9,16 @@
 
 #include <fcntl.h>
 
-#include <ferry/ferry.hpp>
+#include <ferry/runtime.hpp>
 
 #include "base/cpus.hpp"
 #include "devices/cpu/arena.hpp"
 #include "devices/cpu/hooks.hpp"
+#include "runtime/cache_plan.hpp"
 #include "runtime/cpu_plan.hpp"
+#include "runtime/parts.hpp"
 #include "runtime/services.hpp"
+#include "runtime/statistics.hpp"
 #include "runtime/tuning.hpp"
 #include "server/server.hpp"
 #include "storage/router.hpp"
@@ -29,34 +32,6 @@ constexpr std::chrono::microseconds device_spin_default{500};
 constexpr std::chrono::microseconds server_spin_default{100};
 constexpr std::uint32_t files_max_limit = 1U << device::handle_index_bits;
 constexpr std::chrono::seconds shutdown_deadline_default{10};
-
-constexpr std::uint64_t cache_alignment_bytes = 4096;
-
-// Throws ferry::Error for sizes that cannot be.
-device::cache::Layout cache_layout(const RuntimeOptions& options,
-                                   const device::Geometry& geometry) {
-  const std::uint32_t page = options.page_bytes;
-  if (page < device::cache::page_bytes_min || page > device::cache::page_bytes_max ||
-      (page & (page - 1)) != 0) {
-    throw Error(EINVAL, "page_bytes: a power of two from 4096 to 2097152");
-  }
-  const std::uint64_t frames = options.cache_bytes / page;
-  if (frames == 0 || frames > device::cache::frames_max) {
-    throw Error(EINVAL, "cache_bytes: from one page to " +
-                            std::to_string(device::cache::frames_max) + " pages");
-  }
-  const auto count = static_cast<std::uint32_t>(frames);
-  return device::cache::lay_out(
-      {page, count, geometry.files, geometry.groups, device::cache::flights_for(count)});
-}
-
-// Twice as many counters as pages: enough to tell which ones should have been among them.
-std::uint32_t bypass_entries(std::uint32_t frames) {
-  std::uint32_t entries = 1;
-  while (entries < 2 * frames)
-    entries *= 2;
-  return entries;
-}
 
 device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& plan) {
   if (options.files_max == 0 || options.files_max > files_max_limit) {
@@ -75,19 +50,7 @@ device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& pla
   if (options.cache_bytes > 0)
     geometry.groups += geometry.services > 0 ? geometry.services : geometry.loops;
   geometry.files = options.files_max;
-  if (options.cache_bytes > 0)
-    geometry.shared_cells = cache_layout(options, geometry).geometry.flights;
-  const std::uint64_t before = device::lay_out(geometry).heap;
-  geometry.arena_bytes = before + options.arena_bytes;
-  if (geometry.arena_bytes < before) throw Error(ENOMEM, "arena_bytes: too large");
-  if (options.cache_bytes > 0) {
-    const device::cache::Layout layout = cache_layout(options, geometry);
-    const std::uint64_t cache = layout.bytes + cache_alignment_bytes +
-                                bypass_entries(layout.geometry.frames) * sizeof(std::uint32_t) +
-                                device::cache_line_bytes;
-    if (geometry.arena_bytes + cache < cache) throw Error(ENOMEM, "cache_bytes: too large");
-    geometry.arena_bytes += cache;
-  }
+  size_arena(options, geometry);
   return geometry;
 }
 
@@ -112,6 +75,7 @@ class Runtime::Implementation {
         geometry_(make_geometry(options, plan_)),
         arena_(geometry_.arena_bytes, plan_.device_cpus) {
     context_.arena.base = arena_.base();
+    context_.arena.local = arena_.base();
     context_.arena.layout = device::lay_out(geometry_);
     // For a process that joins later; both sides here keep the copy they were given.
     std::memcpy(arena_.base(), &context_.arena.layout, sizeof(device::Control));
@@ -164,17 +128,7 @@ class Runtime::Implementation {
   }
 
   Buffer allocate(std::uint64_t bytes, std::uint64_t alignment_bytes) {
-    if (alignment_bytes == 0 || (alignment_bytes & (alignment_bytes - 1)) != 0) {
-      throw Error(EINVAL, "alignment_bytes: a power of two");
-    }
-    void* data = heap_->allocate(bytes, alignment_bytes);
-    if (data == nullptr) {
-      throw Error(ENOMEM, "the arena has no " + std::to_string(bytes) +
-                              " bytes left in one piece (the largest has " +
-                              std::to_string(heap_->largest_free_bytes()) +
-                              "); raise RuntimeOptions::arena_bytes");
-    }
-    return Buffer(data, bytes, [heap = heap_.get()](void* pointer) { heap->free(pointer); });
+    return allocate_from(*heap_, bytes, alignment_bytes);
   }
 
   ShutdownReport shutdown(std::chrono::milliseconds deadline) {
@@ -209,27 +163,16 @@ class Runtime::Implementation {
   }
 
   RuntimeInfo info() const {
-    const storage::Description storage = storage_->describe();
-    RuntimeInfo info;
+    RuntimeInfo info = describe_settings(tuning_, storage_->describe());
     info.device_cpus = to_string(plan_.device_cpus);
     info.device_threads = plan_.device_threads;
     info.server_cpus = to_string(plan_.server_cpus);
     info.server_threads = plan_.server_threads;
     info.service_cpus = to_string(plan_.service_cpus);
     info.service_threads = plan_.service_threads;
-    const device::StorageTuning& main = tuning_.main();
-    info.page_bytes = tuning_.options.page_bytes;
-    info.crossovers = main.crossovers;
-    info.crossovers_source = tuning_.crossovers_source;
-    info.readahead_bytes_max = main.readahead_bytes_max;
-    info.queue_depth = tuning_.queue_depth;
-    info.profile = tuning_.profile;
     info.oversubscribed = !plan_.device_may_spin || !plan_.server_may_spin;
     info.arena_bytes = geometry_.arena_bytes;
     info.arena_pages = arena_.page_kind();
-    info.storage_engine = storage.engine;
-    info.notes = storage.notes;
-    info.notes.insert(info.notes.end(), tuning_.notes.begin(), tuning_.notes.end());
     if (info.oversubscribed) {
       info.notes.emplace_back(
           "oversubscribed: too few CPUs for every thread to have its own, so "
@@ -241,33 +184,10 @@ class Runtime::Implementation {
   RuntimeStatistics statistics() const {
     RuntimeStatistics sum;
     for (unsigned group = 0; group < geometry_.groups; ++group) {
-      const device::GroupCounters& counters = context_.arena.counters(group);
-      sum.calls += device::read_counter(counters.calls);
-      sum.batches += device::read_counter(counters.batches);
-      sum.doorbells += device::read_counter(counters.doorbells);
-      sum.parks += device::read_counter(counters.parks);
-      sum.staged_calls += device::read_counter(counters.staged_calls);
-      sum.staged_bytes += device::read_counter(counters.staged_bytes);
-      sum.served_calls += device::read_counter(counters.served);
+      add_up(sum, context_.arena.counters(group));
+      if (context_.cache.base != nullptr) add_up(sum, context_.cache.counters(group));
     }
-    for (unsigned group = 0; context_.cache.base != nullptr && group < geometry_.groups; ++group) {
-      add_counters(sum.cache, context_.cache.counters(group));
-    }
-    for (unsigned loop = 0; loop < server_->loops(); ++loop) {
-      const server::LoopStatistics statistics = server_->statistics(loop);
-      sum.requests += statistics.requests;
-      sum.refused_requests += statistics.refused;
-      sum.bytes_read += statistics.bytes_read;
-      sum.bytes_written += statistics.bytes_written;
-      sum.inline_operations += statistics.storage.inline_operations;
-      sum.engine_operations += statistics.storage.engine_operations;
-      sum.pool_operations += statistics.storage.pool_operations;
-      sum.server_parks += statistics.parks;
-      const server::ThreadUsage usage = server_->usage(loop);
-      sum.server_cpu_ns += usage.cpu_ns;
-      sum.server_voluntary_switches += usage.voluntary_switches;
-      sum.server_involuntary_switches += usage.involuntary_switches;
-    }
+    add_up(sum, *server_);
     return sum;
   }
 
@@ -304,23 +224,6 @@ class Runtime::Implementation {
                             server::Pump& pump) {
       return loop_services_->execute(loop, request, pump);
     };
-  }
-
-  static void add_counters(device::cache::Counters& sum, const device::cache::Counters& one) {
-    const auto add = [](std::uint64_t& to, const std::uint64_t& from) {
-      to += device::read_counter(from);
-    };
-    add(sum.hits, one.hits);
-    add(sum.misses, one.misses);
-    add(sum.fills, one.fills);
-    add(sum.fill_bytes, one.fill_bytes);
-    add(sum.evictions, one.evictions);
-    add(sum.write_backs, one.write_backs);
-    add(sum.write_back_bytes, one.write_back_bytes);
-    add(sum.waits, one.waits);
-    add(sum.readahead_issued, one.readahead_issued);
-    add(sum.readahead_used, one.readahead_used);
-    add(sum.readahead_wasted, one.readahead_wasted);
   }
 
   // One CPU each where there are enough; else the scheduler spreads them over the partition.

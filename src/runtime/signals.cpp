@@ -32,7 +32,10 @@ void SignalThread::block() {
 
 SignalThread::SignalThread(Runtime& runtime, std::chrono::milliseconds deadline,
                            std::function<void(int)> on_signal)
-    : runtime_(runtime), deadline_(deadline), on_signal_(std::move(on_signal)) {
+    : SignalThread([&runtime, deadline] { runtime.shutdown(deadline); }, std::move(on_signal)) {}
+
+SignalThread::SignalThread(std::function<void()> shut_down, std::function<void(int)> on_signal)
+    : shut_down_(std::move(shut_down)), on_signal_(std::move(on_signal)) {
   const sigset_t set = ending_signals();
   signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals_ < 0) throw Error(errno, "signalfd");
@@ -65,7 +68,7 @@ void SignalThread::watch() {
     const bool first = received_.compare_exchange_strong(none, number, std::memory_order_release,
                                                          std::memory_order_relaxed);
     if (on_signal_) on_signal_(number);
-    if (first) runtime_.shutdown(deadline_);
+    if (first) shut_down_();
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <system_error>
@@ -212,6 +213,26 @@ Tuning tune(const RuntimeOptions& options) {
     without.refuse(std::string("it cannot be read: ") + std::strerror(error));
   }
   return without.finish();
+}
+
+std::optional<StorageProfile> profile_of(const std::string& path) {
+  const std::string where = profile_path();
+  std::string text;
+  if (where.empty() || read_file(where, text) != 0) return std::nullopt;
+  try {
+    const Profile profile = parse_profile(text);
+    if (!other_machine(profile, {cpu_model(), usable_cpus(), {}, {}}).empty()) return std::nullopt;
+    const std::filesystem::path file = std::filesystem::absolute(path);
+    const StorageName here = storage_name(
+        mount_of(std::filesystem::exists(file) ? file.string() : file.parent_path().string()));
+    for (const StorageProfile& entry : profile.storages)
+      if (entry.device == device_name && is_same_storage(entry.name, here)) return entry;
+  } catch (const ProfileError&) {
+    // Whoever makes a runtime is told, and so is who asks ferry info.
+  } catch (const std::system_error&) {
+    // Nothing is there: opening the file will say so.
+  }
+  return std::nullopt;
 }
 
 }  // namespace ferry

@@ -2,10 +2,11 @@
 // for the storage, else the built-in ones.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include <ferry/ferry.hpp>
+#include <ferry/runtime.hpp>
 
 #include "base/mounts.hpp"
 #include "runtime/profile.hpp"
@@ -43,5 +44,9 @@ Tuning tune(const RuntimeOptions& options, const std::string& path, const std::s
 
 // The same with this process's profile, machine and mounts.
 Tuning tune(const RuntimeOptions& options);
+
+// What this process's profile says of the storage that `path` lies on, or would lie on; absent
+// where it says nothing of it, or does not hold here.
+std::optional<StorageProfile> profile_of(const std::string& path);
 
 }  // namespace ferry

@@ -15,10 +15,6 @@ using device::Opcode;
 using device::Request;
 using storage::Kind;
 
-bool inside(const ArenaView& arena, std::uint64_t offset, std::uint64_t bytes) {
-  return arena.allows(offset, bytes);
-}
-
 // The checks of Linux's rw_verify_area(): negative positions, and ranges beyond the largest one.
 int check_range(std::int64_t offset, std::uint64_t bytes) {
   if (offset < 0) return -EINVAL;
@@ -29,10 +25,10 @@ int check_range(std::int64_t offset, std::uint64_t bytes) {
 
 int plain_transfer(Job& job, const ArenaView& arena) {
   const Request& request = job.request;
-  if (!inside(arena, request.buffer, request.length)) return -EFAULT;
+  if (!arena.allows(request.buffer, request.length)) return -EFAULT;
   if (request.length > device::transfer_bytes_max) return -EINVAL;
   if (const int error = check_range(request.offset, request.length); error != 0) return error;
-  job.one = iovec{arena.base + request.buffer, request.length};
+  job.one = iovec{arena.address_of(request.buffer), request.length};
   job.vectors = {&job.one, 1};
   return 0;
 }
@@ -41,18 +37,20 @@ int vectored_transfer(Job& job, const ArenaView& arena) {
   const Request& request = job.request;
   if (request.length > device::extents_max) return -EINVAL;
   if (request.buffer % alignof(device::Extent) != 0) return -EFAULT;
-  if (!inside(arena, request.buffer, request.length * sizeof(device::Extent))) return -EFAULT;
+  if (!arena.allows_to_server(request.buffer, request.length * sizeof(device::Extent)))
+    return -EFAULT;
   // Copied before the checks: the program may change them meanwhile.
+  const unsigned char* list = arena.address_of(request.buffer);
   job.many.resize(request.length);
   std::uint64_t total = 0;
   for (std::uint64_t i = 0; i < request.length; ++i) {
     device::Extent extent{};
-    std::memcpy(&extent, arena.base + request.buffer + i * sizeof extent, sizeof extent);
-    if (!inside(arena, extent.buffer, extent.length)) return -EFAULT;
+    std::memcpy(&extent, list + i * sizeof extent, sizeof extent);
+    if (!arena.allows(extent.buffer, extent.length)) return -EFAULT;
     // Linux cuts a transfer at its largest size; so does this.
     extent.length = std::min(extent.length, device::transfer_bytes_max - total);
     total += extent.length;
-    job.many[i] = iovec{arena.base + extent.buffer, extent.length};
+    job.many[i] = iovec{arena.address_of(extent.buffer), extent.length};
   }
   if (const int error = check_range(request.offset, total); error != 0) return error;
   job.vectors = job.many;
@@ -62,15 +60,15 @@ int vectored_transfer(Job& job, const ArenaView& arena) {
 int copy_path(Job& job, const ArenaView& arena) {
   const Request& request = job.request;
   if (request.length == 0 || request.length > job.path_copy.size()) return -ENAMETOOLONG;
-  if (!inside(arena, request.buffer, request.length)) return -EFAULT;
-  std::memcpy(job.path_copy.data(), arena.base + request.buffer, request.length);
+  if (!arena.allows_to_server(request.buffer, request.length)) return -EFAULT;
+  std::memcpy(job.path_copy.data(), arena.address_of(request.buffer), request.length);
   if (job.path_copy[request.length - 1] != '\0') return -EINVAL;
   job.path = job.path_copy.data();
   return 0;
 }
 
 int status_target(const Job& job, const ArenaView& arena) {
-  return inside(arena, job.request.buffer, sizeof(device::FileStatus)) ? 0 : -EFAULT;
+  return arena.allows_to_server(job.request.buffer, sizeof(device::FileStatus)) ? 0 : -EFAULT;
 }
 
 // The part of validation that needs no file.

@@ -19,18 +19,12 @@ using storage::Kind;
 
 namespace {
 
-// So that one busy ring cannot keep finished operations waiting.
-constexpr unsigned takes_per_round = 64;
 constexpr unsigned idle_polls_before_pausing = 64;
 constexpr unsigned idle_polls_per_clock_read = 16;
 constexpr std::chrono::nanoseconds storage_spin{5'000};
 constexpr std::chrono::milliseconds park_slice{1000};
-constexpr std::chrono::milliseconds dying_nap{1};
 // While a close waits for another loop to let go of the file, nobody rings.
 constexpr std::chrono::microseconds deferred_close_nap{200};
-// Nor where a cached call waits for what another thread does.
-constexpr std::chrono::microseconds call_nap{50};
-constexpr std::chrono::milliseconds ended_nap{1};
 
 }  // namespace
 
@@ -75,7 +69,9 @@ void Loop::run() {
   try {
     storage::QueueOptions options;
     options.doorbell = storage::Doorbell{&doorbell_.count};
-    options.arena = {reinterpret_cast<std::byte*>(arena_.base), arena_.layout.geometry.arena_bytes};
+    const device::Control& layout = arena_.layout;
+    options.arena = {reinterpret_cast<std::byte*>(arena_.base),
+                     arena_.local == arena_.base ? layout.geometry.arena_bytes : layout.local};
     options.depth = options_.in_flight_max;
     auto queue = storage_.make_queue(options);
     {
@@ -181,114 +177,6 @@ void Loop::begin(Job& job) {
   point(LoopPoint::submitted);
 }
 
-// A cached call needs no job: what it asks of the storage comes through the ring like anything
-// else.
-void Loop::begin_call(const device::Request& request) {
-  // Every call in flight has a cell of its own.
-  const bool refused = !options_.execute || calls_.size() >= arena_.cell_count();
-  if (refused) {
-    add(statistics_.refused, 1);
-    respond(request, options_.execute ? -EAGAIN : -EINVAL);
-    return;
-  }
-  calls_.push_back(request);
-}
-
-// Executes the cached call that has waited longest. While it waits, pump() serves everything else;
-// it returns only when it is done with its caller's buffer. Its pages' fills may have been what
-// other threads wait for, so it always returns: after a fault, because nothing stays unanswered.
-bool Loop::serve_call() {
-  const device::Request request = calls_.front();
-  calls_.pop_front();
-  if (const LoopPhase now = phase(); now != LoopPhase::running) {
-    respond(request, now == LoopPhase::dead ? -EIO : -ESHUTDOWN);
-    return true;
-  }
-  Gate expected = Gate::open;
-  if (!gate_.compare_exchange_strong(expected, Gate::storage, std::memory_order_acq_rel)) {
-    throw Declared{};
-  }
-  const std::int64_t result = options_.execute(request, *this);
-  if (ended_in_call_ != nullptr) {
-    // Not if the loop was declared dead: the caller knows, and the cell may have another's word.
-    if (operations_ended_) respond(request, result);
-    std::rethrow_exception(ended_in_call_);
-  }
-  gate_.store(Gate::open, std::memory_order_release);
-  respond(request, result);
-  return true;
-}
-
-void Loop::pump(const std::uint32_t* word, std::uint32_t value,
-                std::chrono::nanoseconds timeout) noexcept {
-  if (ended_in_call_ != nullptr) {
-    rest_after_end(word, value);
-    return;
-  }
-  awaited_ = word;
-  gate_.store(Gate::open, std::memory_order_release);
-  try {
-    serve_beside_call(word, value, timeout);
-    Gate expected = Gate::open;
-    if (!gate_.compare_exchange_strong(expected, Gate::storage, std::memory_order_acq_rel)) {
-      throw Declared{};
-    }
-  } catch (const Declared&) {
-    ended_in_call_ = std::current_exception();
-    end_beside_call(true);
-  } catch (const std::exception&) {
-    ended_in_call_ = std::current_exception();
-    end_beside_call(false);
-  }
-  awaited_ = nullptr;
-}
-
-// One round of serve(), without cached calls.
-void Loop::serve_beside_call(const std::uint32_t* word, std::uint32_t value,
-                             std::chrono::nanoseconds timeout) {
-  iterations_.store(iterations() + 1, std::memory_order_relaxed);
-  bool worked = take_requests();
-  if (!deferred_closes_.empty()) worked = run_deferred_closes() || worked;
-  if (in_storage_jobs_ > 0) worked = serve_storage() || worked;
-  if (phase() != LoopPhase::running) cancel_overdue();
-  if (worked) {
-    idle_polls_ = 0;
-  } else if (word == nullptr) {
-    std::this_thread::yield();
-  } else if (std::atomic_ref(const_cast<std::uint32_t&>(*word)).load(device::acquire) == value) {
-    // The answer that the call waits for comes by this loop. For anything else nobody rings.
-    idle(std::min<std::chrono::nanoseconds>(timeout, is_cell(word) ? timeout : call_nap));
-  }
-}
-
-bool Loop::is_cell(const std::uint32_t* word) const {
-  const auto address = reinterpret_cast<std::uintptr_t>(word);
-  const auto first = reinterpret_cast<std::uintptr_t>(&arena_.cell(0));
-  return address >= first && address < first + arena_.cell_count() * sizeof(device::Cell);
-}
-
-// The loop's end came while it executes a call. No fault may pass through that, and others may wait
-// for pages that it is about to fill: so everything else ends first, and the call finds that its
-// own requests have failed.
-void Loop::end_beside_call(bool declared) {
-  if (!declared && end_operations()) return;
-  // Declared dead, now or meanwhile. What the kernel still holds of the call's pages ends here.
-  ended_in_call_ = std::make_exception_ptr(Declared{});
-  if (queue_ != nullptr) drop_queue();
-}
-
-// What is left to do for a call whose loop has ended: to refuse what it, and those whom it waits
-// for, still ask. Unless the loop was declared dead; then the phase tells them.
-void Loop::rest_after_end(const std::uint32_t* word, std::uint32_t value) {
-  if (operations_ended_) refuse_waiting();
-  if (word == nullptr) {
-    std::this_thread::yield();
-  } else {
-    futex_wait(word, value,
-               static_cast<std::uint64_t>(std::chrono::nanoseconds(ended_nap).count()));
-  }
-}
-
 void Loop::begin_close(Job& job) {
   if (!files_.begin_close(job.request.file)) {
     respond(job.request, -EBADF);
@@ -380,7 +268,7 @@ void Loop::deliver(Job& job) {
     case Kind::path_status: {
       const device::FileStatus status = to_device(job.status);
       const StorageSection section(*this);  // writes to a program's memory
-      std::memcpy(arena_.base + job.request.buffer, &status, sizeof status);
+      std::memcpy(arena_.address_of(job.request.buffer), &status, sizeof status);
       break;
     }
     case Kind::read:
@@ -403,11 +291,16 @@ void Loop::respond(const device::Request& request, std::int64_t result, std::uin
   if (asleep && &cell.sequence != awaited_) futex_wake_all(&cell.sequence);
 }
 
+std::uint64_t Loop::outstanding(const device::RingConsumer& ring) const {
+  return options_.read_word ? ring.outstanding(options_.read_word(ring.tail()))
+                            : ring.outstanding();
+}
+
 // R5: `stopping` was announced before the tails are read here.
 bool Loop::drained() const {
   return in_storage_jobs_ == 0 && deferred_closes_.empty() &&
          std::all_of(rings_.begin(), rings_.end(),
-                     [](const auto& ring) { return ring.outstanding() == 0; });
+                     [&](const device::RingConsumer& ring) { return outstanding(ring) == 0; });
 }
 
 // After the deadline nobody waits for tickets that were claimed and never published.
@@ -459,100 +352,6 @@ void Loop::park(std::chrono::nanoseconds nap) {
     queue_->wait(seen, busy ? std::min<std::chrono::nanoseconds>(nap, deferred_close_nap) : nap);
   }
   parked.store(0, relaxed);
-}
-
-void Loop::stop(Clock::time_point deadline) {
-  stop_deadline_.store(deadline, std::memory_order_relaxed);
-  LoopPhase expected = LoopPhase::running;
-  SystemRef<LoopPhase>(state_.phase)
-      .compare_exchange_strong(expected, LoopPhase::stopping, seq_cst);
-  SystemRef<std::uint32_t>(doorbell_.count).fetch_add(1, device::release);
-  futex_wake_all(&doorbell_.count);
-}
-
-bool Loop::declare_dead() {
-  Gate expected = Gate::open;
-  if (!gate_.compare_exchange_strong(expected, Gate::closed, std::memory_order_acq_rel)) {
-    return false;
-  }
-  SystemRef<LoopPhase>(state_.phase).store(LoopPhase::dead, seq_cst);
-  files_.hold_for_ever();
-  return true;
-}
-
-// Answers what is in the rings without looking at it.
-void Loop::refuse_waiting() {
-  device::Request request;
-  for (device::RingConsumer& ring : rings_) {
-    // Groups that try again at once must not keep finished operations waiting.
-    for (unsigned i = 0; i < takes_per_round && ring.take(request); ++i)
-      if (request.sequence != 0) respond(request, -EIO);
-  }
-}
-
-// The loop ends by a fault of its own. Operations under way are waited for first, so that no call
-// returns while its buffer may still change.
-void Loop::die() {
-  if (!operations_ended_ && !end_operations()) {
-    if (queue_ != nullptr) drop_queue();
-    return;
-  }
-  for (const device::Request& request : calls_)
-    respond(request, -EIO);
-  // Everyone else learns it from the phase.
-  SystemRef<LoopPhase>(state_.phase).store(LoopPhase::dead, seq_cst);
-}
-
-// Answers or waits for everything but cached calls, and takes the gate for good. False: the loop
-// was declared dead, and touches nothing any more.
-bool Loop::end_operations() {
-  // The watchdog must not take this wait for standing still.
-  Gate expected = Gate::open;
-  if (!gate_.compare_exchange_strong(expected, Gate::storage, std::memory_order_acq_rel)) {
-    return false;
-  }
-  if (current_ != nullptr && current_->sequence != 0) respond(*current_, -EIO);
-  // Reaped together with the one whose answer failed.
-  for (Job& job : jobs_) {
-    if (!job.reaped || &job.request == current_) continue;
-    respond(job.request, -EIO);
-  }
-  if (queue_ != nullptr) {
-    queue_->flush();
-    for (Job& job : jobs_) {
-      if (job.in_storage) queue_->cancel(job);
-    }
-    for (;;) {
-      refuse_waiting();
-      while (storage::Operation* operation = queue_->reap()) {
-        Job& job = static_cast<Job&>(*operation);
-        --in_storage_jobs_;
-        job.in_storage = false;
-        respond(job.request, -EIO);
-      }
-      if (in_storage_jobs_ == 0) break;
-      // Callers do not ring for a loop that is not parked, so this looks after them by itself.
-      queue_->wait(SystemRef<std::uint32_t>(doorbell_.count).load(device::acquire), dying_nap);
-    }
-    drop_queue();
-  }
-  // Nobody else must wait for this loop to let go of a file.
-  for (Job& job : jobs_) {
-    if (job.holds_file) files_.release(job.request.file);
-    job.holds_file = false;
-    if (job.reserved) files_.give_back();
-    job.reserved = false;
-  }
-  for (Job* job : deferred_closes_)
-    respond(job->request, -EIO);
-  operations_ended_ = true;
-  return true;
-}
-
-void Loop::drop_queue() {
-  const std::lock_guard lock(queue_mutex_);
-  statistics_.storage = queue_->statistics();
-  queue_.reset();
 }
 
 void Loop::add(std::uint64_t& counter, std::uint64_t amount) {

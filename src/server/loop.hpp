@@ -45,11 +45,15 @@ class Pump {
 // requests through a ring of the loop it runs on.
 using ExecuteCall = std::function<std::int64_t(const device::Request&, Pump&)>;
 
+// Reads a word of the device's own part of the arena, as of some time after the call began.
+using ReadWord = std::function<std::uint64_t(const std::uint64_t*)>;
+
 struct LoopOptions {
   std::uint32_t index = 0;
   std::chrono::nanoseconds spin{100'000};  // polling without work before the loop parks
   unsigned in_flight_max = 256;
   ExecuteCall execute;                    // empty: cached calls are refused
+  ReadWord read_word;                     // empty: such words can be loaded
   std::function<void(LoopPoint)> inject;  // tests only; may throw LoopStopped, or not return
 };
 
@@ -95,11 +99,14 @@ class Loop final : private Pump {
   // cached call; or (for good) nobody, because the loop was declared dead.
   enum class Gate : std::uint32_t { open, storage, closed };
   class StorageSection;
+  // So that one busy ring cannot keep finished operations waiting.
+  static constexpr unsigned takes_per_round = 64;
   struct Declared {};  // thrown to leave run() once the gate is closed
 
   void serve();
   bool take_requests();
   void begin(Job& job);
+  // loop_calls.cpp
   void begin_call(const device::Request& request);
   bool serve_call();
   void pump(const std::uint32_t* word, std::uint32_t value,
@@ -109,6 +116,7 @@ class Loop final : private Pump {
   void end_beside_call(bool declared);
   void rest_after_end(const std::uint32_t* word, std::uint32_t value);
   bool is_cell(const std::uint32_t* word) const;
+  // loop.cpp
   void begin_close(Job& job);
   bool run_deferred_closes();
   bool serve_storage();
@@ -117,16 +125,19 @@ class Loop final : private Pump {
   void free_job(Job& job);
   void deliver(Job& job);
   void respond(const device::Request& request, std::int64_t result, std::uint64_t value = 0);
+  std::uint64_t outstanding(const device::RingConsumer& ring) const;
   bool drained() const;
   bool gives_up() const;
   void cancel_overdue();
   void idle(std::chrono::nanoseconds nap);
   void park(std::chrono::nanoseconds nap);
+  device::LoopPhase phase() const;
+  // loop_end.cpp
   void die();
   bool end_operations();
   void refuse_waiting();
   void drop_queue();
-  device::LoopPhase phase() const;
+
   void point(LoopPoint where) {
     if (options_.inject) options_.inject(where);
   }

@@ -38,6 +38,7 @@ Server::Server(const device::ArenaView& arena, storage::Storage& storage, Server
     loop.index = index;
     loop.spin = options_.spin;
     loop.in_flight_max = options_.in_flight_max;
+    loop.read_word = options_.read_word;
     if (options_.execute) {
       loop.execute = [this, index](const device::Request& request, Pump& pump) {
         return options_.execute(index, request, pump);
@@ -108,7 +109,9 @@ void Server::watch() {
       beat(index);
     }
     // The device's own services wait for nothing but these loops: they live as long as the process.
-    for (std::uint32_t index = 0; index < arena_.layout.geometry.services; ++index)
+    // Those of a GPU cannot be reached, and their callers watch the loops.
+    const bool reachable = arena_.local == arena_.base;
+    for (std::uint32_t index = 0; reachable && index < arena_.layout.geometry.services; ++index)
       beat(arena_.layout.geometry.loops + index);
   }
 }

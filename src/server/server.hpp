@@ -30,6 +30,7 @@ struct ServerOptions {
   unsigned in_flight_max = 256;
   // Executes cached calls on the thread of `loop`; empty: they are refused.
   std::function<std::int64_t(std::uint32_t loop, const device::Request&, Pump&)> execute;
+  ReadWord read_word;                                         // as LoopOptions has it
   std::function<void(std::uint32_t loop, LoopPoint)> inject;  // tests only
 };
 

@@ -95,11 +95,13 @@ void BoundedPool::work(const std::shared_ptr<State>& state, const CpuSet& cpus) 
 void BoundedPool::watch(const std::shared_ptr<State>& state) {
   name_this_thread("ferry-deadlines");
   std::unique_lock lock(state->mutex);
-  while (!state->closing) {
+  while (!state->closing || state->threads != state->late) {
     const auto now = BoundedCall::Clock::now();
     state->next_look = now + std::chrono::hours(1);
     const auto expired = [&](const std::shared_ptr<BoundedCall>& call) {
-      if (call->deadline() > now) {
+      // At the end, nobody waits for what was cancelled.
+      const bool given_up = state->closing && call->over();
+      if (!given_up && call->deadline() > now) {
         state->next_look = std::min(state->next_look, call->deadline());
         return false;
       }
@@ -108,6 +110,8 @@ void BoundedPool::watch(const std::shared_ptr<State>& state) {
     };
     std::erase_if(state->waiting, expired);
     state->late += static_cast<unsigned>(std::erase_if(state->running, expired));
+    if (state->closing) state->changed.notify_all();
+    if (state->closing && state->threads == state->late) break;
     state->changed.wait_until(lock, state->next_look);
   }
 }

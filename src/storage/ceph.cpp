@@ -1,11 +1,10 @@
 #include "storage/ceph.hpp"
 
-#include <cerrno>
 #include <memory>
 #include <stdexcept>
-#include <unordered_map>
 #include <utility>
 
+#include "storage/bounded_queue.hpp"
 #include "storage/ceph_call.hpp"
 #include "storage/uri.hpp"
 
@@ -13,29 +12,6 @@ namespace ferry::storage {
 namespace {
 
 constexpr unsigned threads_max = 16;
-
-Capabilities capabilities_of(const CephAddress& address) {
-  Capabilities capabilities;
-  capabilities.atomic_append = false;
-  capabilities.special_files = false;
-  capabilities.page_cache_of_host = false;
-  capabilities.tells_holes = false;
-  capabilities.layouts = true;
-  capabilities.request_timeout = address.timeout;
-  return capabilities;
-}
-
-// How long this operation may take. For a path that is none it does not matter.
-std::chrono::milliseconds timeout_of(const Operation& operation) {
-  if (operation.file != nullptr) {
-    return static_cast<const CephFile*>(operation.file)->handle->mount().address().timeout;
-  }
-  try {
-    return ceph_address_of(parse_uri(operation.path)).timeout;
-  } catch (const std::invalid_argument&) {
-    return CephAddress{}.timeout;
-  }
-}
 
 }  // namespace
 
@@ -51,53 +27,18 @@ class Ceph::Shared {
 
 namespace {
 
-class CephQueue final : public InboxQueue {
+class CephQueue final : public BoundedQueue {
  public:
   CephQueue(Ceph::Shared& shared, const QueueOptions& options)
-      : InboxQueue(options), shared_(shared) {}
-
-  ~CephQueue() override {
-    for (const auto& [operation, call] : calls_)
-      call->end_early(-ECANCELED);
-    await_others();
-  }
-
-  Operation* reap() override {
-    Operation* operation = InboxQueue::reap();
-    if (operation != nullptr) calls_.erase(operation);
-    return operation;
-  }
-
-  void cancel(Operation& operation) override {
-    if (operation.kind == Kind::close) return;
-    if (const auto found = calls_.find(&operation); found != calls_.end()) {
-      found->second->end_early(-ECANCELED);
-    }
-  }
+      : BoundedQueue(shared.pool, options), shared_(shared) {}
 
  private:
-  void start(Operation& operation) override {
-    const bool transfers = operation.kind == Kind::read || operation.kind == Kind::write ||
-                           operation.kind == Kind::append;
-    if (transfers) {
-      if (const int error = static_cast<CephFile*>(operation.file)->refusal(operation);
-          error != 0) {
-        operation.result = error;
-        count_inline_operation();
-        finish(operation);
-        return;
-      }
-    }
-    auto call =
-        std::make_shared<CephCall>(operation, inbox_, timeout_of(operation), shared_.mounts);
-    calls_.emplace(&operation, call);
-    count_pool_operation();
-    give_away();
-    shared_.pool.execute(call);
+  std::shared_ptr<BoundedCall> make_call(Operation& operation) override {
+    return std::make_shared<CephCall>(operation, inbox_, timeout_of(operation, ceph_address_of),
+                                      shared_.mounts);
   }
 
   Ceph::Shared& shared_;
-  std::unordered_map<Operation*, std::shared_ptr<CephCall>> calls_;  // under way
 };
 
 }  // namespace
@@ -111,7 +52,7 @@ std::unique_ptr<Queue> Ceph::make_queue(const QueueOptions& options) {
 }
 
 Description Ceph::describe() const {
-  return Description{"ceph", "libcephfs",      {}, capabilities_of(CephAddress{}),
+  return Description{"ceph", "libcephfs",      {}, remote_capabilities(CephAddress{}.timeout),
                      "",     ceph_layout_rules};
 }
 
@@ -119,7 +60,7 @@ Description Ceph::describe_path(const std::string& path) {
   Description description = describe();
   try {
     const CephAddress address = ceph_address_of(parse_uri(path));
-    description.capabilities = capabilities_of(address);
+    description.capabilities = remote_capabilities(address.timeout);
     description.notes = facts_in_time(shared_->mounts->of(address));
   } catch (const std::runtime_error& reason) {  // Unavailable
     description.problem = reason.what();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <cstring>
 #include <future>
 #include <limits>
 #include <stdexcept>
@@ -13,19 +12,27 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "base/sanitizer.hpp"
 #include "storage/uri.hpp"
 
 namespace ferry::storage {
 namespace {
 
-constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
 constexpr unsigned timeout_max_s = 3600;
 constexpr unsigned id_max = 0xfffffffe;
 
-const char* text_or_empty(const char* text) {
-  return text == nullptr ? "" : text;
+std::int64_t nanoseconds(const timespec& time) {
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
 }
+
+// Whoever writes counts the file's changes, and tells the servers before another may read. The time
+// is added for clients that do not count all of them.
+std::uint64_t version_of(const struct ceph_statx& from) {
+  if ((from.stx_mask & CEPH_STATX_VERSION) == 0) return 0;
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;  // keeps the two from making up for each other
+  return from.stx_version * odd + static_cast<std::uint64_t>(nanoseconds(from.stx_ctime));
+}
+
+}  // namespace
 
 Status to_status(const struct ceph_statx& from, const CephAddress& address) {
   Status to;
@@ -36,16 +43,15 @@ Status to_status(const struct ceph_statx& from, const CephAddress& address) {
   const std::uint64_t cluster =
       std::hash<std::string>()(address.configuration + '\n' + address.file_system);
   to.device = (from.stx_dev ^ cluster) | (std::uint64_t{1} << 63);
-  to.modified_ns = from.stx_mtime.tv_sec * 1'000'000'000 + from.stx_mtime.tv_nsec;
+  to.modified_ns = nanoseconds(from.stx_mtime);
   to.mode = from.stx_mode;
   to.links = from.stx_nlink;
   to.owner = from.stx_uid;
   to.group = from.stx_gid;
   to.block_bytes = from.stx_blksize;
+  to.version = version_of(from);
   return to;
 }
-
-}  // namespace
 
 CephAddress ceph_address_of(const Uri& uri) {
   uri.allow_only("conf fs gid timeout uid user");
@@ -90,48 +96,17 @@ int CephHandle::close() {
 
 CephCall::CephCall(Operation& operation, Inbox& inbox, std::chrono::milliseconds timeout,
                    std::shared_ptr<CephMounts> mounts)
-    : BoundedCall(operation, inbox, timeout),
-      mounts_(std::move(mounts)),
-      kind_(operation.kind),
-      path_(text_or_empty(operation.path)),
-      new_path_(text_or_empty(operation.new_path)),
-      flags_(operation.flags),
-      mode_(operation.mode),
-      offset_(operation.offset),
-      layout_(operation.layout == nullptr ? Layout{} : *operation.layout),
-      has_layout_(operation.layout != nullptr) {
-  for (const iovec& vector : operation.vectors)
-    bytes_ += static_cast<std::int64_t>(vector.iov_len);
+    : RemoteCall(operation, inbox, timeout), mounts_(std::move(mounts)) {
   if (auto* file = static_cast<CephFile*>(operation.file); file != nullptr) {
-    handle_ = file->handle;
-    appends_ = file->append;
-    writable_ = file->writable;
-    inode_ = file->inode;
-    if (kind_ == Kind::close) {
-      closing_.reset(file);
-      file->handle.reset();
-    }
-  }
-}
-
-std::int64_t CephCall::work(std::vector<char>& memory) {
-  // Before it is answered, because a close may follow.
-  const auto let_go = [this](std::int64_t result) {
-    if (kind_ != Kind::close) handle_.reset();
-    return result;
-  };
-  try {
-    return let_go(handle_ == nullptr ? execute_path() : execute(memory));
-  } catch (const Unavailable& reason) {
-    return -reason.error_number();
-  } catch (const std::invalid_argument&) {
-    return -EINVAL;
-  } catch (const std::bad_alloc&) {
-    return -ENOMEM;
+    handle_ = kind_ == Kind::close ? std::move(file->handle) : file->handle;
   }
 }
 
 std::int64_t CephCall::execute(std::vector<char>& memory) {
+  return handle_ == nullptr ? execute_path() : execute_on_file(memory);
+}
+
+std::int64_t CephCall::execute_on_file(std::vector<char>& memory) {
   CephMount& mount = handle_->mount();
   const CephLibrary& library = mount.library();
   switch (kind_) {
@@ -140,9 +115,9 @@ std::int64_t CephCall::execute(std::vector<char>& memory) {
     case Kind::read:
       return read(memory);
     case Kind::write:
-      return appends_ ? append(memory) : write(memory, offset_);
+      return appends_ ? append(memory, mounts_->turn_of(inode_)) : write(memory, offset_);
     case Kind::append:
-      return append(memory);
+      return append(memory, mounts_->turn_of(inode_));
     case Kind::sync:
     case Kind::sync_data:
       return library.ceph_fsync(mount.get(), handle_->number(), kind_ == Kind::sync_data ? 1 : 0);
@@ -181,6 +156,14 @@ std::int64_t CephCall::execute_path() {
       if (ceph_address_of(target) != mount->address()) return -EXDEV;
       return library.ceph_rename(mount->get(), uri.path.c_str(), target.path.c_str());
     }
+    case Kind::make_directory:
+      return explained(
+          *mount, uri.path,
+          library.ceph_mkdir(mount->get(), uri.path.c_str(), mode_ & 07777 & ~umask_of_process()));
+    case Kind::remove_directory:
+      return explained(*mount, uri.path, library.ceph_rmdir(mount->get(), uri.path.c_str()));
+    case Kind::list_directory:
+      return explained(*mount, uri.path, list_directory(*mount, uri.path));
     case Kind::path_layout: {
       Layout layout;
       const int error = mount->layout_of(uri.path, layout);
@@ -197,7 +180,7 @@ std::int64_t CephCall::execute_path() {
 int CephCall::status_of(CephMount& mount, Status& status, const char* path) {
   struct ceph_statx found {};
   const CephLibrary& library = mount.library();
-  const unsigned wanted = CEPH_STATX_BASIC_STATS;
+  const unsigned wanted = CEPH_STATX_BASIC_STATS | CEPH_STATX_VERSION;
   const int error = path == nullptr
                         ? library.ceph_fstatx(mount.get(), handle_->number(), &found, wanted, 0)
                         : library.ceph_statx(mount.get(), path, &found, wanted, 0);
@@ -207,7 +190,7 @@ int CephCall::status_of(CephMount& mount, Status& status, const char* path) {
 
 int CephCall::open_number(CephMount& mount, const std::string& path) {
   const CephLibrary& library = mount.library();
-  // Ferry appends by itself, and has no use for the library's direct I/O.
+  // Ferry appends by itself. The library's direct I/O would be no faster; see open().
   const int flags = flags_ & ~(O_APPEND | O_DIRECT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   const mode_t mode = mode_ & 07777 & ~umask_of_process();
   if (!has_layout_) return library.ceph_open(mount.get(), path.c_str(), flags, mode);
@@ -243,7 +226,13 @@ std::int64_t CephCall::open(const std::shared_ptr<CephMount>& mount, const std::
   file->directory = S_ISDIR(status.mode);
   if (file->directory && (file->writable || (flags_ & (O_CREAT | O_TRUNC)) != 0)) return -EISDIR;
   if (!file->directory && (flags_ & O_DIRECTORY) == O_DIRECTORY) return -ENOTDIR;
+  // Who opens a file for direct I/O wants none of it from a cache on this machine.
+  if ((flags_ & O_DIRECT) != 0 && !file->directory) {
+    const int error = mount->library().ceph_lazyio_synchronize(mount->get(), number, 0, 0);
+    if (error != 0) return error;
+  }
   file->inode = status.inode;
+  file->timeout = mount->address().timeout;
   Layout granted;
   if (has_layout_) {
     if (const int error = mount->layout_of(number, granted); error != 0) return error;
@@ -256,76 +245,20 @@ std::int64_t CephCall::open(const std::shared_ptr<CephMount>& mount, const std::
   return 0;
 }
 
-bool CephCall::copy(char* memory, std::int64_t done, std::int64_t bytes, bool out) {
-  return touch([&](Operation& operation) {
-    // A page of a device's cache may change while it is written back; what is new in it follows.
-    const UnseenReads unseen;
-    auto skip = static_cast<std::size_t>(done);
-    auto left = static_cast<std::size_t>(bytes);
-    for (const iovec& vector : operation.vectors) {
-      if (skip >= vector.iov_len) {
-        skip -= vector.iov_len;
-        continue;
-      }
-      const std::size_t here = std::min(left, vector.iov_len - skip);
-      char* theirs = static_cast<char*>(vector.iov_base) + skip;
-      std::memcpy(out ? theirs : memory, out ? memory : theirs, here);
-      memory += here;
-      left -= here;
-      skip = 0;
-      if (left == 0) return;
-    }
-  });
-}
-
-std::int64_t CephCall::read(std::vector<char>& memory) {
+std::int64_t CephCall::read_piece(char* memory, std::int64_t bytes, std::int64_t offset) {
   CephMount& mount = handle_->mount();
-  ceph_mount_info* client = mount.get();
-  std::int64_t done = 0;
-  while (done < bytes_) {
-    const std::int64_t wanted = std::min(bytes_ - done, piece_bytes);
-    if (static_cast<std::int64_t>(memory.size()) < wanted) {
-      memory.resize(static_cast<std::size_t>(wanted));
-    }
-    const int got =
-        mount.library().ceph_read(client, handle_->number(), memory.data(), wanted, offset_ + done);
-    if (got < 0) return done > 0 ? done : got;
-    if (got == 0) break;
-    if (!copy(memory.data(), done, got, true)) break;
-    done += got;
-  }
-  return done;
+  return mount.library().ceph_read(mount.get(), handle_->number(), memory, bytes, offset);
 }
 
-std::int64_t CephCall::write(std::vector<char>& memory, std::int64_t offset) {
+std::int64_t CephCall::write_piece(char* memory, std::int64_t bytes, std::int64_t offset) {
   CephMount& mount = handle_->mount();
-  ceph_mount_info* client = mount.get();
-  std::int64_t done = 0;
-  while (done < bytes_) {
-    const std::int64_t wanted = std::min(bytes_ - done, piece_bytes);
-    if (static_cast<std::int64_t>(memory.size()) < wanted) {
-      memory.resize(static_cast<std::size_t>(wanted));
-    }
-    if (!copy(memory.data(), done, wanted, false)) break;
-    const int written =
-        mount.library().ceph_write(client, handle_->number(), memory.data(), wanted, offset + done);
-    if (written < 0) return done > 0 ? done : written;
-    done += written;
-    if (written < wanted) break;
-  }
-  return done;
+  return mount.library().ceph_write(mount.get(), handle_->number(), memory, bytes, offset);
 }
 
-std::int64_t CephCall::append(std::vector<char>& memory) {
-  const std::lock_guard turn(mounts_->turn_of(inode_));
+std::int64_t CephCall::size_now() {
   Status status;
-  if (const int error = status_of(handle_->mount(), status, nullptr); error != 0) return error;
-  const auto end = static_cast<std::int64_t>(status.size_bytes);
-  const std::int64_t written = write(memory, end);
-  touch([&](Operation& operation) {
-    operation.value = static_cast<std::uint64_t>(end + std::max<std::int64_t>(written, 0));
-  });
-  return written;
+  const int error = status_of(handle_->mount(), status, nullptr);
+  return error != 0 ? error : static_cast<std::int64_t>(status.size_bytes);
 }
 
 std::int64_t CephCall::close() {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "storage/bounded_pool.hpp"
 #include "storage/ceph_mount.hpp"
+#include "storage/remote_call.hpp"
 #include "storage/remote_file.hpp"
 
 namespace ferry::storage {
@@ -18,6 +18,8 @@ struct Uri;
 
 // Throws std::invalid_argument.
 CephAddress ceph_address_of(const Uri& uri);
+
+Status to_status(const struct ceph_statx& from, const CephAddress& address);
 
 // The mounts in use, and what their calls share. Thread-safe.
 class CephMounts {
@@ -64,42 +66,28 @@ struct CephFile final : RemoteFile {
   std::shared_ptr<CephHandle> handle;
 };
 
-class CephCall final : public BoundedCall {
+class CephCall final : public RemoteCall {
  public:
   CephCall(Operation& operation, Inbox& inbox, std::chrono::milliseconds timeout,
            std::shared_ptr<CephMounts> mounts);
-  std::int64_t work(std::vector<char>& memory) override;
 
  private:
-  std::int64_t execute(std::vector<char>& memory);
+  std::int64_t execute(std::vector<char>& memory) override;
+  void let_go() override { handle_.reset(); }
+  std::int64_t execute_on_file(std::vector<char>& memory);
   std::int64_t execute_path();
   std::int64_t open(const std::shared_ptr<CephMount>& mount, const std::string& path);
   int open_number(CephMount& mount, const std::string& path);
-  std::int64_t read(std::vector<char>& memory);
-  std::int64_t write(std::vector<char>& memory, std::int64_t offset);
-  std::int64_t append(std::vector<char>& memory);
+  std::int64_t read_piece(char* memory, std::int64_t bytes, std::int64_t offset) override;
+  std::int64_t write_piece(char* memory, std::int64_t bytes, std::int64_t offset) override;
+  std::int64_t size_now() override;
   std::int64_t close();
+  int list_directory(CephMount& mount, const std::string& path);
   int explained(CephMount& mount, const std::string& path, int error);
   int status_of(CephMount& mount, Status& status, const char* path);
-  // Copies between `memory` and the operation's vectors, from its byte `done` on.
-  bool copy(char* memory, std::int64_t done, std::int64_t bytes, bool out);
 
   const std::shared_ptr<CephMounts> mounts_;
-  // Copies: the operation may be gone while the library still works on it.
-  const Kind kind_;
-  const std::string path_;
-  const std::string new_path_;
-  const int flags_;
-  const std::uint32_t mode_;
-  const std::int64_t offset_;
-  const Layout layout_;
-  const bool has_layout_;
-  std::int64_t bytes_ = 0;
-  std::unique_ptr<CephFile> closing_;
   std::shared_ptr<CephHandle> handle_;
-  bool appends_ = false;
-  bool writable_ = false;
-  std::uint64_t inode_ = 0;
 };
 
 }  // namespace ferry::storage

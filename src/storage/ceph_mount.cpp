@@ -4,8 +4,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <future>
 #include <thread>
+
+#include "storage/in_time.hpp"
 
 namespace ferry::storage {
 namespace {
@@ -14,21 +15,26 @@ namespace {
 // do not answer, and nobody waits for it.
 class Created {
  public:
-  Created(std::shared_ptr<const CephLibrary> library, ceph_mount_info* client)
-      : library_(std::move(library)), client_(client) {}
+  Created(std::shared_ptr<const CephLibrary> library, ceph_mount_info* client,
+          std::unique_ptr<const ClientAtWork> at_work)
+      : library_(std::move(library)), client_(client), at_work_(std::move(at_work)) {}
   ~Created() {
     if (client_ == nullptr) return;
-    std::thread([library = std::move(library_), client = client_] {
+    std::thread([library = std::move(library_), client = client_, at_work = std::move(at_work_)] {
       library->ceph_release(client);
     }).detach();
   }
   Created(const Created&) = delete;
   Created& operator=(const Created&) = delete;
-  ceph_mount_info* release() { return std::exchange(client_, nullptr); }
+  ceph_mount_info* release(std::unique_ptr<const ClientAtWork>& at_work) {
+    at_work = std::move(at_work_);
+    return std::exchange(client_, nullptr);
+  }
 
  private:
   std::shared_ptr<const CephLibrary> library_;
   ceph_mount_info* client_;
+  std::unique_ptr<const ClientAtWork> at_work_;
 };
 
 }  // namespace
@@ -57,22 +63,25 @@ void CephMount::check(int error, const std::string& what) const {
 
 ceph_mount_info* CephMount::mount() {
   const std::string cluster = address_.cluster();
+  auto at_work = std::make_unique<const ClientAtWork>();
   ceph_mount_info* client = nullptr;
   check(library_->ceph_create(&client, address_.user.empty() ? nullptr : address_.user.c_str()),
         "libcephfs cannot be used");
-  Created created(library_, client);
+  Created created(library_, client, std::move(at_work));
   check(library_->ceph_conf_read_file(
             client, address_.configuration.empty() ? nullptr : address_.configuration.c_str()),
         cluster + " cannot be used: its configuration cannot be read; name the file by conf=");
   check(library_->ceph_conf_parse_env(client, nullptr), "CEPH_ARGS cannot be understood");
-  const std::string seconds =
-      std::to_string(std::chrono::duration_cast<std::chrono::seconds>(address_.timeout).count());
+  const auto timeout_s = std::chrono::duration_cast<std::chrono::seconds>(address_.timeout).count();
+  const std::string seconds = std::to_string(timeout_s);
+  // Calls wait for what others have asked for before them: they are to meet their own bound first.
+  const std::string twice = std::to_string(2 * timeout_s);
   for (const auto& [option, value] :
        {std::pair<const char*, std::string>{"client_mount_uid", std::to_string(address_.uid)},
         {"client_mount_gid", std::to_string(address_.gid)},
         {"client_mount_timeout", seconds},
         {"rados_mon_op_timeout", seconds},
-        {"rados_osd_op_timeout", seconds}}) {
+        {"rados_osd_op_timeout", twice}}) {
     check(library_->ceph_conf_set(client, option, value.c_str()), option);
   }
   if (!address_.file_system.empty()) {
@@ -84,7 +93,8 @@ ceph_mount_info* CephMount::mount() {
             " cannot be used; see that its monitors and an MDS run and can be reached, and "
             "that the user may mount it");
   library_->ceph_umask(client, 0);  // applied by whoever opens
-  return created.release();
+  ClientAtWork::more_objects();
+  return created.release(at_work_);
 }
 
 int CephMount::layout_of(int number, Layout& layout) {
@@ -138,15 +148,13 @@ std::vector<std::string> CephMount::facts() {
 }
 
 std::vector<std::string> facts_in_time(const std::shared_ptr<CephMount>& mount) {
-  std::packaged_task<std::vector<std::string>()> task([mount] { return mount->facts(); });
-  std::future<std::vector<std::string>> facts = task.get_future();
-  std::thread(std::move(task)).detach();
-  if (facts.wait_for(mount->address().timeout) != std::future_status::ready) {
+  const auto facts = in_time(mount->address().timeout, [mount] { return mount->facts(); });
+  if (!facts) {
     throw Unavailable(ETIMEDOUT,
                       mount->address().cluster() +
                           " cannot be used: it does not answer; see that its servers run");
   }
-  return facts.get();
+  return *facts;
 }
 
 }  // namespace ferry::storage

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "storage/ceph_library.hpp"
+#include "storage/client_at_work.hpp"
 #include "storage/layout.hpp"
 
 namespace ferry::storage {
@@ -64,7 +65,8 @@ class CephMount {
   const std::shared_ptr<const CephLibrary> library_;
   const CephAddress address_;
   std::mutex mutex_;
-  ceph_mount_info* mounted_ = nullptr;  // guarded by it
+  ceph_mount_info* mounted_ = nullptr;  // guarded by it, as the next
+  std::unique_ptr<const ClientAtWork> at_work_;
 };
 
 // facts(), within the time that a call may take. Throws Unavailable.

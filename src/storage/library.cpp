@@ -6,21 +6,38 @@
 #include <dlfcn.h>
 
 namespace ferry::storage {
+namespace {
 
-Library::Library(const std::string& file_name, std::string package)
-    : file_name_(file_name), package_(std::move(package)) {
+// The loader keeps its words for this thread until they were asked for twice, and the leak checker
+// finds them in threads that are just ending.
+void forget_error() {
+  ::dlerror();
+  ::dlerror();
+}
+
+}  // namespace
+
+Library::Library(const std::string& file_name, std::string advice)
+    : file_name_(file_name), advice_(std::move(advice)) {
   handle_ = ::dlopen(file_name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle_ == nullptr) fail("cannot be loaded");
 }
 
-void* Library::symbol(const char* name) const {
+Library::Symbol Library::symbol(const char* name) const {
   void* found = ::dlsym(handle_, name);
   if (found == nullptr) fail(std::string("has no function ") + name);
-  return found;
+  return Symbol(found);
+}
+
+Library::Symbol Library::symbol_or_null(const char* name) const {
+  void* found = ::dlsym(handle_, name);
+  if (found == nullptr) forget_error();
+  return Symbol(found);
 }
 
 void Library::fail(const std::string& what) const {
-  throw Unavailable(ENOPKG, file_name_ + " " + what + "; install the Debian package " + package_);
+  forget_error();
+  throw Unavailable(ENOPKG, file_name_ + " " + what + "; " + advice_);
 }
 
 }  // namespace ferry::storage

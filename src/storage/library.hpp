@@ -17,26 +17,43 @@ class Unavailable : public std::runtime_error {
   int error_number_;
 };
 
-// Throws Unavailable (ENOPKG) with a line that names the Debian package when the library or a
-// function of it is not there. Loaded libraries stay until the process ends: they may have left
-// threads or handlers behind.
+// The base of a struct whose members are the library's functions:
+//   decltype(::nfs_open)* nfs_open = symbol("nfs_open");
+// Throws Unavailable (ENOPKG) with a line that ends with `advice` when the library or a function of
+// it is not there. Loaded libraries stay until the process ends: they may have left threads or
+// handlers behind.
 class Library {
  public:
-  Library(const std::string& file_name, std::string package);
+  Library(const std::string& file_name, std::string advice);
 
-  // Sets `function` to the library's function of that name.
-  template <class Function>
-  void load(Function*& function, const char* name) const {
-    function = reinterpret_cast<Function*>(symbol(name));
-  }
+ protected:
+  // Becomes a pointer to whatever the library has under that name.
+  class Symbol {
+   public:
+    explicit Symbol(void* address) : address_(address) {}
+    template <class Type>
+    operator Type*() const {  // NOLINT(google-explicit-constructor): that is what it is for
+      return reinterpret_cast<Type*>(address_);
+    }
+
+   private:
+    void* address_;
+  };
+  Symbol symbol(const char* name) const;
+  // Null where the library has none.
+  Symbol symbol_or_null(const char* name) const;
 
  private:
-  void* symbol(const char* name) const;
   [[noreturn]] void fail(const std::string& what) const;
 
   std::string file_name_;
-  std::string package_;
+  std::string advice_;
   void* handle_ = nullptr;
 };
+
+// The advice for a library that Debian has.
+inline std::string install_package(const std::string& name) {
+  return "install the Debian package " + name;
+}
 
 }  // namespace ferry::storage

@@ -9,15 +9,24 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/mounts.hpp"
+#include "storage/lustre_layouts.hpp"
 
 namespace ferry::storage {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::uint64_t lustre_kind = 0x0BD00BD0;
+
+LustreLayouts& lustre_layouts() {
+  static LustreLayouts layouts("liblustreapi.so.1");
+  return layouts;
+}
 
 int error_of_attributes() {
   return errno == ENOTSUP ? -EOPNOTSUPP : -errno;
@@ -54,15 +63,21 @@ int attributes(const fs::path& path, const std::string& base, Layout& layout) {
 
 }  // namespace
 
+StripedSystem striped_system_of(std::uint64_t kind, const std::string& mount_type) {
+  if (kind == lustre_kind) return StripedSystem::lustre;
+  const bool is_ceph = mount_type == "ceph" || mount_type == "fuse.ceph-fuse";
+  return is_ceph ? StripedSystem::ceph : StripedSystem::none;
+}
+
 StripedSystem striped_system(const std::string& path) {
   std::error_code error;
   fs::path there = fs::absolute(path, error);
   while (!there.empty() && there != there.root_path() && !fs::exists(there, error))
     there = there.parent_path();
+  struct statfs system {};
+  if (::statfs(there.c_str(), &system) != 0) return StripedSystem::none;
   try {
-    const std::string type = mount_of(there).type;
-    if (type == "ceph" || type == "fuse.ceph-fuse") return StripedSystem::ceph;
-    return type == "lustre" ? StripedSystem::lustre : StripedSystem::none;
+    return striped_system_of(static_cast<std::uint64_t>(system.f_type), mount_of(there).type);
   } catch (const std::system_error&) {
     return StripedSystem::none;
   }
@@ -71,7 +86,9 @@ StripedSystem striped_system(const std::string& path) {
 int mounted_layout(const std::string& path, Layout& layout) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return -errno;
-  if (striped_system(path) != StripedSystem::ceph) return -EOPNOTSUPP;
+  const StripedSystem system = striped_system(path);
+  if (system == StripedSystem::lustre) return lustre_layouts().get(path, layout);
+  if (system != StripedSystem::ceph) return -EOPNOTSUPP;
   if (!S_ISDIR(status.st_mode)) return attributes(path, "ceph.file.layout.", layout);
   // One that has none has that of the directory above it.
   std::error_code error;
@@ -86,7 +103,9 @@ int mounted_layout(const std::string& path, Layout& layout) {
 }
 
 int set_mounted_layout(const std::string& directory, const Layout& layout) {
-  if (striped_system(directory) != StripedSystem::ceph) return -EOPNOTSUPP;
+  const StripedSystem system = striped_system(directory);
+  if (system == StripedSystem::lustre) return lustre_layouts().set(directory, layout);
+  if (system != StripedSystem::ceph) return -EOPNOTSUPP;
   try {
     const std::string text = ceph_layout_text(fitted_to_ceph(layout));
     const int result =
@@ -98,7 +117,9 @@ int set_mounted_layout(const std::string& directory, const Layout& layout) {
 }
 
 int make_with_layout(const std::string& path, std::uint32_t mode, const Layout& layout) {
-  if (striped_system(path) != StripedSystem::ceph) return -EOPNOTSUPP;
+  const StripedSystem system = striped_system(path);
+  if (system == StripedSystem::lustre) return lustre_layouts().make(path, mode, layout);
+  if (system != StripedSystem::ceph) return -EOPNOTSUPP;
   std::string text;
   try {
     text = ceph_layout_text(fitted_to_ceph(layout));
@@ -114,6 +135,10 @@ int make_with_layout(const std::string& path, std::uint32_t mode, const Layout& 
   }
   ::close(fd);
   return error;
+}
+
+std::string without_lustre_library() {
+  return lustre_layouts().without_library();
 }
 
 }  // namespace ferry::storage

@@ -73,6 +73,7 @@ void NfsConnection::run() {
       if (closing_) break;
     }
     if (!waiting_.empty() && !rpc_.connected()) connect();
+    start_commits_ahead();
     issue();
     sleep_and_serve();
     expire();
@@ -229,9 +230,40 @@ int NfsConnection::start_call(Flight& flight) {
     const UnseenReads unseen;  // as in NfsTransfer::source()
     return library_.rpc_nfs3_write_async(rpc_.context(), on_reply, &arguments, &flight);
   }
-  transfer.commit_begun = transfer.file().unstable.begin_commit();
+  transfer.commit_begun = transfer.file().unstable->begin_commit();
   COMMIT3args arguments{handle, 0, 0};  // the whole file
   return library_.rpc_nfs3_commit_async(rpc_.context(), on_reply, &arguments, &flight);
+}
+
+// Nobody waits for these: one that cannot be sent is left away, as the sync that follows commits
+// all.
+void NfsConnection::start_commits_ahead() {
+  while (!commits_due_.empty()) {
+    const auto commit = commits_due_.begin();
+    commit->self = commit;
+    COMMIT3args arguments{commit->handle.argument(), 0, 0};  // the whole file
+    if (rpc_.connected() && library_.rpc_nfs3_commit_async(rpc_.context(), on_commit_ahead,
+                                                           &arguments, &*commit) == 0) {
+      commits_ahead_.splice(commits_ahead_.end(), commits_due_, commit);
+    } else {
+      commit->unstable->committed_ahead(nullptr, 0);
+      commits_due_.erase(commit);
+    }
+  }
+}
+
+void NfsConnection::on_commit_ahead(rpc_context*, int status, void* data, void* commit_data) {
+  auto& commit = *static_cast<CommitAhead*>(commit_data);
+  const auto* reply = status == RPC_STATUS_SUCCESS ? static_cast<const COMMIT3res*>(data) : nullptr;
+  if (reply == nullptr || reply->status == NFS3ERR_JUKEBOX) {
+    commit.unstable->committed_ahead(nullptr, 0);
+  } else if (reply->status != NFS3_OK) {
+    // The server may tell it only once, so it is kept for the sync.
+    commit.unstable->committed_ahead(nullptr, nfs_error(reply->status));
+  } else {
+    commit.unstable->committed_ahead(reply->COMMIT3res_u.resok.verf, 0);
+  }
+  commit.connection->commits_ahead_.erase(commit.self);
 }
 
 void NfsConnection::on_reply(rpc_context*, int status, void* data, void* flight_data) {
@@ -300,7 +332,13 @@ bool NfsConnection::answered_write(const NfsPieceOf& what, const WRITE3res& repl
     return true;
   }
   const WRITE3resok& written = reply.WRITE3res_u.resok;
-  if (written.committed == UNSTABLE) what.transfer->file().unstable.acknowledged(written.verf);
+  if (written.committed == UNSTABLE) {
+    NfsFile& file = what.transfer->file();
+    file.unstable->acknowledged(written.verf);
+    if (what.transfer->sync_follows() && file.unstable->begin_ahead(written.count)) {
+      commits_due_.push_back({this, file.handle, file.unstable, {}});
+    }
+  }
   piece.moved += std::min<std::size_t>(written.count, piece.bytes - piece.moved);
   if (written.count == 0) piece.error = -EIO;
   return piece.moved == piece.bytes || piece.error != 0;
@@ -310,8 +348,8 @@ bool NfsConnection::answered_commit(const NfsPieceOf& what, const COMMIT3res& re
   NfsTransfer& transfer = *what.transfer;
   what.piece().error = reply.status != NFS3_OK
                            ? nfs_error(reply.status)
-                           : transfer.file().unstable.committed(reply.COMMIT3res_u.resok.verf,
-                                                                transfer.commit_begun);
+                           : transfer.file().unstable->committed(reply.COMMIT3res_u.resok.verf,
+                                                                 transfer.commit_begun);
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <deque>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -40,6 +41,14 @@ class NfsConnection {
     std::list<Flight>::iterator self;
   };
 
+  // A commit that nobody waits for, so that the server begins with its medium.
+  struct CommitAhead {
+    NfsConnection* connection;
+    NfsHandle handle;
+    std::shared_ptr<NfsUnstableWrites> unstable;
+    std::list<CommitAhead>::iterator self;
+  };
+
   void run();
   void take_added();
   void drop_cancelled();
@@ -47,11 +56,13 @@ class NfsConnection {
   void issue();
   bool send(NfsPieceOf what);
   int start_call(Flight& flight);
+  void start_commits_ahead();
   void sleep_and_serve();
   void expire();
   void lose_connection();
   std::chrono::milliseconds nap() const;
   static void on_reply(rpc_context* rpc, int status, void* data, void* flight);
+  static void on_commit_ahead(rpc_context* rpc, int status, void* data, void* commit);
   void answered(Flight& flight, void* data);
   bool answered_read(const NfsPieceOf& what, const READ3res& reply);
   bool answered_write(const NfsPieceOf& what, const WRITE3res& reply);
@@ -63,6 +74,8 @@ class NfsConnection {
   NfsRpc rpc_;
   std::deque<NfsPieceOf> waiting_;
   std::list<Flight> flights_;
+  std::list<CommitAhead> commits_due_;
+  std::list<CommitAhead> commits_ahead_;  // under way
   std::size_t bytes_in_flight_ = 0;
   std::vector<NfsPieceOf> unanswered_;  // ended by the connection, not by the server
   std::vector<char> gathered_;

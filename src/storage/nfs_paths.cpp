@@ -14,9 +14,12 @@ namespace {
 
 constexpr std::chrono::milliseconds pause{100};
 constexpr int links_max = 40;  // as on Linux
-constexpr std::size_t name_bytes_max = 255;
 constexpr std::uint32_t transfer_bytes_max = std::uint32_t{1} << 20;
 constexpr std::uint32_t transfer_bytes_least = 4096;
+
+std::int64_t nanoseconds(const nfstime3& time) {
+  return std::int64_t{time.seconds} * 1'000'000'000 + time.nseconds;
+}
 
 mode_t type_bits(ftype3 type) {
   switch (type) {
@@ -51,14 +54,14 @@ void prepend(std::deque<std::string>& rest, const std::string& path) {
   rest.insert(rest.begin(), names.begin(), names.end());
 }
 
-diropargs3 entry(const NfsHandle& directory, const std::string& name) {
+}  // namespace
+
+diropargs3 nfs_entry(const NfsHandle& directory, const std::string& name) {
   diropargs3 arguments{};
   arguments.dir = directory.argument();
   arguments.name = const_cast<char*>(name.c_str());
   return arguments;
 }
-
-}  // namespace
 
 bool lies_under(const std::string& path, const std::string& root) {
   if (root == "/") return true;
@@ -81,20 +84,6 @@ bool NfsCalls::may_try_again(int error) {
   if (NfsClock::now() + pause >= deadline_) return false;
   std::this_thread::sleep_for(pause);
   return true;
-}
-
-template <class Reply, class Issue, class Use>
-int NfsCalls::perform(Issue issue, Use use) {
-  repeated_ = false;
-  for (;;) {
-    int result = 0;
-    if (!rpc_.connected()) result = rpc_.connect(NFS_PROGRAM, NFS_V3, address_.nfs_port, deadline_);
-    if (result == 0) result = rpc_.call<Reply>(issue, use, deadline_);
-    if (!may_try_again(result)) {
-      return result == -ECONNRESET || (result == -ECONNREFUSED && patient_) ? -ETIMEDOUT : result;
-    }
-    repeated_ = repeated_ || result == -ECONNRESET;
-  }
 }
 
 // ---- exports -----------------------------------------------------------------------------------
@@ -167,7 +156,8 @@ NfsAttributes NfsCalls::to_attributes(const fattr3& from) const {
   to.status.inode = from.fileid;
   // Servers choose these numbers on their own; the highest bit keeps them apart from the kernel's.
   to.status.device = (from.fsid ^ server_hash_) | (std::uint64_t{1} << 63);
-  to.status.modified_ns = std::int64_t{from.mtime.seconds} * 1'000'000'000 + from.mtime.nseconds;
+  to.status.modified_ns = nanoseconds(from.mtime);
+  to.changed_ns = nanoseconds(from.ctime);
   to.status.mode = (from.mode & 07777) | type_bits(from.type);
   to.status.links = from.nlink;
   to.status.owner = from.uid;
@@ -252,7 +242,7 @@ std::int64_t NfsCalls::write(NfsFile& file, const char* data, std::size_t bytes,
         [&](const WRITE3res& reply) {
           if (reply.status != NFS3_OK) return nfs_error(reply.status);
           const WRITE3resok& answer = reply.WRITE3res_u.resok;
-          if (answer.committed == UNSTABLE) file.unstable.acknowledged(answer.verf);
+          if (answer.committed == UNSTABLE) file.unstable->acknowledged(answer.verf);
           return answer.count == 0 ? -EIO : static_cast<int>(answer.count);
         });
     if (written < 0) return done > 0 ? static_cast<std::int64_t>(done) : written;
@@ -265,9 +255,9 @@ std::int64_t NfsCalls::write(NfsFile& file, const char* data, std::size_t bytes,
 
 int NfsCalls::lookup(const NfsHandle& directory, const std::string& name, NfsHandle& object,
                      NfsAttributes& attributes) {
-  if (name.size() > name_bytes_max) return -ENAMETOOLONG;
+  if (name.size() > nfs_name_bytes_max) return -ENAMETOOLONG;
   LOOKUP3args arguments{};
-  arguments.what = entry(directory, name);
+  arguments.what = nfs_entry(directory, name);
   bool told = false;
   const int result = perform<LOOKUP3res>(
       [&](rpc_context* rpc, rpc_cb callback, void* data) {
@@ -337,9 +327,9 @@ int NfsCalls::walk(const NfsExport& from, const std::string& path, bool follow, 
 }
 
 int NfsCalls::create(const Found& where, bool exclusive, std::uint32_t mode, NfsHandle& made) {
-  if (where.name.size() > name_bytes_max) return -ENAMETOOLONG;
+  if (where.name.size() > nfs_name_bytes_max) return -ENAMETOOLONG;
   CREATE3args arguments{};
-  arguments.where = entry(where.parent, where.name);
+  arguments.where = nfs_entry(where.parent, where.name);
   std::array<char, NFS3_CREATEVERFSIZE> unique{};
   if (exclusive) {
     // The server knows a repeated call by this number, so that one whose answer got lost does not
@@ -374,7 +364,7 @@ int NfsCalls::create(const Found& where, bool exclusive, std::uint32_t mode, Nfs
 
 int NfsCalls::remove(const Found& what) {
   REMOVE3args arguments{};
-  arguments.object = entry(what.parent, what.name);
+  arguments.object = nfs_entry(what.parent, what.name);
   const int result = perform<REMOVE3res>(
       [&](rpc_context* rpc, rpc_cb callback, void* data) {
         return library_.rpc_nfs3_remove_async(rpc, callback, &arguments, data);
@@ -386,8 +376,8 @@ int NfsCalls::remove(const Found& what) {
 
 int NfsCalls::rename(const Found& what, const Found& to) {
   RENAME3args arguments{};
-  arguments.from = entry(what.parent, what.name);
-  arguments.to = entry(to.parent, to.name);
+  arguments.from = nfs_entry(what.parent, what.name);
+  arguments.to = nfs_entry(to.parent, to.name);
   const int result = perform<RENAME3res>(
       [&](rpc_context* rpc, rpc_cb callback, void* data) {
         return library_.rpc_nfs3_rename_async(rpc, callback, &arguments, data);

@@ -12,11 +12,17 @@
 
 namespace ferry::storage {
 
+inline constexpr std::size_t nfs_name_bytes_max = 255;
+
+// A name in a directory, as argument of a call; refers to both.
+diropargs3 nfs_entry(const NfsHandle& directory, const std::string& name);
+
 // Whether `path` is `root` or lies below it.
 bool lies_under(const std::string& path, const std::string& root);
 
 struct NfsAttributes {
   ftype3 type = NF3REG;
+  std::int64_t changed_ns = 0;  // contents or attributes; by the server's clock
   Status status;
 };
 
@@ -57,11 +63,19 @@ class NfsCalls {
   int remove(const Found& what);
   int rename(const Found& what, const Found& to);
 
+  // Directories; see nfs_directories.cpp.
+  int make_directory(const Found& where, std::uint32_t mode);
+  int remove_directory(const Found& what);
+  // Adds what it holds to `entries`, or nothing.
+  int list_directory(const NfsHandle& directory, std::vector<DirectoryEntry>& entries);
+
  private:
   template <class Reply, class Issue, class Use>
   int perform(Issue issue, Use use);
   int lookup(const NfsHandle& directory, const std::string& name, NfsHandle& object,
              NfsAttributes& attributes);
+  int list_some(const NfsHandle& directory, READDIRPLUS3args& from, bool& all,
+                std::vector<DirectoryEntry>& entries);
   int read_link(const NfsHandle& link, std::string& target);
   int set_created(const NfsHandle& handle, std::uint32_t mode);
   int mount(NfsRpc& mount, NfsExport& found);
@@ -77,5 +91,19 @@ class NfsCalls {
   const NfsClock::time_point deadline_;
   bool repeated_ = false;  // the call that was made last
 };
+
+template <class Reply, class Issue, class Use>
+int NfsCalls::perform(Issue issue, Use use) {
+  repeated_ = false;
+  for (;;) {
+    int result = 0;
+    if (!rpc_.connected()) result = rpc_.connect(NFS_PROGRAM, NFS_V3, address_.nfs_port, deadline_);
+    if (result == 0) result = rpc_.call<Reply>(issue, use, deadline_);
+    if (!may_try_again(result)) {
+      return result == -ECONNRESET || (result == -ECONNREFUSED && patient_) ? -ETIMEDOUT : result;
+    }
+    repeated_ = repeated_ || result == -ECONNRESET;
+  }
+}
 
 }  // namespace ferry::storage

@@ -35,8 +35,11 @@ void NfsServer::execute(Operation& operation, const std::string& path,
       break;
     case Kind::file_status: {
       NfsAttributes attributes;
+      const auto asked = NfsClock::now();
       operation.result = calls.get_attributes(file->handle, attributes);
       operation.status = attributes.status;
+      operation.status.version = change_times_.version(
+          operation.status.inode, attributes.changed_ns, asked, NfsClock::now());
       break;
     }
     default:
@@ -61,8 +64,10 @@ std::int64_t NfsServer::execute_path(NfsCalls& calls, Operation& operation, cons
     if (operation.kind == Kind::open) {
       result = open(calls, operation, from, path);
     } else {
-      result = calls.walk(from, path, operation.kind == Kind::path_status, found);
-      if (result == 0 && !found.exists) result = -ENOENT;
+      const bool follows =
+          operation.kind == Kind::path_status || operation.kind == Kind::list_directory;
+      result = calls.walk(from, path, follows, found);
+      if (result == 0 && !found.exists && operation.kind != Kind::make_directory) result = -ENOENT;
     }
     if (result == -ESTALE && !again) {
       // The server may have got other handles for its exports.
@@ -71,13 +76,31 @@ std::int64_t NfsServer::execute_path(NfsCalls& calls, Operation& operation, cons
       continue;
     }
     if (result != 0 || operation.kind == Kind::open) return result;
-    if (operation.kind == Kind::path_status) {
+    return operation.kind == Kind::rename ? rename(calls, from, found, new_path)
+                                          : execute_found(calls, operation, found);
+  }
+}
+
+// On what a path leads to.
+int NfsServer::execute_found(NfsCalls& calls, Operation& operation, const NfsCalls::Found& found) {
+  const bool directory = found.attributes.type == NF3DIR;
+  switch (operation.kind) {
+    case Kind::path_status:
       operation.status = found.attributes.status;
       return 0;
-    }
-    if (operation.kind == Kind::rename) return rename(calls, from, found, new_path);
-    if (found.attributes.type == NF3DIR) return -EISDIR;
-    return calls.remove(found);
+    case Kind::unlink:
+      return directory ? -EISDIR : calls.remove(found);
+    case Kind::make_directory:
+      return found.exists
+                 ? -EEXIST
+                 : calls.make_directory(found, operation.mode & 07777 & ~umask_of_process());
+    case Kind::remove_directory:
+      if (!directory) return -ENOTDIR;
+      return found.name.empty() ? -EBUSY : calls.remove_directory(found);
+    case Kind::list_directory:
+      return directory ? calls.list_directory(found.object, *operation.entries) : -ENOTDIR;
+    default:
+      return -EINVAL;
   }
 }
 

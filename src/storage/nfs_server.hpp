@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "storage/change_times.hpp"
 #include "storage/nfs_connection.hpp"
 #include "storage/nfs_paths.hpp"
 
@@ -33,6 +34,7 @@ class NfsServer : public std::enable_shared_from_this<NfsServer> {
   int export_of(NfsCalls& calls, const std::string& path, NfsExport& found);
   std::int64_t execute_path(NfsCalls& calls, Operation& operation, const std::string& path,
                             const std::string& new_path);
+  int execute_found(NfsCalls& calls, Operation& operation, const NfsCalls::Found& found);
   int rename(NfsCalls& calls, const NfsExport& from, const NfsCalls::Found& what,
              const std::string& new_path);
   int open(NfsCalls& calls, Operation& operation, const NfsExport& from, const std::string& path);
@@ -51,6 +53,7 @@ class NfsServer : public std::enable_shared_from_this<NfsServer> {
   std::vector<std::unique_ptr<NfsConnection>> connections_;  // made once, then only read
   std::atomic<bool> known_{false};                           // it has answered before
   std::atomic<std::size_t> next_{0};
+  ChangeTimes change_times_;
   // The appends to one file take turns: each asks for the end of the file first.
   std::array<std::mutex, 16> appending_;
 };

@@ -34,6 +34,7 @@ class NfsTransfer {
 
   std::vector<NfsPiece>& pieces() { return pieces_; }
   Kind kind() const { return kind_; }
+  bool sync_follows() const { return sync_follows_; }
   NfsFile& file() { return file_; }
 
   // Memory that holds the rest of the piece to be written: the caller's, or `gathered` where that
@@ -61,6 +62,7 @@ class NfsTransfer {
   Inbox& inbox_;
   NfsFile& file_;
   const Kind kind_;
+  const bool sync_follows_;
   const std::span<const iovec> vectors_;
   std::vector<NfsPiece> pieces_;
   std::atomic<std::size_t> left_;

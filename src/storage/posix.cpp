@@ -49,6 +49,12 @@ class Posix final : public Storage {
         description.layout_rules = ceph_layout_rules;
         break;
       case StripedSystem::lustre:
+        description.capabilities.layouts = true;
+        description.layout_rules = lustre_layout_rules;
+        if (const std::string reason = without_lustre_library(); !reason.empty()) {
+          description.notes.push_back("layouts by the kernel's client: " + reason);
+        }
+        break;
       case StripedSystem::none:
         break;
     }

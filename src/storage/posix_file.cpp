@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include "base/sanitizer.hpp"
+#include "storage/change_times.hpp"
 #include "storage/local_mounts.hpp"
 #include "storage/mounted_layout.hpp"
+#include "storage/posix_directory.hpp"
 
 namespace ferry::storage {
 namespace {
@@ -24,6 +26,8 @@ constexpr long ceph_magic = 0x00C36400;
 constexpr long lustre_magic = 0x0BD00BD0;
 constexpr long orangefs_magic = 0x20030528;
 constexpr long ramfs_magic = 0x858458F6;
+
+}  // namespace
 
 bool is_remote(long type) {
   switch (type) {
@@ -42,6 +46,8 @@ bool is_remote(long type) {
   }
 }
 
+namespace {
+
 bool has_fine_times(long type) {
   return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == BTRFS_SUPER_MAGIC ||
          type == TMPFS_MAGIC;
@@ -53,13 +59,11 @@ std::int64_t nanoseconds(const struct statx_timestamp& time) {
 
 // A later change gets a later time only if this one is older than the clock's ticks are long.
 std::uint64_t version_of(const struct statx& from) {
-  constexpr std::int64_t tick_max_ns = 100'000'000;
-  constexpr std::int64_t coarse_tick_max_ns = 2'000'000'000;
   const std::int64_t changed = nanoseconds(from.stx_ctime);
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   const std::int64_t age = now.tv_sec * 1'000'000'000LL + now.tv_nsec - changed;
-  const bool settled = age > (from.stx_ctime.tv_nsec != 0 ? tick_max_ns : coarse_tick_max_ns);
+  const bool settled = age > tick_max(changed).count();
   return settled ? static_cast<std::uint64_t>(changed) : 0;
 }
 
@@ -86,6 +90,8 @@ Status to_status(const struct statx& from) {
   return status;
 }
 
+}  // namespace
+
 std::int64_t get_status(int directory, const char* path, int flags, bool with_version,
                         Status& status) {
   struct statx buffer {};
@@ -94,6 +100,8 @@ std::int64_t get_status(int directory, const char* path, int flags, bool with_ve
   if (with_version) status.version = version_of(buffer);
   return 0;
 }
+
+namespace {
 
 // What direct I/O asks for; 4 KiB suits every device where the kernel does not tell.
 void learn_alignment(PosixFile& file) {
@@ -364,6 +372,15 @@ void execute_blocking(Operation& operation) {
       return;
     case Kind::set_layout:
       operation.result = set_mounted_layout(operation.path, *operation.layout);
+      return;
+    case Kind::make_directory:
+      operation.result = ::mkdir(operation.path, operation.mode) == 0 ? 0 : -errno;
+      return;
+    case Kind::remove_directory:
+      operation.result = ::rmdir(operation.path) == 0 ? 0 : -errno;
+      return;
+    case Kind::list_directory:
+      operation.result = list_directory(operation.path, *operation.entries);
       return;
   }
   operation.result = -EINVAL;

@@ -49,8 +49,16 @@ struct PosixFile final : File {
   std::atomic_flag appending;
 };
 
+// Whether a file system of this type, as statfs(2) tells it, is served by another machine or by a
+// process.
+bool is_remote(long type);
+
 // Whether direct I/O can carry out this transfer; if not it goes through the page cache.
 bool fits_direct(const PosixFile& file, const Operation& operation);
+
+// statx(2) of `path` in an open directory, or of what `flags` say. 0 or a negative errno.
+std::int64_t get_status(int directory, const char* path, int flags, bool with_version,
+                        Status& status);
 
 // Executes the operation with blocking calls; fills in result, value, status or opened.
 void execute_blocking(Operation& operation);

@@ -37,6 +37,7 @@ void PosixQueue::start(Operation& operation) {
       break;
     case Kind::open:
     case Kind::path_status:
+    case Kind::path_layout:
       if (is_at_hand(operation) && execute_if_allowed(operation)) return;
       break;
     case Kind::read:

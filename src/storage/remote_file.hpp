@@ -2,6 +2,7 @@
 // and what must be refused because of it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 #include "storage/storage.hpp"
@@ -22,6 +23,7 @@ class RemoteFile : public File {
   bool directory = false;
   bool synchronous = false;  // O_SYNC, O_DSYNC: each write is durable when it is acknowledged
   std::uint64_t inode = 0;
+  std::chrono::milliseconds timeout{0};  // of each call on it
 };
 
 // What open(2) says of a file of this mode that is neither a regular one nor a directory, where it

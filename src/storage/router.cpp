@@ -6,6 +6,7 @@
 
 #include "base/cpus.hpp"
 #include "storage/inbox_queue.hpp"
+#include "storage/pvfs2.hpp"
 #include "storage/uri.hpp"
 #ifdef FERRY_WITH_CEPH
 #include "storage/ceph.hpp"
@@ -64,6 +65,7 @@ Storage* Router::other(Scheme scheme) {
 #ifdef FERRY_WITH_CEPH
   if (scheme == Scheme::ceph) found = std::make_unique<Ceph>(options_.ceph_library, cpus_);
 #endif
+  if (scheme == Scheme::pvfs2) found = std::make_unique<Pvfs2>(options_.pvfs2_library, cpus_);
   return found.get();
 }
 
@@ -192,6 +194,7 @@ std::vector<std::string> built_in() {
 #ifdef FERRY_WITH_CEPH
   names.emplace_back(name_of(Scheme::ceph));
 #endif
+  names.emplace_back(name_of(Scheme::pvfs2));
   return names;
 }
 

@@ -16,6 +16,7 @@ struct RouterOptions {
   // The client libraries, loaded when they are first needed.
   std::string nfs_library = "libnfs.so.13";
   std::string ceph_library = "libcephfs.so.2";
+  std::string pvfs2_library = "libpvfs2.so.2";
 };
 
 // The names of the storages that this build has.

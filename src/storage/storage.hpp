@@ -38,6 +38,9 @@ enum class Kind : std::uint8_t {
   path_layout,  // path -> layout, as granted; -EOPNOTSUPP where nothing is striped. Of a directory:
                 //   what is made in it gets
   set_layout,   // path of a directory, layout: what is made in it from now on has it
+  make_directory,    // path, mode
+  remove_directory,  // path of an empty directory
+  list_directory,    // path -> entries, in no order; neither "." nor ".."
 };
 
 struct Status {
@@ -56,9 +59,15 @@ struct Status {
   std::uint64_t version = 0;
 };
 
+// What a directory holds. The status is that of the name: a symbolic link is not followed.
+struct DirectoryEntry {
+  std::string name;
+  Status status;
+};
+
 // What a path names: a file of a mounted file system, or by its scheme one of another storage.
-enum class Scheme : std::uint8_t { posix, nfs, ceph };
-inline constexpr std::size_t schemes = 3;
+enum class Scheme : std::uint8_t { posix, nfs, ceph, pvfs2 };
+inline constexpr std::size_t schemes = 4;
 
 // An open file. Made by an `open` operation, destroyed by a `close` operation.
 class File {
@@ -79,6 +88,7 @@ struct Operation {
   const char* path = nullptr;
   const char* new_path = nullptr;
   Layout* layout = nullptr;
+  std::vector<DirectoryEntry>* entries = nullptr;  // added to when all are there
   int flags = 0;
   std::uint32_t mode = 0;
   // Of a write: a sync of these bytes follows soon, so the medium may begin with them. A hint; the
@@ -158,6 +168,8 @@ struct Capabilities {
   bool cancels_transfers = true;   // one under way can be ended early
   bool page_cache_of_host = true;  // data may be in the host's page cache
   bool tells_holes = true;         // Status::allocated_bytes leaves them out
+  bool full_status = true;         // hard links, special files and parts of seconds are told
+  bool rights_at_open = true;      // a file that its owner has open he may use, whatever its mode
   bool layouts = false;            // files can be made with a Layout
   // The longest that one request to the storage takes; then it has failed with -ETIMEDOUT. 0: no
   // bound, as the kernel has none for local file systems.
@@ -166,8 +178,8 @@ struct Capabilities {
 
 // What a storage can do here and how; for `ferry info`.
 struct Description {
-  std::string name;                // "posix", "nfs", "ceph"
-  std::string engine;              // "io_uring", "threads", "libnfs" or "libcephfs"
+  std::string name;                // "posix", "nfs", "ceph", "pvfs2"
+  std::string engine;              // "io_uring", "threads", "libnfs", "libcephfs" or "libpvfs2"
   std::vector<std::string> notes;  // what is degraded, and why
   Capabilities capabilities = {};
   // One line that says why a path cannot be used here and what to do; empty where it can.

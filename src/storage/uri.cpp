@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::string_view nfs_prefix = "nfs://";
 constexpr std::string_view ceph_prefix = "ceph:/";
+constexpr std::string_view pvfs2_prefix = "pvfs2:/";
 
 bool begins_with(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
@@ -78,6 +79,7 @@ void parse_query(std::string_view query, Uri& uri) {
 
 Scheme scheme_of(std::string_view path) {
   if (begins_with(path, nfs_prefix)) return Scheme::nfs;
+  if (begins_with(path, pvfs2_prefix)) return Scheme::pvfs2;
   return begins_with(path, ceph_prefix) ? Scheme::ceph : Scheme::posix;
 }
 
@@ -89,8 +91,14 @@ const char* name_of(Scheme scheme) {
       return "nfs";
     case Scheme::ceph:
       return "ceph";
+    case Scheme::pvfs2:
+      return "pvfs2";
   }
   return "posix";
+}
+
+std::size_t path_end(std::string_view path) {
+  return scheme_of(path) == Scheme::posix ? path.size() : std::min(path.find('?'), path.size());
 }
 
 std::string Uri::text(const std::string& name, const std::string& otherwise) const {
@@ -114,10 +122,11 @@ void Uri::allow_only(std::string_view known) const {
 }
 
 Uri parse_uri(std::string_view text) {
-  const bool local = begins_with(text, ceph_prefix);
-  const std::size_t start = local ? ceph_prefix.size() - 1 : text.find("://");
+  const bool local = begins_with(text, ceph_prefix) || begins_with(text, pvfs2_prefix);
+  const std::string_view separator = local ? ":" : "://";
+  const std::size_t start = text.find(separator);
   if (start == std::string_view::npos) throw std::invalid_argument("not a URI with ://");
-  text.remove_prefix(local ? start : start + 3);
+  text.remove_prefix(start + separator.size());
   Uri uri;
   const std::size_t question = text.find('?');
   if (question != std::string_view::npos) parse_query(text.substr(question + 1), uri);

@@ -9,12 +9,16 @@
 
 namespace ferry::storage {
 
-// By the beginning of the path alone: "nfs://", "ceph:/" or else posix. A file of a mounted file
-// system whose relative path begins like that is named with "./" before it.
+// By the beginning of the path alone: "nfs://", "ceph:/", "pvfs2:/" or else posix. A file of a
+// mounted file system whose relative path begins like that is named with "./" before it.
 Scheme scheme_of(std::string_view path);
 const char* name_of(Scheme scheme);
 
+// Where the name of the file ends: before the query of a URI, at the end of another path.
+std::size_t path_end(std::string_view path);
+
 // scheme://host:port/path?name=value&name=value, or without a host ceph:/path?name=value
+// (pvfs2:/path)
 struct Uri {
   std::string host;
   unsigned port = 0;  // 0: none given

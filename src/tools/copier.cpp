@@ -1,6 +1,7 @@
 #include "tools/copier.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -39,28 +40,31 @@ void check(std::int64_t result, const std::string& what) {
   if (result < 0) throw Error(static_cast<int>(-result), what);
 }
 
-// 64 bits of a piece's contents (the mixing steps of MurmurHash's finaliser over each word).
-std::uint64_t fingerprint(const std::byte* data, std::size_t bytes) {
-  std::uint64_t sum = bytes;
-  for (std::size_t at = 0; at < bytes; at += sizeof sum) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, data + at, std::min(sizeof word, bytes - at));
-    sum = (sum ^ word) * 0xff51afd7ed558ccdULL;
-    sum ^= sum >> 32;
-  }
-  return sum;
+std::uint64_t mixed(std::uint64_t sum, std::uint64_t word) {
+  sum = (sum ^ word) * 0xff51afd7ed558ccdULL;
+  return sum ^ sum >> 32;
 }
 
-// Where the path of a URI or a file's name ends: before the settings of a URI.
-std::size_t path_end(const std::string& path) {
-  const std::size_t query = path.find('?');
-  const bool uri = storage::scheme_of(path) != storage::Scheme::posix;
-  return uri && query != std::string::npos ? query : path.size();
+// 64 bits of a piece's contents: the mixing steps of MurmurHash's finaliser over each word. Several
+// sums side by side, as each step of one waits for the one before.
+std::uint64_t fingerprint(const std::byte* data, std::size_t bytes) {
+  std::array<std::uint64_t, 8> sums{1, 2, 3, 4, 5, 6, 7, 8};
+  std::array<std::uint64_t, 8> words{};
+  for (std::size_t at = 0; at < bytes; at += sizeof words) {
+    if (bytes - at < sizeof words) words = {};
+    std::memcpy(words.data(), data + at, std::min(sizeof words, bytes - at));
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      sums[i] = mixed(sums[i], words[i]);
+  }
+  std::uint64_t all = bytes;
+  for (const std::uint64_t sum : sums)
+    all = mixed(all, sum);
+  return all;
 }
 
 // Where the last name of a path lies.
 struct Name {
-  explicit Name(const std::string& path) : end(path_end(path)) {
+  explicit Name(const std::string& path) : end(storage::path_end(path)) {
     const std::size_t slash = path.rfind('/', end == 0 ? 0 : end - 1);
     begin = slash == std::string::npos ? 0 : slash + 1;
   }
@@ -191,7 +195,8 @@ class Copy {
     std::int64_t result = by_path(Kind::path_status, to_, &status);
     if (result == 0 && S_ISDIR(status.mode)) {
       const Name from(options_.from);
-      to_.insert(path_end(to_), "/" + options_.from.substr(from.begin, from.end - from.begin));
+      to_.insert(storage::path_end(to_),
+                 "/" + options_.from.substr(from.begin, from.end - from.begin));
       result = by_path(Kind::path_status, to_);
     }
     if (result == -ENOENT) return;
@@ -231,6 +236,7 @@ class Copy {
   void submit(Slot& slot, Kind kind, File* file) {
     slot.kind = kind;
     slot.file = file;
+    slot.sync_follows = kind == Kind::write;
     slot.offset = static_cast<std::int64_t>(slot.at + slot.moved);
     slot.vector = {slot.memory + slot.moved, slot.bytes - slot.moved};
     slot.vectors = {&slot.vector, 1};

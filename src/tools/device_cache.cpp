@@ -9,15 +9,16 @@
 #include <sys/stat.h>
 
 #include "tools/file_access.hpp"
+#include "tools/stored_file.hpp"
 
 namespace ferry::bench {
 
-namespace {
-
-// A file that was changed just now has no version yet (FileStatus), and without one the next open
-// would drop what is read here.
 void wait_for_version(const std::string& path) {
   constexpr std::chrono::milliseconds settled{150};
+  if (is_uri(path)) {
+    std::this_thread::sleep_for(settled);
+    return;
+  }
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return;  // opening it will tell
   const auto changed = std::chrono::seconds(status.st_ctim.tv_sec) +
@@ -26,7 +27,13 @@ void wait_for_version(const std::string& path) {
   if (age < settled) std::this_thread::sleep_for(settled - age);
 }
 
+namespace {
+
 int open_settled(DeviceThread& thread, const std::string& path, int flags) {
+  if (is_uri(path)) {
+    if (const int file = thread.files.open(path.c_str(), O_RDONLY); file >= 0)
+      thread.files.close(file);
+  }
   wait_for_version(path);
   return thread.files.open(path.c_str(), flags);
 }
@@ -58,9 +65,11 @@ WarmPart::~WarmPart() {
 
 void empty_device_cache(const Cell& cell, const Part& part, DeviceThread& thread) {
   const std::uint64_t count = cell.program == Program::files ? cell.calls_per_thread() : 1;
+  // A storage's client drops what it keeps of a file that is opened so (storage/ceph_call.cpp).
+  const int flags = open_flags(cell) | (cell.cold && is_uri(cell.path) ? O_DIRECT : 0);
   for (std::uint64_t call = 0; call < count; ++call) {
     const std::string path = file_path(cell, place_of(cell, part, part.offset_of(call)).file);
-    const int file = thread.files.open(path.c_str(), open_flags(cell));
+    const int file = thread.files.open(path.c_str(), flags);
     if (file < 0) throw Error(-file, "opening " + path);
     const int error = thread.files.evict(file);
     thread.files.close(file);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include <ferry/ferry.hpp>
 
@@ -17,7 +18,14 @@ enum class DeviceCacheState : std::uint8_t {
   unverified,  // some did, or the counters do not say
 };
 
-// Drops what the cache has of the files that the part lies in. Throws ferry::Error.
+// A file that was changed just now has no version yet (FileStatus), and without one the next open
+// would drop what is read into the cache: waits until it has one. Of a URI's, on another machine's
+// clock, it counts that the time of the change was the same a tick ago: it must have been opened by
+// the same runtime just before.
+void wait_for_version(const std::string& path);
+
+// Drops what the cache has of the files that the part lies in; where the cell is cold and they are
+// named by a URI, also what the storage's client on this machine has. Throws ferry::Error.
 void empty_device_cache(const Cell& cell, const Part& part, DeviceThread& thread);
 
 // Holds a file open for one thread and reads the part of that thread into the cache, in which it

@@ -1,55 +1,19 @@
 #include "tools/environment.hpp"
 
-#include <filesystem>
-#include <fstream>
-#include <set>
 #include <string>
-#include <system_error>
+#include <vector>
 
 #include <nlohmann/json.hpp>
-#include <sys/utsname.h>
-#include <unistd.h>
 
-#include "base/cpus.hpp"
-#include "base/machine.hpp"
 #include "storage/router.hpp"
-#include "tools/file_system.hpp"
+#include "tools/gpu_facts.hpp"
+#include "tools/machine_facts.hpp"
+#include "tools/storage_facts.hpp"
 
 namespace ferry::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json text_or_null(const std::string& text) {
-  return text.empty() ? Json(nullptr) : Json(text);
-}
-
-Json machine() {
-  utsname names{};
-  uname(&names);
-  const auto page_bytes = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  const auto pages = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
-  std::string governor;
-  std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") >> governor;
-  const std::string flags = " " + cpuinfo_value("flags") + " ";
-  return {{"kernel", std::string(names.sysname) + " " + names.release},
-          {"architecture", names.machine},
-          {"cpu_model", text_or_null(cpu_model())},
-          {"cpus_allowed", to_string(allowed_cpus())},
-          {"cpus_usable", usable_cpus()},
-          {"virtual_machine", flags.find(" hypervisor ") != std::string::npos},
-          {"cpu_governor", text_or_null(governor)},
-          {"memory_bytes", page_bytes * pages},
-          {"page_bytes", page_bytes}};
-}
-
-Json versions() {
-  return {{"ferry", FERRY_VERSION},
-          {"compiler", __VERSION__},
-          {"nlohmann_json", std::to_string(NLOHMANN_JSON_VERSION_MAJOR) + "." +
-                                std::to_string(NLOHMANN_JSON_VERSION_MINOR) + "." +
-                                std::to_string(NLOHMANN_JSON_VERSION_PATCH)}};
-}
 
 // What placement `automatic` decides from, where the runtime says so: "built-in" or "profile".
 template <class Info>
@@ -71,8 +35,8 @@ Json cache_facts(std::uint64_t cache_bytes, std::uint32_t page_bytes) {
   return {{"cache_bytes", cache_bytes}, {"page_bytes", page_bytes}};
 }
 
-Json runtime_facts(const RuntimeInfo& info) {
-  return {{"device", "cpu"},
+Json runtime_facts(const RuntimeInfo& info, Device device) {
+  return {{"device", name_of(device)},
           {"device_cpus", info.device_cpus},
           {"device_threads", info.device_threads},
           {"server_cpus", info.server_cpus},
@@ -114,48 +78,32 @@ Json tuning_facts(const RuntimeInfo& info) {
             {"bypasses_max", crossovers.bypasses_max}}}};
 }
 
-// One for each mount that a cell's file lies on, or will.
-Json file_systems(const Plan& plan) {
-  std::set<std::string> folders;
-  for (const Cell& cell : plan.cells) {
-    const std::filesystem::path folder = std::filesystem::path(cell.path).parent_path();
-    folders.insert(folder.empty() ? "." : folder.string());
-  }
-  std::set<std::string> seen;
-  Json list = Json::array();
-  for (const std::string& folder : folders) {
-    try {
-      Json facts = file_system_facts(folder);
-      if (seen.insert(facts["mount_point"]).second) list.push_back(std::move(facts));
-    } catch (const std::system_error&) {
-      continue;  // measuring there will say what is wrong
-    }
-  }
-  return list;
-}
-
 }  // namespace
 
 Json environment_facts(const Plan& plan, const Runtimes& runtimes) {
+  std::vector<std::string> paths;
+  for (const Cell& cell : plan.cells)
+    paths.push_back(cell.path);
   Json list = Json::array();
   for (const Runtimes::Entry& entry : runtimes.all()) {
-    Json facts = runtime_facts(entry.runtime->info());
+    Json facts = runtime_facts(entry.device->info(), plan.device);
     facts["page_cache"] = cache_facts(entry.cache_bytes, entry.page_bytes);
     list.push_back(std::move(facts));
   }
-  return {{"machine", machine()},
-          {"versions", versions()},
+  return {{"machine", machine_facts()},
+          {"versions", version_facts()},
           {"runtimes", std::move(list)},
-          {"file_systems", file_systems(plan)}};
+          {"file_systems", file_systems_of(paths)},
+          {"storages", storages_of(paths)}};
 }
 
 Json info_facts(const Runtime& runtime) {
   const RuntimeOptions defaults;
   const RuntimeInfo info = runtime.info();
   return {{"schema", "ferry.info/2"},
-          {"machine", machine()},
-          {"versions", versions()},
-          {"runtime", runtime_facts(info)},
+          {"machine", machine_facts()},
+          {"versions", version_facts()},
+          {"runtime", runtime_facts(info, Device::cpu)},
           {"default_placement", name_of(defaults.placement)},
           {"page_cache",
            {{"cache_bytes", defaults.cache_bytes},
@@ -165,10 +113,11 @@ Json info_facts(const Runtime& runtime) {
           {"profile", profile_facts(info.profile)},
           {"tuning", tuning_facts(info)},
           {"built_in",
-           {{"devices", {"cpu"}},
+           {{"devices", {"cpu", "cuda"}},
             {"storages", storage::built_in()},
             {"placements", {"host", "compute", "service", "automatic"}},
             {"interfaces", {"ferry", "posix", "mmap", "uring"}}}},
+          {"gpu", gpu_facts()},
           {"path", nullptr},
           {"storage", nullptr}};
 }

@@ -114,6 +114,13 @@ CacheState confirm(CacheState before, std::uint64_t bytes,
   return denied ? CacheState::unverified : before;
 }
 
+CacheState state_by_network(std::uint64_t bytes, std::optional<std::uint64_t> network_read_bytes) {
+  constexpr std::uint64_t share_of_messages = 64;
+  if (!network_read_bytes) return CacheState::unverified;
+  if (*network_read_bytes >= bytes) return CacheState::cold;
+  return *network_read_bytes < bytes / share_of_messages ? CacheState::hot : CacheState::unverified;
+}
+
 const char* name_of(CacheState state) {
   switch (state) {
     case CacheState::hot:

@@ -55,6 +55,11 @@ CacheState make_hot(const PlainFile& file, std::uint64_t bytes);
 CacheState confirm(CacheState before, std::uint64_t bytes,
                    std::optional<std::uint64_t> storage_read_bytes);
 
+// The state that a file of a URI must have been in on this machine when so many bytes of it were
+// read: cold if at least as many came over the network meanwhile, hot if next to none did (a
+// client's own messages are small). Absent: the kernel does not tell.
+CacheState state_by_network(std::uint64_t bytes, std::optional<std::uint64_t> network_read_bytes);
+
 const char* name_of(CacheState state);
 
 }  // namespace ferry::bench

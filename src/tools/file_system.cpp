@@ -13,6 +13,7 @@
 
 #include <ferry/ferry.hpp>
 
+#include "base/block_device.hpp"
 #include "base/mounts.hpp"
 
 namespace ferry::bench {
@@ -50,15 +51,16 @@ Json text_or_null(const std::string& text) {
 Json block_device(dev_t device, const std::string& source) {
   const fs::path itself = ferry::block_device_folder(device, source);
   if (itself.empty()) return nullptr;
-  std::error_code error;
-  const bool partition = fs::exists(itself / "partition", error);
-  const fs::path disk = partition ? itself.parent_path() : itself;
-  const fs::path driver = fs::canonical(disk / "device" / "driver", error);
+  const BlockDevice described = describe_block_device(itself);
+  const fs::path disk = described.name == described.disk ? itself : itself.parent_path();
   const std::string rotational = first_line(disk / "queue" / "rotational");
   Json facts = {
-      {"name", itself.filename().string()},
-      {"disk", disk.filename().string()},
-      {"driver", text_or_null(error ? "" : driver.filename().string())},
+      {"name", described.name},
+      {"disk", described.disk},
+      {"kind", text_or_null(described.kind)},
+      {"detail", text_or_null(described.detail)},
+      {"below", described.below},
+      {"driver", text_or_null(described.driver)},
       {"model", text_or_null(first_line(disk / "device" / "model"))},
       {"rotational", nullptr},
       {"scheduler", text_or_null(first_line(disk / "queue" / "scheduler"))},
@@ -147,8 +149,13 @@ Json served(const std::string& type, mode_t mode, const std::string& engine) {
 }  // namespace
 
 Json file_system_facts(const std::string& path) {
-  const struct stat status = status_of(path);
   const Mount mount = mount_of(path);
+  struct stat status = status_of(path);
+  // The files of an overlay lie where its upper folder does.
+  const std::string upper = option_of(mount, "upperdir");
+  Mount below = mount;
+  if (mount.type == "overlay" && !upper.empty() && ::stat(upper.c_str(), &status) == 0)
+    below = mount_of(upper);
   struct statvfs space {};
   Json free_bytes = nullptr;
   if (::statvfs(path.c_str(), &space) == 0) {
@@ -157,7 +164,7 @@ Json file_system_facts(const std::string& path) {
   return {
       {"mount_point", mount.point}, {"type", mount.type},
       {"source", mount.source},     {"options", mount.options},
-      {"free_bytes", free_bytes},   {"block_device", block_device(status.st_dev, mount.source)}};
+      {"free_bytes", free_bytes},   {"block_device", block_device(status.st_dev, below.source)}};
 }
 
 std::string block_device_folder(const std::string& path) {

@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "tools/stored_file.hpp"
+
 namespace ferry::bench {
 namespace {
 
@@ -24,11 +26,27 @@ void lock_scratch() {
   }
 }
 
-[[noreturn]] void leave_at_once(int status) {
+void remove_if_possible(const std::string& path) {
+  try {
+    remove_file(path);
+  } catch (const Error&) {
+    return;  // its server is gone; who started this process tries again
+  }
+}
+
+// A signal handler can remove files of mounted file systems only.
+enum class Caller : std::uint8_t { thread, handler };
+
+[[noreturn]] void leave_at_once(int status, Caller caller) {
   lock_scratch();
   if (scratch_paths != nullptr) {
-    for (const std::string& path : *scratch_paths)
-      ::unlink(path.c_str());
+    for (const std::string& path : *scratch_paths) {
+      if (!is_uri(path)) {
+        ::unlink(path.c_str());
+      } else if (caller == Caller::thread) {
+        remove_if_possible(path);
+      }
+    }
   }
   ::_exit(status);
 }
@@ -37,8 +55,8 @@ void on_bus_error(int) {
   constexpr char line[] =
       "{\"type\":\"error\",\"cell\":null,\"errno\":5,\"message\":\"a mapped file lost its pages "
       "(SIGBUS): it shrank, its disk is full, or reading it failed\"}\n";
-  if (::write(STDOUT_FILENO, line, sizeof line - 1) < 0) leave_at_once(2);
-  leave_at_once(1);
+  if (::write(STDOUT_FILENO, line, sizeof line - 1) < 0) leave_at_once(2, Caller::handler);
+  leave_at_once(1, Caller::handler);
 }
 
 }  // namespace
@@ -51,12 +69,14 @@ void hold_signals() {
 }
 
 Interruption::Interruption(const Runtimes& runtimes)
-    : thread_(*runtimes.all().front().runtime, shutdown_deadline, [this, &runtimes](int) {
-        if (stopped_.exchange(true)) leave_at_once(exit_interrupted);
-        // The thread itself ends the first.
-        for (std::size_t i = 1; i < runtimes.all().size(); ++i)
-          runtimes.all()[i].runtime->shutdown(shutdown_deadline);
-      }) {}
+    : thread_(
+          [&runtimes] {
+            for (const Runtimes::Entry& entry : runtimes.all())
+              entry.device->shutdown(shutdown_deadline);
+          },
+          [this](int) {
+            if (stopped_.exchange(true)) leave_at_once(exit_interrupted, Caller::thread);
+          }) {}
 
 void Interruption::check() const {
   if (stopped_.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
@@ -73,7 +93,7 @@ ScratchFiles::~ScratchFiles() {
   scratch_paths = nullptr;
   if (!kept_) {
     for (const std::string& path : paths_)
-      ::unlink(path.c_str());
+      remove_if_possible(path);
   }
   scratch_lock.clear(std::memory_order_release);
 }

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <random>
 
+#include "storage/uri.hpp"
+
 namespace ferry::bench {
 
 Part part_of(const Cell& cell, unsigned index) {
@@ -34,7 +36,8 @@ std::string file_path(const Cell& cell, unsigned file) {
   if (!cell.file_per_thread && cell.program != Program::files) return cell.path;
   std::array<char, 16> number{};
   std::snprintf(number.data(), number.size(), ".%08u", file);
-  return cell.path + number.data();
+  std::string path = cell.path;
+  return path.insert(storage::path_end(path), number.data());
 }
 
 std::uint64_t file_bytes(const Cell& cell) {

@@ -10,27 +10,16 @@
 #include <string>
 #include <vector>
 
+#include "tools/part.hpp"
 #include "tools/plan.hpp"
 
 namespace ferry::bench {
 
-struct Part {
-  unsigned file = 0;
-  std::uint64_t begin = 0;       // offset of its first block
-  std::uint64_t step_bytes = 0;  // from one call's place to the next
-  std::uint64_t calls_per_block = 0;
-  std::uint64_t segment_bytes = 0;
-
-  std::uint64_t offset_of(std::uint64_t call) const {
-    if (call < calls_per_block) return begin + call * step_bytes;  // spares a division
-    return begin + call / calls_per_block * segment_bytes + call % calls_per_block * step_bytes;
-  }
-};
-
 Part part_of(const Cell& cell, unsigned index);
 
 unsigned file_count(const Cell& cell);
-// With several files PATH.00000000, PATH.00000001 and so on, as IOR names them.
+// With several files PATH.00000000, PATH.00000001 and so on, as IOR names them; before a URI's
+// query.
 std::string file_path(const Cell& cell, unsigned file);
 std::uint64_t file_bytes(const Cell& cell);
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -28,7 +29,10 @@ using storage::Layout;
 constexpr const char* usage =
     "Usage: ferry-layout get PATH\n"
     "       ferry-layout set PATH [--stripe-bytes N] [--stripe-count N] [--object-bytes N]\n"
-    "                             [--first-server N] [--pool NAME] [--at-most]\n"
+    "                             [--first-server N] [--pool NAME] [--overstripe] [--at-most]\n"
+    "                             [--part END[,stripe_bytes=N][,stripe_count=N][,first_server=N]\n"
+    "                                     [,pool=NAME][,overstripe]]...\n"
+    "END is a number of bytes or \"end\"; in a part, stripe_count=all is possible too.\n"
     "Prints a JSON line. The ferry command runs it as ferry layout.\n";
 constexpr int exit_failed = 1;
 constexpr int exit_wrong_arguments = 2;
@@ -45,12 +49,43 @@ bool read_number(const std::string& text, auto& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+// What stands between commas in --part, but for where it ends.
+bool read_part_setting(const std::string& setting, storage::LayoutPart& part) {
+  const std::size_t equals = setting.find('=');
+  const std::string name = setting.substr(0, equals);
+  if (setting == "overstripe") part.overstriping = true;
+  if (setting == "stripe_count=all") part.all_servers = true;
+  if (setting == "overstripe" || setting == "stripe_count=all") return true;
+  if (equals == std::string::npos) return false;
+  const std::string value = setting.substr(equals + 1);
+  if (name == "stripe_bytes") return read_number(value, part.stripe_bytes);
+  if (name == "stripe_count") return read_number(value, part.stripe_count);
+  if (name == "first_server") return read_number(value, part.first_server);
+  part.pool = value;
+  return name == "pool" && !value.empty();
+}
+
+bool read_part(const std::string& text, Layout& layout) {
+  storage::LayoutPart part;
+  std::istringstream settings(text);
+  std::string setting;
+  std::getline(settings, setting, ',');
+  part.end_bytes = storage::to_the_end;
+  if (setting != "end" && !read_number(setting, part.end_bytes)) return false;
+  if (!layout.parts.empty()) part.begin_bytes = layout.parts.back().end_bytes;
+  while (std::getline(settings, setting, ','))
+    if (!read_part_setting(setting, part)) return false;
+  layout.parts.push_back(part);
+  return true;
+}
+
 bool read_setting(const std::string& name, const std::string& value, Layout& layout) {
   if (name == "--stripe-bytes") return read_number(value, layout.stripe_bytes);
   if (name == "--stripe-count") return read_number(value, layout.stripe_count);
   if (name == "--object-bytes")
     return read_number(value, layout.extras[storage::object_bytes_name]);
   if (name == "--first-server") return read_number(value, layout.first_server);
+  if (name == "--part") return read_part(value, layout);
   if (name != "--pool") return false;
   layout.pool = value;
   return !value.empty();
@@ -64,6 +99,8 @@ bool read_arguments(const std::vector<std::string>& words, Arguments& arguments)
   for (std::size_t at = 2; at < words.size(); ++at) {
     if (words[at] == "--at-most") {
       arguments.layout.at_most = true;
+    } else if (words[at] == "--overstripe") {
+      arguments.layout.extras[storage::overstriping_name] = 1;
     } else if (++at == words.size() || !read_setting(words[at - 1], words[at], arguments.layout)) {
       return false;
     }
@@ -110,7 +147,7 @@ class Session {
     line["kind"] = S_ISDIR(mode) ? "directory" : "file";
     line["made"] = made;
     line["layout"] = layout_facts(granted);
-    line["reduced"] = reduced(arguments_.layout, granted);
+    line["reduced"] = reduced_facts(arguments_.layout, granted);
     return line;
   }
 
@@ -148,28 +185,27 @@ class Session {
     if (const std::int64_t result = calls_.run(close); result < 0) refuse(result);
   }
 
+  // What to do by hand on a Lustre that takes or tells no layouts here.
+  std::string lustre_line() const {
+    const std::string refusal = "this Lustre does not " +
+                                std::string(arguments_.set ? "take " : "tell ") +
+                                (arguments_.layout.parts.empty() ? "" : "composite ") +
+                                "layouts by its kernel's client alone; do it by: ";
+    if (!arguments_.set) return refusal + "lfs getstripe " + arguments_.path;
+    return refusal +
+           storage::lustre_command(storage::fitted_to_lustre(arguments_.layout), arguments_.path);
+  }
+
   [[noreturn]] void refuse(std::int64_t error) const {
     std::string line = arguments_.path + ": " + std::strerror(static_cast<int>(-error));
     if (error == -EINVAL && !rules_.empty()) line += "; " + rules_;
     if (error == -EOPNOTSUPP) {
       line = arguments_.path + " lies on no storage that stripes files in a way that Ferry sets";
       if (storage::striped_system(arguments_.path) == storage::StripedSystem::lustre) {
-        line = "Ferry sets no layouts on Lustre; do it by: " +
-               (arguments_.set ? storage::lustre_command(arguments_.layout, arguments_.path)
-                               : "lfs getstripe " + arguments_.path);
+        line = lustre_line();
       }
     }
     fail(error, line);
-  }
-
-  // The names of what was asked for and is not what was granted.
-  static Json reduced(const Layout& asked, const Layout& granted) {
-    Json names = Json::array();
-    const Json wanted = layout_facts(asked);
-    const Json got = layout_facts(granted);
-    for (const auto& [name, value] : wanted.items())
-      if (!value.is_null() && got[name] != value) names.push_back(name);
-    return names;
   }
 
   const Arguments& arguments_;

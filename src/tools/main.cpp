@@ -6,6 +6,7 @@
 #include <exception>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <system_error>
 
@@ -16,11 +17,13 @@
 #include "tools/environment.hpp"
 #include "tools/file_system.hpp"
 #include "tools/interruption.hpp"
+#include "tools/json_fields.hpp"
 #include "tools/plan.hpp"
 #include "tools/report.hpp"
 #include "tools/runtimes.hpp"
 #include "tools/session.hpp"
 #include "tools/storage_facts.hpp"
+#include "tools/stored_file.hpp"
 
 namespace ferry::bench {
 namespace {
@@ -28,7 +31,9 @@ namespace {
 constexpr const char* usage =
     "Usage: ferry-bench --plan FILE    runs a plan (schema ferry.plan/2; - is standard input)\n"
     "       ferry-bench --info [PATH]  what this machine offers, and how PATH would be served\n"
-    "Both print JSON lines. The ferry command makes the plans; docs/measuring.md describes them.\n";
+    "       ferry-bench --remove PATH...  removes files, of any storage\n"
+    "The first two print JSON lines. The ferry command makes the plans; docs/measuring.md "
+    "describes them.\n";
 
 constexpr int exit_failed = 1;
 constexpr int exit_wrong_arguments = 2;
@@ -45,6 +50,7 @@ int run_plan(const std::string& file_name, Report& report) {
   const Plan plan = load_plan(file_name);
   hold_signals();
   report_bus_errors();
+  const std::shared_ptr<storage::Storage> clients = side_storage();  // for all that is untimed
   const Runtimes runtimes(plan);
   const Interruption interruption(runtimes);
   try {
@@ -78,6 +84,21 @@ int print_info(const std::string& path) {
   return 0;
 }
 
+// What is not there counts as removed.
+int remove_files(int count, char** paths, Report& report) {
+  const std::shared_ptr<storage::Storage> clients = side_storage();
+  int status = 0;
+  for (int i = 0; i < count; ++i) {
+    try {
+      remove_file(paths[i]);
+    } catch (const Error& error) {
+      report.error("", error.code().value(), error.what());
+      status = exit_failed;
+    }
+  }
+  return status;
+}
+
 int run(int count, char** arguments) {
   const std::string word = count > 1 ? arguments[1] : "";
   const std::string value = count > 2 ? arguments[2] : "";
@@ -86,17 +107,24 @@ int run(int count, char** arguments) {
     return 0;
   }
   const bool plan = word == "--plan" && count == 3;
+  const bool removal = word == "--remove" && count > 2;
   const bool info = word == "--info" && count <= 3;
-  if (!plan && !info) {
+  if (!plan && !info && !removal) {
     std::fputs(usage, stderr);
     return exit_wrong_arguments;
   }
   Report report;
   try {
+    if (removal) return remove_files(count - 2, arguments + 2, report);
     return plan ? run_plan(value, report) : print_info(value);
   } catch (const PlanError& error) {
     report.error("", EINVAL, error.what());
     return exit_wrong_arguments;
+  } catch (const Error& error) {
+    // Why a device cannot be used is a sentence of its own.
+    const int number = error.code().value();
+    const bool is_sentence = number == ENODEV || number == ENOSYS;
+    report.error("", number, is_sentence ? error.reason() : error.what());
   } catch (const std::system_error& error) {
     report.error("", error.code().value(), error.what());
   } catch (const std::bad_alloc&) {

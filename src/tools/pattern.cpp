@@ -9,14 +9,6 @@ namespace {
 
 constexpr std::uint64_t block_words = block_bytes / sizeof(std::uint64_t);
 
-// The finaliser of SplitMix64: every bit of the input changes half of the output.
-std::uint64_t mix(std::uint64_t value) {
-  value += 0x9e3779b97f4a7c15;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-  return value ^ (value >> 31);
-}
-
 std::uint64_t undo_shift(std::uint64_t value, unsigned bits) {
   std::uint64_t result = value;
   for (unsigned known = bits; known < 64; known += bits)
@@ -31,15 +23,10 @@ std::uint64_t unmix(std::uint64_t value) {
   return undo_shift(value, 30) - 0x9e3779b97f4a7c15;
 }
 
-std::uint64_t first_word(std::uint64_t seed, std::uint64_t block) {
-  return mix(mix(seed) ^ block);
-}
-
 Block make_block(std::uint64_t seed) {
   Block block{};
-  const std::uint64_t start = mix(~seed);
   for (std::uint64_t i = 1; i < block_words; ++i)
-    block[i] = mix(start + i);
+    block[i] = later_word(seed, i);
   return block;
 }
 

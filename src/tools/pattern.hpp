@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "tools/pattern_words.hpp"
+
 namespace ferry::bench {
 
 // The contents of a file at [offset, offset + bytes), position-dependent: every 4 KiB block starts
@@ -13,7 +15,6 @@ namespace ferry::bench {
 // their place in the block.
 void fill_pattern(void* data, std::uint64_t bytes, std::uint64_t offset, std::uint64_t seed);
 
-inline constexpr std::uint64_t block_bytes = 4096;
 using Block = std::array<std::uint64_t, block_bytes / sizeof(std::uint64_t)>;
 
 // Compares with the pattern of one seed, again and again.

@@ -3,18 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <set>
 #include <string_view>
-#include <utility>
 
 #include <nlohmann/json.hpp>
 #include <unistd.h>
+
+#include "storage/uri.hpp"
+#include "tools/json_fields.hpp"
 
 namespace ferry::bench {
 namespace {
 
 using nlohmann::json;
 
+constexpr std::array<const char*, 2> device_names = {"cpu", "cuda"};
 constexpr std::array<const char*, 4> interface_names = {"ferry", "posix", "mmap", "uring"};
 constexpr std::array<const char*, 2> operation_names = {"read", "write"};
 constexpr std::array<const char*, 4> program_names = {"stream", "iterative", "once", "files"};
@@ -36,84 +38,6 @@ constexpr unsigned threads_max = 4096;
 constexpr unsigned repeats_max = 1'000'000;
 constexpr unsigned variants_max = 64;
 constexpr std::uint64_t time_limit_ms_max = 86'400'000;  // a day
-
-// One JSON object that is being read: knows where it is, for messages, and which keys were used.
-class Fields {
- public:
-  Fields(const json& object, std::string where) : object_(object), where_(std::move(where)) {
-    if (!object.is_object()) throw PlanError(where_ + ": must be an object");
-  }
-
-  bool has(const char* key) {
-    used_.insert(key);
-    return object_.contains(key) && !object_[key].is_null();
-  }
-
-  std::string text(const char* key) {
-    if (!object_[key].is_string()) fail(key, "must be a string");
-    return object_[key].get<std::string>();
-  }
-
-  template <class T>
-  void number(const char* key, T& value, std::uint64_t least, std::uint64_t most) {
-    if (!has(key)) return;
-    const json& found = object_[key];
-    if (!found.is_number_unsigned()) fail(key, "must be a whole number, not negative");
-    const auto number = found.get<std::uint64_t>();
-    if (number < least || number > most) {
-      fail(key, "must be from " + std::to_string(least) + " to " + std::to_string(most));
-    }
-    value = static_cast<T>(number);
-  }
-
-  // A size, or "never".
-  void crossover(const char* key, std::uint64_t& bytes) {
-    if (has(key) && object_[key] == "never") {
-      bytes = device::Crossovers::never;
-    } else {
-      number(key, bytes, 0, std::uint64_t{1} << 40);
-    }
-  }
-
-  void flag(const char* key, bool& value) {
-    if (!has(key)) return;
-    if (!object_[key].is_boolean()) fail(key, "must be true or false");
-    value = object_[key].get<bool>();
-  }
-
-  // Index of the value among `names`; `fallback` where it is absent.
-  template <std::size_t N>
-  std::size_t choice(const char* key, const std::array<const char*, N>& names,
-                     std::size_t fallback) {
-    if (!has(key)) return fallback;
-    const std::string value = text(key);
-    std::string list;
-    for (std::size_t i = 0; i < N; ++i) {
-      if (value == names[i]) return i;
-      list += (i == 0 ? "" : ", ") + std::string(names[i]);
-    }
-    fail(key, "'" + value + "' is none of " + list);
-  }
-
-  void require(const char* key) {
-    if (!has(key)) fail(key, "is missing");
-  }
-
-  void refuse_unknown() const {
-    for (const auto& item : object_.items()) {
-      if (used_.count(item.key()) == 0) fail(item.key(), "is not known");
-    }
-  }
-
-  [[noreturn]] void fail(std::string_view key, const std::string& what) const {
-    throw PlanError(where_ + "." + std::string(key) + ": " + what);
-  }
-
- private:
-  const json& object_;
-  std::string where_;
-  std::set<std::string, std::less<>> used_;
-};
 
 void check_sizes(const Cell& cell, const Fields& fields) {
   // One step after the other: the product of all three may be more than 64 bits hold.
@@ -161,7 +85,17 @@ void check_program(const Cell& cell, const Fields& fields) {
   }
 }
 
+// Files of a URI are no files of this machine's kernel.
+void check_uri(const Cell& cell, const Fields& fields) {
+  if (storage::scheme_of(cell.path) == storage::Scheme::posix) return;
+  if (cell.interface != Interface::ferry) {
+    fields.fail("interface", "must be ferry for a URI; the others reach mounted file systems only");
+  }
+  if (cell.direct) fields.fail("direct", "not for a URI, whose files no kernel's cache holds");
+}
+
 void check(const Cell& cell, const Fields& fields) {
+  check_uri(cell, fields);
   check_sizes(cell, fields);
   check_program(cell, fields);
   if (cell.direct && cell.interface == Interface::mmap) {
@@ -274,12 +208,21 @@ Cell read_cell(const json& object, const std::string& where) {
   return cell;
 }
 
+// A size, or "never".
+void read_crossover(Fields& fields, const char* key, std::uint64_t& bytes) {
+  if (fields.is(key, "never")) {
+    bytes = device::Crossovers::never;
+  } else {
+    fields.number(key, bytes, 0, std::uint64_t{1} << 40);
+  }
+}
+
 device::Crossovers read_crossovers(const json& object, const std::string& where) {
   Fields fields(object, where);
   device::Crossovers crossovers;
-  fields.crossover("host_read_bytes_min", crossovers.host_read_bytes_min);
-  fields.crossover("host_stream_read_bytes_min", crossovers.host_stream_read_bytes_min);
-  fields.crossover("host_write_bytes_min", crossovers.host_write_bytes_min);
+  read_crossover(fields, "host_read_bytes_min", crossovers.host_read_bytes_min);
+  read_crossover(fields, "host_stream_read_bytes_min", crossovers.host_stream_read_bytes_min);
+  read_crossover(fields, "host_write_bytes_min", crossovers.host_write_bytes_min);
   fields.refuse_unknown();
   return crossovers;
 }
@@ -301,9 +244,10 @@ void read_tuning(const json& object, Fields& fields, const std::string& where,
     options.crossovers = read_crossovers(object["crossovers"], where + ".crossovers");
 }
 
-RuntimeOptions read_runtime(const json& object) {
+RuntimeOptions read_runtime(const json& object, Device& device) {
   Fields fields(object, "runtime");
   RuntimeOptions options;
+  device = static_cast<Device>(fields.choice("device", device_names, 0));
   options.arena_bytes = 0;
   options.page_bytes = page_bytes_default;
   fields.number("device_threads", options.device_threads, 0, threads_max);
@@ -361,7 +305,9 @@ void complete(Plan& plan) {
     throw PlanError("runtime.cache_bytes: must be at least a page");
   }
   // A profile is chosen by where the files are.
-  runtime.storage_path = std::filesystem::path(plan.cells.front().path).parent_path().string();
+  const std::string& path = plan.cells.front().path;
+  const bool posix = storage::scheme_of(path) == storage::Scheme::posix;
+  runtime.storage_path = posix ? std::filesystem::path(path).parent_path().string() : path;
 }
 
 void read_variants(const json& list, Fields& fields, Plan& plan) {
@@ -374,7 +320,23 @@ void read_variants(const json& list, Fields& fields, Plan& plan) {
   }
 }
 
+// What kernels do: transfers of Ferry, by those who make the calls.
+void check_on_gpu(const Plan& plan) {
+  const auto refuse = [](const Cell& cell, const std::string& why) {
+    throw PlanError("cell " + cell.id + ": " + why + " with device cuda");
+  };
+  if (!plan.runtime.device_cpus.empty())
+    throw PlanError("runtime.device_cpus: a GPU has none; leave it out with device cuda");
+  for (const Cell& cell : plan.cells) {
+    if (cell.interface != Interface::ferry) refuse(cell, "interface must be ferry");
+    if (cell.program != Program::stream) refuse(cell, "program must be stream");
+    if (cell.placement == device::Placement::service) refuse(cell, "placement cannot be service");
+    if (cell.cache_switches) refuse(cell, "cache_switches cannot be chosen");
+  }
+}
+
 void check_across(const Plan& plan, const Fields& fields) {
+  if (plan.device == Device::cuda) check_on_gpu(plan);
   for (const Cell& cell : plan.cells) {
     if (cell.variant && *cell.variant >= plan.variants.size()) {
       fields.fail("variants", "has none for cell " + cell.id);
@@ -399,7 +361,8 @@ Plan read_plan(std::istream& input) {
   if (fields.text("schema") != "ferry.plan/2") fields.fail("schema", "must be ferry.plan/2");
   Plan plan;
   fields.number("repeats", plan.repeats, 1, repeats_max);
-  plan.runtime = read_runtime(fields.has("runtime") ? document["runtime"] : json::object());
+  plan.runtime =
+      read_runtime(fields.has("runtime") ? document["runtime"] : json::object(), plan.device);
   fields.require("cells");
   if (!document["cells"].is_array()) fields.fail("cells", "must be an array");
   for (const json& cell : document["cells"]) {
@@ -414,6 +377,9 @@ Plan read_plan(std::istream& input) {
   return plan;
 }
 
+const char* name_of(Device device) {
+  return device_names[static_cast<std::size_t>(device)];
+}
 const char* name_of(Interface interface) {
   return interface_names[static_cast<std::size_t>(interface)];
 }

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <istream>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -20,6 +19,8 @@ enum class Program : std::uint8_t {
   once,       // one transfer of everything, then compute piece by piece
   files,      // each transfer in a file of its own: open, transfer, close
 };
+
+enum class Device : std::uint8_t { cpu, cuda };
 
 // Which part of the data each thread reads: the one that the thread of its number writes, that of
 // the next, or one drawn anew for each repeat.
@@ -89,20 +90,17 @@ struct Cell {
 struct Plan {
   unsigned repeats = 1;
   std::uint64_t time_limit_ms = 0;  // no round of repeats begins later than that; 0: no limit
+  Device device = Device::cpu;
   RuntimeOptions runtime;  // its cache is for the cells that are cached; the others have none
   std::vector<RuntimeOptions> variants;  // the same with changes, side by side with it
   std::vector<Cell> cells;
-};
-
-// Says what is wrong with a plan, and where.
-struct PlanError : std::invalid_argument {
-  using std::invalid_argument::invalid_argument;
 };
 
 // Throws PlanError. Fills in the sizes of the arena and of the page cache and the number of device
 // threads from the cells where the plan leaves them out.
 Plan read_plan(std::istream& input);
 
+const char* name_of(Device device);
 const char* name_of(Interface interface);
 const char* name_of(Program program);
 const char* name_of(Operation operation);

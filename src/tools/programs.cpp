@@ -17,20 +17,9 @@ constexpr std::uint64_t small_call_bytes = std::uint64_t{64} << 10;
 constexpr unsigned small_call_stride = 64;
 constexpr unsigned char poison = 0xa5;
 
-[[noreturn]] void report_call(const ProgramInput& input, std::int64_t moved, std::uint64_t offset) {
-  const Cell& cell = input.cell;
-  const Place place = place_of(cell, input.part, offset);
-  const std::string what =
-      std::string(cell.operation == Operation::read ? "reading " : "writing ") +
-      std::to_string(cell.call_bytes()) + " bytes at " + std::to_string(place.offset) + " of " +
-      file_path(cell, place.file);
-  if (moved < 0) throw Error(static_cast<int>(-moved), what);
-  throw Error(EIO, what + " moved only " + std::to_string(moved));
-}
-
 void check_moved(const ProgramInput& input, std::int64_t moved, std::uint64_t bytes,
                  std::uint64_t offset) {
-  if (moved != static_cast<std::int64_t>(bytes)) report_call(input, moved, offset);
+  if (moved != static_cast<std::int64_t>(bytes)) report_call(input.cell, input.part, moved, offset);
 }
 
 void check_running(const ProgramInput& input) {
@@ -219,6 +208,16 @@ void each_file(const ProgramInput& input, ProgramOutput& output) {
 }
 
 }  // namespace
+
+void report_call(const Cell& cell, const Part& part, std::int64_t moved, std::uint64_t offset) {
+  const Place place = place_of(cell, part, offset);
+  const std::string what =
+      std::string(cell.operation == Operation::read ? "reading " : "writing ") +
+      std::to_string(cell.call_bytes()) + " bytes at " + std::to_string(place.offset) + " of " +
+      file_path(cell, place.file);
+  if (moved < 0) throw Error(static_cast<int>(-moved), what);
+  throw Error(EIO, what + " moved only " + std::to_string(moved));
+}
 
 unsigned latency_stride(const Cell& cell) {
   const bool samples = cell.program == Program::stream && cell.call_bytes() <= small_call_bytes;

@@ -18,6 +18,10 @@ unsigned latency_stride(const Cell& cell);
 // Order in which one thread's calls go over its part: each of 0 to count - 1 once.
 std::vector<std::uint32_t> make_order(const Cell& cell, unsigned thread);
 
+// Throws the ferry::Error for a call that failed (a negative errno) or moved less than asked.
+[[noreturn]] void report_call(const Cell& cell, const Part& part, std::int64_t moved,
+                              std::uint64_t offset);
+
 struct ProgramInput {
   const Cell& cell;
   const Accesses& files;

@@ -69,7 +69,8 @@ Json storage_json(const StorageCounters& counters) {
   return {{"process_read_bytes", count_json(counters.process_read_bytes)},
           {"process_write_bytes", count_json(counters.process_write_bytes)},
           {"device_read_bytes", count_json(counters.device_read_bytes)},
-          {"device_write_bytes", count_json(counters.device_write_bytes)}};
+          {"device_write_bytes", count_json(counters.device_write_bytes)},
+          {"network_read_bytes", count_json(counters.network_read_bytes)}};
 }
 
 Json cache_json(const device::cache::Counters& counters) {

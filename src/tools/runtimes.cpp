@@ -24,8 +24,7 @@ void Runtimes::add(const Plan& plan, const Cell& cell) {
     options.service_threads = 0;  // they have nothing to serve
   }
   const std::uint32_t page_bytes = cell.is_cached() ? options.page_bytes : 0;
-  all_.push_back(
-      {std::make_unique<Runtime>(options), options.cache_bytes, page_bytes, cell.variant});
+  all_.push_back({make_device(plan, options), options.cache_bytes, page_bytes, cell.variant});
 }
 
 }  // namespace ferry::bench

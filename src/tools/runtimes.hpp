@@ -1,14 +1,13 @@
-// The runtimes that a plan's cells need: one without a page cache in the device's memory, as
-// placement `host` wants it (beside a cache its calls would have to stay coherent), and one with;
-// the same for each variant.
+// The devices, each with a runtime of its own, that a plan's cells need: one without a page cache
+// in the device's memory, as placement `host` wants it (beside a cache its calls would have to stay
+// coherent), and one with; the same for each variant.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include <ferry/ferry.hpp>
-
+#include "tools/measured_device.hpp"
 #include "tools/plan.hpp"
 
 namespace ferry::bench {
@@ -18,11 +17,11 @@ class Runtimes {
   // Throws ferry::Error.
   explicit Runtimes(const Plan& plan);
 
-  Runtime& of(const Cell& cell) const { return *find(cell)->runtime; }
+  MeasuredDevice& of(const Cell& cell) const { return *find(cell)->device; }
 
   // One entry for each that there is.
   struct Entry {
-    std::unique_ptr<Runtime> runtime;
+    std::unique_ptr<MeasuredDevice> device;
     std::uint64_t cache_bytes;  // 0: it has no cache
     std::uint32_t page_bytes;
     std::optional<unsigned> variant;

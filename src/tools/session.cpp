@@ -14,13 +14,12 @@
 #include "tools/cell_run.hpp"
 #include "tools/file_system.hpp"
 #include "tools/layout.hpp"
+#include "tools/stored_file.hpp"
 #include "tools/usage.hpp"
 #include "tools/verification.hpp"
 
 namespace ferry::bench {
 namespace {
-
-constexpr device::cache::Switches all_switches;
 
 CacheState prepare_file(const Cell& cell, unsigned number) {
   const PlainFile file(file_path(cell, number));
@@ -46,7 +45,8 @@ CacheState prepare_cache(const Cell& cell) {
 // where the pages came from.
 void warm_memory(const Cell& cell) {
   constexpr std::uint64_t bytes_max = std::uint64_t{256} << 20;
-  if (cell.total_bytes > bytes_max) return;
+  // What a URI names is written by way of memory that its client has already.
+  if (cell.total_bytes > bytes_max || is_uri(cell.path)) return;
   const int fd = ::open(cell.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return;
   ::unlink(cell.path.c_str());
@@ -58,10 +58,19 @@ void warm_memory(const Cell& cell) {
   ::close(fd);
 }
 
-// Of the folder where the file does not exist yet.
+// Of the folder where the file does not exist yet. Empty where it is none of this machine's.
 std::string block_device_of(const Cell& cell) {
+  if (is_uri(cell.path)) return "";
   const std::string folder = std::filesystem::path(cell.path).parent_path();
   return block_device_folder(folder.empty() ? "." : folder);
+}
+
+// What the bytes that came over the network say of a URI's file, read once more: whether its client
+// on this machine had it. Nothing where the device's own cache was to answer.
+std::optional<CacheState> state_of_remote_read(const Cell& cell, const Sample& sample) {
+  if (cell.warm) return std::nullopt;
+  const CacheState state = state_by_network(sample.bytes, sample.storage.network_read_bytes);
+  return cell.cold && state != CacheState::cold ? CacheState::unverified : state;
 }
 
 std::vector<std::string> paths_of(const Cell& cell) {
@@ -71,17 +80,15 @@ std::vector<std::string> paths_of(const Cell& cell) {
   return paths;
 }
 
-// What is written over, by plain pwrite: other contents than those that the timed writes bring.
+// What is written over: other contents than those that the timed writes bring.
 // Durable where those will be, so that they do not pay for it.
 void make_existing(const Cell& cell, std::uint64_t pattern_seed) {
   for (const std::string& path : paths_of(cell))
-    const PlainFile made(path, O_WRONLY | O_CREAT | O_EXCL);
+    const StoredFile made(path, O_WRONLY | O_CREAT | O_EXCL);
   complete_written(cell, pattern_seed, std::vector<std::uint64_t>(cell.threads));
   if (!cell.direct && !cell.syncs()) return;
-  for (const std::string& path : paths_of(cell)) {
-    const PlainFile file(path, O_WRONLY);
-    if (::fsync(file.fd()) != 0) throw Error(errno, "syncing " + path);
-  }
+  for (const std::string& path : paths_of(cell))
+    StoredFile(path, O_WRONLY).sync();
 }
 
 }  // namespace
@@ -114,12 +121,6 @@ void Session::on_cell(const Cell& cell, Work work) {
   }
 }
 
-Runtime& Session::runtime_of(const Cell& cell) const {
-  Runtime& runtime = runtimes_.of(cell);
-  if (cell.is_cached()) runtime.use_cache_switches(cell.cache_switches.value_or(all_switches));
-  return runtime;
-}
-
 void Session::verify_cells() {
   for (Cell& cell : cells_) {
     block_devices_.push_back(block_device_of(cell));
@@ -130,7 +131,7 @@ void Session::verify_cells() {
       if (cell.check && !cell.expect_pattern_seed) {
         cell.expect_pattern_seed = find_pattern_seed(cell);
       }
-      verify_reads(runtime_of(cell), cell, interruption_.stopped());
+      runtimes_.of(cell).verify_reads(cell, interruption_.stopped());
       if (cell.computes()) sums_.back() = sum_files(cell);
     });
     report_.verified(cell);
@@ -157,23 +158,28 @@ std::uint64_t Session::settling_passes(const Cell& cell) const {
   constexpr std::uint64_t bytes = std::uint64_t{128} << 20;
   constexpr std::uint64_t passes_max = 8;
   if (cells_.size() == 1 || cell.cold || cell.direct) return 0;
+  if (is_uri(cell.path)) return 1;  // for what its client keeps; the network hides the rest
   return std::clamp(bytes / cell.total_bytes, std::uint64_t{1}, passes_max);
 }
 
 void Session::read_once(std::size_t index, unsigned repeat) {
   const Cell& cell = cells_[index];
-  CacheState state = prepare_cache(cell);
+  const bool remote = is_uri(cell.path);
+  std::optional<CacheState> state;
+  if (!remote) state = prepare_cache(cell);
   const CellRun run{cell, repeat, 0, 0, block_devices_[index]};
   for (std::uint64_t pass = 0; pass < settling_passes(cell); ++pass)
-    run_cell(runtime_of(cell), run, interruption_.stopped());
-  const Sample sample = run_cell(runtime_of(cell), run, interruption_.stopped());
+    runtimes_.of(cell).run_cell(run, interruption_.stopped());
+  const Sample sample = runtimes_.of(cell).run_cell(run, interruption_.stopped());
   if (cell.computes() && sample.sum != sums_[index]) {
     throw ContentsError("the sum over " + cell.path + " is wrong, by way of " +
                         name_of(cell.interface));
   }
   // What a direct read brings from the storage says nothing about the page cache.
-  if (cell.cold || !cell.direct) {
-    state = confirm(state, sample.bytes, sample.storage.process_read_bytes);
+  if (remote) {
+    state = state_of_remote_read(cell, sample);
+  } else if (cell.cold || !cell.direct) {
+    state = confirm(*state, sample.bytes, sample.storage.process_read_bytes);
   }
   report_.sample(cell, repeat, sample, state, std::nullopt);
 }
@@ -183,7 +189,7 @@ void Session::write_once(std::size_t index, unsigned repeat) {
   CellRun run{cell, repeat, cell.seed + repeat, O_CREAT | O_EXCL, block_devices_[index]};
   std::vector<std::string> fresh;
   for (const std::string& path : paths_of(cell)) {
-    if (::access(path.c_str(), F_OK) != 0) {
+    if (!file_exists(path)) {
       fresh.push_back(path);
       continue;
     }
@@ -198,7 +204,7 @@ void Session::write_once(std::size_t index, unsigned repeat) {
       make_existing(cell, run.pattern_seed + 1);
       run.create_flags = 0;
     }
-    sample = run_cell(runtime_of(cell), run, interruption_.stopped());
+    sample = runtimes_.of(cell).run_cell(run, interruption_.stopped());
   } catch (const std::system_error& error) {
     if (error.code().value() == EEXIST) made.keep();  // somebody else made it just now
     throw;
@@ -221,7 +227,7 @@ void Session::verify_write(const CellRun& run, const Sample& sample) {
   Cell back = cell;
   back.operation = Operation::read;
   back.expect_pattern_seed = run.pattern_seed;
-  verify_reads(runtime_of(cell), back, interruption_.stopped());
+  runtimes_.of(cell).verify_reads(back, interruption_.stopped());
 }
 
 }  // namespace ferry::bench

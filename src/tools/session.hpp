@@ -39,8 +39,6 @@ class Session {
   void run();
 
  private:
-  // With the cell's switches of the page cache set.
-  Runtime& runtime_of(const Cell& cell) const;
   void verify_cells();
   void repeat_cell(std::size_t index, unsigned repeat);
   std::uint64_t settling_passes(const Cell& cell) const;

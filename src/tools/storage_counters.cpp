@@ -1,6 +1,14 @@
 #include "tools/storage_counters.hpp"
 
+#include <cstddef>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
+
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 namespace ferry::bench {
 namespace {
@@ -36,19 +44,48 @@ void read_device(const std::string& folder, StorageCounters& counters) {
   counters.device_write_bytes = sectors_written * sector_bytes;
 }
 
+// Bytes that the connection has received; none where the descriptor is no TCP socket.
+Count received_by(int fd) {
+  int protocol = 0;
+  socklen_t bytes = sizeof protocol;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &bytes) != 0 || protocol != IPPROTO_TCP)
+    return std::nullopt;
+  struct tcp_info info {};
+  bytes = sizeof info;
+  constexpr std::size_t needed =
+      offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received;
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 || bytes < needed)
+    return std::nullopt;
+  return info.tcpi_bytes_received;
+}
+
+// Over all connections that are open. One that was closed since an earlier look makes the sum
+// smaller, so less is claimed of what was received meanwhile, never more. Absent: there is none.
+Count received_bytes() {
+  Count sum;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+    const Count received = received_by(std::atoi(entry.path().filename().c_str()));
+    if (received) sum = sum.value_or(0) + *received;
+  }
+  return sum;
+}
+
 }  // namespace
 
 StorageCounters StorageCounters::operator-(const StorageCounters& earlier) const {
   return {difference(process_read_bytes, earlier.process_read_bytes),
           difference(process_write_bytes, earlier.process_write_bytes),
           difference(device_read_bytes, earlier.device_read_bytes),
-          difference(device_write_bytes, earlier.device_write_bytes)};
+          difference(device_write_bytes, earlier.device_write_bytes),
+          difference(network_read_bytes, earlier.network_read_bytes)};
 }
 
-StorageCounters read_storage_counters(const std::string& device_folder) {
+StorageCounters read_storage_counters(const std::string& device_folder, Network network) {
   StorageCounters counters;
   read_process(counters);
   if (!device_folder.empty()) read_device(device_folder, counters);
+  if (network == Network::counted) counters.network_read_bytes = received_bytes();
   return counters;
 }
 

@@ -16,12 +16,18 @@ struct StorageCounters {
   // /sys/dev/block: what the file system's block device did, for anybody.
   std::optional<std::uint64_t> device_read_bytes;
   std::optional<std::uint64_t> device_write_bytes;
+  // What came by this process's TCP connections: of a URI's file all that its client was sent.
+  std::optional<std::uint64_t> network_read_bytes;
 
   // What was counted since `earlier`.
   StorageCounters operator-(const StorageCounters& earlier) const;
 };
 
-// `device_folder` of block_device_folder(), or empty. Costs about 50 microseconds.
-StorageCounters read_storage_counters(const std::string& device_folder);
+enum class Network : std::uint8_t { not_counted, counted };
+
+// `device_folder` of block_device_folder(), or empty. Costs about 50 microseconds, and two for each
+// open descriptor where the network is counted.
+StorageCounters read_storage_counters(const std::string& device_folder,
+                                      Network network = Network::not_counted);
 
 }  // namespace ferry::bench

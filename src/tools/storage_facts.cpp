@@ -1,7 +1,9 @@
 #include "tools/storage_facts.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <set>
 
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
@@ -10,6 +12,7 @@
 #include "storage/router.hpp"
 #include "storage/uri.hpp"
 #include "tools/layout_facts.hpp"
+#include "tools/stored_file.hpp"
 
 namespace ferry::bench {
 namespace {
@@ -33,10 +36,6 @@ Json layout_of(storage::Calls& calls, const std::string& path) {
 
 }  // namespace
 
-bool is_uri(const std::string& path) {
-  return storage::scheme_of(path) != storage::Scheme::posix;
-}
-
 Json uri_facts(const std::string& uri) {
   const std::unique_ptr<storage::Storage> storage = storage::make_router();
   const storage::Description description = storage->describe_path(uri);
@@ -50,6 +49,7 @@ Json uri_facts(const std::string& uri) {
                 {"limits", storage::limits(description.capabilities)},
                 {"request_timeout_s", std::chrono::duration<double>(timeout).count()},
                 {"layout", nullptr},
+                {"errno", nullptr},
                 {"problem", nullptr}};
   if (!description.problem.empty()) {
     facts["problem"] = description.problem;
@@ -61,6 +61,7 @@ Json uri_facts(const std::string& uri) {
   status.path = uri.c_str();
   const std::int64_t result = calls.run(status);
   if (result < 0) {
+    facts["errno"] = -result;
     facts["problem"] =
         uri + ": " + std::strerror(static_cast<int>(-result)) + "; name a path that is there";
     return facts;
@@ -69,6 +70,24 @@ Json uri_facts(const std::string& uri) {
   if (S_ISREG(status.status.mode)) facts["size_bytes"] = status.status.size_bytes;
   facts["layout"] = layout_of(calls, uri);
   return facts;
+}
+
+Json storages_of(const std::vector<std::string>& paths) {
+  const std::shared_ptr<storage::Storage> clients = side_storage();
+  std::set<std::string> seen;
+  Json list = Json::array();
+  for (const std::string& path : paths) {
+    // Files side by side are reached alike.
+    const std::size_t end = storage::path_end(path);
+    const std::string folder = path.substr(0, path.rfind('/', end)) + path.substr(end);
+    if (!is_uri(path) || !seen.insert(folder).second) continue;
+    const storage::Description description = clients->describe_path(path);
+    Json facts = {{"storage", description.name},
+                  {"engine", description.engine},
+                  {"facts", description.notes}};
+    if (std::find(list.begin(), list.end(), facts) == list.end()) list.push_back(std::move(facts));
+  }
+  return list;
 }
 
 Json mounted_layout_facts(const std::string& path) {

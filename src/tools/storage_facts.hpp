@@ -3,16 +3,18 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
 namespace ferry::bench {
 
-// Whether the path is a URI of a storage.
-bool is_uri(const std::string& path);
-
 // Which storage serves the URI and how, what it cannot do, and why it cannot be used, if so.
 nlohmann::ordered_json uri_facts(const std::string& uri);
+
+// Of each different storage that URIs among the paths name: its name, engine, and how it is
+// reached.
+nlohmann::ordered_json storages_of(const std::vector<std::string>& paths);
 
 // The layout of a path of a mounted file system; null where nothing is striped in a way that Ferry
 // knows.

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "tools/file_access.hpp"
-#include "tools/file_cache.hpp"
 #include "tools/layout.hpp"
 #include "tools/pattern.hpp"
 
@@ -15,31 +14,6 @@ namespace ferry::bench {
 namespace {
 
 constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
-
-// What one file of a read cell must contain.
-class Expected {
- public:
-  Expected(const Cell& cell, unsigned file) : cell_(cell), plain_(file_path(cell, file)) {
-    if (cell.expect_pattern_seed) pattern_ = contents_of(cell, *cell.expect_pattern_seed, file);
-  }
-  void get(void* data, std::uint64_t bytes, std::uint64_t offset) const {
-    if (pattern_) {
-      fill_pattern(data, bytes, pattern_->begin + offset, pattern_->seed);
-    } else {
-      plain_.read(data, bytes, offset);
-    }
-  }
-  // Throws ContentsError.
-  void compare(const void* found, const void* expected, std::uint64_t bytes,
-               std::uint64_t offset) const {
-    compare_contents(plain_.path(), cell_.interface, found, expected, bytes, offset);
-  }
-
- private:
-  const Cell& cell_;
-  PlainFile plain_;
-  std::optional<Contents> pattern_;
-};
 
 void expect_written(const Cell& cell, std::uint64_t seed, unsigned char* data, std::uint64_t bytes,
                     std::uint64_t offset) {
@@ -87,7 +61,7 @@ void verify_part(const Cell& cell, const Part& part, const Accesses& files, unsi
 }
 
 void verify_written_file(const Cell& cell, std::uint64_t pattern_seed, unsigned number) {
-  const PlainFile file(file_path(cell, number));
+  const StoredFile file(file_path(cell, number));
   const std::uint64_t wanted_bytes = file_bytes(cell);
   if (file.size_bytes() != wanted_bytes) {
     throw ContentsError(file.path() + " has " + std::to_string(file.size_bytes()) +
@@ -107,9 +81,26 @@ void verify_written_file(const Cell& cell, std::uint64_t pattern_seed, unsigned 
 
 }  // namespace
 
+Expected::Expected(const Cell& cell, unsigned file) : cell_(cell), plain_(file_path(cell, file)) {
+  if (cell.expect_pattern_seed) pattern_ = contents_of(cell, *cell.expect_pattern_seed, file);
+}
+
+void Expected::get(void* data, std::uint64_t bytes, std::uint64_t offset) const {
+  if (pattern_) {
+    fill_pattern(data, bytes, pattern_->begin + offset, pattern_->seed);
+  } else {
+    plain_.read(data, bytes, offset);
+  }
+}
+
+void Expected::compare(const void* found, const void* expected, std::uint64_t bytes,
+                       std::uint64_t offset) const {
+  compare_contents(plain_.path(), cell_.interface, found, expected, bytes, offset);
+}
+
 void check_readable(const Cell& cell) {
   for (unsigned i = 0; i < file_count(cell); ++i) {
-    const PlainFile file(file_path(cell, i));
+    const StoredFile file(file_path(cell, i));
     if (!file.is_regular()) throw Error(EINVAL, file.path() + " is no regular file");
     const std::uint64_t size_bytes = file.size_bytes();
     const std::uint64_t needed_bytes = file_bytes(cell);
@@ -133,7 +124,7 @@ void verify_reads(Runtime& runtime, const Cell& cell, const std::atomic<bool>& s
 }
 
 std::uint64_t find_pattern_seed(const Cell& cell) {
-  const PlainFile file(file_path(cell, 0));
+  const StoredFile file(file_path(cell, 0));
   Block block;
   for (std::uint64_t i = 0; (i + 1) * block_bytes <= file_bytes(cell); ++i) {
     file.read(block.data(), block_bytes, i * block_bytes);
@@ -146,7 +137,7 @@ std::uint32_t sum_files(const Cell& cell) {
   std::vector<unsigned char> buffer(step_bytes);
   std::uint32_t sum = 0;
   for (unsigned i = 0; i < file_count(cell); ++i) {
-    const PlainFile file(file_path(cell, i));
+    const StoredFile file(file_path(cell, i));
     for (std::uint64_t at = 0; at < file_bytes(cell); at += step_bytes) {
       const std::uint64_t bytes = std::min(step_bytes, file_bytes(cell) - at);
       file.read(buffer.data(), bytes, at);
@@ -182,7 +173,7 @@ void verify_written(const Cell& cell, std::uint64_t pattern_seed,
   std::vector<unsigned char> expected(bytes);
   for (unsigned i = 0; i < cell.threads; ++i) {
     const Part part = part_of(cell, i);
-    const PlainFile file(file_path(cell, part.file));
+    const StoredFile file(file_path(cell, part.file));
     const std::vector<std::uint32_t> order = make_order(cell, i);
     for (std::uint64_t call = 0; call < calls_of_part[i]; ++call) {
       const std::uint64_t offset = part.offset_of(order[call]);
@@ -199,7 +190,7 @@ void complete_written(const Cell& cell, std::uint64_t pattern_seed,
   std::vector<unsigned char> data(bytes);
   for (unsigned i = 0; i < cell.threads; ++i) {
     const Part part = part_of(cell, i);
-    const PlainFile file(file_path(cell, part.file), O_WRONLY);
+    const StoredFile file(file_path(cell, part.file), O_WRONLY);
     const std::vector<std::uint32_t> order = make_order(cell, i);
     for (std::uint64_t call = calls_of_part[i]; call < order.size(); ++call) {
       const std::uint64_t offset = part.offset_of(order[call]);

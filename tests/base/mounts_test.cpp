@@ -29,6 +29,21 @@ TEST(ParseMount, NeedsNoOptionalFields) {
   EXPECT_EQ(mount.device, makedev(0, 23));
 }
 
+TEST(ParseMount, OptionsAreFound) {
+  const Mount mount = parse_mount(
+      "90 27 0:50 / /m rw,relatime - overlay overlay rw,lowerdir=/l,upperdir=/u\\040p,workdir=/w");
+  EXPECT_EQ(option_of(mount, "upperdir"), "/u p");
+  EXPECT_EQ(option_of(mount, "dir"), "");
+  EXPECT_EQ(option_of(mount, "rw"), "");
+}
+
+TEST(LiesUnder, LooksAtWholeNames) {
+  EXPECT_TRUE(lies_under("/mnt/a", "/mnt"));
+  EXPECT_TRUE(lies_under("/mnt", "/mnt"));
+  EXPECT_FALSE(lies_under("/mnta", "/mnt"));
+  EXPECT_TRUE(lies_under("/a", "/"));
+}
+
 TEST(MountOf, KnowsTheDeviceOfItsFiles) {
   const test::ScratchDirectory directory;
   test::write_file(directory / "f", "x");

@@ -1,7 +1,6 @@
 // One file: what is read and written, how errors are said, and what closing does.
 #include <cerrno>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,29 +9,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <ferry/bulk.hpp>
+#include <ferry/ferry.hpp>
 
 #include "bulk/residency.hpp"
+#include "support/error_of.hpp"
 #include "support/files.hpp"
 #include "support/storage_driver.hpp"
 
 namespace ferry::bulk {
 namespace {
 
+using test::error_of;
 using test::pattern;
 using test::read_file;
 using test::same_bytes;
 using test::ScratchDirectory;
 using test::write_file;
-
-int error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code().value();
-  }
-  return 0;
-}
 
 // On a file system with direct I/O, not one in memory.
 struct BulkFile : testing::TestWithParam<Route> {
@@ -158,6 +150,24 @@ TEST_P(BulkFile, AFileThatShrinksIsShort) {
   EXPECT_EQ(file.read_at(to.data(), to.size(), 0), 300001U);
 }
 
+TEST_P(BulkFile, TellsHowFarOneCallIs) {
+  const std::string wanted = pattern(3 << 20, 6);
+  write_file(scratch / "file", wanted);
+  std::string got(wanted.size(), '#');
+  const File file(engine, scratch / "file", O_RDWR);
+  std::vector<Progress> told;
+  const auto note = [&](const Progress& now) { told.push_back(now); };
+  EXPECT_EQ(file.read_at(got.data(), got.size(), 0, note), got.size());
+  EXPECT_TRUE(same_bytes(got, wanted));
+  EXPECT_EQ(file.write_at(got.data(), 10, 0, note), 10U);
+  ASSERT_GE(told.size(), 2U);
+  EXPECT_EQ(told[told.size() - 2].bytes_done, wanted.size());
+  EXPECT_EQ(told.back().bytes_done, told.back().bytes_total);
+  EXPECT_EQ(told.back().bytes_total, 10U);
+  const auto refuse = [](const Progress&) { throw Error(EINTR, "enough"); };
+  EXPECT_EQ(error_of([&] { file.read_at(got.data(), got.size(), 0, refuse); }), EINTR);
+}
+
 TEST_P(BulkFile, ClosedFilesRefuse) {
   write_file(scratch / "file", "abc");
   File file(engine, scratch / "file");
@@ -240,6 +250,39 @@ TEST(BulkEngine, TheCommonOneIsSharedWhileHeld) {
   char to[3];
   file.read_at(to, 3, 0);
   EXPECT_EQ(two.statistics().bytes_read, 3U);
+}
+
+TEST(BulkEngine, IsFoundOrMadeForAFileThatNamesNone) {
+  const ScratchDirectory scratch(std::filesystem::current_path().string());
+  const std::string wanted = pattern(300000, 4);
+  write_file(scratch / "file", wanted);
+  std::string got(wanted.size(), '#');
+  const File alone(scratch / "file");
+  EXPECT_EQ(alone.read_at(got.data(), got.size(), 0), got.size());
+  EXPECT_TRUE(same_bytes(got, wanted));
+  const Engine engine = Engine::common();  // the same, as the file holds it
+  EXPECT_EQ(engine.statistics().bytes_read, got.size());
+  EXPECT_EQ(error_of([&] { const File file(scratch / "none"); }), ENOENT);
+}
+
+TEST(BulkFiles, OfDirectoriesAreRefused) {
+  const ScratchDirectory scratch(std::filesystem::current_path().string());
+  const Engine engine;
+  EXPECT_EQ(error_of([&] { const File file(engine, scratch / "."); }), EISDIR);
+  EXPECT_EQ(error_of([&] { static_cast<void>(engine.explain(scratch / ".")); }), EISDIR);
+  const auto contents = engine.read_files(std::vector<std::string>{scratch / "."});
+  EXPECT_EQ(contents.at(0).error_number, EISDIR);
+}
+
+TEST(BulkFiles, ShowTheirDescriptor) {
+  const ScratchDirectory scratch(std::filesystem::current_path().string());
+  write_file(scratch / "file", "0123456789");
+  File file(scratch / "file");
+  std::string got(4, '#');
+  EXPECT_EQ(file.read_at(got.data(), 4, 3), 4U);
+  EXPECT_EQ(lseek(file.descriptor(), 0, SEEK_CUR), 0);  // transfers leave it alone
+  EXPECT_EQ(::read(file.descriptor(), got.data(), 4), 4);
+  EXPECT_EQ(got, "0123");
 }
 
 TEST(BulkEngine, ReadsManySmallFiles) {

@@ -1,7 +1,6 @@
 // Files of other storages, named by URIs. Without a server only what can be said without one.
 #include <cerrno>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,25 +11,18 @@
 
 #include <ferry/bulk.hpp>
 
+#include "support/error_of.hpp"
 #include "support/files.hpp"
 #include "support/servers.hpp"
 
 namespace ferry::bulk {
 namespace {
 
+using test::error_of;
 using test::pattern;
 using test::read_file;
 using test::same_bytes;
 using test::write_file;
-
-int error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code().value();
-  }
-  return 0;
-}
 
 #ifdef FERRY_WITH_NFS
 TEST(BulkUris, AServerThatIsNotThereIsAnError) {

@@ -1,14 +1,18 @@
-// The calls of collective::File besides random transfers: opening, positions, hints, counts, sizes.
+// The calls of collective::File besides random transfers: opening, positions, counts, sizes.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
-#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include "bulk/residency.hpp"
 #include "collective/world.hpp"
 
 namespace ferry::collective {
@@ -154,14 +158,19 @@ TEST(CollectiveFile, AggregationMakesFewRequestsOfManyPieces) {
   };
   const Counts aggregate = requests(Method::aggregate);
   EXPECT_EQ(aggregate.storage_requests, 1U) << "all in one window of 4 MiB";
-  // Those on the writer's node copy, the others send one message each.
+  // Those on the writer's node copy, the others send one message for each node.
   const auto& nodes = test::world().node_of();
   const auto near = std::count(nodes.begin(), nodes.end(), nodes[0]);
+  const std::set<int> all(nodes.begin(), nodes.end());
   const auto bytes_of_ranks = [](std::int64_t count) {
     return static_cast<std::uint64_t>(count * piece * pieces);
   };
-  EXPECT_EQ(aggregate.shared_bytes, bytes_of_ranks(near - 1));
-  EXPECT_EQ(aggregate.messages, static_cast<std::uint64_t>(ranks() - near));
+  std::uint64_t relayed = 0;
+  for (const int node : all)
+    if (node != nodes[0])
+      relayed += bytes_of_ranks(std::count(nodes.begin(), nodes.end(), node) - 1);
+  EXPECT_EQ(aggregate.shared_bytes, bytes_of_ranks(near - 1) + relayed);
+  EXPECT_EQ(aggregate.messages, all.size() - 1);
   EXPECT_EQ(aggregate.message_bytes, bytes_of_ranks(ranks() - near));
   if (ranks() > 1) {
     EXPECT_EQ(requests(Method::independent).storage_requests,
@@ -183,6 +192,64 @@ TEST(CollectiveFile, AutomaticAggregatesSmallPiecesAndLeavesLargeOnesAlone) {
   file.close();
 }
 
+TEST(CollectiveFile, AutomaticReadsWhatIsInThePageCacheIndependently) {
+  if (ranks() == 1) GTEST_SKIP() << "one rank reads independently anyway";
+  const SharedDirectory directory;
+  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR);
+  for (const std::int64_t piece : {4096, 512}) {
+    file.set_view(rank() * piece, TypeMap::strided(1, piece, piece * ranks()));
+    const std::string mine = pattern(65'536, static_cast<std::uint64_t>(rank()));
+    file.write_at_all(0, bytes_of(mine));
+    EXPECT_EQ(file.statistics().method, Method::aggregate);
+    std::string got(65'536, '?');
+    EXPECT_EQ(file.read_at_all(0, bytes_of(got)), 65'536);
+    EXPECT_TRUE(same_bytes(got, mine));
+    // Rank 0 can look into the page cache of its own node alone.
+    const bool alone = piece >= 4096 && test::world().is_one_node();
+    EXPECT_EQ(file.statistics().method, alone ? Method::independent : Method::aggregate);
+    if (alone) {
+      EXPECT_EQ(file.statistics().reason, "in the page cache, extents of 4096 bytes on average");
+    }
+  }
+  file.close();
+}
+
+// Rank 0 alone. False: the file system keeps it in memory.
+bool drop_from_page_cache(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(fsync(fd), 0);
+  EXPECT_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+  const auto resident = bulk::resident_bytes(fd, 0, 1);
+  close(fd);
+  return resident == 0;
+}
+
+TEST(CollectiveFile, AutomaticFillsThePageCacheIndependentlyWhereMostIsWanted) {
+  if (ranks() == 1) GTEST_SKIP() << "one rank reads independently anyway";
+  const SharedDirectory directory;
+  constexpr std::int64_t piece = 4096;
+  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR);
+  for (const std::int64_t thinned : {1, 4}) {
+    file.set_view(rank() * piece, TypeMap::strided(1, piece, piece * ranks() * thinned));
+    const std::string mine = pattern(65'536, static_cast<std::uint64_t>(rank()));
+    file.write_at_all(0, bytes_of(mine));
+    file.sync();
+    int dropped = rank() == 0 && drop_from_page_cache(directory / "file") ? 1 : 0;
+    MPI_Bcast(&dropped, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (dropped == 0) GTEST_SKIP() << "this file system keeps its files in memory";
+    std::string got(65'536, '?');
+    EXPECT_EQ(file.read_at_all(0, bytes_of(got)), 65'536);
+    EXPECT_TRUE(same_bytes(got, mine));
+    const bool alone = thinned == 1 && ranks() <= 4 && test::world().is_one_node();
+    EXPECT_EQ(file.statistics().method, alone ? Method::independent : Method::aggregate);
+    if (alone) {
+      EXPECT_EQ(file.statistics().reason,
+                "through one page cache, extents of 4096 bytes on average");
+    }
+  }
+  file.close();
+}
+
 TEST(CollectiveFile, TellsWhereTheTimeWent) {
   const SharedDirectory directory;
   File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options_of(Method::aggregate, 1));
@@ -194,77 +261,13 @@ TEST(CollectiveFile, TellsWhereTheTimeWent) {
     EXPECT_GT(statistics.maximum.*phase, 0.0);
     EXPECT_GE(statistics.maximum.*phase, statistics.mean.*phase);
   }
-  file.close();
-}
-
-std::map<std::string, std::string> effective(const File& file) {
-  MPI_Info info = file.hints();
-  std::map<std::string, std::string> hints;
-  for (const char* name : {"cb_nodes", "cb_buffer_size", "striping_unit", "romio_cb_write",
-                           "romio_cb_read", "ferry_method", "ferry_write_out"}) {
-    char value[100] = {};
-    int found = 0;
-    MPI_Info_get(info, name, 99, value, &found);
-    if (found != 0) hints[name] = value;
-  }
-  MPI_Info_free(&info);
-  return hints;
-}
-
-TEST(Hints, AreTakenAndReadBack) {
-  const SharedDirectory directory;
-  MPI_Info info = MPI_INFO_NULL;
-  MPI_Info_create(&info);
-  MPI_Info_set(info, "cb_nodes", "2");
-  MPI_Info_set(info, "cb_buffer_size", "1048576");
-  MPI_Info_set(info, "striping_unit", "65536");
-  MPI_Info_set(info, "romio_cb_write", "enable");
-  MPI_Info_set(info, "romio_cb_read", "disable");
-  MPI_Info_set(info, "cb_config_list", "*:1");
-  MPI_Info_set(info, "ferry_write_out", "disable");
-  Options options;
-  options.hints = info;
-  options.warn = [](const std::string&) { ADD_FAILURE() << "nothing is wrong"; };
-  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options);
-  MPI_Info_free(&info);
-  EXPECT_EQ(effective(file),
-            (std::map<std::string, std::string>{{"cb_nodes", std::to_string(std::min(2, ranks()))},
-                                                {"cb_buffer_size", "1048576"},
-                                                {"striping_unit", "65536"},
-                                                {"romio_cb_write", "enable"},
-                                                {"romio_cb_read", "disable"},
-                                                {"ferry_write_out", "disable"}}));
-  file.write_at_all(rank() * 10, bytes_of(seen_by(0)).first(10));
-  EXPECT_EQ(file.statistics().method, Method::aggregate);
-  std::string got(10, '\0');
-  file.read_at_all(rank() * 10, bytes_of(got));
-  EXPECT_EQ(file.statistics().method, Method::independent);
-  file.close();
-}
-
-TEST(Hints, UnknownAndSenselessOnesAreWarnedAboutOnce) {
-  const SharedDirectory directory;
-  MPI_Info info = MPI_INFO_NULL;
-  MPI_Info_create(&info);
-  MPI_Info_set(info, "cb_nods", "2");
-  MPI_Info_set(info, "cb_buffer_size", "much");
-  MPI_Info_set(info, "ferry_method", "mpiio2");
-  int warned = 0;
-  Options options;
-  options.hints = info;
-  options.warn = [&](const std::string&) { ++warned; };
-  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options);
-  MPI_Info_free(&info);
-  EXPECT_EQ(warned, rank() == 0 ? 3 : 0);
-  ASSERT_EQ(file.warnings().size(), 3U);
-  EXPECT_EQ(file.warnings()[0],
-            "hint cb_nods is not known; docs/collective.md lists those that are");
-  EXPECT_EQ(
-      file.warnings()[1],
-      "hint cb_buffer_size is ignored: \"much\" is no value for it; docs/collective.md lists them");
-  const auto& nodes = test::world().node_of();
-  const bool one_node = std::count(nodes.begin(), nodes.end(), nodes[0]) == ranks();
-  EXPECT_EQ(effective(file)["cb_buffer_size"], one_node ? "4194304" : "16777216");
+  const auto json = nlohmann::json::parse(to_json(statistics));
+  EXPECT_EQ(json.at("method"), "aggregate");
+  EXPECT_EQ(json.at("writers"), 1);
+  EXPECT_EQ(json.at("counts").at("storage_bytes"), 5000 * ranks());
+  EXPECT_EQ(json.at("mean").at("sync_ns"), std::llround(statistics.mean.sync_ns));
+  EXPECT_EQ(json.at("maximum").at("file_io_ns"), statistics.maximum.file_io_ns);
+  EXPECT_EQ(json.at("stripes").at("stripe_bytes"), statistics.stripes.stripe_bytes);
   file.close();
 }
 

@@ -42,7 +42,10 @@ void share_seed() {
 int main(int argc, char** argv) {
   // A rank that fails where others wait for it must not leave them behind for ever.
   alarm(240);
-  MPI_Init(&argc, &argv);
+  // With MPI_THREAD_MULTIPLE nonblocking transfers have a thread of their own.
+  const bool threads = std::getenv("FERRY_TEST_ONE_THREAD") == nullptr;
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
   testing::InitGoogleTest(&argc, argv);
   share_seed();
   if (ferry::test::rank() != 0) {

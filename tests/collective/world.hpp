@@ -15,6 +15,7 @@
 #include <ferry/collective.hpp>
 
 #include "collective/team.hpp"
+#include "support/error_of.hpp"
 #include "support/files.hpp"
 
 namespace ferry::test {
@@ -59,17 +60,6 @@ inline std::span<const std::byte> bytes_of(const std::string& text) {
 }
 inline std::span<std::byte> bytes_of(std::string& text) {
   return std::as_writable_bytes(std::span(text));
-}
-
-// The errno that a call throws, or 0.
-template <class Call>
-int error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code().value();
-  }
-  return 0;
 }
 
 }  // namespace ferry::test

@@ -26,20 +26,30 @@ std::vector<Region> regions(const Control& control) {
     return Region{name, at, at + count * bytes, alignment};
   };
   const std::uint64_t all_slots = std::uint64_t{g.rings} * g.slots_per_ring;
-  const std::uint64_t all_cells = std::uint64_t{g.groups} * g.cells_per_group;
-  return {region("control", 0, 1, sizeof(Control), 64),
-          region("loop states", control.loop_states, g.loops, sizeof(LoopState), 64),
-          region("doorbells", control.doorbells, g.loops, sizeof(LoopDoorbell), 64),
-          region("tickets", control.tickets, g.rings, sizeof(RingTickets), 64),
-          region("heads", control.heads, g.rings, sizeof(RingHead), 64),
-          region("slots", control.slots, all_slots, sizeof(Request), 64),
-          region("cells", control.cells, all_cells, sizeof(Cell), 64),
-          region("positions", control.positions, g.files, sizeof(FilePosition), 64),
-          region("groups", control.groups, g.groups, sizeof(GroupState), 64),
-          region("counters", control.counters, g.groups, sizeof(GroupCounters), 64),
-          region("scratch", control.scratch, g.groups, scratch_bytes, 4096),
-          region("staging", control.staging, g.groups, g.staging_bytes, 4096),
-          region("heap", control.heap, 1, 0, 4096)};
+  const std::uint64_t all_cells = std::uint64_t{g.groups} * g.cells_per_group + g.shared_cells;
+  return {
+      region("control", 0, 1, sizeof(Control), 64),
+      region("loop states", control.loop_states, g.loops, sizeof(LoopState), 64),
+      region("doorbells", control.doorbells, g.loops, sizeof(LoopDoorbell), 64),
+      region("heads", control.heads, g.rings, sizeof(RingHead), 64),
+      region("slots", control.slots, all_slots, sizeof(Request), 64),
+      region("cells", control.cells, all_cells, sizeof(Cell), 64),
+      region("scratch", control.scratch, g.groups, scratch_bytes, 4096),
+      region("extents", control.extents, std::uint64_t{g.shared_cells} * shared_extents_max,
+             sizeof(Extent), 64),
+      region("staging", control.staging, g.groups, g.staging_bytes, 4096),
+      region("local", control.local, 0, 1, 4096),
+      region("tickets", control.tickets, std::uint64_t{g.rings} + g.services, sizeof(RingTickets),
+             64),
+      region("service states", control.service_states, g.services, sizeof(LoopState), 64),
+      region("service doorbells", control.service_doorbells, g.services, sizeof(LoopDoorbell), 64),
+      region("service heads", control.service_heads, g.services, sizeof(RingHead), 64),
+      region("service slots", control.service_slots, std::uint64_t{g.services} * g.slots_per_ring,
+             sizeof(Request), 64),
+      region("positions", control.positions, g.files, sizeof(FilePosition), 64),
+      region("groups", control.groups, g.groups, sizeof(GroupState), 64),
+      region("counters", control.counters, g.groups, sizeof(GroupCounters), 64),
+      region("heap", control.heap, 1, 0, 4096)};
 }
 
 void expect_apart_and_aligned(const Geometry& geometry) {
@@ -62,6 +72,8 @@ TEST(Layout, KeepsRegionsApartAndAligned) {
     geometry.slots_per_ring = 2U << random.below(12);
     geometry.groups = static_cast<std::uint32_t>(random.between(1, 5000));
     geometry.cells_per_group = static_cast<std::uint32_t>(random.between(1, 64));
+    geometry.services = static_cast<std::uint32_t>(random.below(9));
+    geometry.shared_cells = static_cast<std::uint32_t>(random.below(200));
     geometry.files = static_cast<std::uint32_t>(random.between(1, 65536));
     geometry.staging_bytes = random.between(1, 8 << 20);
     expect_apart_and_aligned(geometry);
@@ -105,6 +117,7 @@ class View : public testing::Test {
     view.layout = lay_out(geometry);
     // Nothing here looks into the memory.
     view.base = reinterpret_cast<unsigned char*>(std::uintptr_t{1} << 32);
+    view.local = view.base;
   }
   std::uint64_t offset(const void* pointer) const { return view.offset_of(pointer); }
   ArenaView view;

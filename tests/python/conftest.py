@@ -13,8 +13,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-
-from ferry import native, results
+from ferry import native, programs, results
 
 TIMEOUT_S = 120
 SCHEMA = json.loads(results.SCHEMA_FILE.read_text())
@@ -110,7 +109,7 @@ def validated(path: Path) -> dict[str, Any]:
 def run_bench(plan: dict[str, Any], **options: Any) -> tuple[int, list[dict[str, Any]]]:
     """Runs ``ferry-bench`` on a plan: exit status and lines."""
     done = subprocess.run(
-        [str(native.find_program()), "--plan", "-"],
+        [str(programs.find_program()), "--plan", "-"],
         input=json.dumps({"schema": "ferry.plan/2", **plan}),
         capture_output=True,
         text=True,

@@ -19,6 +19,7 @@ from ferry.storages import SIZES as SWEEP_SIZES
 from ferry.storages import Storages
 from ferry.storages import make_groups as make_storage_groups
 from ferry.storages_cells import FILE_BYTES
+from ferry.remote_files import Place as RemotePlace
 from ferry.storages_cells import Place as StoragePlace
 from ferry.storages_found import PROPERTIES, Fact, Storage
 from ferry.study import Study, StudyOptions
@@ -88,6 +89,7 @@ ENVIRONMENT: Json = {
     ],
     "runtimes": [
         {
+            "device": "cpu",
             "device_cpus": "0",
             "server_cpus": "1",
             "oversubscribed": False,
@@ -188,15 +190,28 @@ def storages_found() -> list[Storage]:
     ]
 
 
+def network_storages_found() -> list[Storage]:
+    """Storages of other machines that are not there: by a client library, and as mounted."""
+    facts = {name: Fact("no", declared=name == "swap") for name in PROPERTIES}
+    place = RemotePlace("ceph:/", "ceph:/ferry-1.", query="?conf=/c")
+    how = "by libcephfs: CephFS"
+    by_library: Any = ("ceph", "CephFS (libcephfs)", "ceph", None, how, None, (), facts, place, how)
+    mounted: Any = ("lustre-mounted", "Lustre (the kernel)", "lustre", Path("/lustre"), "l", None)
+    return [Storage(*by_library), Storage(*mounted, (), facts, None, "mounted on /lustre")]
+
+
 def storages_document(
-    times: dict[str, float] | None = None, raw: bool = True, virtual_machine: bool = True
+    times: dict[str, float] | None = None,
+    raw: bool = True,
+    virtual_machine: bool = True,
+    network: bool = False,
 ) -> Json:
     """A document of the study storages: each storage takes 1 ms for a MiB, or that many.
 
     Threads share the work and take as long as one would.
     """
-    found, threads = storages_found(), [1, 2, 4]
-    places = [StoragePlace(s.name, s.folder, s.in_memory) for s in found]
+    found, threads = storages_found() + network_storages_found() * network, [1, 2, 4]
+    places = [StoragePlace(s.name, s.folder, s.in_memory, s.remote) for s in found]
     groups = make_storage_groups(OPTIONS, places, SWEEP_SIZES, threads, places[0] if raw else None)
     rows = []
     for name, group in groups.items():
@@ -219,6 +234,7 @@ def storages_document(
         if raw
         else None,
         "storages": [storage.to_json() for storage in found],
+        "absent": [{"label": "NFS", "why": "no server is named"}] if network else [],
     }
     return _document(Storages(), settings, rows)
 

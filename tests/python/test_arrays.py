@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
+import safetensors
 import safetensors.numpy
 
 import ferry
@@ -72,6 +74,9 @@ GOOD = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s,), }\n"
         npy(GOOD % -1, bytes(80)), npy(GOOD % 2, bytes(16), length=5000),
         npy(GOOD % 2, bytes(16), b"\x09\x00"), npy(GOOD % 2, bytes(16), b"\x02\x00", 1 << 31),
         npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n", bytes(8)),
+        npy("{'descr': 'zz', 'fortran_order': False, 'shape': (1,)}\n", bytes(8), b"\x03\x00"),
+        npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1.5,)}\n", bytes(8), b"\x03\x00"),
+        npy("{'descr': '<f8', 'shape': (1,)}\n", bytes(8), b"\x03\x00"), npy("[1]\n", b"", b"\x03\x00"),
         npy("__import__('os').abort()\n"), npy("{'descr': '<f8'}\n"), npy("[" * 5000),
     ],
 )  # fmt: skip
@@ -80,6 +85,47 @@ def test_hostile_npy_files(tmp_path: Path, contents: bytes) -> None:
     path.write_bytes(contents)
     with pytest.raises(ValueError):
         ferry.load(path)
+
+
+@pytest.mark.parametrize("shape", ["9223372036854775807, 0, 9223372036854775807", "0, " * 99 + "0", "-3, 0"])
+def test_shapes_that_cannot_be_name_the_file(tmp_path: Path, shape: str) -> None:
+    path = tmp_path / "hostile.npy"
+    path.write_bytes(npy(GOOD % shape))
+    with pytest.raises(ValueError, match="hostile.npy: a shape of .* cannot be"):
+        ferry.load(path)
+
+
+def test_names_of_fields_in_any_language(tmp_path: Path) -> None:
+    array = numpy.array([(1, 2.0)], [("größe", "i4"), ("長さ", "f8")])
+    with pytest.warns(UserWarning, match="3.0"):
+        numpy.save(tmp_path / "a.npy", array)
+    assert ferry.load(tmp_path / "a.npy").dtype == array.dtype
+    ferry.save(tmp_path / "b.npy", array)
+    got = numpy.load(tmp_path / "b.npy")
+    assert got.dtype == array.dtype
+    assert got.tolist() == array.tolist()
+
+
+def test_raw_files_and_wrong_arguments(tmp_path: Path) -> None:
+    path = tmp_path / "raw"
+    ferry.save(path, numpy.arange(6, dtype="<i4"), raw=True)
+    assert ferry.load(path, dtype="<i4", shape=4).tolist() == [0, 1, 2, 3]
+    assert ferry.load(path, dtype="<i4", shape=[3], offset=numpy.int64(8)).tolist() == [2, 3, 4]
+    for arguments, text in (
+        ({"offset": -4}, "offset -4 is negative"),
+        ({"offset": 100}, "ends 76 bytes before the offset"),
+        ({"shape": 7}, "28 bytes of data are announced and 24 are there"),
+        ({"shape": (-1, 2)}, "shape of .-1, 2. cannot be"),
+        ({"dtype": "V7"}, "no whole number of 7-byte elements"),
+        ({"dtype": "O"}, "Python objects"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            ferry.load(path, **({"dtype": "<i4"} | arguments))
+    with pytest.raises(TypeError):
+        ferry.load(path, dtype="<i4", shape=(1.5,))
+    for load in (ferry.load, ferry.load_safetensors):
+        with pytest.raises(TypeError, match="device is a str"):
+            load(path, device=0)
 
 
 def test_arrays_of_objects_are_refused(tmp_path: Path) -> None:
@@ -139,6 +185,10 @@ def test_sharded_models(tmp_path: Path) -> None:
     same(ferry.load_safetensors(shards), wanted)
     with pytest.raises(ValueError, match="is in"):
         ferry.load_safetensors([shards[0], shards[0]])
+    same(ferry.load_safetensors([index]), wanted)  # beside others, too
+    index.write_text(json.dumps({"weight_map": weight_map | {"lost": shards[1].name}}))
+    with pytest.raises(ValueError, match="model-1.safetensors has no tensor 'lost'"):
+        ferry.load_safetensors(index)
     for bad in ({"a": "../secret"}, {"a": "/etc/passwd"}, {"a": 5}, [], {"a": ""}):
         index.write_text(json.dumps({"weight_map": bad}))
         with pytest.raises(ValueError, match="index"):
@@ -157,10 +207,56 @@ def test_types_that_numpy_lacks(tmp_path: Path) -> None:
     assert got.tolist() == [0x3F80, 0x4000]
 
 
+# What safetensors calls it, the name in the file, and what NumPy sees of four bytes.
+NARROW = {
+    "float8_e4m3fn": ("F8_E4M3", (4,), "u1"), "float8_e5m2": ("F8_E5M2", (4,), "u1"),
+    "float8_e8m0fnu": ("F8_E8M0", (4,), "u1"), "float8_e4m3fnuz": ("F8_E4M3FNUZ", (4,), "u1"),
+    "float8_e5m2fnuz": ("F8_E5M2FNUZ", (4,), "u1"), "float4_e2m1fn_x2": ("F4", (4,), "u1"),
+    "bfloat16": ("BF16", (2,), "u2"), "complex64": ("C64", (1,), "c8"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_every_type_that_the_package_writes(tmp_path: Path, name: str) -> None:
+    written, shape, element = NARROW[name]
+    data = numpy.frombuffer(bytes(range(16, 16 + numpy.dtype(element).itemsize * shape[0])), "u1").copy()
+    spec = safetensors.TensorSpec(dtype=name, shape=list(shape), data_ptr=data.ctypes.data, data_len=data.size)
+    safetensors.serialize_file({"x": spec}, tmp_path / "x")
+    assert f'"{written}"'.encode() in (tmp_path / "x").read_bytes()
+    got = ferry.load_safetensors(tmp_path / "x")["x"]
+    assert (got.dtype, got.shape) == (numpy.dtype(element), shape)
+    assert got.tobytes() == data.tobytes()
+
+
+def test_packed_types(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+
+    def write(type_name: str, shape: list[int], size: int) -> None:
+        header = json.dumps({"x": {"dtype": type_name, "shape": shape, "data_offsets": [0, size]}}).encode()
+        path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(range(size)))
+
+    write("F4", [3, 6], 9)
+    assert ferry.load_safetensors(path)["x"].tolist() == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    write("F6_E2M3", [2, 4], 6)
+    assert ferry.load_safetensors(path)["x"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    write("F4", [2, 3], 3)
+    with pytest.raises(ValueError, match="end within a byte"):
+        ferry.load_safetensors(path)
+
+
+def test_a_framework_that_is_missing_is_said_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bf16_file(tmp_path / "x")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    before = ferry.stats()["bytes_read"]
+    with pytest.raises(ImportError, match="torch"):
+        ferry.load_safetensors(tmp_path / "x", framework="torch")
+    assert ferry.stats()["bytes_read"] == before
+
+
 def test_devices_and_frameworks(tmp_path: Path) -> None:
     bf16_file(tmp_path / "x")
-    with pytest.raises(NotImplementedError, match="cuda"):
-        ferry.load_safetensors(tmp_path / "x", device="cuda:0")
     with pytest.raises(ValueError, match="framework"):
         ferry.load_safetensors(tmp_path / "x", framework="tea leaves")
 
@@ -203,6 +299,10 @@ HOSTILE = {
     "three offsets": {"x": entry(data_offsets=[0, 8, 16])},
     "no description": {"x": 5},
     "twice": b'{"x":' + json.dumps(entry()).encode() + b',"x":' + json.dumps(entry()).encode() + b"}",
+    "UTF-16": json.dumps({"x": entry()}).encode("utf-16"),
+    "100 dimensions": {"x": entry(shape=[2, 2] + [1] * 98)},
+    "empty, but too large": {"x": entry(shape=[0, 1 << 62, 4], data_offsets=[0, 0])},
+    "metadata of numbers": {"x": entry(), "__metadata__": {"a": 1}},
     "not UTF-8": b'{"\xff":' + json.dumps(entry()).encode() + b"}",
 }
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from conftest import Command
+from file_system_checks import CHECKS
 
 SERVER = os.environ.get("FERRY_TEST_CEPH", "")
 MOUNTED = Path(os.environ.get("FERRY_TEST_CEPH_DIRECTORY", "/nonexistent"))
@@ -145,3 +146,9 @@ def test_copy_there_and_back(command: Command, scratch: Path, folder: str) -> No
     assert (scratch / "again").read_bytes() == data
     assert command.run("cp", "from", uri(f"{folder}/again")).returncode == 1
     assert {path.name for path in (MOUNTED / folder).iterdir()} == {"again", "copied"}
+
+
+@needs_cluster
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_programs_through_fsspec(folder: str, check: Callable[[str], None]) -> None:
+    check(uri(folder).replace("ceph:/", "ceph:///", 1))  # what fsspec takes for a URL

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.skipif(MPIEXEC is None, reason="there is no mpiexec")
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "checkpoint" / "checkpoint.py"
-CHECKPOINT = Path(os.environ.get("FERRY_BUILD_DIR", ROOT / "build" / "release")) / "ferry-checkpoint"
+BUILD = Path(os.environ.get("FERRY_BUILD_DIR", ROOT / "build" / "release"))
+CHECKPOINT = BUILD / "ferry-checkpoint"
+MOCK = BUILD / "libferry_mock_cuda.so"
 TIMEOUT_S = 120
 
 
@@ -75,6 +77,7 @@ comm = MPI.COMM_WORLD
 mine = np.arange(1000, dtype=np.int32) + 1000 * comm.rank
 with collective.open(comm, sys.argv[1] + "/file", "x+", writers=2) as file:
     assert file.writers == [0, 1], file.writers
+    assert file.hints["cb_nodes"] == "2" and file.hints["ferry_method"] == "automatic", file.hints
     file.set_view(40 * comm.rank, collective.TypeMap.strided(1, 40, 40 * comm.size))
     assert file.write_all(mine[:300]) == 1200
     assert file.write_all(mine[300:]) == 2800
@@ -90,7 +93,9 @@ with collective.open(comm, sys.argv[1] + "/file", "x+", writers=2) as file:
     assert file.read_all(got) == 4000 and (got == mine).all()
     file.resize(100)
     assert file.read_at_all(0, got) == min(40, 100 - 40 * comm.rank)
-    counts = file.statistics()["counts"]
+    statistics = file.statistics()
+    assert statistics["stripes"]["stripe_bytes"] >= 0 and statistics["mean"].keys() == statistics["maximum"].keys()
+    counts = statistics["counts"]
     # All on one node: at most lists of extents are sent.
     assert counts["shared_bytes"] > 8000 and counts["message_bytes"] < 1000, counts
     file.resize(0)
@@ -177,9 +182,89 @@ else:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("threads", ["multiple", "single"])
+def test_nonblocking_transfers_are_futures(environment: dict[str, str], tmp_path: Path, threads: str) -> None:
+    """With a thread that carries them out and, where MPI is for one thread alone, without."""
+    program = tmp_path / "program.py"
+    program.write_text(f"import mpi4py\nmpi4py.rc.thread_level = {threads!r}\n" + """
+import asyncio, gc, sys
+import numpy as np
+from mpi4py import MPI
+from ferry import collective
+comm = MPI.COMM_WORLD
+mine = np.arange(1000, dtype=np.int32) + 1000 * comm.rank
+with collective.open(comm, sys.argv[1] + "/file", "w+", method="aggregate") as file:
+    first = file.iwrite_at_all(4000 * comm.rank, mine)
+    # Nobody else keeps this buffer.
+    file.iwrite_at_all(4000 * (comm.size + comm.rank), mine + 1)
+    gc.collect()
+    got = np.zeros_like(mine)
+    read = file.iread_at_all(4000 * (comm.size + comm.rank), got)
+    assert read.result() == 4000 and (got == mine + 1).all()
+    assert first.done() and first.result() == 4000 and first.exception() is None
+    again = file.iread_at_all(4000 * comm.rank, got)
+    async def both():
+        return await again
+    assert asyncio.run(both()) == 4000 and (got == mine).all()
+    file.set_view(0, collective.TypeMap())
+    ends = [file.iwrite_all(mine[:comm.rank]), file.iread_all(got[:1])]
+    assert [end.result() for end in ends] == [4 * comm.rank, 4]
+    wrong = file.iwrite_at_all(-1 if comm.rank == 1 else 0, mine)
+    assert isinstance(wrong.exception(), OSError)
+comm.Barrier()
+assert collective.open(comm, sys.argv[1] + "/file").size_bytes() == 8000 * comm.size
+""")  # fmt: skip
+    done = run(3, environment, sys.executable, "-P", program, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_files_of_groups(environment: dict[str, str], tmp_path: Path) -> None:
+    done = run_text(3, environment, tmp_path, """
+comm = MPI.COMM_WORLD
+with collective.open(comm, sys.argv[1] + "/file", "w+", files=3) as file:
+    assert file.name == sys.argv[1] + f"/file.{comm.rank}", file.name
+    file.write_all(np.full(10 + comm.rank, comm.rank, np.uint8))
+    assert file.size_bytes() == 10 + comm.rank
+comm.Barrier()
+assert open(sys.argv[1] + "/file.2", "rb").read() == bytes([2] * 12)
+""")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
 def test_unknown_hints_are_warned_about_once(environment: dict[str, str], tmp_path: Path) -> None:
     done = run_text(2, environment, tmp_path, """
 collective.open(MPI.COMM_WORLD, sys.argv[1] + "/file", "w", hints={"cb_nods": "2", "cb_nodes": "1"}).close()
 """)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("hint cb_nods is not known") == 1
+
+
+def test_arrays_in_the_memory_of_a_gpu(environment: dict[str, str], tmp_path: Path) -> None:
+    assert MOCK.exists(), f"{MOCK} is missing: build the target ferry_mock_cuda"
+    done = run_text(2, {**environment, "FERRY_CUDA_LIBRARY": str(MOCK)}, tmp_path, """
+import ferry
+comm = MPI.COMM_WORLD
+mine = np.arange(100_000, dtype=np.int32) + 1_000_000 * comm.rank
+ferry.save(sys.argv[1] + f"/{comm.rank}.npy", mine)
+# One rank's array is in the host's memory.
+source = ferry.load(sys.argv[1] + f"/{comm.rank}.npy", device="cuda:1") if comm.rank == 0 else mine
+class Foreign:  # another package's array
+    __cuda_array_interface__ = source.__cuda_array_interface__ if comm.rank == 0 else None
+with collective.open(comm, sys.argv[1] + "/file", "w+") as file:
+    file.set_view(400 * comm.rank, collective.TypeMap.strided(1, 400, 800))
+    assert file.write_at_all(0, source) == 400_000
+    file.iwrite_at_all(400_000, Foreign if comm.rank == 0 else mine).result()
+    target = ferry.GpuArray((200_000,), np.int32, "cuda:0")
+    assert file.read_at_all(0, target) == 800_000
+    got = target.copy_to_host()
+    assert (got[:100_000] == mine).all() and (got[100_000:] == mine).all()
+    assert file.read_at(400, target) == 799_600
+    assert file.statistics()["counts"]["gpu_bytes"] >= 2 * 800_000 + 799_600
+    try:
+        file.read_at(0, Foreign(0))
+    except (TypeError, ValueError):
+        pass
+    else:
+        raise AssertionError("no array")
+""")  # fmt: skip
+    assert done.returncode == 0, done.stderr

@@ -9,7 +9,6 @@ import pty
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest

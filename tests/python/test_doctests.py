@@ -9,7 +9,7 @@ import pytest
 
 MODULES = [
     "ferry", "ferry.arrays", "ferry.engine", "ferry.file_objects", "ferry.filesystem",
-    "ferry.nfs_filesystem", "ferry.transfers",
+    "ferry.gpu_runtime", "ferry.remote_filesystem", "ferry.transfers",
 ]  # fmt: skip
 
 

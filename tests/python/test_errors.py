@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from conftest import TIMEOUT_S, Command
-from ferry import files, native
+from ferry import files, programs
 from ferry.errors import FerryError
 from ferry.plan import INTERFACES
 
@@ -69,7 +68,10 @@ CASES = [
     (["import", "/dev/null"], 1, "is no JSON"),
     (["bench", "-r", "-e", "FILE"], 2, "-e is for writes"),
     (["bench", "-r", "-k", "FILE"], 2, "-k is for writes"),
-    (["bench", "--device", "cuda", "new"], 2, "cuda"),
+    (["bench", "--device", "rocm", "new"], 2, "'rocm' is not one of"),
+    (["bench", "--device", "cuda", "-a", "posix", "new"], 2, "--device cuda is for interface"),
+    (["bench", "--device", "cuda", "--placement", "service", "new"], 2, "choose host, compute"),
+    (["bench", "--device", "cuda", "--device-cpus", "0", "new"], 2, "a GPU has none"),
     (["bench", "--placement", "device", "new"], 2, "'device' is not one of"),
     (["bench", "-a", "posix", "--placement", "compute", "new"], 2, "--placement is for interface"),
     (["bench", "--cache-size", "64m", "new"], 2, "--cache-size needs --placement compute"),
@@ -211,7 +213,7 @@ def test_a_disk_that_fills_up_meanwhile(
     # There is room when it starts, and none once it writes: stands in for another program.
     program = small_disk.parent / "bin" / "ferry-bench"
     program.parent.mkdir()
-    real = native.find_program()
+    real = programs.find_program()
     filler = small_disk / "other"
     program.write_text(f'#!/bin/sh\nhead -c 7m /dev/zero >"{filler}"\nexec "{real}" "$@"\n')
     program.chmod(0o755)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conftest import cell, run_bench
-from ferry import native
+from ferry import programs
 from ferry.plan import INTERFACES
 
 WRITE = {"operation": "write", "total_bytes": 65536, "seed": 3}
@@ -277,7 +277,7 @@ def test_cpus_that_are_not_allowed(data: Path) -> None:
 def test_reading_needs_no_more_than_read_permission(data: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root, to become somebody else")
-    program = str(native.find_program())
+    program = str(programs.find_program())
     nobody = {"user": 65534, "group": 65534, "extra_groups": []}
     try:
         subprocess.run([program, "--help"], check=True, stdout=subprocess.DEVNULL, **nobody)
@@ -300,7 +300,7 @@ def test_reading_needs_no_more_than_read_permission(data: Path) -> None:
 def test_wrong_arguments() -> None:
     for arguments in ([], ["--plan"], ["--nonsense"], ["--info", "a", "b"]):
         done = subprocess.run(
-            [str(native.find_program()), *arguments], capture_output=True, text=True
+            [str(programs.find_program()), *arguments], capture_output=True, text=True
         )
         assert done.returncode == 2
         assert done.stderr.startswith("Usage: ferry-bench")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import array
+import copy
 import errno
 import io
 import json
+import mmap
 import os
 import pickle
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -169,6 +173,7 @@ def test_files_that_cannot_be_opened(opener: Opener, tmp_path: Path, path: Path)
         (tmp_path / "missing", "r", FileNotFoundError, errno.ENOENT),
         (path, "x", FileExistsError, errno.EEXIST),
         (tmp_path, "w", IsADirectoryError, errno.EISDIR),
+        (tmp_path, "r", IsADirectoryError, errno.EISDIR),
         (path / "inside", "r", NotADirectoryError, errno.ENOTDIR),
     ):
         with pytest.raises(wanted) as raised:
@@ -190,6 +195,104 @@ def test_lines_and_iteration(opener: Opener, path: Path) -> None:
     with opener(path) as file:
         assert file.readline() == b"one\n"
         assert list(file) == [b"two\n", b"three"]
+
+
+def test_lines_of_bounded_length(opener: Opener, path: Path) -> None:
+    path.write_bytes(b"one\ntwo\nthree")
+    with opener(path) as file:
+        assert file.readline(2) == b"on"
+        assert file.readline(0) == b""
+        assert file.readline(-1) == b"e\n"
+        assert file.readlines(3) == [b"two\n"]
+        assert file.readline(None) == b"three"
+        assert file.readline() == b""
+
+
+def test_buffers_with_large_items(opener: Opener, path: Path) -> None:
+    with opener(path, "r+") as file:
+        numbers = array.array("H", [0, 0, 0])
+        assert file.readinto(numbers) == 6
+        assert numbers.tobytes() == b"012345"
+        assert file.readinto(memoryview(numbers)[1:]) == 4
+        assert numbers.tobytes() == b"016789"
+        assert file.write(array.array("H", [0x4141])) == 2
+        assert file.tell() == 12
+    assert path.read_bytes() == b"0123456789AA"
+
+
+def test_what_cannot_be_read_into(opener: Opener, path: Path) -> None:
+    with opener(path) as file:
+        for target in (b"1234", "text", 5, None, memoryview(bytearray(8))[::2]):
+            with pytest.raises((TypeError, ValueError, BufferError)):
+                file.readinto(target)
+        assert file.tell() == 0
+
+
+def test_several_pieces_are_written(opener: Opener, path: Path) -> None:
+    with opener(path, "w") as file:
+        file.writelines([b"one\n", bytearray(b"two\n")])
+        assert file.tell() == 8
+        with pytest.raises(TypeError):
+            file.writelines(["text"])
+    assert path.read_bytes() == b"one\ntwo\n"
+
+
+def test_far_positions(opener: Opener, path: Path) -> None:
+    with opener(path, "r+") as file:
+        assert file.seek(5 << 30) == 5 << 30
+        assert file.read(10) == b""
+        assert file.readinto(bytearray(10)) == 0
+        assert file.write(b"far") == 3
+        assert file.tell() == (5 << 30) + 3
+        assert file.seek(-3, io.SEEK_END) == 5 << 30
+        assert file.read() == b"far"
+        assert file.truncate(4) == 4
+        assert file.read() == b""
+        assert file.seek(numpy.int64(2)) == 2
+        assert file.read(None) == b"23"
+        for call in (file.seek, file.truncate):
+            with pytest.raises(OverflowError):
+                call(1 << 70)
+    assert path.read_bytes() == b"0123"
+
+
+def test_wrong_types(opener: Opener, path: Path) -> None:
+    with opener(path, "r+") as file:
+        for call in (lambda: file.truncate(1.5), lambda: file.read("1"), lambda: file.seek(None)):
+            with pytest.raises(TypeError):
+                call()
+        with pytest.raises(AttributeError):
+            file.mode = "wb"
+    with pytest.raises(TypeError):
+        opener(None)
+    with pytest.raises(ValueError):
+        opener("a\0b")
+    assert path.read_bytes() == b"0123456789"
+
+
+def test_files_are_not_copied(opener: Opener, path: Path) -> None:
+    with opener(path) as file:
+        for copying in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError):
+                copying(file)
+        assert weakref.ref(file)() is file
+        file.note = "files have attributes"
+
+
+def test_leaving_a_block_by_an_error_closes(opener: Opener, path: Path) -> None:
+    with pytest.raises(KeyError), opener(path) as file:
+        raise KeyError
+    assert file.closed
+    with pytest.raises(ValueError), file:
+        pass
+
+
+def test_reading_what_others_add(opener: Opener, path: Path) -> None:
+    with opener(path) as file, path.open("ab") as other:
+        assert file.readall() == b"0123456789"
+        other.write(b"more")
+        other.flush()
+        assert file.read() == b"more"
 
 
 def test_wrapped_in_buffers(opener: Opener, path: Path) -> None:
@@ -231,6 +334,22 @@ def test_numpy_tofile_and_back(opener: Opener, path: Path) -> None:
         numpy.testing.assert_array_equal(numpy.load(io.BytesIO(file.readall())), array)
 
 
+def test_numpy_by_the_descriptor(opener: Opener, path: Path) -> None:
+    """numpy.fromfile and tofile go by fileno(), and leave the position behind what they did."""
+    with opener(path) as file:
+        file.seek(2)
+        assert numpy.fromfile(file, "u1", 3).tobytes() == b"234"
+        assert file.tell() == 5
+        assert file.read(2) == b"56"
+        with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+            assert mapped[:3] == b"012"
+    with opener(path, "r+") as file:
+        file.seek(4)
+        numpy.frombuffer(b"ab", "u1").tofile(file)
+        assert file.tell() == 6
+    assert path.read_bytes() == b"0123ab6789"
+
+
 def test_a_large_file_is_read_whole(opener: Opener, path: Path) -> None:
     data = os.urandom(5 << 20)
     path.write_bytes(data)
@@ -264,6 +383,24 @@ def test_a_child_opens_the_file_anew(path: Path) -> None:
         assert file.read(2) == b"45"
 
 
+def test_a_child_does_not_wait_for_its_parents_transfers(path: Path) -> None:
+    path.write_bytes(bytes(64 << 20))
+    with ferry.open(path, direct=True) as file:
+        future = file.read_at_async(bytearray(64 << 20), 0)
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                future.result(60)
+                status = 0  # it was over before the fork
+            except OSError as error:
+                status = 0 if error.errno == errno.ECHILD else 2
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+        assert future.result() == 64 << 20
+
+
 EXIT_PROGRAM = """
 import sys, threading
 import ferry, numpy
@@ -293,3 +430,60 @@ def test_leaving_with_transfers_under_way(tmp_path: Path) -> None:
             capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")
+
+
+STUBBORN_PROGRAM = EXIT_PROGRAM.replace("(OSError, ValueError)", "ZeroDivisionError").replace(
+    'print("leaving")', 'import time; time.sleep(0.1); print("leaving")'
+)
+
+
+def test_leaving_beside_a_thread_that_goes_on(tmp_path: Path) -> None:
+    """What a daemon thread still holds then is no fault of anybody's, and nothing says that it is."""
+    path = tmp_path / "file"
+    path.write_bytes(bytes(16 << 20))
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", STUBBORN_PROGRAM, str(path)],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (0, "leaving\n")
+        assert "leaked" not in done.stderr
+
+
+# Direct, with one small task after the other: long enough for a signal to come meanwhile.
+CTRL_C_PROGRAM = """
+import os, signal, sys, threading
+import ferry, numpy
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
+path, kind = sys.argv[1:]
+target = numpy.zeros(os.path.getsize(path), numpy.uint8)
+engine = ferry.Engine(workers=1, task_bytes=4096, depth=1, route="direct")
+file = ferry.open(path, engine=engine)
+call = {
+    "read_at": lambda: file.read_at(target, 0),
+    "read_batch": lambda: ferry.read_batch([(file, target, 0)], engine=engine),
+    "load": lambda: ferry.load(path, dtype="u1", engine=engine),
+    "progress": lambda: file.read_at(target, 0, progress=lambda done, total: None),
+}[kind]
+while engine.stats()["cancelled_transfers"] == 0:
+    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        call()
+        timer.join()
+        signal.pause()
+    except KeyboardInterrupt:
+        pass  # before the call or after it: once more
+print("heard")
+"""
+
+
+@pytest.mark.parametrize("kind", ["read_at", "read_batch", "load", "progress"])
+def test_ctrl_c_ends_a_long_transfer(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(100 << 20))
+    done = subprocess.run(
+        [sys.executable, "-c", CTRL_C_PROGRAM, str(path), kind],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "heard\n", "")

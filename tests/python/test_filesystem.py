@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import fsspec
@@ -11,6 +12,7 @@ import pytest
 import zarr
 
 from ferry.filesystem import FerryFileSystem
+from file_system_checks import CHECKS
 
 
 @pytest.fixture(autouse=True)
@@ -66,3 +68,8 @@ def test_zarr_through_it(tmp_path: Path) -> None:
     # And what zarr's own store wrote is read too.
     zarr.save_array(str(tmp_path / "b.zarr"), data)
     numpy.testing.assert_array_equal(zarr.open_array(f"ferry://{tmp_path}/b.zarr", mode="r")[:], data)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_programs_through_it(tmp_path: Path, check: Callable[[str], None]) -> None:
+    check(f"ferry://{tmp_path}")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Command
+from mpi import why_absent
 
 PATIENCE_S = 60
 
@@ -30,6 +31,7 @@ LONG = [
     ["study", "placements"],
     ["study", "optimizations"],
     ["study", "storages"],
+    *([] if why_absent() else [["study", "writers", "--quick"]]),
     ["tune", "--dir", ".", "--out", "profile.toml"],
     ["bench", "-b", "4m", "-i", "100000", "-w", "file"],
     ["bench", "--placement", "compute", "-b", "4m", "-i", "100000", "-w", "file"],

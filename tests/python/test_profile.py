@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from conftest import Command
-from ferry import native, profile
+from ferry import native, profile, programs
 from ferry.errors import FerryError
-from ferry.tune import Outcome, Tuned, make_entry
+from ferry.tune import make_entry
+from ferry.tune_outcome import Outcome, Tuned
 from ferry.tuning_choice import Candidate
 from ferry.tuning_workloads import NEVER, make_settings
 
@@ -103,7 +103,7 @@ def test_the_library_takes_all_that_tune_writes(command: Command, scratch: Path)
     path = scratch / "profile.toml"
     profile.write(str(path), profile.merge(None, machine, made))
     done = subprocess.run(
-        [str(native.find_program()), "--info", str(scratch)],
+        [str(programs.find_program()), "--info", str(scratch)],
         env={**command.environment, "FERRY_PROFILE": str(path)},
         capture_output=True,
         text=True,

@@ -39,11 +39,6 @@ def test_info_says_what_is_wrong_with_a_uri(command: Command, settings: str) -> 
     assert settings.split("=")[0] in done.stderr
 
 
-def test_bench_measures_mounted_file_systems_only(command: Command) -> None:
-    done = command.run("bench", "nfs://127.0.0.1/x")
-    assert done.returncode == 1
-    assert "only files of mounted file systems can be measured" in done.stderr
-
 
 @needs_server
 def test_info(command: Command) -> None:

@@ -8,10 +8,9 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-
 from ferry import report
 from ferry.placements_page import make_page
-from ferry.study import PLOTS, REPORT_HTML
+from ferry.study_files import PLOTS, REPORT_HTML
 from made_up import Json, placements_document
 
 PNG = b"\x89PNG\r\n\x1a\n"

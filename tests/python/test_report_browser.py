@@ -14,7 +14,7 @@ from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 
 from ferry import report
-from ferry.study import REPORT_HTML
+from ferry.study_files import REPORT_HTML
 from ferry.studies import STUDIES
 from made_up import DOCUMENTS
 

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
-
-from ferry import native, study, terminal, unfinished
+from ferry import native, study, study_files, terminal, unfinished
 from ferry.errors import FerryError
 from ferry.estimate import Estimate, describe_s, write_room_bytes
 from ferry.native import Measurement
@@ -20,6 +18,7 @@ from ferry.plan import Cell, Plan
 from ferry.report import Page
 from ferry.sizes import KIB, MIB
 from made_up import ENVIRONMENT
+from rich.console import Console
 
 Json = dict[str, Any]
 REPEATS = 7  # odd: a whole group is kept as it is, a part of it in pairs
@@ -124,7 +123,7 @@ def results_of(options: study.StudyOptions) -> Json:
     assert options.out is not None
     out = Path(options.out)
     assert not (out / unfinished.FILE_NAME).exists()
-    document: Json = json.loads((out / study.RESULTS_JSON).read_text())
+    document: Json = json.loads((out / study_files.RESULTS_JSON).read_text())
     return document
 
 
@@ -219,7 +218,7 @@ def test_old_plots_do_not_stay_beside_a_new_report(
     bench: Bench, options: study.StudyOptions
 ) -> None:
     study.run(Small(), options)
-    plots = Path(str(options.out)) / study.PLOTS
+    plots = Path(str(options.out)) / study_files.PLOTS
     plots.mkdir(exist_ok=True)
     for name in ("old.png", "old.svg", "of-the-user.txt"):
         (plots / name).write_text("")

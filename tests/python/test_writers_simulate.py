@@ -314,7 +314,9 @@ def test_the_command(command: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["writers"], "has only its model so far; add --simulate"),
+        (["placements", "--storage", "ceph:/"], "--storage is not for the study placements"),
+        (["writers", "--storage", "/tmp"], "/tmp is no URI"),
+        (["writers", "--simulate", "--storage", "ceph:/"], "--storage is for measuring"),
         (["placements", "--simulate"], "are for the study writers"),
         (["writers", "--cluster", "c.toml"], "add --simulate"),
         (["writers", "--simulate", "--repeats", "3"], "--repeats is for measuring"),

@@ -12,9 +12,11 @@
 #include <gtest/gtest.h>
 
 #include <ferry/ferry.hpp>
+#include <ferry/gpu.hpp>
 
 #include "support/depth.hpp"
 #include "support/files.hpp"
+#include "support/kernel_threads.hpp"
 #include "support/within.hpp"
 
 namespace ferry {
@@ -44,14 +46,15 @@ RuntimeOptions options(unsigned pages) {
 // One group on one file. Every lane has the same random numbers, and so makes the same calls.
 class Group {
  public:
-  Group(const Runtime& runtime, std::uint32_t index, std::string path, char* arena, Random random)
-      : runtime_(runtime), index_(index), path_(std::move(path)), arena_(arena), random_(random) {}
+  Group(const device::Context& context, std::uint32_t index, std::string path, char* arena,
+        Random random)
+      : context_(context), index_(index), path_(std::move(path)), arena_(arena), random_(random) {}
 
   void run(std::uint64_t operations) {
     std::array<std::string, cpu::warp_lanes> failures;
     std::string model;
     cpu::run_lanes(cpu::warp_lanes, [&](LaneGroup group) {
-      FileCalls files(runtime_.context(), group, index_);
+      FileCalls files(context_, group, index_);
       work(group, files, operations, group.lane() == 0 ? &model : nullptr, failures[group.lane()]);
     });
     for (const std::string& failure : failures)
@@ -80,7 +83,10 @@ class Group {
       const auto at = static_cast<std::int64_t>(offset);
       // In the arena or not.
       char* memory = (random.one_in(2) ? arena_ : outside_.data()) + random.below(100);
-      switch (random.below(8)) {
+      switch (random.below(9)) {
+        case 8:
+          rows(group, files, file, random, model, check);
+          break;
         case 0: {
           const std::uint64_t size = random.below(size_max);
           check("ftruncate", files.ftruncate(file, static_cast<std::int64_t>(size)), 0);
@@ -129,7 +135,26 @@ class Group {
     if (last != nullptr) *last = std::move(model);
   }
 
-  const Runtime& runtime_;
+  // Every lane reads a range of its own, some of them in the same page.
+  template <class Files, class Check>
+  static void rows(const LaneGroup& group, Files& files, int file, Random& random,
+                   const std::string& model, Check check) {
+    const std::uint64_t base = random.below(size_max);
+    const std::uint64_t spread = random.one_in(2) ? 3000 : size_max;
+    Random mine(random.bits() + group.lane());
+    const std::uint64_t offset = (base + mine.below(spread)) % size_max;
+    const std::uint64_t bytes = mine.one_in(20) ? 0 : mine.below(mine.one_in(5) ? 9000 : 300);
+    std::string row(bytes, '?');
+    const std::uint64_t there = offset < model.size() ? model.size() - offset : 0;
+    const std::uint64_t wanted = std::min(bytes, there);
+    check("pread_each",
+          files.pread_each(file, row.data(), bytes, static_cast<std::int64_t>(offset)),
+          static_cast<std::int64_t>(wanted));
+    check("a row", wanted == 0 ? 0 : model.compare(offset, wanted, row.data(), wanted), 0);
+    group.sync();
+  }
+
+  const device::Context& context_;
   const std::uint32_t index_;
   const std::string path_;
   char* const arena_;
@@ -139,16 +164,14 @@ class Group {
 
 class CachedLanes : public testing::TestWithParam<unsigned> {};
 
-TEST_P(CachedLanes, DoWhatPlainFilesDo) {
-  Runtime runtime(options(GetParam()));
+// Two groups on a file each; `arena` has 30,000 bytes for either.
+void two_groups(const device::Context& context, char* arena) {
   const test::ScratchDirectory directory;
-  const Buffer arena = runtime.allocate(2 * 30'000);
   Random random;
   std::vector<std::unique_ptr<Group>> groups;
   for (std::uint32_t i = 0; i < 2; ++i) {
-    groups.push_back(std::make_unique<Group>(runtime, i, directory / std::to_string(i),
-                                             arena.as<char>() + std::size_t{i} * 30'000,
-                                             random.fork()));
+    groups.push_back(std::make_unique<Group>(context, i, directory / std::to_string(i),
+                                             arena + std::size_t{i} * 30'000, random.fork()));
   }
   test::within_patience("two groups of lanes", [&] {
     std::vector<std::thread> both;
@@ -157,6 +180,24 @@ TEST_P(CachedLanes, DoWhatPlainFilesDo) {
     for (std::thread& one : both)
       one.join();
   });
+}
+
+TEST_P(CachedLanes, DoWhatPlainFilesDo) {
+  Runtime runtime(options(GetParam()));
+  const Buffer arena = runtime.allocate(2 * 30'000);
+  two_groups(runtime.context(), arena.as<char>());
+}
+
+// The same on memory that the host cannot load, with copies between.
+TEST_P(CachedLanes, DoSoOnAGpu) {
+  GpuOptions gpu = test::small_gpu();
+  gpu.calls_per_group = 64;  // those that are never waited for are among them
+  GpuRuntime runtime(options(GetParam()), gpu);
+  const test::KernelThreads kernel(runtime);
+  const Buffer arena = runtime.allocate(2 * 30'000);
+  two_groups(kernel.context(), kernel.address(arena.as<char>()));
+  EXPECT_EQ(runtime.dirty_pages(), 0U);
+  EXPECT_GT(test::MockCuda::get("copied_bytes"), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Pages, CachedLanes, testing::Values(3U, 60U));

@@ -29,6 +29,9 @@ queue_depth = 16
 host_read_bytes_min = 4096
 host_stream_read_bytes_min = "never"
 host_write_bytes_min = 1048576
+[storages.collective]
+writers_per_node = 4
+buffer_bytes = 2097152
 [[storages.settings]]
 name = "page_bytes"
 gain = 1.25
@@ -72,13 +75,15 @@ TEST(ParseProfile, ReadsMachineAndStorages) {
   EXPECT_EQ(disk.crossovers.host_read_bytes_min, 4096U);
   EXPECT_EQ(disk.crossovers.host_stream_read_bytes_min, device::Crossovers::never);
   EXPECT_EQ(disk.crossovers.host_write_bytes_min, 1048576U);
+  EXPECT_EQ(disk.writers_per_node, 4U);
+  EXPECT_EQ(disk.collective_buffer_bytes, 2097152);
 }
 
 TEST(ParseProfile, WhatIsNotThereStaysBuiltIn) {
   const StorageProfile memory = parse_profile(whole).storages[1];
   EXPECT_EQ(describe(memory.name), "tmpfs at /dev/shm");
   EXPECT_FALSE(memory.page_bytes || memory.readahead_bytes || memory.server_threads ||
-               memory.queue_depth);
+               memory.queue_depth || memory.writers_per_node || memory.collective_buffer_bytes);
   const device::Crossovers built_in;
   EXPECT_EQ(memory.crossovers.host_write_bytes_min, built_in.host_write_bytes_min);
   EXPECT_EQ(memory.crossovers.host_stream_read_bytes_min, built_in.host_stream_read_bytes_min);
@@ -102,6 +107,10 @@ TEST(ParseProfile, BrokenOnesSayWhereAndWhat) {
       {with("queue_depth = 16", "queue_depth = 1.5"), "queue_depth must be a whole number"},
       {with("\"never\"", "\"often\""), "crossovers.host_stream_read_bytes_min must be a number"},
       {with("\"never\"", "-5"), "crossovers.host_stream_read_bytes_min must be from 0"},
+      {with("writers_per_node = 4", "writers_per_node = 0"), "collective.writers_per_node must be"},
+      {with("writers_per_node", "writers"), "collective.writers is not known"},
+      {with("buffer_bytes = 2097152", "buffer_bytes = 0"),
+       "collective.buffer_bytes must be from 1"},
       {with("file_system = \"ext4\"\n", ""), "file_system is missing"},
       {with("[machine]", "[[machine]]"), "machine must be a table"},
       {with("mount_point = \"/dev/shm\"\n", ""), "block_device or mount_point is needed"},

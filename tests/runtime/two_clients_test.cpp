@@ -1,10 +1,12 @@
 // Close-to-open consistency between two clients of a server, each with a page cache of its own:
 // what one has written and closed, the other sees when it opens the file. Needs a server (see
 // support/servers.hpp).
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <tuple>
 
 #include <fcntl.h>
@@ -67,6 +69,12 @@ class TwoClients : public testing::TestWithParam<Case> {
     return got;
   }
 
+  // Whether every read goes through the page cache; `automatic` sends some to the host.
+  static bool cached() {
+    const Placement placement = std::get<Placement>(GetParam());
+    return placement == Placement::compute || placement == Placement::service;
+  }
+
   std::optional<test::ServedFolder> server;
   std::unique_ptr<test::ScratchDirectory> directory;
   std::string uri;
@@ -83,6 +91,34 @@ TEST_P(TwoClients, WhatOneClosedTheOtherSeesOnOpen) {
     ASSERT_TRUE(test::same_bytes(read(), data)) << bytes;
     ASSERT_TRUE(test::same_bytes(read(), data)) << bytes << ", again";
   }
+}
+
+TEST_P(TwoClients, ChangesInQuickSuccessionAreAllSeen) {
+  // Of one size, so that only the version tells.
+  for (int i = 0; i < 30; ++i) {
+    const std::string data = test::pattern(9000, ++rounds);
+    write(data);
+    ASSERT_TRUE(test::same_bytes(read(), data)) << i;
+  }
+}
+
+TEST_P(TwoClients, PagesStayWhileNobodyChangesTheFile) {
+  const std::string data = test::pattern(100'000, 1);
+  write(data);
+  ASSERT_TRUE(test::same_bytes(read(), data));
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));  // a tick of the server's clock
+  ASSERT_TRUE(test::same_bytes(read(), data));
+  const std::uint64_t before = reader->statistics().cache.fills;
+  for (int i = 0; i < 3; ++i)
+    ASSERT_TRUE(test::same_bytes(read(), data));
+  if (cached()) {
+    EXPECT_GT(before, 0U);
+    EXPECT_EQ(reader->statistics().cache.fills, before);
+  }
+  // And now somebody does.
+  const std::string other = test::pattern(100'000, 2);
+  write(other);
+  EXPECT_TRUE(test::same_bytes(read(), other));
 }
 
 std::string placement_name(const testing::TestParamInfo<Case>& info) {

@@ -127,6 +127,16 @@ TEST_F(BoundedPoolTest, CanBeEndedEarly) {
   EXPECT_EQ(inbox.take_all(), nullptr);
 }
 
+TEST_F(BoundedPoolTest, IsLeftWithoutWaitingForCancelledCalls) {
+  Operation operation;
+  const auto call = start(operation, 1h, gate);
+  ASSERT_TRUE(eventually([&] { return gate->waiting == 1; }));
+  call->end_early(-ECANCELED);
+  EXPECT_EQ(next(), &operation);
+  pool.reset();
+  EXPECT_EQ(gate->waiting, 1U);
+}
+
 TEST_F(BoundedPoolTest, IsLeftWithoutWaitingForLateThreads) {
   Operation stuck;
   start(stuck, 20ms, gate);

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -58,6 +59,122 @@ TEST(Layout, IsWrittenAsCephReadsIt) {
   EXPECT_EQ(ceph_layout_text(Layout{}), "");
 }
 
+TEST(Layout, WhatCannotFitLustreIsRefusedOrReduced) {
+  Layout odd = asked(100 * kib, 4 * mib, true);
+  odd.stripe_count = 3000;
+  const Layout fitted = fitted_to_lustre(odd);
+  EXPECT_EQ(fitted.stripe_bytes, 64 * kib);
+  EXPECT_EQ(fitted.stripe_count, 2000U);
+  EXPECT_TRUE(fitted.extras.empty());
+  Layout many;
+  many.stripe_count = 2001;
+  Layout far;
+  far.first_server = 65535;
+  far.at_most = true;
+  for (const Layout& layout : {asked(kib, 0), asked(0, mib), asked(4096 * mib, 0), many, far})
+    EXPECT_THROW(fitted_to_lustre(layout), std::invalid_argument);
+  EXPECT_EQ(fitted_to_lustre(asked(4096 * mib, 0, true)).stripe_bytes, 4096 * mib - 64 * kib);
+}
+
+// Parts that end at these places, and the stripe sizes of the first ones.
+Layout in_parts(const std::vector<std::uint64_t>& ends,
+                const std::vector<std::uint64_t>& stripe_sizes = {}, bool at_most = false) {
+  Layout layout;
+  layout.at_most = at_most;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    LayoutPart part;
+    part.end_bytes = ends[i];
+    if (i < stripe_sizes.size()) part.stripe_bytes = stripe_sizes[i];
+    layout.parts.push_back(part);
+  }
+  return layout;
+}
+
+TEST(Layout, PartsThatFitLustreFollowEachOther) {
+  Layout wanted = in_parts({4 * mib, 64 * mib, to_the_end}, {mib, 0, 4 * mib});
+  wanted.parts[2].all_servers = true;
+  wanted.parts[1].overstriping = true;
+  const Layout fitted = fitted_to_lustre(wanted);
+  ASSERT_EQ(fitted.parts.size(), 3U);
+  EXPECT_EQ(fitted.stripe_bytes, mib) << "what is above is the first part's";
+  EXPECT_EQ(fitted.parts[1].begin_bytes, 4 * mib);
+  EXPECT_TRUE(fitted.parts[1].overstriping);
+  EXPECT_EQ(fitted.parts[2].begin_bytes, 64 * mib);
+  EXPECT_TRUE(fitted.parts[2].all_servers);
+  EXPECT_TRUE(grants(fitted_to_lustre(fitted), fitted)) << "it fits as it is now";
+  const Layout one = fitted_to_lustre(in_parts({to_the_end}, {mib}));
+  EXPECT_TRUE(one.parts.empty()) << "one part is a layout without parts";
+  EXPECT_EQ(one.stripe_bytes, mib);
+}
+
+TEST(Layout, PartsThatCannotBeAreRefused) {
+  Layout gap = in_parts({4 * mib, to_the_end});
+  gap.parts[1].begin_bytes = 8 * mib;
+  Layout two_answers = in_parts({4 * mib, to_the_end}, {mib});
+  two_answers.stripe_bytes = 2 * mib;
+  Layout both = in_parts({4 * mib, to_the_end});
+  both.parts[1].all_servers = true;
+  both.parts[1].stripe_count = 2;
+  for (const Layout& layout :
+       {in_parts({8 * mib, 4 * mib, to_the_end}), in_parts({4 * mib, 4 * mib, to_the_end}),
+        in_parts({4 * mib, 8 * mib}), in_parts({to_the_end, to_the_end}), in_parts({4 * mib}),
+        in_parts({0, to_the_end}), in_parts({100'000, to_the_end}),
+        in_parts({3 * mib, to_the_end}, {2 * mib}), in_parts({4 * mib, to_the_end}, {mib, 100}),
+        gap, two_answers, both})
+    EXPECT_THROW(fitted_to_lustre(layout), std::invalid_argument);
+}
+
+TEST(Layout, PartsAreReducedWhereThatIsAllowed) {
+  const Layout fitted =
+      fitted_to_lustre(in_parts({5 * mib, 9 * mib + 1, to_the_end}, {2 * mib}, true));
+  ASSERT_EQ(fitted.parts.size(), 3U);
+  EXPECT_EQ(fitted.parts[0].end_bytes, 4 * mib);
+  EXPECT_EQ(fitted.parts[1].begin_bytes, 4 * mib);
+  EXPECT_EQ(fitted.parts[1].end_bytes, 9 * mib);
+  EXPECT_THROW(fitted_to_lustre(in_parts({8 * mib, 4 * mib, to_the_end}, {}, true)),
+               std::invalid_argument)
+      << "no reduction puts them in order";
+}
+
+TEST(Layout, OtherStoragesHaveNoParts) {
+  Layout wanted = in_parts({4 * mib, to_the_end});
+  wanted.stripe_count = 2;
+  EXPECT_THROW(fitted_to_ceph(wanted), std::invalid_argument);
+  EXPECT_THROW(fitted_to_pvfs2(wanted), std::invalid_argument);
+  wanted.at_most = true;
+  for (const Layout& fitted : {fitted_to_ceph(wanted), fitted_to_pvfs2(wanted)}) {
+    EXPECT_TRUE(fitted.parts.empty());
+    EXPECT_EQ(fitted.stripe_count, 2U);
+  }
+}
+
+TEST(Layout, GrantsWhatWasAskedForOrNot) {
+  Layout wanted = asked(mib, 0);
+  Layout granted = asked(mib, 4 * mib);
+  granted.first_server = 3;
+  EXPECT_TRUE(grants(granted, wanted));
+  EXPECT_TRUE(grants(granted, Layout{}));
+  wanted.first_server = 2;
+  EXPECT_FALSE(grants(granted, wanted));
+  wanted.first_server = 3;
+  wanted.extras[overstriping_name] = 1;
+  EXPECT_FALSE(grants(granted, wanted));
+}
+
+TEST(Layout, GrantsThePartsAskedForOrNot) {
+  const Layout wanted = in_parts({4 * mib, to_the_end}, {mib, 4 * mib});
+  Layout granted = fitted_to_lustre(wanted);
+  EXPECT_TRUE(grants(granted, wanted));
+  Layout placed = wanted;
+  placed.parts[1].first_server = 2;
+  EXPECT_TRUE(grants(granted, placed)) << "its servers are not known yet";
+  granted.parts[1].first_server = 1;
+  EXPECT_FALSE(grants(granted, placed));
+  EXPECT_FALSE(grants(asked(mib, 0), wanted));
+  granted.parts[1].stripe_bytes = mib;
+  EXPECT_FALSE(grants(granted, wanted));
+}
+
 TEST(Layout, IsWrittenAsLfsReadsIt) {
   Layout layout = asked(mib, 0);
   layout.stripe_count = 4;
@@ -65,7 +182,23 @@ TEST(Layout, IsWrittenAsLfsReadsIt) {
   layout.pool = "fast";
   EXPECT_EQ(lustre_command(layout, "/mnt/it's"),
             "lfs setstripe -S 1048576 -c 4 -i 0 -p 'fast' '/mnt/it'\\''s'");
+  layout.extras[overstriping_name] = 1;
+  EXPECT_EQ(lustre_command(layout, "/f"), "lfs setstripe -S 1048576 -C 4 -i 0 -p 'fast' '/f'");
   EXPECT_EQ(lustre_command(Layout{}, "/f"), "lfs setstripe '/f'");
+}
+
+// lfs gives a part the stripes and the pool of the one before it, where it is not told others.
+TEST(Layout, PartsAreWrittenAsLfsReadsThem) {
+  Layout layout = in_parts({4 * mib, 64 * mib, to_the_end}, {mib});
+  layout.parts[0].stripe_count = 1;
+  layout.parts[0].pool = "fast";
+  layout.parts[1].stripe_count = 8;
+  layout.parts[1].overstriping = true;
+  layout.parts[2].all_servers = true;
+  layout.parts[2].first_server = 3;
+  EXPECT_EQ(lustre_command(fitted_to_lustre(layout), "/f"),
+            "lfs setstripe -E 4194304 -S 1048576 -c 1 -p 'fast' "
+            "-E 67108864 -S 0 -C 8 -p ignore -E -1 -c -1 -i 3 '/f'");
 }
 
 TEST(Layout, AFileSystemOfThisMachineStripesNothing) {

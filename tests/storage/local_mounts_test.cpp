@@ -31,9 +31,13 @@ class LocalMountsTest : public testing::Test {
     }
     mounts.learn(mount_of(directory / "file"));
   }
+  // A lookup that must not wait gives up where others rename or mount at the same moment.
   bool finds(const std::string& path, bool follows = true) const {
-    const Descriptor found(mounts.find(path.c_str(), follows));
-    return found >= 0;
+    for (int attempt = 0; attempt < 100; ++attempt) {
+      const Descriptor found(mounts.find(path.c_str(), follows));
+      if (found >= 0) return true;
+    }
+    return false;
   }
 
   ScratchDirectory directory;

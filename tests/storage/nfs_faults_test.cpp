@@ -1,14 +1,12 @@
 // An NFS server that ends, hangs or comes back while requests are under way. Needs one that may be
-// treated like that: the rig's (FERRY_TEST_RIG is the program that controls it).
+// treated like that: the rig's.
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,55 +14,30 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
-#include "storage/router.hpp"
 #include "support/depth.hpp"
 #include "support/files.hpp"
-#include "support/servers.hpp"
-#include "support/storage_driver.hpp"
+#include "support/server_faults.hpp"
 
 namespace ferry::storage {
 namespace {
 
-using test::AlignedBytes;
 using test::pattern;
 using test::read_file;
 using test::same_bytes;
 using test::ScratchDirectory;
-using test::StorageDriver;
 
-class NfsFaults : public testing::Test {
+class NfsFaults : public test::ServerFaults {
  protected:
+  NfsFaults() : ServerFaults("nfs", "NFS") {}
   void SetUp() override {
-    server = test::served_folder("NFS");
-    const char* program = std::getenv("FERRY_TEST_RIG");
-    if (!server || program == nullptr) GTEST_SKIP() << test::no_server("NFS");
-    rig_program = program;
-    directory = std::make_unique<ScratchDirectory>(server->directory);
-    make_storage();
-  }
-  void TearDown() override {
-    if (rig_program.empty()) return;
-    rig("thaw");
-    rig("up");
+    ServerFaults::SetUp();
+    if (driver) directory = std::make_unique<ScratchDirectory>(server->directory);
   }
 
-  void make_storage() {
-    driver.reset();
-    storage = make_router();
-    driver = std::make_unique<StorageDriver>(*storage, arena.span());
-  }
-  void rig(const std::string& command) const {
-    ASSERT_EQ(std::system((rig_program + " " + command + " nfs >/dev/null").c_str()), 0) << command;
-  }
-  void restart() const {
-    rig("kill");
-    rig("up");
-  }
   std::string path(const std::string& name) const { return *directory / name; }
-  // Requests end after `timeout_s`.
   std::string at(const std::string& name, unsigned timeout_s = 60) const {
     const std::string folder = std::filesystem::path(directory->path()).filename();
-    return server->uri_of(folder + "/" + name) + "&timeout=" + std::to_string(timeout_s);
+    return uri_of(folder + "/" + name, timeout_s);
   }
   File* make_file(const std::string& name, const std::string& bytes, unsigned timeout_s = 60) {
     test::write_file(path(name), bytes);
@@ -73,31 +46,8 @@ class NfsFaults : public testing::Test {
     EXPECT_EQ(unhurried([&] { return driver->open(uri, O_RDWR, file); }), 0);
     return file;
   }
-  // A short bound is meant for a server that hangs; on a busy machine one that does not may miss
-  // it.
-  template <class Call>
-  static std::int64_t unhurried(Call call) {
-    const auto until = std::chrono::steady_clock::now() + test::patience;
-    for (;;) {
-      const std::int64_t result = call();
-      if (result != -ETIMEDOUT || std::chrono::steady_clock::now() > until) return result;
-    }
-  }
-  // Submits a transfer that stays under way.
-  void begin(Operation& operation, Kind kind, File* file, iovec& vector) {
-    operation.kind = kind;
-    operation.file = file;
-    operation.vectors = {&vector, 1};
-    driver->queue().submit(operation);
-    driver->queue().flush();
-  }
 
-  std::optional<test::ServedFolder> server;
-  std::string rig_program;
   std::unique_ptr<ScratchDirectory> directory;
-  AlignedBytes arena{8 << 20};
-  std::unique_ptr<Storage> storage;
-  std::unique_ptr<StorageDriver> driver;
 };
 
 TEST_F(NfsFaults, AServerThatIsNotThereIsToldAtOnce) {
@@ -259,6 +209,7 @@ TEST_F(NfsFaults, SyncedBytesSurviveKillsUnderLoad) {
     for (std::size_t i = 0; i < pieces; ++i) {
       vectors[i] = {arena.data() + i * piece, piece};
       writes[i].offset = static_cast<std::int64_t>(i * piece);
+      writes[i].sync_follows = true;  // with commits that nobody waits for
       begin(writes[i], Kind::write, file, vectors[i]);
     }
     for (std::size_t i = 0; i < pieces; ++i)

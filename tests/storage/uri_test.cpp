@@ -11,9 +11,16 @@ namespace {
 TEST(Uri, TheBeginningOfAPathNamesItsStorage) {
   EXPECT_EQ(scheme_of("nfs://server/export/f"), Scheme::nfs);
   EXPECT_EQ(scheme_of("ceph:/f"), Scheme::ceph);
+  EXPECT_EQ(scheme_of("pvfs2:/mnt/f"), Scheme::pvfs2);
   for (const char* path : {"/data/f", "nfs:/f", "./nfs://f", "nfs", "", "NFS://server/f",
-                           "ceph:", "ceph:f", "./ceph:/f"})
+                           "ceph:", "ceph:f", "./ceph:/f", "pvfs2:f"})
     EXPECT_EQ(scheme_of(path), Scheme::posix) << path;
+}
+
+TEST(Uri, TheNameEndsBeforeTheQuery) {
+  EXPECT_EQ(path_end("ceph:/f?conf=/c?d"), 7U);
+  EXPECT_EQ(path_end("ceph:/f"), 7U);
+  EXPECT_EQ(path_end("/data/f?x"), 9U);
 }
 
 TEST(Uri, IsTakenApart) {
@@ -32,6 +39,7 @@ TEST(Uri, IsTakenApart) {
   EXPECT_EQ(local.text("conf"), "/a/b");
   EXPECT_EQ(local.text("fs", "none"), "none");
   EXPECT_EQ(parse_uri("ceph://f").path, "//f");
+  EXPECT_EQ(parse_uri("pvfs2:/mnt/f%3fx?tab=/t").path, "/mnt/f?x");
 }
 
 TEST(Uri, RefusesWhatItDoesNotUnderstand) {

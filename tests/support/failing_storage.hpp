@@ -177,6 +177,9 @@ class FailingStorage final : public storage::Storage {
       }
       case Kind::path_layout:
       case Kind::set_layout:
+      case Kind::make_directory:  // it has no directories
+      case Kind::remove_directory:
+      case Kind::list_directory:
         operation.result = -EOPNOTSUPP;
         break;
     }

@@ -33,6 +33,7 @@ class TestArena {
     if (!memory_) throw std::bad_alloc();
     __builtin_memset(memory_.get(), 0, geometry.arena_bytes);
     context_.arena.base = memory_.get();
+    context_.arena.local = memory_.get();
     context_.arena.layout = device::lay_out(geometry);
     context_.hooks = cpu::host_hooks();
     context_.wait.spin_ns = 0;

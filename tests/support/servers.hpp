@@ -22,8 +22,8 @@ struct ServedFolder {
   }
 };
 
-// `kind` is NFS or CEPH: from FERRY_TEST_NFS (the URI) and FERRY_TEST_NFS_DIRECTORY. Nothing: none
-// is there.
+// `kind` is NFS, CEPH or PVFS2: from FERRY_TEST_NFS (the URI) and FERRY_TEST_NFS_DIRECTORY.
+// Nothing: none is there.
 inline std::optional<ServedFolder> served_folder(const std::string& kind) {
   const char* uri = std::getenv(("FERRY_TEST_" + kind).c_str());
   const char* directory = std::getenv(("FERRY_TEST_" + kind + "_DIRECTORY").c_str());
@@ -32,6 +32,11 @@ inline std::optional<ServedFolder> served_folder(const std::string& kind) {
 }
 
 inline std::string no_server(const std::string& kind) {
+  if (kind == "PVFS2") {
+    return "absent: OrangeFS is in no Debian release; where one is mounted, FERRY_TEST_PVFS2 names "
+           "it "
+           "(a pvfs2: URI) and FERRY_TEST_PVFS2_DIRECTORY the folder";
+  }
   return "absent: no " + kind + " server (FERRY_TEST_" + kind +
          " is not set); ./test --stage storages starts one";
 }

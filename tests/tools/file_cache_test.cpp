@@ -37,6 +37,16 @@ TEST(CacheStates, NothingProvesWhatWasUnverified) {
   EXPECT_EQ(confirmed(CacheState::unverified, bytes), "unverified");
 }
 
+TEST(CacheStates, OfAUriFollowFromWhatTheNetworkBrought) {
+  EXPECT_EQ(state_by_network(bytes, bytes), CacheState::cold);
+  EXPECT_EQ(state_by_network(bytes, 2 * bytes), CacheState::cold);  // headers, readahead
+  EXPECT_EQ(state_by_network(bytes, bytes - 1), CacheState::unverified);
+  EXPECT_EQ(state_by_network(bytes, bytes / 64), CacheState::unverified);
+  EXPECT_EQ(state_by_network(bytes, bytes / 64 - 1), CacheState::hot);
+  EXPECT_EQ(state_by_network(bytes, 0), CacheState::hot);
+  EXPECT_EQ(state_by_network(bytes, std::nullopt), CacheState::unverified);
+}
+
 TEST(PlainFile, WritesAndReadsBack) {
   const char* folder = std::getenv("TMPDIR");
   std::string path = std::string(folder != nullptr ? folder : "/tmp") + "/ferry-test-XXXXXX";

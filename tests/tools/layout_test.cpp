@@ -79,6 +79,19 @@ TEST(Layout, AFileForEachTransferIsASharedFileCutIntoPieces) {
   EXPECT_EQ(*files.rbegin(), 11U);
 }
 
+TEST(Layout, NumbersOfFilesStandBeforeTheQueryOfAUri) {
+  Cell cell = cell_of(2, 1, true);
+  cell.path = "ceph:/data/f?conf=/etc/c?.conf";
+  EXPECT_EQ(file_path(cell, 1), "ceph:/data/f.00000001?conf=/etc/c?.conf");
+  cell.path = "/data/f?x";
+  EXPECT_EQ(file_path(cell, 1), "/data/f?x.00000001");
+  cell.path = "nfs://server/export/f";
+  EXPECT_EQ(file_path(cell, 0), "nfs://server/export/f.00000000");
+  cell.file_per_thread = false;
+  cell.path = "nfs://server/export/f?uid=1";
+  EXPECT_EQ(file_path(cell, 0), cell.path);
+}
+
 TEST(Layout, ReorderingGivesEveryPartToOneThread) {
   Cell cell = cell_of(5, 1, false);
   const std::vector<unsigned> own = {0, 1, 2, 3, 4};

@@ -49,7 +49,8 @@ class RingIo {
                          std::uint32_t sequence) {
     const bool writes = kind != Flight::reads;
     const ArenaView& arena = requester_.arena();
-    Extent* extents = requester_.context().cache.flight(flight).extents;
+    static_assert(run_max <= shared_extents_max);
+    Extent* extents = arena.shared_extents(flight);
     for (std::uint32_t i = 0; i < count; ++i)
       extents[i] = Extent{arena.offset_of(pieces[i].data), pieces[i].bytes};
     Request request{};
@@ -213,6 +214,21 @@ class CachedFiles {
     return pages_.write(entry.inode, from, bytes, static_cast<std::uint64_t>(offset));
   }
 
+  // The two halves of a write to one page (PageCache::begin_write).
+  FERRY_DEVICE std::int64_t begin_write(const OpenFile& entry, std::uint64_t bytes,
+                                        std::int64_t offset, WriteAccess& access) {
+    if (const int error = refusal(entry, OpenFile::writable, bytes, offset); error != 0)
+      return error;
+    std::int64_t error = again;
+    while (error == again)
+      error = pages_.begin_write(entry.inode, static_cast<std::uint64_t>(offset), bytes, access);
+    return error;
+  }
+  FERRY_DEVICE std::int64_t end_write(const OpenFile& entry, std::int64_t offset,
+                                      const WriteAccess& access) {
+    return pages_.end_write(entry.inode, static_cast<std::uint64_t>(offset), access);
+  }
+
   FERRY_DEVICE int prefetch(const OpenFile& entry, std::int32_t handle, std::int64_t offset,
                             std::uint64_t bytes) {
     if (const int error = refusal(entry, OpenFile::readable, bytes, offset); error != 0)
@@ -295,6 +311,10 @@ class CachedFiles {
     // seq_cst, as in PageCache::write_page(): a write that misses this is seen on its frame.
     DeviceRef<std::uint32_t>(view_.shared().stopping).store(1, seq_cst);
     pages_.wait_for_all_writers();
+    return write_back_all();
+  }
+  // Writes back what is dirty of every file. 0 or the last error.
+  FERRY_DEVICE_CALL int write_back_all() {
     int error = 0;
     for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
       const std::uint32_t id = DeviceRef<std::uint32_t>(view_.inode(i).id).load(acquire);

@@ -185,10 +185,9 @@ struct alignas(cache_line_bytes) Flight {
   std::uint32_t kind;     // a Kind
   std::uint32_t reserved[5];
   std::uint32_t frames[run_max];
-  Range ranges[run_max];    // of a write-back: what of each frame
-  Extent extents[run_max];  // for the server
+  Range ranges[run_max];  // of a write-back: what of each frame
 };
-static_assert(sizeof(Flight) == 960);
+static_assert(sizeof(Flight) == 448);
 
 // A row of reads by one group that look alike: each begins `stride` pages behind the one before.
 struct alignas(cache_line_bytes) Stream {
@@ -319,6 +318,8 @@ struct View {
   Switches switches;
   // Whoever gives frames away runs HostHooks::barrier_everywhere, so that marking one needs none.
   bool barriers_everywhere = false;
+  // Whether a read that hits marks its frame (marks.hpp) instead of pinning it.
+  bool marks = true;
   StorageTunings tunings;
 
   template <class T>

@@ -22,6 +22,9 @@
 // Where the system has barriers for all threads at once (HostHooks::barrier_everywhere), he who
 // gives frames away pays for both sides, once for many frames, and the reader's is only the
 // compiler's.
+//
+// On a GPU reads pin (View::marks is false): its atomic operations are executed by the memory, not
+// by the core, and there are thousands of groups whose marks would have to be looked at.
 #pragma once
 
 #include <cstdint>
@@ -68,6 +71,7 @@ FERRY_DEVICE inline void before_looking_at_marks(const View& view, const HostHoo
 #endif
 }
 FERRY_DEVICE inline bool is_marked(const View& view, std::uint32_t frame) {
+  if (!view.marks) return false;
   for (std::uint32_t group = 0; group < view.layout.geometry.groups; ++group)
     if (DeviceRef<std::uint32_t>(view.mark(group).frame).load(seq_cst) == frame + 1) return true;
   return false;

@@ -33,6 +33,14 @@ struct HeldView {
   std::uint32_t frame = no_frame;
 };
 
+// Bytes of a cached page that may be written.
+struct WriteAccess {
+  unsigned char* data = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint32_t frame = no_frame;
+  bool was_dirty = false;
+};
+
 // One object per group, used by its leader; any number of them share a cache. `Io`: transfers.hpp.
 template <class Io>
 class PageCache {
@@ -61,11 +69,16 @@ class PageCache {
     std::uint64_t key = 0;
     const std::uint32_t number = guess(view, inode, bytes, offset, key);
     if (number == no_frame) return false;
+    DeviceRef<std::uint64_t> state(view.frame(number).state);
+    if (!view.marks) {
+      const bool hit = is_hit(view, group, number, key, state.fetch_add(State::one_pin, acquire));
+      if (hit) copy_alone(to, view.page(number) + begin, bytes);
+      state.fetch_sub(State::one_pin, release);  // F1
+      return hit;
+    }
     const FrameMark mark(view, group, number);  // M1
-    if (!is_hit(view, group, number, key,
-                DeviceRef<std::uint64_t>(view.frame(number).state).load(seq_cst)))
-      return false;
-    __builtin_memcpy(to, view.page(number) + begin, bytes);
+    if (!is_hit(view, group, number, key, state.load(seq_cst))) return false;
+    copy_alone(to, view.page(number) + begin, bytes);
     return true;
   }
 
@@ -126,13 +139,74 @@ class PageCache {
       const std::uint64_t at = offset + done;
       const Range range = range_of(at, bytes - done);
       const std::int64_t error =
-          write_page(inode, at >> view_.layout.page_shift, range,
-                     static_cast<const unsigned char*>(from) + done, streaming);
+          write_page(inode, at, range, static_cast<const unsigned char*>(from) + done, streaming);
       if (error == again) continue;
       if (error != 0) return done > 0 ? static_cast<std::int64_t>(done) : error;
       done += range.end - range.begin;
     }
     return static_cast<std::int64_t>(done);
+  }
+
+  // ---- writes in two halves, for groups that copy together --------------------------------------
+
+  // Makes room for up to `bytes` bytes at `at`, as far as their page goes: they are to be stored at
+  // access.data, and end_write() has to follow. Or an error, and nothing has begun; `again`: to be
+  // tried once more. The inode has a handle that may write.
+  FERRY_DEVICE_CALL std::int64_t begin_write(std::uint32_t inode, std::uint64_t at,
+                                             std::uint64_t bytes, WriteAccess& access) {
+    const std::uint64_t key = key_of(inode, at >> view_.layout.page_shift);
+    std::uint64_t before = 0;
+    std::uint32_t frame = frames_.find(key, before);
+    if (frame == no_frame) {
+      std::int64_t error = 0;
+      if (filling_.take(&frame, 1, error) == 0) return filling_.give_way(error);
+      if (frames_.insert_run(key, &frame, 1, 0) == 0) {
+        frames_.give_back(frame);
+        return again;
+      }
+      filling_.found();
+      Frames::add_one(counters_.misses);
+    } else {
+      Frames::add_one(counters_.hits);
+      if (key != reader_.last_key) frames_.touch(frame, before);
+    }
+    reader_.last_key = key;
+    if (!transfers_.begin_writing_to(frame)) {
+      frames_.unpin(frame);
+      return again;
+    }
+    // Either an outside call sees this writer on the page, or this writer sees the call: both
+    // announce first and look then, in the single order of seq_cst accesses.
+    Inode& file = view_.inode(inode);
+    std::int64_t error = 0;
+    if (DeviceRef<std::uint32_t>(file.outside_active).load(seq_cst) != 0) {
+      error = again;
+    } else if (DeviceRef<std::uint32_t>(view_.shared().stopping).load(seq_cst) != 0) {
+      error = -ESHUTDOWN;
+    } else if (DeviceRef<std::uint32_t>(file.id).load(acquire) != inode) {
+      error = -EBADF;  // the record is another file's by now; the page goes when it is evicted
+    }
+    if (error != 0) return leave_write(frame, error);
+    const Range range = range_of(at, bytes);
+    access = WriteAccess{view_.page(frame) + range.begin, range.end - range.begin, frame,
+                         (before & State::dirty) != 0};
+    return 0;
+  }
+  // 0: the bytes are the file's. Else what begin_write() says.
+  FERRY_DEVICE_CALL std::int64_t end_write(std::uint32_t inode, std::uint64_t at,
+                                           const WriteAccess& access) {
+    Inode& file = view_.inode(inode);
+    const Range range = range_of(at, access.bytes);
+    std::int64_t error = 0;
+    while (error == 0 && !frames_.add_range(access.frame, range, file)) {
+      error = write_back_.now(access.frame);
+      // Whoever drops the page waits for its writers, and nobody writes back an orphan.
+      if ((frames_.state(access.frame).load(acquire) & State::orphan) != 0) error = again;
+    }
+    if (error == 0) grow(inode, at + access.bytes);
+    leave_write(access.frame, error);
+    if (error == 0 && !access.was_dirty) write_back_.relieve();
+    return error;
   }
 
   // Writes back what is dirty and waits for what others write back just now. 0 or the last error of
@@ -178,7 +252,8 @@ class PageCache {
       const Range range = range_of(offset, left);
       std::uint32_t frame = no_frame;
       bool held = false;
-      error = get(inode, handle, offset, range.end - range.begin, progress, frame, held);
+      // With the pages behind it that the caller wants too, by one request.
+      error = get(inode, handle, offset, left, progress, frame, held);
       if (error != 0) continue;
       // Later nobody would know which bytes are there: the whole page has to be.
       if (held) {
@@ -234,8 +309,8 @@ class PageCache {
         // A page that is not valid has nothing dirty after the flush, so it reads all of this from
         // the storage.
         if ((transfers_.wait_while(frame, State::filling) & State::valid) != 0) {
-          __builtin_memcpy(view_.page(frame) + range.begin,
-                           static_cast<const unsigned char*>(from) + done, range.end - range.begin);
+          copy_alone(view_.page(frame) + range.begin,
+                     static_cast<const unsigned char*>(from) + done, range.end - range.begin);
         }
         frames_.unpin(frame);
       }
@@ -417,52 +492,19 @@ class PageCache {
     frames_.cut_ranges(frame, 0, view_.inode(inode));
   }
 
-  FERRY_DEVICE_CALL std::int64_t write_page(std::uint32_t inode, std::uint64_t page, Range range,
-                                            const unsigned char* from, bool streaming) {
-    const std::uint64_t key = key_of(inode, page);
-    std::uint64_t before = 0;
-    std::uint32_t frame = frames_.find(key, before);
-    if (frame == no_frame) {
-      std::int64_t error = 0;
-      if (filling_.take(&frame, 1, error) == 0) return filling_.give_way(error);
-      if (frames_.insert_run(key, &frame, 1, 0) == 0) {
-        frames_.give_back(frame);
-        return again;
-      }
-      filling_.found();
-      Frames::add_one(counters_.misses);
-    } else {
-      Frames::add_one(counters_.hits);
-      if (key != reader_.last_key) frames_.touch(frame, before);
-    }
-    reader_.last_key = key;
-    if (!transfers_.begin_writing_to(frame)) {
-      frames_.unpin(frame);
-      return again;
-    }
-    // Either an outside call sees this writer on the page, or this writer sees the call: both
-    // announce first and look then, in the single order of seq_cst accesses.
-    Inode& file = view_.inode(inode);
-    std::int64_t error = 0;
-    if (DeviceRef<std::uint32_t>(file.outside_active).load(seq_cst) != 0) {
-      error = again;
-    } else if (DeviceRef<std::uint32_t>(view_.shared().stopping).load(seq_cst) != 0) {
-      error = -ESHUTDOWN;
-    } else if (DeviceRef<std::uint32_t>(file.id).load(acquire) != inode) {
-      error = -EBADF;  // the record is another file's by now; the page goes when it is evicted
-    } else {
-      copy_in(view_.page(frame) + range.begin, from, range.end - range.begin, streaming);
-      while (error == 0 && !frames_.add_range(frame, range, file)) {
-        error = write_back_.now(frame);
-        // Whoever drops the page waits for its writers, and nobody writes back an orphan.
-        if ((frames_.state(frame).load(acquire) & State::orphan) != 0) error = again;
-      }
-      if (error == 0) grow(inode, (page << view_.layout.page_shift) + range.end);
-    }
+  FERRY_DEVICE std::int64_t write_page(std::uint32_t inode, std::uint64_t at, Range range,
+                                       const unsigned char* from, bool streaming) {
+    WriteAccess access;
+    const std::int64_t error = begin_write(inode, at, range.end - range.begin, access);
+    if (error != 0) return error;
+    copy_in(access.data, from, access.bytes, streaming);
+    return end_write(inode, at, access);
+  }
+
+  FERRY_DEVICE std::int64_t leave_write(std::uint32_t frame, std::int64_t error) {
     transfers_.end_writing_to(frame);
     frames_.unpin(frame);
     if (error == again) frames_.yield();
-    if (error == 0 && (before & State::dirty) == 0) write_back_.relieve();
     return error;
   }
 

@@ -1,0 +1,68 @@
+// What the example commands share: numbers among their arguments, and errors as one line.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <ferry/error.hpp>
+
+namespace ferry::examples {
+
+using Words = std::vector<std::string>;
+
+// Thrown for wrong arguments; the command ends with 2.
+struct WrongArguments : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Takes `option N` out of `words`. Throws WrongArguments unless it is absent or from `least` to
+// `most`.
+inline std::uint64_t take_number(Words& words, std::string_view option, std::uint64_t otherwise,
+                                 std::uint64_t least, std::uint64_t most) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] != option) continue;
+    std::uint64_t number = 0;
+    bool good = i + 1 < words.size();
+    if (good) {
+      const char* end = words[i + 1].data() + words[i + 1].size();
+      const auto [rest, error] = std::from_chars(words[i + 1].data(), end, number);
+      good = error == std::errc() && rest == end && number >= least && number <= most;
+    }
+    if (!good) {
+      throw WrongArguments(std::string(option) + " takes a number from " + std::to_string(least) +
+                           " to " + std::to_string(most));
+    }
+    const auto at = words.begin() + static_cast<std::ptrdiff_t>(i);
+    words.erase(at, at + 2);
+    return number;
+  }
+  return otherwise;
+}
+
+// Throws unless `error` is 0, which else is a negative errno.
+inline void check_call(std::int64_t error, const std::string& what) {
+  if (error < 0) throw Error(static_cast<int>(-error), what);
+}
+
+// Runs `body(words)` and returns its exit status: `failure` with one line for what it throws, 2 for
+// WrongArguments.
+template <class Body>
+int run_command(const char* name, int argc, char** argv, int failure, Body body) {
+  try {
+    return body(Words(argv + 1, argv + argc));
+  } catch (const WrongArguments& error) {
+    std::fprintf(stderr, "%s: %s\n", name, error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", name, error.what());
+    return failure;
+  }
+}
+
+}  // namespace ferry::examples

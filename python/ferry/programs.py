@@ -1,0 +1,32 @@
+"""Where the programs lie that are built beside the package."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from ferry.errors import FerryError
+
+PROGRAM = "ferry-bench"
+
+
+def find_program(name: str = PROGRAM) -> Path:
+    """Returns the path of ``ferry-bench``, or of another program built with it.
+
+    ``$FERRY_BUILD_DIR`` decides where it is set; else the package's folder, the checkout around
+    it, and PATH are searched. Raises FerryError.
+    """
+    build_dir = os.environ.get("FERRY_BUILD_DIR")
+    package = Path(__file__).resolve().parent
+    beside = [package, package.parents[1] / "build" / "release"]
+    places = [Path(build_dir)] if build_dir else beside
+    for place in places:
+        program = place / name
+        if program.is_file() and os.access(program, os.X_OK):
+            return program
+    found = None if build_dir else shutil.which(name)
+    if found:
+        return Path(found)
+    where = f"in {build_dir} (FERRY_BUILD_DIR)" if build_dir else "beside the package or in PATH"
+    raise FerryError(f"{name} is not {where}; ./ferry from the checkout builds it")

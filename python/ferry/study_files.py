@@ -1,0 +1,8 @@
+"""What a study puts into the folder of ``--out``."""
+
+RESULTS_JSON, RESULTS_CSV, REPORT_HTML, PLOTS = (
+    "results.json",
+    "results.csv",
+    "report.html",
+    "plots",
+)

@@ -1,0 +1,52 @@
+"""Which paths are URIs: files of storages that need no mount."""
+
+from __future__ import annotations
+
+import re
+
+SCHEMES = ("nfs://", "ceph:/", "pvfs2:/")
+# Settings of a URI that are nobody's secret; the storages take no others.
+_SETTINGS = {
+    *("nfsport", "mountport", "version", "connections", "timeout", "uid", "gid"),
+    *("conf", "fs", "user", "tab"),
+}
+
+
+def is_uri(path: str) -> bool:
+    """Tells whether ``path`` names a file by the URI of a storage."""
+    return path.startswith(SCHEMES)
+
+
+def with_suffix(path: str, suffix: str) -> str:
+    """Returns the path with ``suffix`` behind the name: before the query of a URI."""
+    if not is_uri(path):
+        return path + suffix
+    name, question, settings = path.partition("?")
+    return f"{name}{suffix}{question}{settings}"
+
+
+def folder_of(uri: str) -> str:
+    """Returns the URI of the folder that a URI's file lies in."""
+    name, question, settings = uri.partition("?")
+    folder, slash, _ = name.rpartition("/")
+    # The first slash of ceph:/file is the folder.
+    return f"{folder}{slash if folder.endswith(':') else ''}{question}{settings}"
+
+
+def in_folder(folder: str, name: str) -> str:
+    """Returns the URI of a file in the folder that a URI names."""
+    slash = "" if folder.partition("?")[0].endswith("/") else "/"
+    return with_suffix(folder, f"{slash}{name}")
+
+
+def shown(text: str) -> str:
+    """Returns a text with the values of settings hidden that a URI in it has and no storage knows.
+
+    Such a setting is refused; what was typed may still be a key.
+    """
+
+    def hidden(match: re.Match[str]) -> str:
+        mark, name, value = match.groups()
+        return f"{mark}{name}={value if name in _SETTINGS else '...'}"
+
+    return re.sub(r"([?&])([^=&?\s]+)=([^&\s]*?)(?=[:;,]?(?:[&\s]|$))", hidden, text)

@@ -1,0 +1,29 @@
+#include "bulk/gpus.hpp"
+
+#include <cerrno>
+
+#include "devices/cuda/memory_kind.hpp"
+
+namespace ferry::bulk {
+
+std::shared_ptr<const cuda::PrimaryContext> Gpus::owner_of(const void* memory) {
+  const cuda::Driver* driver = cuda::Driver::in_use();
+  if (driver == nullptr) return nullptr;
+  const cuda::MemoryOwner owner = cuda::owner_of(driver, memory);
+  if (owner.kind == cuda::MemoryKind::host || owner.kind == cuda::MemoryKind::pinned) {
+    return nullptr;
+  }
+  // Managed memory goes the same way: direct I/O cannot use it, and a host that touched it would
+  // make it move.
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<const cuda::PrimaryContext>& gpu = known_[owner.ordinal];
+  if (gpu == nullptr) gpu = std::make_shared<const cuda::PrimaryContext>(*driver, owner.ordinal);
+  if (owner.context != nullptr && owner.context != gpu->handle()) {
+    throw Error(ENOTSUP,
+                "memory of a CUDA context that is not its GPU's primary one; allocate it in the "
+                "primary context, as the CUDA runtime does");
+  }
+  return gpu;
+}
+
+}  // namespace ferry::bulk

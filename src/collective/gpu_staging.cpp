@@ -1,0 +1,213 @@
+#include "collective/gpu_staging.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include <sys/mman.h>
+
+namespace ferry::collective {
+namespace {
+
+constexpr std::int64_t room_bytes_max = 4 << 20;
+// A copy costs the driver as long as the bus takes for about so many bytes, so extents that lie
+// closer come with what lies between them.
+constexpr std::size_t bytes_per_copy = 32 << 10;
+// Of descriptors that wait in the engine or in a list.
+constexpr std::size_t copies_max = 1024;
+constexpr std::size_t scattered_max = 64 << 10;
+
+std::uintptr_t address_of(const std::byte* memory) {
+  return reinterpret_cast<std::uintptr_t>(memory);
+}
+
+// What a copy that failed is for the program, whatever the driver calls it.
+int copy_error(int result) {
+  return result == 0 || result == -ENOMEM || result == -ENODEV ? -result : EIO;
+}
+
+}  // namespace
+
+PinnedPieces::PinnedPieces(Gpu gpu, std::int64_t piece_bytes)
+    : piece_bytes_(piece_bytes),
+      room_bytes_(std::min(piece_bytes, room_bytes_max)),
+      memory_(1, static_cast<std::uint64_t>(2 * piece_bytes_ + room_bytes_)),
+      registration_(std::move(gpu), memory_.memory().data(), memory_.memory().size()) {
+  madvise(memory_.memory().data(), memory_.memory().size(), MADV_DONTFORK);
+}
+
+StagedMemory::StagedMemory(const Request& request, bool writes, Gpu gpu, const PinnedPieces* pinned,
+                           std::int64_t piece_bytes, Phases& phases)
+    : request_(request),
+      writes_(writes),
+      gpu_(std::move(gpu)),
+      pinned_(pinned),
+      piece_bytes_(piece_bytes),
+      phases_(phases),
+      raw_(request.memory.base(), request.memory.map()) {
+  if (gpu_ == nullptr) {
+    if (!is_in_place() && request.bytes > 0) {
+      buffer_ = std::make_unique_for_overwrite<std::byte[]>(
+          static_cast<std::size_t>(2 * std::min(piece_bytes_, request.bytes)));
+    }
+    return;
+  }
+  engine_.emplace(gpu_);
+  const cuda::Driver& driver = gpu_->driver();
+  const std::uintptr_t first = address_of(raw_.at(0));
+  std::array attributes = {cuda::PointerAttribute::range_start,
+                           cuda::PointerAttribute::range_bytes};
+  std::array<void*, 2> values = {&range_begin_, &range_bytes_};
+  if (driver.cuPointerGetAttributes(2, attributes.data(), values.data(), first) !=
+      cuda::Result::success) {
+    range_bytes_ = 0;
+  }
+}
+
+std::int64_t StagedMemory::bytes_of(std::int64_t piece) const {
+  return std::clamp(request_.bytes - piece * piece_bytes_, std::int64_t{0}, piece_bytes_);
+}
+
+std::byte* StagedMemory::place_of(std::int64_t piece) const {
+  if (pinned_ != nullptr) return pinned_->piece(piece);
+  return buffer_.get() + (piece % 2) * std::min(piece_bytes_, request_.bytes);
+}
+
+Request StagedMemory::part(std::int64_t piece) const {
+  const std::int64_t bytes = bytes_of(piece);
+  const std::int64_t at = std::min(piece * piece_bytes_, request_.bytes);
+  std::byte* place = nullptr;
+  if (bytes > 0) place = is_in_place() ? raw_.at(at) : place_of(piece);
+  return {request_.view, Memory(place, dense_, request_.memory.swapped_bytes()),
+          request_.stream + at, bytes};
+}
+
+int StagedMemory::start(std::int64_t piece) {
+  const std::int64_t bytes = bytes_of(piece);
+  if (bytes == 0 || is_in_place()) return 0;
+  const Stopwatch stopwatch(phases_.pack_ns);
+  const std::int64_t at = piece * piece_bytes_;
+  std::byte* place = place_of(piece);
+  if (gpu_ == nullptr) {
+    writes_ ? raw_.pack(at, bytes, place) : raw_.unpack(at, bytes, place);
+    return 0;
+  }
+  try {
+    raw_.for_each(at, bytes, [&](std::byte* on_gpu, std::int64_t length) {
+      const auto size = static_cast<std::size_t>(length);
+      writes_ ? gather(on_gpu, place, size) : copy(on_gpu, place, size);
+      place += length;
+    });
+    close_group();
+    engine_->flush();
+    gpu_bytes_ += static_cast<std::uint64_t>(bytes);
+  } catch (const Error& error) {
+    keep(error_, error.code().value());
+  }
+  return error_;
+}
+
+int StagedMemory::finish() {
+  if (gpu_ == nullptr || error_ != 0) return error_;
+  const Stopwatch stopwatch(phases_.pack_ns);
+  try {
+    scatter();
+  } catch (const Error& error) {
+    keep(error_, error.code().value());
+  }
+  return error_;
+}
+
+void StagedMemory::copy(std::byte* on_gpu, std::byte* on_host, std::size_t bytes) {
+  using Direction = cuda::Copy::Direction;
+  if (copies_.size() == copies_max) await();
+  copies_.push_back({writes_ ? Direction::from_device : Direction::to_device, on_host,
+                     address_of(on_gpu), bytes});
+  engine_->start(copies_.back());
+}
+
+// Takes an extent, together with those before it where what lies between them costs less than
+// another copy.
+void StagedMemory::gather(std::byte* from, std::byte* to, std::size_t bytes) {
+  const std::uintptr_t begin = address_of(from);
+  const std::uintptr_t end = begin + bytes;
+  if (begin < range_begin_ || end > range_begin_ + range_bytes_ || bytes >= bytes_per_copy) {
+    close_group();
+    copy(from, to, bytes);
+    return;
+  }
+  const std::uintptr_t group_begin = group_.empty() ? begin : std::min(group_begin_, begin);
+  const std::uintptr_t group_end = group_.empty() ? end : std::max(group_end_, end);
+  const auto room_left = static_cast<std::size_t>(pinned_->room_bytes() - room_used_);
+  if (group_end - group_begin > (group_.size() + 1) * bytes_per_copy ||
+      group_end - group_begin > room_left || scattered_.size() + group_.size() >= scattered_max) {
+    close_group();
+    if (scattered_.size() >= scattered_max / 2 || 2 * room_used_ > pinned_->room_bytes()) scatter();
+    group_begin_ = begin;
+    group_end_ = end;
+  } else {
+    group_begin_ = group_begin;
+    group_end_ = group_end;
+  }
+  group_.push_back({from, to, bytes});
+}
+
+void StagedMemory::close_group() {
+  if (group_.size() == 1) {
+    copy(group_[0].from, group_[0].to, group_[0].bytes);
+  } else if (!group_.empty()) {
+    std::byte* room = pinned_->room() + room_used_;
+    const std::size_t span_bytes = group_end_ - group_begin_;
+    copy(group_[0].from - (address_of(group_[0].from) - group_begin_), room, span_bytes);
+    room_used_ += static_cast<std::int64_t>(span_bytes);
+    for (Scattered one : group_) {
+      one.from = room + (address_of(one.from) - group_begin_);
+      scattered_.push_back(one);
+    }
+  }
+  group_.clear();
+}
+
+// Brings what has come to the room to where it belongs.
+void StagedMemory::scatter() {
+  await();
+  if (error_ == 0) {
+    for (const Scattered& one : scattered_)
+      std::memcpy(one.to, one.from, one.bytes);
+  }
+  scattered_.clear();
+  room_used_ = 0;
+}
+
+// Until no copy is under way.
+void StagedMemory::await() {
+  constexpr std::chrono::microseconds nap{20};
+  constexpr int polls_max = 100;
+  engine_->flush();
+  std::size_t left = copies_.size();
+  for (int polls = 0; left > 0; ++polls) {
+    while (const cuda::Copy* copy = engine_->reap()) {
+      keep(error_, copy_error(copy->result));
+      --left;
+      polls = 0;
+    }
+    if (left > 0 && polls >= polls_max) std::this_thread::sleep_for(nap);
+  }
+  copies_.clear();
+}
+
+Gpu GpuStaging::owner_of(const Request& request) {
+  if (request.bytes <= 0 || request.memory.map().data_bytes() == 0) return nullptr;
+  return gpus_.owner_of(request.memory.at(0));
+}
+
+const PinnedPieces& GpuStaging::pinned(const Gpu& gpu, std::int64_t piece_bytes) {
+  if (!pinned_) pinned_.emplace(gpu, piece_bytes);
+  return *pinned_;
+}
+
+}  // namespace ferry::collective

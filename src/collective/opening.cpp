@@ -1,0 +1,280 @@
+// Opening and closing a collective::File: settings, writers, stripes, handles.
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <map>
+
+#include <fcntl.h>
+
+#include "collective/division.hpp"
+#include "collective/domains.hpp"
+#include "collective/groups.hpp"
+#include "collective/impl.hpp"
+#include "storage/router.hpp"
+#include "storage/uri.hpp"
+
+namespace ferry::collective {
+namespace {
+
+constexpr int ranks_per_writer = 8;
+constexpr int node_writers_min = 2;
+// Windows that stay in a processor's cache are best within a node; messages between nodes are
+// better fewer.
+constexpr std::int64_t node_buffer_bytes = 4 << 20;
+constexpr std::int64_t buffer_bytes = 16 << 20;
+constexpr std::int64_t block_bytes_min = 4096;
+
+// As many for each node as the profile says; else one for every eight ranks of it, but two where
+// there are two: while one waits for the storage, the other gathers.
+int default_writers(const std::vector<int>& node_of, int per_node) {
+  std::map<int, int> ranks_of;
+  for (const int node : node_of)
+    ++ranks_of[node];
+  int writers = 0;
+  for (const auto& [node, ranks] : ranks_of) {
+    const int share = (ranks + ranks_per_writer - 1) / ranks_per_writer;
+    writers += std::min(ranks, per_node > 0 ? per_node : std::max(share, node_writers_min));
+  }
+  return writers;
+}
+
+// What a new file asks for: by hints, or where `automatic` may choose one stripe for each window of
+// a writer and one server for each writer, so that each has a server of its own at any time.
+storage::Layout asked_layout(const Settings& settings, StripesOrigin& origin) {
+  storage::Layout layout;
+  layout.at_most = true;
+  if (settings.alignment_bytes > 0 || settings.stripe_count > 0) {
+    origin = StripesOrigin::asked;
+    layout.stripe_bytes = static_cast<std::uint64_t>(settings.alignment_bytes);
+    layout.stripe_count = static_cast<std::uint32_t>(settings.stripe_count);
+  } else if (settings.write_method == Method::automatic) {
+    origin = StripesOrigin::automatic;
+    layout.stripe_bytes = static_cast<std::uint64_t>(settings.buffer_bytes);
+    layout.stripe_count = static_cast<std::uint32_t>(settings.writers);
+  }
+  // Of Ceph: an object has room for a stripe.
+  if (layout.stripe_bytes > 0) layout.extras[storage::object_bytes_name] = layout.stripe_bytes;
+  return layout;
+}
+
+const char* text_of(StripesOrigin origin) {
+  switch (origin) {
+    case StripesOrigin::asked:
+      return "asked for";
+    case StripesOrigin::automatic:
+      return "a stripe for each window of a writer, a server for each writer";
+    case StripesOrigin::found:
+      return "those that the file has, or gets in its directory";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+File::Impl::Impl(MPI_Comm communicator, std::string path, int flags, const Options& options,
+                 std::shared_ptr<storage::Storage> storage)
+    : all_(communicator),
+      files_(std::clamp(options.files, 0, all_.size())),
+      team_(&all_),
+      path_(std::move(path)),
+      flags_(flags),
+      mode_(options.mode),
+      storage_(std::move(storage)) {
+  divide(communicator);
+  on_all("opening", [&] {
+    share_settings(options);
+    open();
+  });
+  if (options.hints != MPI_INFO_NULL) MPI_Info_dup(options.hints, &hints_);
+  int threads = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&threads);
+  orders_ = std::make_shared<Orders>(options.progress_thread && threads == MPI_THREAD_MULTIPLE);
+}
+
+File::Impl::~Impl() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (orders_ && finalized == 0) orders_->finish_all();
+  if (hints_ != MPI_INFO_NULL && finalized == 0) MPI_Info_free(&hints_);
+}
+
+// Gives this rank's group a file of its own, if rank 0 wants several. Neighbours share one.
+void File::Impl::divide(MPI_Comm communicator) {
+  all_.broadcast(&files_, sizeof files_);
+  if (files_ == 0) return;
+  file_index_ = file_of(all_.rank(), all_.size(), files_);
+  path_ = path_of(path_, file_index_, files_);
+  if (files_ == 1) return;
+  const bool alone = files_ == all_.size();
+  group_ = std::make_unique<Team>(alone ? MPI_COMM_SELF
+                                        : group_communicator(communicator, files_, file_index_));
+  team_ = group_.get();
+}
+
+// Rank 0 reads the hints for all of its file.
+void File::Impl::share_settings(const Options& options) {
+  std::string lines;
+  if (team_->rank() == 0) {
+    settings_ = settings_of(options, warnings_);
+    take_profile(settings_, path_);
+    for (const std::string& warning : warnings_) {
+      lines += warning + '\n';
+      if (all_.rank() != 0) continue;
+      if (options.warn) {
+        options.warn(warning);
+      } else {
+        std::fprintf(stderr, "ferry: %s: %s\n", path_.c_str(), warning.c_str());
+      }
+    }
+  }
+  struct {
+    Settings settings;
+    int flags;
+    int line_bytes;
+  } shared{settings_, flags_, static_cast<int>(lines.size())};
+  team_->broadcast(&shared, sizeof shared);
+  settings_ = shared.settings;
+  flags_ = shared.flags;
+  if (shared.line_bytes == 0) return;
+  lines.resize(static_cast<std::size_t>(shared.line_bytes));
+  team_->broadcast(lines.data(), shared.line_bytes);
+  if (team_->rank() == 0) return;
+  for (std::size_t at = 0; at < lines.size();) {
+    const std::size_t end = lines.find('\n', at);
+    warnings_.push_back(lines.substr(at, end - at));
+    at = end + 1;
+  }
+}
+
+void File::Impl::open() {
+  const Stopwatch stopwatch(phases_.plan_ns);
+  if (settings_.buffer_bytes == 0) {
+    settings_.buffer_bytes = team_->is_one_node() ? node_buffer_bytes : buffer_bytes;
+  }
+  if (settings_.writers == 0) {
+    settings_.writers = default_writers(team_->node_of(), settings_.writers_per_node);
+  }
+  writers_ = choose_writers(team_->node_of(), settings_.writers);
+  settings_.writers = static_cast<int>(writers_.size());
+  // Writes are sieved only where they can be locked.
+  const bool locks = storage::scheme_of(path_) == storage::Scheme::posix;
+  if (settings_.write_sieving == Sieving::automatic || !locks) {
+    settings_.write_sieving = Sieving::disabled;
+  }
+  int error = (flags_ & O_APPEND) != 0 ? EINVAL : 0;
+  Granted granted;
+  if (team_->rank() == 0 && error == 0) error = open_first(granted);
+  if (team_->rank() != 0 && error == 0 && writes_here()) error = prepare_writer();
+  team_->agree(error, doing("opening"));
+  team_->broadcast(&granted, sizeof granted);
+  take(granted);
+  flags_ &= ~(O_CREAT | O_EXCL | O_TRUNC);
+  team_->agree(writes_here() && team_->rank() != 0 ? open_here(flags_) : 0, doing("opening"));
+}
+
+// By rank 0: a file that is new is made with the stripes that were asked for, or that suit the
+// writers; what was granted is read back.
+int File::Impl::open_first(Granted& granted) {
+  storage::Layout layout = asked_layout(settings_, granted.origin);
+  // Files begin on one server after the other, where the storage lets one choose.
+  if (files_ > 1) layout.first_server = file_index_;
+  int error = EOPNOTSUPP;
+  const bool is_new = (flags_ & O_CREAT) != 0;
+  if (is_new && (granted.origin != StripesOrigin::found || files_ > 1)) {
+    error = open_here(flags_ | O_EXCL, &layout);
+    if (error == EINVAL && layout.first_server >= 0) {
+      // More files than servers: the storage spreads those that are left by itself.
+      layout.first_server = -1;
+      error = open_here(flags_ | O_EXCL, &layout);
+    }
+  }
+  // There already, or the storage grants no such stripes; what is asked for are hints.
+  const bool made_plainly = error == EOPNOTSUPP || error == EINVAL;
+  if (made_plainly || (error == EEXIST && (flags_ & O_EXCL) == 0)) {
+    granted.origin = StripesOrigin::found;
+    error = open_here(flags_);
+  }
+  if (error != 0) return error;
+  storage::Status status;
+  error = file_->status(status);
+  granted.block_bytes = std::max(block_bytes_min, std::int64_t{status.block_bytes});
+  if (error == 0 && file_->layout(path_, layout) == 0) {
+    granted.stripe_bytes = static_cast<std::int64_t>(layout.stripe_bytes);
+    granted.stripe_count = static_cast<int>(layout.stripe_count);
+  }
+  return error;
+}
+
+// Domains end where stripes do, so that no two writers meet in one.
+void File::Impl::take(const Granted& granted) {
+  settings_.stripe_count = granted.stripe_count;
+  if (granted.stripe_bytes > 0) {
+    settings_.alignment_bytes = granted.stripe_bytes;
+    if (settings_.buffer_origin != Origin::asked && granted.stripe_bytes <= buffer_bytes &&
+        granted.stripe_bytes > settings_.buffer_bytes) {
+      settings_.buffer_bytes = granted.stripe_bytes;
+      settings_.buffer_origin = Origin::stripes;
+    }
+  } else if (settings_.alignment_bytes == 0) {
+    settings_.alignment_bytes = granted.block_bytes;
+  }
+  stripes_ = {granted.stripe_bytes, granted.stripe_count,
+              granted.stripe_bytes == 0 ? "the storage tells no stripes" : text_of(granted.origin)};
+}
+
+// What a rank needs before it can open.
+int File::Impl::prepare_here() {
+  try {
+    if (storage_ == nullptr) storage_ = storage::make_router();
+    file_.emplace(*storage_, counts_, settings_.write_out);
+  } catch (const std::system_error& error) {
+    return errno_of(error);
+  }
+  return 0;
+}
+
+// The same for a writer, while rank 0 opens. A client takes a while to connect to its servers;
+// asking for the folder makes it do so, and the answer does not matter. Not for the file: that it
+// is not there yet might be remembered.
+int File::Impl::prepare_writer() {
+  const int error = prepare_here();
+  if (error != 0 || storage::scheme_of(path_) == storage::Scheme::posix) return error;
+  std::string folder = path_;
+  const std::size_t end = std::min(folder.find('?'), folder.size());
+  const std::size_t name = folder.rfind('/', end) + 1;
+  file_->ask_for(folder.erase(name, end - name));
+  return 0;
+}
+
+int File::Impl::open_here(int flags, storage::Layout* layout) {
+  if (const int error = file_ ? 0 : prepare_here(); error != 0) return error;
+  const int error = file_->open(path_, flags, mode_, layout);
+  if (error != 0) file_.reset();
+  return error;
+}
+
+bool File::Impl::writes_here() const {
+  return std::find(writers_.begin(), writers_.end(), team_->rank()) != writers_.end();
+}
+
+void File::Impl::close() {
+  require_idle();
+  closed_ = true;
+  on_all("closing", [&] { close_here(); });
+}
+
+void File::Impl::close_here() {
+  int error = orders_->untold_error();
+  if (mpiio_.is_open()) {
+    const int other = mpiio_.close();
+    if (error == 0) error = other;
+  }
+  if (file_) {
+    const int other = file_->close();
+    if (error == 0) error = other;
+    file_.reset();
+  }
+  team_->agree(error, doing("closing"));
+}
+
+}  // namespace ferry::collective

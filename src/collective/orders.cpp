@@ -1,0 +1,117 @@
+#include "collective/orders.hpp"
+
+#include <cerrno>
+#include <utility>
+
+#include <ferry/collective.hpp>
+
+namespace ferry::collective {
+
+Orders::~Orders() {
+  finish_all();
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::shared_ptr<Order> Orders::start(std::function<std::int64_t()> work) {
+  auto order = std::make_shared<Order>();
+  order->work = std::move(work);
+  {
+    const std::lock_guard lock(mutex_);
+    if (own_thread_ && !thread_.joinable()) thread_ = std::thread(&Orders::serve, this);
+    queue_.push_back(order);
+  }
+  changed_.notify_all();
+  return order;
+}
+
+// Without the lock while the order is carried out: it stays the first of the queue until it is
+// done.
+void Orders::run_next(std::unique_lock<std::mutex>& lock) {
+  const std::shared_ptr<Order> order = queue_.front();
+  lock.unlock();
+  std::int64_t result = 0;
+  std::exception_ptr error;
+  try {
+    result = order->work();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  order->work = {};
+  lock.lock();
+  order->result = result;
+  order->error = error;
+  order->done = true;
+  if (error) failed_.push_back(order);
+  queue_.pop_front();
+}
+
+void Orders::serve() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return ending_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    run_next(lock);
+    changed_.notify_all();
+  }
+}
+
+void Orders::finish_until(const std::function<bool()>& done) {
+  std::unique_lock lock(mutex_);
+  while (!done()) {
+    if (own_thread_) {
+      changed_.wait(lock);
+    } else {
+      run_next(lock);
+    }
+  }
+}
+
+bool Orders::test(const Order& order) {
+  if (!own_thread_) finish(order);
+  const std::lock_guard lock(mutex_);
+  return order.done;
+}
+
+void Orders::finish(const Order& order) {
+  finish_until([&] { return order.done; });
+}
+
+void Orders::finish_all() {
+  finish_until([&] { return queue_.empty(); });
+}
+
+int Orders::untold_error() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& order : failed_) {
+    if (order->told) continue;
+    try {
+      std::rethrow_exception(order->error);
+    } catch (const Error& error) {
+      return error.code().value();
+    } catch (const std::bad_alloc&) {
+      return ENOMEM;
+    }
+  }
+  return 0;
+}
+
+std::int64_t Transfer::wait() {
+  if (!order_) return 0;
+  orders_->finish(*order_);
+  if (order_->error) {
+    order_->told = true;
+    std::rethrow_exception(order_->error);
+  }
+  return order_->result;
+}
+
+bool Transfer::test() {
+  return !order_ || orders_->test(*order_);
+}
+
+}  // namespace ferry::collective

@@ -1,0 +1,64 @@
+// Transfers of which some rank's memory is a GPU's.
+#include <algorithm>
+
+#include "collective/impl.hpp"
+
+namespace ferry::collective {
+namespace {
+
+constexpr std::int64_t piece_bytes_max = 16 << 20;
+constexpr std::int64_t piece_bytes_min = 4096;
+
+// A few windows, so that rounds overlap within a piece, too. The same on all ranks, and whole
+// elements.
+std::int64_t piece_bytes_of(const Settings& settings) {
+  const std::int64_t bytes = std::min(settings.buffer_bytes, piece_bytes_max / 4) * 4;
+  return std::max(bytes - bytes % element_bytes_max, piece_bytes_min);
+}
+
+}  // namespace
+
+// Null where the memory is the host's. All that may fail on one rank alone is done here, before the
+// ranks agree.
+std::unique_ptr<StagedMemory> File::Impl::stage(bool writes, const Request& request, int& error) {
+  try {
+    const Gpu gpu = gpu_staging_.owner_of(request);
+    if (gpu == nullptr) return nullptr;
+    const std::int64_t piece_bytes = piece_bytes_of(settings_);
+    const PinnedPieces& pinned = gpu_staging_.pinned(gpu, piece_bytes);
+    return std::make_unique<StagedMemory>(request, writes, gpu, &pinned, piece_bytes, phases_);
+  } catch (const std::system_error& failed) {
+    error = errno_of(failed);
+    return nullptr;
+  }
+}
+
+// Each piece is a transfer of all ranks. Those whose memory is the host's take part with pieces of
+// it.
+int File::Impl::move_staged(bool writes, const Request& request, const Agreed& agreed,
+                            std::unique_ptr<StagedMemory> memory) {
+  const std::int64_t piece_bytes = piece_bytes_of(settings_);
+  if (memory == nullptr) {
+    memory =
+        std::make_unique<StagedMemory>(request, writes, nullptr, nullptr, piece_bytes, phases_);
+  }
+  const std::int64_t pieces = (agreed.bytes_max + piece_bytes - 1) / piece_bytes;
+  const int error = memory->move_all(pieces, [&](const Request& part, int failed) {
+    const Agreed piece = agree_on_range(writes, part, failed, false, agreed.file_bytes);
+    return piece.end > piece.begin ? move(method_, writes, part, piece) : 0;
+  });
+  counts_.gpu_bytes += memory->gpu_bytes();
+  return error;
+}
+
+int File::Impl::move_staged_alone(bool writes, const Request& request, StagedMemory& memory) {
+  const std::int64_t piece_bytes = piece_bytes_of(settings_);
+  const std::int64_t pieces = (request.bytes + piece_bytes - 1) / piece_bytes;
+  const int error = memory.move_all(pieces, [&](const Request& part, int failed) {
+    return failed != 0 ? failed : move_alone(writes, part);
+  });
+  counts_.gpu_bytes += memory.gpu_bytes();
+  return error;
+}
+
+}  // namespace ferry::collective

@@ -1,0 +1,106 @@
+// A transfer through the page cache by all lanes of a group: the leader finds and pins each page,
+// and every lane copies its part.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+
+#include <ferry/device/cache/cached_files.hpp>
+#include <ferry/device/cached_transfer.hpp>
+#include <ferry/device/copy.hpp>
+#include <ferry/device/requester.hpp>
+
+namespace ferry::device {
+
+// Every lane calls transfer(), with the same arguments.
+template <class Group>
+class GroupTransfer {
+ public:
+  // `requester`: the leader's is used.
+  FERRY_DEVICE GroupTransfer(Group group, Requester& requester, int file)
+      : group_(group), requester_(requester), file_(file) {}
+
+  // As cached_transfer(), of which this is the form for several lanes.
+  FERRY_DEVICE_CALL std::int64_t transfer(bool reading, const IoVector* pieces, int count,
+                                          std::int64_t offset) {
+    std::uint64_t total = 0;
+    for (int i = 0; i < count; ++i) {
+      const std::uint64_t bytes = clamp_transfer(total + clamp_transfer(pieces[i].bytes)) - total;
+      auto* memory = static_cast<unsigned char*>(pieces[i].base);
+      const std::int64_t at = offset + static_cast<std::int64_t>(total);
+      const std::int64_t moved = reading ? read(memory, bytes, at) : write(memory, bytes, at);
+      if (moved < 0) return total > 0 ? static_cast<std::int64_t>(total) : moved;
+      total += static_cast<std::uint64_t>(moved);
+      if (static_cast<std::uint64_t>(moved) < bytes) break;
+    }
+    return static_cast<std::int64_t>(total);
+  }
+
+ private:
+  template <class Work>
+  FERRY_DEVICE std::int64_t leads(Work work) {
+    std::int64_t result = 0;
+    group_.sync();
+    if (group_.lane() == 0) {
+      cache::CachedFiles files(requester_);
+      const cache::OpenFile* entry = files.find(file_);
+      result = entry == nullptr ? -EBADF : work(files, *entry);
+    }
+    return group_.broadcast(result);
+  }
+
+  FERRY_DEVICE std::int64_t read(unsigned char* to, std::uint64_t bytes, std::int64_t offset) {
+    std::uint64_t done = 0;
+    do {
+      const std::int64_t at = offset + static_cast<std::int64_t>(done);
+      cache::HeldView view;
+      const std::int64_t got = leads([&](cache::CachedFiles& files, const cache::OpenFile& entry) {
+        const std::int64_t held = files.hold(entry, file_, at, bytes - done, view);
+        // Views hold half the cache: then the leader copies alone, which needs a page for less
+        // long.
+        return held != -EAGAIN ? held : files.read(entry, file_, to + done, bytes - done, at);
+      });
+      if (got <= 0) return done > 0 ? static_cast<std::int64_t>(done) : got;
+      view = group_.broadcast(view);
+      if (view.data != nullptr) {
+        copy_bytes(group_, to + done, view.data, view.bytes);
+        if (group_.lane() == 0) {
+          cache::PageCache<cache::RingIo>::release_view(requester_.context().cache,
+                                                        requester_.group(), view);
+        }
+      }
+      done += static_cast<std::uint64_t>(got);
+    } while (done < bytes);
+    return static_cast<std::int64_t>(done);
+  }
+
+  FERRY_DEVICE std::int64_t write(const unsigned char* from, std::uint64_t bytes,
+                                  std::int64_t offset) {
+    std::uint64_t done = 0;
+    do {
+      const std::int64_t at = offset + static_cast<std::int64_t>(done);
+      cache::WriteAccess access;
+      std::int64_t error = leads([&](cache::CachedFiles& files, const cache::OpenFile& entry) {
+        return bytes == 0 ? files.write(entry, from, 0, at)
+                          : files.begin_write(entry, bytes - done, at, access);
+      });
+      if (error != 0) return done > 0 ? static_cast<std::int64_t>(done) : error;
+      if (bytes == 0) return 0;
+      access = group_.broadcast(access);
+      copy_bytes(group_, access.data, from + done, access.bytes);
+      error = leads([&](cache::CachedFiles& files, const cache::OpenFile& entry) {
+        return files.end_write(entry, at, access);
+      });
+      if (error == cache::again) continue;
+      if (error != 0) return done > 0 ? static_cast<std::int64_t>(done) : error;
+      done += access.bytes;
+    } while (done < bytes);
+    return static_cast<std::int64_t>(done);
+  }
+
+  Group group_;
+  Requester& requester_;
+  int file_;
+};
+
+}  // namespace ferry::device

@@ -1,0 +1,10 @@
+// GpuRuntime as Python sees it.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace ferry::python {
+
+void bind_gpu_runtime(nanobind::module_& module);
+
+}  // namespace ferry::python

@@ -1,0 +1,27 @@
+// Errors as OSError.
+#pragma once
+
+#include <string>
+
+#include <nanobind/nanobind.h>
+
+namespace ferry::python {
+
+// Sets OSError, which finds its own subclass by the errno. With a path it is the error's filename.
+inline void raise_os_error(int error_number, const std::string& text,
+                           const std::string* path = nullptr) {
+  namespace nb = nanobind;
+  nb::object name = nb::none();
+  if (path != nullptr) {
+    name = nb::steal(
+        PyUnicode_DecodeFSDefaultAndSize(path->data(), static_cast<Py_ssize_t>(path->size())));
+  }
+  const nb::object error = nb::steal(
+      path != nullptr
+          ? PyObject_CallFunction(PyExc_OSError, "isO", error_number, text.c_str(), name.ptr())
+          : PyObject_CallFunction(PyExc_OSError, "is", error_number, text.c_str()));
+  if (error.is_valid())
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+}
+
+}  // namespace ferry::python

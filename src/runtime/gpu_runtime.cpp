@@ -1,0 +1,266 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <ferry/gpu.hpp>
+
+#include "base/cpus.hpp"
+#include "devices/cpu/arena.hpp"
+#include "devices/cuda/arena.hpp"
+#include "runtime/cache_plan.hpp"
+#include "runtime/cpu_plan.hpp"
+#include "runtime/parts.hpp"
+#include "runtime/statistics.hpp"
+#include "runtime/tuning.hpp"
+#include "server/server.hpp"
+#include "storage/router.hpp"
+
+namespace ferry {
+namespace {
+
+constexpr std::chrono::microseconds server_spin_default{100};
+constexpr std::chrono::seconds shutdown_deadline_default{10};
+constexpr std::uint32_t slots_per_ring = 1024;
+// Kernels have far more groups that submit at once than a CPU has threads.
+constexpr unsigned rings_per_loop = 4;
+
+device::Geometry make_geometry(const RuntimeOptions& options, const GpuOptions& gpu,
+                               const CpuPlan& plan) {
+  if (gpu.groups == 0 || gpu.groups > (1U << 20)) throw Error(EINVAL, "groups: from 1 to 1048576");
+  if (gpu.calls_per_group == 0 || gpu.calls_per_group > device::cells_per_group_max)
+    throw Error(EINVAL, "calls_per_group: from 1 to 64");
+  if (gpu.staging_bytes < 4096) throw Error(EINVAL, "staging_bytes: at least 4096");
+  if (options.files_max == 0 || options.files_max > (1U << device::handle_index_bits))
+    throw Error(EINVAL, "files_max: from 1 to 65536");
+  device::Geometry geometry;
+  geometry.loops = plan.server_threads;
+  geometry.rings = std::max(options.rings, rings_per_loop * plan.server_threads);
+  geometry.services = gpu.services;
+  geometry.slots_per_ring = slots_per_ring;
+  geometry.groups = gpu.groups + 1 + gpu.services;
+  geometry.cells_per_group = gpu.calls_per_group;
+  geometry.files = options.files_max;
+  geometry.staging_bytes = gpu.staging_bytes;
+  size_arena(options, geometry);
+  return geometry;
+}
+
+// The server's threads alone; kernels need no CPU.
+CpuPlan plan_server(RuntimeOptions options) {
+  options.device_cpus.clear();
+  options.device_threads = 1;
+  options.service_threads = 0;
+  return plan_cpus(options, allowed_cpus(), usable_cpus());
+}
+
+}  // namespace
+
+class GpuRuntime::Implementation {
+ public:
+  Implementation(const RuntimeOptions& wishes, const GpuOptions& gpu)
+      : tuning_(tune(wishes)),
+        gpu_(gpu),
+        plan_(plan_server(tuning_.options)),
+        geometry_(make_geometry(tuning_.options, gpu, plan_)),
+        arena_(device::lay_out(geometry_), gpu.ordinal) {
+    const RuntimeOptions& options = tuning_.options;
+    view_.base = arena_.base();
+    view_.local = arena_.local();
+    view_.layout = device::lay_out(geometry_);
+    std::memcpy(view_.base, &view_.layout, sizeof(device::Control));
+    heap_ = std::make_unique<cpu::Heap>(view_.local + view_.layout.heap,
+                                        geometry_.arena_bytes - view_.layout.heap);
+    context_.arena = view_;
+    context_.arena.base = arena_.device_base();
+    context_.wait.liveness_timeout_ns =
+        static_cast<std::uint64_t>(std::chrono::nanoseconds(options.liveness_timeout).count());
+    context_.placement = options.placement;
+    context_.always_served = false;
+    context_.pull_bytes = gpu.pull_bytes;
+    if (options.cache_bytes > 0) make_cache(options);
+    // No launch has brought the services yet.
+    const std::vector<device::LoopState> stopped(
+        gpu.services, device::LoopState{device::LoopPhase::stopped, 0, 0});
+    arena_.write(&context_.arena.loop_state(geometry_.loops), stopped.data(),
+                 stopped.size() * sizeof stopped[0]);
+    on_gpu_ = allocate(sizeof(device::Context), alignof(device::Context));
+    arena_.write(on_gpu_.data(), &context_, sizeof context_);
+
+    storage_ = storage::make_router({.engine = options.engine});
+    carried_ = arena_.carry(*storage_, {});
+    server::ServerOptions server;
+    server.cpus = plan_.server_cpus;
+    server.spin = options.server_spin.count() >= 0 ? options.server_spin
+                  : plan_.server_may_spin          ? server_spin_default
+                                                   : std::chrono::microseconds(0);
+    server.liveness_timeout = options.liveness_timeout;
+    server.read_word = [this](const std::uint64_t* word) { return read_word(word); };
+    server_ = std::make_unique<server::Server>(view_, *carried_, std::move(server));
+  }
+
+  Buffer allocate(std::uint64_t bytes, std::uint64_t alignment_bytes) {
+    return allocate_from(*heap_, bytes, alignment_bytes);
+  }
+
+  std::uint64_t dirty_pages() const {
+    return context_.cache.base != nullptr ? read_word(&context_.cache.shared().dirty_pages) : 0;
+  }
+
+  ShutdownReport shutdown(std::chrono::milliseconds deadline) {
+    const std::lock_guard lock(shutdown_mutex_);
+    server::StopReport report = server_->stop(deadline);
+    ShutdownReport sum{report.finished, report.files_closed, std::move(report.errors)};
+    try {
+      if (const std::uint64_t pages = dirty_pages(); pages > 0 && !reported_) {
+        reported_ = true;
+        sum.errors.push_back(std::to_string(pages) +
+                             " pages of the GPU's cache were not written back; close files in the "
+                             "kernel, or call ferry::gpu::write_back() before shutdown()");
+      }
+    } catch (const Error& error) {
+      sum.errors.emplace_back(error.what());
+    }
+    return sum;
+  }
+
+  RuntimeInfo info() const {
+    const cuda::DeviceInfo gpu = arena_.context().driver().device_info(gpu_.ordinal);
+    RuntimeInfo info = describe_settings(tuning_, storage_->describe());
+    info.device_threads = gpu_.groups;
+    info.server_cpus = to_string(plan_.server_cpus);
+    info.server_threads = plan_.server_threads;
+    info.service_threads = gpu_.services;
+    info.oversubscribed = !plan_.server_may_spin;
+    info.arena_bytes = geometry_.arena_bytes;
+    info.arena_pages =
+        gpu.name + ", and " + std::to_string(view_.layout.local) + " bytes of pinned host memory";
+    return info;
+  }
+
+  RuntimeStatistics statistics() const {
+    RuntimeStatistics sum;
+    std::vector<device::GroupCounters> calls(geometry_.groups);
+    arena_.read(calls.data(), &context_.arena.counters(0), calls.size() * sizeof calls[0]);
+    for (const device::GroupCounters& counters : calls)
+      add_up(sum, counters);
+    if (context_.cache.base != nullptr) {
+      std::vector<device::cache::Counters> pages(geometry_.groups);
+      arena_.read(pages.data(), &context_.cache.counters(0), pages.size() * sizeof pages[0]);
+      for (const device::cache::Counters& counters : pages)
+        add_up(sum, counters);
+    }
+    add_up(sum, *server_);
+    return sum;
+  }
+
+  const device::Context* on_gpu() const { return on_gpu_.as<device::Context>(); }
+  const device::Context& context() const { return context_; }
+  const GpuOptions& gpu() const { return gpu_; }
+
+ private:
+  std::uint64_t read_word(const std::uint64_t* word) const {
+    std::uint64_t value = 0;
+    arena_.read(&value, word, sizeof value);
+    return value;
+  }
+
+  void make_cache(const RuntimeOptions& options) {
+    device::cache::View& cache = context_.cache;
+    cache.layout = cache_layout(options, geometry_);
+    cache.switches = options.cache_switches;
+    cache.tunings = tuning_.tunings;
+    // Atomic operations are cheap on a GPU, and looking at thousands of marks for every page that
+    // is given away is not.
+    cache.marks = false;
+    const auto take = [&](std::uint64_t bytes, std::uint64_t alignment) {
+      void* memory = heap_->allocate(bytes, alignment);
+      if (memory == nullptr) throw Error(ENOMEM, "no room for the page cache");
+      return memory;
+    };
+    cache.base = static_cast<unsigned char*>(take(cache.layout.bytes, cache_alignment_bytes));
+    // Everything in front of the pages themselves, which nobody reads before they are filled.
+    std::vector<unsigned char> image(cache.layout.pages);
+    device::cache::View host = cache;
+    host.base = image.data();
+    device::cache::prepare(host);
+    arena_.write(cache.base, image.data(), image.size());
+    const std::uint32_t entries = bypass_entries(cache.layout.geometry.frames);
+    context_.bypassed.mask = entries - 1;
+    context_.bypassed.entries = static_cast<std::uint32_t*>(
+        take(entries * sizeof(std::uint32_t), device::cache_line_bytes));
+  }
+
+  const Tuning tuning_;
+  const GpuOptions gpu_;
+  const CpuPlan plan_;
+  const device::Geometry geometry_;
+  const cuda::Arena arena_;
+  device::ArenaView view_;   // the server's
+  device::Context context_;  // the kernels'
+  std::unique_ptr<cpu::Heap> heap_;
+  Buffer on_gpu_;
+  std::unique_ptr<storage::Storage> storage_;
+  std::unique_ptr<storage::Storage> carried_;
+  std::unique_ptr<server::Server> server_;  // last: it uses everything above
+  std::mutex shutdown_mutex_;
+  bool reported_ = false;  // guarded by it
+};
+
+GpuRuntime::GpuRuntime(const RuntimeOptions& options, const GpuOptions& gpu) {
+  try {
+    implementation_ = std::make_unique<Implementation>(options, gpu);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::system_error& error) {
+    throw Error(error.code().value(), error.what());
+  }
+}
+
+GpuRuntime::~GpuRuntime() {
+  implementation_->shutdown(shutdown_deadline_default);
+}
+
+const device::Context* GpuRuntime::context() const {
+  return implementation_->on_gpu();
+}
+
+const device::Context& GpuRuntime::host_context() const {
+  return implementation_->context();
+}
+
+const GpuOptions& GpuRuntime::options() const {
+  return implementation_->gpu();
+}
+
+unsigned GpuRuntime::own_group() const {
+  return implementation_->gpu().groups;
+}
+
+unsigned GpuRuntime::first_service_group() const {
+  return own_group() + 1;
+}
+
+Buffer GpuRuntime::allocate(std::uint64_t bytes, std::uint64_t alignment_bytes) {
+  return implementation_->allocate(bytes, alignment_bytes);
+}
+
+std::uint64_t GpuRuntime::dirty_pages() const {
+  return implementation_->dirty_pages();
+}
+
+ShutdownReport GpuRuntime::shutdown(std::chrono::milliseconds deadline) {
+  return implementation_->shutdown(deadline);
+}
+
+RuntimeInfo GpuRuntime::info() const {
+  return implementation_->info();
+}
+
+RuntimeStatistics GpuRuntime::statistics() const {
+  return implementation_->statistics();
+}
+
+}  // namespace ferry

@@ -1,0 +1,20 @@
+// What the runtimes of all kinds of devices do alike.
+#pragma once
+
+#include <cstdint>
+
+#include <ferry/runtime.hpp>
+
+#include "devices/cpu/arena.hpp"
+#include "runtime/tuning.hpp"
+#include "storage/storage.hpp"
+
+namespace ferry {
+
+// Runtime::allocate(), from this heap, which must outlive the buffer.
+Buffer allocate_from(cpu::Heap& heap, std::uint64_t bytes, std::uint64_t alignment_bytes);
+
+// What follows from the settings and the storage; the rest is the device's to fill in.
+RuntimeInfo describe_settings(const Tuning& tuning, const storage::Description& storage);
+
+}  // namespace ferry

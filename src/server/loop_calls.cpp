@@ -1,0 +1,129 @@
+// Cached calls on a loop's thread: one is executed at a time, and the loop serves beside it.
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+
+#include "base/futex.hpp"
+#include "server/loop.hpp"
+
+namespace ferry::server {
+
+using device::LoopPhase;
+
+namespace {
+
+// Where a cached call waits for what another thread does, nobody rings.
+constexpr std::chrono::microseconds call_nap{50};
+constexpr std::chrono::milliseconds ended_nap{1};
+
+}  // namespace
+
+// A cached call needs no job: what it asks of the storage comes through the ring like anything
+// else.
+void Loop::begin_call(const device::Request& request) {
+  // Every call in flight has a cell of its own.
+  const bool refused = !options_.execute || calls_.size() >= arena_.cell_count();
+  if (refused) {
+    add(statistics_.refused, 1);
+    respond(request, options_.execute ? -EAGAIN : -EINVAL);
+    return;
+  }
+  calls_.push_back(request);
+}
+
+// Executes the cached call that has waited longest. While it waits, pump() serves everything else;
+// it returns only when it is done with its caller's buffer. Its pages' fills may have been what
+// other threads wait for, so it always returns: after a fault, because nothing stays unanswered.
+bool Loop::serve_call() {
+  const device::Request request = calls_.front();
+  calls_.pop_front();
+  if (const LoopPhase now = phase(); now != LoopPhase::running) {
+    respond(request, now == LoopPhase::dead ? -EIO : -ESHUTDOWN);
+    return true;
+  }
+  Gate expected = Gate::open;
+  if (!gate_.compare_exchange_strong(expected, Gate::storage, std::memory_order_acq_rel)) {
+    throw Declared{};
+  }
+  const std::int64_t result = options_.execute(request, *this);
+  if (ended_in_call_ != nullptr) {
+    // Not if the loop was declared dead: the caller knows, and the cell may have another's word.
+    if (operations_ended_) respond(request, result);
+    std::rethrow_exception(ended_in_call_);
+  }
+  gate_.store(Gate::open, std::memory_order_release);
+  respond(request, result);
+  return true;
+}
+
+void Loop::pump(const std::uint32_t* word, std::uint32_t value,
+                std::chrono::nanoseconds timeout) noexcept {
+  if (ended_in_call_ != nullptr) {
+    rest_after_end(word, value);
+    return;
+  }
+  awaited_ = word;
+  gate_.store(Gate::open, std::memory_order_release);
+  try {
+    serve_beside_call(word, value, timeout);
+    Gate expected = Gate::open;
+    if (!gate_.compare_exchange_strong(expected, Gate::storage, std::memory_order_acq_rel)) {
+      throw Declared{};
+    }
+  } catch (const Declared&) {
+    ended_in_call_ = std::current_exception();
+    end_beside_call(true);
+  } catch (const std::exception&) {
+    ended_in_call_ = std::current_exception();
+    end_beside_call(false);
+  }
+  awaited_ = nullptr;
+}
+
+// One round of serve(), without cached calls.
+void Loop::serve_beside_call(const std::uint32_t* word, std::uint32_t value,
+                             std::chrono::nanoseconds timeout) {
+  iterations_.store(iterations() + 1, std::memory_order_relaxed);
+  bool worked = take_requests();
+  if (!deferred_closes_.empty()) worked = run_deferred_closes() || worked;
+  if (in_storage_jobs_ > 0) worked = serve_storage() || worked;
+  if (phase() != LoopPhase::running) cancel_overdue();
+  if (worked) {
+    idle_polls_ = 0;
+  } else if (word == nullptr) {
+    std::this_thread::yield();
+  } else if (std::atomic_ref(const_cast<std::uint32_t&>(*word)).load(device::acquire) == value) {
+    // The answer that the call waits for comes by this loop. For anything else nobody rings.
+    idle(std::min<std::chrono::nanoseconds>(timeout, is_cell(word) ? timeout : call_nap));
+  }
+}
+
+bool Loop::is_cell(const std::uint32_t* word) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(word);
+  const auto first = reinterpret_cast<std::uintptr_t>(&arena_.cell(0));
+  return address >= first && address < first + arena_.cell_count() * sizeof(device::Cell);
+}
+
+// The loop's end came while it executes a call. No fault may pass through that, and others may wait
+// for pages that it is about to fill: so everything else ends first, and the call finds that its
+// own requests have failed.
+void Loop::end_beside_call(bool declared) {
+  if (!declared && end_operations()) return;
+  // Declared dead, now or meanwhile. What the kernel still holds of the call's pages ends here.
+  ended_in_call_ = std::make_exception_ptr(Declared{});
+  if (queue_ != nullptr) drop_queue();
+}
+
+// What is left to do for a call whose loop has ended: to refuse what it, and those whom it waits
+// for, still ask. Unless the loop was declared dead; then the phase tells them.
+void Loop::rest_after_end(const std::uint32_t* word, std::uint32_t value) {
+  if (operations_ended_) refuse_waiting();
+  if (word == nullptr) {
+    std::this_thread::yield();
+  } else {
+    futex_wait(word, value,
+               static_cast<std::uint64_t>(std::chrono::nanoseconds(ended_nap).count()));
+  }
+}
+
+}  // namespace ferry::server

@@ -1,0 +1,28 @@
+// The queue of a storage whose calls are executed by a BoundedPool.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "storage/bounded_pool.hpp"
+#include "storage/inbox_queue.hpp"
+
+namespace ferry::storage {
+
+class BoundedQueue : public InboxQueue {
+ public:
+  BoundedQueue(BoundedPool& pool, const QueueOptions& options) : InboxQueue(options), pool_(pool) {}
+  ~BoundedQueue() override;
+
+  Operation* reap() override;
+  void cancel(Operation& operation) override;
+
+ private:
+  virtual std::shared_ptr<BoundedCall> make_call(Operation& operation) = 0;
+  void start(Operation& operation) override;
+
+  BoundedPool& pool_;
+  std::unordered_map<Operation*, std::shared_ptr<BoundedCall>> calls_;  // under way
+};
+
+}  // namespace ferry::storage

@@ -1,0 +1,61 @@
+// A blocking call that may take for ever, with a bound.
+#pragma once
+
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "storage/library.hpp"
+
+namespace ferry::storage {
+
+// What call() returns; nothing when it takes longer. Then it goes on in a thread of its own, so it
+// must own what it uses. Throws Unavailable when call() throws: an exception of this thread's own,
+// with the same words, for one that two threads share is released by whichever is later.
+template <class Call>
+auto in_time(std::chrono::milliseconds timeout, Call call) -> std::optional<decltype(call())> {
+  struct Outcome {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool over = false;  // guarded by the mutex, as is what follows
+    std::optional<decltype(call())> result;
+    int error_number = 0;
+    std::string problem;
+  };
+  const auto outcome = std::make_shared<Outcome>();
+  std::thread([outcome, call = std::move(call)]() mutable {
+    std::optional<decltype(call())> result;
+    int error_number = 0;
+    std::string problem;
+    try {
+      result = call();
+    } catch (const Unavailable& reason) {
+      error_number = reason.error_number();
+      problem = reason.what();
+    } catch (const std::exception& reason) {
+      error_number = EIO;
+      problem = reason.what();
+    }
+    {
+      const std::lock_guard lock(outcome->mutex);
+      outcome->result = std::move(result);
+      outcome->error_number = error_number;
+      outcome->problem = std::move(problem);
+      outcome->over = true;
+    }
+    outcome->changed.notify_one();
+  }).detach();
+  std::unique_lock lock(outcome->mutex);
+  if (!outcome->changed.wait_for(lock, timeout, [&] { return outcome->over; })) return std::nullopt;
+  if (outcome->error_number != 0) throw Unavailable(outcome->error_number, outcome->problem);
+  return std::move(outcome->result);
+}
+
+}  // namespace ferry::storage

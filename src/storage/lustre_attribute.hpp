@@ -1,0 +1,25 @@
+// Layouts as the kernel's Lustre client has them, for machines without liblustreapi: the attribute
+// lustre.lov, which tells them, and the argument of the ioctl LL_IOC_LOV_SETSTRIPE, which sets
+// plain ones.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "storage/layout.hpp"
+
+namespace ferry::storage {
+
+// 0, or -EIO for what cannot be understood. Thread-safe, as all of this.
+int layout_of_attribute(std::span<const std::byte> attribute, Layout& layout);
+
+// For a layout that fits.
+std::vector<std::byte> stripes_request(const Layout& layout);
+
+// The number of the ioctl that takes it.
+unsigned long set_stripes_number();
+// The flag of open(2) that keeps Lustre from choosing a layout by itself.
+int open_without_layout();
+
+}  // namespace ferry::storage

@@ -1,0 +1,66 @@
+// The functions of liblustreapi that Ferry calls, loaded at run time. Their types are written down
+// here, as Lustre is in no Debian release; they are those of lustreapi.h from version 2.10 on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <sys/types.h>
+
+#include "storage/library.hpp"
+
+namespace ferry::storage {
+
+// Opaque. One of its components is the current one, which the calls set and tell.
+struct LustreLayout;
+
+struct LustreLibrary : Library {
+  // Throws Unavailable.
+  explicit LustreLibrary(const std::string& file_name)
+      : Library(file_name, "install the client of your Lustre (package lustre-client)") {}
+
+  // Most return 0, or -1 with errno.
+  LustreLayout* (*alloc)() = symbol("llapi_layout_alloc");
+  void (*free)(LustreLayout*) = symbol("llapi_layout_free");
+  // Null with errno.
+  LustreLayout* (*get_by_path)(const char*, unsigned) = symbol("llapi_layout_get_by_path");
+  int (*stripe_count_get)(const LustreLayout*,
+                          std::uint64_t*) = symbol("llapi_layout_stripe_count_get");
+  int (*stripe_count_set)(LustreLayout*, std::uint64_t) = symbol("llapi_layout_stripe_count_set");
+  int (*stripe_size_get)(const LustreLayout*,
+                         std::uint64_t*) = symbol("llapi_layout_stripe_size_get");
+  int (*stripe_size_set)(LustreLayout*, std::uint64_t) = symbol("llapi_layout_stripe_size_set");
+  int (*pattern_get)(const LustreLayout*, std::uint64_t*) = symbol("llapi_layout_pattern_get");
+  int (*pattern_set)(LustreLayout*, std::uint64_t) = symbol("llapi_layout_pattern_set");
+  int (*ost_index_get)(const LustreLayout*, std::uint64_t,
+                       std::uint64_t*) = symbol("llapi_layout_ost_index_get");
+  int (*ost_index_set)(LustreLayout*, int, std::uint64_t) = symbol("llapi_layout_ost_index_set");
+  int (*pool_name_get)(const LustreLayout*, char*,
+                       std::size_t) = symbol("llapi_layout_pool_name_get");
+  int (*pool_name_set)(LustreLayout*, const char*) = symbol("llapi_layout_pool_name_set");
+  int (*extent_get)(const LustreLayout*, std::uint64_t*,
+                    std::uint64_t*) = symbol("llapi_layout_comp_extent_get");
+  int (*extent_set)(LustreLayout*, std::uint64_t,
+                    std::uint64_t) = symbol("llapi_layout_comp_extent_set");
+  // After the last component, whose end must have been set; the new one becomes the current one. Of
+  // versions up to 2.11 it takes over the old one's stripes and pool.
+  int (*add)(LustreLayout*) = symbol("llapi_layout_comp_add");
+  // 0, 1 where there is no such component, or -1.
+  int (*use)(LustreLayout*, unsigned) = symbol("llapi_layout_comp_use");
+  // A descriptor, or -1 with errno.
+  int (*file_open)(const char*, int, mode_t,
+                   const LustreLayout*) = symbol("llapi_layout_file_open");
+};
+
+inline constexpr unsigned lustre_get_expected = 1;
+inline constexpr std::uint64_t lustre_default = 0x1000000000000002;
+inline constexpr std::uint64_t lustre_all_servers = lustre_default + 1;
+// Patterns.
+inline constexpr std::uint64_t lustre_raid0 = 0;
+inline constexpr std::uint64_t lustre_overstriping = 4;
+// Which component is to be the current one.
+inline constexpr unsigned lustre_first = 1;
+inline constexpr unsigned lustre_next = 3;
+
+}  // namespace ferry::storage

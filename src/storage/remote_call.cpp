@@ -1,0 +1,136 @@
+#include "storage/remote_call.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "base/sanitizer.hpp"
+#include "storage/library.hpp"
+
+namespace ferry::storage {
+namespace {
+
+constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
+
+const char* text_or_empty(const char* text) {
+  return text == nullptr ? "" : text;
+}
+
+void make_room(std::vector<char>& memory, std::int64_t bytes) {
+  const auto wanted = static_cast<std::size_t>(bytes);
+  if (memory.size() < wanted) memory.resize(wanted);
+}
+
+}  // namespace
+
+RemoteCall::RemoteCall(Operation& operation, Inbox& inbox, std::chrono::milliseconds timeout)
+    : BoundedCall(operation, inbox, timeout),
+      kind_(operation.kind),
+      path_(text_or_empty(operation.path)),
+      new_path_(text_or_empty(operation.new_path)),
+      flags_(operation.flags),
+      mode_(operation.mode),
+      offset_(operation.offset),
+      layout_(operation.layout == nullptr ? Layout{} : *operation.layout),
+      has_layout_(operation.layout != nullptr) {
+  for (const iovec& vector : operation.vectors)
+    bytes_ += static_cast<std::int64_t>(vector.iov_len);
+  auto* file = static_cast<RemoteFile*>(operation.file);
+  if (file == nullptr) return;
+  appends_ = file->append;
+  writable_ = file->writable;
+  directory_ = file->directory;
+  synchronous_ = file->synchronous;
+  inode_ = file->inode;
+  if (kind_ == Kind::close) closing_.reset(file);
+}
+
+std::int64_t RemoteCall::work(std::vector<char>& memory) {
+  std::int64_t result = 0;
+  try {
+    result = execute(memory);
+  } catch (const Unavailable& reason) {
+    result = -reason.error_number();
+  } catch (const std::invalid_argument&) {
+    result = -EINVAL;
+  } catch (const std::bad_alloc&) {
+    result = -ENOMEM;
+  }
+  let_go();
+  return result;
+}
+
+bool RemoteCall::copy(char* memory, std::int64_t done, std::int64_t bytes, bool out) {
+  return touch([&](Operation& operation) {
+    // A page of a device's cache may change while it is written back; what is new in it follows.
+    const UnseenReads unseen;
+    auto skip = static_cast<std::size_t>(done);
+    auto left = static_cast<std::size_t>(bytes);
+    for (const iovec& vector : operation.vectors) {
+      if (skip >= vector.iov_len) {
+        skip -= vector.iov_len;
+        continue;
+      }
+      const std::size_t here = std::min(left, vector.iov_len - skip);
+      char* theirs = static_cast<char*>(vector.iov_base) + skip;
+      std::memcpy(out ? theirs : memory, out ? memory : theirs, here);
+      memory += here;
+      left -= here;
+      skip = 0;
+      if (left == 0) return;
+    }
+  });
+}
+
+std::int64_t RemoteCall::read(std::vector<char>& memory) {
+  std::int64_t done = 0;
+  while (done < bytes_) {
+    const std::int64_t wanted = std::min(bytes_ - done, piece_bytes);
+    make_room(memory, wanted);
+    const std::int64_t got = read_piece(memory.data(), wanted, offset_ + done);
+    if (got < 0) return done > 0 ? done : got;
+    if (got == 0) break;
+    if (!copy(memory.data(), done, got, true)) break;
+    done += got;
+  }
+  return done;
+}
+
+std::int64_t RemoteCall::write(std::vector<char>& memory, std::int64_t offset) {
+  std::int64_t done = 0;
+  while (done < bytes_) {
+    const std::int64_t wanted = std::min(bytes_ - done, piece_bytes);
+    make_room(memory, wanted);
+    if (!copy(memory.data(), done, wanted, false)) break;
+    const std::int64_t written = write_piece(memory.data(), wanted, offset + done);
+    if (written < 0) return done > 0 ? done : written;
+    done += written;
+    if (written < wanted) break;
+  }
+  return done;
+}
+
+std::int64_t RemoteCall::append(std::vector<char>& memory, std::mutex& turn) {
+  const std::lock_guard lock(turn);
+  const std::int64_t end = size_now();
+  if (end < 0) return end;
+  const std::int64_t written = write(memory, end);
+  touch([&](Operation& operation) {
+    operation.value = static_cast<std::uint64_t>(end + std::max<std::int64_t>(written, 0));
+  });
+  return written;
+}
+
+Capabilities remote_capabilities(std::chrono::milliseconds timeout) {
+  Capabilities capabilities;
+  capabilities.atomic_append = false;
+  capabilities.special_files = false;
+  capabilities.page_cache_of_host = false;
+  capabilities.tells_holes = false;
+  capabilities.layouts = true;
+  capabilities.request_timeout = timeout;
+  return capabilities;
+}
+
+}  // namespace ferry::storage

@@ -1,0 +1,83 @@
+// One operation on a storage whose client library has only blocking calls, which are made in memory
+// of the worker that has it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "storage/bounded_pool.hpp"
+#include "storage/remote_file.hpp"
+#include "storage/uri.hpp"
+
+namespace ferry::storage {
+
+class RemoteCall : public BoundedCall {
+ public:
+  // Takes the file of a close.
+  RemoteCall(Operation& operation, Inbox& inbox, std::chrono::milliseconds timeout);
+  std::int64_t work(std::vector<char>& memory) final;
+
+ protected:
+  // What is to be done, by calls of the library. Errors of paths and of libraries may be thrown.
+  virtual std::int64_t execute(std::vector<char>& memory) = 0;
+  // The library's file is used no more by this call: to be said before it is answered, because a
+  // close may follow.
+  virtual void let_go() = 0;
+  // One call of the library each: bytes, or a negative errno.
+  virtual std::int64_t read_piece(char* memory, std::int64_t bytes, std::int64_t offset) = 0;
+  virtual std::int64_t write_piece(char* memory, std::int64_t bytes, std::int64_t offset) = 0;
+  // Of the open file, or a negative errno.
+  virtual std::int64_t size_now() = 0;
+
+  std::int64_t read(std::vector<char>& memory);
+  std::int64_t write(std::vector<char>& memory, std::int64_t offset);
+  // At the end of the file as it is once this is the only append of this process.
+  std::int64_t append(std::vector<char>& memory, std::mutex& turn);
+
+  // Copies: the operation may be gone while the library still works on it.
+  const Kind kind_;
+  const std::string path_;
+  const std::string new_path_;
+  const int flags_;
+  const std::uint32_t mode_;
+  const std::int64_t offset_;
+  const Layout layout_;
+  const bool has_layout_;
+  std::int64_t bytes_ = 0;
+  // Of the open file, where there is one.
+  bool appends_ = false;
+  bool writable_ = false;
+  bool directory_ = false;
+  bool synchronous_ = false;
+  std::uint64_t inode_ = 0;
+
+ private:
+  std::unique_ptr<RemoteFile> closing_;
+
+  // Copies between `memory` and the operation's vectors, from its byte `done` on. False: it was
+  // ended early.
+  bool copy(char* memory, std::int64_t done, std::int64_t bytes, bool out);
+};
+
+// What storages have in common whose calls are made like this.
+Capabilities remote_capabilities(std::chrono::milliseconds timeout);
+
+// How long this operation may take: as its file was opened, or as `address_of` finds in the URI.
+// For a path that is none it does not matter.
+template <class Address>
+std::chrono::milliseconds timeout_of(const Operation& operation,
+                                     Address (*address_of)(const Uri& uri)) {
+  if (operation.file != nullptr) return static_cast<const RemoteFile*>(operation.file)->timeout;
+  try {
+    return address_of(parse_uri(operation.path)).timeout;
+  } catch (const std::invalid_argument&) {
+    return Address{}.timeout;
+  }
+}
+
+}  // namespace ferry::storage

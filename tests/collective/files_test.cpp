@@ -1,0 +1,175 @@
+// Several files, each of a group of ranks.
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "collective/world.hpp"
+#include "support/striped_storage.hpp"
+
+namespace ferry::collective {
+namespace {
+
+using test::bytes_of;
+using test::error_of;
+using test::pattern;
+using test::rank;
+using test::ranks;
+using test::read_file;
+using test::same_bytes;
+using test::SharedDirectory;
+
+constexpr std::int64_t piece_bytes = 20'000;
+
+std::string of_rank(int of) {
+  return pattern(piece_bytes, static_cast<std::uint64_t>(of));
+}
+
+Options options_of(int files) {
+  Options options;
+  options.files = files;
+  return options;
+}
+
+int files_in(const SharedDirectory& directory) {
+  const std::filesystem::directory_iterator list(directory / "");
+  return static_cast<int>(std::distance(begin(list), end(list)));
+}
+
+TEST(Files, OneForEachRank) {
+  const SharedDirectory directory;
+  File file(MPI_COMM_WORLD, directory / "field", O_CREAT | O_RDWR, options_of(1000));
+  EXPECT_EQ(file.path(), directory / "field." + std::to_string(rank()));
+  const std::string mine = of_rank(rank());
+  const std::int64_t bytes = piece_bytes - rank();  // each its own
+  EXPECT_EQ(file.write_all(bytes_of(mine).first(static_cast<std::size_t>(bytes))), bytes);
+  EXPECT_EQ(file.size_bytes(), bytes);
+  EXPECT_EQ(file.statistics().counts.storage_opens, static_cast<std::uint64_t>(ranks()));
+  EXPECT_EQ(file.statistics().counts.messages, 0U);
+  file.sync();
+  file.close();
+  test::barrier();
+  EXPECT_EQ(files_in(directory), ranks());
+  const int neighbour = (rank() + 1) % ranks();
+  EXPECT_TRUE(same_bytes(read_file(directory / "field." + std::to_string(neighbour)),
+                         of_rank(neighbour).substr(0, std::size_t(piece_bytes - neighbour))));
+}
+
+TEST(Files, GroupsShareOneAndItsWriter) {
+  const SharedDirectory directory;
+  const int groups = std::min(2, ranks());
+  const int index = rank() * groups / ranks();
+  int first = 0;  // of this group
+  while (first * groups / ranks() != index)
+    ++first;
+  int count = 0;
+  for (int of = 0; of < ranks(); ++of)
+    if (of * groups / ranks() == index) ++count;
+  for (const Method method : {Method::aggregate, Method::serial}) {
+    Options options = options_of(groups);
+    options.write_method = options.read_method = method;
+    options.writers = 1;
+    File file(MPI_COMM_WORLD, directory / "field", O_CREAT | O_RDWR | O_TRUNC, options);
+    const std::string mine = of_rank(rank());
+    Transfer transfer = file.iwrite_at_all((rank() - first) * piece_bytes, bytes_of(mine));
+    EXPECT_EQ(transfer.wait(), piece_bytes);
+    EXPECT_EQ(file.statistics().counts.storage_opens, static_cast<std::uint64_t>(groups));
+    EXPECT_EQ(file.statistics().writers, groups) << "one for each file";
+    EXPECT_EQ(file.size_bytes(), count * piece_bytes);
+    std::string got(piece_bytes, '?');
+    EXPECT_EQ(file.read_at_all((rank() - first) * piece_bytes, bytes_of(got)), piece_bytes);
+    EXPECT_TRUE(same_bytes(got, mine));
+    file.close();
+  }
+  EXPECT_EQ(files_in(directory), groups);
+}
+
+// Where the storage lets one choose; it spreads those by itself that no server is left for.
+TEST(Files, BeginOnOneServerAfterTheOther) {
+  const SharedDirectory directory;
+  storage::Layout defaults;
+  defaults.stripe_bytes = 1 << 20;
+  defaults.stripe_count = 1;
+  constexpr int servers = 3;
+  const auto striped = std::make_shared<test::StripedStorage>(defaults, servers);
+  File file(MPI_COMM_WORLD, directory / "field", O_CREAT | O_RDWR, options_of(ranks()), striped);
+  EXPECT_EQ(file.stripes().stripe_count, 1);
+  // One file for all is no group of files.
+  const int wanted = ranks() == 1 || rank() >= servers ? -1 : rank();
+  EXPECT_EQ(striped->granted(file.path()).first_server, wanted);
+  const std::string mine = of_rank(rank());
+  EXPECT_EQ(file.write_all(bytes_of(mine)), piece_bytes);
+  file.close();
+}
+
+TEST(Files, ErrorsOfOneAreThrownOnAllRanks) {
+  const SharedDirectory directory;
+  // The last rank's file is there already.
+  if (rank() == 0) {
+    test::write_file(directory / "field." + std::to_string(ranks() - 1), "there");
+  }
+  test::barrier();
+  EXPECT_EQ(error_of([&] {
+              File file(MPI_COMM_WORLD, directory / "field", O_CREAT | O_EXCL | O_RDWR,
+                        options_of(ranks()));
+            }),
+            EEXIST);
+  File file(MPI_COMM_WORLD, directory / "field", O_CREAT | O_RDWR, options_of(ranks()));
+  const std::string mine = of_rank(rank());
+  const auto wrong = [&](std::int64_t good) { return rank() == ranks() - 1 ? -1 : good; };
+  EXPECT_EQ(error_of([&] { file.write_at_all(wrong(0), bytes_of(mine)); }), EINVAL);
+  EXPECT_EQ(error_of([&] { file.iwrite_at_all(wrong(0), bytes_of(mine)).wait(); }), EINVAL);
+  EXPECT_EQ(error_of([&] { file.resize(wrong(10)); }), EINVAL);
+  EXPECT_EQ(error_of([&] { file.set_view(wrong(0), TypeMap()); }), EINVAL);
+  EXPECT_EQ(file.write_at_all(0, bytes_of(mine)), piece_bytes) << "and it goes on";
+  file.close();
+}
+
+// How often ranks have been divided into groups since the program began.
+int splits = 0;
+
+// Writes and reads a file for each of so many groups.
+void use_files(MPI_Comm communicator, const std::string& path, int groups) {
+  File file(communicator, path, O_CREAT | O_RDWR, options_of(groups));
+  const std::string mine = of_rank(rank() + groups);
+  EXPECT_EQ(file.write_at_all(rank() * piece_bytes, bytes_of(mine)), piece_bytes);
+  std::string got(piece_bytes, '?');
+  EXPECT_EQ(file.read_at_all(rank() * piece_bytes, bytes_of(got)), piece_bytes);
+  EXPECT_TRUE(same_bytes(got, mine));
+  file.close();
+}
+
+TEST(Files, RanksAreDividedOnceForEachCommunicatorAndNumberOfFiles) {
+  if (ranks() < 4)
+    GTEST_SKIP() << "needs groups of which each has two ranks, and two ways to divide";
+  const SharedDirectory directory;
+  MPI_Comm communicator = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
+  const auto splits_of = [&](int groups) {
+    const int before = splits;
+    use_files(communicator, directory / "field", groups);
+    return splits - before;
+  };
+  EXPECT_EQ(splits_of(2), 1);
+  EXPECT_EQ(splits_of(2), 0);
+  EXPECT_EQ(splits_of(3), 1);
+  EXPECT_EQ(splits_of(2), 1) << "only the last is kept";
+  EXPECT_EQ(splits_of(ranks()), 0) << "nobody shares";
+  MPI_Comm_free(&communicator);
+  EXPECT_EQ(communicator, MPI_COMM_NULL);
+  use_files(MPI_COMM_WORLD, directory / "other", 2);
+}
+
+}  // namespace
+}  // namespace ferry::collective
+
+// In the place of the MPI library's, as MPI's profiling interface lets a program do.
+int MPI_Comm_split(MPI_Comm communicator, int color, int key, MPI_Comm* made) {
+  ++ferry::collective::splits;
+  return PMPI_Comm_split(communicator, color, key, made);
+}

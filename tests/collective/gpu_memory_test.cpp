@@ -1,0 +1,295 @@
+// Transfers from and to the memory of devices: the mock driver's GPUs, whose memory the host faults
+// at, and arenas of the `cpu` device. What plain memory gives is the reference.
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <ferry/ferry.hpp>
+
+#include "collective/random_case.hpp"
+#include "collective/world.hpp"
+#include "support/depth.hpp"
+#include "support/files.hpp"
+#include "support/mock_gpu.hpp"
+
+namespace ferry::collective {
+namespace {
+
+using test::Case;
+using test::error_of;
+using test::FlatMap;
+using test::GpuBuffer;
+using test::MockCuda;
+using test::pattern;
+using test::Random;
+using test::rank;
+using test::ranks;
+using test::read_file;
+using test::same_bytes;
+using test::scaled;
+using test::Share;
+using test::SharedDirectory;
+
+struct GpuMemory : test::OnMockGpu {
+  std::unique_ptr<GpuBuffer> on_gpu(const std::string& contents) const {
+    auto buffer = std::make_unique<GpuBuffer>(gpu, contents.size());
+    buffer->fill(contents);
+    return buffer;
+  }
+};
+
+std::span<std::byte> span_of(const GpuBuffer& buffer) {
+  return {static_cast<std::byte*>(buffer.data()), buffer.bytes()};
+}
+
+Options small_buffers(Method method) {
+  Options options;
+  options.write_method = options.read_method = method;
+  options.buffer_bytes = 64 << 10;
+  return options;
+}
+
+// One rank's memory for a case: a GPU's, or the host's.
+class Memory {
+ public:
+  Memory(const GpuMemory& on, bool is_gpu, std::string contents) : host_(std::move(contents)) {
+    if (is_gpu) gpu_ = on.on_gpu(host_);
+  }
+  void* data() { return gpu_ ? gpu_->data() : host_.data(); }
+  std::string contents() const { return gpu_ ? gpu_->contents() : host_; }
+
+ private:
+  std::string host_;
+  std::unique_ptr<GpuBuffer> gpu_;
+};
+
+std::string written(const Case& of, const std::string& path, Memory& memory) {
+  const Share& share = of.mine();
+  if (rank() == 0) test::write_file(path, pattern(of.bytes_before, of.write_seed + 99));
+  test::barrier();
+  File file(MPI_COMM_WORLD, path, O_RDWR, of.options);
+  file.set_view(of.displacement, share.view.map());
+  EXPECT_EQ(file.write_at_all(share.offset, memory.data(), share.memory.map(), share.count),
+            share.bytes());
+  file.close();
+  return read_file(path);
+}
+
+std::string filled(const Case& of, const std::string& path, Memory& memory) {
+  const Share& share = of.mine();
+  File file(MPI_COMM_WORLD, path, O_RDONLY, of.options);
+  file.set_view(of.displacement, share.view.map());
+  file.read_at_all(share.offset, memory.data(), share.memory.map(), share.count);
+  file.close();
+  return memory.contents();
+}
+
+class GpuMemoryMethods : public GpuMemory, public testing::WithParamInterface<Method> {};
+
+TEST_P(GpuMemoryMethods, RandomViewsAsFromAndToMemoryOfTheHost) {
+  Random random;
+  const SharedDirectory directory;
+  const std::uint64_t rounds = scaled(10);
+  for (std::uint64_t i = 0; i < rounds; ++i) {
+    Case one(random);
+    one.options.write_method = one.options.read_method = GetParam();
+    // Some ranks' memory is the host's.
+    const std::vector<bool> gpus{true, true, random.one_in(2)};
+    const bool is_gpu = gpus[static_cast<std::size_t>(rank()) % 3];
+    const std::string contents = one.memory_of(static_cast<std::size_t>(rank()));
+    Memory plain(*this, false, contents);
+    Memory tested(*this, is_gpu, contents);
+    const std::string wanted = written(one, directory / "plain", plain);
+    EXPECT_TRUE(same_bytes(written(one, directory / "gpu", tested), wanted));
+    // Also gaps in memory, and what lies behind the end of the file.
+    EXPECT_EQ(tested.contents(), contents) << "a write changed its memory";
+    Case other(random);
+    other.options.read_method = GetParam();
+    const std::string before =
+        pattern(static_cast<std::size_t>(other.mine().memory_bytes()), other.write_seed);
+    Memory plainly(*this, false, before);
+    Memory got(*this, is_gpu, before);
+    const std::string expected = filled(other, directory / "plain", plainly);
+    EXPECT_TRUE(same_bytes(filled(other, directory / "gpu", got), expected));
+    test::barrier();
+  }
+}
+
+TEST_P(GpuMemoryMethods, ManyPiecesInBoundedMemory) {
+  const SharedDirectory directory;
+  constexpr std::int64_t piece_bytes = 4 * (64 << 10);
+  constexpr std::int64_t bytes = 5 * piece_bytes + 12345;
+  const auto seed = static_cast<std::uint64_t>(rank());
+  const std::string mine = pattern(bytes, seed);
+  MockCuda::set("pinned_bytes_max", 0);
+  {
+    File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, small_buffers(GetParam()));
+    file.set_view(rank() * 1000, TypeMap::strided(1, 1000, 1000 * ranks()));
+    const auto source = on_gpu(mine);
+    EXPECT_EQ(file.write_all(span_of(*source)), bytes);
+    const auto target = on_gpu(std::string(bytes, '?'));
+    EXPECT_EQ(file.read_at_all(0, span_of(*target)), bytes);
+    EXPECT_TRUE(same_bytes(target->contents(), mine));
+    const Statistics statistics = file.statistics();
+    EXPECT_EQ(statistics.counts.gpu_bytes, static_cast<std::uint64_t>(2 * bytes * ranks()));
+    EXPECT_GT(MockCuda::get("pinned_bytes"), 0);
+    EXPECT_LE(MockCuda::get("pinned_bytes_max"), 3 * piece_bytes);
+    EXPECT_EQ(MockCuda::get("pageable_copies"), 0);
+    file.close();
+  }
+  EXPECT_EQ(MockCuda::get("pinned_bytes"), 0);
+  EXPECT_EQ(MockCuda::get("streams"), 0);
+}
+
+std::string method_of(const testing::TestParamInfo<Method>& of) {
+  return name_of(of.param);
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, GpuMemoryMethods,
+                         testing::Values(Method::independent, Method::serial, Method::aggregate,
+                                         Method::automatic),
+                         method_of);
+
+TEST_F(GpuMemory, ByMpiIoToo) {
+  const SharedDirectory directory;
+  const std::string mine = pattern(600'000, static_cast<std::uint64_t>(rank()));
+  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, small_buffers(Method::mpiio));
+  const auto source = on_gpu(mine);
+  file.write_at_all(rank() * 600'000, span_of(*source));
+  const auto target = on_gpu(std::string(mine.size(), '?'));
+  EXPECT_EQ(file.read_at_all(rank() * 600'000, span_of(*target)), 600'000);
+  EXPECT_TRUE(same_bytes(target->contents(), mine));
+  file.close();
+}
+
+TEST_F(GpuMemory, ByOneRankAloneAndNonblocking) {
+  const SharedDirectory directory;
+  const std::string mine = pattern(1 << 20, static_cast<std::uint64_t>(rank()));
+  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, small_buffers(Method::aggregate));
+  file.set_view(rank() << 20, TypeMap());
+  const auto source = on_gpu(mine);
+  const auto target = on_gpu(std::string(mine.size(), '?'));
+  EXPECT_EQ(file.write_at(0, span_of(*source)), 1 << 20);
+  EXPECT_EQ(file.read_at(0, span_of(*target)), 1 << 20);
+  EXPECT_TRUE(same_bytes(target->contents(), mine));
+  const auto other = on_gpu(pattern(mine.size(), 77));
+  Transfer write = file.iwrite_at_all(0, span_of(*other));
+  Transfer read = file.iread_at_all(0, span_of(*target));
+  EXPECT_EQ(write.wait(), 1 << 20);
+  EXPECT_EQ(read.wait(), 1 << 20);
+  EXPECT_TRUE(same_bytes(target->contents(), pattern(mine.size(), 77)));
+  file.close();
+}
+
+TEST_F(GpuMemory, ElementsAreReversedAsThoseOfTheHost) {
+  const SharedDirectory directory;
+  const std::string mine = pattern(300'000, static_cast<std::uint64_t>(rank()));
+  for (const Method method : {Method::independent, Method::aggregate}) {
+    for (const bool is_gpu : {false, true}) {
+      File file(MPI_COMM_WORLD, directory / (is_gpu ? "gpu" : "host"), O_CREAT | O_RDWR,
+                small_buffers(method));
+      file.set_view(rank() * 8, TypeMap::strided(1, 8, 8 * ranks()), {ByteOrder::big, 8});
+      Memory memory(*this, is_gpu, mine);
+      file.write_at_all(0, memory.data(), TypeMap(), 300'000);
+      Memory got(*this, is_gpu, std::string(mine.size(), '?'));
+      file.read_at_all(0, got.data(), TypeMap(), 300'000);
+      EXPECT_TRUE(same_bytes(got.contents(), mine));
+      file.close();
+    }
+    EXPECT_TRUE(same_bytes(read_file(directory / "gpu"), read_file(directory / "host")));
+    test::barrier();
+  }
+}
+
+// Each copy costs the driver some microseconds, so small extents come with what lies between them.
+TEST_F(GpuMemory, SmallExtentsOfAGpuTakeFewCopies) {
+  const SharedDirectory directory;
+  constexpr std::int64_t count = 50'000;
+  const TypeMap memory = TypeMap::strided(1, 8, 24);
+  // Without the gap of the last: a span may not reach beyond the allocation.
+  const std::string mine = pattern(24 * count - 16, static_cast<std::uint64_t>(rank()));
+  const auto source = on_gpu(mine);
+  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR,
+            small_buffers(Method::independent));
+  const long before = MockCuda::get("copies");
+  file.write_at_all(rank() * 8 * count, source->data(), memory, count);
+  EXPECT_LT(MockCuda::get("copies") - before, 50);
+  file.close();
+  std::string wanted;
+  for (std::int64_t i = 0; i < count; ++i)
+    wanted += mine.substr(static_cast<std::size_t>(24 * i), 8);
+  EXPECT_TRUE(same_bytes(read_file(directory / "file")
+                             .substr(static_cast<std::size_t>(rank() * 8 * count), wanted.size()),
+                         wanted));
+  test::barrier();
+}
+
+// The last rank's GPU fails, at the first copy or a later one, refused or under way.
+TEST_F(GpuMemory, ACopyThatFailsIsToldToAllRanks) {
+  const SharedDirectory directory;
+  const bool last = rank() == ranks() - 1;
+  const std::string mine = pattern(900'000, static_cast<std::uint64_t>(rank()));
+  for (const Method method : {Method::independent, Method::serial, Method::aggregate}) {
+    File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, small_buffers(method));
+    const auto memory = on_gpu(mine);
+    const std::int64_t at = rank() * 900'000;
+    for (const char* const fault : {"fail_copy_call", "fail_copy"}) {
+      for (const int nth : {1, 2, 4}) {
+        if (last) MockCuda::set(fault, nth);
+        EXPECT_EQ(error_of([&] { file.write_at_all(at, span_of(*memory)); }), EIO) << fault << nth;
+        clear_faults();
+        EXPECT_EQ(file.write_at_all(at, span_of(*memory)), 900'000) << "it goes on";
+        if (last) MockCuda::set(fault, nth);
+        EXPECT_EQ(error_of([&] { file.read_at_all(at, span_of(*memory)); }), EIO) << fault << nth;
+        clear_faults();
+        EXPECT_EQ(file.read_at_all(at, span_of(*memory)), 900'000);
+        EXPECT_TRUE(same_bytes(memory->contents(), mine));
+      }
+    }
+    if (last) MockCuda::set("fail_copy_call", 2);
+    const int alone = error_of([&] { file.write_at(at, span_of(*memory)); });
+    EXPECT_EQ(alone, last ? EIO : 0) << "nobody else's";
+    clear_faults();
+    file.close();
+  }
+}
+
+TEST_F(GpuMemory, ARankWithoutPinnedMemoryFailsAll) {
+  const SharedDirectory directory;
+  const auto memory = on_gpu(std::string(100'000, 'x'));
+  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, small_buffers(Method::aggregate));
+  if (rank() == ranks() - 1) MockCuda::set("out_of_memory", 1);
+  EXPECT_EQ(error_of([&] { file.write_at_all(rank() * 100'000, span_of(*memory)); }), ENOMEM);
+  clear_faults();
+  EXPECT_EQ(file.write_at_all(rank() * 100'000, span_of(*memory)), 100'000);
+  file.close();
+}
+
+TEST(CpuDevice, ItsArenaIsMemoryLikeAnyOther) {
+  const SharedDirectory directory;
+  RuntimeOptions options;
+  options.arena_bytes = 8 << 20;
+  Runtime runtime(options);
+  const Buffer arena = runtime.allocate(2 << 20);
+  const std::string mine = pattern(2 << 20, static_cast<std::uint64_t>(rank()));
+  std::copy(mine.begin(), mine.end(), arena.as<char>());
+  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, small_buffers(Method::aggregate));
+  file.set_view(rank() * 4096, TypeMap::strided(1, 4096, 4096 * ranks()));
+  const std::span<std::byte> memory{arena.as<std::byte>(), 2 << 20};
+  EXPECT_EQ(file.write_at_all(0, memory), 2 << 20);
+  std::fill(arena.as<char>(), arena.as<char>() + (2 << 20), '?');
+  EXPECT_EQ(file.read_at_all(0, memory), 2 << 20);
+  EXPECT_TRUE(same_bytes({arena.as<char>(), 2 << 20}, mine));
+  EXPECT_EQ(file.statistics().counts.gpu_bytes, 0U) << "nothing is staged";
+  file.close();
+}
+
+}  // namespace
+}  // namespace ferry::collective

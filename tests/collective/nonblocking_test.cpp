@@ -1,0 +1,191 @@
+// Nonblocking collective transfers, with a thread that carries them out and without.
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "collective/world.hpp"
+#include "support/failing_storage.hpp"
+
+namespace ferry::collective {
+namespace {
+
+using test::bytes_of;
+using test::error_of;
+using test::FailingStorage;
+using test::pattern;
+using test::Random;
+using test::rank;
+using test::ranks;
+using test::same_bytes;
+using test::SharedDirectory;
+
+constexpr std::int64_t piece_bytes = 30'000;
+
+// Whether a thread carries transfers out.
+class Nonblocking : public testing::TestWithParam<bool> {
+ protected:
+  Options options() const {
+    Options options;
+    options.write_method = options.read_method = Method::aggregate;
+    options.writers = 2;
+    options.buffer_bytes = 20'000;
+    options.progress_thread = GetParam();
+    return options;
+  }
+  static std::string piece(int number, int of = rank()) {
+    return pattern(piece_bytes, static_cast<std::uint64_t>(1000 * number + of));
+  }
+  static std::int64_t place(int number, int of = rank()) {
+    return (number * ranks() + of) * piece_bytes;
+  }
+  // As most programs wait for something: by looking now and then.
+  static void poll(Transfer& transfer) {
+    while (!transfer.test())
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  const SharedDirectory directory_;
+};
+
+TEST_P(Nonblocking, SeveralAreUnderWayAndCarriedOutInOrder) {
+  File file(MPI_COMM_WORLD, directory_ / "file", O_CREAT | O_RDWR, options());
+  constexpr int count = 4;
+  std::vector<std::string> data;
+  std::vector<Transfer> transfers;
+  for (int i = 0; i < count; ++i)
+    data.push_back(piece(i));
+  for (int i = 0; i < count; ++i)
+    transfers.push_back(file.iwrite_at_all(place(i), bytes_of(data[static_cast<std::size_t>(i)])));
+  // The same place again: the last one counts, so these reads find that.
+  const std::string last = piece(17);
+  transfers.push_back(file.iwrite_at_all(place(2), bytes_of(last)));
+  const int neighbour = (rank() + 1) % ranks();
+  std::string got(piece_bytes, '?');
+  Transfer read = file.iread_at_all(place(2, neighbour), bytes_of(got));
+  // Waited for in another order on every rank.
+  if (rank() % 2 == 0) poll(read);
+  EXPECT_EQ(read.wait(), piece_bytes);
+  EXPECT_TRUE(same_bytes(got, piece(17, neighbour)));
+  for (Transfer& transfer : transfers) {
+    EXPECT_TRUE(transfer.test());
+    EXPECT_EQ(transfer.wait(), piece_bytes);
+    EXPECT_EQ(transfer.wait(), piece_bytes) << "again";
+  }
+  file.close();
+}
+
+TEST_P(Nonblocking, OtherCallsEndThemFirst) {
+  File file(MPI_COMM_WORLD, directory_ / "file", O_CREAT | O_RDWR, options());
+  const std::string mine = piece(0);
+  Transfer first = file.iwrite_at_all(place(0), bytes_of(mine));
+  EXPECT_EQ(file.size_bytes(), ranks() * piece_bytes);
+  Transfer second = file.iwrite_at_all(place(1), bytes_of(mine));
+  std::string got(piece_bytes, '?');
+  EXPECT_EQ(file.read_at_all(place(1), bytes_of(got)), piece_bytes);
+  EXPECT_TRUE(same_bytes(got, mine));
+  Transfer third = file.iwrite_at_all(place(2), bytes_of(mine));
+  EXPECT_EQ(file.read_at(place(2), bytes_of(got)), piece_bytes) << "by each rank alone";
+  EXPECT_TRUE(same_bytes(got, mine));
+  EXPECT_EQ(file.statistics().counts.storage_bytes,
+            static_cast<std::uint64_t>(5 * ranks() * piece_bytes));
+  // The view that it was started with holds, and nobody need wait.
+  file.iwrite_at_all(place(3), bytes_of(mine));
+  file.set_view(4 * ranks() * piece_bytes, TypeMap::strided(1, 10, 10 * ranks()));
+  file.close();
+  EXPECT_EQ(third.wait(), piece_bytes) << "after the file is closed";
+  EXPECT_EQ(test::read_file(directory_ / "file").size(),
+            static_cast<std::size_t>(4 * ranks() * piece_bytes));
+}
+
+TEST_P(Nonblocking, PositionsMoveAtOnceAndMemoryMayBeStrided) {
+  File file(MPI_COMM_WORLD, directory_ / "file", O_CREAT | O_RDWR, options());
+  file.set_view(rank() * 100, TypeMap::strided(1, 100, 100 * ranks()));
+  const std::string mine = piece(0);
+  Transfer first = file.iwrite_all(bytes_of(mine).first(10'050));
+  Transfer rest = file.iwrite_all(bytes_of(mine).subspan(10'050));
+  EXPECT_EQ(rest.wait(), piece_bytes - 10'050);
+  std::string got(2 * piece_bytes, '\0');
+  Transfer read = file.iread_at_all(0, got.data(), TypeMap::strided(piece_bytes / 10, 10, 20), 1);
+  EXPECT_EQ(read.wait(), piece_bytes);
+  for (std::size_t at = 0; at < mine.size(); at += 10)
+    ASSERT_EQ(got.substr(2 * at, 10), mine.substr(at, 10)) << at;
+  file.set_view(rank() * 100, TypeMap::strided(1, 100, 100 * ranks()));
+  EXPECT_EQ(file.iread_all(bytes_of(got)).wait(), piece_bytes) << "short at the end of the file";
+  EXPECT_TRUE(same_bytes(got.substr(0, mine.size()), mine));
+  file.close();
+}
+
+TEST_P(Nonblocking, ErrorsAreThrownByWaitOnAllRanks) {
+  File file(MPI_COMM_WORLD, "/dev/full", O_RDWR, options());
+  const std::string mine = piece(0);
+  Transfer full = file.iwrite_at_all(place(0), bytes_of(mine));
+  // Only the last rank asks for what cannot be.
+  Transfer wrong = file.iwrite_at_all(rank() == ranks() - 1 ? -1 : 0, bytes_of(mine));
+  EXPECT_EQ(error_of([&] { wrong.wait(); }), EINVAL);
+  EXPECT_TRUE(full.test());
+  EXPECT_EQ(error_of([&] { full.wait(); }), ENOSPC);
+  EXPECT_EQ(error_of([&] { full.wait(); }), ENOSPC) << "again";
+  // What only one rank has seen is not lost to the others.
+  Transfer seen = file.iwrite_at_all(place(0), bytes_of(mine));
+  if (rank() == 0) {
+    EXPECT_EQ(error_of([&] { seen.wait(); }), ENOSPC);
+  }
+  EXPECT_EQ(error_of([&] { file.close(); }), ranks() == 1 ? 0 : ENOSPC);
+  EXPECT_EQ(error_of([&] { file.iwrite_at_all(0, bytes_of(mine)); }), EBADF);
+}
+
+TEST_P(Nonblocking, StoragesThatFailAndDelayKeepTheOrder) {
+  Random random;
+  const auto storage = std::make_shared<FailingStorage>(random);
+  storage->faults.short_writes = 3;
+  storage->faults.delays = 2;
+  Options one = options();
+  one.writers = 1;  // each rank has a storage of its own, and this writer's has it all
+  File file(MPI_COMM_WORLD, "file", O_CREAT | O_RDWR, one, storage);
+  std::vector<std::string> data;
+  for (int i = 0; i < 6; ++i)
+    data.push_back(piece(i));
+  std::vector<Transfer> transfers;
+  for (int i = 0; i < 6; ++i)
+    transfers.push_back(file.iwrite_at_all(place(i % 3), bytes_of(data[std::size_t(i)])));
+  for (Transfer& transfer : transfers)
+    EXPECT_EQ(transfer.wait(), piece_bytes);
+  std::string got(piece_bytes, '?');
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(file.iread_at_all(place(i), bytes_of(got)).wait(), piece_bytes);
+    EXPECT_TRUE(same_bytes(got, data[std::size_t(i + 3)]));
+  }
+  file.close();
+}
+
+// With a thread a transfer ends although nobody looks after it.
+TEST(NonblockingThread, AThreadMakesProgressByItself) {
+  int threads = 0;
+  MPI_Query_thread(&threads);
+  if (threads != MPI_THREAD_MULTIPLE) GTEST_SKIP() << "MPI was initialised for one thread";
+  const SharedDirectory directory;
+  Options options;
+  options.write_method = Method::aggregate;
+  options.writers = 1;
+  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options);
+  const std::string mine = pattern(100'000, 1);
+  Transfer transfer = file.iwrite_at_all(rank() * 100'000, bytes_of(mine));
+  // No call of MPI or of Ferry in here, on any rank.
+  const auto all = static_cast<std::size_t>(ranks()) * 100'000;
+  while (test::read_file(directory / "file").size() < all)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(transfer.wait(), 100'000);
+  file.close();
+}
+
+INSTANTIATE_TEST_SUITE_P(Progress, Nonblocking, testing::Bool(),
+                         [](const auto& of) { return of.param ? "Thread" : "Waiting"; });
+
+}  // namespace
+}  // namespace ferry::collective

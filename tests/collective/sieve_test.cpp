@@ -1,0 +1,136 @@
+// Data sieving: few requests for many pieces, and not a byte of others is lost.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "collective/type_maps.hpp"
+#include "collective/world.hpp"
+#include "support/depth.hpp"
+
+namespace ferry::collective {
+namespace {
+
+using test::bytes_of;
+using test::pattern;
+using test::Random;
+using test::rank;
+using test::ranks;
+using test::read_file;
+using test::same_bytes;
+using test::SharedDirectory;
+
+constexpr std::int64_t piece_bytes = 512;
+constexpr std::int64_t pieces = 600;
+
+Options options_of(Sieving sieving) {
+  Options options;
+  options.write_method = options.read_method = Method::independent;
+  options.read_sieving = options.write_sieving = sieving;
+  return options;
+}
+
+std::string of_rank(int of) {
+  return pattern(piece_bytes * pieces, static_cast<std::uint64_t>(of));
+}
+
+TEST(Sieve, ReadsManyPiecesWithOneRequest) {
+  const SharedDirectory directory;
+  std::string all;
+  for (std::int64_t i = 0; i < pieces; ++i)
+    for (int of = 0; of < ranks() + 1; ++of)
+      all += of_rank(of).substr(static_cast<std::size_t>(i * piece_bytes), piece_bytes);
+  if (rank() == 0) test::write_file(directory / "file", all);
+  test::barrier();
+  for (const Sieving sieving : {Sieving::enabled, Sieving::disabled, Sieving::automatic}) {
+    File file(MPI_COMM_WORLD, directory / "file", O_RDONLY, options_of(sieving));
+    file.set_view(rank() * piece_bytes,
+                  TypeMap::strided(pieces, piece_bytes, piece_bytes * (ranks() + 1)));
+    std::string got(piece_bytes * pieces, '?');
+    EXPECT_EQ(file.read_at(0, bytes_of(got)), piece_bytes * pieces);
+    EXPECT_TRUE(same_bytes(got, of_rank(rank())));
+    // 600 pieces that are at most 3 KiB apart lie within one buffer of 4 MiB.
+    EXPECT_EQ(file.statistics().counts.storage_requests,
+              static_cast<std::uint64_t>(ranks() * (sieving == Sieving::enabled ? 1 : pieces)));
+    // Collective calls of method independent, and reads that meet the end of the file.
+    std::string more(got.size() + 100, '?');
+    file.set_view(rank() * piece_bytes,
+                  TypeMap::strided(1, piece_bytes, piece_bytes * (ranks() + 1)));
+    EXPECT_EQ(file.read_at_all(0, bytes_of(more)), piece_bytes * pieces);
+    EXPECT_TRUE(same_bytes(more.substr(0, got.size()), of_rank(rank())));
+    file.close();
+  }
+}
+
+// Ranks write between each other's pieces at the same time, again and again: without a lock one
+// would put back what it has read before another wrote.
+TEST(Sieve, WritesLoseNothingOfOthers) {
+  const SharedDirectory directory;
+  Options options = options_of(Sieving::enabled);
+  const std::string before = pattern(piece_bytes * pieces, 99);
+  for (std::uint64_t again = 0; again < test::scaled(5); ++again) {
+    if (rank() == 0) test::write_file(directory / "file", before);
+    test::barrier();
+    File file(MPI_COMM_WORLD, directory / "file", O_RDWR, options);
+    // The last piece of each period is nobody's.
+    file.set_view(rank() * 10, TypeMap::strided(1, 10, 10 * (ranks() + 1)));
+    const std::string mine(20'000, static_cast<char>('a' + rank()));
+    EXPECT_EQ(file.write_at(0, bytes_of(mine)), 20'000);
+    EXPECT_LT(file.statistics().counts.storage_requests, static_cast<std::uint64_t>(20 * ranks()));
+    file.close();
+    const std::string got = read_file(directory / "file");
+    std::string wanted = before;
+    wanted.resize(std::max<std::size_t>(
+        wanted.size(), static_cast<std::size_t>(1999 * 10 * (ranks() + 1) + ranks() * 10)));
+    for (std::size_t i = 0; i < 2000; ++i)
+      for (int of = 0; of < ranks(); ++of)
+        wanted.replace(
+            i * 10 * (static_cast<std::size_t>(ranks()) + 1) + static_cast<std::size_t>(of) * 10,
+            10, 10, static_cast<char>('a' + of));
+    EXPECT_TRUE(same_bytes(got, wanted));
+    test::barrier();
+  }
+}
+
+TEST(Sieve, RandomViewsAndByteOrders) {
+  Random random;
+  const SharedDirectory directory;
+  for (std::uint64_t again = 0; again < test::scaled(8); ++again) {
+    const auto views = test::random_partition(random, static_cast<std::size_t>(ranks()));
+    const test::FlatMap& mine = views[static_cast<std::size_t>(rank())];
+    const auto bytes = static_cast<std::int64_t>(random.between(1, 5000)) * 8;
+    const auto seed = random.bits();
+    MPI_Info info = MPI_INFO_NULL;
+    MPI_Info_create(&info);
+    const std::string buffer = std::to_string(random.between(1, 9000));
+    MPI_Info_set(info, "ind_rd_buffer_size", buffer.c_str());
+    MPI_Info_set(info, "ind_wr_buffer_size", buffer.c_str());
+    const Representation order{random.one_in(2) ? ByteOrder::big : ByteOrder::little, 8};
+    const std::string data = pattern(static_cast<std::size_t>(bytes), seed + std::size_t(rank()));
+    // What one way writes another reads.
+    const bool sieves_writes = random.one_in(2);
+    for (const bool writes : {true, false}) {
+      Options options = options_of(writes == sieves_writes ? Sieving::enabled : Sieving::disabled);
+      options.hints = info;
+      File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options);
+      file.set_view(5, mine.map(), order);
+      const std::int64_t there = mine.bytes.empty() ? 0 : bytes;
+      std::string got(static_cast<std::size_t>(there), '?');
+      if (writes) {
+        file.write_at_all(0, bytes_of(data).first(got.size()));
+      } else {
+        EXPECT_EQ(file.read_at_all(0, bytes_of(got)), there);
+        EXPECT_TRUE(same_bytes(got, data.substr(0, got.size())));
+      }
+      file.close();
+    }
+    MPI_Info_free(&info);
+    if (rank() == 0) test::write_file(directory / "file", "");
+    test::barrier();
+  }
+}
+
+}  // namespace
+}  // namespace ferry::collective

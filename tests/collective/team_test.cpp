@@ -1,0 +1,83 @@
+#include "collective/team.hpp"
+
+#include <vector>
+
+#include <sched.h>
+
+#include "collective/world.hpp"
+
+namespace ferry::test {
+namespace {
+
+// Has this rank run on one CPU for as long as this lives.
+class BoundTo {
+ public:
+  explicit BoundTo(int cpu) {
+    sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<std::size_t>(cpu), &one);
+    is_bound_ = sched_setaffinity(0, sizeof one, &one) == 0;
+  }
+  ~BoundTo() { sched_setaffinity(0, sizeof before_, &before_); }
+  BoundTo(const BoundTo&) = delete;
+  BoundTo& operator=(const BoundTo&) = delete;
+
+  bool is_bound() const { return is_bound_; }
+
+ private:
+  cpu_set_t before_{};
+  bool is_bound_ = false;
+};
+
+std::vector<int> usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) cpus.push_back(cpu);
+  return cpus;
+}
+
+// How many ranks of this one's node have passed the same CPU.
+int ranks_on(int cpu) {
+  std::vector<int> cpus(static_cast<std::size_t>(ranks()));
+  world().gather(&cpu, sizeof cpu, cpus.data());
+  int count = 0;
+  for (int other = 0; other < ranks(); ++other)
+    count += world().is_near(other) && cpus[static_cast<std::size_t>(other)] == cpu ? 1 : 0;
+  return count;
+}
+
+TEST(Team, RanksThatAreBoundShareOnlyTheCpuThatTheyAreBoundTo) {
+  const std::vector<int> usable = usable_cpus();
+  const int cpu = usable[static_cast<std::size_t>(rank()) % usable.size()];
+  const BoundTo bound(cpu);
+  ASSERT_TRUE(bound.is_bound());
+  const collective::Team team(MPI_COMM_WORLD);
+  EXPECT_EQ(team.has_cpu(), ranks_on(cpu) == 1);
+  EXPECT_FALSE(team.has_two_cpus());
+}
+
+TEST(Team, RanksThatAreAllBoundToOneCpuHaveNoneToThemselves) {
+  int cpu = usable_cpus().front();
+  world().broadcast(&cpu, sizeof cpu);
+  const BoundTo bound(cpu);
+  ASSERT_TRUE(bound.is_bound());
+  const collective::Team team(MPI_COMM_WORLD);
+  EXPECT_EQ(team.has_cpu(), ranks_on(cpu) == 1);
+  EXPECT_FALSE(team.has_two_cpus());
+}
+
+TEST(Team, ManyMessagesArriveWhetherOrNotRanksSleep) {
+  const collective::Team team(MPI_COMM_WORLD);
+  for (std::int64_t round = 0; round < 100; ++round) {
+    std::int64_t largest = rank() + round;
+    team.maximum(std::span(&largest, 1));
+    ASSERT_EQ(largest, ranks() - 1 + round);
+  }
+}
+
+}  // namespace
+}  // namespace ferry::test

@@ -1,0 +1,88 @@
+// Contexts, memory, streams and events: that they are given back, and what they throw.
+#include <cerrno>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "support/mock_gpu.hpp"
+
+namespace ferry::cuda {
+namespace {
+
+using test::MockCuda;
+
+struct CudaResources : test::OnMockGpu {
+  const Driver& driver = Driver::get();
+  ContextHandle current_handle() const {
+    ContextHandle handle = nullptr;
+    driver.check(driver.cuCtxGetCurrent(&handle), "cuCtxGetCurrent");
+    return handle;
+  }
+};
+
+TEST_F(CudaResources, ContextsAreCurrentInTurn) {
+  const PrimaryContext second(driver, 1);
+  EXPECT_EQ(current_handle(), nullptr);
+  {
+    const CurrentContext outer(*gpu);
+    EXPECT_EQ(current_handle(), gpu->handle());
+    {
+      const CurrentContext inner(second);
+      EXPECT_EQ(current_handle(), second.handle());
+    }
+    EXPECT_EQ(current_handle(), gpu->handle());
+  }
+  EXPECT_EQ(current_handle(), nullptr);
+}
+
+TEST_F(CudaResources, GiveBackWhatTheyTook) {
+  {
+    const PinnedMemory pinned(gpu, 4096);
+    const Stream stream(gpu);
+    std::string own(8192, 'a');
+    const Registration registration(gpu, own.data(), own.size());
+    EXPECT_EQ(MockCuda::get("pinned_bytes"), 4096 + 8192);
+    EXPECT_EQ(MockCuda::get("streams"), 1);
+    EXPECT_NE(pinned.device_pointer(), 0U);
+    EXPECT_THROW(Registration(gpu, own.data(), own.size()), Error) << "registered twice";
+  }
+  EXPECT_EQ(MockCuda::get("pinned_bytes"), 0);
+  EXPECT_EQ(MockCuda::get("streams"), 0);
+}
+
+TEST_F(CudaResources, SayWhatThereIsNotEnoughOf) {
+  MockCuda::set("out_of_memory", 1);
+  const auto error_of = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.code().value();
+    }
+    return 0;
+  };
+  EXPECT_EQ(error_of([&] { PinnedMemory(gpu, 4096); }), ENOMEM);
+  EXPECT_EQ(error_of([&] { DeviceMemory(gpu, 4096); }), ENOMEM);
+  EXPECT_EQ(error_of([&] { PrimaryContext(driver, 7); }), ENODEV);
+}
+
+TEST_F(CudaResources, EventsPassAfterTheCopiesBeforeThem) {
+  const PinnedMemory pinned(gpu, 4096);
+  const DeviceMemory memory(gpu, 4096);
+  const Stream stream(gpu);
+  const Event event(gpu);
+  EXPECT_EQ(event.query(), Result::success) << "nothing was recorded yet";
+  MockCuda::set("hold_copies", 1);
+  {
+    const CurrentContext current(*gpu);
+    driver.check(driver.cuMemcpyHtoDAsync(memory.pointer(), pinned.data(), 4096, stream.handle()),
+                 "copy");
+  }
+  event.record(stream);
+  EXPECT_EQ(event.query(), Result::not_ready);
+  MockCuda::set("hold_copies", 0);
+  stream.synchronize();
+  EXPECT_EQ(event.query(), Result::success);
+}
+
+}  // namespace
+}  // namespace ferry::cuda

@@ -1,0 +1,590 @@
+// A CUDA driver without a GPU, for tests of Ferry's host side. It has the functions of
+// src/devices/cuda/abi.hpp under the names of the real library, is as strict as that where Ferry
+// could go wrong (contexts, ranges, streams, what is asynchronous), and has kernels played by host
+// threads.
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <dlfcn.h>
+
+#include "base/sanitizer.hpp"
+#include "mocks/cuda/kernels.hpp"
+#include "mocks/cuda/machine.hpp"
+#include "mocks/cuda/streams.hpp"
+
+struct CUctx_st {
+  const int device;
+  std::atomic<int> retained{0};
+};
+struct CUstream_st {
+  ferry::cuda::mock::Stream stream;
+};
+struct CUevent_st {
+  std::mutex mutex;
+  std::shared_ptr<ferry::cuda::mock::Mark> mark;  // of the last record; null: none yet
+  bool timed = true;
+};
+
+namespace ferry::cuda {
+
+#define FERRY_DECLARE(name, symbol, ...) \
+  extern "C" __attribute__((visibility("default"))) Result symbol(__VA_ARGS__);
+FERRY_CUDA_FUNCTIONS(FERRY_DECLARE)
+#undef FERRY_DECLARE
+
+namespace {
+
+using mock::Machine;
+using mock::Mark;
+using mock::Range;
+
+std::atomic<bool> initialised{false};
+std::array<CUctx_st, mock::devices_max> contexts = {{{0}, {1}, {2}, {3}}};
+static_assert(mock::devices_max == 4);
+thread_local std::vector<ContextHandle> current;  // the stack of this thread
+
+Machine& machine() {
+  return Machine::instance();
+}
+
+Result ready_to_serve() {
+  if (!initialised.load()) return Result::not_initialized;
+  return machine().lost() ? Result::ecc_uncorrectable : Result::success;
+}
+
+// For calls that need a context.
+Result in_context() {
+  if (const Result result = ready_to_serve(); result != Result::success) return result;
+  if (current.empty() || current.back() == nullptr) return Result::invalid_context;
+  return current.back()->retained.load() > 0 ? Result::success : Result::context_is_destroyed;
+}
+
+Result valid_device(DeviceIndex device) {
+  if (const Result result = ready_to_serve(); result != Result::success) return result;
+  return device >= 0 && device < machine().devices() ? Result::success : Result::invalid_device;
+}
+
+// The default stream of a device, for calls that name none.
+mock::Stream& stream_of(StreamHandle stream) {
+  static auto* const defaults = new std::array<std::unique_ptr<CUstream_st>, mock::devices_max>;
+  static std::mutex mutex;
+  if (reinterpret_cast<std::uintptr_t>(stream) > per_thread_stream) return stream->stream;
+  const std::lock_guard lock(mutex);
+  const int device = current.empty() ? 0 : current.back()->device;
+  std::unique_ptr<CUstream_st>& made = (*defaults)[static_cast<std::size_t>(device)];
+  if (made == nullptr) made.reset(new CUstream_st{mock::Stream(device)});
+  return made->stream;
+}
+
+void run_copy(std::uintptr_t to, std::uintptr_t from, std::size_t bytes, bool from_gpu) {
+  if (machine().falls_due("fail_copy")) machine().set("lost", 1);
+  if (!machine().lost()) {
+    // As a copy engine does it, unseen by the thread sanitizer: kernels may change a page while it
+    // is written back, and it is written again then; and the server looks at words of theirs.
+    std::optional<UnseenReads> unseen;
+    if (from_gpu) unseen.emplace();
+    std::memcpy(machine().bytes_at(to), machine().bytes_at(from), bytes);
+  }
+  machine().count("copies");
+  machine().count("copied_bytes", static_cast<long>(bytes));
+}
+
+Result copy(std::uintptr_t to, std::uintptr_t from, std::size_t bytes, std::uintptr_t device_side) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  if (bytes == 0) return Result::success;
+  if (machine().falls_due("fail_copy_call")) return Result::launch_failed;
+  const std::uintptr_t host_side = device_side == to ? from : to;
+  const Result result = machine().begin_copy(device_side, host_side, bytes);
+  if (result != Result::success) return result;
+  run_copy(to, from, bytes, device_side == from);
+  machine().end_copy(device_side, host_side);
+  return machine().lost() ? Result::ecc_uncorrectable : Result::success;
+}
+
+Result copy_later(std::uintptr_t to, std::uintptr_t from, std::size_t bytes,
+                  std::uintptr_t device_side, StreamHandle stream) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  if (bytes == 0) return Result::success;
+  if (machine().falls_due("fail_copy_call")) return Result::launch_failed;
+  mock::Stream& queue = stream_of(stream);
+  if (queue.device() != current.back()->device) return Result::invalid_handle;
+  const std::uintptr_t host_side = device_side == to ? from : to;
+  const Result result = machine().begin_copy(device_side, host_side, bytes, true);
+  if (result != Result::success) return result;
+  queue.add([=] {
+    while (machine().get("hold_copies") != 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    if (const long delay_us = machine().get("copy_delay_us"); delay_us > 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
+    }
+    run_copy(to, from, bytes, device_side == from);
+    machine().end_copy(device_side, host_side);
+  });
+  return Result::success;
+}
+
+std::uintptr_t address(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
+
+struct Named {
+  Result result;
+  const char* name;
+  const char* text;
+};
+constexpr std::array<Named, 12> named = {{
+    {Result::success, "CUDA_SUCCESS", "no error"},
+    {Result::invalid_value, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {Result::out_of_memory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {Result::not_initialized, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {Result::no_device, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {Result::invalid_device, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {Result::invalid_context, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {Result::ecc_uncorrectable, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error"},
+    {Result::invalid_handle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {Result::not_ready, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {Result::launch_failed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {Result::not_supported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+}};
+
+const Named* name_of(Result result) {
+  for (const Named& one : named) {
+    if (one.result == result) return &one;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Result cuInit(unsigned flags) {
+  if (flags != 0) return Result::invalid_value;
+  if (machine().devices() == 0) return Result::no_device;
+  initialised.store(true);
+  return Result::success;
+}
+
+Result cuDriverGetVersion(int* version) {
+  *version = machine().version();
+  return Result::success;
+}
+
+Result cuGetErrorName(Result result, const char** text) {
+  const Named* found = name_of(result);
+  *text = found != nullptr ? found->name : nullptr;
+  return found != nullptr ? Result::success : Result::invalid_value;
+}
+
+Result cuGetErrorString(Result result, const char** text) {
+  const Named* found = name_of(result);
+  *text = found != nullptr ? found->text : nullptr;
+  return found != nullptr ? Result::success : Result::invalid_value;
+}
+
+Result cuDeviceGetCount(int* count) {
+  *count = machine().devices();
+  return ready_to_serve();
+}
+
+Result cuDeviceGet(DeviceIndex* device, int ordinal) {
+  *device = ordinal;
+  return valid_device(ordinal);
+}
+
+Result cuDeviceGetName(char* name, int bytes, DeviceIndex device) {
+  std::snprintf(name, static_cast<std::size_t>(bytes), "mock GPU %d of Ferry's tests", device);
+  return valid_device(device);
+}
+
+Result cuDeviceGetPCIBusId(char* text, int bytes, DeviceIndex device) {
+  std::snprintf(text, static_cast<std::size_t>(bytes), "ffff:%02x:00.0", device);
+  return valid_device(device);
+}
+
+Result cuDeviceGetAttribute(int* value, DeviceAttribute attribute, DeviceIndex device) {
+  switch (attribute) {
+    case DeviceAttribute::compute_capability_major:
+      *value = 9;
+      break;
+    case DeviceAttribute::async_engine_count:
+      *value = 2;
+      break;
+    case DeviceAttribute::multiprocessor_count:
+    case DeviceAttribute::unified_addressing:
+    case DeviceAttribute::can_map_host_memory:
+      *value = 1;
+      break;
+    default:
+      *value = 0;
+  }
+  return valid_device(device);
+}
+
+Result cuDeviceTotalMem_v2(std::size_t* bytes, DeviceIndex device) {
+  *bytes = std::size_t{16} << 30;
+  return valid_device(device);
+}
+
+Result cuDevicePrimaryCtxRetain(ContextHandle* context, DeviceIndex device) {
+  if (const Result result = valid_device(device); result != Result::success) return result;
+  CUctx_st& made = contexts[static_cast<std::size_t>(device)];
+  made.retained.fetch_add(1);
+  *context = &made;
+  return Result::success;
+}
+
+Result cuDevicePrimaryCtxRelease_v2(DeviceIndex device) {
+  if (const Result result = valid_device(device); result != Result::success) return result;
+  CUctx_st& made = contexts[static_cast<std::size_t>(device)];
+  if (made.retained.load() == 0) return Result::invalid_context;
+  made.retained.fetch_sub(1);
+  return Result::success;
+}
+
+Result cuCtxPushCurrent_v2(ContextHandle context) {
+  if (!initialised.load()) return Result::not_initialized;
+  if (context == nullptr || context->retained.load() == 0) return Result::invalid_context;
+  current.push_back(context);
+  return Result::success;
+}
+
+Result cuCtxPopCurrent_v2(ContextHandle* context) {
+  if (current.empty()) return Result::invalid_context;
+  *context = current.back();
+  current.pop_back();
+  return Result::success;
+}
+
+Result cuCtxSetCurrent(ContextHandle context) {
+  if (!initialised.load()) return Result::not_initialized;
+  if (!current.empty()) current.pop_back();
+  if (context != nullptr) current.push_back(context);
+  return Result::success;
+}
+
+Result cuCtxGetCurrent(ContextHandle* context) {
+  *context = current.empty() ? nullptr : current.back();
+  return ready_to_serve();
+}
+
+Result cuCtxGetDevice(DeviceIndex* device) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  *device = current.back()->device;
+  return Result::success;
+}
+
+Result cuCtxSynchronize() {
+  if (const Result result = in_context(); result != Result::success) return result;
+  stream_of(nullptr).wait_until_idle();
+  return ready_to_serve();
+}
+
+Result cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_bytes) {
+  *free_bytes = *total_bytes = std::size_t{16} << 30;
+  return in_context();
+}
+
+Result cuMemAlloc_v2(DevicePointer* memory, std::size_t bytes) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  std::uintptr_t made = 0;
+  const Result result =
+      machine().allocate(Range::Kind::device, current.back()->device, bytes, made);
+  *memory = made;
+  return result;
+}
+
+Result cuMemAllocManaged(DevicePointer* memory, std::size_t bytes, unsigned flags) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  if (flags != managed_attach_global) return Result::invalid_value;
+  std::uintptr_t made = 0;
+  const Result result =
+      machine().allocate(Range::Kind::managed, current.back()->device, bytes, made);
+  *memory = made;
+  return result;
+}
+
+Result cuMemFree_v2(DevicePointer memory) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  Range range;
+  if (!machine().find(memory, range)) return Result::invalid_value;
+  const bool managed = range.kind == Range::Kind::managed;
+  return machine().remove(managed ? Range::Kind::managed : Range::Kind::device, memory);
+}
+
+Result cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  std::uintptr_t made = 0;
+  const Result result =
+      machine().allocate(Range::Kind::pinned, current.back()->device, bytes, made);
+  *memory = reinterpret_cast<void*>(made);
+  return result;
+}
+
+Result cuMemFreeHost(void* memory) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  return machine().remove(Range::Kind::pinned, address(memory));
+}
+
+Result cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  return machine().add_registered(address(memory), bytes, current.back()->device);
+}
+
+Result cuMemHostUnregister(void* memory) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  return machine().remove(Range::Kind::registered, address(memory));
+}
+
+Result cuMemHostGetDevicePointer_v2(DevicePointer* pointer, void* memory, unsigned) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  Range range;
+  if (!machine().find(address(memory), range)) return Result::invalid_value;
+  *pointer = address(memory);
+  return Result::success;
+}
+
+Result cuMemcpyHtoD_v2(DevicePointer to, const void* from, std::size_t bytes) {
+  return copy(to, address(from), bytes, to);
+}
+
+Result cuMemcpyDtoH_v2(void* to, DevicePointer from, std::size_t bytes) {
+  return copy(address(to), from, bytes, from);
+}
+
+Result cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, std::size_t bytes,
+                            StreamHandle stream) {
+  return copy_later(to, address(from), bytes, to, stream);
+}
+
+Result cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, std::size_t bytes, StreamHandle stream) {
+  return copy_later(address(to), from, bytes, from, stream);
+}
+
+Result cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, std::size_t bytes,
+                            StreamHandle stream) {
+  return copy_later(to, from, bytes, to, stream);
+}
+
+Result cuMemsetD8_v2(DevicePointer memory, unsigned char value, std::size_t bytes) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  const Result result = machine().begin_copy(memory, memory, bytes);
+  if (result != Result::success) return result;
+  std::memset(machine().bytes_at(memory), value, bytes);
+  machine().end_copy(memory, memory);
+  return Result::success;
+}
+
+Result cuMemsetD8Async(DevicePointer memory, unsigned char value, std::size_t bytes,
+                       StreamHandle stream) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  const Result result = machine().begin_copy(memory, memory, bytes);
+  if (result != Result::success) return result;
+  stream_of(stream).add([=] {
+    std::memset(machine().bytes_at(memory), value, bytes);
+    machine().end_copy(memory, memory);
+  });
+  return Result::success;
+}
+
+Result cuStreamCreate(StreamHandle* stream, unsigned) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  *stream = new CUstream_st{mock::Stream(current.back()->device)};
+  machine().count("streams");
+  return Result::success;
+}
+
+Result cuStreamCreateWithPriority(StreamHandle* stream, unsigned flags, int) {
+  return cuStreamCreate(stream, flags);
+}
+
+Result cuStreamDestroy_v2(StreamHandle stream) {
+  delete stream;
+  machine().count("streams", -1);
+  return ready_to_serve();
+}
+
+Result cuStreamSynchronize(StreamHandle stream) {
+  stream_of(stream).wait_until_idle();
+  return ready_to_serve();
+}
+
+Result cuStreamQuery(StreamHandle stream) {
+  if (const Result result = ready_to_serve(); result != Result::success) return result;
+  return stream_of(stream).idle() ? Result::success : Result::not_ready;
+}
+
+Result cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  const std::lock_guard lock(event->mutex);
+  if (event->mark == nullptr) return Result::success;
+  stream_of(stream).add([mark = event->mark] {
+    std::unique_lock waiting(mark->mutex);
+    mark->passed.wait(waiting, [&] { return mark->done; });
+  });
+  return Result::success;
+}
+
+Result cuEventCreate(EventHandle* event, unsigned flags) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  *event = new CUevent_st;
+  (*event)->timed = (flags & event_disable_timing) == 0;
+  return Result::success;
+}
+
+Result cuEventDestroy_v2(EventHandle event) {
+  delete event;
+  return ready_to_serve();
+}
+
+Result cuEventRecord(EventHandle event, StreamHandle stream) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  auto mark = std::make_shared<Mark>();
+  {
+    const std::lock_guard lock(event->mutex);
+    event->mark = mark;
+  }
+  stream_of(stream).add([mark] {
+    {
+      const std::lock_guard lock(mark->mutex);
+      mark->done = true;
+      mark->when = std::chrono::steady_clock::now();
+    }
+    mark->passed.notify_all();
+  });
+  return Result::success;
+}
+
+Result cuEventQuery(EventHandle event) {
+  if (const Result result = ready_to_serve(); result != Result::success) return result;
+  const std::lock_guard lock(event->mutex);
+  if (event->mark == nullptr) return Result::success;
+  const std::lock_guard marked(event->mark->mutex);
+  return event->mark->done ? Result::success : Result::not_ready;
+}
+
+Result cuEventSynchronize(EventHandle event) {
+  std::shared_ptr<Mark> mark;
+  {
+    const std::lock_guard lock(event->mutex);
+    mark = event->mark;
+  }
+  if (mark != nullptr) {
+    std::unique_lock waiting(mark->mutex);
+    mark->passed.wait(waiting, [&] { return mark->done; });
+  }
+  return ready_to_serve();
+}
+
+Result cuEventElapsedTime_v2(float* elapsed_ms, EventHandle begin, EventHandle end) {
+  if (!begin->timed || !end->timed) return Result::invalid_handle;
+  for (const EventHandle event : {begin, end}) {
+    if (const Result result = cuEventQuery(event); result != Result::success) return result;
+  }
+  *elapsed_ms =
+      std::chrono::duration<float, std::milli>(end->mark->when - begin->mark->when).count();
+  return Result::success;
+}
+
+Result cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void** values,
+                              DevicePointer pointer) {
+  if (const Result result = ready_to_serve(); result != Result::success) return result;
+  Range range;
+  const bool known = machine().find(pointer, range);
+  const bool on_device = range.kind == Range::Kind::device || range.kind == Range::Kind::managed;
+  for (unsigned i = 0; i < count; ++i) {
+    switch (attributes[i]) {
+      case PointerAttribute::context:
+        *static_cast<ContextHandle*>(values[i]) =
+            known ? &contexts[static_cast<std::size_t>(range.device)] : nullptr;
+        break;
+      case PointerAttribute::memory_type:
+        *static_cast<MemoryType*>(values[i]) = !known      ? MemoryType::none
+                                               : on_device ? MemoryType::device
+                                                           : MemoryType::host;
+        break;
+      case PointerAttribute::is_managed:
+        *static_cast<int*>(values[i]) = known && range.kind == Range::Kind::managed ? 1 : 0;
+        break;
+      case PointerAttribute::device_ordinal:
+        *static_cast<int*>(values[i]) = known ? range.device : -2;
+        break;
+      case PointerAttribute::range_start:
+        *static_cast<std::uintptr_t*>(values[i]) = known ? range.begin : 0;
+        break;
+      case PointerAttribute::range_bytes:
+        *static_cast<std::size_t*>(values[i]) = known ? range.bytes : 0;
+        break;
+      default:
+        return Result::invalid_value;
+    }
+  }
+  return Result::success;
+}
+
+Result cuPointerGetAttribute(void* value, PointerAttribute attribute, DevicePointer pointer) {
+  Range range;
+  if (!machine().find(pointer, range)) return Result::invalid_value;
+  return cuPointerGetAttributes(1, &attribute, &value, pointer);
+}
+
+// Any image is a module: its kernels are the functions of their names in the library that
+// $FERRY_MOCK_KERNELS names (mocks/cuda/kernels.hpp), which host threads run.
+Result cuModuleLoadData(ModuleHandle* module, const void* image) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  if (image == nullptr) return Result::invalid_value;
+  const char* library = std::getenv("FERRY_MOCK_KERNELS");
+  void* handle = library != nullptr ? ::dlopen(library, RTLD_NOW | RTLD_LOCAL) : nullptr;
+  if (handle == nullptr) return Result::not_supported;
+  if (machine().falls_due("newer_kernels")) return Result::unsupported_ptx_version;
+  *module = static_cast<ModuleHandle>(handle);
+  return Result::success;
+}
+Result cuModuleUnload(ModuleHandle module) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  return ::dlclose(module) == 0 ? Result::success : Result::invalid_handle;
+}
+Result cuModuleGetFunction(FunctionHandle* function, ModuleHandle module, const char* name) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  *function = static_cast<FunctionHandle>(::dlsym(module, name));
+  return *function != nullptr ? Result::success : Result::not_found;
+}
+Result cuFuncGetAttribute(int*, FunctionAttribute, FunctionHandle) {
+  return Result::not_supported;
+}
+Result cuFuncSetAttribute(FunctionHandle, FunctionAttribute, int) {
+  return Result::not_supported;
+}
+// Kernels have one parameter, a pointer.
+Result cuLaunchKernel(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned,
+                      StreamHandle stream, void** parameters, void**) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  if (grid_x * grid_y * grid_z == 0 || block_x * block_y * block_z == 0)
+    return Result::invalid_value;
+  if (machine().falls_due("fail_launch")) return Result::launch_out_of_resources;
+  const auto play = reinterpret_cast<mock::PlayedKernel*>(function);
+  const auto parameter = *static_cast<const std::uintptr_t*>(parameters[0]);
+  stream_of(stream).add([=] {
+    if (machine().falls_due("fail_kernel")) machine().set("lost", 1);
+    if (machine().lost()) return;
+    play(parameter, grid_x * grid_y * grid_z, static_cast<long>(machine().get("kernel_offset")));
+    machine().count("kernels");
+  });
+  return Result::success;
+}
+Result cuLaunchCooperativeKernel(FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                 unsigned, unsigned, StreamHandle, void**) {
+  return Result::not_supported;
+}
+Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int*, FunctionHandle, int, std::size_t) {
+  return Result::not_supported;
+}
+
+}  // namespace ferry::cuda

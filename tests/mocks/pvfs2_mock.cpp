@@ -1,0 +1,551 @@
+// A mock of libpvfs2: no PVFS2 is behind it. It has the symbols of the real library that Ferry
+// calls, and keeps files in a folder of this machine, so that tests can look at them: the line
+//   mock:/the/folder /mnt/mock pvfs2 defaults 0 0
+// of a table stands for it. As with the real one, a file is gone once it is removed, times have
+// seconds, and what is asked for is checked against the user of the credential. Layouts lie in
+// attributes of the files (user.ferry.mock.*). The mock file system has four servers.
+//
+// It fails and hangs when told to: mock_pvfs2_fail() and mock_pvfs2_hang(), or in another process
+// by FERRY_MOCK_PVFS2_FAIL=FUNCTION:ERRNO.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "storage/pvfs2_abi.hpp"
+
+namespace pvfs2 = ferry::storage::pvfs2;
+
+struct pvfs2::Request {
+  std::int64_t bytes = 1;
+};
+
+namespace {
+
+constexpr int error_bit = 1 << 30;
+constexpr std::int32_t servers = 4;
+constexpr std::int32_t first_number = 77;  // of file systems
+constexpr std::size_t allocation_header_bytes = 32;
+constexpr const char* stuffed_name = "user.ferry.mock.stuffed";
+const std::string settings_prefix = "strip_size:";
+
+// The numbers that the real library gives to errors of the system, from 1 on.
+constexpr std::array errors = {EPERM,   ENOENT,       EINTR,  EIO,    ENXIO,     EBADF,   EAGAIN,
+                               ENOMEM,  EFAULT,       EBUSY,  EEXIST, ENODEV,    ENOTDIR, EISDIR,
+                               EINVAL,  EMFILE,       EFBIG,  ENOSPC, EROFS,     EMLINK,  EPIPE,
+                               EDEADLK, ENAMETOOLONG, ENOLCK, ENOSYS, ENOTEMPTY, ELOOP};
+
+int pvfs2_error(int number) {
+  if (number == ENODATA) return -(33 | error_bit);
+  if (number == EACCES) return -(58 | error_bit);
+  if (number == ETIMEDOUT) return -(53 | error_bit);
+  if (number == ECONNREFUSED) return -(54 | error_bit);
+  const auto* found = std::find(errors.begin(), errors.end(), number);
+  if (found == errors.end()) return -(4 | error_bit);
+  return -static_cast<int>((found - errors.begin() + 1) | error_bit);
+}
+
+// What the tests want to go wrong.
+struct Faults {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::string, int> failing;
+  std::string hanging;
+  int inside = 0;
+};
+
+Faults& faults() {
+  static auto& all = *new Faults;
+  return all;
+}
+
+// Hangs, or returns an error of PVFS2, or 0.
+int fault_of(const std::string& function) {
+  if (const char* told = std::getenv("FERRY_MOCK_PVFS2_FAIL"); told != nullptr) {
+    const std::string text = told;
+    if (text.substr(0, text.find(':')) == function)
+      return pvfs2_error(std::atoi(text.substr(text.find(':') + 1).c_str()));
+  }
+  std::unique_lock lock(faults().mutex);
+  ++faults().inside;
+  faults().changed.notify_all();
+  faults().changed.wait(lock, [&] { return faults().hanging != function; });
+  --faults().inside;
+  const auto found = faults().failing.find(function);
+  return found == faults().failing.end() ? 0 : pvfs2_error(found->second);
+}
+
+// Folders by the number of their file system, and open descriptors by the handle, which is the
+// inode.
+struct State {
+  std::mutex mutex;
+  std::vector<std::string> folders;
+  std::map<std::string, pvfs2::Table> tables;
+  std::map<std::uint64_t, int> known;
+};
+
+State& state() {
+  static auto& all = *new State;
+  return all;
+}
+
+// Whatever is done meanwhile is done as that user.
+class As {
+ public:
+  explicit As(const pvfs2::Credential* who) : As(who->user, who->groups[0]) {}
+  As(uid_t user, gid_t group) : user_(setfsuid(geteuid())), group_(setfsgid(group)) {
+    setfsuid(user);
+  }
+  ~As() {
+    setfsuid(geteuid());
+    setfsgid(static_cast<gid_t>(group_));
+    setfsuid(static_cast<uid_t>(user_));
+  }
+  As(const As&) = delete;
+  As& operator=(const As&) = delete;
+
+ private:
+  int user_;
+  int group_;
+};
+
+// Takes the descriptor.
+int know(int fd, std::int32_t file_system, pvfs2::Reference* reference) {
+  if (fd < 0) return pvfs2_error(errno);
+  struct stat status {};
+  fstat(fd, &status);
+  const std::lock_guard lock(state().mutex);
+  const bool is_new = state().known.emplace(status.st_ino, fd).second;
+  if (!is_new) close(fd);
+  reference->handle = status.st_ino;
+  reference->file_system = file_system;
+  return 0;
+}
+
+// Of what has a name still; -1 with errno.
+int descriptor(const pvfs2::Reference& reference) {
+  const std::lock_guard lock(state().mutex);
+  const auto found = state().known.find(reference.handle);
+  struct stat status {};
+  if (found == state().known.end() || fstat(found->second, &status) != 0 || status.st_nlink == 0) {
+    errno = ENOENT;
+    return -1;
+  }
+  return found->second;
+}
+
+std::string path_of(int fd) {
+  return "/proc/self/fd/" + std::to_string(fd);
+}
+
+int reopen(const pvfs2::Reference& reference, int flags) {
+  const int fd = descriptor(reference);
+  const As servers_own(geteuid(), getegid());
+  return fd < 0 ? -1 : open(path_of(fd).c_str(), flags | O_CLOEXEC);
+}
+
+// The servers look at a file's mode at each transfer.
+bool may(const pvfs2::Reference& reference, const pvfs2::Credential* who, unsigned wanted) {
+  const int fd = descriptor(reference);
+  struct stat status {};
+  if (fd < 0 || fstat(fd, &status) != 0 || who->user == 0) return true;
+  const unsigned shift = who->user == status.st_uid ? 6 : who->groups[0] == status.st_gid ? 3 : 0;
+  return ((status.st_mode >> shift) & wanted) == wanted;
+}
+
+std::string attribute(int fd, const std::string& name) {
+  char text[256] = {};
+  const ssize_t bytes = getxattr(path_of(fd).c_str(), name.c_str(), text, sizeof text);
+  return bytes > 0 ? std::string(text, static_cast<std::size_t>(bytes)) : "";
+}
+
+// As with the real one, a new file lies on one server until it has grown past its first strip.
+void unstuff(int fd) {
+  std::int64_t strip_bytes = 65536;
+  const std::string text = attribute(fd, "user.ferry.mock.bytes");
+  if (text.size() == sizeof strip_bytes) std::memcpy(&strip_bytes, text.data(), text.size());
+  struct stat status {};
+  if (fstat(fd, &status) == 0 && status.st_size > strip_bytes) fremovexattr(fd, stuffed_name);
+}
+
+// What the real one reads in the folder of a new file, where its maker asks for nothing.
+std::int64_t hint(int folder, const std::string& name, const std::string& prefix) {
+  const std::string text = attribute(folder, "user.ferry.mock." + name);
+  return text.rfind(prefix, 0) == 0 ? std::atoll(text.c_str() + prefix.size()) : 0;
+}
+
+}  // namespace
+
+struct pvfs2::ServerOrder {};
+
+extern "C" {
+
+pvfs2::Request mock_byte;
+pvfs2::Request* PVFS_BYTE = nullptr;  // as with the real one, until it is initialised
+
+// From now on `function`, "PVFS_sys_io" and the like, returns that error of the system; 0: no more.
+void mock_pvfs2_fail(const char* function, int error) {
+  const std::lock_guard lock(faults().mutex);
+  if (error == 0) {
+    faults().failing.erase(function);
+  } else {
+    faults().failing[function] = error;
+  }
+}
+
+// Calls of `function` wait from now on; of "": none do.
+void mock_pvfs2_hang(const char* function) {
+  const std::lock_guard lock(faults().mutex);
+  faults().hanging = function;
+  faults().changed.notify_all();
+}
+
+// How many calls are in the library that have not been told to fail yet.
+int mock_pvfs2_inside() {
+  const std::lock_guard lock(faults().mutex);
+  return faults().inside;
+}
+
+const pvfs2::Table* PVFS_util_parse_pvfstab(const char* file) {
+  const char* name = file != nullptr ? file : std::getenv("PVFS2TAB_FILE");
+  if (name == nullptr) return nullptr;
+  const std::lock_guard lock(state().mutex);
+  if (state().tables.count(name) != 0) return &state().tables[name];
+  std::ifstream lines(name);
+  std::vector<pvfs2::Mount> mounts;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string server;
+    std::string folder;
+    std::string kind;
+    if (!(words >> server >> folder >> kind) || kind != "pvfs2") continue;
+    pvfs2::Mount mount;
+    mount.servers = new char* [1] { strdup(server.c_str()) };
+    mount.server_count = 1;
+    mount.name = strdup("mock");
+    mount.folder = strdup(folder.c_str());
+    mounts.push_back(mount);
+  }
+  if (mounts.empty()) return nullptr;
+  pvfs2::Table& table = state().tables[name];
+  table.count = static_cast<std::int32_t>(mounts.size());
+  table.mounts = new pvfs2::Mount[mounts.size()];
+  std::copy(mounts.begin(), mounts.end(), table.mounts);
+  return &table;
+}
+
+int PVFS_sys_initialize(std::uint64_t) {
+  PVFS_BYTE = &mock_byte;
+  return 0;
+}
+
+int PVFS_sys_fs_add(pvfs2::Mount* mount) {
+  if (const int error = fault_of("PVFS_sys_fs_add"); error != 0) return error;
+  const std::string server = mount->servers[0];
+  if (server.rfind("mock:/", 0) != 0) return pvfs2_error(EINVAL);
+  const std::string folder = server.substr(5);
+  if (access(folder.c_str(), R_OK | X_OK) != 0) return pvfs2_error(ECONNREFUSED);
+  const std::lock_guard lock(state().mutex);
+  state().folders.push_back(folder);
+  mount->file_system = first_number + static_cast<std::int32_t>(state().folders.size()) - 1;
+  return 0;
+}
+
+int PVFS_sys_set_info(std::int32_t, unsigned) {
+  return 0;
+}
+
+int gossip_disable() {
+  return 0;
+}
+
+int PVFS_get_errno_mapping(int error) {
+  const int number = error & 0x7f;
+  if ((error & error_bit) == 0) return error;
+  if (number == 33) return ENODATA;
+  if (number == 58) return EACCES;
+  if (number == 53) return ETIMEDOUT;
+  if (number == 54) return ECONNREFUSED;
+  const auto index = static_cast<std::size_t>(number) - 1;
+  return index < errors.size() ? errors[index] : EIO;
+}
+
+int PVFS_util_gen_credential(const char* user, const char* group, unsigned seconds, const char*,
+                             const char*, pvfs2::Credential* credential) {
+  if (const int error = fault_of("PVFS_util_gen_credential"); error != 0) return error;
+  credential->user = static_cast<std::uint32_t>(std::atoll(user));
+  credential->group_count = 1;
+  credential->groups = new std::uint32_t[1]{static_cast<std::uint32_t>(std::atoll(group))};
+  credential->issuer = strdup("C:mock");
+  credential->timeout_s = static_cast<std::uint64_t>(std::time(nullptr)) + seconds;
+  return 0;
+}
+
+int PVFS_sys_lookup(std::int32_t file_system, char* path, const pvfs2::Credential* who,
+                    pvfs2::LookedUp* found, std::int32_t follows, pvfs2::Hint*) {
+  if (const int error = fault_of("PVFS_sys_lookup"); error != 0) return error;
+  std::string folder;
+  {
+    const std::lock_guard lock(state().mutex);
+    const auto index = static_cast<std::size_t>(file_system - first_number);
+    if (index >= state().folders.size()) return pvfs2_error(EINVAL);
+    folder = state().folders[index];
+  }
+  const int flags = O_PATH | O_CLOEXEC | (follows != 0 ? 0 : O_NOFOLLOW);
+  int fd = -1;
+  {
+    const As user(who);
+    fd = open((folder + path).c_str(), flags);
+  }
+  // The real one does not tell these apart.
+  if (fd < 0 && errno == ENOTDIR) errno = ENOENT;
+  if (fd < 0 && errno == ELOOP) errno = EMLINK;  // its word for that
+  return know(fd, file_system, &found->reference);
+}
+
+int PVFS_sys_getattr(pvfs2::Reference reference, std::uint32_t, const pvfs2::Credential*,
+                     pvfs2::Attributes* found, pvfs2::Hint*) {
+  if (const int error = fault_of("PVFS_sys_getattr"); error != 0) return error;
+  const int fd = descriptor(reference);
+  struct stat status {};
+  if (fd < 0 || fstat(fd, &status) != 0) return pvfs2_error(errno);
+  *found = pvfs2::Attributes{};
+  found->owner = status.st_uid;
+  found->group = status.st_gid;
+  found->permissions = status.st_mode & 07777;
+  found->modified_s = static_cast<std::uint64_t>(status.st_mtim.tv_sec);
+  found->size_bytes = status.st_size;
+  if (S_ISREG(status.st_mode)) found->type = pvfs2::type_file;
+  if (S_ISDIR(status.st_mode)) found->type = pvfs2::type_directory;
+  if (S_ISLNK(status.st_mode)) found->type = pvfs2::type_link;
+  const std::string count = attribute(fd, "user.ferry.mock.count");
+  const bool stuffed = !attribute(fd, stuffed_name).empty();
+  found->data_files = S_ISREG(status.st_mode) ? std::max(1, std::atoi(count.c_str())) : 0;
+  if (stuffed) found->data_files = 1;
+  found->block_bytes = 65536;
+  return 0;
+}
+
+void PVFS_util_release_sys_attr(pvfs2::Attributes*) {}
+
+int PVFS_sys_create(char* name, pvfs2::Reference folder, pvfs2::Attributes attributes,
+                    const pvfs2::Credential* who, pvfs2::Distribution* distribution,
+                    pvfs2::Reference* made, pvfs2::ServerOrder*, pvfs2::Hint*) {
+  if (const int error = fault_of("PVFS_sys_create"); error != 0) return error;
+  const int above = descriptor(folder);
+  if (above < 0) return pvfs2_error(errno);
+  const std::string path = path_of(above) + "/" + name;
+  int fd = -1;
+  {
+    const As user(who);
+    fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  }
+  if (fd < 0) return pvfs2_error(errno);
+  fchmod(fd, attributes.permissions);
+  std::int64_t bytes = distribution != nullptr ? *static_cast<std::int64_t*>(distribution->settings)
+                                               : hint(above, "dist_params", settings_prefix);
+  if (bytes == 0) bytes = 65536;
+  std::int64_t count = (attributes.mask & pvfs2::mask_data_files) != 0
+                           ? attributes.data_files
+                           : hint(above, "num_dfiles", "");
+  count = std::clamp<std::int64_t>(count == 0 ? servers : count, 1, servers);
+  fsetxattr(fd, "user.ferry.mock.bytes", &bytes, sizeof bytes, 0);
+  const std::string text = std::to_string(count);
+  fsetxattr(fd, "user.ferry.mock.count", text.data(), text.size(), 0);
+  fsetxattr(fd, stuffed_name, "1", 1, 0);
+  close(fd);
+  return know(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC), folder.file_system, made);
+}
+
+int PVFS_sys_mkdir(char* name, pvfs2::Reference folder, pvfs2::Attributes attributes,
+                   const pvfs2::Credential* who, pvfs2::Reference* made, pvfs2::Hint*) {
+  if (const int error = fault_of("PVFS_sys_mkdir"); error != 0) return error;
+  const int above = descriptor(folder);
+  if (above < 0) return pvfs2_error(errno);
+  // As the real one.
+  constexpr std::uint32_t needed =
+      pvfs2::mask_owner | pvfs2::mask_group | pvfs2::mask_permissions | pvfs2::mask_times;
+  if ((attributes.mask & needed) != needed) return pvfs2_error(EINVAL);
+  const std::string path = path_of(above) + "/" + name;
+  {
+    const As user(who);
+    if (mkdir(path.c_str(), 0700) != 0) return pvfs2_error(errno);
+  }
+  chmod(path.c_str(), attributes.permissions);
+  return know(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC), folder.file_system, made);
+}
+
+// A position is the number of names that were given.
+// The allocator of OrangeFS, whose blocks begin before what it gives.
+void PINT_free2(void* memory) {
+  if (memory != nullptr) std::free(static_cast<char*>(memory) - allocation_header_bytes);
+}
+
+int PVFS_sys_readdir(pvfs2::Reference folder, std::uint64_t position, std::int32_t room,
+                     const pvfs2::Credential*, pvfs2::Listed* listed, pvfs2::Hint*) {
+  if (const int error = fault_of("PVFS_sys_readdir"); error != 0) return error;
+  const int fd = reopen(folder, O_RDONLY | O_DIRECTORY);
+  if (fd < 0) return pvfs2_error(errno);
+  DIR* directory = fdopendir(fd);
+  std::vector<std::string> names;
+  while (const dirent* next = readdir(directory)) {
+    const std::string name = next->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  std::size_t at = position == pvfs2::list_start ? 0 : static_cast<std::size_t>(position);
+  const std::size_t end = std::min(names.size(), at + static_cast<std::size_t>(room));
+  auto* block = static_cast<char*>(
+      std::calloc(1, allocation_header_bytes + (end - at + 1) * sizeof(pvfs2::Name)));
+  listed->names = reinterpret_cast<pvfs2::Name*>(block + allocation_header_bytes);
+  for (; at < end; ++at) {
+    pvfs2::Name& name = listed->names[listed->count++];
+    std::memcpy(name.text, names[at].c_str(), names[at].size() + 1);
+    pvfs2::Reference reference;
+    know(openat(fd, name.text, O_PATH | O_NOFOLLOW | O_CLOEXEC), folder.file_system, &reference);
+    name.handle = reference.handle;
+  }
+  listed->position = end == names.size() ? pvfs2::list_end : end;
+  closedir(directory);
+  return 0;
+}
+
+int PVFS_sys_remove(char* name, pvfs2::Reference folder, const pvfs2::Credential* who,
+                    pvfs2::Hint*) {
+  if (const int error = fault_of("PVFS_sys_remove"); error != 0) return error;
+  const int above = descriptor(folder);
+  if (above < 0) return pvfs2_error(errno);
+  const As user(who);
+  const std::string path = path_of(above) + "/" + name;
+  if (unlink(path.c_str()) == 0) return 0;
+  if (errno == EISDIR && rmdir(path.c_str()) == 0) return 0;
+  return pvfs2_error(errno);
+}
+
+int PVFS_sys_rename(char* old_name, pvfs2::Reference old_folder, char* new_name,
+                    pvfs2::Reference new_folder, const pvfs2::Credential* who, pvfs2::Hint*) {
+  if (const int error = fault_of("PVFS_sys_rename"); error != 0) return error;
+  const int from = descriptor(old_folder);
+  const int to = descriptor(new_folder);
+  if (from < 0 || to < 0) return pvfs2_error(ENOENT);
+  const As user(who);
+  const std::string old_path = path_of(from) + "/" + old_name;
+  const std::string new_path = path_of(to) + "/" + new_name;
+  return rename(old_path.c_str(), new_path.c_str()) == 0 ? 0 : pvfs2_error(errno);
+}
+
+int PVFS_sys_truncate(pvfs2::Reference reference, std::int64_t bytes, const pvfs2::Credential*,
+                      pvfs2::Hint*) {
+  if (const int error = fault_of("PVFS_sys_truncate"); error != 0) return error;
+  const int fd = reopen(reference, O_WRONLY);
+  if (fd < 0) return pvfs2_error(errno);
+  const int result = ftruncate(fd, bytes) == 0 ? 0 : pvfs2_error(errno);
+  unstuff(fd);
+  close(fd);
+  return result;
+}
+
+int PVFS_sys_flush(pvfs2::Reference reference, const pvfs2::Credential*, pvfs2::Hint*) {
+  if (const int error = fault_of("PVFS_sys_flush"); error != 0) return error;
+  const int fd = descriptor(reference);
+  struct stat status {};
+  if (fd < 0 || fstat(fd, &status) != 0) return pvfs2_error(errno);
+  return S_ISDIR(status.st_mode) ? pvfs2_error(EISDIR) : 0;
+}
+
+int PVFS_Request_contiguous(std::int32_t count, pvfs2::Request* of, pvfs2::Request** made) {
+  *made = new pvfs2::Request{count * of->bytes};
+  return 0;
+}
+
+int PVFS_Request_free(pvfs2::Request** request) {
+  delete *request;
+  *request = nullptr;
+  return 0;
+}
+
+int PVFS_sys_io(pvfs2::Reference reference, pvfs2::Request*, std::int64_t offset, void* memory,
+                pvfs2::Request* whole, const pvfs2::Credential* who, std::int64_t* done,
+                std::int32_t way, pvfs2::Hint*) {
+  if (const int error = fault_of("PVFS_sys_io"); error != 0) return error;
+  if (!may(reference, who, way == pvfs2::io_read ? 4 : 2)) return pvfs2_error(EACCES);
+  const int fd = reopen(reference, way == pvfs2::io_read ? O_RDONLY : O_WRONLY);
+  if (fd < 0) return pvfs2_error(errno);
+  const auto bytes = static_cast<std::size_t>(whole->bytes);
+  *done =
+      way == pvfs2::io_read ? pread(fd, memory, bytes, offset) : pwrite(fd, memory, bytes, offset);
+  const int result = *done < 0 ? pvfs2_error(errno) : 0;
+  if (way == pvfs2::io_write) unstuff(fd);
+  close(fd);
+  return result;
+}
+
+int PVFS_sys_geteattr(pvfs2::Reference reference, const pvfs2::Credential*, pvfs2::Value* key,
+                      pvfs2::Value* value, pvfs2::Hint*) {
+  if (const int error = fault_of("PVFS_sys_geteattr"); error != 0) return error;
+  const int fd = descriptor(reference);
+  if (fd < 0) return pvfs2_error(errno);
+  const std::string name = static_cast<const char*>(key->bytes);
+  std::string found;
+  if (name == "system.pvfs2.md") {
+    std::string bytes = attribute(fd, "user.ferry.mock.bytes");
+    if (bytes.empty()) bytes = std::string("\0\0\1\0\0\0\0\0", 8);
+    found = std::string("\15\0\0\0simple_stripe", 17) + std::string(7, '\0') + bytes;
+  } else {
+    found = attribute(fd, "user.ferry.mock." + name.substr(name.rfind('.') + 1));
+  }
+  if (found.empty()) return pvfs2_error(ENODATA);
+  value->size = std::min(value->room, static_cast<std::int32_t>(found.size()));
+  std::memcpy(value->bytes, found.data(), static_cast<std::size_t>(value->size));
+  return 0;
+}
+
+int PVFS_sys_seteattr(pvfs2::Reference reference, const pvfs2::Credential*, pvfs2::Value* key,
+                      pvfs2::Value* value, std::int32_t, pvfs2::Hint*) {
+  if (const int error = fault_of("PVFS_sys_seteattr"); error != 0) return error;
+  const int fd = descriptor(reference);
+  if (fd < 0) return pvfs2_error(errno);
+  const std::string name = static_cast<const char*>(key->bytes);
+  const std::string ours = "user.ferry.mock." + name.substr(name.rfind('.') + 1);
+  const int result = setxattr(path_of(fd).c_str(), ours.c_str(), value->bytes,
+                              static_cast<std::size_t>(value->room), 0);
+  return result == 0 ? 0 : pvfs2_error(errno);
+}
+
+pvfs2::Distribution* PVFS_sys_dist_lookup(const char* name) {
+  if (std::string(name) != "simple_stripe") return nullptr;
+  return new pvfs2::Distribution{strdup(name), new std::int64_t{65536}};
+}
+
+int PVFS_sys_dist_setparam(pvfs2::Distribution* distribution, const char* name, void* value) {
+  if (std::string(name) != "strip_size") return pvfs2_error(EINVAL);
+  *static_cast<std::int64_t*>(distribution->settings) = *static_cast<std::int64_t*>(value);
+  return 0;
+}
+
+int PVFS_sys_dist_free(pvfs2::Distribution* distribution) {
+  delete static_cast<std::int64_t*>(distribution->settings);
+  std::free(distribution->name);
+  delete distribution;
+  return 0;
+}
+
+}  // extern "C"

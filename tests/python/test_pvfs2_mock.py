@@ -1,0 +1,89 @@
+"""Commands on a mock of PVFS2 (tests/mocks): no real one is behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import Command
+from ferry import programs
+from file_system_checks import CHECKS
+
+MOCKS = Path(programs.find_program("ferry-layout")).parent / "mocks"
+pytestmark = pytest.mark.skipif(
+    not (MOCKS / "libpvfs2.so.2").exists(),
+    reason="absent: the mock of libpvfs2; ./test --stage storages builds and uses it",
+)
+
+
+@pytest.fixture
+def mock(command: Command, scratch: Path) -> Command:
+    """The command, for which pvfs2:/mock is the folder ``served``."""
+    (scratch / "served").mkdir()
+    table = scratch / "pvfs2tab"
+    table.write_text(f"mock:{scratch}/served /mock pvfs2 defaults 0 0\n")
+    command.environment["LD_LIBRARY_PATH"] = str(MOCKS)
+    command.environment["PVFS2TAB_FILE"] = str(table)
+    return command
+
+
+def test_copy_there_and_back(mock: Command, scratch: Path) -> None:
+    data = os.urandom((9 << 20) + 77)
+    (scratch / "from").write_bytes(data)
+    done = mock.run("cp", scratch / "from", "pvfs2:/mock/to")
+    assert done.returncode == 0, done.stderr
+    assert "verified" in done.stdout
+    assert (scratch / "served" / "to").read_bytes() == data
+    assert mock.run("cp", "pvfs2:/mock/to", scratch / "back").returncode == 0
+    assert (scratch / "back").read_bytes() == data
+    again = mock.run("cp", scratch / "from", "pvfs2:/mock/to")
+    assert again.returncode == 1
+    assert again.stderr.count("\n") == 1
+    assert [path.name for path in (scratch / "served").iterdir()] == ["to"]
+
+
+def test_a_copy_that_fails_leaves_nothing(mock: Command, scratch: Path) -> None:
+    (scratch / "from").write_bytes(b"x" * 100_000)
+    mock.environment["FERRY_MOCK_PVFS2_FAIL"] = "PVFS_sys_io:28"
+    done = mock.run("cp", scratch / "from", "pvfs2:/mock/to")
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert list((scratch / "served").iterdir()) == []
+
+
+def test_info_and_layouts(mock: Command, scratch: Path) -> None:
+    made = mock.run("layout", "set", "pvfs2:/mock/f", "--stripe-size", "1m", "--stripe-count", "3")
+    assert made.returncode == 0, made.stderr
+    facts = json.loads(mock.run("info", "pvfs2:/mock/f", "--json", "-").stdout)["storage"]
+    assert (facts["storage"], facts["engine"], facts["problem"]) == ("pvfs2", "libpvfs2", None)
+    assert (facts["layout"]["stripe_bytes"], facts["layout"]["stripe_count"]) == (1 << 20, 3)
+    wrong = mock.run("layout", "set", "pvfs2:/mock/g", "--pool", "fast")
+    assert wrong.returncode == 1
+    assert "there are no pools" in wrong.stderr
+    assert wrong.stderr.count("\n") == 1
+
+
+def test_info_says_why_it_cannot_be_used(mock: Command, scratch: Path) -> None:
+    done = mock.run("info", "pvfs2:/elsewhere/f")
+    assert done.returncode == 1
+    assert "is under no folder that is listed in" in done.stderr
+    mock.environment["LD_LIBRARY_PATH"] = str(scratch)
+    done = mock.run("info", "pvfs2:/mock/f")
+    assert done.returncode == 1
+    assert "install the client of your OrangeFS or PVFS2" in done.stderr
+
+
+def test_programs_through_fsspec(mock: Command) -> None:
+    # The library is looked for where the process was told when it began.
+    checks = Path(__file__).parent / "file_system_checks.py"
+    done = subprocess.run(
+        [sys.executable, checks, "pvfs2:///mock"],
+        env={**os.environ, **mock.environment}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [check.__name__ for check in CHECKS]

@@ -1,0 +1,119 @@
+"""What happens to files and processes while transfers are under way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy
+import pytest
+import safetensors.numpy
+
+import ferry
+from ferry import safetensors_files
+
+MIB = 1 << 20
+SIZE = 24 * MIB
+SHORT = 5 * MIB + 77
+
+
+@pytest.fixture
+def data() -> bytes:
+    return numpy.random.default_rng(3).integers(1, 256, SIZE, numpy.uint8).tobytes()
+
+
+@pytest.fixture
+def path(tmp_path: Path, data: bytes) -> Path:
+    found = tmp_path / "file"
+    found.write_bytes(data)
+    return found
+
+
+@pytest.fixture
+def shrinking(path: Path, data: bytes) -> Iterator[Path]:
+    """A file that somebody cuts and fills again, over and over."""
+    ends = threading.Event()
+
+    def cut() -> None:
+        with path.open("r+b", buffering=0) as file:
+            while not ends.is_set():
+                file.truncate(SHORT)
+                file.seek(SHORT)
+                file.write(data[SHORT:])
+
+    thread = threading.Thread(target=cut)
+    thread.start()
+    yield path
+    ends.set()
+    thread.join()
+
+
+@pytest.mark.parametrize("route", ["automatic", "buffered", "direct"])
+def test_a_file_that_shrinks_meanwhile(shrinking: Path, data: bytes, route: str) -> None:
+    """Reads are short, or have what the file held or zeros where it was cut; what was not cut is right."""
+    wanted = numpy.frombuffer(data, numpy.uint8)
+    with ferry.open(shrinking, engine=ferry.Engine(route=route, task_bytes=256 << 10)) as file:
+        for _ in range(12):
+            target = numpy.zeros(SIZE + 4096, numpy.uint8)
+            got = file.read_at(target, 0)
+            assert SHORT <= got <= SIZE
+            numpy.testing.assert_array_equal(target[:SHORT], wanted[:SHORT])
+            rest = target[SHORT:got]
+            assert numpy.all((rest == wanted[SHORT:got]) | (rest == 0))
+            assert not target[SIZE:].any()
+
+
+def test_a_model_that_shrinks_after_its_header_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "model.safetensors"
+    safetensors.numpy.save_file({"x": numpy.arange(1_000_000, dtype=numpy.int64)}, path)
+    really = safetensors_files.read_layout
+
+    def read_and_cut(file: ferry.File) -> object:
+        layout = really(file)
+        os.truncate(path, 4_000_000)
+        return layout
+
+    monkeypatch.setattr(safetensors_files, "read_layout", read_and_cut)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ValueError, match="became shorter"):
+        ferry.load_safetensors(path)
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
+
+
+def test_forks_with_transfers_under_way(path: Path, data: bytes) -> None:
+    """Neither the parent's transfers nor the children's are hurt, and both leave in the usual way."""
+    program = """
+import os, sys
+import ferry, numpy
+file = ferry.open(sys.argv[1])
+wanted = open(sys.argv[1], "rb").read()
+children = []
+for _ in range(4):
+    targets = [numpy.zeros(len(wanted), numpy.uint8) for _ in range(4)]
+    futures = [file.read_at_async(target, 0) for target in targets]
+    child = os.fork()
+    if child == 0:
+        again = numpy.zeros(len(wanted), numpy.uint8)
+        future = file.read_at_async(again, 0)
+        assert file.read_at(bytearray(100), 0) == 100
+        assert future.result(60) == len(wanted)
+        assert again.tobytes() == wanted
+        file.read_at_async(again, 0)  # is under way when the child ends
+        sys.exit(7)
+    children.append(child)
+    for future, target in zip(futures, targets):
+        assert future.result(60) == len(wanted)
+        assert target.tobytes() == wanted
+for child in children:
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

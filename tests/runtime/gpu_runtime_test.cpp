@@ -1,0 +1,235 @@
+// File calls of a GPU's kernels, played by threads on a mock GPU: what differs from the `cpu`
+// device.
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <ferry/device/service.hpp>
+#include <ferry/gpu.hpp>
+
+#include "support/files.hpp"
+#include "support/kernel_threads.hpp"
+#include "support/within.hpp"
+
+namespace ferry {
+namespace {
+
+using device::FileCalls;
+using device::Placement;
+using device::ThreadGroup;
+using test::KernelThreads;
+using test::MockCuda;
+using test::pattern;
+using test::read_file;
+
+class KernelCalls : public test::OnMockGpu {
+ protected:
+  static RuntimeOptions options() {
+    RuntimeOptions made;
+    made.arena_bytes = 8 << 20;
+    made.server_threads = 1;
+    made.cache_bytes = 64 * 4096;
+    made.page_bytes = 4096;
+    made.files_max = 16;
+    return made;
+  }
+  void make(const RuntimeOptions& wishes = options(),
+            const GpuOptions& groups = test::small_gpu()) {
+    runtime = std::make_unique<GpuRuntime>(wishes, groups);
+    kernel = std::make_unique<KernelThreads>(*runtime);
+  }
+  FileCalls<ThreadGroup> calls(std::uint32_t group = 0) const {
+    return FileCalls(kernel->context(), ThreadGroup{}, group);
+  }
+
+  test::ScratchDirectory directory;
+  std::unique_ptr<GpuRuntime> runtime;
+  std::unique_ptr<KernelThreads> kernel;
+};
+
+TEST_F(KernelCalls, ReadAndWriteInEveryPlacement) {
+  make();
+  const std::string text = pattern(3'000'000, 7);
+  test::write_file(directory / "file", text);
+  const Buffer memory = runtime->allocate(4 << 20);
+  char* buffer = kernel->address(memory.as<char>());
+  auto files = calls();
+  for (const Placement placement :
+       {Placement::host, Placement::compute, Placement::service, Placement::automatic}) {
+    SCOPED_TRACE(static_cast<int>(placement));
+    files.use(placement);
+    const int file = files.open((directory / "file").c_str(), O_RDWR);
+    ASSERT_GT(file, 0);
+    EXPECT_EQ(files.pread(file, buffer, text.size() + 10, 0),
+              static_cast<std::int64_t>(text.size()));
+    EXPECT_EQ(std::string(buffer, text.size()), text);
+    EXPECT_EQ(files.pread(file, buffer, 100, 5000), 100);
+    EXPECT_EQ(std::string(buffer, 100), text.substr(5000, 100));
+    EXPECT_EQ(files.pwrite(file, buffer, 100, 5000), 100);
+    std::string outside(300, '?');
+    EXPECT_EQ(files.pread(file, outside.data(), 300, 77), 300);
+    EXPECT_EQ(outside, text.substr(77, 300));
+    device::FileStatus status{};
+    EXPECT_EQ(files.fstat(file, &status), 0);
+    EXPECT_EQ(status.size_bytes, text.size());
+    EXPECT_EQ(files.fsync(file), 0);
+    EXPECT_EQ(files.close(file), 0);
+  }
+  EXPECT_EQ(read_file(directory / "file"), text);
+  EXPECT_EQ(runtime->dirty_pages(), 0U);
+  EXPECT_GE(runtime->statistics().bytes_read, text.size());
+  EXPECT_GT(runtime->statistics().cache.hits, 0U);
+}
+
+TEST_F(KernelCalls, ReportErrors) {
+  make();
+  auto files = calls();
+  EXPECT_EQ(files.open((directory / "absent").c_str(), O_RDONLY), -ENOENT);
+  EXPECT_EQ(files.pread(77, nullptr, 0, 0), -EBADF);
+  const int full = files.open("/dev/full", O_WRONLY);
+  const Buffer memory = runtime->allocate(1 << 20);
+  EXPECT_EQ(files.pwrite(full, kernel->address(memory.as<char>()), 1 << 20, 0), -ENOSPC);
+  files.close(full);
+}
+
+// Lists of pieces lie in the part that both sides see, their memory does not.
+TEST_F(KernelCalls, TakeManyPieces) {
+  make();
+  const std::string text = pattern(200'000, 3);
+  test::write_file(directory / "file", text);
+  const Buffer memory = runtime->allocate(400'000);
+  char* buffer = kernel->address(memory.as<char>());
+  auto files = calls();
+  const int file = files.open((directory / "file").c_str(), O_RDONLY);
+  std::vector<device::IoVector> pieces;
+  for (std::size_t i = 0; i < 100; ++i)
+    pieces.push_back({buffer + i * 4000, 2000});
+  EXPECT_EQ(files.preadv(file, pieces.data(), 100, 0), 200'000);
+  for (std::size_t i = 0; i < 100; ++i)
+    ASSERT_EQ(std::string(buffer + i * 4000, 2000), text.substr(i * 2000, 2000)) << i;
+  files.close(file);
+}
+
+TEST_F(KernelCalls, SayThatTheCopyFailed) {
+  make();
+  test::write_file(directory / "file", pattern(100'000, 1));
+  const Buffer memory = runtime->allocate(100'000);
+  auto files = calls();
+  const int file = files.open((directory / "file").c_str(), O_RDONLY);
+  MockCuda::set("fail_copy_call", 1);
+  EXPECT_EQ(files.pread(file, kernel->address(memory.as<char>()), 100'000, 0), -EIO);
+  EXPECT_EQ(files.pread(file, kernel->address(memory.as<char>()), 100'000, 0), 100'000);
+  files.close(file);
+}
+
+TEST_F(KernelCalls, EndWhenTheRuntimeDoes) {
+  make();
+  test::write_file(directory / "file", pattern(100'000, 1));
+  auto files = calls();
+  files.use(Placement::compute);
+  const int file = files.open((directory / "file").c_str(), O_RDWR);
+  std::string text = "dirty";
+  EXPECT_EQ(files.pwrite(file, text.data(), text.size(), 0), 5);
+  EXPECT_EQ(runtime->dirty_pages(), 1U);
+  test::write_file(directory / "other", "text");
+  const int other = files.open((directory / "other").c_str(), O_RDONLY);
+  std::thread busy([&] {
+    auto mine = calls(1);
+    char byte = 0;
+    while (mine.pread(other, &byte, 1, 0) >= 0) {
+    }
+  });
+  const ShutdownReport report = runtime->shutdown(std::chrono::seconds(5));
+  busy.join();
+  EXPECT_TRUE(report.finished);
+  EXPECT_EQ(report.files_closed, 2U);
+  ASSERT_EQ(report.errors.size(), 1U);
+  EXPECT_NE(report.errors[0].find("1 pages of the GPU's cache"), std::string::npos);
+  EXPECT_EQ(files.open((directory / "file").c_str(), O_RDONLY), -ESHUTDOWN);
+  EXPECT_TRUE(runtime->shutdown(std::chrono::seconds(0)).errors.empty());
+}
+
+// What ferry::gpu::write_back() does in a kernel of its own.
+TEST_F(KernelCalls, WriteBackWhatWasLeft) {
+  make();
+  auto files = calls();
+  files.use(Placement::compute);
+  const int file = files.open((directory / "file").c_str(), O_RDWR | O_CREAT, 0644);
+  const std::string text = pattern(50'000, 5);
+  EXPECT_EQ(files.pwrite(file, text.data(), text.size(), 0), 50'000);
+  EXPECT_GT(runtime->dirty_pages(), 0U);
+  device::Requester requester(kernel->context(), runtime->own_group());
+  EXPECT_EQ(device::cache::CachedFiles(requester).write_back_all(), 0);
+  EXPECT_EQ(runtime->dirty_pages(), 0U);
+  EXPECT_EQ(read_file(directory / "file"), text);
+  EXPECT_TRUE(runtime->shutdown(std::chrono::seconds(5)).errors.empty());
+}
+
+// Services come with a launch and go with it; without one such calls are made by their callers.
+TEST_F(KernelCalls, AreServedWhileALaunchHasServices) {
+  GpuOptions groups = test::small_gpu();
+  groups.services = 1;
+  make(options(), groups);
+  const std::string text = pattern(100'000, 9);
+  test::write_file(directory / "file", text);
+  const device::Context& context = kernel->context();
+  const std::uint32_t loop = context.arena.layout.geometry.loops;
+  const auto read_all = [&] {
+    auto files = calls();
+    files.use(Placement::service);
+    const int file = files.open((directory / "file").c_str(), O_RDONLY);
+    std::string got(text.size(), '?');
+    EXPECT_EQ(files.pread(file, got.data(), got.size(), 0), 100'000);
+    EXPECT_EQ(got, text);
+    EXPECT_EQ(files.close(file), 0);
+  };
+  read_all();
+  EXPECT_EQ(runtime->statistics().served_calls, 0U);
+  for (int launch = 0; launch < 3; ++launch) {
+    device::SystemRef<device::LoopPhase>(context.arena.loop_state(loop).phase)
+        .store(device::LoopPhase::running, device::seq_cst);
+    std::thread service(
+        [&] { device::ServiceLoop(context, 0, runtime->first_service_group()).run(); });
+    const std::uint64_t before = runtime->statistics().served_calls;
+    read_all();
+    EXPECT_GT(runtime->statistics().served_calls, before);
+    device::announce_stop(context, 0);
+    test::within_patience("the service ends", [&] { service.join(); });
+  }
+  const std::uint64_t before = runtime->statistics().served_calls;
+  read_all();
+  EXPECT_EQ(runtime->statistics().served_calls, before);
+}
+
+TEST(GpuRuntimes, RefuseWhatCannotBe) {
+  const auto error_of = [](const RuntimeOptions& options, const GpuOptions& gpu) {
+    try {
+      const GpuRuntime runtime(options, gpu);
+    } catch (const Error& error) {
+      return error.code().value();
+    }
+    return 0;
+  };
+  GpuOptions gpu = test::small_gpu();
+  gpu.ordinal = 99;
+  EXPECT_EQ(error_of({}, gpu), ENODEV);
+  gpu = test::small_gpu();
+  gpu.groups = 0;
+  EXPECT_EQ(error_of({}, gpu), EINVAL);
+  gpu = test::small_gpu();
+  gpu.calls_per_group = 65;
+  EXPECT_EQ(error_of({}, gpu), EINVAL);
+  RuntimeOptions options;
+  options.cache_bytes = 100;
+  EXPECT_EQ(error_of(options, test::small_gpu()), EINVAL);
+  EXPECT_EQ(error_of({}, test::small_gpu()), 0);
+}
+
+}  // namespace
+}  // namespace ferry

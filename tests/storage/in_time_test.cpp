@@ -1,0 +1,61 @@
+#include "storage/in_time.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+namespace ferry::storage {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto long_enough = 120s;
+
+TEST(InTime, GivesWhatTheCallReturns) {
+  const auto text = in_time(long_enough, [] { return std::make_unique<std::string>("found"); });
+  ASSERT_TRUE(text.has_value());
+  EXPECT_EQ(**text, "found");
+}
+
+TEST(InTime, GivesNothingWhenTheCallTakesLonger) {
+  auto release = std::make_shared<std::promise<void>>();
+  auto ended = std::make_shared<std::promise<void>>();
+  EXPECT_FALSE(in_time(10ms, [release, ended] {
+    release->get_future().wait();
+    ended->set_value();
+    return 1;
+  }));
+  release->set_value();
+  ended->get_future().wait();  // it went on by itself
+}
+
+// Many times, for the thread sanitizer: the exception is one of the caller's own.
+TEST(InTime, ThrowsWhatTheCallThrew) {
+  for (int round = 0; round < 200; ++round) {
+    try {
+      in_time(long_enough, []() -> int { throw Unavailable(ENOENT, "no such cluster"); });
+      FAIL() << "nothing was thrown";
+    } catch (const Unavailable& reason) {
+      EXPECT_EQ(reason.error_number(), ENOENT);
+      EXPECT_STREQ(reason.what(), "no such cluster");
+    }
+  }
+}
+
+TEST(InTime, OtherExceptionsAreUnavailableToo) {
+  try {
+    in_time(long_enough, []() -> int { throw std::invalid_argument("wrong"); });
+    FAIL() << "nothing was thrown";
+  } catch (const Unavailable& reason) {
+    EXPECT_EQ(reason.error_number(), EIO);
+    EXPECT_STREQ(reason.what(), "wrong");
+  }
+}
+
+}  // namespace
+}  // namespace ferry::storage

@@ -1,0 +1,55 @@
+// Real servers of PVFS2 or OrangeFS that are killed and come back. They are in no Debian release
+// and have no rig: FERRY_TEST_PVFS2 and FERRY_TEST_PVFS2_DIRECTORY tell where they are, and
+// FERRY_TEST_PVFS2_RIG is a program that is called as rigs/rig is, with "kill pvfs2", "up pvfs2"
+// and "thaw pvfs2".
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "support/depth.hpp"
+#include "support/server_faults.hpp"
+
+namespace ferry::storage {
+namespace {
+
+class Pvfs2Kills : public test::ServerFaults {
+ protected:
+  Pvfs2Kills() : ServerFaults("pvfs2", "PVFS2", "FERRY_TEST_PVFS2_RIG") {}
+};
+
+// What a sync has acknowledged is there when the servers have come back, and a new client finds it.
+TEST_F(Pvfs2Kills, SyncedBytesSurviveKillsUnderLoad) {
+  const std::string uri = uri_of("faults-" + std::to_string(getpid()), 30);
+  File* file = driver->must_open(uri, O_RDWR | O_CREAT);
+  std::atomic<bool> over{false};
+  std::thread killer([&] {
+    for (std::uint64_t i = 0; i < test::scaled(3); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      restart();
+    }
+    over = true;
+  });
+  std::uint64_t failed = 0;
+  const auto goes_on = [&](std::int64_t result) {
+    if (result != 0) ++failed;
+    return !over;
+  };
+  const Rounds durable = write_rounds(file, goes_on);
+  killer.join();
+  RecordProperty("failed_rounds", std::to_string(failed));
+  driver->close(file);
+  make_storage();
+  ASSERT_EQ(unhurried([&] { return driver->open(uri, O_RDONLY, file); }), 0);
+  expect_rounds(file, durable);
+  EXPECT_EQ(driver->close(file), 0);
+  EXPECT_EQ(driver->path_call(Kind::unlink, uri), 0);
+}
+
+}  // namespace
+}  // namespace ferry::storage

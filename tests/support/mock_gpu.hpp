@@ -1,0 +1,79 @@
+// The mock CUDA driver (tests/mocks/cuda) in the place of the real one, and memory of its GPUs.
+#pragma once
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include "devices/cuda/driver.hpp"
+#include "devices/cuda/resources.hpp"
+
+namespace ferry::test {
+
+// Before anything can have looked for a driver.
+inline const bool mock_cuda_is_named = setenv("FERRY_CUDA_LIBRARY", FERRY_MOCK_CUDA, 1) == 0;
+
+// Its faults and counters; see tests/mocks/cuda/machine.cpp for their names.
+class MockCuda {
+ public:
+  static long get(const char* name) {
+    return function<long(const char*)>("ferry_mock_cuda_get")(name);
+  }
+  static void set(const char* name, long value) {
+    function<void(const char*, long)>("ferry_mock_cuda_set")(name, value);
+  }
+
+ private:
+  template <class Function>
+  static Function* function(const char* name) {
+    static void* library = dlopen(FERRY_MOCK_CUDA, RTLD_NOW | RTLD_LOCAL);
+    return reinterpret_cast<Function*>(dlsym(library, name));
+  }
+};
+
+// Memory of a mock GPU, filled and read by blocking copies.
+class GpuBuffer {
+ public:
+  GpuBuffer(std::shared_ptr<const cuda::PrimaryContext> context, std::size_t bytes)
+      : context_(std::move(context)), memory_(context_, bytes) {}
+  void* data() const { return reinterpret_cast<void*>(memory_.pointer()); }
+  std::size_t bytes() const { return memory_.bytes(); }
+  void fill(const std::string& with) const {
+    const cuda::CurrentContext current(*context_);
+    const cuda::Driver& driver = context_->driver();
+    driver.check(driver.cuMemcpyHtoD(memory_.pointer(), with.data(), with.size()), "cuMemcpyHtoD");
+  }
+  std::string contents() const {
+    std::string got(bytes(), '\0');
+    const cuda::CurrentContext current(*context_);
+    const cuda::Driver& driver = context_->driver();
+    driver.check(driver.cuMemcpyDtoH(got.data(), memory_.pointer(), got.size()), "cuMemcpyDtoH");
+    return got;
+  }
+
+ private:
+  const std::shared_ptr<const cuda::PrimaryContext> context_;
+  const cuda::DeviceMemory memory_;
+};
+
+// Every test begins without faults, and must leave nothing behind that it freed too early.
+struct OnMockGpu : testing::Test {
+  void SetUp() override { clear_faults(); }
+  void TearDown() override {
+    clear_faults();
+    EXPECT_EQ(MockCuda::get("freed_under_a_copy"), 0);
+  }
+  static void clear_faults() {
+    for (const char* fault :
+         {"out_of_memory", "fail_copy_call", "fail_copy", "lost", "copy_delay_us", "hold_copies"}) {
+      MockCuda::set(fault, 0);
+    }
+  }
+  const std::shared_ptr<const cuda::PrimaryContext> gpu =
+      std::make_shared<cuda::PrimaryContext>(cuda::Driver::get(), 0);
+};
+
+}  // namespace ferry::test
