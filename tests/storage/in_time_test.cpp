@@ -1,13 +1,13 @@
 #include "storage/in_time.hpp"
 
-#include <gtest/gtest.h>
-
 #include <cerrno>
 #include <chrono>
 #include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace ferry::storage {
 namespace {

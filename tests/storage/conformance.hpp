@@ -1,0 +1,149 @@
+// What every storage must do, run against each: results, errno and bytes as from the plain system
+// calls on a twin of the file. The tests are in conformance_*_test.cpp, by subject; which storages
+// there are is said in conformance_test.cpp.
+#pragma once
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "storage/router.hpp"
+#include "support/files.hpp"
+#include "support/pvfs2_mock.hpp"
+#include "support/servers.hpp"
+#include "support/storage_driver.hpp"
+
+namespace ferry::storage {
+
+using test::AlignedBytes;
+using test::ScratchDirectory;
+using test::StorageDriver;
+
+struct Variant {
+  const char* name;
+  const char* directory;  // null: the usual one for temporary files
+  Engine engine = Engine::automatic;
+  bool direct = false;
+  // Whose folders a test sees as files of this machine, too. Null: `directory` itself.
+  const char* server = nullptr;
+  bool mounted = false;  // that folder itself is what is tested
+  bool mock = false;     // of libpvfs2, which shows the folders of this machine (tests/mocks)
+};
+
+inline std::string name_of(const testing::TestParamInfo<Variant>& info) {
+  return info.param.name;
+}
+
+inline void PrintTo(const Variant& variant, std::ostream* out) {
+  *out << variant.name;
+}
+
+// A storage, and a new folder on it. What it holds is looked at by path(), which is a path of this
+// machine, and used by at(), which is what the storage calls the same file.
+class Conformance : public testing::TestWithParam<Variant> {
+ protected:
+  void SetUp() override {
+    const Variant& variant = GetParam();
+    if (variant.mock) {
+      directory = std::make_unique<ScratchDirectory>();
+      table = std::make_unique<test::MockTable>();
+      const std::string parent = std::filesystem::path(directory->path()).parent_path();
+      server = test::ServedFolder{table->uri_of(parent), parent};
+    } else if (variant.server != nullptr) {
+      server = test::served_folder(variant.server);
+      if (!server) GTEST_SKIP() << test::no_server(variant.server);
+      directory = std::make_unique<ScratchDirectory>(server->directory);
+      if (variant.mounted) {
+        other_client = std::move(server);
+        server.reset();
+      }
+    } else if (variant.directory != nullptr) {
+      if (access(variant.directory, W_OK) != 0) {
+        GTEST_SKIP() << variant.directory << " is not there";
+      }
+      directory = std::make_unique<ScratchDirectory>(variant.directory);
+    } else {
+      directory = std::make_unique<ScratchDirectory>();
+    }
+    if (!make_storage()) GTEST_SKIP() << why;
+    can = storage->describe_path(at("")).capabilities;
+    if (variant.direct) {
+      const std::string probe = *directory / "probe";
+      const int fd = ::open(probe.c_str(), O_CREAT | O_RDWR | O_DIRECT, 0600);
+      if (fd < 0) GTEST_SKIP() << "this file system has no direct I/O: " << std::strerror(errno);
+      ::close(fd);
+      unlink(probe.c_str());
+    }
+  }
+
+  static std::unique_ptr<Storage> make_another_storage() {
+    RouterOptions options = {.engine = GetParam().engine};
+    if (GetParam().mock) options.pvfs2_library = test::pvfs2_mock;
+    return make_router(options);
+  }
+  bool make_storage() {
+    driver.reset();
+    try {
+      storage = make_another_storage();
+    } catch (const std::system_error& error) {
+      if (error.code().value() == EINVAL) throw;
+      why = error.what();
+      return false;
+    }
+    driver = std::make_unique<StorageDriver>(*storage, arena.span());
+    return true;
+  }
+
+  // With the variant's way of opening.
+  int flags(int wanted) const { return GetParam().direct ? wanted | O_DIRECT : wanted; }
+  File* open(const std::string& path, int wanted) {
+    return driver->must_open(path, flags(wanted), 0644);
+  }
+  std::string path(const std::string& name) const { return *directory / name; }
+  std::string at(const std::string& name) const {
+    return server ? uri_of(*server, name) + identity : path(name);
+  }
+  // The same file as another client of the storage names it: of a storage past the kernel the mount
+  // or the server's own folder, of a mount the library.
+  std::string at_other_client(const std::string& name) const {
+    return other_client ? uri_of(*other_client, name) : path(name);
+  }
+  std::string uri_of(const test::ServedFolder& served, const std::string& name) const {
+    const std::string folder = std::filesystem::path(directory->path()).filename();
+    return served.uri_of(folder + "/" + name);
+  }
+
+  // Who asks is written in a URI; elsewhere it is the thread's user.
+  void become_nobody() {
+    if (server) identity = "&uid=65534&gid=65534";
+  }
+
+  std::optional<test::ServedFolder> server;        // where the variant has one
+  std::optional<test::ServedFolder> other_client;  // of a mounted one
+  std::unique_ptr<test::MockTable> table;          // where that is the mock
+  std::string identity;                            // settings at the end of a URI
+  std::unique_ptr<ScratchDirectory> directory;
+  AlignedBytes arena{4 << 20};  // registered with the engine
+  std::unique_ptr<Storage> storage;
+  std::unique_ptr<StorageDriver> driver;
+  Capabilities can;
+  std::string why;
+};
+
+// What only a file system mounted on this machine can be asked for.
+class MountedConformance : public Conformance {};
+
+// What only a storage can be asked for that stripes its files.
+class StripedConformance : public Conformance {};
+
+}  // namespace ferry::storage
