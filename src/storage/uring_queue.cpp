@@ -7,8 +7,10 @@
 #include <system_error>
 #include <vector>
 
+#include <fcntl.h>
 #include <liburing.h>
 #include <linux/futex.h>
+#include <sys/stat.h>
 
 namespace ferry::storage {
 namespace {
@@ -84,6 +86,7 @@ class UringQueue final : public PosixQueue {
   void drop_closed_files();
   void collect();
   void complete(Operation& operation, int result);
+  static bool ends_here(const Operation& operation);
   int buffer_index(const iovec& vector) const;
 
   io_uring ring_{};
@@ -278,11 +281,30 @@ void UringQueue::flush() {
   if (prepared > 0 && !held_back_) io_uring_submit(&ring_);
 }
 
+// Whether the file's size, as the kernel has it, agrees that there is nothing more to read. A busy
+// machine was once seen to get 0 from the ring for pieces in the middle of a file, and whoever
+// believes that loses the rest; a blocking call then tells.
+bool UringQueue::ends_here(const Operation& operation) {
+  const auto& file = static_cast<const PosixFile&>(*operation.file);
+  const bool wants_nothing = std::all_of(operation.vectors.begin(), operation.vectors.end(),
+                                         [](const iovec& vector) { return vector.iov_len == 0; });
+  if (wants_nothing) return true;
+  struct statx status {};
+  const int error =
+      ::statx(file.fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_SIZE, &status);
+  if (error != 0 || !S_ISREG(status.stx_mode)) return false;
+  return static_cast<std::uint64_t>(operation.offset + operation.done_bytes) >= status.stx_size;
+}
+
 void UringQueue::complete(Operation& operation, int result) {
   end_turn(operation);
   if (closing_) return;
   if (result == -EINTR || result == -EAGAIN) {
     transfer(operation);
+    return;
+  }
+  if (result == 0 && operation.kind == Kind::read && !ends_here(operation)) {
+    give_to_pool(operation);
     return;
   }
   if (result < 0) {

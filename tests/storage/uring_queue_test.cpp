@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -160,6 +161,32 @@ TEST_F(Uring, TakesMoreThanItsQueueIsDeep) {
   for (int i = 0; i < 64; ++i)
     EXPECT_EQ(driver->next().result, 4096);
   EXPECT_TRUE(same_bytes(arena.view(0, data.size()), data));
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+// Files of sysfs say that they have a page, and end earlier.
+TEST_F(Uring, EndsAreBelievedOnlyWhereTheFileEnds) {
+  const std::string path = "/sys/kernel/mm/transparent_hugepage/enabled";
+  if (access(path.c_str(), R_OK) != 0) GTEST_SKIP() << path << " is not there";
+  const std::string text = test::read_file(path);
+  ASSERT_LT(text.size(), std::filesystem::file_size(path));
+  File* file = driver->must_open(path, O_RDONLY);
+  const std::uint64_t before = driver->queue().statistics().pool_operations;
+  std::vector<Operation> operations(8);  // so many that they go through the ring
+  std::vector<iovec> vectors(8);
+  for (std::size_t i = 0; i < 8; ++i) {
+    vectors[i] = iovec{arena.data() + i * 4096, 4096};
+    operations[i].kind = Kind::read;
+    operations[i].file = file;
+    operations[i].vectors = {&vectors[i], 1};
+    driver->queue().submit(operations[i]);
+  }
+  driver->queue().flush();
+  for (std::size_t i = 0; i < 8; ++i)
+    EXPECT_EQ(driver->next().result, static_cast<std::int64_t>(text.size()));
+  for (std::size_t i = 0; i < 8; ++i)
+    EXPECT_EQ(arena.view(i * 4096, text.size()), text);
+  EXPECT_EQ(driver->queue().statistics().pool_operations, before + 8) << "a blocking call tells";
   EXPECT_EQ(driver->close(file), 0);
 }
 
