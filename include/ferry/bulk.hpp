@@ -61,8 +61,10 @@ struct EngineStatistics {
   std::uint64_t direct_tasks = 0;  // past the page cache, straight between disk and buffer
   std::uint64_t staged_tasks = 0;  // past the page cache, through the staging memory
   std::uint64_t gpu_tasks = 0;     // tasks of any way whose memory is a GPU's: through pinned_bytes
-  std::uint64_t staging_bytes = 0;  // memory that the workers hold for staging
-  std::uint64_t pinned_bytes = 0;   // and page-locked memory on the way to and from GPUs
+  std::uint64_t gpu_direct_tasks = 0;  // of these, by GPUDirect Storage, past the host's memory
+  std::uint64_t gpu_direct_bytes = 0;  // and what they moved
+  std::uint64_t staging_bytes = 0;     // memory that the workers hold for staging
+  std::uint64_t pinned_bytes = 0;      // and page-locked memory on the way to and from GPUs
   unsigned workers_started = 0;
 };
 

@@ -162,7 +162,8 @@ def stats(engine: Engine | None = None) -> dict[str, int]:
     went: ``copied_tasks`` (from or to the page cache, in place), ``cached_tasks`` (read into the
     page cache by the storage's engine), ``direct_tasks`` (between disk and buffer) and
     ``staged_tasks`` (through ``staging_bytes`` of memory, as the buffer was not aligned); of all these
-    ``gpu_tasks`` had a GPU's memory (through ``pinned_bytes`` of page-locked memory);
+    ``gpu_tasks`` had a GPU's memory (through ``pinned_bytes`` of page-locked memory), but for
+    ``gpu_direct_tasks``, which moved ``gpu_direct_bytes`` by GPUDirect Storage past the host's;
     ``workers_started``.
 
     >>> sorted(stats())[:3]

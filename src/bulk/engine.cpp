@@ -149,6 +149,8 @@ EngineStatistics Engine::statistics() const {
   statistics.direct_tasks = get(counters.direct_tasks);
   statistics.staged_tasks = get(counters.staged_tasks);
   statistics.gpu_tasks = get(counters.gpu_tasks);
+  statistics.gpu_direct_tasks = get(counters.gpu_direct_tasks);
+  statistics.gpu_direct_bytes = get(counters.gpu_direct_bytes);
   statistics.staging_bytes = get(counters.staging_bytes);
   statistics.pinned_bytes = get(counters.pinned_bytes);
   statistics.workers_started = scheduler_->made_here() ? scheduler_->workers_started() : 0;

@@ -82,6 +82,13 @@ void explain_plan(Explanation& explanation, const EngineOptions& wish, const Pla
                     pinned(wish.depth != 0, "up to 4 where they have to be staged"));
 }
 
+std::string gpu_way(OpenFile& file, Gpus& gpus) {
+  const cuda::GpuDirectFile* direct = file.gpu_direct(gpus);
+  if (direct == nullptr) return "pinned staging (no GPUDirect: " + file.why_no_gpu_direct() + ")";
+  return "GPUDirect Storage (cuFile with " + direct->driver().beneath() +
+         ") for what goes past the page cache, pinned staging for the rest";
+}
+
 }  // namespace
 
 Explanation Engine::explain(const std::string& path) const {
@@ -110,8 +117,8 @@ Explanation Engine::explain(const std::string& path) const {
   if (cuda::Driver::in_use() != nullptr) {
     const std::uint64_t task_bytes =
         scheduler_->wish().task_bytes != 0 ? options.task_bytes : gpu_task_bytes;
-    explanation.reasons.push_back("a GPU's memory: pinned staging, tasks of " +
-                                  size_text(task_bytes) + " (cuFile is not used)");
+    explanation.reasons.push_back("a GPU's memory: " + gpu_way(file, scheduler_->gpus()) +
+                                  ", tasks of " + size_text(task_bytes));
   }
   for (const std::string& note : storage.notes)
     explanation.reasons.push_back(note);

@@ -26,4 +26,12 @@ std::shared_ptr<const cuda::PrimaryContext> Gpus::owner_of(const void* memory) {
   return gpu;
 }
 
+std::shared_ptr<const cuda::GpuDirectDriver> Gpus::direct_driver(std::string& why_not) {
+  const std::lock_guard lock(direct_mutex_);
+  if (!asked_) direct_ = cuda::GpuDirectDriver::shared(why_not_);
+  asked_ = true;
+  why_not = why_not_;
+  return direct_;
+}
+
 }  // namespace ferry::bulk

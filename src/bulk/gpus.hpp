@@ -4,7 +4,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 
+#include "devices/cuda/gpudirect.hpp"
 #include "devices/cuda/resources.hpp"
 
 namespace ferry::bulk {
@@ -13,7 +15,8 @@ namespace ferry::bulk {
 // which costs the driver some microseconds however small it is.
 inline constexpr std::uint64_t gpu_task_bytes = 1 << 20;
 
-// Thread-safe. Keeps the primary context of every GPU that it has met.
+// Thread-safe. Keeps the primary context of every GPU that it has met, and cuFile's driver once
+// that was asked for.
 class Gpus {
  public:
   // The GPU whose memory this is; null for memory of the host, which the process may touch itself,
@@ -21,9 +24,17 @@ class Gpus {
   // primary one, EIO when the driver cannot tell.
   std::shared_ptr<const cuda::PrimaryContext> owner_of(const void* memory);
 
+  // Null and the reason where GPUDirect Storage does not work; what the first call found holds.
+  std::shared_ptr<const cuda::GpuDirectDriver> direct_driver(std::string& why_not);
+
  private:
   std::mutex mutex_;  // guards known_
   std::map<int, std::shared_ptr<const cuda::PrimaryContext>> known_;
+
+  std::mutex direct_mutex_;  // guards what follows; held while cuFile's driver opens
+  bool asked_ = false;
+  std::string why_not_;
+  std::shared_ptr<const cuda::GpuDirectDriver> direct_;  // gone before the contexts
 };
 
 }  // namespace ferry::bulk

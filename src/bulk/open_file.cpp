@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bulk/gpus.hpp"
 #include "bulk/residency.hpp"
 #include "storage/posix_file.hpp"
 
@@ -27,6 +28,7 @@ OpenFile::~OpenFile() {
   if (!made_here_) {  // the parent's: its descriptors are copies, its locks may be held for ever
     static_cast<void>(buffered_.release());
     static_cast<void>(direct_.release());
+    static_cast<void>(gpu_direct_.release());
     return;
   }
   close();
@@ -80,6 +82,7 @@ std::int64_t OpenFile::close() {
 
 void OpenFile::close_files(std::int64_t& error) {
   if (probe_ >= 0) ::close(probe_);
+  gpu_direct_.reset();
   for (std::unique_ptr<storage::File>* file : {&direct_, &buffered_}) {
     if (*file == nullptr) continue;
     storage::Operation close;
@@ -101,6 +104,28 @@ storage::File* OpenFile::direct() {
     direct_ = open_again(O_RDONLY | O_DIRECT, 0, error);
   });
   return direct_.get();
+}
+
+const cuda::GpuDirectFile* OpenFile::gpu_direct(Gpus& gpus) {
+  if (gpu_direct_refused_.load(std::memory_order_relaxed)) return nullptr;
+  std::call_once(gpu_direct_once_, [&] { gpu_direct_ = make_gpu_direct(gpus); });
+  return gpu_direct_.get();
+}
+
+std::unique_ptr<const cuda::GpuDirectFile> OpenFile::make_gpu_direct(Gpus& gpus) {
+  const auto* file = static_cast<const storage::PosixFile*>(direct());
+  if (file == nullptr || file->direct_fd < 0) {
+    why_no_gpu_direct_ = "no direct I/O to this file";
+    return nullptr;
+  }
+  std::shared_ptr<const cuda::GpuDirectDriver> driver = gpus.direct_driver(why_no_gpu_direct_);
+  if (driver == nullptr) return nullptr;
+  try {
+    return std::make_unique<const cuda::GpuDirectFile>(std::move(driver), file->direct_fd);
+  } catch (const Error& error) {
+    why_no_gpu_direct_ = error.reason();
+    return nullptr;
+  }
 }
 
 int OpenFile::probe() {

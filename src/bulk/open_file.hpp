@@ -12,9 +12,12 @@
 
 #include "bulk/forks.hpp"
 #include "bulk/lanes.hpp"
+#include "devices/cuda/gpudirect.hpp"
 #include "storage/storage.hpp"
 
 namespace ferry::bulk {
+
+class Gpus;
 
 // Thread-safe. Whoever works on it holds a use; the last one after begin_close() closes.
 class OpenFile {
@@ -49,6 +52,12 @@ class OpenFile {
   // A worker's engine may have registered it, and has to let go of it once it is closed.
   void note_engine_use() { engine_used_.store(true, std::memory_order_relaxed); }
   bool engine_used() const { return engine_used_.load(std::memory_order_relaxed); }
+  // The same descriptor as direct() for GPUDirect Storage. Made when first asked for; null where
+  // that does not work, for the reason that why_no_gpu_direct() then gives.
+  const cuda::GpuDirectFile* gpu_direct(Gpus& gpus);
+  const std::string& why_no_gpu_direct() const { return why_no_gpu_direct_; }
+  // cuFile has refused a transfer.
+  void give_up_gpu_direct() { gpu_direct_refused_.store(true, std::memory_order_relaxed); }
   // The kernel has refused a direct transfer.
   void give_up_direct() { direct_refused_.store(true, std::memory_order_relaxed); }
 
@@ -64,6 +73,7 @@ class OpenFile {
   std::unique_ptr<storage::File> open_again(int flags, std::uint32_t mode, std::int64_t& error);
   bool is_directory();
   void close_files(std::int64_t& error);
+  std::unique_ptr<const cuda::GpuDirectFile> make_gpu_direct(Gpus& gpus);
   int probe();
 
   const std::shared_ptr<Lanes> lanes_;
@@ -74,6 +84,10 @@ class OpenFile {
   std::once_flag direct_once_;
   std::unique_ptr<storage::File> direct_;
   std::atomic<bool> direct_refused_{false};
+  std::once_flag gpu_direct_once_;
+  std::unique_ptr<const cuda::GpuDirectFile> gpu_direct_;  // gone before direct_ is closed
+  std::string why_no_gpu_direct_;
+  std::atomic<bool> gpu_direct_refused_{false};
   std::atomic<bool> engine_used_{false};
   std::once_flag probe_once_;
   int probe_ = -1;

@@ -23,8 +23,8 @@ struct Piece {
   std::uint64_t bytes = 0;
   std::uint64_t offset = 0;
   bool writing = false;
-  // Whose memory `data` is; null: the host's. A GPU's is reached through page-locked slots only,
-  // whichever way the slot's bytes go to or from the file.
+  // Whose memory `data` is; null: the host's. A GPU's is reached through page-locked slots,
+  // whichever way the slot's bytes go to or from the file, or past the host (gpu_direct.hpp).
   const cuda::PrimaryContext* gpu = nullptr;
 };
 

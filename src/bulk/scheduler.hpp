@@ -42,6 +42,8 @@ struct Counters {
   std::atomic<std::uint64_t> staged_tasks{0};
   std::atomic<std::uint64_t> staging_bytes{0};
   std::atomic<std::uint64_t> gpu_tasks{0};
+  std::atomic<std::uint64_t> gpu_direct_tasks{0};
+  std::atomic<std::uint64_t> gpu_direct_bytes{0};
   std::atomic<std::uint64_t> pinned_bytes{0};
 
   void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount = 1) {

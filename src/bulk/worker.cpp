@@ -10,6 +10,7 @@
 #include "base/cpus.hpp"
 #include "base/futex.hpp"
 #include "bulk/files_job.hpp"
+#include "bulk/gpu_direct.hpp"
 #include "bulk/scheduler.hpp"
 
 namespace ferry::bulk {
@@ -108,8 +109,11 @@ void Worker::start_next_piece() {
     const Way way = choose_way(piece, scheduler_.options().route);
     if (way == Way::copy && piece.gpu == nullptr) {
       scheduler_.copy_now(*lane_, request, claim.first, claim.begin, bytes);
-    } else if (!take_off(claim.first, claim.begin, piece, way)) {
-      return;
+    } else {
+      const bool past_cache = way == Way::direct || way == Way::staged;
+      const bool moved = past_cache && piece.gpu != nullptr &&
+                         move_past_host(scheduler_, request, claim.first, claim.begin, piece);
+      if (!moved && !take_off(claim.first, claim.begin, piece, way)) return;
     }
   }
   claim.bytes -= bytes;

@@ -78,6 +78,8 @@ nb::dict to_dict(const bulk::EngineStatistics& statistics) {
   dict["direct_tasks"] = statistics.direct_tasks;
   dict["staged_tasks"] = statistics.staged_tasks;
   dict["gpu_tasks"] = statistics.gpu_tasks;
+  dict["gpu_direct_tasks"] = statistics.gpu_direct_tasks;
+  dict["gpu_direct_bytes"] = statistics.gpu_direct_bytes;
   dict["staging_bytes"] = statistics.staging_bytes;
   dict["pinned_bytes"] = statistics.pinned_bytes;
   dict["workers_started"] = statistics.workers_started;

@@ -11,13 +11,21 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).resolve().parent
-MOCK = Path(os.environ.get("FERRY_BUILD_DIR", HERE.parents[1] / "build" / "release")) / "libferry_mock_cuda.so"
+BUILD = Path(os.environ.get("FERRY_BUILD_DIR", HERE.parents[1] / "build" / "release"))
+MOCK = BUILD / "libferry_mock_cuda.so"
+MOCK_CUFILE = BUILD / "libferry_mock_cufile.so"
 
 
-def run_python(*arguments: str, driver: str) -> subprocess.CompletedProcess[str]:
+def gpudirect(words: str) -> dict[str, str]:
+    """Returns the environment in which the mock cuFile is asked and answers so."""
+    assert MOCK_CUFILE.exists(), f"{MOCK_CUFILE} is missing: build the target ferry_mock_cufile"
+    return {"FERRY_GPUDIRECT": "on", "FERRY_CUFILE_LIBRARY": str(MOCK_CUFILE), "FERRY_MOCK_CUFILE": words}
+
+
+def run_python(*arguments: str, driver: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],
-        env={**os.environ, "FERRY_CUDA_LIBRARY": driver},
+        env={**os.environ, "FERRY_CUDA_LIBRARY": driver, **more},
         cwd=HERE,
         capture_output=True,
         text=True,
@@ -33,6 +41,36 @@ def test_on_the_mock_driver(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout and "skipped" not in done.stdout
+
+
+# Ends with the engine, the file and an array still there, as programs do.
+PAST_THE_HOST = """
+import sys, ferry
+path, works = sys.argv[1], sys.argv[2] == "works"
+engine = ferry.Engine(route="direct")
+with open(path, "rb") as plain:
+    wanted = plain.read()
+array = ferry.GpuArray((len(wanted),), "u1")
+file = ferry.open(path, engine=engine)
+assert file.read_at(array, 0) == len(wanted)
+assert array.copy_to_host().tobytes() == wanted
+stats = ferry.stats(engine)
+assert stats["gpu_direct_bytes"] == (len(wanted) if works else 0), stats
+assert stats["gpu_direct_tasks"] == (3 if works else 0), stats
+assert (stats["pinned_bytes"] == 0) == works, stats
+reasons = ferry.explain(path, engine=engine)["reasons"]
+told = [reason for reason in reasons if reason.startswith("a GPU's memory: ")]
+assert told[0].startswith("a GPU's memory: GPUDirect Storage (cuFile with nvidia-fs 2.24)") == works, told
+assert ("compatibility mode only" in told[0]) != works, told
+"""
+
+
+@pytest.mark.parametrize(("words", "outcome"), [("nvidia-fs", "works"), ("compatibility", "does not")])
+def test_gpudirect_past_the_host_or_not(tmp_path: Path, words: str, outcome: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(3 << 20))
+    done = run_python("-c", PAST_THE_HOST, str(path), outcome, driver=str(MOCK), **gpudirect(words))
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 NO_DRIVER = """
@@ -73,7 +111,15 @@ def test_info_shows_gpus_and_the_way_of_bulk_copies(command: Any) -> None:
     assert there.returncode == 0, there.stderr
     words = " ".join(there.stdout.split())
     assert "cuda:1: mock GPU 1 of Ferry's tests, 16 GiB, compute capability 9.0" in words
-    assert "bulk copies by pinned staging; " in words
+    assert "bulk copies by pinned staging; no GPUDirect: " in words
+    for answer, wanted in [
+        ("p2p", "bulk copies by GPUDirect Storage where the page cache is passed by; cuFile works with the kernel's"),
+        ("compatibility", "bulk copies by pinned staging; no GPUDirect: cuFile runs in compatibility mode only"),
+    ]:
+        environment = {**command.environment, "FERRY_CUDA_LIBRARY": str(MOCK), **gpudirect(answer)}
+        asked = command.run("info", env=environment)
+        assert asked.returncode == 0, asked.stderr
+        assert wanted in " ".join(asked.stdout.split())
     absent = command.run("info", env={**command.environment, "FERRY_CUDA_LIBRARY": "libno-such-cuda.so"})
     assert absent.returncode == 0, absent.stderr
     assert "GPU none: libno-such-cuda.so cannot be loaded" in " ".join(absent.stdout.split())

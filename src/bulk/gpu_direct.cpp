@@ -1,0 +1,92 @@
+#include "bulk/gpu_direct.hpp"
+
+#include <cerrno>
+
+#include <fcntl.h>
+
+#include "bulk/scheduler.hpp"
+#include "storage/posix_file.hpp"
+
+namespace ferry::bulk {
+namespace {
+
+using cuda::GpuDirectFile;
+
+bool whole_blocks(const Piece& piece) {
+  return (piece.offset | piece.bytes) % piece_alignment_bytes == 0;
+}
+
+// The turn of a write among those through the page cache (storage/write_turns.hpp).
+class Turn {
+ public:
+  explicit Turn(const Piece& piece) {
+    if (!piece.writing) return;
+    turns_ = static_cast<storage::PosixFile*>(piece.file->direct())->turns.get();
+    granted_ = turns_ == nullptr || turns_->try_begin_direct();
+  }
+  ~Turn() {
+    if (turns_ != nullptr && granted_) turns_->end_direct();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  bool granted() const { return granted_; }
+
+ private:
+  storage::WriteTurns* turns_ = nullptr;
+  bool granted_ = true;
+};
+
+// Bytes or a negative errno; goes on after short transfers, the last of which tells the end of the
+// file from an error.
+GpuDirectFile::Outcome move(const GpuDirectFile& file, const Request& request, const Piece& piece) {
+  std::uint64_t moved = 0;
+  while (moved < piece.bytes) {
+    if (request.cancelled()) return {-ECANCELED, GpuDirectFile::Refusal::none};
+    // The rest of a short write need not be of whole blocks.
+    if (piece.writing && moved % piece_alignment_bytes != 0) {
+      return {0, GpuDirectFile::Refusal::memory};
+    }
+    const GpuDirectFile::Outcome outcome = file.transfer(
+        *piece.gpu, piece.writing, piece.data + moved, piece.bytes - moved, piece.offset + moved);
+    if (outcome.refusal != GpuDirectFile::Refusal::none || outcome.result < 0) return outcome;
+    if (outcome.result == 0) {
+      if (piece.writing) return {-EIO, GpuDirectFile::Refusal::none};
+      break;
+    }
+    moved += static_cast<std::uint64_t>(outcome.result);
+  }
+  return {static_cast<std::int64_t>(moved), GpuDirectFile::Refusal::none};
+}
+
+}  // namespace
+
+bool move_past_host(Scheduler& scheduler, Request& request, std::size_t part, std::uint64_t begin,
+                    const Piece& piece) {
+  if (piece.bytes < gpu_direct_bytes_min) return false;
+  // Where an append goes is known to the kernel alone.
+  if (piece.writing && (!whole_blocks(piece) || (piece.file->flags() & O_APPEND) != 0))
+    return false;
+  const GpuDirectFile* file = piece.file->gpu_direct(scheduler.gpus());
+  if (file == nullptr) return false;
+  GpuDirectFile::Outcome outcome;
+  {
+    const Turn turn(piece);
+    if (!turn.granted()) return false;
+    outcome = move(*file, request, piece);
+  }
+  if (outcome.refusal == GpuDirectFile::Refusal::file) piece.file->give_up_gpu_direct();
+  if (outcome.refusal != GpuDirectFile::Refusal::none) return false;
+  Counters& counters = scheduler.counters();
+  counters.add(counters.direct_tasks);
+  counters.add(counters.gpu_tasks);
+  counters.add(counters.gpu_direct_tasks);
+  if (outcome.result > 0) {
+    const auto moved = static_cast<std::uint64_t>(outcome.result);
+    counters.add(counters.gpu_direct_bytes, moved);
+    counters.add(piece.writing ? counters.bytes_written : counters.bytes_read, moved);
+  }
+  request.record(part, begin, piece.bytes, outcome.result);
+  return true;
+}
+
+}  // namespace ferry::bulk
