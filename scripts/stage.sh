@@ -88,7 +88,7 @@ compile_cuda() {
 }
 
 # Compiles the device headers, and the kernels of tests, examples, benchmarks and tools, as CUDA, and compares the
-# driver's interface as Ferry declares it with cuda.h. Running kernels needs a GPU: ./test --device
+# interfaces of the driver and cuFile as Ferry declares them with cuda.h and cufile.h. Running kernels needs a GPU: ./test --device
 # cuda.
 stage_cuda() {
   local nvcc output source headers passed=1
@@ -102,6 +102,15 @@ stage_cuda() {
     tests/cuda/driver_abi.cpp ||
     setup_die "src/devices/cuda/abi.hpp differs from $headers/cuda.h"
   printf 'ok: the driver interface agrees with cuda.h\n'
+  if [[ -e $headers/cufile.h ]]; then
+    "${CXX:-c++}" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -Isrc -isystem "$headers" \
+      tests/cuda/cufile_abi.cpp ||
+      setup_die "src/devices/cuda/cufile_abi.hpp differs from $headers/cufile.h"
+    printf "ok: cuFile's interface agrees with cufile.h\n"
+    passed=2
+  else
+    setup_say "absent: cufile.h beside cuda.h, so cuFile's interface is not compared"
+  fi
   output=$(mktemp)
   for source in tests/cuda/*.cu examples/*/*.cu benchmarks/*.cu src/tools/cuda/*.cu; do
     [[ -e $source ]] || continue

@@ -111,9 +111,10 @@ void Worker::start_next_piece() {
       scheduler_.copy_now(*lane_, request, claim.first, claim.begin, bytes);
     } else {
       const bool past_cache = way == Way::direct || way == Way::staged;
-      const bool moved = past_cache && piece.gpu != nullptr &&
-                         move_past_host(scheduler_, request, claim.first, claim.begin, piece);
-      if (!moved && !take_off(claim.first, claim.begin, piece, way)) return;
+      current_->slots_only = current_->slots_only || !past_cache || piece.gpu == nullptr ||
+                             !move_past_host(scheduler_, request, claim.first, claim.begin, piece);
+      if (current_->slots_only && !take_off(claim.first, claim.begin, piece, way)) return;
+      current_->slots_only = false;
     }
   }
   claim.bytes -= bytes;
