@@ -111,12 +111,14 @@ void Worker::start_next_piece() {
       scheduler_.copy_now(*lane_, request, claim.first, claim.begin, bytes);
     } else {
       const bool past_cache = way == Way::direct || way == Way::staged;
-      current_->slots_only = current_->slots_only || !past_cache || piece.gpu == nullptr ||
-                             !move_past_host(scheduler_, request, claim.first, claim.begin, piece);
-      if (current_->slots_only && !take_off(claim.first, claim.begin, piece, way)) return;
-      current_->slots_only = false;
+      if (!past_cache || piece.gpu == nullptr || current_->slots_only ||
+          !move_past_host(scheduler_, request, claim.first, claim.begin, piece)) {
+        current_->slots_only = true;
+        if (!take_off(claim.first, claim.begin, piece, way)) return;
+      }
     }
   }
+  current_->slots_only = false;
   claim.bytes -= bytes;
   ++claim.first;
   if (--claim.count == 0) finish_current();

@@ -38,8 +38,7 @@ class Worker {
     Claim claim;
     std::size_t in_flight = 0;
     bool all_started = false;
-    bool slots_only =
-        false;  // the next piece, which then waits for one: it cannot go past the host
+    bool slots_only = false;  // the next piece, which waits for one: GPUDirect did not take it
   };
   // A piece on its way through the queue.
   struct Flight : storage::Operation, GpuCopy {
