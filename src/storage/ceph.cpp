@@ -18,7 +18,7 @@ constexpr unsigned threads_max = 16;
 class Ceph::Shared {
  public:
   Shared(std::string library, CpuSet cpus)
-      : mounts(std::make_shared<CephMounts>(std::move(library))),
+      : mounts(std::make_shared<CephMounts>(std::move(library), lost_clients_max)),
         pool(threads_max, std::move(cpus)) {}
 
   const std::shared_ptr<CephMounts> mounts;

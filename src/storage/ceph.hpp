@@ -5,6 +5,7 @@
 // CEPH_CONF or /etc/ceph/ceph.conf), user, fs, uid, gid, timeout in seconds for each call (30).
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -22,6 +23,10 @@ class Ceph final : public Storage {
   std::unique_ptr<Queue> make_queue(const QueueOptions& options) override;
   Description describe() const override;
   Description describe_path(const std::string& path) override;
+
+  // Clients that the servers have given up and that open files keep; a client has about twenty
+  // threads, and the memory of its cache. When there are so many, the next one is not replaced.
+  static constexpr std::size_t lost_clients_max = 8;
 
   class Shared;
 

@@ -1,12 +1,9 @@
 #include "storage/ceph_call.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <future>
 #include <limits>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -67,28 +64,6 @@ CephAddress ceph_address_of(const Uri& uri) {
   return address;
 }
 
-CephMounts::~CephMounts() {
-  if (mounts_.empty()) return;
-  std::chrono::milliseconds timeout{0};
-  for (const auto& [address, mount] : mounts_)
-    timeout = std::max(timeout, address.timeout);
-  std::promise<void> unmounted;
-  const std::future<void> waits = unmounted.get_future();
-  std::thread([mounts = std::move(mounts_), done = std::move(unmounted)]() mutable {
-    mounts.clear();
-    done.set_value();
-  }).detach();
-  waits.wait_for(timeout);
-}
-
-std::shared_ptr<CephMount> CephMounts::of(const CephAddress& address) {
-  const std::lock_guard lock(mutex_);
-  if (library_ == nullptr) library_ = std::make_shared<const CephLibrary>(library_name_);
-  std::shared_ptr<CephMount>& mount = mounts_[address];
-  if (mount == nullptr) mount = std::make_shared<CephMount>(library_, address);
-  return mount;
-}
-
 int CephHandle::close() {
   if (number_ < 0) return 0;
   return mount_->library().ceph_close(mount_->get(), std::exchange(number_, -1));
@@ -103,11 +78,24 @@ CephCall::CephCall(Operation& operation, Inbox& inbox, std::chrono::milliseconds
 }
 
 std::int64_t CephCall::execute(std::vector<char>& memory) {
-  return handle_ == nullptr ? execute_path() : execute_on_file(memory);
+  std::shared_ptr<CephMount> mount;
+  std::int64_t result = 0;
+  if (handle_ != nullptr) {
+    mount = handle_->mount();
+    result = execute_on_file(*mount, memory);
+    // The library's word where it cannot ask whether the pool may be used.
+    if (result == -EIO && kind_ != Kind::close && mount->lost()) result = -ESHUTDOWN;
+  } else {
+    const Uri uri = parse_uri(path_);
+    mount = mounts_->of(ceph_address_of(uri));
+    result = execute_path(mount, uri);
+  }
+  // Not asked again of another client: what changes names may have happened.
+  if (result == -ESHUTDOWN) mount->lose();
+  return result;
 }
 
-std::int64_t CephCall::execute_on_file(std::vector<char>& memory) {
-  CephMount& mount = handle_->mount();
+std::int64_t CephCall::execute_on_file(CephMount& mount, std::vector<char>& memory) {
   const CephLibrary& library = mount.library();
   switch (kind_) {
     case Kind::close:
@@ -135,9 +123,7 @@ std::int64_t CephCall::execute_on_file(std::vector<char>& memory) {
   }
 }
 
-std::int64_t CephCall::execute_path() {
-  const Uri uri = parse_uri(path_);
-  const std::shared_ptr<CephMount> mount = mounts_->of(ceph_address_of(uri));
+std::int64_t CephCall::execute_path(const std::shared_ptr<CephMount>& mount, const Uri& uri) {
   const CephLibrary& library = mount->library();
   if (uri.path.size() >= PATH_MAX) return -ENAMETOOLONG;
   switch (kind_) {
@@ -246,18 +232,18 @@ std::int64_t CephCall::open(const std::shared_ptr<CephMount>& mount, const std::
 }
 
 std::int64_t CephCall::read_piece(char* memory, std::int64_t bytes, std::int64_t offset) {
-  CephMount& mount = handle_->mount();
+  CephMount& mount = *handle_->mount();
   return mount.library().ceph_read(mount.get(), handle_->number(), memory, bytes, offset);
 }
 
 std::int64_t CephCall::write_piece(char* memory, std::int64_t bytes, std::int64_t offset) {
-  CephMount& mount = handle_->mount();
+  CephMount& mount = *handle_->mount();
   return mount.library().ceph_write(mount.get(), handle_->number(), memory, bytes, offset);
 }
 
 std::int64_t CephCall::size_now() {
   Status status;
-  const int error = status_of(handle_->mount(), status, nullptr);
+  const int error = status_of(*handle_->mount(), status, nullptr);
   return error != 0 ? error : static_cast<std::int64_t>(status.size_bytes);
 }
 

@@ -1,6 +1,7 @@
 // One client of a Ceph file system, as which everything is asked that the same user asks.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <compare>
 #include <memory>
@@ -39,6 +40,10 @@ class CephMount {
 
   // The mounted file system; mounts it when it is first needed. Throws Unavailable.
   ceph_mount_info* get();
+  // The servers have given this client up (they evicted it), which a call has found: all that it is
+  // asked for from then on ends with -ESHUTDOWN. Whoever has seen such an answer finds it lost.
+  void lose() { lost_.store(true, std::memory_order_relaxed); }
+  bool lost() const { return lost_.load(std::memory_order_relaxed); }
   const CephLibrary& library() const { return *library_; }
   const CephAddress& address() const { return address_; }
   // As granted: of an open file, or of a path; of a directory, what is made in it gets. 0 or a
@@ -64,6 +69,7 @@ class CephMount {
 
   const std::shared_ptr<const CephLibrary> library_;
   const CephAddress address_;
+  std::atomic<bool> lost_{false};  // orders nothing: answers are handed over with a lock
   std::mutex mutex_;
   ceph_mount_info* mounted_ = nullptr;  // guarded by it, as the next
   std::unique_ptr<const ClientAtWork> at_work_;
