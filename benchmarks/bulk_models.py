@@ -32,8 +32,9 @@ def in_child(name: str, work: Callable[[], Any]) -> float:
     child = os.fork()
     if child == 0:
         try:
+            before_mib = peak_mib()
             took = seconds(work)
-            os.write(write_end, json.dumps([took, peak_mib()]).encode())
+            os.write(write_end, json.dumps([took, peak_mib(), before_mib]).encode())
         except BaseException:  # noqa: BLE001  a peer may fail in any way
             traceback.print_exc()
         finally:
@@ -44,11 +45,12 @@ def in_child(name: str, work: Callable[[], Any]) -> float:
     os.waitpid(child, 0)
     if not text:
         raise RuntimeError(f"{name} failed")
-    took, peaks_mib[name] = json.loads(text)
+    took, *peaks_mib[name] = json.loads(text)
     return took
 
 
-peaks_mib: dict[str, int] = {}
+# The largest memory of the last process that loaded so, and what it had before, as its parent's child.
+peaks_mib: dict[str, list[int]] = {}
 
 
 def back_memory(size: int) -> None:
@@ -68,23 +70,28 @@ def make_model(folder: Path, size: int) -> list[Path]:
     """Makes a model in four shards of tensors of 16 MiB."""
     numpy_safetensors = importlib.import_module("safetensors.numpy")
     shards = [folder / f"model-{i}.safetensors" for i in range(4)]
+    count = size // len(shards) // (16 * MIB)
     for number, shard in enumerate(shards):
         if shard.exists():
             continue
-        count = size // len(shards) // (16 * MIB)
-        rng = numpy.random.default_rng(number)
-        numpy_safetensors.save_file(
-            {f"s{number}.t{i}": rng.integers(0, 2**32, (4096, 1024), numpy.uint32) for i in range(count)}, shard
-        )
+
+        def make(number: int = number, shard: Path = shard) -> None:
+            rng = numpy.random.default_rng(number)
+            numpy_safetensors.save_file(
+                {f"s{number}.t{i}": rng.integers(0, 2**32, (4096, 1024), numpy.uint32) for i in range(count)}, shard
+            )
+
+        # What a shard leaves in this process's memory would be in the peaks of all loads.
+        in_child("making the model", make)
+    peaks_mib.clear()
     return shards
 
 
 def ways_of_peers(names: list[str]) -> dict[str, Callable[[], Any]]:
-    """Every way to load all tensors into host memory that others have and that runs here."""
+    """Every way to load all tensors into host memory of the packages that are here."""
     numpy_safetensors = peer("safetensors.numpy")
     torch_safetensors, fast = peer("safetensors.torch"), peer("fastsafetensors")
     streamers = peer("runai_model_streamer")
-    ways: dict[str, Callable[[], Any]] = {}
 
     def safetensors_numpy() -> Any:
         return [numpy_safetensors.load_file(name) for name in names]
@@ -105,20 +112,13 @@ def ways_of_peers(names: list[str]) -> dict[str, Callable[[], Any]]:
         buffer = loader.copy_files_to_device()
         return [buffer.get_tensor(key) for key in loader.get_keys()]
 
-    for name, module, work in (
-        ("safetensors", numpy_safetensors, safetensors_numpy),
-        ("safetensors for PyTorch, each tensor looked at", torch_safetensors, safetensors_torch),
-        ("runai-model-streamer", streamers, runai),
-        ("fastsafetensors", fast, fastsafetensors),
-    ):
-        if module is None:
-            continue
-        try:
-            in_child(name, work)
-            ways[name] = work
-        except RuntimeError:
-            print(f"absent: {name} does not run here; see above", flush=True)
-    return ways
+    ways = {
+        "safetensors": (numpy_safetensors, safetensors_numpy),
+        "safetensors for PyTorch, each tensor looked at": (torch_safetensors, safetensors_torch),
+        "runai-model-streamer": (streamers, runai),
+        "fastsafetensors": (fast, fastsafetensors),
+    }
+    return {name: work for name, (module, work) in ways.items() if module is not None}
 
 
 def models(folder: Path, size: int) -> Iterator[Measure]:

@@ -11,6 +11,14 @@ class AlignedMemory:
 
     def __init__(self, size: int) -> None: ...
 
+class HostTensor:
+    """Host memory behind a DLPack capsule, shown as bytes. Raises ValueError: not contiguous."""
+
+    def __init__(self, capsule: Any) -> None: ...
+    @property
+    def writable(self) -> bool:
+        """Whether the capsule says so; those from before DLPack 1.0 do not."""
+
 class GpuView:
     """Memory of a GPU that belongs to another object, shown by the buffer protocol to transfers.
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy
+
+from ferry import _bulk
 
 
 def as_buffer(array: Any, writable: bool, gpu_too: bool = False) -> Any:
     """Returns an object with the buffer protocol that shows the memory of ``array``.
 
     Called for what the protocol itself does not show: arrays with ``__array_interface__``, tensors
-    with DLPack, NumPy arrays of types that have no buffer format. With ``gpu_too`` the memory may be a
+    with DLPack of any type, NumPy arrays of types that have no buffer format. With ``gpu_too`` the memory may be a
     GPU's: the buffer is then for transfers only, as the host cannot touch it.
 
     Raises:
@@ -21,6 +24,8 @@ def as_buffer(array: Any, writable: bool, gpu_too: bool = False) -> Any:
     """
     if isinstance(array, (str, int, float, list, tuple, dict)) or array is None:
         raise TypeError(f"a {type(array).__name__} has no memory to transfer; use an array or bytes")
+    if (torch := sys.modules.get("torch")) is not None and isinstance(array, torch.Tensor):
+        array = _torch_bytes(torch, array)
     if hasattr(array, "__dlpack_device__") or has_cuda_interface(array):
         from ferry.gpu import view_of
 
@@ -32,13 +37,20 @@ def as_buffer(array: Any, writable: bool, gpu_too: bool = False) -> Any:
                 )
             return view
     found = _as_numpy(array)
+    if isinstance(found, _bulk.HostTensor):
+        _check_writable(writable, found.writable)
+        return found
     if found.dtype.hasobject:
         raise TypeError("the array holds Python objects, whose bytes mean nothing in a file; use pickle")
     if not found.flags.c_contiguous:
         raise ValueError("the array is not contiguous (C order); copy it with numpy.ascontiguousarray")
-    if writable and not found.flags.writeable:
-        raise ValueError("the array is read-only; give one that may be written")
+    _check_writable(writable, found.flags.writeable)
     return found.reshape(-1).view(numpy.uint8)
+
+
+def _check_writable(wanted: bool, may: bool) -> None:
+    if wanted and not may:
+        raise ValueError("the array is read-only; give one that may be written")
 
 
 def has_cuda_interface(array: Any) -> bool:
@@ -49,7 +61,7 @@ def has_cuda_interface(array: Any) -> bool:
         return True
 
 
-def _as_numpy(array: Any) -> numpy.ndarray:
+def _as_numpy(array: Any) -> numpy.ndarray | _bulk.HostTensor:
     if isinstance(array, numpy.ndarray):
         return array
     if hasattr(array, "__dlpack__"):
@@ -70,7 +82,7 @@ def _as_numpy(array: Any) -> numpy.ndarray:
     return numpy.frombuffer(view, dtype=numpy.uint8)
 
 
-def _from_dlpack(array: Any) -> numpy.ndarray:
+def _from_dlpack(array: Any) -> numpy.ndarray | _bulk.HostTensor:
     device = array.__dlpack_device__()[0]
     if device not in (1, 3):  # kDLCPU, kDLCUDAHost
         raise NotImplementedError(
@@ -79,15 +91,18 @@ def _from_dlpack(array: Any) -> numpy.ndarray:
     try:
         return numpy.from_dlpack(array)
     except (BufferError, RuntimeError, TypeError):
-        # A type that NumPy has no name for, such as bfloat16: its bytes will do.
-        return numpy.from_dlpack(array.view(_torch_bytes(array)))
+        pass  # a type that NumPy has no name for, such as bfloat16: its bytes will do
+    try:
+        capsule = array.__dlpack__(max_version=(1, 0))
+    except TypeError:  # from before DLPack 1.0
+        capsule = array.__dlpack__()
+    return _bulk.HostTensor(capsule)
 
 
-def _torch_bytes(array: Any) -> Any:
-    import torch
-
-    if not isinstance(array, torch.Tensor):
-        raise TypeError(f"NumPy cannot see the memory of this {type(array).__name__}; view it as bytes")
-    if not array.is_contiguous():
+def _torch_bytes(torch: Any, tensor: Any) -> Any:
+    """The same memory as a tensor of bytes, which all protocols show: also of types they have no name for."""
+    if tensor.layout != torch.strided or not tensor.is_contiguous():
         raise ValueError("the tensor is not contiguous; call .contiguous() first")
-    return torch.uint8
+    if tensor.is_conj() or tensor.is_neg():
+        raise ValueError("the tensor's memory is not its value; call .resolve_conj().resolve_neg() first")
+    return tensor.detach().reshape(-1).view(torch.uint8)

@@ -349,6 +349,8 @@ def _torch_tensor(entry: Entry, place: _Place) -> Any:
     import torch
 
     element = _torch_type(torch, entry)
+    if entry.begin == entry.end:
+        return torch.empty(entry.shape, dtype=element)
     data = torch.from_numpy(place.memory[entry.begin : entry.end])
     if entry.begin % element.itemsize:
         data = data.clone()  # PyTorch views aligned memory only

@@ -18,15 +18,6 @@ int show_view(PyObject* self, Py_buffer* view, int flags) {
 
 PyType_Slot view_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(show_view)}, {0, nullptr}};
 
-bool is_contiguous(const nb::ndarray<>& tensor) {
-  std::int64_t expected = 1;
-  for (std::size_t i = tensor.ndim(); i-- > 0;) {
-    if (tensor.shape(i) > 1 && tensor.stride(i) != expected) return false;
-    expected *= static_cast<std::int64_t>(tensor.shape(i));
-  }
-  return true;
-}
-
 // What was put into a stream before is done.
 void synchronize_stream(std::uintptr_t address, std::uintptr_t stream) {
   const LockRelease unlocked;
@@ -45,19 +36,15 @@ GpuView::GpuView(std::uintptr_t begin, std::uint64_t size, bool may_write, nb::o
   check();
 }
 
-GpuView::GpuView(nb::handle capsule) {
-  if (!nb::try_cast(capsule, tensor_)) throw nb::value_error("this is no DLPack capsule");
+GpuView::GpuView(nb::handle capsule) : tensor_(capsule) {
   constexpr int cuda_device = 2;  // DLDeviceType
   constexpr int cuda_managed = 13;
   const int device = tensor_.device_type();
   if (device != cuda_device && device != cuda_managed) {
     throw nb::value_error("this tensor is neither in the host's nor in an NVIDIA GPU's memory");
   }
-  if (!is_contiguous(tensor_)) {
-    throw nb::value_error("the tensor is not contiguous (C order); make it so first");
-  }
   address = reinterpret_cast<std::uintptr_t>(tensor_.data());
-  bytes = tensor_.nbytes();
+  bytes = tensor_.bytes();
   check();
 }
 

@@ -6,9 +6,9 @@
 #include <string>
 
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 
 #include "devices/cuda/resources.hpp"
+#include "python/dlpack.hpp"
 #include "python/transfers.hpp"
 
 namespace ferry::python {
@@ -30,7 +30,7 @@ class GpuView {
  private:
   void check() const;
   nb::object owner_;
-  nb::ndarray<> tensor_;
+  DlpackMemory tensor_;
 };
 
 // Memory of a GPU that is Ferry's own.

@@ -13,6 +13,7 @@
 
 #include "bulk/staging.hpp"
 #include "python/buffers.hpp"
+#include "python/dlpack.hpp"
 #include "python/gpu.hpp"
 #include "python/gpu_runtime.hpp"
 #include "python/interpreter_lock.hpp"
@@ -296,6 +297,7 @@ NB_MODULE(_bulk, module) {
   // there. So does what daemon threads hold when the interpreter ends.
   module.def("expect_leaks", [] { nb::set_leak_warnings(false); });
   bind_transfers(module);
+  bind_dlpack(module);
   bind_gpu(module);
   bind_engine(module);
   bind_file(module);

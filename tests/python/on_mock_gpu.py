@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 import pytest
 import safetensors.numpy
+from dlpack_made_up import CUDA, Dlpack
 
 import ferry
 import ferry.memory
@@ -52,46 +53,10 @@ class Foreign:
         return {**self.array.__cuda_array_interface__, **self.changes}
 
 
-class DLTensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-class DLManagedTensor(ctypes.Structure):
-    _fields_ = [("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
-
-
-class Dlpack:
-    """A tensor of float32 in a GPU's memory that only DLPack shows."""
-
-    def __init__(self, array: ferry.GpuArray, strides: tuple[int, ...] | None = None, device_type: int = 2) -> None:
-        self.array, self.device_type = array, device_type
-        self.streams: list[Any] = []
-        extents = (ctypes.c_int64 * len(array.shape))(*array.shape)
-        steps = (ctypes.c_int64 * len(array.shape))(*strides) if strides else None
-        address = array.__cuda_array_interface__["data"][0]
-        self.managed = DLManagedTensor(
-            DLTensor(address, device_type, 0, len(array.shape), 2, 32, 1, extents, steps, 0)
-        )
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.device_type, 0
-
-    def __dlpack__(self, *, stream: int | None = None) -> Any:
-        self.streams.append(stream)
-        new = ctypes.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        return new(ctypes.addressof(self.managed), b"dltensor", None)
+def dlpack_of(array: ferry.GpuArray, **options: Any) -> Dlpack:
+    """The memory of an array that then only DLPack shows."""
+    options = {"shape": array.shape, "device_type": CUDA} | options
+    return Dlpack(array.__cuda_array_interface__["data"][0], **options)
 
 
 @pytest.fixture
@@ -163,11 +128,21 @@ def test_waits_for_the_stream_that_the_array_names(path: Path, data: bytes) -> N
 
 def test_dlpack(path: Path, data: bytes) -> None:
     array = ferry.GpuArray((10, 20), "<f4")
-    tensor = Dlpack(array)
+    tensor = dlpack_of(array)
     with ferry.open(path) as file:
         assert file.read_at(tensor, 5) == 800
     assert tensor.streams == [1], "the producer is told on which stream to be done"
     assert array.copy_to_host().tobytes() == data[5:805]
+
+
+@pytest.mark.parametrize("element", [(17, 4, 2), (17, 4, 1), (4, 16, 1)], ids=["4 bits, 2 lanes", "4 bits", "bfloat16"])
+def test_dlpack_of_types_that_numpy_lacks(path: Path, data: bytes, element: tuple[int, int, int]) -> None:
+    _, bits, lanes = element
+    size = 200 * bits * lanes // 8
+    array = ferry.GpuArray((1000,), "u1")
+    with ferry.open(path) as file:
+        assert file.read_at(dlpack_of(array, shape=(10, 20), element=element), 5) == size
+    assert array.copy_to_host().tobytes()[:size] == data[5 : 5 + size]
 
 
 def test_what_cannot_be_used_is_refused(path: Path) -> None:
@@ -181,14 +156,14 @@ def test_what_cannot_be_used_is_refused(path: Path) -> None:
         (Foreign(array, stream=0), "stream 0"),
         (Foreign(array, mask=array), "mask"),
         (Foreign(array, data=stale["data"]), "knows no such memory"),
-        (Dlpack(array, strides=(1, 10)), "contiguous"),
+        (dlpack_of(array, strides=(1, 10)), "contiguous"),
     ]
     with ferry.open(path) as file:
         for target, why in refused:
             with pytest.raises(ValueError, match=why):
                 file.read_at(target, 0)
         with pytest.raises(NotImplementedError, match="neither"):
-            file.read_at(Dlpack(array, device_type=10), 0)
+            file.read_at(dlpack_of(array, device_type=10), 0)
         assert file.read_at(Foreign(array, shape=(0, 20)), 0) == 0
     with pytest.raises(NotImplementedError, match="memory of a GPU"):
         ferry.memory.as_buffer(array, True)

@@ -261,20 +261,6 @@ def test_devices_and_frameworks(tmp_path: Path) -> None:
         ferry.load_safetensors(tmp_path / "x", framework="tea leaves")
 
 
-def test_torch_tensors(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    bf16_file(tmp_path / "x")
-    got = ferry.load_safetensors(tmp_path / "x", framework="torch")["x"]
-    assert got.dtype == torch.bfloat16
-    assert got.tolist() == [1.0, 2.0]
-    target = torch.zeros(2, dtype=torch.bfloat16)
-    with ferry.open(tmp_path / "x") as file:
-        file.read_at(target, file.size() - 4)
-        with pytest.raises(ValueError, match="contiguous"):
-            file.read_at(torch.zeros(4, 4)[:, :2], 0)
-    assert target.tolist() == [1.0, 2.0]
-
-
 def entry(**changes: Any) -> dict[str, Any]:
     return {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]} | changes
 
