@@ -87,6 +87,15 @@ compile_cuda() {
     -Xcompiler -Wall,-Wextra,-Wno-psabi -o "$3" "$2" "${@:4}"
 }
 
+# SOURCE ARCHITECTURE: what nvcc makes of it. Of the device tests, which make every call many times,
+# only PTX: the assembler would take minutes for code that nobody runs here.
+code_of() {
+  case $1 in
+    tests/cuda/device_tests.cu) printf 'compute_%s' "$2" ;;
+    *) printf 'sm_%s' "$2" ;;
+  esac
+}
+
 # Compiles the device headers, and the kernels of tests, examples, benchmarks and tools, as CUDA, and compares the
 # interfaces of the driver and cuFile as Ferry declares them with cuda.h and cufile.h. Running kernels needs a GPU: ./test --device
 # cuda.
@@ -115,7 +124,8 @@ stage_cuda() {
   for source in tests/cuda/*.cu examples/*/*.cu benchmarks/*.cu src/tools/cuda/*.cu; do
     [[ -e $source ]] || continue
     compile_cuda "$nvcc" "$source" "$output" -c --threads 2 \
-      -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 ||
+      -gencode "arch=compute_80,code=$(code_of "$source" 80)" \
+      -gencode "arch=compute_90,code=$(code_of "$source" 90)" ||
       setup_die "$source does not compile as CUDA for sm_80 and sm_90"
     printf 'ok: %s compiles for sm_80 and sm_90\n' "$source"
     passed=$((passed + 1))
@@ -126,7 +136,7 @@ stage_cuda() {
 
 # The device tests on this machine's GPU, and under compute-sanitizer where there is one.
 stage_gpu() {
-  local nvcc tests=build/gpu/scripts_tests tool
+  local nvcc kind tool
   if ! nvidia-smi -L 2>/dev/null | grep -q .; then
     setup_die "there is no NVIDIA GPU with a working driver here (nvidia-smi lists none); ./test without --device runs the same device programs on the cpu device and on a mock GPU"
   fi
@@ -134,18 +144,51 @@ stage_gpu() {
   setup_build release
   nvcc=$(find_nvcc)
   mkdir -p build/gpu
-  compile_cuda "$nvcc" tests/cuda/scripts.cu "$tests" -arch=native \
-    build/release/libferry.a -luring -ldl -lgtest -lgtest_main ||
-    setup_die "the device tests do not compile for this GPU"
-  "$tests" --gtest_brief=1
+  build_gpu_tests "$nvcc"
+  build/gpu/scripts_tests --gtest_brief=1
+  for kind in "${gpu_kinds[@]}"; do
+    "build/gpu/device_tests_$kind" --gtest_brief=1
+  done
   for tool in memcheck racecheck; do
     if ! command -v compute-sanitizer >/dev/null; then
       setup_say "absent: compute-sanitizer, so $tool is not run"
       continue
     fi
-    FERRY_TEST_DEPTH=quick compute-sanitizer --tool "$tool" --error-exitcode 1 "$tests" \
-      --gtest_brief=1 --gtest_filter='*OfWarps:*OfBlocks' || setup_die "$tool found the above"
+    sanitize "$tool" build/gpu/scripts_tests '*OfWarps:*OfBlocks'
+    # Those that move bytes through the page cache.
+    for kind in Warps Blocks; do
+      sanitize "$tool" "build/gpu/device_tests_$kind" 'Copies*:KernelCalls*:GroupCalls*Stripes*'
+    done
   done
+}
+
+gpu_kinds=(Threads Parts Warps Blocks)
+
+# NVCC: all of them at the same time, because the assembler takes minutes for each.
+build_gpu_tests() {
+  local kind job failed=no
+  local -a jobs=()
+  link_gpu_tests "$1" tests/cuda/scripts.cu build/gpu/scripts_tests &
+  jobs+=($!)
+  for kind in "${gpu_kinds[@]}"; do
+    link_gpu_tests "$1" tests/cuda/device_tests.cu "build/gpu/device_tests_$kind" \
+      "-DFERRY_TEST_KIND=$kind" &
+    jobs+=($!)
+  done
+  for job in "${jobs[@]}"; do wait "$job" || failed=yes; done
+  [[ $failed == no ]] || setup_die "the device tests do not compile for this GPU"
+}
+
+# NVCC SOURCE PROGRAM [OPTION...]
+link_gpu_tests() {
+  compile_cuda "$1" "$2" "$3" -arch=native "${@:4}" \
+    build/release/libferry.a -luring -ldl -lgtest -lgtest_main
+}
+
+# TOOL PROGRAM FILTER: as much as a quick run does.
+sanitize() {
+  FERRY_TEST_DEPTH=quick compute-sanitizer --tool "$1" --error-exitcode 1 "$2" \
+    --gtest_brief=1 "--gtest_filter=$3" || setup_die "$1 found the above"
 }
 
 stage_model() {

@@ -117,8 +117,8 @@ class PendingCalls : public PageCalls<Group> {
       : Base(context, group, group_index) {}
 
  private:
-  FERRY_DEVICE void start(Opcode opcode, const Transfer* transfers, std::uint32_t count,
-                          Pending* pending) {
+  FERRY_DEVICE_CALL void start(Opcode opcode, const Transfer* transfers, std::uint32_t count,
+                               Pending* pending) {
     for (std::uint32_t at = 0; at < count;) {
       const std::uint32_t step = count - at < batch_max ? count - at : batch_max;
       start_some(opcode, transfers + at, step, pending + at);

@@ -115,9 +115,9 @@ class TransferCalls : protected CoherentCalls<Group> {
 
   // Moves `pieces` through the staging area, one area's worth per request, until everything is
   // moved or the storage gives less than was asked for.
-  FERRY_DEVICE Answer transfer_staged(Opcode opcode, int file, const IoVector* pieces, int count,
-                                      std::int64_t offset, std::uint8_t flags, Target target,
-                                      bool counted = true) {
+  FERRY_DEVICE_CALL Answer transfer_staged(Opcode opcode, int file, const IoVector* pieces,
+                                           int count, std::int64_t offset, std::uint8_t flags,
+                                           Target target, bool counted = true) {
     const bool reading = opcode == Opcode::read || opcode == Opcode::read_vector;
     const std::uint64_t area_bytes = requester_.arena().layout.geometry.staging_bytes;
     unsigned char* area = requester_.arena().staging(requester_.group());
@@ -170,8 +170,8 @@ class TransferCalls : protected CoherentCalls<Group> {
     }
   }
 
-  FERRY_DEVICE std::int64_t transfer_vector(Opcode opcode, int file, const IoVector* pieces,
-                                            int count, std::int64_t offset) {
+  FERRY_DEVICE_CALL std::int64_t transfer_vector(Opcode opcode, int file, const IoVector* pieces,
+                                                 int count, std::int64_t offset) {
     if (count < 0 || static_cast<std::uint32_t>(count) > extents_max) return -EINVAL;
     if (pieces == nullptr && count > 0) return -EFAULT;
     bool direct = true;
@@ -197,8 +197,8 @@ class TransferCalls : protected CoherentCalls<Group> {
     return coherently(reading, file, pieces, count, offset, 0, transfer_extents).result;
   }
 
-  FERRY_DEVICE std::int64_t at_position(Opcode opcode, int file, void* buffer,
-                                        std::uint64_t bytes) {
+  FERRY_DEVICE_CALL std::int64_t at_position(Opcode opcode, int file, void* buffer,
+                                             std::uint64_t bytes) {
     if (buffer == nullptr && bytes > 0) return -EFAULT;
     FilePosition& position = position_of(file);
     // The leader holds the lock for the whole group, across the staged steps.

@@ -1,63 +1,66 @@
-// Random calls (support/random_calls.hpp) of threads and of groups of lanes, on the `cpu` device
-// and on a mock GPU.
+// Random calls (support/random_calls.hpp) of threads and of groups of lanes, on the `cpu` device,
+// on a mock GPU and, by tests/cuda/device_tests.cu, in kernels.
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include <ferry/ferry.hpp>
-#include <ferry/gpu.hpp>
-
 #include "support/files.hpp"
-#include "support/kernel_threads.hpp"
+#include "support/machines.hpp"
 #include "support/random_calls_host.hpp"
 
 namespace ferry {
 namespace {
 
-constexpr std::uint32_t groups = 3;
-
-// `address` says where a thread finds device memory.
-template <class Kind, class Runtime, class Address>
-void expect_random_calls_to_agree(Runtime& runtime, const device::Context& context,
-                                  Address address) {
+// `run(program)` on as many groups as the machine is tested with.
+template <class Place, class Run>
+void expect_random_calls_to_agree(typename Place::Machine& machine, Run run) {
+  using Machine = typename Place::Machine;
   const test::ScratchDirectory directory;
   test::Random random;
-  test::RandomFiles files(groups);
+  test::RandomFiles files(Machine::groups);
   std::vector<Buffer> inside;
-  for (std::uint32_t i = 0; i < groups; ++i) {
+  for (std::uint32_t i = 0; i < Machine::groups; ++i) {
     const std::string path = directory / std::to_string(i);
-    inside.push_back(runtime.allocate(test::calls_memory_bytes));
-    files.add(path, path, address(inside[i].template as<unsigned char>()), random.fork(), true);
+    inside.push_back(machine.runtime().allocate(test::calls_memory_bytes));
+    files.add(path, path, machine.address(inside[i].template as<unsigned char>()), random.fork(),
+              true);
   }
-  // A call of many lanes costs as many switches between threads as it has barriers for each.
-  const std::uint64_t calls = test::scaled(Kind::lanes == 1 ? 3000 : 600 / Kind::lanes);
-  EXPECT_EQ(
-      test::make_random_calls(files, &context, calls,
-                              [](const auto& program) { test::run_groups<Kind>(groups, program); }),
-      "");
+  const std::uint64_t calls = test::scaled(3000 / Machine::cost_of(Place::Kind::lanes));
+  EXPECT_EQ(test::make_random_calls(files, machine.context(), calls, run), "");
 }
 
-template <class Kind>
+template <class Machine>
+test::MachineOptions options(std::uint32_t services) {
+  test::MachineOptions wishes;
+  wishes.groups = Machine::groups;
+  wishes.services = services;
+  wishes.arena_bytes = (Machine::groups + 4) * test::calls_memory_bytes;
+  return wishes;
+}
+
+template <class Place>
 class KernelCalls : public testing::Test {};
-using Kinds = testing::Types<test::Threads, test::Parts, test::Warps>;
-TYPED_TEST_SUITE(KernelCalls, Kinds);
+TYPED_TEST_SUITE(KernelCalls, test::Everywhere, test::NameOfPlace);
 
-TYPED_TEST(KernelCalls, OnTheCpu) {
-  Runtime runtime(test::small_runtime(groups, 8 << 20));
-  expect_random_calls_to_agree<TypeParam>(runtime, runtime.context(),
-                                          [](unsigned char* memory) { return memory; });
+TYPED_TEST(KernelCalls, AgreeWithAModel) {
+  using Machine = typename TypeParam::Machine;
+  Machine machine(options<Machine>(0));
+  expect_random_calls_to_agree<TypeParam>(machine, [](const test::RandomCallsProgram& program) {
+    test::run_groups<typename TypeParam::Kind>(Machine::groups, program);
+  });
+  test::expect_clean_end(machine);
 }
 
-TYPED_TEST(KernelCalls, OnAMockGpu) {
-  GpuOptions gpu = test::small_gpu();
-  gpu.calls_per_group = 64;  // batches need one for each of their transfers
-  GpuRuntime runtime(test::small_runtime(groups, 8 << 20), gpu);
-  const test::KernelThreads kernel(runtime);
-  expect_random_calls_to_agree<TypeParam>(
-      runtime, kernel.context(), [&](unsigned char* memory) { return kernel.address(memory); });
-  EXPECT_EQ(runtime.dirty_pages(), 0U);
+TYPED_TEST(KernelCalls, AgreeWithAModelBesideServices) {
+  using Machine = typename TypeParam::Machine;
+  Machine machine(options<Machine>(2));
+  expect_random_calls_to_agree<TypeParam>(machine, [&](const test::RandomCallsProgram& program) {
+    machine.template run_with_services<typename TypeParam::Kind>(Machine::groups, program);
+  });
+  EXPECT_GT(machine.runtime().statistics().served_calls, 0U);
+  test::expect_clean_end(machine);
 }
 
 }  // namespace

@@ -3,16 +3,13 @@
 
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <stdexcept>
-#include <thread>
 
 #include <ferry/device/control.hpp>
 #include <ferry/device/requester.hpp>
 
-#include "devices/cpu/hooks.hpp"
+#include "support/programs.hpp"
 
 namespace ferry::test {
 
@@ -23,36 +20,34 @@ inline std::uint64_t claim(const device::RequestRing& ring, std::uint32_t count 
   return ticket;
 }
 
-// Zeroed memory with a laid-out control block at its start and `heap_bytes` behind it.
+// Zeroed memory with a laid-out control block at its start and `heap_bytes` behind it, and a
+// context of it, for the host and for device programs.
 class TestArena {
  public:
-  TestArena(device::Geometry geometry, std::uint64_t heap_bytes) {
+  TestArena(device::Geometry geometry, std::uint64_t heap_bytes)
+      : context_(std::make_unique<SharedArray<device::Context>>(1)) {
     geometry.arena_bytes = device::lay_out(geometry).heap + heap_bytes;
-    memory_.reset(static_cast<unsigned char*>(
-        std::aligned_alloc(4096, (geometry.arena_bytes + 4095) / 4096 * 4096)));
-    if (!memory_) throw std::bad_alloc();
-    __builtin_memset(memory_.get(), 0, geometry.arena_bytes);
-    context_.arena.base = memory_.get();
-    context_.arena.local = memory_.get();
-    context_.arena.layout = device::lay_out(geometry);
-    context_.hooks = cpu::host_hooks();
-    context_.wait.spin_ns = 0;
-    context_.wait.liveness_timeout_ns = 20'000'000'000;
+    memory_ = std::make_unique<SharedArray<unsigned char>>(geometry.arena_bytes);
+    device::Context made;
+    made.arena.base = memory_->data();
+    made.arena.local = memory_->data();
+    made.arena.layout = device::lay_out(geometry);
+    made.hooks = device_hooks();
+    made.wait.spin_ns = 0;
+    made.wait.liveness_timeout_ns = 20'000'000'000;
+    context() = made;
   }
 
-  device::Context& context() { return context_; }
-  const device::ArenaView& view() const { return context_.arena; }
-  unsigned char* heap() const { return memory_.get() + view().layout.heap; }
+  device::Context& context() const { return (*context_)[0]; }
+  const device::ArenaView& view() const { return context().arena; }
+  unsigned char* heap() const { return memory_->data() + view().layout.heap; }
   std::uint64_t heap_bytes() const {
     return view().layout.geometry.arena_bytes - view().layout.heap;
   }
 
  private:
-  struct Free {
-    void operator()(unsigned char* pointer) const { std::free(pointer); }
-  };
-  std::unique_ptr<unsigned char, Free> memory_;
-  device::Context context_;
+  std::unique_ptr<SharedArray<unsigned char>> memory_;
+  std::unique_ptr<SharedArray<device::Context>> context_;
 };
 
 }  // namespace ferry::test

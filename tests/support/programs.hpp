@@ -23,6 +23,8 @@
 #include <type_traits>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #if defined(__CUDACC__)
 #include <ferry/cuda.hpp>
 #else
@@ -154,10 +156,12 @@ class Report {
   SharedArray<Findings> findings_;
 };
 
-// ---- kinds of groups
-// -----------------------------------------------------------------------------
+// ---- kinds of groups ----
 
 #if defined(__CUDACC__)
+// A lane of an emulated group costs a switch between threads at every barrier.
+inline constexpr bool lanes_are_real = true;
+
 struct Threads {
   using Group = device::ThreadGroup;
   static constexpr std::uint32_t lanes = 1;
@@ -178,6 +182,8 @@ struct Blocks {
   __device__ static std::uint32_t index() { return Group::index_in_grid(); }
 };
 #else
+inline constexpr bool lanes_are_real = false;
+
 struct Threads {
   using Group = device::ThreadGroup;
   static constexpr std::uint32_t lanes = 1;
@@ -196,8 +202,33 @@ struct Blocks {
 using Parts = Tiles<8>;
 using Warps = Tiles<32>;
 
-// ---- running them
-// --------------------------------------------------------------------------------
+// For typed suites. One kind at a time of kernels, because the compiler takes a minute for each
+// that makes all calls.
+#if defined(__CUDACC__)
+#if !defined(FERRY_TEST_KIND)
+#define FERRY_TEST_KIND Warps
+#endif
+using EveryKind = testing::Types<FERRY_TEST_KIND>;
+#else
+using EveryKind = testing::Types<Threads, Parts, Warps, Blocks>;
+#endif
+
+// What gtest calls them.
+template <class Kind>
+std::string name_of_kind() {
+  if constexpr (std::is_same_v<Kind, Threads>) return "Threads";
+  if constexpr (std::is_same_v<Kind, Parts>) return "Parts";
+  if constexpr (std::is_same_v<Kind, Warps>) return "Warps";
+  if constexpr (std::is_same_v<Kind, Blocks>) return "Blocks";
+}
+struct NameOfKind {
+  template <class Kind>
+  static std::string GetName(int) {
+    return name_of_kind<Kind>();
+  }
+};
+
+// ---- running them ----
 
 #if defined(__CUDACC__)
 template <class Kind, class Program>
