@@ -13,6 +13,11 @@
 namespace ferry {
 namespace {
 
+template <class Place>
+std::uint64_t calls_of_a_group() {
+  return test::scaled(3000 / Place::Machine::cost_of(Place::Kind::lanes));
+}
+
 // `run(program)` on as many groups as the machine is tested with.
 template <class Place, class Run>
 void expect_random_calls_to_agree(typename Place::Machine& machine, Run run) {
@@ -27,8 +32,7 @@ void expect_random_calls_to_agree(typename Place::Machine& machine, Run run) {
     files.add(path, path, machine.address(inside[i].template as<unsigned char>()), random.fork(),
               true);
   }
-  const std::uint64_t calls = test::scaled(3000 / Machine::cost_of(Place::Kind::lanes));
-  EXPECT_EQ(test::make_random_calls(files, machine.context(), calls, run), "");
+  EXPECT_EQ(test::make_random_calls(files, machine.context(), calls_of_a_group<Place>(), run), "");
 }
 
 template <class Machine>
@@ -59,7 +63,10 @@ TYPED_TEST(KernelCalls, AgreeWithAModelBesideServices) {
   expect_random_calls_to_agree<TypeParam>(machine, [&](const test::RandomCallsProgram& program) {
     machine.template run_with_services<typename TypeParam::Kind>(Machine::groups, program);
   });
-  EXPECT_GT(machine.runtime().statistics().served_calls, 0U);
+  // Of a few calls none may be a service's.
+  if (calls_of_a_group<TypeParam>() >= 50) {
+    EXPECT_GT(machine.runtime().statistics().served_calls, 0U);
+  }
   test::expect_clean_end(machine);
 }
 
