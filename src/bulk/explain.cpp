@@ -66,16 +66,26 @@ const char* why_workers(Source source) {
   return "which keeps many requests on their way";
 }
 
+const char* why_tasks(Source source) {
+  switch (source) {
+    case Source::memory:
+      return "so that few calls copy, but several for each worker";
+    case Source::disk:
+      return "best for the cores' caches";
+    case Source::server:
+      break;
+  }
+  return "as large as a server's requests";
+}
+
 void explain_plan(Explanation& explanation, const EngineOptions& wish, const Plan& plan) {
   explanation.workers = plan.workers;
   explanation.task_bytes = plan.task_bytes;
-  const bool serves = plan.source == Source::server;
   std::vector<std::string>& reasons = explanation.reasons;
   reasons.push_back(std::to_string(plan.workers) + (plan.workers == 1 ? " worker" : " workers") +
                     pinned(wish.workers != 0, why_workers(plan.source)));
   reasons.push_back("tasks of " + size_text(plan.task_bytes) +
-                    pinned(wish.task_bytes != 0, serves ? "as large as a server's requests"
-                                                        : "best for the cores' caches"));
+                    pinned(wish.task_bytes != 0, why_tasks(plan.source)));
   if (plan.source != Source::disk) return;
   reasons.push_back("up to " + std::to_string(explanation.depth) +
                     " direct tasks in flight per worker" +

@@ -12,11 +12,28 @@ constexpr std::uint64_t copies_per_worker_bytes_min = 1 << 20;
 // Threads that wait for a disk: while one copies out of its staging memory, the others have
 // requests under way. Also where there are fewer CPUs.
 constexpr unsigned disk_workers = 4;
+// A call that copies costs some 2 us, however much it copies. There should be several for each
+// thread, which may not all be equally fast.
+constexpr std::uint64_t copy_task_bytes_max = 4 << 20;
+constexpr std::uint64_t copy_tasks_per_worker = 8;
 // As large as an NFS server's requests; the storage makes them smaller if the server wants that.
 constexpr std::uint64_t server_task_bytes = 1 << 20;
 
 bool resident(OpenFile& file, std::uint64_t offset, std::uint64_t bytes) {
   return file.resident_bytes(offset, bytes) == bytes;
+}
+
+unsigned choose_workers(const EngineOptions& in_force, Source source, std::uint64_t bytes) {
+  switch (source) {
+    case Source::memory:
+      return static_cast<unsigned>(
+          std::clamp<std::uint64_t>(bytes / copies_per_worker_bytes_min, 1, in_force.workers));
+    case Source::disk:
+      return disk_workers;
+    case Source::server:
+      break;
+  }
+  return 1;
 }
 
 }  // namespace
@@ -40,19 +57,13 @@ Source source_of(OpenFile& file, bool writing, std::uint64_t offset, std::uint64
 Plan choose_plan(const EngineOptions& wish, const EngineOptions& in_force, Source source,
                  std::uint64_t bytes) {
   Plan plan{source, in_force.workers, in_force.task_bytes};
-  if (source == Source::server && wish.task_bytes == 0) plan.task_bytes = server_task_bytes;
-  if (wish.workers != 0) return plan;
-  switch (source) {
-    case Source::memory:
-      plan.workers = static_cast<unsigned>(
-          std::clamp<std::uint64_t>(bytes / copies_per_worker_bytes_min, 1, in_force.workers));
-      break;
-    case Source::disk:
-      plan.workers = disk_workers;
-      break;
-    case Source::server:
-      plan.workers = 1;
-      break;
+  if (wish.workers == 0) plan.workers = choose_workers(in_force, source, bytes);
+  if (wish.task_bytes != 0) return plan;
+  if (source == Source::server) plan.task_bytes = server_task_bytes;
+  if (source == Source::memory) {
+    const std::uint64_t share = bytes / (copy_tasks_per_worker * plan.workers);
+    plan.task_bytes = std::clamp(share / in_force.task_bytes * in_force.task_bytes,
+                                 in_force.task_bytes, copy_task_bytes_max);
   }
   return plan;
 }

@@ -26,8 +26,9 @@ struct Plan {
 Source source_of(OpenFile& file, bool writing, std::uint64_t offset, std::uint64_t bytes,
                  Route route);
 
-// `wish` as it was given, `in_force` from choose_options(). Tasks on local files have
-// in_force.task_bytes, which staging memory is made for.
+// `wish` as it was given, `in_force` from choose_options(). Tasks of a disk have
+// in_force.task_bytes, which staging memory is made for; copies larger ones, of which a worker
+// takes smaller pieces where they turn out to be none.
 Plan choose_plan(const EngineOptions& wish, const EngineOptions& in_force, Source source,
                  std::uint64_t bytes);
 

@@ -34,6 +34,26 @@ Piece Request::piece(std::size_t index, std::uint64_t begin, std::uint64_t bytes
   return {part.file, part.data + begin, bytes, part.offset + begin, writing_, part.gpu.get()};
 }
 
+Piece Request::next_piece(const Claim& claim, std::uint64_t bytes_max) const {
+  const PartState& part = parts_[claim.first];
+  std::uint64_t bytes = std::min(claim.bytes, part.bytes - claim.begin);
+  if (bytes > bytes_max) {
+    const std::uint64_t start = part.offset + claim.begin;
+    bytes = (start + bytes_max) / piece_alignment_bytes * piece_alignment_bytes - start;
+  }
+  return piece(claim.first, claim.begin, bytes);
+}
+
+void Request::advance(Claim& claim, std::uint64_t bytes) const {
+  claim.bytes -= bytes;
+  claim.begin += bytes;
+  const bool more = claim.bytes > 0 && claim.begin < parts_[claim.first].bytes;
+  if (more) return;
+  ++claim.first;
+  claim.begin = 0;
+  --claim.count;
+}
+
 void Request::skip_failed() {
   while (!at_end() && next_byte_ > 0 && parts_[next_part_].error_number != 0) {
     ++next_part_;

@@ -77,6 +77,12 @@ class Request {
   std::uint64_t bytes_total() const { return bytes_total_; }
   std::uint64_t bytes_done() const { return bytes_done_.load(std::memory_order_relaxed); }
 
+  // What comes next of a claim: the rest of its piece, or its next part; at most so many bytes, up
+  // to where a piece of the file may end.
+  Piece next_piece(const Claim& claim, std::uint64_t bytes_max = UINT64_MAX) const;
+  // So much of next_piece() is on its way. `count` 0: all of the claim is.
+  void advance(Claim& claim, std::uint64_t bytes) const;
+
   // Hands out the next claim. False: nothing is left.
   bool cut(Claim& claim);
   // The result of a piece of a part, or of the whole: bytes or a negative errno.

@@ -220,24 +220,19 @@ void Scheduler::help(const std::shared_ptr<Request>& request,
       return;
     }
     if (!request->cut(claim)) break;
-    for (; claim.count > 0; ++claim.first, --claim.count) {
-      const PartState& part = request->part(claim.first);
-      const bool whole = claim.begin == 0 && claim.bytes >= part.bytes;
-      const std::uint64_t bytes = whole ? part.bytes : claim.bytes;
-      if (!request->cancelled()) {
-        const Piece piece = request->piece(claim.first, claim.begin, bytes);
-        if (choose_way(piece, options_.route) != Way::copy) {
-          claim.request = request;
-          {
-            const std::lock_guard lock(mutex_);
-            returned_.push_back(std::move(claim));
-          }
-          wake(request->cuts().sharers);
-          return;
+    while (claim.count > 0) {
+      const Piece piece = request->next_piece(claim);
+      if (!request->cancelled() && choose_way(piece, options_.route) != Way::copy) {
+        claim.request = request;
+        {
+          const std::lock_guard lock(mutex_);
+          returned_.push_back(std::move(claim));
         }
+        wake(request->cuts().sharers);
+        return;
       }
-      copy_now(*lane, *request, claim.first, claim.begin, bytes);
-      claim.bytes -= bytes;
+      copy_now(*lane, *request, claim.first, claim.begin, piece.bytes);
+      request->advance(claim, piece.bytes);
     }
     request->end_claim();
   }

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "base/cpus.hpp"
@@ -91,24 +92,26 @@ bool Worker::start_work() {
     current_ = std::make_shared<Active>();
     current_->claim = std::move(claim);
   }
-  const std::size_t before = current_->claim.count;
+  const std::size_t count = current_->claim.count;
+  const std::uint64_t bytes = current_->claim.bytes;
   start_next_piece();
-  return current_ == nullptr || current_->claim.count != before;
+  return current_ == nullptr || current_->claim.count != count || current_->claim.bytes != bytes;
 }
 
 void Worker::start_next_piece() {
   Claim& claim = current_->claim;
   Request& request = *claim.request;
-  const PartState& part = request.part(claim.first);
-  const bool whole = claim.begin == 0 && claim.bytes >= part.bytes;
-  const std::uint64_t bytes = whole ? part.bytes : claim.bytes;
-  const Piece piece = request.piece(claim.first, claim.begin, bytes);
+  Piece piece = request.next_piece(claim);
   if (request.cancelled()) {
-    request.record(claim.first, claim.begin, bytes, -ECANCELED);
+    request.record(claim.first, claim.begin, piece.bytes, -ECANCELED);
   } else {
-    const Way way = choose_way(piece, scheduler_.options().route);
+    Way way = choose_way(piece, scheduler_.options().route);
+    if (const std::uint64_t most = piece_bytes_max(piece, way); piece.bytes > most) {
+      piece = request.next_piece(claim, most);
+      way = choose_way(piece, scheduler_.options().route);
+    }
     if (way == Way::copy && piece.gpu == nullptr) {
-      scheduler_.copy_now(*lane_, request, claim.first, claim.begin, bytes);
+      scheduler_.copy_now(*lane_, request, claim.first, claim.begin, piece.bytes);
     } else {
       const bool past_cache = way == Way::direct || way == Way::staged;
       if (!past_cache || piece.gpu == nullptr || current_->slots_only ||
@@ -119,9 +122,17 @@ void Worker::start_next_piece() {
     }
   }
   current_->slots_only = false;
-  claim.bytes -= bytes;
-  ++claim.first;
-  if (--claim.count == 0) finish_current();
+  request.advance(claim, piece.bytes);
+  if (claim.count == 0) finish_current();
+}
+
+// Tasks that turn out not to be copies may be larger (plan.hpp) than what a slot holds, and than
+// what keeps a disk busy with several at once.
+std::uint64_t Worker::piece_bytes_max(const Piece& piece, Way way) const {
+  const std::uint64_t task_bytes = scheduler_.options().task_bytes;
+  if (piece.gpu != nullptr) return std::max(task_bytes, gpu_task_bytes);
+  if (way == Way::copy || !piece.file->local()) return std::numeric_limits<std::uint64_t>::max();
+  return task_bytes;
 }
 
 void Worker::finish_current() {

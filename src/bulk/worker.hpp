@@ -62,6 +62,7 @@ class Worker {
   bool start_work();
   bool land_flights();
   void start_next_piece();
+  std::uint64_t piece_bytes_max(const Piece& piece, Way way) const;
   void finish_current();
   // False: the piece has to wait until staging memory is free.
   bool take_off(std::size_t part, std::uint64_t begin, const Piece& piece, Way way);

@@ -241,6 +241,32 @@ TEST(BulkOptions, ExplainsWhatItChose) {
   EXPECT_EQ(error_of([&] { static_cast<void>(engine.explain(scratch / "missing")); }), ENOENT);
 }
 
+// Large tasks are for copies. Where the page cache lacks a range that no sample has met, they have
+// to be staged in slots that are made for smaller ones.
+TEST(BulkEngine, TasksOfCopiesAreCutWhereTheyAreNone) {
+  constexpr std::size_t mib = 1 << 20;
+  const ScratchDirectory scratch(std::filesystem::current_path().string());
+  const std::string wanted = pattern(40 * mib + 12345, 8);
+  write_file(scratch / "file", wanted);
+  {
+    const test::Descriptor fd(::open((scratch / "file").c_str(), O_RDONLY));
+    fsync(fd);
+    posix_fadvise(fd, 3 * mib, 6 * mib, POSIX_FADV_DONTNEED);
+  }
+  EngineOptions options;
+  options.workers = 1;
+  const Engine engine(options);
+  const std::uint64_t resident = engine.explain(scratch / "file").resident_bytes;
+  if (resident == wanted.size()) GTEST_SKIP() << "the kernel kept all of it in the page cache";
+  std::string got(wanted.size() + 1, '#');
+  const File file(engine, scratch / "file");
+  EXPECT_EQ(file.read_at(got.data() + 1, wanted.size(), 0), wanted.size());
+  EXPECT_TRUE(same_bytes(got.substr(1), wanted));
+  const EngineStatistics after = engine.statistics();
+  EXPECT_GT(after.staged_tasks, 4U) << "pieces of 256 KiB";
+  EXPECT_LT(after.copied_tasks, 34 * mib / (2 * mib)) << "tasks of several MiB";
+}
+
 TEST(BulkEngine, TheCommonOneIsSharedWhileHeld) {
   const ScratchDirectory scratch;
   write_file(scratch / "file", "abc");

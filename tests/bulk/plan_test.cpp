@@ -24,9 +24,11 @@ EngineOptions sixteen_workers() {
   return options;
 }
 
-TEST(BulkPlan, AServerGetsLargerTasks) {
+TEST(BulkPlan, CopiesAndServersGetLargerTasks) {
   const EngineOptions options = sixteen_workers();
-  EXPECT_EQ(choose_plan({}, options, Source::memory, 100 * mib).task_bytes, 256 * kib);
+  EXPECT_EQ(choose_plan({}, options, Source::memory, 16 * mib).task_bytes, 256 * kib);
+  EXPECT_EQ(choose_plan({}, options, Source::memory, 100 * mib).task_bytes, 768 * kib);
+  EXPECT_EQ(choose_plan({}, options, Source::memory, 1024 * mib).task_bytes, 4 * mib);
   EXPECT_EQ(choose_plan({}, options, Source::disk, 100 * mib).task_bytes, 256 * kib);
   EXPECT_EQ(choose_plan({}, options, Source::server, 100 * mib).task_bytes, mib);
 }
