@@ -222,8 +222,8 @@ def _loops(
     if first.in_memory:
         notes.append(f"{first.label} lies in memory: no file systems on loop devices in it")
         return []
-    # Room for what the new file system keeps for itself.
-    size_bytes = max(_LOOP_BYTES_MIN, room_bytes + room_bytes // 8 + 128 * MIB)
+    # Room for what the new file system keeps for itself, and for deleted files that it frees later.
+    size_bytes = max(_LOOP_BYTES_MIN, room_bytes + room_bytes // 4 + 256 * MIB)
     largest_bytes = _largest_file_bytes(folder)
     found = []
     for kind in LOOP_KINDS:

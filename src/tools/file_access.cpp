@@ -65,15 +65,35 @@ class PosixAccess final : public FileAccess {
 
   void open(int flags) override { fd_ = open_plain(flags); }
   std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset) override {
-    return or_errno(::pread(fd_, data, bytes, static_cast<off_t>(offset)));
+    auto* to = static_cast<char*>(data);
+    return all_of(bytes, [&](std::uint64_t done) {
+      return ::pread(fd_, to + done, bytes - done, static_cast<off_t>(offset + done));
+    });
   }
   std::int64_t write(const void* data, std::uint64_t bytes, std::uint64_t offset) override {
-    return or_errno(::pwrite(fd_, data, bytes, static_cast<off_t>(offset)));
+    const auto* from = static_cast<const char*>(data);
+    return all_of(bytes, [&](std::uint64_t done) {
+      return ::pwrite(fd_, from + done, bytes - done, static_cast<off_t>(offset + done));
+    });
   }
   void sync() override { check(or_errno(::fsync(fd_)), "syncing"); }
   void close() override { close_plain(std::exchange(fd_, -1)); }
 
  private:
+  // Goes on after a short call, as programs do: the next one moves the rest or says why not. (XFS
+  // writes short when it has to free what deleted files held, and has room at the next call.)
+  template <class Call>
+  static std::int64_t all_of(std::uint64_t bytes, Call call) {
+    std::uint64_t done = 0;
+    while (done < bytes) {
+      const std::int64_t moved = or_errno(call(done));
+      if (moved < 0) return moved;
+      if (moved == 0) break;
+      done += static_cast<std::uint64_t>(moved);
+    }
+    return static_cast<std::int64_t>(done);
+  }
+
   int fd_ = -1;
 };
 

@@ -218,10 +218,13 @@ def test_a_disk_that_fills_up_meanwhile(
     program.write_text(f'#!/bin/sh\nhead -c 7m /dev/zero >"{filler}"\nexec "{real}" "$@"\n')
     program.chmod(0o755)
     environment = {**command.environment, "FERRY_BUILD_DIR": str(program.parent)}
-    flags = ["-a", interface, "-b", "2m", "-i", "1"]
+    # The disk is full in the middle of a transfer: what is short is asked for its rest.
+    flags = ["-a", interface, "-t", "640k", "-b", "1920k", "-i", "1"]
     done = command.run("bench", *flags, small_disk / "new", env=environment)
     assert done.returncode == 1
     assert ";" in one_line(done.stderr)
+    if interface == "posix":
+        assert "No space left on device" in done.stderr
     assert [path.name for path in small_disk.iterdir()] == ["other"]
 
 
