@@ -5,8 +5,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <future>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -369,7 +369,6 @@ struct ReadForEver {
     unsigned char* buffer = memory + index * std::uint64_t{65'536};
     const int file = files.open(path, O_RDONLY);
     if (!checks.right(file > 0)) return;
-    bool cut = false;
     for (std::uint64_t count = 1;; ++count) {
       const std::uint64_t step = 1 + random.below(65'536);
       const auto offset = static_cast<std::int64_t>(random.below(bytes - step));
@@ -378,9 +377,8 @@ struct ReadForEver {
         if (group.lane() == 0) errors[index] = got;
         return;
       }
-      // What the end cuts short after its first bytes says so with the next call.
-      checks.right(!cut && got > 0);
-      cut = got < static_cast<std::int64_t>(step);
+      // The end may cut a read short after its first bytes; what the cache has is read even then.
+      checks.right(got > 0);
       if (group.lane() == 0)
         device::SystemRef<std::uint64_t>(reads[index]).store(count, device::release);
     }
@@ -404,7 +402,7 @@ TYPED_TEST(GroupCalls, EndWhenTheRuntimeDoes) {
                             reads.data(),
                             errors.data(),
                             this->report.checks()};
-  std::future<void> ended = std::async(std::launch::async, [&] { this->run(program); });
+  std::thread runs([&] { this->run(program); });
   EXPECT_TRUE(test::eventually([&] {
     for (std::uint32_t i = 0; i < this->groups; ++i) {
       if (device::SystemRef<std::uint64_t>(reads[i]).load(device::acquire) < 3) return false;
@@ -412,7 +410,7 @@ TYPED_TEST(GroupCalls, EndWhenTheRuntimeDoes) {
     return true;
   }));
   EXPECT_TRUE(this->machine.runtime().shutdown(std::chrono::seconds(10)).finished);
-  ended.get();
+  runs.join();
   for (std::uint32_t i = 0; i < this->groups; ++i)
     EXPECT_EQ(errors[i], -ESHUTDOWN) << "group " << i;
 }
