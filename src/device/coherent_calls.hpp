@@ -200,7 +200,7 @@ class CoherentCalls {
     const cache::View& view = requester_.context().cache;
     if (view.base == nullptr || file <= 0 || offset < 0) return false;
     cache::OpenFile& entry = view.open_file(handle_index(file));
-    inode = entry.inode;
+    inode = DeviceRef<std::uint32_t>(entry.inode).load(acquire);
     return DeviceRef<std::int32_t>(entry.handle).load(acquire) == file &&
            (entry.access & cache::OpenFile::readable) != 0;
   }

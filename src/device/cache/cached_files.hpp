@@ -151,7 +151,7 @@ class CachedFiles {
       write_handle.store(handle, release);
     }
     OpenFile& entry = view_.open_file(handle_index(handle));
-    entry.inode = inode->id;
+    DeviceRef<std::uint32_t>(entry.inode).store(inode->id, release);
     entry.access = access;
     entry.errors_reported = DeviceRef<std::uint32_t>(inode->write_errors).load(acquire);
     DeviceRef<std::int32_t>(entry.handle).store(handle, release);
