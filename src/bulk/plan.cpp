@@ -61,9 +61,11 @@ Plan choose_plan(const EngineOptions& wish, const EngineOptions& in_force, Sourc
   if (wish.task_bytes != 0) return plan;
   if (source == Source::server) plan.task_bytes = server_task_bytes;
   if (source == Source::memory) {
-    const std::uint64_t share = bytes / (copy_tasks_per_worker * plan.workers);
-    plan.task_bytes = std::clamp(share / in_force.task_bytes * in_force.task_bytes,
-                                 in_force.task_bytes, copy_task_bytes_max);
+    // Alone, a worker has nobody to share with.
+    const std::uint64_t tasks = plan.workers == 1 ? 1 : copy_tasks_per_worker * plan.workers;
+    const std::uint64_t unit = in_force.task_bytes;
+    const std::uint64_t share = (bytes / tasks + unit - 1) / unit * unit;
+    plan.task_bytes = std::clamp(share, unit, std::max(unit, copy_task_bytes_max));
   }
   return plan;
 }

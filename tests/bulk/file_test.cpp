@@ -230,7 +230,7 @@ TEST(BulkOptions, ExplainsWhatItChose) {
   EXPECT_EQ(hot.file_bytes, 1U << 20);
   EXPECT_EQ(hot.resident_bytes, hot.file_bytes);
   EXPECT_EQ(hot.workers, 1U);  // so little is copied by one thread
-  EXPECT_EQ(hot.task_bytes, 256U << 10);
+  EXPECT_EQ(hot.task_bytes, 1U << 20);
   EXPECT_GE(hot.reasons.size(), 3U);
   EngineOptions options;
   options.route = Route::direct;

@@ -27,8 +27,9 @@ EngineOptions sixteen_workers() {
 TEST(BulkPlan, CopiesAndServersGetLargerTasks) {
   const EngineOptions options = sixteen_workers();
   EXPECT_EQ(choose_plan({}, options, Source::memory, 16 * mib).task_bytes, 256 * kib);
-  EXPECT_EQ(choose_plan({}, options, Source::memory, 100 * mib).task_bytes, 768 * kib);
+  EXPECT_EQ(choose_plan({}, options, Source::memory, 100 * mib).task_bytes, mib);
   EXPECT_EQ(choose_plan({}, options, Source::memory, 1024 * mib).task_bytes, 4 * mib);
+  EXPECT_EQ(choose_plan({}, options, Source::memory, mib).task_bytes, mib) << "by one worker";
   EXPECT_EQ(choose_plan({}, options, Source::disk, 100 * mib).task_bytes, 256 * kib);
   EXPECT_EQ(choose_plan({}, options, Source::server, 100 * mib).task_bytes, mib);
 }
