@@ -11,6 +11,7 @@
 #include <ferry/fortran_records.hpp>
 
 #include "support/depth.hpp"
+#include "support/error_of.hpp"
 #include "support/files.hpp"
 
 namespace ferry {
@@ -35,15 +36,6 @@ class Open {
   DescriptorFile below_;
   BufferedFile file_{below_, options};
 };
-
-int error_of(const auto& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code().value();
-  }
-  return 0;
-}
 
 template <class T>
 std::span<const std::byte> bytes_of(const std::vector<T>& values) {
@@ -96,7 +88,7 @@ struct Records {
     expect_read(reader, large, 8);
     expect_read(reader, small, 2);
     std::byte more{};
-    EXPECT_EQ(error_of([&] { reader.read({&more, 1}); }), EINVAL);
+    EXPECT_EQ(test::error_of([&] { reader.read({&more, 1}); }), EINVAL);
     ASSERT_TRUE(reader.next());
     expect_read(reader, pairs, 8);
     EXPECT_FALSE(reader.next());
@@ -174,7 +166,7 @@ TEST(FortranRecords, WhatIsNoRecordSaysWhere) {
   const auto error_reading = [&](const std::string& contents, ByteOrder order) {
     write_file(directory / "wrong", contents);
     Open file(directory / "wrong");
-    return error_of([&] {
+    return test::error_of([&] {
       FortranReader reader(*file, {order});
       while (reader.next()) {
       }
@@ -190,7 +182,7 @@ TEST(FortranRecords, WhatIsNoRecordSaysWhere) {
   EXPECT_EQ(fortran_byte_order(*Open(directory / "file")), ByteOrder::big);
   EXPECT_EQ(fortran_byte_order(*Open(directory / "empty")), ByteOrder::native);
   write_file(directory / "text", "This is no file of Fortran's, but plain text for everybody.");
-  EXPECT_EQ(error_of([&] { fortran_byte_order(*Open(directory / "text")); }), EBADMSG);
+  EXPECT_EQ(test::error_of([&] { fortran_byte_order(*Open(directory / "text")); }), EBADMSG);
 }
 
 TEST(FortranRecords, WrongCalls) {
@@ -198,13 +190,13 @@ TEST(FortranRecords, WrongCalls) {
   Open file(directory / "file");
   FortranWriter writer(*file, {});
   std::byte data[4]{};
-  EXPECT_EQ(error_of([&] { writer.end(); }), EINVAL);
-  EXPECT_EQ(error_of([&] { writer.append(data); }), EINVAL);
+  EXPECT_EQ(test::error_of([&] { writer.end(); }), EINVAL);
+  EXPECT_EQ(test::error_of([&] { writer.append(data); }), EINVAL);
   writer.begin();
-  EXPECT_EQ(error_of([&] { writer.begin(); }), EINVAL);
-  EXPECT_EQ(error_of([&] { writer.append(data, 3); }), EINVAL);
-  EXPECT_EQ(error_of([&] { FortranWriter(*file, {ByteOrder::native, 0}); }), EINVAL);
-  EXPECT_EQ(error_of([&] { FortranReader(*file, {ByteOrder::native, 1ULL << 31}); }), EINVAL);
+  EXPECT_EQ(test::error_of([&] { writer.begin(); }), EINVAL);
+  EXPECT_EQ(test::error_of([&] { writer.append(data, 3); }), EINVAL);
+  EXPECT_EQ(test::error_of([&] { FortranWriter(*file, {ByteOrder::native, 0}); }), EINVAL);
+  EXPECT_EQ(test::error_of([&] { FortranReader(*file, {ByteOrder::native, 1ULL << 31}); }), EINVAL);
 }
 
 #ifdef FERRY_FORTRAN_RECORDS

@@ -21,6 +21,7 @@
 #include "support/files.hpp"
 #include "support/mock_cufile.hpp"
 #include "support/mock_gpu.hpp"
+#include "support/within.hpp"
 
 namespace ferry::bulk {
 namespace {
@@ -60,9 +61,6 @@ struct GpuDirect : test::OnMockGpu {
     options.workers = workers;
     return Engine(options);
   }
-  static void* inside(const GpuBuffer& buffer, std::size_t offset) {
-    return static_cast<char*>(buffer.data()) + offset;
-  }
   // Reads the whole file, which holds this.
   void expect_read(const File& file, const std::string& wanted) const {
     const GpuBuffer target(gpu, wanted.size());
@@ -70,12 +68,6 @@ struct GpuDirect : test::OnMockGpu {
     ASSERT_TRUE(same_bytes(target.contents(), wanted));
   }
 };
-
-template <class Condition>
-void wait_until(const Condition& condition) {
-  while (!condition())
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
 
 std::string gpu_reason(const Engine& engine, const std::string& path) {
   for (const std::string& reason : engine.explain(path).reasons) {
@@ -286,7 +278,7 @@ TEST_F(GpuDirect, WorkersTransferAtTheSameTimeAndCancelWaitsForThem) {
   const GpuBuffer target(gpu, wanted.size());
   MockCuFile::set("hold", 1);
   const Future future = file.read_at_async(target.data(), wanted.size(), 0);
-  wait_until([] { return MockCuFile::get("under_way") == workers; });
+  ASSERT_TRUE(test::eventually([] { return MockCuFile::get("under_way") == workers; }));
   future.cancel();
   EXPECT_FALSE(future.wait_for(std::chrono::milliseconds(20)));
   MockCuFile::set("hold", 0);

@@ -15,13 +15,16 @@
 
 #include "bulk/scheduler.hpp"
 #include "support/depth.hpp"
+#include "support/error_of.hpp"
 #include "support/failing_storage.hpp"
 #include "support/files.hpp"
 #include "support/mock_gpu.hpp"
+#include "support/within.hpp"
 
 namespace ferry::bulk {
 namespace {
 
+using test::error_of;
 using test::GpuBuffer;
 using test::MockCuda;
 using test::pattern;
@@ -48,25 +51,7 @@ struct GpuTransfer : test::OnMockGpu {
     fsync(fd);
     posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
   }
-  static void* inside(const GpuBuffer& buffer, std::size_t offset) {
-    return static_cast<char*>(buffer.data()) + offset;
-  }
 };
-
-int error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code().value();
-  }
-  return 0;
-}
-
-template <class Condition>
-void wait_until(const Condition& condition) {
-  while (!condition())
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
 
 TEST_F(GpuTransfer, ReadsEverySizeAtEveryOffsetByEveryRoute) {
   const std::string wanted = pattern(3 << 20 | 777, 1);
@@ -187,7 +172,8 @@ TEST_F(GpuTransfer, StorageAndCopiesOverlapAndCancelWaitsForCopies) {
     const std::uint64_t read_before = engine.statistics().bytes_read;
     MockCuda::set("hold_copies", 1);
     const Future future = file.read_at_async(target.data(), wanted.size(), 0);
-    wait_until([&] { return engine.statistics().bytes_read - read_before >= 4U << 20; });
+    ASSERT_TRUE(
+        test::eventually([&] { return engine.statistics().bytes_read - read_before >= 4U << 20; }));
     EXPECT_FALSE(future.ready());
     future.cancel();
     EXPECT_FALSE(future.wait_for(std::chrono::milliseconds(20)));

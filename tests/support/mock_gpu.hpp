@@ -72,6 +72,9 @@ struct OnMockGpu : testing::Test {
       MockCuda::set(fault, 0);
     }
   }
+  static void* inside(const GpuBuffer& buffer, std::size_t offset) {
+    return static_cast<char*>(buffer.data()) + offset;
+  }
   const std::shared_ptr<const cuda::PrimaryContext> gpu =
       std::make_shared<cuda::PrimaryContext>(cuda::Driver::get(), 0);
 };
