@@ -87,18 +87,9 @@ compile_cuda() {
     -Xcompiler -Wall,-Wextra,-Wno-psabi -o "$3" "$2" "${@:4}"
 }
 
-# SOURCE ARCHITECTURE: what nvcc makes of it. Of the device tests, which make every call many times,
-# only PTX: the assembler would take minutes for code that nobody runs here.
-code_of() {
-  case $1 in
-    tests/cuda/device_tests.cu) printf 'compute_%s' "$2" ;;
-    *) printf 'sm_%s' "$2" ;;
-  esac
-}
-
-# Compiles the device headers, and the kernels of tests, examples, benchmarks and tools, as CUDA, and compares the
-# interfaces of the driver and cuFile as Ferry declares them with cuda.h and cufile.h. Running kernels needs a GPU: ./test --device
-# cuda.
+# Compiles the device headers, and the kernels of tests, examples, benchmarks and tools, as CUDA, and
+# compares the interfaces of the driver and cuFile as Ferry declares them with cuda.h and cufile.h.
+# Running kernels needs a GPU: ./test --device cuda.
 stage_cuda() {
   local nvcc output source headers passed=1
   if [[ ${FERRY_CUDA:-} == off ]]; then
@@ -124,8 +115,7 @@ stage_cuda() {
   for source in tests/cuda/*.cu examples/*/*.cu benchmarks/*.cu src/tools/cuda/*.cu; do
     [[ -e $source ]] || continue
     compile_cuda "$nvcc" "$source" "$output" -c --threads 2 \
-      -gencode "arch=compute_80,code=$(code_of "$source" 80)" \
-      -gencode "arch=compute_90,code=$(code_of "$source" 90)" ||
+      -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 ||
       setup_die "$source does not compile as CUDA for sm_80 and sm_90"
     printf 'ok: %s compiles for sm_80 and sm_90\n' "$source"
     passed=$((passed + 1))
@@ -164,7 +154,7 @@ stage_gpu() {
 
 gpu_kinds=(Threads Parts Warps Blocks)
 
-# NVCC: all of them at the same time, because the assembler takes minutes for each.
+# NVCC: all of them at the same time, because the assembler takes a minute for each.
 build_gpu_tests() {
   local kind job failed=no
   local -a jobs=()

@@ -41,6 +41,7 @@ FERRY_DEVICE void copy_words(Group group, unsigned char* to, const unsigned char
     for (std::uint32_t i = 0; i < at_once; ++i)
       target[at + i * step] = words[i];
   }
+  FERRY_NO_UNROLL
   for (; at < count; at += step)
     target[at] = source[at];
 }
@@ -58,8 +59,10 @@ FERRY_DEVICE void copy_shared_out(Group group, unsigned char* to, const unsigned
   const std::uint64_t tail = head + count * word;
   if (word == 16) copy_words<Word16>(group, to + head, from + head, count);
   if (word == 4) copy_words<Word4>(group, to + head, from + head, count);
+  FERRY_NO_UNROLL
   for (std::uint64_t at = group.lane(); at < head; at += group.size())
     to[at] = from[at];
+  FERRY_NO_UNROLL
   for (std::uint64_t at = (word == 1 ? 0 : tail) + group.lane(); at < bytes; at += group.size())
     to[at] = from[at];
 }

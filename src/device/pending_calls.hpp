@@ -130,6 +130,7 @@ class PendingCalls : public PageCalls<Group> {
   FERRY_DEVICE void start_some(Opcode opcode, const Transfer* transfers, std::uint32_t count,
                                Pending* pending) {
     std::uint32_t served = 0;  // one bit each
+    FERRY_NO_UNROLL
     for (std::uint32_t i = 0; i < count; ++i) {
       const Transfer& one = transfers[i];
       pending[i] = Pending{};
@@ -155,6 +156,7 @@ class PendingCalls : public PageCalls<Group> {
       submit_in_arena(opcode, transfers, count, pending, ~served, Target::server);
       if (served != 0) submit_in_arena(opcode, transfers, count, pending, served, Target::service);
     }
+    FERRY_NO_UNROLL
     for (std::uint32_t i = 0; i < count; ++i)
       pending[i] = group_.broadcast(pending[i]);
   }
@@ -164,6 +166,7 @@ class PendingCalls : public PageCalls<Group> {
                                     Pending* pending, std::uint32_t chosen, Target target) {
     Request requests[batch_max];
     std::uint32_t ready = 0;
+    FERRY_NO_UNROLL
     for (std::uint32_t i = 0; i < count; ++i) {
       if (pending[i].finished || (chosen & (1U << i)) == 0) continue;
       const Transfer& one = transfers[i];

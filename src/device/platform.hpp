@@ -4,9 +4,11 @@
 // device and for the I/O server, as CUDA device code, and as CUDA host code. This header holds the
 // whole difference: the function annotations, the atomic references, and how a thread pauses.
 // FERRY_DEVICE_CALL is for what waits or is long: CUDA's compiler inlines everything else, and
-// takes many minutes for a kernel with a few file calls if these are inlined too. FERRY_DEVICE_FAST
-// is for the way of a cached read, where every instruction counts, and keeps the slow ways out of
-// it.
+// takes many minutes for a kernel with a few file calls if these are inlined too. FERRY_DEVICE_ONCE
+// is for what many of those use: a kernel has it once, and the host's compiler decides by itself.
+// FERRY_DEVICE_FAST is for the way of a cached read, where every instruction counts, and keeps the slow ways out of
+// it. FERRY_NO_UNROLL stands before loops that wait or are rarely passed through: CUDA's compiler
+// writes out up to hundreds of their passes, and then takes minutes for what it wrote.
 //
 // Two scopes, never both on one object:
 //   SystemRef   words that the device and the server both see (ring, cells, doorbells)
@@ -19,12 +21,24 @@
 #include <cuda/atomic>
 #define FERRY_DEVICE __host__ __device__
 #define FERRY_DEVICE_CALL __noinline__ __host__ __device__
+#if defined(__CUDA_ARCH__)
+#define FERRY_DEVICE_ONCE __noinline__ __host__ __device__
+#else
+#define FERRY_DEVICE_ONCE __host__ __device__
+#endif
 #define FERRY_DEVICE_FAST __forceinline__ __host__ __device__
+#if defined(__CUDA_ARCH__)
+#define FERRY_NO_UNROLL _Pragma("unroll 1")
+#else
+#define FERRY_NO_UNROLL
+#endif
 #else
 #include <atomic>
 #define FERRY_DEVICE
 #define FERRY_DEVICE_CALL [[gnu::noinline]]
+#define FERRY_DEVICE_ONCE
 #define FERRY_DEVICE_FAST [[gnu::always_inline]] inline
+#define FERRY_NO_UNROLL
 #endif
 
 namespace ferry::device {

@@ -120,6 +120,7 @@ class Requester {
   // the cells are free again.
   FERRY_DEVICE_CALL int submit(const Request* requests, std::uint32_t count,
                                Target target = Target::server) {
+    FERRY_NO_UNROLL
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint64_t bit = bit_of(requests[i].cell);
       at_service_ = target == Target::service ? at_service_ | bit : at_service_ & ~bit;
@@ -248,12 +249,14 @@ class Requester {
   // R1: a claimed ticket is always published.
   FERRY_DEVICE void publish_nops(const Way& way, std::uint64_t ticket, std::uint32_t count) {
     const Request nop{};
+    FERRY_NO_UNROLL
     for (std::uint32_t i = count; i-- > 0;)
       way.ring.publish(ticket + i, &nop, 1);
     ring_doorbell(way);
   }
 
   FERRY_DEVICE void give_back(const Request* requests, std::uint32_t count) {
+    FERRY_NO_UNROLL
     for (std::uint32_t i = 0; i < count; ++i)
       free_ |= bit_of(requests[i].cell);
   }

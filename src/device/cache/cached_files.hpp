@@ -51,6 +51,7 @@ class RingIo {
     const ArenaView& arena = requester_.arena();
     static_assert(run_max <= shared_extents_max);
     Extent* extents = arena.shared_extents(flight);
+    FERRY_NO_UNROLL
     for (std::uint32_t i = 0; i < count; ++i)
       extents[i] = Extent{arena.offset_of(pieces[i].data), pieces[i].bytes};
     Request request{};
@@ -95,6 +96,7 @@ class RingIo {
       request.length = pieces[0].bytes;
     } else {
       auto* extents = reinterpret_cast<Extent*>(arena.scratch(requester_.group()));
+      FERRY_NO_UNROLL
       for (std::uint32_t i = 0; i < count; ++i)
         extents[i] = Extent{arena.offset_of(pieces[i].data), pieces[i].bytes};
       request.buffer = arena.offset_of(extents);

@@ -186,12 +186,14 @@ class Filling {
   FERRY_DEVICE std::uint32_t enter(std::uint64_t first_key, const std::uint32_t* frames,
                                    std::uint32_t taken) const {
     const std::uint32_t count = frames_.insert_run(first_key, frames, taken, State::filling);
+    FERRY_NO_UNROLL
     for (std::uint32_t i = count; i < taken; ++i)
       frames_.give_back(frames[i]);
     return count;
   }
   FERRY_DEVICE std::uint32_t pieces_of(const std::uint32_t* run, std::uint32_t count,
                                        Piece* pieces) const {
+    FERRY_NO_UNROLL
     for (std::uint32_t i = 0; i < count; ++i)
       pieces[i] = Piece{view_.page(run[i]), view_.page_bytes()};
     return merge(pieces, count);
@@ -204,6 +206,7 @@ class Filling {
     const std::int64_t got = read_pieces(inode_of(frames_.key(run[0])), handle, pieces, piece_count,
                                          page << view_.layout.page_shift);
     if (got < 0) return got;
+    FERRY_NO_UNROLL
     for (std::uint32_t i = 0; i < count; ++i)
       frames_.clear_behind(run[i], static_cast<std::uint64_t>(got), i);
     return 0;

@@ -182,7 +182,7 @@ class Frames {
   }
 
   // The page's frame, pinned, or no_frame. No lock. `before`: its state.
-  FERRY_DEVICE std::uint32_t find(std::uint64_t wanted, std::uint64_t& before) const {
+  FERRY_DEVICE_ONCE std::uint32_t find(std::uint64_t wanted, std::uint64_t& before) const {
     return table_.find(hash(wanted), wanted,
                        [&](std::uint32_t frame) { return pin(frame, wanted, before); });
   }
@@ -196,7 +196,7 @@ class Frames {
     if ((before & State::touched) == 0) state(frame).fetch_or(State::touched, relaxed);
   }
   // How many pages from `wanted` are not in the table, up to `limit`; by the look of it.
-  FERRY_DEVICE std::uint32_t count_absent(std::uint64_t wanted, std::uint32_t limit) const {
+  FERRY_DEVICE_ONCE std::uint32_t count_absent(std::uint64_t wanted, std::uint32_t limit) const {
     std::uint32_t count = 0;
     while (count < limit) {
       const std::uint32_t frame = find(wanted + count);
@@ -212,7 +212,7 @@ class Frames {
   // Enters pages from `first` on with `frames`, which the caller has taken: each pinned once and
   // with `flags`. Stops at a page that is there already; returns how many were entered. The other
   // frames are still the caller's. Pages that belong to one bucket are entered under one lock.
-  FERRY_DEVICE std::uint32_t insert_run(std::uint64_t first, const std::uint32_t* frames,
+  FERRY_DEVICE_ONCE std::uint32_t insert_run(std::uint64_t first, const std::uint32_t* frames,
                                         std::uint32_t count, std::uint64_t flags) const {
     extend(view_.inode(inode_of(first)), page_of(first) + count);
     std::uint32_t done = 0;
@@ -232,7 +232,7 @@ class Frames {
 
   // Takes the page out of the table. True: by this call; then the frame is an orphan, which frees
   // itself in the clock's next round. The caller has it pinned.
-  FERRY_DEVICE bool make_orphan(std::uint32_t frame) const {
+  FERRY_DEVICE_ONCE bool make_orphan(std::uint32_t frame) const {
     const std::uint64_t mine = key(frame);
     const std::uint32_t hashed = hash(mine);
     const SpinLock lock(table_.lock_of(hashed), hooks_);
@@ -272,7 +272,7 @@ class Frames {
   // ---- written ranges --------------------------------------------------------------------------
 
   // F3, F4. False: there is no room for one more range.
-  FERRY_DEVICE bool add_range(std::uint32_t frame, Range range, Inode& inode) const {
+  FERRY_DEVICE_ONCE bool add_range(std::uint32_t frame, Range range, Inode& inode) const {
     Frame& written = view_.frame(frame);
     const SpinLock lock(written.range_lock, hooks_);
     RangeList list(written);
@@ -286,7 +286,7 @@ class Frames {
     return true;
   }
   // For a write-back; written_back() has to follow.
-  FERRY_DEVICE Ranges take_ranges(std::uint32_t frame) const {
+  FERRY_DEVICE_ONCE Ranges take_ranges(std::uint32_t frame) const {
     Frame& written = view_.frame(frame);
     const SpinLock lock(written.range_lock, hooks_);
     const Ranges ranges = RangeList(written).copy();
@@ -295,7 +295,7 @@ class Frames {
     return ranges;
   }
   // The same for a page with one range, if that begins at `begin` or that is `anywhere`.
-  FERRY_DEVICE bool take_only_range(std::uint32_t frame, std::uint32_t begin, Range& range) const {
+  FERRY_DEVICE_ONCE bool take_only_range(std::uint32_t frame, std::uint32_t begin, Range& range) const {
     Frame& written = view_.frame(frame);
     const SpinLock lock(written.range_lock, hooks_);
     if (written.range_count != 1) return false;
@@ -316,25 +316,25 @@ class Frames {
   }
   // Page `index` of a run of which the storage gave `got` bytes: behind the end of the file there
   // are zeros, should it grow.
-  FERRY_DEVICE void clear_behind(std::uint32_t frame, std::uint64_t got,
+  FERRY_DEVICE_ONCE void clear_behind(std::uint32_t frame, std::uint64_t got,
                                  std::uint32_t index) const {
     const std::uint64_t start = std::uint64_t{index} << view_.layout.page_shift;
     if (got >= start + view_.page_bytes()) return;
     const std::uint64_t there = got > start ? got - start : 0;
     __builtin_memset(view_.page(frame) + there, 0, view_.page_bytes() - there);
   }
-  FERRY_DEVICE Ranges ranges(std::uint32_t frame) const {
+  FERRY_DEVICE_ONCE Ranges ranges(std::uint32_t frame) const {
     Frame& written = view_.frame(frame);
     const SpinLock lock(written.range_lock, hooks_);
     return RangeList(written).copy();
   }
-  FERRY_DEVICE void cut_ranges(std::uint32_t frame, std::uint32_t end, Inode& inode) const {
+  FERRY_DEVICE_ONCE void cut_ranges(std::uint32_t frame, std::uint32_t end, Inode& inode) const {
     Frame& written = view_.frame(frame);
     const SpinLock lock(written.range_lock, hooks_);
     RangeList(written).cut(end);
     if (written.range_count == 0) clear_dirty(frame, inode);
   }
-  FERRY_DEVICE bool has_range(std::uint32_t frame, Range range) const {
+  FERRY_DEVICE_ONCE bool has_range(std::uint32_t frame, Range range) const {
     Frame& written = view_.frame(frame);
     const SpinLock lock(written.range_lock, hooks_);
     return RangeList(written).covers(range);
@@ -381,7 +381,7 @@ class Frames {
   }
 
   // Gives back a frame that was taken and not used.
-  FERRY_DEVICE void give_back(std::uint32_t frame) const {
+  FERRY_DEVICE_ONCE void give_back(std::uint32_t frame) const {
     DeviceRef<std::uint64_t> head(view_.shared().free_frames);
     std::uint64_t first = head.load(relaxed);
     std::uint64_t next;
@@ -438,7 +438,7 @@ class Frames {
   }
 
   // Under the bucket's lock. False: the page is there already.
-  FERRY_DEVICE bool insert(std::uint64_t wanted, std::uint32_t hashed, std::uint32_t frame,
+  FERRY_DEVICE_ONCE bool insert(std::uint64_t wanted, std::uint32_t hashed, std::uint32_t frame,
                            std::uint64_t flags) const {
     // An orphan on its way out has the same key and does not count: find() refuses it.
     const std::uint32_t found = find(wanted);
@@ -457,7 +457,7 @@ class Frames {
 
   // What the clock's hand does with the frame it comes to. True: it is the caller's, `taken`.
   template <class Dirty>
-  FERRY_DEVICE bool evict(std::uint32_t frame, Counters& counters, Dirty dirty) const {
+  FERRY_DEVICE_ONCE bool evict(std::uint32_t frame, Counters& counters, Dirty dirty) const {
     constexpr std::uint64_t in_use = State::pins | State::taken | State::filling | State::writing;
     std::uint64_t now = state(frame).load(acquire);
     if ((now & in_use) != 0) return false;
@@ -492,7 +492,7 @@ class Frames {
   // A few clean frames more, for the list of free ones, because a barrier for all threads
   // (before_looking_at_marks) costs as much as bringing a page in, and is the same for all of them.
   // At most a 64th of the cache goes before its time.
-  FERRY_DEVICE std::uint32_t evict_more(std::uint32_t* evicted, Counters& counters) const {
+  FERRY_DEVICE_ONCE std::uint32_t evict_more(std::uint32_t* evicted, Counters& counters) const {
     const std::uint32_t frames = view_.layout.geometry.frames;
     const std::uint32_t share = frames / 64;
     const std::uint32_t most = share < surplus_max ? share : surplus_max;
@@ -510,7 +510,7 @@ class Frames {
   // M1, after before_looking_at_marks(). Lets go of those frames, just evicted, that somebody is
   // reading: their pages are gone, and the clock's hand will find them again. Returns how many are
   // left.
-  FERRY_DEVICE std::uint32_t spare_marked(std::uint32_t* evicted, std::uint32_t count) const {
+  FERRY_DEVICE_ONCE std::uint32_t spare_marked(std::uint32_t* evicted, std::uint32_t count) const {
     std::uint32_t left = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
       if (is_marked(view_, evicted[i])) {
@@ -523,7 +523,7 @@ class Frames {
   }
 
   // Up to `wanted` frames of the list of free ones, by one change of its head.
-  FERRY_DEVICE std::uint32_t pop_free(std::uint32_t* frames, std::uint32_t wanted) const {
+  FERRY_DEVICE_ONCE std::uint32_t pop_free(std::uint32_t* frames, std::uint32_t wanted) const {
     DeviceRef<std::uint64_t> head(view_.shared().free_frames);
     std::uint64_t first = head.load(acquire);
     for (;;) {

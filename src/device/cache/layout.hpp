@@ -60,16 +60,18 @@ struct Range {
 // The state of a frame: one word, changed by read-modify-write only, so that a pin that comes at
 // the wrong time costs its owner a retry and nobody anything else.
 //
-//   pins      who uses the frame just now. Nothing takes away a frame that is pinned
-//   writers   of those, who copies into it just now, or out of a page that is not valid
-//   valid     every byte of the page is there
-//   dirty     the frame has ranges that the storage has not; set and cleared under its range lock
-//   filling   one thread reads from the storage into the frame; everyone else keeps off its bytes
-//   writing   one thread writes ranges of it to the storage; bytes may be read and written
-//   meanwhile orphan    not in the table any more, or about to leave it; whoever finds it looks
-//   again taken     free, or being given to another page; likewise waited    somebody sleeps until
-//   filling or writing ends touched   used since the clock's hand came by ahead     brought in by
-//   readahead, and nobody has used it yet
+//   - pins: who uses the frame just now. Nothing takes away a frame that is pinned.
+//   - writers: of those, who copies into it just now, or out of a page that is not valid.
+//   - valid: every byte of the page is there.
+//   - dirty: the frame has ranges that the storage has not; set and cleared under its range lock.
+//   - filling: one thread reads from the storage into the frame; everyone else keeps off its bytes.
+//   - writing: one thread writes ranges of it to the storage; bytes may be read and written
+//     meanwhile.
+//   - orphan: not in the table any more, or about to leave it; whoever finds it looks again.
+//   - taken: free, or being given to another page; whoever finds it looks again.
+//   - waited: somebody sleeps until filling or writing ends.
+//   - touched: used since the clock's hand came by.
+//   - ahead: brought in by readahead, and nobody has used it yet.
 //
 // filling and writing exclude each other; filling also needs writers == 0.
 struct State {

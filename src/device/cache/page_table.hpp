@@ -24,16 +24,8 @@ namespace ferry::device::cache {
 class SpinLock {
  public:
   FERRY_DEVICE SpinLock(std::uint32_t& word, const HostHooks& hooks) : word_(word) {
-    DeviceRef<std::uint32_t> lock(word_);
-    while (lock.exchange(1, acquire) != 0) {
-      for (int i = 0; i < looks_before_yielding && lock.load(relaxed) != 0; ++i)
-        pause_briefly();
-#if defined(__CUDA_ARCH__)
-      (void)hooks;
-#else
-      if (lock.load(relaxed) != 0) hooks.yield();
-#endif
-    }
+    while (DeviceRef<std::uint32_t>(word_).exchange(1, acquire) != 0)
+      wait(hooks);
   }
   FERRY_DEVICE ~SpinLock() {
     DeviceRef<std::uint32_t>(word_).store(0, release);
@@ -43,6 +35,22 @@ class SpinLock {
 
  private:
   static constexpr int looks_before_yielding = 64;
+
+  // Until it is free, or was not for some time.
+  FERRY_DEVICE_CALL void wait(const HostHooks& hooks) const {
+    const DeviceRef<std::uint32_t> lock(word_);
+    FERRY_NO_UNROLL
+    for (int i = 0; i < looks_before_yielding; ++i) {
+      if (lock.load(relaxed) == 0) return;
+      pause_briefly();
+    }
+#if defined(__CUDA_ARCH__)
+    (void)hooks;
+#else
+    hooks.yield();
+#endif
+  }
+
   std::uint32_t& word_;
 };
 
@@ -57,6 +65,7 @@ class PageTable {
     const std::uint64_t tag = tag_of(key);
     for (std::uint64_t step = 0; step <= view_.layout.bucket_mask; ++step) {
       Bucket& bucket = view_.bucket(hash + step);
+      FERRY_NO_UNROLL
       for (std::uint64_t& slot : bucket.entries) {
         const std::uint64_t entry = DeviceRef<std::uint64_t>(slot).load(acquire);
         if (entry >> frame_bits != tag || entry == 0) continue;
@@ -85,6 +94,7 @@ class PageTable {
     const std::uint64_t entry = (tag_of(key) << frame_bits) | (frame + 1);
     for (std::uint64_t step = 0;; ++step) {
       Bucket& bucket = view_.bucket(hash + step);
+      FERRY_NO_UNROLL
       for (std::uint32_t i = 0; i < Bucket::entries_max; ++i) {
         // Others insert here under other locks.
         std::uint64_t none = 0;
@@ -123,6 +133,7 @@ class PageTable {
     return static_cast<std::uint32_t>(entry & ((1U << frame_bits) - 1)) - 1;
   }
   FERRY_DEVICE static bool clear(Bucket& bucket, std::uint64_t entry) {
+    FERRY_NO_UNROLL
     for (std::uint64_t& slot : bucket.entries) {
       DeviceRef<std::uint64_t> word(slot);
       if (word.load(relaxed) != entry) continue;

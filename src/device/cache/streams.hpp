@@ -85,6 +85,7 @@ class Streams {
   // The stream that the read continues; else the one right in front of it that may become strided.
   FERRY_DEVICE Stream* find(std::uint32_t inode, std::uint64_t page) {
     Stream* nearest = nullptr;
+    FERRY_NO_UNROLL
     for (Stream& stream : reader_.streams) {
       if (stream.length == 0 || stream.inode != inode) continue;
       if (page == stream.start + stream.length) return &stream;

@@ -34,6 +34,7 @@ struct Piece {
 // Makes one piece of those that lie side by side; returns how many are left.
 FERRY_DEVICE inline std::uint32_t merge(Piece* pieces, std::uint32_t count) {
   std::uint32_t last = 0;
+  FERRY_NO_UNROLL
   for (std::uint32_t i = 1; i < count; ++i) {
     if (pieces[last].data + pieces[last].bytes == pieces[i].data) {
       pieces[last].bytes += pieces[i].bytes;
