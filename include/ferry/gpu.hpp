@@ -28,7 +28,8 @@ struct GpuOptions {
   // runtime's, and small ones.
   std::uint64_t staging_bytes = 64 << 10;
   // Transfers past the cache of at most so many bytes are copied by the group that makes them,
-  // through that memory; larger ones by the GPU's copy engines.
+  // through that memory; larger ones by the GPU's copy engines. Pages of the cache that are absent
+  // likewise, if the group has several threads.
   std::uint64_t pull_bytes = 16 << 10;
   // Groups that execute cached calls for others (placement `service`). They are blocks of the
   // program's own launch, which ferry::gpu::launch_with_services() makes room for.

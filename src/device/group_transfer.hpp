@@ -8,6 +8,7 @@
 #include <ferry/device/cache/cached_files.hpp>
 #include <ferry/device/cached_transfer.hpp>
 #include <ferry/device/copy.hpp>
+#include <ferry/device/group_hold.hpp>
 #include <ferry/device/requester.hpp>
 
 namespace ferry::device {
@@ -54,14 +55,15 @@ class GroupTransfer {
     do {
       const std::int64_t at = offset + static_cast<std::int64_t>(done);
       cache::HeldView view;
-      const std::int64_t got = leads([&](cache::CachedFiles& files, const cache::OpenFile& entry) {
-        const std::int64_t held = files.hold(entry, file_, at, bytes - done, view);
+      std::int64_t got = hold_together(group_, requester_, file_, at, bytes - done, view);
+      if (got == -EAGAIN) {
         // Views hold half the cache: then the leader copies alone, which needs a page for less
         // long.
-        return held != -EAGAIN ? held : files.read(entry, file_, to + done, bytes - done, at);
-      });
+        got = leads([&](cache::CachedFiles& files, const cache::OpenFile& entry) {
+          return files.read(entry, file_, to + done, bytes - done, at);
+        });
+      }
       if (got <= 0) return done > 0 ? static_cast<std::int64_t>(done) : got;
-      view = group_.broadcast(view);
       if (view.data != nullptr) {
         copy_bytes(group_, to + done, view.data, view.bytes);
         if (group_.lane() == 0) {

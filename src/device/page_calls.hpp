@@ -8,6 +8,7 @@
 #include <ferry/device/cache/cached_files.hpp>
 #include <ferry/device/control.hpp>
 #include <ferry/device/copy.hpp>
+#include <ferry/device/group_hold.hpp>
 #include <ferry/device/transfer_calls.hpp>
 
 namespace ferry::device {
@@ -44,18 +45,18 @@ class PageCalls : public TransferCalls<Group> {
   // view is read-only; it follows what calls of any placement write there.
   FERRY_DEVICE std::int64_t hold(int file, std::int64_t offset, std::uint64_t bytes,
                                  cache::HeldView& view) {
-    const std::int64_t result = leads([&] {
-      if (hold_hit(file, offset, bytes, held_)) return static_cast<std::int64_t>(held_.bytes);
-      held_ = cache::HeldView{};
+    view = cache::HeldView{};
+    const bool hit = leads([&] { return hold_hit(file, offset, bytes, view); });
+    if (hit) {
+      view = group_.broadcast(view);
+      return static_cast<std::int64_t>(view.bytes);
+    }
+    const std::int64_t result = hold_together(group_, requester_, file, offset, bytes, view);
+    if (result != -EBADF) return result;
+    return leads([&] {  // of no file, or of one that is not cached
       return Base::template with_cached<std::int64_t>(
-          file,
-          [&](cache::CachedFiles& files, auto& entry) {
-            return files.hold(entry, file, offset, bytes, held_);
-          },
-          -EOPNOTSUPP);
+          file, [](auto&, auto&) { return std::int64_t{-EBADF}; }, -EOPNOTSUPP);
     });
-    view = group_.broadcast(held_);
-    return result;
   }
   // Every view has to be released, by the group that holds it; once, though a second time is
   // harmless.
@@ -135,8 +136,6 @@ class PageCalls : public TransferCalls<Group> {
     release(view);
     return served;
   }
-
-  cache::HeldView held_;  // the leader's
 };
 
 }  // namespace ferry::device

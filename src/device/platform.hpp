@@ -6,9 +6,10 @@
 // FERRY_DEVICE_CALL is for what waits or is long: CUDA's compiler inlines everything else, and
 // takes many minutes for a kernel with a few file calls if these are inlined too. FERRY_DEVICE_ONCE
 // is for what many of those use: a kernel has it once, and the host's compiler decides by itself.
-// FERRY_DEVICE_FAST is for the way of a cached read, where every instruction counts, and keeps the slow ways out of
-// it. FERRY_NO_UNROLL stands before loops that wait or are rarely passed through: CUDA's compiler
-// writes out up to hundreds of their passes, and then takes minutes for what it wrote.
+// FERRY_DEVICE_FAST is for the way of a cached read, where every instruction counts, and keeps the
+// slow ways out of it. FERRY_NO_UNROLL stands before loops that wait or are rarely passed through:
+// CUDA's compiler writes out up to hundreds of their passes, and then takes minutes for what it
+// wrote.
 //
 // Two scopes, never both on one object:
 //   SystemRef   words that the device and the server both see (ring, cells, doorbells)

@@ -15,6 +15,7 @@
 
 #include "support/files.hpp"
 #include "support/kernel_threads.hpp"
+#include "support/programs.hpp"
 #include "support/within.hpp"
 
 namespace ferry {
@@ -114,6 +115,50 @@ TEST_F(KernelCalls, TakeManyPieces) {
   for (std::size_t i = 0; i < 100; ++i)
     ASSERT_EQ(std::string(buffer + i * 4000, 2000), text.substr(i * 2000, 2000)) << i;
   files.close(file);
+}
+
+// Opens the file and reads a range through the page cache.
+struct ReadRange {
+  const device::Context* context;
+  const char* path;
+  char* buffer;
+  std::uint64_t bytes;
+  std::int64_t offset;
+  test::Checks checks;
+
+  template <class Group>
+  void operator()(Group group, std::uint32_t index) const {
+    FileCalls files(*context, group, index);
+    files.use(Placement::compute);
+    const int file = files.open(path, O_RDONLY);
+    checks.equal(files.pread(file, buffer, bytes, offset), static_cast<std::int64_t>(bytes));
+    checks.equal(files.close(file), 0);
+  }
+};
+
+TEST_F(KernelCalls, OfSeveralLanesFetchFewAbsentPagesThemselves) {
+  make();
+  const std::string text = pattern(64 * 4096, 7);
+  const std::string path = directory / "file";
+  test::write_file(path, text);
+  const Buffer memory = runtime->allocate(1 << 20);
+  char* buffer = kernel->address(memory.as<char>());
+  const test::Report report;
+  const auto copies_for = [&](auto kind, std::uint64_t bytes, std::int64_t offset) {
+    const long before = MockCuda::get("copies");
+    test::run_groups<decltype(kind)>(
+        1, ReadRange{&kernel->context(), path.c_str(), buffer, bytes, offset, report.checks()});
+    EXPECT_EQ(report.text(), "");
+    EXPECT_EQ(std::string(buffer, bytes), text.substr(static_cast<std::size_t>(offset), bytes));
+    return MockCuda::get("copies") - before;
+  };
+  // Far from one another, so that nothing is read ahead. The staging area has 8 KiB.
+  EXPECT_EQ(copies_for(test::Warps{}, 4096, 40 * 4096), 0);
+  EXPECT_EQ(copies_for(test::Parts{}, 2 * 4096, 10 * 4096), 0);
+  EXPECT_EQ(copies_for(test::Blocks{}, 100, 55 * 4096 - 50), 0) << "two pages";
+  EXPECT_GT(copies_for(test::Warps{}, 3 * 4096, 20 * 4096), 0) << "more than the area";
+  EXPECT_GT(copies_for(test::Threads{}, 4096, 30 * 4096), 0) << "a lone thread";
+  EXPECT_EQ(runtime->statistics().cache.misses, 1U + 2U + 2U + 3U + 1U);
 }
 
 TEST_F(KernelCalls, SayThatTheCopyFailed) {

@@ -88,6 +88,14 @@ class MemoryFiles {
     return done;
   }
 
+  // Of the calling thread, which is a group.
+  static unsigned char* staging() {
+    thread_local std::vector<unsigned char> area(64 << 10);
+    return area.data();
+  }
+  std::atomic<std::uint64_t> pull_limit{0};
+  std::uint64_t pull_bytes() const { return pull_limit; }
+
   // A flight is carried out where it is started; faults.late leaves it unanswered until somebody
   // waits for it or has looked a few times.
   std::uint32_t loop() const { return 0; }

@@ -31,6 +31,16 @@ class RingIo {
                     offset);
   }
 
+  // Where the group's lanes can fetch from, and how much it may be; 0: nothing.
+  FERRY_DEVICE unsigned char* staging() const {
+    return requester_.arena().staging(requester_.group());
+  }
+  FERRY_DEVICE std::uint64_t pull_bytes() const {
+    const std::uint64_t area = requester_.arena().layout.geometry.staging_bytes;
+    const std::uint64_t wanted = requester_.context().pull_bytes;
+    return wanted < area ? wanted : area;
+  }
+
   // ---- transfers that no call waits for --------------------------------------------------------
 
   FERRY_DEVICE std::uint32_t loop() const { return requester_.loop(); }
@@ -239,10 +249,10 @@ class CachedFiles {
     return 0;
   }
   FERRY_DEVICE std::int64_t hold(const OpenFile& entry, std::int32_t handle, std::int64_t offset,
-                                 std::uint64_t bytes, HeldView& view) {
+                                 std::uint64_t bytes, HeldView& view, Pull* pull) {
     if (const int error = refusal(entry, OpenFile::readable, bytes, offset); error != 0)
       return error;
-    return pages_.hold(entry.inode, handle, static_cast<std::uint64_t>(offset), bytes, view);
+    return pages_.hold(entry.inode, handle, static_cast<std::uint64_t>(offset), bytes, view, pull);
   }
 
   // An outside call after an open: drops the file's pages unless its version is theirs.

@@ -3,6 +3,10 @@
 // A fill takes frames for a run of absent pages, enters them as `filling`, and reads them with one
 // request; whoever else wants one of them waits for that. Where an outside call changed the file
 // meanwhile, what was read is thrown away.
+//
+// Small fills can be *pulled*: the storage reads into the staging area of the reader's group, whose
+// lanes copy from there to the frames before the fill ends. On a GPU that is sooner done than
+// starting a copy engine.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +19,32 @@
 
 namespace ferry::device::cache {
 
-inline constexpr std::int64_t again = 1;  // not an error: look for the page once more
+// What stands in the place of an error without being one. No errno, and no number of bytes.
+inline constexpr std::int64_t again = -1'000'000;   // look for the page once more
+inline constexpr std::int64_t pulled = -1'000'001;  // a Pull has begun
+
+// A fill that the reader's group has to copy from its staging area, and then to end.
+struct Pull {
+  static constexpr std::uint32_t pages_max = 8;
+
+  const unsigned char* from = nullptr;
+  std::uint64_t bytes = 0;  // that the storage gave
+  std::uint32_t inode = 0;
+  std::uint32_t outside = 0;  // outside calls when it began
+  std::uint32_t count = 0;    // pages
+  std::uint32_t frames[pages_max] = {};
+
+  // Where page `index` begins, and how much of it there is.
+  FERRY_DEVICE static std::uint64_t start_of(std::uint32_t index, const View& view) {
+    return std::uint64_t{index} << view.layout.page_shift;
+  }
+  FERRY_DEVICE std::uint64_t bytes_of(std::uint32_t index, const View& view) const {
+    const std::uint64_t start = start_of(index, view);
+    const std::uint64_t left = bytes > start ? bytes - start : 0;
+    return left < view.page_bytes() ? left : view.page_bytes();
+  }
+};
+static_assert(sizeof(Pull) <= 64);  // what a block of a GPU hands round at once
 
 template <class Io>
 class Filling {
@@ -38,28 +67,44 @@ class Filling {
                                       std::uint64_t wanted, std::uint32_t& first,
                                       std::uint64_t& counted) {
     const std::uint32_t outside = before_fill(inode);
-    // Half the cache at most, so that threads with large reads leave each other some frames.
-    const std::uint32_t half = (view_.layout.geometry.frames + 1) / 2;
-    std::uint32_t limit = half < run_max ? half : run_max;
-    if (wanted < limit) limit = static_cast<std::uint32_t>(wanted);
     std::uint32_t run[run_max];
     std::int64_t error = 0;
-    const std::uint32_t taken = take(run, frames_.count_absent(key_of(inode, page), limit), error);
-    const std::uint32_t count = enter(key_of(inode, page), run, taken);
+    const std::uint32_t count = begin_run(inode, page, limit_of(wanted, run_max), run, error);
     if (count == 0) return give_way(error);
-    fruitless_ = 0;
     if (page + count > counted) counted = page + count;
-    Frames::add_one(counters_.misses, count);
-    error = read_run(handle, page, run, count);
-    // Whoever waits for an outdated page looks again, and finds it gone.
-    if (error == 0 && is_outdated(view_, inode, outside)) error = again;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      if (error != 0) frames_.make_orphan(run[i]);
-      transfers_.end(run[i], State::filling, error == 0 ? State::valid : 0);
-      if (error != 0 || i > 0) frames_.unpin(run[i]);
-    }
+    error = end_run(inode, outside, run, count, read_run(handle, page, run, count));
     first = run[0];
     return error;
+  }
+
+  // Whether so much is pulled.
+  FERRY_DEVICE bool pulls(std::uint64_t wanted) const {
+    return wanted <= Pull::pages_max &&
+           Pull::start_of(static_cast<std::uint32_t>(wanted), view_) <= io_.pull_bytes();
+  }
+  // The same by a pull. On 0 its bytes lie in the staging area; after they are copied, end() has to
+  // follow.
+  FERRY_DEVICE_CALL std::int64_t begin(std::uint32_t inode, std::int32_t handle, std::uint64_t page,
+                                       std::uint64_t wanted, Pull& pull) {
+    pull = Pull{};
+    pull.inode = inode;
+    pull.outside = before_fill(inode);
+    std::int64_t error = 0;
+    pull.count = begin_run(inode, page, limit_of(wanted, Pull::pages_max), pull.frames, error);
+    if (pull.count == 0) return give_way(error);
+    unsigned char* staging = io_.staging();
+    Piece piece{staging, Pull::start_of(pull.count, view_)};
+    const std::int64_t got = read_pieces(inode, handle, &piece, 1, page << view_.layout.page_shift);
+    if (got < 0) return end_run(inode, pull.outside, pull.frames, pull.count, got);
+    pull.from = staging;
+    pull.bytes = static_cast<std::uint64_t>(got);
+    return 0;
+  }
+  // On 0 its first frame is pinned and valid.
+  FERRY_DEVICE_CALL std::int64_t end(const Pull& pull) {
+    for (std::uint32_t i = 0; i < pull.count; ++i)
+      frames_.clear_behind(pull.frames[i], pull.bytes, i);
+    return end_run(pull.inode, pull.outside, pull.frames, pull.count, 0);
   }
 
   // 0: the range may be read while the pin lasts. `again`: look for the page once more. `held`: the
@@ -182,6 +227,38 @@ class Filling {
     }
   }
 
+  // How many of the wanted pages one fill takes: half the cache at most, so that threads with large
+  // reads leave each other some frames.
+  FERRY_DEVICE std::uint32_t limit_of(std::uint64_t wanted, std::uint32_t most) const {
+    const std::uint32_t half = (view_.layout.geometry.frames + 1) / 2;
+    const std::uint32_t limit = half < most ? half : most;
+    return wanted < limit ? static_cast<std::uint32_t>(wanted) : limit;
+  }
+  // Enters up to `limit` absent pages from `page` on, `filling` and pinned; returns how many.
+  FERRY_DEVICE_CALL std::uint32_t begin_run(std::uint32_t inode, std::uint64_t page,
+                                            std::uint32_t limit, std::uint32_t* run,
+                                            std::int64_t& error) {
+    const std::uint64_t key = key_of(inode, page);
+    const std::uint32_t taken = take(run, frames_.count_absent(key, limit), error);
+    const std::uint32_t count = enter(key, run, taken);
+    if (count == 0) return 0;
+    fruitless_ = 0;
+    Frames::add_one(counters_.misses, count);
+    return count;
+  }
+  // Their bytes are there, or `error` says why not. On 0 the first stays pinned.
+  FERRY_DEVICE_CALL std::int64_t end_run(std::uint32_t inode, std::uint32_t outside,
+                                         const std::uint32_t* run, std::uint32_t count,
+                                         std::int64_t error) {
+    // Whoever waits for an outdated page looks again, and finds it gone.
+    if (error == 0 && is_outdated(view_, inode, outside)) error = again;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (error != 0) frames_.make_orphan(run[i]);
+      transfers_.end(run[i], State::filling, error == 0 ? State::valid : 0);
+      if (error != 0 || i > 0) frames_.unpin(run[i]);
+    }
+    return error;
+  }
   // Enters a run with the frames taken, gives back those left over; returns how many were entered.
   FERRY_DEVICE std::uint32_t enter(std::uint64_t first_key, const std::uint32_t* frames,
                                    std::uint32_t taken) const {

@@ -213,7 +213,7 @@ class Frames {
   // with `flags`. Stops at a page that is there already; returns how many were entered. The other
   // frames are still the caller's. Pages that belong to one bucket are entered under one lock.
   FERRY_DEVICE_ONCE std::uint32_t insert_run(std::uint64_t first, const std::uint32_t* frames,
-                                        std::uint32_t count, std::uint64_t flags) const {
+                                             std::uint32_t count, std::uint64_t flags) const {
     extend(view_.inode(inode_of(first)), page_of(first) + count);
     std::uint32_t done = 0;
     while (done < count) {
@@ -295,7 +295,8 @@ class Frames {
     return ranges;
   }
   // The same for a page with one range, if that begins at `begin` or that is `anywhere`.
-  FERRY_DEVICE_ONCE bool take_only_range(std::uint32_t frame, std::uint32_t begin, Range& range) const {
+  FERRY_DEVICE_ONCE bool take_only_range(std::uint32_t frame, std::uint32_t begin,
+                                         Range& range) const {
     Frame& written = view_.frame(frame);
     const SpinLock lock(written.range_lock, hooks_);
     if (written.range_count != 1) return false;
@@ -317,7 +318,7 @@ class Frames {
   // Page `index` of a run of which the storage gave `got` bytes: behind the end of the file there
   // are zeros, should it grow.
   FERRY_DEVICE_ONCE void clear_behind(std::uint32_t frame, std::uint64_t got,
-                                 std::uint32_t index) const {
+                                      std::uint32_t index) const {
     const std::uint64_t start = std::uint64_t{index} << view_.layout.page_shift;
     if (got >= start + view_.page_bytes()) return;
     const std::uint64_t there = got > start ? got - start : 0;
@@ -439,7 +440,7 @@ class Frames {
 
   // Under the bucket's lock. False: the page is there already.
   FERRY_DEVICE_ONCE bool insert(std::uint64_t wanted, std::uint32_t hashed, std::uint32_t frame,
-                           std::uint64_t flags) const {
+                                std::uint64_t flags) const {
     // An orphan on its way out has the same key and does not count: find() refuses it.
     const std::uint32_t found = find(wanted);
     if (found != no_frame) {

@@ -235,9 +235,11 @@ class PageCache {
 
   // Pins the page at `offset`; `view` shows up to `bytes` bytes from there, as far as the page and
   // the file go. Returns how many, 0 at the end of the file, or a negative errno; -EAGAIN: half the
-  // cache is held by views.
+  // cache is held by views. With `pull`, what is absent may be pulled by the caller's group: then
+  // `pulled`, and end_pull() has to follow.
   FERRY_DEVICE_CALL std::int64_t hold(std::uint32_t inode, std::int32_t handle,
-                                      std::uint64_t offset, std::uint64_t bytes, HeldView& view) {
+                                      std::uint64_t offset, std::uint64_t bytes, HeldView& view,
+                                      Pull* pull = nullptr) {
     view = HeldView{};
     if (!take_view()) return -EAGAIN;
     Progress progress;
@@ -253,7 +255,8 @@ class PageCache {
       std::uint32_t frame = no_frame;
       bool held = false;
       // With the pages behind it that the caller wants too, by one request.
-      error = get(inode, handle, offset, left, progress, frame, held);
+      error = get(inode, handle, offset, left, progress, frame, held, pull);
+      if (error == pulled) return pulled;
       if (error != 0) continue;
       // Later nobody would know which bytes are there: the whole page has to be.
       if (held) {
@@ -268,6 +271,25 @@ class PageCache {
     }
     give_back_view(view_, reader_);
     return error;
+  }
+  // After the bytes of a pull are where they belong: what hold() with the same arguments returns,
+  // or `again`: it has to be called once more.
+  FERRY_DEVICE_CALL std::int64_t end_pull(const Pull& pull, std::uint64_t offset,
+                                          std::uint64_t bytes, HeldView& view) {
+    view = HeldView{};
+    std::int64_t result = filling_.end(pull);
+    if (result == 0) {
+      const std::uint64_t end = size(pull.inode);
+      if (offset < end) {
+        const Range range = range_of(offset, bytes < end - offset ? bytes : end - offset);
+        const std::uint32_t frame = pull.frames[0];
+        view = HeldView{view_.page(frame) + range.begin, range.end - range.begin, frame};
+        return static_cast<std::int64_t>(view.bytes);
+      }
+      frames_.unpin(pull.frames[0]);  // the file was cut meanwhile
+    }
+    give_back_view(view_, reader_);
+    return result;
   }
   FERRY_DEVICE_FAST static void release_view(const View& view, std::uint32_t group,
                                              HeldView& held) {
@@ -428,9 +450,10 @@ class PageCache {
 
   // The frame of the page at `at`, pinned and readable there; brings in what of the `left` bytes
   // from there is absent. `again`: look once more. `held`: end_writing_to() has to follow.
+  // `pulled`: that is under way, and there is no frame yet.
   FERRY_DEVICE std::int64_t get(std::uint32_t inode, std::int32_t handle, std::uint64_t at,
                                 std::uint64_t left, Progress& progress, std::uint32_t& frame,
-                                bool& held) {
+                                bool& held, Pull* pull = nullptr) {
     const std::uint64_t page = at >> view_.layout.page_shift;
     const std::uint64_t key = key_of(inode, page);
     std::uint64_t before = 0;
@@ -439,8 +462,14 @@ class PageCache {
       note(inode, handle, page, at + left, frame == no_frame, progress);
     if (frame == no_frame) {
       const std::uint64_t last = (at + left - 1) >> view_.layout.page_shift;
+      const std::uint64_t wanted = last - page + 1;
+      if (pull != nullptr && filling_.pulls(wanted)) {
+        const std::int64_t error = filling_.begin(inode, handle, page, wanted, *pull);
+        if (error == 0) reader_.last_key = key;
+        return error == 0 ? pulled : error;
+      }
       const std::int64_t error =
-          filling_.fill(inode, handle, page, last - page + 1, frame, progress.counted);
+          filling_.fill(inode, handle, page, wanted, frame, progress.counted);
       if (error != 0) return error;
     } else if (page >= progress.counted) {
       Frames::add_one(counters_.hits);

@@ -27,9 +27,7 @@ class SpinLock {
     while (DeviceRef<std::uint32_t>(word_).exchange(1, acquire) != 0)
       wait(hooks);
   }
-  FERRY_DEVICE ~SpinLock() {
-    DeviceRef<std::uint32_t>(word_).store(0, release);
-  }
+  FERRY_DEVICE ~SpinLock() { DeviceRef<std::uint32_t>(word_).store(0, release); }
   SpinLock(const SpinLock&) = delete;
   SpinLock& operator=(const SpinLock&) = delete;
 

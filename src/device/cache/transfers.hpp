@@ -63,6 +63,8 @@ inline constexpr std::uint32_t no_flight = ~0U;
 //     bytes, short at the end of the file, or an error
 //   write(int handle, const Piece*, uint32_t count, int64_t offset) -> int64_t
 //     bytes or an error
+//   staging() -> unsigned char*, pull_bytes() -> uint64_t
+//     memory for pulls that the storage reads into like into a page, and how much of it may be used
 //   start(Flight::Kind, int handle, const Piece*, uint32_t count, int64_t offset, uint32_t flight,
 //         uint32_t sequence) -> int
 //     0, or an error and nothing was started

@@ -1,0 +1,276 @@
+// Views of cached pages: how long they last, what they show, and how a group that is shown an
+// absent page brings it in by copying it itself.
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/files.hpp"
+#include "support/page_cache_rig.hpp"
+#include "support/within.hpp"
+
+namespace ferry::device::cache {
+namespace {
+
+using test::page;
+using test::pattern;
+
+class ViewsTest : public test::PageCacheTest {
+ protected:
+  void make_file(std::uint32_t frames, std::size_t pages, std::uint32_t groups = 1) {
+    make(frames, 1, groups);
+    data = pattern(pages * page, 1);
+    put(0, data);
+  }
+  void expect_read(std::size_t offset, std::size_t bytes) {
+    ASSERT_TRUE(test::same_bytes(read(0, offset, bytes), data.substr(offset, bytes)))
+        << "at " << offset;
+  }
+  static std::string seen(const HeldView& view) {
+    return {reinterpret_cast<const char*>(view.data), view.bytes};
+  }
+  std::string data;
+};
+
+TEST_F(ViewsTest, AViewShowsThePageUntilItIsReleased) {
+  make_file(8, 200);
+  HeldView view;
+  ASSERT_EQ(caches[0]->hold(0, 1, 3 * page + 100, 10 * page, view), page - 100);
+  EXPECT_EQ(seen(view), data.substr(3 * page + 100, page - 100));
+  for (std::size_t at = 0; at < data.size(); at += page)
+    expect_read(at, page);
+  EXPECT_EQ(seen(view), data.substr(3 * page + 100, page - 100)) << "evicted while held";
+  write(0, "cached", 3 * page + 200);
+  outside_write(0, "outside", 3 * page + 300);
+  EXPECT_EQ(seen(view).substr(100, 6), "cached");
+  EXPECT_EQ(seen(view).substr(200, 7), "outside");
+  Cache::release_view(memory->view(), 0, view);
+  EXPECT_EQ(view.data, nullptr);
+  Cache::release_view(memory->view(), 0, view);
+  EXPECT_EQ(memory->view().shared().held_pages, 0U);
+  expect_calm();
+}
+
+TEST_F(ViewsTest, AViewEndsWhereTheFileEnds) {
+  make(8, 1, 1);
+  put(0, pattern(page + 50, 1));
+  HeldView view;
+  EXPECT_EQ(caches[0]->hold(0, 1, page, page, view), 50);
+  Cache::release_view(memory->view(), 0, view);
+  EXPECT_EQ(caches[0]->hold(0, 1, page + 50, page, view), 0);
+  EXPECT_EQ(caches[0]->hold(0, 1, 0, 0, view), 0);
+  EXPECT_EQ(view.data, nullptr);
+  EXPECT_EQ(memory->view().shared().held_pages, 0U);
+  storage->faults.reads_one_in = 1;
+  EXPECT_EQ(caches[0]->hold(0, 1, 0, page, view), -EIO);
+  EXPECT_EQ(memory->view().shared().held_pages, 0U);
+  expect_calm();
+}
+
+TEST_F(ViewsTest, AViewOfAPartlyWrittenPageIsWhole) {
+  make_file(8, 4);
+  write(0, "abc", page + 10);
+  data.replace(page + 10, 3, "abc");
+  HeldView view;
+  // The range that was written is there already, and the page is not.
+  ASSERT_EQ(caches[0]->hold(0, 1, page + 10, 3, view), 3);
+  EXPECT_NE(memory->view().frame(view.frame).state & State::valid, 0U);
+  EXPECT_EQ(seen(view), "abc");
+  Cache::release_view(memory->view(), 0, view);
+  expect_read(page, page);
+  expect_calm();
+}
+
+TEST_F(ViewsTest, ViewsLeaveHalfTheCache) {
+  make_file(8, 100);
+  std::vector<HeldView> views(5);
+  for (std::size_t i = 0; i < 4; ++i)
+    ASSERT_EQ(caches[0]->hold(0, 1, i * page, page, views[i]), page);
+  EXPECT_EQ(caches[0]->hold(0, 1, 4 * page, page, views[4]), -EAGAIN);
+  expect_read(0, 100 * page);
+  Cache::release_view(memory->view(), 0, views[0]);
+  EXPECT_EQ(caches[0]->hold(0, 1, 4 * page, page, views[4]), page);
+  for (HeldView& view : views)
+    Cache::release_view(memory->view(), 0, view);
+  expect_calm();
+}
+
+// ---- pages that a group copies itself ----
+
+class PullsTest : public ViewsTest {
+ protected:
+  void make_file(std::uint32_t frames, std::size_t pages, std::uint32_t groups = 1) {
+    ViewsTest::make_file(frames, pages, groups);
+    storage->pull_limit = 4 * page;
+  }
+  // As a group does it that copies: hold(), and what follows when that is to be pulled.
+  std::int64_t begin(std::size_t offset, std::size_t bytes, std::uint32_t group = 0) {
+    return caches[group]->hold(0, 1, offset, bytes, view, &pull);
+  }
+  void copy() const {
+    const View& pages = memory->view();
+    for (std::uint32_t i = 0; i < pull.count; ++i)
+      std::memcpy(pages.page(pull.frames[i]), pull.from + Pull::start_of(i, pages),
+                  pull.bytes_of(i, pages));
+  }
+  std::int64_t end(std::size_t offset, std::size_t bytes, std::uint32_t group = 0) {
+    return caches[group]->end_pull(pull, offset, bytes, view);
+  }
+  void release(std::uint32_t group = 0) { Cache::release_view(memory->view(), group, view); }
+  void expect_all_calm() {
+    EXPECT_EQ(memory->view().shared().held_pages, 0U);
+    expect_calm();
+  }
+
+  HeldView view;
+  Pull pull;
+};
+
+TEST_F(PullsTest, AnAbsentPageIsPulledAndAPresentOneIsNot) {
+  make_file(8, 8);
+  ASSERT_EQ(begin(page + 10, 100), pulled);
+  EXPECT_EQ(pull.count, 1U);
+  EXPECT_EQ(pull.bytes, page);
+  EXPECT_NE(memory->view().frame(pull.frames[0]).state & State::filling, 0U);
+  copy();
+  ASSERT_EQ(end(page + 10, 100), 100);
+  EXPECT_EQ(seen(view), data.substr(page + 10, 100));
+  release();
+  ASSERT_EQ(begin(page + 20, 100), 100);
+  EXPECT_EQ(seen(view), data.substr(page + 20, 100));
+  release();
+  EXPECT_EQ(storage->reads, 1U);
+  EXPECT_EQ(memory->counters().misses, 1U);
+  expect_all_calm();
+}
+
+TEST_F(PullsTest, NeighboursAreOneRequestAsFarAsTheyAreAbsent) {
+  make_file(24, 16);
+  expect_read(6 * page, page);
+  storage->reads = 0;
+  ASSERT_EQ(begin(4 * page, 4 * page), pulled);
+  EXPECT_EQ(pull.count, 2U) << "the third is there";
+  copy();
+  ASSERT_EQ(end(4 * page, 4 * page), page);
+  release();
+  EXPECT_EQ(storage->reads, 1U);
+  expect_read(4 * page, 2 * page);
+  EXPECT_EQ(storage->reads, 1U);
+  expect_all_calm();
+}
+
+TEST_F(PullsTest, MoreThanFitsIsFilledInTheUsualWay) {
+  make_file(24, 16);
+  EXPECT_EQ(begin(0, 5 * page), page);
+  EXPECT_EQ(seen(view), data.substr(0, page));
+  release();
+  storage->pull_limit = page - 1;
+  EXPECT_EQ(begin(8 * page, 10), 10);
+  release();
+  expect_all_calm();
+}
+
+TEST_F(PullsTest, BehindTheEndOfTheFileThereAreZeros) {
+  make(8, 1, 1);
+  data = pattern(page + 50, 1);
+  put(0, data);
+  storage->pull_limit = 4 * page;
+  ASSERT_EQ(begin(page - 1, 2 * page), pulled);
+  EXPECT_EQ(pull.count, 2U);
+  EXPECT_EQ(pull.bytes, page + 50);
+  copy();
+  ASSERT_EQ(end(page - 1, 2 * page), 1);
+  release();
+  ASSERT_EQ(begin(page, page), 50);
+  EXPECT_EQ(seen(view), data.substr(page));
+  const std::string behind(reinterpret_cast<const char*>(view.data) + 50, page - 50);
+  EXPECT_EQ(behind, std::string(page - 50, '\0'));
+  release();
+  expect_all_calm();
+}
+
+TEST_F(PullsTest, AnErrorIsReportedAndTheNextOneSucceeds) {
+  make_file(8, 8);
+  storage->faults.reads_one_in = 1;
+  EXPECT_EQ(begin(0, 100), -EIO);
+  EXPECT_EQ(view.data, nullptr);
+  expect_all_calm();
+  storage->faults.reads_one_in = 0;
+  ASSERT_EQ(begin(0, 100), pulled);
+  copy();
+  EXPECT_EQ(end(0, 100), 100);
+  release();
+  expect_all_calm();
+}
+
+TEST_F(PullsTest, WhatWasPulledBesideAnOutsideCallIsThrownAway) {
+  make_file(8, 8, 2);
+  ASSERT_EQ(begin(0, 100), pulled);
+  const std::string fresh(100, 'n');
+  const int handle = 1;
+  Cache& other = *caches[1];
+  other.begin_outside(0);
+  storage->announce(handle, 0, fresh.size());
+  const Piece piece{reinterpret_cast<unsigned char*>(const_cast<char*>(fresh.data())),
+                    fresh.size()};
+  ASSERT_EQ(storage->write(handle, &piece, 1, 0), 100);
+  copy();
+  EXPECT_EQ(end(0, 100), again);
+  EXPECT_EQ(view.data, nullptr);
+  other.update(0, fresh.data(), fresh.size(), 0);
+  other.end_outside(0);
+  ASSERT_EQ(begin(0, 100), pulled);
+  copy();
+  ASSERT_EQ(end(0, 100), 100);
+  EXPECT_EQ(seen(view), fresh);
+  release();
+  expect_all_calm();
+}
+
+TEST_F(PullsTest, AFileThatWasCutMeanwhileHasNothingToShow) {
+  make_file(8, 8);
+  ASSERT_EQ(begin(3 * page, 100), pulled);
+  storage->cut(1, page);
+  caches[0]->set_size(0, page);  // as the end of an outside call that this pull came after
+  copy();
+  EXPECT_EQ(end(3 * page, 100), 0);
+  EXPECT_EQ(view.data, nullptr);
+  expect_all_calm();
+}
+
+TEST_F(PullsTest, OthersWaitForThePage) {
+  make_file(8, 8, 2);
+  ASSERT_EQ(begin(0, 100), pulled);
+  std::string got;
+  std::thread reader([&] { got = read(0, 0, page, 1); });
+  while (DeviceRef<std::uint64_t>(memory->view().counters(1).waits).load(relaxed) == 0)
+    std::this_thread::yield();
+  EXPECT_EQ(storage->reads, 1U);
+  copy();
+  ASSERT_EQ(end(0, 100), 100);
+  test::within_patience("the reader", [&] { reader.join(); });
+  EXPECT_TRUE(test::same_bytes(got, data.substr(0, page)));
+  EXPECT_EQ(storage->reads, 1U);
+  release();
+  expect_all_calm();
+}
+
+TEST_F(PullsTest, ViewsLeaveHalfTheCache) {
+  make_file(4, 8);
+  std::vector<HeldView> views(2);
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    ASSERT_EQ(begin(i * page, page), pulled);
+    copy();
+    ASSERT_EQ(end(i * page, page), page);
+    views[i] = view;
+  }
+  EXPECT_EQ(begin(4 * page, page), -EAGAIN);
+  for (HeldView& held : views)
+    Cache::release_view(memory->view(), 0, held);
+  expect_all_calm();
+}
+
+}  // namespace
+}  // namespace ferry::device::cache
