@@ -62,8 +62,7 @@ template <class Program>
 __global__ void with_services(const device::Context* context, unsigned services,
                               unsigned first_group, unsigned* blocks_left, Program program) {
   if (blockIdx.x < services) {
-    if (device::thread_in_block() == 0)
-      device::ServiceLoop(*context, blockIdx.x, first_group + blockIdx.x).run();
+    device::ServiceLoop(*context, device::BlockGroup{}, blockIdx.x, first_group + blockIdx.x).run();
     return;
   }
   program(context, blockIdx.x - services, gridDim.x - services);

@@ -304,16 +304,11 @@ class CoherentCalls {
 
   FERRY_DEVICE_CALL Answer through_cache(bool reading, int file, const IoVector* pieces, int count,
                                          std::int64_t offset) {
-    if (group_.size() > 1) {
-      return Answer{
-          GroupTransfer<Group>(group_, requester_, file).transfer(reading, pieces, count, offset),
-          0};
-    }
     const auto piece_of = [&](int i, IoVector& piece) {
       piece = pieces[i];
       return 0;
     };
-    return Answer{cached_transfer(requester_, reading, file, count, offset, piece_of), 0};
+    return Answer{transfer_together(group_, requester_, reading, file, count, offset, piece_of), 0};
   }
 
   FERRY_DEVICE cache::Pages pages_of(std::int64_t offset, std::uint64_t bytes) const {

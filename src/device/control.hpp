@@ -23,7 +23,7 @@
 namespace ferry::device {
 
 inline constexpr std::uint64_t control_magic = 0x31'79'72'72'65'66ULL;  // "ferry1"
-inline constexpr std::uint32_t control_version = 1;
+inline constexpr std::uint32_t control_version = 2;
 
 // Bytes of each group's scratch area: a path, a file status, or the extents of one vectored call.
 inline constexpr std::uint64_t scratch_bytes = 16 * 1024;
@@ -66,6 +66,7 @@ struct Control {
   std::uint64_t service_doorbells;
   std::uint64_t service_heads;
   std::uint64_t service_slots;
+  std::uint64_t service_cells;
   std::uint64_t positions;
   std::uint64_t groups;
   std::uint64_t counters;
@@ -87,10 +88,13 @@ inline constexpr std::uint32_t cells_per_group_max = 64;  // one bit each in a w
 // What a group remembers of its cells from one program to the next. Written and read by its leader
 // alone, and kept off the cells' lines, which travel between device and server.
 struct alignas(cache_line_bytes) GroupState {
-  std::uint32_t issued[cells_per_group_max];  // last sequence number handed out, by cell
-  std::uint64_t retired;                      // cells given up on a dead server: never used again
+  // Last sequence number handed out, by cell: of those that the server answers in, of those that
+  // services do.
+  std::uint32_t issued[cells_per_group_max];
+  std::uint32_t issued_to_services[cells_per_group_max];
+  std::uint64_t retired;  // cells given up on a dead server: never used again
 };
-static_assert(sizeof(GroupState) == 320);
+static_assert(sizeof(GroupState) == 576);
 
 // What a group counts about its own calls. Written by the group's leader alone (add_to), read by
 // anyone (read_counter).
@@ -151,6 +155,9 @@ inline Control lay_out(const Geometry& geometry) {
       place(std::uint64_t{geometry.rings} + geometry.services, sizeof(RingTickets), 64);
   place_ring_parts(geometry.services, geometry.services, control.service_states,
                    control.service_doorbells, control.service_heads, control.service_slots);
+  control.service_cells =
+      place(geometry.services > 0 ? std::uint64_t{geometry.groups} * geometry.cells_per_group : 0,
+            sizeof(Cell), 64);
   control.positions = place(geometry.files, sizeof(FilePosition), 64);
   control.groups = place(geometry.groups, sizeof(GroupState), 64);
   control.counters = place(geometry.groups, sizeof(GroupCounters), 64);
@@ -188,7 +195,17 @@ struct ArenaView {
     return loop < loops ? *shared<LoopDoorbell>(layout.doorbells, loop)
                         : *own<LoopDoorbell>(layout.service_doorbells, loop - loops);
   }
-  FERRY_DEVICE Cell& cell(std::uint32_t index) const { return *shared<Cell>(layout.cells, index); }
+  // Of those that the server answers in, and behind them of those that services do, which are the
+  // device's own: what services answer does not cross the bus.
+  FERRY_DEVICE Cell& cell(std::uint32_t index) const {
+    return index < cell_count() ? *shared<Cell>(layout.cells, index)
+                                : *own<Cell>(layout.service_cells, index - cell_count());
+  }
+  FERRY_DEVICE bool is_service_cell(std::uint32_t index) const {
+    const Geometry& geometry = layout.geometry;
+    return geometry.services > 0 && index >= cell_count() &&
+           index - cell_count() < geometry.groups * geometry.cells_per_group;
+  }
   FERRY_DEVICE std::uint32_t cell_count() const {
     return layout.geometry.groups * layout.geometry.cells_per_group + layout.geometry.shared_cells;
   }

@@ -21,15 +21,19 @@ class GroupTransfer {
   FERRY_DEVICE GroupTransfer(Group group, Requester& requester, int file)
       : group_(group), requester_(requester), file_(file) {}
 
-  // As cached_transfer(), of which this is the form for several lanes.
-  FERRY_DEVICE_CALL std::int64_t transfer(bool reading, const IoVector* pieces, int count,
-                                          std::int64_t offset) {
+  // As cached_transfer(), of which this is the form for several lanes. `piece_of(i, out)` has to
+  // give every lane the same.
+  template <class PieceOf>
+  FERRY_DEVICE_CALL std::int64_t transfer(bool reading, int count, std::int64_t offset,
+                                          PieceOf piece_of) {
     std::uint64_t total = 0;
     for (int i = 0; i < count; ++i) {
-      const std::uint64_t bytes = clamp_transfer(total + clamp_transfer(pieces[i].bytes)) - total;
-      auto* memory = static_cast<unsigned char*>(pieces[i].base);
+      IoVector piece;
+      std::int64_t moved = piece_of(i, piece);
+      const std::uint64_t bytes = clamp_transfer(total + clamp_transfer(piece.bytes)) - total;
+      auto* memory = static_cast<unsigned char*>(piece.base);
       const std::int64_t at = offset + static_cast<std::int64_t>(total);
-      const std::int64_t moved = reading ? read(memory, bytes, at) : write(memory, bytes, at);
+      if (moved == 0) moved = reading ? read(memory, bytes, at) : write(memory, bytes, at);
       if (moved < 0) return total > 0 ? static_cast<std::int64_t>(total) : moved;
       total += static_cast<std::uint64_t>(moved);
       if (static_cast<std::uint64_t>(moved) < bytes) break;
@@ -50,7 +54,7 @@ class GroupTransfer {
     return group_.broadcast(result);
   }
 
-  FERRY_DEVICE std::int64_t read(unsigned char* to, std::uint64_t bytes, std::int64_t offset) {
+  FERRY_DEVICE_CALL std::int64_t read(unsigned char* to, std::uint64_t bytes, std::int64_t offset) {
     std::uint64_t done = 0;
     do {
       const std::int64_t at = offset + static_cast<std::int64_t>(done);
@@ -76,8 +80,8 @@ class GroupTransfer {
     return static_cast<std::int64_t>(done);
   }
 
-  FERRY_DEVICE std::int64_t write(const unsigned char* from, std::uint64_t bytes,
-                                  std::int64_t offset) {
+  FERRY_DEVICE_CALL std::int64_t write(const unsigned char* from, std::uint64_t bytes,
+                                       std::int64_t offset) {
     std::uint64_t done = 0;
     do {
       const std::int64_t at = offset + static_cast<std::int64_t>(done);
@@ -104,5 +108,14 @@ class GroupTransfer {
   Requester& requester_;
   int file_;
 };
+
+// cached_transfer() by however many lanes the group has.
+template <class Group, class PieceOf>
+FERRY_DEVICE std::int64_t transfer_together(Group group, Requester& requester, bool reading,
+                                            int file, int count, std::int64_t offset,
+                                            PieceOf piece_of) {
+  if (group.size() == 1) return cached_transfer(requester, reading, file, count, offset, piece_of);
+  return GroupTransfer<Group>(group, requester, file).transfer(reading, count, offset, piece_of);
+}
 
 }  // namespace ferry::device

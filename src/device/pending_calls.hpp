@@ -172,7 +172,7 @@ class PendingCalls : public PageCalls<Group> {
       const Transfer& one = transfers[i];
       requests[ready] = transfer_request(target == Target::service ? cached_call(opcode) : opcode,
                                          one.file, one.buffer, clamp(one.bytes), one.offset);
-      const int error = requester_.prepare(requests[ready], pending[i].ticket, 1);
+      const int error = requester_.prepare(requests[ready], pending[i].ticket, 1, target);
       if (error != 0) {
         pending[i].result = error;
         pending[i].finished = true;
@@ -181,7 +181,7 @@ class PendingCalls : public PageCalls<Group> {
       }
     }
     if (ready == 0) return;
-    const int error = requester_.submit(requests, ready, target);
+    const int error = requester_.submit(requests, ready);
     for (std::uint32_t i = 0; error != 0 && i < count; ++i) {
       if (pending[i].finished || (chosen & (1U << i)) == 0) continue;
       pending[i].result = error;

@@ -102,30 +102,30 @@ class Requester {
 
   // Reserves a cell and writes its address into `request`. -EAGAIN: fewer than `spare` + 1 cells
   // are free. Asynchronous calls leave one spare, so that a synchronous call always finds one.
-  FERRY_DEVICE int prepare(Request& request, Ticket& ticket, std::uint32_t spare) {
+  FERRY_DEVICE int prepare(Request& request, Ticket& ticket, std::uint32_t spare,
+                           Target target = Target::server) {
     if (free_ == 0 || (spare != 0 && (free_ & (free_ - 1)) == 0)) return -EAGAIN;
     const std::uint32_t index = lowest_bit(free_);
-    free_ &= free_ - 1;
-    std::uint32_t sequence = state().issued[index] + 1;
+    const std::uint64_t bit = std::uint64_t{1} << index;
+    free_ &= ~bit;
+    at_service_ = target == Target::service ? at_service_ | bit : at_service_ & ~bit;
+    std::uint32_t& issued = issued_of(index);
+    std::uint32_t sequence = issued + 1;
     if (sequence == 0) sequence = 1;  // 0 means "no answer wanted"
-    state().issued[index] = sequence;
-    ticket = Ticket{first_cell_ + index, sequence};
+    issued = sequence;
+    ticket = Ticket{cell_of(index), sequence};
     request.cell = ticket.cell;
     request.sequence = sequence;
     return 0;
   }
 
-  // Publishes prepared requests as one batch with one look at the doorbell. On an error
-  // (-ESHUTDOWN, -EIO; -EINVAL for more requests than the ring has slots) nothing was submitted and
-  // the cells are free again.
-  FERRY_DEVICE_CALL int submit(const Request* requests, std::uint32_t count,
-                               Target target = Target::server) {
-    FERRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const std::uint64_t bit = bit_of(requests[i].cell);
-      at_service_ = target == Target::service ? at_service_ | bit : at_service_ & ~bit;
-    }
-    const int error = publish(requests, count, target == Target::server ? server_ : service_);
+  // Publishes requests that were prepared for the same target, as one batch with one look at the
+  // doorbell. On an error (-ESHUTDOWN, -EIO; -EINVAL for more requests than the ring has slots)
+  // nothing was submitted and the cells are free again.
+  FERRY_DEVICE_CALL int submit(const Request* requests, std::uint32_t count) {
+    if (count == 0) return 0;
+    const bool service = (at_service_ & bit_of(requests[0].cell)) != 0;
+    const int error = publish(requests, count, service ? service_ : server_);
     if (error != 0) give_back(requests, count);
     return error;
   }
@@ -189,15 +189,15 @@ class Requester {
     const std::uint32_t cells = context_.arena.layout.geometry.cells_per_group;
     for (std::uint32_t i = 0; i < cells; ++i) {
       const bool in_flight = ((free_ | state().retired) & (std::uint64_t{1} << i)) == 0;
-      if (in_flight) wait(Ticket{first_cell_ + i, state().issued[i]});
+      if (in_flight) wait(Ticket{cell_of(i), issued_of(i)});
     }
   }
 
   // One request, waited for.
   FERRY_DEVICE_CALL Answer call(Request& request, Target target = Target::server) {
     Ticket ticket;
-    if (const int error = prepare(request, ticket, 0); error != 0) return Answer{error, 0};
-    if (const int error = submit(&request, 1, target); error != 0) return Answer{error, 0};
+    if (const int error = prepare(request, ticket, 0, target); error != 0) return Answer{error, 0};
+    if (const int error = submit(&request, 1); error != 0) return Answer{error, 0};
     return wait(ticket);
   }
 
@@ -208,8 +208,20 @@ class Requester {
     std::uint32_t loop;
   };
 
+  // Each of the group's cells is two: one that the server answers in, and one that services do
+  // where there are any. They are in use by turns.
+  FERRY_DEVICE bool is_answered_apart(std::uint32_t index) const {
+    return ((at_service_ >> index) & 1) != 0 && context_.arena.layout.geometry.services > 0;
+  }
+  FERRY_DEVICE std::uint32_t cell_of(std::uint32_t index) const {
+    return first_cell_ + index + (is_answered_apart(index) ? context_.arena.cell_count() : 0);
+  }
+  FERRY_DEVICE std::uint32_t& issued_of(std::uint32_t index) const {
+    return is_answered_apart(index) ? state().issued_to_services[index] : state().issued[index];
+  }
   FERRY_DEVICE std::uint64_t bit_of(std::uint32_t cell) const {
-    return std::uint64_t{1} << (cell - first_cell_);
+    const std::uint32_t all = context_.arena.cell_count();
+    return std::uint64_t{1} << ((cell < all ? cell : cell - all) - first_cell_);
   }
   // Of whoever answers this one; its life bounds the wait. A service of a GPU's launch lives as
   // long as its callers, and nobody watches it: there it is the server that it depends on.
@@ -282,7 +294,7 @@ class Requester {
   Way service_;
   std::uint32_t first_cell_ = 0;
   std::uint64_t free_ = 0;        // one bit per cell
-  std::uint64_t at_service_ = 0;  // likewise, of those in flight: who answers
+  std::uint64_t at_service_ = 0;  // likewise, since they were last prepared: who answers
 };
 
 }  // namespace ferry::device

@@ -2,7 +2,8 @@
 //
 // The caller's side is the ordinary one (requester.hpp): a request in a ring, an answer in a cell.
 // The other side is one of
-//   - a ServiceLoop on a core of the device that is set aside for this, with a ring of its own;
+//   - a ServiceLoop on a core of the device that is set aside for this (on a GPU: in a block of its
+//     own), with a ring of its own; it answers in cells that the device keeps for that;
 //   - where no core is set aside, the I/O server's loop, which hands such a request to
 //     serve_cached() and keeps serving its rings while that waits (server/loop.hpp).
 // Whoever executes has a group of its own, so what it needs from the storage travels like anybody
@@ -12,8 +13,8 @@
 #include <cerrno>
 #include <cstdint>
 
-#include <ferry/device/cached_transfer.hpp>
 #include <ferry/device/control.hpp>
+#include <ferry/device/group_transfer.hpp>
 #include <ferry/device/requester.hpp>
 #include <ferry/device/waiting.hpp>
 
@@ -21,70 +22,77 @@ namespace ferry::device {
 
 // Executes one cached call with the executor's own `requester`. `request` is a private copy; what
 // it names is looked at only after it was found to lie where a program's memory may lie. Returns
-// bytes or a negative errno, as the call itself does.
-FERRY_DEVICE_CALL inline std::int64_t serve_cached(Requester& requester, const Request& request) {
+// bytes or a negative errno, as the call itself does. Every lane of the executor calls it.
+template <class Group>
+FERRY_DEVICE_CALL std::int64_t serve_cached(Group group, Requester& requester,
+                                            const Request& request) {
   const ArenaView& arena = requester.arena();
   if (!is_cached_call(request.opcode)) return -EINVAL;
   const bool reading =
       request.opcode == Opcode::cached_read || request.opcode == Opcode::cached_read_vector;
   const bool plain =
       request.opcode == Opcode::cached_read || request.opcode == Opcode::cached_write;
-  add_to(requester.counters().served, 1);
+  if (group.lane() == 0) add_to(requester.counters().served, 1);
   if (plain) {
     if (!arena.allows(request.buffer, request.length)) return -EFAULT;
-    return cached_transfer(requester, reading, request.file, 1, request.offset,
-                           [&](int, IoVector& piece) {
-                             piece = IoVector{arena.address_of(request.buffer), request.length};
-                             return 0;
-                           });
+    return transfer_together(group, requester, reading, request.file, 1, request.offset,
+                             [&](int, IoVector& piece) {
+                               piece = IoVector{arena.address_of(request.buffer), request.length};
+                               return 0;
+                             });
   }
   if (request.length > extents_max) return -EINVAL;
   if (request.buffer % alignof(Extent) != 0) return -EFAULT;
   if (!arena.allows(request.buffer, request.length * sizeof(Extent))) return -EFAULT;
-  return cached_transfer(requester, reading, request.file, static_cast<int>(request.length),
-                         request.offset, [&](int i, IoVector& piece) {
-                           // Copied before the check: the program may change it meanwhile.
-                           Extent extent;
-                           __builtin_memcpy(&extent,
-                                            arena.address_of(request.buffer) +
-                                                static_cast<std::uint64_t>(i) * sizeof extent,
-                                            sizeof extent);
-                           if (!arena.allows(extent.buffer, extent.length)) return -EFAULT;
-                           piece = IoVector{arena.address_of(extent.buffer), extent.length};
-                           return 0;
-                         });
+  return transfer_together(group, requester, reading, request.file,
+                           static_cast<int>(request.length), request.offset,
+                           [&](int i, IoVector& piece) {
+                             // Copied before the check, by one lane for all: the program may
+                             // change it meanwhile.
+                             Extent extent{};
+                             if (group.lane() == 0) {
+                               __builtin_memcpy(&extent,
+                                                arena.address_of(request.buffer) +
+                                                    static_cast<std::uint64_t>(i) * sizeof extent,
+                                                sizeof extent);
+                             }
+                             extent = group.broadcast(extent);
+                             if (!arena.allows(extent.buffer, extent.length)) return -EFAULT;
+                             piece = IoVector{arena.address_of(extent.buffer), extent.length};
+                             return 0;
+                           });
 }
 
-// The life of a core that serves others. Ends after `stopping` was announced in its LoopState and
+// The life of those who serve others: a core of the device, or a block of a GPU, whose leader takes
+// the calls and all of whose lanes copy. Ends after `stopping` was announced in its LoopState and
 // its doorbell rung (stop_service()), when every claimed ticket is answered.
+template <class Group>
 class ServiceLoop {
  public:
-  // `service` is one of Geometry.services; `group` is this core's own.
-  FERRY_DEVICE ServiceLoop(const Context& context, std::uint32_t service, std::uint32_t group)
+  // `service` is one of Geometry.services; `index` is the group's own. Every lane has such an
+  // object, and runs it.
+  FERRY_DEVICE ServiceLoop(const Context& context, Group group, std::uint32_t service,
+                           std::uint32_t index)
       : context_(context),
-        requester_(context, group),
+        group_(group),
+        requester_(context, index),
         state_(context.arena.loop_state(context.arena.layout.geometry.loops + service)),
         doorbell_(context.arena.doorbell(context.arena.layout.geometry.loops + service)),
         ring_(context.arena.ring(context.arena.layout.geometry.rings + service)) {
-    ring_.resume();  // where an earlier service of this number ended
+    if (group.lane() == 0) ring_.resume();  // where an earlier service of this number ended
   }
 
   FERRY_DEVICE_CALL void run() {
     for (;;) {
-      // R5: seen before the look at the tail.
-      const bool stopping = phase(state_) != LoopPhase::running;
-      Request request;
-      if (ring_.take(request)) {
-        serve(request, stopping);
-        looks_ = 0;
-      } else if (!stopping) {
-        idle();
-      } else if (ring_.outstanding() == 0 || server_ended()) {
-        break;
-      } else {
-        rest();  // a claimed ticket is published at once
-      }
+      Request request{};
+      group_.sync();
+      const bool more = group_.broadcast(group_.lane() == 0 && take(request));
+      if (!more) break;
+      request = group_.broadcast(request);
+      const std::int64_t result = serve_cached(group_, requester_, request);
+      if (group_.lane() == 0) respond(request, result);
     }
+    if (group_.lane() != 0) return;
     LoopPhase expected = LoopPhase::stopping;
     SystemRef<LoopPhase>(state_.phase)
         .compare_exchange_strong(expected, LoopPhase::stopped, acq_rel);
@@ -107,10 +115,28 @@ class ServiceLoop {
     return true;
   }
 
-  FERRY_DEVICE void serve(const Request& request, bool stopping) {
-    if (request.sequence == 0) return;  // an abandoned ticket
-    const std::int64_t result = stopping ? -ESHUTDOWN : serve_cached(requester_, request);
-    if (request.cell >= context_.arena.cell_count()) return;
+  // Waits for a call to execute. False: there will be none.
+  FERRY_DEVICE bool take(Request& request) {
+    for (;;) {
+      // R5: seen before the look at the tail.
+      const bool stopping = phase(state_) != LoopPhase::running;
+      if (ring_.take(request)) {
+        looks_ = 0;
+        if (request.sequence == 0) continue;  // an abandoned ticket
+        if (!stopping) return true;
+        respond(request, -ESHUTDOWN);
+      } else if (!stopping) {
+        idle();
+      } else if (ring_.outstanding() == 0 || server_ended()) {
+        return false;
+      } else {
+        rest();  // a claimed ticket is published at once
+      }
+    }
+  }
+
+  FERRY_DEVICE void respond(const Request& request, std::int64_t result) const {
+    if (!context_.arena.is_service_cell(request.cell)) return;
     Cell& cell = context_.arena.cell(request.cell);
     const bool asleep = answer(cell, request.sequence, result, 0);
 #if defined(__CUDA_ARCH__)
@@ -151,6 +177,7 @@ class ServiceLoop {
   }
 
   const Context& context_;
+  Group group_;
   Requester requester_;
   LoopState& state_;
   LoopDoorbell& doorbell_;

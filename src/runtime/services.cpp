@@ -29,7 +29,7 @@ LoopServices::LoopServices(const device::Context& context, std::uint32_t first_g
 std::int64_t LoopServices::execute(std::uint32_t loop, const device::Request& request,
                                    server::Pump& pump) {
   current_pump = &pump;
-  return device::serve_cached(*requesters_[loop], request);
+  return device::serve_cached(device::ThreadGroup{}, *requesters_[loop], request);
 }
 
 ServiceThreads::ServiceThreads(const device::Context& context, std::uint32_t first_group,
@@ -41,7 +41,7 @@ ServiceThreads::ServiceThreads(const device::Context& context, std::uint32_t fir
     threads_.emplace_back([&context, index, group = first_group + index, mine] {
       name_this_thread("ferry-service");
       run_this_thread_on(mine);
-      device::ServiceLoop(context, index, group).run();
+      device::ServiceLoop(context, device::ThreadGroup{}, index, group).run();
     });
   }
 }

@@ -3,6 +3,7 @@
 #include <ferry/device.hpp>
 #include <ferry/device/control.hpp>
 #include <ferry/device/copy.hpp>
+#include <ferry/device/cuda_groups.hpp>
 #include <ferry/device/file_calls.hpp>
 #include <ferry/device/file_position.hpp>
 #include <ferry/device/group.hpp>
@@ -36,5 +37,5 @@ __global__ void make_every_call(const ferry::device::Context* context, char* buf
 
 // A block that serves cached calls for the others.
 __global__ void serve(const ferry::device::Context* context, unsigned service, unsigned group) {
-  ferry::device::ServiceLoop(*context, service, group).run();
+  ferry::device::ServiceLoop(*context, ferry::device::BlockGroup{}, service, group).run();
 }

@@ -46,6 +46,8 @@ std::vector<Region> regions(const Control& control) {
       region("service heads", control.service_heads, g.services, sizeof(RingHead), 64),
       region("service slots", control.service_slots, std::uint64_t{g.services} * g.slots_per_ring,
              sizeof(Request), 64),
+      region("service cells", control.service_cells,
+             g.services > 0 ? std::uint64_t{g.groups} * g.cells_per_group : 0, sizeof(Cell), 64),
       region("positions", control.positions, g.files, sizeof(FilePosition), 64),
       region("groups", control.groups, g.groups, sizeof(GroupState), 64),
       region("counters", control.counters, g.groups, sizeof(GroupCounters), 64),
@@ -134,6 +136,20 @@ TEST_F(View, FindsEachThingInItsRegion) {
   EXPECT_EQ(offset(&view.counters(4)), view.layout.counters + std::uint64_t{4} * 64);
   EXPECT_EQ(offset(view.scratch(4)), view.layout.scratch + 4 * scratch_bytes);
   EXPECT_EQ(offset(view.staging(4)), view.layout.staging + std::uint64_t{4} * 8192);
+}
+
+TEST_F(View, FindsTheCellsOfServicesInTheDevicesOwnPart) {
+  EXPECT_FALSE(view.is_service_cell(20)) << "there is no service";
+  view.layout.geometry.services = 1;
+  view.layout = lay_out(view.layout.geometry);
+  EXPECT_FALSE(view.is_service_cell(19));
+  EXPECT_TRUE(view.is_service_cell(20));
+  EXPECT_TRUE(view.is_service_cell(39));
+  EXPECT_FALSE(view.is_service_cell(40));
+  EXPECT_FALSE(view.is_service_cell(~0U));
+  EXPECT_EQ(offset(&view.cell(20)), view.layout.service_cells);
+  EXPECT_EQ(offset(&view.cell(39)), view.layout.service_cells + std::uint64_t{19} * 64);
+  EXPECT_GE(view.layout.service_cells, view.layout.local);
 }
 
 TEST_F(View, GivesEachRingItsOwnSlots) {

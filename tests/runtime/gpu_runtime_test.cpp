@@ -239,8 +239,9 @@ TEST_F(KernelCalls, AreServedWhileALaunchHasServices) {
   for (int launch = 0; launch < 3; ++launch) {
     device::SystemRef<device::LoopPhase>(context.arena.loop_state(loop).phase)
         .store(device::LoopPhase::running, device::seq_cst);
-    std::thread service(
-        [&] { device::ServiceLoop(context, 0, runtime->first_service_group()).run(); });
+    std::thread service([&] {
+      device::ServiceLoop(context, ThreadGroup{}, 0, runtime->first_service_group()).run();
+    });
     const std::uint64_t before = runtime->statistics().served_calls;
     read_all();
     EXPECT_GT(runtime->statistics().served_calls, before);

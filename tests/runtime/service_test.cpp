@@ -493,14 +493,68 @@ TEST(EndedService, CallersLearnItFromThePhase) {
     Request request{};
     request.opcode = Opcode::cached_read;
     device::Ticket ticket;
-    ASSERT_EQ(requester.prepare(request, ticket, 0), 0);
-    ASSERT_EQ(requester.submit(&request, 1, Target::service), 0);
+    ASSERT_EQ(requester.prepare(request, ticket, 0, Target::service), 0);
+    ASSERT_EQ(requester.submit(&request, 1), 0);
     arena.view().loop_state(1).phase = phase;
     const int wanted = phase == device::LoopPhase::dead ? -EIO : -ESHUTDOWN;
     test::within_patience("a call of an ended service",
                           [&] { EXPECT_EQ(requester.wait(ticket).result, wanted); });
     EXPECT_EQ(requester.call(request, Target::service).result, wanted);
   }
+}
+
+// A group's cells are two each, of the server's and of the services', with numbers of their own.
+TEST(CellsOfServices, AreTheDevicesOwn) {
+  device::Geometry geometry = test::small_geometry(1, 2);
+  geometry.services = 1;
+  test::TestArena arena(geometry, 4096);
+  const device::ArenaView& view = arena.view();
+  device::Requester requester(arena.context(), 1);
+  const std::uint32_t first = geometry.cells_per_group;
+  const auto call = [&](Target target, std::uint32_t cell, std::uint32_t sequence) {
+    Request request{};
+    device::Ticket ticket;
+    ASSERT_EQ(requester.prepare(request, ticket, 0, target), 0);
+    EXPECT_EQ(ticket.cell, cell);
+    EXPECT_EQ(ticket.sequence, sequence);
+    EXPECT_EQ(request.cell, cell);
+    ASSERT_EQ(requester.submit(&request, 1), 0);
+    EXPECT_FALSE(requester.done(ticket));
+    device::answer(view.cell(cell), sequence, 70 + sequence, 0);
+    EXPECT_EQ(requester.wait(ticket).result, 70 + sequence);
+  };
+  call(Target::server, first, 1);
+  call(Target::server, first, 2);
+  call(Target::service, view.cell_count() + first, 1);
+  call(Target::service, view.cell_count() + first, 2);
+  call(Target::server, first, 3);
+  EXPECT_EQ(view.ring(0).tickets->tail, 3U);
+  EXPECT_EQ(view.ring(1).tickets->tail, 2U);
+}
+
+TEST(CellsOfServices, AreTheOnlyOnesThatAServiceAnswersIn) {
+  device::Geometry geometry = test::small_geometry(1, 2);
+  geometry.services = 1;
+  test::TestArena arena(geometry, 4096);
+  const device::ArenaView& view = arena.view();
+  const std::uint32_t cells = view.cell_count();
+  const std::uint32_t own = geometry.groups * geometry.cells_per_group;
+  const device::RequestRing ring = view.ring(1);
+  for (const std::uint32_t cell : {0U, cells - 1, cells + own, ~0U, cells}) {
+    Request request{};
+    request.opcode = Opcode::cached_read;
+    request.cell = cell;
+    request.sequence = 5;
+    std::uint64_t ticket = 0;
+    ASSERT_TRUE(ring.try_claim(1, ticket));
+    ring.publish(ticket, &request, 1);
+  }
+  device::stop_service(arena.context(), 0);
+  test::within_patience("the end of a service", [&] {
+    device::ServiceLoop(arena.context(), device::ThreadGroup{}, 0, 1).run();
+  });
+  for (std::uint32_t cell = 0; cell < cells + own; ++cell)
+    EXPECT_EQ(view.cell(cell).sequence, cell == cells ? 5U : 0U) << cell;
 }
 
 TEST(EndedService, AnswersWhatWasClaimedWhileItRan) {
@@ -513,12 +567,12 @@ TEST(EndedService, AnswersWhatWasClaimedWhileItRan) {
     Request request{};
     request.opcode = Opcode::cached_read;
     request.buffer = arena.view().layout.heap;
-    ASSERT_EQ(requester.prepare(request, ticket, 0), 0);
-    ASSERT_EQ(requester.submit(&request, 1, Target::service), 0);
+    ASSERT_EQ(requester.prepare(request, ticket, 0, Target::service), 0);
+    ASSERT_EQ(requester.submit(&request, 1), 0);
   }
   device::stop_service(arena.context(), 0);
   test::within_patience("the end of a service", [&] {
-    device::ServiceLoop(arena.context(), 0, 1).run();
+    device::ServiceLoop(arena.context(), device::ThreadGroup{}, 0, 1).run();
     for (const device::Ticket& ticket : tickets)
       EXPECT_EQ(requester.wait(ticket).result, -ESHUTDOWN);
   });

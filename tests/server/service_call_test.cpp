@@ -57,8 +57,8 @@ class ServiceCall : public testing::Test {
     request.opcode = Opcode::cached_read;
     request.length = length;
     Ticket ticket;
-    EXPECT_EQ(requester->prepare(request, ticket, 0), 0);
-    EXPECT_EQ(requester->submit(&request, 1, Target::service), 0);
+    EXPECT_EQ(requester->prepare(request, ticket, 0, Target::service), 0);
+    EXPECT_EQ(requester->submit(&request, 1), 0);
     return ticket;
   }
   std::int64_t result_of(const Ticket& ticket) {
@@ -125,10 +125,10 @@ TEST_F(ServiceCall, MoreThanThereAreCellsAreRefused) {
   Ticket ticket;
   Request request{};
   request.opcode = Opcode::cached_read;
-  ASSERT_EQ(requester->prepare(request, ticket, 0), 0);
+  ASSERT_EQ(requester->prepare(request, ticket, 0, Target::service), 0);
   test::within_patience("more calls than there may be", [&] {
     for (std::uint32_t i = 0; i <= rig->arena.view().cell_count() + 1; ++i)
-      ASSERT_EQ(requester->submit(&request, 1, Target::service), 0);
+      ASSERT_EQ(requester->submit(&request, 1), 0);
     EXPECT_EQ(requester->wait(ticket).result, -EAGAIN);
   });
   let_go = true;

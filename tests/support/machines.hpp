@@ -149,7 +149,9 @@ class MockGpu {
       device::SystemRef<device::LoopPhase>(context.arena.loop_state(loop).phase)
           .store(device::LoopPhase::running, device::seq_cst);
       threads.emplace_back([this, &context, i] {
-        device::ServiceLoop(context, i, runtime_.first_service_group() + i).run();
+        run_group<Kind>(runtime_.first_service_group() + i, [&](auto group, std::uint32_t index) {
+          device::ServiceLoop(context, group, i, index).run();
+        });
       });
     }
     run_groups<Kind>(count, program);

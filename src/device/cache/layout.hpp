@@ -217,6 +217,10 @@ struct alignas(cache_line_bytes) Reader {
 };
 static_assert(sizeof(Reader) == (streams_max + 1) * 64);
 
+// For a group's list of ranges on their way to the storage (write_back.hpp). Not on the stack,
+// which a GPU sets aside for each of its threads.
+inline constexpr std::uint64_t work_bytes = 1856;
+
 // Which frame a group reads just now without having pinned it (marks.hpp). A line of its own, so
 // that a read writes to nothing that others write to.
 struct alignas(cache_line_bytes) Mark {
@@ -248,6 +252,7 @@ struct Layout {
   std::uint64_t counters = 0;
   std::uint64_t marks = 0;
   std::uint64_t readers = 0;
+  std::uint64_t works = 0;
   std::uint64_t inodes = 0;
   std::uint64_t open_files = 0;
   std::uint64_t buckets = 0;
@@ -277,7 +282,8 @@ inline Layout lay_out(Geometry geometry) {
   layout.counters = layout.flights + geometry.flights * sizeof(Flight);
   layout.marks = layout.counters + geometry.groups * sizeof(Counters);
   layout.readers = layout.marks + geometry.groups * sizeof(Mark);
-  layout.inodes = layout.readers + geometry.groups * sizeof(Reader);
+  layout.works = layout.readers + geometry.groups * sizeof(Reader);
+  layout.inodes = layout.works + geometry.groups * work_bytes;
   layout.open_files = layout.inodes + geometry.inodes * sizeof(Inode);
   const std::uint64_t open_end = layout.open_files + geometry.inodes * sizeof(OpenFile);
   layout.buckets = (open_end + cache_line_bytes - 1) / cache_line_bytes * cache_line_bytes;
@@ -340,6 +346,9 @@ struct View {
   FERRY_DEVICE Mark& mark(std::uint32_t group) const { return at<Mark>(layout.marks, group); }
   FERRY_DEVICE Reader& reader(std::uint32_t group) const {
     return at<Reader>(layout.readers, group);
+  }
+  FERRY_DEVICE unsigned char* work(std::uint32_t group) const {
+    return base + layout.works + group * work_bytes;
   }
   FERRY_DEVICE Inode& inode(std::uint32_t id) const {
     return at<Inode>(layout.inodes, id & (layout.geometry.inodes - 1));

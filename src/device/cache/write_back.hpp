@@ -34,7 +34,9 @@ class WriteBack {
   FERRY_DEVICE_CALL std::int64_t finish(std::uint32_t frame) {
     const std::uint64_t key = frames_.key(frame);
     Inode& inode = view_.inode(inode_of(key));
-    Work work;
+    static_assert(sizeof(Work) <= work_bytes && work_bytes % cache_line_bytes == 0);
+    Work& work = *reinterpret_cast<Work*>(view_.work(group_));
+    work.begin();
     std::int64_t error = collect(work, frame, inode);
     while (work.count < run_max) {
       const std::uint32_t next = frames_.find(key + work.count);
@@ -160,16 +162,23 @@ class WriteBack {
     return false;
   }
 
-  // Ranges on their way to the storage, in the order of the file.
+  // Ranges on their way to the storage, in the order of the file. One of each group, in memory that
+  // is not the stack: only finish() has one, and it does not call itself.
   struct Work {
     std::uint32_t frames[run_max];
     Ranges ranges[run_max];
-    std::uint32_t count = 0;
+    std::uint32_t count;
     Piece pieces[run_max];
-    std::uint32_t piece_count = 0;
-    std::uint32_t piece_page = 0;  // index of the page that the first piece is from
-    std::uint64_t offset = 0;      // of the first piece
-    std::uint64_t bytes = 0;
+    std::uint32_t piece_count;
+    std::uint32_t piece_page;  // index of the page that the first piece is from
+    std::uint64_t offset;      // of the first piece
+    std::uint64_t bytes;
+
+    FERRY_DEVICE void begin() {
+      count = 0;
+      piece_count = 0;
+      bytes = 0;
+    }
   };
 
   // Takes the page's ranges, F3; sends what does not continue before them.
