@@ -91,8 +91,9 @@ class GpuRuntime:
         server_threads: threads of the host; 0: chosen.
         files_max: files open at the same time, at most 65536.
         staging_bytes: pinned memory of the host for each group.
-        pull_bytes: transfers past the cache of at most so many bytes are copied by the group
-            itself, larger ones by the GPU's copy engines.
+        pull_bytes: transfers past the cache of at most so many bytes, and absent pages of so many
+            together if the group has several threads, are copied by the group itself, larger ones
+            by the GPU's copy engines.
 
     Raises:
         OSError: there is no CUDA driver or no such GPU (ENODEV), not enough memory (ENOMEM), or a

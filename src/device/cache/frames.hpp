@@ -5,9 +5,9 @@
 //       that, the right key and neither `orphan` nor `taken`. A frame is given to another page only
 //       by a change of its state word from "no pins" to `taken`, in one step, and by finding it
 //       unmarked then (M1): a page in use is never evicted or reused.
-//   F2  Between setting and clearing `filling` one thread writes to the frame's bytes outside its
-//       ranges, and nobody else does: it is set only while there are no writers, and writers that
-//       find it set step back.
+//   F2  Between setting and clearing `filling` one thread (or one group, if it pulls) writes to the
+//       frame's bytes outside its ranges, and nobody else does: it is set only while there are no
+//       writers, and writers that find it set step back.
 //   F3  A range is entered after its bytes are in place, and taken out before they are written to
 //       the storage: bytes that change during a write-back are entered again afterwards.
 //   F4  `dirty` is set exactly while there are ranges (both change under range_lock).
