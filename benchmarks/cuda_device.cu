@@ -1,7 +1,7 @@
 // What is promised of the `cuda` device, each beside the GPU's own limit: cached reads beside a
 // copy in its memory, rows beside the same rows of an array, bulk transfers beside pinned copies,
-// misses by the second, and `automatic` beside each placement. No GPU has run this yet
-// (docs/gpu.md).
+// misses by the second, and `automatic` beside each placement; and where pulling and copy engines
+// cross. No GPU has run this yet (docs/gpu.md).
 //
 //   nvcc -std=c++20 -O3 -arch=native -maxrregcount=64 -Iinclude -Isrc -Ibenchmarks
 //        benchmarks/cuda_device.cu build/release/libferry.a -luring -o cuda-device
@@ -29,11 +29,14 @@ using device::Context;
 using device::FileCalls;
 using device::Placement;
 using device::WarpGroup;
+using ferry::benchmarks::is_wanted;
 using ferry::benchmarks::measure_pairs;
 
 constexpr std::uint64_t file_bytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t page_bytes = 64 << 10;
 constexpr std::uint64_t row_bytes = 4096;
+constexpr std::uint64_t spread = 7919;  // a prime: every piece once, in no order
+constexpr std::uint64_t buffers_max = std::uint64_t{4} << 30;
 constexpr unsigned threads = 256;
 constexpr unsigned warps_per_block = threads / 32;
 constexpr int pairs = 20;
@@ -109,10 +112,20 @@ struct Shared {
   T* data = nullptr;
 };
 
+// What a measure needs of its runtime.
+struct Setup {
+  unsigned blocks = 0;
+  std::uint64_t piece_bytes = page_bytes;  // of the largest read
+  std::uint64_t page_bytes = ::page_bytes;
+  std::uint64_t pull_bytes = ferry::GpuOptions{}.pull_bytes;
+  unsigned server_threads = 0;  // 0: chosen
+};
+
+// A runtime with the file open.
 class Device {
  public:
-  Device(const std::string& path, unsigned blocks)
-      : blocks_(blocks), runtime_(options(blocks), groups(blocks)), failures_(1) {
+  Device(const std::string& path, const Setup& setup)
+      : setup_(setup), runtime_(options(setup), groups(setup)), failures_(1) {
     const Shared<char> name(path.size() + 1);
     path.copy(name.data, path.size());
     const Shared<int> file(1);
@@ -120,88 +133,131 @@ class Device {
     gpu::check(cudaDeviceSynchronize(), "opening the file");
     if (*file.data < 0) throw ferry::Error(-*file.data, path);
     file_ = *file.data;
-    buffers_ = runtime_.allocate(std::uint64_t{blocks} * warps_per_block * page_bytes);
-    gpu::check(cudaMalloc(&array_, file_bytes), "cudaMalloc");
+    buffers_ = runtime_.allocate(buffer_bytes(setup));
   }
-  ~Device() { cudaFree(array_); }
 
-  double read(std::uint64_t piece_bytes, std::uint64_t count, std::uint64_t spread,
+  double read(std::uint64_t piece_bytes, std::uint64_t count, std::uint64_t step,
               Placement placement) {
     const double seconds = seconds_of([&] {
-      read_pieces<<<blocks_, threads>>>(runtime_.context(), file_, buffers_.as<char>(), piece_bytes,
-                                        count, spread, placement, failures_.data);
+      read_pieces<<<setup_.blocks, threads>>>(runtime_.context(), file_, buffers(), piece_bytes,
+                                              count, step, placement, failures_.data);
     });
     if (*failures_.data != 0) throw ferry::Error(EIO, "reads in the kernel");
     return seconds;
   }
-  double copy(std::uint64_t piece_bytes, std::uint64_t count, std::uint64_t spread) {
-    return seconds_of([&] {
-      copy_pieces<<<blocks_, threads>>>(array_, buffers_.as<char>(), piece_bytes, count, spread);
-    });
-  }
-  void evict() {
+  // The same with a cache that has nothing of the file.
+  double read_cold(std::uint64_t piece_bytes, std::uint64_t count, std::uint64_t step,
+                   Placement placement) {
     evict_file<<<1, 1>>>(runtime_.context(), file_);
     gpu::check(cudaDeviceSynchronize(), "dropping the file's pages");
+    return read(piece_bytes, count, step, placement);
   }
-  char* array() const { return array_; }
+  double copy(const char* array, std::uint64_t piece_bytes, std::uint64_t count,
+              std::uint64_t step) {
+    return seconds_of([&] {
+      copy_pieces<<<setup_.blocks, threads>>>(array, buffers(), piece_bytes, count, step);
+    });
+  }
 
  private:
-  static ferry::RuntimeOptions options(unsigned blocks) {
+  static std::uint64_t buffer_bytes(const Setup& setup) {
+    return std::uint64_t{setup.blocks} * warps_per_block * setup.piece_bytes;
+  }
+  static ferry::RuntimeOptions options(const Setup& setup) {
     ferry::RuntimeOptions made;
     made.cache_bytes = 2 * file_bytes;
-    made.page_bytes = page_bytes;
-    made.arena_bytes = std::uint64_t{blocks} * warps_per_block * page_bytes + (16 << 20);
+    made.page_bytes = static_cast<std::uint32_t>(setup.page_bytes);
+    made.arena_bytes = buffer_bytes(setup) + (16 << 20);
+    made.server_threads = setup.server_threads;
     return made;
   }
-  static ferry::GpuOptions groups(unsigned blocks) {
+  static ferry::GpuOptions groups(const Setup& setup) {
     ferry::GpuOptions made;
-    made.groups = blocks * warps_per_block;
+    made.groups = setup.blocks * warps_per_block;
+    made.pull_bytes = setup.pull_bytes;
+    made.staging_bytes = std::max(made.staging_bytes, setup.pull_bytes);
     return made;
   }
+  char* buffers() const { return buffers_.as<char>(); }
 
-  const unsigned blocks_;
+  const Setup setup_;
   ferry::GpuRuntime runtime_;
   ferry::Buffer buffers_;
   const Shared<unsigned long long> failures_;
   int file_ = -1;
-  char* array_ = nullptr;
 };
 
-void measure_cached_reads(Device& device) {
+void measure_cached_reads(const std::string& path, unsigned blocks, const char* array) {
+  Setup setup;
+  setup.blocks = blocks;
+  Device device(path, setup);
   const std::uint64_t pages = file_bytes / page_bytes;
   const std::uint64_t rows = file_bytes / row_bytes;
-  constexpr std::uint64_t spread = 7919;  // a prime: every row once, in no order
   device.read(page_bytes, pages, 1, Placement::compute);
   measure_pairs(
       "gpu, cached pages: copy / read", "s", pairs,
       [&] { return device.read(page_bytes, pages, 1, Placement::compute); },
-      [&] { return device.copy(page_bytes, pages, 1); });
+      [&] { return device.copy(array, page_bytes, pages, 1); });
   measure_pairs(
       "gpu, cached rows: array / read", "s", pairs,
       [&] { return device.read(row_bytes, rows, spread, Placement::compute); },
-      [&] { return device.copy(row_bytes, rows, spread); });
+      [&] { return device.copy(array, row_bytes, rows, spread); });
 }
 
-void measure_misses(Device& device) {
-  const std::uint64_t rows = file_bytes / row_bytes / 16;
-  std::vector<double> rates;
-  for (int i = 0; i < pairs; ++i) {
-    device.evict();
-    rates.push_back(static_cast<double>(rows) /
-                    device.read(row_bytes, rows, 7919, Placement::host));
+// Small transfers and small pages, each fetched by the warp that wants it and by copy engines:
+// where they cross, GpuOptions::pull_bytes belongs. By one thread of the server.
+void measure_pulls(const std::string& path, unsigned blocks) {
+  for (std::uint64_t bytes = 4096; bytes <= 256 << 10; bytes *= 4) {
+    const std::string name = "gpu, " + std::to_string(bytes >> 10) + " KiB ";
+    Setup setup;
+    setup.blocks = blocks;
+    setup.piece_bytes = bytes;
+    setup.page_bytes = bytes;
+    setup.server_threads = 1;
+    setup.pull_bytes = bytes;
+    Device pulling(path, setup);
+    setup.pull_bytes = 0;
+    Device copying(path, setup);
+    const std::uint64_t count = std::min<std::uint64_t>(file_bytes / bytes, 1 << 16);
+    measure_pairs(
+        name + "past the cache: copy engine / pull", "s", pairs,
+        [&] { return pulling.read(bytes, count, spread, Placement::host); },
+        [&] { return copying.read(bytes, count, spread, Placement::host); });
+    measure_pairs(
+        name + "pages missed: copy engine / pull", "s", pairs,
+        [&] { return pulling.read_cold(bytes, count, spread, Placement::compute); },
+        [&] { return copying.read_cold(bytes, count, spread, Placement::compute); });
+    const std::string rate = name + "pages missed, by one server thread";
+    std::vector<double> rates;
+    for (int i = 0; i < pairs && is_wanted(rate); ++i) {
+      rates.push_back(static_cast<double>(count) /
+                      pulling.read_cold(bytes, count, spread, Placement::compute));
+    }
+    if (!rates.empty()) ferry::benchmarks::report_figure(rate, "requests/s", rates);
   }
-  ferry::benchmarks::report_figure("gpu, 4 KiB past the cache", "requests/s", rates);
 }
 
-void measure_placements(Device& device) {
-  for (std::uint64_t bytes = 512; bytes <= page_bytes; bytes *= 4) {
+void measure_placements(const std::string& path, unsigned blocks) {
+  for (std::uint64_t bytes = 512; bytes <= 16 << 20; bytes *= 2) {
+    const std::string name = "gpu, " + std::to_string(bytes) + " B, ";
+    Setup setup;
+    setup.blocks = static_cast<unsigned>(
+        std::min<std::uint64_t>(blocks, buffers_max / (warps_per_block * bytes)));
+    setup.piece_bytes = bytes;
+    Device device(path, setup);
     const std::uint64_t count = std::min<std::uint64_t>(file_bytes / bytes, 1 << 18);
     for (const Placement other : {Placement::host, Placement::compute}) {
+      const std::string ratio =
+          std::string(other == Placement::host ? "host" : "compute") + " / automatic";
+      device.read(bytes, count, 1, Placement::compute);
       measure_pairs(
-          "gpu, " + std::to_string(bytes) +
-              " B: " + (other == Placement::host ? "host" : "compute") + " / automatic",
-          "s", pairs, [&] { return device.read(bytes, count, 1, Placement::automatic); },
+          name + "warm: " + ratio, "s", pairs,
+          [&] { return device.read(bytes, count, 1, Placement::automatic); },
           [&] { return device.read(bytes, count, 1, other); });
+      measure_pairs(
+          name + "cold: " + ratio, "s", pairs,
+          [&] { return device.read_cold(bytes, count, 1, Placement::automatic); },
+          [&] { return device.read_cold(bytes, count, 1, other); });
     }
   }
 }
@@ -261,11 +317,14 @@ int main(int argc, char** argv) {
     int processors = 0;
     gpu::check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0),
                "cudaDeviceGetAttribute");
-    Device device(path, 2 * static_cast<unsigned>(processors));
-    measure_cached_reads(device);
-    measure_misses(device);
-    measure_placements(device);
-    measure_bulk(path, device.array());
+    const unsigned blocks = 2 * static_cast<unsigned>(processors);
+    char* array = nullptr;
+    gpu::check(cudaMalloc(&array, file_bytes), "cudaMalloc");
+    measure_cached_reads(path, blocks, array);
+    measure_pulls(path, blocks);
+    measure_placements(path, blocks);
+    measure_bulk(path, array);
+    cudaFree(array);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "cuda-device: %s\n", error.what());
     status = 1;
