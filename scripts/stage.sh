@@ -135,7 +135,7 @@ stage_gpu() {
   nvcc=$(find_nvcc)
   mkdir -p build/gpu
   build_gpu_tests "$nvcc"
-  build/gpu/scripts_tests --gtest_brief=1
+  build/gpu/launch_tests --gtest_brief=1
   for kind in "${gpu_kinds[@]}"; do
     "build/gpu/device_tests_$kind" --gtest_brief=1
   done
@@ -144,7 +144,6 @@ stage_gpu() {
       setup_say "absent: compute-sanitizer, so $tool is not run"
       continue
     fi
-    sanitize "$tool" build/gpu/scripts_tests '*OfWarps:*OfBlocks'
     # Those that move bytes through the page cache.
     for kind in Warps Blocks; do
       sanitize "$tool" "build/gpu/device_tests_$kind" 'Copies*:KernelCalls*:GroupCalls*Stripes*'
@@ -158,7 +157,7 @@ gpu_kinds=(Threads Parts Warps Blocks)
 build_gpu_tests() {
   local kind job failed=no
   local -a jobs=()
-  link_gpu_tests "$1" tests/cuda/scripts.cu build/gpu/scripts_tests &
+  link_gpu_tests "$1" tests/cuda/launches.cu build/gpu/launch_tests &
   jobs+=($!)
   for kind in "${gpu_kinds[@]}"; do
     link_gpu_tests "$1" tests/cuda/device_tests.cu "build/gpu/device_tests_$kind" \
