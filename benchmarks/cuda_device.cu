@@ -3,7 +3,7 @@
 // misses by the second, and `automatic` beside each placement; and where pulling and copy engines
 // cross. No GPU has run this yet (docs/gpu.md).
 //
-//   nvcc -std=c++20 -O3 -arch=native -maxrregcount=64 -Iinclude -Isrc -Ibenchmarks
+//   nvcc -std=c++20 -O3 -arch=native -Iinclude -Isrc -Ibenchmarks
 //        benchmarks/cuda_device.cu build/release/libferry.a -luring -o cuda-device
 //   ./cuda-device DIRECTORY [MEASURE]      (with room for 2 GiB; JSON lines, as benchmarks/run
 //   judges)
@@ -61,9 +61,9 @@ double seconds_of(Launch launch) {
 }
 
 // Each warp reads pieces of the file in turn, from its own number on, into a buffer of its own.
-__global__ void read_pieces(const Context* context, int file, char* buffers,
-                            std::uint64_t piece_bytes, std::uint64_t count, std::uint64_t spread,
-                            Placement placement, unsigned long long* failures) {
+FERRY_KERNEL read_pieces(const Context* context, int file, char* buffers, std::uint64_t piece_bytes,
+                         std::uint64_t count, std::uint64_t spread, Placement placement,
+                         unsigned long long* failures) {
   const std::uint32_t warp = WarpGroup::index_in_grid();
   const std::uint32_t warps = gridDim.x * warps_per_block;
   FileCalls files(*context, WarpGroup{}, warp);
@@ -78,8 +78,8 @@ __global__ void read_pieces(const Context* context, int file, char* buffers,
   }
 }
 
-__global__ void copy_pieces(const char* from, char* buffers, std::uint64_t piece_bytes,
-                            std::uint64_t count, std::uint64_t spread) {
+FERRY_KERNEL copy_pieces(const char* from, char* buffers, std::uint64_t piece_bytes,
+                         std::uint64_t count, std::uint64_t spread) {
   const std::uint32_t warp = WarpGroup::index_in_grid();
   const std::uint32_t warps = gridDim.x * warps_per_block;
   for (std::uint64_t i = warp; i < count; i += warps) {
@@ -89,12 +89,12 @@ __global__ void copy_pieces(const char* from, char* buffers, std::uint64_t piece
   }
 }
 
-__global__ void open_file(const Context* context, const char* path, int* file) {
+FERRY_KERNEL open_file(const Context* context, const char* path, int* file) {
   FileCalls files(*context, device::ThreadGroup{}, 0);
   *file = files.open(path, O_RDONLY);
 }
 
-__global__ void evict_file(const Context* context, int file) {
+FERRY_KERNEL evict_file(const Context* context, int file) {
   FileCalls files(*context, device::ThreadGroup{}, 0);
   files.evict(file);
 }

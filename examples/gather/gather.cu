@@ -17,18 +17,18 @@ using ferry::device::WarpGroup;
 
 constexpr unsigned warps_per_block = 4;
 
-__global__ void open_files(const Context* context, examples::GatherJob* job) {
+FERRY_KERNEL open_files(const Context* context, examples::GatherJob* job) {
   FileCalls files(*context, WarpGroup{}, WarpGroup::index_in_grid());
   examples::open_files(files, WarpGroup{}, *job);
 }
 
-__global__ void gather_rows(const Context* context, examples::GatherJob* job) {
+FERRY_KERNEL gather_rows(const Context* context, examples::GatherJob* job) {
   const std::uint32_t group = WarpGroup::index_in_grid();
   FileCalls files(*context, WarpGroup{}, group);
   examples::gather_rows(files, WarpGroup{}, group, gridDim.x * warps_per_block, *job);
 }
 
-__global__ void close_files(const Context* context, examples::GatherJob* job) {
+FERRY_KERNEL close_files(const Context* context, examples::GatherJob* job) {
   FileCalls files(*context, WarpGroup{}, WarpGroup::index_in_grid());
   examples::close_files(files, WarpGroup{}, *job);
 }

@@ -24,9 +24,9 @@ SOURCE = r"""
 using Group = ferry::device::WarpGroup;
 
 // Each warp of the grid takes pieces in turn. `result` is a negative errno once something failed.
-extern "C" __global__ void sum_bytes(const ferry::device::Context* context, const char* path,
-                                     unsigned char* buffers, unsigned piece_bytes,
-                                     unsigned long long* sum, int* result) {
+extern "C" FERRY_KERNEL sum_bytes(const ferry::device::Context* context, const char* path,
+                                  unsigned char* buffers, unsigned piece_bytes,
+                                  unsigned long long* sum, int* result) {
   const unsigned group = Group::index_in_grid();
   const unsigned groups = gridDim.x * blockDim.x / 32;
   ferry::device::FileCalls files(*context, Group{}, group);

@@ -92,7 +92,7 @@ def compile_calls() -> bytes:
 def make_kernel():  # noqa: ANN201  a dispatcher of Numba's, which has no public type
     """Returns the kernel, linked with the calls."""
 
-    @cuda.jit(link=[cuda.PTXSource(compile_calls())])
+    @cuda.jit(link=[cuda.PTXSource(compile_calls())], max_registers=64)  # docs/gpu.md
     def sum_bytes(context, path, buffers, at, total, result):  # noqa: ANN001, ANN202
         group = cuda.grid(1)
         groups = cuda.gridsize(1)

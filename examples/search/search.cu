@@ -17,18 +17,18 @@ using ferry::device::WarpGroup;
 
 constexpr unsigned warps_per_block = 4;
 
-__global__ void open_text(const Context* context, examples::SearchJob* job) {
+FERRY_KERNEL open_text(const Context* context, examples::SearchJob* job) {
   FileCalls files(*context, WarpGroup{}, WarpGroup::index_in_grid());
   examples::open_text(files, WarpGroup{}, *job);
 }
 
-__global__ void search_pieces(const Context* context, examples::SearchJob* job) {
+FERRY_KERNEL search_pieces(const Context* context, examples::SearchJob* job) {
   const std::uint32_t group = WarpGroup::index_in_grid();
   FileCalls files(*context, WarpGroup{}, group);
   examples::search_pieces(files, WarpGroup{}, group, *job);
 }
 
-__global__ void close_text(const Context* context, examples::SearchJob* job) {
+FERRY_KERNEL close_text(const Context* context, examples::SearchJob* job) {
   FileCalls files(*context, WarpGroup{}, WarpGroup::index_in_grid());
   examples::close_text(files, *job);
 }

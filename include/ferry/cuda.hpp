@@ -1,7 +1,7 @@
 // What a CUDA kernel includes: the file calls, and the groups of threads that make them. Compiled
 // by nvcc or NVRTC; for nvcc also what launches need of the host.
 //
-//   __global__ void sum(const ferry::device::Context* context, ...) {
+//   FERRY_KERNEL sum(const ferry::device::Context* context, ...) {
 //     using Group = ferry::device::WarpGroup;
 //     ferry::device::FileCalls files(*context, Group{}, Group::index_in_grid());
 //     int file = files.open("/data/input", 0);
@@ -15,6 +15,11 @@
 #include <ferry/device.hpp>
 #include <ferry/device/cuda_groups.hpp>
 #include <ferry/device/service.hpp>
+
+// How a kernel with file calls begins, in the place of `__global__ void`: with at most 64 registers
+// for each thread. Without a bound it gets as many as its rarest way could use, up to 255, and a
+// multiprocessor holds a quarter of the threads that it could (docs/gpu.md).
+#define FERRY_KERNEL __global__ void __maxnreg__(64)
 
 namespace ferry::device {
 
@@ -59,8 +64,8 @@ __global__ void write_back(const device::Context* context, unsigned group, int* 
 }
 
 template <class Program>
-__global__ void with_services(const device::Context* context, unsigned services,
-                              unsigned first_group, unsigned* blocks_left, Program program) {
+FERRY_KERNEL with_services(const device::Context* context, unsigned services, unsigned first_group,
+                           unsigned* blocks_left, Program program) {
   if (blockIdx.x < services) {
     device::ServiceLoop(*context, device::BlockGroup{}, blockIdx.x, first_group + blockIdx.x).run();
     return;

@@ -232,7 +232,7 @@ struct NameOfKind {
 
 #if defined(__CUDACC__)
 template <class Kind, class Program>
-__global__ void run_in_kernel(Program program, std::uint32_t groups) {
+FERRY_KERNEL run_in_kernel(Program program, std::uint32_t groups) {
   const std::uint32_t index = Kind::index();
   if (index < groups) program(typename Kind::Group{}, index);
 }
