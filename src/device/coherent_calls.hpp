@@ -32,8 +32,6 @@ class CoherentCalls {
       : group_(group), requester_(context, group_index), placement_(context.placement) {}
 
  protected:
-  using PageCache = cache::PageCache<cache::RingIo>;
-
   static constexpr int open_flag_append = 02000;  // O_APPEND; no <fcntl.h> in a kernel
 
   // Runs `work` on the leader and gives every lane its result.
@@ -95,7 +93,7 @@ class CoherentCalls {
     return error != 0 ? error : uncached;
   }
   FERRY_DEVICE_FAST int release_pages(cache::HeldView view) {
-    if (has_cache()) PageCache::release_view(requester_.context().cache, requester_.group(), view);
+    if (has_cache()) cache::release_view(requester_.context().cache, requester_.group(), view);
     return 0;
   }
   // Leader.
@@ -160,8 +158,8 @@ class CoherentCalls {
     const cache::View& view = requester_.context().cache;
     std::uint32_t inode = 0;
     if (!reads_cached() || to == nullptr || !may_hit(file, offset, inode)) return false;
-    if (!PageCache::read_hit(view, requester_.group(), inode, to, bytes,
-                             static_cast<std::uint64_t>(offset)))
+    if (!cache::read_hit(view, requester_.group(), inode, to, bytes,
+                         static_cast<std::uint64_t>(offset)))
       return false;
     stream_.note(file, offset, bytes);
     return true;
@@ -171,8 +169,8 @@ class CoherentCalls {
                                   cache::HeldView& held) {
     std::uint32_t inode = 0;
     return may_hit(file, offset, inode) &&
-           PageCache::hold_hit(requester_.context().cache, requester_.group(), inode, bytes,
-                               static_cast<std::uint64_t>(offset), held);
+           cache::hold_hit(requester_.context().cache, requester_.group(), inode, bytes,
+                           static_cast<std::uint64_t>(offset), held);
   }
   // The same hit for a group of several lanes, which copy together. Every lane.
   FERRY_DEVICE bool read_hit_together(int file, void* to, std::uint64_t bytes,

@@ -71,8 +71,7 @@ class GroupTransfer {
       if (view.data != nullptr) {
         copy_bytes(group_, to + done, view.data, view.bytes);
         if (group_.lane() == 0) {
-          cache::PageCache<cache::RingIo>::release_view(requester_.context().cache,
-                                                        requester_.group(), view);
+          cache::release_view(requester_.context().cache, requester_.group(), view);
         }
       }
       done += static_cast<std::uint64_t>(got);

@@ -40,7 +40,7 @@ class MarksTest : public test::PageCacheTest, public testing::WithParamInterface
     return frame;
   }
   bool hit(std::uint32_t group, void* to, std::uint64_t bytes, std::uint64_t offset) {
-    return Cache::read_hit(memory->view(), group, 0, to, bytes, offset);
+    return read_hit(memory->view(), group, 0, to, bytes, offset);
   }
   std::string part(std::size_t offset, std::size_t bytes) const {
     return data.substr(offset, bytes);

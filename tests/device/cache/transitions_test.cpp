@@ -226,8 +226,8 @@ class Transitions : public testing::Test {
       const std::size_t begin = number_ * stripe - std::min(number_ * stripe, wide);
       const std::size_t bytes = std::min(number_ * stripe + stripe + wide, tail_begin) - begin;
       buffer_.assign(bytes, '?');
-      const bool hit = random_.one_in(2) && Cache::read_hit(all_.memory->view(), index_, file_,
-                                                            buffer_.data(), bytes, begin);
+      const bool hit = random_.one_in(2) &&
+                       read_hit(all_.memory->view(), index_, file_, buffer_.data(), bytes, begin);
       if (!hit && cache_.read(file_, handle(file_), buffer_.data(), bytes, begin) !=
                       static_cast<std::int64_t>(bytes)) {
         return all_.check(all_.faulty, "a read is short");

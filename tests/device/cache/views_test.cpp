@@ -46,9 +46,9 @@ TEST_F(ViewsTest, AViewShowsThePageUntilItIsReleased) {
   outside_write(0, "outside", 3 * page + 300);
   EXPECT_EQ(seen(view).substr(100, 6), "cached");
   EXPECT_EQ(seen(view).substr(200, 7), "outside");
-  Cache::release_view(memory->view(), 0, view);
+  release_view(memory->view(), 0, view);
   EXPECT_EQ(view.data, nullptr);
-  Cache::release_view(memory->view(), 0, view);
+  release_view(memory->view(), 0, view);
   EXPECT_EQ(memory->view().shared().held_pages, 0U);
   expect_calm();
 }
@@ -58,7 +58,7 @@ TEST_F(ViewsTest, AViewEndsWhereTheFileEnds) {
   put(0, pattern(page + 50, 1));
   HeldView view;
   EXPECT_EQ(caches[0]->hold(0, 1, page, page, view), 50);
-  Cache::release_view(memory->view(), 0, view);
+  release_view(memory->view(), 0, view);
   EXPECT_EQ(caches[0]->hold(0, 1, page + 50, page, view), 0);
   EXPECT_EQ(caches[0]->hold(0, 1, 0, 0, view), 0);
   EXPECT_EQ(view.data, nullptr);
@@ -78,7 +78,7 @@ TEST_F(ViewsTest, AViewOfAPartlyWrittenPageIsWhole) {
   ASSERT_EQ(caches[0]->hold(0, 1, page + 10, 3, view), 3);
   EXPECT_NE(memory->view().frame(view.frame).state & State::valid, 0U);
   EXPECT_EQ(seen(view), "abc");
-  Cache::release_view(memory->view(), 0, view);
+  release_view(memory->view(), 0, view);
   expect_read(page, page);
   expect_calm();
 }
@@ -90,10 +90,10 @@ TEST_F(ViewsTest, ViewsLeaveHalfTheCache) {
     ASSERT_EQ(caches[0]->hold(0, 1, i * page, page, views[i]), page);
   EXPECT_EQ(caches[0]->hold(0, 1, 4 * page, page, views[4]), -EAGAIN);
   expect_read(0, 100 * page);
-  Cache::release_view(memory->view(), 0, views[0]);
+  release_view(memory->view(), 0, views[0]);
   EXPECT_EQ(caches[0]->hold(0, 1, 4 * page, page, views[4]), page);
   for (HeldView& view : views)
-    Cache::release_view(memory->view(), 0, view);
+    release_view(memory->view(), 0, view);
   expect_calm();
 }
 
@@ -118,7 +118,7 @@ class PullsTest : public ViewsTest {
   std::int64_t end(std::size_t offset, std::size_t bytes, std::uint32_t group = 0) {
     return caches[group]->end_pull(pull, offset, bytes, view);
   }
-  void release(std::uint32_t group = 0) { Cache::release_view(memory->view(), group, view); }
+  void release(std::uint32_t group = 0) { release_view(memory->view(), group, view); }
   void expect_all_calm() {
     EXPECT_EQ(memory->view().shared().held_pages, 0U);
     expect_calm();
@@ -268,7 +268,7 @@ TEST_F(PullsTest, ViewsLeaveHalfTheCache) {
   }
   EXPECT_EQ(begin(4 * page, page), -EAGAIN);
   for (HeldView& held : views)
-    Cache::release_view(memory->view(), 0, held);
+    release_view(memory->view(), 0, held);
   expect_all_calm();
 }
 

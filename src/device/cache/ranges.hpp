@@ -1,0 +1,75 @@
+// The ranges of a frame that were written and that the storage does not have yet.
+#pragma once
+
+#include <cstdint>
+
+#include <ferry/device/cache/layout.hpp>
+
+namespace ferry::device::cache {
+
+// A copy of a frame's written ranges.
+struct Ranges {
+  Range list[ranges_max];
+  std::uint32_t count = 0;
+};
+
+// The written ranges of one frame. Every function wants range_lock held.
+class RangeList {
+ public:
+  FERRY_DEVICE explicit RangeList(Frame& frame) : frame_(frame) {}
+
+  FERRY_DEVICE bool covers(Range range) const {
+    for (std::uint32_t i = 0; i < frame_.range_count; ++i) {
+      if (frame_.ranges[i].begin <= range.begin && range.end <= frame_.ranges[i].end) return true;
+    }
+    return false;
+  }
+
+  // False: it would be one range too many, and nothing has changed.
+  FERRY_DEVICE bool add(Range range) {
+    // Those that touch it become one with it; they are neighbours in the sorted list.
+    std::uint32_t first = 0;
+    while (first < frame_.range_count && frame_.ranges[first].end < range.begin)
+      ++first;
+    std::uint32_t last = first;
+    while (last < frame_.range_count && frame_.ranges[last].begin <= range.end) {
+      const Range& touching = frame_.ranges[last++];
+      if (touching.begin < range.begin) range.begin = touching.begin;
+      if (touching.end > range.end) range.end = touching.end;
+    }
+    const std::uint32_t merged = last - first;
+    if (merged == 0 && frame_.range_count == ranges_max) return false;
+    if (merged == 0) {
+      for (std::uint32_t i = frame_.range_count; i > first; --i)
+        frame_.ranges[i] = frame_.ranges[i - 1];
+    } else {
+      for (std::uint32_t i = last; i < frame_.range_count; ++i)
+        frame_.ranges[i - merged + 1] = frame_.ranges[i];
+    }
+    frame_.ranges[first] = range;
+    frame_.range_count = frame_.range_count + 1 - merged;
+    return true;
+  }
+
+  // Forgets what lies at or behind `end`.
+  FERRY_DEVICE void cut(std::uint32_t end) {
+    while (frame_.range_count > 0 && frame_.ranges[frame_.range_count - 1].begin >= end)
+      --frame_.range_count;
+    if (frame_.range_count == 0) return;
+    Range& last = frame_.ranges[frame_.range_count - 1];
+    if (last.end > end) last.end = end;
+  }
+
+  FERRY_DEVICE Ranges copy() const {
+    Ranges ranges;
+    ranges.count = frame_.range_count;
+    for (std::uint32_t i = 0; i < ranges.count; ++i)
+      ranges.list[i] = frame_.ranges[i];
+    return ranges;
+  }
+
+ private:
+  Frame& frame_;
+};
+
+}  // namespace ferry::device::cache
