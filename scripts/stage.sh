@@ -98,12 +98,12 @@ stage_cuda() {
   fi
   nvcc=$(find_nvcc)
   headers=$(find_cuda_headers "$nvcc")
-  "${CXX:-c++}" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -Isrc -isystem "$headers" \
+  "${CXX:-c++}" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -Isrc -Itests -isystem "$headers" \
     tests/cuda/driver_abi.cpp ||
     setup_die "src/devices/cuda/abi.hpp differs from $headers/cuda.h"
   printf 'ok: the driver interface agrees with cuda.h\n'
   if [[ -e $headers/cufile.h ]]; then
-    "${CXX:-c++}" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -Isrc -isystem "$headers" \
+    "${CXX:-c++}" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -Isrc -Itests -isystem "$headers" \
       tests/cuda/cufile_abi.cpp ||
       setup_die "src/devices/cuda/cufile_abi.hpp differs from $headers/cufile.h"
     printf "ok: cuFile's interface agrees with cufile.h\n"

@@ -7,6 +7,8 @@
 
 #include <cufile.h>
 
+#include "cuda/same_function.hpp"
+
 // A macro of the header, as newer libraries have another function of that name.
 #undef cuFileDriverClose
 
@@ -14,38 +16,27 @@ namespace ferry::cuda::cufile {
 namespace {
 
 // Numbers and pointers of the same size, structures too, as their layout is compared below.
-template <class Ours, class Theirs>
-constexpr bool passed_alike() {
-  if constexpr (std::is_void_v<Ours> || std::is_void_v<Theirs>) {
-    return std::is_same_v<Ours, Theirs>;
-  } else {
-    return sizeof(Ours) == sizeof(Theirs) && std::is_pointer_v<Ours> == std::is_pointer_v<Theirs> &&
-           std::is_class_v<Ours> == std::is_class_v<Theirs> &&
-           std::is_signed_v<Ours> == std::is_signed_v<Theirs>;
-  }
-}
-
-template <class Ours, class Theirs>
-struct SameFunction : std::false_type {};
-template <class OurResult, class... Ours, class TheirResult, class... Theirs>
-struct SameFunction<OurResult(Ours...), TheirResult(Theirs...)> {
-  static constexpr bool compare() {
-    if constexpr (sizeof...(Ours) == sizeof...(Theirs)) {
-      return passed_alike<OurResult, TheirResult>() && (passed_alike<Ours, Theirs>() && ...);
+struct PassedAlike {
+  template <class Ours, class Theirs>
+  static constexpr bool types() {
+    if constexpr (std::is_void_v<Ours> || std::is_void_v<Theirs>) {
+      return std::is_same_v<Ours, Theirs>;
     } else {
-      return false;
+      return sizeof(Ours) == sizeof(Theirs) &&
+             std::is_pointer_v<Ours> == std::is_pointer_v<Theirs> &&
+             std::is_class_v<Ours> == std::is_class_v<Theirs> &&
+             std::is_signed_v<Ours> == std::is_signed_v<Theirs>;
     }
   }
-  static constexpr bool value = compare();
 };
 
 // The comparison does find differences.
-static_assert(!SameFunction<void(Handle), Error(Handle)>::value);
-static_assert(!SameFunction<int(Handle), int(int)>::value);
-static_assert(!SameFunction<int(std::size_t), int(off_t)>::value);
+static_assert(!SameFunction<PassedAlike, void(Handle), Error(Handle)>::value);
+static_assert(!SameFunction<PassedAlike, int(Handle), int(int)>::value);
+static_assert(!SameFunction<PassedAlike, int(std::size_t), int(off_t)>::value);
 
 #define FERRY_COMPARE(name, result, ...) \
-  static_assert(SameFunction<result(__VA_ARGS__), decltype(::name)>::value);
+  static_assert(SameFunction<PassedAlike, result(__VA_ARGS__), decltype(::name)>::value);
 FERRY_CUFILE_FUNCTIONS(FERRY_COMPARE)
 
 static_assert(sizeof(Error) == sizeof(CUfileError_t));

@@ -4,46 +4,34 @@
 
 #include <cuda.h>
 
+#include "cuda/same_function.hpp"
 #include "devices/cuda/abi.hpp"
 
 namespace ferry::cuda {
 namespace {
 
 // Whether two types are passed alike: handles and numbers of the same size, pointers to such.
-template <class Ours, class Theirs>
-constexpr bool passed_alike() {
-  if constexpr (std::is_same_v<Ours, Theirs>) {
-    return true;
-  } else if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {
-    using OurTarget = std::remove_pointer_t<Ours>;
-    using TheirTarget = std::remove_pointer_t<Theirs>;
-    constexpr bool same_const = std::is_const_v<OurTarget> == std::is_const_v<TheirTarget>;
-    if constexpr (std::is_class_v<OurTarget> && std::is_class_v<TheirTarget>) {
-      return false;  // two kinds of handles
-    } else {
-      return same_const &&
-             passed_alike<std::remove_cv_t<OurTarget>, std::remove_cv_t<TheirTarget>>();
-    }
-  } else if constexpr (std::is_enum_v<Ours> && std::is_enum_v<Theirs>) {
-    return sizeof(Ours) == sizeof(Theirs) &&
-           std::is_same_v<std::underlying_type_t<Ours>, std::underlying_type_t<Theirs>>;
-  } else {
-    return false;
-  }
-}
-
-template <class Ours, class Theirs>
-struct SameFunction : std::false_type {};
-template <class OurResult, class... Ours, class TheirResult, class... Theirs>
-struct SameFunction<OurResult(Ours...), TheirResult(Theirs...)> {
-  static constexpr bool compare() {
-    if constexpr (sizeof...(Ours) == sizeof...(Theirs)) {
-      return passed_alike<OurResult, TheirResult>() && (passed_alike<Ours, Theirs>() && ...);
+struct PassedAlike {
+  template <class Ours, class Theirs>
+  static constexpr bool types() {
+    if constexpr (std::is_same_v<Ours, Theirs>) {
+      return true;
+    } else if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {
+      using OurTarget = std::remove_pointer_t<Ours>;
+      using TheirTarget = std::remove_pointer_t<Theirs>;
+      constexpr bool same_const = std::is_const_v<OurTarget> == std::is_const_v<TheirTarget>;
+      if constexpr (std::is_class_v<OurTarget> && std::is_class_v<TheirTarget>) {
+        return false;  // two kinds of handles
+      } else {
+        return same_const && types<std::remove_cv_t<OurTarget>, std::remove_cv_t<TheirTarget>>();
+      }
+    } else if constexpr (std::is_enum_v<Ours> && std::is_enum_v<Theirs>) {
+      return sizeof(Ours) == sizeof(Theirs) &&
+             std::is_same_v<std::underlying_type_t<Ours>, std::underlying_type_t<Theirs>>;
     } else {
       return false;
     }
   }
-  static constexpr bool value = compare();
 };
 
 constexpr bool same_text(const char* left, const char* right) {
@@ -55,17 +43,17 @@ constexpr bool same_text(const char* left, const char* right) {
 }
 
 // The comparison does find differences.
-static_assert(!SameFunction<Result(int), CUresult(unsigned)>::value);
-static_assert(!SameFunction<Result(int*), CUresult(const int*)>::value);
-static_assert(!SameFunction<Result(StreamHandle), CUresult(CUevent)>::value);
-static_assert(!SameFunction<Result(int), CUresult(int, int)>::value);
+static_assert(!SameFunction<PassedAlike, Result(int), CUresult(unsigned)>::value);
+static_assert(!SameFunction<PassedAlike, Result(int*), CUresult(const int*)>::value);
+static_assert(!SameFunction<PassedAlike, Result(StreamHandle), CUresult(CUevent)>::value);
+static_assert(!SameFunction<PassedAlike, Result(int), CUresult(int, int)>::value);
 static_assert(!same_text("cuMemAlloc", "cuMemAlloc_v2") && same_text("cuInit", "cuInit"));
 
 // cuda.h's macros turn a name into that of the newest version.
 #define FERRY_TEXT_OF(name) #name
 #define FERRY_EXPANDED_TEXT_OF(name) FERRY_TEXT_OF(name)
-#define FERRY_COMPARE(name, symbol, ...)                                     \
-  static_assert(SameFunction<Result(__VA_ARGS__), decltype(::name)>::value); \
+#define FERRY_COMPARE(name, symbol, ...)                                                  \
+  static_assert(SameFunction<PassedAlike, Result(__VA_ARGS__), decltype(::name)>::value); \
   static_assert(same_text(FERRY_EXPANDED_TEXT_OF(name), #symbol));
 FERRY_CUDA_FUNCTIONS(FERRY_COMPARE)
 
