@@ -26,9 +26,7 @@ void BoundedQueue::cancel(Operation& operation) {
 }
 
 void BoundedQueue::start(Operation& operation) {
-  const bool transfers = operation.kind == Kind::read || operation.kind == Kind::write ||
-                         operation.kind == Kind::append;
-  if (transfers) {
+  if (operation.file != nullptr && operation.kind != Kind::close) {
     if (const int error = static_cast<RemoteFile*>(operation.file)->refusal(operation);
         error != 0) {
       operation.result = error;

@@ -10,7 +10,27 @@
 
 namespace ferry::storage {
 
+namespace {
+
+bool is_transfer(Kind kind) {
+  return kind == Kind::read || kind == Kind::write || kind == Kind::append;
+}
+
+bool waits_for_changes(Kind kind) {
+  return kind == Kind::write || kind == Kind::append || kind == Kind::truncate ||
+         kind == Kind::sync || kind == Kind::sync_data;
+}
+
+}  // namespace
+
 int RemoteFile::refusal(const Operation& operation) const {
+  if (is_transfer(operation.kind)) {
+    if (const int error = refusal_of_transfer(operation); error != 0) return error;
+  }
+  return changes != nullptr && waits_for_changes(operation.kind) ? changes->error() : 0;
+}
+
+int RemoteFile::refusal_of_transfer(const Operation& operation) const {
   if (operation.kind == Kind::read ? !readable : !writable) return -EBADF;
   if (directory) return -EISDIR;
   std::uint64_t bytes = 0;

@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 
+#include "storage/late_changes.hpp"
 #include "storage/storage.hpp"
 
 namespace ferry::storage {
@@ -12,7 +14,8 @@ namespace ferry::storage {
 class RemoteFile : public File {
  public:
   using File::File;
-  // What the kernel would say of the arguments of this transfer: 0 or a negative errno.
+  // 0 or the negative errno that this operation on the file ends with before it begins: what the
+  // kernel would say of the arguments of a transfer, and what a late change of the file says.
   int refusal(const Operation& operation) const;
   // By its flags of open(2).
   void opened_with(int flags);
@@ -23,7 +26,11 @@ class RemoteFile : public File {
   bool directory = false;
   bool synchronous = false;  // O_SYNC, O_DSYNC: each write is durable when it is acknowledged
   std::uint64_t inode = 0;
+  std::shared_ptr<LateChanges> changes;  // null where none can be late
   std::chrono::milliseconds timeout{0};  // of each call on it
+
+ private:
+  int refusal_of_transfer(const Operation& operation) const;
 };
 
 // What open(2) says of a file of this mode that is neither a regular one nor a directory, where it

@@ -1,10 +1,8 @@
-#include "bulk/forks.hpp"
-
-#include <atomic>
+#include "base/forks.hpp"
 
 #include <pthread.h>
 
-namespace ferry::bulk {
+namespace ferry {
 namespace {
 
 std::atomic<std::uint64_t> generation{0};
@@ -18,4 +16,4 @@ std::uint64_t fork_generation() {
   return generation.load(std::memory_order_relaxed);
 }
 
-}  // namespace ferry::bulk
+}  // namespace ferry
