@@ -7,8 +7,11 @@
 //
 // Functions marked "collective" must be called by all ranks of the communicator, in the same order;
 // a rank with nothing to contribute passes an empty span. What fails on any rank is thrown on every
-// rank: ferry::Error with the errno and the rank where it happened. What the MPI library itself
-// reports (a lost process, exhausted memory) ends the job, as MPI does by default.
+// rank: ferry::Error with the errno and the rank where it happened. Ranks that are in different
+// calls of a file get EPROTO, which names both calls; so does every later collective call of that
+// file, as its ranks can agree on nothing any more. A rank that makes no call is waited for without
+// a bound. What the MPI library itself reports (a lost process, exhausted memory) ends the job, as
+// MPI does by default.
 //
 // A File is used by the thread that opened it. MPI must be initialised before, and finalised after.
 #pragma once
@@ -47,6 +50,21 @@ const char* name_of(Method method);
 // Whether a rank that moves many small pieces on its own moves what lies between them, too.
 enum class Sieving : std::uint8_t { automatic, enabled, disabled };
 
+// The collective calls of a File, as errors name them. A read is `read_all` and a write
+// `write_all`, also at an offset and nonblocking: those match each other.
+enum class Call : std::uint8_t {
+  open,
+  set_view,
+  read_all,
+  write_all,
+  sync,
+  resize,
+  size_bytes,
+  statistics,
+  close
+};
+const char* name_of(Call call);
+
 // Rank 0's count. Zero leaves the choice to Ferry; hints are looked at only there.
 struct Options {
   Method write_method = Method::automatic;
@@ -80,6 +98,8 @@ struct Options {
   // Called on rank 0 with one line for each hint that is unknown or makes no sense. Empty: the
   // lines go to standard error.
   std::function<void(const std::string&)> warn;
+  // Of each rank. Not empty: why this rank cannot open the file, as File::refuse() says it.
+  std::string refusal;
 };
 
 // How the elements of a file lie in it; in memory they are this machine's. MPI's "external32" is
@@ -226,6 +246,14 @@ class File {
 
   // Collective.
   Statistics statistics();
+
+  // For bindings, where arguments may be of a wrong type on one rank: what this rank calls instead
+  // of `call`, so that the others do not wait for it. Fails on every rank: EINVAL, with the rank
+  // and `why` in the text.
+  void refuse(Call call, const std::string& why);
+  // The same instead of a nonblocking call; the error is that of the other ranks' Transfer.
+  void irefuse(Call call, const std::string& why);
+
   // The hints in force. The caller frees it with MPI_Info_free.
   MPI_Info hints() const;
   // What was wrong with the hints, on every rank.

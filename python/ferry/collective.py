@@ -11,7 +11,10 @@ Needs mpi4py over the MPI library that Ferry was built with::
         file.sync()
 
 Methods marked "collective" must be called by all ranks, in the same order. What fails on one rank is
-raised on all of them: OSError with the errno, and the rank in its text. A buffer is anything
+raised on all of them: OSError with the errno, and the rank in its text. An argument of a wrong type
+raises its own error on the rank that passed it. Ranks in different calls get OSError (EPROTO), which
+names both calls, and so does every later collective call of the file; a rank that makes no call at
+all is waited for. A buffer is anything
 contiguous with the buffer protocol, like a NumPy array, or in a GPU's memory: a ferry.GpuArray, and
 what has ``__cuda_array_interface__`` or DLPack. Files are used by the thread that opened them.
 """
@@ -159,11 +162,12 @@ class File:
         "native", "little" or "big"; in memory they are this machine's. Raises ValueError for
         another one.
         """
-        if byte_order not in _BYTE_ORDERS:
-            orders = ", ".join(map(repr, _BYTE_ORDERS))
-            raise ValueError(f"byte_order is one of {orders}, not {byte_order!r}")
-        order = _BYTE_ORDERS.index(byte_order)
-        self._native.set_view(displacement, view._native, order, element_bytes)
+        try:
+            native = _native_view(displacement, view, byte_order, element_bytes)
+        except Exception as error:
+            self._native.refuse_view(_first_line(error))
+            raise
+        self._native.set_view(native)
 
     def write_at_all(self, offset: int, buffer: Any) -> int:
         """Collective; writes all of ``buffer`` at ``offset`` of the view. Returns its bytes."""
@@ -267,6 +271,20 @@ class File:
             self.close()
 
 
+def _first_line(error: Exception) -> str:
+    """An error's type and text, for the other ranks."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+
+
+def _native_view(displacement: int, view: TypeMap, byte_order: str, element_bytes: int) -> Any:
+    if byte_order not in _BYTE_ORDERS:
+        orders = ", ".join(map(repr, _BYTE_ORDERS))
+        raise ValueError(f"byte_order is one of {orders}, not {byte_order!r}")
+    if not isinstance(view, TypeMap):
+        raise TypeError(f"view is a TypeMap, not {view!r}")
+    return _collective.FileView(displacement, view._native, _BYTE_ORDERS.index(byte_order), element_bytes)
+
+
 def _require_same_library() -> None:
     """Raises ImportError where mpi4py uses another MPI library: handles mean nothing there."""
     ours = _collective.library_version().strip("\0\n ")
@@ -298,16 +316,23 @@ def open(
     PATH.1 and so on; views, offsets and sizes are those of a rank's own file.
     What rank 0 says counts. Unknown hints are warned about there (RuntimeWarning).
 
-    Raises OSError on all ranks if opening fails on one, ValueError for another mode or method.
+    Raises OSError on all ranks if opening fails on one; ValueError for another mode or method on the
+    rank that passed it, and OSError on the others.
     """
     _require_same_library()
-    if mode not in _FLAGS:
-        raise ValueError(f"mode is one of {', '.join(map(repr, _FLAGS))}, not {mode!r}")
-    name = os.fspath(path)
-    native = _collective.open(
-        communicator.py2f(), os.fsencode(name), _FLAGS[mode], permissions, method, writers, buffer_bytes,
-        files, dict(hints or {}),
-    )  # fmt: skip
+    handle = communicator.py2f()
+    try:
+        if mode not in _FLAGS:
+            raise ValueError(f"mode is one of {', '.join(map(repr, _FLAGS))}, not {mode!r}")
+        name = os.fspath(path)
+        opening = _collective.Opening(
+            os.fsencode(name), _FLAGS[mode], permissions, method, writers, buffer_bytes, files,
+            dict(hints or {}),
+        )  # fmt: skip
+    except Exception as error:
+        _collective.refuse_open(handle, _first_line(error))
+        raise
+    native = _collective.open(handle, opening)
     if communicator.Get_rank() == 0:
         for line in native.warnings():
             warnings.warn(f"{name}: {line}", RuntimeWarning, stacklevel=2)

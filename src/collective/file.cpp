@@ -105,6 +105,14 @@ Statistics File::statistics() {
   return impl_->statistics();
 }
 
+void File::refuse(Call call, const std::string& why) {
+  impl_->refuse(call, why);
+}
+
+void File::irefuse(Call call, const std::string& why) {
+  impl_->irefuse(call, why);
+}
+
 MPI_Info File::hints() const {
   return hints_of(impl_->settings());
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <limits>
+#include <tuple>
 
 #include <fcntl.h>
 #include <sys/vfs.h>
@@ -29,6 +30,8 @@ constexpr double filled_share_min = 0.5;
 constexpr int filling_ranks_max = 4;
 // Up to here pieces are sieved, and holes read through where nobody has said otherwise.
 constexpr std::int64_t sieved_bytes_max = 32 << 10;
+// The position of a rank that moves nothing, where the smallest is looked for.
+constexpr auto nothing = std::numeric_limits<std::int64_t>::min();
 
 }  // namespace
 
@@ -44,7 +47,7 @@ void File::Impl::require_idle() {
 void File::Impl::set_view(std::int64_t displacement, const TypeMap& view,
                           const Representation& representation) {
   require_idle();
-  on_all("setting a view of", [&] { agree_on_view(displacement, view, representation); });
+  on_all(Call::set_view, [&] { agree_on_view(displacement, view, representation); });
 }
 
 void File::Impl::agree_on_view(std::int64_t displacement, const TypeMap& view,
@@ -52,11 +55,12 @@ void File::Impl::agree_on_view(std::int64_t displacement, const TypeMap& view,
   const std::int64_t element = representation.element_bytes;
   const bool sized = element >= 1 && element <= element_bytes_max && (element & (element - 1)) == 0;
   const std::int64_t swapped = is_foreign(representation.order) && sized ? element : 1;
-  std::array<std::int64_t, 2> extremes{swapped, -swapped};
-  team_->maximum(extremes);
-  const bool right = displacement >= 0 && view.is_file_view() && sized && extremes[0] == swapped &&
-                     extremes[1] == -swapped;
-  team_->agree(right ? 0 : EINVAL, doing("setting a view of"));
+  const bool right = displacement >= 0 && view.is_file_view() && sized;
+  Values extremes{swapped, -swapped};
+  begin(Call::set_view, "setting a view of", extremes, right ? 0 : EINVAL);
+  if (extremes[0] != -extremes[1]) {
+    throw Error(EINVAL, doing("setting a view of") + " (ranks differ in the order of its bytes)");
+  }
   view_ = {displacement, view, swapped};
   position_ = 0;
   mpiio_has_view_ = false;
@@ -99,31 +103,45 @@ File::Impl::Agreed File::Impl::agree_on(bool writes, Request& request, int error
     const Stopwatch stopwatch(phases_.plan_ns);
     error = size_here(size);
   }
-  const Agreed agreed = agree_on_range(writes, request, error, staged, size);
+  Values values = wanted(request, error, size);
+  values[4] = staged ? 1 : 0;
+  {
+    const Stopwatch stopwatch(phases_.plan_ns);
+    begin(writes ? Call::write_all : Call::read_all, writes ? "writing" : "reading", values, error);
+  }
+  const Agreed agreed = agreed_of(writes, values);
   if (writes) return agreed;
   const std::int64_t there = view_.stream_at(agreed.file_bytes) - request.stream;
   request.bytes = std::clamp(there, std::int64_t{0}, request.bytes);
   return agreed;
 }
 
-// What the ranks ask for, put together. `file_bytes` is that of the rank that knows it, else -1.
-File::Impl::Agreed File::Impl::agree_on_range(bool writes, const Request& request, int error,
-                                              bool staged, std::int64_t file_bytes) {
-  const Stopwatch stopwatch(phases_.plan_ns);
+// What this rank asks for, as the largest over all ranks says what they ask for together.
+// `file_bytes` is that of the rank that knows it, else -1.
+File::Impl::Values File::Impl::wanted(const Request& request, int error, std::int64_t file_bytes) {
   const bool has_data = error == 0 && request.bytes > 0;
-  constexpr auto none = std::numeric_limits<std::int64_t>::min();
-  std::array<std::int64_t, 6> values{team_->fault(error),
-                                     has_data ? -request.begin() : none,
-                                     has_data ? request.end() : 0,
-                                     file_bytes,
-                                     request.bytes,
-                                     staged ? 1 : 0};
-  team_->maximum(values);
-  team_->throw_if(values[0], doing(writes ? "writing" : "reading"));
-  Agreed agreed{values[1] == none ? 0 : -values[1], values[2], values[4], values[3],
-                values[5] != 0};
+  return {has_data ? -request.begin() : nothing, has_data ? request.end() : 0, file_bytes,
+          request.bytes, 0};
+}
+
+File::Impl::Agreed File::Impl::agreed_of(bool writes, const Values& values) {
+  Agreed agreed{values[0] == nothing ? 0 : -values[0], values[1], values[3], values[2],
+                values[4] != 0};
   if (!writes) agreed.end = std::min(agreed.end, agreed.file_bytes);
   return agreed;
+}
+
+// The same for a part of a transfer that all are in.
+File::Impl::Agreed File::Impl::agree_on_piece(bool writes, const Request& request, int error,
+                                              std::int64_t file_bytes) {
+  const Stopwatch stopwatch(phases_.plan_ns);
+  Values values = wanted(request, error, file_bytes);
+  std::array<std::int64_t, 1 + std::tuple_size_v<Values>> all{team_->fault(error)};
+  std::copy(values.begin(), values.end(), all.begin() + 1);
+  team_->maximum(all);
+  team_->throw_if(all[0], doing(writes ? "writing" : "reading"));
+  std::copy(all.begin() + 1, all.end(), values.begin());
+  return agreed_of(writes, values);
 }
 
 File::Impl::CacheUse File::Impl::cache_use(std::int64_t begin, std::int64_t end) const {
@@ -181,7 +199,7 @@ Method File::Impl::choose(bool writes, const Request& request, const Agreed& agr
 std::int64_t File::Impl::transfer_all(bool writes, std::int64_t offset, const void* base,
                                       const TypeMap& memory, std::int64_t count) {
   require_idle();
-  return on_all(writes ? "writing" : "reading",
+  return on_all(writes ? Call::write_all : Call::read_all,
                 [&] { return carry_out(writes, offset, base, memory, count); });
 }
 
@@ -189,7 +207,7 @@ std::shared_ptr<Order> File::Impl::start_all(bool writes, std::int64_t offset, c
                                              const TypeMap& memory, std::int64_t count) {
   require_open();
   return orders_->start([this, writes, offset, base, memory, count] {
-    return on_all(writes ? "writing" : "reading",
+    return on_all(writes ? Call::write_all : Call::read_all,
                   [&] { return carry_out(writes, offset, base, memory, count); });
   });
 }
@@ -331,7 +349,7 @@ std::int64_t File::Impl::transfer_here(bool writes, std::int64_t offset, const v
 
 void File::Impl::sync() {
   require_idle();
-  on_all("syncing", [&] { sync_group(); });
+  on_all(Call::sync, [&] { sync_group(); });
 }
 
 void File::Impl::sync_group() {
@@ -339,7 +357,7 @@ void File::Impl::sync_group() {
   {
     // Nobody may still be writing what another is to make durable.
     const Stopwatch stopwatch(phases_.wait_ns);
-    team_->agree(0, doing("syncing"));
+    begin(Call::sync, "syncing");
   }
   {
     const Stopwatch stopwatch(phases_.sync_ns);
@@ -355,26 +373,25 @@ void File::Impl::sync_group() {
 
 void File::Impl::resize(std::int64_t size_bytes) {
   require_idle();
-  on_all("resizing", [&] { resize_group(size_bytes); });
+  on_all(Call::resize, [&] { resize_group(size_bytes); });
 }
 
 void File::Impl::resize_group(std::int64_t size_bytes) {
-  int error = size_bytes < 0 ? EINVAL : 0;
   // Nobody may still be writing where the file is cut.
-  team_->agree(error, doing("resizing"));
-  if (team_->rank() == 0) error = file_->resize(size_bytes);
+  begin(Call::resize, "resizing", size_bytes < 0 ? EINVAL : 0);
+  const int error = team_->rank() == 0 ? file_->resize(size_bytes) : 0;
   team_->agree(error, doing("resizing"));
 }
 
 std::int64_t File::Impl::size_bytes() {
   require_idle();
-  return on_all("asking for the size of", [&] { return size_of_group(); });
+  return on_all(Call::size_bytes, [&] { return size_of_group(); });
 }
 
 std::int64_t File::Impl::size_of_group() {
   std::int64_t size = -1;
   // Whatever anybody has written before the call counts.
-  team_->agree(0, doing("asking for the size of"));
+  begin(Call::size_bytes, "asking for the size of");
   const int error = team_->rank() == 0 ? size_here(size) : 0;
   std::array<std::int64_t, 2> values{team_->fault(error), size};
   team_->maximum(values);

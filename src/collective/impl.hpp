@@ -1,6 +1,7 @@
 // What a collective::File consists of.
 #pragma once
 
+#include <array>
 #include <cerrno>
 #include <memory>
 #include <optional>
@@ -20,6 +21,12 @@
 #include "storage/storage.hpp"
 
 namespace ferry::collective {
+
+// Ranks of a file are, or were, in different calls.
+class Mismatch : public Error {
+ public:
+  explicit Mismatch(const std::string& what) : Error(EPROTO, what) {}
+};
 
 // Who chose the stripes of a file.
 enum class StripesOrigin : std::uint8_t { found, asked, automatic };
@@ -47,6 +54,8 @@ class File::Impl {
   std::int64_t size_bytes();
   void close();
   Statistics statistics();
+  void refuse(Call call, const std::string& why);
+  void irefuse(Call call, const std::string& why);
 
   const Settings& settings() const { return settings_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
@@ -73,6 +82,9 @@ class File::Impl {
     StripesOrigin origin = StripesOrigin::found;
   };
 
+  // What a collective call agrees on at its beginning, beside what is wrong: the largest of each.
+  using Values = std::array<std::int64_t, Team::meeting_values - 1>;
+
   // How reads of a range of the file by ranks of this node alone would use its page cache.
   enum class CacheUse : std::uint8_t { none, fill, hit };
 
@@ -88,8 +100,9 @@ class File::Impl {
   bool writes_here() const;
   int check(bool writes, std::int64_t offset, std::int64_t bytes) const;
   Agreed agree_on(bool writes, Request& request, int error, bool staged);
-  Agreed agree_on_range(bool writes, const Request& request, int error, bool staged,
-                        std::int64_t file_bytes);
+  static Values wanted(const Request& request, int error, std::int64_t file_bytes);
+  static Agreed agreed_of(bool writes, const Values& values);
+  Agreed agree_on_piece(bool writes, const Request& request, int error, std::int64_t file_bytes);
   CacheUse cache_use(std::int64_t begin, std::int64_t end) const;
   Method choose(bool writes, const Request& request, const Agreed& agreed);
   int move(Method method, bool writes, const Request& request, const Agreed& agreed);
@@ -109,15 +122,27 @@ class File::Impl {
   void resize_group(std::int64_t size_bytes);
   std::int64_t size_of_group();
   void close_here();
+  // Begins a collective call in this rank's group. Throws on every rank of it where one has an
+  // error
+  // (`why`: more of it than its errno says), or is in another call.
+  void begin(Call call, const char* what, Values& values, int error = 0,
+             const std::string& why = "");
+  void begin(Call call, const char* what, int error = 0, const std::string& why = "");
+  // After a mismatch: throws it again, without a message.
+  void require_in_step() const;
+  [[noreturn]] void fall_out_of_step(const std::string& calls);
+  // Throws on every rank of all groups where one has an error, whose text is that of the lowest, or
+  // where they are in different calls. Ends a call of several groups.
+  void agree_of_all(Call call, int error, bool in_step, const std::string& text);
   void require_open() const;
   // The same, and ends what was started.
   void require_idle();
   std::string doing(const char* what) const { return std::string(what) + " " + path_; }
 
   // Runs `call`, which is collective in this rank's group, on all; throws on every rank what it
-  // throws on any. `what` as for Team::agree().
-  template <class Call>
-  auto on_all(const char* what, Call&& call);
+  // throws on any.
+  template <class Body>
+  auto on_all(Call call, Body&& body);
   // All ranks that count: for what is told of all files.
   const Team& everyone() const { return group_ ? all_ : *team_; }
 
@@ -148,6 +173,8 @@ class File::Impl {
   bool closed_ = false;
   Method method_ = Method::automatic;  // of the last collective transfer
   std::string reason_;
+  std::int64_t calls_ = 0;  // collective ones that have begun
+  std::string mismatch_;    // why the ranks can agree on nothing any more
   // While an order is under way its thread uses all of the above but position_ and closed_.
   std::shared_ptr<Orders> orders_;
 };
@@ -157,22 +184,25 @@ inline int errno_of(const std::system_error& error) {
   return error.code().value() != 0 ? error.code().value() : EIO;
 }
 
-template <class Call>
-auto File::Impl::on_all(const char* what, Call&& call) {
-  if (!group_) return call();
-  using Result = decltype(call());
+template <class Body>
+auto File::Impl::on_all(Call call, Body&& body) {
+  if (!group_) return body();
+  require_in_step();
+  using Result = decltype(body());
   std::conditional_t<std::is_void_v<Result>, int, Result> result{};
   int error = 0;
+  std::string text;
   try {
     if constexpr (std::is_void_v<Result>) {
-      call();
+      body();
     } else {
-      result = call();
+      result = body();
     }
   } catch (const Error& thrown) {
     error = thrown.code().value();
+    text = thrown.reason();
   }
-  all_.agree(error, doing(what));
+  agree_of_all(call, error, mismatch_.empty(), text);
   if constexpr (!std::is_void_v<Result>) return result;
 }
 

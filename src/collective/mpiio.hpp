@@ -18,6 +18,8 @@ class MpiIo {
   // Collective; each returns this rank's errno. The file exists.
   int open(const Team& team, const std::string& path, int flags, MPI_Info hints);
   int close();
+  // Leaves the file open: closing it would wait for the other ranks.
+  void abandon() { file_ = MPI_FILE_NULL; }
   int sync();
   int set_view(const View& view);
   // `pieces`: how many calls the rank with the most data needs, of piece_bytes(view)

@@ -81,7 +81,10 @@ File::Impl::Impl(MPI_Comm communicator, std::string path, int flags, const Optio
       mode_(options.mode),
       storage_(std::move(storage)) {
   divide(communicator);
-  on_all("opening", [&] {
+  // Before any of the files is made.
+  const std::string refusal = " (" + all_.rank_name(all_.rank()) + ": " + options.refusal + ")";
+  agree_of_all(Call::open, options.refusal.empty() ? 0 : EINVAL, true, doing("opening") + refusal);
+  on_all(Call::open, [&] {
     share_settings(options);
     open();
   });
@@ -106,8 +109,11 @@ void File::Impl::divide(MPI_Comm communicator) {
   path_ = path_of(path_, file_index_, files_);
   if (files_ == 1) return;
   const bool alone = files_ == all_.size();
-  group_ = std::make_unique<Team>(alone ? MPI_COMM_SELF
-                                        : group_communicator(communicator, files_, file_index_));
+  const MPI_Comm own =
+      alone ? MPI_COMM_SELF : group_communicator(communicator, files_, file_index_);
+  int rank = 0;
+  MPI_Comm_rank(own, &rank);
+  group_ = std::make_unique<Team>(own, all_.rank() - rank);
   team_ = group_.get();
 }
 
@@ -260,7 +266,15 @@ bool File::Impl::writes_here() const {
 void File::Impl::close() {
   require_idle();
   closed_ = true;
-  on_all("closing", [&] { close_here(); });
+  try {
+    on_all(Call::close, [&] {
+      begin(Call::close, "closing");
+      close_here();
+    });
+  } catch (const Mismatch&) {
+    file_.reset();
+    throw;
+  }
 }
 
 void File::Impl::close_here() {

@@ -44,7 +44,7 @@ int File::Impl::move_staged(bool writes, const Request& request, const Agreed& a
   }
   const std::int64_t pieces = (agreed.bytes_max + piece_bytes - 1) / piece_bytes;
   const int error = memory->move_all(pieces, [&](const Request& part, int failed) {
-    const Agreed piece = agree_on_range(writes, part, failed, false, agreed.file_bytes);
+    const Agreed piece = agree_on_piece(writes, part, failed, agreed.file_bytes);
     return piece.end > piece.begin ? move(method_, writes, part, piece) : 0;
   });
   counts_.gpu_bytes += memory->gpu_bytes();

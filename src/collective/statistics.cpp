@@ -73,6 +73,8 @@ std::string to_json(const Statistics& statistics) {
 }
 
 Statistics File::Impl::statistics() {
+  orders_->finish_all();  // those of a closed file, too, are at an end
+  on_all(Call::statistics, [&] { begin(Call::statistics, "asking for the statistics of"); });
   constexpr std::size_t phase_count = sizeof(Phases) / sizeof(double);
   std::array<double, phase_count> mean{phases_.plan_ns,    phases_.exchange_ns, phases_.pack_ns,
                                        phases_.file_io_ns, phases_.sync_ns,     phases_.wait_ns};

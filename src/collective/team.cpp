@@ -61,7 +61,7 @@ Place place_of(int rank) {
 
 }  // namespace
 
-Team::Team(MPI_Comm communicator) {
+Team::Team(MPI_Comm communicator, int first_rank) : first_rank_(first_rank) {
   MPI_Comm_rank(communicator, &rank_);
   MPI_Comm_size(communicator, &size_);
   has_cpu_ = size_ <= sysconf(_SC_NPROCESSORS_ONLN);
@@ -149,9 +149,9 @@ void Team::sum(std::span<double> values) const {
   wait(request);
 }
 
-void Team::broadcast(void* data, int bytes) const {
+void Team::broadcast(void* data, int bytes, int root) const {
   MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Ibcast(data, bytes, MPI_BYTE, 0, communicator_, &request);
+  MPI_Ibcast(data, bytes, MPI_BYTE, root, communicator_, &request);
   wait(request);
 }
 
@@ -163,8 +163,43 @@ void Team::gather(const void* own, int bytes, void* all) const {
 
 void Team::throw_if(std::int64_t fault, const std::string& what) const {
   if (fault == 0) return;
-  const auto rank = size_ - (fault >> 32);
-  throw Error(static_cast<int>(fault & 0x7fffffff), what + " (rank " + std::to_string(rank) + ")");
+  throw Error(error_of(fault), what + " (" + rank_name(rank_of(fault)) + ")");
+}
+
+bool Team::meet(Call call, std::int64_t number, MeetingValues& values) const {
+  const std::int64_t id = number << 8 | static_cast<std::int64_t>(call);
+  std::array<std::int64_t, 2 + meeting_values> all{id, -id};
+  std::copy(values.begin(), values.end(), all.begin() + 2);
+  maximum(all);
+  std::copy(all.begin() + 2, all.end(), values.begin());
+  return all[0] == -all[1];
+}
+
+std::string Team::calls_of_ranks(Call call) const {
+  std::vector<Call> calls(static_cast<std::size_t>(size_));
+  gather(&call, sizeof call, calls.data());
+  const auto other =
+      std::find_if(calls.begin(), calls.end(), [&](Call one) { return one != calls[0]; });
+  // The same call, but not as often before.
+  if (other == calls.end())
+    return std::string("a call of ") + collective::name_of(call) + " is missing";
+  const auto rank = static_cast<int>(other - calls.begin());
+  return rank_name(0) + " called " + collective::name_of(calls[0]) + ", " + rank_name(rank) +
+         " called " + collective::name_of(*other);
+}
+
+std::string Team::text_of(int root, const std::string& own) const {
+  constexpr std::size_t bytes_max = 1024;
+  std::array<char, bytes_max> text{};
+  if (rank_ == root) {
+    std::size_t bytes = std::min(own.size(), bytes_max - 1);
+    // Not in the middle of a character of UTF-8.
+    while (bytes > 0 && bytes < own.size() && (own[bytes] & 0xc0) == 0x80)
+      --bytes;
+    own.copy(text.data(), bytes);
+  }
+  broadcast(text.data(), bytes_max, root);
+  return text.data();
 }
 
 void Team::agree(int error, const std::string& what) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <span>
@@ -32,8 +33,9 @@ class Stopwatch {
 
 class Team {
  public:
-  // Collective, as are all that end in "agree" or move data.
-  explicit Team(MPI_Comm communicator);
+  // Collective, as are all that end in "agree" or move data. first_rank: what texts add to the
+  // numbers of ranks.
+  explicit Team(MPI_Comm communicator, int first_rank = 0);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -68,7 +70,7 @@ class Team {
   void maximum(std::span<std::int64_t> values) const;
   void sum(std::span<double> values) const;
   void maximum(std::span<double> values) const;
-  void broadcast(void* data, int bytes) const;
+  void broadcast(void* data, int bytes, int root = 0) const;
   // `bytes` of each rank, by rank.
   void gather(const void* own, int bytes, void* all) const;
 
@@ -76,6 +78,23 @@ class Team {
   std::int64_t fault(int error) const {
     return error == 0 ? 0 : (std::int64_t{size_ - rank_} << 32) | error;
   }
+  // The rank where it happened.
+  int rank_of(std::int64_t fault) const { return size_ - static_cast<int>(fault >> 32); }
+  static int error_of(std::int64_t fault) { return static_cast<int>(fault & 0x7fffffff); }
+  // As texts name it.
+  std::string rank_name(int rank) const { return "rank " + std::to_string(first_rank_ + rank); }
+
+  // The agreement that each collective call of a file begins with. It is the same in all of them,
+  // so that ranks meet in it whatever they have called. `number` counts the calls. Replaces the
+  // values as maximum() does; returns whether all ranks are in the same call.
+  static constexpr std::size_t meeting_values = 6;
+  using MeetingValues = std::array<std::int64_t, meeting_values>;
+  bool meet(Call call, std::int64_t number, MeetingValues& values) const;
+  // After a meeting where they were not: two of the calls, by rank.
+  std::string calls_of_ranks(Call call) const;
+  // What rank `root` says, on every rank; cut where it is long.
+  std::string text_of(int root, const std::string& own) const;
+
   // Throws on every rank if there is a fault. `what` says what was tried.
   void throw_if(std::int64_t fault, const std::string& what) const;
   // Collective: throws on every rank if `error` is not 0 on any.
@@ -85,6 +104,7 @@ class Team {
   void find_neighbours();
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
+  const int first_rank_;
   int rank_ = 0;
   int size_ = 0;
   bool has_cpu_ = false;  // a guess, until it is known who shares the CPUs

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <mpi.h>
@@ -26,6 +27,7 @@
 namespace ferry::python {
 namespace {
 
+using collective::Call;
 using collective::Extent;
 using collective::File;
 using collective::Method;
@@ -62,21 +64,83 @@ struct Hints {
   MPI_Info info = MPI_INFO_NULL;
 };
 
-std::unique_ptr<File> open(int communicator, const nb::bytes& path, int flags, unsigned mode,
-                           const std::string& method, int writers, std::int64_t buffer_bytes,
-                           int files, const std::map<std::string, std::string>& hints) {
-  const Hints info(hints);
+// What a file is opened with. Made before the ranks meet, as arguments may be wrong on one of them.
+struct Opening {
+  Opening(const nb::bytes& name, int open_flags, unsigned mode, const std::string& method,
+          int writers, std::int64_t buffer_bytes, int files,
+          std::map<std::string, std::string> info)
+      : path(name.c_str(), name.size()), flags(open_flags), hints(std::move(info)) {
+    options.write_method = options.read_method = to_method(method);
+    options.writers = writers;
+    options.buffer_bytes = buffer_bytes;
+    options.files = files;
+    options.mode = mode;
+    options.warn = [](const std::string&) {};  // python/ferry/collective.py tells them
+  }
+  std::string path;
+  int flags;
+  std::map<std::string, std::string> hints;
   Options options;
-  options.write_method = options.read_method = to_method(method);
-  options.writers = writers;
-  options.buffer_bytes = buffer_bytes;
-  options.files = files;
-  options.mode = mode;
+};
+
+std::unique_ptr<File> open(int communicator, const Opening& opening) {
+  const Hints info(opening.hints);
+  Options options = opening.options;
   options.hints = info.info;
-  options.warn = [](const std::string&) {};  // python/ferry/collective.py tells them
-  const std::string name(path.c_str(), path.size());
   const Unlocked unlocked;
-  return std::make_unique<File>(MPI_Comm_f2c(communicator), name, flags, options);
+  return std::make_unique<File>(MPI_Comm_f2c(communicator), opening.path, opening.flags, options);
+}
+
+// Takes part in a collective call that fails on every rank. This rank has an error of its own.
+template <class Refuse>
+void refuse_with(Refuse refuse) {
+  const Unlocked unlocked;
+  try {
+    refuse();
+  } catch (const Error&) {
+  }
+}
+
+void refuse_open(int communicator, const std::string& why) {
+  refuse_with([&] {
+    Options options;
+    options.refusal = why;
+    File(MPI_Comm_f2c(communicator), "", 0, options).close();
+  });
+}
+
+std::string text_of(const nb::python_error& error) {
+  const std::string type = nb::cast<std::string>(error.type().attr("__name__"));
+  return type + ": " + nb::str(error.value()).c_str();
+}
+
+enum class Waits : std::uint8_t { yes, no };
+
+void refuse(File& file, Call call, Waits waits, const std::string& why) {
+  refuse_with([&] { waits == Waits::yes ? file.refuse(call, why) : file.irefuse(call, why); });
+}
+
+// The arguments of a collective call, as `prepare` makes them of Python's. What is wrong with them
+// on this rank alone is told to the others, which would wait for it else.
+template <class Prepare>
+auto prepared(File& file, Call call, Waits waits, Prepare prepare) {
+  try {
+    return prepare();
+  } catch (const nb::python_error& error) {
+    refuse(file, call, waits, text_of(error));
+    throw;
+  } catch (const std::exception& error) {
+    refuse(file, call, waits, error.what());
+    throw;
+  }
+}
+
+std::int64_t to_number(nb::handle object, const char* name) {
+  std::int64_t number = 0;
+  if (!nb::try_cast(object, number)) {
+    throw nb::type_error((std::string(name) + " is a number of bytes").c_str());
+  }
+  return number;
 }
 
 std::span<std::byte> span_of(const PinnedBuffer& buffer) {
@@ -95,7 +159,41 @@ template <bool reads>
 using Bytes = std::span<std::conditional_t<reads, std::byte, const std::byte>>;
 
 template <bool reads>
+constexpr Call call_of = reads ? Call::read_all : Call::write_all;
+
+struct Place {
+  std::int64_t offset;
+  PinnedBuffer buffer;
+};
+
+template <bool reads>
+Place place_of(nb::handle offset, nb::handle object) {
+  return {to_number(offset, "offset"), PinnedBuffer(object, reads, true)};
+}
+
+template <bool reads>
 auto transfer_at(std::int64_t (File::*method)(std::int64_t, Bytes<reads>)) {
+  return [method](File& self, nb::handle offset, nb::handle object) {
+    const Place place =
+        prepared(self, call_of<reads>, Waits::yes, [&] { return place_of<reads>(offset, object); });
+    const Unlocked unlocked;
+    return (self.*method)(place.offset, span_of(place.buffer));
+  };
+}
+
+template <bool reads>
+auto transfer_next(std::int64_t (File::*method)(Bytes<reads>)) {
+  return [method](File& self, nb::handle object) {
+    const PinnedBuffer buffer = prepared(self, call_of<reads>, Waits::yes,
+                                         [&] { return PinnedBuffer(object, reads, true); });
+    const Unlocked unlocked;
+    return (self.*method)(span_of(buffer));
+  };
+}
+
+// By this rank alone.
+template <bool reads>
+auto transfer_here(std::int64_t (File::*method)(std::int64_t, Bytes<reads>)) {
   return [method](File& self, std::int64_t offset, nb::handle object) {
     const PinnedBuffer buffer(object, reads, true);
     const Unlocked unlocked;
@@ -104,19 +202,12 @@ auto transfer_at(std::int64_t (File::*method)(std::int64_t, Bytes<reads>)) {
 }
 
 template <bool reads>
-auto transfer_next(std::int64_t (File::*method)(Bytes<reads>)) {
-  return [method](File& self, nb::handle object) {
-    const PinnedBuffer buffer(object, reads, true);
-    const Unlocked unlocked;
-    return (self.*method)(span_of(buffer));
-  };
-}
-
-template <bool reads>
 auto start_at(collective::Transfer (File::*method)(std::int64_t, Bytes<reads>)) {
-  return [method](File& self, std::int64_t offset, nb::handle object) {
-    auto pending = std::make_unique<Pending>(Pending{PinnedBuffer(object, reads, true), {}});
-    pending->transfer = (self.*method)(offset, span_of(pending->buffer));
+  return [method](File& self, nb::handle offset, nb::handle object) {
+    Place place =
+        prepared(self, call_of<reads>, Waits::no, [&] { return place_of<reads>(offset, object); });
+    auto pending = std::make_unique<Pending>(Pending{std::move(place.buffer), {}});
+    pending->transfer = (self.*method)(place.offset, span_of(pending->buffer));
     return pending;
   };
 }
@@ -124,11 +215,32 @@ auto start_at(collective::Transfer (File::*method)(std::int64_t, Bytes<reads>)) 
 template <bool reads>
 auto start_next(collective::Transfer (File::*method)(Bytes<reads>)) {
   return [method](File& self, nb::handle object) {
-    auto pending = std::make_unique<Pending>(Pending{PinnedBuffer(object, reads, true), {}});
+    auto pending = std::make_unique<Pending>(
+        Pending{prepared(self, call_of<reads>, Waits::no,
+                         [&] { return PinnedBuffer(object, reads, true); }),
+                {}});
     pending->transfer = (self.*method)(span_of(pending->buffer));
     return pending;
   };
 }
+
+void resize(File& self, nb::handle size) {
+  const std::int64_t bytes =
+      prepared(self, Call::resize, Waits::yes, [&] { return to_number(size, "size"); });
+  const Unlocked unlocked;
+  self.resize(bytes);
+}
+
+// What set_view() takes; see Opening.
+struct FileView {
+  FileView(std::int64_t begin, const TypeMap& view, int order, int element_bytes)
+      : displacement(begin),
+        map(view),
+        representation{static_cast<ByteOrder>(order), element_bytes} {}
+  std::int64_t displacement;
+  TypeMap map;
+  collective::Representation representation;
+};
 
 std::map<std::string, std::string> hints_of(const File& file) {
   MPI_Info info = file.hints();
@@ -147,7 +259,7 @@ std::map<std::string, std::string> hints_of(const File& file) {
   return hints;
 }
 
-void bind_type_map(nb::module_& module) {
+void bind_arguments(nb::module_& module) {
   using Sizes = std::vector<std::int64_t>;
   nb::class_<TypeMap>(module, "TypeMap")
       .def(nb::init<>())
@@ -171,6 +283,10 @@ void bind_type_map(nb::module_& module) {
                   [](int datatype) { return collective::typemap_of(MPI_Type_f2c(datatype)); })
       .def_prop_ro("data_bytes", &TypeMap::data_bytes)
       .def_prop_ro("period_bytes", &TypeMap::period_bytes);
+  nb::class_<FileView>(module, "FileView").def(nb::init<std::int64_t, const TypeMap&, int, int>());
+  nb::class_<Opening>(module, "Opening")
+      .def(nb::init<const nb::bytes&, int, unsigned, const std::string&, int, std::int64_t, int,
+                    std::map<std::string, std::string>>());
 }
 
 void bind_transfer(nb::module_& module) {
@@ -187,23 +303,25 @@ void bind_file(nb::module_& module) {
   nb::class_<File>(module, "File")
       .def(
           "set_view",
-          [](File& self, std::int64_t displacement, const TypeMap& view, int order,
-             int element_bytes) {
-            self.set_view(displacement, view, {static_cast<ByteOrder>(order), element_bytes});
+          [](File& self, const FileView& view) {
+            self.set_view(view.displacement, view.map, view.representation);
           },
           Release())
+      .def(
+          "refuse_view",
+          [](File& self, const std::string& why) { refuse(self, Call::set_view, Waits::yes, why); })
       .def("write_at_all", transfer_at<false>(&File::write_at_all))
       .def("read_at_all", transfer_at<true>(&File::read_at_all))
       .def("write_all", transfer_next<false>(&File::write_all))
       .def("read_all", transfer_next<true>(&File::read_all))
-      .def("write_at", transfer_at<false>(&File::write_at))
-      .def("read_at", transfer_at<true>(&File::read_at))
+      .def("write_at", transfer_here<false>(&File::write_at))
+      .def("read_at", transfer_here<true>(&File::read_at))
       .def("iwrite_at_all", start_at<false>(&File::iwrite_at_all))
       .def("iread_at_all", start_at<true>(&File::iread_at_all))
       .def("iwrite_all", start_next<false>(&File::iwrite_all))
       .def("iread_all", start_next<true>(&File::iread_all))
       .def("sync", &File::sync, Release())
-      .def("resize", &File::resize, Release())
+      .def("resize", &resize)
       .def("size_bytes", &File::size_bytes, Release())
       .def("close", &File::close, Release())
       .def(
@@ -233,10 +351,11 @@ NB_MODULE(_collective, module) {
     MPI_Initialized(&initialized);
     return initialized != 0;
   });
-  bind_type_map(module);
+  bind_arguments(module);
   bind_transfer(module);
   bind_file(module);
   module.def("open", &open);
+  module.def("refuse_open", &refuse_open);
 }
 
 }  // namespace ferry::python

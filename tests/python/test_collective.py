@@ -268,3 +268,84 @@ with collective.open(comm, sys.argv[1] + "/file", "w+") as file:
         raise AssertionError("no array")
 """)  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_a_bad_argument_of_one_rank_is_an_error_on_all(environment: dict[str, str], tmp_path: Path) -> None:
+    """The rank that passed it raises its own error, the others one that names the rank."""
+    done = run_text(3, environment, tmp_path, """
+comm = MPI.COMM_WORLD
+mine = np.zeros(10, np.uint8)
+def outcome(call):
+    try:
+        call()
+    except Exception as error:
+        return error
+def all_raise(kind, call, bad=1):
+    error = outcome(call)
+    if comm.rank == bad:
+        assert isinstance(error, kind) and not isinstance(error, OSError), repr(error)
+    else:
+        assert isinstance(error, OSError) and error.errno == 22, repr(error)
+        assert f"(rank {bad}: " in str(error), error
+    comm.Barrier()
+name = sys.argv[1] + "/file"
+wrong = comm.rank == 1
+all_raise(ValueError, lambda: collective.open(comm, name, "a" if wrong else "w"))
+all_raise(ValueError, lambda: collective.open(comm, name, "w", method="best" if wrong else "serial"))
+all_raise(TypeError, lambda: collective.open(comm, 7 if wrong else name, "w"))
+all_raise(TypeError, lambda: collective.open(comm, name, "w", hints={"cb_nodes": 2 if wrong else "2"}))
+all_raise(TypeError, lambda: collective.open(comm, name, "w", files="2" if wrong else 2))
+import os
+assert os.listdir(sys.argv[1]) == ["program.py"], os.listdir(sys.argv[1])
+comm.Barrier()
+file = collective.open(comm, name, "w+")
+no_buffers = [7, "text", b"read only", np.zeros((4, 4), np.uint8)[:, 1], np.array([file])]
+kinds = (TypeError, ValueError, BufferError)
+for call in (file.read_all, file.iread_all, lambda buffer: file.read_at_all(0, buffer),
+             lambda buffer: file.iread_at_all(0, buffer)):
+    for no_buffer in no_buffers:
+        def finish(call=call, no_buffer=no_buffer):
+            result = call(no_buffer if wrong else mine)
+            if isinstance(result, collective.Transfer):
+                result.result()
+        all_raise(kinds, finish)
+all_raise(kinds, lambda: file.write_all("text" if wrong else mine))
+all_raise(TypeError, lambda: file.write_at_all("0" if wrong else 0, mine))
+all_raise(TypeError, lambda: file.write_at_all(1 << 70 if wrong else 0, mine))
+all_raise(TypeError, lambda: file.iwrite_at_all(None if wrong else 0, mine).result())
+all_raise(TypeError, lambda: file.resize("0" if wrong else 0))
+view = collective.TypeMap()
+all_raise(ValueError, lambda: file.set_view(0, view, "middle" if wrong else "big"))
+all_raise(TypeError, lambda: file.set_view(0, "view" if wrong else view))
+all_raise(TypeError, lambda: file.set_view("0" if wrong else 0, view))
+# None of that put the ranks out of step.
+assert file.write_at_all(10 * comm.rank, mine) == 10
+assert file.size_bytes() == 30
+file.close()
+""")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_calls_that_do_not_match_are_errors_on_all_ranks(environment: dict[str, str], tmp_path: Path) -> None:
+    done = run_text(3, environment, tmp_path, """
+import errno
+comm = MPI.COMM_WORLD
+def failure(call):
+    try:
+        call()
+    except OSError as error:
+        return error
+    raise AssertionError("no error")
+file = collective.open(comm, sys.argv[1] + "/file", "w+")
+file.write_all(np.zeros(10, np.uint8))
+error = failure(file.statistics if comm.rank == 0 else file.close)
+assert error.errno == errno.EPROTO, error
+assert "(rank 0 called statistics, rank 1 called close)" in str(error), error
+if comm.rank == 0:
+    # None of the others makes these any more.
+    assert failure(file.sync).errno == errno.EPROTO
+    assert failure(file.close).errno == errno.EPROTO
+with collective.open(comm, sys.argv[1] + "/file", "w+") as file:
+    file.write_all(np.zeros(10, np.uint8))
+""")  # fmt: skip
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,92 @@
+// How the ranks of a file begin a collective call: all meet in one agreement, which says whether they
+// are in the same call and whether one of them has an error.
+#include <algorithm>
+#include <cerrno>
+
+#include "collective/impl.hpp"
+
+namespace ferry::collective {
+
+const char* name_of(Call call) {
+  switch (call) {
+    case Call::open:
+      return "open";
+    case Call::set_view:
+      return "set_view";
+    case Call::read_all:
+      return "read_all";
+    case Call::write_all:
+      return "write_all";
+    case Call::sync:
+      return "sync";
+    case Call::resize:
+      return "resize";
+    case Call::size_bytes:
+      return "size_bytes";
+    case Call::statistics:
+      return "statistics";
+    case Call::close:
+      return "close";
+  }
+  return "unknown";
+}
+
+void File::Impl::require_in_step() const {
+  if (!mismatch_.empty()) throw Mismatch(mismatch_);
+}
+
+// Nothing that follows can be agreed on, so nothing that needs the others is done any more.
+void File::Impl::fall_out_of_step(const std::string& calls) {
+  mismatch_ = calls;
+  mpiio_.abandon();
+  throw Mismatch(mismatch_);
+}
+
+void File::Impl::begin(Call call, const char* what, Values& values, int error,
+                       const std::string& why) {
+  require_in_step();
+  Team::MeetingValues all{team_->fault(error)};
+  std::copy(values.begin(), values.end(), all.begin() + 1);
+  if (!team_->meet(call, ++calls_, all)) {
+    fall_out_of_step(doing("calls on") + " do not match (" + team_->calls_of_ranks(call) + ")");
+  }
+  std::copy(all.begin() + 1, all.end(), values.begin());
+  if (all[0] == 0) return;
+  const int failed = team_->rank_of(all[0]);
+  std::string text = team_->rank_name(failed);
+  if (const std::string said = team_->text_of(failed, why); !said.empty()) text += ": " + said;
+  throw Error(Team::error_of(all[0]), doing(what) + " (" + text + ")");
+}
+
+void File::Impl::begin(Call call, const char* what, int error, const std::string& why) {
+  Values values{};
+  begin(call, what, values, error, why);
+}
+
+void File::Impl::agree_of_all(Call call, int error, bool in_step, const std::string& text) {
+  Team::MeetingValues all{all_.fault(error), in_step ? 0 : all_.fault(EPROTO)};
+  if (!all_.meet(call, calls_, all)) {
+    fall_out_of_step(doing("calls on") + " do not match (" + all_.calls_of_ranks(call) + ")");
+  }
+  const std::int64_t fault = all[1] != 0 ? all[1] : all[0];
+  if (fault == 0) return;
+  const std::string said = all_.text_of(all_.rank_of(fault), text);
+  if (all[1] != 0) fall_out_of_step(said);
+  throw Error(Team::error_of(fault), said);
+}
+
+void File::Impl::refuse(Call call, const std::string& why) {
+  require_idle();
+  on_all(call, [&] { begin(call, name_of(call), EINVAL, why); });
+}
+
+void File::Impl::irefuse(Call call, const std::string& why) {
+  require_open();
+  const auto order = orders_->start([this, call, why]() -> std::int64_t {
+    on_all(call, [&] { begin(call, name_of(call), EINVAL, why); });
+    return 0;
+  });
+  order->told = true;  // by whoever calls this
+}
+
+}  // namespace ferry::collective
