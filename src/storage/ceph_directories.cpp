@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "storage/ceph_call.hpp"
+#include "storage/entry_names.hpp"
 
 namespace ferry::storage {
 
@@ -27,7 +28,11 @@ int CephCall::list_directory(CephMount& mount, const std::string& path) {
                                         CEPH_STATX_BASIC_STATS, AT_SYMLINK_NOFOLLOW, nullptr);
     if (result <= 0) break;
     const std::string_view name = next.d_name;
-    if (name == "." || name == "..") continue;
+    if (is_dot_name(name)) continue;
+    if (!is_entry_name(name)) {
+      result = -EIO;
+      break;
+    }
     found.push_back({std::string(name), {}});
     if (S_ISREG(status.stx_mode)) {
       // What comes with the name may be older than what another client has just written.

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "storage/entry_names.hpp"
 #include "storage/nfs_paths.hpp"
 
 namespace ferry::storage {
@@ -60,7 +61,8 @@ int NfsCalls::list_some(const NfsHandle& directory, READDIRPLUS3args& from, bool
              entry = entry->nextentry) {
           from.cookie = entry->cookie;
           const std::string_view name = entry->name;
-          if (name == "." || name == "..") continue;
+          if (is_dot_name(name)) continue;
+          if (!is_entry_name(name)) return -EIO;
           DirectoryEntry added{std::string(name), {}};
           if (entry->name_attributes.attributes_follow != 0) {
             added.status = to_attributes(entry->name_attributes.post_op_attr_u.attributes).status;

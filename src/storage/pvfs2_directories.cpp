@@ -1,12 +1,15 @@
 // Directories of PVFS2.
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <iterator>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include <sys/stat.h>
 
+#include "storage/entry_names.hpp"
 #include "storage/pvfs2_call.hpp"
 
 namespace ferry::storage {
@@ -67,7 +70,10 @@ std::int64_t Pvfs2Call::list_directory() {
     position = listed.position;
     for (std::uint32_t i = 0; i < listed.count; ++i) {
       const pvfs2::Name& name = names.get()[i];
-      DirectoryEntry entry{name.text, {}};
+      const std::string_view text(name.text, strnlen(name.text, sizeof name.text));
+      if (is_dot_name(text)) continue;
+      if (!is_entry_name(text)) return -EIO;
+      DirectoryEntry entry{std::string(text), {}};
       error = status_of({name.handle, folder.file_system, 0}, entry.status);
       if (error == -ENOENT) continue;  // removed meanwhile
       if (error != 0) return error;

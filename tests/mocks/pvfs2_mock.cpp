@@ -70,6 +70,7 @@ struct Faults {
   std::condition_variable changed;
   std::map<std::string, int> failing;
   std::string hanging;
+  std::string listed;
   int inside = 0;
 };
 
@@ -217,6 +218,12 @@ void mock_pvfs2_hang(const char* function) {
   const std::lock_guard lock(faults().mutex);
   faults().hanging = function;
   faults().changed.notify_all();
+}
+
+// What every entry of a directory is called in listings; "": what it is.
+void mock_pvfs2_list(const char* name) {
+  const std::lock_guard lock(faults().mutex);
+  faults().listed = name;
 }
 
 // How many calls are in the library that have not been told to fail yet.
@@ -419,8 +426,13 @@ int PVFS_sys_readdir(pvfs2::Reference folder, std::uint64_t position, std::int32
   for (; at < end; ++at) {
     pvfs2::Name& name = listed->names[listed->count++];
     std::memcpy(name.text, names[at].c_str(), names[at].size() + 1);
+    const std::lock_guard lock(faults().mutex);
+    if (!faults().listed.empty()) {
+      std::memcpy(name.text, faults().listed.c_str(), faults().listed.size() + 1);
+    }
     pvfs2::Reference reference;
-    know(openat(fd, name.text, O_PATH | O_NOFOLLOW | O_CLOEXEC), folder.file_system, &reference);
+    know(openat(fd, names[at].c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC), folder.file_system,
+         &reference);
     name.handle = reference.handle;
   }
   listed->position = end == names.size() ? pvfs2::list_end : end;

@@ -271,6 +271,28 @@ TEST_F(Pvfs2Mock, AServerThatHangsIsDescribedInTime) {
   EXPECT_NE(description.problem.find("do not answer"), std::string::npos) << description.problem;
 }
 
+TEST_F(Pvfs2Mock, AListingWithANameThatLeadsElsewhereIsRefused) {
+  test::write_file(path("f"), "");
+  const std::string folder = table.uri_of(directory.path());
+  std::vector<DirectoryEntry> entries;
+  Operation list;
+  list.kind = Kind::list_directory;
+  list.path = folder.c_str();
+  list.entries = &entries;
+  for (const char* name : {"../f", "/etc/passwd", "f/g"}) {
+    faults.list_as(name);
+    EXPECT_EQ(driver.run(list), -EIO) << name;
+    EXPECT_TRUE(entries.empty());
+  }
+  faults.list_as("..");
+  EXPECT_EQ(driver.run(list), 0);
+  EXPECT_TRUE(entries.empty());
+  faults.list_as("");
+  EXPECT_EQ(driver.run(list), 0);
+  ASSERT_EQ(entries.size(), 1U);
+  EXPECT_EQ(entries[0].name, "f");
+}
+
 TEST_F(Pvfs2Mock, AppendsOfOneProcessTakeTurns) {
   File* files[] = {driver.must_open(at("f"), O_WRONLY | O_CREAT | O_APPEND),
                    driver.must_open(at("f"), O_WRONLY | O_APPEND)};

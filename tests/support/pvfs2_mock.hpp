@@ -34,6 +34,7 @@ class MockFaults {
         hang_(function<void(const char*)>("mock_pvfs2_hang")) {}
   ~MockFaults() {
     hang("");
+    list_as("");
     if (!failing_.empty()) fail_(failing_.c_str(), 0);
   }
   MockFaults(const MockFaults&) = delete;
@@ -44,6 +45,10 @@ class MockFaults {
     if (!failing_.empty()) fail_(failing_.c_str(), 0);
     failing_ = name;
     if (!name.empty()) fail_(name.c_str(), error);
+  }
+  // What every entry of a directory is called from now on.
+  void list_as(const std::string& name) {
+    function<void(const char*)>("mock_pvfs2_list")(name.c_str());
   }
   // How many calls wait, or have just begun.
   int inside() { return function<int()>("mock_pvfs2_inside")(); }

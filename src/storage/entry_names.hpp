@@ -1,0 +1,21 @@
+// The names that a server gives for the entries of a directory.
+#pragma once
+
+#include <string_view>
+
+namespace ferry::storage {
+
+// "." and "..", which listings leave away.
+inline bool is_dot_name(std::string_view name) {
+  return name == "." || name == "..";
+}
+
+// Whether it names something in the directory and nowhere else. One that does not would lead
+// whoever joins it to the directory's path out of that: a listing with such a name fails with EIO,
+// as Linux fails it.
+inline bool is_entry_name(std::string_view name) {
+  using namespace std::string_view_literals;
+  return !name.empty() && !is_dot_name(name) && name.find_first_of("/\0"sv) == name.npos;
+}
+
+}  // namespace ferry::storage
