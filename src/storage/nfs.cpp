@@ -152,7 +152,7 @@ class NfsQueue final : public InboxQueue {
     switch (operation.kind) {
       case Kind::close: {
         const std::unique_ptr<NfsFile> owned(file);
-        finish_now(operation, owned->unstable->closed());
+        finish_now(operation, owned->writes->error());
         return;
       }
       case Kind::read:

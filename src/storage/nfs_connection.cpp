@@ -230,7 +230,7 @@ int NfsConnection::start_call(Flight& flight) {
     const UnseenReads unseen;  // as in NfsTransfer::source()
     return library_.rpc_nfs3_write_async(rpc_.context(), on_reply, &arguments, &flight);
   }
-  transfer.commit_begun = transfer.file().unstable->begin_commit();
+  transfer.commit_begun = transfer.writes().begin_commit();
   COMMIT3args arguments{handle, 0, 0};  // the whole file
   return library_.rpc_nfs3_commit_async(rpc_.context(), on_reply, &arguments, &flight);
 }
@@ -246,7 +246,7 @@ void NfsConnection::start_commits_ahead() {
                                                            &arguments, &*commit) == 0) {
       commits_ahead_.splice(commits_ahead_.end(), commits_due_, commit);
     } else {
-      commit->unstable->committed_ahead(nullptr, 0);
+      commit->writes->committed_ahead(nullptr, 0);
       commits_due_.erase(commit);
     }
   }
@@ -256,12 +256,12 @@ void NfsConnection::on_commit_ahead(rpc_context*, int status, void* data, void* 
   auto& commit = *static_cast<CommitAhead*>(commit_data);
   const auto* reply = status == RPC_STATUS_SUCCESS ? static_cast<const COMMIT3res*>(data) : nullptr;
   if (reply == nullptr || reply->status == NFS3ERR_JUKEBOX) {
-    commit.unstable->committed_ahead(nullptr, 0);
+    commit.writes->committed_ahead(nullptr, 0);
   } else if (reply->status != NFS3_OK) {
     // The server may tell it only once, so it is kept for the sync.
-    commit.unstable->committed_ahead(nullptr, nfs_error(reply->status));
+    commit.writes->committed_ahead(nullptr, nfs_error(reply->status));
   } else {
-    commit.unstable->committed_ahead(reply->COMMIT3res_u.resok.verf, 0);
+    commit.writes->committed_ahead(reply->COMMIT3res_u.resok.verf, 0);
   }
   commit.connection->commits_ahead_.erase(commit.self);
 }
@@ -334,9 +334,10 @@ bool NfsConnection::answered_write(const NfsPieceOf& what, const WRITE3res& repl
   const WRITE3resok& written = reply.WRITE3res_u.resok;
   if (written.committed == UNSTABLE) {
     NfsFile& file = what.transfer->file();
-    file.unstable->acknowledged(written.verf);
-    if (what.transfer->sync_follows() && file.unstable->begin_ahead(written.count)) {
-      commits_due_.push_back({this, file.handle, file.unstable, {}});
+    NfsWrites& writes = what.transfer->writes();
+    writes.acknowledged(written.verf);
+    if (what.transfer->sync_follows() && writes.begin_ahead(written.count)) {
+      commits_due_.push_back({this, file.handle, file.writes->of_file(), {}});
     }
   }
   piece.moved += std::min<std::size_t>(written.count, piece.bytes - piece.moved);
@@ -346,10 +347,19 @@ bool NfsConnection::answered_write(const NfsPieceOf& what, const WRITE3res& repl
 
 bool NfsConnection::answered_commit(const NfsPieceOf& what, const COMMIT3res& reply) {
   NfsTransfer& transfer = *what.transfer;
-  what.piece().error = reply.status != NFS3_OK
-                           ? nfs_error(reply.status)
-                           : transfer.file().unstable->committed(reply.COMMIT3res_u.resok.verf,
-                                                                 transfer.commit_begun);
+  int& error = what.piece().error;
+  if (reply.status == NFS3ERR_JUKEBOX) {
+    error = nfs_error(reply.status);
+    return true;
+  }
+  // The server may tell it only once, and so to one opening of the file.
+  if (reply.status != NFS3_OK) {
+    transfer.writes().commit_failed(nfs_error(reply.status));
+  } else {
+    transfer.writes().committed(reply.COMMIT3res_u.resok.verf, transfer.commit_begun);
+  }
+  const int of_file = transfer.file().writes->error();
+  error = reply.status != NFS3_OK ? nfs_error(reply.status) : of_file;
   return true;
 }
 

@@ -45,7 +45,7 @@ class NfsConnection {
   struct CommitAhead {
     NfsConnection* connection;
     NfsHandle handle;
-    std::shared_ptr<NfsUnstableWrites> unstable;
+    std::shared_ptr<NfsWrites> writes;
     std::list<CommitAhead>::iterator self;
   };
 

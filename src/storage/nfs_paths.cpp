@@ -242,7 +242,7 @@ std::int64_t NfsCalls::write(NfsFile& file, const char* data, std::size_t bytes,
         [&](const WRITE3res& reply) {
           if (reply.status != NFS3_OK) return nfs_error(reply.status);
           const WRITE3resok& answer = reply.WRITE3res_u.resok;
-          if (answer.committed == UNSTABLE) file.unstable->acknowledged(answer.verf);
+          if (answer.committed == UNSTABLE) (*file.writes)->acknowledged(answer.verf);
           return answer.count == 0 ? -EIO : static_cast<int>(answer.count);
         });
     if (written < 0) return done > 0 ? static_cast<std::int64_t>(done) : written;

@@ -173,6 +173,8 @@ int NfsServer::open(NfsCalls& calls, Operation& operation, const NfsExport& from
   file->server = shared_from_this();
   file->handle = found.object;
   file->inode = found.attributes.status.inode;
+  file->writes.emplace(address_.host + ':' + std::to_string(address_.nfs_port) + ' ' +
+                       found.object.bytes());
   file->read_bytes_max = from.read_bytes_max;
   file->write_bytes_max = from.write_bytes_max;
   file->opened_with(flags);

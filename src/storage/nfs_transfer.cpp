@@ -47,6 +47,7 @@ NfsTransfer::NfsTransfer(Operation& operation, Inbox& inbox)
     : operation_(operation),
       inbox_(inbox),
       file_(static_cast<NfsFile&>(*operation.file)),
+      writes_(file_.writes->of_file()),
       kind_(operation.kind),
       sync_follows_(operation.sync_follows),
       vectors_(operation.vectors),

@@ -36,6 +36,7 @@ class NfsTransfer {
   Kind kind() const { return kind_; }
   bool sync_follows() const { return sync_follows_; }
   NfsFile& file() { return file_; }
+  NfsWrites& writes() const { return *writes_; }
 
   // Memory that holds the rest of the piece to be written: the caller's, or `gathered` where that
   // lies in several places.
@@ -61,6 +62,7 @@ class NfsTransfer {
   Operation& operation_;
   Inbox& inbox_;
   NfsFile& file_;
+  const std::shared_ptr<NfsWrites> writes_;
   const Kind kind_;
   const bool sync_follows_;
   const std::span<const iovec> vectors_;

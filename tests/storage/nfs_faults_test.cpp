@@ -153,6 +153,18 @@ TEST_F(NfsFaults, WritesThatARestartMayHaveLostAreReportedBySync) {
   EXPECT_EQ(driver->close(file), -EIO);  // the next answer told it
 }
 
+TEST_F(NfsFaults, EveryOpeningReportsThatARestartMayHaveLostWrites) {
+  File* const writer = make_file("f", "");
+  File* const other = driver->must_open(at("f", 61), O_RDWR);
+  ASSERT_EQ(driver->pwrite(writer, arena.data(), 4096, 0), 4096);
+  restart();
+  for (File* const file : {other, writer}) {
+    EXPECT_EQ(driver->simple(Kind::sync, file), -EIO);
+    EXPECT_EQ(driver->simple(Kind::sync, file), 0);
+    EXPECT_EQ(driver->close(file), 0);
+  }
+}
+
 TEST_F(NfsFaults, SynchronousWritesNeedNoSync) {
   File* file = driver->must_open(at("f"), O_RDWR | O_CREAT | O_DSYNC);
   ASSERT_EQ(driver->pwrite(file, arena.data(), 4096, 0), 4096);

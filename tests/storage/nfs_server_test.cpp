@@ -1,0 +1,118 @@
+// What a server may do to a client: forget, and list what no directory holds. With a
+// server in this process (support/fake_nfs_server.hpp).
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "storage/router.hpp"
+#include "support/fake_nfs_server.hpp"
+#include "support/storage_driver.hpp"
+
+namespace ferry::storage {
+namespace {
+
+using test::FakeNfsServer;
+using test::StorageDriver;
+
+class NfsServerFaults : public testing::Test {
+ protected:
+  NfsServerFaults() : storage(make_router()), driver(std::make_unique<StorageDriver>(*storage)) {}
+
+  File* open(const std::string& name, const std::string& settings = "", int flags = O_RDWR) {
+    return driver->must_open(server.uri(name, settings), flags | O_CREAT);
+  }
+  std::int64_t write(File* file, const std::string& bytes, std::int64_t offset = 0) {
+    return driver->pwrite(file, bytes.data(), bytes.size(), offset);
+  }
+  std::int64_t sync(File* file) { return driver->simple(Kind::sync, file); }
+  std::int64_t list(std::vector<std::string>& names) {
+    std::vector<DirectoryEntry> entries;
+    Operation operation;
+    const std::string uri = server.uri("");
+    operation.kind = Kind::list_directory;
+    operation.path = uri.c_str();
+    operation.entries = &entries;
+    const std::int64_t result = driver->run(operation);
+    for (const DirectoryEntry& entry : entries)
+      names.push_back(entry.name);
+    return result;
+  }
+
+  FakeNfsServer server;
+  std::unique_ptr<Storage> storage;
+  std::unique_ptr<StorageDriver> driver;
+};
+
+// ---- writes that the server has forgotten
+
+TEST_F(NfsServerFaults, EveryOpeningOfAFileReportsWhatARestartHasLost) {
+  File* const writer = open("f");
+  File* const other = open("f");
+  File* const of_other_uri = open("f", "&timeout=60");
+  File* const reader = open("f", "", O_RDONLY);
+  File* const stranger = open("g");
+  ASSERT_EQ(write(writer, "lost"), 4);
+  server.restart();
+  EXPECT_EQ(server.contents("f"), "");
+  EXPECT_EQ(sync(other), -EIO);
+  EXPECT_EQ(sync(other), 0) << "once";
+  EXPECT_EQ(sync(of_other_uri), -EIO);
+  EXPECT_EQ(sync(writer), -EIO);
+  EXPECT_EQ(sync(writer), 0);
+  EXPECT_EQ(sync(stranger), 0);
+  EXPECT_EQ(driver->close(reader), -EIO) << "which has not synced";
+  ASSERT_EQ(write(other, "kept"), 4);
+  EXPECT_EQ(sync(writer), 0);
+  server.restart();
+  EXPECT_EQ(server.contents("f"), "kept");
+  for (File* const file : {writer, other, of_other_uri, stranger}) {
+    EXPECT_EQ(sync(file), 0);
+    EXPECT_EQ(driver->close(file), 0);
+  }
+}
+
+TEST_F(NfsServerFaults, ASyncAfterTheLastCloseReportsWhatARestartHasLost) {
+  File* file = open("f");
+  ASSERT_EQ(write(file, "lost"), 4);
+  EXPECT_EQ(driver->close(file), 0);
+  server.restart();
+  file = open("f");
+  EXPECT_EQ(sync(file), -EIO);
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_F(NfsServerFaults, AnotherClientOfThisProcessReportsItToo) {
+  File* const writer = open("f");
+  const auto other_storage = make_router();
+  StorageDriver other_driver(*other_storage);
+  File* const other = other_driver.must_open(server.uri("f"), O_RDWR);
+  ASSERT_EQ(write(writer, "lost"), 4);
+  server.restart();
+  EXPECT_EQ(other_driver.simple(Kind::sync, other), -EIO);
+  EXPECT_EQ(sync(writer), -EIO);
+  EXPECT_EQ(other_driver.close(other), 0);
+  EXPECT_EQ(driver->close(writer), 0);
+}
+
+// ---- names
+
+TEST_F(NfsServerFaults, AListingWithANameThatLeadsElsewhereIsRefused) {
+  for (const std::string name : {"../f", "/etc/passwd", "f/g", "/", ""}) {
+    server.list({"before", name, "behind"});
+    std::vector<std::string> names;
+    EXPECT_EQ(list(names), -EIO) << name;
+    EXPECT_TRUE(names.empty()) << name;
+  }
+  server.list({".", "one", "..", "...", "a b"});
+  std::vector<std::string> names;
+  EXPECT_EQ(list(names), 0);
+  EXPECT_EQ(names, (std::vector<std::string>{"one", "...", "a b"}));
+}
+
+}  // namespace
+}  // namespace ferry::storage

@@ -1,0 +1,366 @@
+// A small NFS server in this process, over libnfs's own decoding: it keeps files in memory, forgets
+// what was not committed when it starts anew, leaves requests of connections unread, and lists
+// whatever names it is given.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "storage/nfs_library.hpp"
+
+namespace ferry::test {
+
+class FakeNfsServer {
+ public:
+  FakeNfsServer() {
+    listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof address;
+    auto* const where = reinterpret_cast<sockaddr*>(&address);
+    if (listener_ < 0 || ::bind(listener_, where, sizeof address) != 0 ||
+        ::listen(listener_, 64) != 0 || ::getsockname(listener_, where, &bytes) != 0) {
+      throw std::system_error(errno, std::system_category(), "a server's socket");
+    }
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { run(); });
+  }
+  ~FakeNfsServer() {
+    ending_ = true;
+    ::eventfd_write(wake_, 1);
+    thread_.join();
+    ::close(listener_);
+    ::close(wake_);
+  }
+  FakeNfsServer(const FakeNfsServer&) = delete;
+  FakeNfsServer& operator=(const FakeNfsServer&) = delete;
+
+  // `settings` after those that name the server: "&timeout=1".
+  std::string uri(const std::string& name, const std::string& settings = "") const {
+    const std::string port = std::to_string(port_);
+    return "nfs://127.0.0.1/export" + (name.empty() ? "" : "/" + name) + "?nfsport=" + port +
+           "&mountport=" + port + settings;
+  }
+
+  std::string contents(const std::string& name) const {
+    const std::lock_guard lock(mutex_);
+    return files_.at(names_.at(name)).bytes;
+  }
+  // What the directory is said to hold.
+  void list(std::vector<std::string> names) {
+    const std::lock_guard lock(mutex_);
+    listed_ = std::move(names);
+  }
+  // Ends and starts: what was not committed is lost. Connections stay.
+  void restart() {
+    const std::lock_guard lock(mutex_);
+    ++verifier_;
+    for (auto& [number, file] : files_)
+      file.bytes = file.durable;
+  }
+  // Reads nothing more from the connections that there are, until release(). New ones are served.
+  void hold() {
+    const std::lock_guard lock(mutex_);
+    for (Client& client : clients_)
+      client.held = true;
+  }
+  void release() {
+    const std::lock_guard lock(mutex_);
+    for (Client& client : clients_)
+      client.held = false;
+    ::eventfd_write(wake_, 1);
+  }
+  // That were ever made.
+  unsigned connections() const { return connections_.load(); }
+
+ private:
+  struct Library : storage::Library {
+    Library() : storage::Library("libnfs.so.13", storage::install_package("libnfs13")) {}
+    decltype(::rpc_init_server_context)* init = symbol("rpc_init_server_context");
+    decltype(::rpc_destroy_context)* destroy = symbol("rpc_destroy_context");
+    decltype(::rpc_register_service)* register_service = symbol("rpc_register_service");
+    decltype(::rpc_send_reply)* send_reply = symbol("rpc_send_reply");
+    decltype(::rpc_which_events)* which_events = symbol("rpc_which_events");
+    decltype(::rpc_service)* service = symbol("rpc_service");
+    zdrproc_t procedure(const char* name) const { return symbol(name); }
+  };
+  struct File {
+    std::string bytes;
+    std::string durable;
+    std::uint32_t changes = 0;
+  };
+  struct Client {
+    int socket = -1;
+    rpc_context* rpc = nullptr;
+    bool held = false;
+  };
+  using Number = std::uint64_t;  // of a file, and its handle
+  static constexpr Number root = 1;
+
+  // ---- the calls, which know their server by the thread that they are made in
+
+  template <class Arguments>
+  static const Arguments& arguments_of(const rpc_msg* call) {
+    return *static_cast<const Arguments*>(call->body.cbody.args);
+  }
+  template <class Reply>
+  static int answer(rpc_context* rpc, rpc_msg* call, Reply& reply, const char* encoder) {
+    return current->library_.send_reply(rpc, call, &reply, current->library_.procedure(encoder),
+                                        1 << 20);
+  }
+  static Number number_of(const nfs_fh3& handle) {
+    Number number = 0;
+    std::memcpy(&number, handle.data.data_val, sizeof number);
+    return number;
+  }
+  static nfs_fh3 handle_of(Number& number) {
+    nfs_fh3 handle{};
+    handle.data.data_len = sizeof number;
+    handle.data.data_val = reinterpret_cast<char*>(&number);
+    return handle;
+  }
+  fattr3 attributes_of(Number number) const {
+    fattr3 attributes{};
+    attributes.type = number == root ? NF3DIR : NF3REG;
+    attributes.mode = number == root ? 0755 : 0644;
+    attributes.nlink = 1;
+    attributes.fsid = 7;
+    attributes.fileid = number;
+    if (const auto file = files_.find(number); file != files_.end()) {
+      attributes.size = attributes.used = file->second.bytes.size();
+      attributes.ctime.seconds = 1000 + file->second.changes;
+    }
+    return attributes;
+  }
+
+  static int on_null(rpc_context* rpc, rpc_msg* call) {
+    return current->library_.send_reply(rpc, call, nullptr,
+                                        current->library_.procedure("libnfs_zdr_void"), 0);
+  }
+  static int on_export(rpc_context* rpc, rpc_msg* call) {
+    char name[] = "/export";
+    exportnode node{name, nullptr, nullptr};
+    exports list = &node;
+    return answer(rpc, call, list, "zdr_exports");
+  }
+  static int on_mount(rpc_context* rpc, rpc_msg* call) {
+    Number number = root;
+    int flavor = 1;
+    mountres3 reply{};
+    reply.mountres3_u.mountinfo.fhandle.fhandle3_len = sizeof number;
+    reply.mountres3_u.mountinfo.fhandle.fhandle3_val = reinterpret_cast<char*>(&number);
+    reply.mountres3_u.mountinfo.auth_flavors.auth_flavors_len = 1;
+    reply.mountres3_u.mountinfo.auth_flavors.auth_flavors_val = &flavor;
+    return answer(rpc, call, reply, "zdr_mountres3");
+  }
+  static int on_fsinfo(rpc_context* rpc, rpc_msg* call) {
+    FSINFO3res reply{};
+    reply.FSINFO3res_u.resok.rtmax = reply.FSINFO3res_u.resok.wtmax = 64 << 10;
+    return answer(rpc, call, reply, "zdr_FSINFO3res");
+  }
+  static int on_getattr(rpc_context* rpc, rpc_msg* call) {
+    GETATTR3res reply{};
+    reply.GETATTR3res_u.resok.obj_attributes =
+        current->attributes_of(number_of(arguments_of<GETATTR3args>(call).object));
+    return answer(rpc, call, reply, "zdr_GETATTR3res");
+  }
+  static int on_setattr(rpc_context* rpc, rpc_msg* call) {
+    const auto& arguments = arguments_of<SETATTR3args>(call);
+    File& file = current->files_[number_of(arguments.object)];
+    if (arguments.new_attributes.size.set_it != 0) {
+      file.bytes.resize(arguments.new_attributes.size.set_size3_u.size);
+      file.durable = file.bytes;
+      ++file.changes;
+    }
+    SETATTR3res reply{};
+    return answer(rpc, call, reply, "zdr_SETATTR3res");
+  }
+  static int on_lookup(rpc_context* rpc, rpc_msg* call) {
+    const auto& names = current->names_;
+    const auto found = names.find(arguments_of<LOOKUP3args>(call).what.name);
+    LOOKUP3res reply{};
+    Number number = found == names.end() ? 0 : found->second;
+    if (found == names.end()) {
+      reply.status = NFS3ERR_NOENT;
+    } else {
+      reply.LOOKUP3res_u.resok.object = handle_of(number);
+    }
+    return answer(rpc, call, reply, "zdr_LOOKUP3res");
+  }
+  static int on_access(rpc_context* rpc, rpc_msg* call) {
+    ACCESS3res reply{};
+    reply.ACCESS3res_u.resok.access = arguments_of<ACCESS3args>(call).access;
+    return answer(rpc, call, reply, "zdr_ACCESS3res");
+  }
+  static int on_create(rpc_context* rpc, rpc_msg* call) {
+    const std::string name = arguments_of<CREATE3args>(call).where.name;
+    Number number =
+        current->names_.try_emplace(name, root + 1 + current->names_.size()).first->second;
+    current->files_.try_emplace(number);
+    CREATE3res reply{};
+    reply.CREATE3res_u.resok.obj.handle_follows = 1;
+    reply.CREATE3res_u.resok.obj.post_op_fh3_u.handle = handle_of(number);
+    return answer(rpc, call, reply, "zdr_CREATE3res");
+  }
+  static int on_read(rpc_context* rpc, rpc_msg* call) {
+    const auto& arguments = arguments_of<READ3args>(call);
+    std::string& bytes = current->files_[number_of(arguments.file)].bytes;
+    const std::uint64_t at = std::min<std::uint64_t>(arguments.offset, bytes.size());
+    const std::uint64_t count = std::min<std::uint64_t>(arguments.count, bytes.size() - at);
+    READ3res reply{};
+    READ3resok& read = reply.READ3res_u.resok;
+    read.count = static_cast<count3>(count);
+    read.eof = at + count == bytes.size() ? 1 : 0;
+    read.data.data_len = read.count;
+    read.data.data_val = bytes.data() + at;
+    return answer(rpc, call, reply, "zdr_READ3res");
+  }
+  static int on_write(rpc_context* rpc, rpc_msg* call) {
+    const auto& arguments = arguments_of<WRITE3args>(call);
+    File& file = current->files_[number_of(arguments.file)];
+    const std::uint64_t end = arguments.offset + arguments.data.data_len;
+    if (file.bytes.size() < end) file.bytes.resize(end);
+    std::memcpy(file.bytes.data() + arguments.offset, arguments.data.data_val,
+                arguments.data.data_len);
+    if (arguments.stable != UNSTABLE) file.durable = file.bytes;
+    ++file.changes;
+    WRITE3res reply{};
+    reply.WRITE3res_u.resok.count = arguments.data.data_len;
+    reply.WRITE3res_u.resok.committed = arguments.stable;
+    std::memcpy(reply.WRITE3res_u.resok.verf, &current->verifier_, NFS3_WRITEVERFSIZE);
+    return answer(rpc, call, reply, "zdr_WRITE3res");
+  }
+  static int on_commit(rpc_context* rpc, rpc_msg* call) {
+    File& file = current->files_[number_of(arguments_of<COMMIT3args>(call).file)];
+    file.durable = file.bytes;
+    COMMIT3res reply{};
+    std::memcpy(reply.COMMIT3res_u.resok.verf, &current->verifier_, NFS3_WRITEVERFSIZE);
+    return answer(rpc, call, reply, "zdr_COMMIT3res");
+  }
+  static int on_list(rpc_context* rpc, rpc_msg* call) {
+    std::vector<entryplus3> entries(current->listed_.size());
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      entries[i].fileid = entries[i].cookie = i + 2;
+      entries[i].name = current->listed_[i].data();
+      entries[i].name_attributes.attributes_follow = 1;
+      entries[i].name_attributes.post_op_attr_u.attributes = current->attributes_of(i + 2);
+      entries[i].nextentry = i + 1 < entries.size() ? &entries[i + 1] : nullptr;
+    }
+    READDIRPLUS3res reply{};
+    reply.READDIRPLUS3res_u.resok.reply.entries = entries.empty() ? nullptr : entries.data();
+    reply.READDIRPLUS3res_u.resok.reply.eof = 1;
+    return answer(rpc, call, reply, "zdr_READDIRPLUS3res");
+  }
+
+  // ---- connections
+
+  // libnfs decodes into memory that it has not cleared, and takes what is there for addresses.
+  template <class Arguments>
+  static std::uint32_t decode(ZDR* from, void* arguments, ...) {
+    std::memset(arguments, 0, sizeof(Arguments));
+    return decoder<Arguments>(from, arguments);
+  }
+  template <class Arguments>
+  service_proc procedure(int number, service_fn call, const char* name) {
+    decoder<Arguments> = library_.procedure(name);
+    return {number, call, decode<Arguments>, static_cast<int>(sizeof(Arguments))};
+  }
+
+  void accept_one() {
+    const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (socket < 0) return;
+    ++connections_;
+    rpc_context* rpc = library_.init(socket);
+    library_.register_service(rpc, MOUNT_PROGRAM, MOUNT_V3, mount_calls_.data(),
+                              static_cast<int>(mount_calls_.size()));
+    library_.register_service(rpc, NFS_PROGRAM, NFS_V3, nfs_calls_.data(),
+                              static_cast<int>(nfs_calls_.size()));
+    clients_.push_back({socket, rpc, false});
+  }
+
+  void run() {
+    current = this;
+    while (!ending_) {
+      std::vector<pollfd> sources{{listener_, POLLIN, 0}, {wake_, POLLIN, 0}};
+      {
+        const std::lock_guard lock(mutex_);
+        for (const Client& client : clients_) {
+          const int events = client.held ? 0 : library_.which_events(client.rpc);
+          // A negative descriptor is passed over: one that is held would say that it was hung up.
+          sources.push_back({client.held ? -1 : client.socket, static_cast<short>(events), 0});
+        }
+      }
+      ::poll(sources.data(), sources.size(), -1);
+      eventfd_t count = 0;
+      if (sources[1].revents != 0) ::eventfd_read(wake_, &count);
+      const std::lock_guard lock(mutex_);
+      for (std::size_t i = 2; i < sources.size(); ++i) {
+        Client& client = clients_[i - 2];
+        if (sources[i].revents == 0 || client.held) continue;
+        if (library_.service(client.rpc, sources[i].revents) == 0) continue;
+        library_.destroy(client.rpc);  // closes the socket
+        client.rpc = nullptr;
+      }
+      std::erase_if(clients_, [](const Client& client) { return client.rpc == nullptr; });
+      if (sources[0].revents != 0) accept_one();
+    }
+    for (const Client& client : clients_)
+      library_.destroy(client.rpc);
+  }
+
+  template <class Arguments>
+  inline static zdrproc_t decoder = nullptr;
+  inline static thread_local FakeNfsServer* current = nullptr;
+
+  const Library library_;
+  std::array<service_proc, 3> mount_calls_{
+      {procedure<char>(MOUNT3_NULL, on_null, "libnfs_zdr_void"),
+       procedure<char*>(MOUNT3_MNT, on_mount, "zdr_dirpath"),
+       procedure<char>(MOUNT3_EXPORT, on_export, "libnfs_zdr_void")}};
+  std::array<service_proc, 11> nfs_calls_{
+      {procedure<char>(NFS3_NULL, on_null, "libnfs_zdr_void"),
+       procedure<GETATTR3args>(NFS3_GETATTR, on_getattr, "zdr_GETATTR3args"),
+       procedure<SETATTR3args>(NFS3_SETATTR, on_setattr, "zdr_SETATTR3args"),
+       procedure<LOOKUP3args>(NFS3_LOOKUP, on_lookup, "zdr_LOOKUP3args"),
+       procedure<ACCESS3args>(NFS3_ACCESS, on_access, "zdr_ACCESS3args"),
+       procedure<READ3args>(NFS3_READ, on_read, "zdr_READ3args"),
+       procedure<WRITE3args>(NFS3_WRITE, on_write, "zdr_WRITE3args"),
+       procedure<CREATE3args>(NFS3_CREATE, on_create, "zdr_CREATE3args"),
+       procedure<READDIRPLUS3args>(NFS3_READDIRPLUS, on_list, "zdr_READDIRPLUS3args"),
+       procedure<FSINFO3args>(NFS3_FSINFO, on_fsinfo, "zdr_FSINFO3args"),
+       procedure<COMMIT3args>(NFS3_COMMIT, on_commit, "zdr_COMMIT3args")}};
+  int listener_ = -1;
+  unsigned port_ = 0;
+  const int wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  std::atomic<bool> ending_{false};
+  std::atomic<unsigned> connections_{0};
+  mutable std::mutex mutex_;  // guards what follows
+  std::vector<Client> clients_;
+  std::map<std::string, Number> names_;
+  std::map<Number, File> files_;
+  std::vector<std::string> listed_;
+  std::uint64_t verifier_ = 1;
+  std::thread thread_;
+};
+
+}  // namespace ferry::test
