@@ -149,6 +149,12 @@ class NfsQueue final : public InboxQueue {
 
   void start(Operation& operation) override {
     auto* file = static_cast<NfsFile*>(operation.file);
+    if (file != nullptr && operation.kind != Kind::close) {
+      if (const int error = file->refusal(operation); error != 0) {
+        finish_now(operation, error);
+        return;
+      }
+    }
     switch (operation.kind) {
       case Kind::close: {
         const std::unique_ptr<NfsFile> owned(file);
@@ -158,10 +164,6 @@ class NfsQueue final : public InboxQueue {
       case Kind::read:
       case Kind::write:
       case Kind::append:
-        if (const int error = file->refusal(operation); error != 0) {
-          finish_now(operation, error);
-          return;
-        }
         if (operation.kind == Kind::append || (operation.kind == Kind::write && file->append)) {
           break;
         }

@@ -1,8 +1,8 @@
 #include "storage/nfs_connection.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
+#include <iterator>
 #include <system_error>
 
 #include <poll.h>
@@ -21,6 +21,8 @@ constexpr std::size_t flight_bytes_max = std::size_t{4} << 20;
 constexpr std::chrono::milliseconds connect_slice{1000};
 constexpr std::chrono::milliseconds pause{100};
 constexpr std::chrono::milliseconds idle_nap{60'000};
+// Of a server that hangs. With more, requests go on over the last one.
+constexpr std::size_t retired_max = 4;
 
 int make_eventfd() {
   const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -33,7 +35,7 @@ int make_eventfd() {
 NfsConnection::NfsConnection(const NfsLibrary& library, const NfsAddress& address)
     : library_(library),
       address_(address),
-      rpc_(library, address),
+      line_(new_line()),
       wake_(make_eventfd()),
       thread_([this] { run(); }) {}
 
@@ -57,6 +59,17 @@ void NfsConnection::add(NfsPieceOf piece) {
   if (first) ::eventfd_write(wake_, 1);
 }
 
+void NfsConnection::add_late(std::unique_ptr<NfsRpc> rpc, std::unique_ptr<LateChange> change) {
+  auto line = std::make_unique<Line>();
+  line->rpc = std::move(rpc);
+  line->late = std::move(change);
+  {
+    const std::lock_guard lock(mutex_);
+    added_late_.push_back(std::move(line));
+  }
+  ::eventfd_write(wake_, 1);
+}
+
 void NfsConnection::look_again() {
   look_again_.store(true, std::memory_order_release);
   ::eventfd_write(wake_, 1);
@@ -72,18 +85,28 @@ void NfsConnection::run() {
       const std::lock_guard lock(mutex_);
       if (closing_) break;
     }
-    if (!waiting_.empty() && !rpc_.connected()) connect();
+    if (!waiting_.empty() && !line_->rpc->connected()) connect();
     start_commits_ahead();
     issue();
     sleep_and_serve();
     expire();
   }
-  lose_connection();
+  for (const auto& line : retired_)
+    lose_connection(*line);
+  lose_connection(*line_);
+}
+
+std::unique_ptr<NfsConnection::Line> NfsConnection::new_line() const {
+  auto line = std::make_unique<Line>();
+  line->rpc = std::make_unique<NfsRpc>(library_, address_);
+  return line;
 }
 
 void NfsConnection::take_added() {
   const auto now = NfsClock::now();
   const std::lock_guard lock(mutex_);
+  std::move(added_late_.begin(), added_late_.end(), std::back_inserter(retired_));
+  added_late_.clear();
   for (NfsPieceOf& what : added_) {
     what.piece().queued = now;
     waiting_.push_back(std::move(what));
@@ -103,10 +126,18 @@ void NfsConnection::drop_cancelled() {
     return true;
   });
   for (Flight& flight : flights_) {
-    if (flight.abandoned || !flight.what.transfer->cancelled()) continue;
-    flight.abandoned = true;
-    fail(flight.what, -ECANCELED);
+    if (!flight.abandoned && flight.what.transfer->cancelled()) give_up(flight, -ECANCELED);
   }
+}
+
+// The request is on its way and cannot be called back.
+void NfsConnection::give_up(Flight& flight, int error) {
+  flight.abandoned = true;
+  NfsTransfer& transfer = *flight.what.transfer;
+  if (transfer.kind() == Kind::write) {
+    flight.late = std::make_unique<LateChange>(transfer.changes(), error);
+  }
+  fail(flight.what, error);
 }
 
 // ---- the connection ----------------------------------------------------------------------------
@@ -115,18 +146,41 @@ void NfsConnection::connect() {
   const auto now = NfsClock::now();
   if (now < connect_not_before_) return;
   const auto patience = std::min<NfsClock::duration>(connect_slice, address_.timeout);
-  if (rpc_.connect(NFS_PROGRAM, NFS_V3, address_.nfs_port, now + patience) == 0) return;
+  if (line_->rpc->connect(NFS_PROGRAM, NFS_V3, address_.nfs_port, now + patience) == 0) return;
   connect_not_before_ = NfsClock::now() + pause;
 }
 
 // What had no answer waits for the next connection, before everything else and in the old order.
-void NfsConnection::lose_connection() {
-  rpc_.disconnect();  // ends every flight
+void NfsConnection::lose_connection(Line& line) {
+  line.rpc->disconnect();  // ends every flight on it
   std::sort(unanswered_.begin(), unanswered_.end(), [](const NfsPieceOf& a, const NfsPieceOf& b) {
     return a.piece().queued < b.piece().queued;
   });
   waiting_.insert(waiting_.begin(), unanswered_.begin(), unanswered_.end());
   unanswered_.clear();
+}
+
+// The server is late, so that requests go over another connection from now on. Writes wait on this
+// one for their answers: sent again they could be carried out twice, the second time over newer
+// bytes.
+void NfsConnection::retire_connection() {
+  const auto on_line = [this](const Flight& flight) { return flight.line == line_.get(); };
+  const bool writes = std::any_of(flights_.begin(), flights_.end(), [&](const Flight& flight) {
+    return on_line(flight) && flight.what.transfer->kind() == Kind::write;
+  });
+  if (!writes) {
+    lose_connection(*line_);
+    return;
+  }
+  if (retired_.size() >= retired_max) return;
+  for (auto flight = flights_.rbegin(); flight != flights_.rend(); ++flight) {
+    const bool is_write = flight->what.transfer->kind() == Kind::write;
+    if (!on_line(*flight) || flight->abandoned || is_write) continue;
+    flight->abandoned = true;
+    waiting_.push_front(flight->what);
+  }
+  retired_.push_back(std::move(line_));
+  line_ = new_line();
 }
 
 std::chrono::milliseconds NfsConnection::nap() const {
@@ -135,20 +189,34 @@ std::chrono::milliseconds NfsConnection::nap() const {
 }
 
 void NfsConnection::sleep_and_serve() {
-  std::array<pollfd, 2> sources{{{wake_, POLLIN, 0}, {-1, 0, 0}}};
-  const bool connected = rpc_.connected();
-  if (connected) {
-    sources[1].fd = library_.rpc_get_fd(rpc_.context());
-    sources[1].events = static_cast<short>(library_.rpc_which_events(rpc_.context()));
+  sources_.assign(1, {wake_, POLLIN, 0});
+  watched_.assign(1, nullptr);
+  watch(*line_);
+  for (const auto& line : retired_)
+    watch(*line);
+  if (::poll(sources_.data(), sources_.size(), static_cast<int>(nap().count())) < 0) return;
+  if (sources_[0].revents != 0) {
+    eventfd_t woken = 0;
+    ::eventfd_read(wake_, &woken);
   }
-  if (::poll(sources.data(), connected ? 2 : 1, static_cast<int>(nap().count())) < 0) return;
-  if (sources[0].revents != 0) {
-    eventfd_t count = 0;
-    ::eventfd_read(wake_, &count);
-  }
-  if (!connected || sources[1].revents == 0) return;
-  if (!rpc_.service(sources[1].revents)) {
-    lose_connection();
+  for (std::size_t i = 1; i < sources_.size(); ++i)
+    if (sources_[i].revents != 0) serve(*watched_[i], sources_[i].revents);
+  std::erase_if(retired_, [](const auto& line) {
+    return !line->rpc->connected() || (line->flights == 0 && !line->rpc->waits());
+  });
+}
+
+void NfsConnection::watch(Line& line) {
+  if (!line.rpc->connected()) return;
+  rpc_context* const rpc = line.rpc->context();
+  sources_.push_back(
+      {library_.rpc_get_fd(rpc), static_cast<short>(library_.rpc_which_events(rpc)), 0});
+  watched_.push_back(&line);
+}
+
+void NfsConnection::serve(Line& line, int events) {
+  if (!line.rpc->service(events)) {
+    lose_connection(line);
     return;
   }
   // The connection stands, so these are calls that the server's RPC layer refused.
@@ -164,9 +232,13 @@ void NfsConnection::expire() {
     const auto since = piece.begun ? piece.begin : std::max(piece.queued, last_answer_);
     return now - since > address_.timeout;
   };
-  const bool late = std::any_of(flights_.begin(), flights_.end(),
-                                [&](const Flight& flight) { return overdue(flight.what.piece()); });
-  if (late) lose_connection();  // so that a late answer finds nobody
+  bool late = false;
+  for (Flight& flight : flights_) {
+    if (flight.abandoned || !overdue(flight.what.piece())) continue;
+    late = late || flight.line == line_.get();
+    give_up(flight, -ETIMEDOUT);
+  }
+  if (late) retire_connection();
   std::erase_if(waiting_, [&](const NfsPieceOf& what) {
     if (!overdue(what.piece())) return false;
     fail(what, -ETIMEDOUT);
@@ -178,8 +250,8 @@ void NfsConnection::expire() {
 
 void NfsConnection::issue() {
   const auto now = NfsClock::now();
-  for (auto next = waiting_.begin(); next != waiting_.end() && rpc_.connected();) {
-    if (flights_.size() >= flights_max || bytes_in_flight_ >= flight_bytes_max) return;
+  for (auto next = waiting_.begin(); next != waiting_.end() && line_->rpc->connected();) {
+    if (line_->flights >= flights_max || line_->bytes >= flight_bytes_max) return;
     if (next->piece().not_before > now) {
       ++next;
       continue;
@@ -196,28 +268,32 @@ bool NfsConnection::send(NfsPieceOf what) {
     piece.begun = true;
     piece.begin = NfsClock::now();
   }
-  Flight& flight = flights_.emplace_back(Flight{this, std::move(what), 0, false, {}});
+  Flight& flight =
+      flights_.emplace_back(Flight{this, line_.get(), std::move(what), 0, false, {}, {}});
   flight.self = std::prev(flights_.end());
   flight.bytes = piece.bytes - piece.moved;
-  bytes_in_flight_ += flight.bytes;
+  ++line_->flights;
+  line_->bytes += flight.bytes;
   if (start_call(flight) == 0) return true;
   // libnfs could not take it: as if the connection had broken.
   unanswered_.push_back(flight.what);
-  bytes_in_flight_ -= flight.bytes;
+  --line_->flights;
+  line_->bytes -= flight.bytes;
   flights_.erase(flight.self);
-  lose_connection();
+  lose_connection(*line_);
   return false;
 }
 
 int NfsConnection::start_call(Flight& flight) {
   NfsTransfer& transfer = *flight.what.transfer;
   NfsPiece& piece = flight.what.piece();
+  rpc_context* const rpc = flight.line->rpc->context();
   const nfs_fh3 handle = transfer.file().handle.argument();
   const std::uint64_t offset = piece.offset + piece.moved;
   const auto count = static_cast<count3>(flight.bytes);
   if (transfer.kind() == Kind::read) {
     READ3args arguments{handle, offset, count};
-    return library_.rpc_nfs3_read_async(rpc_.context(), on_reply, &arguments, &flight);
+    return library_.rpc_nfs3_read_async(rpc, on_reply, &arguments, &flight);
   }
   if (transfer.kind() == Kind::write) {
     WRITE3args arguments{};
@@ -228,11 +304,11 @@ int NfsConnection::start_call(Flight& flight) {
     arguments.data.data_len = count;
     arguments.data.data_val = const_cast<char*>(transfer.source(piece, gathered_));
     const UnseenReads unseen;  // as in NfsTransfer::source()
-    return library_.rpc_nfs3_write_async(rpc_.context(), on_reply, &arguments, &flight);
+    return library_.rpc_nfs3_write_async(rpc, on_reply, &arguments, &flight);
   }
   transfer.commit_begun = transfer.writes().begin_commit();
   COMMIT3args arguments{handle, 0, 0};  // the whole file
-  return library_.rpc_nfs3_commit_async(rpc_.context(), on_reply, &arguments, &flight);
+  return library_.rpc_nfs3_commit_async(rpc, on_reply, &arguments, &flight);
 }
 
 // Nobody waits for these: one that cannot be sent is left away, as the sync that follows commits
@@ -242,8 +318,9 @@ void NfsConnection::start_commits_ahead() {
     const auto commit = commits_due_.begin();
     commit->self = commit;
     COMMIT3args arguments{commit->handle.argument(), 0, 0};  // the whole file
-    if (rpc_.connected() && library_.rpc_nfs3_commit_async(rpc_.context(), on_commit_ahead,
-                                                           &arguments, &*commit) == 0) {
+    const NfsRpc& rpc = *line_->rpc;
+    if (rpc.connected() &&
+        library_.rpc_nfs3_commit_async(rpc.context(), on_commit_ahead, &arguments, &*commit) == 0) {
       commits_ahead_.splice(commits_ahead_.end(), commits_due_, commit);
     } else {
       commit->writes->committed_ahead(nullptr, 0);
@@ -269,15 +346,25 @@ void NfsConnection::on_commit_ahead(rpc_context*, int status, void* data, void* 
 void NfsConnection::on_reply(rpc_context*, int status, void* data, void* flight_data) {
   auto& flight = *static_cast<Flight*>(flight_data);
   NfsConnection& self = *flight.connection;
-  self.bytes_in_flight_ -= flight.bytes;
-  if (!flight.abandoned) {
-    if (status == RPC_STATUS_SUCCESS) {
-      self.answered(flight, data);
-    } else {
-      self.unanswered_.push_back(flight.what);
-    }
+  --flight.line->flights;
+  flight.line->bytes -= flight.bytes;
+  if (flight.abandoned) {
+    if (status == RPC_STATUS_SUCCESS) answered_late(flight, data);
+  } else if (status == RPC_STATUS_SUCCESS) {
+    self.answered(flight, data);
+  } else {
+    self.unanswered_.push_back(flight.what);
   }
   self.flights_.erase(flight.self);
+}
+
+// Nobody waits for it. What a write has changed may be lost like any other's.
+void NfsConnection::answered_late(const Flight& flight, const void* data) {
+  const NfsTransfer& transfer = *flight.what.transfer;
+  if (transfer.kind() != Kind::write) return;
+  const auto& reply = *static_cast<const WRITE3res*>(data);
+  if (reply.status != NFS3_OK || reply.WRITE3res_u.resok.committed != UNSTABLE) return;
+  transfer.writes().acknowledged(reply.WRITE3res_u.resok.verf);
 }
 
 void NfsConnection::answered(Flight& flight, void* data) {

@@ -182,7 +182,8 @@ int NfsCalls::get_attributes(const NfsHandle& handle, NfsAttributes& attributes)
       });
 }
 
-int NfsCalls::set_size(const NfsHandle& handle, std::uint64_t bytes) {
+int NfsCalls::set_size(const NfsHandle& handle, std::uint64_t bytes,
+                       const std::shared_ptr<LateChanges>& changes) {
   SETATTR3args arguments{};
   arguments.object = handle.argument();
   arguments.new_attributes.size.set_it = 1;
@@ -191,7 +192,7 @@ int NfsCalls::set_size(const NfsHandle& handle, std::uint64_t bytes) {
       [&](rpc_context* rpc, rpc_cb callback, void* data) {
         return library_.rpc_nfs3_setattr_async(rpc, callback, &arguments, data);
       },
-      [](const SETATTR3res& reply) { return nfs_error(reply.status); });
+      [](const SETATTR3res& reply) { return nfs_error(reply.status); }, changes);
 }
 
 // The permissions and times of a file that was made by an exclusive create, which has none.
@@ -244,7 +245,8 @@ std::int64_t NfsCalls::write(NfsFile& file, const char* data, std::size_t bytes,
           const WRITE3resok& answer = reply.WRITE3res_u.resok;
           if (answer.committed == UNSTABLE) (*file.writes)->acknowledged(answer.verf);
           return answer.count == 0 ? -EIO : static_cast<int>(answer.count);
-        });
+        },
+        file.changes);
     if (written < 0) return done > 0 ? static_cast<std::int64_t>(done) : written;
     done += static_cast<std::size_t>(written);
   }

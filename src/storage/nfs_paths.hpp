@@ -44,10 +44,14 @@ class NfsCalls {
   int find_export(const std::string& path, NfsExport& found);
 
   int get_attributes(const NfsHandle& handle, NfsAttributes& attributes);
-  int set_size(const NfsHandle& handle, std::uint64_t bytes);
+  int set_size(const NfsHandle& handle, std::uint64_t bytes,
+               const std::shared_ptr<LateChanges>& changes);
   int allowed(const NfsHandle& handle, unsigned wanted);
   // Writes all of `data`; returns bytes or an errno.
   std::int64_t write(NfsFile& file, const char* data, std::size_t bytes, std::uint64_t offset);
+
+  // The file that the last call may change late, after -ETIMEDOUT; see NfsRpc::waits().
+  const std::shared_ptr<LateChanges>& late_changes() const { return late_changes_; }
 
   // Where a path leads.
   struct Found {
@@ -70,8 +74,9 @@ class NfsCalls {
   int list_directory(const NfsHandle& directory, std::vector<DirectoryEntry>& entries);
 
  private:
+  // changes: those of the file that the call changes; null where it changes none's contents.
   template <class Reply, class Issue, class Use>
-  int perform(Issue issue, Use use);
+  int perform(Issue issue, Use use, const std::shared_ptr<LateChanges>& changes = nullptr);
   int lookup(const NfsHandle& directory, const std::string& name, NfsHandle& object,
              NfsAttributes& attributes);
   int list_some(const NfsHandle& directory, READDIRPLUS3args& from, bool& all,
@@ -90,15 +95,17 @@ class NfsCalls {
   const std::uint64_t server_hash_;
   const NfsClock::time_point deadline_;
   bool repeated_ = false;  // the call that was made last
+  std::shared_ptr<LateChanges> late_changes_;
 };
 
 template <class Reply, class Issue, class Use>
-int NfsCalls::perform(Issue issue, Use use) {
+int NfsCalls::perform(Issue issue, Use use, const std::shared_ptr<LateChanges>& changes) {
   repeated_ = false;
+  late_changes_ = changes;
   for (;;) {
     int result = 0;
     if (!rpc_.connected()) result = rpc_.connect(NFS_PROGRAM, NFS_V3, address_.nfs_port, deadline_);
-    if (result == 0) result = rpc_.call<Reply>(issue, use, deadline_);
+    if (result == 0) result = rpc_.call<Reply>(issue, use, deadline_, changes != nullptr);
     if (!may_try_again(result)) {
       return result == -ECONNRESET || (result == -ECONNREFUSED && patient_) ? -ETIMEDOUT : result;
     }

@@ -40,7 +40,9 @@ void NfsRpc::on_reply(rpc_context*, int status, void* data, void* waiting_data) 
   if (waiting.done) return;
   waiting.done = true;
   waiting.status = status;
-  if (status == RPC_STATUS_SUCCESS) waiting.result = waiting.use(waiting.with, data);
+  if (status == RPC_STATUS_SUCCESS && waiting.use) {
+    waiting.result = waiting.use(data);
+  }
 }
 
 int NfsRpc::connect(int program, int version, unsigned port, NfsClock::time_point deadline) {
@@ -70,16 +72,14 @@ void NfsRpc::disconnect() {
   context_ = nullptr;
   rpc_ = nullptr;
   library_.nfs_destroy_context(context);
+  late_.reset();
 }
 
 int NfsRpc::await(const Waiting& waiting, NfsClock::time_point deadline) {
   bool broken = false;
   while (!waiting.done && !broken) {
     const auto now = NfsClock::now();
-    if (now >= deadline) {
-      disconnect();
-      return -ETIMEDOUT;
-    }
+    if (now >= deadline) return -ETIMEDOUT;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now);
     pollfd socket{library_.rpc_get_fd(rpc_), static_cast<short>(library_.rpc_which_events(rpc_)),
                   0};

@@ -1,11 +1,15 @@
 // One connection to an NFS server, and blocking calls over it.
 #pragma once
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include <sys/types.h>
 
@@ -64,33 +68,45 @@ class NfsRpc {
   // Makes one call and waits for its reply: issue(context, callback, data) starts it, and
   // use(reply) returns a result. Returns that, -ETIMEDOUT (the connection is given up, as the reply
   // may still come), -ECONNRESET when the connection broke, or -EIO when the server's RPC layer
-  // refused the call.
+  // refused the call. With `keeps` a connection whose reply is late stays, see waits().
   template <class Reply, class Issue, class Use>
-  int call(Issue issue, Use use, NfsClock::time_point deadline) {
-    Waiting waiting;
-    waiting.use = [](void* with, void* reply) {
+  int call(Issue issue, Use use, NfsClock::time_point deadline, bool keeps = false) {
+    auto owned = std::make_unique<Waiting>();
+    Waiting& waiting = *owned;
+    waiting.use = [&use](void* reply) {
       if constexpr (std::is_void_v<Reply>) {
-        return (*static_cast<Use*>(with))();
+        return use();
       } else {
-        return (*static_cast<Use*>(with))(*static_cast<const Reply*>(reply));
+        return use(*static_cast<const Reply*>(reply));
       }
     };
-    waiting.with = &use;
     if (!connected()) return -ECONNRESET;
+    if (late_ != nullptr) return -ETIMEDOUT;
     if (issue(rpc_, &NfsRpc::on_reply, static_cast<void*>(&waiting)) != 0) {
       disconnect();
       return -ECONNRESET;
     }
-    return await(waiting, deadline);
+    const int result = await(waiting, deadline);
+    if (result != -ETIMEDOUT) return result;
+    if (keeps) {
+      waiting.use = nullptr;
+      late_ = std::move(owned);
+    } else {
+      disconnect();
+    }
+    return result;
   }
+
+  // Whether the reply to a call that has timed out may still come. Nothing else is called
+  // meanwhile.
+  bool waits() const { return late_ != nullptr && !late_->done; }
 
  private:
   struct Waiting {
     bool done = false;
     int status = 0;
     int result = 0;
-    int (*use)(void* with, void* reply) = nullptr;
-    void* with = nullptr;
+    std::function<int(void* reply)> use;  // empty once nobody waits
   };
   static void on_reply(rpc_context* rpc, int status, void* data, void* waiting);
   int await(const Waiting& waiting, NfsClock::time_point deadline);
@@ -99,6 +115,7 @@ class NfsRpc {
   const NfsAddress& address_;
   nfs_context* context_ = nullptr;
   rpc_context* rpc_ = nullptr;  // belongs to context_
+  std::unique_ptr<Waiting> late_;
 };
 
 }  // namespace ferry::storage

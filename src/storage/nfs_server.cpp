@@ -31,7 +31,8 @@ void NfsServer::execute(Operation& operation, const std::string& path,
       operation.result =
           !file->writable
               ? -EINVAL
-              : calls.set_size(file->handle, static_cast<std::uint64_t>(operation.offset));
+              : calls.set_size(file->handle, static_cast<std::uint64_t>(operation.offset),
+                               file->changes);
       break;
     case Kind::file_status: {
       NfsAttributes attributes;
@@ -46,7 +47,12 @@ void NfsServer::execute(Operation& operation, const std::string& path,
       operation.result = execute_path(calls, operation, path, new_path);
       break;
   }
-  give_rpc(std::move(rpc));
+  if (rpc->waits()) {
+    connections().front()->add_late(std::move(rpc),
+                                    std::make_unique<LateChange>(calls.late_changes(), -ETIMEDOUT));
+  } else {
+    give_rpc(std::move(rpc));
+  }
 }
 
 std::int64_t NfsServer::execute_path(NfsCalls& calls, Operation& operation, const std::string& path,
@@ -148,7 +154,11 @@ int NfsServer::open_existing(NfsCalls& calls, int flags, const NfsCalls::Found& 
   unsigned wanted = may_write(flags) || (flags & O_TRUNC) != 0 ? ACCESS3_MODIFY : 0;
   if ((flags & O_ACCMODE) != O_WRONLY) wanted |= ACCESS3_READ;
   if (const int error = calls.allowed(found.object, wanted); error != 0) return error;
-  return (flags & O_TRUNC) != 0 ? calls.set_size(found.object, 0) : 0;
+  if ((flags & O_TRUNC) == 0) return 0;
+  const auto changes =
+      LateChanges::of(found.attributes.status.device, found.attributes.status.inode);
+  if (const int late = changes->error(); late != 0) return late;
+  return calls.set_size(found.object, 0, changes);
 }
 
 int NfsServer::open(NfsCalls& calls, Operation& operation, const NfsExport& from,
@@ -173,6 +183,7 @@ int NfsServer::open(NfsCalls& calls, Operation& operation, const NfsExport& from
   file->server = shared_from_this();
   file->handle = found.object;
   file->inode = found.attributes.status.inode;
+  file->changes = LateChanges::of(found.attributes.status.device, file->inode);
   file->writes.emplace(address_.host + ':' + std::to_string(address_.nfs_port) + ' ' +
                        found.object.bytes());
   file->read_bytes_max = from.read_bytes_max;

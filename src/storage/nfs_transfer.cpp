@@ -48,6 +48,7 @@ NfsTransfer::NfsTransfer(Operation& operation, Inbox& inbox)
       inbox_(inbox),
       file_(static_cast<NfsFile&>(*operation.file)),
       writes_(file_.writes->of_file()),
+      changes_(file_.changes),
       kind_(operation.kind),
       sync_follows_(operation.sync_follows),
       vectors_(operation.vectors),

@@ -35,8 +35,10 @@ class NfsTransfer {
   std::vector<NfsPiece>& pieces() { return pieces_; }
   Kind kind() const { return kind_; }
   bool sync_follows() const { return sync_follows_; }
-  NfsFile& file() { return file_; }
+  NfsFile& file() { return file_; }  // which may be gone once the operation is over
+  // These stay.
   NfsWrites& writes() const { return *writes_; }
+  const std::shared_ptr<LateChanges>& changes() const { return changes_; }
 
   // Memory that holds the rest of the piece to be written: the caller's, or `gathered` where that
   // lies in several places.
@@ -63,6 +65,7 @@ class NfsTransfer {
   Inbox& inbox_;
   NfsFile& file_;
   const std::shared_ptr<NfsWrites> writes_;
+  const std::shared_ptr<LateChanges> changes_;
   const Kind kind_;
   const bool sync_follows_;
   const std::span<const iovec> vectors_;

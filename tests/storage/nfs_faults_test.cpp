@@ -165,6 +165,21 @@ TEST_F(NfsFaults, EveryOpeningReportsThatARestartMayHaveLostWrites) {
   }
 }
 
+// The server carries it out when it is well again, before anything newer.
+TEST_F(NfsFaults, AWriteThatWasGivenUpNeverLandsOverLaterOnes) {
+  File* const file = make_file("f", "", 1);
+  std::memset(arena.data(), 'a', 4096);
+  rig("freeze");
+  EXPECT_EQ(driver->pwrite(file, arena.data(), 4096, 0), -ETIMEDOUT);
+  EXPECT_EQ(driver->simple(Kind::sync, file), -ETIMEDOUT);
+  rig("thaw");
+  std::memset(arena.data(), 'b', 4096);
+  ASSERT_EQ(unhurried([&] { return driver->pwrite(file, arena.data(), 4096, 0); }), 4096);
+  ASSERT_EQ(unhurried([&] { return driver->simple(Kind::sync, file); }), 0);
+  EXPECT_TRUE(same_bytes(read_file(path("f")), std::string(4096, 'b')));
+  EXPECT_EQ(driver->close(file), 0);
+}
+
 TEST_F(NfsFaults, SynchronousWritesNeedNoSync) {
   File* file = driver->must_open(at("f"), O_RDWR | O_CREAT | O_DSYNC);
   ASSERT_EQ(driver->pwrite(file, arena.data(), 4096, 0), 4096);

@@ -1,4 +1,4 @@
-// What a server may do to a client: forget, and list what no directory holds. With a
+// What a server may do to a client: forget, answer late, and list what no directory holds. With a
 // server in this process (support/fake_nfs_server.hpp).
 #include <cerrno>
 #include <cstring>
@@ -12,6 +12,7 @@
 #include "storage/router.hpp"
 #include "support/fake_nfs_server.hpp"
 #include "support/storage_driver.hpp"
+#include "support/within.hpp"
 
 namespace ferry::storage {
 namespace {
@@ -30,6 +31,9 @@ class NfsServerFaults : public testing::Test {
     return driver->pwrite(file, bytes.data(), bytes.size(), offset);
   }
   std::int64_t sync(File* file) { return driver->simple(Kind::sync, file); }
+  std::int64_t truncate(File* file, std::int64_t bytes) {
+    return driver->simple(Kind::truncate, file, bytes);
+  }
   std::int64_t list(std::vector<std::string>& names) {
     std::vector<DirectoryEntry> entries;
     Operation operation;
@@ -97,6 +101,66 @@ TEST_F(NfsServerFaults, AnotherClientOfThisProcessReportsItToo) {
   EXPECT_EQ(sync(writer), -EIO);
   EXPECT_EQ(other_driver.close(other), 0);
   EXPECT_EQ(driver->close(writer), 0);
+}
+
+// ---- changes that are carried out late
+
+// A connection whose requests the server does not read yet, while it serves others.
+TEST_F(NfsServerFaults, AWriteThatWasGivenUpNeverLandsOverLaterOnes) {
+  const std::string settings = "&timeout=1&connections=1";
+  File* const file = open("f", settings);
+  File* const other = open("f");
+  ASSERT_EQ(write(file, "first"), 5);
+  ASSERT_EQ(write(other, "first"), 5);
+  server.hold();
+  EXPECT_EQ(write(file, "late!"), -ETIMEDOUT);
+  for (File* const one : {file, other}) {
+    EXPECT_EQ(write(one, "newer"), -ETIMEDOUT);
+    EXPECT_EQ(sync(one), -ETIMEDOUT);
+    EXPECT_EQ(truncate(one, 0), -ETIMEDOUT);
+  }
+  // By connections that are served.
+  EXPECT_EQ(driver->try_open(server.uri("f", "&timeout=60"), O_RDWR | O_TRUNC), -ETIMEDOUT);
+  char got[5] = {};
+  EXPECT_EQ(driver->pread(file, got, 5, 0), 5) << "over a new connection";
+  EXPECT_EQ(std::string(got, 5), "first");
+  server.release();
+  ASSERT_TRUE(test::eventually([&] { return write(other, "newer") == 5; }));
+  EXPECT_EQ(sync(file), 0);
+  EXPECT_EQ(server.contents("f"), "newer");
+  EXPECT_EQ(driver->close(file), 0);
+  EXPECT_EQ(driver->close(other), 0);
+}
+
+TEST_F(NfsServerFaults, AFileIsRefusedForALateWriteOfAnOpeningThatIsClosed) {
+  File* const file = open("f", "&timeout=1&connections=1");
+  ASSERT_EQ(write(file, "first"), 5);
+  server.hold();
+  EXPECT_EQ(write(file, "late!"), -ETIMEDOUT);
+  EXPECT_EQ(driver->close(file), 0);
+  File* const again = open("f", "&timeout=5");
+  EXPECT_EQ(write(again, "newer"), -ETIMEDOUT);
+  server.release();
+  ASSERT_TRUE(test::eventually([&] { return write(again, "newer") == 5; }));
+  EXPECT_EQ(sync(again), 0);
+  EXPECT_EQ(server.contents("f"), "newer");
+  EXPECT_EQ(driver->close(again), 0);
+}
+
+TEST_F(NfsServerFaults, ATruncationThatWasGivenUpNeverLandsOverLaterWrites) {
+  File* const file = open("f", "&timeout=1");
+  File* const other = open("f");
+  ASSERT_EQ(write(file, "first"), 5);
+  server.hold();
+  EXPECT_EQ(truncate(file, 0), -ETIMEDOUT);
+  EXPECT_EQ(write(other, "newer"), -ETIMEDOUT);
+  EXPECT_EQ(sync(file), -ETIMEDOUT);
+  server.release();
+  ASSERT_TRUE(test::eventually([&] { return write(other, "newer") == 5; }));
+  EXPECT_EQ(sync(other), 0);
+  EXPECT_EQ(server.contents("f"), "newer");
+  EXPECT_EQ(driver->close(file), 0);
+  EXPECT_EQ(driver->close(other), 0);
 }
 
 // ---- names
