@@ -11,6 +11,7 @@
 
 #include <unistd.h>
 
+#include "base/forks.hpp"
 #include "storage/nfs_server.hpp"
 #include "storage/uri.hpp"
 
@@ -59,6 +60,10 @@ class Nfs::Shared {
   Shared(std::string library, CpuSet cpus)
       : library_name_(std::move(library)), cpus_(std::move(cpus)) {}
 
+  // Not in a child of fork(): its parent's threads, which it has not, use the connections, and
+  // nothing that it sent on them would be understood.
+  bool made_here() const { return static_cast<bool>(made_here_); }
+
   // Both throw Unavailable, and std::invalid_argument for a URI that is none.
   std::shared_ptr<NfsServer> server_of(NfsAddress address) {
     address.cpus = cpus_;
@@ -99,6 +104,7 @@ class Nfs::Shared {
   }
 
  private:
+  const MadeHere made_here_;
   const std::string library_name_;
   const CpuSet cpus_;
   std::mutex mutex_;  // guards the next two
@@ -116,6 +122,7 @@ class NfsQueue final : public InboxQueue {
       : InboxQueue(options), shared_(shared) {}
 
   ~NfsQueue() override {
+    if (!shared_.made_here()) return;  // who has its operations is not in this process
     take_back(shared_.pool.withdraw_all(inbox_));
     for (const auto& [operation, transfer] : transfers_)
       end_early(*transfer);
@@ -129,7 +136,7 @@ class NfsQueue final : public InboxQueue {
   }
 
   void cancel(Operation& operation) override {
-    if (operation.kind == Kind::close) return;
+    if (operation.kind == Kind::close || !shared_.made_here()) return;
     if (shared_.pool.withdraw(operation)) {
       take_back(1);
       operation.result = -ECANCELED;
@@ -148,6 +155,10 @@ class NfsQueue final : public InboxQueue {
   }
 
   void start(Operation& operation) override {
+    if (!shared_.made_here()) {
+      finish_now(operation, operation.kind == Kind::close ? 0 : -ECHILD);
+      return;
+    }
     auto* file = static_cast<NfsFile*>(operation.file);
     if (file != nullptr && operation.kind != Kind::close) {
       if (const int error = file->refusal(operation); error != 0) {
@@ -209,7 +220,11 @@ class NfsQueue final : public InboxQueue {
 
 Nfs::Nfs(std::string library, CpuSet cpus)
     : shared_(std::make_unique<Shared>(std::move(library), std::move(cpus))) {}
-Nfs::~Nfs() = default;
+
+// In a child all of it is left alone: closing its connections would need their threads.
+Nfs::~Nfs() {
+  if (!shared_->made_here()) static_cast<void>(shared_.release());
+}
 
 std::unique_ptr<Queue> Nfs::make_queue(const QueueOptions& options) {
   return std::make_unique<NfsQueue>(*shared_, options);
@@ -221,6 +236,12 @@ Description Nfs::describe() const {
 
 Description Nfs::describe_path(const std::string& path) {
   Description description = describe();
+  if (!shared_->made_here()) {
+    description.problem =
+        "this process was forked from the one that uses the NFS servers; open them anew, or start "
+        "processes by \"spawn\"";
+    return description;
+  }
   try {
     const Uri uri = parse_uri(path);
     const NfsAddress address = address_of(uri);

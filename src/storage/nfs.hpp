@@ -1,6 +1,8 @@
 // Storage `nfs`: files of NFS servers, named nfs://server/export/path, through libnfs and past the
 // kernel. The library is loaded when the first such path is used.
 //
+// A child of fork() is refused (ECHILD): it opens a storage of its own.
+//
 // Settings after a ? in the path, joined by &: nfsport and mountport (without them the server's
 // portmapper is asked), uid, gid, connections (4), timeout in seconds for each request (30),
 // version (3 is the only one).
@@ -29,7 +31,7 @@ class Nfs final : public Storage {
  private:
   class Shared;
   friend class NfsQueue;
-  const std::unique_ptr<Shared> shared_;
+  std::unique_ptr<Shared> shared_;
 };
 
 }  // namespace ferry::storage

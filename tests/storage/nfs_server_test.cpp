@@ -8,6 +8,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "storage/router.hpp"
 #include "support/fake_nfs_server.hpp"
@@ -176,6 +178,46 @@ TEST_F(NfsServerFaults, AListingWithANameThatLeadsElsewhereIsRefused) {
   std::vector<std::string> names;
   EXPECT_EQ(list(names), 0);
   EXPECT_EQ(names, (std::vector<std::string>{"one", "...", "a b"}));
+}
+
+// ---- fork
+
+// What the child says; 0 is good.
+template <class Child>
+int in_child(Child child) {
+  const pid_t number = fork();
+  if (number == 0) {
+    alarm(100);
+    _exit(child());
+  }
+  int status = 0;
+  waitpid(number, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+TEST_F(NfsServerFaults, AChildOfForkIsRefusedAndLeavesTheConnectionsAlone) {
+  File* const file = open("f");
+  ASSERT_EQ(write(file, "parent"), 6);
+  const unsigned before = server.connections();
+  const int said = in_child([&] {
+    char got[6];
+    if (driver->pread(file, got, 6, 0) != -ECHILD) return 1;
+    if (write(file, "child") != -ECHILD || sync(file) != -ECHILD) return 2;
+    if (truncate(file, 0) != -ECHILD) return 3;
+    if (driver->try_open(server.uri("f"), O_RDWR) != -ECHILD) return 4;
+    if (driver->close(file) != 0) return 5;
+    const std::string problem = storage->describe_path(server.uri("f")).problem;
+    if (problem.find("spawn") == problem.npos) return 6;
+    driver.reset();
+    storage.reset();
+    return 0;
+  });
+  EXPECT_EQ(said, 0);
+  EXPECT_EQ(server.connections(), before);
+  EXPECT_EQ(write(file, "goes on"), 7);
+  EXPECT_EQ(sync(file), 0);
+  EXPECT_EQ(server.contents("f"), "goes on");
+  EXPECT_EQ(driver->close(file), 0);
 }
 
 }  // namespace
