@@ -3,6 +3,8 @@
 #include <map>
 #include <utility>
 
+#include "base/forks.hpp"
+
 namespace ferry::storage {
 
 bool WriteTurns::try_begin_direct() {
@@ -28,13 +30,22 @@ void WriteTurns::end_buffered() {
   --buffered_;
 }
 
+namespace {
+
+// Of the process, as the page cache that they protect is the machine's. A child of fork() has
+// turns of its own: what its parent had under way never ends there.
+struct KnownTurns {
+  std::mutex mutex;
+  std::map<std::pair<dev_t, ino_t>, std::weak_ptr<WriteTurns>> by_inode;
+};
+
+}  // namespace
+
 std::shared_ptr<WriteTurns> WriteTurns::of(dev_t device, ino_t inode) {
-  // Of the process, as the page cache that they protect is the machine's.
-  static std::mutex mutex;
-  static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<WriteTurns>> known;
-  const std::lock_guard lock(mutex);
-  std::erase_if(known, [](const auto& entry) { return entry.second.expired(); });
-  std::weak_ptr<WriteTurns>& entry = known[{device, inode}];
+  auto& known = of_this_process<KnownTurns>();
+  const std::lock_guard lock(known.mutex);
+  std::erase_if(known.by_inode, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<WriteTurns>& entry = known.by_inode[{device, inode}];
   std::shared_ptr<WriteTurns> turns = entry.lock();
   if (turns == nullptr) entry = turns = std::make_shared<WriteTurns>();
   return turns;

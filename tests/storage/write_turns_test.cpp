@@ -6,6 +6,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "support/depth.hpp"
 #include "support/within.hpp"
@@ -19,6 +21,25 @@ TEST(WriteTurnsOf, AreTheSameForOneInodeAndFreedWithTheLastUser) {
   EXPECT_NE(WriteTurns::of(1, 3), first);
   EXPECT_NE(WriteTurns::of(2, 2), first);
   EXPECT_EQ(first.use_count(), 1);
+}
+
+// What the parent had under way at the fork would never end in the child.
+TEST(WriteTurnsOf, AreAChildsOwn) {
+  const std::shared_ptr<WriteTurns> parents = WriteTurns::of(1, 2);
+  ASSERT_TRUE(parents->try_begin_direct());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(60);
+    const std::shared_ptr<WriteTurns> own = WriteTurns::of(1, 2);
+    own->begin_buffered();
+    own->end_buffered();
+    _exit(own != parents && WriteTurns::of(1, 2) == own ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  parents->end_direct();
 }
 
 TEST(WriteTurns, DirectWritesShareATurnAndSoDoBufferedOnes) {
