@@ -242,6 +242,11 @@ class File {
   // A directory is refused (EISDIR), of which there is nothing to read.
   File(const Engine& engine, const std::string& path, int flags = O_RDONLY,
        std::uint32_t mode = 0666);
+  // In a child of fork(): the file that the parent has open, on an engine of the child. A file of a
+  // mounted file system is opened by its descriptor, whatever its name leads to by now; where the
+  // child has closed that, by the name, and another file there is refused (ESTALE). A server's file
+  // is opened by its name.
+  File(const Engine& engine, const File& parents);
   // With Engine::common(). Whoever opens one file after the other holds that engine meanwhile: its
   // threads end with the last file.
   explicit File(const std::string& path, int flags = O_RDONLY, std::uint32_t mode = 0666)

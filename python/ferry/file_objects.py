@@ -68,8 +68,9 @@ class File(io.RawIOBase):
     """An open file: a raw binary stream, and transfers at any offset that leave its position alone.
 
     ``io.BufferedReader(file)`` makes a buffered one of it. Positioned calls may come from many
-    threads at once; calls that use the position may not. In a child of ``fork`` the file opens its
-    path anew.
+    threads at once; calls that use the position may not. In a child of ``fork`` the same file is
+    opened again with the first call (ESTALE: nothing leads to it any more); a server's file is opened
+    by its name.
     """
 
     def __init__(
@@ -85,13 +86,11 @@ class File(io.RawIOBase):
         self.name = path
         self._engine = choose(engine)
         self._position = 0
-        self._open(self._flags)
+        self._native = _bulk.File(self._engine.native, self._path, self._flags, 0o666)
+        self._generation = generation()
         if self._append:
             self._position = self.size()
 
-    def _open(self, flags: int) -> None:
-        self._native = _bulk.File(self._engine.native, self._path, flags, 0o666)
-        self._generation = generation()
 
     @property
     def native(self) -> _bulk.File:
@@ -99,7 +98,8 @@ class File(io.RawIOBase):
         if self._native is None:
             raise ValueError("I/O operation on closed file")
         if self._generation != generation():
-            self._open(self._flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC))
+            self._native = _bulk.File.of_parent(self._engine.native, self._native)
+            self._generation = generation()
         return self._native
 
     @property

@@ -29,22 +29,25 @@ class BriefUse {
 
 }  // namespace
 
-Engine::Engine(const EngineOptions& options) : scheduler_(std::make_shared<Scheduler>(options)) {}
+Engine::Engine(const EngineOptions& options) : scheduler_(Scheduler::make(options)) {}
 
 Engine::Engine(std::shared_ptr<Scheduler> scheduler) : scheduler_(std::move(scheduler)) {}
 
+namespace {
+
+// Only a way to find the one that others hold: nothing lives in it when nobody does.
+struct CommonScheduler {
+  std::mutex mutex;
+  std::weak_ptr<Scheduler> known;
+};
+
+}  // namespace
+
 Engine Engine::common() {
-  // Only a way to find the one that others hold: nothing lives in it when nobody does.
-  static std::mutex mutex;
-  static std::weak_ptr<Scheduler> known;
-  static MadeHere known_here;
-  const std::lock_guard lock(mutex);
-  std::shared_ptr<Scheduler> scheduler = known.lock();
-  if (scheduler == nullptr || !known_here) {
-    scheduler = std::make_shared<Scheduler>(EngineOptions{});
-    known = scheduler;
-    known_here = MadeHere();
-  }
+  auto& common = of_this_process<CommonScheduler>();
+  const std::lock_guard lock(common.mutex);
+  std::shared_ptr<Scheduler> scheduler = common.known.lock();
+  if (scheduler == nullptr) common.known = scheduler = Scheduler::make(EngineOptions{});
   return Engine(std::move(scheduler));
 }
 
@@ -169,6 +172,13 @@ File::File(const Engine& engine, const std::string& path, int flags, std::uint32
     : scheduler_(engine.scheduler_), path_(path) {
   scheduler_->check_usable();
   file_ = std::make_shared<OpenFile>(scheduler_->lanes(), path, flags, mode);
+}
+
+File::File(const Engine& engine, const File& parents)
+    : scheduler_(engine.scheduler_), path_(parents.path_) {
+  scheduler_->check_usable();
+  if (parents.file_ == nullptr) throw Error(EBADF, path_ + " is closed");
+  file_ = std::make_shared<OpenFile>(scheduler_->lanes(), *parents.file_);
 }
 
 File::~File() {
@@ -327,6 +337,7 @@ void File::sync() const {
 
 void File::close() {
   if (file_ == nullptr) return;
+  scheduler_->check_made_here();
   const std::int64_t error = file_->close();
   // What a worker's engine has registered keeps the file's space until it lets go.
   if (file_->engine_used()) scheduler_->ring_all();

@@ -106,10 +106,11 @@ Progress Future::progress() const {
 }
 
 void Future::cancel() const {
-  if (!request_->ready()) scheduler_->cancel(*request_);
+  if (!request_->ready() && scheduler_->made_here()) scheduler_->cancel(*request_);
 }
 
 void Future::then(std::function<void()> callback) const {
+  check_mine();
   request_->then(std::move(callback));
 }
 
@@ -117,6 +118,8 @@ std::size_t wait_any(std::span<const Future* const> futures) {
   // Outlives this call: a future that ends later still holds it.
   const auto word = std::make_shared<std::uint32_t>(0);
   for (const Future* future : futures) {
+    if (future->ready()) break;
+    future->check_mine();
     future->request_->watch([word] { storage::Doorbell{word.get()}.ring(); });
     if (future->ready()) break;
   }

@@ -16,12 +16,44 @@ namespace ferry::bulk {
 OpenFile::OpenFile(std::shared_ptr<Lanes> lanes, std::string path, int flags, std::uint32_t mode)
     : lanes_(std::move(lanes)), path_(std::move(path)), flags_(flags) {
   std::int64_t error = 0;
-  buffered_ = open_again(flags, mode, error);
+  buffered_ = open(path_, flags, mode, error);
   if (error < 0) throw Error(static_cast<int>(-error), path_);
-  if (is_directory()) {
+  if (!local()) return;
+  const storage::Status found = status();
+  device_ = found.device;
+  inode_ = found.inode;
+  // The kernel opens a directory for reading, and refuses each read. Other storages refuse to open
+  // it.
+  if (S_ISDIR(found.mode)) {
     close();
     throw Error(EISDIR, path_);
   }
+}
+
+OpenFile::OpenFile(std::shared_ptr<Lanes> lanes, const OpenFile& parents)
+    : lanes_(std::move(lanes)),
+      path_(parents.path_),
+      flags_(parents.flags_ & ~(O_CREAT | O_EXCL | O_TRUNC)),
+      device_(parents.device_),
+      inode_(parents.inode_) {
+  if (parents.buffered_ == nullptr) throw Error(EBADF, path_ + " is closed");
+  open_same(parents);
+}
+
+// By the parent's descriptor, of which there is a copy here unless the child has closed it.
+void OpenFile::open_same(const OpenFile& parents) {
+  std::int64_t error = 0;
+  for (const std::string& path :
+       {parents.local() ? parents.path_of_descriptor() : path_, std::string(path_)}) {
+    buffered_ = open(path, flags_, 0, error);
+    if (buffered_ == nullptr) continue;
+    if (!local()) return;
+    const storage::Status found = status();
+    if (found.device == device_ && found.inode == inode_) return;
+    close_one(buffered_.release());
+    error = -ESTALE;
+  }
+  throw Error(static_cast<int>(-error), path_);
 }
 
 OpenFile::~OpenFile() {
@@ -34,24 +66,29 @@ OpenFile::~OpenFile() {
   close();
 }
 
-std::unique_ptr<storage::File> OpenFile::open_again(int flags, std::uint32_t mode,
-                                                    std::int64_t& error) {
+std::unique_ptr<storage::File> OpenFile::open(const std::string& path, int flags,
+                                              std::uint32_t mode, std::int64_t& error) {
   storage::Operation open;
   open.kind = storage::Kind::open;
-  open.path = path_.c_str();
+  open.path = path.c_str();
   open.flags = flags;
   open.mode = mode;
   error = Lanes::Use(*lanes_)->execute(open);
   return std::move(open.opened);
 }
 
-// The kernel opens a directory for reading, and refuses each read. Other storages refuse to open
-// it.
-bool OpenFile::is_directory() {
-  if (!local() || (flags_ & O_ACCMODE) != O_RDONLY) return false;
+storage::Status OpenFile::status() {
   storage::Operation operation;
   operation.kind = storage::Kind::file_status;
-  return control(operation) == 0 && S_ISDIR(operation.status.mode);
+  control(operation);
+  return operation.status;
+}
+
+// It resolves to the inode itself: after a rename over the name, an unlink and a chdir too.
+std::string OpenFile::path_of_descriptor() const {
+  const auto* file = dynamic_cast<const storage::PosixFile*>(buffered_.get());
+  if (file == nullptr) return path_;  // a storage of tests, whose names stay
+  return "/proc/self/fd/" + std::to_string(file->fd);
 }
 
 int OpenFile::descriptor() const {
@@ -85,12 +122,16 @@ void OpenFile::close_files(std::int64_t& error) {
   gpu_direct_.reset();
   for (std::unique_ptr<storage::File>* file : {&direct_, &buffered_}) {
     if (*file == nullptr) continue;
-    storage::Operation close;
-    close.kind = storage::Kind::close;
-    close.file = file->release();
-    const std::int64_t result = Lanes::Use(*lanes_)->execute(close);
+    const std::int64_t result = close_one(file->release());
     if (result < 0) error = result;
   }
+}
+
+std::int64_t OpenFile::close_one(storage::File* file) {
+  storage::Operation close;
+  close.kind = storage::Kind::close;
+  close.file = file;
+  return Lanes::Use(*lanes_)->execute(close);
 }
 
 storage::File* OpenFile::direct() {
@@ -101,7 +142,7 @@ storage::File* OpenFile::direct() {
     // Reading only: writes through two openings of one file would not take turns.
     if ((flags_ & O_ACCMODE) == O_WRONLY) return;
     std::int64_t error = 0;
-    direct_ = open_again(O_RDONLY | O_DIRECT, 0, error);
+    direct_ = open(path_of_descriptor(), O_RDONLY | O_DIRECT, 0, error);
   });
   return direct_.get();
 }
@@ -131,7 +172,7 @@ std::unique_ptr<const cuda::GpuDirectFile> OpenFile::make_gpu_direct(Gpus& gpus)
 int OpenFile::probe() {
   std::call_once(probe_once_, [this] {
     if (local() && (flags_ & O_ACCMODE) != O_WRONLY)
-      probe_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+      probe_ = ::open(path_of_descriptor().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   });
   return probe_;
 }

@@ -24,6 +24,9 @@ class OpenFile {
  public:
   // Throws ferry::Error.
   OpenFile(std::shared_ptr<Lanes> lanes, std::string path, int flags, std::uint32_t mode);
+  // In a child of fork(): the file that its parent has open. Throws ferry::Error, ESTALE where
+  // neither the parent's descriptor nor the name leads to it.
+  OpenFile(std::shared_ptr<Lanes> lanes, const OpenFile& parents);
   ~OpenFile();
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
@@ -70,8 +73,13 @@ class OpenFile {
  private:
   static constexpr std::uint64_t closing = std::uint64_t{1} << 63;
 
-  std::unique_ptr<storage::File> open_again(int flags, std::uint32_t mode, std::int64_t& error);
-  bool is_directory();
+  std::unique_ptr<storage::File> open(const std::string& path, int flags, std::uint32_t mode,
+                                      std::int64_t& error);
+  void open_same(const OpenFile& parents);
+  // A name that leads to the file which is open, whatever has become of its own.
+  std::string path_of_descriptor() const;
+  storage::Status status();
+  std::int64_t close_one(storage::File* file);
   void close_files(std::int64_t& error);
   std::unique_ptr<const cuda::GpuDirectFile> make_gpu_direct(Gpus& gpus);
   int probe();
@@ -81,6 +89,9 @@ class OpenFile {
   const int flags_;
   const MadeHere made_here_;
   std::unique_ptr<storage::File> buffered_;
+  // Of a local() file: what tells it from all others.
+  std::uint64_t device_ = 0;
+  std::uint64_t inode_ = 0;
   std::once_flag direct_once_;
   std::unique_ptr<storage::File> direct_;
   std::atomic<bool> direct_refused_{false};

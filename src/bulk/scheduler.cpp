@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
-#include <new>
 #include <utility>
 
 #include "bulk/files_job.hpp"
@@ -34,23 +33,24 @@ Scheduler::Scheduler(const EngineOptions& options, std::unique_ptr<storage::Stor
       options_(choose_options(options)),
       lanes_(std::make_shared<Lanes>(std::move(storage))) {}
 
-Scheduler::~Scheduler() {
-  if (made_here_) {
-    stop();
-    return;
-  }
-  // A child of fork(): these threads are not here, and their locks may be held for ever.
-  for (std::unique_ptr<Worker>& worker : workers_)
-    static_cast<void>(worker.release());
-  static_cast<void>(new (std::nothrow) std::shared_ptr<Lanes>(lanes_));
-  static_cast<void>(new (std::nothrow) std::shared_ptr<Callbacks>(callbacks_));
-  static_cast<void>(new (std::nothrow) std::shared_ptr<Gpus>(gpus_));
+std::shared_ptr<Scheduler> Scheduler::make(const EngineOptions& options) {
+  return {new Scheduler(options), [](Scheduler* scheduler) {
+            if (scheduler->made_here()) delete scheduler;
+          }};
 }
 
-void Scheduler::check_usable() const {
+Scheduler::~Scheduler() {
+  stop();
+}
+
+void Scheduler::check_made_here() const {
   if (!made_here_) {
     throw Error(ECHILD, "the engine belongs to the parent of this process; make one after fork()");
   }
+}
+
+void Scheduler::check_usable() const {
+  check_made_here();
   const std::lock_guard lock(mutex_);
   if (stopping_) throw Error(ESHUTDOWN, "the engine was shut down");
 }

@@ -55,6 +55,9 @@ class Scheduler {
  public:
   // Throws ferry::Error.
   explicit Scheduler(const EngineOptions& options);
+  // The same. In a child of fork() it is never destroyed: its threads are not there, its locks may
+  // be held for ever, and a list may be as one of those threads was changing it.
+  static std::shared_ptr<Scheduler> make(const EngineOptions& options);
   // For tests: on this storage.
   Scheduler(const EngineOptions& options, std::unique_ptr<storage::Storage> storage);
   ~Scheduler();
@@ -67,7 +70,9 @@ class Scheduler {
   Gpus& gpus() { return *gpus_; }
   Counters& counters() { return counters_; }
   bool made_here() const { return static_cast<bool>(made_here_); }
-  // Throws ferry::Error: ECHILD in a child of the process that made it, ESHUTDOWN after stop().
+  // Throws ferry::Error (ECHILD) in a child of the process that made it.
+  void check_made_here() const;
+  // The same, and ESHUTDOWN after stop().
   void check_usable() const;
 
   // Makes a request of the parts and offers it to the workers; to one less where the caller is

@@ -163,6 +163,12 @@ void make_file(File* self, const Engine& engine, const nb::bytes& path, int flag
   new (self) File(*engine, name, flags, mode);
 }
 
+// In a child of fork().
+File* file_of_parent(const Engine& engine, const File& parents) {
+  const LockRelease unlocked;
+  return new File(*engine, *parents);
+}
+
 void bind_engine(nb::module_& module) {
   nb::class_<Engine>(module, "Engine")
       .def("__init__", &make_engine, nb::arg("workers") = 0, nb::arg("depth") = 0,
@@ -262,6 +268,7 @@ void bind_file(nb::module_& module) {
   using Release = nb::call_guard<LockRelease>;
   nb::class_<File>(module, "File")
       .def("__init__", &make_file)
+      .def_static("of_parent", &file_of_parent)
       .def("read_at", [](const File& self, nb::handle buffer,
                          nb::handle offset) { return transfer(self, buffer, offset, false); })
       .def("write_at", [](const File& self, nb::handle buffer,

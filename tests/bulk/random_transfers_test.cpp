@@ -2,6 +2,7 @@
 // random, against a plain copy of the file; and that nobody writes where nobody should.
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -93,23 +94,37 @@ void read_at_random(const Engine& engine, const std::vector<const File*>& files,
   }
 }
 
+// Another file takes the name, or none has it from now on.
+void take_name(Random& random, const test::ScratchDirectory& scratch) {
+  if (random.one_in(3)) {
+    std::filesystem::remove(scratch / "file");
+    return;
+  }
+  test::write_file(scratch / "other", test::pattern(file_bytes, 2));
+  std::filesystem::rename(scratch / "other", scratch / "file");
+}
+
 TEST(RandomTransfers, ReadsOfRealFiles) {
   Random random;
   const test::ScratchDirectory scratch(std::filesystem::current_path().string());
   const std::string wanted = test::pattern(file_bytes, 1);
-  test::write_file(scratch / "file", wanted);
   for (int trial = 0; trial < 6; ++trial) {
+    std::filesystem::remove(scratch / "file");
+    test::write_file(scratch / "file", wanted);
     const Engine engine(random_options(random));
     const File one(engine, scratch / "file");
     const File two(engine, scratch / "file", O_RDONLY | (random.one_in(2) ? O_DIRECT : 0));
+    const test::Descriptor fd(::open((scratch / "file").c_str(), O_RDONLY));
+    const std::uint64_t renamed = random.below(10);
+    if (renamed == 0) take_name(random, scratch);
     std::vector<std::thread> threads;
     for (int thread = 0; thread < 3; ++thread) {
       threads.emplace_back([&, stream = random.fork()] {
         read_at_random(engine, {&one, &two}, wanted, stream, false);
       });
     }
-    const test::Descriptor fd(::open((scratch / "file").c_str(), O_RDONLY));
-    for (int i = 0; i < 20; ++i) {  // the page cache comes and goes meanwhile
+    for (std::uint64_t i = 1; i <= 20; ++i) {  // the page cache comes and goes meanwhile
+      if (i == renamed) take_name(random, scratch);
       fsync(fd);
       posix_fadvise(fd, static_cast<off_t>(random.below(file_bytes)), 100000, POSIX_FADV_DONTNEED);
       std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -86,6 +86,31 @@ def test_a_model_that_shrinks_after_its_header_was_read(
     assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
+def test_a_checkpoint_that_is_replaced_after_its_header_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tensors are those of one file, of that whose header was read."""
+    path, new = tmp_path / "model.safetensors", tmp_path / "new"
+    old = {name: numpy.full(1_000_000, 1, numpy.int64) for name in "xy"}
+    safetensors.numpy.save_file(old, path)
+    safetensors.numpy.save_file({name: 2 * tensor for name, tensor in old.items()}, new)
+    for one in (path, new):
+        with one.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    really = safetensors_files.read_layout
+
+    def read_and_replace(file: ferry.File) -> object:
+        layout = really(file)
+        new.rename(path)
+        return layout
+
+    monkeypatch.setattr(safetensors_files, "read_layout", read_and_replace)
+    loaded = ferry.load_safetensors(path)
+    for name, tensor in old.items():
+        numpy.testing.assert_array_equal(loaded[name], tensor)
+
+
 def test_forks_with_transfers_under_way(path: Path, data: bytes) -> None:
     """Neither the parent's transfers nor the children's are hurt, and both leave in the usual way."""
     program = """

@@ -1,0 +1,140 @@
+"""Processes that begin as copies of this one: what they read, and that they never wait for its threads."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy
+import pytest
+
+import ferry
+
+MIB = 1 << 20
+SIZE = 8 * MIB
+TIMEOUT_S = 120
+
+
+@pytest.fixture
+def data() -> bytes:
+    return numpy.random.default_rng(4).integers(1, 256, SIZE, numpy.uint8).tobytes()
+
+
+@pytest.fixture
+def path(tmp_path: Path, data: bytes) -> Path:
+    found = tmp_path / "file"
+    found.write_bytes(data)
+    return found
+
+
+# With reads of all kinds under way in other threads whenever it forks.
+POOL_PROGRAM = """
+import multiprocessing, sys, threading
+import ferry, numpy
+path, method = sys.argv[1:]
+wanted = numpy.fromfile(path, numpy.uint8)
+
+def work(number):
+    at = number * 4096 % wanted.size
+    part = wanted[at : at + 300_000]
+    target = numpy.zeros(part.size, numpy.uint8)
+    with ferry.open(path, direct=number % 2 == 0) as file:
+        assert file.read_at(target, at) == part.size
+        assert numpy.array_equal(target, part)
+        assert file.read_at_async(target, at).result(60) == part.size
+    assert numpy.array_equal(ferry.load(path, dtype="u1"), wanted)
+    assert bytes(ferry.read_files([path])[0]) == wanted.tobytes()
+    if method == "fork":
+        target[:] = 0
+        assert shared.read_at(target, at) == part.size
+        assert numpy.array_equal(target, part)
+    return number
+
+if __name__ == "__main__":
+    shared = ferry.open(path)
+    ends = threading.Event()
+    def read_on():
+        target = numpy.zeros(wanted.size, numpy.uint8)
+        while not ends.is_set():
+            with ferry.open(path, direct=True) as file:
+                futures = [file.read_at_async(target, 0), shared.read_at_async(target, 0)]
+                shared.read_at(target[:1000], 0)
+                [future.result() for future in futures]
+            ferry.read_files([path] * 3)
+    threads = [threading.Thread(target=read_on) for _ in range(3)]
+    [thread.start() for thread in threads]
+    try:
+        for _ in range(int(method == "fork") * 4 + 1):
+            with multiprocessing.get_context(method).Pool(3) as pool:
+                assert pool.map_async(work, range(12)).get(100) == list(range(12))
+    finally:
+        ends.set()
+        [thread.join() for thread in threads]
+    print("answered")
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_pool_of_workers_answers(tmp_path: Path, path: Path, method: str) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(POOL_PROGRAM)
+    done = subprocess.run(
+        [sys.executable, str(program), str(path), method],
+        capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "answered\n", "")
+
+
+def in_a_child(work: Callable[[], None]) -> None:
+    """Runs in a child of fork; it has to end without an exception there."""
+
+    def run() -> None:
+        work()
+
+    child = multiprocessing.get_context("fork").Process(target=run)
+    child.start()
+    child.join(TIMEOUT_S)
+    assert child.exitcode == 0
+    child.close()
+
+
+def test_a_child_has_its_parents_file(path: Path, data: bytes) -> None:
+    """Whatever is by that name now, and wherever the child is."""
+    os.chdir(path.parent)
+    with ferry.open("file", "r+") as file:
+        path.with_name("new").write_bytes(bytes(SIZE))
+        path.with_name("new").rename(path)
+
+        def work() -> None:
+            os.chdir("/")
+            target = bytearray(SIZE)
+            assert file.read_at(target, 0) == SIZE
+            assert target == data
+            file.write_at(b"child", 100)
+
+        in_a_child(work)
+        target = bytearray(5)
+        file.read_at(target, 100)
+        assert target == b"child"
+
+
+def test_another_file_is_not_taken_for_it(path: Path) -> None:
+    """A child that has closed all descriptors, as daemons do, has only the name to go by."""
+    with ferry.open(path) as file:
+        number = file.fileno()
+        path.with_name("new").write_bytes(bytes(SIZE))
+        path.with_name("new").rename(path)
+
+        def work() -> None:
+            os.close(number)
+            with pytest.raises(OSError) as stale:
+                file.read(1)
+            assert stale.value.errno == errno.ESTALE
+            assert stale.value.filename == str(path)
+
+        in_a_child(work)
