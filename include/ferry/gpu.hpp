@@ -39,7 +39,8 @@ struct GpuOptions {
 // Owns the memory and the I/O server of one GPU's file calls.
 //
 // Of RuntimeOptions it takes all that does not concern cores of the `cpu` device: arena, cache,
-// files, server threads, storage. Thread-safe.
+// files, server threads, storage. Thread-safe. In a child of fork() its calls throw ferry::Error
+// (ECHILD).
 class GpuRuntime {
  public:
   // Throws ferry::Error (ENODEV: no CUDA driver or no such GPU, with what to do; ENOMEM; EINVAL).
@@ -75,6 +76,7 @@ class GpuRuntime {
 
  private:
   class Implementation;
+  Implementation& mine() const;
   std::unique_ptr<Implementation> implementation_;
 };
 

@@ -154,6 +154,8 @@ struct ShutdownReport {
   std::vector<std::string> errors;
 };
 
+// In a child of fork() the calls of the parent's runtime throw ferry::Error (ECHILD): its server
+// and its device memory are not there.
 class Runtime {
  public:
   using Program = std::function<void(DeviceThread&)>;
@@ -189,6 +191,7 @@ class Runtime {
 
  private:
   class Implementation;
+  Implementation& mine() const;
   std::unique_ptr<Implementation> implementation_;
 };
 

@@ -8,6 +8,7 @@
 #include <ferry/gpu.hpp>
 
 #include "base/cpus.hpp"
+#include "base/forks.hpp"
 #include "devices/cpu/arena.hpp"
 #include "devices/cuda/arena.hpp"
 #include "runtime/cache_plan.hpp"
@@ -160,6 +161,8 @@ class GpuRuntime::Implementation {
   const device::Context& context() const { return context_; }
   const GpuOptions& gpu() const { return gpu_; }
 
+  const MadeHere made_here;
+
  private:
   std::uint64_t read_word(const std::uint64_t* word) const {
     std::uint64_t value = 0;
@@ -220,23 +223,32 @@ GpuRuntime::GpuRuntime(const RuntimeOptions& options, const GpuOptions& gpu) {
 }
 
 GpuRuntime::~GpuRuntime() {
-  implementation_->shutdown(shutdown_deadline_default);
+  if (implementation_->made_here) {
+    implementation_->shutdown(shutdown_deadline_default);
+  } else {
+    static_cast<void>(implementation_.release());
+  }
+}
+
+GpuRuntime::Implementation& GpuRuntime::mine() const {
+  if (!implementation_->made_here) throw Error(ECHILD, not_of_a_child);
+  return *implementation_;
 }
 
 const device::Context* GpuRuntime::context() const {
-  return implementation_->on_gpu();
+  return mine().on_gpu();
 }
 
 const device::Context& GpuRuntime::host_context() const {
-  return implementation_->context();
+  return mine().context();
 }
 
 const GpuOptions& GpuRuntime::options() const {
-  return implementation_->gpu();
+  return mine().gpu();
 }
 
 unsigned GpuRuntime::own_group() const {
-  return implementation_->gpu().groups;
+  return mine().gpu().groups;
 }
 
 unsigned GpuRuntime::first_service_group() const {
@@ -244,23 +256,23 @@ unsigned GpuRuntime::first_service_group() const {
 }
 
 Buffer GpuRuntime::allocate(std::uint64_t bytes, std::uint64_t alignment_bytes) {
-  return implementation_->allocate(bytes, alignment_bytes);
+  return mine().allocate(bytes, alignment_bytes);
 }
 
 std::uint64_t GpuRuntime::dirty_pages() const {
-  return implementation_->dirty_pages();
+  return mine().dirty_pages();
 }
 
 ShutdownReport GpuRuntime::shutdown(std::chrono::milliseconds deadline) {
-  return implementation_->shutdown(deadline);
+  return mine().shutdown(deadline);
 }
 
 RuntimeInfo GpuRuntime::info() const {
-  return implementation_->info();
+  return mine().info();
 }
 
 RuntimeStatistics GpuRuntime::statistics() const {
-  return implementation_->statistics();
+  return mine().statistics();
 }
 
 }  // namespace ferry

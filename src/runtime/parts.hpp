@@ -11,6 +11,10 @@
 
 namespace ferry {
 
+// Why a runtime's calls are refused (ECHILD).
+inline constexpr const char* not_of_a_child =
+    "the runtime belongs to the parent of this process; make one in the child";
+
 // Runtime::allocate(), from this heap, which must outlive the buffer.
 Buffer allocate_from(cpu::Heap& heap, std::uint64_t bytes, std::uint64_t alignment_bytes);
 

@@ -12,6 +12,7 @@
 #include <ferry/runtime.hpp>
 
 #include "base/cpus.hpp"
+#include "base/forks.hpp"
 #include "devices/cpu/arena.hpp"
 #include "devices/cpu/hooks.hpp"
 #include "runtime/cache_plan.hpp"
@@ -193,6 +194,8 @@ class Runtime::Implementation {
 
   const device::Context& context() const { return context_; }
 
+  const MadeHere made_here;
+
  private:
   void make_cache(const RuntimeOptions& options) {
     context_.cache.layout = cache_layout(options, geometry_);
@@ -261,35 +264,44 @@ Runtime::Runtime(const RuntimeOptions& options) {
 }
 
 Runtime::~Runtime() {
-  implementation_->shutdown(shutdown_deadline_default);
+  if (implementation_->made_here) {
+    implementation_->shutdown(shutdown_deadline_default);
+  } else {
+    static_cast<void>(implementation_.release());
+  }
+}
+
+Runtime::Implementation& Runtime::mine() const {
+  if (!implementation_->made_here) throw Error(ECHILD, not_of_a_child);
+  return *implementation_;
 }
 
 void Runtime::run(const Program& program) {
-  implementation_->run(program);
+  mine().run(program);
 }
 
 void Runtime::use_cache_switches(const device::cache::Switches& switches) {
-  implementation_->use_cache_switches(switches);
+  mine().use_cache_switches(switches);
 }
 
 Buffer Runtime::allocate(std::uint64_t bytes, std::uint64_t alignment_bytes) {
-  return implementation_->allocate(bytes, alignment_bytes);
+  return mine().allocate(bytes, alignment_bytes);
 }
 
 ShutdownReport Runtime::shutdown(std::chrono::milliseconds deadline) {
-  return implementation_->shutdown(deadline);
+  return mine().shutdown(deadline);
 }
 
 RuntimeInfo Runtime::info() const {
-  return implementation_->info();
+  return mine().info();
 }
 
 RuntimeStatistics Runtime::statistics() const {
-  return implementation_->statistics();
+  return mine().statistics();
 }
 
 const device::Context& Runtime::context() const {
-  return implementation_->context();
+  return mine().context();
 }
 
 }  // namespace ferry

@@ -477,6 +477,35 @@ TEST(Pause, IsNoDeath) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+TEST(Fork, TheParentsRuntimeIsRefused) {
+  auto runtime = std::make_unique<Runtime>(small_options());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(60);  // it used to wait for threads that are not there
+    const auto refuses = [](const auto& call) {
+      try {
+        call();
+        return false;
+      } catch (const Error& error) {
+        return error.code().value() == ECHILD;
+      }
+    };
+    const bool refused = refuses([&] { runtime->run([](DeviceThread&) {}); }) &&
+                         refuses([&] { runtime->allocate(4096); }) &&
+                         refuses([&] { runtime->statistics(); }) &&
+                         refuses([&] { runtime->context(); }) &&
+                         refuses([&] { runtime->shutdown(milliseconds(100)); });
+    runtime.reset();
+    _exit(refused ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  runtime->run([](DeviceThread& self) { ASSERT_EQ(self.files.ping(), 0); });
+  EXPECT_TRUE(runtime->shutdown(std::chrono::seconds(10)).finished);
+}
+
 TEST(CacheSwitches, AreThoseOfTheNextProgram) {
   const test::ScratchDirectory folder;
   const std::string path = folder / "data";
