@@ -43,8 +43,8 @@ class GpuAllocation:
     def copy_to_host(self, target: Any, offset: int) -> None:
         """Fills ``target`` from ``offset`` bytes on."""
 
-def end_releases() -> None:
-    """The interpreter ends: from now on no thread may take its lock."""
+def end() -> None:
+    """The interpreter is about to end: all engines do, and no thread is left that may take its lock."""
 
 def expect_leaks() -> None:
     """Objects stay, those of the parent in a child of fork say, and nothing is said about them."""

@@ -6,7 +6,6 @@ import atexit
 import operator
 import os
 import threading
-import weakref
 from typing import Any, Literal
 
 from ferry import _bulk
@@ -18,7 +17,6 @@ Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 # Grows in every child of fork(): what belongs to the parent is told by it.
 _generation = 0
-_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 _lock = threading.Lock()
 _common: Engine | None = None
 
@@ -60,7 +58,6 @@ class Engine:
                 raise ValueError(f"{name}: {value} is negative; 0 leaves the choice to the engine")
         self._native = _bulk.Engine(*self._settings)
         self._generation = _generation
-        _engines.add(self)
 
     @property
     def native(self) -> _bulk.Engine:
@@ -70,7 +67,6 @@ class Engine:
                 if self._generation != _generation:
                     self._native = _bulk.Engine(*self._settings)
                     self._generation = _generation
-                    _engines.add(self)  # those of the parent are not the child's to shut down
         return self._native
 
     def options(self) -> dict[str, Any]:
@@ -186,23 +182,20 @@ def explain(path: Path, engine: Engine | None = None) -> dict[str, Any]:
 
 
 def _after_fork() -> None:
-    global _generation, _common, _lock, _engines
+    global _generation, _common, _lock
     _generation += 1
     _lock = threading.Lock()
     _common = None
-    _engines = weakref.WeakSet()
     _bulk.expect_leaks()
 
 
 def _at_exit() -> None:
-    """No thread of an engine may want the interpreter once that is going."""
-    for engine in list(_engines):
-        if engine._generation == _generation:
-            engine._native.shut_down()
-    _bulk.end_releases()
     if any(thread.daemon for thread in threading.enumerate()):
         _bulk.expect_leaks()  # what their frames hold stays
 
 
 os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_at_exit)
+# Before that: no thread of an engine may want the interpreter once it is going. The extension's own
+# function, as a signal's handler could end one of Python's halfway.
+atexit.register(_bulk.end)

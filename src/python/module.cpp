@@ -1,5 +1,6 @@
 // The extension module ferry._bulk: the engine and its files, with the interpreter's lock released
 // around everything that may wait. python/ferry makes it comfortable.
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include <ferry/bulk.hpp>
 
+#include "bulk/scheduler.hpp"
 #include "bulk/staging.hpp"
 #include "python/buffers.hpp"
 #include "python/dlpack.hpp"
@@ -139,14 +141,16 @@ PyType_Slot memory_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(show_mem
 
 void make_engine(Engine* self, unsigned workers, unsigned depth, std::uint64_t task_bytes,
                  const std::string& route, const std::string& storage) {
-  if (releases_ended()) throw std::runtime_error("the interpreter is ending: no new engine");
+  if (ending()) throw std::runtime_error("the interpreter is ending: no new engine");
   bulk::EngineOptions options;
   options.workers = workers;
   options.depth = depth;
   options.task_bytes = task_bytes;
   options.route = to_route(route);
   options.storage = to_storage(storage);
-  new (self) Engine(options);
+  std::shared_ptr<bulk::Scheduler> scheduler = bulk::Scheduler::make(options);
+  keep(scheduler);
+  new (self) Engine(std::move(scheduler));
 }
 
 // What is behind a null byte would be cut off, and another file be meant.
@@ -299,7 +303,7 @@ NB_MODULE(_bulk, module) {
   nb::register_exception_translator(translate);
   nb::class_<AlignedMemory>(module, "AlignedMemory", nb::type_slots(memory_slots))
       .def(nb::init<std::uint64_t>());
-  module.def("end_releases", &end_releases);
+  module.def("end", &end);
   // In a child of fork() the parent's transfers stay: the threads that would let them go are not
   // there. So does what daemon threads hold when the interpreter ends.
   module.def("expect_leaks", [] { nb::set_leak_warnings(false); });

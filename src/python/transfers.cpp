@@ -95,6 +95,7 @@ Batch::Batch(nb::handle list, bool writing) {
 // Runs on a thread of the engine.
 void Transfer::end(Kept& kept) {
   const nb::gil_scoped_acquire locked;
+  const EngineThread here;
   const nb::object on_end = std::move(kept.on_end);
   try {
     if (!on_end.is_none()) on_end();

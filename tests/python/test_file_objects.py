@@ -437,17 +437,97 @@ STUBBORN_PROGRAM = EXIT_PROGRAM.replace("(OSError, ValueError)", "ZeroDivisionEr
 )
 
 
-def test_leaving_beside_a_thread_that_goes_on(tmp_path: Path) -> None:
-    """What a daemon thread still holds then is no fault of anybody's, and nothing says that it is."""
+def leave(tmp_path: Path, program: str) -> subprocess.CompletedProcess[str]:
     path = tmp_path / "file"
     path.write_bytes(bytes(16 << 20))
+    # Text for stderr is buffered, as it usually is.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(
+        [sys.executable, "-c", program, str(path)],
+        capture_output=True, text=True, timeout=120, check=False, env=environment,
+    )  # fmt: skip
+
+
+def test_leaving_beside_a_thread_that_goes_on(tmp_path: Path) -> None:
+    """What a daemon thread still holds then is no fault of anybody's, and nothing says that it is."""
     for _ in range(3):
-        done = subprocess.run(
-            [sys.executable, "-c", STUBBORN_PROGRAM, str(path)],
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+        done = leave(tmp_path, STUBBORN_PROGRAM)
         assert (done.returncode, done.stdout) == (0, "leaving\n")
         assert "leaked" not in done.stderr
+
+
+PRINTING_PROGRAM = """
+import sys, threading, time, traceback
+import ferry, numpy
+file = ferry.open(sys.argv[1])
+def read_on():
+    buffer = numpy.empty(1 << 20, numpy.uint8)
+    while True:
+        try:
+            file.read_at(buffer, 0)
+            file.read_at_async(buffer, 0).result()
+        except OSError:
+            traceback.print_exc()
+for _ in range(2):
+    threading.Thread(target=read_on, daemon=True).start()
+time.sleep(0.05)
+"""
+
+
+def test_leaving_beside_threads_that_print_their_errors(tmp_path: Path) -> None:
+    """Python aborts when a thread that prints ends with the lock of stderr: none comes to print."""
+    for _ in range(5):
+        done = leave(tmp_path, PRINTING_PROGRAM)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+WAITED_FOR_PROGRAM = """
+import atexit, sys, threading, time
+ended = threading.Event()
+def wait():
+    assert ended.wait(60)
+    print("waited")
+atexit.register(wait)  # runs after what is registered later
+import ferry, numpy
+file = ferry.open(sys.argv[1])
+def read_on():
+    buffer = numpy.empty(1 << 20, numpy.uint8)
+    try:
+        while True:
+            file.read_at(buffer, 0)
+    except OSError:
+        ended.set()
+threading.Thread(target=read_on, daemon=True).start()
+time.sleep(0.05)
+"""
+
+
+def test_leaving_beside_a_thread_that_is_waited_for(tmp_path: Path) -> None:
+    """A function of atexit may wait for a thread that reads: it hears of the end, and ends."""
+    done = leave(tmp_path, WAITED_FOR_PROGRAM)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "waited\n", "")
+
+
+FORGOTTEN_ENGINE_PROGRAM = """
+import sys
+import ferry, numpy
+size = 16 << 20
+buffers = [numpy.empty(size, numpy.uint8) for _ in range(4)]
+file = ferry.open(sys.argv[1], direct=True)
+futures = [
+    ferry.read_batch_async([(file, buffer, 0)], engine=ferry.Engine(workers=1, task_bytes=4096, depth=1))
+    for buffer in buffers
+]
+for future in futures:
+    future.add_done_callback(lambda future: None)
+"""
+
+
+def test_leaving_with_transfers_of_forgotten_engines(tmp_path: Path) -> None:
+    """An engine that only its transfer holds ends before the interpreter too."""
+    for _ in range(3):
+        done = leave(tmp_path, FORGOTTEN_ENGINE_PROGRAM)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 # Direct, with one small task after the other: long enough for a signal to come meanwhile.
