@@ -7,18 +7,23 @@ import io
 import math
 import operator
 import os
+import stat
 import tokenize
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy
 
 from ferry import _bulk
-from ferry.engine import Engine, Path
+from ferry.engine import Engine, Path, choose
+from ferry.file_objects import File
 from ferry.file_objects import open as open_file
 from ferry.gpu import GpuArray, device_index
 from ferry.memory import as_buffer, has_cuda_interface
+from ferry.replacing import beside, remove_after, replacement
 from ferry.transfers import Progress
+from ferry.uris import folder_of, in_folder, is_uri
 
 _MAGIC = b"\x93NUMPY"
 # Arrays from this size on get memory in huge pages, which direct I/O fills as it is.
@@ -207,6 +212,11 @@ def save(
 ) -> None:
     """Writes an array as ``.npy``, or its bare bytes.
 
+    A file that exists is replaced once the new one, written beside it, is whole and durable; if
+    anything is raised before, it is as it was. It is written in place, and an error leaves it
+    incomplete, where that cannot be: it is no regular file or has several names, or its folder does
+    not let a file of its owner be made.
+
     Args:
         path: the file; it is replaced if it exists. No suffix is added.
         array: anything ``numpy.asarray`` takes, but of Python objects. One that is contiguous in
@@ -231,11 +241,49 @@ def save(
         data = numpy.ascontiguousarray(data)
     fields = numpy.lib.format.header_data_from_array_1_0(data)
     header = b"" if raw else _make_header(fields["descr"], fields["fortran_order"], fields["shape"])
-    with open_file(path, "wb", engine=engine) as file:
-        if header:
-            file.write_at(header, 0)
-        if data.nbytes > 0:
-            file.write_at(_flat_bytes(data), len(header), progress=progress)
+    _write(path, header, _flat_bytes(data) if data.nbytes > 0 else None, engine, progress)
+
+
+def _write(path: Path, header: bytes, data: Any, engine: Engine | None, progress: Progress | None) -> None:
+    """Replaces a file, or makes one, of these contents."""
+    used = choose(engine)
+    with _replacement(path, used) as (place, durable, permissions):
+        try:
+            with File(place, "wb", engine=used, permissions=permissions) as file:
+                if header:
+                    file.write_at(header, 0)
+                if data is not None:
+                    file.write_at(data, len(header), progress=progress)
+                if durable:
+                    file.sync()
+        except OSError as error:
+            if error.filename == place:
+                error.filename = os.fsdecode(path)
+            raise
+
+
+@contextmanager
+def _replacement(path: Path, engine: Engine) -> Iterator[tuple[str, bool, int]]:
+    """``replacement`` on any storage; with it come the permissions of a new file."""
+    name = os.fsdecode(path)
+    if not is_uri(name):
+        with replacement(name) as (place, durable):
+            yield place, durable, 0o666
+        return
+    try:
+        _, _, mode = engine.status(name)
+    except FileNotFoundError:
+        mode = None
+    if mode is not None and not stat.S_ISREG(mode):
+        yield name, False, 0o666
+        return
+    scratch = in_folder(folder_of(name), os.path.basename(beside("")))
+    try:
+        yield scratch, mode is not None, 0o666 if mode is None else mode & 0o777
+        engine.rename(scratch, name)
+    except BaseException as error:
+        remove_after(error, lambda: engine.unlink(scratch), scratch)
+        raise
 
 
 def _save_from_gpu(path: Path, array: Any, raw: bool, engine: Engine | None, progress: Progress | None) -> None:
@@ -243,11 +291,7 @@ def _save_from_gpu(path: Path, array: Any, raw: bool, engine: Engine | None, pro
     memory = as_buffer(array, writable=False, gpu_too=True)
     descr = numpy.lib.format.dtype_to_descr(numpy.dtype(interface["typestr"]))
     header = b"" if raw else _make_header(descr, False, tuple(interface["shape"]))
-    with open_file(path, "wb", engine=engine) as file:
-        if header:
-            file.write_at(header, 0)
-        if memory.bytes > 0:
-            file.write_at(memory, len(header), progress=progress)
+    _write(path, header, memory if memory.bytes > 0 else None, engine, progress)
 
 
 def _make_header(descr: Any, fortran_order: bool, shape: tuple[int, ...]) -> bytes:

@@ -74,9 +74,15 @@ class File(io.RawIOBase):
     """
 
     def __init__(
-        self, path: Path, mode: str = "rb", *, engine: Engine | None = None, direct: bool = False
+        self,
+        path: Path,
+        mode: str = "rb",
+        *,
+        engine: Engine | None = None,
+        direct: bool = False,
+        permissions: int = 0o666,
     ) -> None:
-        """Opens the file; see ``ferry.open``."""
+        """Opens the file; see ``ferry.open``. A new one gets ``permissions``, less the umask."""
         super().__init__()
         self._native: _bulk.File | None = None
         flags, self._readable, self._writable = _parse_mode(mode)
@@ -86,7 +92,7 @@ class File(io.RawIOBase):
         self.name = path
         self._engine = choose(engine)
         self._position = 0
-        self._native = _bulk.File(self._engine.native, self._path, self._flags, 0o666)
+        self._native = _bulk.File(self._engine.native, self._path, self._flags, permissions)
         self._generation = generation()
         if self._append:
             self._position = self.size()

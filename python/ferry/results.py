@@ -24,6 +24,7 @@ from ferry.errors import FerryError
 from ferry.files import check_folder
 from ferry.native import Measurement
 from ferry.plan import Cell
+from ferry.replacing import replacement
 from ferry.sizes import MIB
 from ferry.uris import is_uri
 
@@ -272,8 +273,15 @@ def write_text(path: str, text: str, overwrite: bool) -> None:
 def write_bytes(path: str, content: bytes, overwrite: bool) -> None:
     """Writes a file that must not exist, unless ``overwrite``. Raises FerryError."""
     try:
-        with open(path, "wb" if overwrite else "xb") as file:
+        if not overwrite:
+            with open(path, "xb") as file:
+                file.write(content)
+            return
+        with replacement(path) as (place, durable), open(place, "wb") as file:
             file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
     except FileExistsError:
         raise FerryError(f"{path} exists; --overwrite replaces it, another name keeps it") from None
     except OSError as error:

@@ -1,0 +1,89 @@
+"""New files in the place of old ones, which stay as they are until the new ones are whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+def beside(name: str) -> str:
+    """Returns a name for a file that is to replace the one of this name, in the same folder."""
+    return os.path.join(os.path.dirname(name), f".ferry-save-{secrets.token_hex(8)}")
+
+
+@contextmanager
+def replacement(path: str) -> Iterator[tuple[str, bool]]:
+    """Gives the path of a file to write, which takes the name ``path`` if nothing is raised.
+
+    With it comes whether that replaces an older file: then the new one should be durable by the end
+    of the block. It has the older one's permissions and owner. The older file itself is to be
+    written where that cannot be: it is no regular file, has several names, may not be written, or
+    its folder does not let a file of its owner be made. Links are followed.
+    """
+    target = os.path.realpath(path)
+    try:
+        old = os.stat(target)
+    except FileNotFoundError:
+        old = None
+    scratch = None
+    if old is None or _may_be_replaced(target, old):
+        try:
+            scratch = _make_beside(target, old)
+        except OSError as error:
+            error.filename = path
+            raise
+    if scratch is None:
+        yield target, False
+        return
+    try:
+        yield scratch, old is not None
+        os.rename(scratch, target)
+    except BaseException as error:
+        remove_after(error, lambda: os.unlink(scratch), scratch)
+        raise
+
+
+def remove_after(error: BaseException, remove: Callable[[], object], scratch: str) -> None:
+    """Calls ``remove``; what keeps it from working is noted at ``error``, which made it necessary."""
+    try:
+        remove()
+    except FileNotFoundError:
+        pass
+    except OSError as another:
+        error.add_note(f"{scratch} could not be removed: {another.strerror}")
+
+
+def _may_be_replaced(path: str, status: os.stat_result) -> bool:
+    return (
+        stat.S_ISREG(status.st_mode)
+        and status.st_nlink == 1
+        and os.access(path, os.W_OK, effective_ids=True)
+    )
+
+
+def _make_beside(target: str, old: os.stat_result | None) -> str | None:
+    scratch = beside(target)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    if old is None:
+        os.close(os.open(scratch, flags, 0o666))
+        return scratch
+    try:
+        descriptor = os.open(scratch, flags, 0o600)
+    except PermissionError:
+        return None
+    try:
+        made = os.fstat(descriptor)
+        if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+        os.fchmod(descriptor, old.st_mode & 0o777)
+        return scratch
+    except PermissionError:  # a file of another owner
+        with contextlib.suppress(OSError):
+            os.unlink(scratch)
+        return None
+    finally:
+        os.close(descriptor)

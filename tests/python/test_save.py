@@ -1,0 +1,113 @@
+"""``ferry.save`` over files that exist: the old one stays until the new one is whole."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+
+import ferry
+
+OLD = numpy.arange(1000)
+NEW = numpy.arange(1 << 20)
+
+# Files may not grow beyond 1 MiB: the disk is full, without one.
+LIMITED = """
+import resource, signal, sys
+import numpy, ferry
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+try:
+    ferry.save(sys.argv[1], numpy.arange(1 << 20), raw=len(sys.argv) > 2)
+except OSError as error:
+    print(error.errno, error.filename)
+"""
+
+
+@pytest.mark.parametrize("arguments", [[], ["raw"]])
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, exists: bool, arguments: list[str]) -> None:
+    path = tmp_path / "array.npy"
+    if exists:
+        ferry.save(path, OLD)
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path), *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"27 {path}\n", "")
+    assert os.listdir(tmp_path) == (["array.npy"] if exists else [])
+    if exists:
+        numpy.testing.assert_array_equal(ferry.load(path), OLD)
+
+
+def test_the_new_file_is_like_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "array.npy"
+    ferry.save(path, OLD)
+    path.chmod(0o640)
+    if os.getuid() == 0:
+        os.chown(path, 12345, 54321)
+    before = path.stat()
+    with open(path, "rb") as opened:
+        ferry.save(path, NEW)
+        assert len(opened.read()) == before.st_size, "whoever has the old one open keeps it"
+    numpy.testing.assert_array_equal(ferry.load(path), NEW)
+    after = path.stat()
+    assert after.st_ino != before.st_ino
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    assert os.listdir(tmp_path) == ["array.npy"]
+
+
+def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        ferry.save(tmp_path / "array.npy", OLD)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "array.npy").stat().st_mode) == 0o640
+
+
+def test_links_are_followed_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder/array.npy")
+    ferry.save(tmp_path / "link", OLD)  # to where it leads, as ever
+    ferry.save(tmp_path / "link", NEW)
+    assert (tmp_path / "link").is_symlink()
+    assert os.listdir(tmp_path / "folder") == ["array.npy"]
+    numpy.testing.assert_array_equal(ferry.load(tmp_path / "folder" / "array.npy"), NEW)
+
+
+def test_hard_links_are_kept(tmp_path: Path) -> None:
+    ferry.save(tmp_path / "one.npy", NEW)
+    (tmp_path / "two.npy").hardlink_to(tmp_path / "one.npy")
+    ferry.save(tmp_path / "one.npy", OLD)
+    numpy.testing.assert_array_equal(ferry.load(tmp_path / "two.npy"), OLD)
+    assert (tmp_path / "one.npy").stat().st_nlink == 2
+
+
+def test_what_is_no_regular_file_is_written(tmp_path: Path) -> None:
+    ferry.save("/dev/null", OLD)
+    with pytest.raises(OSError, match="No space left"):
+        ferry.save("/dev/full", OLD)
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    with pytest.raises(IsADirectoryError):
+        ferry.save(tmp_path, OLD)
+    with pytest.raises(FileNotFoundError) as missing:
+        ferry.save(tmp_path / "none" / "array.npy", OLD)
+    assert missing.value.filename == str(tmp_path / "none" / "array.npy")
+
+
+def test_an_interruption_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "array.npy"
+    ferry.save(path, OLD)
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ferry.save(path, NEW, progress=interrupt)
+    numpy.testing.assert_array_equal(ferry.load(path), OLD)
+    assert os.listdir(tmp_path) == ["array.npy"]
