@@ -169,22 +169,68 @@ def run_copy(arguments: list[str], on_progress: Callable[[Json], None]) -> Json:
 
     Raises FerryError with the line that it ended with, and as ``run_plan`` on an interruption.
     """
-    answer: Json = {}
-    with _process(*arguments, program=COPY_PROGRAM) as process:
-        for line in _lines(process):
-            if line["type"] == "progress":
-                on_progress(line)
-            else:
-                answer = line
+    copy = _Copy(on_progress)
+    try:
+        with _process(*arguments, program=COPY_PROGRAM) as process:
+            copy.follow(process)
+    except MeasuringError as error:  # it was killed
+        error.add_note(copy.remains(-signal.SIGKILL))
+        raise
+    answer = copy.answer
+    remains = copy.remains(process.returncode)
     if process.returncode == 130:
-        raise KeyboardInterrupt
+        interrupted = KeyboardInterrupt()
+        if remains:
+            interrupted.add_note(remains)
+        raise interrupted
     if answer.get("type") == "error":
-        hint = _COPY_HINTS.get(answer["errno"])
         message = " ".join(str(answer["message"]).split())
-        raise FerryError(f"{message}; {hint}" if hint else message)
+        incomplete = answer["incomplete"]
+        hint = (
+            f"{incomplete} was overwritten in place and is not complete; copy again"
+            if incomplete
+            else _COPY_HINTS.get(answer["errno"])
+        )
+        raise FerryError("; ".join(part for part in (message, hint, remains) if part))
     if answer.get("type") != "done":
         raise FerryError(f"{COPY_PROGRAM} ended with exit status {process.returncode}")
     return answer
+
+
+class _Copy:
+    """What ``ferry-copy`` has said so far."""
+
+    def __init__(self, on_progress: Callable[[Json], None]) -> None:
+        self._on_progress = on_progress
+        self._scratch = ""
+        self.answer: Json = {}
+
+    def follow(self, process: _Process) -> None:
+        """Takes all that it says; when this is interrupted, also what it says at its end."""
+        try:
+            for line in _lines(process):
+                self._take(line)
+        except BaseException as error:
+            process.stop()
+            with contextlib.suppress(FerryError, ValueError, OSError):
+                for line in _lines(process):
+                    self._take(line)
+            if remains := self.remains(process.popen.returncode):
+                error.add_note(remains)
+            raise
+
+    def _take(self, line: Json) -> None:
+        if line["type"] == "progress":
+            self._on_progress(line)
+        elif line["type"] == "scratch":
+            self._scratch = line["path"]
+        else:
+            self.answer = line
+
+    def remains(self, status: int) -> str:
+        """Names the file beside the destination where it may be there still."""
+        left = self._scratch if status < 0 else self.answer.get("left_behind")
+        return f"left behind: {left}; remove it when its storage answers" if left else ""
 
 
 def run_layout(arguments: list[str]) -> Json:

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
-#include <random>
 #include <span>
 #include <vector>
 
@@ -17,7 +16,7 @@
 #include <ferry/ferry.hpp>
 
 #include "storage/calls.hpp"
-#include "storage/uri.hpp"
+#include "tools/copy_target.hpp"
 
 namespace ferry::bench {
 namespace {
@@ -62,16 +61,6 @@ std::uint64_t fingerprint(const std::byte* data, std::size_t bytes) {
   return all;
 }
 
-// Where the last name of a path lies.
-struct Name {
-  explicit Name(const std::string& path) : end(storage::path_end(path)) {
-    const std::size_t slash = path.rfind('/', end == 0 ? 0 : end - 1);
-    begin = slash == std::string::npos ? 0 : slash + 1;
-  }
-  std::size_t begin = 0;
-  std::size_t end;
-};
-
 // Memory for the pieces in flight, aligned for direct I/O and for huge pages.
 class Memory {
  public:
@@ -102,132 +91,79 @@ struct Slot : Operation {
 class Copy {
  public:
   Copy(storage::Storage& storage, const CopyOptions& options, const std::atomic<bool>& stopped)
-      : options_(options), stopped_(stopped), calls_(storage, memory_.span(), depth) {
+      : options_(options),
+        stopped_(stopped),
+        calls_(storage, memory_.span(), depth),
+        blocking_(calls_),
+        target_(blocking_, options) {
     for (std::size_t i = 0; i < slots_.size(); ++i)
       slots_[i].memory = memory_.span().data() + i * piece_bytes;
   }
-  ~Copy() {
-    end_transfers();
-    for (File* file : {source_, target_})
-      if (file != nullptr) close(file);
-    if (!scratch_.empty()) remove(scratch_);
-  }
+  ~Copy() { give_up(); }
   Copy(const Copy&) = delete;
   Copy& operator=(const Copy&) = delete;
 
   CopyReport run() {
+    try {
+      return copy();
+    } catch (const std::system_error& error) {
+      throw CopyError(error, give_up());
+    }
+  }
+
+ private:
+  CopyReport copy() {
     CopyReport report;
     open_source();
-    choose_target();
-    open_scratch();
+    target_.choose(source_status_);
+    target_.open(source_status_);
     auto begin = Clock::now();
     move(&Copy::read_source, "copying");
+    copy_rest();
+    target_.trim(size_bytes_);
     report.bytes = size_bytes_;
     report.copy_s = seconds_since(begin);
     begin = Clock::now();
-    check(simple(Kind::sync, target_), to_);
+    check(blocking_.on_file(Kind::sync, target_.file()), target_.path());
     report.sync_s = seconds_since(begin);
     begin = Clock::now();
     verify();
     report.verify_s = seconds_since(begin);
-    publish();
+    check_source();
+    target_.publish(size_bytes_);
     return report;
   }
 
- private:
   // ---- files
   // -------------------------------------------------------------------------------------
 
-  std::int64_t simple(Kind kind, File* file) {
-    Operation operation;
-    operation.kind = kind;
-    operation.file = file;
-    return calls_.run(operation);
-  }
-  std::int64_t close(File*& file) {
-    File* closed = file;
-    file = nullptr;
-    return simple(Kind::close, closed);
-  }
-  std::int64_t by_path(Kind kind, const std::string& path, storage::Status* status = nullptr) {
-    Operation operation;
-    operation.kind = kind;
-    operation.path = path.c_str();
-    const std::int64_t result = calls_.run(operation);
-    if (status != nullptr) *status = operation.status;
-    return result;
-  }
-  bool exists(const std::string& path) {
-    const std::int64_t result = by_path(Kind::path_status, path);
-    if (result != -ENOENT) check(result, path);
-    return result == 0;
-  }
-  void remove(const std::string& path) { by_path(Kind::unlink, path); }
-  File* open(const std::string& path, int flags, std::uint32_t mode) {
-    Operation operation;
-    operation.kind = Kind::open;
-    operation.path = path.c_str();
-    operation.flags = flags;
-    operation.mode = mode;
-    check(calls_.run(operation), path);
-    return operation.opened.release();
-  }
-  storage::Status status_of(File* file, const std::string& path) {
-    Operation operation;
-    operation.kind = Kind::file_status;
-    operation.file = file;
-    check(calls_.run(operation), path);
-    return operation.status;
-  }
-
   void open_source() {
-    source_ = open(options_.from, O_RDONLY, 0);
-    source_status_ = status_of(source_, options_.from);
+    source_ = blocking_.open(options_.from, O_RDONLY, 0);
+    source_status_ = blocking_.status_of(source_, options_.from);
     if (S_ISDIR(source_status_.mode)) throw Error(EISDIR, options_.from);
     if (!S_ISREG(source_status_.mode)) throw Error(EINVAL, options_.from + " is no regular file");
     size_bytes_ = source_status_.size_bytes;
     fingerprints_.resize((size_bytes_ + piece_bytes - 1) / piece_bytes);
   }
 
-  // Into a directory: under the source's name.
-  void choose_target() {
-    storage::Status status;
-    std::int64_t result = by_path(Kind::path_status, to_, &status);
-    if (result == 0 && S_ISDIR(status.mode)) {
-      const Name from(options_.from);
-      to_.insert(storage::path_end(to_),
-                 "/" + options_.from.substr(from.begin, from.end - from.begin));
-      result = by_path(Kind::path_status, to_);
-    }
-    if (result == -ENOENT) return;
-    check(result, to_);
-    if (!options_.overwrite) throw Error(EEXIST, to_);
+  Error changed() const { return {ESTALE, options_.from + " changed while it was copied"}; }
+
+  void check_source() {
+    const storage::Status now = blocking_.status_of(source_, options_.from);
+    if (now.size_bytes != source_status_.size_bytes) throw changed();
+    // Files of /proc have the time of the look.
+    const bool made_when_read = now.size_bytes == 0 && size_bytes_ > 0;
+    if (!made_when_read && now.modified_ns != source_status_.modified_ns) throw changed();
   }
 
-  // A name that is free, in the destination's folder.
-  void open_scratch() {
-    const Name name(to_);
-    std::random_device random;
-    const std::string path =
-        to_.substr(0, name.begin) + ".ferry-cp-" + std::to_string(random()) + to_.substr(name.end);
-    // Its owner may read it back whatever rights it gets.
-    target_ = open(path, O_RDWR | O_CREAT | O_EXCL, (source_status_.mode & 07777) | 0600);
-    scratch_ = path;
-  }
-
-  void publish() {
-    check(close(target_), to_);
-    const storage::Status now = status_of(source_, options_.from);
-    if (now.size_bytes != size_bytes_ || now.modified_ns != source_status_.modified_ns) {
-      throw Error(ESTALE, options_.from + " changed while it was copied");
-    }
-    if (!options_.overwrite && exists(to_)) throw Error(EEXIST, to_);
-    Operation rename;
-    rename.kind = Kind::rename;
-    rename.path = scratch_.c_str();
-    rename.new_path = to_.c_str();
-    check(calls_.run(rename), to_);
-    scratch_.clear();
+  // After an error: nothing may touch the memory any more.
+  Remains give_up() {
+    for (Slot& slot : slots_)
+      if (slot.under_way) calls_.cancel(slot);
+    while (under_way_ > 0)
+      next_finished();
+    if (source_ != nullptr) blocking_.close(source_);
+    return target_.give_up();
   }
 
   // ---- pieces
@@ -268,33 +204,31 @@ class Copy {
     if (slot.kind == Kind::write) return true;
     fingerprints_[slot.at / piece_bytes] = fingerprint(slot.memory, slot.bytes);
     slot.moved = 0;
-    submit(slot, Kind::write, target_);
+    submit(slot, Kind::write, target_.file());
     return false;
   }
   bool compare(Slot& slot) {
     if (fingerprint(slot.memory, slot.bytes) != fingerprints_[slot.at / piece_bytes]) {
-      throw Error(EBADMSG,
-                  to_ + " does not hold what was written, at byte " + std::to_string(slot.at));
+      throw Error(EBADMSG, target_.path() + " does not hold what was written, at byte " +
+                               std::to_string(slot.at));
     }
     return true;
   }
 
   // All pieces of a file, `depth` at a time; `moved_one` is called with each transfer's end.
   void move(bool (Copy::*moved_one)(Slot&), const char* phase) {
-    File* const from = moved_one == &Copy::compare ? target_ : source_;
+    File* const from = moved_one == &Copy::compare ? target_.file() : source_;
     next_ = 0;
     std::uint64_t done = 0;
     for (Slot& slot : slots_)
       begin_piece(slot, from);
     while (under_way_ > 0) {
       Slot* finished = next_finished();
-      if (stopped_.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
+      check_stopped();
       if (finished == nullptr) continue;
       Slot& slot = *finished;
-      const std::string& path = slot.file == source_ ? options_.from : to_;
-      check(slot.result, path);
-      if (slot.result == 0) throw Error(EIO, path + " ended early");
-      slot.moved += static_cast<std::size_t>(slot.result);
+      note_moved(slot);
+      if (slot.result == 0) throw Error(EIO, path_of(slot) + " ended early");
       if (slot.moved < slot.bytes) {
         submit(slot, slot.kind, slot.file);
         continue;
@@ -307,23 +241,54 @@ class Copy {
   }
   void verify() { move(&Copy::compare, "verifying"); }
 
-  // After an error: nothing may touch the memory any more.
-  void end_transfers() {
-    for (Slot& slot : slots_)
-      if (slot.under_way) calls_.cancel(slot);
-    while (under_way_ > 0)
-      next_finished();
+  // Beyond the size that the source says it has. Files of /proc say none and have contents; of any
+  // other file this is what it has grown by.
+  void copy_rest() {
+    Slot& slot = slots_.front();
+    do {
+      slot.at = size_bytes_;
+      slot.bytes = piece_bytes;
+      move_now(slot, Kind::read, source_);
+      if (slot.moved == 0) return;
+      if (blocking_.status_of(source_, options_.from).size_bytes != 0) throw changed();
+      slot.bytes = slot.moved;
+      fingerprints_.push_back(fingerprint(slot.memory, slot.bytes));
+      move_now(slot, Kind::write, target_.file());
+      if (slot.moved < slot.bytes) throw Error(EIO, target_.path());
+      size_bytes_ += slot.bytes;
+    } while (slot.bytes == piece_bytes);
+  }
+
+  // One piece, and nothing beside it; what has moved is less than all where the file ends.
+  void move_now(Slot& slot, Kind kind, File* file) {
+    slot.moved = 0;
+    do {
+      submit(slot, kind, file);
+      while (next_finished() == nullptr)
+        check_stopped();
+      note_moved(slot);
+    } while (slot.result > 0 && slot.moved < slot.bytes);
+  }
+
+  const std::string& path_of(const Slot& slot) const {
+    return slot.file == source_ ? options_.from : target_.path();
+  }
+  void note_moved(Slot& slot) {
+    check(slot.result, path_of(slot));
+    slot.moved += static_cast<std::size_t>(slot.result);
+  }
+  void check_stopped() {
+    if (stopped_.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
   }
 
   const CopyOptions& options_;
   const std::atomic<bool>& stopped_;
   const Memory memory_;
   Calls calls_;
+  CopyCalls blocking_;
+  CopyTarget target_;
   std::vector<Slot> slots_{depth};
   File* source_ = nullptr;
-  File* target_ = nullptr;
-  std::string to_ = options_.to;
-  std::string scratch_;  // empty: there is none
   storage::Status source_status_;
   std::uint64_t size_bytes_ = 0;
   std::uint64_t next_ = 0;

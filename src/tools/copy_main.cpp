@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <ferry/ferry.hpp>
 #include <ferry/signals.hpp>
@@ -25,7 +26,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* usage =
     "Usage: ferry-copy [--overwrite] FROM TO\n"
-    "Prints JSON lines: progress, then done or error. The ferry command runs it as ferry cp.\n";
+    "Prints JSON lines: scratch and progress, then done or error. The ferry command runs it as "
+    "ferry cp.\n";
 constexpr int exit_failed = 1;
 constexpr int exit_wrong_arguments = 2;
 constexpr int exit_interrupted = 130;
@@ -73,8 +75,12 @@ std::string explanation(storage::Storage& storage, const CopyOptions& options) {
   return "";
 }
 
-int report_error(int error_number, const std::string& message) {
-  print({{"type", "error"}, {"errno", error_number}, {"message", message}});
+int report_error(int error_number, const std::string& message, const Remains& remains) {
+  print({{"type", "error"},
+         {"errno", error_number},
+         {"message", message},
+         {"left_behind", remains.scratch},
+         {"incomplete", remains.incomplete}});
   return error_number == EINTR ? exit_interrupted : exit_failed;
 }
 
@@ -88,6 +94,7 @@ int copy(CopyOptions options) {
     last = now;
     print({{"type", "progress"}, {"phase", phase}, {"done_bytes", done}, {"total_bytes", total}});
   };
+  options.scratch = [](const std::string& path) { print({{"type", "scratch"}, {"path", path}}); };
   const std::unique_ptr<storage::Storage> storage = storage::make_router();
   try {
     const CopyReport report = copy_file(*storage, options, stopped);
@@ -97,10 +104,10 @@ int copy(CopyOptions options) {
            {"sync_s", report.sync_s},
            {"verify_s", report.verify_s}});
     return 0;
-  } catch (const std::system_error& error) {
+  } catch (const CopyError& error) {
     const int number = error.code().value();
     const std::string more = number == EINTR ? "" : explanation(*storage, options);
-    return report_error(number, more.empty() ? error.what() : more);
+    return report_error(number, more.empty() ? error.what() : more, error.remains());
   }
 }
 
@@ -115,6 +122,7 @@ int run(int count, char** arguments) {
     std::fputs(usage, stderr);
     return exit_wrong_arguments;
   }
+  options.umask = ::umask(0);
   options.from = arguments[at];
   options.to = arguments[at + 1];
   SignalThread::block();

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import time
 from pathlib import Path
@@ -112,3 +113,174 @@ def test_interrupted(command: Command, scratch: Path, number: signal.Signals) ->
     assert [path.name for path in scratch.iterdir()] == ["from"]
     assert command.processes() == []
     assert "Traceback" not in message
+
+
+def test_a_device_is_not_replaced(command: Command, scratch: Path) -> None:
+    (scratch / "from").write_bytes(b"abc")
+    (scratch / "device").symlink_to("/dev/null")
+    os.mkfifo(scratch / "fifo")
+    for target in ("device", "fifo"):
+        before = (scratch / target).stat()
+        for flags in ([], ["--overwrite"]):
+            done = command.run("cp", *flags, "from", target)
+            assert done.returncode == 1
+            assert f"{target} is no regular file" in done.stderr
+        assert (scratch / target).stat().st_ino == before.st_ino
+    assert (scratch / "device").is_symlink()
+    assert stat.S_ISFIFO((scratch / "fifo").stat().st_mode)
+
+
+def test_a_link_is_followed(command: Command, scratch: Path) -> None:
+    (scratch / "from").write_bytes(b"new")
+    (scratch / "folder").mkdir()
+    (scratch / "folder" / "to").write_bytes(b"old")
+    (scratch / "link").symlink_to("folder/to")
+    assert command.run("cp", "--overwrite", "from", "link").returncode == 0
+    assert (scratch / "link").is_symlink()
+    assert (scratch / "folder" / "to").read_bytes() == b"new"
+    assert [path.name for path in (scratch / "folder").iterdir()] == ["to"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--overwrite"]])
+def test_a_dangling_link_is_refused(command: Command, scratch: Path, flags: list[str]) -> None:
+    (scratch / "from").write_bytes(b"new")
+    (scratch / "link").symlink_to("nowhere")
+    done = command.run("cp", *flags, "from", "link")
+    assert done.returncode == 1
+    assert "not writing through the dangling symbolic link link" in done.stderr
+    assert sorted(os.listdir(scratch)) == ["from", "link"]
+    assert os.readlink(scratch / "link") == "nowhere"
+
+
+@pytest.mark.parametrize("name", ["from", "./from", "link", "hard", "folder/../from"])
+def test_onto_itself(command: Command, scratch: Path, name: str) -> None:
+    (scratch / "folder").mkdir()
+    (scratch / "from").write_bytes(b"abc")
+    (scratch / "link").symlink_to("from")
+    (scratch / "hard").hardlink_to(scratch / "from")
+    for flags in ([], ["--overwrite"]):
+        done = command.run("cp", *flags, "from", name)
+        assert done.returncode == 1
+        assert "are the same file" in done.stderr
+    assert (scratch / "from").stat().st_nlink == 2
+    assert (scratch / "hard").read_bytes() == b"abc"
+
+
+@pytest.mark.parametrize("size", [3, (1 << 20) + 5])
+def test_hard_links_are_kept(command: Command, scratch: Path, size: int) -> None:
+    (scratch / "from").write_bytes(contents(size))
+    (scratch / "to").write_bytes(b"old" * 500_000)
+    (scratch / "hard").hardlink_to(scratch / "to")
+    assert command.run("cp", "--overwrite", "from", "to").returncode == 0
+    assert (scratch / "hard").read_bytes() == contents(size)
+    assert (scratch / "to").stat().st_nlink == 2
+    assert sorted(os.listdir(scratch)) == ["from", "hard", "to"]
+
+
+def test_permissions(command: Command, scratch: Path) -> None:
+    (scratch / "from").write_bytes(b"abc")
+    (scratch / "from").chmod(0o6777)
+    (scratch / "to").write_bytes(b"old")
+    (scratch / "to").chmod(0o660)
+    assert command.run("cp", "from", "new", umask=0o027).returncode == 0
+    assert command.run("cp", "--overwrite", "from", "to", umask=0o027).returncode == 0
+    assert stat.S_IMODE((scratch / "new").stat().st_mode) == 0o750
+    assert stat.S_IMODE((scratch / "to").stat().st_mode) == 0o660
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make files of other owners")
+def test_the_owner_stays(command: Command, scratch: Path) -> None:
+    (scratch / "from").write_bytes(b"abc")
+    (scratch / "to").write_bytes(b"older")
+    os.chown(scratch / "to", 12345, 54321)
+    assert command.run("cp", "--overwrite", "from", "to").returncode == 0
+    status = (scratch / "to").stat()
+    assert (status.st_uid, status.st_gid, status.st_size) == (12345, 54321, 3)
+    assert sorted(os.listdir(scratch)) == ["from", "to"]
+
+
+@pytest.mark.parametrize("source", ["/proc/self/limits", "/proc/cpuinfo", "/proc/self/maps"])
+def test_a_source_without_a_size(command: Command, scratch: Path, source: str) -> None:
+    done = command.run("cp", source, "to")
+    assert (done.returncode, done.stderr) == (0, "")
+    copied = (scratch / "to").read_bytes()
+    assert len(copied) > 500
+    if source == "/proc/cpuinfo":
+        assert [line for line in copied.splitlines() if line.startswith(b"model name")] == [
+            line for line in Path(source).read_bytes().splitlines() if line.startswith(b"model name")
+        ]
+
+
+def test_a_source_that_grows(command: Command, scratch: Path) -> None:
+    """It changed while it was copied: that is said, and nothing is left."""
+    with open(scratch / "from", "wb") as file:
+        file.truncate(256 << 20)
+    process = command.start("cp", "from", "to")
+    try:
+        while process.poll() is None:
+            with open(scratch / "from", "ab") as file:
+                file.write(b"more")
+            time.sleep(0.001)
+        _, message = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 1
+    assert "from changed while it was copied" in message
+    assert os.listdir(scratch) == ["from"]
+
+
+def test_a_file_that_cannot_be_completed_in_place(command: Command, scratch: Path) -> None:
+    (scratch / "from").write_bytes(contents(8 << 20))
+    (scratch / "to").write_bytes(b"old")
+    (scratch / "hard").hardlink_to(scratch / "to")
+    arguments = command.arguments("cp", "--overwrite", "from", "to")
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -f 4096; exec "$@"', "-", *arguments],
+        env=command.environment, cwd=scratch, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "File too large" in done.stderr
+    assert "to was overwritten in place and is not complete" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_cannot_be_removed_is_named(command: Command, scratch: Path) -> None:
+    """The folder is not there any more under its name, as that of a server that is gone."""
+    folder = scratch / "folder"
+    folder.mkdir()
+    with open(scratch / "from", "wb") as file:
+        file.truncate(64 << 30)
+    process = command.start("cp", "from", "folder/to")
+    try:
+        while not list(folder.glob(".ferry-cp-*")) and process.poll() is None:
+            time.sleep(0.01)
+        folder.rename(scratch / "moved")
+        folder.touch()  # ENOTDIR
+        process.terminate()
+        _, message = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    (left,) = os.listdir(scratch / "moved")
+    assert process.returncode == 128 + signal.SIGTERM
+    assert f"left behind: folder/{left}; remove it" in message
+
+
+def test_a_killed_copy_names_what_it_leaves(command: Command, scratch: Path) -> None:
+    with open(scratch / "from", "wb") as file:
+        file.truncate(64 << 30)
+    process = command.start("cp", "from", "to")
+    try:
+        while not list(scratch.glob(".ferry-cp-*")) and process.poll() is None:
+            time.sleep(0.01)
+        (copier,) = [
+            int(status.parent.name)
+            for status in Path("/proc").glob("[0-9]*/comm")
+            if status.read_text() == "ferry-copy\n" and (status.parent / "cwd").resolve() == scratch
+        ]
+        os.kill(copier, signal.SIGKILL)
+        _, message = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    (left,) = scratch.glob(".ferry-cp-*")
+    assert process.returncode == 1
+    assert f"left behind: {left.name}; remove it" in message
