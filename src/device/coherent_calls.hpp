@@ -32,7 +32,9 @@ class CoherentCalls {
       : group_(group), requester_(context, group_index), placement_(context.placement) {}
 
  protected:
-  static constexpr int open_flag_append = 02000;  // O_APPEND; no <fcntl.h> in a kernel
+  // O_APPEND, and O_DSYNC, which O_SYNC contains; no <fcntl.h> in a kernel.
+  static constexpr int open_flag_append = 02000;
+  static constexpr int open_flag_synchronous = 010000;
 
   // Runs `work` on the leader and gives every lane its result.
   template <class Work>
@@ -122,6 +124,7 @@ class CoherentCalls {
     if ((flags & access_mask) == write_only || (flags & access_mask) == read_write)
       access |= cache::OpenFile::writable;
     if ((flags & open_flag_append) != 0) access |= cache::OpenFile::appends;
+    if ((flags & open_flag_synchronous) != 0) access |= cache::OpenFile::synchronous;
     cache::CachedFiles files(requester_);
     if (!files.attach(file, access, status)) return 0;
     const cache::OpenFile* entry = files.find(file);
@@ -131,6 +134,20 @@ class CoherentCalls {
       return files.truncate(*entry, 0, [&] { return truncate_in_storage(file, 0); });
     // Asked again: others may have written and closed since.
     return files.revalidate(*entry, [&](FileStatus& now) { return status_of(file, now); });
+  }
+
+  // Leader. Writes back, then has the storage make it durable. Where both fail this reports the
+  // storage's error, which it tells once, and the next report of the handle is the other one.
+  FERRY_DEVICE_CALL int sync_file(Opcode opcode, int file) {
+    int written = 0;
+    const int error = write_back_first(opcode, file, [&](auto& files, auto& entry) {
+      written = files.flush(entry, true);
+      return 0;
+    });
+    if (error == 0 || written == 0) return error != 0 ? error : written;
+    cache::CachedFiles files(requester_);
+    if (cache::OpenFile* entry = files.find(file); entry != nullptr) files.report_again(*entry);
+    return error;
   }
 
   // `work(files, entry)` where the file is cached, then the request; the first error of the two.
@@ -220,7 +237,7 @@ class CoherentCalls {
                                std::uint8_t flags) {
     const cache::OpenFile* entry = cache::CachedFiles(requester_).find(file);
     if (entry == nullptr) return Way::past;
-    if (!reading && appends(*entry, flags)) return Way::changing;
+    if (!reading && writes_through(*entry, flags)) return Way::changing;
     switch (placement_ == Placement::automatic ? choose(reading, file, *entry, bytes, offset)
                                                : placement_) {
       case Placement::service:
@@ -287,7 +304,7 @@ class CoherentCalls {
         if (begun < 0) {
           const bool cannot = leads([&] {
             const cache::OpenFile* entry = cache::CachedFiles(requester_).find(file);
-            return entry == nullptr || appends(*entry, flags);
+            return entry == nullptr || writes_through(*entry, flags);
           });
           if (cannot) return Answer{begun, 0};
           return through_cache(reading, file, pieces, count, offset);
@@ -318,6 +335,9 @@ class CoherentCalls {
     cache::CachedFiles files(requester_);
     const cache::OpenFile* entry = files.find(file);
     if (entry == nullptr || files.pages().is_clean(entry->inode)) return 0;
+    // A read does not ask a storage again that has just refused.
+    if (const auto last = static_cast<int>(files.pages().last_error(entry->inode)); last != 0)
+      return last;
     const auto error = static_cast<int>(files.pages().flush(entry->inode, pages));
     return error != 0 ? error : 1;
   }
@@ -339,6 +359,10 @@ class CoherentCalls {
   }
   FERRY_DEVICE static bool appends(const cache::OpenFile& entry, std::uint8_t flags) {
     return (flags & flag_append) != 0 || (entry.access & cache::OpenFile::appends) != 0;
+  }
+  // Whether a write must have reached the storage by its own handle when it returns.
+  FERRY_DEVICE static bool writes_through(const cache::OpenFile& entry, std::uint8_t flags) {
+    return appends(entry, flags) || (entry.access & cache::OpenFile::synchronous) != 0;
   }
   FERRY_DEVICE_CALL int end_host_write(int file, const IoVector* pieces, int count,
                                        std::int64_t offset, std::uint8_t flags,

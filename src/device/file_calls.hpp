@@ -43,7 +43,8 @@ class FileCalls : public PendingCalls<Group> {
 
   // Opens `path` with the flags of open(2) (O_RDONLY, O_CREAT, O_APPEND, O_DIRECT, ...). Returns a
   // handle for this device, from 1 up. O_DIRECT bypasses the kernel's page cache; transfers that
-  // are not aligned for it go through the page cache instead.
+  // are not aligned for it go through the page cache instead. With O_SYNC or O_DSYNC every write is
+  // in the storage, and durable there, when it returns.
   FERRY_DEVICE int open(const char* path, int flags, std::uint32_t mode = 0) {
     return leads([&]() -> int {
       Request request{};
@@ -88,16 +89,13 @@ class FileCalls : public PendingCalls<Group> {
     });
   }
   // Makes data and metadata durable; fdatasync leaves out what is not needed to read the data.
-  // Both report every failed write-back since the last report, once per handle.
+  // Both report every failed write-back since the last report, once per handle. A call reports one
+  // error: where the storage's sync fails too, that one, and the next call or close() the other.
   FERRY_DEVICE int fsync(int file) {
-    return after_writing_back(Opcode::sync, file, [](cache::CachedFiles& files, auto& entry) {
-      return files.flush(entry, true);
-    });
+    return leads([&] { return sync_file(Opcode::sync, file); });
   }
   FERRY_DEVICE int fdatasync(int file) {
-    return after_writing_back(Opcode::sync_data, file, [](cache::CachedFiles& files, auto& entry) {
-      return files.flush(entry, true);
-    });
+    return leads([&] { return sync_file(Opcode::sync_data, file); });
   }
 
   FERRY_DEVICE int ftruncate(int file, std::int64_t size_bytes) {
@@ -160,6 +158,7 @@ class FileCalls : public PendingCalls<Group> {
   using Base::placement_;
   using Base::position_of;
   using Base::requester_;
+  using Base::sync_file;
   using Base::truncate_file;
   using Base::with_cached;
   using Base::write_back_first;

@@ -89,6 +89,13 @@ class GroupTransfer {
         return bytes == 0 ? files.write(entry, from, 0, at)
                           : files.begin_write(entry, bytes - done, at, access);
       });
+      if (error == cache::past) {  // by the leader alone, then
+        error = leads([&](cache::CachedFiles& files, const cache::OpenFile& entry) {
+          return files.write(entry, from + done, bytes - done, at);
+        });
+        if (error < 0) return done > 0 ? static_cast<std::int64_t>(done) : error;
+        return static_cast<std::int64_t>(done) + error;
+      }
       if (error != 0) return done > 0 ? static_cast<std::int64_t>(done) : error;
       if (bytes == 0) return 0;
       access = group_.broadcast(access);

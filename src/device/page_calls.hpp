@@ -41,8 +41,9 @@ class PageCalls : public TransferCalls<Group> {
 
   // Shows up to `bytes` bytes at `offset` where they lie in the page cache, as far as their page
   // and the file go, until release(). Returns how many, 0 at the end of the file, or a negative
-  // errno: -EOPNOTSUPP for files that are not cached, -EAGAIN where views hold half the cache. The
-  // view is read-only; it follows what calls of any placement write there.
+  // errno: -EOPNOTSUPP for files that are not cached, -EAGAIN where views hold half the cache or
+  // what cannot be written back leaves no place. The view is read-only; it follows what calls of
+  // any placement write there.
   FERRY_DEVICE std::int64_t hold(int file, std::int64_t offset, std::uint64_t bytes,
                                  cache::HeldView& view) {
     view = cache::HeldView{};

@@ -148,6 +148,172 @@ TEST_F(FailingStorageTest, AFailedSyncIsReportedAndAShortWriteBackIsContinued) {
   EXPECT_EQ(files.close(file), 0);
 }
 
+// A call reports one error, and none is lost by that.
+TEST_F(FailingStorageTest, WhereFlushAndSyncFailBothAreReported) {
+  make(8);
+  auto files = calls(0);
+  const int file = files.open("f", O_RDWR | O_CREAT);
+  const int other = files.open("f", O_RDWR);
+  ASSERT_EQ(files.pwrite(file, "data", 4, 0), 4);
+  storage->faults.error = ENOSPC;
+  storage->faults.sync_error = EIO;
+  storage->faults.writes = 1;
+  storage->faults.syncs = 1;
+  EXPECT_EQ(files.fsync(file), -EIO);
+  storage->faults.stop();
+  EXPECT_EQ(files.fdatasync(file), -ENOSPC);
+  EXPECT_EQ(files.fsync(file), 0);
+  EXPECT_EQ(files.fsync(other), -ENOSPC);
+  EXPECT_EQ(files.fsync(other), 0);
+  EXPECT_EQ(storage->contents("f"), "data");
+  ASSERT_EQ(files.pwrite(file, "DATA", 4, 0), 4);
+  storage->faults.writes = 1;
+  storage->faults.syncs = 1;
+  EXPECT_EQ(files.fsync(file), -EIO);
+  storage->faults.stop();
+  EXPECT_EQ(files.close(file), -ENOSPC);
+  EXPECT_EQ(files.close(other), -ENOSPC);
+  EXPECT_EQ(storage->contents("f"), "DATA");
+}
+
+// ---- whose handle writes back
+// --------------------------------------------------------------------
+
+TEST_F(FailingStorageTest, NothingIsWrittenBackByAHandleThatAppends) {
+  make(8);
+  auto files = calls(0);
+  const std::string first = pattern(2 * page, 1);
+  storage->set_contents("f", first);
+  const int appender = files.open("f", O_WRONLY | O_APPEND);
+  const int file = files.open("f", O_RDWR);
+  ASSERT_EQ(files.pwrite(file, "place", 5, 100), 5);
+  ASSERT_EQ(files.fsync(file), 0);
+  std::string model = first;
+  model.replace(100, 5, "place");
+  EXPECT_TRUE(same_bytes(storage->contents("f"), model));
+  // Nor when the other one is closed, by whoever's hand.
+  ASSERT_EQ(files.pwrite(file, "again", 5, 200), 5);
+  ASSERT_EQ(files.close(file), 0);
+  model.replace(200, 5, "again");
+  EXPECT_TRUE(same_bytes(storage->contents("f"), model));
+  EXPECT_EQ(storage->appends, 0U);
+  ASSERT_EQ(files.pwrite(appender, "end", 3, 0), 3);
+  EXPECT_TRUE(same_bytes(storage->contents("f"), model + "end"));
+  const int later = files.open("f", O_RDWR);
+  ASSERT_EQ(files.pwrite(later, "later", 5, 300), 5);
+  ASSERT_EQ(files.fsync(appender), 0) << "writes back what others wrote";
+  model.replace(300, 5, "later");
+  EXPECT_TRUE(same_bytes(storage->contents("f"), model + "end"));
+  EXPECT_EQ(files.close(appender), 0);
+  EXPECT_EQ(files.close(later), 0);
+}
+
+// What such a handle writes is in the storage when the call returns, by whatever call and
+// placement.
+TEST_F(FailingStorageTest, ASynchronousHandleWritesThrough) {
+  for (const int flag : {O_SYNC, O_DSYNC}) {
+    for (const Placement placement :
+         {Placement::compute, Placement::host, Placement::service, Placement::automatic}) {
+      make(8);
+      auto files = calls(0, placement);
+      auto others = calls(1);
+      std::string model = pattern(3 * page, 1);
+      storage->set_contents("f", model);
+      const int file = files.open("f", O_RDWR | flag);
+      const int plain = others.open("f", O_RDWR);
+      std::uint64_t writes = 0;
+      const auto expect_written = [&](std::int64_t got, std::size_t at, const std::string& data) {
+        EXPECT_EQ(got, static_cast<std::int64_t>(data.size()));
+        model.replace(at, data.size(), data);
+        EXPECT_TRUE(same_bytes(storage->contents("f"), model));
+        EXPECT_GT(storage->synchronous_writes, writes);
+        writes = storage->synchronous_writes;
+      };
+      std::string data = pattern(500, 2);
+      expect_written(files.pwrite(file, data.data(), data.size(), 100), 100, data);
+      std::memcpy(memory, data.data(), 300);
+      expect_written(files.pwrite(file, memory, 300, page - 100), page - 100, data.substr(0, 300));
+      device::Pending pending = files.pwrite_async(file, memory, 300, 2 * page);
+      expect_written(files.wait(pending), 2 * page, data.substr(0, 300));
+      const device::IoVector pieces[2] = {{data.data(), 20}, {data.data() + 20, 30}};
+      expect_written(files.pwritev(file, pieces, 2, 50), 50, data.substr(0, 50));
+      // Beside what another handle made dirty, and what is older there is not written later.
+      ASSERT_EQ(others.pwrite(plain, "older and longer", 16, 1000), 16);
+      model.replace(1000, 16, "older and longer");
+      expect_written(files.pwrite(file, "newer", 5, 1000), 1000, "newer");
+      EXPECT_EQ(read(others, plain, 16, 1000), "newer and longer");
+      EXPECT_EQ(others.close(plain), 0);
+      EXPECT_TRUE(same_bytes(storage->contents("f"), model));
+      EXPECT_EQ(files.close(file), 0);
+      rig.reset();
+    }
+  }
+}
+
+TEST_F(FailingStorageTest, ASynchronousWriteBesideAnErrorIsReported) {
+  make(8);
+  auto files = calls(0);
+  storage->set_contents("f", pattern(page, 1));
+  const int plain = files.open("f", O_RDWR);
+  const int file = files.open("f", O_RDWR | O_DSYNC);
+  ASSERT_EQ(files.pwrite(plain, "older", 5, 0), 5);
+  storage->faults.error = ENOSPC;
+  storage->faults.writes = 1;
+  EXPECT_EQ(files.pwrite(file, "newer", 5, 2), -ENOSPC) << "not held in the cache";
+  storage->faults.stop();
+  EXPECT_EQ(files.pwrite(file, "newer", 5, 2), 5);
+  EXPECT_EQ(storage->contents("f", 0, 7), "olnewer");
+  EXPECT_EQ(files.close(file), -ENOSPC);
+  EXPECT_EQ(files.close(plain), -ENOSPC);
+}
+
+// ---- a file whose write-back fails
+// ---------------------------------------------------------------
+
+TEST_F(FailingStorageTest, AFullStorageIsTheBusinessOfItsFileAlone) {
+  make(32);
+  auto files = calls(0);
+  const std::string data = pattern(200 * page, 2);
+  storage->set_contents("other", data);
+  storage->fail_writes_to("full");
+  storage->faults.error = ENOSPC;
+  storage->faults.writes = 1;
+  const int full = files.open("full", O_RDWR | O_CREAT);
+  const int other = files.open("other", O_RDONLY);
+  const int healthy = files.open("healthy", O_RDWR | O_CREAT);
+  std::string model;
+  for (std::int64_t got = page; got == page;) {
+    const std::string next = pattern(page, model.size());
+    got = files.pwrite(full, next.data(), page, static_cast<std::int64_t>(model.size()));
+    if (got == page) model += next;
+    EXPECT_TRUE(got == page || got == -ENOSPC) << got;
+    ASSERT_LE(model.size(), 32U * page);
+  }
+  // Of about as many requests as there are flights, not one for each page that is wanted.
+  EXPECT_LE(storage->failed_writes, 16U);
+  const std::uint64_t failed = storage->failed_writes;
+  for (const Placement placement : {Placement::compute, Placement::automatic, Placement::host}) {
+    files.use(placement);
+    for (std::size_t at = 0; at < data.size(); at += page)
+      ASSERT_EQ(read(files, other, page, static_cast<std::int64_t>(at)), data.substr(at, page));
+    ASSERT_EQ(files.pwrite(healthy, data.data(), data.size(), 0),
+              static_cast<std::int64_t>(data.size()));
+    ASSERT_EQ(files.fsync(healthy), 0);
+    EXPECT_TRUE(same_bytes(read(files, full, model.size(), 0), model));
+  }
+  EXPECT_EQ(storage->failed_writes, failed) << "nobody asked for that";
+  EXPECT_TRUE(same_bytes(storage->contents("healthy"), data));
+  EXPECT_EQ(files.fsync(full), -ENOSPC);
+  EXPECT_EQ(files.fsync(full), -ENOSPC);
+  EXPECT_EQ(storage->failed_writes, failed + 2) << "one request asks";
+  storage->faults.stop();
+  EXPECT_EQ(files.fsync(full), 0);
+  EXPECT_TRUE(same_bytes(storage->contents("full"), model));
+  EXPECT_EQ(files.close(full), 0);
+  EXPECT_EQ(files.close(other), 0);
+  EXPECT_EQ(files.close(healthy), 0);
+}
+
 // What cannot be written back just now is in the cache alone: the host must not miss it.
 TEST_F(FailingStorageTest, AHostReadSeesWhatCannotBeWrittenBack) {
   make(8);

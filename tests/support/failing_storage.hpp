@@ -35,6 +35,7 @@ class FailingStorage final : public storage::Storage {
     std::atomic<unsigned> syncs{0};
     std::atomic<unsigned> delays{0};
     std::atomic<int> error{EIO};
+    std::atomic<int> sync_error{0};  // 0: the same
     void stop() {
       for (auto* one : {&reads, &writes, &short_reads, &short_writes, &syncs, &delays})
         *one = 0;
@@ -42,6 +43,15 @@ class FailingStorage final : public storage::Storage {
   };
   Faults faults;
   std::atomic<std::uint64_t> injected{0};
+  // Only writes to this file fail; empty: to any.
+  void fail_writes_to(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    failing_ = path.empty() ? nullptr : find(path);
+  }
+  std::atomic<std::uint64_t> failed_writes{0};
+  // Writes by a handle that was opened with O_DSYNC or O_SYNC, and to the end of the file.
+  std::atomic<std::uint64_t> synchronous_writes{0};
+  std::atomic<std::uint64_t> appends{0};
   // Writes that said that a sync follows, and those that did not.
   std::atomic<std::uint64_t> writes_for_sync{0};
   std::atomic<std::uint64_t> other_writes{0};
@@ -71,8 +81,10 @@ class FailingStorage final : public storage::Storage {
     std::string bytes;
   };
   struct MemoryFile final : storage::File {
-    explicit MemoryFile(std::shared_ptr<Data> of) : data(std::move(of)) {}
+    MemoryFile(std::shared_ptr<Data> of, int opened_with)
+        : data(std::move(of)), flags(opened_with) {}
     std::shared_ptr<Data> data;
+    int flags;
   };
 
   class MemoryQueue final : public storage::Queue {
@@ -134,7 +146,7 @@ class FailingStorage final : public storage::Storage {
     switch (operation.kind) {
       case Kind::open:
         if ((operation.flags & O_TRUNC) != 0) find(operation.path)->bytes.clear();
-        operation.opened = std::make_unique<MemoryFile>(find(operation.path));
+        operation.opened = std::make_unique<MemoryFile>(find(operation.path), operation.flags);
         break;
       case Kind::close:
         delete file;
@@ -151,12 +163,10 @@ class FailingStorage final : public storage::Storage {
         break;
       case Kind::write:
         ++(operation.sync_follows ? writes_for_sync : other_writes);
-        operation.result = fault(faults.writes);
-        if (operation.result == 0) transfer(*file->data, operation, false, faults.short_writes);
+        write(*file, operation);
         break;
       case Kind::append:
-        operation.offset = static_cast<std::int64_t>(file->data->bytes.size());
-        transfer(*file->data, operation, false, faults.short_writes);
+        write(*file, operation);
         operation.value = file->data->bytes.size();
         break;
       case Kind::truncate:
@@ -165,6 +175,7 @@ class FailingStorage final : public storage::Storage {
       case Kind::sync:
       case Kind::sync_data:
         operation.result = fault(faults.syncs);
+        if (operation.result != 0 && faults.sync_error != 0) operation.result = -faults.sync_error;
         break;
       case Kind::unlink:
         files_.erase(operation.path);
@@ -182,6 +193,20 @@ class FailingStorage final : public storage::Storage {
       case Kind::list_directory:
         operation.result = -EOPNOTSUPP;
         break;
+    }
+  }
+  // As the kernel does it: with O_APPEND every write goes to the end.
+  void write(const MemoryFile& file, storage::Operation& operation) {
+    if (operation.kind == storage::Kind::append || (file.flags & O_APPEND) != 0) {
+      ++appends;
+      operation.offset = static_cast<std::int64_t>(file.data->bytes.size());
+    }
+    if ((file.flags & O_DSYNC) != 0) ++synchronous_writes;
+    if (failing_ == nullptr || failing_ == file.data) operation.result = fault(faults.writes);
+    if (operation.result == 0) {
+      transfer(*file.data, operation, false, faults.short_writes);
+    } else {
+      ++failed_writes;
     }
   }
   static void fill(const Data& data, storage::Status& status) {
@@ -232,6 +257,7 @@ class FailingStorage final : public storage::Storage {
 
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Data>> files_;
+  std::shared_ptr<Data> failing_;
   Random random_;
 };
 

@@ -6,11 +6,13 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <ferry/device/cache/page_cache.hpp>
@@ -22,6 +24,8 @@ namespace ferry::test {
 // Shared by all groups. Handle h is file h - 1. Thread-safe.
 class MemoryFiles {
  public:
+  static constexpr int closed = -1;  // a handle that names no file any more
+
   explicit MemoryFiles(std::size_t count) : files_(count) {}
   // Fails when `random` says so.
   MemoryFiles(std::size_t count, Random random) : files_(count), random_(std::move(random)) {}
@@ -33,10 +37,13 @@ class MemoryFiles {
     std::atomic<unsigned> short_reads_one_in{0};
     std::atomic<unsigned> short_writes_one_in{0};
     std::atomic<int> error{EIO};
+    std::atomic<int> handle{0};  // whose writes fail; 0: everybody's
     std::atomic<bool> delays{false};
     std::atomic<bool> late{false};
   };
   Faults faults;
+  // Called once, by the next write, before it looks at anything.
+  std::function<void()> at_next_write;
 
   std::int64_t read(int handle, const device::cache::Piece* pieces, std::uint32_t count,
                     std::int64_t offset) {
@@ -65,9 +72,14 @@ class MemoryFiles {
   std::int64_t write(int handle, const device::cache::Piece* pieces, std::uint32_t count,
                      std::int64_t offset) {
     wait_a_little();
+    if (at_next_write) std::exchange(at_next_write, nullptr)();
     const std::lock_guard lock(mutex_);
+    ++write_requests;
     if (handle < 1) return -EBADF;
-    if (fails(faults.writes_one_in)) return -faults.error;
+    if ((faults.handle == 0 || faults.handle == handle) && fails(faults.writes_one_in)) {
+      ++failed_writes;
+      return -faults.error;
+    }
     File& file = files_.at(static_cast<std::size_t>(handle - 1));
     ++writes;
     auto at = static_cast<std::size_t>(offset);
@@ -90,9 +102,10 @@ class MemoryFiles {
 
   // Of the calling thread, which is a group.
   static unsigned char* staging() {
-    thread_local std::vector<unsigned char> area(64 << 10);
+    thread_local std::vector<unsigned char> area(staging_bytes());
     return area.data();
   }
+  static constexpr std::uint64_t staging_bytes() { return 64 << 10; }
   std::atomic<std::uint64_t> pull_limit{0};
   std::uint64_t pull_bytes() const { return pull_limit; }
 
@@ -162,6 +175,8 @@ class MemoryFiles {
 
   // Read them when nobody is at work.
   std::uint64_t reads = 0;
+  std::uint64_t write_requests = 0;  // also those that failed
+  std::uint64_t failed_writes = 0;
   std::uint64_t writes = 0;
   std::uint64_t written_bytes = 0;
   std::uint64_t strangers = 0;                            // bytes that the program never wrote

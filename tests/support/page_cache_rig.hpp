@@ -86,6 +86,7 @@ class PageCacheTest : public testing::Test {
       if ((state & (State::taken | State::orphan)) != 0) continue;
       EXPECT_EQ(++pages[view.frame(frame).key], 1) << "a page is there twice";
       EXPECT_EQ((state & State::dirty) != 0, view.frame(frame).range_count > 0);
+      EXPECT_EQ(view.frame(frame).taken_count, 0U);
     }
     std::uint64_t entries = 0;
     std::uint64_t overflow = 0;

@@ -31,14 +31,16 @@ class RingIo {
                     offset);
   }
 
-  // Where the group's lanes can fetch from, and how much it may be; 0: nothing.
+  // Where the group's lanes can fetch from, and how much they may pull; 0: nothing.
   FERRY_DEVICE unsigned char* staging() const {
     return requester_.arena().staging(requester_.group());
   }
+  FERRY_DEVICE std::uint64_t staging_bytes() const {
+    return requester_.arena().layout.geometry.staging_bytes;
+  }
   FERRY_DEVICE std::uint64_t pull_bytes() const {
-    const std::uint64_t area = requester_.arena().layout.geometry.staging_bytes;
     const std::uint64_t wanted = requester_.context().pull_bytes;
-    return wanted < area ? wanted : area;
+    return wanted < staging_bytes() ? wanted : staging_bytes();
   }
 
   // ---- transfers that no call waits for --------------------------------------------------------
@@ -159,7 +161,7 @@ class CachedFiles {
     if (inode == nullptr) return false;
     ++inode->references;
     DeviceRef<std::int32_t> write_handle(inode->write_handle);
-    if ((access & OpenFile::writable) != 0 && write_handle.load(relaxed) == 0) {
+    if (writes_back(access) && write_handle.load(relaxed) == 0) {
       write_handle.store(handle, release);
     }
     OpenFile& entry = view_.open_file(handle_index(handle));
@@ -288,6 +290,12 @@ class CachedFiles {
     return error;
   }
 
+  // What the handle was told of last by flush() is told once more.
+  FERRY_DEVICE void report_again(OpenFile& entry) {
+    std::uint32_t& count = view_.inode(entry.inode).write_errors;
+    const std::uint32_t errors = DeviceRef<std::uint32_t>(count).load(acquire);
+    DeviceRef<std::uint32_t>(entry.errors_reported).store(errors - 1, relaxed);
+  }
   // Writes back what is dirty. Reports every error of a write-back since this handle's last report,
   // once. `sync_follows`: the storage may begin with them on its medium.
   FERRY_DEVICE_CALL int flush(OpenFile& entry, bool sync_follows = false) {
@@ -367,6 +375,7 @@ class CachedFiles {
     found->tuning = view_.tunings.find(status.device);
     found->write_error = 0;
     found->write_errors = 0;
+    found->failing = 0;
     DeviceRef<std::uint64_t>(found->page_end).store(0, release);
     DeviceRef<std::uint64_t>(found->size_bytes).store(status.size_bytes, release);
     return found;
@@ -374,12 +383,19 @@ class CachedFiles {
   FERRY_DEVICE std::uint32_t next_id(std::uint32_t id) const {
     return (id + view_.layout.geometry.inodes) & ((1U << inode_bits) - 1);
   }
+  // Whether a handle with this access can write back what others have written. One that appends
+  // puts it elsewhere. A synchronous one would do, but slowly, and its own writes are never dirty:
+  // so the file's other writers have a handle of their own.
+  FERRY_DEVICE static bool writes_back(std::uint32_t access) {
+    constexpr std::uint32_t looked_at =
+        OpenFile::writable | OpenFile::appends | OpenFile::synchronous;
+    return (access & looked_at) == OpenFile::writable;
+  }
   FERRY_DEVICE std::int32_t other_writable(std::uint32_t id) const {
     for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
       OpenFile& entry = view_.open_file(i);
       const std::int32_t handle = DeviceRef<std::int32_t>(entry.handle).load(acquire);
-      if (handle != 0 && entry.inode == id && (entry.access & OpenFile::writable) != 0)
-        return handle;
+      if (handle != 0 && entry.inode == id && writes_back(entry.access)) return handle;
     }
     return 0;
   }

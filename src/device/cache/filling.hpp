@@ -16,12 +16,15 @@
 #include <ferry/device/cache/streams.hpp>
 #include <ferry/device/cache/transfers.hpp>
 #include <ferry/device/cache/write_back.hpp>
+#include <ferry/device/copy.hpp>
 
 namespace ferry::device::cache {
 
 // What stands in the place of an error without being one. No errno, and no number of bytes.
 inline constexpr std::int64_t again = -1'000'000;   // look for the page once more
 inline constexpr std::int64_t pulled = -1'000'001;  // a Pull has begun
+// What cannot be written back leaves the page no place in the cache: the call goes past it.
+inline constexpr std::int64_t past = -1'000'002;
 
 // A fill that the reader's group has to copy from its staging area, and then to end.
 struct Pull {
@@ -68,13 +71,12 @@ class Filling {
                                       std::uint64_t& counted) {
     const std::uint32_t outside = before_fill(inode);
     std::uint32_t run[run_max];
-    std::int64_t error = 0;
-    const std::uint32_t count = begin_run(inode, page, limit_of(wanted, run_max), run, error);
-    if (count == 0) return give_way(error);
+    bool stuck = false;
+    const std::uint32_t count = begin_run(inode, page, limit_of(wanted, run_max), run, stuck);
+    if (count == 0) return give_way(stuck);
     if (page + count > counted) counted = page + count;
-    error = end_run(inode, outside, run, count, read_run(handle, page, run, count));
     first = run[0];
-    return error;
+    return end_run(inode, outside, run, count, read_run(handle, page, run, count));
   }
 
   // Whether so much is pulled.
@@ -89,9 +91,9 @@ class Filling {
     pull = Pull{};
     pull.inode = inode;
     pull.outside = before_fill(inode);
-    std::int64_t error = 0;
-    pull.count = begin_run(inode, page, limit_of(wanted, Pull::pages_max), pull.frames, error);
-    if (pull.count == 0) return give_way(error);
+    bool stuck = false;
+    pull.count = begin_run(inode, page, limit_of(wanted, Pull::pages_max), pull.frames, stuck);
+    if (pull.count == 0) return give_way(stuck);
     unsigned char* staging = io_.staging();
     Piece piece{staging, Pull::start_of(pull.count, view_)};
     const std::int64_t got = read_pieces(inode, handle, &piece, 1, page << view_.layout.page_shift);
@@ -153,33 +155,54 @@ class Filling {
   }
 
   // Frames for pages that are needed now: evicting may have to write back first. Fewer than wanted:
-  // `error` is the error of that, or 0 where too many frames are in use just now.
-  FERRY_DEVICE_CALL std::uint32_t take(std::uint32_t* frames, std::uint32_t wanted,
-                                       std::int64_t& error) {
+  // too many are in use just now, or `stuck`: of files whose write-back fails. Their pages are left
+  // alone, so that a call pays for no file's trouble but its own.
+  FERRY_DEVICE_CALL std::uint32_t take(std::uint32_t* frames, std::uint32_t wanted, bool& stuck) {
     const std::uint64_t rounds = 3 * std::uint64_t{view_.layout.geometry.frames};
     return frames_.take_run(frames, wanted, rounds, counters_, [&](std::uint32_t frame) {
-      if (!frames_.pin(frame, frames_.key(frame))) return;
-      if (transfers_.try_begin_writing(frame)) {
-        const std::int64_t result = write_back_.finish(frame);
-        if (result != 0) error = result;
+      const std::uint64_t key = frames_.key(frame);
+      Inode& file = view_.inode(inode_of(key));
+      if (failing(file) == 0) {
+        if (!frames_.pin(frame, key)) return;
+        if (transfers_.try_begin_writing(frame)) write_back_.finish(frame);
+        frames_.unpin(frame);
       }
-      frames_.unpin(frame);
+      if (failing(file) != 0) stuck = true;
     });
   }
 
-  // Somebody else entered the page, or every frame is in use: look again, unless write-backs keep
-  // failing.
-  FERRY_DEVICE std::int64_t give_way(std::int64_t error) {
-    if (error != 0 && ++fruitless_ > fruitless_max) {
-      fruitless_ = 0;
-      return error;
-    }
+  // Another group entered the page, or every frame is in use: look again, unless frames are stuck.
+  FERRY_DEVICE std::int64_t give_way(bool stuck) {
+    if (stuck) return past;
     // Frames may be held by fills that are answered and that nobody has asked for.
     transfers_.finish_answered();
     frames_.yield();
     return again;
   }
-  FERRY_DEVICE void found() { fruitless_ = 0; }
+
+  // ---- past the cache --------------------------------------------------------------------------
+
+  // Reads up to `bytes` bytes of absent pages, from `at` on: bytes, 0 at the end of the file, or an
+  // error. What others write there meanwhile is read or not, as with any read.
+  FERRY_DEVICE_CALL std::int64_t read_past(std::uint32_t inode, std::int32_t handle, void* to,
+                                           std::uint64_t bytes, std::uint64_t at) {
+    const std::uint64_t page = at >> view_.layout.page_shift;
+    const std::uint64_t last = (at + bytes - 1) >> view_.layout.page_shift;
+    const std::uint64_t absent =
+        frames_.count_absent(key_of(inode, page), limit_of(last - page + 1, run_max));
+    if (absent == 0) return again;
+    const std::uint64_t there = ((page + absent) << view_.layout.page_shift) - at;
+    if (bytes > there) bytes = there;
+    if (bytes > io_.staging_bytes()) bytes = io_.staging_bytes();
+    Piece piece{io_.staging(), bytes};
+    const std::int64_t got = read_pieces(inode, handle, &piece, 1, at);
+    if (got < 0) return got;
+    copy_alone(to, io_.staging(), static_cast<std::uint64_t>(got));
+    // The file is longer than the storage knows: what lies between is a hole.
+    const std::uint64_t hole = bytes - static_cast<std::uint64_t>(got);
+    __builtin_memset(static_cast<unsigned char*>(to) + got, 0, hole);
+    return static_cast<std::int64_t>(bytes);
+  }
 
   // ---- what a reader will need -----------------------------------------------------------------
 
@@ -213,8 +236,6 @@ class Filling {
   }
 
  private:
-  static constexpr std::uint32_t fruitless_max = 64;
-
   // Waits until no outside call is under way; returns their number so far.
   FERRY_DEVICE std::uint32_t before_fill(std::uint32_t inode) const {
     for (;;) {
@@ -236,13 +257,12 @@ class Filling {
   }
   // Enters up to `limit` absent pages from `page` on, `filling` and pinned; returns how many.
   FERRY_DEVICE_CALL std::uint32_t begin_run(std::uint32_t inode, std::uint64_t page,
-                                            std::uint32_t limit, std::uint32_t* run,
-                                            std::int64_t& error) {
+                                            std::uint32_t limit, std::uint32_t* run, bool& stuck) {
     const std::uint64_t key = key_of(inode, page);
-    const std::uint32_t taken = take(run, frames_.count_absent(key, limit), error);
+    const std::uint32_t taken = take(run, frames_.count_absent(key, limit), stuck);
     const std::uint32_t count = enter(key, run, taken);
+    if (taken > 0) stuck = false;
     if (count == 0) return 0;
-    fruitless_ = 0;
     Frames::add_one(counters_.misses, count);
     return count;
   }
@@ -377,7 +397,6 @@ class Filling {
   Io& io_;
   Counters& counters_;
   std::uint32_t group_;
-  std::uint32_t fruitless_ = 0;
 };
 
 }  // namespace ferry::device::cache

@@ -13,6 +13,7 @@
 //   F4  `dirty` is set exactly while there are ranges (both change under range_lock).
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 
 #include <ferry/device/cache/layout.hpp>
@@ -31,6 +32,11 @@ FERRY_DEVICE inline bool is_outdated(const View& view, std::uint32_t inode, std:
 
 FERRY_DEVICE inline std::uint64_t size(const View& view, std::uint32_t inode) {
   return DeviceRef<std::uint64_t>(view.inode(inode).size_bytes).load(acquire);
+}
+
+// The errno (> 0) of the file's last write-back, if that failed.
+FERRY_DEVICE inline std::int32_t failing(Inode& inode) {
+  return DeviceRef<std::int32_t>(inode.failing).load(relaxed);
 }
 
 class Frames {
@@ -161,24 +167,24 @@ class Frames {
   FERRY_DEVICE_ONCE bool add_range(std::uint32_t frame, Range range, Inode& inode) const {
     Frame& written = view_.frame(frame);
     const SpinLock lock(written.range_lock, hooks_);
-    RangeList list(written);
-    if (!list.add(range)) return false;
-    std::uint64_t flags = State::dirty;
-    if (list.covers(Range{0, view_.page_bytes()})) flags |= State::valid;
-    if ((state(frame).fetch_or(flags, acq_rel) & State::dirty) == 0) {
-      DeviceRef<std::uint64_t>(inode.dirty_pages).fetch_add(1, acq_rel);
-      DeviceRef<std::uint64_t>(view_.shared().dirty_pages).fetch_add(1, relaxed);
-    }
+    if (!RangeList(written).add(range)) return false;
+    set_dirty(frame, inode);
     return true;
   }
   // For a write-back; written_back() has to follow.
   FERRY_DEVICE_ONCE Ranges take_ranges(std::uint32_t frame) const {
     Frame& written = view_.frame(frame);
     const SpinLock lock(written.range_lock, hooks_);
-    const Ranges ranges = RangeList(written).copy();
-    written.range_count = 0;
+    const Ranges ranges = RangeList(written).take();
     state(frame).fetch_and(~State::dirty, acq_rel);
     return ranges;
+  }
+  // One of them that could not be written.
+  FERRY_DEVICE_ONCE void put_back_range(std::uint32_t frame, Range range, Inode& inode) const {
+    Frame& written = view_.frame(frame);
+    const SpinLock lock(written.range_lock, hooks_);
+    RangeList(written).put_back(range);
+    set_dirty(frame, inode);
   }
   // The same for a page with one range, if that begins at `begin` or that is `anywhere`.
   FERRY_DEVICE_ONCE bool take_only_range(std::uint32_t frame, std::uint32_t begin,
@@ -187,18 +193,29 @@ class Frames {
     const SpinLock lock(written.range_lock, hooks_);
     if (written.range_count != 1) return false;
     if (begin != anywhere && written.ranges[0].begin != begin) return false;
-    range = written.ranges[0];
-    written.range_count = 0;
+    range = RangeList(written).take().list[0];
     state(frame).fetch_and(~State::dirty, acq_rel);
     return true;
   }
   static constexpr std::uint32_t anywhere = ~0U;
-  // What was taken of this many ranges of one page is in the storage, or dirty again.
-  FERRY_DEVICE void written_back(std::uint32_t ranges, Inode& inode) const {
-    if (ranges > 0) one_dirty_less(inode);
+  // What was taken of this many ranges of the page is in the storage, or dirty again.
+  FERRY_DEVICE_ONCE void written_back(std::uint32_t frame, std::uint32_t ranges,
+                                      Inode& inode) const {
+    if (ranges == 0) return;
+    Frame& written = view_.frame(frame);
+    const SpinLock lock(written.range_lock, hooks_);
+    RangeList(written).all_back();
+    one_dirty_less(inode);
   }
-  FERRY_DEVICE static void note_error(Inode& inode, std::int64_t error) {
-    DeviceRef<std::int32_t>(inode.write_error).store(static_cast<std::int32_t>(-error), relaxed);
+  // What a write-back came to: 0 or a negative errno. A handle that was closed under it is no error
+  // of the storage, and the next write-back takes another one.
+  FERRY_DEVICE static void note_result(Inode& inode, std::int64_t error) {
+    if (error == -EBADF) return;
+    const auto number = static_cast<std::int32_t>(-error);
+    DeviceRef<std::int32_t> failing(inode.failing);
+    if (failing.load(relaxed) != number) failing.store(number, relaxed);
+    if (error == 0) return;
+    DeviceRef<std::int32_t>(inode.write_error).store(number, relaxed);
     DeviceRef<std::uint32_t>(inode.write_errors).fetch_add(1, release);
   }
   // Page `index` of a run of which the storage gave `got` bytes: behind the end of the file there
@@ -306,6 +323,14 @@ class Frames {
   static constexpr std::uint32_t surplus_max = 16;
   static constexpr std::uint32_t few = 4;  // more than that bear the price of a barrier
 
+  // After a range was entered, under the range lock.
+  FERRY_DEVICE void set_dirty(std::uint32_t frame, Inode& inode) const {
+    std::uint64_t flags = State::dirty;
+    if (RangeList(view_.frame(frame)).covers(Range{0, view_.page_bytes()})) flags |= State::valid;
+    if ((state(frame).fetch_or(flags, acq_rel) & State::dirty) != 0) return;
+    DeviceRef<std::uint64_t>(inode.dirty_pages).fetch_add(1, acq_rel);
+    DeviceRef<std::uint64_t>(view_.shared().dirty_pages).fetch_add(1, relaxed);
+  }
   FERRY_DEVICE void clear_dirty(std::uint32_t frame, Inode& inode) const {
     if ((state(frame).fetch_and(~State::dirty, acq_rel) & State::dirty) != 0) one_dirty_less(inode);
   }

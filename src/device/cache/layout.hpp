@@ -97,9 +97,10 @@ struct alignas(cache_line_bytes) Frame {
   std::uint64_t key;         // of the page; while the frame is free, the next free one
   std::uint32_t wake;        // futex word: grows when filling or writing ends
   std::uint32_t range_lock;  // 0 free, 1 held; guards the ranges and `dirty`
-  std::uint32_t range_count;
-  std::uint32_t flight;      // the transfer under way that fills or writes it, + 1; 0: a call does
-  Range ranges[ranges_max];  // written and not yet in the storage; sorted, not touching each other
+  std::uint16_t range_count;
+  std::uint16_t taken_count;  // ranges on their way to the storage; their places stay free
+  std::uint32_t flight;       // the transfer under way that fills or writes it, + 1; 0: a call does
+  Range ranges[ranges_max];   // written and not yet in the storage; sorted, not touching each other
 };
 static_assert(sizeof(Frame) == 64);
 
@@ -118,12 +119,14 @@ struct alignas(cache_line_bytes) Inode {
   std::uint64_t dirty_pages;     // dirty or on their way to the storage: 0 means that it has all
   std::uint32_t outside_active;  // calls under way that change the file past the cache
   std::uint32_t outside_count;   // how many there have been
-  std::int32_t write_handle;     // some open handle that may write; 0: none
+  std::int32_t write_handle;     // the open handle that write-backs use; 0: none may
   std::int32_t write_error;      // the last errno (> 0) of a write-back
   std::uint32_t write_errors;    // how many there have been; handles remember what they reported
-  std::uint32_t id;          // its number at present: the record's index + a multiple of `inodes`
+  std::uint32_t id;  // its number at present: the record's index + a multiple of `inodes`
+  // What the last write-back came to: 0 or an errno. While it is one, nobody tries the file's pages
+  // but who needs them written, and then one request tells.
+  std::int32_t failing;
   std::uint32_t references;  // open handles; this and what follows is guarded by open_lock
-  std::uint32_t kept_id;     // while references == 0 and version != 0: the number of its pages
   std::uint64_t number;      // which file of the storage this is
   std::uint64_t device;
   // FileStatus::version of what clean pages hold. 0: unknown, or there are none. Also guarded by
@@ -133,7 +136,9 @@ struct alignas(cache_line_bytes) Inode {
   // Behind the last page that was ever entered under this number: whoever looks for all pages of
   // the file looks no further.
   std::uint64_t page_end;
-  std::uint64_t unused[5];
+  std::uint32_t kept_id;  // while references == 0 and version != 0: the number of its pages
+  std::uint32_t reserved;
+  std::uint64_t unused[4];
 };
 static_assert(sizeof(Inode) == 128);
 
@@ -148,6 +153,7 @@ struct OpenFile {
   static constexpr std::uint32_t readable = 1;
   static constexpr std::uint32_t writable = 2;
   static constexpr std::uint32_t appends = 4;
+  static constexpr std::uint32_t synchronous = 8;
 };
 static_assert(sizeof(OpenFile) == 16);
 

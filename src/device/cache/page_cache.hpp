@@ -61,17 +61,12 @@ class PageCache {
       const std::uint64_t end = size(inode);
       if (at >= end) break;
       const std::uint64_t left = bytes - done < end - at ? bytes - done : end - at;
-      const Range range = range_of(at, left);
-      std::uint32_t frame = no_frame;
-      bool held = false;
-      const std::int64_t error = get(inode, handle, at, left, progress, frame, held);
-      if (error == again) continue;
-      if (error != 0) return done > 0 ? static_cast<std::int64_t>(done) : error;
-      copy_out(static_cast<unsigned char*>(to) + done, view_.page(frame) + range.begin,
-               range.end - range.begin, streams_copies(bytes, read_streaming_bytes));
-      done += range.end - range.begin;
-      if (held) transfers_.end_writing_to(frame);
-      frames_.unpin(frame);
+      const std::int64_t got =
+          read_page(inode, handle, static_cast<unsigned char*>(to) + done, left, at,
+                    streams_copies(bytes, read_streaming_bytes), progress);
+      if (got == again) continue;
+      if (got < 0) return done > 0 ? static_cast<std::int64_t>(done) : got;
+      done += static_cast<std::uint64_t>(got);
     }
     return static_cast<std::int64_t>(done);
   }
@@ -84,11 +79,12 @@ class PageCache {
     while (done < bytes) {
       const std::uint64_t at = offset + done;
       const Range range = range_of(at, bytes - done);
-      const std::int64_t error =
-          write_page(inode, at, range, static_cast<const unsigned char*>(from) + done, streaming);
-      if (error == again) continue;
-      if (error != 0) return done > 0 ? static_cast<std::int64_t>(done) : error;
-      done += range.end - range.begin;
+      const auto* source = static_cast<const unsigned char*>(from) + done;
+      std::int64_t got = write_page(inode, at, range, source, streaming);
+      if (got == past) got = write_past(inode, at, range, source);
+      if (got == again) continue;
+      if (got < 0) return done > 0 ? static_cast<std::int64_t>(done) : got;
+      done += static_cast<std::uint64_t>(got);
     }
     return static_cast<std::int64_t>(done);
   }
@@ -97,20 +93,19 @@ class PageCache {
 
   // Makes room for up to `bytes` bytes at `at`, as far as their page goes: they are to be stored at
   // access.data, and end_write() has to follow. Or an error, and nothing has begun; `again`: to be
-  // tried once more. The inode has a handle that may write.
+  // tried once more; `past`: write() has to do it. The inode has a handle that may write.
   FERRY_DEVICE_CALL std::int64_t begin_write(std::uint32_t inode, std::uint64_t at,
                                              std::uint64_t bytes, WriteAccess& access) {
     const std::uint64_t key = key_of(inode, at >> view_.layout.page_shift);
     std::uint64_t before = 0;
     std::uint32_t frame = frames_.find(key, before);
     if (frame == no_frame) {
-      std::int64_t error = 0;
-      if (filling_.take(&frame, 1, error) == 0) return filling_.give_way(error);
+      bool stuck = false;
+      if (filling_.take(&frame, 1, stuck) == 0) return filling_.give_way(stuck);
       if (frames_.insert_run(key, &frame, 1, 0) == 0) {
         frames_.give_back(frame);
         return again;
       }
-      filling_.found();
       Frames::add_one(counters_.misses);
     } else {
       Frames::add_one(counters_.hits);
@@ -131,6 +126,8 @@ class PageCache {
       error = -ESHUTDOWN;
     } else if (DeviceRef<std::uint32_t>(file.id).load(acquire) != inode) {
       error = -EBADF;  // the record is another file's by now; the page goes when it is evicted
+    } else if (is_hindered(file)) {
+      error = hindrance(file, before);
     }
     if (error != 0) return leave_write(frame, error);
     const Range range = range_of(at, bytes);
@@ -145,7 +142,7 @@ class PageCache {
     const Range range = range_of(at, access.bytes);
     std::int64_t error = 0;
     while (error == 0 && !frames_.add_range(access.frame, range, file)) {
-      error = write_back_.now(access.frame);
+      error = write_back_.make_room(access.frame);
       // Whoever drops the page waits for its writers, and nobody writes back an orphan.
       if ((frames_.state(access.frame).load(acquire) & State::orphan) != 0) error = again;
     }
@@ -160,6 +157,10 @@ class PageCache {
   FERRY_DEVICE std::int64_t flush(std::uint32_t inode, Pages pages = {},
                                   bool sync_follows = false) {
     return write_back_.flush(inode, pages, sync_follows ? Flight::writes_for_sync : Flight::writes);
+  }
+  // The error of the file's last write-back, or 0.
+  FERRY_DEVICE std::int64_t last_error(std::uint32_t inode) const {
+    return -std::int64_t{failing(view_.inode(inode))};
   }
   // Whether the storage has everything.
   FERRY_DEVICE bool is_clean(std::uint32_t inode) const {
@@ -181,8 +182,9 @@ class PageCache {
 
   // Pins the page at `offset`; `view` shows up to `bytes` bytes from there, as far as the page and
   // the file go. Returns how many, 0 at the end of the file, or a negative errno; -EAGAIN: half the
-  // cache is held by views. With `pull`, what is absent may be pulled by the caller's group: then
-  // `pulled`, and end_pull() has to follow.
+  // cache is held by views, or what cannot be written back leaves the page no place. With `pull`,
+  // what is absent may be pulled by the caller's group: then `pulled`, and end_pull() has to
+  // follow.
   FERRY_DEVICE_CALL std::int64_t hold(std::uint32_t inode, std::int32_t handle,
                                       std::uint64_t offset, std::uint64_t bytes, HeldView& view,
                                       Pull* pull = nullptr) {
@@ -203,6 +205,7 @@ class PageCache {
       // With the pages behind it that the caller wants too, by one request.
       error = get(inode, handle, offset, left, progress, frame, held, pull);
       if (error == pulled) return pulled;
+      if (error == past) error = -EAGAIN;
       if (error != 0) continue;
       // Later nobody would know which bytes are there: the whole page has to be.
       if (held) {
@@ -413,13 +416,60 @@ class PageCache {
     frames_.cut_ranges(frame, 0, view_.inode(inode));
   }
 
+  // The part of a read that lies in the page of `at`, or more of it past the cache: bytes, an
+  // error, or `again`.
+  FERRY_DEVICE std::int64_t read_page(std::uint32_t inode, std::int32_t handle, unsigned char* to,
+                                      std::uint64_t left, std::uint64_t at, bool streaming,
+                                      Progress& progress) {
+    const Range range = range_of(at, left);
+    std::uint32_t frame = no_frame;
+    bool held = false;
+    const std::int64_t error = get(inode, handle, at, left, progress, frame, held);
+    if (error == past) return filling_.read_past(inode, handle, to, left, at);
+    if (error != 0) return error;
+    copy_out(to, view_.page(frame) + range.begin, range.end - range.begin, streaming);
+    if (held) transfers_.end_writing_to(frame);
+    frames_.unpin(frame);
+    return range.end - range.begin;
+  }
+
   FERRY_DEVICE std::int64_t write_page(std::uint32_t inode, std::uint64_t at, Range range,
                                        const unsigned char* from, bool streaming) {
     WriteAccess access;
-    const std::int64_t error = begin_write(inode, at, range.end - range.begin, access);
+    std::int64_t error = begin_write(inode, at, range.end - range.begin, access);
     if (error != 0) return error;
     copy_in(access.data, from, access.bytes, streaming);
-    return end_write(inode, at, access);
+    error = end_write(inode, at, access);
+    return error != 0 ? error : static_cast<std::int64_t>(access.bytes);
+  }
+  // The same past the cache, as an outside call: the storage has these bytes, or says why not.
+  FERRY_DEVICE_CALL std::int64_t write_past(std::uint32_t inode, std::uint64_t at, Range range,
+                                            const unsigned char* from) {
+    Inode& file = view_.inode(inode);
+    const Pages page = view_.pages_of(at, range.end - range.begin);
+    begin_outside(inode, page);
+    // What is older must not be written back later.
+    std::int64_t got = flush(inode, page);
+    if (got == 0 && DeviceRef<std::uint32_t>(file.id).load(acquire) != inode) got = -EBADF;
+    if (got == 0) got = write_back_.write_through(file, from, range.end - range.begin, at);
+    if (got > 0) update(inode, from, static_cast<std::uint64_t>(got), at);
+    end_outside(inode);
+    return got;
+  }
+
+  // Whether a write to the file needs a closer look. One branch for both, on the way of every
+  // write.
+  FERRY_DEVICE static bool is_hindered(Inode& file) {
+    const unsigned unwritable = DeviceRef<std::int32_t>(file.write_handle).load(acquire) == 0;
+    const unsigned fails = failing(file) != 0;
+    return (unwritable | fails) != 0;
+  }
+  // Nobody could write the page back: its handle is closed just now. And a file whose write-back
+  // fails makes no more pages dirty (`before`: the page's state) while the cache has many.
+  FERRY_DEVICE_CALL std::int64_t hindrance(Inode& file, std::uint64_t before) const {
+    if (DeviceRef<std::int32_t>(file.write_handle).load(acquire) == 0) return -EBADF;
+    const std::uint64_t dirty = DeviceRef<std::uint64_t>(view_.shared().dirty_pages).load(relaxed);
+    return (before & State::dirty) == 0 && dirty > view_.layout.dirty_low ? past : 0;
   }
 
   FERRY_DEVICE std::int64_t leave_write(std::uint32_t frame, std::int64_t error) {

@@ -14,6 +14,11 @@ struct Ranges {
 };
 
 // The written ranges of one frame. Every function wants range_lock held.
+//
+// A write-back takes them all, and each keeps its place in the list until the write-back ends: so
+// what it could not write always fits back, whatever was written meanwhile. With range_count and
+// taken_count no larger together than ranges_max, it does: a range that comes back gives up one
+// place and needs one at most.
 class RangeList {
  public:
   FERRY_DEVICE explicit RangeList(Frame& frame) : frame_(frame) {}
@@ -25,7 +30,7 @@ class RangeList {
     return false;
   }
 
-  // False: it would be one range too many, and nothing has changed.
+  // False: there is no place for it, and nothing has changed.
   FERRY_DEVICE bool add(Range range) {
     // Those that touch it become one with it; they are neighbours in the sorted list.
     std::uint32_t first = 0;
@@ -38,7 +43,7 @@ class RangeList {
       if (touching.end > range.end) range.end = touching.end;
     }
     const std::uint32_t merged = last - first;
-    if (merged == 0 && frame_.range_count == ranges_max) return false;
+    if (merged == 0 && frame_.range_count + frame_.taken_count == ranges_max) return false;
     if (merged == 0) {
       for (std::uint32_t i = frame_.range_count; i > first; --i)
         frame_.ranges[i] = frame_.ranges[i - 1];
@@ -47,9 +52,23 @@ class RangeList {
         frame_.ranges[i - merged + 1] = frame_.ranges[i];
     }
     frame_.ranges[first] = range;
-    frame_.range_count = frame_.range_count + 1 - merged;
+    frame_.range_count = static_cast<std::uint16_t>(frame_.range_count + 1 - merged);
     return true;
   }
+
+  // Empties the list for a write-back. Those that it cannot write come back one by one; all_back()
+  // ends it.
+  FERRY_DEVICE Ranges take() {
+    const Ranges ranges = copy();
+    frame_.taken_count = frame_.range_count;
+    frame_.range_count = 0;
+    return ranges;
+  }
+  FERRY_DEVICE void put_back(Range range) {
+    --frame_.taken_count;
+    add(range);
+  }
+  FERRY_DEVICE void all_back() { frame_.taken_count = 0; }
 
   // Forgets what lies at or behind `end`.
   FERRY_DEVICE void cut(std::uint32_t end) {

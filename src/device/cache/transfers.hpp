@@ -63,8 +63,8 @@ inline constexpr std::uint32_t no_flight = ~0U;
 //     bytes, short at the end of the file, or an error
 //   write(int handle, const Piece*, uint32_t count, int64_t offset) -> int64_t
 //     bytes or an error
-//   staging() -> unsigned char*, pull_bytes() -> uint64_t
-//     memory for pulls that the storage reads into like into a page, and how much of it may be used
+//   staging() -> unsigned char*, staging_bytes() -> uint64_t, pull_bytes() -> uint64_t
+//     memory that the storage reads into like into a page, and how much of it pulls may use
 //   start(Flight::Kind, int handle, const Piece*, uint32_t count, int64_t offset, uint32_t flight,
 //         uint32_t sequence) -> int
 //     0, or an error and nothing was started
@@ -311,19 +311,15 @@ class Transfers {
   FERRY_DEVICE void finish_write(const Flight& flight, std::int64_t result) const {
     Inode& inode = view_.inode(flight.inode);
     const bool written = result == static_cast<std::int64_t>(flight.bytes);
-    // A short write says that something is wrong, and the next one what. A handle that was closed
-    // just now is no error of the storage, and the next write-back takes another one.
-    bool lost = result < 0 && result != -EBADF;
-    for (std::uint32_t i = 0; i < flight.count && !written; ++i) {
-      if (!frames_.add_range(flight.frames[i], flight.ranges[i], inode)) lost = true;
-    }
-    if (lost) frames_.note_error(inode, result < 0 && result != -EBADF ? result : -EIO);
+    // A short write says that something is wrong, and the next one what.
+    if (written || result < 0) Frames::note_result(inode, written ? 0 : result);
     if (written) {
       Frames::add_one(counters_.write_backs);
       Frames::add_one(counters_.write_back_bytes, flight.bytes);
     }
     for (std::uint32_t i = 0; i < flight.count; ++i) {
-      frames_.written_back(1, inode);
+      if (!written) frames_.put_back_range(flight.frames[i], flight.ranges[i], inode);
+      frames_.written_back(flight.frames[i], 1, inode);
       DeviceRef<std::uint32_t>(view_.frame(flight.frames[i]).flight).store(0, release);
       end(flight.frames[i], State::writing);
       frames_.unpin(flight.frames[i]);

@@ -11,6 +11,7 @@
 #include <ferry/device/cache/frames.hpp>
 #include <ferry/device/cache/layout.hpp>
 #include <ferry/device/cache/transfers.hpp>
+#include <ferry/device/copy.hpp>
 
 namespace ferry::device::cache {
 
@@ -30,6 +31,13 @@ class WriteBack {
   FERRY_DEVICE std::int64_t now(std::uint32_t frame) {
     return transfers_.begin(frame, State::writing) ? finish(frame) : 0;
   }
+  // For a writer whose range has no place in the page's list: those that are on their way may free
+  // some, else all of them have to go. 0 or the error of that.
+  FERRY_DEVICE_CALL std::int64_t make_room(std::uint32_t frame) {
+    if ((frames_.state(frame).load(acquire) & State::writing) == 0) return now(frame);
+    transfers_.wait_while(frame, State::writing);
+    return 0;
+  }
   // The same once `writing` is set.
   FERRY_DEVICE_CALL std::int64_t finish(std::uint32_t frame) {
     const std::uint64_t key = frames_.key(frame);
@@ -38,20 +46,19 @@ class WriteBack {
     Work& work = *reinterpret_cast<Work*>(view_.work(group_));
     work.begin();
     std::int64_t error = collect(work, frame, inode);
-    while (work.count < run_max) {
+    while (error == 0 && work.count < run_max) {
       const std::uint32_t next = frames_.find(key + work.count);
       if (next == no_frame) break;
       if (!transfers_.try_begin_writing(next)) {
         frames_.unpin(next);
         break;
       }
-      const std::int64_t result = collect(work, next, inode);
-      if (result != 0) error = result;
+      error = collect(work, next, inode);
     }
-    const std::int64_t result = send(work, inode);
-    if (result != 0) error = result;
+    if (error == 0) error = send(work, inode);
+    if (error != 0) put_back(work, inode);
     for (std::uint32_t i = 0; i < work.count; ++i) {
-      frames_.written_back(work.ranges[i].count, inode);
+      frames_.written_back(work.frames[i], work.ranges[i].count, inode);
       transfers_.end(work.frames[i], State::writing);
       if (i > 0) frames_.unpin(work.frames[i]);
     }
@@ -59,19 +66,38 @@ class WriteBack {
   }
 
   // Writes back what is dirty of these pages of the file and waits for what others write back just
-  // now. 0: the storage has it all. Else an error; the inode keeps count of them.
+  // now. 0: the storage has it all. Else an error; the inode keeps count of them. The first error
+  // ends it: a file whose last write-back failed is asked for with one request, and what a storage
+  // without room would refuse is not sent.
   FERRY_DEVICE_CALL std::int64_t flush(std::uint32_t inode, Pages pages, Flight::Kind kind) {
-    if (DeviceRef<std::uint64_t>(view_.inode(inode).dirty_pages).load(acquire) == 0) return 0;
-    frames_.each_of(inode, pages, [&](std::uint32_t frame) { begin(frame, kind); });
+    Inode& file = view_.inode(inode);
+    if (DeviceRef<std::uint64_t>(file.dirty_pages).load(acquire) == 0) return 0;
     std::int64_t error = 0;
     frames_.each_of(inode, pages, [&](std::uint32_t frame) {
-      // One look at both: a page that is clean because it is on its way has to be waited for.
-      const std::uint64_t now = transfers_.wait_while(frame, State::writing);
-      // Written meanwhile, or its flight failed: once more, and now the error counts.
-      const std::int64_t result = (now & State::dirty) != 0 ? this->now(frame) : 0;
-      if (result != 0) error = result;
+      if (error == 0 && failing(file) != 0) error = write_dirty(frame);
+      if (error == 0) begin(frame, kind);
+    });
+    // What is dirty by now was written meanwhile, or its flight failed: then the error counts.
+    frames_.each_of(inode, pages, [&](std::uint32_t frame) {
+      if (error == 0) {
+        error = write_dirty(frame);
+      } else {
+        transfers_.wait_while(frame, State::writing);
+      }
     });
     return error;
+  }
+
+  // Writes up to a staging area of a call's bytes at once: how many, or the error.
+  FERRY_DEVICE_CALL std::int64_t write_through(Inode& inode, const unsigned char* from,
+                                               std::uint64_t bytes, std::uint64_t at) {
+    Piece piece{io_.staging(), bytes < io_.staging_bytes() ? bytes : io_.staging_bytes()};
+    copy_alone(piece.data, from, piece.bytes);
+    const std::int32_t handle = DeviceRef<std::int32_t>(inode.write_handle).load(acquire);
+    const std::int64_t got = io_.write(handle, &piece, 1, static_cast<std::int64_t>(at));
+    if (got == 0) return -EIO;
+    if (got > 0) Frames::note_result(inode, 0);  // there is room
+    return got;
   }
 
   // After a page became dirty, by a caller that has nothing pinned.
@@ -93,12 +119,20 @@ class WriteBack {
           State::filling | State::writing | State::orphan | State::taken | State::writers;
       const std::uint64_t now = frames_.state(frame).load(acquire);
       if ((now & busy) != 0 || (now & State::dirty) == 0) continue;
-      if (!frames_.pin(frame, frames_.key(frame))) continue;
+      const std::uint64_t key = frames_.key(frame);
+      if (failing(view_.inode(inode_of(key))) != 0 || !frames_.pin(frame, key)) continue;
       const Start result = start(frame, Flight::writes);
       frames_.unpin(frame);
       if (result != Start::not_simple) break;
     }
     if (dirty > view_.layout.dirty_high) transfers_.attend_some_write_back(group_);
+  }
+
+  // For flush(): waits until nobody writes the page back, and does so if it is dirty then. One look
+  // at both: a page that is clean because it is on its way has to be waited for.
+  FERRY_DEVICE std::int64_t write_dirty(std::uint32_t frame) {
+    const std::uint64_t state = transfers_.wait_while(frame, State::writing);
+    return (state & State::dirty) != 0 ? now(frame) : 0;
   }
 
   // For flush(): starts what can be started, and leaves the rest.
@@ -170,8 +204,9 @@ class WriteBack {
     std::uint32_t count;
     Piece pieces[run_max];
     std::uint32_t piece_count;
-    std::uint32_t piece_page;  // index of the page that the first piece is from
-    std::uint64_t offset;      // of the first piece
+    std::uint32_t piece_page;   // which page the first piece is from
+    std::uint32_t piece_range;  // and which of its ranges
+    std::uint64_t offset;       // of the first piece
     std::uint64_t bytes;
 
     FERRY_DEVICE void begin() {
@@ -181,28 +216,28 @@ class WriteBack {
     }
   };
 
-  // Takes the page's ranges, F3; sends what does not continue before them.
+  // Takes the page's ranges, F3; sends what does not continue before them. An error of that ends
+  // it, and put_back() has to follow.
   FERRY_DEVICE std::int64_t collect(Work& work, std::uint32_t frame, Inode& inode) {
     const std::uint32_t index = work.count++;
     work.frames[index] = frame;
     work.ranges[index] = frames_.take_ranges(frame);
     const std::uint64_t start = page_of(frames_.key(frame)) << view_.layout.page_shift;
-    std::int64_t error = 0;
     for (std::uint32_t i = 0; i < work.ranges[index].count; ++i) {
       const Range range = work.ranges[index].list[i];
       if (work.piece_count > 0 && work.offset + work.bytes != start + range.begin) {
-        const std::int64_t result = send(work, inode);
-        if (result != 0) error = result;
+        if (const std::int64_t error = send(work, inode); error != 0) return error;
       }
       if (work.piece_count == 0) {
         work.offset = start + range.begin;
         work.piece_page = index;
+        work.piece_range = i;
       }
       work.pieces[work.piece_count++] =
           Piece{view_.page(frame) + range.begin, range.end - range.begin};
       work.bytes += range.end - range.begin;
     }
-    return error;
+    return 0;
   }
 
   // Writes all pieces: their bytes, or the error that ended it. Uses them up.
@@ -210,13 +245,13 @@ class WriteBack {
     Piece* pieces = work.pieces;
     std::uint32_t count = work.piece_count;
     std::uint64_t done = 0;
-    int tries = 0;
     for (;;) {
-      const std::int32_t handle = DeviceRef<std::int32_t>(inode.write_handle).load(acquire);
+      DeviceRef<std::int32_t> write_handle(inode.write_handle);
+      const std::int32_t handle = write_handle.load(acquire);
       const std::int64_t got =
           io_.write(handle, pieces, count, static_cast<std::int64_t>(work.offset + done));
-      // A handle may be closed just now; then the inode has another one, or nothing was left to it.
-      if (got == -EBADF && ++tries < handle_tries) continue;
+      // A handle may be closed just now; then the inode has had another one before, or has none.
+      if (got == -EBADF && write_handle.load(acquire) != handle) continue;
       if (got < 0) return got;
       if (got == 0) return -EIO;
       // What is short is continued, so that its cause is known.
@@ -229,35 +264,26 @@ class WriteBack {
   FERRY_DEVICE_CALL std::int64_t send(Work& work, Inode& inode) {
     if (work.piece_count == 0) return 0;
     const std::int64_t got = write_pieces(work, inode);
-    std::int64_t error = 0;
-    if (got != static_cast<std::int64_t>(work.bytes)) {
-      error = got < 0 ? got : -EIO;
-      keep_dirty(work, inode);
-      Frames::note_error(inode, error);
-    } else {
-      Frames::add_one(counters_.write_backs);
-      Frames::add_one(counters_.write_back_bytes, work.bytes);
-    }
+    const std::int64_t error = got < 0 ? got : 0;  // never short
+    Frames::note_result(inode, error);
+    if (error != 0) return error;
+    Frames::add_one(counters_.write_backs);
+    Frames::add_one(counters_.write_back_bytes, work.bytes);
     work.piece_count = 0;
     work.bytes = 0;
-    return error;
+    return 0;
   }
 
-  // What could not be written is dirty again. Where newer ranges leave no room for the old ones,
-  // those are lost; the error tells.
-  FERRY_DEVICE void keep_dirty(const Work& work, Inode& inode) {
-    const std::uint64_t end = work.offset + work.bytes;
+  // After an error: everything from the first piece on, which was not sent or not written, is dirty
+  // again.
+  FERRY_DEVICE void put_back(const Work& work, Inode& inode) {
+    std::uint32_t range = work.piece_range;
     for (std::uint32_t i = work.piece_page; i < work.count; ++i) {
-      const std::uint64_t start = page_of(frames_.key(work.frames[i])) << view_.layout.page_shift;
-      for (std::uint32_t k = 0; k < work.ranges[i].count; ++k) {
-        const Range range = work.ranges[i].list[k];
-        if (start + range.begin >= work.offset && start + range.end <= end)
-          frames_.add_range(work.frames[i], range, inode);
-      }
+      for (; range < work.ranges[i].count; ++range)
+        frames_.put_back_range(work.frames[i], work.ranges[i].list[range], inode);
+      range = 0;
     }
   }
-
-  static constexpr int handle_tries = 4;
 
   const View& view_;
   const Frames& frames_;

@@ -175,12 +175,12 @@ TEST_F(PageCacheTest, WhatCouldNotBeWrittenStaysDirty) {
   EXPECT_EQ(memory->view().inode(0).write_error, ENOSPC);
   EXPECT_EQ(memory->view().inode(0).dirty_pages, 3U);
   EXPECT_EQ(read(0, 0, data.size()), data);
-  // No frame can be had any more: an error, not a hang.
-  EXPECT_EQ(write(0, pattern(20 * page, 2), 3 * page), 5 * page);
-  EXPECT_EQ(write(0, "x", 8 * page), -ENOSPC);
+  // Above the low mark no more pages become dirty: an error, not a hang.
+  EXPECT_EQ(write(0, pattern(20 * page, 2), 3 * page), 2 * page);
+  EXPECT_EQ(write(0, "x", 5 * page), -ENOSPC);
   storage->faults.writes_one_in = 0;
   EXPECT_EQ(caches[0]->flush(0), 0);
-  EXPECT_EQ(storage->contents(1), data + pattern(20 * page, 2).substr(0, 5 * page));
+  EXPECT_EQ(storage->contents(1), data + pattern(20 * page, 2).substr(0, 2 * page));
   expect_calm();
 }
 

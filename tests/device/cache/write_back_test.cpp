@@ -1,16 +1,21 @@
-// Writing in the background, with the marks that begin it and that make writers wait; and all of
-// the cache's work with each of its optimisations off.
+// Writing in the background, with the marks that begin it and that make writers wait; write-backs
+// that fail; and all of the cache's work with each of its optimisations off.
+#include <atomic>
+#include <functional>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
 #include "support/depth.hpp"
 #include "support/files.hpp"
 #include "support/page_cache_rig.hpp"
+#include "support/within.hpp"
 
 namespace ferry::device::cache {
 namespace {
 
+using test::MemoryFiles;
 using test::page;
 using test::pattern;
 using test::Random;
@@ -41,7 +46,7 @@ TEST_F(WriteBackTest, AboveItPagesAreWrittenInLargeRequests) {
   EXPECT_LE(storage->writes, 20U);
   EXPECT_EQ(caches[0]->flush(0), 0);
   EXPECT_EQ(dirty(), 0U);
-  EXPECT_EQ(storage->contents(1), model);
+  EXPECT_TRUE(test::same_bytes(storage->contents(1), model));
   EXPECT_EQ(storage->written_bytes, model.size()) << "every byte once";
   expect_calm();
 }
@@ -62,25 +67,27 @@ TEST_F(WriteBackTest, AnErrorInTheBackgroundIsKeptForTheNextFlush) {
   storage->faults.writes_one_in = 1;
   storage->faults.error = ENOSPC;
   std::string model;
-  for (std::size_t at = 0; at < 40; ++at) {
-    const std::string data = pattern(page, at);
-    ASSERT_EQ(write(0, data, at * page), page);
+  std::uint64_t taken = 0;
+  for (; taken < 40; ++taken) {
+    const std::string data = pattern(page, taken);
+    if (write(0, data, taken * page) < 0) break;
     model += data;
   }
   caches[0]->settle();
   EXPECT_GT(memory->view().inode(0).write_errors, 0U);
   EXPECT_EQ(memory->view().inode(0).write_error, ENOSPC);
-  EXPECT_EQ(dirty(), 40U) << "nothing is lost";
+  EXPECT_GT(taken, 32U) << "the first error comes later than that";
+  EXPECT_EQ(dirty(), taken) << "nothing is lost";
   storage->faults.writes_one_in = 0;
   EXPECT_EQ(caches[0]->flush(0), 0);
-  EXPECT_EQ(storage->contents(1), model);
+  EXPECT_TRUE(test::same_bytes(storage->contents(1), model));
   expect_calm();
 }
 
 // A handle that was closed meanwhile is nobody's error.
 TEST_F(WriteBackTest, AClosedHandleKeepsItsPagesDirty) {
   make(64, 1, 1);
-  memory->view().inode(0).write_handle = 0;
+  memory->view().inode(0).write_handle = MemoryFiles::closed;
   std::string model;
   for (std::size_t at = 0; at < 40; ++at) {
     const std::string data = pattern(page, at);
@@ -92,8 +99,217 @@ TEST_F(WriteBackTest, AClosedHandleKeepsItsPagesDirty) {
   EXPECT_EQ(dirty(), 40U);
   memory->view().inode(0).write_handle = 1;
   EXPECT_EQ(caches[0]->flush(0), 0);
-  EXPECT_EQ(storage->contents(1), model);
+  EXPECT_TRUE(test::same_bytes(storage->contents(1), model));
   expect_calm();
+}
+
+// Its last handle is closed just now: nobody could write the page back.
+TEST_F(WriteBackTest, WithoutAHandleNothingBecomesDirty) {
+  make(64, 1, 1);
+  memory->view().inode(0).write_handle = 0;
+  EXPECT_EQ(write(0, "late", 0), -EBADF);
+  EXPECT_EQ(dirty(), 0U);
+  expect_calm();
+}
+
+// What a write-back takes keeps its place in the page's list, so that it fits back.
+TEST_F(WriteBackTest, RangesOnTheirWayKeepTheirPlace) {
+  make(4, 1, 1);
+  Frame& frame = memory->view().frame(0);
+  RangeList list(frame);
+  for (std::uint32_t at = 0; at < ranges_max; ++at)
+    ASSERT_TRUE(list.add(Range{at * 100, at * 100 + 10}));
+  EXPECT_FALSE(list.add(Range{900, 910}));
+  const Ranges taken = list.take();
+  EXPECT_EQ(taken.count, ranges_max);
+  EXPECT_EQ(frame.range_count, 0U);
+  EXPECT_FALSE(list.add(Range{900, 910})) << "all places are taken";
+  list.put_back(taken.list[2]);
+  EXPECT_FALSE(list.add(Range{900, 910}));
+  EXPECT_TRUE(list.add(Range{205, 290})) << "it becomes one with what is there";
+  list.put_back(taken.list[0]);
+  list.put_back(taken.list[3]);
+  EXPECT_EQ(frame.range_count, 3U);
+  EXPECT_EQ(frame.taken_count, 1U);
+  list.all_back();
+  EXPECT_TRUE(list.add(Range{900, 910})) << "one was written";
+  EXPECT_FALSE(list.add(Range{700, 710}));
+  list.cut(0);
+  EXPECT_EQ(frame.range_count, 0U);
+}
+
+// Four ranges are on their way and will fail; beside them a page has no place for four others. Who
+// writes those waits until the write-back ends.
+class FullLists : public WriteBackTest {
+ protected:
+  static constexpr std::size_t length = 10;
+
+  void start(int error) {
+    make(64, 1, 2);
+    storage->faults.error = error;
+    model.assign(page, '\0');
+  }
+  void put(std::size_t at, std::uint32_t group) {
+    const std::string data = pattern(length, at + 1);
+    ASSERT_EQ(write(0, data, at, group), static_cast<std::int64_t>(length));
+    model.replace(at, length, data);
+  }
+  // The next write-back fails, and while it is under way a thread writes four ranges more.
+  void flush_beside_writes() {
+    storage->at_next_write = [this] {
+      writer = std::thread([this] {
+        for (std::size_t at = 50; at < 450; at += 100)
+          put(at, 1);
+        written = true;
+      });
+      // Either they wait for this, or they are there soon.
+      test::eventually([this] { return written.load(); }, std::chrono::milliseconds(50));
+      storage->faults.writes_one_in = 1;
+      failing = true;
+    };
+    EXPECT_NE(caches[0]->flush(0), 0);
+    EXPECT_TRUE(failing);
+    storage->faults.writes_one_in = 0;
+    test::within_patience("a writer beside a write-back", [this] { writer.join(); });
+    EXPECT_EQ(caches[0]->flush(0), 0);
+    const std::string there = storage->contents(1);
+    EXPECT_TRUE(test::same_bytes(there, model.substr(0, there.size())));
+    EXPECT_GE(there.size(), 360U);
+    EXPECT_EQ(storage->strangers, 0U);
+    EXPECT_EQ(dirty(), 0U);
+    expect_calm();
+  }
+
+  std::string model;
+  std::thread writer;
+  std::atomic<bool> written{false};
+  bool failing = false;
+};
+
+TEST_F(FullLists, LoseNothingWhenAWriteBackFails) {
+  start(ENOSPC);
+  for (std::size_t at = 0; at < 400; at += 100)
+    put(at, 0);
+  flush_beside_writes();
+}
+
+TEST_F(FullLists, LoseNothingWhenAFlightFails) {
+  start(EIO);
+  put(0, 0);
+  flush_beside_writes();
+}
+
+TEST_F(FullLists, LoseNothingWhenTheHandleIsClosedUnderIt) {
+  start(EBADF);
+  for (std::size_t at = 0; at < 400; at += 100)
+    put(at, 0);
+  flush_beside_writes();
+  EXPECT_EQ(memory->view().inode(0).write_errors, 0U) << "no error of the storage";
+}
+
+// ---- a file whose write-back fails
+// ---------------------------------------------------------------
+
+class FailingFile : public WriteBackTest {
+ protected:
+  static constexpr std::uint32_t frames = 64;
+
+  // File 0 makes pages dirty until a write fails; the others do not fail.
+  void fill() {
+    make(frames, 3, 1);
+    storage->faults.error = ENOSPC;
+    storage->faults.handle = 1;
+    storage->faults.writes_one_in = 1;
+    std::int64_t got = 0;
+    for (pages = 0; pages < 4 * frames; pages += got == page ? 1 : 0) {
+      got = write(0, pattern(page, pages), std::size_t{pages} * page);
+      if (got < 0) break;
+    }
+    EXPECT_EQ(got, -ENOSPC);
+    caches[0]->settle();
+  }
+  std::string model() const {
+    std::string all;
+    for (std::uint32_t i = 0; i < pages; ++i)
+      all += pattern(page, i);
+    return all;
+  }
+  std::uint64_t requests_of(const std::function<void()>& work) const {
+    const std::uint64_t before = storage->write_requests;
+    work();
+    return storage->write_requests - before;
+  }
+  std::uint32_t pages = 0;  // that were acknowledged
+};
+
+TEST_F(FailingFile, HoldsAPartOfTheCacheAndItsWritersGetTheError) {
+  fill();
+  EXPECT_GE(dirty(), frames / 2);
+  EXPECT_LE(dirty(), frames - frames / 4) << "others have the rest";
+  EXPECT_TRUE(test::same_bytes(read(0, 0, pages * page), model()));
+  // Where it is dirty already it takes more; that is no page more.
+  EXPECT_EQ(write(0, pattern(page, 0), 0), page);
+  EXPECT_EQ(write(0, "x", std::size_t{pages + 9} * page), -ENOSPC);
+  storage->faults.writes_one_in = 0;
+  EXPECT_EQ(write(0, "x", std::size_t{pages} * page), 1) << "there is room again";
+  EXPECT_EQ(caches[0]->flush(0), 0);
+  EXPECT_TRUE(test::same_bytes(storage->contents(1), model() + "x"));
+  expect_calm();
+}
+
+TEST_F(FailingFile, IsAskedWithOneRequest) {
+  fill();
+  EXPECT_LE(storage->write_requests, 70U) << "of filling";
+  EXPECT_EQ(requests_of([&] { EXPECT_EQ(caches[0]->flush(0), -ENOSPC); }), 1U);
+  EXPECT_EQ(requests_of([&] { EXPECT_EQ(caches[0]->flush(0), -ENOSPC); }), 1U);
+  storage->faults.writes_one_in = 0;
+  EXPECT_LE(requests_of([&] { EXPECT_EQ(caches[0]->flush(0), 0); }), 4U);
+  EXPECT_TRUE(test::same_bytes(storage->contents(1), model()));
+  expect_calm();
+}
+
+TEST_F(FailingFile, HarmsNoOtherFile) {
+  fill();
+  const std::string other = pattern(3 * frames * page, 5);
+  put(1, other);
+  const auto work = [&] {
+    for (std::size_t at = 0; at < other.size(); at += page)
+      ASSERT_TRUE(test::same_bytes(read(1, at, page), other.substr(at, page)));
+    ASSERT_EQ(write(2, other, 0), static_cast<std::int64_t>(other.size()));
+    ASSERT_EQ(caches[0]->flush(2), 0);
+  };
+  const std::uint64_t failed = storage->failed_writes;
+  work();
+  EXPECT_EQ(storage->failed_writes, failed) << "nobody else asks for the failing one";
+  EXPECT_TRUE(test::same_bytes(storage->contents(3), other));
+  expect_calm();
+}
+
+// Every frame is dirty before the first write-back is asked for.
+TEST_F(FailingFile, LeavesOthersAWayPastTheCache) {
+  for (const std::uint32_t few : {1U, 2U, 3U}) {
+    make(few, 3, 1);
+    storage->faults.error = ENOSPC;
+    storage->faults.handle = 1;
+    storage->faults.writes_one_in = 1;
+    std::uint32_t acknowledged = 0;
+    while (write(0, pattern(page, acknowledged), acknowledged * page) == page)
+      ++acknowledged;
+    const std::string other = pattern(5 * page, 7);
+    put(1, other);
+    EXPECT_TRUE(test::same_bytes(read(1, 100, 3 * page), other.substr(100, 3 * page)));
+    EXPECT_EQ(write(2, other, 77), static_cast<std::int64_t>(other.size()));
+    EXPECT_TRUE(test::same_bytes(read(2, 77, other.size()), other));
+    EXPECT_EQ(caches[0]->flush(2), 0);
+    EXPECT_TRUE(test::same_bytes(storage->contents(3).substr(77), other));
+    storage->faults.writes_one_in = 0;
+    EXPECT_EQ(caches[0]->flush(0), 0);
+    std::string model;
+    for (std::uint32_t i = 0; i < acknowledged; ++i)
+      model += pattern(page, i);
+    EXPECT_TRUE(test::same_bytes(storage->contents(1), model));
+    expect_calm();
+  }
 }
 
 // Everything is right with any combination of the optimisations.
