@@ -54,6 +54,21 @@ int set_up(io_uring& ring, unsigned depth) {
   return error;
 }
 
+// Whether the file's size, as the kernel has it, agrees that there is nothing more to read. A busy
+// machine was once seen to get 0 from the ring for pieces in the middle of a file, and whoever
+// believes that loses the rest; a blocking call then tells.
+bool ends_here(const Operation& operation) {
+  const auto& file = static_cast<const PosixFile&>(*operation.file);
+  const bool wants_nothing = std::all_of(operation.vectors.begin(), operation.vectors.end(),
+                                         [](const iovec& vector) { return vector.iov_len == 0; });
+  if (wants_nothing) return true;
+  struct statx status {};
+  const int error =
+      ::statx(file.fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_SIZE, &status);
+  if (error != 0 || !S_ISREG(status.stx_mode)) return false;
+  return static_cast<std::uint64_t>(operation.offset + operation.done_bytes) >= status.stx_size;
+}
+
 class UringQueue final : public PosixQueue {
  public:
   UringQueue(PosixShared& shared, const QueueOptions& options);
@@ -86,7 +101,6 @@ class UringQueue final : public PosixQueue {
   void drop_closed_files();
   void collect();
   void complete(Operation& operation, int result);
-  static bool ends_here(const Operation& operation);
   int buffer_index(const iovec& vector) const;
 
   io_uring ring_{};
@@ -281,41 +295,20 @@ void UringQueue::flush() {
   if (prepared > 0 && !held_back_) io_uring_submit(&ring_);
 }
 
-// Whether the file's size, as the kernel has it, agrees that there is nothing more to read. A busy
-// machine was once seen to get 0 from the ring for pieces in the middle of a file, and whoever
-// believes that loses the rest; a blocking call then tells.
-bool UringQueue::ends_here(const Operation& operation) {
-  const auto& file = static_cast<const PosixFile&>(*operation.file);
-  const bool wants_nothing = std::all_of(operation.vectors.begin(), operation.vectors.end(),
-                                         [](const iovec& vector) { return vector.iov_len == 0; });
-  if (wants_nothing) return true;
-  struct statx status {};
-  const int error =
-      ::statx(file.fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_SIZE, &status);
-  if (error != 0 || !S_ISREG(status.stx_mode)) return false;
-  return static_cast<std::uint64_t>(operation.offset + operation.done_bytes) >= status.stx_size;
-}
-
 void UringQueue::complete(Operation& operation, int result) {
   end_turn(operation);
   if (closing_) return;
-  if (result == -EINTR || result == -EAGAIN) {
-    transfer(operation);
-    return;
+  switch (after_ring(operation, result)) {
+    case AfterRing::over:
+      finish(operation);
+      break;
+    case AfterRing::ring_again:
+      transfer(operation);
+      break;
+    case AfterRing::blocking_call:
+      give_to_pool(operation);
+      break;
   }
-  if (result == 0 && operation.kind == Kind::read && !ends_here(operation)) {
-    give_to_pool(operation);
-    return;
-  }
-  if (result < 0) {
-    operation.result = operation.done_bytes > 0 ? operation.done_bytes : result;
-  } else if (!advance(operation, result) && result > 0) {
-    transfer(operation);  // short: go on until it is complete, at the end of the file, or fails
-    return;
-  } else {
-    operation.result = operation.done_bytes;
-  }
-  finish(operation);
 }
 
 void UringQueue::collect() {
@@ -387,6 +380,21 @@ void UringQueue::cancel(Operation& operation) {
 }
 
 }  // namespace
+
+AfterRing after_ring(Operation& operation, int result) {
+  // The ring says -EAGAIN where it would have to wait and cannot, and may say so for ever.
+  if (result == -EINTR || result == -EAGAIN) return AfterRing::blocking_call;
+  if (result == 0 && operation.kind == Kind::read && !ends_here(operation))
+    return AfterRing::blocking_call;
+  if (result < 0) {
+    operation.result = operation.done_bytes > 0 ? operation.done_bytes : result;
+    return AfterRing::over;
+  }
+  // Short: go on until it is complete, at the end of the file, or fails.
+  if (!advance(operation, result) && result > 0) return AfterRing::ring_again;
+  operation.result = operation.done_bytes;
+  return AfterRing::over;
+}
 
 int uring_refused() {
   io_uring ring;

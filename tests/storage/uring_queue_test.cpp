@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "storage/posix.hpp"
+#include "storage/posix_file.hpp"
 #include "support/depth.hpp"
 #include "support/files.hpp"
 #include "support/storage_driver.hpp"
@@ -170,14 +171,16 @@ TEST_F(Uring, EndsAreBelievedOnlyWhereTheFileEnds) {
   if (access(path.c_str(), R_OK) != 0) GTEST_SKIP() << path << " is not there";
   const std::string text = test::read_file(path);
   ASSERT_LT(text.size(), std::filesystem::file_size(path));
-  File* file = driver->must_open(path, O_RDONLY);
+  PosixFile file;  // as if it were one that the ring is used for
+  file.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(file.fd, 0);
   const std::uint64_t before = driver->queue().statistics().pool_operations;
   std::vector<Operation> operations(8);  // so many that they go through the ring
   std::vector<iovec> vectors(8);
   for (std::size_t i = 0; i < 8; ++i) {
     vectors[i] = iovec{arena.data() + i * 4096, 4096};
     operations[i].kind = Kind::read;
-    operations[i].file = file;
+    operations[i].file = &file;
     operations[i].vectors = {&vectors[i], 1};
     driver->queue().submit(operations[i]);
   }
@@ -187,7 +190,29 @@ TEST_F(Uring, EndsAreBelievedOnlyWhereTheFileEnds) {
   for (std::size_t i = 0; i < 8; ++i)
     EXPECT_EQ(arena.view(i * 4096, text.size()), text);
   EXPECT_EQ(driver->queue().statistics().pool_operations, before + 8) << "a blocking call tells";
-  EXPECT_EQ(driver->close(file), 0);
+}
+
+// -EAGAIN is what the ring says of a transfer that would have to wait and that it cannot make wait,
+// now and whenever it is asked again.
+TEST(AfterRing, WhatTheRingCannotDoIsABlockingCall) {
+  PosixFile file;
+  char memory[100];
+  for (const Kind kind : {Kind::read, Kind::write}) {
+    for (const int refused : {-EAGAIN, -EINTR}) {
+      iovec vector{memory, sizeof memory};
+      Operation operation;
+      operation.kind = kind;
+      operation.file = &file;
+      operation.vectors = {&vector, 1};
+      EXPECT_EQ(after_ring(operation, refused), AfterRing::blocking_call);
+      EXPECT_EQ(after_ring(operation, 60), AfterRing::ring_again) << "the rest";
+      EXPECT_EQ(after_ring(operation, refused), AfterRing::blocking_call);
+      EXPECT_EQ(operation.done_bytes, 60) << "which goes on behind what is there";
+      EXPECT_EQ(vector.iov_len, 40U);
+      EXPECT_EQ(after_ring(operation, -EIO), AfterRing::over);
+      EXPECT_EQ(operation.result, 60);
+    }
+  }
 }
 
 TEST_F(Uring, UsesMemoryAtTheEdgesOfTheRegisteredRange) {
