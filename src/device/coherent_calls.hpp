@@ -214,7 +214,7 @@ class CoherentCalls {
   FERRY_DEVICE_FAST bool may_hit(int file, std::int64_t offset, std::uint32_t& inode) const {
     const cache::View& view = requester_.context().cache;
     if (view.base == nullptr || file <= 0 || offset < 0) return false;
-    cache::OpenFile& entry = view.open_file(handle_index(file));
+    cache::OpenFile& entry = view.open_file(file);
     inode = DeviceRef<std::uint32_t>(entry.inode).load(acquire);
     return DeviceRef<std::int32_t>(entry.handle).load(acquire) == file &&
            (entry.access & cache::OpenFile::readable) != 0;

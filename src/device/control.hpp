@@ -278,11 +278,20 @@ struct ArenaView {
   }
 };
 
-// File handles: a slot in the server's table and the generation that slot was in when the file
-// was opened, so that a handle kept after close() is recognised.
-inline constexpr std::uint32_t handle_index_bits = 16;
-FERRY_DEVICE inline std::uint32_t handle_index(std::int32_t handle) {
-  return static_cast<std::uint32_t>(handle) & ((1U << handle_index_bits) - 1);
+// File handles: in the lowest bits a slot of the server's table, in the others the generation that
+// the slot was in when the file was opened, so that a handle kept after close() is recognised. As
+// few bits as there are slots name the slot.
+inline constexpr std::uint32_t open_files_max = 1U << 16;
+inline constexpr std::uint32_t handle_bits = 31;  // a handle is positive
+// The bits of a handle that name one of `files` slots, or none.
+FERRY_DEVICE constexpr std::uint32_t handle_index_mask(std::uint32_t files) {
+  std::uint32_t mask = files - 1;
+  for (std::uint32_t shift = 1; shift < 32; shift *= 2)
+    mask |= mask >> shift;
+  return mask;
+}
+FERRY_DEVICE constexpr std::uint32_t handle_index(std::int32_t handle, std::uint32_t files) {
+  return static_cast<std::uint32_t>(handle) & handle_index_mask(files);
 }
 
 // What stat tells. Fixed layout: the server writes it into the arena.

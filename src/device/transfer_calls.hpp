@@ -68,8 +68,8 @@ class TransferCalls : protected CoherentCalls<Group> {
       : Base(context, group, group_index) {}
 
   FERRY_DEVICE FilePosition& position_of(int file) const {
-    return requester_.arena().position(handle_index(file) %
-                                       requester_.arena().layout.geometry.files);
+    const std::uint32_t files = requester_.arena().layout.geometry.files;
+    return requester_.arena().position(handle_index(file, files) % files);
   }
 
   FERRY_DEVICE Request transfer_request(Opcode opcode, int file, const void* buffer,

@@ -34,7 +34,7 @@ device::Geometry make_geometry(const RuntimeOptions& options, const GpuOptions& 
   if (gpu.calls_per_group == 0 || gpu.calls_per_group > device::cells_per_group_max)
     throw Error(EINVAL, "calls_per_group: from 1 to 64");
   if (gpu.staging_bytes < 4096) throw Error(EINVAL, "staging_bytes: at least 4096");
-  if (options.files_max == 0 || options.files_max > (1U << device::handle_index_bits))
+  if (options.files_max == 0 || options.files_max > device::open_files_max)
     throw Error(EINVAL, "files_max: from 1 to 65536");
   device::Geometry geometry;
   geometry.loops = plan.server_threads;

@@ -31,7 +31,7 @@ namespace {
 // the device's cores have nothing else to do.
 constexpr std::chrono::microseconds device_spin_default{500};
 constexpr std::chrono::microseconds server_spin_default{100};
-constexpr std::uint32_t files_max_limit = 1U << device::handle_index_bits;
+constexpr std::uint32_t files_max_limit = device::open_files_max;
 constexpr std::chrono::seconds shutdown_deadline_default{10};
 
 device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& plan) {

@@ -1,25 +1,18 @@
 #include "server/file_table.hpp"
 
+#include <bit>
 #include <cerrno>
 
 #include <ferry/device/control.hpp>
 
 namespace ferry::server {
-namespace {
 
-// 15 bits, and never 0: a handle is positive.
-constexpr std::uint64_t generation_max = 0x7fff;
-
-std::uint64_t generation_of(std::int32_t handle) {
-  return static_cast<std::uint32_t>(handle) >> device::handle_index_bits;
-}
-
-}  // namespace
-
-FileTable::FileTable(std::uint32_t files_max) : slots_(files_max) {
-  free_.reserve(files_max);
-  for (std::uint32_t index = files_max; index-- > 0;) {
-    slots_[index].word.store(std::uint64_t{1} << generation_shift, std::memory_order_relaxed);
+FileTable::FileTable(std::uint32_t files_max, std::uint32_t generation)
+    : slots_(files_max),
+      index_bits_(static_cast<unsigned>(std::bit_width(device::handle_index_mask(files_max)))) {
+  for (std::uint32_t index = 0; index < files_max; ++index) {
+    slots_[index].word.store(std::uint64_t{generation} << generation_shift,
+                             std::memory_order_relaxed);
     free_.push_back(index);
   }
 }
@@ -29,9 +22,22 @@ FileTable::~FileTable() {
     delete slot.file;
 }
 
+std::uint32_t FileTable::index_of(std::int32_t handle) const {
+  return static_cast<std::uint32_t>(handle) & ((1U << index_bits_) - 1);
+}
+
+std::uint64_t FileTable::generation_of(std::int32_t handle) const {
+  return static_cast<std::uint32_t>(handle) >> index_bits_;
+}
+
+std::int32_t FileTable::handle_of(std::uint64_t word, std::uint32_t index) const {
+  const auto generation = static_cast<std::uint32_t>(word >> generation_shift);
+  return static_cast<std::int32_t>((generation << index_bits_) | index);
+}
+
 const FileTable::Slot* FileTable::find(std::int32_t handle) const {
   if (handle <= 0) return nullptr;
-  const std::uint32_t index = device::handle_index(handle);
+  const std::uint32_t index = index_of(handle);
   return index < slots_.size() ? &slots_[index] : nullptr;
 }
 
@@ -56,15 +62,14 @@ std::int32_t FileTable::insert_reserved(std::unique_ptr<storage::File> file) {
   {
     const std::lock_guard lock(mutex_);
     --reserved_;
-    index = free_.back();
-    free_.pop_back();
+    index = free_.front();
+    free_.pop_front();
   }
   Slot& slot = slots_[index];
   slot.file = file.release();
   // Release: whoever acquires the slot as open sees the file.
   const std::uint64_t before = slot.word.fetch_or(open_bit, std::memory_order_release);
-  const auto generation = static_cast<std::uint32_t>(before >> generation_shift);
-  return static_cast<std::int32_t>((generation << device::handle_index_bits) | index);
+  return handle_of(before, index);
 }
 
 storage::File* FileTable::acquire(std::int32_t handle) {
@@ -105,10 +110,12 @@ storage::File* FileTable::finish_close(std::int32_t handle) {
   storage::File* file = slot->file;
   slot->file = nullptr;
   const std::uint64_t generation = generation_of(handle);
+  // Never 0: a handle is positive.
+  const std::uint64_t generation_max = (1U << (device::handle_bits - index_bits_)) - 1;
   const std::uint64_t next = generation == generation_max ? 1 : generation + 1;
   slot->word.store(next << generation_shift, std::memory_order_release);
   const std::lock_guard lock(mutex_);
-  free_.push_back(device::handle_index(handle));
+  free_.push_back(index_of(handle));
   return file;
 }
 
@@ -117,8 +124,7 @@ std::vector<std::int32_t> FileTable::open_handles() const {
   for (std::uint32_t index = 0; index < slots_.size(); ++index) {
     const std::uint64_t word = slots_[index].word.load(std::memory_order_acquire);
     if ((word & open_bit) == 0) continue;
-    const auto generation = static_cast<std::uint32_t>(word >> generation_shift);
-    handles.push_back(static_cast<std::int32_t>((generation << device::handle_index_bits) | index));
+    handles.push_back(handle_of(word, index));
   }
   return handles;
 }

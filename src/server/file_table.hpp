@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -12,10 +13,14 @@
 namespace ferry::server {
 
 // Thread-safe. A handle holds the index of a slot and the slot's generation, so that one kept after
-// close() is refused instead of naming the next file.
+// close() is refused instead of naming the next file. Free slots are used by turns, so that a
+// handle comes again only after as many openings as there are handles, 2^31, with few files open,
+// and after 2^31 divided by the number of slots (rounded up to a power of two) when all but one are
+// in use.
 class FileTable {
  public:
-  explicit FileTable(std::uint32_t files_max);
+  // `generation`: of all slots at first, from 1 up. For tests.
+  explicit FileTable(std::uint32_t files_max, std::uint32_t generation = 1);
   // Closes what a dead loop held to the end. Nobody may use the table any more.
   ~FileTable();
   FileTable(const FileTable&) = delete;
@@ -50,7 +55,7 @@ class FileTable {
   std::vector<std::int32_t> open_handles() const;
 
  private:
-  // Bits of Slot::word: generation (16) | open (1) | users (32). One word, so that acquire() checks
+  // Bits of Slot::word: generation (31) | open (1) | users (32). One word, so that acquire() checks
   // and takes hold in one step.
   static constexpr std::uint64_t users_mask = 0xffffffff;
   static constexpr std::uint64_t open_bit = std::uint64_t{1} << 32;
@@ -61,14 +66,18 @@ class FileTable {
     storage::File* file = nullptr;  // written while neither open nor in use
   };
 
+  std::uint32_t index_of(std::int32_t handle) const;
+  std::uint64_t generation_of(std::int32_t handle) const;
+  std::int32_t handle_of(std::uint64_t word, std::uint32_t index) const;
   const Slot* find(std::int32_t handle) const;
   Slot* find(std::int32_t handle) {
     return const_cast<Slot*>(static_cast<const FileTable*>(this)->find(handle));
   }
 
   std::vector<Slot> slots_;
-  std::mutex mutex_;  // guards free_
-  std::vector<std::uint32_t> free_;
+  const unsigned index_bits_;       // of a handle; the generation has the others
+  std::mutex mutex_;                // guards free_ and reserved_
+  std::deque<std::uint32_t> free_;  // the one that has been free longest comes first
   std::atomic<bool> held_for_ever_{false};
   std::uint32_t reserved_ = 0;  // of those in free_, promised to opens under way
 };

@@ -192,11 +192,17 @@ TEST_F(View, ContainsNothingThatReachesOut) {
   EXPECT_FALSE(view.contains(reinterpret_cast<const void*>(most), most));
 }
 
-TEST(Handles, IndexIsTheLowerHalfWhateverTheSign) {
-  EXPECT_EQ(handle_index(0x0001'0000), 0U);
-  EXPECT_EQ(handle_index(0x7fff'ffff), 0xffffU);
-  EXPECT_EQ(handle_index(-1), 0xffffU);
-  EXPECT_EQ(handle_index(std::numeric_limits<std::int32_t>::min()), 0U);
+TEST(Handles, IndexIsInTheLowestBitsWhateverTheSign) {
+  for (const std::uint32_t files : {40'000U, 65'536U}) {
+    EXPECT_EQ(handle_index(0x0001'0000, files), 0U);
+    EXPECT_EQ(handle_index(0x7fff'ffff, files), 0xffffU);
+    EXPECT_EQ(handle_index(-1, files), 0xffffU);
+    EXPECT_EQ(handle_index(std::numeric_limits<std::int32_t>::min(), files), 0U);
+  }
+  EXPECT_EQ(handle_index(0x7fff'ffff, 1), 0U);
+  EXPECT_EQ(handle_index(0x7fff'ffff, 2), 1U);
+  EXPECT_EQ(handle_index(0x7fff'ffff, 5), 7U);
+  EXPECT_EQ(handle_index(0x7fff'fff9, 8), 1U);
 }
 
 TEST(Counters, AddUp) {

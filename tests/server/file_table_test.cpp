@@ -71,16 +71,63 @@ TEST_F(Table, RefusesHandlesThatNameNoFile) {
 }
 
 TEST_F(Table, RefusesAHandleAfterItsFileWasClosed) {
+  std::vector<std::int32_t> others;
+  for (int i = 0; i < 3; ++i)
+    others.push_back(insert());
   const std::int32_t old = insert();
   close(old);
   const std::int32_t young = insert();
   EXPECT_NE(young, old);
-  EXPECT_EQ(device::handle_index(young), device::handle_index(old)) << "or this tests nothing";
+  EXPECT_EQ(device::handle_index(young, 4), device::handle_index(old, 4))
+      << "or this tests nothing";
   EXPECT_EQ(table.acquire(old), nullptr);
   EXPECT_FALSE(table.begin_close(old));
   EXPECT_NE(table.acquire(young), nullptr);
   table.release(young);
   close(young);
+  for (const std::int32_t handle : others)
+    close(handle);
+}
+
+// One that was kept for long, beside many others that come and go.
+TEST(LongLived, AHandleStaysClosed) {
+  std::atomic<int> files{0};
+  FileTable table(1000);
+  const auto open = [&] {
+    std::unique_ptr<storage::File> file = std::make_unique<CountedFile>(files);
+    return table.insert(file);
+  };
+  const std::int32_t old = open();
+  ASSERT_TRUE(table.begin_close(old));
+  delete table.finish_close(old);
+  for (int i = 0; i < 100'000; ++i) {
+    const std::int32_t handle = open();
+    ASSERT_GT(handle, 0);
+    ASSERT_NE(handle, old) << "after " << i << " openings";
+    ASSERT_EQ(table.acquire(old), nullptr) << "after " << i << " openings";
+    ASSERT_TRUE(table.begin_close(handle));
+    delete table.finish_close(handle);
+  }
+}
+
+// The last generation of every slot is used before the first one comes again.
+TEST(LongLived, AHandleComesAgainWhenAllOthersHaveBeen) {
+  std::atomic<int> files{0};
+  constexpr std::uint32_t slots = 4;
+  constexpr std::uint32_t generation_max = (1U << 29) - 1;  // of 31 bits, 2 name the slot
+  FileTable table(slots, generation_max - 1);
+  std::vector<std::int32_t> handles;
+  for (std::uint32_t i = 0; i < 3 * slots; ++i) {
+    std::unique_ptr<storage::File> file = std::make_unique<CountedFile>(files);
+    handles.push_back(table.insert(file));
+    const std::uint32_t generation = i / slots < 2 ? generation_max - 1 + i / slots : 1;
+    EXPECT_EQ(static_cast<std::uint32_t>(handles.back()), generation * slots + i % slots);
+    ASSERT_NE(table.acquire(handles.back()), nullptr);
+    table.release(handles.back());
+    ASSERT_TRUE(table.begin_close(handles.back()));
+    delete table.finish_close(handles.back());
+  }
+  EXPECT_EQ(std::set<std::int32_t>(handles.begin(), handles.end()).size(), handles.size());
 }
 
 TEST_F(Table, IsFullAndHasRoomAgain) {
@@ -115,9 +162,9 @@ TEST_F(Table, KeepsAFileThatIsInUseUntilItIsReleased) {
 }
 
 TEST_F(Table, GenerationsGoRoundWithoutLeavingThePositiveNumbers) {
-  FileTable one(1);
+  FileTable one(1, std::numeric_limits<std::int32_t>::max() - 500);
   std::int32_t last = 0;
-  for (int i = 0; i < 70'000; ++i) {
+  for (int i = 0; i < 1000; ++i) {
     std::unique_ptr<storage::File> file = std::make_unique<CountedFile>(files);
     const std::int32_t handle = one.insert(file);
     ASSERT_GT(handle, 0) << "round " << i;
@@ -139,7 +186,7 @@ TEST(LargeTable, ItsLastIndexWorks) {
     handles.push_back(table.insert(file));
     ASSERT_GT(handles.back(), 0);
   }
-  EXPECT_EQ(device::handle_index(handles.back()), 65'535U);
+  EXPECT_EQ(device::handle_index(handles.back(), 65'536), 65'535U);
   for (const std::int32_t handle : handles) {
     ASSERT_NE(table.acquire(handle), nullptr);
     table.release(handle);

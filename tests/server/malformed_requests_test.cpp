@@ -141,7 +141,7 @@ class Rogue : public testing::TestWithParam<storage::Engine> {
   test::ScratchDirectory directory;
   std::filesystem::path before;
   std::unique_ptr<ServerRig> rig;
-  std::vector<std::int32_t> files = {0, -1, 0x10000, 0x10001, 0x20000, 0x10000 + 64};
+  std::vector<std::int32_t> files = {0, -1, 64, 65, 128, 0x10000 + 64};
   std::uint64_t paths = 0;
   std::uint64_t extents = 0;
   std::uint64_t data = 0;
@@ -190,7 +190,7 @@ TEST_P(Rogue, HarmsNobody) {
   // The rogue may have filled the table: nobody is protected from that.
   for (std::int32_t generation = 1; generation < 400; ++generation) {
     for (std::int32_t index = 0; index < 64; ++index)
-      own.close(generation << device::handle_index_bits | index);
+      own.close(generation * 64 | index);
   }
   expect_good_service(0);
   expect_good_service(3);  // the second loop; group 1 is still at work

@@ -135,7 +135,7 @@ class CachedFiles {
   // The entry of a cached file, or null: closed, not a regular file, or there is no cache.
   FERRY_DEVICE OpenFile* find(std::int32_t handle) const {
     if (view_.base == nullptr || handle <= 0) return nullptr;
-    OpenFile& entry = view_.open_file(handle_index(handle));
+    OpenFile& entry = view_.open_file(handle);
     const bool same = DeviceRef<std::int32_t>(entry.handle).load(acquire) == handle;
     return same ? &entry : nullptr;
   }
@@ -164,7 +164,7 @@ class CachedFiles {
     if (writes_back(access) && write_handle.load(relaxed) == 0) {
       write_handle.store(handle, release);
     }
-    OpenFile& entry = view_.open_file(handle_index(handle));
+    OpenFile& entry = view_.open_file(handle);
     DeviceRef<std::uint32_t>(entry.inode).store(inode->id, release);
     entry.access = access;
     entry.errors_reported = DeviceRef<std::uint32_t>(inode->write_errors).load(acquire);
@@ -393,7 +393,7 @@ class CachedFiles {
   }
   FERRY_DEVICE std::int32_t other_writable(std::uint32_t id) const {
     for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
-      OpenFile& entry = view_.open_file(i);
+      OpenFile& entry = view_.open_file_at(i);
       const std::int32_t handle = DeviceRef<std::int32_t>(entry.handle).load(acquire);
       if (handle != 0 && entry.inode == id && writes_back(entry.access)) return handle;
     }

@@ -362,7 +362,12 @@ struct View {
   FERRY_DEVICE const StorageTuning& tuning(std::uint32_t id) const {
     return tunings.list[inode(id).tuning];
   }
-  FERRY_DEVICE OpenFile& open_file(std::uint32_t index) const {
+  // That of a handle. There are as many as files can be open, rounded up to a power of two: handles
+  // of other files differ in the bits that are looked at.
+  FERRY_DEVICE OpenFile& open_file(std::int32_t handle) const {
+    return open_file_at(static_cast<std::uint32_t>(handle));
+  }
+  FERRY_DEVICE OpenFile& open_file_at(std::uint32_t index) const {
     return at<OpenFile>(layout.open_files, index & (layout.geometry.inodes - 1));
   }
   FERRY_DEVICE Bucket& bucket(std::uint64_t index) const {
