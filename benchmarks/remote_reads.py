@@ -59,8 +59,12 @@ def measure(name: str) -> None:
         [BUILD / "bench_remote_reads", f"{path}0?{settings}"], check=True, capture_output=True,
         text=True,
     )
-    for line in done.stdout.splitlines():
-        report(name, json.loads(line))
+    for text in done.stdout.splitlines():
+        line = json.loads(text)
+        # Nothing proves that a file of an NFS server is the same at another open: it is read again.
+        if name == "nfs" and "after another open" in line["measure"]:
+            continue
+        report(name, line)
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ void BlockingQueue::flush() {
     if (transfers && operation->offset < 0) {
       operation->result = -EINVAL;
     } else {
-      execute_blocking(*operation);
+      execute_waiting(*operation);
     }
     std::atomic_ref(executed_).fetch_add(1, std::memory_order_relaxed);
     finished_.push(*operation);

@@ -1,30 +1,30 @@
 #include "storage/change_times.hpp"
 
+#include <csignal>
+
+#include <fcntl.h>
+
 namespace ferry::storage {
-namespace {
 
-constexpr std::size_t files_max = 4096;
-// No two clocks in use differ by more, so such a change is not of this tick.
-constexpr std::chrono::minutes surely_past{5};
-
-bool is_long_ago(std::int64_t changed_ns) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return now - std::chrono::nanoseconds(changed_ns) > surely_past;
+bool has_no_writers(int fd) {
+  // The kernel sends a signal to a lease's holder when somebody opens the file for writing. That of
+  // SIGIO, the default, would end the process; this one is ignored where nothing handles it.
+  if (fcntl(fd, F_SETSIG, SIGURG) != 0 || fcntl(fd, F_SETLEASE, F_RDLCK) != 0) return false;
+  fcntl(fd, F_SETLEASE, F_UNLCK);
+  return true;
 }
 
-}  // namespace
-
-std::uint64_t ChangeTimes::version(std::uint64_t inode, std::int64_t changed_ns,
-                                   Clock::time_point asked, Clock::time_point answered) {
-  const auto version = static_cast<std::uint64_t>(changed_ns);
-  if (is_long_ago(changed_ns)) return version;
+bool ChangeTimes::is_proven(const File& file, std::int64_t changed_ns) const {
   const std::lock_guard lock(mutex_);
-  // Who is forgotten has to be seen once more.
-  if (seen_.size() >= files_max && seen_.count(inode) == 0) seen_.clear();
-  const auto [at, is_new] = seen_.try_emplace(inode, Seen{changed_ns, answered});
-  Seen& seen = at->second;
-  if (!is_new && seen.changed_ns != changed_ns) seen = Seen{changed_ns, answered};
-  return asked - seen.first > tick_max(changed_ns) ? version : 0;
+  const auto at = proven_.find(file);
+  return at != proven_.end() && at->second == changed_ns;
+}
+
+void ChangeTimes::remember(const File& file, std::int64_t changed_ns) {
+  const std::lock_guard lock(mutex_);
+  // A file that is forgotten has to be quiet once more.
+  if (proven_.size() >= files_max && !proven_.contains(file)) proven_.clear();
+  proven_[file] = changed_ns;
 }
 
 }  // namespace ferry::storage

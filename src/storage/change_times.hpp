@@ -1,38 +1,76 @@
-// When the time of a file's last change tells its contents apart from later ones.
+// When the time of a file's last change proves what the file holds.
+//
+// Linux sets that time (ctime, which no program can set) at the beginning of a change: before a
+// write copies its bytes, however long that takes, and at the first store through a shared mapping
+// into each of its pages, not at later stores into them. So two equal times prove nothing while a
+// change may be under way.
+//
+// They do from a moment on at which
+//   - nobody has the file open for writing. A mapping keeps its file open, also after close(2), and
+//     so does a write under way. A read lease (fcntl(2), F_SETLEASE) is granted only then; and
+//   - the time is older than a tick of the clock that it comes from.
+// Whatever changes after that moment begins after it, with an open file, and gets a later time:
+// before its first byte changes or, where a file is cut, before the call is over. While the time
+// stays the same, the contents do.
+//
+// This holds on file systems that see the first store into every page of a new mapping: ext4, xfs
+// and btrfs do, also where the page was read before. tmpfs does not, and no time is trusted there.
+// Nor is one from a server: what is open there, and what it writes, cannot be seen from here.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
-#include <unordered_map>
+#include <utility>
 
 namespace ferry::storage {
 
 // Changes less than this after one at `changed_ns` may get the same time: the ticks of the clock
-// that it is from are at most so long.
+// that it is from are at most so long. File systems without parts of seconds count these.
 constexpr std::chrono::nanoseconds tick_max(std::int64_t changed_ns) {
   return changed_ns % 1'000'000'000 != 0 ? std::chrono::milliseconds(100)
                                          : std::chrono::milliseconds(2000);
 }
 
-// Follows the times that a server gives its files, whose clock is not this machine's. One that was
-// the same a tick ago is of no change still to come, whatever the clocks say. Thread-safe.
+// Whether at this moment nobody has the file open for writing, by any descriptor or mapping.
+// `fd` is open for reading only. False also where the kernel does not say: it says it to the file's
+// owner and to processes with CAP_LEASE. Whoever opens the file for writing at this very moment
+// waits for some microseconds; with O_NONBLOCK the call fails with EWOULDBLOCK.
+bool has_no_writers(int fd);
+
+// Remembers the times that were proven, of as many files as it has room for. Thread-safe.
 class ChangeTimes {
  public:
-  using Clock = std::chrono::steady_clock;
+  struct File {
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+    auto operator<=>(const File&) const = default;
+  };
 
-  // Status::version of a file that was last changed at `changed_ns`, as the server said when it was
-  // asked at `asked` and answered at `answered`. 0: the file may still change without another time.
-  std::uint64_t version(std::uint64_t inode, std::int64_t changed_ns, Clock::time_point asked,
-                        Clock::time_point answered);
+  // Status::version of a file that was last changed at `changed_ns`, as was asked no later than
+  // `now_ns`. `is_quiet()` says whether nobody can be changing it just now; asked only where that
+  // matters. 0: the time proves nothing.
+  template <class IsQuiet>
+  std::uint64_t version(const File& file, std::int64_t changed_ns, std::int64_t now_ns,
+                        IsQuiet is_quiet) {
+    if (!is_proven(file, changed_ns)) {
+      // The time first: a change that is over when the question is asked may have begun before.
+      if (now_ns - changed_ns <= tick_max(changed_ns).count() || !is_quiet()) return 0;
+      remember(file, changed_ns);
+    }
+    return static_cast<std::uint64_t>(changed_ns);
+  }
+
+  static constexpr std::size_t files_max = 4096;
 
  private:
-  struct Seen {
-    std::int64_t changed_ns;
-    Clock::time_point first;  // no later than this was it so
-  };
-  std::mutex mutex_;
-  std::unordered_map<std::uint64_t, Seen> seen_;  // by inode; guarded by it
+  bool is_proven(const File& file, std::int64_t changed_ns) const;
+  void remember(const File& file, std::int64_t changed_ns);
+
+  mutable std::mutex mutex_;
+  std::map<File, std::int64_t> proven_;  // guarded by it
 };
 
 }  // namespace ferry::storage

@@ -157,7 +157,6 @@ NfsAttributes NfsCalls::to_attributes(const fattr3& from) const {
   // Servers choose these numbers on their own; the highest bit keeps them apart from the kernel's.
   to.status.device = (from.fsid ^ server_hash_) | (std::uint64_t{1} << 63);
   to.status.modified_ns = nanoseconds(from.mtime);
-  to.changed_ns = nanoseconds(from.ctime);
   to.status.mode = (from.mode & 07777) | type_bits(from.type);
   to.status.links = from.nlink;
   to.status.owner = from.uid;

@@ -22,7 +22,6 @@ bool lies_under(const std::string& path, const std::string& root);
 
 struct NfsAttributes {
   ftype3 type = NF3REG;
-  std::int64_t changed_ns = 0;  // contents or attributes; by the server's clock
   Status status;
 };
 

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "storage/change_times.hpp"
 #include "storage/nfs_connection.hpp"
 #include "storage/nfs_paths.hpp"
 
@@ -53,7 +52,6 @@ class NfsServer : public std::enable_shared_from_this<NfsServer> {
   std::vector<std::unique_ptr<NfsConnection>> connections_;  // made once, then only read
   std::atomic<bool> known_{false};                           // it has answered before
   std::atomic<std::size_t> next_{0};
-  ChangeTimes change_times_;
   // The appends to one file take turns: each asks for the end of the file first.
   std::array<std::mutex, 16> appending_;
 };

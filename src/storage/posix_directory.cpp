@@ -26,7 +26,7 @@ std::int64_t list_directory(const char* path, std::vector<DirectoryEntry>& entri
     if (name == "." || name == "..") continue;
     DirectoryEntry entry{std::string(name), {}};
     const std::int64_t error = get_status(dirfd(directory.get()), entry.name.c_str(),
-                                          AT_SYMLINK_NOFOLLOW, false, entry.status);
+                                          AT_SYMLINK_NOFOLLOW, entry.status);
     if (error == -ENOENT) continue;  // removed meanwhile
     if (error != 0) return error;
     found.push_back(std::move(entry));

@@ -1,6 +1,7 @@
 #include "storage/posix_file.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <thread>
 
@@ -26,6 +27,10 @@ constexpr long ceph_magic = 0x00C36400;
 constexpr long lustre_magic = 0x0BD00BD0;
 constexpr long orangefs_magic = 0x20030528;
 constexpr long ramfs_magic = 0x858458F6;
+constexpr long configfs_magic = 0x62656570;
+constexpr long fusectl_magic = 0x65735543;
+constexpr long pstore_magic = 0x6165676C;
+constexpr long resctrl_magic = 0x07655821;
 
 }  // namespace
 
@@ -48,23 +53,60 @@ bool is_remote(long type) {
 
 namespace {
 
-bool has_fine_times(long type) {
-  return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == BTRFS_SUPER_MAGIC ||
-         type == TMPFS_MAGIC;
+// Whether every change sets the time of change, in the way that change_times.hpp needs.
+bool stamps_changes(long type) {
+  return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == BTRFS_SUPER_MAGIC;
+}
+
+// Whether files are made up while they are read: what their size says has nothing to do with it.
+bool generates_files(long type) {
+  switch (type) {
+    case PROC_SUPER_MAGIC:
+    case SYSFS_MAGIC:
+    case DEBUGFS_MAGIC:
+    case TRACEFS_MAGIC:
+    case SECURITYFS_MAGIC:
+    case SELINUX_MAGIC:
+    case SMACK_MAGIC:
+    case CGROUP_SUPER_MAGIC:
+    case CGROUP2_SUPER_MAGIC:
+    case configfs_magic:
+    case fusectl_magic:
+    case pstore_magic:
+    case resctrl_magic:
+    case EFIVARFS_MAGIC:
+    case BPF_FS_MAGIC:
+    case BINFMTFS_MAGIC:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The same for a file of any file system, by what it does: it says that it is empty, and is not.
+bool has_bytes_behind_its_size(int fd, const struct stat& status) {
+  char byte = 0;
+  return S_ISREG(status.st_mode) && status.st_size == 0 && ::pread(fd, &byte, 1, 0) > 0;
 }
 
 std::int64_t nanoseconds(const struct statx_timestamp& time) {
   return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
 }
 
-// A later change gets a later time only if this one is older than the clock's ticks are long.
-std::uint64_t version_of(const struct statx& from) {
-  const std::int64_t changed = nanoseconds(from.stx_ctime);
+std::uint64_t device_of(const struct statx& status) {
+  return (std::uint64_t{status.stx_dev_major} << 32) | status.stx_dev_minor;
+}
+
+std::uint64_t version_of(const PosixFile& file, const struct statx& from) {
+  // For the whole process: what it says of a file is true for every descriptor. Never destroyed, as
+  // threads may use it to the end.
+  static ChangeTimes& times = *new ChangeTimes;
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
-  const std::int64_t age = now.tv_sec * 1'000'000'000LL + now.tv_nsec - changed;
-  const bool settled = age > tick_max(changed).count();
-  return settled ? static_cast<std::uint64_t>(changed) : 0;
+  const ChangeTimes::File name{device_of(from), from.stx_ino};
+  return times.version(name, nanoseconds(from.stx_ctime),
+                       now.tv_sec * 1'000'000'000LL + now.tv_nsec,
+                       [&] { return file.read_only && has_no_writers(file.fd); });
 }
 
 std::int64_t retried(auto call) {
@@ -80,7 +122,7 @@ Status to_status(const struct statx& from) {
   status.size_bytes = from.stx_size;
   status.allocated_bytes = from.stx_blocks * 512;
   status.inode = from.stx_ino;
-  status.device = (std::uint64_t{from.stx_dev_major} << 32) | from.stx_dev_minor;
+  status.device = device_of(from);
   status.modified_ns = nanoseconds(from.stx_mtime);
   status.mode = from.stx_mode;
   status.links = from.stx_nlink;
@@ -92,16 +134,23 @@ Status to_status(const struct statx& from) {
 
 }  // namespace
 
-std::int64_t get_status(int directory, const char* path, int flags, bool with_version,
-                        Status& status) {
+std::int64_t get_status(int directory, const char* path, int flags, Status& status) {
   struct statx buffer {};
   if (statx(directory, path, flags, STATX_BASIC_STATS, &buffer) != 0) return -errno;
   status = to_status(buffer);
-  if (with_version) status.version = version_of(buffer);
   return 0;
 }
 
 namespace {
+
+std::int64_t get_file_status(const PosixFile& file, Status& status) {
+  struct statx buffer {};
+  if (statx(file.fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &buffer) != 0) return -errno;
+  status = to_status(buffer);
+  status.generated = file.generated;
+  if (file.stamps_changes) status.version = version_of(file, buffer);
+  return 0;
+}
 
 // What direct I/O asks for; 4 KiB suits every device where the kernel does not tell.
 void learn_alignment(PosixFile& file) {
@@ -132,7 +181,8 @@ std::int64_t open_direct(PosixFile& file, int flags, const struct stat& status) 
 
 std::int64_t open_file(Operation& operation) {
   auto file = std::make_unique<PosixFile>();
-  // O_NONBLOCK: a FIFO without a writer must not hold up the thread that opens it.
+  // O_NONBLOCK: a FIFO without a writer must not hold up the thread that opens it, and neither must
+  // the holder of a lease on a file (execute_waiting()).
   int flags = (operation.flags & ~O_DIRECT) | O_CLOEXEC | O_NONBLOCK;
   if (operation.layout != nullptr) {
     // One that is made with a layout is there before it is opened.
@@ -145,6 +195,7 @@ std::int64_t open_file(Operation& operation) {
   if (fd < 0) return fd;
   file->fd = static_cast<int>(fd);
   file->append = (operation.flags & O_APPEND) != 0;
+  file->read_only = (operation.flags & O_ACCMODE) == O_RDONLY;
   struct stat status {};
   if (fstat(file->fd, &status) != 0) return -errno;
   // Every transfer has an offset, which pipes and sockets do not.
@@ -155,11 +206,15 @@ std::int64_t open_file(Operation& operation) {
   struct statfs file_system {};
   if (fstatfs(file->fd, &file_system) == 0) {
     const auto type = static_cast<long>(file_system.f_type);
-    file->special = !S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode);
-    file->remote = is_remote(type) || !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode));
+    file->generated = S_ISREG(status.st_mode) &&
+                      (generates_files(type) ||
+                       (!stamps_changes(type) && has_bytes_behind_its_size(file->fd, status)));
+    file->special = file->generated || (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode));
+    file->remote =
+        is_remote(type) || file->generated || !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode));
     file->in_user_space = type == FUSE_SUPER_MAGIC;
     file->in_memory = type == TMPFS_MAGIC || type == ramfs_magic;
-    file->has_fine_times = S_ISREG(status.st_mode) && has_fine_times(type);
+    file->stamps_changes = S_ISREG(status.st_mode) && stamps_changes(type);
     if (!file->remote) file->mount = mount_number(file->fd);
   }
   if ((operation.flags & O_DIRECT) != 0) {
@@ -355,11 +410,10 @@ void execute_blocking(Operation& operation) {
       operation.result = retried([&] { return ftruncate(file->fd, operation.offset); });
       return;
     case Kind::file_status:
-      operation.result =
-          get_status(file->fd, "", AT_EMPTY_PATH, file->has_fine_times, operation.status);
+      operation.result = get_file_status(*file, operation.status);
       return;
     case Kind::path_status:
-      operation.result = get_status(AT_FDCWD, operation.path, 0, false, operation.status);
+      operation.result = get_status(AT_FDCWD, operation.path, 0, operation.status);
       return;
     case Kind::unlink:
       operation.result = ::unlink(operation.path) == 0 ? 0 : -errno;
@@ -384,6 +438,17 @@ void execute_blocking(Operation& operation) {
       return;
   }
   operation.result = -EINVAL;
+}
+
+void execute_waiting(Operation& operation) {
+  constexpr std::chrono::microseconds longest_pause{1'000'000};
+  execute_blocking(operation);
+  if (operation.kind != Kind::open || (operation.flags & O_NONBLOCK) != 0) return;
+  for (std::chrono::microseconds pause{100}; pause < longest_pause; pause *= 2) {
+    if (operation.result != -EAGAIN) return;
+    std::this_thread::sleep_for(pause);
+    execute_blocking(operation);
+  }
 }
 
 }  // namespace ferry::storage

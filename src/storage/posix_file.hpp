@@ -20,7 +20,7 @@ struct PosixFile final : File {
   std::uint32_t offset_alignment_bytes = 1;  // and of offsets and lengths
   std::shared_ptr<WriteTurns> turns;         // where there is a direct_fd
   bool append = false;  // O_APPEND: where a write goes is not known, so it is never direct
-  // Neither a regular file nor a block device.
+  // Neither a regular file nor a block device, or one whose contents are generated.
   bool special = false;
   // A remote or user-space file system may stop answering for any time: its calls never run on a
   // thread that others wait for.
@@ -28,10 +28,12 @@ struct PosixFile final : File {
   // FUSE. Of an asynchronous read past its page cache that meets the end of the file, Linux 6.18
   // says that all bytes asked for were read; so reads are made by blocking calls.
   bool in_user_space = false;
-  // Every change of the contents sets the time of change, to a clock that ticks at least 100 times
-  // a second (1 s on old ext4 volumes, whose times have no nanoseconds).
-  bool has_fine_times = false;
-  std::uint64_t mount = 0;  // its number where it is local (local_mounts.hpp), else 0
+  // A file made up while it is read, as those of /proc and /sys: its size says nothing, and a call
+  // on it may do anything, so all are made by threads that may wait.
+  bool generated = false;
+  bool read_only = false;       // opened with O_RDONLY
+  bool stamps_changes = false;  // its time of change can prove what it holds (change_times.hpp)
+  std::uint64_t mount = 0;      // its number where it is local (local_mounts.hpp), else 0
   // Data lives in memory (tmpfs, ramfs): a read never waits for a device.
   bool in_memory = false;
   // Reads with RWF_NOWAIT work here. Set to false by the first refusal.
@@ -57,11 +59,13 @@ bool is_remote(long type);
 bool fits_direct(const PosixFile& file, const Operation& operation);
 
 // statx(2) of `path` in an open directory, or of what `flags` say. 0 or a negative errno.
-std::int64_t get_status(int directory, const char* path, int flags, bool with_version,
-                        Status& status);
+std::int64_t get_status(int directory, const char* path, int flags, Status& status);
 
 // Executes the operation with blocking calls; fills in result, value, status or opened.
 void execute_blocking(Operation& operation);
+// The same on a thread that may wait. Where execute_blocking() fails to open a file because another
+// process has a lease on it (-EAGAIN), this gives the other process some time to end it.
+void execute_waiting(Operation& operation);
 
 // Whether it pays to have the kernel write out at once what this finished operation has written: a
 // sync follows, and it is a good deal that went to the page cache of a disk.

@@ -105,6 +105,10 @@ void PosixQueue::execute_now(Operation& operation) {
   const auto begin = InlinePolicy::Clock::now();
   execute_blocking(operation);
   policy_.took(begin, InlinePolicy::Clock::now());
+  if (operation.kind == Kind::open && operation.result == -EAGAIN) {  // somebody has a lease on it
+    give_to_pool(operation);
+    return;
+  }
   if (wants_write_out(operation)) write_out(operation);
   count_inline_operation();
   finish(operation);

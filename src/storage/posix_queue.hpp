@@ -47,7 +47,7 @@ class InlinePolicy {
 struct PosixShared {
   static constexpr unsigned workers_max = 16;
   WorkerPool pool{workers_max, [](Operation& operation) {
-                    execute_blocking(operation);
+                    execute_waiting(operation);
                     if (wants_write_out(operation)) begin_write_out(operation);
                   }};
   // Grows with every close, so that the queues know when to drop what they have registered.

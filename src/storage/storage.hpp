@@ -54,9 +54,13 @@ struct Status {
   std::uint32_t owner = 0;
   std::uint32_t group = 0;
   std::uint32_t block_bytes = 0;
-  // Differs from an earlier one if the contents do. 0: the file's times do not tell, or not yet.
-  // Does not count stores through shared mappings that are not synced.
+  // Of a file_status. Equal to an earlier one of the same file only if the contents did not change
+  // between the two, and no change that began before the first was still under way at it. 0:
+  // nothing proves that, or not yet.
   std::uint64_t version = 0;
+  // Of a file_status: the contents are made up while they are read, as in /proc. What is read does
+  // not follow from the size, and is never the same for certain.
+  bool generated = false;
 };
 
 // What a directory holds. The status is that of the name: a symbolic link is not followed.
