@@ -306,9 +306,14 @@ struct FileStatus {
   std::uint32_t owner;
   std::uint32_t group;
   std::uint32_t block_bytes;  // preferred transfer size
-  std::uint32_t reserved;
-  std::uint64_t version;  // differs from an earlier one if the contents do; 0: unknown
+  std::uint32_t generated;    // 1: made up while it is read, as in /proc; the size says nothing
+  std::uint64_t version;      // the same as an earlier one: so are the contents; 0: unknown
 };
 static_assert(sizeof(FileStatus) == 72);
+FERRY_DEVICE inline bool is_regular(const FileStatus& status) {
+  constexpr std::uint32_t type_mask = 0170000;
+  constexpr std::uint32_t regular = 0100000;
+  return (status.mode & type_mask) == regular;
+}
 
 }  // namespace ferry::device

@@ -168,6 +168,7 @@ device::FileStatus to_device(const storage::Status& status) {
   to.group = status.group;
   to.block_bytes = status.block_bytes;
   to.version = status.version;
+  to.generated = status.generated ? 1 : 0;
   return to;
 }
 

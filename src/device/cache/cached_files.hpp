@@ -152,9 +152,7 @@ class CachedFiles {
   // in use (there are as many as handles), or it is no regular file: then it is not cached.
   FERRY_DEVICE_CALL bool attach(std::int32_t handle, std::uint32_t access,
                                 const FileStatus& status) {
-    constexpr std::uint32_t type_mask = 0170000;
-    constexpr std::uint32_t regular = 0100000;
-    if (view_.base == nullptr || (status.mode & type_mask) != regular) return false;
+    if (view_.base == nullptr || !is_regular(status) || status.generated != 0) return false;
     const SpinLock lock(view_.shared().open_lock, hooks_);
     Inode* inode = search(status);
     if (inode == nullptr) inode = begin_use(status);
