@@ -35,6 +35,10 @@ class CoherentCalls {
   // O_APPEND, and O_DSYNC, which O_SYNC contains; no <fcntl.h> in a kernel.
   static constexpr int open_flag_append = 02000;
   static constexpr int open_flag_synchronous = 010000;
+  static constexpr int open_flag_truncate = 01000;
+  static constexpr int open_access_mask = 3;
+  static constexpr int open_write_only = 1;
+  static constexpr int open_read_write = 2;
 
   // Runs `work` on the leader and gives every lane its result.
   template <class Work>
@@ -110,30 +114,46 @@ class CoherentCalls {
     return truncate_in_storage(file, size_bytes);
   }
 
+  FERRY_DEVICE static bool opens_for_writing(int flags) {
+    const int access = flags & open_access_mask;
+    return access == open_write_only || access == open_read_write;
+  }
+  // Whether an open with these flags leaves the truncation to attach(), which does it in turn with
+  // what the cache has of the file, dirty or under way to the storage.
+  FERRY_DEVICE bool truncates_once_open(int flags) const {
+    return has_cache() && (flags & open_flag_truncate) != 0 && opens_for_writing(flags);
+  }
   // Leader. Tells the cache of a file that was opened just now. One that it cannot take is served
   // past it. 0, or an error: then what the cache has of the file would not be right.
   FERRY_DEVICE_CALL int attach(int file, int flags) {
-    constexpr int access_mask = 3;
-    constexpr int write_only = 1;
-    constexpr int read_write = 2;
-    constexpr int truncates = 01000;
     FileStatus status{};
     if (const int error = status_of(file, status); error != 0) return error;
     std::uint32_t access = 0;
-    if ((flags & access_mask) != write_only) access |= cache::OpenFile::readable;
-    if ((flags & access_mask) == write_only || (flags & access_mask) == read_write)
-      access |= cache::OpenFile::writable;
+    if ((flags & open_access_mask) != open_write_only) access |= cache::OpenFile::readable;
+    if (opens_for_writing(flags)) access |= cache::OpenFile::writable;
     if ((flags & open_flag_append) != 0) access |= cache::OpenFile::appends;
     if ((flags & open_flag_synchronous) != 0) access |= cache::OpenFile::synchronous;
+    const bool truncates = truncates_once_open(flags) && truncates_existing(flags, status);
     cache::CachedFiles files(requester_);
-    if (!files.attach(file, access, status)) return 0;
-    const cache::OpenFile* entry = files.find(file);
-    if (entry == nullptr) return 0;
-    // Pages of other openings must go, and what they write back meanwhile.
-    if ((flags & truncates) != 0)
-      return files.truncate(*entry, 0, [&] { return truncate_in_storage(file, 0); });
+    const cache::OpenFile* entry = files.attach(file, access, status) ? files.find(file) : nullptr;
+    if (entry == nullptr) return truncates ? truncate_in_storage(file, 0) : 0;
+    // O_RDONLY | O_TRUNC, which POSIX leaves undefined, has cut the file when it was opened. What
+    // another handle wrote before and is not in the storage yet must not make it longer again.
+    int writer = truncates ? file : 0;
+    if ((flags & open_flag_truncate) != 0 && !opens_for_writing(flags))
+      writer = files.writer(*entry);
+    if (writer != 0)
+      return files.truncate(*entry, 0, [&] { return truncate_in_storage(writer, 0); });
     // Asked again: others may have written and closed since.
     return files.revalidate(*entry, [&](FileStatus& now) { return status_of(file, now); });
+  }
+  // Whether O_TRUNC has something to do: it leaves devices alone, and a file that the open has
+  // created may have been written by others since.
+  FERRY_DEVICE static bool truncates_existing(int flags, const FileStatus& status) {
+    constexpr int creates = 0100;
+    constexpr int exclusively = 0200;
+    constexpr int must_create = creates | exclusively;
+    return is_regular(status) && (flags & must_create) != must_create;
   }
 
   // Leader. Writes back, then has the storage make it durable. Where both fail this reports the

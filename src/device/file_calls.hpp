@@ -50,7 +50,7 @@ class FileCalls : public PendingCalls<Group> {
       Request request{};
       request.opcode = Opcode::open;
       if (const int error = stage_path(path, request); error != 0) return error;
-      request.argument = flags;
+      request.argument = truncates_once_open(flags) ? flags & ~open_flag_truncate : flags;
       request.mode = mode;
       const std::int64_t handle = requester_.call(request).result;
       if (handle >= 0) {
@@ -157,11 +157,13 @@ class FileCalls : public PendingCalls<Group> {
   using Base::open_flag_append;
   using Base::placement_;
   using Base::position_of;
+  using Base::open_flag_truncate;
   using Base::requester_;
   using Base::sync_file;
   using Base::truncate_file;
   using Base::with_cached;
   using Base::write_back_first;
+  using Base::truncates_once_open;
 
   FERRY_DEVICE int simple(Opcode opcode, int file) {
     return leads([&] {

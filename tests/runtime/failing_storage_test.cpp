@@ -85,6 +85,30 @@ TEST_F(FailingStorageTest, AWriteBackErrorIsReportedOncePerHandle) {
   EXPECT_EQ(files.close(later), 0);
 }
 
+// What others write between two truncations would be lost.
+TEST_F(FailingStorageTest, OpeningATruncatedFileCutsItOnce) {
+  make(8);
+  auto files = calls(0);
+  const std::string data = pattern(3 * page, 1);
+  storage->set_contents("f", data);
+  const int one = files.open("f", O_RDWR | O_TRUNC);
+  ASSERT_GT(one, 0);
+  EXPECT_EQ(storage->truncations, 1U);
+  EXPECT_EQ(storage->contents("f"), "");
+  ASSERT_EQ(files.pwrite(one, data.data(), data.size(), 0), 3 * page);
+  const int other = files.open("f", O_WRONLY | O_CREAT | O_TRUNC);
+  ASSERT_GT(other, 0);
+  EXPECT_EQ(storage->truncations, 2U) << "also where something is dirty";
+  EXPECT_EQ(read(files, one, 1, 0), "") << "the same file";
+  EXPECT_EQ(files.close(one), 0);
+  EXPECT_EQ(files.close(other), 0);
+  EXPECT_EQ(storage->contents("f"), "");
+  const int made = files.open("new", O_RDWR | O_CREAT | O_EXCL | O_TRUNC);
+  ASSERT_GT(made, 0);
+  EXPECT_EQ(storage->truncations, 2U) << "it was made by this open, and others may have it already";
+  EXPECT_EQ(files.close(made), 0);
+}
+
 TEST_F(FailingStorageTest, OnlyASyncSaysThatOneFollows) {
   make(8);
   auto files = calls(0);

@@ -100,6 +100,30 @@ TEST_P(FileCallsTest, OpensCreatesTruncatesAndRemoves) {
   });
 }
 
+// Linux truncates by O_TRUNC also where the file is opened for reading only.
+TEST_P(FileCallsTest, OpeningForReadingCanTruncate) {
+  write_file(ours, "12345");
+  on_device([&](DeviceThread& self) {
+    auto& files = self.files;
+    char byte = 0;
+    const int reader = files.open(ours.c_str(), O_RDONLY | O_TRUNC);
+    ASSERT_GT(reader, 0);
+    EXPECT_EQ(files.pread(reader, &byte, 1, 0), 0);
+    EXPECT_EQ(files.pwrite(reader, &byte, 1, 0), -EBADF);
+    // What another handle has written before, wherever that is by now.
+    const int writer = files.open(ours.c_str(), O_RDWR);
+    EXPECT_EQ(files.pwrite(writer, "dirty", 5, 0), 5);
+    const int again = files.open(ours.c_str(), O_RDONLY | O_TRUNC);
+    ASSERT_GT(again, 0);
+    for (const int file : {reader, writer, again})
+      EXPECT_EQ(files.pread(file, &byte, 1, 0), 0);
+    EXPECT_EQ(files.pwrite(writer, "new", 3, 0), 3);
+    for (const int file : {reader, writer, again})
+      EXPECT_EQ(files.close(file), 0);
+  });
+  EXPECT_EQ(read_file(ours), "new");
+}
+
 TEST_P(FileCallsTest, NullPointersAreErrors) {
   twins("abc");
   on_device([&](DeviceThread& self) {

@@ -55,6 +55,7 @@ class FailingStorage final : public storage::Storage {
   // Writes that said that a sync follows, and those that did not.
   std::atomic<std::uint64_t> writes_for_sync{0};
   std::atomic<std::uint64_t> other_writes{0};
+  std::atomic<std::uint64_t> truncations{0};  // by opens, too
 
   std::unique_ptr<storage::Queue> make_queue(const storage::QueueOptions& options) override {
     return std::make_unique<MemoryQueue>(*this, options);
@@ -145,7 +146,10 @@ class FailingStorage final : public storage::Storage {
     auto* file = static_cast<MemoryFile*>(operation.file);
     switch (operation.kind) {
       case Kind::open:
-        if ((operation.flags & O_TRUNC) != 0) find(operation.path)->bytes.clear();
+        if ((operation.flags & O_TRUNC) != 0) {
+          ++truncations;
+          find(operation.path)->bytes.clear();
+        }
         operation.opened = std::make_unique<MemoryFile>(find(operation.path), operation.flags);
         break;
       case Kind::close:
@@ -170,6 +174,7 @@ class FailingStorage final : public storage::Storage {
         operation.value = file->data->bytes.size();
         break;
       case Kind::truncate:
+        ++truncations;
         file->data->bytes.resize(static_cast<std::size_t>(operation.offset), '\0');
         break;
       case Kind::sync:

@@ -149,7 +149,8 @@ class CachedFiles {
   }
 
   // `handle` was opened just now; revalidate() or truncate() has to follow. False: every record is
-  // in use (there are as many as handles), or it is no regular file: then it is not cached.
+  // in use (there are as many as handles), or it is no regular file, or one whose size does not say
+  // how much there is to read: then it is not cached.
   FERRY_DEVICE_CALL bool attach(std::int32_t handle, std::uint32_t access,
                                 const FileStatus& status) {
     if (view_.base == nullptr || !is_regular(status) || status.generated != 0) return false;
@@ -168,6 +169,11 @@ class CachedFiles {
     entry.errors_reported = DeviceRef<std::uint32_t>(inode->write_errors).load(acquire);
     DeviceRef<std::int32_t>(entry.handle).store(handle, release);
     return true;
+  }
+
+  // Some open handle of the file that may write, or 0.
+  FERRY_DEVICE std::int32_t writer(const OpenFile& entry) const {
+    return DeviceRef<std::int32_t>(view_.inode(entry.inode).write_handle).load(acquire);
   }
 
   // Before the handle is closed: writes back, and hands the writing over to another handle of the
