@@ -58,7 +58,9 @@ class FileCalls : public PendingCalls<Group> {
         // A read() with the handle that was here before may still hold the lock.
         PositionLock::lock(position, requester_.context().hooks);
         position.position = 0;
-        position.append = (flags & open_flag_append) != 0 ? 1 : 0;
+        // As words that may be looked at without the lock (appends()).
+        DeviceRef<std::uint32_t>(position.append)
+            .store((flags & open_flag_append) != 0 ? 1 : 0, relaxed);
         position.handle = static_cast<std::int32_t>(handle);
         PositionLock::unlock(position, requester_.context().hooks);
         if (!has_cache()) return static_cast<int>(handle);
@@ -155,15 +157,15 @@ class FileCalls : public PendingCalls<Group> {
   using Base::has_cache;
   using Base::leads;
   using Base::open_flag_append;
+  using Base::open_flag_truncate;
   using Base::placement_;
   using Base::position_of;
-  using Base::open_flag_truncate;
   using Base::requester_;
   using Base::sync_file;
   using Base::truncate_file;
+  using Base::truncates_once_open;
   using Base::with_cached;
   using Base::write_back_first;
-  using Base::truncates_once_open;
 
   FERRY_DEVICE int simple(Opcode opcode, int file) {
     return leads([&] {

@@ -80,12 +80,15 @@ static_assert(cached_call(Opcode::write_vector) == Opcode::cached_write_vector);
 inline constexpr std::uint8_t flag_append = 1;  // write at the end; `value` is the new position
 // Write: a sync of these bytes follows, so the medium may as well begin.
 inline constexpr std::uint8_t flag_sync_follows = 2;
+// Write: more bytes of the same write follow, which has to be one. The server keeps these, answers
+// 0, and writes all of them with the last piece, which has no such flag. One at a time per group.
+inline constexpr std::uint8_t flag_more = 4;
 
 // One request. Offsets only: the server may see the arena at another address than the device.
 struct alignas(cache_line_bytes) Request {
   std::uint32_t commit;    // lap + 1; last to be written
   Opcode opcode;           // what to do
-  std::uint8_t flags;      // flag_append, flag_sync_follows
+  std::uint8_t flags;      // flag_append, flag_sync_follows, flag_more
   std::uint16_t reserved;  // zero
   std::uint32_t cell;      // index of the cell to answer in
   std::uint32_t sequence;  // what to write there; 0 means: no answer wanted
@@ -95,7 +98,7 @@ struct alignas(cache_line_bytes) Request {
   std::uint64_t buffer;    // offset in the arena, bytes
   std::uint64_t length;    // bytes; for vectors the number of extents
   std::int64_t argument;   // open flags
-  std::uint64_t unused;    // zero
+  std::uint64_t kept;      // of a write in pieces: bytes that the server keeps of it already
 };
 static_assert(sizeof(Request) == 64);
 #if !defined(__CUDACC_RTC__)  // whose offsetof is no constant expression
@@ -228,7 +231,7 @@ struct RequestRing {
     target.buffer = source.buffer;
     target.length = source.length;
     target.argument = source.argument;
-    target.unused = source.unused;
+    target.kept = source.kept;
   }
 };
 

@@ -128,6 +128,8 @@ class TransferCalls : protected CoherentCalls<Group> {
     if (offset < 0 || total > static_cast<std::uint64_t>(offset_max - offset)) {
       return Answer{-EINVAL, 0};
     }
+    if (!reading && total > area_bytes && appends(file, flags))
+      return append_staged(file, pieces, count, total, offset, flags);
     Answer sum{0, 0};
     do {
       const auto done = static_cast<std::uint64_t>(sum.result);
@@ -152,6 +154,38 @@ class TransferCalls : protected CoherentCalls<Group> {
       if (got < step) break;
     } while (static_cast<std::uint64_t>(sum.result) < total);
     return sum;
+  }
+
+  // Whether a write goes to the end of the file.
+  FERRY_DEVICE bool appends(int file, std::uint8_t flags) {
+    return leads([&] {
+      return (flags & flag_append) != 0 ||
+             DeviceRef<std::uint32_t>(position_of(file).append).load(relaxed) != 0;
+    });
+  }
+  // An append of more than one area's worth is still one write, or other writers' bytes could come
+  // between its own: the server keeps the pieces until it has the last one.
+  FERRY_DEVICE_CALL Answer append_staged(int file, const IoVector* pieces, int count,
+                                         std::uint64_t total, std::int64_t offset,
+                                         std::uint8_t flags) {
+    const std::uint64_t area_bytes = requester_.arena().layout.geometry.staging_bytes;
+    unsigned char* area = requester_.arena().staging(requester_.group());
+    for (std::uint64_t done = 0;;) {
+      const std::uint64_t left = total - done;
+      const std::uint64_t step = left < area_bytes ? left : area_bytes;
+      move(pieces, count, done, area, step, true);
+      const Answer answer = leads([&] {
+        Request request = transfer_request(Opcode::write, file, area, step, offset);
+        request.flags = step < left ? static_cast<std::uint8_t>(flags | flag_more) : flags;
+        request.kept = done;
+        GroupCounters& counters = requester_.counters();
+        if (done == 0) add_to(counters.staged_calls, 1);
+        add_to(counters.staged_bytes, step);
+        return requester_.call(request);
+      });
+      if (answer.result < 0 || step == left) return answer;
+      done += step;
+    }
   }
 
   // Copies bytes [from, from + bytes) of the concatenated pieces to or from `area`.
@@ -204,7 +238,7 @@ class TransferCalls : protected CoherentCalls<Group> {
     // The leader holds the lock for the whole group, across the staged steps.
     if (group_.lane() == 0) PositionLock::lock(position, requester_.context().hooks);
     group_.sync();
-    const bool append = opcode == Opcode::write && group_.broadcast(position.append != 0);
+    const bool append = opcode == Opcode::write && appends(file, 0);
     const auto offset = static_cast<std::int64_t>(group_.broadcast(position.position));
     const std::uint8_t flags = append ? flag_append : 0;
     const Answer answer = transfer_one(opcode, file, IoVector{buffer, clamp(bytes)}, offset, flags);

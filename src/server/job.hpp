@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -17,13 +18,14 @@ namespace ferry::server {
 // One slot of a loop's table of requests in flight: the storage operation, and what to do with its
 // result. While no storage has it, `next` links the free ones.
 struct Job final : storage::Operation {
-  device::Request request{};  // the private copy; shared memory is never read twice
-  bool in_storage = false;    // between submit() and reap()
-  bool reaped = false;        // after that, until it is answered
-  bool reserved = false;      // a place in the file table is kept for what it opens
-  bool holds_file = false;    // release() is due
-  iovec one{};                // the vector of a plain transfer
-  std::vector<iovec> many;    // those of a vectored one; keeps its memory between jobs
+  device::Request request{};    // the private copy; shared memory is never read twice
+  bool in_storage = false;      // between submit() and reap()
+  bool reaped = false;          // after that, until it is answered
+  bool reserved = false;        // a place in the file table is kept for what it opens
+  bool holds_file = false;      // release() is due
+  iovec one{};                  // the vector of a plain transfer
+  std::vector<iovec> many;      // those of a vectored one; keeps its memory between jobs
+  std::vector<std::byte> kept;  // the first bytes of a write that came in pieces
   std::array<char, device::path_bytes_max> path_copy;
 };
 

@@ -159,6 +159,7 @@ void Loop::begin(Job& job) {
     respond(request, error);
     return;
   }
+  if (request.opcode == Opcode::write && KeptPieces::is_piece(request) && takes_piece(job)) return;
   if (job.kind == Kind::open) {
     job.reserved = files_.reserve();
     if (!job.reserved) {
@@ -175,6 +176,26 @@ void Loop::begin(Job& job) {
   submit(job);
   current_ = nullptr;  // the storage has it
   point(LoopPoint::submitted);
+}
+
+// A validated piece of a write: true if it is answered. With the last one the whole is to be
+// written.
+bool Loop::takes_piece(Job& job) {
+  const device::Request& request = job.request;
+  const bool more = (request.flags & device::flag_more) != 0;
+  int error = 0;
+  if (more) {
+    const StorageSection section(*this);  // reads a program's memory
+    error = kept_pieces_.keep(job);
+  } else {
+    error = kept_pieces_.complete(job);
+  }
+  if (!more && error == 0) return false;
+  files_.release(request.file);
+  job.holds_file = false;
+  if (error != 0) add(statistics_.refused, 1);
+  respond(request, error);
+  return true;
 }
 
 void Loop::begin_close(Job& job) {
@@ -249,6 +270,7 @@ void Loop::finish(Job& job) {
 
 void Loop::free_job(Job& job) {
   job.reaped = false;
+  if (!job.kept.empty()) job.kept = {};
   job.next = free_;
   free_ = &job;
 }

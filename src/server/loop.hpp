@@ -16,6 +16,7 @@
 
 #include "server/file_table.hpp"
 #include "server/job.hpp"
+#include "server/kept_pieces.hpp"
 #include "storage/storage.hpp"
 
 namespace ferry::server {
@@ -118,6 +119,7 @@ class Loop final : private Pump {
   bool is_cell(const std::uint32_t* word) const;
   // loop.cpp
   void begin_close(Job& job);
+  bool takes_piece(Job& job);
   bool run_deferred_closes();
   bool serve_storage();
   void submit(Job& job);
@@ -159,6 +161,7 @@ class Loop final : private Pump {
   unsigned in_storage_jobs_ = 0;
   const device::Request* current_ = nullptr;  // taken or finished, not answered yet
   std::vector<Job*> deferred_closes_;
+  KeptPieces kept_pieces_{arena_};
   // Cached calls that wait for their turn: one is executed at a time, and none inside another.
   std::deque<device::Request> calls_;
   const std::uint32_t* awaited_ = nullptr;  // the word that the one under way waits for just now

@@ -81,7 +81,7 @@ TEST(Ring, HandsOverEveryField) {
   request.buffer = std::numeric_limits<std::uint64_t>::max();
   request.length = 0x1122334455667788;
   request.argument = -1;
-  request.unused = 0x99;
+  request.kept = 0x99;
   one.ring.publish(test::claim(one.ring, 1), &request, 1);
   Request got{};
   ASSERT_TRUE(one.consumer.take(got));
@@ -96,7 +96,7 @@ TEST(Ring, HandsOverEveryField) {
   EXPECT_EQ(got.buffer, request.buffer);
   EXPECT_EQ(got.length, request.length);
   EXPECT_EQ(got.argument, request.argument);
-  EXPECT_EQ(got.unused, request.unused);
+  EXPECT_EQ(got.kept, request.kept);
 }
 
 TEST(Ring, IsEmptyUntilTheFirstTicketIsPublished) {

@@ -34,7 +34,8 @@ constexpr std::size_t file_bytes = 50'000;
 
 // What the other process is told to do; it answers with what it read, or nothing.
 struct Command {
-  enum Kind : int { read, write, truncate, replace, use, close } kind = read;
+  // append: small records, until there is a file of this name and `.stop`
+  enum Kind : int { read, write, truncate, replace, append, use, close } kind = read;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
@@ -81,6 +82,16 @@ std::string plainly(const std::string& path, const Command& command, const std::
   if (command.kind == Command::replace) {
     test::write_file(path + ".new", data);
     if (rename((path + ".new").c_str(), path.c_str()) != 0) return "rename";
+    return "";
+  }
+  if (command.kind == Command::append) {
+    const test::Descriptor end(::open(path.c_str(), O_WRONLY | O_APPEND));
+    const std::string record(command.bytes, 'p');
+    // So many at most.
+    for (std::uint64_t i = 0; i < command.offset && access((path + ".stop").c_str(), F_OK) != 0;
+         ++i)
+      if (::write(end, record.data(), record.size()) != static_cast<ssize_t>(record.size()))
+        return "append";
     return "";
   }
   const test::Descriptor fd(::open(path.c_str(), O_RDWR | O_CREAT, 0644));
@@ -280,6 +291,45 @@ TEST_P(TwoProcesses, KeepEachOthersBytesOfOnePage) {
     });
     EXPECT_EQ(ask({Command::close, 0, 0}), "");
     ASSERT_TRUE(same_bytes(test::read_file(path), model)) << "round " << round;
+  }
+}
+
+// From memory outside the arena, and longer than what a group stages at once.
+TEST_P(TwoProcesses, FindTheirAppendedRecordsWhole) {
+  constexpr std::size_t record_bytes = 600'000;
+  constexpr std::size_t records = 12;
+  test::write_file(path, "");
+  link->send({Command::append, 100'000, 100});
+  test::within_patience("the other process's first record", [&] {
+    while (test::file_size(path) == 0)
+      std::this_thread::yield();
+  });
+  on_device([&](auto& files) {
+    const int file = files.open(path.c_str(), O_WRONLY | O_APPEND);
+    ASSERT_GT(file, 0);
+    for (std::size_t i = 0; i < records; ++i) {
+      std::string record(record_bytes, static_cast<char>('A' + i));
+      device::IoVector pieces[2] = {{record.data(), 100'000},
+                                    {record.data() + 100'000, record_bytes - 100'000}};
+      std::int64_t written = 0;
+      if (i % 3 == 0) written = files.write(file, record.data(), record.size());
+      if (i % 3 == 1) written = files.pwrite(file, record.data(), record.size(), 7);
+      if (i % 3 == 2) written = files.pwritev(file, pieces, 2, 0);
+      EXPECT_EQ(written, static_cast<std::int64_t>(record_bytes));
+    }
+    EXPECT_EQ(files.close(file), 0);
+  });
+  test::write_file(path + ".stop", "");
+  Command command;
+  std::string answer = "none";
+  test::within_patience("the other process", [&] { link->receive(command, answer); });
+  EXPECT_EQ(answer, "");
+  const std::string got = test::read_file(path);
+  for (std::size_t i = 0; i < records; ++i) {
+    const char letter = static_cast<char>('A' + i);
+    const std::size_t first = got.find(letter);
+    ASSERT_NE(first, std::string::npos) << letter;
+    EXPECT_TRUE(same_bytes(got.substr(first, record_bytes), std::string(record_bytes, letter)));
   }
 }
 

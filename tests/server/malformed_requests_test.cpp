@@ -105,6 +105,7 @@ class Rogue : public testing::TestWithParam<storage::Engine> {
       request.length = 1 + random.below(8);
       request.buffer = paths + random.below(1000);
     }
+    if (!random.one_in(4)) request.kept = random.one_in(4) ? request.length : 0;
     request.argument = static_cast<std::int64_t>(random.bits() & 07777777);
     if (!random.one_in(100)) request.argument &= ~std::int64_t{O_SYNC};  // each write would wait
     if (request.opcode == Opcode::read_vector || request.opcode == Opcode::write_vector) {

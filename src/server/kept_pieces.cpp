@@ -1,0 +1,51 @@
+#include "server/kept_pieces.hpp"
+
+#include <cerrno>
+#include <new>
+#include <utility>
+
+#include <ferry/device/cached_transfer.hpp>
+
+namespace ferry::server {
+
+std::uint32_t KeptPieces::group_of(const device::Request& request) const {
+  return request.cell / arena_.layout.geometry.cells_per_group;
+}
+
+int KeptPieces::find(const device::Request& request, Pieces*& found) {
+  // They are read right here, not by the storage.
+  if (!arena_.allows_to_server(request.buffer, request.length)) return -EFAULT;
+  const auto at = by_group_.find(group_of(request));
+  if (at == by_group_.end()) return -EINVAL;
+  found = &at->second;
+  const bool fits = found->file == request.file && found->bytes.size() == request.kept &&
+                    request.length <= device::transfer_bytes_max - request.kept;
+  return fits ? 0 : -EINVAL;
+}
+
+int KeptPieces::keep(const Job& job) try {
+  const std::uint32_t group = group_of(job.request);
+  if (group >= arena_.layout.geometry.groups) return -EINVAL;
+  // The first piece of another write: the group has given up the one before.
+  if (job.request.kept == 0) by_group_[group] = Pieces{job.request.file, {}};
+  Pieces* pieces = nullptr;
+  if (const int error = find(job.request, pieces); error != 0) return error;
+  const auto* bytes = static_cast<const std::byte*>(job.one.iov_base);
+  pieces->bytes.insert(pieces->bytes.end(), bytes, bytes + job.one.iov_len);
+  return 0;
+} catch (const std::bad_alloc&) {
+  by_group_.erase(group_of(job.request));
+  return -ENOMEM;
+}
+
+int KeptPieces::complete(Job& job) {
+  Pieces* pieces = nullptr;
+  if (const int error = find(job.request, pieces); error != 0) return error;
+  job.kept = std::move(pieces->bytes);
+  by_group_.erase(group_of(job.request));
+  job.many.assign({iovec{job.kept.data(), job.kept.size()}, job.one});
+  job.vectors = job.many;
+  return 0;
+}
+
+}  // namespace ferry::server
