@@ -17,6 +17,11 @@ device::cache::Layout cache_layout(const RuntimeOptions& options,
     throw Error(EINVAL, "cache_bytes: from one page to " +
                             std::to_string(device::cache::frames_max) + " pages");
   }
+  if (geometry.groups > device::cache::groups_max) {
+    throw Error(EINVAL, "a page cache serves at most " + std::to_string(device::cache::groups_max) +
+                            " groups of a device, and this one has " +
+                            std::to_string(geometry.groups));
+  }
   const auto count = static_cast<std::uint32_t>(frames);
   return device::cache::lay_out(
       {page, count, geometry.files, geometry.groups, device::cache::flights_for(count)});

@@ -10,6 +10,7 @@
 
 #include <ferry/ferry.hpp>
 
+#include "runtime/cache_plan.hpp"
 #include "support/files.hpp"
 #include "support/within.hpp"
 
@@ -209,6 +210,22 @@ TEST(ComputeOptions, ImpossibleSizesAreErrors) {
   RuntimeOptions options = cached();
   options.cache_bytes = 4095;
   EXPECT_THROW(Runtime{options}, Error);
+}
+
+// More than a page's state can count pins of.
+TEST(ComputeOptions, TooManyGroupsAreAnError) {
+  device::Geometry geometry;
+  geometry.files = 16;
+  geometry.groups = device::cache::groups_max;
+  EXPECT_EQ(cache_layout(cached(), geometry).geometry.groups, device::cache::groups_max);
+  ++geometry.groups;
+  try {
+    cache_layout(cached(), geometry);
+    ADD_FAILURE() << "was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code().value(), EINVAL);
+    EXPECT_NE(std::string(error.what()).find("groups"), std::string::npos) << error.what();
+  }
 }
 
 }  // namespace

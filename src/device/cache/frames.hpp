@@ -290,8 +290,8 @@ class Frames {
     std::uint64_t first = head.load(relaxed);
     std::uint64_t next;
     do {
-      set_key(frame, first & low_half);
-      next = (((first >> 32) + 1) << 32) | (frame + 1);
+      set_key(frame, first & first_free);
+      next = next_tag(first) | (frame + 1);
     } while (!head.compare_exchange_weak(first, next, release, relaxed));
   }
 
@@ -319,7 +319,12 @@ class Frames {
     }
   }
 
-  static constexpr std::uint64_t low_half = 0xffffffff;
+  // Of Shared::free_frames. The tag has 40 bits: who looked at the list, and goes on when it has
+  // changed so often, has slept for hours.
+  static constexpr std::uint64_t first_free = (std::uint64_t{1} << frame_bits) - 1;
+  FERRY_DEVICE static std::uint64_t next_tag(std::uint64_t head) {
+    return ((head >> frame_bits) + 1) << frame_bits;
+  }
   static constexpr std::uint32_t surplus_max = 16;
   static constexpr std::uint32_t few = 4;  // more than that bear the price of a barrier
 
@@ -440,16 +445,16 @@ class Frames {
     std::uint64_t first = head.load(acquire);
     for (;;) {
       std::uint32_t count = 0;
-      std::uint64_t next = first & low_half;
+      std::uint64_t next = first & first_free;
       while (next != 0 && count < wanted) {
         const auto frame = static_cast<std::uint32_t>(next - 1);
         frames[count++] = frame;
-        // May be stale by now; then the high half has changed and the exchange fails.
-        next = key(frame) & low_half;
+        // May be stale by now; then the tag has changed and the exchange fails.
+        next = key(frame) & first_free;
         if (next > view_.layout.geometry.frames) break;
       }
       if (count == 0) return 0;
-      if (head.compare_exchange_weak(first, (((first >> 32) + 1) << 32) | next, acquire, acquire))
+      if (head.compare_exchange_weak(first, next_tag(first) | next, acquire, acquire))
         return count;
     }
   }

@@ -23,7 +23,9 @@ namespace ferry::device::cache {
 
 inline constexpr std::uint32_t page_bytes_min = 4096;
 inline constexpr std::uint32_t page_bytes_max = 2 << 20;
-inline constexpr std::uint32_t frames_max = (1U << 24) - 2;  // an entry has 24 bits for the frame
+inline constexpr unsigned frame_bits = 24;  // of a frame's number + 1
+inline constexpr std::uint32_t frames_max = (1U << frame_bits) - 2;
+inline constexpr std::uint32_t flights_max = 64;
 inline constexpr std::uint32_t no_frame = ~0U;
 
 struct Geometry {
@@ -47,8 +49,7 @@ struct Switches {
 
 // Enough to keep a fast disk busy, and few where the cache is small: each holds frames.
 inline std::uint32_t flights_for(std::uint32_t frames) {
-  constexpr std::uint32_t most = 64;
-  return frames / 8 < 2 ? 2 : frames / 8 > most ? most : frames / 8;
+  return frames / 8 < 2 ? 2 : frames / 8 > flights_max ? flights_max : frames / 8;
 }
 
 // A range of bytes inside a page.
@@ -74,21 +75,36 @@ struct Range {
 //   - ahead: brought in by readahead, and nobody has used it yet.
 //
 // filling and writing exclude each other; filling also needs writers == 0.
+// Pins and writers have room for all that there can be (asserted below). What a hit looks at lies
+// within 32 bits, which is one instruction.
 struct State {
+  static constexpr unsigned count_bits = 24;  // of pins, and of writers
+  static constexpr unsigned first_flag = count_bits;
+  static constexpr unsigned first_writer = 40;
   static constexpr std::uint64_t one_pin = 1;
-  static constexpr std::uint64_t pins = 0xffff;
-  static constexpr std::uint64_t valid = std::uint64_t{1} << 16;
-  static constexpr std::uint64_t dirty = std::uint64_t{1} << 17;
-  static constexpr std::uint64_t filling = std::uint64_t{1} << 18;
-  static constexpr std::uint64_t writing = std::uint64_t{1} << 19;
-  static constexpr std::uint64_t orphan = std::uint64_t{1} << 20;
-  static constexpr std::uint64_t taken = std::uint64_t{1} << 21;
-  static constexpr std::uint64_t waited = std::uint64_t{1} << 22;
-  static constexpr std::uint64_t touched = std::uint64_t{1} << 23;
-  static constexpr std::uint64_t ahead = std::uint64_t{1} << 24;
-  static constexpr std::uint64_t one_writer = std::uint64_t{1} << 32;
-  static constexpr std::uint64_t writers = std::uint64_t{0xffff} << 32;
+  static constexpr std::uint64_t pins = (std::uint64_t{1} << count_bits) - 1;
+  static constexpr std::uint64_t valid = std::uint64_t{1} << first_flag;
+  static constexpr std::uint64_t dirty = std::uint64_t{1} << (first_flag + 1);
+  static constexpr std::uint64_t filling = std::uint64_t{1} << (first_flag + 2);
+  static constexpr std::uint64_t writing = std::uint64_t{1} << (first_flag + 3);
+  static constexpr std::uint64_t orphan = std::uint64_t{1} << (first_flag + 4);
+  static constexpr std::uint64_t taken = std::uint64_t{1} << (first_flag + 5);
+  static constexpr std::uint64_t touched = std::uint64_t{1} << (first_flag + 6);
+  static constexpr std::uint64_t ahead = std::uint64_t{1} << (first_flag + 7);
+  static constexpr std::uint64_t waited = std::uint64_t{1} << (first_flag + 8);
+  static constexpr std::uint64_t one_writer = std::uint64_t{1} << first_writer;
+  static constexpr std::uint64_t writers = pins << first_writer;
 };
+static_assert(State::ahead < std::uint64_t{1} << 32 && State::waited < State::one_writer);
+static_assert(State::first_writer + State::count_bits == 64);
+
+// Groups of one device, at most. One that makes a call has at most three pins of a page for it, and
+// one more while it finds that a frame is another page's; views hold at most half the frames. So no
+// count of a state word can run over.
+inline constexpr std::uint32_t groups_max = (1U << 20) + (1U << 16);
+inline constexpr std::uint32_t pins_of_a_call = 4;
+static_assert((frames_max + 1) / 2 + std::uint64_t{groups_max} * pins_of_a_call + flights_max <=
+              State::pins);
 
 inline constexpr std::uint32_t ranges_max = 4;
 
@@ -180,8 +196,8 @@ inline constexpr std::uint32_t run_max = 32;
 // A transfer that no call waits for: readahead, and write-backs in the background. Whoever first
 // wants what it brings ends it (transfers.hpp).
 struct alignas(cache_line_bytes) Flight {
-  // Two bits of phase, and above them the sequence number of its request, so that nobody ends
-  // another transfer than the one he saw.
+  // Two bits of phase, and above them the flight's number, so that nobody ends another transfer
+  // than the one he saw.
   enum Phase : std::uint32_t { free = 0, claimed = 1, under_way = 2, ending = 3 };
   // The last: a sync follows, so the storage may begin with the bytes on its medium.
   enum Kind : std::uint32_t { reads = 0, writes, writes_for_sync };
@@ -237,7 +253,7 @@ static_assert(sizeof(Mark) == 64);
 
 struct Shared {
   alignas(cache_line_bytes) std::uint64_t hand;  // of the clock; modulo the number of frames
-  // The first free frame + 1 in the low half; the high half grows with every change.
+  // The first free frame + 1 in the low frame_bits; what lies above grows with every change.
   alignas(cache_line_bytes) std::uint64_t free_frames;
   alignas(cache_line_bytes) std::uint64_t dirty_pages;  // of all files, as Inode::dirty_pages
   std::uint32_t held_pages;  // that views pin, or that groups may pin without asking

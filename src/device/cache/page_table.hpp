@@ -116,8 +116,6 @@ class PageTable {
   }
 
  private:
-  static constexpr std::uint32_t frame_bits = 24;
-
   // 40 bits: the number of the page in its file. Another file's page of the same number may lie in
   // the same bucket; the pin tells (T3).
   FERRY_DEVICE static std::uint64_t tag_of(std::uint64_t key) { return page_of(key); }

@@ -6,9 +6,10 @@
 // record it stands in, ends it. So nothing depends on a group that computes for a long time.
 //
 // Invariants, together with those of the frames:
-//   X1  Flight.state holds a phase and the sequence number of the flight's request. It is ended by
-//       the one that changes "under way" to "ending" for the number he saw answered: once, and
-//       never in the place of a later flight in the same record.
+//   X1  Flight.state holds a phase and the flight's number. It is ended by the one that changes
+//       "under way" to "ending" for the number he saw answered: once, and never in the place of a
+//       later flight in the same record. The low 32 bits of the number are the sequence number of
+//       the flight's request.
 //   X2  Between "under way" and its end a flight holds one pin and `filling` or `writing` of each
 //       of its frames, and each of them names it in Frame.flight.
 //   X3  Frame.flight is set before the request is published, and cleared before the flag is.
@@ -186,15 +187,15 @@ class Transfers {
         now = state(index).load(acquire);
       }
       if (phase(now) != Flight::free) continue;
-      std::uint32_t next = sequence(now) + 1;
-      if (next == 0) next = 1;  // 0 means "no answer wanted"
+      std::uint64_t next = number(now) + 1;
+      if (static_cast<std::uint32_t>(next) == 0) ++next;  // 0 means "no answer wanted"
       if (state(index).compare_exchange_strong(now, word(next, Flight::claimed), acq_rel, relaxed))
         return index;
     }
     return no_flight;
   }
   FERRY_DEVICE void give_back_flight(std::uint32_t index) const {
-    state(index).store(word(sequence(state(index).load(relaxed)), Flight::free), release);
+    state(index).store(word(number(state(index).load(relaxed)), Flight::free), release);
   }
   // Starts the claimed flight; its record says what is to be transferred, and `handle` for which
   // open file. What cannot be started ends at once, with that error.
@@ -203,14 +204,15 @@ class Transfers {
     Flight& flight = view_.flight(index);
     for (std::uint32_t i = 0; i < flight.count; ++i)
       name_flight(flight.frames[i], index + 1);
-    const std::uint32_t number = sequence(state(index).load(relaxed));
+    const std::uint64_t claimed = state(index).load(relaxed);
+    const std::uint64_t started = word(number(claimed), Flight::under_way);
     DeviceRef<std::uint32_t>(flight.loop).store(io_.loop(), relaxed);
     io_.expect(index);
     // Before the request: from then on an answer may be there, and somebody who looks for it.
-    state(index).store(word(number, Flight::under_way), release);
+    state(index).store(started, release);
     const int error = io_.start(static_cast<Flight::Kind>(flight.kind), handle, pieces, count,
-                                static_cast<std::int64_t>(flight.offset), index, number);
-    if (error != 0) finish(index, word(number, Flight::under_way), error);
+                                static_cast<std::int64_t>(flight.offset), index, sequence(started));
+    if (error != 0) finish(index, started, error);
   }
   // Waits for the flight, whoever began it, and ends it unless somebody else does.
   FERRY_DEVICE_CALL void attend(std::uint32_t index) const {
@@ -254,11 +256,12 @@ class Transfers {
   FERRY_DEVICE static std::uint32_t phase(std::uint64_t state) {
     return static_cast<std::uint32_t>(state & 3);
   }
+  FERRY_DEVICE static std::uint64_t number(std::uint64_t state) { return state >> 2; }
   FERRY_DEVICE static std::uint32_t sequence(std::uint64_t state) {
-    return static_cast<std::uint32_t>(state >> 2);
+    return static_cast<std::uint32_t>(number(state));
   }
-  FERRY_DEVICE static std::uint64_t word(std::uint32_t sequence, Flight::Phase phase) {
-    return (std::uint64_t{sequence} << 2) | phase;
+  FERRY_DEVICE static std::uint64_t word(std::uint64_t number, Flight::Phase phase) {
+    return (number << 2) | phase;
   }
   // X3. Whoever went to sleep before he could know of the flight looks again. end() changes the
   // state word, so it comes before the sleeper's `waited`, who sees the flight then, or after it.
@@ -270,8 +273,7 @@ class Transfers {
   // X1.
   FERRY_DEVICE_CALL void finish(std::uint32_t index, std::uint64_t seen, int error) const {
     std::uint64_t expected = seen;
-    const std::uint32_t number = sequence(seen);
-    if (!state(index).compare_exchange_strong(expected, word(number, Flight::ending), acq_rel,
+    if (!state(index).compare_exchange_strong(expected, word(number(seen), Flight::ending), acq_rel,
                                               relaxed))
       return;
     const Flight& flight = view_.flight(index);
@@ -281,7 +283,7 @@ class Transfers {
     } else {
       finish_fill(flight, result);
     }
-    state(index).store(word(number, Flight::free), release);
+    state(index).store(word(number(seen), Flight::free), release);
   }
 
   FERRY_DEVICE void finish_fill(const Flight& flight, std::int64_t result) const {

@@ -356,5 +356,66 @@ TEST_F(PageCacheTest, APinnedPageStays) {
   expect_calm();
 }
 
+// More than 16 bits can count: a large GPU with a group per thread gets there on a header page.
+TEST_F(PageCacheTest, APageBearsAPinAndAWriterOfEveryGroup) {
+  make(8, 1, 1);
+  put(0, pattern(page, 1));
+  read(0, 0, page);
+  const Frames frames(memory->view(), hooks);
+  const std::uint32_t frame = frames.find(key_of(0, 0));
+  ASSERT_NE(frame, no_frame);
+  const std::uint64_t one = frames.state(frame).load(relaxed);
+  ASSERT_EQ(one & State::pins, 1U);
+  constexpr std::uint32_t many = (1U << 16) + 1;
+  for (std::uint32_t i = 0; i < many; ++i) {
+    ASSERT_EQ(frames.find(key_of(0, 0)), frame);
+    frames.state(frame).fetch_add(State::one_writer, seq_cst);
+  }
+  const std::uint64_t now = frames.state(frame).load(relaxed);
+  EXPECT_EQ(now & State::pins, many + 1);
+  EXPECT_EQ((now & State::writers) / State::one_writer, many);
+  EXPECT_EQ(now & ~(State::pins | State::writers), one & ~State::pins) << "a flag has changed";
+  for (std::uint32_t i = 0; i < many; ++i) {
+    frames.state(frame).fetch_sub(State::one_writer, release);
+    frames.unpin(frame);
+  }
+  EXPECT_EQ(frames.state(frame).load(relaxed), one);
+  frames.unpin(frame);
+  expect_calm();
+}
+
+// Near the end of what a state word counts, where nothing gets, the page is still right.
+TEST_F(PageCacheTest, TheLastPinsOfAPageChangeNothingElse) {
+  make(8, 1, 1);
+  const std::string data = pattern(page, 1);
+  put(0, data);
+  read(0, 0, page);
+  const Frames frames(memory->view(), hooks);
+  const std::uint32_t frame = frames.find(key_of(0, 0));
+  const std::uint64_t others = State::pins - 8;
+  frames.state(frame).fetch_add(others + others * State::one_writer, seq_cst);
+  EXPECT_EQ(read(0, 10, 100), data.substr(10, 100));
+  EXPECT_EQ(write(0, "hello", 0), 5);
+  EXPECT_EQ(read(0, 0, 5), "hello");
+  EXPECT_EQ(caches[0]->flush(0), 0);
+  EXPECT_EQ(storage->contents(1), "hello" + data.substr(5));
+  frames.state(frame).fetch_sub(others + others * State::one_writer, seq_cst);
+  frames.unpin(frame);
+  expect_calm();
+}
+
+// The tag of the list of free frames, at its end.
+TEST_F(PageCacheTest, TheFreeListsTagBeginsAnew) {
+  make(8, 1, 1);
+  std::uint64_t& head = memory->view().shared().free_frames;
+  head |= ~std::uint64_t{0} << frame_bits;
+  const std::string data = pattern(20 * page, 1);
+  put(0, data);
+  EXPECT_EQ(read(0, 0, data.size()), data);
+  truncate(0, page);
+  EXPECT_EQ(read(0, 0, data.size()), data.substr(0, page));
+  expect_calm();
+}
+
 }  // namespace
 }  // namespace ferry::device::cache

@@ -63,6 +63,21 @@ TEST_F(ReadaheadTest, SoAreLargeOnes) {
   expect_calm();
 }
 
+// A record's flights are numbered beyond what the sequence numbers of requests can count.
+TEST_F(ReadaheadTest, FlightsAreNumberedOnWhereSequenceNumbersBeginAnew) {
+  make_file(256, 200);
+  const View& view = memory->view();
+  for (std::uint32_t i = 0; i < view.layout.geometry.flights; ++i)
+    view.flight(i).state = std::uint64_t{0xfffffffe} << 2 | Flight::free;
+  for (std::size_t at = 0; at < data.size(); at += page)
+    expect_read(at, page);
+  EXPECT_EQ(memory->counters().misses, 2U);
+  EXPECT_EQ(memory->counters().readahead_used, 198U);
+  expect_calm();
+  EXPECT_GT(view.flight(0).state >> 2, 0x1'0000'0000U) << "0 is no sequence number";
+  EXPECT_EQ(view.flight(0).state & 3, Flight::free);
+}
+
 TEST_F(ReadaheadTest, SeveralStreamsOfOneFile) {
   make_file(256, 1000);
   for (std::size_t step = 0; step < 100; ++step)

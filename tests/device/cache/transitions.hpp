@@ -34,8 +34,9 @@ inline constexpr unsigned all = 255;
 
 inline unsigned flags_of(std::uint64_t state) {
   using device::cache::State;
-  static_assert(State::valid == 1U << 16 && State::taken == flags::taken << 16);
-  unsigned found = static_cast<unsigned>(state >> 16) & 63;
+  static_assert(State::valid == std::uint64_t{flags::valid} << State::first_flag &&
+                State::taken == std::uint64_t{flags::taken} << State::first_flag);
+  unsigned found = static_cast<unsigned>(state >> State::first_flag) & 63;
   if ((state & State::pins) != 0) found |= flags::pinned;
   if ((state & State::writers) != 0) found |= flags::copying;
   return found;
@@ -67,7 +68,7 @@ class Transitions {
     const unsigned to = flags_of(after);
     const std::uint64_t pins = (after - before) & State::pins;
     if (pins != 0 && pins != 1 && pins != State::pins) wrong_.store(true);
-    if (((after & State::writers) >> 32) > (after & State::pins)) wrong_.store(true);
+    if (after >> State::first_writer > (after & State::pins)) wrong_.store(true);
     if (from != to) {
       std::atomic<bool>& seen = seen_[from][to];
       if (!seen.load(std::memory_order_relaxed)) seen.store(true, std::memory_order_relaxed);
