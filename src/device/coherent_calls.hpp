@@ -369,11 +369,14 @@ class CoherentCalls {
     const cache::OpenFile* entry = files.find(file);
     if (entry == nullptr) return 0;
     changing_ = entry->inode;
-    // Where appended bytes will go is not known: all pages, then.
-    cache::Pages changed;
-    if (!appends(*entry, flags)) changed = pages_of(offset, bytes);
-    files.pages().begin_outside(changing_, changed);
-    const auto error = static_cast<int>(files.pages().flush(changing_, changed));
+    // Appended bytes go behind everything that is dirty: all of that first, then.
+    const bool appending = appends(*entry, flags);
+    const cache::Pages pages = appending ? cache::Pages{} : pages_of(offset, bytes);
+    cache::Pages changed = pages;
+    size_before_ = files.pages().size(changing_);
+    if (appending) changed.first = size_before_ >> requester_.context().cache.layout.page_shift;
+    files.pages().begin_outside(changing_, pages, changed);
+    const auto error = static_cast<int>(files.pages().flush(changing_, pages));
     if (error != 0) files.pages().end_outside(changing_);
     return error != 0 ? error : 1;
   }
@@ -393,8 +396,12 @@ class CoherentCalls {
     if (written > 0 && appended) {
       // Where it went is not known here, and others may have appended too.
       FileStatus status{};
-      files.pages().drop(changing_);
-      if (status_of(file, status) == 0) files.pages().resize(changing_, status.size_bytes);
+      if (status_of(file, status) == 0) {
+        files.pages().appended(changing_, size_before_, static_cast<std::uint64_t>(written),
+                               status.size_bytes);
+      } else {
+        files.pages().drop(changing_);
+      }
     }
     auto left = static_cast<std::uint64_t>(written > 0 && !appended ? written : 0);
     auto at = static_cast<std::uint64_t>(offset);
@@ -414,8 +421,9 @@ class CoherentCalls {
 
  private:
   // The leader's.
-  std::uint32_t changing_ = 0;  // the file whose outside call is under way
-  StreamWatch stream_;          // of calls that `automatic` decided on
+  std::uint32_t changing_ = 0;     // the file whose outside call is under way
+  std::uint64_t size_before_ = 0;  // and how long it was then
+  StreamWatch stream_;             // of calls that `automatic` decided on
 };
 
 }  // namespace ferry::device

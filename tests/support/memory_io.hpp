@@ -48,26 +48,12 @@ class MemoryFiles {
   std::int64_t read(int handle, const device::cache::Piece* pieces, std::uint32_t count,
                     std::int64_t offset) {
     wait_a_little();
-    const std::lock_guard lock(mutex_);
-    if (fails(faults.reads_one_in)) return -faults.error;
-    const File& file = files_.at(static_cast<std::size_t>(handle - 1));
-    ++reads;
-    auto at = static_cast<std::size_t>(offset);
-    std::int64_t got = 0;
-    std::size_t limit = limit_of(faults.short_reads_one_in, pieces, count);
-    for (std::uint32_t i = 0; i < count; ++i) {
-      for (std::size_t piece = 0; piece < pieces[i].bytes; piece += 4096)
-        loads[{handle, at + piece}]++;
-      const std::size_t rest = at < file.data.size() ? file.data.size() - at : 0;
-      const std::size_t step = std::min({std::size_t{pieces[i].bytes}, rest, limit});
-      limit -= step;
-      std::memcpy(pieces[i].data, file.data.data() + at, step);
-      at += step;
-      got += static_cast<std::int64_t>(step);
-      if (step < pieces[i].bytes) break;
-    }
+    const std::int64_t got = read_now(handle, pieces, count, offset);
+    if (after_read) after_read();
     return got;
   }
+  // Called at the end of every read, before the cache has its answer. Set it before any use.
+  std::function<void()> after_read;
 
   std::int64_t write(int handle, const device::cache::Piece* pieces, std::uint32_t count,
                      std::int64_t offset) {
@@ -187,6 +173,28 @@ class MemoryFiles {
     std::string data;
     std::vector<bool> written;
   };
+  std::int64_t read_now(int handle, const device::cache::Piece* pieces, std::uint32_t count,
+                        std::int64_t offset) {
+    const std::lock_guard lock(mutex_);
+    if (fails(faults.reads_one_in)) return -faults.error;
+    const File& file = files_.at(static_cast<std::size_t>(handle - 1));
+    ++reads;
+    auto at = static_cast<std::size_t>(offset);
+    std::int64_t got = 0;
+    std::size_t limit = limit_of(faults.short_reads_one_in, pieces, count);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      for (std::size_t piece = 0; piece < pieces[i].bytes; piece += 4096)
+        loads[{handle, at + piece}]++;
+      const std::size_t rest = at < file.data.size() ? file.data.size() - at : 0;
+      const std::size_t step = std::min({std::size_t{pieces[i].bytes}, rest, limit});
+      limit -= step;
+      std::memcpy(pieces[i].data, file.data.data() + at, step);
+      at += step;
+      got += static_cast<std::int64_t>(step);
+      if (step < pieces[i].bytes) break;
+    }
+    return got;
+  }
   struct Answer {
     std::uint32_t sequence = 0;
     std::int64_t result = 0;

@@ -237,10 +237,7 @@ class CachedFiles {
                                         std::int64_t offset, WriteAccess& access) {
     if (const int error = refusal(entry, OpenFile::writable, bytes, offset); error != 0)
       return error;
-    std::int64_t error = again;
-    while (error == again)
-      error = pages_.begin_write(entry.inode, static_cast<std::uint64_t>(offset), bytes, access);
-    return error;
+    return pages_.begin_write(entry.inode, static_cast<std::uint64_t>(offset), bytes, access);
   }
   FERRY_DEVICE std::int64_t end_write(const OpenFile& entry, std::int64_t offset,
                                       const WriteAccess& access) {
@@ -318,7 +315,8 @@ class CachedFiles {
   // that is under way somewhere would else extend the file again.
   template <class Truncate>
   FERRY_DEVICE int truncate(const OpenFile& entry, std::uint64_t size_bytes, Truncate truncate) {
-    pages_.begin_outside(entry.inode);
+    const Pages changed{size_bytes >> view_.layout.page_shift, Pages{}.end};
+    pages_.begin_outside(entry.inode, Pages{}, changed);
     const bool clean = pages_.flush(entry.inode) == 0;
     int error = truncate();
     if (error == 0) {

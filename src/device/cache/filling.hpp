@@ -1,8 +1,8 @@
 // Bringing pages in: at once for a reader that needs them, and ahead of one that will.
 //
 // A fill takes frames for a run of absent pages, enters them as `filling`, and reads them with one
-// request; whoever else wants one of them waits for that. Where an outside call changed the file
-// meanwhile, what was read is thrown away.
+// request; whoever else wants one of them waits for that. Where an outside call changed one of them
+// meanwhile, what was read is thrown away (outside.hpp).
 //
 // Small fills can be *pulled*: the storage reads into the staging area of the reader's group, whose
 // lanes copy from there to the frames before the fill ends. On a GPU that is sooner done than
@@ -13,6 +13,7 @@
 
 #include <ferry/device/cache/frames.hpp>
 #include <ferry/device/cache/layout.hpp>
+#include <ferry/device/cache/outside.hpp>
 #include <ferry/device/cache/streams.hpp>
 #include <ferry/device/cache/transfers.hpp>
 #include <ferry/device/cache/write_back.hpp>
@@ -31,10 +32,10 @@ struct Pull {
   static constexpr std::uint32_t pages_max = 8;
 
   const unsigned char* from = nullptr;
-  std::uint64_t bytes = 0;  // that the storage gave
+  std::uint64_t bytes = 0;    // that the storage gave
+  std::uint64_t outside = 0;  // outside calls when it began
   std::uint32_t inode = 0;
-  std::uint32_t outside = 0;  // outside calls when it began
-  std::uint32_t count = 0;    // pages
+  std::uint32_t count = 0;  // pages
   std::uint32_t frames[pages_max] = {};
 
   // Where page `index` begins, and how much of it there is.
@@ -52,10 +53,12 @@ static_assert(sizeof(Pull) <= 64);  // what a block of a GPU hands round at once
 template <class Io>
 class Filling {
  public:
-  FERRY_DEVICE Filling(const View& view, const Frames& frames, const Transfers<Io>& transfers,
-                       WriteBack<Io>& write_back, Io& io, Counters& counters, std::uint32_t group)
+  FERRY_DEVICE Filling(const View& view, const Frames& frames, const OutsideCalls& outside,
+                       const Transfers<Io>& transfers, WriteBack<Io>& write_back, Io& io,
+                       Counters& counters, std::uint32_t group)
       : view_(view),
         frames_(frames),
+        outside_(outside),
         transfers_(transfers),
         write_back_(write_back),
         io_(io),
@@ -69,10 +72,12 @@ class Filling {
   FERRY_DEVICE_CALL std::int64_t fill(std::uint32_t inode, std::int32_t handle, std::uint64_t page,
                                       std::uint64_t wanted, std::uint32_t& first,
                                       std::uint64_t& counted) {
-    const std::uint32_t outside = before_fill(inode);
+    const std::uint32_t limit = limit_of(wanted, run_max);
+    std::uint64_t outside = 0;
+    if (!begin_fill(inode, Pages{page, page + limit}, outside)) return again;
     std::uint32_t run[run_max];
     bool stuck = false;
-    const std::uint32_t count = begin_run(inode, page, limit_of(wanted, run_max), run, stuck);
+    const std::uint32_t count = begin_run(inode, page, limit, run, stuck);
     if (count == 0) return give_way(stuck);
     if (page + count > counted) counted = page + count;
     first = run[0];
@@ -90,9 +95,10 @@ class Filling {
                                        std::uint64_t wanted, Pull& pull) {
     pull = Pull{};
     pull.inode = inode;
-    pull.outside = before_fill(inode);
+    const std::uint32_t limit = limit_of(wanted, Pull::pages_max);
+    if (!begin_fill(inode, Pages{page, page + limit}, pull.outside)) return again;
     bool stuck = false;
-    pull.count = begin_run(inode, page, limit_of(wanted, Pull::pages_max), pull.frames, stuck);
+    pull.count = begin_run(inode, page, limit, pull.frames, stuck);
     if (pull.count == 0) return give_way(stuck);
     unsigned char* staging = io_.staging();
     Piece piece{staging, Pull::start_of(pull.count, view_)};
@@ -133,8 +139,10 @@ class Filling {
   // Reads what lies between the written ranges.
   FERRY_DEVICE_CALL std::int64_t complete(std::uint32_t frame, std::int32_t handle) {
     const std::uint32_t inode = inode_of(frames_.key(frame));
-    const std::uint64_t start = page_of(frames_.key(frame)) << view_.layout.page_shift;
-    const std::uint32_t outside = before_fill(inode);
+    const std::uint64_t page = page_of(frames_.key(frame));
+    const std::uint64_t start = page << view_.layout.page_shift;
+    std::uint64_t outside = 0;
+    if (!begin_fill(inode, Pages{page, page + 1}, outside)) return again;
     if (!transfers_.begin(frame, State::filling)) return again;
     if ((frames_.state(frame).load(acquire) & State::valid) != 0) {
       // Another reader has done so meanwhile, and more may be reading what it brought.
@@ -149,8 +157,8 @@ class Filling {
       if (at < end) error = read_gap(handle, frame, start, Range{at, end});
       if (i < there.count) at = there.list[i].end;
     }
-    const bool usable = error == 0 && !is_outdated(view_, inode, outside);
-    transfers_.end(frame, State::filling, usable ? State::valid : 0);
+    if (error == 0 && outside_.is_outdated(inode, Pages{page, page + 1}, outside)) error = again;
+    transfers_.end(frame, State::filling, error == 0 ? State::valid : 0);
     return error;
   }
 
@@ -236,16 +244,11 @@ class Filling {
   }
 
  private:
-  // Waits until no outside call is under way; returns their number so far.
-  FERRY_DEVICE std::uint32_t before_fill(std::uint32_t inode) const {
-    for (;;) {
-      const std::uint32_t count =
-          DeviceRef<std::uint32_t>(view_.inode(inode).outside_count).load(seq_cst);
-      if (DeviceRef<std::uint32_t>(view_.inode(inode).outside_active).load(seq_cst) == 0) {
-        return count;
-      }
-      frames_.yield();
-    }
+  // Before these pages are entered. False: an outside call was changing one of them.
+  FERRY_DEVICE bool begin_fill(std::uint32_t inode, Pages pages, std::uint64_t& outside) const {
+    if (outside_.may_fill(inode, pages, outside)) return true;
+    outside_.rest_once(inode);
+    return false;
   }
 
   // How many of the wanted pages one fill takes: half the cache at most, so that threads with large
@@ -267,11 +270,13 @@ class Filling {
     return count;
   }
   // Their bytes are there, or `error` says why not. On 0 the first stays pinned.
-  FERRY_DEVICE_CALL std::int64_t end_run(std::uint32_t inode, std::uint32_t outside,
+  FERRY_DEVICE_CALL std::int64_t end_run(std::uint32_t inode, std::uint64_t outside,
                                          const std::uint32_t* run, std::uint32_t count,
                                          std::int64_t error) {
+    const std::uint64_t page = page_of(frames_.key(run[0]));
     // Whoever waits for an outdated page looks again, and finds it gone.
-    if (error == 0 && is_outdated(view_, inode, outside)) error = again;
+    if (error == 0 && outside_.is_outdated(inode, Pages{page, page + count}, outside))
+      error = again;
     for (std::uint32_t i = 0; i < count; ++i) {
       if (error != 0) frames_.make_orphan(run[i]);
       transfers_.end(run[i], State::filling, error == 0 ? State::valid : 0);
@@ -362,10 +367,8 @@ class Filling {
   // One flight for up to `wanted` pages, without waiting for anything. Returns how many.
   FERRY_DEVICE_CALL std::uint32_t start_fill(std::uint32_t inode, std::int32_t handle,
                                              std::uint64_t page, std::uint32_t wanted) {
-    const Inode& file = view_.inode(inode);
-    const std::uint32_t outside =
-        DeviceRef<std::uint32_t>(const_cast<std::uint32_t&>(file.outside_count)).load(seq_cst);
-    if (is_outdated(view_, inode, outside)) return 0;
+    std::uint64_t outside = 0;
+    if (!outside_.may_fill(inode, Pages{page, page + wanted}, outside)) return 0;
     const std::uint32_t index = transfers_.claim_flight(group_);
     if (index == no_flight) return 0;
     Flight& flight = view_.flight(index);
@@ -392,6 +395,7 @@ class Filling {
 
   const View& view_;
   const Frames& frames_;
+  const OutsideCalls& outside_;
   const Transfers<Io>& transfers_;
   WriteBack<Io>& write_back_;
   Io& io_;

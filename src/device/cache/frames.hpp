@@ -24,12 +24,6 @@
 
 namespace ferry::device::cache {
 
-// Whether a fill that began when there had been `count` outside calls may be too old.
-FERRY_DEVICE inline bool is_outdated(const View& view, std::uint32_t inode, std::uint32_t count) {
-  return DeviceRef<std::uint32_t>(view.inode(inode).outside_active).load(seq_cst) != 0 ||
-         DeviceRef<std::uint32_t>(view.inode(inode).outside_count).load(seq_cst) != count;
-}
-
 FERRY_DEVICE inline std::uint64_t size(const View& view, std::uint32_t inode) {
   return DeviceRef<std::uint64_t>(view.inode(inode).size_bytes).load(acquire);
 }
@@ -308,7 +302,7 @@ class Frames {
   }
 
  private:
-  // Before pages are entered. Either an outside call (page_cache.hpp), which announces itself and
+  // Before pages are entered. Either an outside call (outside.hpp), which announces itself and
   // looks at page_end then, sees this, or the one who enters them sees the call when he looks for
   // it afterwards: all in the single order of seq_cst accesses. Acquire suffices where another
   // one's extension is enough.
@@ -454,8 +448,7 @@ class Frames {
         if (next > view_.layout.geometry.frames) break;
       }
       if (count == 0) return 0;
-      if (head.compare_exchange_weak(first, next_tag(first) | next, acquire, acquire))
-        return count;
+      if (head.compare_exchange_weak(first, next_tag(first) | next, acquire, acquire)) return count;
     }
   }
 

@@ -130,14 +130,29 @@ struct alignas(cache_line_bytes) Bucket {
 };
 static_assert(sizeof(Bucket) == 64);
 
+// A page's name: 24 bits of inode, 40 bits of page number.
+inline constexpr std::uint32_t page_number_bits = 40;
+inline constexpr std::uint32_t inode_bits = 24;
+// Pages [first, end) of a file; as it stands, all of them.
+struct Pages {
+  std::uint64_t first = 0;
+  std::uint64_t end = std::uint64_t{1} << page_number_bits;
+};
+
 struct alignas(cache_line_bytes) Inode {
-  std::uint64_t size_bytes;      // as this device sees it: what is dirty counts
-  std::uint64_t dirty_pages;     // dirty or on their way to the storage: 0 means that it has all
-  std::uint32_t outside_active;  // calls under way that change the file past the cache
-  std::uint32_t outside_count;   // how many there have been
-  std::int32_t write_handle;     // the open handle that write-backs use; 0: none may
-  std::int32_t write_error;      // the last errno (> 0) of a write-back
-  std::uint32_t write_errors;    // how many there have been; handles remember what they reported
+  // Bits of `outside`: a call is under way; somebody sleeps until that changes; and from there up,
+  // how many groups have a turn.
+  static constexpr std::uint32_t outside_active = 1;
+  static constexpr std::uint32_t outside_waited = 2;
+  static constexpr std::uint32_t outside_turn = 4;
+  static constexpr std::uint32_t outside_kept = 8;
+  std::uint64_t size_bytes;     // as this device sees it: what is dirty counts
+  std::uint64_t dirty_pages;    // dirty or on their way to the storage: 0 means that it has all
+  std::uint64_t outside_count;  // calls so far that change the file past the cache (outside.hpp)
+  std::uint32_t outside;        // futex word; bits above
+  std::int32_t write_handle;    // the open handle that write-backs use; 0: none may
+  std::int32_t write_error;     // the last errno (> 0) of a write-back
+  std::uint32_t write_errors;   // how many there have been; handles remember what they reported
   std::uint32_t id;  // its number at present: the record's index + a multiple of `inodes`
   // What the last write-back came to: 0 or an errno. While it is one, nobody tries the file's pages
   // but who needs them written, and then one request tells.
@@ -145,8 +160,8 @@ struct alignas(cache_line_bytes) Inode {
   std::uint32_t references;  // open handles; this and what follows is guarded by open_lock
   std::uint64_t number;      // which file of the storage this is
   std::uint64_t device;
-  // FileStatus::version of what clean pages hold. 0: unknown, or there are none. Also guarded by
-  // outside_active.
+  // FileStatus::version of what clean pages hold. 0: unknown, or there are none. Also changed by
+  // outside calls, which take turns.
   std::uint64_t version;
   std::uint64_t tuning;  // View::tunings' of the storage it lies on
   // Behind the last page that was ever entered under this number: whoever looks for all pages of
@@ -154,9 +169,10 @@ struct alignas(cache_line_bytes) Inode {
   std::uint64_t page_end;
   std::uint32_t kept_id;  // while references == 0 and version != 0: the number of its pages
   std::uint32_t reserved;
-  std::uint64_t unused[4];
+  std::uint64_t unused[3];
+  Pages outside_pages[outside_kept];  // what the last calls changed, by their number
 };
-static_assert(sizeof(Inode) == 128);
+static_assert(sizeof(Inode) == 256);
 
 // An open handle, by its index.
 struct OpenFile {
@@ -204,12 +220,12 @@ struct alignas(cache_line_bytes) Flight {
   std::uint64_t state;
   std::uint64_t offset;   // in the file
   std::uint64_t bytes;    // wanted
+  std::uint64_t outside;  // Inode::outside_count when it began
   std::uint32_t inode;    // its number
-  std::uint32_t outside;  // Inode::outside_count when it began
   std::uint32_t loop;     // of the server, that answers it
   std::uint32_t count;    // frames
   std::uint32_t kind;     // a Kind
-  std::uint32_t reserved[5];
+  std::uint32_t reserved[4];
   std::uint32_t frames[run_max];
   Range ranges[run_max];  // of a write-back: what of each frame
 };
@@ -235,7 +251,8 @@ struct alignas(cache_line_bytes) Reader {
   std::uint64_t last_key;     // of the page it used last: the next piece of it is no second use
   std::uint32_t next_stream;  // to be given away next
   std::uint32_t views;        // that it may hold beside those it holds; part of Shared::held_pages
-  std::uint32_t reserved[12];
+  std::uint32_t tries;        // in a row that found no page (outside.hpp)
+  std::uint32_t reserved[11];
 };
 static_assert(sizeof(Reader) == (streams_max + 1) * 64);
 
@@ -317,14 +334,6 @@ inline Layout lay_out(Geometry geometry) {
   return layout;
 }
 
-// A page's name: 24 bits of inode, 40 bits of page number.
-inline constexpr std::uint32_t page_number_bits = 40;
-inline constexpr std::uint32_t inode_bits = 24;
-// Pages [first, end) of a file; as it stands, all of them.
-struct Pages {
-  std::uint64_t first = 0;
-  std::uint64_t end = std::uint64_t{1} << page_number_bits;
-};
 FERRY_DEVICE inline std::uint64_t key_of(std::uint32_t inode, std::uint64_t page) {
   return (std::uint64_t{inode} << page_number_bits) | page;
 }

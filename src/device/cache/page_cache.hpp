@@ -6,8 +6,8 @@
 // written. Dirty ranges are written exactly as they are, neighbours with one request.
 //
 // Calls that change the file past the cache (truncations, appends, writes of placement `host`) are
-// *outside* calls. While one is under way cached writes to that file wait, and a fill that ran
-// beside one is thrown away.
+// *outside* calls (outside.hpp). While one is under way cached writes to that file wait, and a fill
+// that ran beside one and is of a page that it changes is thrown away.
 //
 // Errors are negative errno values. What a write-back reports is kept with the inode until a flush.
 #pragma once
@@ -19,6 +19,7 @@
 #include <ferry/device/cache/frames.hpp>
 #include <ferry/device/cache/hits.hpp>
 #include <ferry/device/cache/layout.hpp>
+#include <ferry/device/cache/outside.hpp>
 #include <ferry/device/cache/transfers.hpp>
 #include <ferry/device/cache/write_back.hpp>
 #include <ferry/device/copy.hpp>
@@ -42,9 +43,10 @@ class PageCache {
         frames_(view, hooks),
         counters_(view.counters(group)),
         reader_(view.reader(group)),
+        outside_(view, hooks),
         transfers_(view, hooks, frames_, io, counters_),
         write_back_(view, frames_, transfers_, io, counters_, group),
-        filling_(view, frames_, transfers_, write_back_, io, counters_, group) {}
+        filling_(view, frames_, outside_, transfers_, write_back_, io, counters_, group) {}
   // Its parts refer to one another.
   PageCache(const PageCache&) = delete;
   PageCache& operator=(const PageCache&) = delete;
@@ -92,50 +94,16 @@ class PageCache {
   // ---- writes in two halves, for groups that copy together --------------------------------------
 
   // Makes room for up to `bytes` bytes at `at`, as far as their page goes: they are to be stored at
-  // access.data, and end_write() has to follow. Or an error, and nothing has begun; `again`: to be
-  // tried once more; `past`: write() has to do it. The inode has a handle that may write.
-  FERRY_DEVICE_CALL std::int64_t begin_write(std::uint32_t inode, std::uint64_t at,
-                                             std::uint64_t bytes, WriteAccess& access) {
-    const std::uint64_t key = key_of(inode, at >> view_.layout.page_shift);
-    std::uint64_t before = 0;
-    std::uint32_t frame = frames_.find(key, before);
-    if (frame == no_frame) {
-      bool stuck = false;
-      if (filling_.take(&frame, 1, stuck) == 0) return filling_.give_way(stuck);
-      if (frames_.insert_run(key, &frame, 1, 0) == 0) {
-        frames_.give_back(frame);
-        return again;
-      }
-      Frames::add_one(counters_.misses);
-    } else {
-      Frames::add_one(counters_.hits);
-      if (key != reader_.last_key) frames_.touch(frame, before);
-    }
-    reader_.last_key = key;
-    if (!transfers_.begin_writing_to(frame)) {
-      frames_.unpin(frame);
-      return again;
-    }
-    // Either an outside call sees this writer on the page, or this writer sees the call: both
-    // announce first and look then, in the single order of seq_cst accesses.
-    Inode& file = view_.inode(inode);
-    std::int64_t error = 0;
-    if (DeviceRef<std::uint32_t>(file.outside_active).load(seq_cst) != 0) {
-      error = again;
-    } else if (DeviceRef<std::uint32_t>(view_.shared().stopping).load(seq_cst) != 0) {
-      error = -ESHUTDOWN;
-    } else if (DeviceRef<std::uint32_t>(file.id).load(acquire) != inode) {
-      error = -EBADF;  // the record is another file's by now; the page goes when it is evicted
-    } else if (is_hindered(file)) {
-      error = hindrance(file, before);
-    }
-    if (error != 0) return leave_write(frame, error);
-    const Range range = range_of(at, bytes);
-    access = WriteAccess{view_.page(frame) + range.begin, range.end - range.begin, frame,
-                         (before & State::dirty) != 0};
-    return 0;
+  // access.data, and end_write() has to follow. Or an error, and nothing has begun; `past`:
+  // write() has to do it. The inode has a handle that may write.
+  FERRY_DEVICE std::int64_t begin_write(std::uint32_t inode, std::uint64_t at, std::uint64_t bytes,
+                                        WriteAccess& access) {
+    const std::int64_t error = try_begin_write(inode, at, bytes, access);
+    return error == again ? begin_write_later(inode, at, bytes, access) : error;
   }
-  // 0: the bytes are the file's. Else what begin_write() says.
+
+  // 0: the bytes are the file's. `again`: the page was dropped, and begin_write() comes once more.
+  // Else what that says.
   FERRY_DEVICE_CALL std::int64_t end_write(std::uint32_t inode, std::uint64_t at,
                                            const WriteAccess& access) {
     Inode& file = view_.inode(inode);
@@ -210,7 +178,7 @@ class PageCache {
       // Later nobody would know which bytes are there: the whole page has to be.
       if (held) {
         transfers_.end_writing_to(frame);
-        error = filling_.complete(frame, handle);
+        error = tried(filling_.complete(frame, handle));
         if (error == 0) error = again;
         frames_.unpin(frame);
         continue;
@@ -226,7 +194,7 @@ class PageCache {
   FERRY_DEVICE_CALL std::int64_t end_pull(const Pull& pull, std::uint64_t offset,
                                           std::uint64_t bytes, HeldView& view) {
     view = HeldView{};
-    std::int64_t result = filling_.end(pull);
+    const std::int64_t result = tried(filling_.end(pull));
     if (result == 0) {
       const std::uint64_t end = size(pull.inode);
       if (offset < end) {
@@ -244,20 +212,25 @@ class PageCache {
 
   // Between these two no cached write to these pages of the file is under way, and none to any of
   // its pages begins. `flush()` in between leaves nothing dirty in them, then. Outside calls take
-  // turns.
-  FERRY_DEVICE_CALL void begin_outside(std::uint32_t inode, Pages pages = {}) {
-    DeviceRef<std::uint32_t> active(view_.inode(inode).outside_active);
-    std::uint32_t none = 0;
-    // seq_cst: see write_page().
-    while (!active.compare_exchange_weak(none, 1, seq_cst, relaxed)) {
-      none = 0;
-      frames_.yield();
-    }
-    DeviceRef<std::uint32_t>(view_.inode(inode).outside_count).fetch_add(1, seq_cst);
+  // turns. `changed`: the pages that the call changes.
+  FERRY_DEVICE_CALL void begin_outside(std::uint32_t inode, Pages pages, Pages changed) {
+    outside_.begin(inode, changed);
     frames_.each_of(inode, pages, [&](std::uint32_t frame) { wait_for_writers(frame); });
   }
-  FERRY_DEVICE void end_outside(std::uint32_t inode) {
-    DeviceRef<std::uint32_t>(view_.inode(inode).outside_active).store(0, seq_cst);
+  FERRY_DEVICE void begin_outside(std::uint32_t inode) { begin_outside(inode, Pages{}, Pages{}); }
+  FERRY_DEVICE void end_outside(std::uint32_t inode) { outside_.end(inode); }
+
+  // The file's own end has moved to `size`, by `written` bytes that an outside call appended when
+  // the file ended at `before`, as far as this device knew: pages from there on are dropped.
+  FERRY_DEVICE_CALL void appended(std::uint32_t inode, std::uint64_t before, std::uint64_t written,
+                                  std::uint64_t size) {
+    if (size < written || size - written < before) {  // others have cut the file
+      outside_.widen(inode);
+      before = 0;
+    }
+    const Pages changed{before >> view_.layout.page_shift, Pages{}.end};
+    frames_.each_of(inode, changed, [&](std::uint32_t frame) { drop_page(frame, inode); });
+    resize(inode, size);
   }
 
   // The file now holds `bytes` at `offset`, put there by an outside call after a flush: cached
@@ -349,6 +322,23 @@ class PageCache {
   FERRY_DEVICE std::int64_t get(std::uint32_t inode, std::int32_t handle, std::uint64_t at,
                                 std::uint64_t left, Progress& progress, std::uint32_t& frame,
                                 bool& held, Pull* pull = nullptr) {
+    if (reader_.tries >= tries_before_turn)
+      return get_in_turn(inode, handle, at, left, progress, frame, held);
+    return try_get(inode, handle, at, left, progress, frame, held, pull);
+  }
+  // What outside calls have sent back too often. A pull would take longer than the turn.
+  FERRY_DEVICE_CALL std::int64_t get_in_turn(std::uint32_t inode, std::int32_t handle,
+                                             std::uint64_t at, std::uint64_t left,
+                                             Progress& progress, std::uint32_t& frame, bool& held) {
+    outside_.begin_turn(inode);
+    const std::int64_t error = try_get(inode, handle, at, left, progress, frame, held, nullptr);
+    outside_.end_turn(inode);
+    if (error == 0) reader_.tries = 0;
+    return error;
+  }
+  FERRY_DEVICE std::int64_t try_get(std::uint32_t inode, std::int32_t handle, std::uint64_t at,
+                                    std::uint64_t left, Progress& progress, std::uint32_t& frame,
+                                    bool& held, Pull* pull) {
     const std::uint64_t page = at >> view_.layout.page_shift;
     const std::uint64_t key = key_of(inode, page);
     std::uint64_t before = 0;
@@ -361,11 +351,11 @@ class PageCache {
       if (pull != nullptr && filling_.pulls(wanted)) {
         const std::int64_t error = filling_.begin(inode, handle, page, wanted, *pull);
         if (error == 0) reader_.last_key = key;
-        return error == 0 ? pulled : error;
+        return error == 0 ? pulled : tried(error);
       }
       const std::int64_t error =
           filling_.fill(inode, handle, page, wanted, frame, progress.counted);
-      if (error != 0) return error;
+      if (tried(error) != 0) return error;
     } else if (page >= progress.counted) {
       Frames::add_one(counters_.hits);
       // Neither what was read ahead of this use, nor the next piece of the page used last, is used
@@ -377,11 +367,17 @@ class PageCache {
     if ((before & (State::valid | State::filling | State::orphan | State::ahead)) == State::valid)
       return 0;
     const std::int64_t error = filling_.make_readable(frame, handle, range_of(at, left), held);
-    if (error != 0) {
+    if (tried(error) != 0) {
       frames_.unpin(frame);
     } else if ((frames_.state(frame).fetch_and(~State::ahead, relaxed) & State::ahead) != 0) {
       Frames::add_one(counters_.readahead_used);
     }
+    return error;
+  }
+
+  // Counts what has to be tried once more.
+  FERRY_DEVICE std::int64_t tried(std::int64_t error) {
+    reader_.tries = error == again ? reader_.tries + 1 : 0;
     return error;
   }
 
@@ -433,6 +429,61 @@ class PageCache {
     return range.end - range.begin;
   }
 
+  FERRY_DEVICE_CALL std::int64_t begin_write_later(std::uint32_t inode, std::uint64_t at,
+                                                   std::uint64_t bytes, WriteAccess& access) {
+    std::int64_t error = again;
+    for (std::uint32_t tries = 1; error == again; ++tries) {
+      outside_.rest_once(inode);
+      const bool turn = tries >= tries_before_turn;
+      if (turn) outside_.begin_turn(inode);
+      error = try_begin_write(inode, at, bytes, access);
+      if (turn) outside_.end_turn(inode);
+    }
+    return error;
+  }
+  // `again`: to be tried once more.
+  FERRY_DEVICE_CALL std::int64_t try_begin_write(std::uint32_t inode, std::uint64_t at,
+                                                 std::uint64_t bytes, WriteAccess& access) {
+    const std::uint64_t key = key_of(inode, at >> view_.layout.page_shift);
+    std::uint64_t before = 0;
+    std::uint32_t frame = frames_.find(key, before);
+    if (frame == no_frame) {
+      bool stuck = false;
+      if (filling_.take(&frame, 1, stuck) == 0) return filling_.give_way(stuck);
+      if (frames_.insert_run(key, &frame, 1, 0) == 0) {
+        frames_.give_back(frame);
+        return again;
+      }
+      Frames::add_one(counters_.misses);
+    } else {
+      Frames::add_one(counters_.hits);
+      if (key != reader_.last_key) frames_.touch(frame, before);
+    }
+    reader_.last_key = key;
+    if (!transfers_.begin_writing_to(frame)) {
+      frames_.unpin(frame);
+      return again;
+    }
+    // Either an outside call sees this writer on the page, or this writer sees the call: both
+    // announce first and look then, in the single order of seq_cst accesses.
+    Inode& file = view_.inode(inode);
+    std::int64_t error = 0;
+    if (outside_.is_active(inode)) {
+      error = again;
+    } else if (DeviceRef<std::uint32_t>(view_.shared().stopping).load(seq_cst) != 0) {
+      error = -ESHUTDOWN;
+    } else if (DeviceRef<std::uint32_t>(file.id).load(acquire) != inode) {
+      error = -EBADF;  // the record is another file's by now; the page goes when it is evicted
+    } else if (is_hindered(file)) {
+      error = hindrance(file, before);
+    }
+    if (error != 0) return leave_write(frame, error);
+    const Range range = range_of(at, bytes);
+    access = WriteAccess{view_.page(frame) + range.begin, range.end - range.begin, frame,
+                         (before & State::dirty) != 0};
+    return 0;
+  }
+
   FERRY_DEVICE std::int64_t write_page(std::uint32_t inode, std::uint64_t at, Range range,
                                        const unsigned char* from, bool streaming) {
     WriteAccess access;
@@ -447,7 +498,7 @@ class PageCache {
                                             const unsigned char* from) {
     Inode& file = view_.inode(inode);
     const Pages page = view_.pages_of(at, range.end - range.begin);
-    begin_outside(inode, page);
+    begin_outside(inode, page, page);
     // What is older must not be written back later.
     std::int64_t got = flush(inode, page);
     if (got == 0 && DeviceRef<std::uint32_t>(file.id).load(acquire) != inode) got = -EBADF;
@@ -475,7 +526,6 @@ class PageCache {
   FERRY_DEVICE std::int64_t leave_write(std::uint32_t frame, std::int64_t error) {
     transfers_.end_writing_to(frame);
     frames_.unpin(frame);
-    if (error == again) frames_.yield();
     return error;
   }
 
@@ -483,6 +533,7 @@ class PageCache {
   Frames frames_;
   Counters& counters_;
   Reader& reader_;
+  OutsideCalls outside_;
   Transfers<Io> transfers_;
   WriteBack<Io> write_back_;
   Filling<Io> filling_;

@@ -15,7 +15,7 @@
 //   X3  Frame.flight is set before the request is published, and cleared before the flag is.
 //       Whoever starts a flight sets it and looks for `waited` then; whoever goes to sleep sets
 //       `waited` and looks for a flight then.
-//   X4  What a flight read beside an outside call is thrown away.
+//   X4  What a flight read beside an outside call that changes one of its pages is thrown away.
 #pragma once
 
 #include <cerrno>
@@ -23,6 +23,7 @@
 
 #include <ferry/device/cache/frames.hpp>
 #include <ferry/device/cache/layout.hpp>
+#include <ferry/device/cache/outside.hpp>
 
 namespace ferry::device::cache {
 
@@ -256,7 +257,9 @@ class Transfers {
   FERRY_DEVICE static std::uint32_t phase(std::uint64_t state) {
     return static_cast<std::uint32_t>(state & 3);
   }
-  FERRY_DEVICE static std::uint64_t number(std::uint64_t state) { return state >> 2; }
+  FERRY_DEVICE static std::uint64_t number(std::uint64_t state) {
+    return state >> 2;
+  }
   FERRY_DEVICE static std::uint32_t sequence(std::uint64_t state) {
     return static_cast<std::uint32_t>(number(state));
   }
@@ -291,7 +294,10 @@ class Transfers {
     const bool whole = result == static_cast<std::int64_t>(flight.bytes) ||
                        (result >= 0 && flight.offset + static_cast<std::uint64_t>(result) >=
                                            size(view_, flight.inode));
-    const bool usable = whole && !is_outdated(view_, flight.inode, flight.outside);
+    const std::uint64_t first = flight.offset >> view_.layout.page_shift;
+    const bool usable = whole && !OutsideCalls(view_, hooks_)
+                                      .is_outdated(flight.inode, Pages{first, first + flight.count},
+                                                   flight.outside);
     if (result >= 0) {
       Frames::add_one(counters_.fills);
       Frames::add_one(counters_.fill_bytes, static_cast<std::uint64_t>(result));

@@ -356,6 +356,164 @@ TEST_F(PageCacheTest, APinnedPageStays) {
   expect_calm();
 }
 
+// ---- outside calls beside readers and writers -------------------------------------------------
+
+// A call of `work` by another group, which has ended when this returns.
+template <class Work>
+void elsewhere(Work work) {
+  std::thread(work).join();
+}
+
+TEST_F(PageCacheTest, AnOutsideCallOutdatesFillsOfItsPagesOnly) {
+  make(64, 1, 2);
+  const std::string data = pattern(40 * page, 1);
+  put(0, data);
+  Pages changed;
+  int calls = 0;
+  storage->after_read = [&] {
+    if (calls > 0) return;
+    ++calls;
+    elsewhere([&] {
+      caches[1]->begin_outside(0, changed, changed);
+      caches[1]->end_outside(0);
+    });
+  };
+  const auto reads_of = [&](std::size_t at, std::size_t bytes) {
+    calls = 0;
+    const std::uint64_t before = storage->reads;
+    EXPECT_TRUE(test::same_bytes(read(0, at, bytes), data.substr(at, bytes)));
+    return storage->reads - before;
+  };
+  changed = Pages{3, 5};
+  EXPECT_EQ(reads_of(0, 3 * page), 1U) << "before it";
+  EXPECT_EQ(reads_of(5 * page, page), 1U) << "behind it";
+  EXPECT_EQ(reads_of(4 * page, page), 2U) << "one of its pages";
+  changed = Pages{20, Pages{}.end};
+  EXPECT_EQ(reads_of(18 * page, 2 * page), 1U);
+  EXPECT_EQ(reads_of(20 * page, page), 2U);
+  EXPECT_EQ(reads_of(30 * page, 5 * page), 2U);
+  storage->after_read = nullptr;
+  expect_calm();
+}
+
+// More calls than are remembered, none of them on the page: it is read once more, then.
+TEST_F(PageCacheTest, ManyOutsideCallsDuringAFillOutdateIt) {
+  make(8, 1, 2);
+  const std::string data = pattern(page, 1);
+  put(0, data);
+  std::uint32_t calls = 0;
+  storage->after_read = [&] {
+    elsewhere([&] {
+      for (; calls > 0; --calls) {
+        caches[1]->begin_outside(0, Pages{5, 6}, Pages{5, 6});
+        caches[1]->end_outside(0);
+      }
+    });
+  };
+  calls = Inode::outside_kept - 1;
+  EXPECT_EQ(read(0, 0, page), data);
+  EXPECT_EQ(storage->reads, 1U);
+  truncate(0, 0);
+  put(0, data);
+  calls = Inode::outside_kept;
+  EXPECT_EQ(read(0, 0, page), data);
+  EXPECT_EQ(storage->reads, 3U);
+  storage->after_read = nullptr;
+}
+
+// Calls without end on the very page that is wanted.
+TEST_F(PageCacheTest, AReaderGetsItsTurnBesideOutsideCalls) {
+  for (const bool pulls : {false, true}) {
+    make(8, 1, 2);
+    const std::string data = pattern(page, 1);
+    put(0, data);
+    if (pulls) storage->pull_limit = page;
+    constexpr std::uint64_t too_many = 100;
+    std::atomic<std::uint64_t> calls{0};
+    std::atomic<bool> done{false};
+    std::thread other([&] {
+      while (!done) {
+        caches[1]->begin_outside(0);
+        ++calls;
+        caches[1]->end_outside(0);
+      }
+    });
+    // The storage is slower than the calls: each read has one beside it, unless none can come.
+    storage->after_read = [&] {
+      if (storage->reads > too_many) done = true;
+      const std::uint64_t before = calls;
+      for (int naps = 0; calls == before && !done && naps < 300; ++naps)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    };
+    test::within_patience("a read beside outside calls", [&] {
+      if (!pulls) {
+        EXPECT_EQ(read(0, 0, page), data);
+      } else {
+        Cache& cache = *caches[0];
+        HeldView view;
+        std::int64_t got = device::cache::again;
+        while (got == device::cache::again) {
+          Pull pull;
+          got = cache.hold(0, 1, 0, page, view, &pull);
+          if (got == pulled) {
+            std::memcpy(memory->view().page(pull.frames[0]), pull.from, page);
+            got = cache.end_pull(pull, 0, page, view);
+          }
+        }
+        EXPECT_EQ(got, page);
+        EXPECT_EQ(std::string(reinterpret_cast<const char*>(view.data), page), data);
+        release_view(memory->view(), 0, view);
+      }
+    });
+    done = true;
+    other.join();
+    storage->after_read = nullptr;
+    EXPECT_LE(storage->reads, tries_before_turn + 1);
+    EXPECT_EQ(memory->view().inode(0).outside, 0U) << "a turn or a call was left behind";
+    expect_calm();
+  }
+}
+
+TEST_F(PageCacheTest, AWriterGetsItsTurnBesideOutsideCalls) {
+  make(8, 1, 2);
+  std::uint32_t& outside = memory->view().inode(0).outside;
+  const auto turns = [&] {
+    return DeviceRef<std::uint32_t>(outside).load(acquire) / Inode::outside_turn;
+  };
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    caches[0]->begin_outside(0);
+    std::thread writer([&] { EXPECT_EQ(write(0, "hello", round * page, 1), 5); });
+    test::within_patience("a writer that asks for a turn", [&] {
+      while (turns() == 0)
+        std::this_thread::yield();
+    });
+    caches[0]->end_outside(0);
+    // The next call comes at once, and has to wait for what asked first.
+    caches[0]->begin_outside(0);
+    EXPECT_EQ(memory->view().inode(0).dirty_pages, round);
+    caches[0]->end_outside(0);
+    writer.join();
+  }
+  EXPECT_EQ(outside, 0U);
+  expect_calm();
+}
+
+// A reader that was held up until its file's record was another file's, however often.
+TEST_F(PageCacheTest, AFillForARecordsFormerFileIsThrownAway) {
+  make(8, 1, 2);
+  const std::string data = pattern(page, 1);
+  put(0, data);
+  int fills = 0;
+  storage->after_read = [&] {
+    DeviceRef<std::uint32_t> id(memory->view().inode(0).id);
+    id.store(fills++ == 0 ? 1U << 20 : 0, release);
+  };
+  EXPECT_EQ(read(0, 0, page), data);
+  EXPECT_EQ(fills, 2) << "what came for another number of the record is not used";
+  storage->after_read = nullptr;
+  expect_calm();
+}
+
 // More than 16 bits can count: a large GPU with a group per thread gets there on a header page.
 TEST_F(PageCacheTest, APageBearsAPinAndAWriterOfEveryGroup) {
   make(8, 1, 1);
