@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -52,6 +53,18 @@ class FailingStorage final : public storage::Storage {
   // Writes by a handle that was opened with O_DSYNC or O_SYNC, and to the end of the file.
   std::atomic<std::uint64_t> synchronous_writes{0};
   std::atomic<std::uint64_t> appends{0};
+  // From now on transfers and syncs of this file wait, until let_go().
+  void hang(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    hung_ = find(path)->number;
+  }
+  void let_go() {
+    const std::lock_guard lock(mutex_);
+    hung_ = 0;
+  }
+  std::atomic<std::size_t> held{0};  // how many wait; of one queue
+  // Status::version of every file.
+  std::atomic<std::uint64_t> version{0};
   // Writes that said that a sync follows, and those that did not.
   std::atomic<std::uint64_t> writes_for_sync{0};
   std::atomic<std::uint64_t> other_writes{0};
@@ -97,12 +110,18 @@ class FailingStorage final : public storage::Storage {
       for (storage::Operation* operation : submitted_)
         waiting_.emplace_back(operation, storage_.turns_to_wait());
       submitted_.clear();
+      std::size_t held = 0;
       for (auto& [operation, turns] : waiting_) {
+        if (storage_.hangs(*operation)) {
+          ++held;
+          continue;
+        }
         if (turns-- > 0) continue;
         storage_.execute(*operation);
         finished_.push_back(operation);
       }
       std::erase_if(waiting_, [](const auto& one) { return one.second < 0; });
+      storage_.held = held;
     }
     storage::Operation* reap() override {
       if (finished_.empty()) flush();
@@ -112,7 +131,10 @@ class FailingStorage final : public storage::Storage {
       return operation;
     }
     void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override {
-      if (!finished_.empty() || !waiting_.empty()) return;
+      if (!finished_.empty() || waiting_.size() > storage_.held) return;
+      // Nobody rings when those that hang are let go.
+      const std::chrono::nanoseconds nap = std::chrono::milliseconds(1);
+      if (!waiting_.empty()) timeout = std::min(timeout, nap);
       futex_wait(options_.doorbell.word, seen, static_cast<std::uint64_t>(timeout.count()));
     }
     void cancel(storage::Operation&) override {}
@@ -129,6 +151,15 @@ class FailingStorage final : public storage::Storage {
   int turns_to_wait() {
     const std::lock_guard lock(mutex_);
     return happens(faults.delays) ? static_cast<int>(random_.below(30)) : 0;
+  }
+  bool hangs(const storage::Operation& operation) {
+    using storage::Kind;
+    const bool waits = operation.kind == Kind::read || operation.kind == Kind::write ||
+                       operation.kind == Kind::append || operation.kind == Kind::sync ||
+                       operation.kind == Kind::sync_data;
+    const std::lock_guard lock(mutex_);
+    return waits && hung_ != 0 &&
+           static_cast<const MemoryFile*>(operation.file)->data->number == hung_;
   }
   bool happens(const std::atomic<unsigned>& one_in) {
     return one_in != 0 && random_.one_in(one_in);
@@ -214,7 +245,8 @@ class FailingStorage final : public storage::Storage {
       ++failed_writes;
     }
   }
-  static void fill(const Data& data, storage::Status& status) {
+  void fill(const Data& data, storage::Status& status) const {
+    status.version = version;
     status.size_bytes = data.bytes.size();
     status.inode = data.number;
     status.device = 1;
@@ -263,6 +295,7 @@ class FailingStorage final : public storage::Storage {
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Data>> files_;
   std::shared_ptr<Data> failing_;
+  std::uint64_t hung_ = 0;  // the number of the file
   Random random_;
 };
 

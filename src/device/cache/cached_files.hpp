@@ -144,8 +144,9 @@ class CachedFiles {
     if (view_.base == nullptr) return false;
     const SpinLock lock(view_.shared().open_lock, hooks_);
     const Inode* inode = search(status);
-    if (inode != nullptr) id = inode->id;
-    return inode != nullptr;
+    if (inode == nullptr || (inode->references == 0 && inode->busy == 0)) return false;
+    id = inode->id;
+    return true;
   }
 
   // `handle` was opened just now; revalidate() or truncate() has to follow. False: every record is
@@ -154,21 +155,24 @@ class CachedFiles {
   FERRY_DEVICE_CALL bool attach(std::int32_t handle, std::uint32_t access,
                                 const FileStatus& status) {
     if (view_.base == nullptr || !is_regular(status) || status.generated != 0) return false;
-    const SpinLock lock(view_.shared().open_lock, hooks_);
-    Inode* inode = search(status);
-    if (inode == nullptr) inode = begin_use(status);
-    if (inode == nullptr) return false;
-    ++inode->references;
-    DeviceRef<std::int32_t> write_handle(inode->write_handle);
-    if (writes_back(access) && write_handle.load(relaxed) == 0) {
-      write_handle.store(handle, release);
+    // Waits for an open or a close of the same file that is under way, and for nothing else.
+    for (;;) {
+      Inode* inode = nullptr;
+      Joining joining;
+      {
+        const SpinLock lock(view_.shared().open_lock, hooks_);
+        joining = join(handle, access, status, inode);
+      }
+      if (joining == Joining::refused) return false;
+      if (joining == Joining::joined) return true;
+      if (joining == Joining::later) {
+        rest_while_busy(*inode);
+        continue;
+      }
+      forget_former(*inode, status);
+      end_busy(*inode, [&] { enter(*inode, handle, access); });
+      return true;
     }
-    OpenFile& entry = view_.open_file(handle);
-    DeviceRef<std::uint32_t>(entry.inode).store(inode->id, release);
-    entry.access = access;
-    entry.errors_reported = DeviceRef<std::uint32_t>(inode->write_errors).load(acquire);
-    DeviceRef<std::int32_t>(entry.handle).store(handle, release);
-    return true;
   }
 
   // Some open handle of the file that may write, or 0.
@@ -180,18 +184,14 @@ class CachedFiles {
   // file. What cannot be written is lost with the last handle that may write; the error tells.
   // Returns what flush() does.
   FERRY_DEVICE_CALL int detach(OpenFile& entry) {
+    const std::int32_t handle = DeviceRef<std::int32_t>(entry.handle).load(acquire);
     int error = flush(entry);
     const std::uint32_t id = entry.inode;
     Inode& inode = view_.inode(id);
-    const SpinLock lock(view_.shared().open_lock, hooks_);
-    const std::int32_t handle = DeviceRef<std::int32_t>(entry.handle).exchange(0, acq_rel);
-    if (handle == 0) return -EBADF;  // two threads close it
-    const bool last = --inode.references == 0;
-    DeviceRef<std::int32_t> write_handle(inode.write_handle);
-    const bool writes = write_handle.load(relaxed) == handle;
-    const std::int32_t other = writes ? other_writable(id) : 0;
-    if (writes && other != 0) write_handle.store(other, release);
-    if (!last && (!writes || other != 0)) return error;
+    const Leaving leaving = leave(entry, handle, inode);
+    if (leaving == Leaving::closed_already) return -EBADF;
+    if (leaving == Leaving::one_of_many) return error;
+    const bool last = leaving == Leaving::last;
     // Calls of other threads that began before may have written since the flush.
     pages_.begin_outside(id);
     const auto late = static_cast<int>(pages_.flush(id));
@@ -200,13 +200,15 @@ class CachedFiles {
       pages_.drop(id);
       inode.version = 0;
     }
-    if (writes) write_handle.store(0, release);
+    DeviceRef<std::int32_t> write_handle(inode.write_handle);
+    if (write_handle.load(relaxed) == handle) write_handle.store(0, release);
     if (last) {
       // From now on whoever still has the old number writes nothing.
       inode.kept_id = id;
       DeviceRef<std::uint32_t>(inode.id).store(next_id(id), release);
     }
     pages_.end_outside(id);
+    end_busy(inode, [] {});
     return error;
   }
 
@@ -347,41 +349,132 @@ class CachedFiles {
   }
 
  private:
-  // Under open_lock.
+  // Under open_lock. The record of a file that is open, or being opened or closed, or that kept its
+  // pages.
   FERRY_DEVICE Inode* search(const FileStatus& status) const {
     for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
       Inode& inode = view_.inode(i);
-      if (inode.references > 0 && inode.number == status.inode && inode.device == status.device)
+      if (inode.number == status.inode && inode.device == status.device && is_used(inode))
         return &inode;
     }
     return nullptr;
   }
-  // A record for a file that is not open: the one that kept its pages, or one without any, or one
-  // whose pages have to go. Null: all are in use.
-  FERRY_DEVICE Inode* begin_use(const FileStatus& status) {
+  FERRY_DEVICE static bool is_used(const Inode& inode) {
+    return inode.references > 0 || inode.busy != 0 || inode.version != 0;
+  }
+  enum class Joining : std::uint8_t { refused, joined, later, first };
+  // Under open_lock. `later`: the record is busy. `first`: it is now, and the file's from here on;
+  // forget_former() and enter() have to follow.
+  FERRY_DEVICE Joining join(std::int32_t handle, std::uint32_t access, const FileStatus& status,
+                            Inode*& inode) const {
+    inode = search(status);
+    if (inode == nullptr) {
+      inode = begin_use(status);
+      return inode == nullptr ? Joining::refused : Joining::first;
+    }
+    if (inode->busy != 0) {
+      inode->busy = busy_and_waited;
+      return Joining::later;
+    }
+    if (inode->references == 0) DeviceRef<std::uint32_t>(inode->id).store(inode->kept_id, release);
+    enter(*inode, handle, access);
+    return Joining::joined;
+  }
+  // Under open_lock.
+  FERRY_DEVICE void enter(Inode& inode, std::int32_t handle, std::uint32_t access) const {
+    ++inode.references;
+    DeviceRef<std::int32_t> write_handle(inode.write_handle);
+    if (writes_back(access) && write_handle.load(relaxed) == 0) {
+      write_handle.store(handle, release);
+    }
+    OpenFile& entry = view_.open_file(handle);
+    DeviceRef<std::uint32_t>(entry.inode).store(inode.id, release);
+    entry.access = access;
+    entry.errors_reported = DeviceRef<std::uint32_t>(inode.write_errors).load(acquire);
+    DeviceRef<std::int32_t>(entry.handle).store(handle, release);
+  }
+  // Under open_lock. A record for a file that is not open, `busy` now: one without any pages, or
+  // one whose pages have to go. Null: all are in use.
+  FERRY_DEVICE Inode* begin_use(const FileStatus& status) const {
     Inode* found = nullptr;
     for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
       Inode& inode = view_.inode(i);
-      if (inode.references > 0) continue;
-      if (inode.version != 0 && inode.number == status.inode && inode.device == status.device) {
-        DeviceRef<std::uint32_t>(inode.id).store(inode.kept_id, release);
-        return &inode;
-      }
+      if (inode.references > 0 || inode.busy != 0) continue;
       if (found == nullptr || (found->version != 0 && inode.version == 0)) found = &inode;
     }
     if (found == nullptr) return nullptr;
-    if (found->version != 0) pages_.drop(found->kept_id);
-    found->version = 0;
+    found->busy = 1;
     found->number = status.inode;
     found->device = status.device;
-    found->tuning = view_.tunings.find(status.device);
-    found->write_error = 0;
-    found->write_errors = 0;
-    found->failing = 0;
-    DeviceRef<std::uint64_t>(found->page_end).store(0, release);
-    DeviceRef<std::uint64_t>(found->size_bytes).store(status.size_bytes, release);
     return found;
   }
+  // Of a busy record: its former file's pages go, and it is the new one's.
+  FERRY_DEVICE void forget_former(Inode& inode, const FileStatus& status) {
+    if (inode.version != 0) pages_.forget(inode.kept_id);
+    inode.version = 0;
+    inode.tuning = view_.tunings.find(status.device);
+    inode.write_error = 0;
+    inode.write_errors = 0;
+    inode.failing = 0;
+    DeviceRef<std::uint64_t>(inode.page_end).store(0, release);
+    DeviceRef<std::uint64_t>(inode.size_bytes).store(status.size_bytes, release);
+  }
+
+  enum class Leaving : std::uint8_t { closed_already, one_of_many, last_writer, last };
+  // Takes the handle from the file. The record is `busy` if what follows takes long.
+  FERRY_DEVICE_CALL Leaving leave(OpenFile& entry, std::int32_t handle, Inode& inode) {
+    for (;;) {
+      {
+        const SpinLock lock(view_.shared().open_lock, hooks_);
+        if (DeviceRef<std::int32_t>(entry.handle).load(acquire) != handle || handle == 0)
+          return Leaving::closed_already;  // two threads close it
+        if (inode.busy == 0) return leave_now(entry, handle, inode);
+        inode.busy = busy_and_waited;
+      }
+      rest_while_busy(inode);
+    }
+  }
+  // Under open_lock.
+  FERRY_DEVICE Leaving leave_now(OpenFile& entry, std::int32_t handle, Inode& inode) const {
+    DeviceRef<std::int32_t>(entry.handle).store(0, release);
+    const bool last = --inode.references == 0;
+    DeviceRef<std::int32_t> write_handle(inode.write_handle);
+    const bool writes = write_handle.load(relaxed) == handle;
+    const std::int32_t other = writes ? other_writable(inode.id) : 0;
+    if (other != 0) write_handle.store(other, release);
+    if (!last && (!writes || other != 0)) return Leaving::one_of_many;
+    inode.busy = 1;
+    return last ? Leaving::last : Leaving::last_writer;
+  }
+
+  static constexpr std::uint32_t busy_and_waited = 2;
+  static constexpr std::uint64_t park_slice_ns = 10'000'000;
+  // `last()`: what is to be done under open_lock.
+  template <class Last>
+  FERRY_DEVICE void end_busy(Inode& inode, Last last) const {
+    std::uint32_t busy = 0;
+    {
+      const SpinLock lock(view_.shared().open_lock, hooks_);
+      last();
+      busy = inode.busy;
+      inode.busy = 0;
+    }
+#if !defined(__CUDA_ARCH__)
+    if (busy == busy_and_waited) hooks_.wake(&inode.busy);
+#else
+    (void)busy;
+#endif
+  }
+  // Until the record is not busy any more, or for a while.
+  FERRY_DEVICE void rest_while_busy(const Inode& inode) const {
+#if defined(__CUDA_ARCH__)
+    (void)inode;
+    __nanosleep(1000);
+#else
+    hooks_.park(&inode.busy, busy_and_waited, park_slice_ns);
+#endif
+  }
+
   FERRY_DEVICE std::uint32_t next_id(std::uint32_t id) const {
     return (id + view_.layout.geometry.inodes) & ((1U << inode_bits) - 1);
   }

@@ -168,7 +168,9 @@ struct alignas(cache_line_bytes) Inode {
   // the file looks no further.
   std::uint64_t page_end;
   std::uint32_t kept_id;  // while references == 0 and version != 0: the number of its pages
-  std::uint32_t reserved;
+  // Futex word. 0: nobody; 1: an open or a close works on the record, without open_lock; 2: and
+  // somebody sleeps until it has ended.
+  std::uint32_t busy;
   std::uint64_t unused[3];
   Pages outside_pages[outside_kept];  // what the last calls changed, by their number
 };
@@ -275,8 +277,10 @@ struct Shared {
   alignas(cache_line_bytes) std::uint64_t dirty_pages;  // of all files, as Inode::dirty_pages
   std::uint32_t held_pages;  // that views pin, or that groups may pin without asking
   std::uint32_t flush_hand;  // where the next background write-back looks
-  alignas(cache_line_bytes) std::uint32_t open_lock;  // 0 free, 1 held: opening, closing
-  std::uint32_t stopping;                             // 1: no cached write begins any more
+  // 0 free, 1 held: opening, closing. Its holder asks no storage and waits for nobody else: what
+  // takes long is done to a record that is `busy`.
+  alignas(cache_line_bytes) std::uint32_t open_lock;
+  std::uint32_t stopping;  // 1: no cached write begins any more
 };
 static_assert(sizeof(Shared) == 256);
 

@@ -280,6 +280,11 @@ class PageCache {
       wait_for_writers(frame);
   }
 
+  // Takes the pages of a file that nobody has open from the table, without waiting: nothing in them
+  // is dirty, and what still fills them ends on its own.
+  FERRY_DEVICE_CALL void forget(std::uint32_t inode) {
+    frames_.each_of(inode, Pages{}, [&](std::uint32_t frame) { frames_.make_orphan(frame); });
+  }
   // Drops every page of the file; what is dirty is lost. During an outside call.
   FERRY_DEVICE_CALL void drop(std::uint32_t inode) {
     frames_.each_of(inode, Pages{}, [&](std::uint32_t frame) { drop_page(frame, inode); });

@@ -1,0 +1,184 @@
+// File calls with a page cache while the storage of one file hangs, and beside calls of others that
+// change the file: nobody waits for what is none of their business.
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "support/depth.hpp"
+#include "support/failing_storage.hpp"
+#include "support/files.hpp"
+#include "support/server_rig.hpp"
+
+namespace ferry {
+namespace {
+
+using device::Placement;
+using test::eventually;
+using test::FailingStorage;
+using test::pattern;
+using test::Random;
+using test::same_bytes;
+using test::within_patience;
+
+constexpr std::uint32_t page = 4096;
+constexpr std::uint32_t groups = 4;
+constexpr std::uint32_t files_max = 16;
+constexpr std::uint32_t flights = 8;
+
+class HungFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto failing = std::make_unique<FailingStorage>(random.fork());
+    storage = failing.get();
+    device::Geometry geometry = test::small_geometry(1, groups);
+    geometry.shared_cells = flights;
+    rig = std::make_unique<test::ServerRig>(geometry, std::move(failing));
+    cache().layout = device::cache::lay_out({page, 64, files_max, groups, flights});
+    cache().base = rig->heap();
+    ASSERT_LE(cache().layout.bytes, std::uint64_t{test::ServerRig::heap_bytes});
+    device::cache::prepare(cache());
+  }
+  void TearDown() override {
+    storage->let_go();
+    rig.reset();
+  }
+  device::cache::View& cache() const { return rig->arena.context().cache; }
+  test::Calls calls(std::uint32_t group, Placement placement = Placement::compute) {
+    test::Calls made = rig->calls(group);
+    made.use(placement);
+    return made;
+  }
+  static std::string read(test::Calls& files, int file, std::size_t bytes, std::int64_t offset) {
+    std::string data(bytes, '?');
+    const std::int64_t got = files.pread(file, data.data(), bytes, offset);
+    if (got < 0) return "error " + std::to_string(got);
+    data.resize(static_cast<std::size_t>(got));
+    return data;
+  }
+  // Whether the cache has nothing to do with the handle any more.
+  bool is_detached(int file) const {
+    std::int32_t& handle = cache().open_file(device::handle_index(file)).handle;
+    return device::DeviceRef<std::int32_t>(handle).load(device::acquire) == 0;
+  }
+  // What a program does with a file that has nothing to do with the one that hangs.
+  void use_another_file(test::Calls& files, const std::string& name) {
+    within_patience("calls on another file than the one that hangs", [&] {
+      const std::string data = pattern(5 * page, 7);
+      const int file = files.open(name.c_str(), O_RDWR | O_CREAT);
+      ASSERT_GT(file, 0);
+      EXPECT_EQ(files.pwrite(file, data.data(), data.size(), 0), 5 * page);
+      EXPECT_TRUE(same_bytes(read(files, file, data.size(), 0), data));
+      device::FileStatus status{};
+      EXPECT_EQ(files.fstat(file, &status), 0);
+      EXPECT_EQ(status.size_bytes, data.size());
+      EXPECT_EQ(files.fsync(file), 0);
+      EXPECT_EQ(files.close(file), 0);
+      EXPECT_TRUE(same_bytes(storage->contents(name), data));
+    });
+  }
+
+  Random random;
+  FailingStorage* storage = nullptr;
+  std::unique_ptr<test::ServerRig> rig;
+};
+
+TEST_F(HungFileTest, ACloseThatHangsKeepsOnlyItsOwnFileWaiting) {
+  auto files = calls(0);
+  const std::string data = pattern(4 * page, 1);
+  storage->set_contents("hung", data);
+  const int hung = files.open("hung", O_RDONLY);
+  storage->hang("hung");
+  ASSERT_EQ(files.prefetch(hung, 0, page), 0);
+  std::thread closer([&] { EXPECT_EQ(calls(1).close(hung), 0); });
+  ASSERT_TRUE(eventually([&] { return is_detached(hung); }));
+  use_another_file(files, "other");
+  // The file itself is there when it is closed.
+  std::atomic<bool> opened{false};
+  std::thread opener([&] {
+    auto mine = calls(2);
+    const int again = mine.open("hung", O_RDONLY);
+    opened = true;
+    EXPECT_TRUE(same_bytes(read(mine, again, data.size(), 0), data));
+    EXPECT_EQ(mine.close(again), 0);
+  });
+  use_another_file(files, "one more");
+  EXPECT_FALSE(opened);
+  storage->let_go();
+  within_patience("the file that hung", [&] {
+    closer.join();
+    opener.join();
+  });
+}
+
+// Records are given to other files though what they were read for never came.
+TEST_F(HungFileTest, PagesOfAClosedFileAreForgottenWithoutWaiting) {
+  storage->version = 1;  // so that pages are kept
+  auto files = calls(0);
+  const std::string data = pattern(4 * page, 1);
+  storage->set_contents("hung", data);
+  const int hung = files.open("hung", O_RDONLY);
+  storage->hang("hung");
+  ASSERT_EQ(files.prefetch(hung, 0, page), 0);
+  std::thread closer([&] { EXPECT_EQ(calls(1).close(hung), 0); });
+  ASSERT_TRUE(eventually([&] { return is_detached(hung); }));
+  for (std::uint32_t i = 0; i < 2 * files_max; ++i)
+    use_another_file(files, "other " + std::to_string(i));
+  storage->let_go();
+  within_patience("the file that hung", [&] {
+    closer.join();
+    const int again = files.open("hung", O_RDONLY);
+    EXPECT_TRUE(same_bytes(read(files, again, data.size(), 0), data));
+    EXPECT_EQ(files.close(again), 0);
+  });
+}
+
+// Appends change nothing before the end, so what is read there needs one request, beside however
+// many of them.
+TEST_F(HungFileTest, AppendsOutdateNothingBeforeTheEnd) {
+  cache().switches.readahead = false;
+  constexpr std::size_t pages = 60;
+  std::string data = pattern(pages * page + 100, 1);
+  storage->set_contents("log", data);
+  storage->faults.delays = 2;
+  auto files = calls(0);
+  const int reader = files.open("log", O_RDONLY);
+  const int writer = files.open("log", O_WRONLY | O_APPEND);
+  std::atomic<bool> done{false};
+  std::string appended;
+  std::thread appender([&] {
+    auto mine = calls(1);
+    const std::string line = pattern(60, 2);
+    do {
+      EXPECT_EQ(mine.write(writer, line.data(), line.size()), 60);
+      appended += line;
+    } while (!done);
+  });
+  const std::uint64_t before = cache().counters(0).fills;
+  within_patience("reads beside appends", [&] {
+    for (std::size_t i = 0; i < 50; ++i) {
+      const std::size_t at = (i * 7 % (pages - 1)) * page;
+      EXPECT_TRUE(same_bytes(read(files, reader, page, static_cast<std::int64_t>(at)),
+                             data.substr(at, page)));
+    }
+    EXPECT_EQ(cache().counters(0).fills - before, 50U);
+    // The page that they do change.
+    const std::string end = read(files, reader, page, pages * page);
+    EXPECT_TRUE(same_bytes(end.substr(0, 100), data.substr(pages * page)));
+  });
+  done = true;
+  appender.join();
+  data += appended;
+  EXPECT_TRUE(same_bytes(read(files, reader, data.size(), 0), data));
+  EXPECT_EQ(files.close(writer), 0);
+  EXPECT_EQ(files.close(reader), 0);
+  EXPECT_TRUE(same_bytes(storage->contents("log"), data));
+}
+
+}  // namespace
+}  // namespace ferry
