@@ -81,7 +81,10 @@ class CoherentCalls {
     cache::CachedFiles files(requester_);
     std::uint32_t inode = 0;
     if (!files.inode_of_file(status, inode)) return 0;
-    status.size_bytes = files.pages().size(inode);
+    const std::uint64_t size = files.pages().size(inode);
+    // A file that is longer than what can be cached is as long as the storage says.
+    if (size < requester_.context().cache.bytes_max() || status.size_bytes < size)
+      status.size_bytes = size;
     __builtin_memcpy(status_bytes, &status, sizeof status);
     return 0;
   }
@@ -255,9 +258,13 @@ class CoherentCalls {
   // Leader.
   FERRY_DEVICE_CALL Way way_of(bool reading, int file, std::uint64_t bytes, std::int64_t offset,
                                std::uint8_t flags) {
-    const cache::OpenFile* entry = cache::CachedFiles(requester_).find(file);
+    const cache::CachedFiles files(requester_);
+    const cache::OpenFile* entry = files.find(file);
     if (entry == nullptr) return Way::past;
     if (!reading && writes_through(*entry, flags)) return Way::changing;
+    if (files.ends_past_the_cache(bytes, offset) &&
+        cache::CachedFiles::refusal(*entry, access_for(reading), bytes, offset) == 0)
+      return reading ? Way::watching : Way::changing;
     switch (placement_ == Placement::automatic ? choose(reading, file, *entry, bytes, offset)
                                                : placement_) {
       case Placement::service:
@@ -308,12 +315,13 @@ class CoherentCalls {
       case Way::served:
         return send(Target::service);
       case Way::watching: {
-        const int dirty = leads([&] { return before_host_read(file, pages_of(offset, bytes)); });
+        const cache::Pages pages = pages_of(offset, bytes);
+        const int dirty = leads([&] { return before_host_read(file, pages); });
         if (dirty < 0) return through_cache(reading, file, pieces, count, offset);
         const Answer answer = send(Target::server);
         // Pages behind these that were dirty may make the file longer than the storage knew.
         const bool ended = answer.result >= 0 && static_cast<std::uint64_t>(answer.result) < bytes;
-        if (!ended || dirty == 0) return answer;
+        if (!ended || dirty == 0 || pages.end == 0) return answer;
         if (leads([&] { return before_host_read(file, cache::Pages{}); }) < 0)
           return through_cache(reading, file, pieces, count, offset);
         break;

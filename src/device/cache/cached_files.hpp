@@ -212,6 +212,11 @@ class CachedFiles {
     return error;
   }
 
+  // Whether the range ends behind what can be cached: then the host executes the transfer, whatever
+  // the placement.
+  FERRY_DEVICE bool ends_past_the_cache(std::uint64_t bytes, std::int64_t offset) const {
+    return static_cast<std::uint64_t>(offset) + bytes > view_.bytes_max();
+  }
   // Why a transfer of this range is refused, or 0. `access`: what it needs of the handle.
   FERRY_DEVICE static int refusal(const OpenFile& entry, std::uint32_t access, std::uint64_t bytes,
                                   std::int64_t offset) {
@@ -231,7 +236,10 @@ class CachedFiles {
                                   std::int64_t offset) {
     if (const int error = refusal(entry, OpenFile::writable, bytes, offset); error != 0)
       return error;
-    return pages_.write(entry.inode, from, bytes, static_cast<std::uint64_t>(offset));
+    const auto at = static_cast<std::uint64_t>(offset);
+    const std::uint64_t end = view_.size_of(at + bytes);
+    if (end <= at && bytes > 0) return -EFBIG;
+    return pages_.write(entry.inode, from, bytes > 0 ? end - at : 0, at);
   }
 
   // The two halves of a write to one page (PageCache::begin_write).
@@ -239,7 +247,9 @@ class CachedFiles {
                                         std::int64_t offset, WriteAccess& access) {
     if (const int error = refusal(entry, OpenFile::writable, bytes, offset); error != 0)
       return error;
-    return pages_.begin_write(entry.inode, static_cast<std::uint64_t>(offset), bytes, access);
+    const auto at = static_cast<std::uint64_t>(offset);
+    if (at >= view_.bytes_max()) return -EFBIG;
+    return pages_.begin_write(entry.inode, at, bytes, access);
   }
   FERRY_DEVICE std::int64_t end_write(const OpenFile& entry, std::int64_t offset,
                                       const WriteAccess& access) {
@@ -257,7 +267,11 @@ class CachedFiles {
                                  std::uint64_t bytes, HeldView& view, Pull* pull) {
     if (const int error = refusal(entry, OpenFile::readable, bytes, offset); error != 0)
       return error;
-    return pages_.hold(entry.inode, handle, static_cast<std::uint64_t>(offset), bytes, view, pull);
+    const auto at = static_cast<std::uint64_t>(offset);
+    // There may be bytes, but no page for them.
+    const std::uint64_t end = view_.bytes_max();
+    if (at >= end && pages_.size(entry.inode) == end) return -EOPNOTSUPP;
+    return pages_.hold(entry.inode, handle, at, bytes, view, pull);
   }
 
   // An outside call after an open: drops the file's pages unless its version is theirs.
@@ -417,7 +431,7 @@ class CachedFiles {
     inode.write_errors = 0;
     inode.failing = 0;
     DeviceRef<std::uint64_t>(inode.page_end).store(0, release);
-    DeviceRef<std::uint64_t>(inode.size_bytes).store(status.size_bytes, release);
+    DeviceRef<std::uint64_t>(inode.size_bytes).store(view_.size_of(status.size_bytes), release);
   }
 
   enum class Leaving : std::uint8_t { closed_already, one_of_many, last_writer, last };

@@ -130,13 +130,16 @@ struct alignas(cache_line_bytes) Bucket {
 };
 static_assert(sizeof(Bucket) == 64);
 
-// A page's name: 24 bits of inode, 40 bits of page number.
+// A page's name: 24 bits of inode, 40 bits of page number. The last number is no page's, so that
+// the name behind a page's is never one of another file. What lies behind the last page of a file
+// is not cached (View::bytes_max).
 inline constexpr std::uint32_t page_number_bits = 40;
 inline constexpr std::uint32_t inode_bits = 24;
+inline constexpr std::uint64_t pages_max = (std::uint64_t{1} << page_number_bits) - 1;
 // Pages [first, end) of a file; as it stands, all of them.
 struct Pages {
   std::uint64_t first = 0;
-  std::uint64_t end = std::uint64_t{1} << page_number_bits;
+  std::uint64_t end = pages_max;
 };
 
 struct alignas(cache_line_bytes) Inode {
@@ -146,7 +149,9 @@ struct alignas(cache_line_bytes) Inode {
   static constexpr std::uint32_t outside_waited = 2;
   static constexpr std::uint32_t outside_turn = 4;
   static constexpr std::uint32_t outside_kept = 8;
-  std::uint64_t size_bytes;     // as this device sees it: what is dirty counts
+  // As this device sees it: what is dirty counts. At most View::bytes_max(), so that what lies in
+  // the file by this size has a name; longer files are as long as the storage says.
+  std::uint64_t size_bytes;
   std::uint64_t dirty_pages;    // dirty or on their way to the storage: 0 means that it has all
   std::uint64_t outside_count;  // calls so far that change the file past the cache (outside.hpp)
   std::uint32_t outside;        // futex word; bits above
@@ -407,7 +412,12 @@ struct View {
     return base + layout.pages + (std::uint64_t{frame} << layout.page_shift);
   }
   FERRY_DEVICE std::uint32_t page_bytes() const { return layout.geometry.page_bytes; }
-  // The pages that a range of bytes lies in, as far as a file can have them.
+  // As much of a file can be cached.
+  FERRY_DEVICE std::uint64_t bytes_max() const { return pages_max << layout.page_shift; }
+  FERRY_DEVICE std::uint64_t size_of(std::uint64_t bytes) const {
+    return bytes < bytes_max() ? bytes : bytes_max();
+  }
+  // The pages that a range of bytes lies in, as far as they can be cached.
   FERRY_DEVICE Pages pages_of(std::uint64_t offset, std::uint64_t bytes) const {
     const Pages all;
     const std::uint64_t first = offset >> layout.page_shift;

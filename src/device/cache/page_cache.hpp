@@ -73,7 +73,7 @@ class PageCache {
     return static_cast<std::int64_t>(done);
   }
 
-  // The inode has a handle that may write.
+  // The inode has a handle that may write, and the bytes lie within View::bytes_max().
   FERRY_DEVICE_CALL std::int64_t write(std::uint32_t inode, const void* from, std::uint64_t bytes,
                                        std::uint64_t offset) {
     const bool streaming = streams_copies(bytes, write_streaming_bytes);
@@ -237,6 +237,8 @@ class PageCache {
   // pages follow.
   FERRY_DEVICE_CALL void update(std::uint32_t inode, const void* from, std::uint64_t bytes,
                                 std::uint64_t offset) {
+    const std::uint64_t end = view_.size_of(offset + bytes);
+    bytes = offset < end ? end - offset : 0;
     for (std::uint64_t done = 0; done < bytes;) {
       const std::uint64_t at = offset + done;
       const Range range = range_of(at, bytes - done);
@@ -252,7 +254,7 @@ class PageCache {
       }
       done += range.end - range.begin;
     }
-    grow(inode, offset + bytes);
+    grow(inode, end);
   }
 
   // The file was cut or extended to `size` by an outside call, after a flush: pages behind its end
@@ -271,7 +273,7 @@ class PageCache {
     set_size(inode, size);
   }
   FERRY_DEVICE void set_size(std::uint32_t inode, std::uint64_t size) const {
-    DeviceRef<std::uint64_t>(view_.inode(inode).size_bytes).store(size, release);
+    DeviceRef<std::uint64_t>(view_.inode(inode).size_bytes).store(view_.size_of(size), release);
   }
 
   // Waits until every cached write that is under way has ended.
