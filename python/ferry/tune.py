@@ -1,9 +1,10 @@
 """``ferry tune``: measures what ``automatic`` needs to know, and writes the profile.
 
-In three steps, each with its share of the time budget: every setting's candidates a few times; the
-most promising one of each against the defaults, in as many pairs as a verdict needs; and, where
-several are taken, all of them together against the defaults. What is not faster beyond the noise,
-or makes anything slower, stays as it is built in.
+In rounds, for as long as the time budget lasts: candidates of as many settings as a third of the
+time that is left allows, a few times each; then the most promising one of each against the
+defaults, in as many pairs as a verdict needs. Where several are taken, all of them together against
+the defaults. What is not faster beyond the noise, or not shown to be as fast in everything, stays
+as it is built in.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ from ferry.tune_report import print_report
 from ferry.tuning_choice import View, judge_point, pick
 from ferry.tuning_workloads import (
     CACHE_BYTES,
+    CALL,
     DEFAULTS,
+    DURABLE,
     FILE_BYTES,
     FILE_SEED,
+    FLUSHED,
     Point,
     Setting,
     Workload,
@@ -38,7 +42,8 @@ from ferry.tuning_workloads import (
 SCHEMA = "ferry.tune/1"
 BUDGET_S = 120
 BUDGET_S_MIN = 10
-_EXPLORE_UNTIL, _CONFIRM_UNTIL = 0.35, 0.7  # of the budget
+_EXPLORE_SHARE = 0.35  # of the time that is left
+_PAIRS_MAX = 100  # where time is left: the more pairs, the more can be shown
 _EXPLORE_REPEATS, _EXPLORE_REPEATS_MIN = 8, 2
 _SLACK = 1.15
 _CELL_S = 0.02  # how long a cell takes, until it is known
@@ -109,6 +114,10 @@ class Clock:
         """Returns the time since it began."""
         return time.monotonic() - self._begin
 
+    def left_s(self) -> float:
+        """Returns how much of the budget is not spent."""
+        return self.budget_s - self.elapsed_s()
+
     def show(self, _cell: str = "") -> None:
         """Brings the bar up to date, after a sample of any cell."""
         while self._shown_s < min(self.elapsed_s(), self.budget_s) - 1:
@@ -136,6 +145,13 @@ def _clock(options: TuneOptions) -> Iterator[Clock]:
 Key = tuple[Workload, Point, bool]  # the last: a second series of the same
 
 
+_TIMES: dict[str, Callable[[Json], int]] = {
+    CALL: results.call_ns,
+    FLUSHED: results.call_and_flush_ns,
+    DURABLE: results.call_and_sync_ns,
+}
+
+
 class Samples:
     """Times by view and point, of one plan."""
 
@@ -152,9 +168,7 @@ class Samples:
             self.notes.append(f"{workload.name}: left out, because cold could not be proven")
             return
         for view in workload.views:
-            series = [
-                float(s["io_ns"] + (s["flush_ns"] if view != "call" else 0)) for s in samples
-            ]
+            series = [float(_TIMES[view](s)) for s in samples]
             if second:
                 self.again[workload.name, view] = series
             else:
@@ -190,28 +204,45 @@ def run_keys(
 
 
 def measure(folder: str, facts: Json, clock: Clock) -> Outcome:
-    """Explores, confirms, and looks at the whole. Raises FerryError."""
+    """Explores and confirms while there is time, and looks at the whole. Raises FerryError."""
     make_file(folder)
     system = facts["path"]["file_system"]["type"]
     settings = make_settings(facts["machine"]["cpus_usable"], system not in _MEMORY_FILE_SYSTEMS)
-    outcome = Outcome([])
-    weights = [len(_explore_keys(setting)) for setting in settings]
-    for index, setting in enumerate(settings):
-        tuned = Tuned(setting)
-        outcome.tuned.append(tuned)
-        keys = _explore_keys(setting)
-        left_s = _EXPLORE_UNTIL * clock.budget_s - clock.elapsed_s()
-        if clock.expected_s(len(keys), _EXPLORE_REPEATS_MIN) > left_s:
-            tuned.reason = "not tried, for want of time; raise --budget"
-            continue
-        share_s = left_s * weights[index] / sum(weights[index:])
-        samples = run_keys(folder, keys, _EXPLORE_REPEATS, share_s, clock)
-        outcome.notes += samples.notes
-        tuned.candidate = pick(setting, samples.times)
-    _confirm(folder, outcome, clock)
+    outcome = Outcome([Tuned(setting) for setting in settings])
+    waiting = outcome.tuned
+    while explored := _explore(folder, waiting, outcome, clock):
+        waiting = _without(waiting, explored)
+        _confirm(folder, explored, outcome, clock, bool(waiting))
+    for tuned in waiting:
+        tuned.reason = "not tried, for want of time; raise --budget"
     _confirm_whole(folder, outcome, clock)
     outcome.notes = list(dict.fromkeys(outcome.notes))
     return outcome
+
+
+def _without(tuned: Sequence[Tuned], others: Sequence[Tuned]) -> list[Tuned]:
+    return [one for one in tuned if not any(one is other for other in others)]
+
+
+def _explore(
+    folder: str, waiting: Sequence[Tuned], outcome: Outcome, clock: Clock
+) -> list[Tuned]:
+    """Looks for candidates of as many settings as the round has time for; at least of one."""
+    explored: list[Tuned] = []
+    until_s = clock.elapsed_s() + _EXPLORE_SHARE * clock.left_s()
+    weights = [len(_explore_keys(tuned.setting)) for tuned in waiting]
+    for index, tuned in enumerate(waiting):
+        keys = _explore_keys(tuned.setting)
+        needed_s = clock.expected_s(len(keys), _EXPLORE_REPEATS_MIN)
+        left_s = until_s - clock.elapsed_s()
+        if needed_s > (left_s if explored else clock.left_s()):
+            continue
+        share_s = max(needed_s, left_s * weights[index] / sum(weights[index:]))
+        samples = run_keys(folder, keys, _EXPLORE_REPEATS, share_s, clock)
+        outcome.notes += samples.notes
+        tuned.candidate = pick(tuned.setting, samples.times)
+        explored.append(tuned)
+    return explored
 
 
 def make_file(folder: str) -> None:
@@ -266,22 +297,55 @@ def _wanted(tuned: Sequence[Tuned], point: Point | None = None) -> dict[Workload
     return wanted
 
 
-def _confirm(folder: str, outcome: Outcome, clock: Clock) -> None:
-    """Judges candidates against the defaults, the most promising ones first, as time allows."""
-    left_s = _CONFIRM_UNTIL * clock.budget_s - clock.elapsed_s()
+def _confirm(
+    folder: str, explored: Sequence[Tuned], outcome: Outcome, clock: Clock, more: bool
+) -> None:
+    """Judges candidates against the defaults, the most promising ones first, as time allows.
+
+    ``more``: other settings are still to be tried, so that time is precious.
+    """
+    found = [tuned for tuned in explored if tuned.candidate is not None]
+    waiting = sorted(found, key=_promise, reverse=True)
+    while chosen := _fitting(waiting, outcome, clock):
+        waiting = _without(waiting, chosen)
+        left_s = clock.left_s() - _whole_s(outcome, chosen, clock)
+        pairs = judge.PAIRS_MIN if waiting or more else _PAIRS_MAX
+        # The estimate may be a little short, and too few pairs are worth nothing.
+        enough_s = clock.expected_s(len(_pair_keys(_wanted(chosen))), judge.PAIRS_MIN) * _SLACK
+        _judge(folder, chosen, outcome, clock, pairs, max(left_s, enough_s))
+    for tuned in waiting:
+        tuned.reason = "not measured again, for want of time; raise --budget"
+
+
+def _fitting(waiting: Sequence[Tuned], outcome: Outcome, clock: Clock) -> list[Tuned]:
+    """Returns those that there is time for, and for a look at all that may be taken together."""
     chosen: list[Tuned] = []
-    found = [tuned for tuned in outcome.tuned if tuned.candidate is not None]
-    for tuned in sorted(found, key=_promise, reverse=True):
-        cells = len(_pair_keys(_wanted([*chosen, tuned])))
-        if clock.expected_s(cells, judge.PAIRS_MIN) > left_s:
-            tuned.reason = "not measured again, for want of time; raise --budget"
-        else:
-            chosen.append(tuned)
-    if not chosen:
-        return
-    keys = _pair_keys(_wanted(chosen))
-    # The estimate may be a little short, and too few pairs are worth nothing.
-    samples = run_keys(folder, keys, judge.PAIRS_MIN, left_s * _SLACK, clock)
+    for tuned in waiting:
+        wider = [*chosen, tuned]
+        cells = len(_pair_keys(_wanted(wider)))
+        needed_s = clock.expected_s(cells, judge.PAIRS_MIN) + _whole_s(outcome, wider, clock)
+        if needed_s <= clock.left_s():
+            chosen = wider
+    return chosen
+
+
+def _whole_s(outcome: Outcome, chosen: Sequence[Tuned], clock: Clock) -> float:
+    """Returns how long it takes to judge together what is taken and what may be."""
+    together = [*(one for one in outcome.tuned if one.in_force), *chosen]
+    if len(together) < 2:
+        return 0.0
+    return clock.expected_s(len(_pair_keys(_wanted(together, DEFAULTS))), judge.PAIRS_MIN)
+
+
+def _judge(
+    folder: str,
+    chosen: Sequence[Tuned],
+    outcome: Outcome,
+    clock: Clock,
+    pairs: int,
+    time_limit_s: float,
+) -> None:
+    samples = run_keys(folder, _pair_keys(_wanted(chosen)), pairs, time_limit_s, clock)
     outcome.notes += samples.notes
     for tuned in chosen:
         views = _views(tuned.workloads(), samples, tuned.point())
@@ -305,12 +369,12 @@ def _confirm_whole(folder: str, outcome: Outcome, clock: Clock) -> None:
         return
     point = outcome.point()
     wanted = _wanted(taken, point)
-    left_s = clock.budget_s - clock.elapsed_s()
+    left_s = clock.left_s()
     keys = _pair_keys(wanted)
     verdict = None
     why = "there was no time to measure them; raise --budget"
     if clock.expected_s(len(keys), judge.PAIRS_MIN) <= left_s * _SLACK:
-        samples = run_keys(folder, keys, judge.PAIRS_MIN, left_s * _SLACK, clock)
+        samples = run_keys(folder, keys, _PAIRS_MAX, left_s * _SLACK, clock)
         views = _views(list(wanted), samples, point)
         verdict = judge_point(views, samples.times, samples.again, point)
         why = verdict.reason

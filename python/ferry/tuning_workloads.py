@@ -16,6 +16,7 @@ from ferry.sizes import KIB, MIB, format_size, largest_power_of_two
 Json = dict[str, Any]
 
 NEVER = "never"
+CALL, FLUSHED, DURABLE = "call", "call + flush", "call + fsync"
 FILE_BYTES = 16 * MIB  # of what is read, and of new files
 FILE_SEED = 1
 CACHE_BYTES = 128 * MIB  # a sixteenth of it bounds readahead
@@ -50,8 +51,8 @@ class Workload:
 
     @property
     def views(self) -> tuple[str, ...]:
-        """The times that count: of a write, the calls alone, and with the flush after them."""
-        return ("call", "call + flush") if self.operation == "write" else ("call",)
+        """The times that count: of a write, the calls alone, and with what follows them."""
+        return (CALL, FLUSHED, DURABLE) if self.operation == "write" else (CALL,)
 
     def cell(self, number: int, folder: str, point: Point, variant: int) -> Cell:
         """Returns the cell that measures it at a point."""
@@ -68,7 +69,7 @@ class Workload:
             pattern="sequential" if self.pattern == "stream" else "random",
             threads=self.threads,
             queue_depth=point.queue_depth if self.deep else 1,
-            sync="flush" if self.operation == "write" else "none",
+            sync="flush+fsync" if self.operation == "write" else "none",
             cold=self.cold,
             variant=variant,
             expect_pattern_seed=FILE_SEED if self.operation == "read" else None,

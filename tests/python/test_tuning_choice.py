@@ -129,6 +129,38 @@ def test_what_makes_one_workload_slower_is_not_taken() -> None:
     assert reason.startswith("other read call would be slower: 0.91")
 
 
+WRITE_VIEWS: list[View] = [("write", view) for view in ("call", "call + flush", "call + fsync")]
+
+
+def verdict_of_writes(speeds: dict[str, list[float]]) -> tuple[bool, str]:
+    """Of writes that take 100 with the defaults, and that over these speeds with the others."""
+    times = {(v, DEFAULTS): [100.0] * 40 for v in WRITE_VIEWS}
+    for view in WRITE_VIEWS:
+        cycle = speeds.get(view[1], [1.0])
+        times[view, TUNED] = [100.0 / cycle[i % len(cycle)] for i in range(40)]
+    again = {v: [100.0, 101.0] * 20 for v in WRITE_VIEWS}
+    verdict = judge_point(WRITE_VIEWS, times, again, TUNED)
+    return verdict.taken, verdict.reason
+
+
+def test_noise_excuses_no_loss() -> None:
+    """A flush that takes now this long and now that may be slower; so the setting is not taken."""
+    wavering = [0.67, 0.2, 1.4, 0.67, 0.25, 1.3, 0.67]
+    taken, reason = verdict_of_writes({"call": [10.0], "call + flush": wavering})
+    assert not taken
+    assert reason.startswith("write call + flush may be slower: 0.67 (")
+
+
+def test_what_an_fsync_may_lose_counts_and_what_it_gains_does_not() -> None:
+    assert verdict_of_writes({"call": [1.5], "call + flush": [1.5]})[0]
+    taken, reason = verdict_of_writes(
+        {"call": [1.5], "call + flush": [1.5], "call + fsync": [0.7, 1.2, 0.9]}
+    )
+    assert (taken, reason[:33]) == (False, "write call + fsync may be slower:")
+    taken, reason = verdict_of_writes({"call + fsync": [2.0]})
+    assert (taken, reason) == (False, "no difference beyond the noise")
+
+
 def test_too_few_pairs_are_no_verdict() -> None:
     taken, reason = verdict_of((50.0, 50.0), count=PAIRS_MIN - 1)
     assert not taken
