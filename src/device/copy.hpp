@@ -67,6 +67,25 @@ FERRY_DEVICE void copy_shared_out(Group group, unsigned char* to, const unsigned
     to[at] = from[at];
 }
 
+// The lanes of a group, however many, and those of a whole tile.
+struct SomeLanes {
+  std::uint32_t index;
+  std::uint32_t count;
+  FERRY_DEVICE std::uint32_t lane() const { return index; }
+  FERRY_DEVICE std::uint32_t size() const { return count; }
+};
+template <std::uint32_t lanes_>
+struct AllLanes {
+  std::uint32_t index;
+  FERRY_DEVICE std::uint32_t lane() const { return index; }
+  FERRY_DEVICE static constexpr std::uint32_t size() { return lanes_; }
+};
+
+FERRY_DEVICE_ONCE inline void copy_by_some(SomeLanes lanes, unsigned char* to,
+                                           const unsigned char* from, std::uint64_t bytes) {
+  copy_shared_out(lanes, to, from, bytes);
+}
+
 }  // namespace detail
 
 // Copies `bytes` bytes for one thread; the ranges must not overlap. A GPU's compiler makes single
@@ -84,10 +103,20 @@ FERRY_DEVICE inline void copy_alone(void* target, const void* source, std::uint6
 // visible to every lane on return.
 template <class Group>
 FERRY_DEVICE void copy_bytes(Group group, void* target, const void* source, std::uint64_t bytes) {
-  if (group.size() == 1) return copy_alone(target, source, bytes);
+  if (!has_several_lanes(group)) return copy_alone(target, source, bytes);
+  auto* to = static_cast<unsigned char*>(target);
+  const auto* from = static_cast<const unsigned char*>(source);
   group.sync();
-  detail::copy_shared_out(group, static_cast<unsigned char*>(target),
-                          static_cast<const unsigned char*>(source), bytes);
+  if constexpr (requires { Group::lanes_max; }) {
+    // A whole tile's lanes are a number that the compiler knows; the other tile is rare.
+    if (group.size() == Group::lanes_max) {
+      detail::copy_shared_out(detail::AllLanes<Group::lanes_max>{group.lane()}, to, from, bytes);
+    } else {
+      detail::copy_by_some(detail::SomeLanes{group.lane(), group.size()}, to, from, bytes);
+    }
+  } else {
+    detail::copy_shared_out(group, to, from, bytes);
+  }
   group.sync();
 }
 

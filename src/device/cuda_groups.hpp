@@ -30,15 +30,20 @@ __device__ inline std::uint32_t thread_in_grid() {
   return block_in_grid() * threads_per_block() + thread_in_block();
 }
 
-// `lanes_` neighbouring lanes of a warp: 2, 4, 8, 16 or 32. What is voted on and handed round are
-// bits of these lanes, counted from the first.
+// `lanes_` neighbouring lanes of a warp: 2, 4, 8, 16 or 32; fewer in the last tile of a block that
+// is no multiple of them. What is voted on and handed round are bits of these lanes, counted from
+// the first. Lanes that a tile lacks count as exited ones, which CUDA's warp operations leave out.
 template <std::uint32_t lanes_>
 class TileGroup {
   static_assert(lanes_ >= 2 && lanes_ <= 32 && (lanes_ & (lanes_ - 1)) == 0);
 
  public:
-  // Which tile this is, of all in the grid.
-  __device__ static std::uint32_t index_in_grid() { return thread_in_grid() / lanes_; }
+  static constexpr std::uint32_t lanes_max = lanes_;
+
+  // Which tile this is, of all in the grid: each block has tiles_in_block() of them.
+  __device__ static std::uint32_t index_in_grid() {
+    return tile_in_grid(block_in_grid(), threads_per_block(), thread_in_block(), lanes_);
+  }
 
   FERRY_DEVICE static std::uint32_t lane() {
 #if defined(__CUDA_ARCH__)
@@ -47,8 +52,12 @@ class TileGroup {
     return 0;
 #endif
   }
-  FERRY_DEVICE static constexpr std::uint32_t size() {
+  FERRY_DEVICE static std::uint32_t size() {
+#if defined(__CUDA_ARCH__)
+    return lanes_in_tile(threads_per_block(), thread_in_block(), lanes_);
+#else
     return lanes_;
+#endif
   }
   FERRY_DEVICE static void sync() {
 #if defined(__CUDA_ARCH__)

@@ -4,7 +4,8 @@
 // the queue work; every lane gets the same result. Code below this header only uses these members:
 //
 //   lane()            index of this lane, 0 is the leader
-//   size()            lanes in the group
+//   size()            lanes in the group; a kind of groups that all have the same number of lanes,
+//                     but for the last ones of their blocks, says it in lanes_max
 //   sync()            barrier with memory ordering among the lanes
 //   broadcast(value)  the leader's value, for every lane
 //
@@ -15,9 +16,42 @@
 //   shuffle(value, from)  the value of lane `from`, for every lane
 #pragma once
 
+#include <cstdint>
+
 #include <ferry/device/platform.hpp>
 
 namespace ferry::device {
+
+// Blocks are cut into tiles one by one, so that no tile has threads of two blocks. Where a block is
+// no multiple of the tile, its last tile is a smaller one.
+FERRY_DEVICE constexpr std::uint32_t tiles_in_block(std::uint32_t threads_per_block,
+                                                    std::uint32_t lanes) {
+  return (threads_per_block + lanes - 1) / lanes;
+}
+// Which tile of the grid the thread `thread` of the block `block` belongs to.
+FERRY_DEVICE constexpr std::uint32_t tile_in_grid(std::uint32_t block,
+                                                  std::uint32_t threads_per_block,
+                                                  std::uint32_t thread, std::uint32_t lanes) {
+  return block * tiles_in_block(threads_per_block, lanes) + thread / lanes;
+}
+// How many lanes that tile has.
+FERRY_DEVICE constexpr std::uint32_t lanes_in_tile(std::uint32_t threads_per_block,
+                                                   std::uint32_t thread, std::uint32_t lanes) {
+  const std::uint32_t left = threads_per_block - thread / lanes * lanes;
+  return left < lanes ? left : lanes;
+}
+
+// Whether the calls of this group are made by several lanes. For tiles that is known when a call is
+// compiled; a single lane at the end of a block then does what several would do.
+template <class Group>
+FERRY_DEVICE constexpr bool has_several_lanes(const Group& group) {
+  if constexpr (requires { Group::lanes_max; }) {
+    (void)group;
+    return Group::lanes_max > 1;
+  } else {
+    return group.size() > 1;
+  }
+}
 
 // A group of one thread: the usual case on the `cpu` device.
 struct ThreadGroup {

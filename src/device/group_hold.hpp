@@ -32,7 +32,7 @@ FERRY_DEVICE_CALL std::int64_t hold_together(Group group, Requester& requester, 
     std::int64_t result = 0;
     cache::Pull pull;
     // A lone thread would wait for the bus again and again.
-    cache::Pull* may_pull = group.size() > 1 ? &pull : nullptr;
+    cache::Pull* may_pull = has_several_lanes(group) ? &pull : nullptr;
     group.sync();
     if (group.lane() == 0) result = lead_hold(requester, file, offset, bytes, view, may_pull);
     result = group.broadcast(result);

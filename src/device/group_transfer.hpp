@@ -120,7 +120,8 @@ template <class Group, class PieceOf>
 FERRY_DEVICE std::int64_t transfer_together(Group group, Requester& requester, bool reading,
                                             int file, int count, std::int64_t offset,
                                             PieceOf piece_of) {
-  if (group.size() == 1) return cached_transfer(requester, reading, file, count, offset, piece_of);
+  if (!has_several_lanes(group))
+    return cached_transfer(requester, reading, file, count, offset, piece_of);
   return GroupTransfer<Group>(group, requester, file).transfer(reading, count, offset, piece_of);
 }
 

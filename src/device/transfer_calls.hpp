@@ -21,8 +21,8 @@ class TransferCalls : protected CoherentCalls<Group> {
 
   FERRY_DEVICE std::int64_t pread(int file, void* buffer, std::uint64_t bytes,
                                   std::int64_t offset) {
-    const bool hit = group_.size() > 1 ? read_hit_together(file, buffer, bytes, offset)
-                                       : read_hit(file, buffer, bytes, offset);
+    const bool hit = has_several_lanes(group_) ? read_hit_together(file, buffer, bytes, offset)
+                                               : read_hit(file, buffer, bytes, offset);
     if (hit) return static_cast<std::int64_t>(bytes);
     return transfer(Opcode::read, file, buffer, bytes, offset);
   }

@@ -54,6 +54,45 @@ TEST(Launches, WriteBackWhatAKernelLeft) {
   EXPECT_EQ(test::read_file(path), text);
 }
 
+// Every tile reads a row of its own, whatever the size of its block.
+template <std::uint32_t lanes>
+FERRY_KERNEL read_rows(const Context* context, const char* path, char* rows, std::uint32_t* users) {
+  using Group = device::TileGroup<lanes>;
+  const std::uint32_t index = Group::index_in_grid();
+  device::FileCalls files(*context, Group{}, index);
+  const int file = files.open(path, O_RDONLY);
+  const std::int64_t got = files.pread(file, rows + index * bytes, bytes, index * bytes);
+  if (Group::lane() == 0 && got == static_cast<std::int64_t>(bytes)) atomicAdd(&users[index], 1U);
+  files.close(file);
+}
+
+template <std::uint32_t lanes>
+void expect_rows(unsigned blocks, unsigned threads) {
+  const std::uint32_t tiles = blocks * device::tiles_in_block(threads, lanes);
+  GpuOptions gpu = test::small_gpu();
+  gpu.groups = tiles;
+  GpuRuntime runtime(test::small_runtime(1, 4 << 20), gpu);
+  const test::ScratchDirectory directory;
+  const std::string path = directory / "file";
+  const std::string text = test::pattern(tiles * bytes, 5);
+  test::write_file(path, text);
+  const test::SharedArray<char> name(path.size() + 1);
+  path.copy(name.data(), path.size());
+  const test::SharedArray<char> rows(tiles * bytes);
+  const test::SharedArray<std::uint32_t> users(tiles);
+  read_rows<lanes><<<blocks, threads>>>(runtime.context(), name.data(), rows.data(), users.data());
+  gpu::check(cudaDeviceSynchronize(), "the kernel");
+  EXPECT_EQ(std::string(rows.data(), text.size()), text);
+  for (std::uint32_t i = 0; i < tiles; ++i)
+    EXPECT_EQ(users[i], 1U) << i;
+}
+
+TEST(Launches, HaveBlocksThatAreNoMultipleOfTheTile) {
+  expect_rows<32>(3, 40);
+  expect_rows<32>(3, 33);
+  expect_rows<8>(3, 21);
+}
+
 struct DoNothing {
   __device__ void operator()(const Context*, unsigned, unsigned) const {}
 };
