@@ -61,8 +61,8 @@ TEST_F(Table, HandsOutHandlesFromOneUp) {
 TEST_F(Table, RefusesHandlesThatNameNoFile) {
   const std::int32_t handle = insert();
   for (const std::int32_t wrong :
-       {0, -1, 1, 2, 3, 4, handle + 1, handle + 4, handle + 0x10000, handle - 0x10000, -handle,
-        handle | 0xffff, handle ^ std::numeric_limits<std::int32_t>::min(),
+       {0, -1, 1, 2, 3, handle + 1, handle + 4, handle + 0x10000, handle - 0x10000, -handle,
+        handle | 3, handle | 0xffff, handle ^ std::numeric_limits<std::int32_t>::min(),
         std::numeric_limits<std::int32_t>::max(), std::numeric_limits<std::int32_t>::min()}) {
     EXPECT_EQ(table.acquire(wrong), nullptr) << wrong;
     EXPECT_FALSE(table.begin_close(wrong)) << wrong;

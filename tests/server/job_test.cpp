@@ -440,6 +440,8 @@ TEST(DeviceStatus, HasEveryField) {
   from.owner = 8;
   from.group = 9;
   from.block_bytes = 10;
+  from.version = 11;
+  from.generated = true;
   const device::FileStatus to = to_device(from);
   EXPECT_EQ(to.size_bytes, 1U);
   EXPECT_EQ(to.allocated_bytes, 2U);
@@ -451,7 +453,8 @@ TEST(DeviceStatus, HasEveryField) {
   EXPECT_EQ(to.owner, 8U);
   EXPECT_EQ(to.group, 9U);
   EXPECT_EQ(to.block_bytes, 10U);
-  EXPECT_EQ(to.reserved, 0U);
+  EXPECT_EQ(to.version, 11U);
+  EXPECT_EQ(to.generated, 1U);
 }
 
 }  // namespace
