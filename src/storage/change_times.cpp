@@ -1,17 +1,27 @@
 #include "storage/change_times.hpp"
 
 #include <csignal>
+#include <cstdio>
 
 #include <fcntl.h>
+#include <unistd.h>
 
 namespace ferry::storage {
 
 bool has_no_writers(int fd) {
-  // The kernel sends a signal to a lease's holder when somebody opens the file for writing. That of
-  // SIGIO, the default, would end the process; this one is ignored where nothing handles it.
-  if (fcntl(fd, F_SETSIG, SIGURG) != 0 || fcntl(fd, F_SETLEASE, F_RDLCK) != 0) return false;
-  fcntl(fd, F_SETLEASE, F_UNLCK);
-  return true;
+  // By a description of its own: what is set here belongs to all who share one, in other threads
+  // and in processes that were forked.
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  const int own = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (own < 0) return false;
+  // The kernel sends a signal to a lease's holder when somebody opens the file for writing. The
+  // default, SIGIO, would end the process; SIGURG is ignored where nothing handles it. Giving the
+  // lease back undoes the setting.
+  const bool granted = fcntl(own, F_SETSIG, SIGURG) == 0 && fcntl(own, F_SETLEASE, F_RDLCK) == 0;
+  if (granted) fcntl(own, F_SETLEASE, F_UNLCK);
+  ::close(own);
+  return granted;
 }
 
 bool ChangeTimes::is_proven(const File& file, std::int64_t changed_ns) const {

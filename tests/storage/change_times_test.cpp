@@ -1,11 +1,13 @@
 #include "storage/change_times.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -17,6 +19,7 @@
 #include "storage/posix.hpp"
 #include "support/files.hpp"
 #include "support/storage_driver.hpp"
+#include "support/within.hpp"
 
 namespace ferry::storage {
 namespace {
@@ -155,6 +158,29 @@ TEST_F(FileVersion, IsNotThereWhereStoresThroughAMappingLeaveTheTimeAsItIs) {
   EXPECT_EQ(driver.close(file), 0);
 }
 
+// By one descriptor, beside others that open the file for writing at the moment of the look, which
+// must not get this process a signal that ends it.
+TEST_F(FileVersion, IsLookedForByManyAtOnce) {
+  const test::Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_GE(fd, 0);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      while (!stop)
+        has_no_writers(fd);
+    });
+  }
+  for (int i = 0; i < 1000; ++i) {
+    const test::Descriptor writer(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    EXPECT_GE(writer, 0);
+    EXPECT_FALSE(has_no_writers(fd));
+  }
+  stop = true;
+  for (std::thread& thread : threads)
+    thread.join();
+}
+
 // The look whether a file is quiet keeps openers waiting for a moment, and others may have leases
 // for longer.
 TEST_F(FileVersion, OpeningWaitsForAnotherProcessToEndItsLease) {
@@ -169,6 +195,11 @@ TEST_F(FileVersion, OpeningWaitsForAnotherProcessToEndItsLease) {
   });
   EXPECT_EQ(driver.try_open(path, O_WRONLY), 0);
   ending.join();
+  ASSERT_EQ(fcntl(holder, F_SETSIG, SIGURG), 0);
+  ASSERT_EQ(fcntl(holder, F_SETLEASE, F_RDLCK), 0);
+  test::within_patience("giving up", [&] {
+    EXPECT_EQ(driver.try_open(path, O_WRONLY), -EAGAIN) << "not for as long as it takes";
+  });
 }
 
 }  // namespace
