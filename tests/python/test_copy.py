@@ -121,10 +121,9 @@ def test_a_device_is_not_replaced(command: Command, scratch: Path) -> None:
     os.mkfifo(scratch / "fifo")
     for target in ("device", "fifo"):
         before = (scratch / target).stat()
-        for flags in ([], ["--overwrite"]):
-            done = command.run("cp", *flags, "from", target)
-            assert done.returncode == 1
-            assert f"{target} is no regular file" in done.stderr
+        done = command.run("cp", "--overwrite", "from", target)
+        assert done.returncode == 1
+        assert f"{target} is no regular file" in done.stderr
         assert (scratch / target).stat().st_ino == before.st_ino
     assert (scratch / "device").is_symlink()
     assert stat.S_ISFIFO((scratch / "fifo").stat().st_mode)
@@ -152,16 +151,14 @@ def test_a_dangling_link_is_refused(command: Command, scratch: Path, flags: list
     assert os.readlink(scratch / "link") == "nowhere"
 
 
-@pytest.mark.parametrize("name", ["from", "./from", "link", "hard", "folder/../from"])
-def test_onto_itself(command: Command, scratch: Path, name: str) -> None:
-    (scratch / "folder").mkdir()
+@pytest.mark.parametrize("arguments", [["from"], ["--overwrite", "link"], ["--overwrite", "hard"]])
+def test_onto_itself(command: Command, scratch: Path, arguments: list[str]) -> None:
     (scratch / "from").write_bytes(b"abc")
     (scratch / "link").symlink_to("from")
     (scratch / "hard").hardlink_to(scratch / "from")
-    for flags in ([], ["--overwrite"]):
-        done = command.run("cp", *flags, "from", name)
-        assert done.returncode == 1
-        assert "are the same file" in done.stderr
+    done = command.run("cp", "from", *arguments)
+    assert done.returncode == 1
+    assert "are the same file" in done.stderr
     assert (scratch / "from").stat().st_nlink == 2
     assert (scratch / "hard").read_bytes() == b"abc"
 
@@ -199,7 +196,7 @@ def test_the_owner_stays(command: Command, scratch: Path) -> None:
     assert sorted(os.listdir(scratch)) == ["from", "to"]
 
 
-@pytest.mark.parametrize("source", ["/proc/self/limits", "/proc/cpuinfo", "/proc/self/maps"])
+@pytest.mark.parametrize("source", ["/proc/self/maps", "/proc/cpuinfo"])
 def test_a_source_without_a_size(command: Command, scratch: Path, source: str) -> None:
     done = command.run("cp", source, "to")
     assert (done.returncode, done.stderr) == (0, "")
@@ -214,7 +211,7 @@ def test_a_source_without_a_size(command: Command, scratch: Path, source: str) -
 def test_a_source_that_grows(command: Command, scratch: Path) -> None:
     """It changed while it was copied: that is said, and nothing is left."""
     with open(scratch / "from", "wb") as file:
-        file.truncate(256 << 20)
+        file.truncate(64 << 20)
     process = command.start("cp", "from", "to")
     try:
         while process.poll() is None:
