@@ -273,7 +273,8 @@ class File:
 
 def _first_line(error: Exception) -> str:
     """An error's type and text, for the other ranks."""
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    text = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _native_view(displacement: int, view: TypeMap, byte_order: str, element_bytes: int) -> Any:

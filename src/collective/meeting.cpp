@@ -1,5 +1,5 @@
-// How the ranks of a file begin a collective call: all meet in one agreement, which says whether they
-// are in the same call and whether one of them has an error.
+// How the ranks of a file begin a collective call: all meet in one agreement, which says whether
+// they are in the same call and whether one of them has an error.
 #include <algorithm>
 #include <cerrno>
 

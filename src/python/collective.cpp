@@ -111,7 +111,11 @@ void refuse_open(int communicator, const std::string& why) {
 
 std::string text_of(const nb::python_error& error) {
   const std::string type = nb::cast<std::string>(error.type().attr("__name__"));
-  return type + ": " + nb::str(error.value()).c_str();
+  const nb::str text(error.value());
+  const char* const said = text.c_str();
+  if (said != nullptr) return type + ": " + said;
+  PyErr_Clear();  // no text that could be sent
+  return type;
 }
 
 enum class Waits : std::uint8_t { yes, no };
@@ -300,6 +304,8 @@ void bind_transfer(nb::module_& module) {
 
 void bind_file(nb::module_& module) {
   using Release = nb::call_guard<Unlocked>;
+  // Also None, which would be refused before the other ranks are told.
+  const auto any = nb::arg().none();
   nb::class_<File>(module, "File")
       .def(
           "set_view",
@@ -310,18 +316,18 @@ void bind_file(nb::module_& module) {
       .def(
           "refuse_view",
           [](File& self, const std::string& why) { refuse(self, Call::set_view, Waits::yes, why); })
-      .def("write_at_all", transfer_at<false>(&File::write_at_all))
-      .def("read_at_all", transfer_at<true>(&File::read_at_all))
-      .def("write_all", transfer_next<false>(&File::write_all))
-      .def("read_all", transfer_next<true>(&File::read_all))
+      .def("write_at_all", transfer_at<false>(&File::write_at_all), any, any)
+      .def("read_at_all", transfer_at<true>(&File::read_at_all), any, any)
+      .def("write_all", transfer_next<false>(&File::write_all), any)
+      .def("read_all", transfer_next<true>(&File::read_all), any)
       .def("write_at", transfer_here<false>(&File::write_at))
       .def("read_at", transfer_here<true>(&File::read_at))
-      .def("iwrite_at_all", start_at<false>(&File::iwrite_at_all))
-      .def("iread_at_all", start_at<true>(&File::iread_at_all))
-      .def("iwrite_all", start_next<false>(&File::iwrite_all))
-      .def("iread_all", start_next<true>(&File::iread_all))
+      .def("iwrite_at_all", start_at<false>(&File::iwrite_at_all), any, any)
+      .def("iread_at_all", start_at<true>(&File::iread_at_all), any, any)
+      .def("iwrite_all", start_next<false>(&File::iwrite_all), any)
+      .def("iread_all", start_next<true>(&File::iread_all), any)
       .def("sync", &File::sync, Release())
-      .def("resize", &resize)
+      .def("resize", &resize, any)
       .def("size_bytes", &File::size_bytes, Release())
       .def("close", &File::close, Release())
       .def(

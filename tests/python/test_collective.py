@@ -299,7 +299,7 @@ import os
 assert os.listdir(sys.argv[1]) == ["program.py"], os.listdir(sys.argv[1])
 comm.Barrier()
 file = collective.open(comm, name, "w+")
-no_buffers = [7, "text", b"read only", np.zeros((4, 4), np.uint8)[:, 1], np.array([file])]
+no_buffers = [None, 7, "text", b"read only", np.zeros((4, 4), np.uint8)[:, 1], np.array([file])]
 kinds = (TypeError, ValueError, BufferError)
 for call in (file.read_all, file.iread_all, lambda buffer: file.read_at_all(0, buffer),
              lambda buffer: file.iread_at_all(0, buffer)):
@@ -314,6 +314,7 @@ all_raise(TypeError, lambda: file.write_at_all("0" if wrong else 0, mine))
 all_raise(TypeError, lambda: file.write_at_all(1 << 70 if wrong else 0, mine))
 all_raise(TypeError, lambda: file.iwrite_at_all(None if wrong else 0, mine).result())
 all_raise(TypeError, lambda: file.resize("0" if wrong else 0))
+all_raise(TypeError, lambda: file.resize(None if wrong else 0))
 view = collective.TypeMap()
 all_raise(ValueError, lambda: file.set_view(0, view, "middle" if wrong else "big"))
 all_raise(TypeError, lambda: file.set_view(0, "view" if wrong else view))
