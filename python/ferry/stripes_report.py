@@ -123,10 +123,7 @@ def how_to_read(document: Json) -> str:
     layout = settings["default_layout"]
     default = "nothing is striped here"
     if layout:
-        default = (
-            f"the default is {layout['stripe_count']} of {format_size(layout['stripe_bytes'])}, as "
-            "the storage says"
-        )
+        default = f"the default is {_stripes(layout)}, as the storage says"
     return (
         f"{settings['ranks']} ranks with {format_size(settings['bytes_per_rank'])} each "
         f"({settings['mpi']}) write one shared file through one writer, and through all as writers, "
@@ -139,6 +136,15 @@ def how_to_read(document: Json) -> str:
     )
 
 
+def _stripes(layout: Json) -> str:
+    """Says what is known of a layout; a directory's may be empty."""
+    count, size = layout["stripe_count"], layout["stripe_bytes"]
+    if count is None and size is None:
+        return "left to the servers"
+    counted = "a count left to the servers" if count is None else str(count)
+    return f"{counted} of {'a size left to them' if size is None else format_size(size)}"
+
+
 def sentences_of(document: Json, axis: str) -> list[str]:
     """Returns the conclusions of one axis."""
     head = f"{axis.capitalize()}, "
@@ -148,11 +154,16 @@ def sentences_of(document: Json, axis: str) -> list[str]:
 def granted(row: Json) -> str:
     """Returns the layout that the files of a row were granted."""
     layouts = {
-        f"{layout['stripe_count']} × {format_size(layout['stripe_bytes'])}"
+        _granted_stripes(layout)
         for sample in row["repeats"]
         if (layout := sample["layout"]) is not None
     }
     return " or ".join(sorted(layouts)) or "no stripes"
+
+
+def _granted_stripes(layout: Json) -> str:
+    count, size = layout["stripe_count"], layout["stripe_bytes"]
+    return f"{count or 'unknown'} × {'unknown' if size is None else format_size(size)}"
 
 
 def axis_table(document: Json, axis: str) -> Table:

@@ -148,14 +148,36 @@ def run(study: Study, options: StudyOptions) -> None:
         kept, unfinished = _measure(study, options, matrix, notes)
     with _going_on_from(unfinished):
         document = _make_document(study, options, matrix, kept, started, notes)
-        if options.json != "-":
-            study.print_tables(terminal.output_console(), document)
-        files = _files(study, document) if options.out is not None else {}
+        files, fault = _report(study, options, document)
         with signals_ignored():
             if options.json is not None:
                 results.write_json(options.json, document, options.overwrite)
-            write_out(options.out, files, options.overwrite)
+            write_out(options.out, {**_result_files(document), **files}, options.overwrite)
             unfinished.remove()
+    if fault is not None:
+        raise FerryError(_told(fault, options)) from fault
+
+
+def _report(
+    study: Study, options: StudyOptions, document: Json
+) -> tuple[dict[str, bytes], Exception | None]:
+    """Prints the tables; returns the report's files, and what went wrong with either."""
+    try:
+        if options.json != "-":
+            study.print_tables(terminal.output_console(), document)
+        if options.out is not None:
+            return _report_files(study, document), None
+    except Exception as error:  # the results are worth more than their report
+        return {}, error
+    return {}, None
+
+
+def _told(fault: Exception, options: StudyOptions) -> str:
+    places = [] if options.out is None else [os.path.join(options.out, RESULTS_JSON)]
+    if options.json not in (None, "-"):
+        places.append(str(options.json))
+    kept = f"the results are in {' and '.join(places)}" if places else "--out keeps the results"
+    return f"the report cannot be made ({type(fault).__name__}: {fault}); {kept}"
 
 
 def _make_document(
@@ -325,15 +347,19 @@ def _measure_groups(name: str, matrix: Matrix, kept: Kept, unfinished: Unfinishe
 # ---- what is written -----------------------------------------------------------------------------
 
 
-def _files(study: Study, document: Json) -> dict[str, bytes]:
-    """Returns the content of every file in --out, by its path there."""
-    from ferry import report  # it loads matplotlib, which takes a while
-
+def _result_files(document: Json) -> dict[str, bytes]:
+    """Returns the content of the files in --out that hold the results, by their paths there."""
     return {
         RESULTS_JSON: results.to_json(document).encode("utf-8", errors="replace"),
         RESULTS_CSV: _to_csv(document["rows"]).encode("utf-8", errors="replace"),
-        **report.files(study.page(document), document),
     }
+
+
+def _report_files(study: Study, document: Json) -> dict[str, bytes]:
+    """Returns the content of those of the report."""
+    from ferry import report  # it loads matplotlib, which takes a while
+
+    return report.files(study.page(document), document)
 
 
 def _to_csv(rows: Sequence[Json]) -> str:
@@ -346,7 +372,7 @@ def _to_csv(rows: Sequence[Json]) -> str:
 
 
 def write_out(out: str | None, files: Mapping[str, bytes], overwrite: bool) -> None:
-    """Writes a study's files, by their path in ``out``, in place of older plots. Raises FerryError.
+    """Writes a study's files, by their path in ``out``, in place of an older report. Raises FerryError.
 
     Makes the folder.
     """
@@ -356,6 +382,8 @@ def write_out(out: str | None, files: Mapping[str, bytes], overwrite: bool) -> N
     for old in (folder / PLOTS).glob("*.*"):  # only with --overwrite are there any
         if old.suffix in (".png", ".svg"):
             old.unlink()
+    if overwrite:
+        (folder / REPORT_HTML).unlink(missing_ok=True)
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

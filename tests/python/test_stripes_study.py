@@ -72,6 +72,23 @@ def test_what_was_granted_is_said() -> None:
     assert granted(row) == "4 × 1 MiB"
 
 
+def test_a_folder_whose_layout_says_nothing_is_reported_all_the_same() -> None:
+    rows = made_up_rows_of(lambda _: 10.0)
+    for sample in rows[0]["repeats"]:
+        sample["layout"] = {"stripe_count": 4, "stripe_bytes": None}
+    assert granted(rows[0]) == "4 × unknown"
+    study = Stripes()
+    for count, size, said in (
+        (None, None, "the default is left to the servers"),
+        (None, MIB, "the default is a count left to the servers of 1 MiB"),
+        (2, None, "the default is 2 of a size left to them"),
+    ):
+        layout = {"stripe_count": count, "stripe_bytes": size}
+        document = made_up_document(study, rows, {**SETTINGS, "default_layout": layout})
+        assert said in " ".join(shown(study, document).split())
+        assert files(study.page(document), document)
+
+
 @needs_mpi
 def test_a_folder_without_stripes_is_measured_by_buffer_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -214,6 +214,26 @@ def test_interrupted_while_it_writes_the_report(
     assert len(results_of(options)["rows"]) == 2 * len(CELLS)
 
 
+@pytest.mark.parametrize("faulty", ["page", "print_tables"])
+def test_results_outlive_a_fault_of_the_report(
+    bench: Bench,
+    options: study.StudyOptions,
+    monkeypatch: pytest.MonkeyPatch,
+    faulty: str,
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise TypeError("no number")
+
+    monkeypatch.setattr(Small, faulty, fail)
+    with pytest.raises(FerryError, match=r"TypeError: no number.*results\.json"):
+        study.run(Small(), options)
+    assert options.out is not None
+    left = {path.name for path in Path(options.out).iterdir()}
+    assert left == {study_files.RESULTS_JSON, study_files.RESULTS_CSV}
+    document = json.loads((Path(options.out) / study_files.RESULTS_JSON).read_text())
+    assert len(document["rows"]) == 2 * len(CELLS)
+
+
 def test_old_plots_do_not_stay_beside_a_new_report(
     bench: Bench, options: study.StudyOptions
 ) -> None:
