@@ -148,6 +148,8 @@ def _print_path(console: Console, path: Json) -> None:
     served = path["served"]
     _line(console, "served by", f"storage {served['storage']}, {served['engine']}")
     _line(console, "", served["why"])
+    for note in served["notes"]:
+        _line(console, "", note)
     if path["layout"] is not None:
         _line(console, "layout", layout.sentence(path["layout"]))
 

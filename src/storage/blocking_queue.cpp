@@ -24,6 +24,7 @@ void BlockingQueue::flush() {
       operation->result = -EINVAL;
     } else {
       execute_waiting(*operation);
+      shared_.learn_registered_buffers(*operation, true);
     }
     std::atomic_ref(executed_).fetch_add(1, std::memory_order_relaxed);
     finished_.push(*operation);

@@ -2,6 +2,10 @@
 
 #include <cstring>
 #include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "storage/blocking_queue.hpp"
 #include "storage/mounted_layout.hpp"
@@ -20,7 +24,8 @@ class Posix final : public Storage {
     }
     const int refused = uring_refused();
     uring_ = refused == 0;
-    if (refused == 0) return;
+    if (uring_) shared_.registered_buffers = std::make_unique<RegisteredBufferTrials>();
+    if (uring_) return;
     if (engine == Engine::io_uring) {
       throw std::system_error(-refused, std::system_category(),
                               "the kernel refuses io_uring (see io_uring_disabled in sysctl)");
@@ -58,10 +63,23 @@ class Posix final : public Storage {
       case StripedSystem::none:
         break;
     }
+    if (std::string note = without_registered_buffers(path); !note.empty())
+      description.notes.push_back(std::move(note));
     return description;
   }
 
  private:
+  // Empty where they are used, or nothing is known of the path.
+  std::string without_registered_buffers(const std::string& path) {
+    if (!shared_.registered_buffers) return "";
+    const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0) return "";
+    const RegisteredBuffers result = shared_.registered_buffers->of(fd);
+    ::close(fd);
+    const bool is_lustre = striped_system(path) == StripedSystem::lustre;
+    return storage::without_registered_buffers(result, is_lustre);
+  }
+
   mutable PosixShared shared_;
   bool uring_ = false;
 };

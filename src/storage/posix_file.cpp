@@ -206,6 +206,7 @@ std::int64_t open_file(Operation& operation) {
   struct statfs file_system {};
   if (fstatfs(file->fd, &file_system) == 0) {
     const auto type = static_cast<long>(file_system.f_type);
+    file->file_system = static_cast<std::uint64_t>(type);
     file->generated = S_ISREG(status.st_mode) &&
                       (generates_files(type) ||
                        (!stamps_changes(type) && has_bytes_behind_its_size(file->fd, status)));

@@ -33,7 +33,10 @@ struct PosixFile final : File {
   bool generated = false;
   bool read_only = false;       // opened with O_RDONLY
   bool stamps_changes = false;  // its time of change can prove what it holds (change_times.hpp)
-  std::uint64_t mount = 0;      // its number where it is local (local_mounts.hpp), else 0
+  std::uint64_t file_system = 0;  // its type, as statfs(2) tells it
+  // io_uring may use its registered buffers for it (registered_buffers.hpp).
+  bool registered_buffers = false;
+  std::uint64_t mount = 0;  // its number where it is local (local_mounts.hpp), else 0
   // Data lives in memory (tmpfs, ramfs): a read never waits for a device.
   bool in_memory = false;
   // Reads with RWF_NOWAIT work here. Set to false by the first refusal.

@@ -17,6 +17,15 @@ void PosixShared::note(const std::string& text) {
   if (std::find(notes.begin(), notes.end(), text) == notes.end()) notes.push_back(text);
 }
 
+void PosixShared::learn_registered_buffers(const Operation& operation, bool may_test) const {
+  if (operation.kind != Kind::open || operation.opened == nullptr || !registered_buffers) return;
+  auto& file = static_cast<PosixFile&>(*operation.opened);
+  RegisteredBuffers result = registered_buffers->by_type(file.file_system);
+  if (result == RegisteredBuffers::untested)
+    result = may_test ? registered_buffers->of(file.fd) : registered_buffers->known(file.fd);
+  file.registered_buffers = result == RegisteredBuffers::right;
+}
+
 PosixQueue::PosixQueue(PosixShared& shared, const QueueOptions& options)
     : InboxQueue(options), shared_(shared) {}
 
@@ -104,6 +113,7 @@ bool PosixQueue::execute_if_allowed(Operation& operation) {
 void PosixQueue::execute_now(Operation& operation) {
   const auto begin = InlinePolicy::Clock::now();
   execute_blocking(operation);
+  shared_.learn_registered_buffers(operation, false);
   policy_.took(begin, InlinePolicy::Clock::now());
   if (operation.kind == Kind::open && operation.result == -EAGAIN) {  // somebody has a lease on it
     give_to_pool(operation);

@@ -23,6 +23,7 @@
 #include "storage/inbox_queue.hpp"
 #include "storage/local_mounts.hpp"
 #include "storage/posix_file.hpp"
+#include "storage/registered_buffers.hpp"
 #include "storage/storage.hpp"
 
 namespace ferry::storage {
@@ -46,8 +47,11 @@ class InlinePolicy {
 // What the queues of one storage share.
 struct PosixShared {
   static constexpr unsigned workers_max = 16;
-  WorkerPool pool{workers_max, [](Operation& operation) {
+  // Null: io_uring is not used. Before the pool, whose threads use it to their end.
+  std::unique_ptr<RegisteredBufferTrials> registered_buffers;
+  WorkerPool pool{workers_max, [this](Operation& operation) {
                     execute_waiting(operation);
+                    learn_registered_buffers(operation, true);
                     if (wants_write_out(operation)) begin_write_out(operation);
                   }};
   // Grows with every close, so that the queues know when to drop what they have registered.
@@ -56,6 +60,8 @@ struct PosixShared {
   std::mutex mutex;
   std::vector<std::string> notes;
   void note(const std::string& text);
+  // Of a file that was just opened. `may_test`: on a thread that may block.
+  void learn_registered_buffers(const Operation& operation, bool may_test) const;
 };
 
 // The threads engine, and the base of the io_uring one.

@@ -251,7 +251,7 @@ void UringQueue::transfer(Operation& operation) {
   const auto offset = static_cast<std::uint64_t>(operation.offset + operation.done_bytes);
   const auto count = static_cast<unsigned>(operation.vectors.size());
   const iovec* vectors = operation.vectors.data();
-  const int buffer = count == 1 ? buffer_index(vectors[0]) : -1;
+  const int buffer = count == 1 && file.registered_buffers ? buffer_index(vectors[0]) : -1;
   io_uring_sqe& entry = next_entry();
   if (buffer >= 0) {
     const auto bytes = static_cast<unsigned>(vectors[0].iov_len);

@@ -77,7 +77,7 @@ int print_info(const std::string& path) {
     facts["storage"] = uri_facts(path);
   } else if (!path.empty()) {
     facts["path"] = path_facts(path, facts["runtime"]["storage_engine"]);
-    facts["path"]["layout"] = mounted_layout_facts(path);
+    add_mounted_facts(path, facts["path"]);
   }
   using Handler = nlohmann::ordered_json::error_handler_t;
   std::puts(facts.dump(-1, ' ', false, Handler::replace).c_str());

@@ -90,10 +90,17 @@ Json storages_of(const std::vector<std::string>& paths) {
   return list;
 }
 
-Json mounted_layout_facts(const std::string& path) {
+void add_mounted_facts(const std::string& path, Json& facts) {
   const std::unique_ptr<storage::Storage> storage = storage::make_router();
   storage::Calls calls(*storage);
-  return layout_of(calls, path);
+  facts["layout"] = layout_of(calls, path);
+  // What holds for all paths is told of the runtime.
+  facts["served"]["notes"] = Json::array();
+  const std::vector<std::string> everywhere = storage->describe().notes;
+  for (const std::string& note : storage->describe_path(path).notes) {
+    if (std::find(everywhere.begin(), everywhere.end(), note) == everywhere.end())
+      facts["served"]["notes"].push_back(note);
+  }
 }
 
 }  // namespace ferry::bench

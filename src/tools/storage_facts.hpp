@@ -16,8 +16,8 @@ nlohmann::ordered_json uri_facts(const std::string& uri);
 // reached.
 nlohmann::ordered_json storages_of(const std::vector<std::string>& paths);
 
-// The layout of a path of a mounted file system; null where nothing is striped in a way that Ferry
-// knows.
-nlohmann::ordered_json mounted_layout_facts(const std::string& path);
+// Adds to the facts of a path of a mounted file system its layout, null where nothing is striped in
+// a way that Ferry knows, and what the storage cannot use there, and why.
+void add_mounted_facts(const std::string& path, nlohmann::ordered_json& facts);
 
 }  // namespace ferry::bench
