@@ -24,7 +24,7 @@ from ferry.errors import FerryError
 from ferry.files import signals_ignored
 
 _CLONE_NEWNS = 0x00020000
-_MS_REC, _MS_PRIVATE = 0x4000, 0x40000
+_MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
 _MNT_DETACH = 2
 _LOOP_CONFIGURE, _LOOP_CTL_GET_FREE = 0x4C0A, 0x4C82
 _AUTOCLEAR, _DIRECT_IO = 4, 16
@@ -148,8 +148,34 @@ def _enter_namespace() -> bool:
     """Gives this process a mount namespace that tells no other of its mounts."""
     if os.geteuid() != 0 or _libc.unshare(_CLONE_NEWNS) != 0:
         return False
-    private = ctypes.c_ulong(_MS_REC | _MS_PRIVATE)
-    return bool(_libc.mount(b"none", b"/", None, private, None) == 0)
+    return _make_private("/") or (ctypes.get_errno() == errno.EINVAL and _enter_root_of_own())
+
+
+def _make_private(point: str) -> bool:
+    """Has other namespaces not be told of mounts under a mount point."""
+    flags = ctypes.c_ulong(_MS_REC | _MS_PRIVATE)
+    return bool(_libc.mount(b"none", point.encode(), None, flags, None) == 0)
+
+
+def _enter_root_of_own() -> bool:
+    """Makes the root directory a mount point of this namespace, where it is none (chroot).
+
+    What it lies on may tell other namespaces of mounts, and only through a mount point could that
+    be changed. So the root directory is mounted once more, over /proc, whose mount can be made
+    private, and entered there; it has its own /proc.
+    """
+    flags = ctypes.c_ulong(_MS_BIND | _MS_REC)
+    try:
+        folder = os.getcwd()
+        if not _make_private("/proc") or _libc.mount(b"/", b"/proc", None, flags, None) != 0:
+            return False
+        if not _make_private("/proc"):
+            return False
+        os.chroot("/proc")
+        os.chdir(folder)
+    except OSError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

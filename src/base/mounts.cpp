@@ -1,14 +1,19 @@
 #include "base/mounts.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 
 namespace ferry {
 namespace {
@@ -75,12 +80,74 @@ Mount parse_mount(const std::string& line) {
   return mount;
 }
 
+namespace {
+
+// The name of a file system's type, for those that a root directory lies on.
+std::string type_name(std::uint64_t type) {
+  switch (type) {
+    case EXT4_SUPER_MAGIC:
+      return "ext4";
+    case 0x58465342:
+      return "xfs";
+    case BTRFS_SUPER_MAGIC:
+      return "btrfs";
+    case TMPFS_MAGIC:
+      return "tmpfs";
+    case 0x858458F6:
+      return "ramfs";
+    case OVERLAYFS_SUPER_MAGIC:
+      return "overlay";
+    case SQUASHFS_MAGIC:
+      return "squashfs";
+    case F2FS_SUPER_MAGIC:
+      return "f2fs";
+    case NFS_SUPER_MAGIC:
+      return "nfs";
+    case FUSE_SUPER_MAGIC:
+      return "fuse";
+    case 0x2FC12FC1:
+      return "zfs";
+    case 0x0BD00BD0:
+      return "lustre";
+    default:
+      return "unknown";
+  }
+}
+
+// "/dev/vda", where it is a block device of this machine; else empty.
+std::string block_device_path(dev_t device) {
+  const fs::path folder = block_device_folder(device, "");
+  return folder.empty() ? "" : "/dev/" + folder.filename().string();
+}
+
+}  // namespace
+
+std::vector<Mount> with_root(std::vector<Mount> mounts) {
+  const auto is_root = [](const Mount& mount) { return mount.point == "/"; };
+  struct stat status {};
+  struct statfs system {};
+  if (std::any_of(mounts.begin(), mounts.end(), is_root) || ::stat("/", &status) != 0 ||
+      ::statfs("/", &system) != 0)
+    return mounts;
+  Mount root;
+  root.point = "/";
+  root.options = (system.f_flags & ST_RDONLY) != 0 ? "ro" : "rw";
+  root.device = status.st_dev;
+  const auto same = std::find_if(mounts.begin(), mounts.end(),
+                                 [&](const Mount& mount) { return mount.device == root.device; });
+  const bool is_told = same != mounts.end();
+  root.type = is_told ? same->type : type_name(static_cast<std::uint64_t>(system.f_type));
+  root.source = is_told ? same->source : block_device_path(root.device);
+  mounts.insert(mounts.begin(), std::move(root));
+  return mounts;
+}
+
 std::vector<Mount> read_mounts() {
   std::vector<Mount> mounts;
   std::ifstream lines("/proc/self/mountinfo");
   for (std::string line; std::getline(lines, line);)
     mounts.push_back(parse_mount(line));
-  return mounts;
+  return with_root(std::move(mounts));
 }
 
 // The last of the longest mount points above the path: later mounts cover earlier ones.

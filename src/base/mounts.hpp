@@ -28,8 +28,12 @@ bool lies_under(const std::string& path, const std::string& point);
 // The value of an option that has one; else empty.
 std::string option_of(const Mount& mount, const std::string& name);
 
-// As this process sees them, earlier ones first.
+// As this process sees them, earlier ones first. Where its root directory is no mount point, as
+// after chroot(2), the kernel does not list what that lies on; it is added as one at "/".
 std::vector<Mount> read_mounts();
+// The list with a mount at "/", if it has none: of the device that "/" lies on, and as far as
+// another mount of that device or the file system itself tells.
+std::vector<Mount> with_root(std::vector<Mount> mounts);
 
 // The mount that an existing path lies on. Throws std::system_error.
 Mount mount_of(const std::string& path);

@@ -1,10 +1,17 @@
 #include "base/mounts.hpp"
 
+#include <cerrno>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "support/files.hpp"
 
@@ -53,6 +60,58 @@ TEST(MountOf, KnowsTheDeviceOfItsFiles) {
   EXPECT_FALSE(mount.type.empty());
   if (mount.type == "btrfs" || mount.type == "overlay") return;  // their files have other numbers
   EXPECT_EQ(mount.device, status.st_dev);
+}
+
+TEST(WithRoot, AddsTheMountOfARootDirectoryThatIsNoMountPoint) {
+  struct stat status {};
+  ASSERT_EQ(::stat("/", &status), 0);
+  const Mount proc = parse_mount("22 27 0:21 / /proc rw - proc proc rw");
+  const std::vector<Mount> mounts = with_root({proc});
+  ASSERT_EQ(mounts.size(), 2U);
+  EXPECT_EQ(mounts[0].point, "/");
+  EXPECT_EQ(mounts[0].device, status.st_dev);
+  EXPECT_FALSE(mounts[0].type.empty());
+  EXPECT_EQ(mounts[1].point, "/proc");
+  EXPECT_EQ(with_root(mounts).size(), 2U) << "there is one already";
+}
+
+// Another mount of the same file system knows its name and its device's.
+TEST(WithRoot, TakesOverWhatAnotherMountOfTheDeviceSays) {
+  struct stat status {};
+  ASSERT_EQ(::stat("/", &status), 0);
+  Mount other = parse_mount("22 27 0:21 /a /mnt rw - ext9 /dev/sdz rw");
+  other.device = status.st_dev;
+  const std::vector<Mount> mounts = with_root({other});
+  ASSERT_EQ(mounts.size(), 2U);
+  EXPECT_EQ(mounts[0].type, "ext9");
+  EXPECT_EQ(mounts[0].source, "/dev/sdz");
+}
+
+// In another process: it is for good. 0 where all is right, 77 where it may not be tried.
+int look_from_chroot(const std::string& root) {
+  if (::unshare(CLONE_NEWNS) != 0) return 77;
+  if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 && errno != EINVAL)
+    return 77;
+  if (::mount("proc", (root + "/proc").c_str(), "proc", 0, nullptr) != 0) return 77;
+  struct stat status {};
+  if (::chroot(root.c_str()) != 0 || ::chdir("/") != 0 || ::stat("/f", &status) != 0) return 1;
+  const Mount mount = mount_of("/f");
+  if (mount.point != "/") return 2;
+  return mount.type.empty() || mount.device != status.st_dev ? 3 : 0;
+}
+
+TEST(MountOf, KnowsWhereARootDirectoryLiesThatIsNoMountPoint) {
+  const test::ScratchDirectory root;
+  ASSERT_EQ(::mkdir((root / "proc").c_str(), 0755), 0);
+  test::write_file(root / "f", "x");
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) ::_exit(look_from_chroot(root.path()));
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "absent: the right to mount";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(MountOf, SaysWhatIsNotThere) {

@@ -48,9 +48,12 @@ def run(body: str, folder: Path) -> str:
 
 
 def loops_of(folder: Path) -> list[str]:
-    """Images under ``folder`` that loop devices have."""
+    """Images under ``folder`` that loop devices have.
+
+    In a chroot the kernel puts before a path what leads to the root directory.
+    """
     names = [p.read_text().strip() for p in Path("/sys/block").glob("loop*/loop/backing_file")]
-    return [name for name in names if name.startswith(str(folder))]
+    return [name[name.index(str(folder)) :] for name in names if str(folder) in name]
 
 
 @needs_root
@@ -118,6 +121,54 @@ def test_a_killed_process_leaves_neither_mounts_nor_loop_devices(tmp_path: Path)
         time.sleep(0.1)
     assert loops_of(tmp_path) == []
     assert str(tmp_path) not in MOUNTS.read_text()
+
+
+CHROOTED = """
+import ctypes, os, sys
+from pathlib import Path
+from ferry import mounts
+libc, root = mounts._libc, Path(sys.argv[1])
+private, shared = ctypes.c_ulong(0x44000), ctypes.c_ulong(0x104000)  # with MS_REC
+if libc.unshare(0x20000) != 0 or libc.mount(b"none", b"/", None, private, None) != 0:
+    print("absent")
+    sys.exit()
+libc.mount(b"none", b"/", None, shared, None)
+(root / "proc").mkdir()
+(root / "in").mkdir()
+libc.mount(b"proc", str(root / "proc").encode(), b"proc", ctypes.c_ulong(0), None)
+mounted, looked = os.pipe(), os.pipe()
+if os.fork() == 0:
+    os.chroot(root)
+    os.chdir("/in")
+    with mounts.own_mounts() as own:
+        own.memory("tmpfs", Path("memory"), 1 << 20)
+        print("here", Path("/proc/self/mounts").read_text().count(" /in/memory "), flush=True)
+        os.write(mounted[1], b"x")
+        os.read(looked[0], 1)
+    print("left", Path("/proc/self/mounts").read_text().count("memory"), flush=True)
+    os._exit(0)
+os.close(mounted[1])
+os.read(mounted[0], 1)
+print("there", Path("/proc/self/mounts").read_text().count("/in/memory"), flush=True)
+os.write(looked[1], b"x")
+os.wait()
+"""
+
+
+@needs_root
+def test_a_root_directory_that_is_no_mount_point(tmp_path: Path) -> None:
+    """As after a chroot; what it lies on tells other namespaces of mounts."""
+    package = Path(native.__file__).resolve().parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", CHROOTED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(package)},
+        timeout=60,
+    )
+    if done.stdout == "absent\n":
+        pytest.skip("absent: the right to mount, or a mount point at /")
+    assert done.stdout.splitlines() == ["here 1", "there 0", "left 0"], done.stderr
 
 
 @needs_root
