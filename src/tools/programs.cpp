@@ -26,10 +26,45 @@ void check_running(const ProgramInput& input) {
   if (input.stopped.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
 }
 
-std::int64_t call(const ProgramInput& input, void* data, std::uint64_t bytes,
+// Goes on after a short write, as programs do: it does not say why it is one, and the next one
+// does, or has room. `write` takes data, bytes and an offset.
+template <class Write>
+std::int64_t go_on(std::int64_t moved, unsigned char* data, std::uint64_t bytes,
+                   std::uint64_t offset, Write write) {
+  while (moved > 0 && static_cast<std::uint64_t>(moved) < bytes) {
+    const auto done = static_cast<std::uint64_t>(moved);
+    const std::int64_t more = write(data + done, bytes - done, offset + done);
+    if (more < 0) return more;
+    if (more == 0) break;
+    moved += more;
+  }
+  return moved;
+}
+
+std::int64_t write_all(FileAccess& file, unsigned char* data, std::uint64_t bytes,
+                       std::uint64_t offset) {
+  const auto write = [&file](unsigned char* from, std::uint64_t count, std::uint64_t at) {
+    return file.write(from, count, at);
+  };
+  return go_on(write(data, bytes, offset), data, bytes, offset, write);
+}
+
+std::int64_t call(const ProgramInput& input, unsigned char* data, std::uint64_t bytes,
                   std::uint64_t offset) {
   return input.cell.operation == Operation::read ? input.file().read(data, bytes, offset)
-                                                 : input.file().write(data, bytes, offset);
+                                                 : write_all(input.file(), data, bytes, offset);
+}
+
+// Of a transfer in flight, whose slot is free for what is left of it.
+std::int64_t finish(const ProgramInput& input, unsigned slot, unsigned char* data,
+                    std::uint64_t bytes, std::uint64_t offset) {
+  const std::int64_t moved = input.file().finish(slot);
+  if (input.cell.operation == Operation::read) return moved;
+  return go_on(moved, data, bytes, offset,
+               [&](unsigned char* from, std::uint64_t count, std::uint64_t at) {
+                 input.file().start(slot, from, count, at);
+                 return input.file().finish(slot);
+               });
 }
 
 std::uint64_t offset_of(const ProgramInput& input, std::uint64_t call_index) {
@@ -125,13 +160,13 @@ void stream_deep(const ProgramInput& input, ProgramOutput& output) {
     }
     if (waited == started) break;
     const auto slot = static_cast<unsigned>(waited % cell.queue_depth);
-    const std::int64_t moved = input.file().finish(slot);
+    const std::uint64_t offset = offset_of(input, waited);
+    const std::int64_t moved = finish(input, slot, input.buffer + slot * bytes, bytes, offset);
     if ((waited & unsampled) == 0) {
       const std::uint64_t end = now_ns();
       output.latencies_ns.push_back(end - began_ns[slot]);
       output.deadline_reached = end > deadline_ns;
     }
-    const std::uint64_t offset = offset_of(input, waited);
     check_moved(input, moved, bytes, offset);
     if (checks) check.compare(input.buffer + slot * bytes, bytes, offset);
     check_running(input);
@@ -198,7 +233,7 @@ void each_file(const ProgramInput& input, ProgramOutput& output) {
     const std::uint64_t begin = now_ns();
     file.open(input.open_flags);
     const std::int64_t moved =
-        writes ? file.write(input.buffer, bytes, 0) : file.read(input.buffer, bytes, 0);
+        writes ? write_all(file, input.buffer, bytes, 0) : file.read(input.buffer, bytes, 0);
     file.close();
     output.latencies_ns.push_back(now_ns() - begin);
     check_moved(input, moved, bytes, offset);

@@ -147,6 +147,19 @@ class KernelProgram {
     return files_.pread(file, data, task_.call_bytes, static_cast<std::int64_t>(offset));
   }
 
+  // Goes on after a short write, which does not say why it is one; the next one does.
+  FERRY_DEVICE std::int64_t written(std::int64_t moved, unsigned char* data, std::uint64_t offset) {
+    while (moved > 0 && moved < static_cast<std::int64_t>(task_.call_bytes)) {
+      const auto done = static_cast<std::uint64_t>(moved);
+      const std::int64_t more = files_.pwrite(self_.file, data + done, task_.call_bytes - done,
+                                              static_cast<std::int64_t>(offset + done));
+      if (more < 0) return more;
+      if (more == 0) break;
+      moved += more;
+    }
+    return moved;
+  }
+
   FERRY_DEVICE bool is_timed(std::uint64_t call) const { return (call & task_.latency_mask) == 0; }
   // Notes a latency; whether the deadline has passed.
   FERRY_DEVICE bool note_latency(std::uint64_t begin_ns, std::uint64_t first_ns) {
@@ -176,10 +189,10 @@ class KernelProgram {
       }
       const bool timed_call = is_timed(done);
       const std::uint64_t begin_ns = timed_call ? now_ns() : 0;
-      const std::int64_t moved = task_.writes
-                                     ? files_.pwrite(self_.file, self_.buffer, task_.call_bytes,
-                                                     static_cast<std::int64_t>(offset))
-                                     : read(self_.file, self_.buffer, offset);
+      std::int64_t moved = task_.writes ? files_.pwrite(self_.file, self_.buffer, task_.call_bytes,
+                                                        static_cast<std::int64_t>(offset))
+                                        : read(self_.file, self_.buffer, offset);
+      if (task_.writes) moved = written(moved, self_.buffer, offset);
       if (timed_call) late = note_latency(begin_ns, first_ns);
       if (!check_moved(KernelStep::transfer, moved, offset)) break;
       if (!check_contents(self_.buffer, offset)) break;
@@ -223,10 +236,11 @@ class KernelProgram {
     const std::uint64_t slot = call % task_.queue_depth;
     const std::uint64_t offset = offset_of(call);
     device::Pending pending = self_.pending[slot];
-    const std::int64_t moved = files_.wait(pending);
+    unsigned char* data = self_.buffer + slot * task_.call_bytes;
+    std::int64_t moved = files_.wait(pending);
+    if (task_.writes) moved = written(moved, data, offset);
     if (is_timed(call)) late = note_latency(self_.began_ns[slot], first_ns) || late;
-    return check_moved(KernelStep::transfer, moved, offset) &&
-           check_contents(self_.buffer + slot * task_.call_bytes, offset);
+    return check_moved(KernelStep::transfer, moved, offset) && check_contents(data, offset);
   }
 
   // The host has put what must not be there into the places, and compares what it finds.
