@@ -14,7 +14,12 @@ from ferry.sizes import format_size, parse_size
 Json = dict[str, Any]
 
 # Of Lustre: what is 1 where it holds.
-_SWITCHES = {"overstriping": "overstriping", "all_servers": "all servers"}
+_SWITCHES = {
+    "overstriping": "overstriping",
+    "all_servers": "all servers",
+    "metadata_server": "on the metadata server",
+    "foreign": "outside Lustre",
+}
 
 # What a layout says, by its keys in JSON: the name for people, and whether it is a size.
 _SETTINGS = {
@@ -23,6 +28,7 @@ _SETTINGS = {
     "object_bytes": ("object size", True),
     "first_server": ("first server", False),
     "pool": ("pool", False),
+    "extension_bytes": ("room for the part before it, in steps of", True),
 }
 
 # What a part says besides its end: the name in --part, and in ``ferry-layout``.
@@ -130,7 +136,8 @@ def words(layout: Json) -> list[tuple[str, str]]:
 def _extent(part: Json) -> str:
     end = part["end_bytes"]
     begin = format_size(part["begin_bytes"])
-    return f"from {begin} on" if end is None else f"{begin} to {format_size(end)}"
+    mirror = f"mirror {part['mirror']}, " if part.get("mirror") else ""
+    return f"{mirror}from {begin} on" if end is None else f"{mirror}{begin} to {format_size(end)}"
 
 
 def sentence(layout: Json) -> str:
@@ -164,7 +171,7 @@ def _finish(arguments: list[str], json_path: str | None, overwrite: bool) -> Non
         made = ", made" if answer["made"] else ""
         console.print(f"{'path':<14}{answer['path']} ({answer['kind']}{made})", soft_wrap=True)
         for name, value in words(answer["layout"]):
-            console.print(f"{name:<14}{value}", soft_wrap=True)
+            console.print(f"{name:<13} {value}", soft_wrap=True)
         if answer["reduced"]:
             names = ", ".join(_name_of(key) for key in answer["reduced"])
             console.print(f"{'reduced':<14}{names}", soft_wrap=True)

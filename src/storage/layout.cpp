@@ -181,10 +181,18 @@ Layout as_layout(const LayoutPart& part) {
   layout.pool = part.pool;
   if (part.overstriping) layout.extras[overstriping_name] = 1;
   if (part.all_servers) layout.extras[all_servers_name] = 1;
+  if (part.metadata_server) layout.extras[metadata_server_name] = 1;
+  if (part.foreign) layout.extras[foreign_name] = 1;
+  if (part.extension_bytes > 0) layout.extras[extension_bytes_name] = part.extension_bytes;
+  if (part.mirror > 0) layout.extras[mirror_name] = part.mirror;
   return layout;
 }
 
 LayoutPart as_part(const Layout& layout, std::uint64_t begin_bytes, std::uint64_t end_bytes) {
+  const auto extra = [&](const char* name) {
+    const auto found = layout.extras.find(name);
+    return found == layout.extras.end() ? 0 : found->second;
+  };
   return {begin_bytes,
           end_bytes,
           layout.stripe_bytes,
@@ -192,7 +200,11 @@ LayoutPart as_part(const Layout& layout, std::uint64_t begin_bytes, std::uint64_
           layout.first_server,
           layout.pool,
           has_extra(layout, overstriping_name),
-          has_extra(layout, all_servers_name)};
+          has_extra(layout, all_servers_name),
+          has_extra(layout, metadata_server_name),
+          has_extra(layout, foreign_name),
+          extra(extension_bytes_name),
+          static_cast<std::uint32_t>(extra(mirror_name))};
 }
 
 namespace {
@@ -207,8 +219,10 @@ bool grants_part(const LayoutPart& granted, LayoutPart asked) {
 bool grants(const Layout& granted, const Layout& asked) {
   const auto grants_extra = [&](const auto& extra) {
     const auto found = granted.extras.find(extra.first);
-    // Of all servers, a file tells how many that were.
+    // Of all servers, a file tells how many that were; and it tells of overstriping only where one
+    // server has several of its stripes.
     return extra.second == 0 || extra.first == all_servers_name ||
+           extra.first == overstriping_name ||
            (found != granted.extras.end() && found->second == extra.second);
   };
   const bool grants_parts =
@@ -223,15 +237,18 @@ bool grants(const Layout& granted, const Layout& asked) {
 
 namespace {
 
-// The options of lfs setstripe for one part. It takes over what is not given from the part before.
+// Whether a layout says over how many servers.
+bool has_count(const Layout& layout) {
+  return layout.stripe_count > 0 || has_extra(layout, all_servers_name);
+}
+
+// The options of lfs setstripe for one part. What is left to Lustre is left out: -S 0 and -c 0 are
+// refused.
 std::string lustre_options(const Layout& layout, const Layout& before) {
   std::string options;
-  if (layout.stripe_bytes > 0 || before.stripe_bytes > 0) {
-    options += " -S " + std::to_string(layout.stripe_bytes);
-  }
+  if (layout.stripe_bytes > 0) options += " -S " + std::to_string(layout.stripe_bytes);
   const bool all = has_extra(layout, all_servers_name);
-  if (layout.stripe_count > 0 || all || before.stripe_count > 0 ||
-      has_extra(before, all_servers_name)) {
+  if (has_count(layout)) {
     options += has_extra(layout, overstriping_name) ? " -C " : " -c ";
     options += all ? "-1" : std::to_string(layout.stripe_count);
   }
@@ -254,6 +271,24 @@ std::string lustre_command(const Layout& layout, const std::string& path) {
     before = one;
   }
   return command + " " + quoted(path);
+}
+
+std::string lustre_command_note(const Layout& layout) {
+  std::string note;
+  Layout so_far;
+  for (std::size_t i = 0; i < layout.parts.size(); ++i) {
+    const Layout one = as_layout(layout.parts[i]);
+    const auto inherits = [&](bool is_given, bool was_given, const char* what) {
+      if (is_given || !was_given) return;
+      note += (note.empty() ? "" : ", ") + std::string(what) + " of part " + std::to_string(i + 1);
+    };
+    inherits(one.stripe_bytes > 0, so_far.stripe_bytes > 0, "the stripe size");
+    inherits(has_count(one), has_count(so_far), "the stripe count");
+    if (one.stripe_bytes > 0) so_far.stripe_bytes = one.stripe_bytes;
+    if (has_count(one)) so_far.stripe_count = 1;
+  }
+  if (note.empty()) return "";
+  return "lfs takes from the part before it what is left to Lustre here: " + note;
 }
 
 }  // namespace ferry::storage

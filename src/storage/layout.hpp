@@ -21,6 +21,12 @@ struct LayoutPart {
   std::string pool;
   bool overstriping = false;  // one server may have several stripes
   bool all_servers = false;   // the count is however many there are
+  // Only told, never asked for:
+  bool metadata_server = false;  // the bytes lie beside the file's metadata, in no stripes
+  bool foreign = false;          // they lie outside Lustre, which does not know how
+  // Room that the part before it grows into, so many bytes at a time.
+  std::uint64_t extension_bytes = 0;
+  std::uint32_t mirror = 0;  // of which copy of the file, from 1 on; 0: there is one only
 };
 
 // Asked for when a file is made, and told as granted. Zero, -1 and empty leave a choice to the
@@ -31,11 +37,13 @@ struct Layout {
   std::int32_t first_server = -1;
   std::string pool;
   // What one storage adds. Of CephFS: object_bytes. Of Lustre: overstriping, 1 where one server may
-  // have several stripes; all_servers, 1 where the count is however many there are.
+  // have several stripes; all_servers, 1 where the count is however many there are; mirrors, how
+  // many copies there are of the file; and what a part says beyond that (LayoutPart).
   std::map<std::string, std::uint64_t> extras;
   // Of Lustre, where it changes along the file: from its first byte to its end, one part after the
-  // other. As granted, what is above is that of the first part. When asking, what is above is left
-  // out or the same, and each begin_bytes is 0 or where the part before ends.
+  // other, and so for each mirror. As granted, what is above is that of the first part. When
+  // asking, what is above is left out or the same, and each begin_bytes is 0 or where the part
+  // before ends.
   std::vector<LayoutPart> parts;
   // When asking: what the storage does not grant is reduced to what it does, or left out. Otherwise
   // it is refused.
@@ -45,6 +53,11 @@ struct Layout {
 inline constexpr const char* object_bytes_name = "object_bytes";
 inline constexpr const char* overstriping_name = "overstriping";
 inline constexpr const char* all_servers_name = "all_servers";
+inline constexpr const char* metadata_server_name = "metadata_server";
+inline constexpr const char* foreign_name = "foreign";
+inline constexpr const char* extension_bytes_name = "extension_bytes";
+inline constexpr const char* mirror_name = "mirror";
+inline constexpr const char* mirrors_name = "mirrors";
 
 // What CephFS grants of `asked`: its stripes and objects are multiples of 64 KiB, and objects are
 // multiples of stripes. Throws std::invalid_argument for what is to be refused.
@@ -61,8 +74,8 @@ extern const char* const lustre_layout_rules;
 // What PVFS2 may grant: strips in a row on one server, and over how many data files.
 Layout fitted_to_pvfs2(Layout asked);
 extern const char* const pvfs2_layout_rules;
-// Whether `granted` has all that was asked for. Which servers a part has is known once something
-// was written to it.
+// Whether `granted` has all that was asked for; overstriping is leave to do so. Which servers a
+// part has is known once something was written to it.
 bool grants(const Layout& granted, const Layout& asked);
 
 // Whether `layout` has an extra of this name, and it holds.
@@ -73,5 +86,7 @@ LayoutPart as_part(const Layout& layout, std::uint64_t begin_bytes, std::uint64_
 
 // The command that makes `path`, a file or a directory, with this layout on Lustre.
 std::string lustre_command(const Layout& layout, const std::string& path);
+// What that command does otherwise than the layout asks, for people; empty where it does not.
+std::string lustre_command_note(const Layout& layout);
 
 }  // namespace ferry::storage

@@ -11,8 +11,9 @@
 
 namespace ferry::storage {
 
-// 0, or -EIO for what cannot be understood. Thread-safe, as all of this.
-int layout_of_attribute(std::span<const std::byte> attribute, Layout& layout);
+// 0, or -EIO for what cannot be understood. Of a directory: what is made in it gets, with 0 for
+// what it leaves to the file system. Thread-safe, as all of this.
+int layout_of_attribute(std::span<const std::byte> attribute, bool is_directory, Layout& layout);
 
 // For a layout that fits.
 std::vector<std::byte> stripes_request(const Layout& layout);

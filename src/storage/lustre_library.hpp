@@ -18,29 +18,24 @@ struct LustreLayout;
 struct LustreLibrary : Library {
   // Throws Unavailable.
   explicit LustreLibrary(const std::string& file_name)
-      : Library(file_name, "install the client of your Lustre (package lustre-client)") {}
+      : Library(file_name,
+                "install Lustre's own package lustre-client-utils (lustre-client on Red Hat); "
+                "Debian has none") {
+    // It would print lines of its own beside what it returns.
+    if (set_level != nullptr) set_level(0);
+  }
 
-  // Most return 0, or -1 with errno.
+  // Most return 0, or -1 with errno, which may be 0 all the same.
   LustreLayout* (*alloc)() = symbol("llapi_layout_alloc");
   void (*free)(LustreLayout*) = symbol("llapi_layout_free");
-  // Null with errno.
-  LustreLayout* (*get_by_path)(const char*, unsigned) = symbol("llapi_layout_get_by_path");
-  int (*stripe_count_get)(const LustreLayout*,
-                          std::uint64_t*) = symbol("llapi_layout_stripe_count_get");
   int (*stripe_count_set)(LustreLayout*, std::uint64_t) = symbol("llapi_layout_stripe_count_set");
-  int (*stripe_size_get)(const LustreLayout*,
-                         std::uint64_t*) = symbol("llapi_layout_stripe_size_get");
   int (*stripe_size_set)(LustreLayout*, std::uint64_t) = symbol("llapi_layout_stripe_size_set");
-  int (*pattern_get)(const LustreLayout*, std::uint64_t*) = symbol("llapi_layout_pattern_get");
   int (*pattern_set)(LustreLayout*, std::uint64_t) = symbol("llapi_layout_pattern_set");
-  int (*ost_index_get)(const LustreLayout*, std::uint64_t,
-                       std::uint64_t*) = symbol("llapi_layout_ost_index_get");
+  // Sets a count of 1 where none is set.
   int (*ost_index_set)(LustreLayout*, int, std::uint64_t) = symbol("llapi_layout_ost_index_set");
   int (*pool_name_get)(const LustreLayout*, char*,
                        std::size_t) = symbol("llapi_layout_pool_name_get");
   int (*pool_name_set)(LustreLayout*, const char*) = symbol("llapi_layout_pool_name_set");
-  int (*extent_get)(const LustreLayout*, std::uint64_t*,
-                    std::uint64_t*) = symbol("llapi_layout_comp_extent_get");
   int (*extent_set)(LustreLayout*, std::uint64_t,
                     std::uint64_t) = symbol("llapi_layout_comp_extent_set");
   // After the last component, whose end must have been set; the new one becomes the current one. Of
@@ -48,12 +43,12 @@ struct LustreLibrary : Library {
   int (*add)(LustreLayout*) = symbol("llapi_layout_comp_add");
   // 0, 1 where there is no such component, or -1.
   int (*use)(LustreLayout*, unsigned) = symbol("llapi_layout_comp_use");
-  // A descriptor, or -1 with errno.
+  // A descriptor, or -1. It looks for the pools of all components if the current one has a pool.
   int (*file_open)(const char*, int, mode_t,
                    const LustreLayout*) = symbol("llapi_layout_file_open");
+  void (*set_level)(int) = symbol_or_null("llapi_msg_set_level");
 };
 
-inline constexpr unsigned lustre_get_expected = 1;
 inline constexpr std::uint64_t lustre_default = 0x1000000000000002;
 inline constexpr std::uint64_t lustre_all_servers = lustre_default + 1;
 // Patterns.

@@ -179,18 +179,9 @@ std::int64_t open_direct(PosixFile& file, int flags, const struct stat& status) 
   return 0;
 }
 
-std::int64_t open_file(Operation& operation) {
+// `flags` without O_DIRECT.
+std::int64_t open_with(Operation& operation, int flags) {
   auto file = std::make_unique<PosixFile>();
-  // O_NONBLOCK: a FIFO without a writer must not hold up the thread that opens it, and neither must
-  // the holder of a lease on a file (execute_waiting()).
-  int flags = (operation.flags & ~O_DIRECT) | O_CLOEXEC | O_NONBLOCK;
-  if (operation.layout != nullptr) {
-    // One that is made with a layout is there before it is opened.
-    if ((flags & O_CREAT) == 0 || (flags & O_EXCL) == 0) return -EINVAL;
-    const int error = make_with_layout(operation.path, operation.mode, *operation.layout);
-    if (error != 0) return error;
-    flags &= ~O_EXCL;
-  }
   const std::int64_t fd = retried([&] { return ::open(operation.path, flags, operation.mode); });
   if (fd < 0) return fd;
   file->fd = static_cast<int>(fd);
@@ -228,6 +219,22 @@ std::int64_t open_file(Operation& operation) {
   }
   operation.opened = std::move(file);
   return 0;
+}
+
+std::int64_t open_file(Operation& operation) {
+  // O_NONBLOCK: a FIFO without a writer must not hold up the thread that opens it, and neither must
+  // the holder of a lease on a file (execute_waiting()).
+  const int flags = (operation.flags & ~O_DIRECT) | O_CLOEXEC | O_NONBLOCK;
+  if (operation.layout == nullptr) return open_with(operation, flags);
+  // One that is made with a layout is there before it is opened.
+  if ((flags & O_CREAT) == 0 || (flags & O_EXCL) == 0) return -EINVAL;
+  const int made = make_with_layout(operation.path, operation.mode, *operation.layout);
+  if (made != 0) return made;
+  const std::int64_t error = open_with(operation, flags & ~O_EXCL);
+  struct stat status {};
+  const bool is_empty = ::lstat(operation.path, &status) == 0 && status.st_size == 0;
+  if (error != 0 && is_empty) ::unlink(operation.path);
+  return error;
 }
 
 // close(2) reports late write errors and must not be retried, not even after EINTR.

@@ -25,6 +25,10 @@ Json part_facts(const storage::LayoutPart& part) {
   if (!part.pool.empty()) facts["pool"] = part.pool;
   if (part.overstriping) facts[storage::overstriping_name] = 1;
   if (part.all_servers) facts[storage::all_servers_name] = 1;
+  if (part.metadata_server) facts[storage::metadata_server_name] = 1;
+  if (part.foreign) facts[storage::foreign_name] = 1;
+  if (part.extension_bytes > 0) facts[storage::extension_bytes_name] = part.extension_bytes;
+  if (part.mirror > 0) facts[storage::mirror_name] = part.mirror;
   return facts;
 }
 
@@ -54,8 +58,10 @@ namespace {
 void add_reduced(const std::string& where, const Json& asked, const Json& granted, bool known_late,
                  Json& names) {
   for (const auto& [name, value] : asked.items()) {
-    // Where a part begins follows from the one before it, and a file of all servers tells how many.
+    // Where a part begins follows from the one before it, a file of all servers tells how many, and
+    // overstriping is told only where it was needed.
     const bool is_told_otherwise = name == "begin_bytes" || name == storage::all_servers_name ||
+                                   name == storage::overstriping_name ||
                                    (name == "first_server" && known_late);
     if (value.is_null() || value.is_array() || is_told_otherwise) continue;
     const auto told = granted.find(name);

@@ -143,7 +143,10 @@ class Session {
       fail(-ENOENT, arguments_.path + ": No such file or directory; name a path that is there");
     }
     Layout granted;
-    call(Kind::path_layout, granted);
+    if (const std::int64_t error = try_call(Kind::path_layout, granted); error < 0) {
+      if (made) remove_file();
+      refuse(error);
+    }
     line["kind"] = S_ISDIR(mode) ? "directory" : "file";
     line["made"] = made;
     line["layout"] = layout_facts(granted);
@@ -162,12 +165,24 @@ class Session {
     return result == 0;
   }
 
-  void call(Kind kind, Layout& layout) {
+  std::int64_t try_call(Kind kind, Layout& layout) {
     storage::Operation operation;
     operation.kind = kind;
     operation.path = arguments_.path.c_str();
     operation.layout = &layout;
-    if (const std::int64_t result = calls_.run(operation); result < 0) refuse(result);
+    return calls_.run(operation);
+  }
+
+  void call(Kind kind, Layout& layout) {
+    if (const std::int64_t result = try_call(kind, layout); result < 0) refuse(result);
+  }
+
+  // The one that was just made, whose layout is not known.
+  void remove_file() {
+    storage::Operation operation;
+    operation.kind = Kind::unlink;
+    operation.path = arguments_.path.c_str();
+    calls_.run(operation);
   }
 
   void make_file() {
@@ -192,8 +207,10 @@ class Session {
                                 (arguments_.layout.parts.empty() ? "" : "composite ") +
                                 "layouts by its kernel's client alone; do it by: ";
     if (!arguments_.set) return refusal + "lfs getstripe " + arguments_.path;
-    return refusal +
-           storage::lustre_command(storage::fitted_to_lustre(arguments_.layout), arguments_.path);
+    const Layout fitted = storage::fitted_to_lustre(arguments_.layout);
+    const std::string note = storage::lustre_command_note(fitted);
+    return refusal + storage::lustre_command(fitted, arguments_.path) +
+           (note.empty() ? "" : " (" + note + ")");
   }
 
   [[noreturn]] void refuse(std::int64_t error) const {

@@ -1,18 +1,20 @@
 // A mock of liblustreapi, and of a Lustre for it: no Lustre is behind it. It has the symbols of the
-// real library that Ferry calls, and keeps the layout of a file or directory in the attribute
-// user.ferry.mock.lustre of that file, one line for each component:
-//   begin end stripe_bytes stripe_count pattern first_ost pool
-// with - for a pool that is none. The mock file system has four OSTs and the pool "fast".
+// real library that Ferry calls, and checks no more than that does (2.17): what it leaves to its
+// caller or to the servers is left here too. What a file or directory has lies in the attribute
+// user.ferry.mock.lov, in the words of the real lustre.lov. The mock file system has four OSTs, the
+// pool "fast" and, for directories without a layout, all left to it.
 //
-// Preloaded into a program, it also makes statfs(2), as programs with 64-bit offsets call it, say
-// that everything under the folder FERRY_MOCK_LUSTRE is Lustre.
+// Preloaded into a program, it also makes statfs(2) and fstatfs(2), as programs with 64-bit offsets
+// call them, say that everything under the folder FERRY_MOCK_LUSTRE is Lustre, and getxattr(2) tell
+// lustre.lov there; the read of that with the number FERRY_MOCK_LUSTRE_FAILS fails.
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -29,18 +31,21 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t left_to_lustre = 0x1000000000000002;
 constexpr std::uint64_t everywhere = left_to_lustre + 1;
+constexpr std::uint64_t raid0 = 0;
 constexpr std::uint64_t overstriping = 4;
-constexpr std::uint64_t osts = 4;
-constexpr const char* attribute = "user.ferry.mock.lustre";
+constexpr std::uint32_t osts = 4;
+constexpr std::size_t pool_name_max = 15;
+constexpr const char* attribute = "user.ferry.mock.lov";
+int level = 4;  // of messages, as the real one has it before it is set
 
 struct Component {
   std::uint64_t begin = 0;
   std::uint64_t end = UINT64_MAX;
   std::uint64_t stripe_bytes = left_to_lustre;
   std::uint64_t stripe_count = left_to_lustre;
-  std::uint64_t pattern = 0;
+  std::uint64_t pattern = raid0;
   std::uint64_t first = left_to_lustre;
-  std::string pool = "-";
+  std::string pool;
 };
 
 int fail(int error) {
@@ -48,46 +53,124 @@ int fail(int error) {
   return -1;
 }
 
-}  // namespace
+// ---- the words of lustre.lov
+// ---------------------------------------------------------------------
 
-struct llapi_layout {
-  std::vector<Component> components = {Component{}};
-  std::size_t current = 0;
-  bool has_objects = false;
-  bool is_composite = false;
+class Words {
+ public:
+  template <class Number>
+  Words& add(Number number) {
+    const auto* first = reinterpret_cast<const char*>(&number);
+    bytes_.insert(bytes_.end(), first, first + sizeof number);
+    return *this;
+  }
+  Words& add_name(const std::string& name) {
+    bytes_ += name;
+    bytes_.append(pool_name_max + 1 - name.size(), '\0');
+    return *this;
+  }
+  const std::string& bytes() const { return bytes_; }
 
-  Component& now() { return components[current]; }
-  const Component& now() const { return components[current]; }
+ private:
+  std::string bytes_;
 };
 
-namespace {
-
-// False: it has none.
-bool load(const fs::path& path, llapi_layout& layout) {
-  char text[4096] = {};
-  const ssize_t bytes = getxattr(path.c_str(), attribute, text, sizeof text - 1);
-  if (bytes < 0) return false;
-  std::istringstream lines(text);
-  layout.components.clear();
-  for (Component one; lines >> one.begin >> one.end >> one.stripe_bytes >> one.stripe_count >>
-                      one.pattern >> one.first >> one.pool;)
-    layout.components.push_back(one);
-  return !layout.components.empty();
+std::uint16_t count_in_words(std::uint64_t count) {
+  if (count == left_to_lustre) return 0;
+  return count == everywhere ? 0xffff : static_cast<std::uint16_t>(count);
 }
 
-bool store(int fd, const llapi_layout& layout) {
-  std::ostringstream text;
-  for (const Component& one : layout.components) {
-    text << one.begin << ' ' << one.end << ' ' << one.stripe_bytes << ' ' << one.stripe_count << ' '
-         << one.pattern << ' ' << one.first << ' ' << one.pool << '\n';
+// `in_file`: it has objects, or gets them later, and no word for the server that was asked for.
+std::string words_of(const Component& one, bool in_file) {
+  Words words;
+  words.add(one.pool.empty() ? std::uint32_t{0x0BD10BD0} : std::uint32_t{0x0BD30BD0});
+  words.add(one.pattern == overstriping ? std::uint32_t{0x201} : std::uint32_t{1});
+  words.add(std::uint64_t{0}).add(std::uint64_t{0});
+  words.add(static_cast<std::uint32_t>(one.stripe_bytes == left_to_lustre ? 0 : one.stripe_bytes));
+  words.add(count_in_words(one.stripe_count));
+  const auto server =
+      one.first == left_to_lustre ? std::uint16_t{0xffff} : static_cast<std::uint16_t>(one.first);
+  words.add(in_file ? std::uint16_t{1} : server);
+  if (!one.pool.empty()) words.add_name(one.pool);
+  if (!in_file || one.begin > 0) return words.bytes();
+  for (std::uint64_t stripe = 0; stripe < one.stripe_count; ++stripe) {
+    words.add(std::uint64_t{7}).add(stripe).add(std::uint32_t{0});
+    words.add(static_cast<std::uint32_t>((one.first + stripe) % osts));
   }
-  return fsetxattr(fd, attribute, text.str().data(), text.str().size(), 0) == 0;
+  return words.bytes();
+}
+
+std::string words_of(const std::vector<Component>& components, bool is_composite, bool in_file) {
+  if (!is_composite) return words_of(components.front(), in_file);
+  std::string blobs;
+  Words entries;
+  auto offset = static_cast<std::uint32_t>(32 + 48 * components.size());
+  std::uint32_t number = 1;
+  for (const Component& one : components) {
+    const std::string blob = words_of(one, in_file);
+    const auto bytes = static_cast<std::uint32_t>(blob.size());
+    const std::uint32_t flags = in_file && one.begin == 0 ? 0x10 : 0;
+    entries.add(number++).add(flags).add(one.begin).add(one.end);
+    entries.add(offset).add(bytes).add(std::uint64_t{0}).add(std::uint64_t{0});
+    offset += bytes;
+    blobs += blob;
+  }
+  Words head;
+  head.add(std::uint32_t{0x0BD60BD0}).add(offset).add(std::uint32_t{1}).add(std::uint16_t{0});
+  head.add(static_cast<std::uint16_t>(components.size()));
+  head.add(std::uint64_t{0}).add(std::uint64_t{0});
+  return head.bytes() + entries.bytes() + blobs;
+}
+
+// What a folder gives to what is made in it, where it is not composite.
+Component of_folder(const fs::path& folder) {
+  Component found;
+  char words[56] = {};
+  const ssize_t bytes = getxattr(folder.c_str(), attribute, words, sizeof words);
+  std::uint32_t magic = 0;
+  std::memcpy(&magic, words, sizeof magic);
+  if (bytes < 32 || magic == 0x0BD60BD0) return found;
+  std::uint32_t stripe_bytes = 0;
+  std::uint16_t count = 0;
+  std::uint16_t server = 0;
+  std::memcpy(&stripe_bytes, words + 24, sizeof stripe_bytes);
+  std::memcpy(&count, words + 28, sizeof count);
+  std::memcpy(&server, words + 30, sizeof server);
+  if (stripe_bytes > 0) found.stripe_bytes = stripe_bytes;
+  if (count > 0) found.stripe_count = count == 0xffff ? everywhere : count;
+  if (server != 0xffff) found.first = server;
+  if (magic == 0x0BD30BD0) found.pool = words + 32;
+  return found;
+}
+
+// ---- the servers
+// ---------------------------------------------------------------------------------
+
+// What is left to Lustre is taken from the folder, then from the file system; as for a new file,
+// there are never more stripes than OSTs unless they may share them, and then it says so only if
+// they do. A component that does not begin the file gets its servers with the first byte that is
+// written to it, and says until then what it was made with.
+Component granted(Component one, const Component& folder) {
+  const auto fill = [](std::uint64_t& value, std::uint64_t from_folder, std::uint64_t otherwise) {
+    if (value == left_to_lustre) value = from_folder;
+    if (value == left_to_lustre) value = otherwise;
+  };
+  fill(one.stripe_bytes, folder.stripe_bytes, 1 << 20);
+  fill(one.stripe_count, folder.stripe_count, 1);
+  if (one.pool.empty()) one.pool = folder.pool;
+  if (one.begin > 0) return one;
+  fill(one.first, folder.first, 0);
+  if (one.stripe_count == everywhere) one.stripe_count = osts;
+  if (one.stripe_count <= osts) one.pattern = raid0;
+  if (one.pattern != overstriping)
+    one.stripe_count = std::min<std::uint64_t>(one.stripe_count, osts);
+  return one;
 }
 
 // What the real library finds wrong with components before it asks the file system.
-bool is_sane(const llapi_layout& layout) {
+bool is_sane(const std::vector<Component>& components) {
   std::uint64_t end = 0;
-  for (const Component& one : layout.components) {
+  for (const Component& one : components) {
     const bool has_size = one.stripe_bytes != left_to_lustre;
     const bool is_aligned = one.end == UINT64_MAX || !has_size || one.end % one.stripe_bytes == 0;
     if (one.begin != end || one.begin >= one.end || !is_aligned) return false;
@@ -96,28 +179,29 @@ bool is_sane(const llapi_layout& layout) {
   return true;
 }
 
-// What is left to Lustre is taken from the folder, then from the file system; as for a new file,
-// there are never more stripes than OSTs unless they may share them. A component that does not
-// begin the file gets its servers with the first byte that is written to it, and says until then
-// what it was made with.
-Component granted(Component one, const Component& of_folder) {
-  const auto fill = [](std::uint64_t& value, std::uint64_t folder, std::uint64_t otherwise) {
-    if (value == left_to_lustre) value = folder;
-    if (value == left_to_lustre) value = otherwise;
-  };
-  fill(one.stripe_bytes, of_folder.stripe_bytes, 1 << 20);
-  fill(one.stripe_count, of_folder.stripe_count, 1);
-  if (one.pool == "-") one.pool = of_folder.pool;
-  if (one.begin > 0) return one;
-  fill(one.first, of_folder.first, 0);
-  if (one.stripe_count == everywhere) one.stripe_count = osts;
-  if (one.pattern != overstriping) one.stripe_count = std::min(one.stripe_count, osts);
-  return one;
+// It prints, and returns -1 with whatever errno there is: it takes away the one of a pool that it
+// has not found.
+int insane(int error) {
+  if (level > 0) std::fprintf(stderr, "Invalid layout, unrecognized error: -1\n");
+  return fail(error);
 }
 
 }  // namespace
 
+struct llapi_layout {
+  std::vector<Component> components = {Component{}};
+  std::size_t current = 0;
+  bool is_composite = false;
+
+  Component& now() { return components[current]; }
+  const Component& now() const { return components[current]; }
+};
+
 extern "C" {
+
+void llapi_msg_set_level(int wanted) {
+  level = wanted;
+}
 
 llapi_layout* llapi_layout_alloc() {
   return new llapi_layout;
@@ -127,31 +211,10 @@ void llapi_layout_free(llapi_layout* layout) {
   delete layout;
 }
 
-llapi_layout* llapi_layout_get_by_path(const char* path, unsigned flags) {
-  struct stat status {};
-  if (stat(path, &status) != 0) return nullptr;
-  auto* layout = new llapi_layout;
-  layout->has_objects = S_ISREG(status.st_mode);
-  const bool has_one = load(path, *layout);
-  if (S_ISDIR(status.st_mode) && (flags & 1) != 0 && !has_one)
-    layout->now() = granted(Component{}, Component{});
-  return layout;
-}
-
-int llapi_layout_stripe_count_get(const llapi_layout* layout, std::uint64_t* count) {
-  *count = layout->now().stripe_count;
-  return 0;
-}
-
 int llapi_layout_stripe_count_set(llapi_layout* layout, std::uint64_t count) {
   if (count != left_to_lustre && count != everywhere && (count == 0 || count > 2000))
     return fail(EINVAL);
   layout->now().stripe_count = count;
-  return 0;
-}
-
-int llapi_layout_stripe_size_get(const llapi_layout* layout, std::uint64_t* bytes) {
-  *bytes = layout->now().stripe_bytes;
   return 0;
 }
 
@@ -161,59 +224,33 @@ int llapi_layout_stripe_size_set(llapi_layout* layout, std::uint64_t bytes) {
   return 0;
 }
 
-int llapi_layout_pattern_get(const llapi_layout* layout, std::uint64_t* pattern) {
-  *pattern = layout->now().pattern;
-  return 0;
-}
-
 int llapi_layout_pattern_set(llapi_layout* layout, std::uint64_t pattern) {
-  if (pattern != 0 && pattern != overstriping) return fail(EOPNOTSUPP);
+  if (pattern != raid0 && pattern != overstriping) return fail(EOPNOTSUPP);
   layout->now().pattern = pattern;
   return 0;
 }
 
-int llapi_layout_ost_index_get(const llapi_layout* layout, std::uint64_t stripe,
-                               std::uint64_t* index) {
-  const Component& one = layout->now();
-  const bool has_servers = layout->has_objects && one.first != left_to_lustre;
-  if (!has_servers || stripe >= one.stripe_count) return fail(EINVAL);
-  *index = (layout->now().first + stripe) % osts;
-  return 0;
-}
-
+// As the real one: no count is made one of 1.
 int llapi_layout_ost_index_set(llapi_layout* layout, int stripe, std::uint64_t index) {
   if (stripe != 0) return fail(ENOTSUP);
   layout->now().first = index;
+  if (layout->now().stripe_count == left_to_lustre) layout->now().stripe_count = 1;
   return 0;
 }
 
 int llapi_layout_pool_name_get(const llapi_layout* layout, char* name, std::size_t bytes) {
-  const std::string pool = layout->now().pool == "-" ? "" : layout->now().pool;
-  if (pool.size() >= bytes) return fail(EINVAL);
-  std::strcpy(name, pool.c_str());
-  return static_cast<int>(pool.size());
+  std::snprintf(name, bytes, "%s", layout->now().pool.c_str());
+  return 0;
 }
 
 int llapi_layout_pool_name_set(llapi_layout* layout, const char* name) {
-  if (std::strlen(name) > 15) return fail(EINVAL);
-  layout->now().pool = *name == '\0' ? "-" : name;
+  if (std::strlen(name) > pool_name_max) return fail(EINVAL);
+  layout->now().pool = name;
   return 0;
 }
 
-int llapi_layout_comp_extent_get(const llapi_layout* layout, std::uint64_t* begin,
-                                 std::uint64_t* end) {
-  *begin = layout->now().begin;
-  *end = layout->now().end;
-  return 0;
-}
-
-// As the real one: extents follow each other.
 int llapi_layout_comp_extent_set(llapi_layout* layout, std::uint64_t begin, std::uint64_t end) {
-  if (begin >= end) return fail(EINVAL);
-  const std::size_t at = layout->current;
-  if (at > 0 && layout->components[at - 1].end != begin) return fail(EINVAL);
-  const bool is_last = at + 1 == layout->components.size();
-  if (!is_last && layout->components[at + 1].begin != end) return fail(EINVAL);
+  if (begin > end) return fail(EINVAL);
   layout->now().begin = begin;
   layout->now().end = end;
   layout->is_composite = true;
@@ -222,10 +259,9 @@ int llapi_layout_comp_extent_set(llapi_layout* layout, std::uint64_t begin, std:
 
 // As that of Lustre 2.10, which has the new component inherit from the current one.
 int llapi_layout_comp_add(llapi_layout* layout) {
-  const std::uint64_t last_end = layout->components.back().end;
-  if (last_end == UINT64_MAX) return fail(EINVAL);
   Component added;
-  added.begin = last_end;
+  added.begin = layout->components.back().end;
+  added.end = UINT64_MAX - 1;
   added.stripe_bytes = layout->now().stripe_bytes;
   added.stripe_count = layout->now().stripe_count;
   added.pool = layout->now().pool;
@@ -250,23 +286,38 @@ int llapi_layout_comp_use(llapi_layout* layout, unsigned which) {
 }
 
 int llapi_layout_file_open(const char* path, int flags, mode_t mode, const llapi_layout* layout) {
-  if (layout->is_composite && !is_sane(*layout)) return fail(EINVAL);
+  // Pools are looked for only if the current component has one, and the servers take any name.
+  const bool looks = !layout->now().pool.empty();
+  const bool has_all =
+      std::all_of(layout->components.begin(), layout->components.end(),
+                  [](const Component& one) { return one.pool.empty() || one.pool == "fast"; });
+  if (looks && !has_all) return insane(0);
+  if (layout->is_composite && !is_sane(layout->components)) return insane(EINVAL);
   const int fd = open(path, flags, mode);
   if (fd < 0) return fd;
-  llapi_layout stored = *layout;
-  llapi_layout of_folder;
   const bool is_file = (flags & O_CREAT) != 0;
-  if (is_file && !layout->is_composite) load(fs::path(path).parent_path(), of_folder);
+  Component folder;
+  if (is_file && !layout->is_composite) folder = of_folder(fs::path(path).parent_path());
   int error = 0;
-  for (Component& one : stored.components) {
-    if (one.pool != "-" && one.pool != "fast") error = EINVAL;
+  std::vector<Component> stored = layout->components;
+  for (Component& one : stored) {
     if (one.first != left_to_lustre && one.first >= osts) error = ENODEV;
-    if (is_file) one = granted(one, of_folder.now());
+    if (is_file) one = granted(one, folder);
   }
-  if (error == 0 && !store(fd, stored)) error = errno == ENOTSUP ? ENOTTY : errno;
+  const std::string words = words_of(stored, layout->is_composite, is_file);
+  if (error == 0 && fsetxattr(fd, attribute, words.data(), words.size(), 0) != 0)
+    error = errno == ENOTSUP ? ENOTTY : errno;
   if (error == 0) return fd;
   close(fd);  // the file stays, as with the real one
   return fail(error);
+}
+
+// ---- of a program that it is preloaded into
+// ------------------------------------------------------
+
+static bool is_lustre(const std::string& path) {
+  const char* folder = std::getenv("FERRY_MOCK_LUSTRE");
+  return folder != nullptr && path.rfind(folder, 0) == 0;
 }
 
 // What a program calls whose offsets have 64 bits; the two differ in name alone.
@@ -274,10 +325,30 @@ int statfs64(const char* path, struct statfs64* system) {
   using Real = int (*)(const char*, struct statfs64*);
   static const auto real = reinterpret_cast<Real>(dlsym(RTLD_NEXT, "statfs64"));
   const int result = real(path, system);
-  const char* folder = std::getenv("FERRY_MOCK_LUSTRE");
-  if (result == 0 && folder != nullptr && std::string(path).rfind(folder, 0) == 0)
+  if (result == 0 && is_lustre(path)) system->f_type = 0x0BD00BD0;
+  return result;
+}
+
+int fstatfs64(int fd, struct statfs64* system) {
+  using Real = int (*)(int, struct statfs64*);
+  static const auto real = reinterpret_cast<Real>(dlsym(RTLD_NEXT, "fstatfs64"));
+  const int result = real(fd, system);
+  char link[64];
+  std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  char path[4096] = {};
+  if (result == 0 && readlink(link, path, sizeof path - 1) > 0 && is_lustre(path))
     system->f_type = 0x0BD00BD0;
   return result;
+}
+
+ssize_t getxattr(const char* path, const char* name, void* value, size_t bytes) noexcept {
+  using Real = ssize_t (*)(const char*, const char*, void*, size_t);
+  static const auto real = reinterpret_cast<Real>(dlsym(RTLD_NEXT, "getxattr"));
+  static std::atomic<int> reads{0};
+  const bool told = is_lustre(path) && std::strcmp(name, "lustre.lov") == 0;
+  const char* fails = std::getenv("FERRY_MOCK_LUSTRE_FAILS");
+  if (told && fails != nullptr && ++reads == std::atoi(fails)) return fail(EIO);
+  return real(path, told ? attribute : name, value, bytes);
 }
 
 }  // extern "C"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,30 @@ def mock(command: Command, scratch: Path) -> Command:
     command.environment["LD_LIBRARY_PATH"] = str(MOCKS)
     command.environment["FERRY_MOCK_LUSTRE"] = str(scratch)
     return command
+
+
+ATTRIBUTE = "user.ferry.mock.lov"
+TO_THE_END = (1 << 64) - 1
+HAS_SERVERS = 0x10
+
+
+def stripes(pattern: int, size: int, count: int, servers: list[int], pool: str = "") -> bytes:
+    """What Lustre keeps of a file, or of a component of one."""
+    magic = 0x0BD30BD0 if pool else 0x0BD10BD0
+    words = struct.pack("=IIQQIHH", magic, pattern, 0, 0, size, count, 1)
+    words += pool.encode().ljust(16, b"\0") if pool else b""
+    return words + b"".join(struct.pack("=QQII", 7, 0, 0, server) for server in servers)
+
+
+def composite(*parts: tuple[int, int, int, bytes]) -> bytes:
+    """Begin, end, flags and stripes of each."""
+    head = struct.pack("=IIIHHQQ", 0x0BD60BD0, 0, 1, 0, len(parts), 0, 0)
+    entries, blobs = b"", b""
+    for begin, end, flags, blob in parts:
+        at = 32 + 48 * len(parts) + len(blobs)
+        entries += struct.pack("=IIQQIIQQ", 1, flags, begin, end, at, len(blob), 0, 0)
+        blobs += blob
+    return head + entries + blobs
 
 
 def layout_of(command: Command, path: Path) -> dict[str, object]:
@@ -77,13 +102,75 @@ def test_what_lustre_does_not_grant_is_refused_or_reduced(mock: Command, scratch
 
 def test_composite_layouts_are_shown_part_by_part(mock: Command, scratch: Path) -> None:
     (scratch / "f").touch()
-    two = b"0 4194304 1048576 1 0 0 -\n4194304 18446744073709551615 4194304 3 0 1 fast\n"
-    os.setxattr(scratch / "f", "user.ferry.mock.lustre", two)
+    first = stripes(1, 1 << 20, 1, [0])
+    second = stripes(1, 4 << 20, 3, [1, 2, 3], "fast")
+    two = composite((0, 4 << 20, HAS_SERVERS, first), (4 << 20, TO_THE_END, HAS_SERVERS, second))
+    os.setxattr(scratch / "f", ATTRIBUTE, two)
     lines = mock.run("layout", "get", scratch / "f").stdout.splitlines()
     assert lines[1:] == [
         "part          0 bytes to 4 MiB: stripe size 1 MiB, stripe count 1, first server 0",
         "part          from 4 MiB on: stripe size 4 MiB, stripe count 3, first server 1, pool fast",
     ]
+
+
+def test_mirrors_and_what_has_no_stripes_are_named(mock: Command, scratch: Path) -> None:
+    (scratch / "f").touch()
+    beside = stripes(0x100, 1 << 20, 0, [])
+    one, room = stripes(1, 1 << 20, 1, [2]), stripes(1, 64 << 10, 0, [])
+    other = struct.pack("=IIIII", 0x0BD70BD0, 4, 1, 0, 0)
+    parts = composite(
+        (0, 1 << 20, HAS_SERVERS, beside),
+        (1 << 20, 64 << 20, HAS_SERVERS, one),
+        (64 << 20, TO_THE_END, 0x40, room),
+        (0, TO_THE_END, 0, other),
+    )
+    os.setxattr(scratch / "f", ATTRIBUTE, parts)
+    assert mock.run("layout", "get", scratch / "f").stdout.splitlines()[1:] == [
+        "part          mirror 1, 0 bytes to 1 MiB: on the metadata server yes",
+        "part          mirror 1, 1 MiB to 64 MiB: stripe size 1 MiB, stripe count 1, first server 2",
+        "part          mirror 1, from 64 MiB on: room for the part before it, in steps of 64 MiB",
+        "part          mirror 2, from 0 bytes on: outside Lustre yes",
+    ]
+    assert layout_of(mock, scratch / "f")["mirrors"] == 2
+
+
+def test_a_pool_that_is_not_there_is_one_line(mock: Command, scratch: Path) -> None:
+    (scratch / "d").mkdir()
+    for name in ("d", "f"):
+        done = mock.run("layout", "set", scratch / name, "--pool", "absent")
+        assert done.returncode == 1, done.stdout
+        assert "the pool and the first server are ones of the file system" in done.stderr
+        assert done.stderr.count("\n") == 1, "the library's own lines are silenced"
+    assert [path.name for path in scratch.iterdir()] == ["d"]
+
+
+@pytest.mark.parametrize("read", [1, 2, 3])
+def test_a_file_whose_layout_cannot_be_read_is_removed(
+    mock: Command, scratch: Path, read: int
+) -> None:
+    mock.environment["FERRY_MOCK_LUSTRE_FAILS"] = str(read)
+    done = mock.run("layout", "set", scratch / "f", "--stripe-count", "2")
+    assert done.returncode == 1
+    assert "Input/output error" in done.stderr
+    assert list(scratch.iterdir()) == []
+
+
+def test_overstriping_that_is_not_needed_is_granted(mock: Command, scratch: Path) -> None:
+    done = mock.run("layout", "set", scratch / "f", "--stripe-count", "3", "--overstripe")
+    assert done.returncode == 0, done.stderr
+    assert layout_of(mock, scratch / "f")["stripe_count"] == 3
+    assert "reduced" not in done.stdout
+
+
+def test_info_names_what_is_not_used_on_lustre(mock: Command, scratch: Path) -> None:
+    shown = " ".join(mock.run("info", scratch).stdout.split())
+    if "I/O server" in shown and "io_uring" in shown:
+        assert "without registered buffers: the client of Lustre moves wrong bytes" in shown
+    assert "liblustreapi" not in shown
+    mock.environment["LD_LIBRARY_PATH"] = str(scratch)
+    shown = " ".join(mock.run("info", scratch).stdout.split())
+    assert "layouts by the kernel's client: liblustreapi.so.1 cannot be loaded" in shown
+    assert "lustre-client-utils" in shown
 
 
 def test_composite_layouts_are_made(mock: Command, scratch: Path) -> None:
@@ -155,6 +242,7 @@ def test_without_the_library_the_line_for_lfs_is_told(mock: Command, scratch: Pa
     assert list(scratch.iterdir()) == []
     parts = ["--part", "4m,size=1m,count=1", "--part", "end,count=4"]
     done = mock.run("layout", "set", scratch / "f", *parts)
-    command = f"lfs setstripe -E 4194304 -S 1048576 -c 1 -E -1 -S 0 -c 4 '{scratch}/f'"
+    command = f"lfs setstripe -E 4194304 -S 1048576 -c 1 -E -1 -c 4 '{scratch}/f'"
     assert f"take composite layouts by its kernel's client alone; do it by: {command}" in done.stderr
+    assert "what is left to Lustre here: the stripe size of part 2" in done.stderr
     assert list(scratch.iterdir()) == []

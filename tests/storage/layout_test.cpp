@@ -187,7 +187,8 @@ TEST(Layout, IsWrittenAsLfsReadsIt) {
   EXPECT_EQ(lustre_command(Layout{}, "/f"), "lfs setstripe '/f'");
 }
 
-// lfs gives a part the stripes and the pool of the one before it, where it is not told others.
+// lfs gives a part the stripes and the pool of the one before it, where it gets no others. It
+// refuses -S 0 and -c 0.
 TEST(Layout, PartsAreWrittenAsLfsReadsThem) {
   Layout layout = in_parts({4 * mib, 64 * mib, to_the_end}, {mib});
   layout.parts[0].stripe_count = 1;
@@ -198,7 +199,15 @@ TEST(Layout, PartsAreWrittenAsLfsReadsThem) {
   layout.parts[2].first_server = 3;
   EXPECT_EQ(lustre_command(fitted_to_lustre(layout), "/f"),
             "lfs setstripe -E 4194304 -S 1048576 -c 1 -p 'fast' "
-            "-E 67108864 -S 0 -C 8 -p ignore -E -1 -c -1 -i 3 '/f'");
+            "-E 67108864 -C 8 -p ignore -E -1 -c -1 -i 3 '/f'");
+  EXPECT_EQ(
+      lustre_command_note(fitted_to_lustre(layout)),
+      "lfs takes from the part before it what is left to Lustre here: the stripe size of part "
+      "2, the stripe size of part 3");
+  layout.parts[1].stripe_bytes = mib;
+  layout.parts[2].stripe_bytes = mib;
+  EXPECT_EQ(lustre_command_note(fitted_to_lustre(layout)), "");
+  EXPECT_EQ(lustre_command_note(Layout{}), "");
 }
 
 TEST(Layout, AFileSystemOfThisMachineStripesNothing) {
