@@ -59,7 +59,8 @@ struct RuntimeOptions {
   // where every spinning thread has a CPU of its own, not at all elsewhere.
   std::chrono::microseconds device_spin{-1};
   std::chrono::microseconds server_spin{-1};
-  // How long a server may show no sign of life before calls give up with -EIO.
+  // How long a server thread may stand still outside the storage before it is declared dead and the
+  // calls that wait for it return -EIO. Time in which the whole process is stopped does not count.
   std::chrono::milliseconds liveness_timeout{5000};
 };
 

@@ -14,7 +14,7 @@
 //   Cell.sequence          server       device      the sequence number last answered
 //   Cell.result, value     server       device      the answer, valid once sequence says so
 //   Cell.parked            device       server      a waiter may be asleep on Cell.sequence
-//   LoopState.*            server       device      running/stopping/stopped/dead, parked, pulse
+//   LoopState.*            server       device      running/stopping/stopped/dead, parked
 //   LoopDoorbell.count     device, and the server's own helpers; never a CUDA device
 //   (in the rings of a device's own services, "server" is the service that takes the requests)
 //   (*) only while stopping, to learn how many tickets are still to come.
@@ -33,7 +33,14 @@
 //   R6  No wake-up is lost. Sleeper: parked = 1, then look again. Waker: publish, then look at
 //       parked. All four accesses are seq_cst, so at least one side sees the other.
 //   R7  Progress needs no help: nobody waits for another claimant, room only needs the server, and
-//       every wait of a device thread also watches the server's liveness.
+//       every wait of a device thread also watches the server's phase.
+//   R8  Every death is announced. A loop that meets a fault says `dead` itself, one that stands
+//       still is declared dead by the server's watchdog, which goes by the host's clock and leaves
+//       out time in which the host did not run. Both sides belong to one process: threads of the
+//       `cpu` device end with it, and the driver ends the kernels of a process that has ended. So a
+//       server that will never answer has either said so or taken its callers along, and one that
+//       is merely silent is waited for. A device in a process of its own would need the operating
+//       system's word for the death of its peer (a pidfd); no arena is shared in that way.
 #pragma once
 
 #include <cstddef>
@@ -144,7 +151,6 @@ enum class LoopPhase : std::uint32_t { running = 0, stopping, stopped, dead };
 struct alignas(cache_line_bytes) LoopState {
   LoopPhase phase;
   std::uint32_t parked;  // a doorbell is wanted
-  std::uint64_t pulse;   // grows while the server process lives and this loop is healthy
 };
 struct alignas(cache_line_bytes) LoopDoorbell {
   std::uint32_t count;  // futex word

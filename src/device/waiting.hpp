@@ -1,9 +1,10 @@
-// How a device thread waits: spin for a bounded time, then park, and watch the server's liveness.
+// How a device thread waits: spin for a bounded time, then park, and watch the server's phase.
 //
 // What bounds a wait is the life of the server, never the duration of an I/O: a slow disk is not an
-// error. The server's watchdog lets LoopState.pulse grow while the server process lives and the
-// loop is healthy; a pulse that stands still for liveness_timeout_ns, or a phase of `dead`, ends
-// the wait with -EIO, and `stopped` ends it with -ESHUTDOWN.
+// error. The server says in LoopState.phase how it ends: `dead` ends the wait with -EIO, `stopped`
+// with -ESHUTDOWN. Its silence says nothing: a process that is stopped (a debugger, Ctrl-Z, a
+// paused virtual machine) goes on later, and then the transfer is made after all. ring.hpp says why
+// every death is announced (R8).
 #pragma once
 
 #include <cerrno>
@@ -16,7 +17,6 @@ namespace ferry::device {
 
 struct WaitPolicy {
   std::uint64_t spin_ns = 500'000;  // 0 where spinning cannot help (more threads than CPUs)
-  std::uint64_t liveness_timeout_ns = 2'000'000'000;
 };
 
 // A monotonic clock.
@@ -31,7 +31,7 @@ FERRY_DEVICE inline std::uint64_t clock_ns(const HostHooks& hooks) {
 #endif
 }
 
-// Longest sleep between two looks at the server's liveness.
+// Longest sleep between two looks at the server's phase.
 inline constexpr std::uint64_t park_slice_ns = 50'000'000;
 // And where nobody is sure to wake the sleeper.
 inline constexpr std::uint64_t nap_ns = 50'000;
@@ -137,30 +137,15 @@ class Waiter {
 #endif
   }
 
-  FERRY_DEVICE int server_error() {
+  FERRY_DEVICE int server_error() const {
     switch (SystemRef<LoopPhase>(const_cast<LoopPhase&>(loop_.phase)).load(acquire)) {
       case LoopPhase::dead:
         return -EIO;
       case LoopPhase::stopped:
         return -ESHUTDOWN;
       default:
-        break;
+        return 0;
     }
-    const std::uint64_t pulse =
-        SystemRef<std::uint64_t>(const_cast<std::uint64_t&>(loop_.pulse)).load(relaxed);
-    const std::uint64_t now = now_ns();
-    if (!watching_ || pulse != last_pulse_) {
-      watching_ = true;
-      last_pulse_ = pulse;
-      silence_ns_ = 0;
-    } else {
-      // No more than two sleeps' worth per look: time that this thread itself was stopped (a
-      // debugger, a suspended machine) says nothing about the server.
-      const std::uint64_t passed = now - last_look_ns_;
-      silence_ns_ += passed < 2 * park_slice_ns ? passed : 2 * park_slice_ns;
-    }
-    last_look_ns_ = now;
-    return silence_ns_ > policy_.liveness_timeout_ns ? -EIO : 0;
   }
 
   FERRY_DEVICE std::uint64_t now_ns() const {
@@ -192,10 +177,6 @@ class Waiter {
   const WaitPolicy& policy_;
   const HostHooks& hooks_;
   const LoopState& loop_;
-  std::uint64_t last_pulse_ = 0;
-  std::uint64_t last_look_ns_ = 0;
-  std::uint64_t silence_ns_ = 0;  // how long the pulse has stood still
-  bool watching_ = false;
   bool slept_ = false;
 };
 

@@ -76,15 +76,13 @@ class GpuRuntime::Implementation {
                                         geometry_.arena_bytes - view_.layout.heap);
     context_.arena = view_;
     context_.arena.base = arena_.device_base();
-    context_.wait.liveness_timeout_ns =
-        static_cast<std::uint64_t>(std::chrono::nanoseconds(options.liveness_timeout).count());
     context_.placement = options.placement;
     context_.always_served = false;
     context_.pull_bytes = gpu.pull_bytes;
     if (options.cache_bytes > 0) make_cache(options);
     // No launch has brought the services yet.
-    const std::vector<device::LoopState> stopped(
-        gpu.services, device::LoopState{device::LoopPhase::stopped, 0, 0});
+    const std::vector<device::LoopState> stopped(gpu.services,
+                                                 device::LoopState{device::LoopPhase::stopped, 0});
     arena_.write(&context_.arena.loop_state(geometry_.loops), stopped.data(),
                  stopped.size() * sizeof stopped[0]);
     on_gpu_ = allocate(sizeof(device::Context), alignof(device::Context));

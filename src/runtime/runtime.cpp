@@ -83,8 +83,6 @@ class Runtime::Implementation {
     context_.hooks = cpu::host_hooks();
     context_.wait.spin_ns = static_cast<std::uint64_t>(
         spin_time(options.device_spin, plan_.device_may_spin, device_spin_default).count());
-    context_.wait.liveness_timeout_ns =
-        static_cast<std::uint64_t>(std::chrono::nanoseconds(options.liveness_timeout).count());
     heap_ = std::make_unique<cpu::Heap>(arena_.base() + context_.arena.layout.heap,
                                         geometry_.arena_bytes - context_.arena.layout.heap);
     if (options.cache_bytes > 0) make_cache(options);

@@ -79,9 +79,11 @@ Server::~Server() {
   close_files(rest);
 }
 
-// Lets LoopState.pulse grow for every loop that is healthy: that moves, or says that it is inside
-// the storage. One that stands still for the liveness timeout is declared dead. Time in which the
-// watchdog itself did not run (a stopped process, a suspended machine) says nothing about a loop.
+// Declares a loop dead that stands still for the liveness timeout: that neither moves nor says that
+// it is inside the storage. Time in which the watchdog itself did not run (a stopped process, a
+// suspended machine) says nothing about a loop. It holds no lock but its own and calls nothing that
+// could wait, so it runs as long as the process does: callers learn of a hung loop from nobody else
+// (R8).
 void Server::watch() {
   using Clock = std::chrono::steady_clock;
   struct Seen {
@@ -104,21 +106,9 @@ void Server::watch() {
         seen[index] = Seen{iterations, {}};
       } else if ((seen[index].still += passed) > options_.liveness_timeout) {
         loop.declare_dead();
-        continue;
       }
-      beat(index);
     }
-    // The device's own services wait for nothing but these loops: they live as long as the process.
-    // Those of a GPU cannot be reached, and their callers watch the loops.
-    const bool reachable = arena_.local == arena_.base;
-    for (std::uint32_t index = 0; reachable && index < arena_.layout.geometry.services; ++index)
-      beat(arena_.layout.geometry.loops + index);
   }
-}
-
-void Server::beat(std::uint32_t index) const {
-  SystemRef<std::uint64_t> pulse(arena_.loop_state(index).pulse);
-  pulse.store(pulse.load(device::relaxed) + 1, device::relaxed);
 }
 
 bool Server::wait_for_loops(std::chrono::steady_clock::time_point until) {

@@ -68,7 +68,6 @@ class Server {
 
  private:
   void watch();
-  void beat(std::uint32_t index) const;
   bool wait_for_loops(std::chrono::steady_clock::time_point until);
   void end_threads();
   void close_files(StopReport& report);

@@ -129,7 +129,6 @@ class RingGroups : public testing::Test {
     geometry.files = 1;
     geometry.staging_bytes = 4096;
     const test::TestArena arena(geometry, 4096);
-    arena.context().wait.liveness_timeout_ns = 600'000'000'000;
     test::Random random;
     const std::uint64_t requests = test::scaled(2000);
     const test::SharedArray<std::uint32_t> finished(1);

@@ -52,7 +52,7 @@ class Waiting : public testing::Test {
     return error;
   }
 
-  WaitPolicy policy{20'000, 2'000'000'000};
+  WaitPolicy policy{20'000};
   HostHooks host = hooks();
   LoopState loop{};
   std::uint32_t word = 0;
@@ -125,7 +125,6 @@ TEST_F(Waiting, EndsWhenTheServerHasStopped) {
 TEST_F(Waiting, GoesOnWhileTheServerIsStopping) {
   loop.phase = LoopPhase::stopping;
   machine.on_park = [&](const std::uint32_t*, std::uint32_t) {
-    loop.pulse++;
     if (machine.parks == 1000) word = 1;
   };
   EXPECT_EQ(wait(1), 0);
@@ -141,27 +140,22 @@ TEST_F(Waiting, PrefersAnAnswerThatCameJustBeforeTheEnd) {
   EXPECT_EQ(wait(1), 0);
 }
 
-TEST_F(Waiting, GivesUpOnAServerWhosePulseStandsStill) {
-  loop.pulse = 77;
-  EXPECT_EQ(wait(1), -EIO);
-  EXPECT_GE(machine.now_ns, policy.liveness_timeout_ns);
-  EXPECT_LE(machine.now_ns, 2 * policy.liveness_timeout_ns);
-}
-
-TEST_F(Waiting, WaitsForASlowDiskAsLongAsTheServerLives) {
+// A slow disk; or a server whose process is stopped by a debugger while a kernel of it goes on.
+TEST_F(Waiting, WaitsForASilentServerThatHasNotSaidThatItEnds) {
   machine.on_park = [&](const std::uint32_t*, std::uint32_t) {
-    if (machine.parks % 20 == 0) ++loop.pulse;  // once a second
-    if (machine.parks == 20'000) word = 1;      // more than a quarter of an hour
+    if (machine.parks == 20'000) word = 1;  // more than a quarter of an hour
   };
   EXPECT_EQ(wait(1), 0);
   EXPECT_EQ(machine.parks, 20'000U);
 }
 
-TEST_F(Waiting, CountsTheLifeOfTheServerFromTheBeginningOfEachWait) {
+TEST_F(Waiting, ReadsNoClockOnceItSleeps) {
   policy.spin_ns = 0;
-  machine.now_ns = 1'000'000'000'000;
-  machine.on_park = [&](const std::uint32_t*, std::uint32_t) { word = 1; };
+  machine.on_park = [&](const std::uint32_t*, std::uint32_t) {
+    if (machine.parks == 10) word = 1;
+  };
   EXPECT_EQ(wait(1), 0);
+  EXPECT_EQ(machine.looks_at_clock, 0U);
 }
 
 TEST_F(Waiting, NeedsNoParkedWord) {
@@ -172,7 +166,6 @@ TEST_F(Waiting, NeedsNoParkedWord) {
 
 TEST_F(Waiting, ForAConditionYieldsUntilItHolds) {
   policy.spin_ns = 0;
-  machine.on_yield = [&] { ++loop.pulse; };
   Waiter waiter(policy, host, loop);
   EXPECT_EQ(waiter.until([&] { return machine.yields == 5000; }), 0);
   EXPECT_TRUE(waiter.slept());
@@ -185,7 +178,6 @@ TEST_F(Waiting, ForAConditionSleepsOnAWordThatSignalsIt) {
   machine.on_park = [&](const std::uint32_t* at, std::uint32_t value) {
     EXPECT_EQ(at, &word);
     EXPECT_EQ(value, 3U);
-    ++loop.pulse;
   };
   Waiter waiter(policy, host, loop);
   EXPECT_EQ(waiter.until([&] { return machine.parks == 50; }, word), 0);
@@ -202,9 +194,9 @@ TEST_F(Waiting, ForAConditionEndsWithTheServer) {
   }
 }
 
-TEST_F(Waiting, ForAConditionGivesUpOnADeadPulse) {
+TEST_F(Waiting, ForAConditionGoesOnWhileTheServerIsSilent) {
   Waiter waiter(policy, host, loop);
-  EXPECT_EQ(waiter.until([] { return false; }), -EIO);
+  EXPECT_EQ(waiter.until([] { return machine.yields == 100'000; }), 0);
 }
 
 TEST_F(Waiting, ForAConditionThatHoldsDoesNotLookAtTheServer) {
@@ -212,21 +204,6 @@ TEST_F(Waiting, ForAConditionThatHoldsDoesNotLookAtTheServer) {
   Waiter waiter(policy, host, loop);
   EXPECT_EQ(waiter.until([] { return true; }), 0);
   EXPECT_FALSE(waiter.slept());
-}
-
-// A process that was stopped for a while (SIGSTOP, a debugger, a paused virtual machine) finds that
-// much time has passed. That says nothing about the server, which was stopped with it.
-TEST_F(Waiting, IsNotFooledByAPauseOfTheWholeProcess) {
-  policy.spin_ns = 0;
-  machine.on_park = [&](const std::uint32_t*, std::uint32_t) {
-    if (machine.parks == 3) {
-      machine.now_ns += 100 * policy.liveness_timeout_ns;
-    } else if (machine.parks > 3) {
-      ++loop.pulse;
-      if (machine.parks == 10) word = 1;
-    }
-  };
-  EXPECT_EQ(wait(1), 0);
 }
 
 }  // namespace

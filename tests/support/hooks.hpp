@@ -34,7 +34,6 @@ class TestArena {
     made.arena.layout = device::lay_out(geometry);
     made.hooks = device_hooks();
     made.wait.spin_ns = 0;
-    made.wait.liveness_timeout_ns = 20'000'000'000;
     context() = made;
   }
 

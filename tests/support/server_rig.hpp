@@ -41,8 +41,6 @@ class ServerRig {
   ServerRig(const device::Geometry& geometry, std::unique_ptr<storage::Storage> storage,
             server::ServerOptions options = {})
       : arena(geometry, heap_bytes), storage_(std::move(storage)) {
-    arena.context().wait.liveness_timeout_ns =
-        static_cast<std::uint64_t>(options.liveness_timeout.count());
     server = std::make_unique<server::Server>(arena.view(), *storage_, std::move(options));
   }
   ~ServerRig() {

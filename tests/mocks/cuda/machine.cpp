@@ -1,6 +1,8 @@
 #include "mocks/cuda/machine.hpp"
 
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include <sys/mman.h>
 
@@ -15,11 +17,34 @@ long environment(const char* name, long otherwise) {
   return text == nullptr ? otherwise : std::strtol(text, nullptr, 10);
 }
 
+// Whether a child of fork() sees the same memory, so that it can play a kernel of its parent.
+bool is_shared() {
+  static const bool shared = environment("FERRY_MOCK_CUDA_SHARED", 0) != 0;
+  return shared;
+}
+
 std::uintptr_t reserve(int protection) {
-  void* mapped =
-      mmap(nullptr, window_bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const int flags = (is_shared() ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* mapped = mmap(nullptr, window_bytes, protection, flags, -1, 0);
   if (mapped == MAP_FAILED) std::abort();
   return reinterpret_cast<std::uintptr_t>(mapped);
+}
+
+// Memory of the host; aligned to a page. Null: there is none.
+void* host_memory(std::size_t bytes) {
+  if (is_shared()) {
+    void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return mapped == MAP_FAILED ? nullptr : mapped;
+  }
+  void* memory = nullptr;
+  return posix_memalign(&memory, 4096, bytes) == 0 ? memory : nullptr;
+}
+void free_host_memory(void* memory, std::size_t bytes) {
+  if (is_shared()) {
+    munmap(memory, bytes);
+  } else {
+    std::free(memory);
+  }
 }
 
 }  // namespace
@@ -88,8 +113,8 @@ Result Machine::allocate(Range::Kind kind, int device, std::size_t bytes, std::u
     range.begin = place((bytes / granule_bytes + 2) * granule_bytes);
     if (range.begin == 0) return Result::out_of_memory;
   } else {
-    void* memory = nullptr;
-    if (posix_memalign(&memory, 4096, bytes) != 0) return Result::out_of_memory;
+    void* memory = host_memory(bytes);
+    if (memory == nullptr) return Result::out_of_memory;
     range.begin = reinterpret_cast<std::uintptr_t>(memory);
   }
   if (kind == Range::Kind::pinned) count("pinned_bytes", static_cast<long>(bytes));
@@ -124,7 +149,7 @@ Result Machine::remove(Range::Kind kind, std::uintptr_t address) {
     if (kind == Range::Kind::device) {
       // Whole granules, and the gap behind them, are this range's alone; not after it is gone.
       madvise(bytes_at(range.begin), (range.bytes / granule_bytes + 1) * granule_bytes,
-              MADV_DONTNEED);
+              is_shared() ? MADV_REMOVE : MADV_DONTNEED);
     }
     ranges_.erase(found);
   }
@@ -133,7 +158,7 @@ Result Machine::remove(Range::Kind kind, std::uintptr_t address) {
   const bool pinned = kind == Range::Kind::pinned || kind == Range::Kind::registered;
   if (pinned) count("pinned_bytes", -static_cast<long>(range.bytes));
   if (kind == Range::Kind::pinned || kind == Range::Kind::managed) {
-    std::free(reinterpret_cast<void*>(range.begin));
+    free_host_memory(reinterpret_cast<void*>(range.begin), range.bytes);
   }
   return Result::success;
 }
@@ -195,7 +220,7 @@ std::byte* Machine::bytes_at(std::uintptr_t address) const {
 //             fail_launch       n: the n-th launch from now is refused
 //             fail_kernel       n: the n-th kernel from now crashes, and then all is lost
 //   counters  copies, kernels, copied_bytes, pinned_bytes, pinned_bytes_max, pageable_copies,
-//             freed_under_a_copy, streams
+//             freed_under_a_copy, streams, waits_for_kernels
 //   constant  kernel_offset     what a thread that plays a kernel adds to device addresses
 extern "C" __attribute__((visibility("default"))) long ferry_mock_cuda_get(const char* name) {
   return ferry::cuda::mock::Machine::instance().get(name);
