@@ -93,6 +93,12 @@ struct alignas(cache_line_bytes) GroupState {
   std::uint32_t issued[cells_per_group_max];
   std::uint32_t issued_to_services[cells_per_group_max];
   std::uint64_t retired;  // cells given up on a dead server: never used again
+  // Cells of requests that nobody has waited for yet, and which of them a service answers. A
+  // program that ends without drain() leaves such cells to the next. Every lane of a group looks at
+  // these two when a program begins, so they are loaded and stored as atomics (relaxed: only what
+  // the leader sees counts, and it is the one who stores).
+  std::uint64_t in_flight;
+  std::uint64_t at_service;
 };
 static_assert(sizeof(GroupState) == 576);
 

@@ -54,7 +54,8 @@ struct Answer {
 // Used by the leader of one group; not thread-safe.
 class Requester {
  public:
-  // At most 64 cells. The group's former Requester, if any, was drained.
+  // At most 64 cells. The group's former Requester, if any, is not used any more. What it left in
+  // flight keeps its cells until the answers are there.
   FERRY_DEVICE Requester(const Context& context, std::uint32_t group)
       : Requester(context, group, group % context.arena.layout.geometry.rings) {}
   // For a group that has to use a certain ring of the server.
@@ -72,7 +73,9 @@ class Requester {
     first_cell_ = group * cells;
     const std::uint64_t all =
         cells >= cells_per_group_max ? ~std::uint64_t{0} : (std::uint64_t{1} << cells) - 1;
-    free_ = all & ~state().retired;
+    left_ = DeviceRef<std::uint64_t>(state().in_flight).load(relaxed) & ~state().retired;
+    at_service_ = DeviceRef<std::uint64_t>(state().at_service).load(relaxed);
+    free_ = all & ~state().retired & ~left_;
   }
 
   // Of bits that are not all 0.
@@ -104,11 +107,15 @@ class Requester {
   // are free. Asynchronous calls leave one spare, so that a synchronous call always finds one.
   FERRY_DEVICE int prepare(Request& request, Ticket& ticket, std::uint32_t spare,
                            Target target = Target::server) {
-    if (free_ == 0 || (spare != 0 && (free_ & (free_ - 1)) == 0)) return -EAGAIN;
+    if (is_short(spare)) {
+      reclaim();
+      if (is_short(spare)) return -EAGAIN;
+    }
     const std::uint32_t index = lowest_bit(free_);
     const std::uint64_t bit = std::uint64_t{1} << index;
-    free_ &= ~bit;
     at_service_ = target == Target::service ? at_service_ | bit : at_service_ & ~bit;
+    DeviceRef<std::uint64_t>(state().at_service).store(at_service_, relaxed);
+    take(bit);
     std::uint32_t& issued = issued_of(index);
     std::uint32_t sequence = issued + 1;
     if (sequence == 0) sequence = 1;  // 0 means "no answer wanted"
@@ -166,7 +173,7 @@ class Requester {
       return Answer{error, 0};
     }
     const Answer answer{cell.result, cell.value};  // before the cell is free again (R4)
-    free_ |= bit_of(ticket.cell);
+    give_back(bit_of(ticket.cell));
     return answer;
   }
 
@@ -184,13 +191,15 @@ class Requester {
     return error;
   }
 
-  // Waits for every request that is still in flight and forgets the answers.
+  // Waits for every request that is still in flight, also for those that the group's former
+  // Requester left, and forgets the answers.
   FERRY_DEVICE_CALL void drain() {
     const std::uint32_t cells = context_.arena.layout.geometry.cells_per_group;
     for (std::uint32_t i = 0; i < cells; ++i) {
       const bool in_flight = ((free_ | state().retired) & (std::uint64_t{1} << i)) == 0;
       if (in_flight) wait(Ticket{cell_of(i), issued_of(i)});
     }
+    left_ = 0;
   }
 
   // One request, waited for.
@@ -207,6 +216,31 @@ class Requester {
     RequestRing ring;
     std::uint32_t loop;
   };
+
+  FERRY_DEVICE bool is_short(std::uint32_t spare) const {
+    return free_ == 0 || (spare != 0 && (free_ & (free_ - 1)) == 0);
+  }
+  FERRY_DEVICE void take(std::uint64_t bits) {
+    free_ &= ~bits;
+    DeviceRef<std::uint64_t> in_flight(state().in_flight);
+    in_flight.store(in_flight.load(relaxed) | bits, relaxed);
+  }
+  FERRY_DEVICE void give_back(std::uint64_t bits) {
+    free_ |= bits;
+    DeviceRef<std::uint64_t> in_flight(state().in_flight);
+    in_flight.store(in_flight.load(relaxed) & ~bits, relaxed);
+  }
+  // Takes over the cells that the group's former Requester left in flight and that have their
+  // answers by now (R4). Rare: it is called when cells run short.
+  FERRY_DEVICE_CALL void reclaim() {
+    FERRY_NO_UNROLL
+    for (std::uint64_t rest = left_; rest != 0; rest &= rest - 1) {
+      const std::uint32_t index = lowest_bit(rest);
+      if (!done(Ticket{cell_of(index), issued_of(index)})) continue;
+      left_ &= ~(std::uint64_t{1} << index);
+      give_back(std::uint64_t{1} << index);
+    }
+  }
 
   // Each of the group's cells is two: one that the server answers in, and one that services do
   // where there are any. They are in use by turns.
@@ -268,9 +302,11 @@ class Requester {
   }
 
   FERRY_DEVICE void give_back(const Request* requests, std::uint32_t count) {
+    std::uint64_t bits = 0;
     FERRY_NO_UNROLL
     for (std::uint32_t i = 0; i < count; ++i)
-      free_ |= bit_of(requests[i].cell);
+      bits |= bit_of(requests[i].cell);
+    give_back(bits);
   }
 
   // R6: publish() came first. A CUDA device cannot wake anybody: there the server naps for bounded
@@ -294,6 +330,7 @@ class Requester {
   Way service_;
   std::uint32_t first_cell_ = 0;
   std::uint64_t free_ = 0;        // one bit per cell
+  std::uint64_t left_ = 0;        // likewise: in flight since before this object was made
   std::uint64_t at_service_ = 0;  // likewise, since they were last prepared: who answers
 };
 

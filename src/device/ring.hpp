@@ -25,8 +25,10 @@
 //   R2  The server takes tickets in order, each exactly once: no request is lost or doubled.
 //   R3  A slot is written only when the request one lap earlier has been copied out
 //       (ticket - head < slots), so nothing is overwritten before it is read.
-//   R4  A cell is reused only after its result was read: its next sequence number is issued by the
-//       same group that waited for the last one.
+//   R4  A cell is reused only after its last answer has come: its next sequence number is issued
+//       by the same group, which waited for the last one. If it did not wait (its program ended
+//       with requests in flight), the group's next Requester leaves the cell alone until that
+//       answer is there.
 //   R5  A request that was published while the loop ran is answered. Stopping is announced first
 //       (seq_cst), then the tail is read (seq_cst): a claimant either sees `stopping` after its
 //       claim, or its ticket is below that tail and is waited for and answered.

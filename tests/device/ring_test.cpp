@@ -634,6 +634,67 @@ TEST_F(OneRequester, NeverUsesACellAgainWhoseAnswerMayStillCome) {
   EXPECT_EQ(requester.prepare(request, ticket, 0), -EAGAIN);
 }
 
+// A kernel that ends without drain(): its requests are answered while the next one runs.
+class LaterProgram : public OneRequester {
+ protected:
+  LaterProgram() {
+    Requester former(arena.context(), 0);
+    Request requests[2] = {numbered(1), numbered(2)};
+    for (int i = 0; i < 2; ++i)
+      EXPECT_EQ(former.prepare(requests[i], left[i], 1), 0);
+    EXPECT_EQ(former.submit(requests, 2), 0);
+  }
+  void respond(const Ticket& ticket, std::int64_t result) const {
+    answer(arena.view().cell(ticket.cell), ticket.sequence, result, 0);
+  }
+  Ticket left[2];
+};
+
+TEST_F(LaterProgram, UsesNoCellWhoseAnswerIsStillOut) {
+  Requester requester(arena.context(), 0);
+  Request request = numbered(3);
+  Ticket ticket;
+  ASSERT_EQ(requester.prepare(request, ticket, 0), 0);
+  EXPECT_NE(ticket.cell, left[0].cell);
+  EXPECT_NE(ticket.cell, left[1].cell);
+  ASSERT_EQ(requester.submit(&request, 1), 0);
+  Request another = numbered(4);
+  Ticket none;
+  EXPECT_EQ(requester.prepare(another, none, 0), -EAGAIN);
+  // The late answers come after that of the new request, and before anybody has read it.
+  respond(ticket, 300);
+  respond(left[0], 100);
+  respond(left[1], 200);
+  ASSERT_TRUE(requester.done(ticket));
+  EXPECT_EQ(requester.wait(ticket).result, 300);
+}
+
+TEST_F(LaterProgram, TakesCellsOverOnceTheyAreAnswered) {
+  respond(left[0], 100);
+  Requester requester(arena.context(), 0);
+  Request requests[3]{};
+  Ticket tickets[3];
+  ASSERT_EQ(requester.prepare(requests[0], tickets[0], 0), 0);
+  ASSERT_EQ(requester.prepare(requests[1], tickets[1], 0), 0);
+  EXPECT_EQ(tickets[1].cell, left[0].cell);
+  EXPECT_NE(tickets[1].sequence, left[0].sequence);
+  EXPECT_EQ(requester.prepare(requests[2], tickets[2], 0), -EAGAIN);
+  respond(left[1], 200);
+  ASSERT_EQ(requester.prepare(requests[2], tickets[2], 0), 0);
+  EXPECT_EQ(tickets[2].cell, left[1].cell);
+}
+
+TEST_F(LaterProgram, DrainsWhatWasLeft) {
+  Random random;
+  Requester requester(arena.context(), 0);
+  EXPECT_FALSE(requester.done(left[0]));
+  SmallServer server(arena.view(), random);
+  test::within_patience("drain", [&] { requester.drain(); });
+  EXPECT_TRUE(requester.done(left[0]));
+  EXPECT_TRUE(requester.done(left[1]));
+  EXPECT_EQ(requester.state().in_flight, 0U);
+}
+
 TEST_F(OneRequester, DrainWaitsForWhatIsInFlight) {
   Random random;
   Requester requester(arena.context(), 0);
