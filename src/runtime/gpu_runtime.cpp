@@ -89,7 +89,7 @@ class GpuRuntime::Implementation {
     arena_.write(on_gpu_.data(), &context_, sizeof context_);
 
     storage_ = storage::make_router({.engine = options.engine});
-    carried_ = arena_.carry(*storage_, {});
+    carried_ = arena_.carry(*storage_, {}, geometry_.loops);
     server::ServerOptions server;
     server.cpus = plan_.server_cpus;
     server.spin = options.server_spin.count() >= 0 ? options.server_spin

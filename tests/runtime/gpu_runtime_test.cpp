@@ -200,6 +200,78 @@ TEST_F(KernelCalls, EndWhenTheRuntimeDoes) {
   EXPECT_TRUE(runtime->shutdown(std::chrono::seconds(0)).errors.empty());
 }
 
+// An earlier kernel ended without drain(): its transfer is answered while the next one runs.
+TEST_F(KernelCalls, LeaveTheCellsOfAnEarlierLaunchAlone) {
+  make();
+  const std::string text = pattern(1 << 20, 4);
+  test::write_file(directory / "file", text);
+  const Buffer memory = runtime->allocate(2 << 20);
+  char* buffer = kernel->address(memory.as<char>());
+  const int file = calls().open((directory / "file").c_str(), O_RDONLY);
+  ASSERT_GT(file, 0);
+  MockCuda::set("hold_copies", 1);
+  device::Pending former;
+  {
+    auto files = calls();
+    former = files.pread_async(file, buffer, 1 << 20, 0);
+  }
+  auto files = calls();
+  device::Pending latter = files.pread_async(file, buffer + (1 << 20), 1 << 20, 0);
+  ASSERT_FALSE(latter.finished);
+  EXPECT_NE(latter.ticket.cell, former.ticket.cell);
+  std::string small(4096, '?');
+  EXPECT_EQ(files.pread(file, small.data(), small.size(), 8192), 4096);
+  EXPECT_TRUE(test::same_bytes(small, text.substr(8192, 4096)));
+  MockCuda::set("hold_copies", 0);
+  test::within_patience("a call beside a late answer",
+                        [&] { EXPECT_EQ(files.wait(latter), 1 << 20); });
+  EXPECT_TRUE(test::same_bytes({buffer + (1 << 20), 1 << 20}, text));
+  files.drain();
+  EXPECT_TRUE(test::same_bytes({buffer, 1 << 20}, text)) << "drain() waits for the former, too";
+  EXPECT_EQ(kernel->context().arena.group(0).in_flight, 0U);
+  EXPECT_EQ(files.close(file), 0);
+}
+
+// The driver may let whoever asks for page-locked memory wait until every kernel has ended, also
+// one that waits for the server that asks.
+TEST_F(KernelCalls, NeedNothingOfTheDriverThatWaitsForThem) {
+  RuntimeOptions wishes = options();
+  wishes.server_threads = 2;
+  make(wishes);
+  MockCuda::set("kernel_runs", 1);
+  const long waits = MockCuda::get("waits_for_kernels");
+  const long pinned = MockCuda::get("pinned_bytes");
+  const long pageable = MockCuda::get("pageable_copies");
+  const std::string text = pattern(3'000'000, 8);
+  test::write_file(directory / "file", text);
+  const Buffer memory = runtime->allocate(3'000'000);
+  char* buffer = kernel->address(memory.as<char>());
+  for (const std::uint32_t group : {0U, 1U}) {  // of one server thread and of the other
+    auto files = calls(group);
+    for (const Placement placement : {Placement::host, Placement::compute}) {
+      files.use(placement);
+      const int file = files.open((directory / "file").c_str(), O_RDWR);
+      ASSERT_GT(file, 0);
+      EXPECT_EQ(files.pread(file, buffer, text.size(), 0), 3'000'000);
+      EXPECT_TRUE(test::same_bytes({buffer, text.size()}, text));
+      EXPECT_EQ(files.pwrite(file, buffer + 4096, 100'000, 4096), 100'000);
+      EXPECT_EQ(files.fsync(file), 0);
+      if (placement == Placement::host) {
+        EXPECT_EQ(files.close(file), 0);
+      }
+    }
+  }
+  EXPECT_EQ(runtime->dirty_pages(), 0U);
+  EXPECT_GT(runtime->statistics().calls, 0U);
+  const ShutdownReport report = runtime->shutdown(std::chrono::seconds(5));
+  EXPECT_TRUE(report.finished);
+  EXPECT_EQ(report.files_closed, 2U);
+  EXPECT_EQ(calls().ping(), -ESHUTDOWN);
+  EXPECT_EQ(MockCuda::get("waits_for_kernels") - waits, 0);
+  EXPECT_EQ(MockCuda::get("pinned_bytes"), pinned);
+  EXPECT_EQ(MockCuda::get("pageable_copies"), pageable);
+}
+
 // What ferry::gpu::write_back() does in a kernel of its own.
 TEST_F(KernelCalls, WriteBackWhatWasLeft) {
   make();

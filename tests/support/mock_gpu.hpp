@@ -67,8 +67,8 @@ struct OnMockGpu : testing::Test {
     EXPECT_EQ(MockCuda::get("freed_under_a_copy"), 0);
   }
   static void clear_faults() {
-    for (const char* fault :
-         {"out_of_memory", "fail_copy_call", "fail_copy", "lost", "copy_delay_us", "hold_copies"}) {
+    for (const char* fault : {"out_of_memory", "fail_copy_call", "fail_copy", "lost",
+                              "copy_delay_us", "hold_copies", "kernel_runs"}) {
       MockCuda::set(fault, 0);
     }
   }

@@ -37,9 +37,11 @@ class Arena {
   void write(void* device, const void* host, std::size_t bytes) const;
   void read(void* host, const void* device, std::size_t bytes) const;
 
-  // `storage`, for transfers that may name this memory. Must not outlive either.
-  std::unique_ptr<storage::Storage> carry(storage::Storage& storage,
-                                          const StagingOptions& options) const;
+  // `storage`, for transfers that may name this memory. Must not outlive either. It has at most
+  // `queues` queues at a time, for which everything is asked of the driver here: later a kernel may
+  // run that waits for such a queue, and the driver may let whoever asks wait for that kernel.
+  std::unique_ptr<storage::Storage> carry(storage::Storage& storage, const StagingOptions& options,
+                                          unsigned queues) const;
   const PrimaryContext& context() const { return *context_; }
 
  private:
@@ -48,6 +50,9 @@ class Arena {
   const PinnedMemory shared_;
   const DeviceMemory own_;
   const Stream stream_;
+  // What read() and write() move goes through here: for other memory of the host the driver would
+  // look for a place itself. Guarded by the mutex.
+  const PinnedMemory bounce_;
   mutable std::mutex mutex_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -11,14 +12,30 @@
 
 namespace ferry::cuda {
 
+// What copies need of the driver. Made before a kernel runs where one may wait for the copies: the
+// driver may let a thread that asks for more wait until every kernel has ended.
+struct CopyStreams {
+  // How many batches of copies can be under way; the copies that come then share the next event.
+  static constexpr std::size_t events_max = 32;
+
+  // Throws ferry::Error.
+  explicit CopyStreams(const std::shared_ptr<const PrimaryContext>& context);
+
+  Stream to_device;
+  Stream from_device;
+  std::vector<std::unique_ptr<Event>> events;
+};
+
 // To be made, used and destroyed on one thread, whose current context is the GPU's meanwhile: to
 // change it for every call would cost about as much as starting a copy. Its streams do not wait for
 // the program's, so copies move while a kernel runs. All copies started between two flushes share
 // one event.
 class StreamCopies final : public CopyEngine {
  public:
-  // Throws ferry::Error.
+  // With streams of its own. Throws ferry::Error.
   explicit StreamCopies(std::shared_ptr<const PrimaryContext> context);
+  // With those, which nobody else uses meanwhile; they are whole again when this is destroyed.
+  StreamCopies(std::shared_ptr<const PrimaryContext> context, std::shared_ptr<CopyStreams> streams);
   ~StreamCopies() override;
 
   void start(Copy& copy) override;
@@ -31,10 +48,10 @@ class StreamCopies final : public CopyEngine {
     std::vector<Copy*> copies;
   };
   struct Way {
-    explicit Way(const std::shared_ptr<const PrimaryContext>& context) : stream(context) {}
-    Stream stream;
+    StreamHandle stream;
     std::vector<Copy*> started;  // since the last flush
     std::deque<Batch> batches;
+    bool wants_event = false;  // a flush found none
   };
 
   void flush(Way& way);
@@ -42,8 +59,8 @@ class StreamCopies final : public CopyEngine {
 
   const std::shared_ptr<const PrimaryContext> context_;
   const CurrentContext current_;
+  const std::shared_ptr<CopyStreams> streams_;
   std::array<Way, 2> ways_;
-  std::vector<Batch> spare_;
   std::deque<Copy*> ended_;
 };
 

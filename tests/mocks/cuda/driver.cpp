@@ -100,6 +100,7 @@ void run_copy(std::uintptr_t to, std::uintptr_t from, std::size_t bytes, bool fr
 Result copy(std::uintptr_t to, std::uintptr_t from, std::size_t bytes, std::uintptr_t device_side) {
   if (const Result result = in_context(); result != Result::success) return result;
   if (bytes == 0) return Result::success;
+  machine().wait_for_kernels();
   if (machine().falls_due("fail_copy_call")) return Result::launch_failed;
   const std::uintptr_t host_side = device_side == to ? from : to;
   const Result result = machine().begin_copy(device_side, host_side, bytes);
@@ -282,6 +283,7 @@ Result cuCtxGetDevice(DeviceIndex* device) {
 
 Result cuCtxSynchronize() {
   if (const Result result = in_context(); result != Result::success) return result;
+  machine().wait_for_kernels();
   stream_of(nullptr).wait_until_idle();
   return ready_to_serve();
 }
@@ -395,6 +397,7 @@ Result cuMemsetD8Async(DevicePointer memory, unsigned char value, std::size_t by
 
 Result cuStreamCreate(StreamHandle* stream, unsigned) {
   if (const Result result = in_context(); result != Result::success) return result;
+  machine().wait_for_kernels();
   *stream = new CUstream_st{mock::Stream(current.back()->device)};
   machine().count("streams");
   return Result::success;
@@ -433,6 +436,7 @@ Result cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
 
 Result cuEventCreate(EventHandle* event, unsigned flags) {
   if (const Result result = in_context(); result != Result::success) return result;
+  machine().wait_for_kernels();
   *event = new CUevent_st;
   (*event)->timed = (flags & event_disable_timing) == 0;
   return Result::success;

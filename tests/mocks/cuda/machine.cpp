@@ -87,6 +87,14 @@ bool Machine::falls_due(const std::string& name) {
   return left > 0 && --left == 0;
 }
 
+void Machine::wait_for_kernels() {
+  if (get("kernel_runs") == 0) return;
+  count("waits_for_kernels");
+  // Not for ever, so that a test can say what is wrong.
+  for (int rounds = 0; rounds < 10'000 && get("kernel_runs") != 0; ++rounds)
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+}
+
 std::uintptr_t Machine::place(std::size_t bytes) {
   for (bool again = false;;) {
     if (next_ + bytes > window_ + window_bytes) {
@@ -106,6 +114,7 @@ std::uintptr_t Machine::place(std::size_t bytes) {
 
 Result Machine::allocate(Range::Kind kind, int device, std::size_t bytes, std::uintptr_t& address) {
   if (bytes == 0) return Result::invalid_value;
+  wait_for_kernels();
   if (get("out_of_memory") != 0) return Result::out_of_memory;
   Range range{kind, 0, bytes, device, 0};
   if (kind == Range::Kind::device) {
@@ -126,6 +135,7 @@ Result Machine::allocate(Range::Kind kind, int device, std::size_t bytes, std::u
 
 Result Machine::add_registered(std::uintptr_t begin, std::size_t bytes, int device) {
   if (bytes == 0 || begin == 0) return Result::invalid_value;
+  wait_for_kernels();
   if (get("out_of_memory") != 0) return Result::out_of_memory;
   {
     const std::lock_guard lock(mutex_);
@@ -138,6 +148,7 @@ Result Machine::add_registered(std::uintptr_t begin, std::size_t bytes, int devi
 
 Result Machine::remove(Range::Kind kind, std::uintptr_t address) {
   Range range;
+  wait_for_kernels();
   {
     const std::lock_guard lock(mutex_);
     const auto found = ranges_.find(address);
@@ -219,6 +230,8 @@ std::byte* Machine::bytes_at(std::uintptr_t address) const {
 //             newer_kernels     n: the n-th module from now is too new for this driver
 //             fail_launch       n: the n-th launch from now is refused
 //             fail_kernel       n: the n-th kernel from now crashes, and then all is lost
+//             kernel_runs       1: a kernel runs until this is 0, and what a driver may put off
+//                               until then, allocations above all, takes as long (or a second)
 //   counters  copies, kernels, copied_bytes, pinned_bytes, pinned_bytes_max, pageable_copies,
 //             freed_under_a_copy, streams, waits_for_kernels
 //   constant  kernel_offset     what a thread that plays a kernel adds to device addresses

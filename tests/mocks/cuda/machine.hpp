@@ -44,6 +44,9 @@ class Machine {
   // A fault after which every call on any GPU fails, as after an error of the hardware.
   bool lost() { return get("lost") != 0; }
 
+  // For calls that a driver may put off until no kernel runs.
+  void wait_for_kernels();
+
   Result allocate(Range::Kind kind, int device, std::size_t bytes, std::uintptr_t& address);
   Result add_registered(std::uintptr_t begin, std::size_t bytes, int device);
   Result remove(Range::Kind kind, std::uintptr_t address);
