@@ -15,7 +15,6 @@
 #define HEAD_BEFORE_COPY 7         /* the slot is given back before it was copied out */
 #define ROOM_OFF_BY_ONE 8          /* one request more than there are slots */
 #define ROOM_UNCHECKED 9           /* claims without looking for room */
-#define CLAIM_BEFORE_ROOM 10       /* claims by fetch_add, then waits for room or gives up */
 #define FIRST_COMMITTED_FIRST 11   /* of a batch; the others follow */
 #define FIRST_COMMITTED_RELAXED 12 /* of a batch; does not cover the others */
 #define CLAIM_SHARED 13            /* two groups may get one ticket: stored, not exchanged */
@@ -40,6 +39,7 @@
 #define WAITER_PARKED_RELEASE 30   /* Cell.parked = 1 stored with release, not seq_cst */
 #define CELL_NOT_AWAITED 31        /* the cell is used again before its answer was read */
 #define CELL_NOT_RETIRED 32        /* ... or after its caller gave up */
+#define LEFT_CELL_REUSED 57        /* ... or though an earlier program left it in flight */
 /* stopping and dying */
 #define ABANDONED_UNPUBLISHED 33   /* no NOP for an abandoned ticket */
 #define PHASE_BEFORE_CLAIM 34      /* looks at the phase before it claims */
@@ -50,6 +50,7 @@
 #define ERROR_WITHOUT_LOOK 39      /* gives up on `stopped` without looking at the answer again */
 #define ROOM_IGNORES_DEATH 40      /* waits for room whatever happened to the server */
 #define WAIT_IGNORES_DEATH 41      /* waits for the answer likewise */
+#define SILENCE_IS_DEATH 10        /* takes a server for dead that has not said so */
 #define STOP_OVER_DEATH 42         /* `stopping` stored over `dead` */
 #define STOPPED_OVER_DEATH 43      /* `stopped` likewise */
 #define DEAD_BEFORE_WAIT 44        /* says `dead`, then waits for what the storage holds */

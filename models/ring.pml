@@ -13,14 +13,16 @@
  *   No reuse before the result is read
  *     R1, R3  a ticket is claimed, and its slot filled, only when the request one lap earlier was
  *             copied (at `publish`)
- *     R4      a cell gets a new request only when the answer of the last one was read (at
- *             `publish`), and every answer arrives at the request it belongs to (at `respond`,
- *             `answered`)
+ *     R4      a cell gets a new request only when the answer of the last one was read, or has come
+ *             and is left unread (at `publish`), and every answer arrives at the request it belongs
+ *             to (at `respond`, `answered`)
  *   Progress without the other side's help
  *     R6      no wake-up is lost: sleepers sleep for ever here, so a lost one is an invalid end
- *             state (deadlock); only with DEATH, SUSPICION or PROGRESS may a sleep end by itself
+ *             state (deadlock); only with DEATH or PROGRESS may a sleep end by itself
  *     R7      every call returns and the loop ends, also when the server dies or is declared dead
  *             at any moment (PROGRESS: an LTL property under weak fairness, with real polling)
+ *     R8      a caller gives up only on a server that has said that it is dead or has stopped
+ *             (assertions in Producer at `refused` and `lost`), and every death is said (R7)
  *   Who may touch a buffer (docs/architecture.md)
  *     D1      no call returns while the storage works on it, unless a loop that hung outside the
  *             storage was declared dead (assertions in Producer at `lost`, in Server at `respond`)
@@ -39,7 +41,8 @@
  *   DEATH 1|2|3     outside the storage, the server hangs for ever and is declared dead | is
  *                   declared dead but lives on | meets a fault and dies by itself, or is declared
  *                   dead; at any moment
- *   SUSPICION 1     once, a caller takes a living server for dead (its pulse seemed to stand still)
+ *   LEAVE 1         a producer may end without waiting for its answers; the next program with its
+ *                   cells leaves those alone whose answers are out (Requester::reclaim)
  *   PROGRESS 1      sleeps may end by themselves, naps poll, the LTL property is on
  */
 
@@ -64,18 +67,18 @@
 #ifndef DEATH
 #define DEATH 0
 #endif
-#ifndef SUSPICION
-#define SUSPICION 0
+#ifndef LEAVE
+#define LEAVE 0
 #endif
 #ifndef PROGRESS
 #define PROGRESS 0
 #endif
-#define TIMED (PROGRESS || DEATH || SUSPICION)
+#define TIMED (PROGRESS || DEATH)
 
 #define PRODUCERS 2
 #define SERVER PRODUCERS
 #define PARTIES (PRODUCERS + 1)
-#if BATCH || DEATH == 1 || DEATH == 2 || SUSPICION
+#if BATCH || DEATH == 1 || DEATH == 2 || LEAVE
 #define CELLS 4
 #define EACH 2
 #else
@@ -145,7 +148,6 @@ byte returned;          /* producers that have made all their calls */
 bit ended;              /* the loop's thread is gone */
 bit halted;             /* the loop died */
 bit died;               /* the phase was set to dead */
-bit suspected;          /* a caller took the server for dead */
 
 byte in_storage[2];     /* operations submitted and not reaped */
 bit finished[2];        /* ... that a worker has finished */
@@ -195,12 +197,13 @@ inline ring_bell() { memory[BELL] = memory[BELL] + (MUTATION == BELL_NOT_COUNTED
 #define HAS_ROOM(head) \
   (MUTATION == ROOM_UNCHECKED || \
    FROM(ADD(ticket, COUNT(me)), head) <= SLOTS + (MUTATION == ROOM_OFF_BY_ONE -> 1 : 0))
-#if MUTATION == CLAIM_BEFORE_ROOM
-#define OTHERS_CLAIMED 0
-#else
 #define OTHERS_CLAIMED (memory[TAIL] != ticket)
-#endif
+#if LEAVE
+#define MY_CELL(i) (me * EACH + apart + (i))
+#define LEFT_CELL (me * EACH + 1 - apart)
+#else
 #define MY_CELL(i) (me * EACH + given_up + (i))
+#endif
 
 #if MUTATION == COMMIT_RELAXED
 #define COMMIT_ORDER FENCED
@@ -235,6 +238,16 @@ inline look_at_phase() {
   promised = promised + (abandon -> 0 : COUNT(me))
 }
 
+#if LEAVE
+inline change_cell() {
+  apart = 1 - apart;
+  seen = former;
+  former = number;
+  number = seen;
+  seen = 0
+}
+#endif
+
 proctype Producer(byte me) {
   byte calls;    /* made so far */
   byte ticket;
@@ -244,8 +257,27 @@ proctype Producer(byte me) {
   byte seen;
   bit abandon;
   bit leaving;   /* the server is gone: one last look */
+#if LEAVE
+  bit apart;     /* which of the two cells is in use */
+  bit left;      /* the other one has a request that an earlier program left in flight */
+  byte former;   /* Cell.issued of the other one */
+#endif
 
 prepare:
+#if LEAVE
+  if
+  :: atomic { /* reclaim() */
+       left && (LOAD(me, SEQUENCE(LEFT_CELL)) == former || MUTATION == LEFT_CELL_REUSED) ->
+#if MUTATION != LEFT_CELL_REUSED
+       awaited[LEFT_CELL] = 0;
+#endif
+       memory[RESULT(LEFT_CELL)] = RUBBISH; /* so that reading it later is noticed */
+       left = 0;
+       change_cell()
+     }
+  :: skip /* it does so only when cells run short */
+  fi;
+#endif
   if
   :: calls == CALLS_OF(me) || given_up + COUNT(me) > EACH -> goto finish
   :: else
@@ -254,15 +286,10 @@ prepare:
 #if MUTATION == PHASE_BEFORE_CLAIM
   atomic { SETTLED(me) -> look_at_phase() }
 #endif
-#if MUTATION == CLAIM_BEFORE_ROOM
-  atomic { DRAINED(me) -> ticket = memory[TAIL]; memory[TAIL] = ADD(ticket, COUNT(me)) }
-#endif
 
 claim: /* try_claim() */
   atomic {
-#if MUTATION != CLAIM_BEFORE_ROOM
     ticket = LOAD(me, TAIL);
-#endif
     if
     :: HAS_ROOM(LOAD(me, KNOWN)) -> goto exchange
     :: else
@@ -283,8 +310,8 @@ claim: /* try_claim() */
 #if MUTATION != ROOM_IGNORES_DEATH
   :: atomic { !leaving && LOAD(me, PHASE) >= STOPPED -> leaving = 1; goto claim }
 #endif
-#if SUSPICION
-  :: atomic { !suspected && !leaving -> suspected = 1; leaving = 1; goto claim }
+#if MUTATION == SILENCE_IS_DEATH
+  :: atomic { !leaving -> leaving = 1; goto claim }
 #endif
 #if PROGRESS
   :: atomic {
@@ -296,7 +323,6 @@ claim: /* try_claim() */
 #endif
   fi;
 exchange:
-#if MUTATION != CLAIM_BEFORE_ROOM
   atomic {
     DRAINED(me) ->
     if
@@ -305,7 +331,6 @@ exchange:
     fi;
     memory[TAIL] = ADD(ticket, COUNT(me))
   }
-#endif
 #if MUTATION != PHASE_BEFORE_CLAIM
   atomic { SETTLED(me) -> look_at_phase() }
 #endif
@@ -384,6 +409,13 @@ submitted:
   fi;
 #endif
 
+#if LEAVE
+  if
+  :: atomic { !left -> left = 1; change_cell(); goto back } /* one cell is always spare */
+  :: skip
+  fi;
+#endif
+
 wait: /* until_equal() */
   atomic {
 #if MUTATION == RESULT_BEFORE_SEQUENCE
@@ -417,8 +449,8 @@ again:
   :: atomic { LOAD(me, PHASE) >= STOPPED -> seen = 0; leaving = 1 }
 #endif
   :: atomic { LOAD(me, PHASE) < STOPPED || MUTATION == WAIT_IGNORES_DEATH -> skip }
-#if SUSPICION
-  :: atomic { !suspected -> suspected = 1; seen = 0; leaving = 1 }
+#if MUTATION == SILENCE_IS_DEATH
+  :: atomic { seen = 0; leaving = 1 }
 #endif
   fi;
   if
@@ -436,7 +468,7 @@ lost: /* the answer may have come between the look at the word and the look at t
     :: LOAD(me, SEQUENCE(MY_CELL(i))) == number && MUTATION != ERROR_WITHOUT_LOOK -> goto unpark
     :: else
     fi;
-    assert(died || suspected); /* R5 */
+    assert(died); /* R5, R8 */
 #if DEATH > 1
     assert(excused || !UNDER_WAY(REQUEST(MY_CELL(i), number))); /* D1 */
 #endif
@@ -475,7 +507,7 @@ answered:
 refused: /* claim() failed: nothing was submitted */
   atomic {
     leaving = 0;
-    assert(died || suspected || memory[PHASE] == STOPPED) /* R5 */
+    assert(died || memory[PHASE] == STOPPED) /* R5, R8 */
   }
 back:
   atomic {
