@@ -161,6 +161,20 @@ TEST_P(DeadLoop, AFileHeldByALoopThatStandsStillCanBeClosed) {
   injection.release();
 }
 
+// Others may wait for the position meanwhile, also those whom another loop serves.
+TEST_P(DeadLoop, NobodyWaitsForThePositionOfACallThatDied) {
+  injection.arm(Injection::Action::stall, 0, where());
+  std::thread holder([&] { EXPECT_EQ(rig->calls(0).read(file, buffer, bytes), -EIO); });
+  EXPECT_TRUE(injection.reached());
+  std::int64_t result = 0;
+  test::within_patience("a read at a position that a dead call held",
+                        [&] { result = rig->calls(1).read(file, buffer + bytes, 4096); });
+  holder.join();
+  EXPECT_EQ(result, 4096);
+  EXPECT_TRUE(test::same_bytes({buffer + bytes, 4096}, pattern(bytes, 1).substr(0, 4096)));
+  injection.release();
+}
+
 // The same with the status, which the loop itself writes into the caller's memory.
 TEST_P(DeadLoop, StandingStillItForgetsTheStatusToo) {
   injection.arm(Injection::Action::stall, 0, where());
