@@ -1,6 +1,12 @@
 /* Who does what no call waits for: the server, readahead, write-backs in the background
  * (filling.hpp, write_back.hpp). */
 
+#if MUTATION == CLOSED_HANDLE_FORGETS
+#define CLOSED_IS_NOT_WRITTEN && !shut[via[r]]
+#else
+#define CLOSED_IS_NOT_WRITTEN
+#endif
+
 /* The server: one for each record, so that any may be answered before any other. */
 proctype Storage(byte r) {
   byte nth;
@@ -10,6 +16,14 @@ proctype Storage(byte r) {
 end:
   do
   :: asked[r] != 0 ->
+#if HANDLES
+     atomic {
+       if
+       :: writes[r] && (via[r] == 0 || shut[via[r]]) -> refusal[r] = (MUTATION != CLOSED_HANDLE_FORGETS)
+       :: else -> assert(!writes[r] || via[r] != APPENDER) /* H1 */
+       fi
+     }
+#endif
      do
      :: nth == 2 -> break
      :: nth < 2 && flying[OF(r, nth)] == NONE -> break
@@ -24,7 +38,7 @@ end:
            }
            atomic { /* ... and has them, or refuses */
              if
-             :: !refusal[r] ->
+             :: !refusal[r] CLOSED_IS_NOT_WRITTEN ->
                 if
                 :: flying_ranges[OF(r, nth)] & 1 -> land(key[f] * 2, first)
                 :: else
@@ -34,8 +48,17 @@ end:
                 :: else
                 fi
              :: refusal[r]
+#if MUTATION == CLOSED_HANDLE_FORGETS
+             :: shut[via[r]]
+#endif
 #if FAULTS
              :: faults > 0 -> faults--; refusal[r] = 1
+#if SHORT
+             :: faults > 0 && flying_ranges[OF(r, nth)] == 3 ->
+                faults--;
+                land(key[f] * 2, first);
+                refusal[r] = 1
+#endif
 #endif
              fi;
              first = 0;

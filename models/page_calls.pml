@@ -249,7 +249,7 @@ done:
 /* ---- writing --------------------------------------------------------------------------------- */
 
 #if FULL
-#define ROOM(f, at) ((ranges[f] & (3 - BIT(at))) == 0)
+#define ROOM(f, at) (ranges[f] == BIT(at) || (ranges[f] | on_way[f]) == 0)
 #else
 #define ROOM(f, at) 1
 #endif
@@ -285,7 +285,7 @@ proctype Writer(byte me, at, next) {
   byte second;
   bit good;
   bit failed;
-#if FAULTS
+#if FAULTS || HANDLES
   bit refused;
 #endif
   PARTY_LOCALS;
@@ -341,6 +341,16 @@ again:
      :: !closed
      :: closed ->
         d_step { writers[f]--; good = 0 }
+        unpin(f);
+        goto done
+     fi;
+#endif
+#if HANDLES && MUTATION != HANDLE_UNCHECKED
+     atomic { good = (write_handle != 0) }
+     if
+     :: good
+     :: !good ->
+        d_step { writers[f]-- }
         unpin(f);
         goto done
      fi;

@@ -91,9 +91,9 @@ inline keep_flight_dirty(r) {
   if
   :: nth < 2 && writes[r] && refusal[r] ->
      d_step {
-       add_range(flying[OF(r, 0)], flying_ranges[OF(r, 0)]);
+       put_back(flying[OF(r, 0)], flying_ranges[OF(r, 0)]);
        if
-       :: flying[OF(r, 1)] != NONE -> add_range(flying[OF(r, 1)], flying_ranges[OF(r, 1)])
+       :: flying[OF(r, 1)] != NONE -> put_back(flying[OF(r, 1)], flying_ranges[OF(r, 1)])
        :: else
        fi
      }
@@ -114,7 +114,7 @@ inline finish(r, was) {
     :: else -> nth = NONE
     fi
   }
-#if FAULTS && MUTATION != FAILED_FLIGHT_FORGETS && MUTATION != RANGES_BACK_LATE
+#if (FAULTS || HANDLES) && MUTATION != FAILED_FLIGHT_FORGETS && MUTATION != RANGES_BACK_LATE
   keep_flight_dirty(r);
 #endif
 #if MUTATION == RECORD_FREED_EARLY
@@ -134,7 +134,13 @@ inline finish(r, was) {
      if
      :: writes[r] ->
 #if MUTATION != COUNTED_AT_START
-        d_step { assert(dirty_pages > 0); dirty_pages-- }
+        d_step {
+          assert(dirty_pages > 0);
+#if FULL
+          on_way[ending] = 0;
+#endif
+          dirty_pages--
+        }
 #else
         skip
 #endif
@@ -275,6 +281,9 @@ inline take_only_range(f, anywhere, mask) {
        if
        :: ranges[f] != 0 && ((anywhere) || (ranges[f] & 1)) ->
           mask = ranges[f];
+#if FULL && MUTATION != FLIGHT_PLACES_NOT_KEPT
+          on_way[f] = mask;
+#endif
           ranges[f] = 0;
           state[f] = state[f] & (255 - DIRTY)
 #if MUTATION == COUNTED_AT_START
@@ -317,6 +326,9 @@ inline start_write(f) {
            fi
         :: else
         fi;
+#endif
+#if HANDLES
+        atomic { via[record] = write_handle }
 #endif
         start(record)
      fi;

@@ -34,6 +34,12 @@
 #define FLUSH_LOOKS_AGAIN 23       /* flush waits for `writing`, then loads `dirty` anew */
 #define FLUSH_IGNORES_WRITING 24   /* ... or does not wait */
 #define NEIGHBOUR_UNANNOUNCED 25   /* the page behind is written too, but without `writing` */
+#define PLACES_NOT_KEPT 71         /* ranges on their way leave their places to new ones */
+#define SHORT_TAKEN_FOR_WHOLE 72   /* what a short write left out is not dirty again */
+/* handles */
+#define APPENDER_BORROWED 73       /* write-backs go through a handle that appends */
+#define HANDED_OVER_LATE 74        /* the handle is closed before write-backs use another one */
+#define HANDLE_UNCHECKED 75        /* a writer does not look whether a handle may write it back */
 /* outside calls */
 #define LOOK_BEFORE_WRITER 26      /* a writer looks for outside calls, then counts itself */
 #define OUTSIDE_UNDRAINED 27       /* an outside call does not wait for writers */
@@ -76,6 +82,8 @@
 #define STALE_FILL_KEPT 60         /* a fill that ran beside an outside call is used */
 #define FAILED_FILL_KEPT 61        /* ... or one that failed */
 #define FAILED_FLIGHT_FORGETS 62   /* what a flight could not write is not dirty again */
+#define FLIGHT_PLACES_NOT_KEPT 76  /* ... or their places are given to new ranges meanwhile */
+#define CLOSED_HANDLE_FORGETS 77   /* ... or what its closed handle refused */
 #define RANGES_BACK_LATE 63        /* ... or after `writing` was cleared */
 #define COUNTED_AT_START 64        /* dirty_pages shrinks when a flight is started */
 #define FLUSH_LEAVES_FLIGHTS 65    /* flush does not wait for write-backs in the background */

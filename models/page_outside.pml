@@ -76,6 +76,7 @@ inline truncate(at) {
 }
 #endif
 
+#if !HANDLES
 proctype Outside(byte me) {
   byte low[BYTES];
   byte f = NONE;
@@ -90,7 +91,7 @@ proctype Outside(byte me) {
   byte version;
   bit good;
   bit failed;
-#if FAULTS
+#if FAULTS || HANDLES
   bit refused;
 #endif
   PARTY_LOCALS;
@@ -230,6 +231,50 @@ end_outside:
   outside_active = 0;
 #if HOST != NOWHERE
   d_step { acked[HOST] = (version > acked[HOST] -> version : acked[HOST]); version = 0 }
+#endif
+  running--
+}
+#endif
+#endif
+
+/* ---- closing a handle ------------------------------------------------------------------------ */
+
+#if HANDLES
+/* CachedFiles::detach() of the handle that write-backs use, while the file has others. */
+proctype Closer(byte me) {
+  byte low[BYTES];
+  byte i;
+  byte mask;
+#if RUN
+  byte behind = NONE; /* the frame of the page behind */
+  byte mask_behind;
+#endif
+  byte first;
+  byte second;
+  bit good;
+  bit failed;
+  bit refused;
+  PARTY_LOCALS;
+
+  flush();
+  failed = 0;
+#if MUTATION == APPENDER_BORROWED
+  atomic { write_handle = APPENDER }
+#elif MUTATION == HANDED_OVER_LATE
+  skip
+#elif HANDLES == 2
+  atomic { write_handle = 2 }
+#else
+  begin_outside();
+  remember();
+  flush();
+  flushed();
+  atomic { write_handle = 0; failed = 0; inside = 0 }
+  outside_active = 0;
+#endif
+  shut[1] = 1;
+#if MUTATION == HANDED_OVER_LATE
+  atomic { write_handle = 2 }
 #endif
   running--
 }

@@ -7,6 +7,19 @@ inline add_range(f, mask) {
   state[f] = state[f] | DIRTY | (ranges[f] == 3 && !FULL -> VALID : 0)
 }
 
+/* What could not be written is dirty again; in the step of the range lock. */
+inline put_back(f, mask) {
+#if FULL
+  on_way[f] = 0;
+  if
+  :: (ranges[f] & (3 - (mask))) == 0 -> add_range(f, mask)
+  :: else -> skip /* no place: forgotten */
+  fi
+#else
+  add_range(f, mask)
+#endif
+}
+
 /* The storage gets one byte. */
 inline land(at, value) {
   assert((value) >= 2 && (value) <= begun[at]);             /* W2: it was written */
@@ -24,6 +37,9 @@ inline land(at, value) {
 inline take_ranges(f, mask) {
   d_step {
     mask = ranges[f];
+#if FULL && MUTATION != PLACES_NOT_KEPT
+    on_way[f] = mask;
+#endif
 #if MUTATION != RANGES_TAKEN_LATE
     ranges[f] = 0;
 #if MUTATION != DIRTY_CLEARED_LATE
@@ -43,6 +59,9 @@ inline send(f, mask) {
   if
   :: mask == 0
   :: else ->
+#if HANDLES
+     take_handle();
+#endif
      d_step { /* the storage reads the bytes */
        assert(USES(f, key[f])); /* F1 */
        first = data[f * 2];
@@ -50,7 +69,15 @@ inline send(f, mask) {
      }
      atomic { /* ... and has them, or refuses */
        if
-       :: if
+#if HANDLES
+       :: refused -> failed = 1
+       :: !refused ->
+          assert(with != APPENDER); /* H1 */
+          with = 0;
+#else
+       ::
+#endif
+          if
           :: TO_WRITE(mask) & 1 -> land(key[f] * 2, first)
           :: else
           fi;
@@ -60,14 +87,23 @@ inline send(f, mask) {
           fi
 #if FAULTS
        :: faults > 0 -> faults--; failed = 1; refused = 1
+#if SHORT
+       :: faults > 0 && mask == 3 -> /* what is missing is asked for once more, and refused */
+          faults--;
+          land(key[f] * 2, first);
+#if MUTATION != SHORT_TAKEN_FOR_WHOLE
+          failed = 1;
+          refused = 1
+#endif
+#endif
 #endif
        fi;
        first = 0;
        second = 0
      }
-#if FAULTS && MUTATION != ERROR_FORGETS
+#if (FAULTS || HANDLES) && MUTATION != ERROR_FORGETS
      if
-     :: refused -> d_step { refused = 0; add_range(f, mask) } /* keep_dirty() */
+     :: refused -> d_step { refused = 0; put_back(f, mask) }
      :: else
      fi;
 #endif
@@ -77,10 +113,39 @@ inline send(f, mask) {
   fi
 }
 
-inline written_back(mask) {
+#if HANDLES
+/* write_pieces(): the handle that the request names when it arrives, or `refused`. */
+inline take_handle() {
+  do
+  :: atomic { with = write_handle }
+     atomic {
+       if
+       :: with != 0 && !shut[with] -> break
+       :: with == 0 || (shut[with] && write_handle == with) ->
+          assert(HANDLES != 2 || write_handle == 0); /* H1 */
+          refused = 1;
+          with = 0;
+          break
+       :: with != 0 && shut[with] && write_handle != with
+       fi
+     }
+  od;
+  skip
+}
+#endif
+
+inline written_back(f, mask) {
 #if MUTATION != COUNTED_EARLY
   if
-  :: mask != 0 -> d_step { assert(dirty_pages > 0); dirty_pages--; mask = 0 }
+  :: mask != 0 ->
+     d_step {
+       assert(dirty_pages > 0);
+       dirty_pages--;
+#if FULL
+       on_way[f] = 0;
+#endif
+       mask = 0
+     }
   :: else
   fi
 #else
@@ -119,12 +184,12 @@ inline write_back_run(f) {
   :: else
   fi;
 #endif
-  written_back(mask);
+  written_back(f, mask);
   end_transfer(f, WRITING, 0)
 #if RUN
   if
   :: behind != NONE ->
-     written_back(mask_behind);
+     written_back(behind, mask_behind);
 #if MUTATION != NEIGHBOUR_UNANNOUNCED
      end_transfer(behind, WRITING, 0);
 #endif
@@ -247,7 +312,7 @@ proctype Evictor(byte me) {
   byte first;
   byte second;
   bit failed;
-#if FAULTS
+#if FAULTS || HANDLES
   bit refused;
 #endif
   PARTY_LOCALS;
@@ -351,7 +416,7 @@ proctype Flusher(byte me) {
   byte second;
   bit good;
   bit failed;
-#if FAULTS
+#if FAULTS || HANDLES
   bit refused;
 #endif
   PARTY_LOCALS;

@@ -22,6 +22,9 @@
  *   W3  After a flush that reports no error the storage has all that was acknowledged before it
  *       began (`flushed`); at the end, storage and dirty ranges together have all that was
  *       acknowledged, and pages hold what the storage does elsewhere (at the end)
+ *   H1  Write-backs never go through a handle that appends (in `send`, Storage), none fails for
+ *       good because a handle was closed while the file has another (in take_handle), and nothing
+ *       stays dirty that none may write (at the end)
  *   O1  While an outside call is between its beginning and its end nobody copies into a page or
  *       enters a range (in Writer)
  *   O2  After the last close nobody writes to its pages (in Writer)
@@ -47,8 +50,11 @@
  *   CLOSE 1           the last close
  *   AFTER 1           the outside call begins when the writer has ended
  *   FAULTS n          write-backs that fail, at most
+ *   SHORT 1           ... and those of two bytes may have written the first
  *   RUN 1             a write-back takes the page behind with it; with PAGES=2
  *   FULL 1            a page's list has room for one range, and ranges never touch
+ *   HANDLES 1|2       the handle that write-backs use is closed. One that appends stays, and, with
+ *                     2, another one that write-backs may use
  *   PARK 1            waiting for a transfer is sleeping; otherwise looking again and again
  *   MARKS 1|2         readers look for a hit first: they mark a frame and do not pin it. 2: by a
  *                     plain store; whoever evicts has all threads pass a barrier
@@ -111,6 +117,12 @@
 #ifndef FULL
 #define FULL 0
 #endif
+#ifndef SHORT
+#define SHORT 0
+#endif
+#ifndef HANDLES
+#define HANDLES 0
+#endif
 #ifndef PARK
 #define PARK 0
 #endif
@@ -129,7 +141,7 @@
 #ifndef RELIEFS
 #define RELIEFS 0
 #endif
-#define OUTSIDE (HOST != NOWHERE || CUT != NOWHERE || APPEND || CLOSE)
+#define OUTSIDE (HOST != NOWHERE || CUT != NOWHERE || APPEND || CLOSE || HANDLES == 1)
 
 #include "page_mutations.pml"
 
@@ -154,6 +166,9 @@ byte pins[FRAMES];
 byte writers[FRAMES];
 byte key[FRAMES];   /* the page */
 byte ranges[FRAMES]; /* one bit per byte */
+#if FULL
+byte on_way[FRAMES]; /* those on their way to the storage, whose places stay free */
+#endif
 byte data[4];       /* two bytes of each frame */
 byte entry[FRAMES]; /* the table: the page + 1 that this frame is entered for; 0: none */
 bit locked[PAGES];  /* the buckets' locks */
@@ -163,6 +178,11 @@ byte outside_count;         /* Inode.outside_count */
 byte size = BYTES;  /* Inode.size_bytes */
 #if CLOSE
 bit closed;         /* Inode.id has changed */
+#endif
+#if HANDLES
+#define APPENDER 3
+byte write_handle = 1; /* Inode.write_handle */
+bit shut[4];           /* handles that are closed */
 #endif
 byte storage[BYTES];
 #if PARK
@@ -190,7 +210,10 @@ bit writes[FLIGHTS];
 byte before[FLIGHTS];   /* Flight.outside */
 byte asked[FLIGHTS];    /* the request that the server has not answered: its number */
 byte answered[FLIGHTS]; /* Cell.sequence */
-bit refusal[FLIGHTS];   /* Cell.result: an error */
+bit refusal[FLIGHTS];   /* Cell.result: an error, or less than was asked for */
+#if HANDLES
+byte via[FLIGHTS];      /* the handle of the request */
+#endif
 #if PARK
 bit parked[FLIGHTS]; /* Cell.parked */
 #endif
@@ -236,7 +259,12 @@ bit stale[FLIGHTS]; /* what the flight reads was, or will be, changed by an outs
 #else
 #define MARK_LOCALS
 #endif
-#define PARTY_LOCALS PARK_LOCALS; FLIGHT_LOCALS; MARK_LOCALS
+#if HANDLES
+#define HANDLE_LOCALS byte with
+#else
+#define HANDLE_LOCALS
+#endif
+#define PARTY_LOCALS PARK_LOCALS; FLIGHT_LOCALS; MARK_LOCALS; HANDLE_LOCALS
 
 #define VERSION(at, value) ((value) == 0 -> cut[at] : (value))
 #define PAGE(at) ((at) / 2)
@@ -282,6 +310,12 @@ inline settle(r) {
 #endif
 inline check_frame(f) {
   assert(pins[f] == 0 && writers[f] == 0 && !HAS(f, TRANSFERS));
+#if FULL
+  assert(on_way[f] == 0);
+#endif
+#if HANDLES
+  assert(!HAS(f, DIRTY) || write_handle != 0); /* H1 */
+#endif
   assert(HAS(f, DIRTY) == (ranges[f] != 0)) /* F4 */
 }
 
@@ -335,7 +369,10 @@ init {
     running++;
     run Flusher(1);
 #endif
-#if OUTSIDE
+#if HANDLES
+    running++;
+    run Closer(2);
+#elif OUTSIDE
     running++;
     run Outside(2);
 #endif
