@@ -150,7 +150,7 @@ struct RuntimeStatistics {
 };
 
 struct ShutdownReport {
-  bool finished = false;      // nothing is left under way
+  bool finished = false;      // nothing is left under way, nor to be written back
   unsigned files_closed = 0;  // that programs had left open
   std::vector<std::string> errors;
 };
@@ -180,9 +180,11 @@ class Runtime {
   // `alignment_bytes` is a power of two. Throws ferry::Error (ENOMEM). Thread-safe.
   Buffer allocate(std::uint64_t bytes, std::uint64_t alignment_bytes = 4096);
 
-  // Ends the server: calls not under way yet return -ESHUTDOWN, those under way may finish until
-  // the deadline and are cancelled then. What is dirty in the page cache is written back first, for
-  // which the deadline holds too. Thread-safe; programs may be running.
+  // Writes back what is dirty in the page cache, then ends the server: calls not under way yet
+  // return -ESHUTDOWN, those under way may finish until the deadline and are cancelled then. The
+  // deadline and 0.2 s bound all of it. What could not be written back is reported by file; then
+  // the server goes on for that alone, and another shutdown() tries again. Thread-safe; programs
+  // may be running.
   ShutdownReport shutdown(std::chrono::milliseconds deadline);
 
   RuntimeInfo info() const;

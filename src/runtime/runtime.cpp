@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
-#include <future>
 #include <mutex>
 #include <thread>
 
@@ -17,6 +16,7 @@
 #include "devices/cpu/hooks.hpp"
 #include "runtime/cache_plan.hpp"
 #include "runtime/cpu_plan.hpp"
+#include "runtime/ending.hpp"
 #include "runtime/parts.hpp"
 #include "runtime/services.hpp"
 #include "runtime/statistics.hpp"
@@ -94,6 +94,9 @@ class Runtime::Implementation {
     server.liveness_timeout = options.liveness_timeout;
     start_services(server);
     server_ = std::make_unique<server::Server>(context_.arena, *storage_, std::move(server));
+    ending_ = std::make_unique<Ending>(context_, plan_.device_threads, *server_, [this] {
+      if (services_ != nullptr) services_->stop();
+    });
   }
 
   void run(const Program& program) {
@@ -131,34 +134,7 @@ class Runtime::Implementation {
   }
 
   ShutdownReport shutdown(std::chrono::milliseconds deadline) {
-    const auto until = std::chrono::steady_clock::now() + deadline;
-    const std::lock_guard lock(shutdown_mutex_);
-    int error = 0;
-    std::thread writer;
-    std::promise<void> written;
-    if (context_.cache.base != nullptr && !written_back_) {
-      writer = std::thread([&] {
-        name_this_thread("ferry-flush");
-        device::Requester requester(context_, plan_.device_threads);
-        error = device::cache::CachedFiles(requester).stop();
-        written.set_value();
-      });
-      // Later than that, the server's end cuts it short.
-      written.get_future().wait_until(until);
-    }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        until - std::chrono::steady_clock::now());
-    if (services_ != nullptr) services_->stop();
-    server::StopReport report = server_->stop(std::max(left, std::chrono::milliseconds(0)));
-    if (writer.joinable()) {
-      writer.join();
-      written_back_ = true;
-      if (error != 0) {
-        report.errors.push_back(std::string("writing back the page cache: ") +
-                                std::strerror(-error));
-      }
-    }
-    return ShutdownReport{report.finished, report.files_closed, std::move(report.errors)};
+    return ending_->shutdown(deadline);
   }
 
   RuntimeInfo info() const {
@@ -245,10 +221,9 @@ class Runtime::Implementation {
   std::unique_ptr<storage::Storage> storage_;
   std::unique_ptr<LoopServices> loop_services_;
   std::unique_ptr<ServiceThreads> services_;  // before the server, whose end ends their waits
-  std::unique_ptr<server::Server> server_;    // last: it uses everything above
+  std::unique_ptr<server::Server> server_;
+  std::unique_ptr<Ending> ending_;  // last: it uses everything above
   std::mutex run_mutex_;
-  std::mutex shutdown_mutex_;
-  bool written_back_ = false;  // guarded by it
 };
 
 Runtime::Runtime(const RuntimeOptions& options) {

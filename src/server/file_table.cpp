@@ -57,7 +57,7 @@ std::int32_t FileTable::insert(std::unique_ptr<storage::File>& file) {
   return reserve() ? insert_reserved(std::move(file)) : -ENFILE;
 }
 
-std::int32_t FileTable::insert_reserved(std::unique_ptr<storage::File> file) {
+std::int32_t FileTable::insert_reserved(std::unique_ptr<storage::File> file, std::string path) {
   std::uint32_t index = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -67,6 +67,7 @@ std::int32_t FileTable::insert_reserved(std::unique_ptr<storage::File> file) {
   }
   Slot& slot = slots_[index];
   slot.file = file.release();
+  slot.path = std::move(path);
   // Release: whoever acquires the slot as open sees the file.
   const std::uint64_t before = slot.word.fetch_or(open_bit, std::memory_order_release);
   return handle_of(before, index);
@@ -88,6 +89,13 @@ storage::File* FileTable::acquire(std::int32_t handle) {
 void FileTable::release(std::int32_t handle) {
   // Release: what this user did to the file happens before finish_close().
   find(handle)->word.fetch_sub(1, std::memory_order_release);
+}
+
+std::string FileTable::path_of(std::int32_t handle) {
+  if (acquire(handle) == nullptr) return {};
+  std::string path = find(handle)->path;
+  release(handle);
+  return path;
 }
 
 bool FileTable::begin_close(std::int32_t handle) {

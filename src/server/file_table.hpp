@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "storage/storage.hpp"
@@ -31,14 +32,17 @@ class FileTable {
   // insert_reserved() or given back.
   bool reserve();
   void give_back();
-  // Takes the file in, into a slot that was reserved. Returns its handle, from 1 up.
-  std::int32_t insert_reserved(std::unique_ptr<storage::File> file);
+  // Takes the file in, into a slot that was reserved. Returns its handle, from 1 up. `path`: what
+  // it was opened by.
+  std::int32_t insert_reserved(std::unique_ptr<storage::File> file, std::string path = {});
   // Both in one step: the handle, or -ENFILE, which leaves `file` alone.
   std::int32_t insert(std::unique_ptr<storage::File>& file);
 
   // The file, protected from close() until release(); null for a handle that names none.
   storage::File* acquire(std::int32_t handle);
   void release(std::int32_t handle);
+  // What the file was opened by; empty for a handle that names none.
+  std::string path_of(std::int32_t handle);
 
   // Refuses the handle from now on. False: it named no open file.
   bool begin_close(std::int32_t handle);
@@ -63,7 +67,8 @@ class FileTable {
 
   struct Slot {
     std::atomic<std::uint64_t> word{0};
-    storage::File* file = nullptr;  // written while neither open nor in use
+    storage::File* file = nullptr;  // this and the path are written while neither open nor in use
+    std::string path;
   };
 
   std::uint32_t index_of(std::int32_t handle) const;

@@ -103,10 +103,8 @@ void Loop::serve() {
     if (!deferred_closes_.empty()) worked = run_deferred_closes() || worked;
     if (in_storage_jobs_ > 0) worked = serve_storage() || worked;
     if (!calls_.empty()) worked = serve_call() || worked;
-    if (stopping) {
-      if (!worked && (drained() || gives_up())) return;
-      cancel_overdue();
-    }
+    if (stopping && !worked && (drained() || gives_up())) return;
+    if (stopping || !serves_all()) cancel_overdue();
     if (worked) {
       idle_polls_ = 0;
     } else {
@@ -141,7 +139,7 @@ void Loop::begin(Job& job) {
   current_ = &request;
   point(LoopPoint::taken);
   if (request.sequence == 0) return;  // an abandoned ticket
-  if (const LoopPhase now = phase(); now != LoopPhase::running) {
+  if (const LoopPhase now = phase(); now != LoopPhase::running || !admits(request)) {
     respond(request, now == LoopPhase::dead ? -EIO : -ESHUTDOWN);
     return;
   }
@@ -284,7 +282,7 @@ void Loop::deliver(Job& job) {
   if (job.result < 0) return;
   switch (job.kind) {
     case Kind::open:
-      job.result = files_.insert_reserved(std::move(job.opened));
+      job.result = files_.insert_reserved(std::move(job.opened), job.path);
       break;
     case Kind::file_status:
     case Kind::path_status: {
@@ -331,9 +329,20 @@ bool Loop::gives_up() const {
          Clock::now() > stop_deadline_.load(std::memory_order_relaxed);
 }
 
+// Cells lie by group, and behind all those the ones that belong to nobody.
+bool Loop::admits(const device::Request& request) const {
+  const std::uint32_t group = only_group_.load(std::memory_order_relaxed);
+  if (group == all_groups) return true;
+  const device::Geometry& geometry = arena_.layout.geometry;
+  const std::uint32_t owner = request.cell / geometry.cells_per_group;
+  return owner == group || owner >= geometry.groups;
+}
+
+// Once for each deadline.
 void Loop::cancel_overdue() {
-  if (cancelled_ || Clock::now() < stop_deadline_.load(std::memory_order_relaxed)) return;
-  cancelled_ = true;
+  const Clock::time_point deadline = stop_deadline_.load(std::memory_order_relaxed);
+  if (cancelled() || Clock::now() < deadline) return;
+  cancelled_at_ = deadline;
   const StorageSection section(*this);
   for (Job& job : jobs_) {
     if (job.in_storage) queue_->cancel(job);
@@ -369,7 +378,8 @@ void Loop::park(std::chrono::nanoseconds nap) {
   if (!work) {
     add(statistics_.parks, 1);
     // While stopping, claimed tickets may still be unpublished and nobody rings for time passing.
-    const bool busy = !deferred_closes_.empty() || phase() != LoopPhase::running;
+    const bool ending = phase() != LoopPhase::running || !(serves_all() || cancelled());
+    const bool busy = !deferred_closes_.empty() || ending;
     const StorageSection section(*this);
     queue_->wait(seen, busy ? std::min<std::chrono::nanoseconds>(nap, deferred_close_nap) : nap);
   }

@@ -82,6 +82,10 @@ class Loop final : private Pump {
   // until `deadline` and are cancelled then.
   void stop(Clock::time_point deadline);
 
+  // From now on only calls of this group are served, and transfers of the page cache that belong to
+  // no call; others get -ESHUTDOWN. What is under way at `deadline` is cancelled.
+  void serve_only(std::uint32_t group, Clock::time_point deadline);
+
   // For the watchdog. Counts iterations; stands still while the loop is stuck.
   std::uint64_t iterations() const { return iterations_.load(std::memory_order_relaxed); }
   // Whether the loop is, by its own word, inside the storage or a cached call: slow is not dead.
@@ -130,6 +134,9 @@ class Loop final : private Pump {
   std::uint64_t outstanding(const device::RingConsumer& ring) const;
   bool drained() const;
   bool gives_up() const;
+  bool serves_all() const { return only_group_.load(std::memory_order_relaxed) == all_groups; }
+  bool admits(const device::Request& request) const;
+  bool cancelled() const { return cancelled_at_ == stop_deadline_.load(std::memory_order_relaxed); }
   void cancel_overdue();
   void idle(std::chrono::nanoseconds nap);
   void park(std::chrono::nanoseconds nap);
@@ -167,8 +174,10 @@ class Loop final : private Pump {
   const std::uint32_t* awaited_ = nullptr;  // the word that the one under way waits for just now
   std::exception_ptr ended_in_call_;        // what ended the loop while it executed one
   bool operations_ended_ = false;           // end_operations() was here
+  static constexpr std::uint32_t all_groups = ~0U;
+  std::atomic<std::uint32_t> only_group_{all_groups};  // whose calls are served
   std::atomic<Clock::time_point> stop_deadline_{Clock::time_point::max()};
-  bool cancelled_ = false;
+  Clock::time_point cancelled_at_{};  // the deadline at which operations were cancelled last
   Clock::time_point last_work_{};
   unsigned idle_polls_ = 0;
 

@@ -25,6 +25,13 @@ void Loop::stop(Clock::time_point deadline) {
   futex_wake_all(&doorbell_.count);
 }
 
+void Loop::serve_only(std::uint32_t group, Clock::time_point deadline) {
+  stop_deadline_.store(deadline, std::memory_order_relaxed);
+  only_group_.store(group, std::memory_order_release);
+  SystemRef<std::uint32_t>(doorbell_.count).fetch_add(1, device::release);
+  futex_wake_all(&doorbell_.count);
+}
+
 bool Loop::declare_dead() {
   Gate expected = Gate::open;
   if (!gate_.compare_exchange_strong(expected, Gate::closed, std::memory_order_acq_rel)) {

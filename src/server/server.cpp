@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <sstream>
 #include <system_error>
@@ -76,7 +77,7 @@ Server::~Server() {
   if (report.finished) return;
   end_threads();
   StopReport rest;
-  close_files(rest);
+  close_files(rest, std::chrono::steady_clock::time_point::max());
 }
 
 // Declares a loop dead that stands still for the liveness timeout: that neither moves nor says that
@@ -122,6 +123,7 @@ bool Server::wait_for_loops(std::chrono::steady_clock::time_point until) {
 }
 
 void Server::end_threads() {
+  if (threads_.empty()) return;
   for (std::thread& thread : threads_)
     thread.join();
   threads_.clear();
@@ -148,54 +150,98 @@ StopReport Server::stop(std::chrono::milliseconds deadline) {
     report.errors.emplace_back("operations that cannot be cancelled outlasted the deadline");
     return report;
   }
-  stopped_ = true;
-  for (std::uint32_t index = 0; index < loops_.size(); ++index) {
+  for (std::uint32_t index = 0; index < loops_.size() && !threads_.empty(); ++index) {
     if (SystemRef<LoopPhase>(arena_.loop_state(index).phase).load(device::acquire) ==
         LoopPhase::dead) {
       report.errors.push_back("server loop " + std::to_string(index) + " had died");
     }
   }
   end_threads();
-  close_files(report);
+  stopped_ = close_files(report, until + grace);
+  report.finished = stopped_;
   return report;
 }
 
-void Server::close_files(StopReport& report) {
-  const auto handles = files_.open_handles();
-  if (handles.empty()) return;
+void Server::serve_only(std::uint32_t group, std::chrono::steady_clock::time_point deadline) {
+  for (auto& loop : loops_)
+    loop->serve_only(group, deadline);
+}
+
+// Closes under way, all at once, so that a file whose storage hangs holds up no other. The queue
+// goes first: it knows the operations.
+struct Server::Closes {
+  struct Close : storage::Operation {
+    std::string path;
+  };
+  void submit_some() {
+    while (begun < list.size() && begun - ended < storage::QueueOptions{}.depth)
+      queue->submit(list[begun++]);
+    queue->flush();
+  }
+  std::size_t left() const { return list.size() - ended; }
+
   std::uint32_t word = 0;
-  storage::QueueOptions options;
-  options.doorbell = storage::Doorbell{&word};
+  std::deque<Close> list;
+  std::size_t begun = 0;
+  std::size_t ended = 0;
   std::unique_ptr<storage::Queue> queue;
+};
+
+// Destroying a file closes it too, but cannot report late errors.
+void Server::close_without_queue(StopReport& report) {
+  for (const std::int32_t handle : files_.open_handles()) {
+    if (!files_.begin_close(handle) || !files_.unused(handle)) continue;
+    delete files_.finish_close(handle);
+    ++report.files_closed;
+  }
+  report.errors.emplace_back("files that were left open were closed without a look for errors");
+}
+
+void Server::begin_closes(StopReport& report) {
+  const auto handles = files_.open_handles();
+  auto closes = std::make_unique<Closes>();
+  storage::QueueOptions options;
+  options.doorbell = storage::Doorbell{&closes->word};
   try {
-    queue = storage_.make_queue(options);
-  } catch (const std::system_error&) {
-    // Out of descriptors, say. Destroying a file closes it too, but cannot tell of late errors.
-    for (const std::int32_t handle : handles) {
-      if (!files_.begin_close(handle) || !files_.unused(handle)) continue;
-      delete files_.finish_close(handle);
-      ++report.files_closed;
-    }
-    report.errors.emplace_back("files that were left open were closed without a look for errors");
-    return;
+    if (!handles.empty()) closes->queue = storage_.make_queue(options);
+  } catch (const std::system_error&) {  // out of descriptors, say
+    return close_without_queue(report);
   }
   for (const std::int32_t handle : handles) {
+    std::string path = files_.path_of(handle);
     // A loop that was declared dead may still hold it; the kernel closes it with the process.
     if (!files_.begin_close(handle) || !files_.unused(handle)) continue;
-    storage::Operation close;
+    Closes::Close& close = closes->list.emplace_back();
+    close.path = std::move(path);
     close.kind = storage::Kind::close;
     close.file = files_.finish_close(handle);
-    queue->submit(close);
-    queue->flush();
-    while (queue->reap() == nullptr) {
-      queue->wait(std::atomic_ref<std::uint32_t>(word).load(), std::chrono::milliseconds(10));
-    }
-    ++report.files_closed;
-    if (close.result < 0) {
-      report.errors.push_back(std::string("closing a file that was left open: ") +
-                              std::strerror(static_cast<int>(-close.result)));
+  }
+  if (closes->left() > 0) closes_ = std::move(closes);
+}
+
+bool Server::close_files(StopReport& report, std::chrono::steady_clock::time_point until) {
+  if (closes_ == nullptr) begin_closes(report);
+  while (closes_ != nullptr && closes_->left() > 0) {
+    const std::uint32_t seen = std::atomic_ref<std::uint32_t>(closes_->word).load();
+    closes_->submit_some();
+    if (const storage::Operation* ended = closes_->queue->reap(); ended != nullptr) {
+      ++closes_->ended;
+      ++report.files_closed;
+      if (ended->result < 0) {
+        report.errors.push_back(
+            "closing " + static_cast<const Closes::Close*>(ended)->path +
+            ", which was left open: " + std::strerror(static_cast<int>(-ended->result)));
+      }
+    } else if (std::chrono::steady_clock::now() > until) {
+      report.errors.push_back("closing " + std::to_string(closes_->left()) +
+                              " files that were left open outlasted the deadline");
+      return false;
+    } else {
+      closes_->queue->wait(seen, std::chrono::milliseconds(10));
     }
   }
+  closes_.reset();
+  return true;
 }
 
 ThreadUsage Server::usage(unsigned loop) const {

@@ -61,6 +61,12 @@ class Server {
   // deadline. Then closes what is open. What cannot be cancelled is reported, not waited for: a
   // later call, or destruction, finishes the work.
   StopReport stop(std::chrono::milliseconds deadline);
+  // Before stop(): all calls but those of this group end with -ESHUTDOWN. What is under way at
+  // `deadline` is cancelled.
+  void serve_only(std::uint32_t group, std::chrono::steady_clock::time_point deadline);
+
+  // What this handle was opened by; empty for one that names no open file.
+  std::string path_of(std::int32_t handle) { return files_.path_of(handle); }
 
   unsigned loops() const { return static_cast<unsigned>(loops_.size()); }
   LoopStatistics statistics(unsigned loop) const { return loops_[loop]->statistics(); }
@@ -70,7 +76,10 @@ class Server {
   void watch();
   bool wait_for_loops(std::chrono::steady_clock::time_point until);
   void end_threads();
-  void close_files(StopReport& report);
+  // False: some could not be closed by then.
+  bool close_files(StopReport& report, std::chrono::steady_clock::time_point until);
+  void close_without_queue(StopReport& report);
+  void begin_closes(StopReport& report);
 
   const device::ArenaView arena_;
   storage::Storage& storage_;
@@ -84,6 +93,8 @@ class Server {
   std::vector<std::thread> threads_;
   std::mutex stop_mutex_;
   bool stopped_ = false;
+  struct Closes;
+  std::unique_ptr<Closes> closes_;  // of files that were left open
   std::mutex watch_mutex_;
   std::condition_variable watch_wake_;
   bool watch_ends_ = false;

@@ -1,12 +1,14 @@
 // Placement `compute`: what a program sees of the page cache beside the bytes (those are compared
 // in random_calls_test.cpp).
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <memory>
 #include <string>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <ferry/ferry.hpp>
 
@@ -91,6 +93,29 @@ TEST_F(Compute, ShutdownWritesBackWhatIsDirty) {
   const ShutdownReport report = runtime->shutdown(std::chrono::seconds(60));
   EXPECT_TRUE(report.finished);
   EXPECT_TRUE(report.errors.empty());
+  EXPECT_TRUE(same_bytes(read_file(path), data));
+}
+
+// A limit on the size of files, lifted between the two.
+TEST_F(Compute, ASecondShutdownWritesWhatTheFirstCouldNot) {
+  on_device([&](DeviceThread& self) {
+    const int file = self.files.open(path.c_str(), O_RDWR | O_CREAT, 0644);
+    ASSERT_EQ(self.files.pwrite(file, data.data(), data.size(), 0), 10'000);
+  });
+  struct rlimit usual {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &usual), 0);
+  const auto signalled = std::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit none { 0, usual.rlim_max };
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  const ShutdownReport first = runtime->shutdown(test::patience);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &usual), 0);
+  std::signal(SIGXFSZ, signalled);
+  EXPECT_FALSE(first.finished);
+  ASSERT_EQ(first.errors.size(), 1U);
+  EXPECT_EQ(first.errors[0], "writing back " + path + ": File too large (3 pages)");
+  const ShutdownReport second = runtime->shutdown(test::patience);
+  EXPECT_TRUE(second.finished);
+  EXPECT_TRUE(second.errors.empty());
   EXPECT_TRUE(same_bytes(read_file(path), data));
 }
 

@@ -37,7 +37,9 @@ class FailingStorage final : public storage::Storage {
     std::atomic<unsigned> delays{0};
     std::atomic<int> error{EIO};
     std::atomic<int> sync_error{0};  // 0: the same
+    std::atomic<bool> closes_hang{false};
     void stop() {
+      closes_hang = false;
       for (auto* one : {&reads, &writes, &short_reads, &short_writes, &syncs, &delays})
         *one = 0;
     }
@@ -153,6 +155,7 @@ class FailingStorage final : public storage::Storage {
     return happens(faults.delays) ? static_cast<int>(random_.below(30)) : 0;
   }
   bool hangs(const storage::Operation& operation) {
+    if (operation.kind == storage::Kind::close) return faults.closes_hang;
     using storage::Kind;
     const bool waits = operation.kind == Kind::read || operation.kind == Kind::write ||
                        operation.kind == Kind::append || operation.kind == Kind::sync ||

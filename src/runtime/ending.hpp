@@ -1,0 +1,59 @@
+// The end of a runtime whose device is in this process: what is dirty is written back, then the
+// server stops. All of it within a deadline; what is left then goes on by itself, and the next
+// shutdown() takes it up.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <ferry/runtime.hpp>
+
+#include "server/server.hpp"
+
+namespace ferry {
+
+// Thread-safe.
+class Ending {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `group` is the runtime's own; nobody else makes calls with it. `stop_services` announces the
+  // end to those who execute calls for others, and does not wait.
+  Ending(const device::Context& context, std::uint32_t group, server::Server& server,
+         std::function<void()> stop_services = {});
+  // Waits for what cannot be cancelled.
+  ~Ending();
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+
+  // As Runtime::shutdown(). While something cannot be written back, the server goes on for that
+  // alone.
+  ShutdownReport shutdown(std::chrono::milliseconds deadline);
+
+ private:
+  // Until then: what could not be written back, by file; empty if everything was.
+  std::vector<std::string> write_back(std::unique_lock<std::mutex>& lock, Clock::time_point until);
+  void start_writer();
+  std::vector<std::string> unwritten() const;
+  std::string describe(const device::cache::Inode& inode, std::uint64_t pages) const;
+
+  const device::Context& context_;
+  const std::uint32_t group_;
+  server::Server& server_;
+  const std::function<void()> stop_services_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool busy_ = false;  // a shutdown() is under way; this and what follows is guarded by the mutex
+  bool written_ = false;  // everything was written back
+  bool writing_ = false;  // by the thread
+  int error_ = 0;         // what it came to
+  std::thread writer_;
+};
+
+}  // namespace ferry
