@@ -316,12 +316,13 @@ class CoherentCalls {
         return send(Target::service);
       case Way::watching: {
         const cache::Pages pages = pages_of(offset, bytes);
-        const int dirty = leads([&] { return before_host_read(file, pages); });
+        // Behind what can be cached nothing is dirty, and the cache could not serve it.
+        const int dirty = pages.end == 0 ? 0 : leads([&] { return before_host_read(file, pages); });
         if (dirty < 0) return through_cache(reading, file, pieces, count, offset);
         const Answer answer = send(Target::server);
         // Pages behind these that were dirty may make the file longer than the storage knew.
         const bool ended = answer.result >= 0 && static_cast<std::uint64_t>(answer.result) < bytes;
-        if (!ended || dirty == 0 || pages.end == 0) return answer;
+        if (!ended || dirty == 0) return answer;
         if (leads([&] { return before_host_read(file, cache::Pages{}); }) < 0)
           return through_cache(reading, file, pieces, count, offset);
         break;

@@ -138,6 +138,80 @@ TEST_F(HungFileTest, PagesOfAClosedFileAreForgottenWithoutWaiting) {
   });
 }
 
+// What a hung storage has under way leaves the others frames to work with, and records for their
+// own transfers.
+class HungStorageTest : public HungFileTest {
+ protected:
+  void SetUp() override {
+    HungFileTest::SetUp();
+    storage->set_contents("hung", pattern(200 * page, 1));
+    storage->put_on_device("hung", 2);
+    cold = pattern(150 * page, 3);
+    storage->set_contents("cold", cold);
+    auto files = calls(0);
+    hung = files.open("hung", O_RDWR);
+    ASSERT_GT(hung, 0);
+    storage->hang("hung");
+  }
+  void TearDown() override {
+    storage->let_go();
+    within_patience("the file that hung", [&] { EXPECT_EQ(calls(0).close(hung), 0); });
+    HungFileTest::TearDown();
+  }
+  // More than fits into the cache, both ways.
+  void use_others() {
+    use_another_file(*std::make_unique<test::Calls>(calls(1)), "other");
+    within_patience("much work on files of another storage than the one that hangs", [&] {
+      auto files = calls(1);
+      const int reader = files.open("cold", O_RDONLY);
+      const int writer = files.open("written", O_RDWR | O_CREAT);
+      for (std::size_t at = 0; at < cold.size(); at += page) {
+        const std::string got = read(files, reader, page, static_cast<std::int64_t>(at));
+        EXPECT_TRUE(same_bytes(got, cold.substr(at, page)));
+        EXPECT_EQ(files.pwrite(writer, got.data(), page, static_cast<std::int64_t>(at)), page);
+      }
+      EXPECT_EQ(files.fsync(writer), 0);
+      EXPECT_TRUE(same_bytes(storage->contents("written"), cold));
+      EXPECT_EQ(files.close(writer), 0);
+      EXPECT_EQ(files.close(reader), 0);
+    });
+  }
+
+  std::string cold;
+  int hung = -1;
+};
+
+TEST_F(HungStorageTest, ItsReadaheadLeavesOthersTheirShare) {
+  auto files = calls(0);
+  ASSERT_EQ(files.prefetch(hung, 0, 100 * page), 0);
+  ASSERT_EQ(files.prefetch(hung, 100 * page, 100 * page), 0);
+  ASSERT_TRUE(eventually([&] { return storage->held > 0; }));
+  EXPECT_LT(cache().shared().flights, flights);
+  EXPECT_LE(cache().shared().flying_pages, cache().layout.dirty_high);
+  use_others();
+}
+
+TEST_F(HungStorageTest, ItsWritersWaitAndOthersDoNot) {
+  std::atomic<std::size_t> written{0};
+  std::thread writer([&] {
+    auto files = calls(0);
+    const std::string data = pattern(page, 5);
+    for (std::int64_t i = 0; i < 200; ++i) {
+      EXPECT_EQ(files.pwrite(hung, data.data(), page, i * page), page);
+      ++written;
+    }
+  });
+  // It has as much of the cache as it may have, and waits.
+  const auto dirty = [&] {
+    return device::DeviceRef<std::uint64_t>(cache().shared().dirty_pages).load(device::relaxed);
+  };
+  EXPECT_TRUE(eventually([&] { return dirty() > cache().layout.dirty_high; }));
+  use_others();
+  EXPECT_LT(written, 60U);
+  storage->let_go();
+  within_patience("the writer of the file that hung", [&] { writer.join(); });
+}
+
 // Appends change nothing before the end, so what is read there needs one request, beside however
 // many of them.
 TEST_F(HungFileTest, AppendsOutdateNothingBeforeTheEnd) {

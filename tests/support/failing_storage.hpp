@@ -55,6 +55,11 @@ class FailingStorage final : public storage::Storage {
   // Writes by a handle that was opened with O_DSYNC or O_SYNC, and to the end of the file.
   std::atomic<std::uint64_t> synchronous_writes{0};
   std::atomic<std::uint64_t> appends{0};
+  // Status::device of a file; 1 unless this says otherwise.
+  void put_on_device(const std::string& path, std::uint64_t device) {
+    const std::lock_guard lock(mutex_);
+    find(path)->device = device;
+  }
   // From now on transfers and syncs of this file wait, until let_go().
   void hang(const std::string& path) {
     const std::lock_guard lock(mutex_);
@@ -95,6 +100,7 @@ class FailingStorage final : public storage::Storage {
   struct Data {
     std::uint64_t number = 0;
     std::string bytes;
+    std::uint64_t device = 1;
   };
   struct MemoryFile final : storage::File {
     MemoryFile(std::shared_ptr<Data> of, int opened_with)
@@ -252,7 +258,7 @@ class FailingStorage final : public storage::Storage {
     status.version = version;
     status.size_bytes = data.bytes.size();
     status.inode = data.number;
-    status.device = 1;
+    status.device = data.device;
     status.mode = S_IFREG | 0644;
   }
   std::int64_t fault(const std::atomic<unsigned>& one_in) {

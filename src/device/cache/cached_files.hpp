@@ -427,6 +427,7 @@ class CachedFiles {
     if (inode.version != 0) pages_.forget(inode.kept_id);
     inode.version = 0;
     inode.tuning = view_.tunings.find(status.device);
+    inode.storage = storage_of(status.device);
     inode.write_error = 0;
     inode.write_errors = 0;
     inode.failing = 0;

@@ -162,21 +162,30 @@ class Filling {
     return error;
   }
 
-  // Frames for pages that are needed now: evicting may have to write back first. Fewer than wanted:
-  // too many are in use just now, or `stuck`: of files whose write-back fails. Their pages are left
-  // alone, so that a call pays for no file's trouble but its own.
-  FERRY_DEVICE_CALL std::uint32_t take(std::uint32_t* frames, std::uint32_t wanted, bool& stuck) {
+  // Frames for pages of this file that are needed now: evicting may have to write back first. Fewer
+  // than wanted: too many are in use just now, or `stuck`: of files whose write-back fails, or of
+  // other storages that do not get rid of them. A call pays for no file's trouble but its own, so
+  // the pages of the former are left alone, and it waits for none of the latter.
+  FERRY_DEVICE_CALL std::uint32_t take(std::uint32_t inode, std::uint32_t* frames,
+                                       std::uint32_t wanted, bool& stuck) {
     const std::uint64_t rounds = 3 * std::uint64_t{view_.layout.geometry.frames};
-    return frames_.take_run(frames, wanted, rounds, counters_, [&](std::uint32_t frame) {
-      const std::uint64_t key = frames_.key(frame);
-      Inode& file = view_.inode(inode_of(key));
-      if (failing(file) == 0) {
-        if (!frames_.pin(frame, key)) return;
-        if (transfers_.try_begin_writing(frame)) write_back_.finish(frame);
-        frames_.unpin(frame);
-      }
-      if (failing(file) != 0) stuck = true;
-    });
+    const std::uint32_t storage = view_.inode(inode).storage;
+    bool elsewhere = false;
+    const std::uint32_t taken =
+        frames_.take_run(frames, wanted, rounds, counters_, [&](std::uint32_t frame) {
+          const std::uint64_t key = frames_.key(frame);
+          Inode& file = view_.inode(inode_of(key));
+          const bool own = file.storage == storage;
+          if (failing(file) == 0) {
+            if (!frames_.pin(frame, key)) return;
+            write_back_for_place(frame, own);
+            frames_.unpin(frame);
+          }
+          if (failing(file) != 0) stuck = true;
+          if (!own) elsewhere = true;
+        });
+    if (taken == 0 && elsewhere && ++fruitless_ >= fruitless_max) stuck = true;
+    return taken;
   }
 
   // Another group entered the page, or every frame is in use: look again, unless frames are stuck.
@@ -244,6 +253,19 @@ class Filling {
   }
 
  private:
+  // How often in a row a call finds nothing but pages of other storages until it goes past the
+  // cache.
+  static constexpr std::uint32_t fruitless_max = 8;
+
+  // Of a dirty page, which the caller has pinned. `own`: its storage is the one that the call waits
+  // for anyway.
+  FERRY_DEVICE void write_back_for_place(std::uint32_t frame, bool own) {
+    if (!own) {
+      write_back_.begin_elsewhere(frame);
+    } else if (transfers_.try_begin_writing(frame)) {
+      write_back_.finish(frame);
+    }
+  }
   // Before these pages are entered. False: an outside call was changing one of them.
   FERRY_DEVICE bool begin_fill(std::uint32_t inode, Pages pages, std::uint64_t& outside) const {
     if (outside_.may_fill(inode, pages, outside)) return true;
@@ -262,10 +284,11 @@ class Filling {
   FERRY_DEVICE_CALL std::uint32_t begin_run(std::uint32_t inode, std::uint64_t page,
                                             std::uint32_t limit, std::uint32_t* run, bool& stuck) {
     const std::uint64_t key = key_of(inode, page);
-    const std::uint32_t taken = take(run, frames_.count_absent(key, limit), stuck);
+    const std::uint32_t taken = take(inode, run, frames_.count_absent(key, limit), stuck);
     const std::uint32_t count = enter(key, run, taken);
     if (taken > 0) stuck = false;
     if (count == 0) return 0;
+    fruitless_ = 0;
     Frames::add_one(counters_.misses, count);
     return count;
   }
@@ -364,12 +387,24 @@ class Filling {
     return true;
   }
 
+  // How many pages more may be on their way, by the look of it, so that enough are neither that nor
+  // dirty.
+  FERRY_DEVICE std::uint32_t room_for_fills() const {
+    Shared& shared = view_.shared();
+    const std::uint64_t busy = DeviceRef<std::uint64_t>(shared.dirty_pages).load(relaxed) +
+                               DeviceRef<std::uint32_t>(shared.flying_pages).load(relaxed);
+    const std::uint32_t most = view_.layout.dirty_high;
+    return busy < most ? most - static_cast<std::uint32_t>(busy) : 0;
+  }
   // One flight for up to `wanted` pages, without waiting for anything. Returns how many.
   FERRY_DEVICE_CALL std::uint32_t start_fill(std::uint32_t inode, std::int32_t handle,
                                              std::uint64_t page, std::uint32_t wanted) {
     std::uint64_t outside = 0;
     if (!outside_.may_fill(inode, Pages{page, page + wanted}, outside)) return 0;
-    const std::uint32_t index = transfers_.claim_flight(group_);
+    const std::uint32_t room = room_for_fills();
+    if (wanted > room) wanted = room;
+    if (wanted == 0) return 0;
+    const std::uint32_t index = transfers_.claim_flight(group_, inode);
     if (index == no_flight) return 0;
     Flight& flight = view_.flight(index);
     // Only what goes at once: a reader must not wait for what it does not need yet.
@@ -401,6 +436,7 @@ class Filling {
   Io& io_;
   Counters& counters_;
   std::uint32_t group_;
+  std::uint32_t fruitless_ = 0;
 };
 
 }  // namespace ferry::device::cache

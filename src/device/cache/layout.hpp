@@ -163,6 +163,7 @@ struct alignas(cache_line_bytes) Inode {
   // but who needs them written, and then one request tells.
   std::int32_t failing;
   std::uint32_t references;  // open handles; this and what follows is guarded by open_lock
+  std::uint32_t storage;     // which of Shared's counts are those of the storage it lies on
   std::uint64_t number;      // which file of the storage this is
   std::uint64_t device;
   // FileStatus::version of what clean pages hold. 0: unknown, or there are none. Also changed by
@@ -232,7 +233,8 @@ struct alignas(cache_line_bytes) Flight {
   std::uint32_t loop;     // of the server, that answers it
   std::uint32_t count;    // frames
   std::uint32_t kind;     // a Kind
-  std::uint32_t reserved[4];
+  std::uint32_t storage;  // Inode::storage
+  std::uint32_t reserved[3];
   std::uint32_t frames[run_max];
   Range ranges[run_max];  // of a write-back: what of each frame
 };
@@ -275,6 +277,14 @@ struct alignas(cache_line_bytes) Mark {
 };
 static_assert(sizeof(Mark) == 64);
 
+// Storages that are told apart; more of them share counts.
+inline constexpr std::uint32_t storages_max = 16;
+// `device`: FileStatus::device of a file on it.
+FERRY_DEVICE inline std::uint32_t storage_of(std::uint64_t device) {
+  return static_cast<std::uint32_t>((device * 0x9e3779b97f4a7c15ULL) >> 60);
+}
+static_assert(storages_max == 1U << 4);
+
 struct Shared {
   alignas(cache_line_bytes) std::uint64_t hand;  // of the clock; modulo the number of frames
   // The first free frame + 1 in the low frame_bits; what lies above grows with every change.
@@ -286,16 +296,24 @@ struct Shared {
   // takes long is done to a record that is `busy`.
   alignas(cache_line_bytes) std::uint32_t open_lock;
   std::uint32_t stopping;  // 1: no cached write begins any more
+  // Of flights that are claimed or under way: how many, how many pages they fill, and how many each
+  // storage has.
+  alignas(cache_line_bytes) std::uint32_t flights;
+  std::uint32_t flying_pages;
+  alignas(cache_line_bytes) std::uint32_t flights_of[storages_max];
 };
-static_assert(sizeof(Shared) == 256);
+static_assert(sizeof(Shared) == 384);
 
 // Where everything lies, in bytes from the start of the cache.
 struct Layout {
   Geometry geometry;
   std::uint32_t page_shift = 0;
   std::uint32_t bucket_mask = 0;
-  std::uint32_t dirty_low = 0;   // more dirty pages than this are written in the background
-  std::uint32_t dirty_high = 0;  // and with more than this, writers wait for it
+  std::uint32_t dirty_low = 0;  // more dirty pages than this are written in the background
+  // And with more than this, writers wait for their own storage; nothing is read ahead, either,
+  // that would make it more with the pages that flights fill. So a storage that hangs leaves the
+  // others a quarter of the cache.
+  std::uint32_t dirty_high = 0;
   std::uint64_t flights = 0;
   std::uint64_t counters = 0;
   std::uint64_t marks = 0;

@@ -116,7 +116,8 @@ class PageCache {
     }
     if (error == 0) grow(inode, at + access.bytes);
     leave_write(access.frame, error);
-    if (error == 0 && !access.was_dirty) write_back_.relieve();
+    if (error == 0 && !access.was_dirty)
+      write_back_.relieve(key_of(inode, at >> view_.layout.page_shift));
     return error;
   }
 
@@ -456,7 +457,7 @@ class PageCache {
     std::uint32_t frame = frames_.find(key, before);
     if (frame == no_frame) {
       bool stuck = false;
-      if (filling_.take(&frame, 1, stuck) == 0) return filling_.give_way(stuck);
+      if (filling_.take(inode, &frame, 1, stuck) == 0) return filling_.give_way(stuck);
       if (frames_.insert_run(key, &frame, 1, 0) == 0) {
         frames_.give_back(frame);
         return again;

@@ -177,9 +177,26 @@ class Transfers {
 
   // ---- flights ---------------------------------------------------------------------------------
 
-  // A record to start a flight in, or no_flight: all are under way. Ends those that are answered.
-  FERRY_DEVICE_CALL std::uint32_t claim_flight(std::uint32_t from) const {
+  // Whether a flight of a storage that has `own` of the `all` under way may be claimed. One that
+  // hangs must leave others some: each gets three quarters of what is left by those before it, and
+  // the last record only as its first.
+  FERRY_DEVICE bool has_share(std::uint32_t own, std::uint32_t all) const {
     const std::uint32_t count = view_.layout.geometry.flights;
+    if (all >= count) return false;
+    return own == 0 || own < 3 * (count - all - 1);
+  }
+  // By the look of it.
+  FERRY_DEVICE bool may_claim(std::uint32_t inode) const {
+    Shared& shared = view_.shared();
+    const std::uint32_t storage = view_.inode(inode).storage;
+    return has_share(DeviceRef<std::uint32_t>(shared.flights_of[storage]).load(relaxed),
+                     DeviceRef<std::uint32_t>(shared.flights).load(relaxed));
+  }
+  // A record to start a flight of this file in, or no_flight: all that its storage may have are
+  // under way. Ends those that are answered.
+  FERRY_DEVICE_CALL std::uint32_t claim_flight(std::uint32_t from, std::uint32_t inode) const {
+    const std::uint32_t count = view_.layout.geometry.flights;
+    const std::uint32_t storage = view_.inode(inode).storage;
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t index = (from + i) % count;
       std::uint64_t now = state(index).load(acquire);
@@ -187,22 +204,30 @@ class Transfers {
         finish(index, now, 0);
         now = state(index).load(acquire);
       }
-      if (phase(now) != Flight::free) continue;
+      if (phase(now) != Flight::free || !take_share(storage)) continue;
       std::uint64_t next = number(now) + 1;
       if (static_cast<std::uint32_t>(next) == 0) ++next;  // 0 means "no answer wanted"
-      if (state(index).compare_exchange_strong(now, word(next, Flight::claimed), acq_rel, relaxed))
+      if (state(index).compare_exchange_strong(now, word(next, Flight::claimed), acq_rel,
+                                               relaxed)) {
+        DeviceRef<std::uint32_t>(view_.flight(index).storage).store(storage, relaxed);
         return index;
+      }
+      give_back_share(storage);
     }
     return no_flight;
   }
   FERRY_DEVICE void give_back_flight(std::uint32_t index) const {
+    const std::uint32_t storage = view_.flight(index).storage;
     state(index).store(word(number(state(index).load(relaxed)), Flight::free), release);
+    give_back_share(storage);
   }
   // Starts the claimed flight; its record says what is to be transferred, and `handle` for which
   // open file. What cannot be started ends at once, with that error.
   FERRY_DEVICE_CALL void start(std::uint32_t index, std::int32_t handle, const Piece* pieces,
                                std::uint32_t count) const {
     Flight& flight = view_.flight(index);
+    if (flight.kind == Flight::reads)
+      DeviceRef<std::uint32_t>(view_.shared().flying_pages).fetch_add(flight.count, relaxed);
     for (std::uint32_t i = 0; i < flight.count; ++i)
       name_flight(flight.frames[i], index + 1);
     const std::uint64_t claimed = state(index).load(relaxed);
@@ -221,16 +246,24 @@ class Transfers {
     if (phase(seen) != Flight::under_way) return frames_.yield();  // soon it is, or is ended
     finish(index, seen, io_.wait(index, sequence(seen)));
   }
-  // Waits for some write-back; for whoever must not make more pages dirty.
-  FERRY_DEVICE_CALL void attend_some_write_back(std::uint32_t from) const {
+  // Waits for some write-back of the file's storage; for whoever must not make more pages dirty.
+  // False: there is none.
+  FERRY_DEVICE_CALL bool attend_some_write_back(std::uint32_t from, std::uint32_t inode) const {
     const std::uint32_t count = view_.layout.geometry.flights;
+    const std::uint32_t storage = view_.inode(inode).storage;
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t index = (from + i) % count;
-      if (phase(state(index).load(acquire)) != Flight::under_way ||
-          DeviceRef<std::uint32_t>(view_.flight(index).kind).load(relaxed) == Flight::reads)
+      const std::uint64_t seen = state(index).load(acquire);
+      Flight& flight = view_.flight(index);
+      if (phase(seen) != Flight::under_way ||
+          DeviceRef<std::uint32_t>(flight.kind).load(relaxed) == Flight::reads ||
+          DeviceRef<std::uint32_t>(flight.storage).load(acquire) != storage ||
+          state(index).load(relaxed) != seen)  // it was another flight's
         continue;
-      return attend(index);
+      finish(index, seen, io_.wait(index, sequence(seen)));
+      return true;
     }
+    return false;
   }
 
   // Ends the flights that are answered by now.
@@ -285,8 +318,28 @@ class Transfers {
       finish_write(flight, result);
     } else {
       finish_fill(flight, result);
+      DeviceRef<std::uint32_t>(view_.shared().flying_pages).fetch_sub(flight.count, relaxed);
     }
+    const std::uint32_t storage = flight.storage;
     state(index).store(word(number(seen), Flight::free), release);
+    give_back_share(storage);
+  }
+
+  // Counted before it is looked at, so that two who come together may both find too many, and never
+  // too few.
+  FERRY_DEVICE bool take_share(std::uint32_t storage) const {
+    Shared& shared = view_.shared();
+    const std::uint32_t own =
+        DeviceRef<std::uint32_t>(shared.flights_of[storage]).fetch_add(1, relaxed);
+    const std::uint32_t all = DeviceRef<std::uint32_t>(shared.flights).fetch_add(1, relaxed);
+    if (has_share(own, all)) return true;
+    give_back_share(storage);
+    return false;
+  }
+  FERRY_DEVICE void give_back_share(std::uint32_t storage) const {
+    Shared& shared = view_.shared();
+    DeviceRef<std::uint32_t>(shared.flights).fetch_sub(1, relaxed);
+    DeviceRef<std::uint32_t>(shared.flights_of[storage]).fetch_sub(1, relaxed);
   }
 
   FERRY_DEVICE void finish_fill(const Flight& flight, std::int64_t result) const {

@@ -3,6 +3,8 @@
 // Three ways: now(), for a call that needs the frame or its ranges; flush(), a file's dirty pages
 // with as many requests under way as there may be; relieve(), a little in the background whenever
 // more pages are dirty than the low-water mark allows, and a wait where that does not keep up.
+// Nobody waits for another storage's write-backs: one that hangs has its share of records, and what
+// finds none is written without.
 #pragma once
 
 #include <cerrno>
@@ -100,17 +102,22 @@ class WriteBack {
     return got;
   }
 
-  // After a page became dirty, by a caller that has nothing pinned.
-  FERRY_DEVICE void relieve() {
+  // After this page became dirty, by a caller that has nothing pinned.
+  FERRY_DEVICE void relieve(std::uint64_t key) {
     const std::uint64_t dirty = DeviceRef<std::uint64_t>(view_.shared().dirty_pages).load(relaxed);
-    if (dirty > view_.layout.dirty_low) relieve(dirty);
+    if (dirty > view_.layout.dirty_low) relieve(key, dirty);
+  }
+  // Starts to write back a page, which the caller has pinned, of a storage that it does not want to
+  // wait for.
+  FERRY_DEVICE void begin_elsewhere(std::uint32_t frame) {
+    if (transfers_.may_claim(inode_of(frames_.key(frame)))) start(frame, Flight::writes);
   }
 
  private:
   enum class Start : std::uint8_t { started, all_under_way, not_simple };
   static constexpr std::uint32_t looks_per_relief = 32;
 
-  FERRY_DEVICE_CALL void relieve(std::uint64_t dirty) {
+  FERRY_DEVICE_CALL void relieve(std::uint64_t key, std::uint64_t dirty) {
     const std::uint32_t frames = view_.layout.geometry.frames;
     DeviceRef<std::uint32_t> hand(view_.shared().flush_hand);
     for (std::uint32_t looks = 0; looks < looks_per_relief; ++looks) {
@@ -119,13 +126,25 @@ class WriteBack {
           State::filling | State::writing | State::orphan | State::taken | State::writers;
       const std::uint64_t now = frames_.state(frame).load(acquire);
       if ((now & busy) != 0 || (now & State::dirty) == 0) continue;
-      const std::uint64_t key = frames_.key(frame);
-      if (failing(view_.inode(inode_of(key))) != 0 || !frames_.pin(frame, key)) continue;
+      const std::uint64_t found = frames_.key(frame);
+      if (failing(view_.inode(inode_of(found))) != 0 || !transfers_.may_claim(inode_of(found)) ||
+          !frames_.pin(frame, found))
+        continue;
       const Start result = start(frame, Flight::writes);
       frames_.unpin(frame);
       if (result != Start::not_simple) break;
     }
-    if (dirty > view_.layout.dirty_high) transfers_.attend_some_write_back(group_);
+    if (dirty <= view_.layout.dirty_high) return;
+    if (!transfers_.attend_some_write_back(group_, inode_of(key))) write_back_own(key);
+  }
+  // There are too many dirty pages, and none of this one's storage is on its way.
+  FERRY_DEVICE void write_back_own(std::uint64_t key) {
+    const std::uint32_t frame = frames_.find(key);
+    if (frame == no_frame) return;
+    const bool dirty = (frames_.state(frame).load(acquire) & State::dirty) != 0 &&
+                       failing(view_.inode(inode_of(key))) == 0;
+    if (dirty && start(frame, Flight::writes) != Start::started) now(frame);
+    frames_.unpin(frame);
   }
 
   // For flush(): waits until nobody writes the page back, and does so if it is dirty then. One look
@@ -141,18 +160,17 @@ class WriteBack {
       const std::uint64_t state = frames_.state(frame).load(acquire);
       if ((state & State::dirty) == 0 || (state & State::writing) != 0) return;
       if (start(frame, kind) != Start::all_under_way) return;
-      transfers_.attend_some_write_back(group_);
-      frames_.yield();  // all may be fills
+      if (!transfers_.attend_some_write_back(group_, inode_of(frames_.key(frame)))) return;
     }
   }
 
   // Starts a flight that writes the page, which the caller has pinned, and those right behind it
   // that continue it. Only pages with one range: others take several requests.
   FERRY_DEVICE_CALL Start start(std::uint32_t frame, Flight::Kind kind) {
-    const std::uint32_t index = transfers_.claim_flight(group_);
+    const std::uint64_t key = frames_.key(frame);
+    const std::uint32_t index = transfers_.claim_flight(group_, inode_of(key));
     if (index == no_flight) return Start::all_under_way;
     Flight& flight = view_.flight(index);
-    const std::uint64_t key = frames_.key(frame);
     Piece pieces[run_max];
     flight.count = 0;
     flight.bytes = 0;
