@@ -153,6 +153,7 @@ PAGES = Model(
         "pages-cut-error": "PAGES=2 WRITE=1 WRITE_2=2 CUT=1 AFTER=1 EVICTIONS=1 FAULTS=2",
         "pages-append": "WRITE=0 READ=1 APPEND=1 EVICTIONS=1",
         "pages-close": "WRITE=0 CLOSE=1 EVICTIONS=1 FLUSHES=1",
+        "pages-progress": "READ=0 PROGRESS=1",
         "pages-park": "WRITE=0 READ=1 FLUSHES=1 PARK=1",
         "marks": "PAGES=2 READ=0 READ_2=2 PEER=0 EVICTIONS=2 MARKS=1",
         "marks-barrier": "PAGES=2 READ=0 READ_2=2 PEER=0 EVICTIONS=2 MARKS=2",
@@ -236,6 +237,8 @@ PAGES = Model(
         "DROP_OVER_WRITERS": "pages-append",
         "CLOSE_DROPS_DIRTY": "pages-close",
         "ID_UNCHECKED": "pages-close",
+        "NO_TURNS": "pages-progress",
+        "TURNS_IGNORED": "pages-progress",
         "WAKE_READ_LATE": "pages-park",
         "NO_LOOK_AFTER_WAITED": "pages-park",
         "WAITED_NOT_SET": "pages-park",
@@ -303,6 +306,7 @@ PAGES = Model(
         ("(pins[f]>0)", "F1: a pin was lost"),
         ("(pins[i]>0)", "F1: a pin was lost"),
         ("invalid end state", "P: deadlock, a party never comes to its end"),
+        ("acceptance cycle", "P: starvation, outside calls keep a reader from returning"),
     ],
 )
 

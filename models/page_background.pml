@@ -110,7 +110,7 @@ proctype Prefetcher(byte me) {
      atomic { since = outside_count }
      atomic {
        if
-       :: outside_active || outside_count != since -> goto next
+       :: IN_THE_WAY(page) -> goto next
        :: else
        fi
      }

@@ -2,12 +2,35 @@
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
-inline before_fill() { d_step { !outside_active -> since = outside_count } }
-#define OUTDATED (outside_active || outside_count != since)
+/* OutsideCalls::may_fill(): the count, then whether the call that it counted is under way and
+ * changes the page. Looking in vain is waiting; with PROGRESS it is a try. A call that is not
+ * counted yet is found afterwards. */
+#define IN_THE_WAY(page) (outside_active && since != 0 && CHANGES(page))
+inline before_fill(page) {
+#if PROGRESS
+  atomic { outside_count = 0; since = 0 }
+  atomic {
+    if
+    :: outside_active -> failed = 1
+    :: else -> failed = 0
+    fi
+  }
+#else
+  do
+  :: atomic { since = outside_count }
+     if
+     :: atomic { !IN_THE_WAY(page) -> break }
+     :: atomic { IN_THE_WAY(page) -> skip }
+        !outside_active
+     fi
+  od
+#endif
+}
+#define OUTDATED(page) (outside_count != since && CHANGES(page))
 
 /* Reads what lies between the ranges of a page. */
 inline complete(f) {
-  before_fill();
+  before_fill(key[f]);
   begin_transfer(f, FILLING);
   if
   :: !good -> since = 0
@@ -32,7 +55,7 @@ inline complete(f) {
        first = 0;
        second = 0
      }
-     atomic { good = !OUTDATED }
+     atomic { good = !OUTDATED(key[f]) }
      since = 0;
      if
      :: good -> end_transfer(f, FILLING, VALID)
@@ -114,6 +137,28 @@ inline read_hit() {
 }
 #endif
 
+#if PROGRESS
+inline end_turn() {
+  d_step {
+    if
+    :: turn -> turns--; turn = 0
+    :: else
+    fi
+  }
+}
+/* PageCache::get(): before the next try, which is in a turn if enough have failed. */
+inline take_a_turn() {
+  end_turn();
+  if
+  :: tries < TRIES -> tries++
+  :: tries == TRIES && MUTATION != NO_TURNS ->
+     d_step { turns++; turn = 1 }
+     !outside_active
+  :: tries == TRIES && MUTATION == NO_TURNS
+  fi
+}
+#endif
+
 proctype Reader(byte me, at, next) {
   byte f = NONE;
   byte low;   /* the oldest version that may be found */
@@ -122,6 +167,11 @@ proctype Reader(byte me, at, next) {
   byte second;
   bit good;
   bit held;
+#if PROGRESS
+  byte tries;
+  bit failed;
+  bit turn;
+#endif
   PARTY_LOCALS;
 
   do
@@ -136,6 +186,9 @@ proctype Reader(byte me, at, next) {
      fi;
 #endif
 again:
+#if PROGRESS
+     take_a_turn();
+#endif
      atomic {
        if
        :: at >= size -> /* the end of the file: as if a truncation left 0 */
@@ -148,7 +201,13 @@ again:
      if
      :: f != NONE
      :: f == NONE ->
-        before_fill();
+        before_fill(PAGE(at));
+#if PROGRESS
+        if
+        :: failed -> goto again
+        :: !failed
+        fi;
+#endif
         take(PAGE(at), f);
         insert(PAGE(at), f, FILL_FLAGS);
         d_step { first = storage[key[f] * 2]; second = storage[key[f] * 2 + 1] }
@@ -159,7 +218,7 @@ again:
           first = 0;
           second = 0
         }
-        atomic { good = !OUTDATED }
+        atomic { good = !OUTDATED(PAGE(at)) }
         since = 0;
         if
         :: good ->
@@ -238,6 +297,9 @@ readable: /* make_readable() */
      :: else
      fi;
      d_step { assert(pins[f] > 0); pins[f]-- }
+#if PROGRESS
+     end_turn();
+#endif
 read:
      atomic { seen[at] = (first > seen[at] -> first : seen[at]); first = 0; f = NONE }
 done:

@@ -48,7 +48,7 @@ inline start(r) {
   :: !woken
   fi;
 #endif
-  atomic { assert(phase[r] == CLAIMED); phase[r] = UNDER_WAY; stale[r] = inside }
+  atomic { assert(phase[r] == CLAIMED); phase[r] = UNDER_WAY; stale[r] = (inside && CHANGES_FLIGHT(r)) }
   atomic { assert(asked[r] == 0); asked[r] = number[r] }
 #if MUTATION == NAMED_LATE
   name_frames(r);
@@ -65,9 +65,9 @@ inline start(r) {
 #if MUTATION == STALE_FILL_KEPT
 #define USABLE(r) (!refusal[r])
 #elif MUTATION == FAILED_FILL_KEPT
-#define USABLE(r) (!outside_active && outside_count == before[r])
+#define USABLE(r) (!(outside_count != before[r] && CHANGES_FLIGHT(r)))
 #else
-#define USABLE(r) (!refusal[r] && !outside_active && outside_count == before[r])
+#define USABLE(r) (!refusal[r] && !(outside_count != before[r] && CHANGES_FLIGHT(r)))
 #endif
 
 #define FLAG_OF(r) (writes[r] -> WRITING : FILLING)

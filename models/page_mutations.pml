@@ -52,6 +52,8 @@
 #define DROP_OVER_WRITERS 34       /* ... or has a writer who looks for outside calls later */
 #define CLOSE_DROPS_DIRTY 35       /* the last close flushes before, not during its outside call */
 #define ID_UNCHECKED 36            /* a writer does not look whether the file was closed */
+#define NO_TURNS 71                /* who was sent back often takes no turn */
+#define TURNS_IGNORED 72           /* ... or outside calls begin all the same */
 /* sleeping */
 #define WAKE_READ_LATE 37          /* the sleeper reads the futex word after it set `waited` */
 #define NO_LOOK_AFTER_WAITED 38    /* ... or sleeps without another look at the flags */

@@ -2,8 +2,16 @@
 
 #if OUTSIDE
 inline begin_outside() {
+#if PROGRESS && MUTATION != TURNS_IGNORED
+  atomic { !outside_active && turns == 0 -> outside_active = 1 }
+#else
   atomic { !outside_active -> outside_active = 1 }
+#endif
+#if PROGRESS
+  outside_count = 1; /* whether one has come since the last look */
+#else
   outside_count++;
+#endif
 #if MUTATION != OUTSIDE_UNDRAINED
   i = 0;
   do
@@ -26,8 +34,9 @@ inline begin_outside() {
     inside = 1
 #if FLIGHTS
     ;
-    stale[0] = (phase[0] == UNDER_WAY && !writes[0]);
-    stale[FLIGHTS - 1] = (phase[FLIGHTS - 1] == UNDER_WAY && !writes[FLIGHTS - 1])
+    stale[0] = (phase[0] == UNDER_WAY && !writes[0] && CHANGES_FLIGHT(0));
+    stale[FLIGHTS - 1] =
+        (phase[FLIGHTS - 1] == UNDER_WAY && !writes[FLIGHTS - 1] && CHANGES_FLIGHT(FLIGHTS - 1))
 #endif
   }
 }
@@ -234,6 +243,22 @@ end_outside:
 #endif
   running--
 }
+
+#if PROGRESS
+/* Calls that come one after the other, for ever. What they do to the file does not matter here. */
+proctype Endless(byte me) {
+  byte i;
+  bit good;
+  PARTY_LOCALS;
+
+end:
+  do
+  :: begin_outside();
+     inside = 0;
+     outside_active = 0
+  od
+}
+#endif
 #endif
 #endif
 

@@ -33,7 +33,7 @@
  *       is given away (in give_away)
  *   X4  What a flight read beside an outside call is not used (in finish)
  *   P   Nobody waits for ever: sleeps end by a wake-up only, and a party that does not come to its
- *       end is an invalid end state
+ *       end is an invalid end state; beside outside calls without end a reader returns
  *
  * Switches (models/checks.py has the table of checks). Positions are 0 and 1 in the first page, 2 and 3
  * in the second.
@@ -49,6 +49,8 @@
  *   APPEND 1          a host write at the end of the file, an outside call: it drops all pages
  *   CLOSE 1           the last close
  *   AFTER 1           the outside call begins when the writer has ended
+ *   PROGRESS 1        beside one reader outside calls come without end (no CUT, HOST, APPEND or
+ *                     CLOSE); an LTL property under weak fairness says that it returns
  *   FAULTS n          write-backs that fail, at most
  *   SHORT 1           ... and those of two bytes may have written the first
  *   RUN 1             a write-back takes the page behind with it; with PAGES=2
@@ -141,7 +143,12 @@
 #ifndef RELIEFS
 #define RELIEFS 0
 #endif
-#define OUTSIDE (HOST != NOWHERE || CUT != NOWHERE || APPEND || CLOSE || HANDLES == 1)
+#ifndef PROGRESS
+#define PROGRESS 0
+#endif
+#define OUTSIDE (HOST != NOWHERE || CUT != NOWHERE || APPEND || CLOSE || HANDLES == 1 || PROGRESS)
+/* tries_before_turn: of one that finds the page absent, and of the next. */
+#define TRIES 2
 
 #include "page_mutations.pml"
 
@@ -175,6 +182,9 @@ bit locked[PAGES];  /* the buckets' locks */
 byte dirty_pages;
 bit outside_active;         /* Inode.outside_active */
 byte outside_count;         /* Inode.outside_count */
+#if PROGRESS
+byte turns;                 /* the rest of Inode.outside */
+#endif
 byte size = BYTES;  /* Inode.size_bytes */
 #if CLOSE
 bit closed;         /* Inode.id has changed */
@@ -278,6 +288,18 @@ bit stale[FLIGHTS]; /* what the flight reads was, or will be, changed by an outs
   ((entry[0] == (page) + 1 && HOLDS(0, page)) || (entry[1] == (page) + 1 && HOLDS(1, page)))
 #define USES(f, page) (pins[f] > 0 && !HAS(f, TAKEN) && key[f] == (page))
 
+/* Whether the outside call changes the page: Inode.outside_pages. */
+#if HOST != NOWHERE
+#define CHANGES(page) ((page) == PAGE(HOST))
+#elif CUT != NOWHERE
+#define CHANGES(page) ((page) >= PAGE(CUT))
+#else
+#define CHANGES(page) 1
+#endif
+#define CHANGES_FLIGHT(r) \
+  ((flying[OF(r, 0)] != NONE && CHANGES(key[flying[OF(r, 0)]])) || \
+   (flying[OF(r, 1)] != NONE && CHANGES(key[flying[OF(r, 1)]])))
+
 #include "page_frames.pml"
 #include "page_transfers.pml"
 #include "page_write_back.pml"
@@ -372,6 +394,8 @@ init {
 #if HANDLES
     running++;
     run Closer(2);
+#elif PROGRESS
+    run Endless(2);
 #elif OUTSIDE
     running++;
     run Outside(2);
@@ -413,3 +437,7 @@ init {
 #endif
   }
 }
+
+#if PROGRESS
+ltl returns { <> (running == 0 && begun[0] != 0) }
+#endif

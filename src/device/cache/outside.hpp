@@ -9,9 +9,9 @@
 // waits once for each group that has a turn when it comes.
 //
 // Invariants:
-//   O1  Inode.outside changes by exchanges of the whole word, so that no call is under way while
+//   C1  Inode.outside changes by exchanges of the whole word, so that no call is under way while
 //       there is a turn that was taken when none was.
-//   O2  A call's pages are entered, then it is counted, then it looks for pages of the cache. A
+//   C2  A call's pages are entered, then it is counted, then it looks for pages of the cache. A
 //       fill takes the count, then enters its pages, reads, and takes the count again. Both sides'
 //       accesses to the count are seq_cst, and so is what enters pages (Frames::extend): either the
 //       call finds the page and waits for its filling, or the fill finds the call.
@@ -104,7 +104,7 @@ class OutsideCalls {
   static constexpr std::uint32_t looks_before_parking = 20;
   static constexpr std::uint64_t park_slice_ns = 10'000'000;
 
-  // O2, by the call that is under way. Release: see is_outdated().
+  // C2, by the call that is under way. Release: see is_outdated().
   FERRY_DEVICE void enter(std::uint32_t inode, Pages changed) const {
     Inode& file = view_.inode(inode);
     DeviceRef<std::uint64_t> count(file.outside_count);
