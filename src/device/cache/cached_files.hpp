@@ -427,7 +427,7 @@ class CachedFiles {
     if (inode.version != 0) pages_.forget(inode.kept_id);
     inode.version = 0;
     inode.tuning = view_.tunings.find(status.device);
-    inode.storage = storage_of(status.device);
+    DeviceRef<std::uint32_t>(inode.storage).store(storage_of(status.device), relaxed);
     inode.write_error = 0;
     inode.write_errors = 0;
     inode.failing = 0;

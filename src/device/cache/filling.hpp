@@ -169,13 +169,13 @@ class Filling {
   FERRY_DEVICE_CALL std::uint32_t take(std::uint32_t inode, std::uint32_t* frames,
                                        std::uint32_t wanted, bool& stuck) {
     const std::uint64_t rounds = 3 * std::uint64_t{view_.layout.geometry.frames};
-    const std::uint32_t storage = view_.inode(inode).storage;
+    const std::uint32_t mine = storage(view_, inode);
     bool elsewhere = false;
     const std::uint32_t taken =
         frames_.take_run(frames, wanted, rounds, counters_, [&](std::uint32_t frame) {
           const std::uint64_t key = frames_.key(frame);
           Inode& file = view_.inode(inode_of(key));
-          const bool own = file.storage == storage;
+          const bool own = storage(view_, inode_of(key)) == mine;
           if (failing(file) == 0) {
             if (!frames_.pin(frame, key)) return;
             write_back_for_place(frame, own);
@@ -193,7 +193,7 @@ class Filling {
     if (stuck) return past;
     // Frames may be held by fills that are answered and that nobody has asked for.
     transfers_.finish_answered();
-    frames_.yield();
+    transfers_.look_later(0, waits_++);
     return again;
   }
 
@@ -437,6 +437,7 @@ class Filling {
   Counters& counters_;
   std::uint32_t group_;
   std::uint32_t fruitless_ = 0;
+  std::uint32_t waits_ = 0;  // of the call
 };
 
 }  // namespace ferry::device::cache

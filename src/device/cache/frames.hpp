@@ -28,6 +28,11 @@ FERRY_DEVICE inline std::uint64_t size(const View& view, std::uint32_t inode) {
   return DeviceRef<std::uint64_t>(view.inode(inode).size_bytes).load(acquire);
 }
 
+// Which of Shared's counts are those of the storage that the file lies on.
+FERRY_DEVICE inline std::uint32_t storage(const View& view, std::uint32_t inode) {
+  return DeviceRef<std::uint32_t>(view.inode(inode).storage).load(relaxed);
+}
+
 // The errno (> 0) of the file's last write-back, if that failed.
 FERRY_DEVICE inline std::int32_t failing(Inode& inode) {
   return DeviceRef<std::int32_t>(inode.failing).load(relaxed);

@@ -316,8 +316,9 @@ class PageCache {
   };
 
   FERRY_DEVICE void wait_for_writers(std::uint32_t frame) const {
-    while ((frames_.state(frame).load(seq_cst) & State::writers) != 0)
-      frames_.yield();
+    for (std::uint32_t looks = 0; (frames_.state(frame).load(seq_cst) & State::writers) != 0;
+         ++looks)
+      transfers_.look_later(frame, looks);
   }
 
   FERRY_DEVICE bool streams_copies(std::uint64_t bytes, std::uint64_t from) const {

@@ -115,6 +115,18 @@ class Transfers {
 #endif
     }
   }
+  // After so many looks in vain at something that nobody says the end of, as that of a writer, who
+  // is gone soon unless his range finds no room before a write-back.
+  FERRY_DEVICE_CALL void look_later(std::uint32_t frame, std::uint32_t looks) const {
+#if defined(__CUDA_ARCH__)
+    (void)frame, (void)looks;
+    __nanosleep(1000);
+#else
+    if (looks < looks_before_parking) return hooks_.yield();
+    std::uint32_t& wake = view_.frame(frame).wake;
+    hooks_.park(&wake, DeviceRef<std::uint32_t>(wake).load(relaxed), nap_ns);
+#endif
+  }
   // Clears `flags` and sets `also`; skips the wake-up where nobody waits.
   FERRY_DEVICE void end(std::uint32_t frame, std::uint64_t flags, std::uint64_t also = 0) const {
     std::uint64_t now = frames_.state(frame).load(relaxed);
@@ -137,11 +149,11 @@ class Transfers {
     constexpr std::uint64_t transfers = State::filling | State::writing;
     const std::uint64_t against =
         transfers | (flag == State::filling ? State::writers : std::uint64_t{0});
-    for (;;) {
+    for (std::uint32_t looks = 0;;) {
       std::uint64_t now = wait_while(frame, transfers);
       if ((now & State::orphan) != 0) return false;
-      if ((now & against) != 0) {  // writers only copy: they are gone soon
-        frames_.yield();
+      if ((now & against) != 0) {
+        look_later(frame, looks++);
         continue;
       }
       if (frames_.state(frame).compare_exchange_weak(now, now | flag, acq_rel, relaxed))
@@ -188,15 +200,15 @@ class Transfers {
   // By the look of it.
   FERRY_DEVICE bool may_claim(std::uint32_t inode) const {
     Shared& shared = view_.shared();
-    const std::uint32_t storage = view_.inode(inode).storage;
-    return has_share(DeviceRef<std::uint32_t>(shared.flights_of[storage]).load(relaxed),
+    const std::uint32_t own = cache::storage(view_, inode);
+    return has_share(DeviceRef<std::uint32_t>(shared.flights_of[own]).load(relaxed),
                      DeviceRef<std::uint32_t>(shared.flights).load(relaxed));
   }
   // A record to start a flight of this file in, or no_flight: all that its storage may have are
   // under way. Ends those that are answered.
   FERRY_DEVICE_CALL std::uint32_t claim_flight(std::uint32_t from, std::uint32_t inode) const {
     const std::uint32_t count = view_.layout.geometry.flights;
-    const std::uint32_t storage = view_.inode(inode).storage;
+    const std::uint32_t own = cache::storage(view_, inode);
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t index = (from + i) % count;
       std::uint64_t now = state(index).load(acquire);
@@ -204,15 +216,15 @@ class Transfers {
         finish(index, now, 0);
         now = state(index).load(acquire);
       }
-      if (phase(now) != Flight::free || !take_share(storage)) continue;
+      if (phase(now) != Flight::free || !take_share(own)) continue;
       std::uint64_t next = number(now) + 1;
       if (static_cast<std::uint32_t>(next) == 0) ++next;  // 0 means "no answer wanted"
       if (state(index).compare_exchange_strong(now, word(next, Flight::claimed), acq_rel,
                                                relaxed)) {
-        DeviceRef<std::uint32_t>(view_.flight(index).storage).store(storage, relaxed);
+        DeviceRef<std::uint32_t>(view_.flight(index).storage).store(own, relaxed);
         return index;
       }
-      give_back_share(storage);
+      give_back_share(own);
     }
     return no_flight;
   }
@@ -250,14 +262,14 @@ class Transfers {
   // False: there is none.
   FERRY_DEVICE_CALL bool attend_some_write_back(std::uint32_t from, std::uint32_t inode) const {
     const std::uint32_t count = view_.layout.geometry.flights;
-    const std::uint32_t storage = view_.inode(inode).storage;
+    const std::uint32_t own = cache::storage(view_, inode);
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t index = (from + i) % count;
       const std::uint64_t seen = state(index).load(acquire);
       Flight& flight = view_.flight(index);
       if (phase(seen) != Flight::under_way ||
           DeviceRef<std::uint32_t>(flight.kind).load(relaxed) == Flight::reads ||
-          DeviceRef<std::uint32_t>(flight.storage).load(acquire) != storage ||
+          DeviceRef<std::uint32_t>(flight.storage).load(acquire) != own ||
           state(index).load(relaxed) != seen)  // it was another flight's
         continue;
       finish(index, seen, io_.wait(index, sequence(seen)));
@@ -283,6 +295,7 @@ class Transfers {
  private:
   static constexpr int looks_before_parking = 200;
   static constexpr std::uint64_t park_slice_ns = 10'000'000;
+  static constexpr std::uint64_t nap_ns = 100'000;
 
   FERRY_DEVICE DeviceRef<std::uint64_t> state(std::uint32_t index) const {
     return DeviceRef<std::uint64_t>(view_.flight(index).state);
