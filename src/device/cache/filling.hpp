@@ -125,7 +125,7 @@ class Filling {
         Frames::add_one(counters_.waits);
         now = transfers_.wait_while(frame, State::filling);
       }
-      if ((now & State::orphan) != 0) return again;
+      if ((now & State::orphan) != 0) return sent_back();
       if ((now & State::valid) != 0) return 0;
       if (!transfers_.begin_writing_to(frame)) return again;
       held = frames_.has_range(frame, range);
@@ -157,7 +157,8 @@ class Filling {
       if (at < end) error = read_gap(handle, frame, start, Range{at, end});
       if (i < there.count) at = there.list[i].end;
     }
-    if (error == 0 && outside_.is_outdated(inode, Pages{page, page + 1}, outside)) error = again;
+    if (error == 0 && outside_.is_outdated(inode, Pages{page, page + 1}, outside))
+      error = sent_back();
     transfers_.end(frame, State::filling, error == 0 ? State::valid : 0);
     return error;
   }
@@ -269,8 +270,14 @@ class Filling {
   // Before these pages are entered. False: an outside call was changing one of them.
   FERRY_DEVICE bool begin_fill(std::uint32_t inode, Pages pages, std::uint64_t& outside) const {
     if (outside_.may_fill(inode, pages, outside)) return true;
+    sent_back();
     outside_.rest_once(inode);
     return false;
+  }
+  // By an outside call: the next try is in a turn if there were enough of them.
+  FERRY_DEVICE std::int64_t sent_back() const {
+    ++view_.reader(group_).tries;
+    return again;
   }
 
   // How many of the wanted pages one fill takes: half the cache at most, so that threads with large
@@ -299,7 +306,8 @@ class Filling {
     const std::uint64_t page = page_of(frames_.key(run[0]));
     // Whoever waits for an outdated page looks again, and finds it gone.
     if (error == 0 && outside_.is_outdated(inode, Pages{page, page + count}, outside))
-      error = again;
+      error = sent_back();
+    if (error == 0) view_.reader(group_).tries = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
       if (error != 0) frames_.make_orphan(run[i]);
       transfers_.end(run[i], State::filling, error == 0 ? State::valid : 0);

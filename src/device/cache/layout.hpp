@@ -260,7 +260,7 @@ struct alignas(cache_line_bytes) Reader {
   std::uint64_t last_key;     // of the page it used last: the next piece of it is no second use
   std::uint32_t next_stream;  // to be given away next
   std::uint32_t views;        // that it may hold beside those it holds; part of Shared::held_pages
-  std::uint32_t tries;        // in a row that found no page (outside.hpp)
+  std::uint32_t tries;        // in a row that an outside call made vain (outside.hpp)
   std::uint32_t reserved[11];
 };
 static_assert(sizeof(Reader) == (streams_max + 1) * 64);

@@ -98,8 +98,9 @@ class PageCache {
   // write() has to do it. The inode has a handle that may write.
   FERRY_DEVICE std::int64_t begin_write(std::uint32_t inode, std::uint64_t at, std::uint64_t bytes,
                                         WriteAccess& access) {
-    const std::int64_t error = try_begin_write(inode, at, bytes, access);
-    return error == again ? begin_write_later(inode, at, bytes, access) : error;
+    std::uint32_t tries = 0;
+    const std::int64_t error = try_begin_write(inode, at, bytes, access, tries);
+    return error == again ? begin_write_later(inode, at, bytes, access, tries) : error;
   }
 
   // 0: the bytes are the file's. `again`: the page was dropped, and begin_write() comes once more.
@@ -179,7 +180,7 @@ class PageCache {
       // Later nobody would know which bytes are there: the whole page has to be.
       if (held) {
         transfers_.end_writing_to(frame);
-        error = tried(filling_.complete(frame, handle));
+        error = filling_.complete(frame, handle);
         if (error == 0) error = again;
         frames_.unpin(frame);
         continue;
@@ -195,7 +196,7 @@ class PageCache {
   FERRY_DEVICE_CALL std::int64_t end_pull(const Pull& pull, std::uint64_t offset,
                                           std::uint64_t bytes, HeldView& view) {
     view = HeldView{};
-    const std::int64_t result = tried(filling_.end(pull));
+    const std::int64_t result = filling_.end(pull);
     if (result == 0) {
       const std::uint64_t end = size(pull.inode);
       if (offset < end) {
@@ -360,11 +361,11 @@ class PageCache {
       if (pull != nullptr && filling_.pulls(wanted)) {
         const std::int64_t error = filling_.begin(inode, handle, page, wanted, *pull);
         if (error == 0) reader_.last_key = key;
-        return error == 0 ? pulled : tried(error);
+        return error == 0 ? pulled : error;
       }
       const std::int64_t error =
           filling_.fill(inode, handle, page, wanted, frame, progress.counted);
-      if (tried(error) != 0) return error;
+      if (error != 0) return error;
     } else if (page >= progress.counted) {
       Frames::add_one(counters_.hits);
       // Neither what was read ahead of this use, nor the next piece of the page used last, is used
@@ -376,17 +377,11 @@ class PageCache {
     if ((before & (State::valid | State::filling | State::orphan | State::ahead)) == State::valid)
       return 0;
     const std::int64_t error = filling_.make_readable(frame, handle, range_of(at, left), held);
-    if (tried(error) != 0) {
+    if (error != 0) {
       frames_.unpin(frame);
     } else if ((frames_.state(frame).fetch_and(~State::ahead, relaxed) & State::ahead) != 0) {
       Frames::add_one(counters_.readahead_used);
     }
-    return error;
-  }
-
-  // Counts what has to be tried once more.
-  FERRY_DEVICE std::int64_t tried(std::int64_t error) {
-    reader_.tries = error == again ? reader_.tries + 1 : 0;
     return error;
   }
 
@@ -439,20 +434,22 @@ class PageCache {
   }
 
   FERRY_DEVICE_CALL std::int64_t begin_write_later(std::uint32_t inode, std::uint64_t at,
-                                                   std::uint64_t bytes, WriteAccess& access) {
+                                                   std::uint64_t bytes, WriteAccess& access,
+                                                   std::uint32_t tries) {
     std::int64_t error = again;
-    for (std::uint32_t tries = 1; error == again; ++tries) {
+    while (error == again) {
       outside_.rest_once(inode);
       const bool turn = tries >= tries_before_turn;
       if (turn) outside_.begin_turn(inode);
-      error = try_begin_write(inode, at, bytes, access);
+      error = try_begin_write(inode, at, bytes, access, tries);
       if (turn) outside_.end_turn(inode);
     }
     return error;
   }
-  // `again`: to be tried once more.
+  // `again`: to be tried once more; `tries` counts how often an outside call was the reason.
   FERRY_DEVICE_CALL std::int64_t try_begin_write(std::uint32_t inode, std::uint64_t at,
-                                                 std::uint64_t bytes, WriteAccess& access) {
+                                                 std::uint64_t bytes, WriteAccess& access,
+                                                 std::uint32_t& tries) {
     const std::uint64_t key = key_of(inode, at >> view_.layout.page_shift);
     std::uint64_t before = 0;
     std::uint32_t frame = frames_.find(key, before);
@@ -479,6 +476,7 @@ class PageCache {
     std::int64_t error = 0;
     if (outside_.is_active(inode)) {
       error = again;
+      ++tries;
     } else if (DeviceRef<std::uint32_t>(view_.shared().stopping).load(seq_cst) != 0) {
       error = -ESHUTDOWN;
     } else if (DeviceRef<std::uint32_t>(file.id).load(acquire) != inode) {
