@@ -63,7 +63,7 @@ class HungFileTest : public testing::Test {
   }
   // Whether the cache has nothing to do with the handle any more.
   bool is_detached(int file) const {
-    std::int32_t& handle = cache().open_file(device::handle_index(file)).handle;
+    std::int32_t& handle = cache().open_file(file).handle;
     return device::DeviceRef<std::int32_t>(handle).load(device::acquire) == 0;
   }
   // What a program does with a file that has nothing to do with the one that hangs.
