@@ -15,7 +15,7 @@ bool has_no_writers(int fd) {
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   const int own = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (own < 0) return false;
-  // The kernel sends a signal to a lease's holder when somebody opens the file for writing. The
+  // The kernel sends a signal to a lease's holder when the file is opened for writing. The
   // default, SIGIO, would end the process; SIGURG is ignored where nothing handles it. Giving the
   // lease back undoes the setting.
   const bool granted = fcntl(own, F_SETSIG, SIGURG) == 0 && fcntl(own, F_SETLEASE, F_RDLCK) == 0;

@@ -36,8 +36,8 @@ constexpr std::chrono::nanoseconds tick_max(std::int64_t changed_ns) {
 
 // Whether at this moment nobody has the file open for writing, by any descriptor or mapping.
 // `fd` is open for reading only. False also where the kernel does not say: it says it to the file's
-// owner and to processes with CAP_LEASE. Whoever opens the file for writing at this very moment
-// waits for some microseconds; with O_NONBLOCK the call fails with EWOULDBLOCK.
+// owner and to processes with CAP_LEASE. A process that opens the file for writing at this very
+// moment waits for some microseconds; with O_NONBLOCK its call fails with EWOULDBLOCK.
 bool has_no_writers(int fd);
 
 // Remembers the times that were proven, of as many files as it has room for. Thread-safe.

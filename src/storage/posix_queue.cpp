@@ -115,7 +115,7 @@ void PosixQueue::execute_now(Operation& operation) {
   execute_blocking(operation);
   shared_.learn_registered_buffers(operation, false);
   policy_.took(begin, InlinePolicy::Clock::now());
-  if (operation.kind == Kind::open && operation.result == -EAGAIN) {  // somebody has a lease on it
+  if (operation.kind == Kind::open && operation.result == -EAGAIN) {  // a process has a lease on it
     give_to_pool(operation);
     return;
   }

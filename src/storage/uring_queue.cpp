@@ -382,7 +382,7 @@ void UringQueue::cancel(Operation& operation) {
 }  // namespace
 
 AfterRing after_ring(Operation& operation, int result) {
-  // The ring says -EAGAIN where it would have to wait and cannot, and may say so for ever.
+  // The ring says -EAGAIN where it would have to wait and cannot, and may say so each time.
   if (result == -EINTR || result == -EAGAIN) return AfterRing::blocking_call;
   if (result == 0 && operation.kind == Kind::read && !ends_here(operation))
     return AfterRing::blocking_call;
