@@ -14,11 +14,8 @@
 namespace ferry::bench {
 
 void wait_for_version(const std::string& path) {
+  if (is_uri(path)) return;
   constexpr std::chrono::milliseconds settled{150};
-  if (is_uri(path)) {
-    std::this_thread::sleep_for(settled);
-    return;
-  }
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return;  // opening it will tell
   const auto changed = std::chrono::seconds(status.st_ctim.tv_sec) +
@@ -30,10 +27,6 @@ void wait_for_version(const std::string& path) {
 namespace {
 
 int open_settled(DeviceThread& thread, const std::string& path, int flags) {
-  if (is_uri(path)) {
-    if (const int file = thread.files.open(path.c_str(), O_RDONLY); file >= 0)
-      thread.files.close(file);
-  }
   wait_for_version(path);
   return thread.files.open(path.c_str(), flags);
 }

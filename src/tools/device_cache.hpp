@@ -19,9 +19,8 @@ enum class DeviceCacheState : std::uint8_t {
 };
 
 // A file that was changed just now has no version yet (FileStatus), and without one the next open
-// would drop what is read into the cache: waits until it has one. Of a URI's, on another machine's
-// clock, it counts that the time of the change was the same a tick ago: it must have been opened by
-// the same runtime just before.
+// would drop what is read into the cache: waits until it has one, on file systems that have any.
+// Files of a URI have a version at once or never.
 void wait_for_version(const std::string& path);
 
 // Drops what the cache has of the files that the part lies in; where the cell is cold and they are

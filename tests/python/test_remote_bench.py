@@ -153,7 +153,9 @@ def test_the_devices_cache(command: Command, served: Served) -> None:
     options = ("--placement", "compute", "-b", "4m", "-i", 2)
     warm, _ = bench(command, *options, "--warm", uri)
     read = warm["rows"][1]
-    assert (read["cache_state"], read["device_cache_state"]) == (None, "warm")
+    # Nothing proves that a file of an NFS server is the same at another open.
+    state = "warm" if uri.startswith("ceph:") else "unverified"
+    assert (read["cache_state"], read["device_cache_state"]) == (None, state)
     cold, _ = bench(command, *options, "--cold", uri)
     read = cold["rows"][1]
     assert (read["cache_state"], read["device_cache_state"]) == ("client-cold", "cold")
