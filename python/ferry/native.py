@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import os
 import signal
 import subprocess
 import tempfile
@@ -18,6 +19,7 @@ from ferry.errors import FerryError
 from ferry.mpi_plan import MpiPlan
 from ferry.plan import Plan
 from ferry.programs import PROGRAM, find_program
+from ferry.uris import is_uri
 
 COPY_PROGRAM = "ferry-copy"
 LAYOUT_PROGRAM = "ferry-layout"
@@ -174,7 +176,8 @@ def run_copy(arguments: list[str], on_progress: Callable[[Json], None]) -> Json:
         with _process(*arguments, program=COPY_PROGRAM) as process:
             copy.follow(process)
     except MeasuringError as error:  # it was killed
-        error.add_note(copy.remains(-signal.SIGKILL))
+        if remains := copy.remains(-signal.SIGKILL):
+            error.add_note(remains)
         raise
     answer = copy.answer
     remains = copy.remains(process.returncode)
@@ -195,6 +198,17 @@ def run_copy(arguments: list[str], on_progress: Callable[[Json], None]) -> Json:
     if answer.get("type") != "done":
         raise FerryError(f"{COPY_PROGRAM} ended with exit status {process.returncode}")
     return answer
+
+
+def _remove(path: str) -> bool:
+    """Tells whether the file is gone."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 class _Copy:
@@ -228,8 +242,13 @@ class _Copy:
             self.answer = line
 
     def remains(self, status: int) -> str:
-        """Names the file beside the destination where it may be there still."""
-        left = self._scratch if status < 0 else self.answer.get("left_behind")
+        """Names the file beside the destination where it may be there still.
+
+        Where the process was killed, it is removed here if it can be.
+        """
+        left = self.answer.get("left_behind")
+        if status < 0 and self._scratch:
+            left = self._scratch if is_uri(self._scratch) or not _remove(self._scratch) else None
         return f"left behind: {left}; remove it when its storage answers" if left else ""
 
 

@@ -104,10 +104,12 @@ int copy(CopyOptions options) {
            {"sync_s", report.sync_s},
            {"verify_s", report.verify_s}});
     return 0;
-  } catch (const CopyError& error) {
+  } catch (const std::system_error& error) {
     const int number = error.code().value();
     const std::string more = number == EINTR ? "" : explanation(*storage, options);
-    return report_error(number, more.empty() ? error.what() : more, error.remains());
+    const auto* of_copy = dynamic_cast<const CopyError*>(&error);
+    return report_error(number, more.empty() ? error.what() : more,
+                        of_copy != nullptr ? of_copy->remains() : Remains{});
   }
 }
 

@@ -262,22 +262,33 @@ def test_what_cannot_be_removed_is_named(command: Command, scratch: Path) -> Non
     assert f"left behind: folder/{left}; remove it" in message
 
 
-def test_a_killed_copy_names_what_it_leaves(command: Command, scratch: Path) -> None:
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_killed_copy_leaves_nothing_or_names_it(command: Command, scratch: Path, gone: bool) -> None:
+    folder = scratch / "folder"
+    folder.mkdir()
     with open(scratch / "from", "wb") as file:
         file.truncate(64 << 30)
-    process = command.start("cp", "from", "to")
+    process = command.start("cp", "from", "folder/to")
     try:
-        while not list(scratch.glob(".ferry-cp-*")) and process.poll() is None:
+        while not list(folder.glob(".ferry-cp-*")) and process.poll() is None:
             time.sleep(0.01)
         (copier,) = [
             int(status.parent.name)
             for status in Path("/proc").glob("[0-9]*/comm")
             if status.read_text() == "ferry-copy\n" and (status.parent / "cwd").resolve() == scratch
         ]
+        if gone:
+            folder.rename(scratch / "moved")
+            folder.touch()
         os.kill(copier, signal.SIGKILL)
         _, message = process.communicate(timeout=60)
     finally:
         process.kill()
-    (left,) = scratch.glob(".ferry-cp-*")
     assert process.returncode == 1
-    assert f"left behind: {left.name}; remove it" in message
+    assert "signal 9" in message
+    if gone:
+        (left,) = os.listdir(scratch / "moved")
+        assert f"left behind: folder/{left}; remove it" in message
+    else:
+        assert os.listdir(folder) == []
+        assert "left behind" not in message
