@@ -110,7 +110,7 @@ void refuse_open(int communicator, const std::string& why) {
 }
 
 std::string text_of(const nb::python_error& error) {
-  const std::string type = nb::cast<std::string>(error.type().attr("__name__"));
+  auto type = nb::cast<std::string>(error.type().attr("__name__"));
   const nb::str text(error.value());
   const char* const said = text.c_str();
   if (said != nullptr) return type + ": " + said;

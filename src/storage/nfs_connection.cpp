@@ -173,12 +173,14 @@ void NfsConnection::retire_connection() {
     return;
   }
   if (retired_.size() >= retired_max) return;
-  for (auto flight = flights_.rbegin(); flight != flights_.rend(); ++flight) {
-    const bool is_write = flight->what.transfer->kind() == Kind::write;
-    if (!on_line(*flight) || flight->abandoned || is_write) continue;
-    flight->abandoned = true;
-    waiting_.push_front(flight->what);
+  std::vector<NfsPieceOf> again;
+  for (Flight& flight : flights_) {
+    const bool is_write = flight.what.transfer->kind() == Kind::write;
+    if (!on_line(flight) || flight.abandoned || is_write) continue;
+    flight.abandoned = true;
+    again.push_back(flight.what);
   }
+  waiting_.insert(waiting_.begin(), again.begin(), again.end());
   retired_.push_back(std::move(line_));
   line_ = new_line();
 }
