@@ -91,6 +91,10 @@ std::string OpenFile::path_of_descriptor() const {
   return "/proc/self/fd/" + std::to_string(file->fd);
 }
 
+bool OpenFile::may_hang() const {
+  return !local() || static_cast<const storage::PosixFile&>(*buffered_).remote;
+}
+
 int OpenFile::descriptor() const {
   return static_cast<const storage::PosixFile&>(*buffered_).fd;
 }

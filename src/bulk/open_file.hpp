@@ -47,6 +47,8 @@ class OpenFile {
   storage::File& buffered() { return *buffered_; }
   // Of a mounted file system: there is a page cache of the host, and a way past it.
   bool local() const { return buffered_->scheme() == storage::Scheme::posix; }
+  // A server or a process is behind it that may not answer: a blocking call may last for any time.
+  bool may_hang() const;
   // Of buffered(), where the file is local().
   int descriptor() const;
   // Opened when first asked for; null where there is no direct I/O.

@@ -44,9 +44,11 @@ Way choose_way(const Piece& piece, Route route) {
     // Two openings of one file would not take turns, so only a file opened for it writes directly.
     if (piece.file->always_direct()) return past_the_cache(piece);
     // Many under way at once are what a server wants; the kernel's page cache takes one at a time.
-    return piece.file->local() ? Way::copy : Way::cached;
+    return piece.file->may_hang() ? Way::cached : Way::copy;
   }
   if (pinned_direct) return past_the_cache(piece);
+  // A worker that waits for it would be missed by every other file; the storage has threads for it.
+  if (piece.file->may_hang()) return Way::cached;
   const auto resident = piece.file->resident_bytes(piece.offset, piece.bytes);
   if (!resident) return Way::cached;
   if (*resident == piece.bytes) return Way::copy;

@@ -191,6 +191,7 @@ std::int64_t open_with(Operation& operation, int flags) {
   if (fstat(file->fd, &status) != 0) return -errno;
   // Every transfer has an offset, which pipes and sockets do not.
   if (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode)) return -ESPIPE;
+  file->place = status.st_dev;
   if ((operation.flags & O_NONBLOCK) == 0) {
     fcntl(file->fd, F_SETFL, fcntl(file->fd, F_GETFL) & ~O_NONBLOCK);
   }

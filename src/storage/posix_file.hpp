@@ -31,11 +31,12 @@ struct PosixFile final : File {
   // A file made up while it is read, as those of /proc and /sys: its size says nothing, and a call
   // on it may do anything, so all are made by threads that may wait.
   bool generated = false;
-  bool read_only = false;       // opened with O_RDONLY
-  bool stamps_changes = false;  // its time of change can prove what it holds (change_times.hpp)
+  bool read_only = false;         // opened with O_RDONLY
+  bool stamps_changes = false;    // its time of change can prove what it holds (change_times.hpp)
   std::uint64_t file_system = 0;  // its type, as statfs(2) tells it
   // io_uring may use its registered buffers for it (registered_buffers.hpp).
   bool registered_buffers = false;
+  std::uint64_t place = 0;  // which file system it lies on (worker_pool.hpp)
   std::uint64_t mount = 0;  // its number where it is local (local_mounts.hpp), else 0
   // Data lives in memory (tmpfs, ramfs): a read never waits for a device.
   bool in_memory = false;

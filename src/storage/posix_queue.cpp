@@ -193,7 +193,7 @@ bool PosixQueue::read_now(Operation& operation) {
 void PosixQueue::give_to_pool(Operation& operation) {
   count_pool_operation();
   give_away();
-  shared_.pool.execute(operation, inbox_);
+  shared_.pool.execute(operation, inbox_, shared_.places.of(operation));
 }
 
 void PosixQueue::cancel(Operation& operation) {

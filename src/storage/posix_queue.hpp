@@ -22,6 +22,7 @@
 
 #include "storage/inbox_queue.hpp"
 #include "storage/local_mounts.hpp"
+#include "storage/places.hpp"
 #include "storage/posix_file.hpp"
 #include "storage/registered_buffers.hpp"
 #include "storage/storage.hpp"
@@ -46,14 +47,19 @@ class InlinePolicy {
 
 // What the queues of one storage share.
 struct PosixShared {
-  static constexpr unsigned workers_max = 16;
+  static constexpr unsigned workers_max = 16;  // of one file system
   // Null: io_uring is not used. Before the pool, whose threads use it to their end.
   std::unique_ptr<RegisteredBufferTrials> registered_buffers;
-  WorkerPool pool{workers_max, [this](Operation& operation) {
-                    execute_waiting(operation);
-                    learn_registered_buffers(operation, true);
-                    if (wants_write_out(operation)) begin_write_out(operation);
-                  }};
+  Places places;
+  WorkerPool pool{
+      workers_max,
+      [this](Operation& operation) {
+        execute_waiting(operation);
+        learn_registered_buffers(operation, true);
+        if (wants_write_out(operation)) begin_write_out(operation);
+      },
+      allowed_cpus(),
+      [this](const Operation& operation, Place place) { return places.find(operation, place); }};
   // Grows with every close, so that the queues know when to drop what they have registered.
   std::atomic<std::uint64_t> closes{0};
   // What the engine could not have, for `ferry info`.

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -31,21 +34,35 @@ class Inbox {
   Doorbell doorbell_;
 };
 
+// What operations lie on that can keep each other waiting when it does not answer: a file system.
+using Place = std::uint64_t;
+
 // Executes operations with `execute`, a blocking call that sets their result, on several threads.
-// Grows to `threads_max` threads as operations queue up; threads stay until destruction. They run
+//
+// Of one place, at most `place_max` are executed at once, so one that hangs leaves threads for the
+// others. Threads are started as operations queue up, `places_full` times as many at most; beyond
+// that, only one for each place that has none. They stay until destruction. They run
 // on `cpus`, else on every CPU that the thread might use which made the pool: bound to the CPU of
 // the thread that started them, they would wait for it to stop polling.
 // Thread-safe. Destruction waits for the operations under way.
 class WorkerPool {
  public:
   using Execute = std::function<void(Operation&)>;
-  WorkerPool(unsigned threads_max, Execute execute, CpuSet cpus = allowed_cpus())
-      : threads_max_(threads_max), execute_(std::move(execute)), cpus_(std::move(cpus)) {}
+  // Where an operation lies that was thought to lie at `place`, which a thread of that place asks
+  // before it executes the operation: if elsewhere, the operation is left to that place's.
+  using Find = std::function<Place(const Operation& operation, Place place)>;
+  static constexpr unsigned places_full = 4;
+
+  WorkerPool(unsigned place_max, Execute execute, CpuSet cpus = allowed_cpus(), Find find = {})
+      : place_max_(place_max),
+        execute_(std::move(execute)),
+        find_(std::move(find)),
+        cpus_(std::move(cpus)) {}
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  void execute(Operation& operation, Inbox& inbox);
+  void execute(Operation& operation, Inbox& inbox, Place place = 0);
   // Takes back an operation that no worker has begun. False: it is too late.
   bool withdraw(Operation& operation);
   // The same for all operations of one queue; returns how many there were.
@@ -55,17 +72,40 @@ class WorkerPool {
   struct Job {
     Operation* operation;
     Inbox* inbox;
+    std::uint64_t number;  // in order of arrival
+    bool found = false;    // where it lies
   };
+  struct Line {
+    std::deque<Job> jobs;
+    unsigned busy = 0;  // threads that execute one
+    bool is_unused() const { return jobs.empty() && busy == 0; }
+  };
+  using Lines = std::map<Place, Line>;
+
+  // All under the mutex.
+  void put(Place place, Job job);
+  // The line whose operation is the next one, or the end.
+  Lines::iterator next_line();
+  void leave_line(Place place);
+  void drop_if_unused(Place place);
+  void grow(const Line& line);
+  std::size_t threads_max() const { return std::size_t{place_max_} * places_full; }
+  std::size_t executable(const Line& line) const;
+  std::size_t executable() const;
+
   void work();
 
-  const unsigned threads_max_;
+  const unsigned place_max_;
   const Execute execute_;
+  const Find find_;
   const CpuSet cpus_;
   std::mutex mutex_;
   std::condition_variable more_;
-  std::vector<Job> jobs_;  // in order of arrival
+  Lines lines_;  // of places that have an operation
+  std::uint64_t last_number_ = 0;
   std::vector<std::thread> threads_;
   unsigned idle_ = 0;
+  unsigned busy_ = 0;
   bool closing_ = false;
 };
 

@@ -337,6 +337,22 @@ TEST(BulkEngine, ReadsManySmallFiles) {
   EXPECT_TRUE(engine.read_files({}).empty());
 }
 
+// A device may keep a call for any time, as a server may: the storage's threads make it.
+TEST(BulkEngine, WorkersMakeNoCallThatMayHang) {
+  constexpr std::size_t mib = 1 << 20;
+  EngineOptions options;
+  options.workers = 1;
+  const Engine engine(options);
+  std::string bytes(mib, 'x');
+  const File sink(engine, "/dev/null", O_WRONLY);
+  EXPECT_EQ(sink.write_at_async(bytes.data(), bytes.size(), 0).get(), bytes.size());
+  const File zeros(engine, "/dev/zero");
+  EXPECT_EQ(zeros.read_at_async(bytes.data(), bytes.size(), 0).get(), bytes.size());
+  EXPECT_EQ(bytes, std::string(mib, '\0'));
+  EXPECT_EQ(engine.statistics().copied_tasks, 0U);
+  EXPECT_GE(engine.statistics().cached_tasks, 2U);
+}
+
 TEST(BulkEngine, IsRefusedInAChild) {
   const ScratchDirectory scratch;
   write_file(scratch / "file", pattern(1 << 20, 8));

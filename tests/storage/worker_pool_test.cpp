@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "support/blocked_file.hpp"
 #include "support/depth.hpp"
 #include "support/files.hpp"
+#include "support/threads.hpp"
 #include "support/within.hpp"
 
 namespace ferry::storage {
@@ -65,6 +67,60 @@ TEST_F(Pool, ABlockedWorkerHoldsNobodyElseUp) {
   EXPECT_EQ(quick.result, 0);
   blocked.release();
   ASSERT_TRUE(gather_all(1));
+}
+
+// Many calls hang on several file systems; one that answers is served all the same.
+TEST_F(Pool, PlacesThatHangHoldNoOtherOneUp) {
+  constexpr unsigned place_max = 2;
+  constexpr Place hung = 5;
+  constexpr std::size_t each = 10;
+  std::vector<std::unique_ptr<BlockedFile>> blocked;
+  std::vector<Operation> waiting;
+  WorkerPool pool(place_max, execute_blocking);
+  for (std::size_t i = 0; i < hung * each; ++i) {
+    blocked.push_back(std::make_unique<BlockedFile>());
+    waiting.push_back(blocked.back()->operation());
+  }
+  for (std::size_t i = 0; i < waiting.size(); ++i)
+    pool.execute(waiting[i], inbox, 1 + i % hung);
+  std::vector<Operation> quick(20);
+  for (std::size_t i = 0; i < quick.size(); ++i) {
+    quick[i].kind = Kind::path_status;
+    quick[i].path = "/";
+    quick[i].result = 77;
+    pool.execute(quick[i], inbox, 100 + i % 2);
+  }
+  ASSERT_TRUE(gather_all(quick.size())) << "while the others hang";
+  for (const Operation& operation : quick)
+    EXPECT_EQ(operation.result, 0);
+  // Two for each that hangs, until four such are full; then one for each that has none.
+  EXPECT_LE(test::threads_named("ferry-worker"), place_max * WorkerPool::places_full + 3);
+  for (const auto& one : blocked)
+    one->release();
+  ASSERT_TRUE(gather_all(waiting.size()));
+}
+
+TEST_F(Pool, AnOperationIsExecutedWhereItIsFoundToLie) {
+  constexpr Place words = 1;
+  constexpr Place truth = 2;
+  BlockedFile blocked;
+  std::atomic<int> asked{0};
+  WorkerPool pool(1, execute_blocking, allowed_cpus(), [&](const Operation& operation, Place) {
+    ++asked;
+    return operation.file != nullptr ? truth : words;
+  });
+  Operation slow = blocked.operation();
+  pool.execute(slow, inbox, words);
+  ASSERT_TRUE(test::eventually([&] { return asked == 1; }));
+  Operation quick;
+  quick.kind = Kind::path_status;
+  quick.path = "/";
+  pool.execute(quick, inbox, words);
+  ASSERT_TRUE(gather_all(1)) << "the other one holds up its own place only";
+  EXPECT_EQ(quick.result, 0);
+  blocked.release();
+  ASSERT_TRUE(gather_all(1));
+  EXPECT_EQ(asked, 2) << "once for each";
 }
 
 TEST_F(Pool, WithdrawsOnlyWhatNobodyHasBegun) {
