@@ -72,7 +72,7 @@ namespace {
 void execute_on_path(Scheduler& scheduler, storage::Operation& operation) {
   scheduler.check_usable();
   const std::int64_t error = Lanes::Use(*scheduler.lanes())->execute(operation);
-  if (error < 0) throw Error(static_cast<int>(-error), operation.path);
+  if (error < 0) throw error_on_path(scheduler.lanes()->storage(), error, operation.path);
 }
 
 PathStatus to_path_status(const storage::Status& status) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bulk/staging.hpp"
+#include "storage/owner_process.hpp"
 
 namespace ferry::bulk {
 namespace {
@@ -21,6 +22,13 @@ std::shared_ptr<std::byte> make_memory(std::uint64_t bytes) {
 }
 
 }  // namespace
+
+Error error_on_path(storage::Storage& storage, std::int64_t error, const std::string& path) {
+  const auto number = static_cast<int>(-error);
+  if (number != storage::OwnerProcess::refused) return {number, path};
+  const std::string problem = storage.describe_path(path).problem;
+  return {number, problem.empty() ? path : path + ": " + problem};
+}
 
 Lane::Lane(storage::Storage& storage, SlabPool& slabs) : slabs_(slabs) {
   storage::QueueOptions options;

@@ -45,6 +45,10 @@ class Lane {
   Slab slab_;
 };
 
+// Of a call on `path` that ended with the negative errno `error`. Where the storage is not for this
+// process, it says what to do.
+Error error_on_path(storage::Storage& storage, std::int64_t error, const std::string& path);
+
 // A storage and the lanes to it. Thread-safe.
 class Lanes {
  public:

@@ -17,7 +17,7 @@ OpenFile::OpenFile(std::shared_ptr<Lanes> lanes, std::string path, int flags, st
     : lanes_(std::move(lanes)), path_(std::move(path)), flags_(flags) {
   std::int64_t error = 0;
   buffered_ = open(path_, flags, mode, error);
-  if (error < 0) throw Error(static_cast<int>(-error), path_);
+  if (error < 0) throw error_on_path(lanes_->storage(), error, path_);
   if (!local()) return;
   const storage::Status found = status();
   device_ = found.device;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 namespace ferry::storage {
@@ -15,6 +16,8 @@ void BoundedCall::end_early(int error) {
   const std::lock_guard lock(mutex_);
   if (over_) return;
   over_ = true;
+  // Before the answer: what is asked next must find it.
+  if (changing_ != nullptr) late_.emplace(changing_, error);
   operation_.result = error;
   inbox_.put(operation_);
 }
@@ -27,6 +30,20 @@ void BoundedCall::finish(std::int64_t result) {
   inbox_.put(operation_);
 }
 
+int BoundedCall::begin_change(const std::shared_ptr<LateChanges>& file) {
+  const std::lock_guard lock(mutex_);
+  if (over_) return -ECANCELED;
+  if (const int error = file->error(); error != 0) return error;
+  changing_ = file;
+  return 0;
+}
+
+void BoundedCall::end_change() {
+  const std::lock_guard lock(mutex_);
+  changing_.reset();
+  late_.reset();
+}
+
 bool BoundedCall::over() const {
   const std::lock_guard lock(mutex_);
   return over_;
@@ -36,6 +53,12 @@ BoundedPool::BoundedPool(unsigned threads_max, CpuSet cpus)
     : threads_max_(threads_max), cpus_(std::move(cpus)) {}
 
 BoundedPool::~BoundedPool() {
+  if (!made_here()) {
+    // The threads are the parent's, and whatever one of them had locked stays locked.
+    static_cast<void>(new (std::nothrow) std::shared_ptr<State>(state_));
+    static_cast<void>(new (std::nothrow) std::thread(std::move(watcher_)));
+    return;
+  }
   std::unique_lock lock(state_->mutex);
   state_->closing = true;
   state_->more.notify_all();

@@ -9,17 +9,21 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "base/cpus.hpp"
+#include "base/forks.hpp"
+#include "storage/late_changes.hpp"
 #include "storage/storage.hpp"
 #include "storage/worker_pool.hpp"
 
 namespace ferry::storage {
 
 // One operation. From end_early() on, the worker that has it touches neither the operation nor its
-// memory.
+// memory, and begins no call of the library for it: it asks may_begin() or begin_change() when it
+// has every lock that it waited for.
 class BoundedCall {
  public:
   using Clock = std::chrono::steady_clock;
@@ -49,18 +53,26 @@ class BoundedCall {
     if (!over_) use(operation_);
     return !over_;
   }
+  // 0, or -ECANCELED where this was ended early, and the library is to be asked for nothing more.
+  int may_begin() const { return over() ? -ECANCELED : 0; }
+  // The same before a call that changes `file`, or the error of a late change of it. 0: until
+  // end_change(), ending this early makes that call a late change of the file.
+  int begin_change(const std::shared_ptr<LateChanges>& file);
+  void end_change();
 
  private:
   Operation& operation_;
   Inbox& inbox_;
   const Clock::time_point deadline_;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // guards what follows
   bool over_ = false;
+  std::shared_ptr<LateChanges> changing_;  // of the file that the library is changing
+  std::optional<LateChange> late_;
 };
 
 // Executes calls on up to `threads_max` threads, which run on `cpus`; those that the library keeps
 // beyond a deadline are replaced, until there are too many of them. Thread-safe. Destruction waits
-// for no thread that is late.
+// for no thread that is late. A child of fork() may only destroy it.
 class BoundedPool {
  public:
   BoundedPool(unsigned threads_max, CpuSet cpus);
@@ -69,6 +81,7 @@ class BoundedPool {
   BoundedPool& operator=(const BoundedPool&) = delete;
 
   void execute(const std::shared_ptr<BoundedCall>& call);
+  bool made_here() const { return static_cast<bool>(made_here_); }
 
  private:
   struct State {
@@ -87,6 +100,7 @@ class BoundedPool {
   static void watch(const std::shared_ptr<State>& state);
   void grow();  // under the mutex
 
+  const MadeHere made_here_;
   const unsigned threads_max_;
   const CpuSet cpus_;
   // Shared with the threads, some of which may outlive the pool.

@@ -6,12 +6,14 @@
 
 #include "storage/bounded_pool.hpp"
 #include "storage/inbox_queue.hpp"
+#include "storage/owner_process.hpp"
 
 namespace ferry::storage {
 
 class BoundedQueue : public InboxQueue {
  public:
-  BoundedQueue(BoundedPool& pool, const QueueOptions& options) : InboxQueue(options), pool_(pool) {}
+  BoundedQueue(BoundedPool& pool, const OwnerProcess& owner, const QueueOptions& options)
+      : InboxQueue(options), pool_(pool), owner_(owner) {}
   ~BoundedQueue() override;
 
   Operation* reap() override;
@@ -20,8 +22,12 @@ class BoundedQueue : public InboxQueue {
  private:
   virtual std::shared_ptr<BoundedCall> make_call(Operation& operation) = 0;
   void start(Operation& operation) override;
+  // 0, or what the operation ends with here and now.
+  int refusal(const Operation& operation) const;
+  void end_here(Operation& operation, int result);
 
   BoundedPool& pool_;
+  const OwnerProcess& owner_;
   std::unordered_map<Operation*, std::shared_ptr<BoundedCall>> calls_;  // under way
 };
 

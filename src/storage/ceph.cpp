@@ -30,7 +30,7 @@ namespace {
 class CephQueue final : public BoundedQueue {
  public:
   CephQueue(Ceph::Shared& shared, const QueueOptions& options)
-      : BoundedQueue(shared.pool, options), shared_(shared) {}
+      : BoundedQueue(shared.pool, CephMounts::owner(), options), shared_(shared) {}
 
  private:
   std::shared_ptr<BoundedCall> make_call(Operation& operation) override {
@@ -61,6 +61,7 @@ Description Ceph::describe_path(const std::string& path) {
   try {
     const CephAddress address = ceph_address_of(parse_uri(path));
     description.capabilities = remote_capabilities(address.timeout);
+    CephMounts::owner().check("ceph");
     description.notes = facts_in_time(shared_->mounts->of(address));
   } catch (const std::runtime_error& reason) {  // Unavailable
     description.problem = reason.what();

@@ -65,7 +65,7 @@ CephAddress ceph_address_of(const Uri& uri) {
 }
 
 int CephHandle::close() {
-  if (number_ < 0) return 0;
+  if (number_ < 0 || CephMounts::owner().is_ancestor()) return 0;
   return mount_->library().ceph_close(mount_->get(), std::exchange(number_, -1));
 }
 
@@ -82,12 +82,15 @@ std::int64_t CephCall::execute(std::vector<char>& memory) {
   std::int64_t result = 0;
   if (handle_ != nullptr) {
     mount = handle_->mount();
+    if (const int error = may_begin(); error != 0 && kind_ != Kind::close) return error;
     result = execute_on_file(*mount, memory);
     // The library's word where it cannot ask whether the pool may be used.
     if (result == -EIO && kind_ != Kind::close && mount->lost()) result = -ESHUTDOWN;
   } else {
     const Uri uri = parse_uri(path_);
     mount = mounts_->of(ceph_address_of(uri));
+    mount->get();  // may take long
+    if (const int error = may_begin(); error != 0) return error;
     result = execute_path(mount, uri);
   }
   // Not asked again of another client: what changes names may have happened.
@@ -111,7 +114,9 @@ std::int64_t CephCall::execute_on_file(CephMount& mount, std::vector<char>& memo
       return library.ceph_fsync(mount.get(), handle_->number(), kind_ == Kind::sync_data ? 1 : 0);
     case Kind::truncate:
       if (!writable_ || offset_ < 0) return -EINVAL;
-      return library.ceph_ftruncate(mount.get(), handle_->number(), offset_);
+      return change(changes_, [&] {
+        return library.ceph_ftruncate(mount.get(), handle_->number(), offset_);
+      });
     case Kind::file_status: {
       Status status;
       const int error = status_of(mount, status, nullptr);
@@ -126,6 +131,7 @@ std::int64_t CephCall::execute_on_file(CephMount& mount, std::vector<char>& memo
 std::int64_t CephCall::execute_path(const std::shared_ptr<CephMount>& mount, const Uri& uri) {
   const CephLibrary& library = mount->library();
   if (uri.path.size() >= PATH_MAX) return -ENAMETOOLONG;
+  if (const int error = refusal_of_name(*mount, uri.path); error != 0) return error;
   switch (kind_) {
     case Kind::open:
       return open(mount, uri.path);
@@ -140,6 +146,8 @@ std::int64_t CephCall::execute_path(const std::shared_ptr<CephMount>& mount, con
     case Kind::rename: {
       const Uri target = parse_uri(new_path_);
       if (ceph_address_of(target) != mount->address()) return -EXDEV;
+      const int error = refusal_of_rename(*mount, uri.path, target.path);
+      if (error != 0) return error;
       return library.ceph_rename(mount->get(), uri.path.c_str(), target.path.c_str());
     }
     case Kind::make_directory:
@@ -163,21 +171,24 @@ std::int64_t CephCall::execute_path(const std::shared_ptr<CephMount>& mount, con
   }
 }
 
-int CephCall::status_of(CephMount& mount, Status& status, const char* path) {
+int CephCall::status_of(CephMount& mount, Status& status, const char* path, unsigned flags) {
   struct ceph_statx found {};
   const CephLibrary& library = mount.library();
   const unsigned wanted = CEPH_STATX_BASIC_STATS | CEPH_STATX_VERSION;
   const int error = path == nullptr
                         ? library.ceph_fstatx(mount.get(), handle_->number(), &found, wanted, 0)
-                        : library.ceph_statx(mount.get(), path, &found, wanted, 0);
+                        : library.ceph_statx(mount.get(), path, &found, wanted, flags);
   if (error == 0) status = to_status(found, mount.address());
   return error;
 }
 
 int CephCall::open_number(CephMount& mount, const std::string& path) {
   const CephLibrary& library = mount.library();
-  // Ferry appends by itself. The library's direct I/O would be no faster; see open().
-  const int flags = flags_ & ~(O_APPEND | O_DIRECT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  // Ferry appends by itself, and truncates when it knows which file that is. The library's direct
+  // I/O would be no faster; see open().
+  const int not_passed_on =
+      O_APPEND | O_DIRECT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (truncates_opened() ? O_TRUNC : 0);
+  const int flags = flags_ & ~not_passed_on;
   const mode_t mode = mode_ & 07777 & ~umask_of_process();
   if (!has_layout_) return library.ceph_open(mount.get(), path.c_str(), flags, mode);
   if ((flags & O_CREAT) == 0 || (flags & O_EXCL) == 0) return -EINVAL;
@@ -188,6 +199,11 @@ int CephCall::open_number(CephMount& mount, const std::string& path) {
       static_cast<int>(fitted.stripe_count),
       object_bytes == fitted.extras.end() ? 0 : static_cast<int>(object_bytes->second),
       fitted.pool.empty() ? nullptr : fitted.pool.c_str());
+}
+
+// What is open for reading only can be truncated by opening it alone.
+bool CephCall::truncates_opened() const {
+  return (flags_ & O_TRUNC) != 0 && (flags_ & O_ACCMODE) != O_RDONLY;
 }
 
 // The library looks at the permissions of what a path leads through before it looks whether that is
@@ -212,6 +228,12 @@ std::int64_t CephCall::open(const std::shared_ptr<CephMount>& mount, const std::
   file->directory = S_ISDIR(status.mode);
   if (file->directory && (file->writable || (flags_ & (O_CREAT | O_TRUNC)) != 0)) return -EISDIR;
   if (!file->directory && (flags_ & O_DIRECTORY) == O_DIRECTORY) return -ENOTDIR;
+  file->changes = LateChanges::of(status.device, status.inode);
+  if (truncates_opened() && status.size_bytes > 0) {
+    const int error = change(
+        file->changes, [&] { return mount->library().ceph_ftruncate(mount->get(), number, 0); });
+    if (error != 0) return error;
+  }
   // Who opens a file for direct I/O wants none of it from a cache on this machine.
   if ((flags_ & O_DIRECT) != 0 && !file->directory) {
     const int error = mount->library().ceph_lazyio_synchronize(mount->get(), number, 0, 0);
@@ -238,7 +260,9 @@ std::int64_t CephCall::read_piece(char* memory, std::int64_t bytes, std::int64_t
 
 std::int64_t CephCall::write_piece(char* memory, std::int64_t bytes, std::int64_t offset) {
   CephMount& mount = *handle_->mount();
-  return mount.library().ceph_write(mount.get(), handle_->number(), memory, bytes, offset);
+  return change(changes_, [&] {
+    return mount.library().ceph_write(mount.get(), handle_->number(), memory, bytes, offset);
+  });
 }
 
 std::int64_t CephCall::size_now() {

@@ -52,14 +52,18 @@ class CephCall final : public RemoteCall {
   std::int64_t execute_on_file(CephMount& mount, std::vector<char>& memory);
   std::int64_t execute_path(const std::shared_ptr<CephMount>& mount, const Uri& uri);
   std::int64_t open(const std::shared_ptr<CephMount>& mount, const std::string& path);
+  bool truncates_opened() const;
   int open_number(CephMount& mount, const std::string& path);
   std::int64_t read_piece(char* memory, std::int64_t bytes, std::int64_t offset) override;
   std::int64_t write_piece(char* memory, std::int64_t bytes, std::int64_t offset) override;
   std::int64_t size_now() override;
   std::int64_t close();
   int list_directory(CephMount& mount, const std::string& path);
+  // What the library does not ask of a path: 0 or a negative errno.
+  int refusal_of_name(CephMount& mount, const std::string& path);
+  int refusal_of_rename(CephMount& mount, const std::string& path, const std::string& new_path);
   int explained(CephMount& mount, const std::string& path, int error);
-  int status_of(CephMount& mount, Status& status, const char* path);
+  int status_of(CephMount& mount, Status& status, const char* path, unsigned flags = 0);
 
   const std::shared_ptr<CephMounts> mounts_;
   std::shared_ptr<CephHandle> handle_;

@@ -2,13 +2,23 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 namespace ferry::storage {
 
+OwnerProcess& CephMounts::owner() {
+  static constinit OwnerProcess process;
+  return process;
+}
+
 CephMounts::~CephMounts() {
+  if (!made_here_) {  // the clients are the parent's, and speak on its sockets
+    static_cast<void>(new (std::nothrow) decltype(mounts_)(std::move(mounts_)));
+    return;
+  }
   std::chrono::milliseconds timeout{0};
   for (const auto& [address, mount] : mounts_)
     timeout = std::max(timeout, address.timeout);
@@ -22,6 +32,7 @@ std::shared_ptr<CephMount> CephMounts::of(const CephAddress& address) {
   std::shared_ptr<CephMount> replaced;  // let go of after the lock
   const std::lock_guard lock(mutex_);
   if (library_ == nullptr) library_ = std::make_shared<const CephLibrary>(library_name_);
+  owner().claim();
   std::shared_ptr<CephMount>& mount = mounts_[address];
   if (mount == nullptr || (mount->lost() && may_replace())) {
     replaced = std::exchange(mount, make(address));
@@ -46,6 +57,10 @@ std::shared_ptr<CephMount> CephMounts::make(const CephAddress& address) const {
 }
 
 void CephMounts::end(const std::shared_ptr<Clients>& clients, std::unique_ptr<CephMount> mount) {
+  if (owner().is_ancestor()) {
+    static_cast<void>(mount.release());  // the parent's
+    return;
+  }
   {
     const std::lock_guard lock(clients->mutex);
     ++clients->unmounting;

@@ -12,7 +12,9 @@
 #include <string>
 #include <utility>
 
+#include "base/forks.hpp"
 #include "storage/ceph_mount.hpp"
+#include "storage/owner_process.hpp"
 
 namespace ferry::storage {
 
@@ -22,6 +24,8 @@ class CephMounts {
   // `lost_max`: how many clients may be lost and not ended yet.
   CephMounts(std::string library, std::size_t lost_max)
       : library_name_(std::move(library)), lost_max_(lost_max) {}
+  // The process whose sockets the library has; others must not call it.
+  static OwnerProcess& owner();
   // Unmounts; what takes longer than a call may take is left to itself.
   ~CephMounts();
   CephMounts(const CephMounts&) = delete;
@@ -47,6 +51,7 @@ class CephMounts {
   std::shared_ptr<CephMount> make(const CephAddress& address) const;
   bool may_replace() const;
 
+  const MadeHere made_here_;
   const std::string library_name_;
   const std::size_t lost_max_;
   const std::shared_ptr<Clients> clients_ = std::make_shared<Clients>();

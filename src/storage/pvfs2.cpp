@@ -27,7 +27,7 @@ Capabilities capabilities_of(const Pvfs2Address& address) {
 class Pvfs2Queue final : public BoundedQueue {
  public:
   Pvfs2Queue(std::shared_ptr<Pvfs2Shared> shared, BoundedPool& pool, const QueueOptions& options)
-      : BoundedQueue(pool, options), shared_(std::move(shared)) {}
+      : BoundedQueue(pool, Pvfs2Client::owner(), options), shared_(std::move(shared)) {}
 
  private:
   std::shared_ptr<BoundedCall> make_call(Operation& operation) override {
@@ -60,6 +60,7 @@ Description Pvfs2::describe_path(const std::string& path) {
     const Uri uri = parse_uri(path);
     const Pvfs2Address address = pvfs2_address_of(uri);
     description.capabilities = capabilities_of(address);
+    Pvfs2Client::owner().check("pvfs2");
     const auto place = in_time(address.timeout, [shared = shared_, address, name = uri.path] {
       return shared->client.place_of(address, name);
     });

@@ -96,6 +96,15 @@ struct Listed {
   std::uint64_t version = 0;
 };
 
+// PVFS_sysresp_statfs
+struct Room {
+  std::int32_t file_system = 0;
+  std::int64_t bytes_available = 0;  // of the fullest server, times their number
+  std::int64_t bytes_total = 0;
+  std::uint64_t others[8] = {};
+  std::int32_t servers = 0;
+};
+
 // PVFS_sys_dist
 struct Distribution {
   char* name = nullptr;
@@ -130,6 +139,7 @@ inline constexpr std::uint32_t mask_permissions = 1 << 2;
 inline constexpr std::uint32_t mask_times = (1 << 3) | (1 << 4) | (1 << 5);
 inline constexpr std::uint32_t mask_type = 1 << 6;
 inline constexpr std::uint32_t mask_size = 1 << 20;
+inline constexpr std::uint32_t mask_link_target = 1 << 24;
 inline constexpr std::uint32_t mask_data_files = 1 << 25;
 inline constexpr std::uint32_t mask_block_bytes = 1 << 28;
 inline constexpr std::uint32_t mask_all = 0x3f30007f;

@@ -120,7 +120,12 @@ static_assert(mask_permissions == PVFS_ATTR_SYS_PERM && mask_type == PVFS_ATTR_S
 static_assert(mask_times == (PVFS_ATTR_SYS_ATIME | PVFS_ATTR_SYS_CTIME | PVFS_ATTR_SYS_MTIME));
 static_assert(mask_size == PVFS_ATTR_SYS_SIZE && mask_data_files == PVFS_ATTR_SYS_DFILE_COUNT);
 static_assert(mask_block_bytes == PVFS_ATTR_SYS_BLKSIZE);
+static_assert(mask_link_target == PVFS_ATTR_SYS_LNK_TARGET);
 static_assert(mask_all == PVFS_ATTR_SYS_ALL);
+static_assert(sizeof(Room) == sizeof(PVFS_sysresp_statfs));
+static_assert(offsetof(Room, bytes_available) ==
+              offsetof(PVFS_sysresp_statfs, statfs_buf.bytes_available));
+static_assert(offsetof(Room, servers) == offsetof(PVFS_sysresp_statfs, server_count));
 static_assert(sizeof(PVFS_permissions) == sizeof(std::uint32_t));
 
 }  // namespace ferry::storage::pvfs2

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "storage/last_name.hpp"
 #include "storage/uri.hpp"
 
 namespace ferry::storage {
@@ -22,6 +23,8 @@ using pvfs2::Reference;
 
 constexpr unsigned timeout_max_s = 3600;
 constexpr unsigned id_max = 0xfffffffe;
+// Of a server; with less of it one more strip of the usual size does not fit.
+constexpr std::int64_t room_min_bytes = 65536;
 
 std::uint32_t type_bits(std::int32_t type) {
   if (type == pvfs2::type_file) return S_IFREG;
@@ -149,59 +152,78 @@ std::int64_t Pvfs2Call::execute_path() {
 // ---- names
 // ---------------------------------------------------------------------------------------
 
-int Pvfs2Call::find(const std::string& path, bool follows, Reference& reference) {
+int Pvfs2Call::look_up(std::int32_t file_system, std::string name, bool follows,
+                       Reference& reference) {
+  return ask([&](const Pvfs2Library& library, const Credential* who) {
+    pvfs2::LookedUp found;
+    const int error = library.lookup(file_system, name.data(), who, &found,
+                                     follows ? pvfs2::follow_last_link : 0, nullptr);
+    if (error == 0) reference = found.reference;
+    return error;
+  });
+}
+
+int Pvfs2Call::place_of(const std::string& path, Pvfs2Place& place) {
   const Uri uri = parse_uri(path);
   if (uri.path.size() >= PATH_MAX) return -ENAMETOOLONG;
-  const Pvfs2Place place = shared_->client.place_of(address_, uri.path);
+  place = shared_->client.place_of(address_, uri.path);
   file_system_ = place.file_system;
-  const auto look_up = [&](std::string name) {
-    return shared_->client.call(address_, [&](const Pvfs2Library& library, const Credential* who) {
-      pvfs2::LookedUp found;
-      const int error = library.lookup(place.file_system, name.data(), who, &found,
-                                       follows ? pvfs2::follow_last_link : 0, nullptr);
-      if (error == 0) reference = found.reference;
-      return error;
-    });
-  };
   for (std::size_t at = 0; at < place.path.size();) {
     const std::size_t next = std::min(place.path.find('/', at), place.path.size());
     if (next - at > NAME_MAX) return -ENAMETOOLONG;
     at = next + 1;
   }
-  const int error = look_up(place.path);
+  return 0;
+}
+
+int Pvfs2Call::find_any(const std::string& path, bool follows, Reference& reference) {
+  Pvfs2Place place;
+  if (const int error = place_of(path, place); error != 0) return error;
+  const int error = look_up(place.file_system, place.path, follows, reference);
   if (error == -EMLINK) return -ELOOP;  // the library's word for links that lead to each other
   const std::size_t slash = place.path.rfind('/');
   if (error != -ENOENT || slash == 0 || slash == std::string::npos) return error;
   // The library tells no difference between a folder without the name and a file with something
   // behind it.
   Status status;
-  const Reference missing = reference;
-  const bool below_file = look_up(place.path.substr(0, slash)) == 0 &&
-                          status_of(reference, status) == 0 && !S_ISDIR(status.mode);
-  reference = missing;
+  Reference above;
+  const bool below_file =
+      look_up(place.file_system, place.path.substr(0, slash), follows, above) == 0 &&
+      status_of(above, status) == 0 && !S_ISDIR(status.mode);
   return below_file ? -ENOTDIR : error;
 }
 
+int Pvfs2Call::find(const std::string& path, bool follows, Reference& reference) {
+  const LastName last_name(parse_uri(path).path);
+  const int error = find_any(path, follows || last_name.is_none(), reference);
+  if (error != 0 || !last_name.wants_directory()) return error;
+  Status status;
+  if (const int unknown = status_of(reference, status); unknown != 0) return unknown;
+  return S_ISDIR(status.mode) ? 0 : -ENOTDIR;
+}
+
 int Pvfs2Call::find_entry(const std::string& path, Entry& entry) {
-  Uri uri = parse_uri(path);
-  while (uri.path.size() > 1 && uri.path.back() == '/')
-    uri.path.pop_back();
-  const std::size_t slash = uri.path.rfind('/');
-  entry.name = uri.path.substr(slash + 1);
+  const Uri uri = parse_uri(path);
+  const LastName last_name(uri.path);
+  entry.name = last_name.text;
   if (entry.name.size() > NAME_MAX || uri.path.size() >= PATH_MAX) return -ENAMETOOLONG;
-  if (entry.name.empty() || entry.name == "." || entry.name == "..") return -EISDIR;
+  if (last_name.is_none()) {
+    const int error = find(path, true, entry.folder);
+    return error != 0 ? error : last_name.refusal(kind_, flags_);
+  }
   const std::string query = path.substr(std::min(path.find('?'), path.size()));
   const std::string above = path.substr(0, path.size() - query.size());
   const std::size_t last = above.find_last_not_of('/');
   Status status;
-  int error = find(above.substr(0, above.rfind('/', last)) + "/" + query, true, entry.folder);
+  entry.folder_path = above.substr(0, above.rfind('/', last)) + "/" + query;
+  int error = find_any(entry.folder_path, true, entry.folder);
   if (error == 0) error = status_of(entry.folder, status);
   if (error != 0) return error;
   return S_ISDIR(status.mode) ? 0 : -ENOTDIR;
 }
 
 int Pvfs2Call::status_of(const Reference& reference, Status& status) {
-  return shared_->client.call(address_, [&](const Pvfs2Library& library, const Credential* who) {
+  return ask([&](const Pvfs2Library& library, const Credential* who) {
     Attributes found;
     constexpr std::uint32_t wanted = pvfs2::mask_owner | pvfs2::mask_group |
                                      pvfs2::mask_permissions | pvfs2::mask_times |
@@ -221,7 +243,7 @@ bool Pvfs2Call::may(const Status& status, unsigned wanted) {
   if (address_.uid == 0) return true;
   if (address_.uid == status.owner) return ((status.mode >> 6) & wanted) == wanted;
   bool in_group = false;
-  shared_->client.call(address_, [&](const Pvfs2Library&, const Credential* who) {
+  ask([&](const Pvfs2Library&, const Credential* who) {
     in_group = std::find(who->groups, who->groups + who->group_count, status.group) !=
                who->groups + who->group_count;
     return 0;
@@ -243,7 +265,7 @@ Attributes Pvfs2Call::attributes_of_new() const {
 
 int Pvfs2Call::create(const Entry& entry, Reference& reference) {
   const Layout fitted = has_layout_ ? fitted_to_pvfs2(layout_) : Layout{};
-  return shared_->client.call(address_, [&](const Pvfs2Library& library, const Credential* who) {
+  return ask([&](const Pvfs2Library& library, const Credential* who) {
     Attributes attributes = attributes_of_new();
     if (fitted.stripe_count > 0) {
       attributes.data_files = static_cast<std::int32_t>(fitted.stripe_count);
@@ -273,21 +295,24 @@ std::int64_t Pvfs2Call::open() {
   const bool makes = (flags_ & O_CREAT) != 0;
   const bool only_new = makes && (flags_ & O_EXCL) != 0;
   if (has_layout_ && !only_new) return -EINVAL;
+  const LastName last_name(parse_uri(path_).path);
   Reference reference;
+  Entry entry;
+  if (makes && last_name.wants_directory()) {
+    const int error = find_entry(path_, entry);
+    return error != 0 ? error : -EISDIR;
+  }
   if (!only_new) {
     const int error = find(path_, (flags_ & O_NOFOLLOW) == 0, reference);
     if (error != -ENOENT || !makes) return error != 0 ? error : open_found(reference, false);
   }
-  Entry entry;
-  if (const int error = find_entry(path_, entry); error != 0) {
-    return error == -EISDIR && only_new ? -EEXIST : error;
-  }
+  if (const int error = find_entry(path_, entry); error != 0) return error;
   int error = create(entry, reference);
   if (error == -EEXIST && !only_new) error = find(path_, true, reference);
   if (error != 0) return error;
   const std::int64_t result = open_found(reference, true);
   if (result < 0 && only_new) {
-    shared_->client.call(address_, [&](const Pvfs2Library& library, const Credential* who) {
+    ask([&](const Pvfs2Library& library, const Credential* who) {
       return library.remove(entry.name.data(), entry.folder, who, nullptr);
     });
   }
@@ -306,14 +331,15 @@ std::int64_t Pvfs2Call::open_found(const Reference& reference, bool made) {
   if (!file->directory && (flags_ & O_DIRECTORY) == O_DIRECTORY) return -ENOTDIR;
   const unsigned wanted = (file->readable ? 4U : 0U) | (file->writable || truncates ? 2U : 0U);
   if (!made && !may(status, wanted)) return -EACCES;
+  file->changes = LateChanges::of(status.device, status.inode);
   if (truncates && status.size_bytes > 0) {
-    if (const int error = set_size(reference, 0); error != 0) return error;
+    if (const int error = set_size(reference, 0, file->changes); error != 0) return error;
   }
   Layout granted;
   if (has_layout_) {
     int error = layout_of(reference, granted);
     if (error == 0 && made && granted.stripe_count < layout_.stripe_count) {
-      error = spread(reference, granted);
+      error = spread(reference, file->changes, granted);
     }
     if (error != 0) return error;
     if (!layout_.at_most && !grants(granted, layout_)) return -EINVAL;
@@ -328,18 +354,20 @@ std::int64_t Pvfs2Call::open_found(const Reference& reference, bool made) {
   return 0;
 }
 
-int Pvfs2Call::set_size(const Reference& reference, std::int64_t bytes) {
-  return shared_->client.call(address_, [&](const Pvfs2Library& library, const Credential* who) {
+int Pvfs2Call::set_size(const Reference& reference, std::int64_t bytes,
+                        const std::shared_ptr<LateChanges>& file) {
+  return ask_to_change(file, [&](const Pvfs2Library& library, const Credential* who) {
     return library.truncate(reference, bytes, who, nullptr);
   });
 }
 
 // Servers that stuff files keep a new one on one server until it grows past its first strip. Only
 // then is it spread over as many as were asked for, so it is made to grow, and is empty again.
-int Pvfs2Call::spread(const Reference& reference, Layout& granted) {
+int Pvfs2Call::spread(const Reference& reference, const std::shared_ptr<LateChanges>& file,
+                      Layout& granted) {
   const auto past_first_strip = static_cast<std::int64_t>(granted.stripe_bytes) + 1;
   for (const std::int64_t bytes : {past_first_strip, std::int64_t{0}})
-    if (const int error = set_size(reference, bytes); error != 0) return error;
+    if (const int error = set_size(reference, bytes, file); error != 0) return error;
   return layout_of(reference, granted);
 }
 
@@ -353,60 +381,40 @@ std::int64_t Pvfs2Call::unlink() {
   if (S_ISDIR(status.mode)) return -EISDIR;  // the library would remove it
   error = find_entry(path_, entry);
   if (error != 0) return error;
-  return shared_->client.call(address_, [&](const Pvfs2Library& library, const Credential* who) {
+  return ask([&](const Pvfs2Library& library, const Credential* who) {
     return library.remove(entry.name.data(), entry.folder, who, nullptr);
-  });
-}
-
-std::int64_t Pvfs2Call::rename() {
-  if (pvfs2_address_of(parse_uri(new_path_)) != address_) return -EXDEV;
-  Reference from;
-  Reference to;
-  Status from_status;
-  Status to_status;
-  Entry old_entry;
-  Entry new_entry;
-  int error = find(path_, false, from);
-  if (error == 0) error = status_of(from, from_status);
-  if (error == 0) error = find_entry(path_, old_entry);
-  const std::int32_t file_system = file_system_;
-  if (error == 0) error = find_entry(new_path_, new_entry);
-  if (error != 0) return error;
-  if (file_system_ != file_system) return -EXDEV;
-  const bool is_there = find(new_path_, false, to) == 0 && status_of(to, to_status) == 0;
-  if (is_there && S_ISDIR(to_status.mode) && !S_ISDIR(from_status.mode)) return -EISDIR;
-  if (is_there && !S_ISDIR(to_status.mode) && S_ISDIR(from_status.mode)) return -ENOTDIR;
-  return shared_->client.call(address_, [&](const Pvfs2Library& library, const Credential* who) {
-    return library.rename(old_entry.name.data(), old_entry.folder, new_entry.name.data(),
-                          new_entry.folder, who, nullptr);
   });
 }
 
 // ---- transfers
 // -----------------------------------------------------------------------------------
 
-std::int64_t Pvfs2Call::io(char* memory, std::int64_t bytes, std::int64_t offset,
-                           std::int32_t way) {
-  std::int64_t done = 0;
-  const int error =
-      shared_->client.call(address_, [&](const Pvfs2Library& library, const Credential* who) {
-        pvfs2::Request* whole = nullptr;
-        int result = library.contiguous(static_cast<std::int32_t>(bytes), *library.bytes, &whole);
-        if (result < 0) return result;
-        result = library.io(handle_->reference, *library.bytes, offset, memory, whole, who, &done,
-                            way, nullptr);
-        library.free_request(&whole);
-        return result;
-      });
-  return error < 0 ? error : done;
+int Pvfs2Call::io(const Pvfs2Library& library, const Credential* who, const Piece& piece,
+                  std::int32_t way, std::int64_t& done) {
+  pvfs2::Request* whole = nullptr;
+  int result = library.contiguous(static_cast<std::int32_t>(piece.bytes), *library.bytes, &whole);
+  if (result < 0) return result;
+  result = library.io(handle_->reference, *library.bytes, piece.offset, piece.memory, whole, who,
+                      &done, way, nullptr);
+  library.free_request(&whole);
+  return result;
 }
 
 std::int64_t Pvfs2Call::read_piece(char* memory, std::int64_t bytes, std::int64_t offset) {
-  return io(memory, bytes, offset, pvfs2::io_read);
+  std::int64_t done = 0;
+  const int error = ask([&](const Pvfs2Library& library, const Credential* who) {
+    return io(library, who, {memory, bytes, offset}, pvfs2::io_read, done);
+  });
+  return error < 0 ? error : done;
 }
 
 std::int64_t Pvfs2Call::write_piece(char* memory, std::int64_t bytes, std::int64_t offset) {
-  return io(memory, bytes, offset, pvfs2::io_write);
+  std::int64_t done = 0;
+  const int error =
+      ask_to_change(changes_, [&](const Pvfs2Library& library, const Credential* who) {
+        return io(library, who, {memory, bytes, offset}, pvfs2::io_write, done);
+      });
+  return error < 0 ? error : done;
 }
 
 std::int64_t Pvfs2Call::size_now() {
@@ -417,14 +425,25 @@ std::int64_t Pvfs2Call::size_now() {
 
 std::int64_t Pvfs2Call::truncate() {
   if (!writable_ || offset_ < 0) return -EINVAL;
-  return set_size(handle_->reference, offset_);
+  return set_size(handle_->reference, offset_, changes_);
 }
 
 std::int64_t Pvfs2Call::sync() {
   if (directory_) return 0;  // the library refuses it: a change of names is over when it is durable
-  return shared_->client.call(address_, [&](const Pvfs2Library& library, const Credential* who) {
+  const int error = ask([&](const Pvfs2Library& library, const Credential* who) {
     return library.flush(handle_->reference, who, nullptr);
   });
+  return error == 0 && writable_ ? room_left() : error;
+}
+
+// Servers take what they have no room for, and lose it without a word.
+int Pvfs2Call::room_left() {
+  pvfs2::Room room;
+  const int error = ask([&](const Pvfs2Library& library, const Credential* who) {
+    return library.statfs(handle_->reference.file_system, who, &room, nullptr);
+  });
+  if (error != 0) return 0;  // not known; what the flush has said stands
+  return room.bytes_available < std::max(room.servers, 1) * room_min_bytes ? -ENOSPC : 0;
 }
 
 }  // namespace ferry::storage

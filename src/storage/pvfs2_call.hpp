@@ -48,7 +48,15 @@ class Pvfs2Call final : public RemoteCall {
   // A name in a folder.
   struct Entry {
     pvfs2::Reference folder;
+    std::string folder_path;  // a URI
     std::string name;
+  };
+
+  // Of a transfer: what one call of the library moves.
+  struct Piece {
+    char* memory;
+    std::int64_t bytes;
+    std::int64_t offset;
   };
 
   std::int64_t execute(std::vector<char>& memory) override;
@@ -59,17 +67,42 @@ class Pvfs2Call final : public RemoteCall {
   std::int64_t open_found(const pvfs2::Reference& reference, bool made);
   std::int64_t truncate();
   std::int64_t rename();
+  int may_replace(const pvfs2::Reference& from, const Status& from_status);
+  int is_empty(const pvfs2::Reference& folder);
+  int lies_below(const pvfs2::Reference& above, const Entry& entry);
+  int link_target(const pvfs2::Reference& link, std::string& target);
   std::int64_t unlink();
   std::int64_t make_directory();
   std::int64_t remove_directory();
   std::int64_t list_directory();
   std::int64_t sync();
-  std::int64_t io(char* memory, std::int64_t bytes, std::int64_t offset, std::int32_t way);
+  int room_left();
+  int io(const Pvfs2Library& library, const pvfs2::Credential* who, const Piece& piece,
+         std::int32_t way, std::int64_t& done);
   std::int64_t read_piece(char* memory, std::int64_t bytes, std::int64_t offset) override;
   std::int64_t write_piece(char* memory, std::int64_t bytes, std::int64_t offset) override;
   std::int64_t size_now() override;
 
+  // One call of the library, for which this one must not be over.
+  template <class Use>
+  int ask(Use use) {
+    return shared_->client.call(
+        address_, [this] { return may_begin(); }, use);
+  }
+  // One that changes a file.
+  template <class Use>
+  int ask_to_change(const std::shared_ptr<LateChanges>& file, Use use) {
+    return ask([&](const Pvfs2Library& library, const pvfs2::Credential* who) {
+      return change(file, [&] { return use(library, who); });
+    });
+  }
+
   // All return 0 or a negative errno.
+  int look_up(std::int32_t file_system, std::string name, bool follows,
+              pvfs2::Reference& reference);
+  int place_of(const std::string& path, Pvfs2Place& place);
+  int find_any(const std::string& path, bool follows, pvfs2::Reference& reference);
+  // Only a directory, where the path says that it is one.
   int find(const std::string& path, bool follows, pvfs2::Reference& reference);
   int find_entry(const std::string& path, Entry& entry);
   int status_of(const pvfs2::Reference& reference, Status& status);
@@ -77,8 +110,10 @@ class Pvfs2Call final : public RemoteCall {
   pvfs2::Attributes attributes_of_new() const;
   int create(const Entry& entry, pvfs2::Reference& reference);
   int layout_of(const pvfs2::Reference& reference, Layout& layout);
-  int set_size(const pvfs2::Reference& reference, std::int64_t bytes);
-  int spread(const pvfs2::Reference& reference, Layout& granted);
+  int set_size(const pvfs2::Reference& reference, std::int64_t bytes,
+               const std::shared_ptr<LateChanges>& file);
+  int spread(const pvfs2::Reference& reference, const std::shared_ptr<LateChanges>& file,
+             Layout& granted);
   int layout_of_folder(const pvfs2::Reference& reference, Layout& layout);
   int set_layout(const pvfs2::Reference& reference);
   int get_value(const pvfs2::Reference& reference, const char* name, std::string& value);

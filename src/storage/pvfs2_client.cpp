@@ -32,6 +32,11 @@ int errno_of_other(int number) {
   }
 }
 
+struct Known {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<Pvfs2Client>> clients;
+};
+
 // Without . and .. and slashes at the end.
 std::string normal(const std::string& path) {
   std::string text = std::filesystem::path(path).lexically_normal().string();
@@ -48,11 +53,15 @@ std::string table_name(const std::string& given) {
 
 }  // namespace
 
+OwnerProcess& Pvfs2Client::owner() {
+  static constinit OwnerProcess process;
+  return process;
+}
+
 Pvfs2Client& Pvfs2Client::of(const std::string& library) {
-  static std::mutex mutex;
-  static auto& clients = *new std::map<std::string, std::unique_ptr<Pvfs2Client>>;
-  const std::lock_guard lock(mutex);
-  std::unique_ptr<Pvfs2Client>& client = clients[library];
+  auto& known = of_this_process<Known>();
+  const std::lock_guard lock(known.mutex);
+  std::unique_ptr<Pvfs2Client>& client = known.clients[library];
   if (client == nullptr) client = std::make_unique<Pvfs2Client>(library);
   return *client;
 }
@@ -68,12 +77,12 @@ int Pvfs2Client::errno_result(int result) const {
 const Pvfs2Library& Pvfs2Client::ready() {
   if (library_ != nullptr) return *library_;
   auto library = std::make_unique<const Pvfs2Library>(library_name_);
+  owner().claim();
   if (library->initialize(0) < 0) {
     throw Unavailable(EIO, library_name_ +
                                " cannot be initialised; see that its configuration "
                                "(PVFS2TAB_FILE, keys) is right");
   }
-  // It writes each error to standard error, too; Ferry says what is to be said.
   library->be_quiet();
   // What other clients change is seen at once.
   library->set_info(pvfs2::attribute_cache_timeout, 0);
@@ -96,9 +105,11 @@ const pvfs2::Table& Pvfs2Client::table(const std::string& name) {
 
 void Pvfs2Client::connect(pvfs2::Mount& mount) {
   if (mount.file_system != 0) return;
-  const int error = errno_result(library_->fs_add(&mount));
+  int error = errno_result(library_->fs_add(&mount));
   library_->be_quiet();  // what it has read may have made it speak again
   if (error == 0 || error == -EEXIST) return;
+  // The library's word for servers that do not say how they are configured.
+  if (error == -ENOPROTOOPT) error = -EHOSTDOWN;
   const std::string server = mount.server_count > 0 ? mount.servers[0] : "?";
   throw Unavailable(-error, "the PVFS2 server " + server + " cannot be used (" +
                                 std::strerror(-error) + "); see that it runs and serves " +

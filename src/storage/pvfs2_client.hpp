@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "storage/owner_process.hpp"
 #include "storage/pvfs2_library.hpp"
 
 namespace ferry::storage {
@@ -33,11 +34,15 @@ struct Pvfs2Place {
   std::string source;  // for people
 };
 
-// Thread-safe. Its calls block, without a bound.
+// Thread-safe. Its calls block, without a bound, and must not be made where owner() is another
+// process.
 class Pvfs2Client {
  public:
   // The client of this library; lives on until the process ends, as late calls may be in it.
   static Pvfs2Client& of(const std::string& library);
+
+  // The process whose sockets the library has.
+  static OwnerProcess& owner();
 
   explicit Pvfs2Client(std::string library) : library_name_(std::move(library)) {}
   Pvfs2Client(const Pvfs2Client&) = delete;
@@ -47,10 +52,12 @@ class Pvfs2Client {
   Pvfs2Place place_of(const Pvfs2Address& address, const std::string& path);
 
   // Calls use(library, credential) with the right to the library and as `address` says; makes of
-  // what it returns 0 or more, or a negative errno. Throws Unavailable.
-  template <class Use>
-  int call(const Pvfs2Address& address, Use use) {
+  // what it returns 0 or more, or a negative errno. That right may have come late: where
+  // may_begin() then says a negative errno, that is all. Throws Unavailable.
+  template <class MayBegin, class Use>
+  int call(const Pvfs2Address& address, MayBegin may_begin, Use use) {
     const std::lock_guard lock(mutex_);
+    if (const int error = may_begin(); error != 0) return error;
     const Pvfs2Library& library = ready();
     return errno_result(use(library, credential(address)));
   }

@@ -21,10 +21,8 @@ constexpr std::int32_t names_max = 32;  // of one call
 
 std::int64_t Pvfs2Call::make_directory() {
   Entry entry;
-  const int error = find_entry(path_, entry);
-  if (error != 0) return error == -EISDIR ? -EEXIST : error;
-  return shared_->client.call(address_, [&](const Pvfs2Library& library,
-                                            const pvfs2::Credential* who) {
+  if (const int error = find_entry(path_, entry); error != 0) return error;
+  return ask([&](const Pvfs2Library& library, const pvfs2::Credential* who) {
     pvfs2::Reference made;
     return library.mkdir(entry.name.data(), entry.folder, attributes_of_new(), who, &made, nullptr);
   });
@@ -39,11 +37,10 @@ std::int64_t Pvfs2Call::remove_directory() {
   if (error != 0) return error;
   if (!S_ISDIR(status.mode)) return -ENOTDIR;  // the library would remove it
   error = find_entry(path_, entry);
-  if (error != 0) return error == -EISDIR ? -EBUSY : error;
-  return shared_->client.call(
-      address_, [&](const Pvfs2Library& library, const pvfs2::Credential* who) {
-        return library.remove(entry.name.data(), entry.folder, who, nullptr);
-      });
+  if (error != 0) return error;
+  return ask([&](const Pvfs2Library& library, const pvfs2::Credential* who) {
+    return library.remove(entry.name.data(), entry.folder, who, nullptr);
+  });
 }
 
 std::int64_t Pvfs2Call::list_directory() {
@@ -58,11 +55,10 @@ std::int64_t Pvfs2Call::list_directory() {
   for (std::uint64_t position = pvfs2::list_start; position != pvfs2::list_end;) {
     pvfs2::Listed listed;
     void (*release)(void*) = nullptr;
-    error = shared_->client.call(
-        address_, [&](const Pvfs2Library& library, const pvfs2::Credential* who) {
-          release = library.free_memory;
-          return library.readdir(folder, position, names_max, who, &listed, nullptr);
-        });
+    error = ask([&](const Pvfs2Library& library, const pvfs2::Credential* who) {
+      release = library.free_memory;
+      return library.readdir(folder, position, names_max, who, &listed, nullptr);
+    });
     const std::unique_ptr<pvfs2::Name, void (*)(void*)> names(
         listed.names, release != nullptr ? release : &std::free);
     if (error != 0) return error;

@@ -51,18 +51,16 @@ std::uint64_t strip_bytes_of_encoded(std::span<const char> encoded) {
 
 int Pvfs2Call::layout_of(const pvfs2::Reference& reference, Layout& layout) {
   bool is_folder = false;
-  int error = shared_->client.call(
-      address_, [&](const Pvfs2Library& library, const pvfs2::Credential* who) {
-        pvfs2::Attributes found;
-        const int result = library.getattr(reference, pvfs2::mask_all, who, &found, nullptr);
-        if (result != 0) return result;
-        is_folder = found.type == pvfs2::type_directory;
-        layout = Layout{};
-        if (found.data_files > 0)
-          layout.stripe_count = static_cast<std::uint32_t>(found.data_files);
-        library.release_attributes(&found);
-        return 0;
-      });
+  int error = ask([&](const Pvfs2Library& library, const pvfs2::Credential* who) {
+    pvfs2::Attributes found;
+    const int result = library.getattr(reference, pvfs2::mask_all, who, &found, nullptr);
+    if (result != 0) return result;
+    is_folder = found.type == pvfs2::type_directory;
+    layout = Layout{};
+    if (found.data_files > 0) layout.stripe_count = static_cast<std::uint32_t>(found.data_files);
+    library.release_attributes(&found);
+    return 0;
+  });
   if (error != 0) return error;
   if (is_folder) return layout_of_folder(reference, layout);
   std::string distribution;
@@ -101,14 +99,13 @@ int Pvfs2Call::get_value(const pvfs2::Reference& reference, const char* name, st
   std::array<char, 1024> found{};
   std::int32_t bytes = 0;
   std::string key = name;
-  const int error = shared_->client.call(
-      address_, [&](const Pvfs2Library& library, const pvfs2::Credential* who) {
-        pvfs2::Value key_bytes{key.data(), static_cast<std::int32_t>(key.size() + 1), 0};
-        pvfs2::Value got{found.data(), static_cast<std::int32_t>(found.size()), 0};
-        const int result = library.geteattr(reference, who, &key_bytes, &got, nullptr);
-        bytes = std::clamp(got.size, 0, got.room);
-        return result;
-      });
+  const int error = ask([&](const Pvfs2Library& library, const pvfs2::Credential* who) {
+    pvfs2::Value key_bytes{key.data(), static_cast<std::int32_t>(key.size() + 1), 0};
+    pvfs2::Value got{found.data(), static_cast<std::int32_t>(found.size()), 0};
+    const int result = library.geteattr(reference, who, &key_bytes, &got, nullptr);
+    bytes = std::clamp(got.size, 0, got.room);
+    return result;
+  });
   if (error == 0) value.assign(found.data(), static_cast<std::size_t>(bytes));
   return error == -ENODATA || error == -ENOENT ? 0 : error;
 }
@@ -117,12 +114,11 @@ int Pvfs2Call::set_value(const pvfs2::Reference& reference, const char* name,
                          const std::string& text) {
   std::string key = name;
   std::string value = text;
-  return shared_->client.call(
-      address_, [&](const Pvfs2Library& library, const pvfs2::Credential* who) {
-        pvfs2::Value key_bytes{key.data(), static_cast<std::int32_t>(key.size() + 1), 0};
-        pvfs2::Value bytes{value.data(), static_cast<std::int32_t>(value.size() + 1), 0};
-        return library.seteattr(reference, who, &key_bytes, &bytes, 0, nullptr);
-      });
+  return ask([&](const Pvfs2Library& library, const pvfs2::Credential* who) {
+    pvfs2::Value key_bytes{key.data(), static_cast<std::int32_t>(key.size() + 1), 0};
+    pvfs2::Value bytes{value.data(), static_cast<std::int32_t>(value.size() + 1), 0};
+    return library.seteattr(reference, who, &key_bytes, &bytes, 0, nullptr);
+  });
 }
 
 }  // namespace ferry::storage

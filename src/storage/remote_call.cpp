@@ -43,6 +43,7 @@ RemoteCall::RemoteCall(Operation& operation, Inbox& inbox, std::chrono::millisec
   directory_ = file->directory;
   synchronous_ = file->synchronous;
   inode_ = file->inode;
+  changes_ = file->changes;
   if (kind_ == Kind::close) closing_.reset(file);
 }
 

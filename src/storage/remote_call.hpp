@@ -39,6 +39,14 @@ class RemoteCall : public BoundedCall {
   // At the end of the file as it is once this is the only append of this process.
   std::int64_t append(std::vector<char>& memory, std::mutex& turn);
 
+  // Makes a call of the library that changes a file: its result, or why it must not be made.
+  template <class Change>
+  auto change(const std::shared_ptr<LateChanges>& file, Change make) -> decltype(make()) {
+    if (const int error = begin_change(file); error != 0) return error;
+    const ChangeUnderWay until_it_returns(*this);
+    return make();
+  }
+
   // Copies: the operation may be gone while the library still works on it.
   const Kind kind_;
   const std::string path_;
@@ -55,8 +63,20 @@ class RemoteCall : public BoundedCall {
   bool directory_ = false;
   bool synchronous_ = false;
   std::uint64_t inode_ = 0;
+  std::shared_ptr<LateChanges> changes_;
 
  private:
+  class ChangeUnderWay {
+   public:
+    explicit ChangeUnderWay(RemoteCall& call) : call_(call) {}
+    ~ChangeUnderWay() { call_.end_change(); }
+    ChangeUnderWay(const ChangeUnderWay&) = delete;
+    ChangeUnderWay& operator=(const ChangeUnderWay&) = delete;
+
+   private:
+    RemoteCall& call_;
+  };
+
   std::unique_ptr<RemoteFile> closing_;
 
   // Copies between `memory` and the operation's vectors, from its byte `done` on. False: it was

@@ -1,6 +1,7 @@
 // One file: what is read and written, how errors are said, and what closing does.
 #include <cerrno>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 
 #include <ferry/ferry.hpp>
 
+#include "bulk/lanes.hpp"
 #include "bulk/residency.hpp"
 #include "support/error_of.hpp"
 #include "support/files.hpp"
@@ -335,6 +337,26 @@ TEST(BulkEngine, ReadsManySmallFiles) {
   }
   EXPECT_EQ(contents[100].error_number, EISDIR);
   EXPECT_TRUE(engine.read_files({}).empty());
+}
+
+// Of a storage that refuses a child of fork(), the error says what to do.
+TEST(BulkFiles, ErrorsOfAnotherProcesssStorageSayWhatToDo) {
+  class Refusing final : public storage::Storage {
+   public:
+    std::unique_ptr<storage::Queue> make_queue(const storage::QueueOptions&) override {
+      return nullptr;
+    }
+    storage::Description describe() const override { return {}; }
+    storage::Description describe_path(const std::string&) override {
+      storage::Description description;
+      description.problem = "start processes by spawn";
+      return description;
+    }
+  } refusing;
+  EXPECT_EQ(error_on_path(refusing, -ENOTCONN, "ceph:/f").reason(),
+            "ceph:/f: start processes by spawn");
+  EXPECT_EQ(error_on_path(refusing, -ENOTCONN, "ceph:/f").code().value(), ENOTCONN);
+  EXPECT_EQ(error_on_path(refusing, -ENOENT, "ceph:/f").reason(), "ceph:/f");
 }
 
 // A device may keep a call for any time, as a server may: the storage's threads make it.

@@ -13,15 +13,19 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <sstream>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include <dirent.h>
@@ -59,6 +63,7 @@ int pvfs2_error(int number) {
   if (number == EACCES) return -(58 | error_bit);
   if (number == ETIMEDOUT) return -(53 | error_bit);
   if (number == ECONNREFUSED) return -(54 | error_bit);
+  if (number == ENOPROTOOPT) return -(44 | error_bit);
   const auto* found = std::find(errors.begin(), errors.end(), number);
   if (found == errors.end()) return -(4 | error_bit);
   return -static_cast<int>((found - errors.begin() + 1) | error_bit);
@@ -72,7 +77,19 @@ struct Faults {
   std::string hanging;
   std::string listed;
   int inside = 0;
+  int calls = 0;
+  std::int64_t room_bytes = std::int64_t{1} << 38;  // of the fullest server
 };
+
+FILE*& messages() {
+  static FILE* file = nullptr;  // standard error
+  return file;
+}
+
+void complain(const std::string& function, int error) {
+  std::fprintf(messages() != nullptr ? messages() : stderr, "[E] %s: %d\n", function.c_str(),
+               error);
+}
 
 Faults& faults() {
   static auto& all = *new Faults;
@@ -87,12 +104,15 @@ int fault_of(const std::string& function) {
       return pvfs2_error(std::atoi(text.substr(text.find(':') + 1).c_str()));
   }
   std::unique_lock lock(faults().mutex);
+  ++faults().calls;
   ++faults().inside;
   faults().changed.notify_all();
   faults().changed.wait(lock, [&] { return faults().hanging != function; });
   --faults().inside;
   const auto found = faults().failing.find(function);
-  return found == faults().failing.end() ? 0 : pvfs2_error(found->second);
+  if (found == faults().failing.end()) return 0;
+  complain(function, found->second);
+  return pvfs2_error(found->second);
 }
 
 // Folders by the number of their file system, and open descriptors by the handle, which is the
@@ -232,6 +252,18 @@ int mock_pvfs2_inside() {
   return faults().inside;
 }
 
+// So much room has the fullest server from now on.
+void mock_pvfs2_room(std::int64_t bytes) {
+  const std::lock_guard lock(faults().mutex);
+  faults().room_bytes = bytes;
+}
+
+// How many calls there have been, and in a child of fork() those of its parent.
+int mock_pvfs2_calls() {
+  const std::lock_guard lock(faults().mutex);
+  return faults().calls;
+}
+
 const pvfs2::Table* PVFS_util_parse_pvfstab(const char* file) {
   const char* name = file != nullptr ? file : std::getenv("PVFS2TAB_FILE");
   if (name == nullptr) return nullptr;
@@ -281,7 +313,23 @@ int PVFS_sys_set_info(std::int32_t, unsigned) {
   return 0;
 }
 
-int gossip_disable() {
+// As with the real one, errors are written to standard error until this names another place.
+int gossip_enable_file(const char* file, const char* mode) {
+  FILE* opened = std::fopen(file, mode);
+  if (opened == nullptr) return -errno;
+  FILE* before = std::exchange(messages(), opened);
+  if (before != nullptr) std::fclose(before);
+  return 0;
+}
+
+int PVFS_sys_statfs(std::int32_t file_system, const pvfs2::Credential*, pvfs2::Room* room,
+                    pvfs2::Hint*) {
+  if (const int error = fault_of("PVFS_sys_statfs"); error != 0) return error;
+  const std::lock_guard lock(faults().mutex);
+  room->file_system = file_system;
+  room->bytes_available = faults().room_bytes * servers;
+  room->bytes_total = std::int64_t{1} << 40;
+  room->servers = servers;
   return 0;
 }
 
@@ -292,6 +340,7 @@ int PVFS_get_errno_mapping(int error) {
   if (number == 58) return EACCES;
   if (number == 53) return ETIMEDOUT;
   if (number == 54) return ECONNREFUSED;
+  if (number == 44) return ENOPROTOOPT;
   const auto index = static_cast<std::size_t>(number) - 1;
   return index < errors.size() ? errors[index] : EIO;
 }
@@ -329,7 +378,7 @@ int PVFS_sys_lookup(std::int32_t file_system, char* path, const pvfs2::Credentia
   return know(fd, file_system, &found->reference);
 }
 
-int PVFS_sys_getattr(pvfs2::Reference reference, std::uint32_t, const pvfs2::Credential*,
+int PVFS_sys_getattr(pvfs2::Reference reference, std::uint32_t wanted, const pvfs2::Credential*,
                      pvfs2::Attributes* found, pvfs2::Hint*) {
   if (const int error = fault_of("PVFS_sys_getattr"); error != 0) return error;
   const int fd = descriptor(reference);
@@ -344,6 +393,10 @@ int PVFS_sys_getattr(pvfs2::Reference reference, std::uint32_t, const pvfs2::Cre
   if (S_ISREG(status.st_mode)) found->type = pvfs2::type_file;
   if (S_ISDIR(status.st_mode)) found->type = pvfs2::type_directory;
   if (S_ISLNK(status.st_mode)) found->type = pvfs2::type_link;
+  if (S_ISLNK(status.st_mode) && (wanted & pvfs2::mask_link_target) != 0) {
+    char target[4096] = {};
+    if (readlinkat(fd, "", target, sizeof target - 1) > 0) found->link_target = strdup(target);
+  }
   const std::string count = attribute(fd, "user.ferry.mock.count");
   const bool stuffed = !attribute(fd, stuffed_name).empty();
   found->data_files = S_ISREG(status.st_mode) ? std::max(1, std::atoi(count.c_str())) : 0;
@@ -352,7 +405,10 @@ int PVFS_sys_getattr(pvfs2::Reference reference, std::uint32_t, const pvfs2::Cre
   return 0;
 }
 
-void PVFS_util_release_sys_attr(pvfs2::Attributes*) {}
+void PVFS_util_release_sys_attr(pvfs2::Attributes* attributes) {
+  std::free(attributes->link_target);
+  attributes->link_target = nullptr;
+}
 
 int PVFS_sys_create(char* name, pvfs2::Reference folder, pvfs2::Attributes attributes,
                     const pvfs2::Credential* who, pvfs2::Distribution* distribution,
@@ -461,7 +517,18 @@ int PVFS_sys_rename(char* old_name, pvfs2::Reference old_folder, char* new_name,
   const As user(who);
   const std::string old_path = path_of(from) + "/" + old_name;
   const std::string new_path = path_of(to) + "/" + new_name;
-  return rename(old_path.c_str(), new_path.c_str()) == 0 ? 0 : pvfs2_error(errno);
+  if (old_path == new_path) return pvfs2_error(EINVAL);
+  if (rename(old_path.c_str(), new_path.c_str()) == 0) return 0;
+  // The real one moves the name and asks nothing else, so a directory below itself is gone. What it
+  // does to what is in the way is the worst that it could do.
+  std::error_code ignored;
+  const bool below_itself = errno == EINVAL;
+  const bool in_the_way =
+      errno == ENOTEMPTY || errno == EEXIST || errno == EISDIR || errno == ENOTDIR;
+  if (!below_itself && !in_the_way) return pvfs2_error(errno);
+  std::filesystem::remove_all(below_itself ? old_path : new_path, ignored);
+  if (in_the_way) std::filesystem::rename(old_path, new_path, ignored);
+  return 0;
 }
 
 int PVFS_sys_truncate(pvfs2::Reference reference, std::int64_t bytes, const pvfs2::Credential*,

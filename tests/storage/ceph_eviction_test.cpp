@@ -4,8 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -18,6 +16,7 @@
 #include "storage/ceph.hpp"
 #include "support/ceph_servers.hpp"
 #include "support/depth.hpp"
+#include "support/threads.hpp"
 
 namespace ferry::storage {
 namespace {
@@ -36,16 +35,7 @@ class CephEviction : public test::CephServers {
     return test::eventually([&] { return call() == -ESHUTDOWN; });
   }
   // How many there are in this process, by the threads that each has one of.
-  static std::size_t clients() {
-    std::size_t found = 0;
-    std::error_code gone;  // threads end meanwhile
-    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-      std::string name;
-      std::getline(std::ifstream(task.path() / "comm"), name);
-      if (name == "ms_dispatch") ++found;
-    }
-    return found;
-  }
+  static std::size_t clients() { return test::threads_named("ms_dispatch"); }
 };
 
 // What is open stays refused; what is opened or asked for by name once a call has said so is

@@ -1,4 +1,5 @@
 // Names, sizes and status of files and directories.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -230,6 +231,148 @@ TEST_P(Conformance, Renames) {
   EXPECT_EQ(driver->pwrite(file, arena.data(), 5, 0), 5);
   EXPECT_EQ(driver->close(file), 0);
   EXPECT_EQ(read_file(path("h")), "newer");
+}
+
+// What a library may leave to its caller. The same calls are made on a twin of the tree by the
+// system calls: results and what is left must be the same.
+class Twins {
+ public:
+  explicit Twins(std::string ours, std::string twin)
+      : ours_(std::move(ours)), twin_(std::move(twin)) {
+    for (const std::string& root : {ours_, twin_}) {
+      for (const char* name : {"", "/full", "/full/below", "/empty", "/empty2", "/other"})
+        mkdir((root + name).c_str(), 0755);
+      for (const char* name : {"/f", "/g", "/full/below/f"})
+        write_file(root + name, name);
+      EXPECT_EQ(symlink("full/below", (root + "/link").c_str()), 0);
+      EXPECT_EQ(symlink("f", (root + "/flink").c_str()), 0);
+    }
+  }
+  std::string twin(const std::string& name) const { return twin_ + "/" + name; }
+  void expect_same_trees() const { EXPECT_EQ(tree(ours_), tree(twin_)); }
+
+ private:
+  static std::vector<std::string> tree(const std::string& root) {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root))
+      found.push_back(entry.path().string().substr(root.size()));
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+
+  const std::string ours_;
+  const std::string twin_;
+};
+
+TEST_P(Conformance, RenamesAndRefusesAsTheSystemCallDoes) {
+  const test::ScratchDirectory elsewhere;
+  const Twins twins(path("tree"), elsewhere / "tree");
+  const std::string longest(300, 'n');
+  struct Case {
+    std::string from;
+    std::string to;
+  };
+  for (const Case& one : std::vector<Case>{
+           {"f", "f"},
+           {"full", "full"},
+           {"full", "full/below"},
+           {"full", "full/below/deep"},
+           {"full", "full/new"},
+           {"full", "link/new"},  // which is full/below
+           {"full/below", "link/new"},
+           {"full/below", "full"},
+           {"empty", "full"},
+           {"f", "empty"},
+           {"empty", "f"},
+           {"f/", "new"},
+           {"f", "new/"},
+           {"f", "g/"},
+           {"f", "empty/"},
+           {"f/.", "new"},
+           {"empty/.", "new"},
+           {"empty/..", "new"},
+           {"f", "empty/."},
+           {"f", longest},
+           {longest, "f"},
+           {"missing", "missing"},
+           {"missing", "f"},
+           {"f", "missing/f"},
+           {"f", "g/f"},
+           {"f/f", "new"},
+           {"link", "f"},
+           {"other", "flink"},
+           {"empty2", "empty"},
+           {"empty/", "renamed/"},
+           {"full", "other"},
+           {"other/below", "renamed/below"},
+           {"f", "flink"},
+           {"g", "f"},
+       }) {
+    const std::string from = at("tree/" + one.from);
+    const std::string to = at("tree/" + one.to);
+    Operation operation;
+    operation.kind = Kind::rename;
+    operation.path = from.c_str();
+    operation.new_path = to.c_str();
+    const std::int64_t ours = driver->run(operation);
+    const std::int64_t plainly =
+        plain(::rename(twins.twin(one.from).c_str(), twins.twin(one.to).c_str()));
+    EXPECT_EQ(ours, plainly) << one.from << " to " << one.to;
+    twins.expect_same_trees();
+  }
+}
+
+TEST_P(Conformance, RenamingTwoNamesOfOneFileLeavesBoth) {
+  write_file(path("f"), "x");
+  if (link(path("f").c_str(), path("second").c_str()) != 0) {
+    GTEST_SKIP() << "no hard links here: " << std::strerror(errno);
+  }
+  const std::string from = at("f");
+  const std::string to = at("second");
+  Operation operation;
+  operation.kind = Kind::rename;
+  operation.path = from.c_str();
+  operation.new_path = to.c_str();
+  EXPECT_EQ(driver->run(operation), 0);
+  EXPECT_EQ(read_file(path("f")), "x");
+  EXPECT_EQ(read_file(path("second")), "x");
+}
+
+TEST_P(Conformance, NamesThatAreNoneEndAsInTheSystemCalls) {
+  const test::ScratchDirectory elsewhere;
+  const Twins twins(path("tree"), elsewhere / "tree");
+  const std::string longest(300, 'n');
+  const std::vector<std::string> names = {
+      "f/",     "f/.",       "f/below",       "full/.", "full/..", "missing/",
+      "link/",  "missing/.", "missing/below", longest,  "full",    longest + "/below",
+      "link/.", "flink/",    "full/below/f/"};
+  const auto call = [&](Kind kind, const std::string& name) {
+    const std::string there = at("tree/" + name);
+    Operation operation;
+    operation.kind = kind;
+    operation.path = there.c_str();
+    operation.mode = 0755;
+    return driver->run(operation);
+  };
+  for (const std::string& name : names) {
+    const std::string twin = twins.twin(name);
+    struct stat status {};
+    EXPECT_EQ(call(Kind::unlink, name), plain(::unlink(twin.c_str()))) << "unlink " << name;
+    EXPECT_EQ(call(Kind::remove_directory, name), plain(::rmdir(twin.c_str()))) << "rmdir " << name;
+    EXPECT_EQ(call(Kind::path_status, name), plain(::stat(twin.c_str(), &status)))
+        << "stat " << name;
+    for (const int wanted : {O_RDONLY, O_RDWR | O_CREAT, O_RDWR | O_CREAT | O_EXCL, O_WRONLY}) {
+      const std::int64_t ours = driver->try_open(at("tree/" + name), wanted);
+      const Descriptor fd(::open(twin.c_str(), wanted, 0644));
+      EXPECT_EQ(ours, fd >= 0 ? 0 : -errno) << "open " << name << " flags " << std::oct << wanted;
+    }
+    twins.expect_same_trees();
+  }
+  for (const std::string& name : names) {
+    EXPECT_EQ(call(Kind::make_directory, name), plain(::mkdir(twins.twin(name).c_str(), 0755)))
+        << "mkdir " << name;
+  }
+  twins.expect_same_trees();
 }
 
 TEST_P(Conformance, MakesAndRemovesDirectories) {

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "storage/router.hpp"
@@ -107,7 +108,7 @@ TEST_F(Pvfs2Mock, TheLongestFolderThatIsListedCounts) {
   test::write_file(path("inner/f"), "inner");
   test::write_file(listed, "mock:" + directory.path() + " /m pvfs2 x 0 0\nmock:" + path("inner") +
                                " /m/f pvfs2 x 0 0\nother /m/f/f nfs x 0 0\n");
-  for (const char* name : {"/m/f/f", "/m//f/../f/f/"}) {
+  for (const char* name : {"/m/f/f", "/m//f/../f/f"}) {
     File* file = driver.must_open("pvfs2:" + std::string(name) + "?tab=" + listed, O_RDONLY);
     EXPECT_EQ(driver.pread(file, memory.data(), 10, 0), 5);
     EXPECT_EQ(memory.substr(0, 5), "inner");
@@ -291,6 +292,66 @@ TEST_F(Pvfs2Mock, AListingWithANameThatLeadsElsewhereIsRefused) {
   EXPECT_EQ(driver.run(list), 0);
   ASSERT_EQ(entries.size(), 1U);
   EXPECT_EQ(entries[0].name, "f");
+}
+
+// The servers acknowledge what they have no room for.
+TEST_F(Pvfs2Mock, ASyncSaysThatAServerIsFull) {
+  File* file = driver.must_open(at("f"), O_RDWR | O_CREAT);
+  EXPECT_EQ(driver.pwrite(file, memory.data(), 3, 0), 3);
+  EXPECT_EQ(driver.simple(Kind::sync, file), 0);
+  faults.leave_room(0);
+  EXPECT_EQ(driver.pwrite(file, memory.data(), 3, 0), 3);
+  EXPECT_EQ(driver.simple(Kind::sync, file), -ENOSPC);
+  EXPECT_EQ(driver.simple(Kind::sync_data, file), -ENOSPC);
+  File* reader = driver.must_open(at("f"), O_RDONLY);
+  EXPECT_EQ(driver.simple(Kind::sync, reader), 0) << "it has written nothing";
+  EXPECT_EQ(driver.close(reader), 0);
+  faults.fail("PVFS_sys_statfs", EIO);
+  EXPECT_EQ(driver.simple(Kind::sync, file), 0) << "what is not known is not said";
+  EXPECT_EQ(driver.close(file), 0);
+}
+
+TEST_F(Pvfs2Mock, AServerThatIsDownAtFirstIsSaidInTheUsualWord) {
+  const std::string listed = path("tab");
+  test::write_file(listed, "mock:" + directory.path() + " /first pvfs2 x 0 0\n");
+  faults.fail("PVFS_sys_fs_add", ENOPROTOOPT);
+  const std::string uri = "pvfs2:/first/f?timeout=1&tab=" + listed;
+  EXPECT_EQ(driver.try_open(uri, O_RDONLY), -EHOSTDOWN);
+  EXPECT_NE(storage->describe_path(uri).problem.find("see that it runs"), std::string::npos);
+}
+
+TEST_F(Pvfs2Mock, TheLibrarysOwnMessagesAreNotSeen) {
+  EXPECT_EQ(driver.try_open(at("missing"), O_RDONLY), -ENOENT);
+  testing::internal::CaptureStderr();
+  faults.fail("PVFS_sys_create", EEXIST);
+  EXPECT_EQ(driver.try_open(at("f"), O_RDWR | O_CREAT | O_EXCL), -EEXIST);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+// The library's sockets are the parent's: a child is refused, and leaves them alone to its end.
+TEST_F(Pvfs2Mock, AForkedChildIsToldToUseSpawn) {
+  test::write_file(path("f"), "abc");
+  File* file = driver.must_open(at("f"), O_RDWR);
+  const int before = faults.calls();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const bool inherited = driver.pread(file, memory.data(), 3, 0) == -ENOTCONN &&
+                           driver.path_call(Kind::unlink, at("f")) == -ENOTCONN &&
+                           driver.close(file) == 0;
+    storage.reset();
+    auto own = make_router({.pvfs2_library = test::pvfs2_mock});
+    StorageDriver anew(*own);
+    const bool refused = anew.try_open(at("f"), O_RDONLY) == -ENOTCONN;
+    const std::string problem = own->describe_path(at("f")).problem;
+    const bool said = problem.find("spawn") != std::string::npos;
+    _exit(inherited && refused && said && faults.calls() == before ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(driver.pread(file, memory.data(), 3, 0), 3) << "the parent goes on";
+  EXPECT_EQ(driver.close(file), 0);
 }
 
 TEST_F(Pvfs2Mock, AppendsOfOneProcessTakeTurns) {

@@ -1,6 +1,7 @@
 // The mock of libpvfs2 (tests/mocks/pvfs2_mock.cpp), as the tests use it.
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
@@ -35,6 +36,7 @@ class MockFaults {
   ~MockFaults() {
     hang("");
     list_as("");
+    leave_room(std::int64_t{1} << 38);
     if (!failing_.empty()) fail_(failing_.c_str(), 0);
   }
   MockFaults(const MockFaults&) = delete;
@@ -52,6 +54,10 @@ class MockFaults {
   }
   // How many calls wait, or have just begun.
   int inside() { return function<int()>("mock_pvfs2_inside")(); }
+  // So much of it has the fullest server.
+  void leave_room(std::int64_t bytes) { function<void(std::int64_t)>("mock_pvfs2_room")(bytes); }
+  // How many there have been.
+  int calls() { return function<int()>("mock_pvfs2_calls")(); }
   // Calls of that function wait until another one is named.
   void hang(const std::string& name) { hang_(name.c_str()); }
 

@@ -1,0 +1,49 @@
+// The last name of a path, and what the system calls say of it by its words alone. For storages
+// whose libraries take a path as it comes.
+#pragma once
+
+#include <cerrno>
+#include <string>
+
+#include <fcntl.h>
+
+#include "storage/storage.hpp"
+
+namespace ferry::storage {
+
+struct LastName {
+  explicit LastName(const std::string& path) {
+    const std::size_t end = path.find_last_not_of('/');
+    if (end == std::string::npos) return;  // the root
+    const std::size_t slash = path.rfind('/', end);
+    const std::size_t begin = slash == std::string::npos ? 0 : slash + 1;
+    text = path.substr(begin, end + 1 - begin);
+    has_slash_behind = end + 1 < path.size();
+  }
+
+  // No name of its own: the root, "." or "..".
+  bool is_none() const { return text.empty() || text == "." || text == ".."; }
+  // What it names must be a directory.
+  bool wants_directory() const { return has_slash_behind || is_none(); }
+  // 0, or the negative errno of a call that makes, removes or renames a name that is none.
+  int refusal(Kind kind, int flags = 0) const {
+    if (!is_none()) return 0;
+    switch (kind) {
+      case Kind::open:
+        return (flags & O_EXCL) != 0 ? -EEXIST : -EISDIR;
+      case Kind::unlink:
+        return -EISDIR;
+      case Kind::make_directory:
+        return -EEXIST;
+      case Kind::remove_directory:
+        return text == "." ? -EINVAL : text == ".." ? -ENOTEMPTY : -EBUSY;
+      default:
+        return -EBUSY;
+    }
+  }
+
+  std::string text;
+  bool has_slash_behind = false;
+};
+
+}  // namespace ferry::storage
