@@ -186,6 +186,7 @@ std::int64_t open_with(Operation& operation, int flags) {
   if (fd < 0) return fd;
   file->fd = static_cast<int>(fd);
   file->append = (operation.flags & O_APPEND) != 0;
+  file->synchronous = (operation.flags & O_DSYNC) != 0;  // O_SYNC contains it
   file->read_only = (operation.flags & O_ACCMODE) == O_RDONLY;
   struct stat status {};
   if (fstat(file->fd, &status) != 0) return -errno;

@@ -19,7 +19,8 @@ struct PosixFile final : File {
   std::uint32_t memory_alignment_bytes = 1;  // what direct I/O asks of addresses
   std::uint32_t offset_alignment_bytes = 1;  // and of offsets and lengths
   std::shared_ptr<WriteTurns> turns;         // where there is a direct_fd
-  bool append = false;  // O_APPEND: where a write goes is not known, so it is never direct
+  bool append = false;       // O_APPEND: where a write goes is not known, so it is never direct
+  bool synchronous = false;  // O_SYNC, O_DSYNC: a write waits for the medium
   // Neither a regular file nor a block device, or one whose contents are generated.
   bool special = false;
   // A remote or user-space file system may stop answering for any time: its calls never run on a

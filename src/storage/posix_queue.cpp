@@ -71,8 +71,8 @@ void PosixQueue::start(Operation& operation) {
       }
       [[fallthrough]];
     case Kind::append:
-      // It may have to wait for direct writes, which may be this thread's to end.
-      if (file->turns != nullptr) break;
+      // It waits for the medium, or perhaps for direct writes, which may be this thread's to end.
+      if (file->synchronous || file->turns != nullptr) break;
       if (operation.sync_follows && !can_write_out()) break;
       [[fallthrough]];
     case Kind::truncate:

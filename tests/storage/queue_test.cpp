@@ -296,6 +296,19 @@ TEST_P(QueueTest, CountsWhatWentWhere) {
   EXPECT_EQ(driver->close(file), 0);
 }
 
+// It waits for the medium each time, and the calls of others must not wait with it.
+TEST_P(QueueTest, WritesSynchronouslyOnOtherThreads) {
+  for (const int flag : {O_DSYNC, O_SYNC}) {
+    File* file = driver->must_open(directory / "f", O_RDWR | O_CREAT | flag);
+    const QueueStatistics before = driver->queue().statistics();
+    for (int i = 0; i < 4; ++i)
+      ASSERT_EQ(driver->pwrite(file, arena.data(), 4096, i * 4096), 4096);
+    const QueueStatistics after = driver->queue().statistics();
+    EXPECT_EQ(after.inline_operations, before.inline_operations);
+    EXPECT_EQ(driver->close(file), 0);
+  }
+}
+
 // Of paths that the kernel has in memory, on a mount from which a file was opened before.
 TEST_P(QueueTest, OpensAndClosesAtOnceWhatIsAtHand) {
   const std::string path = directory / "f";
