@@ -46,4 +46,11 @@ struct LastName {
   bool has_slash_behind = false;
 };
 
+// For what is made or replaced by a name that says it is a directory.
+inline std::string without_slash(std::string path) {
+  while (path.size() > 1 && path.back() == '/')
+    path.pop_back();
+  return path;
+}
+
 }  // namespace ferry::storage

@@ -9,6 +9,8 @@
 
 #include <sys/stat.h>
 
+#include "storage/last_name.hpp"
+
 namespace ferry::storage {
 namespace {
 
@@ -292,7 +294,9 @@ int NfsCalls::read_link(const NfsHandle& link, std::string& target) {
 int NfsCalls::walk(const NfsExport& from, const std::string& path, bool follow, Found& found) {
   std::deque<std::string> rest;
   prepend(rest, path.substr(from.path == "/" ? 0 : from.path.size()));
-  const bool directory_wanted = !path.empty() && path.back() == '/';
+  const LastName last_name(path);
+  const bool directory_wanted = last_name.wants_directory();
+  follow = follow || last_name.is_none();
   found = Found{};
   found.object = from.root;
   found.exists = true;

@@ -6,6 +6,8 @@
 
 #include <fcntl.h>
 
+#include "storage/last_name.hpp"
+
 namespace ferry::storage {
 namespace {
 
@@ -13,6 +15,11 @@ constexpr std::size_t idle_max = 4;
 
 bool may_write(int flags) {
   return (flags & O_ACCMODE) != O_RDONLY;
+}
+
+bool changes_names(Kind kind) {
+  return kind == Kind::unlink || kind == Kind::rename || kind == Kind::make_directory ||
+         kind == Kind::remove_directory;
 }
 
 }  // namespace
@@ -71,8 +78,12 @@ std::int64_t NfsServer::execute_path(NfsCalls& calls, Operation& operation, cons
     } else {
       const bool follows =
           operation.kind == Kind::path_status || operation.kind == Kind::list_directory;
-      result = calls.walk(from, path, follows, found);
-      if (result == 0 && !found.exists && operation.kind != Kind::make_directory) result = -ENOENT;
+      const bool makes = operation.kind == Kind::make_directory;
+      result = calls.walk(from, makes ? without_slash(path) : path, follows, found);
+      if (result == 0 && !found.exists && !makes) result = -ENOENT;
+      if (result == 0 && changes_names(operation.kind)) {
+        result = LastName(path).refusal(operation.kind);
+      }
     }
     if (result == -ESTALE && !again) {
       // The server may have got other handles for its exports.
@@ -115,8 +126,12 @@ int NfsServer::rename(NfsCalls& calls, const NfsExport& from, const NfsCalls::Fo
   if (const int error = export_of(calls, new_path, there); error != 0) return error;
   if (there.path != from.path) return -EXDEV;
   NfsCalls::Found to;
-  if (const int error = calls.walk(there, new_path, false, to); error != 0) return error;
-  return calls.rename(what, to);
+  const LastName last_name(new_path);
+  const int error = calls.walk(there, without_slash(new_path), false, to);
+  if (error != 0) return error;
+  if (last_name.is_none()) return last_name.refusal(Kind::rename);
+  const bool directory = what.attributes.type == NF3DIR;
+  return last_name.has_slash_behind && !directory ? -ENOTDIR : calls.rename(what, to);
 }
 
 int NfsServer::export_of(NfsCalls& calls, const std::string& path, NfsExport& found) {
@@ -166,6 +181,12 @@ int NfsServer::open(NfsCalls& calls, Operation& operation, const NfsExport& from
   if ((flags & O_TMPFILE) == O_TMPFILE || (flags & O_PATH) != 0) return -EOPNOTSUPP;
   const bool exclusive = (flags & O_CREAT) != 0 && (flags & O_EXCL) != 0;
   NfsCalls::Found found;
+  const LastName last_name(path);
+  if ((flags & O_CREAT) != 0 && last_name.wants_directory()) {
+    const int error = calls.walk(from, without_slash(path), false, found);
+    if (error != 0) return error;
+    return last_name.is_none() ? last_name.refusal(Kind::open, flags) : -EISDIR;
+  }
   int result = calls.walk(from, path, !exclusive && (flags & O_NOFOLLOW) == 0, found);
   if (result != 0) return result;
   auto file = std::make_unique<NfsFile>();
