@@ -20,6 +20,7 @@ void PosixShared::note(const std::string& text) {
 void PosixShared::learn_registered_buffers(const Operation& operation, bool may_test) const {
   if (operation.kind != Kind::open || operation.opened == nullptr || !registered_buffers) return;
   auto& file = static_cast<PosixFile&>(*operation.opened);
+  if (file.generated) return;  // read by threads that may wait
   RegisteredBuffers result = registered_buffers->by_type(file.file_system);
   if (result == RegisteredBuffers::untested)
     result = may_test ? registered_buffers->of(file.fd) : registered_buffers->known(file.fd);
