@@ -159,6 +159,12 @@ class CoherentCalls {
     return is_regular(status) && (flags & must_create) != must_create;
   }
 
+  // Leader.
+  FERRY_DEVICE_CALL int close_file(int file) {
+    return write_back_first(Opcode::close, file, [&](auto& files, auto& entry) {
+      return files.detach(entry, [&](FileStatus& now) { return status_of(file, now); });
+    });
+  }
   // Leader. Writes back, then has the storage make it durable. Where both fail this reports the
   // storage's error, which it tells once, and the next report of the handle is the other one.
   FERRY_DEVICE_CALL int sync_file(Opcode opcode, int file) {
@@ -174,10 +180,6 @@ class CoherentCalls {
   }
 
   // `work(files, entry)` where the file is cached, then the request; the first error of the two.
-  template <class Work>
-  FERRY_DEVICE int after_writing_back(Opcode opcode, int file, Work work) {
-    return leads([&] { return write_back_first(opcode, file, work); });
-  }
   // Leader.
   template <class Work>
   FERRY_DEVICE_CALL int write_back_first(Opcode opcode, int file, Work work) {

@@ -65,8 +65,7 @@ class FileCalls : public PendingCalls<Group> {
         PositionLock::unlock(position, requester_.context().hooks);
         if (!has_cache()) return static_cast<int>(handle);
         if (const int error = attach(static_cast<int>(handle), flags); error != 0) {
-          write_back_first(Opcode::close, static_cast<int>(handle),
-                           [](auto& files, auto& entry) { return files.detach(entry); });
+          close_file(static_cast<int>(handle));
           return error;
         }
       }
@@ -78,9 +77,7 @@ class FileCalls : public PendingCalls<Group> {
   // any more. Reports what could not be written and what the storage reports on close; the handle
   // is gone either way.
   FERRY_DEVICE int close(int file) {
-    return after_writing_back(Opcode::close, file, [](cache::CachedFiles& files, auto& entry) {
-      return files.detach(entry);
-    });
+    return leads([&] { return close_file(file); });
   }
 
   // Writes back what is dirty in the page cache, without asking for durability.
@@ -148,10 +145,10 @@ class FileCalls : public PendingCalls<Group> {
 
  private:
   using Base = PendingCalls<Group>;
-  using Base::after_writing_back;
   using Base::ask_status;
   using Base::attach;
   using Base::batch_max;
+  using Base::close_file;
   using Base::correct_size;
   using Base::group_;
   using Base::has_cache;
@@ -165,7 +162,6 @@ class FileCalls : public PendingCalls<Group> {
   using Base::truncate_file;
   using Base::truncates_once_open;
   using Base::with_cached;
-  using Base::write_back_first;
 
   FERRY_DEVICE int simple(Opcode opcode, int file) {
     return leads([&] {

@@ -381,6 +381,25 @@ TEST_F(FailingStorageTest, AHostWriteStaysBesideWhatCannotBeWrittenBack) {
   }
 }
 
+// What the last handle that may write could not write is lost, and others see the file without it.
+TEST_F(FailingStorageTest, WhatACloseCouldNotWriteIsNoPartOfTheFile) {
+  make(8);
+  auto files = calls(0);
+  storage->set_contents("f", "there");
+  const int writer = files.open("f", O_RDWR);
+  const int reader = files.open("f", O_RDONLY);
+  ASSERT_EQ(files.pwrite(writer, "lost", 4, 100), 4);
+  ASSERT_EQ(read(files, reader, 200, 0).size(), 104U);
+  storage->faults.writes = 1;
+  EXPECT_EQ(files.close(writer), -EIO);
+  storage->faults.stop();
+  EXPECT_EQ(read(files, reader, 200, 0), "there");
+  device::FileStatus status{};
+  EXPECT_EQ(files.fstat(reader, &status), 0);
+  EXPECT_EQ(status.size_bytes, 5U);
+  EXPECT_EQ(files.close(reader), -EIO) << "every handle that was open reports the error once";
+}
+
 // Each thread owns every third piece of a file, four pieces to a page, so that a page has room for
 // all ranges and nothing is ever given up.
 class Faults : public FailingStorageTest {

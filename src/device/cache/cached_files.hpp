@@ -181,9 +181,11 @@ class CachedFiles {
   }
 
   // Before the handle is closed: writes back, and hands the writing over to another handle of the
-  // file. What cannot be written is lost with the last handle that may write; the error tells.
+  // file. What cannot be written is lost with the last handle that may write; the error says so, and
+  // the file is as long then as the storage has it: `ask(status)` asks, while the handle is open.
   // Returns what flush() does.
-  FERRY_DEVICE_CALL int detach(OpenFile& entry) {
+  template <class Ask>
+  FERRY_DEVICE_CALL int detach(OpenFile& entry, Ask ask) {
     const std::int32_t handle = DeviceRef<std::int32_t>(entry.handle).load(acquire);
     int error = flush(entry);
     const std::uint32_t id = entry.inode;
@@ -199,6 +201,8 @@ class CachedFiles {
     if (late != 0 || (last && inode.version == 0)) {
       pages_.drop(id);
       inode.version = 0;
+      FileStatus status{};
+      if (!last && ask(status) == 0) pages_.set_size(id, status.size_bytes);
     }
     DeviceRef<std::int32_t> write_handle(inode.write_handle);
     if (write_handle.load(relaxed) == handle) write_handle.store(0, release);
