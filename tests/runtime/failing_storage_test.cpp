@@ -381,6 +381,27 @@ TEST_F(FailingStorageTest, AHostWriteStaysBesideWhatCannotBeWrittenBack) {
   }
 }
 
+// A call that failed has no effect: its bytes are in nobody's view of the file.
+TEST_F(FailingStorageTest, AFailedWriteLeavesNothingInItsPage) {
+  make(8);
+  auto files = calls(0);
+  std::string model = pattern(page, 1);
+  storage->set_contents("f", model);
+  const int file = files.open("f", O_RDWR);
+  ASSERT_EQ(read(files, file, page, 0), model);          // the page is there, whole
+  for (const std::size_t at : {0U, 100U, 200U, 300U}) {  // as many ranges as its list takes
+    ASSERT_EQ(files.pwrite(file, "new", 3, static_cast<std::int64_t>(at)), 3);
+    model.replace(at, 3, "new");
+  }
+  storage->faults.writes = 1;
+  EXPECT_EQ(files.pwrite(file, "failed", 6, 400), -EIO);
+  EXPECT_TRUE(same_bytes(read(files, file, page, 0), model));
+  storage->faults.stop();
+  EXPECT_TRUE(same_bytes(read(files, file, page, 0), model));
+  EXPECT_EQ(files.close(file), -EIO);
+  EXPECT_TRUE(same_bytes(storage->contents("f"), model));
+}
+
 // What the last handle that may write could not write is lost, and others see the file without it.
 TEST_F(FailingStorageTest, WhatACloseCouldNotWriteIsNoPartOfTheFile) {
   make(8);

@@ -115,7 +115,14 @@ class PageCache {
       // Whoever drops the page waits for its writers, and nobody writes back an orphan.
       if ((frames_.state(access.frame).load(acquire) & State::orphan) != 0) error = again;
     }
-    if (error == 0) grow(inode, at + access.bytes);
+    if (error == 0) {
+      grow(inode, at + access.bytes);
+    } else {
+      // The bytes are in the page and must not be seen. They lie outside its ranges, since a range
+      // that they touch would have taken them in: so whoever reads them next has them from the
+      // storage (F2: not before this writer has left).
+      frames_.state(access.frame).fetch_and(~State::valid, acq_rel);
+    }
     leave_write(access.frame, error);
     if (error == 0 && !access.was_dirty)
       write_back_.relieve(key_of(inode, at >> view_.layout.page_shift));

@@ -63,6 +63,7 @@ std::vector<test::Rule> rules() {
       {"a writer finds an orphan", pinned | orphan, copying, 0, valid, dirty | writing},
       {"a writer leaves an orphan", pinned | orphan | copying, 0, copying, valid, dirty | writing},
 
+      {"a write fails", pinned | copying | valid, 0, valid, dirty, writing},
       {"bytes are written", pinned | copying, dirty, 0, valid | writing, 0},
       {"a page is written", pinned | copying, dirty | valid, 0, 0, writing},
       {"a page becomes whole", pinned | copying | dirty, valid, 0, 0, writing},
