@@ -45,6 +45,8 @@ class FailingStorage final : public storage::Storage {
     }
   };
   Faults faults;
+  // While set nothing is executed.
+  std::atomic<bool> all_hang{false};
   std::atomic<std::uint64_t> injected{0};
   // Only writes to this file fail; empty: to any.
   void fail_writes_to(const std::string& path) {
@@ -95,6 +97,11 @@ class FailingStorage final : public storage::Storage {
     const std::lock_guard lock(mutex_);
     find(path)->bytes = std::move(bytes);
   }
+  // An existing file under the new name loses it.
+  void rename(const std::string& path, const std::string& new_path) {
+    const std::lock_guard lock(mutex_);
+    move(path, new_path);
+  }
 
  private:
   struct Data {
@@ -118,6 +125,7 @@ class FailingStorage final : public storage::Storage {
       for (storage::Operation* operation : submitted_)
         waiting_.emplace_back(operation, storage_.turns_to_wait());
       submitted_.clear();
+      if (storage_.all_hang) return;
       std::size_t held = 0;
       for (auto& [operation, turns] : waiting_) {
         if (storage_.hangs(*operation)) {
@@ -175,8 +183,13 @@ class FailingStorage final : public storage::Storage {
   }
   std::shared_ptr<Data>& find(const std::string& path) {
     std::shared_ptr<Data>& data = files_[path];
-    if (data == nullptr) data = std::make_shared<Data>(Data{files_.size(), {}});
+    if (data == nullptr) data = std::make_shared<Data>(Data{++files_made_, {}});
     return data;
+  }
+  void move(const std::string& path, const std::string& new_path) {
+    const std::shared_ptr<Data> data = find(path);
+    files_.erase(path);
+    files_[new_path] = data;
   }
 
   void execute(storage::Operation& operation) {
@@ -202,7 +215,7 @@ class FailingStorage final : public storage::Storage {
         fill(*find(operation.path), operation.status);
         break;
       case Kind::read:
-        operation.result = fault(faults.reads);
+        operation.result = may(*file, O_WRONLY) ? fault(faults.reads) : -EBADF;
         if (operation.result == 0) transfer(*file->data, operation, true, faults.short_reads);
         break;
       case Kind::write:
@@ -214,6 +227,10 @@ class FailingStorage final : public storage::Storage {
         operation.value = file->data->bytes.size();
         break;
       case Kind::truncate:
+        if (!may(*file, O_RDONLY)) {
+          operation.result = -EINVAL;
+          break;
+        }
         ++truncations;
         file->data->bytes.resize(static_cast<std::size_t>(operation.offset), '\0');
         break;
@@ -225,12 +242,9 @@ class FailingStorage final : public storage::Storage {
       case Kind::unlink:
         files_.erase(operation.path);
         break;
-      case Kind::rename: {
-        const std::shared_ptr<Data> data = find(operation.path);
-        files_.erase(operation.path);
-        files_[operation.new_path] = data;
+      case Kind::rename:
+        move(operation.path, operation.new_path);
         break;
-      }
       case Kind::path_layout:
       case Kind::set_layout:
       case Kind::make_directory:  // it has no directories
@@ -240,8 +254,14 @@ class FailingStorage final : public storage::Storage {
         break;
     }
   }
+  // Whether it was opened for more than `only`.
+  static bool may(const MemoryFile& file, int only) { return (file.flags & O_ACCMODE) != only; }
   // As the kernel does it: with O_APPEND every write goes to the end.
   void write(const MemoryFile& file, storage::Operation& operation) {
+    if (!may(file, O_RDONLY)) {
+      operation.result = -EBADF;
+      return;
+    }
     if (operation.kind == storage::Kind::append || (file.flags & O_APPEND) != 0) {
       ++appends;
       operation.offset = static_cast<std::int64_t>(file.data->bytes.size());
@@ -305,6 +325,7 @@ class FailingStorage final : public storage::Storage {
   std::map<std::string, std::shared_ptr<Data>> files_;
   std::shared_ptr<Data> failing_;
   std::uint64_t hung_ = 0;  // the number of the file
+  std::uint64_t files_made_ = 0;
   Random random_;
 };
 

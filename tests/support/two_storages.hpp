@@ -1,0 +1,97 @@
+// Two storages behind one interface: paths that begin with "failing:" belong to a FailingStorage,
+// all others to this machine's files. What one of them does never waits for the other.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "storage/posix.hpp"
+#include "storage/storage.hpp"
+#include "support/failing_storage.hpp"
+
+namespace ferry::test {
+
+class TwoStorages final : public storage::Storage {
+ public:
+  static constexpr std::string_view prefix = "failing:";
+
+  explicit TwoStorages(Random random)
+      : failing_(std::make_unique<FailingStorage>(std::move(random))) {}
+
+  FailingStorage& failing() { return *failing_; }
+
+  std::unique_ptr<storage::Queue> make_queue(const storage::QueueOptions& options) override {
+    return std::make_unique<BothQueue>(*this, failing_->make_queue(options),
+                                       files_->make_queue(options));
+  }
+  storage::Description describe() const override { return files_->describe(); }
+
+ private:
+  class BothQueue final : public storage::Queue {
+   public:
+    BothQueue(TwoStorages& storage, std::unique_ptr<storage::Queue> failing,
+              std::unique_ptr<storage::Queue> files)
+        : storage_(storage), failing_(std::move(failing)), files_(std::move(files)) {}
+    void submit(storage::Operation& operation) override {
+      if (!storage_.is_failing(operation)) return files_->submit(operation);
+      if (operation.kind == storage::Kind::close) storage_.forget(operation.file);
+      ++in_failing_;
+      failing_->submit(operation);
+    }
+    void flush() override {
+      failing_->flush();
+      files_->flush();
+    }
+    storage::Operation* reap() override {
+      storage::Operation* operation = in_failing_ > 0 ? failing_->reap() : nullptr;
+      if (operation == nullptr) return files_->reap();
+      --in_failing_;
+      if (operation->opened != nullptr) storage_.remember(operation->opened.get());
+      return operation;
+    }
+    // The failing storage has no threads: what it delays is counted in looks.
+    void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override {
+      constexpr std::chrono::nanoseconds look{50'000};
+      files_->wait(seen, in_failing_ > 0 ? std::min(timeout, look) : timeout);
+    }
+    void cancel(storage::Operation& operation) override {
+      if (!storage_.is_failing(operation)) files_->cancel(operation);
+    }
+    storage::QueueStatistics statistics() const override { return files_->statistics(); }
+
+   private:
+    TwoStorages& storage_;
+    std::unique_ptr<storage::Queue> failing_;
+    std::unique_ptr<storage::Queue> files_;
+    int in_failing_ = 0;
+  };
+
+  static bool names_a_path(storage::Kind kind) {
+    return kind == storage::Kind::open || kind == storage::Kind::path_status ||
+           kind >= storage::Kind::unlink;
+  }
+  bool is_failing(const storage::Operation& operation) {
+    if (names_a_path(operation.kind)) return std::string_view(operation.path).starts_with(prefix);
+    const std::lock_guard lock(mutex_);
+    return open_.contains(operation.file);
+  }
+  void remember(storage::File* file) {
+    const std::lock_guard lock(mutex_);
+    open_.insert(file);
+  }
+  void forget(storage::File* file) {
+    const std::lock_guard lock(mutex_);
+    open_.erase(file);
+  }
+
+  const std::unique_ptr<FailingStorage> failing_;
+  const std::unique_ptr<storage::Storage> files_ = storage::make_posix(storage::Engine::automatic);
+  std::mutex mutex_;
+  std::set<const storage::File*> open_;  // files of the failing storage
+};
+
+}  // namespace ferry::test
