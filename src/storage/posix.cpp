@@ -72,7 +72,8 @@ class Posix final : public Storage {
   // Empty where they are used, or nothing is known of the path.
   std::string without_registered_buffers(const std::string& path) {
     if (!shared_.registered_buffers) return "";
-    const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    // Opens nothing: that could do harm where the path is no file, but a FIFO or a device.
+    const int fd = ::open(path.c_str(), O_PATH | O_CLOEXEC);
     if (fd < 0) return "";
     const RegisteredBuffers result = shared_.registered_buffers->of(fd);
     ::close(fd);

@@ -29,6 +29,13 @@ constexpr unsigned attempts_max = 8;
 // ---- by io_uring
 // ---------------------------------------------------------------------------------
 
+// A signal may arrive at any time; the transfer goes on.
+int uninterrupted(auto call) {
+  for (;;) {
+    if (const int result = call(); result != -EINTR) return result;
+  }
+}
+
 class UringTransfers final : public RegisteredTransfers {
  public:
   ~UringTransfers() override {
@@ -64,11 +71,11 @@ class UringTransfers final : public RegisteredTransfers {
  private:
   std::int64_t result() {
     io_uring_cqe* entry = nullptr;
-    int error = io_uring_submit(&ring_);
-    do {
-      if (error >= 0) error = io_uring_wait_cqe(&ring_, &entry);
-    } while (error == -EINTR);
-    if (error < 0) return error;
+    if (const int error = uninterrupted([&] { return io_uring_submit(&ring_); }); error < 0)
+      return error;
+    if (const int error = uninterrupted([&] { return io_uring_wait_cqe(&ring_, &entry); });
+        error < 0)
+      return error;
     const std::int64_t moved = entry->res;
     io_uring_cqe_seen(&ring_, entry);
     return moved;
@@ -238,7 +245,12 @@ void RegisteredBufferTrials::note(const Place& place, RegisteredBuffers result) 
   const std::lock_guard lock(mutex_);
   auto* trial = const_cast<Trial*>(find(place));
   if (trial == nullptr) trial = &trials_.emplace_back(Trial{place});
-  trial->result = result;
+  // Several may have tried at once: one of them that was wrong counts, and so does a proof.
+  if (trial->attempts == 0 || trial->result == RegisteredBuffers::untestable) {
+    trial->result = result;
+  } else if (result != RegisteredBuffers::untestable) {
+    trial->result = worse(trial->result, result);
+  }
   ++trial->attempts;
 }
 
