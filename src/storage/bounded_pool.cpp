@@ -77,15 +77,24 @@ void BoundedPool::execute(const std::shared_ptr<BoundedCall>& call) {
 }
 
 void BoundedPool::grow() {
-  if (!watcher_.joinable()) watcher_ = std::thread([state = state_] { watch(state); });
+  if (!watcher_.joinable())
+    watcher_ = std::thread(
+        [state = state_, cpus = cpus_, max = threads_max_] { watch(state, cpus, max); });
   const unsigned useful = state_->threads - state_->late;
   if (state_->idle >= state_->waiting.size() || useful >= threads_max_) return;
   if (state_->late >= late_max) return;
-  std::thread([state = state_, cpus = cpus_] { work(state, cpus); }).detach();
-  ++state_->threads;
+  start_thread(state_, cpus_, threads_max_);
 }
 
-void BoundedPool::work(const std::shared_ptr<State>& state, const CpuSet& cpus) {
+// Under the mutex.
+void BoundedPool::start_thread(const std::shared_ptr<State>& state, const CpuSet& cpus,
+                               unsigned threads_max) {
+  std::thread([state, cpus, threads_max] { work(state, cpus, threads_max); }).detach();
+  ++state->threads;
+}
+
+void BoundedPool::work(const std::shared_ptr<State>& state, const CpuSet& cpus,
+                       unsigned threads_max) {
   name_this_thread("ferry-calls");
   run_this_thread_on(cpus);
   std::vector<char> memory;
@@ -104,7 +113,8 @@ void BoundedPool::work(const std::shared_ptr<State>& state, const CpuSet& cpus) 
     lock.lock();
     if (std::erase(state->running, call) == 0) {
       --state->late;  // it came back after all; another may have its place
-      break;
+      if (state->threads - state->late > threads_max) break;
+      continue;
     }
     lock.unlock();
     call->finish(result);
@@ -115,7 +125,8 @@ void BoundedPool::work(const std::shared_ptr<State>& state, const CpuSet& cpus) 
 }
 
 // Ends calls at their deadlines, and counts the threads that still have them as late.
-void BoundedPool::watch(const std::shared_ptr<State>& state) {
+void BoundedPool::watch(const std::shared_ptr<State>& state, const CpuSet& cpus,
+                        unsigned threads_max) {
   name_this_thread("ferry-deadlines");
   std::unique_lock lock(state->mutex);
   while (!state->closing || state->threads != state->late) {
@@ -133,6 +144,11 @@ void BoundedPool::watch(const std::shared_ptr<State>& state) {
     };
     std::erase_if(state->waiting, expired);
     state->late += static_cast<unsigned>(std::erase_if(state->running, expired));
+    // Calls that wait behind the ones that are late now get threads in their place.
+    for (std::size_t left = state->waiting.size();
+         left > state->idle && state->threads - state->late < threads_max && state->late < late_max;
+         --left)
+      start_thread(state, cpus, threads_max);
     if (state->closing) state->changed.notify_all();
     if (state->closing && state->threads == state->late) break;
     state->changed.wait_until(lock, state->next_look);

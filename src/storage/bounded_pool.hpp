@@ -96,8 +96,10 @@ class BoundedPool {
     BoundedCall::Clock::time_point next_look = BoundedCall::Clock::time_point::max();
     bool closing = false;
   };
-  static void work(const std::shared_ptr<State>& state, const CpuSet& cpus);
-  static void watch(const std::shared_ptr<State>& state);
+  static void start_thread(const std::shared_ptr<State>& state, const CpuSet& cpus,
+                           unsigned threads_max);
+  static void work(const std::shared_ptr<State>& state, const CpuSet& cpus, unsigned threads_max);
+  static void watch(const std::shared_ptr<State>& state, const CpuSet& cpus, unsigned threads_max);
   void grow();  // under the mutex
 
   const MadeHere made_here_;
