@@ -188,12 +188,7 @@ def run_copy(arguments: list[str], on_progress: Callable[[Json], None]) -> Json:
         raise interrupted
     if answer.get("type") == "error":
         message = " ".join(str(answer["message"]).split())
-        incomplete = answer["incomplete"]
-        hint = (
-            f"{incomplete} was overwritten in place and is not complete; copy again"
-            if incomplete
-            else _COPY_HINTS.get(answer["errno"])
-        )
+        hint = None if answer["incomplete"] else _COPY_HINTS.get(answer["errno"])
         raise FerryError("; ".join(part for part in (message, hint, remains) if part))
     if answer.get("type") != "done":
         raise FerryError(f"{COPY_PROGRAM} ended with exit status {process.returncode}")
@@ -217,6 +212,7 @@ class _Copy:
     def __init__(self, on_progress: Callable[[Json], None]) -> None:
         self._on_progress = on_progress
         self._scratch = ""
+        self._in_place = ""
         self.answer: Json = {}
 
     def follow(self, process: _Process) -> None:
@@ -238,18 +234,29 @@ class _Copy:
             self._on_progress(line)
         elif line["type"] == "scratch":
             self._scratch = line["path"]
+        elif line["type"] == "in_place":
+            self._in_place = line["path"]
         else:
             self.answer = line
 
     def remains(self, status: int) -> str:
-        """Names the file beside the destination where it may be there still.
+        """Names what a copy that failed has left: its file beside the destination, or a destination
+        that was overwritten in place.
 
-        Where the process was killed, it is removed here if it can be.
+        Where the process was killed, the file beside it is removed here if it can be.
         """
         left = self.answer.get("left_behind")
-        if status < 0 and self._scratch:
-            left = self._scratch if is_uri(self._scratch) or not _remove(self._scratch) else None
-        return f"left behind: {left}; remove it when its storage answers" if left else ""
+        incomplete = self.answer.get("incomplete")
+        if status < 0:
+            incomplete = self._in_place
+            if self._scratch:
+                left = self._scratch if is_uri(self._scratch) or not _remove(self._scratch) else None
+        texts = []
+        if incomplete:
+            texts.append(f"{incomplete} was overwritten in place and is not complete; copy again")
+        if left:
+            texts.append(f"left behind: {left}; remove it when its storage answers")
+        return "; ".join(texts)
 
 
 def run_layout(arguments: list[str]) -> Json:

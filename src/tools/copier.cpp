@@ -138,14 +138,19 @@ class Copy {
   // -------------------------------------------------------------------------------------
 
   void open_source() {
+    // Before it is opened: that alone would let a writer of a FIFO begin, and lose what it writes.
+    storage::Status there;
+    check(blocking_.on_path(Kind::path_status, options_.from, &there), options_.from);
+    if (!S_ISREG(there.mode) && !S_ISDIR(there.mode)) throw not_regular();
     source_ = blocking_.open(options_.from, O_RDONLY, 0);
     source_status_ = blocking_.status_of(source_, options_.from);
     if (S_ISDIR(source_status_.mode)) throw Error(EISDIR, options_.from);
-    if (!S_ISREG(source_status_.mode)) throw Error(EINVAL, options_.from + " is no regular file");
+    if (!S_ISREG(source_status_.mode)) throw not_regular();
     size_bytes_ = source_status_.size_bytes;
     fingerprints_.resize((size_bytes_ + piece_bytes - 1) / piece_bytes);
   }
 
+  Error not_regular() const { return {EINVAL, options_.from + " is no regular file"}; }
   Error changed() const { return {ESTALE, options_.from + " changed while it was copied"}; }
 
   void check_source() {

@@ -32,6 +32,8 @@ struct CopyOptions {
   std::function<void(const char* phase, std::uint64_t done, std::uint64_t total)> progress;
   // Told of the file that is about to be made beside the destination.
   std::function<void(const std::string& path)> scratch;
+  // Told of an existing destination that is about to be overwritten in place.
+  std::function<void(const std::string& path)> in_place;
 };
 
 // What a copy that failed could not undo. Empty: nothing.

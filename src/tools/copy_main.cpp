@@ -26,8 +26,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* usage =
     "Usage: ferry-copy [--overwrite] FROM TO\n"
-    "Prints JSON lines: scratch and progress, then done or error. The ferry command runs it as "
-    "ferry cp.\n";
+    "Prints JSON lines: scratch, in_place and progress, then done or error. The ferry command runs "
+    "it as ferry cp.\n";
 constexpr int exit_failed = 1;
 constexpr int exit_wrong_arguments = 2;
 constexpr int exit_interrupted = 130;
@@ -95,6 +95,7 @@ int copy(CopyOptions options) {
     print({{"type", "progress"}, {"phase", phase}, {"done_bytes", done}, {"total_bytes", total}});
   };
   options.scratch = [](const std::string& path) { print({{"type", "scratch"}, {"path", path}}); };
+  options.in_place = [](const std::string& path) { print({{"type", "in_place"}, {"path", path}}); };
   const std::unique_ptr<storage::Storage> storage = storage::make_router();
   try {
     const CopyReport report = copy_file(*storage, options, stopped);

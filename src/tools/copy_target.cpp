@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <chrono>
 #include <climits>
+#include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <stdexcept>
@@ -12,9 +13,13 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
 
 #include <ferry/error.hpp>
 
+#include "base/mounts.hpp"
+#include "storage/posix_file.hpp"
 #include "storage/uri.hpp"
 
 namespace ferry::bench {
@@ -53,6 +58,19 @@ bool same_place(const std::string& one, const std::string& other) {
   } catch (const std::invalid_argument&) {
     return false;
   }
+}
+
+// The list of who else may do what, where a file has one.
+constexpr const char* acl_name = "system.posix_acl_access";
+
+// What something is mounted over cannot be replaced by a renaming, as some files of containers.
+bool is_mount_point(const std::string& path) {
+  if (storage::scheme_of(path) != Scheme::posix) return false;
+  char real[PATH_MAX];
+  if (::realpath(path.c_str(), real) == nullptr) return false;
+  const std::vector<Mount> mounts = read_mounts();
+  return std::any_of(mounts.begin(), mounts.end(),
+                     [&](const Mount& mount) { return mount.point == real; });
 }
 
 Error dangling(const std::string& path) {
@@ -154,19 +172,31 @@ void CopyTarget::choose(const storage::Status& source) {
     if (storage::scheme_of(to_) == Scheme::posix && calls_.is_link(to_)) throw dangling(to_);
     return;
   }
+  refuse_kind(source);
+  if (!options_.overwrite) throw Error(EEXIST, to_);
+  follow_link();
+  check_writable();
+  refuse_kind(source);
+}
+
+void CopyTarget::refuse_kind(const storage::Status& source) const {
   if (S_ISDIR(status_.mode)) throw Error(EISDIR, to_);
   if (!S_ISREG(status_.mode)) throw Error(EINVAL, to_ + " is no regular file");
   if (is_the_source(source)) {
     throw Error(EINVAL, options_.from + " and " + to_ + " are the same file");
   }
-  if (!options_.overwrite) throw Error(EEXIST, to_);
-  follow_link();
-  check_writable();
 }
 
-// As cp does: what may not be written is not replaced either.
+// As cp does: what may not be written is not replaced either. Looks again at what was opened, as a
+// link may have been turned meanwhile.
 void CopyTarget::check_writable() {
   File* file = calls_.open(to_, O_WRONLY, 0);
+  try {
+    status_ = calls_.status_of(file, to_);
+  } catch (...) {
+    calls_.close(file);
+    throw;
+  }
   check(calls_.close(file), to_);
 }
 
@@ -187,10 +217,28 @@ void CopyTarget::follow_link() {
   to_ = path;
 }
 
+// Gives the new file what the old one has: its mode, and the list of who else may do what. Without
+// the list, its mask would become the group's permissions. False: this is not possible.
+bool CopyTarget::keep_permissions() {
+  const auto* file = dynamic_cast<const storage::PosixFile*>(file_);
+  if (file == nullptr) return true;
+  std::vector<char> list(64 << 10);  // as long as attributes get
+  const ssize_t bytes = ::getxattr(to_.c_str(), acl_name, list.data(), list.size());
+  if (bytes >= 0) {
+    return ::fsetxattr(file->fd, acl_name, list.data(), static_cast<std::size_t>(bytes), 0) == 0;
+  }
+  if (errno != ENODATA && errno != ENOTSUP) return false;
+  // The folder's may have come with it.
+  if (::fremovexattr(file->fd, acl_name) != 0 && errno != ENODATA && errno != ENOTSUP) return false;
+  return ::fchmod(file->fd, status_.mode & 0777) == 0;
+}
+
 void CopyTarget::open(const storage::Status& source) {
   // Its owner may read it back whatever rights it gets. No privileges come with it, as with cp.
-  const std::uint32_t wanted = exists_ ? status_.mode : source.mode & ~options_.umask;
-  if (exists_ && status_.links > 1) in_place_ = true;
+  std::uint32_t wanted = exists_ ? status_.mode : source.mode & ~options_.umask;
+  if (exists_ && storage::scheme_of(to_) == Scheme::posix)
+    wanted = 0;  // keep_permissions() follows
+  if (exists_ && (status_.links > 1 || is_mount_point(to_))) in_place_ = true;
   if (!in_place_ && !open_scratch((wanted & 0777) | 0600)) in_place_ = true;
   if (in_place_) open_in_place();
 }
@@ -209,7 +257,7 @@ bool CopyTarget::open_scratch(std::uint32_t mode) {
   // Whether a request that was not answered in time has made it is not known.
   if (error == 0 || error == -ETIMEDOUT) scratch_ = path;
   check(error, path);
-  if (!exists_ || is_owned_alike()) return true;
+  if (!exists_ || (is_owned_alike() && keep_permissions())) return true;
   calls_.close(file_);
   check(calls_.on_path(Kind::unlink, scratch_), scratch_);
   scratch_.clear();
@@ -224,11 +272,19 @@ bool CopyTarget::is_owned_alike() {
 // Not truncated: what is written first is there already if the source is this file by another way.
 void CopyTarget::open_in_place() {
   file_ = calls_.open(to_, O_RDWR, 0);
+  if (options_.in_place) options_.in_place(to_);
   touched_ = true;
 }
 
 void CopyTarget::trim(std::uint64_t bytes) {
   if (in_place_) check(calls_.on_file(Kind::truncate, file_, bytes), to_);
+}
+
+// In one step, so that there is never an empty file of that name. False: it is taken, or the file
+// system cannot do that.
+bool CopyTarget::take_name() {
+  return storage::scheme_of(to_) == Scheme::posix &&
+         ::renameat2(AT_FDCWD, scratch_.c_str(), AT_FDCWD, to_.c_str(), RENAME_NOREPLACE) == 0;
 }
 
 // A file that somebody has made meanwhile is not replaced, nor a link that leads nowhere.
@@ -254,8 +310,10 @@ void CopyTarget::publish(std::uint64_t bytes) {
   check(calls_.close(file_), to_);
   touched_ = false;
   if (in_place_) return;
-  if (!exists_) reserve();
-  calls_.rename(scratch_, to_);
+  if (exists_ || !take_name()) {
+    if (!exists_) reserve();
+    calls_.rename(scratch_, to_);
+  }
   scratch_.clear();
   reserved_ = false;
 }

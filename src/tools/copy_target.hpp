@@ -51,8 +51,11 @@ class CopyTarget {
  private:
   void look();
   bool is_the_source(const storage::Status& source) const;
+  void refuse_kind(const storage::Status& source) const;
   void follow_link();
   void check_writable();
+  bool keep_permissions();
+  bool take_name();
   bool open_scratch(std::uint32_t mode);
   bool is_owned_alike();
   void open_in_place();
