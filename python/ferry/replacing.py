@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator
@@ -22,13 +24,14 @@ def replacement(path: str) -> Iterator[tuple[str, bool]]:
     With it comes whether that replaces an older file: then the new one should be durable by the end
     of the block. It has the older one's permissions and owner. The older file itself is to be
     written where that cannot be: it is no regular file, has several names, may not be written, or
-    its folder does not let a file of its owner be made. Links are followed.
+    its folder does not let a file of its owner be made. Links are followed; what they lead to may
+    have no name (/proc/self/fd), and is then written, too.
     """
     target = os.path.realpath(path)
-    try:
-        old = os.stat(target)
-    except FileNotFoundError:
-        old = None
+    named, old = _status(path), _status(target)
+    if named is not None and (old is None or not os.path.samestat(named, old)):
+        yield path, False
+        return
     scratch = None
     if old is None or _may_be_replaced(target, old):
         try:
@@ -47,6 +50,13 @@ def replacement(path: str) -> Iterator[tuple[str, bool]]:
         raise
 
 
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
 def remove_after(error: BaseException, remove: Callable[[], object], scratch: str) -> None:
     """Calls ``remove``; what keeps it from working is noted at ``error``, which made it necessary."""
     try:
@@ -61,8 +71,19 @@ def _may_be_replaced(path: str, status: os.stat_result) -> bool:
     return (
         stat.S_ISREG(status.st_mode)
         and status.st_nlink == 1
+        and not _is_mount_point(path)
         and os.access(path, os.W_OK, effective_ids=True)
     )
+
+
+def _is_mount_point(path: str) -> bool:
+    """Tells whether something is mounted over the file, as over some of containers."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+            points = [line.split(" ")[4] for line in lines]
+    except OSError:
+        return False
+    return path in (re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), point) for point in points)
 
 
 def _make_beside(target: str, old: os.stat_result | None) -> str | None:
@@ -79,11 +100,35 @@ def _make_beside(target: str, old: os.stat_result | None) -> str | None:
         made = os.fstat(descriptor)
         if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
             os.fchown(descriptor, old.st_uid, old.st_gid)
-        os.fchmod(descriptor, old.st_mode & 0o777)
+        _keep_permissions(descriptor, target, old)
         return scratch
-    except PermissionError:  # a file of another owner
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(scratch)
-        return None
+        if isinstance(error, PermissionError):  # a file of another owner
+            return None
+        raise
     finally:
         os.close(descriptor)
+
+
+# The list of who else may do what, where a file has one.
+_ACL = "system.posix_acl_access"
+
+
+def _keep_permissions(descriptor: int, target: str, old: os.stat_result) -> None:
+    """Gives the new file the mode of the old one, and its list of who else may do what.
+
+    Without the list, its mask would become the group's permissions.
+    """
+    try:
+        acl = os.getxattr(target, _ACL)
+    except OSError as error:
+        if error.errno not in (errno.ENODATA, errno.ENOTSUP):
+            raise
+    else:
+        os.setxattr(descriptor, _ACL, acl)
+        return
+    with contextlib.suppress(OSError):
+        os.removexattr(descriptor, _ACL)  # the folder's may have come with it
+    os.fchmod(descriptor, old.st_mode & 0o777)
