@@ -193,7 +193,21 @@ class NfsQueue final : public InboxQueue {
     }
     count_pool_operation();
     give_away();
-    shared_.pool.execute(operation, inbox_);
+    shared_.pool.execute(operation, inbox_, place_of(operation));
+  }
+
+  // A server that does not answer keeps workers from its own calls only.
+  static Place place_of(const Operation& operation) {
+    if (const auto* file = static_cast<const NfsFile*>(operation.file); file != nullptr)
+      return place_of(file->server->address());
+    try {
+      return place_of(address_of(parse_uri(operation.path)));
+    } catch (const std::exception&) {  // said when it is executed
+      return 0;
+    }
+  }
+  static Place place_of(const NfsAddress& address) {
+    return std::hash<std::string>()(address.host + ':' + std::to_string(address.nfs_port));
   }
 
   void transfer(Operation& operation) {

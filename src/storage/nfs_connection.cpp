@@ -360,10 +360,17 @@ void NfsConnection::on_reply(rpc_context*, int status, void* data, void* flight_
   self.flights_.erase(flight.self);
 }
 
-// Nobody waits for it. What a write has changed may be lost like any other's.
+// No call waits for it. What a write has changed may be lost like any other's, and the server may
+// say only once that a commit has failed.
 void NfsConnection::answered_late(const Flight& flight, const void* data) {
   const NfsTransfer& transfer = *flight.what.transfer;
-  if (transfer.kind() != Kind::write) return;
+  if (transfer.kind() == Kind::read) return;
+  if (transfer.kind() != Kind::write) {
+    const auto& commit = *static_cast<const COMMIT3res*>(data);
+    if (commit.status != NFS3_OK && commit.status != NFS3ERR_JUKEBOX)
+      transfer.writes().commit_failed(nfs_error(commit.status));
+    return;
+  }
   const auto& reply = *static_cast<const WRITE3res*>(data);
   if (reply.status != NFS3_OK || reply.WRITE3res_u.resok.committed != UNSTABLE) return;
   transfer.writes().acknowledged(reply.WRITE3res_u.resok.verf);

@@ -3,12 +3,27 @@
 #include <algorithm>
 #include <cerrno>
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 namespace ferry::storage {
 namespace {
 
 constexpr std::chrono::milliseconds poll_slice{100};
+
+// A connection that only waits for an answer sends nothing: without this it would not notice that
+// its server has lost it, by a loss of power say. It does within a minute.
+void keep_alive(int socket) {
+  const auto set = [&](int level, int option, int value) {
+    ::setsockopt(socket, level, option, &value, sizeof value);
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 20);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 10);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+}
 
 }  // namespace
 
@@ -63,6 +78,7 @@ int NfsRpc::connect(int program, int version, unsigned port, NfsClock::time_poin
       },
       [] { return 0; }, deadline);
   if (result != 0) disconnect();
+  if (result == 0) keep_alive(library_.rpc_get_fd(rpc_));
   return result == 0 || result == -ETIMEDOUT ? result : -ECONNREFUSED;
 }
 

@@ -19,6 +19,7 @@ class NfsServer : public std::enable_shared_from_this<NfsServer> {
   NfsServer(std::shared_ptr<const NfsLibrary> library, NfsAddress address)
       : library_(std::move(library)), address_(std::move(address)) {}
 
+  const NfsAddress& address() const { return address_; }
   // Executes an operation that goes by path (`path` and `new_path`: the server's), or one on a file
   // that is no plain transfer; sets its result. Blocks, no longer than the address's timeout.
   void execute(Operation& operation, const std::string& path, const std::string& new_path);
