@@ -86,7 +86,10 @@ bool generates_files(long type) {
 // The same for a file of any file system, by what it does: it says that it is empty, and is not.
 bool has_bytes_behind_its_size(int fd, const struct stat& status) {
   char byte = 0;
-  return S_ISREG(status.st_mode) && status.st_size == 0 && ::pread(fd, &byte, 1, 0) > 0;
+  if (!S_ISREG(status.st_mode) || status.st_size != 0 || ::pread(fd, &byte, 1, 0) <= 0)
+    return false;
+  struct stat now {};  // another program may be filling it
+  return ::fstat(fd, &now) == 0 && now.st_size == 0;
 }
 
 std::int64_t nanoseconds(const struct statx_timestamp& time) {
@@ -170,10 +173,12 @@ void learn_alignment(PosixFile& file) {
 std::int64_t open_direct(PosixFile& file, int flags, const struct stat& status) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", file.fd);
-  const int kept = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW);
+  const int kept = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW | O_TMPFILE);
   file.direct_fd = ::open(path, kept | O_DIRECT | O_CLOEXEC);
   // Created with a mode that forbids opening it again: the page cache has to do.
-  if (file.direct_fd < 0) return errno == EACCES && (flags & O_CREAT) != 0 ? 0 : -errno;
+  // So where there is no /proc.
+  const bool may_be_buffered = (errno == EACCES && (flags & O_CREAT) != 0) || errno == ENOENT;
+  if (file.direct_fd < 0) return may_be_buffered ? 0 : -errno;
   learn_alignment(file);
   file.turns = WriteTurns::of(status.st_dev, status.st_ino);
   return 0;
@@ -200,14 +205,15 @@ std::int64_t open_with(Operation& operation, int flags) {
   if (fstatfs(file->fd, &file_system) == 0) {
     const auto type = static_cast<long>(file_system.f_type);
     file->file_system = static_cast<std::uint64_t>(type);
-    file->generated = S_ISREG(status.st_mode) &&
-                      (generates_files(type) ||
-                       (!stamps_changes(type) && has_bytes_behind_its_size(file->fd, status)));
+    file->in_memory = type == TMPFS_MAGIC || type == ramfs_magic;
+    const bool keeps_files = stamps_changes(type) || file->in_memory;
+    file->generated =
+        S_ISREG(status.st_mode) &&
+        (generates_files(type) || (!keeps_files && has_bytes_behind_its_size(file->fd, status)));
     file->special = file->generated || (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode));
     file->remote =
         is_remote(type) || file->generated || !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode));
     file->in_user_space = type == FUSE_SUPER_MAGIC;
-    file->in_memory = type == TMPFS_MAGIC || type == ramfs_magic;
     file->stamps_changes = S_ISREG(status.st_mode) && stamps_changes(type);
     if (!file->remote) file->mount = mount_number(file->fd);
   }
