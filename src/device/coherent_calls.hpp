@@ -341,7 +341,7 @@ class CoherentCalls {
           return through_cache(reading, file, pieces, count, offset);
         }
         const Answer answer = send(Target::server);
-        leads([&] { return end_host_write(file, pieces, count, offset, flags, answer.result); });
+        leads([&] { return end_host_write(file, pieces, count, offset, answer.result); });
         return answer;
       }
     }
@@ -381,11 +381,11 @@ class CoherentCalls {
     if (entry == nullptr) return 0;
     changing_ = entry->inode;
     // Appended bytes go behind everything that is dirty: all of that first, then.
-    const bool appending = appends(*entry, flags);
-    const cache::Pages pages = appending ? cache::Pages{} : pages_of(offset, bytes);
+    appending_ = appends(*entry, flags);
+    const cache::Pages pages = appending_ ? cache::Pages{} : pages_of(offset, bytes);
     cache::Pages changed = pages;
     size_before_ = files.pages().size(changing_);
-    if (appending) changed.first = size_before_ >> requester_.context().cache.layout.page_shift;
+    if (appending_) changed.first = size_before_ >> requester_.context().cache.layout.page_shift;
     files.pages().begin_outside(changing_, pages, changed);
     const auto error = static_cast<int>(files.pages().flush(changing_, pages));
     if (error != 0) files.pages().end_outside(changing_);
@@ -398,23 +398,19 @@ class CoherentCalls {
   FERRY_DEVICE static bool writes_through(const cache::OpenFile& entry, std::uint8_t flags) {
     return appends(entry, flags) || (entry.access & cache::OpenFile::synchronous) != 0;
   }
+  // The handle may have been closed meanwhile, while others of the file are open.
   FERRY_DEVICE_CALL int end_host_write(int file, const IoVector* pieces, int count,
-                                       std::int64_t offset, std::uint8_t flags,
-                                       std::int64_t written) {
+                                       std::int64_t offset, std::int64_t written) {
     cache::CachedFiles files(requester_);
-    const cache::OpenFile* entry = files.find(file);
-    const bool appended = entry != nullptr ? appends(*entry, flags) : (flags & flag_append) != 0;
-    if (written > 0 && appended) {
+    if (written > 0 && appending_) {
       // Where it went is not known here, and others may have appended too.
+      const auto bytes = static_cast<std::uint64_t>(written);
       FileStatus status{};
-      if (status_of(file, status) == 0) {
-        files.pages().appended(changing_, size_before_, static_cast<std::uint64_t>(written),
-                               status.size_bytes);
-      } else {
-        files.pages().drop(changing_);
-      }
+      // Unless the storage says it, by this device's own changes. The next open asks again.
+      if (status_of(file, status) != 0) status.size_bytes = files.pages().size(changing_) + bytes;
+      files.pages().appended(changing_, size_before_, bytes, status.size_bytes);
     }
-    auto left = static_cast<std::uint64_t>(written > 0 && !appended ? written : 0);
+    auto left = static_cast<std::uint64_t>(written > 0 && !appending_ ? written : 0);
     auto at = static_cast<std::uint64_t>(offset);
     for (int i = 0; i < count && left > 0; ++i) {
       const std::uint64_t step = pieces[i].bytes < left ? pieces[i].bytes : left;
@@ -433,7 +429,8 @@ class CoherentCalls {
  private:
   // The leader's.
   std::uint32_t changing_ = 0;     // the file whose outside call is under way
-  std::uint64_t size_before_ = 0;  // and how long it was then
+  std::uint64_t size_before_ = 0;  // how long that was before
+  bool appending_ = false;         // and whether the call goes to its end
   StreamWatch stream_;             // of calls that `automatic` decided on
 };
 
