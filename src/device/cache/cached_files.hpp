@@ -187,9 +187,12 @@ class CachedFiles {
   template <class Ask>
   FERRY_DEVICE_CALL int detach(OpenFile& entry, Ask ask) {
     const std::int32_t handle = DeviceRef<std::int32_t>(entry.handle).load(acquire);
-    int error = flush(entry);
     const std::uint32_t id = entry.inode;
     Inode& inode = view_.inode(id);
+    int error = flush(entry);
+    // The server refuses this call, too: it did not happen, and the end of the runtime writes what
+    // is dirty, or tries again.
+    if (error == -ESHUTDOWN && !pages_.is_clean(id)) return error;
     const Leaving leaving = leave(entry, handle, inode);
     if (leaving == Leaving::closed_already) return -EBADF;
     if (leaving == Leaving::one_of_many) return error;
