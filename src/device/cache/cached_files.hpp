@@ -46,6 +46,15 @@ class RingIo {
   // ---- transfers that no call waits for --------------------------------------------------------
 
   FERRY_DEVICE std::uint32_t loop() const { return requester_.loop(); }
+  // Whether every answer that is due will come.
+  FERRY_DEVICE bool server_runs() const {
+    const ArenaView& arena = requester_.arena();
+    for (std::uint32_t i = 0; i < arena.layout.geometry.loops; ++i) {
+      const LoopPhase phase = SystemRef<LoopPhase>(arena.loop_state(i).phase).load(acquire);
+      if (phase != LoopPhase::running) return false;
+    }
+    return true;
+  }
   // Those who waited for the last answer have left `parked` set. Its server may have stored the
   // answer and not yet looked at `parked`, and finds nobody then: who clears it wakes instead.
   FERRY_DEVICE void expect(std::uint32_t flight) {
@@ -351,12 +360,29 @@ class CachedFiles {
   }
 
   // Ends cached writes with -ESHUTDOWN from now on and writes back every file; for the end of a
-  // runtime. 0 or the last error.
+  // runtime. 0 or the last error. What hangs comes last: a storage that has something under way is
+  // left alone until that has ended, unless nobody would say so.
   FERRY_DEVICE_CALL int stop() {
+    DeviceRef<std::uint32_t> stopping(view_.shared().stopping);
     // seq_cst, as in PageCache::write_page(): a write that misses this is seen on its frame.
-    DeviceRef<std::uint32_t>(view_.shared().stopping).store(1, seq_cst);
-    pages_.wait_for_all_writers();
-    return write_back_all();
+    stopping.store(1, seq_cst);
+    for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i)
+      pages_.begin_flush(DeviceRef<std::uint32_t>(view_.inode(i).id).load(acquire));
+    int error = 0;
+    for (std::uint32_t left = (1U << storages_max) - 1; left != 0;) {
+      const std::uint32_t busy = io_.server_runs() ? left & pages_.busy_storages() : 0;
+      for (std::uint32_t storage = 0; storage < storages_max; ++storage) {
+        if (((left & ~busy) >> storage & 1) == 0) continue;
+        if (const int result = stop_storage(storage); result != 0) error = result;
+      }
+      left = busy;
+#if defined(__CUDA_ARCH__)
+      __nanosleep(1000);
+#else
+      if (left != 0) hooks_.park(&view_.shared().stopping, 1, stop_slice_ns);
+#endif
+    }
+    return error;
   }
   // Writes back what is dirty of every file. 0 or the last error.
   FERRY_DEVICE_CALL int write_back_all() {
@@ -469,6 +495,20 @@ class CachedFiles {
     return last ? Leaving::last : Leaving::last_writer;
   }
 
+  // Writes back the files of one storage, after its cached writes. 0 or the last error.
+  FERRY_DEVICE_CALL int stop_storage(std::uint32_t storage) {
+    pages_.wait_for_all_writers(storage);
+    int error = 0;
+    for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
+      const std::uint32_t id = DeviceRef<std::uint32_t>(view_.inode(i).id).load(acquire);
+      if (cache::storage(view_, id) != storage) continue;
+      const auto result = static_cast<int>(pages_.flush(id));
+      if (result != 0) error = result;
+    }
+    return error;
+  }
+
+  static constexpr std::uint64_t stop_slice_ns = 1'000'000;
   static constexpr std::uint32_t busy_and_waited = 2;
   static constexpr std::uint64_t park_slice_ns = 10'000'000;
   // `last()`: what is to be done under open_lock.

@@ -285,10 +285,27 @@ class PageCache {
     DeviceRef<std::uint64_t>(view_.inode(inode).size_bytes).store(view_.size_of(size), release);
   }
 
-  // Waits until every cached write that is under way has ended.
-  FERRY_DEVICE_CALL void wait_for_all_writers() {
+  // Waits until every cached write to a storage's files that is under way has ended.
+  FERRY_DEVICE_CALL void wait_for_all_writers(std::uint32_t storage) {
     for (std::uint32_t frame = 0; frame < view_.layout.geometry.frames; ++frame)
-      wait_for_writers(frame);
+      if (storage_of(frame) == storage) wait_for_writers(frame);
+  }
+  // Starts to write back what can be started without waiting for anything.
+  FERRY_DEVICE_CALL void begin_flush(std::uint32_t inode) {
+    if (is_clean(inode)) return;
+    frames_.each_of(inode, Pages{}, [&](std::uint32_t frame) {
+      if ((frames_.state(frame).load(acquire) & State::dirty) != 0)
+        write_back_.begin_elsewhere(frame);
+    });
+  }
+  // One bit for each storage of whose pages some are on their way.
+  FERRY_DEVICE_CALL std::uint32_t busy_storages() const {
+    transfers_.finish_answered();
+    std::uint32_t busy = 0;
+    for (std::uint32_t frame = 0; frame < view_.layout.geometry.frames; ++frame)
+      if ((frames_.state(frame).load(acquire) & (State::filling | State::writing)) != 0)
+        busy |= 1U << storage_of(frame);
+    return busy;
   }
 
   // Takes the pages of a file that nobody has open from the table, without waiting: nothing in them
@@ -316,6 +333,9 @@ class PageCache {
     }
     --reader_.views;
     return true;
+  }
+  FERRY_DEVICE std::uint32_t storage_of(std::uint32_t frame) const {
+    return cache::storage(view_, inode_of(frames_.key(frame)));
   }
   // How far a read has come.
   struct Progress {
