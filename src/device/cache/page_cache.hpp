@@ -110,14 +110,20 @@ class PageCache {
     Inode& file = view_.inode(inode);
     const Range range = range_of(at, access.bytes);
     std::int64_t error = 0;
-    while (error == 0 && !frames_.add_range(access.frame, range, file)) {
+    bool entered = frames_.add_range(access.frame, range, file);
+    while (!entered && error == 0) {
       error = write_back_.make_room(access.frame);
       // Whoever drops the page waits for its writers, and nobody writes back an orphan.
-      if ((frames_.state(access.frame).load(acquire) & State::orphan) != 0) error = again;
+      if ((frames_.state(access.frame).load(acquire) & State::orphan) != 0) {
+        error = again;
+      } else if (frames_.add_range(access.frame, range, file)) {
+        entered = true;  // after an error, too: some ranges may have been written
+        error = 0;
+      }
     }
-    if (error == 0) {
+    if (entered) {
       grow(inode, at + access.bytes);
-    } else {
+    } else if (error != again) {
       // The bytes are in the page and must not be seen. They lie outside its ranges, since a range
       // that they touch would have taken them in: so whoever reads them next has them from the
       // storage (F2: not before this writer has left).
