@@ -162,7 +162,7 @@ class CoherentCalls {
   // Leader.
   FERRY_DEVICE_CALL int close_file(int file) {
     return write_back_first(Opcode::close, file, [&](auto& files, auto& entry) {
-      return files.detach(entry, [&](FileStatus& now) { return status_of(file, now); });
+      return files.detach(entry, file, [&](FileStatus& now) { return status_of(file, now); });
     });
   }
   // Leader. Writes back, then has the storage make it durable. Where both fail this reports the

@@ -194,8 +194,7 @@ class CachedFiles {
   // the file is as long then as the storage has it: `ask(status)` asks, while the handle is open.
   // Returns what flush() does.
   template <class Ask>
-  FERRY_DEVICE_CALL int detach(OpenFile& entry, Ask ask) {
-    const std::int32_t handle = DeviceRef<std::int32_t>(entry.handle).load(acquire);
+  FERRY_DEVICE_CALL int detach(OpenFile& entry, std::int32_t handle, Ask ask) {
     const std::uint32_t id = entry.inode;
     Inode& inode = view_.inode(id);
     int error = flush(entry);
@@ -295,31 +294,35 @@ class CachedFiles {
   // it is, and with it the other pages.
   template <class Ask>
   FERRY_DEVICE int revalidate(const OpenFile& entry, Ask ask) {
-    pages_.begin_outside(entry.inode);
-    Inode& inode = view_.inode(entry.inode);
+    const std::uint32_t id = entry.inode;
+    pages_.begin_outside(id);
+    Inode& inode = view_.inode(id);
     FileStatus status{};
     int error = ask(status);
     const bool same = status.version != 0 && status.version == inode.version;
     if (error == 0 && !same) {
       inode.version = 0;
-      if (pages_.flush(entry.inode) == 0) {
+      if (pages_.flush(id) == 0) {
         // Once more: for the size with what was written just now.
-        pages_.drop(entry.inode);
+        pages_.drop(id);
         error = ask(status);
-        pages_.set_size(entry.inode, status.size_bytes);
-        inode.version = status.version;
+        if (error == 0) {
+          pages_.set_size(id, status.size_bytes);
+          inode.version = status.version;
+        }
       }
     }
-    pages_.end_outside(entry.inode);
+    pages_.end_outside(id);
     return error;
   }
   // An outside call that drops the file's pages, for whoever knows that nobody wants them soon. 0
   // or the error that keeps something from the storage; then that stays.
   FERRY_DEVICE int evict(const OpenFile& entry) {
-    pages_.begin_outside(entry.inode);
-    const auto error = static_cast<int>(pages_.flush(entry.inode));
-    if (error == 0) pages_.drop(entry.inode);
-    pages_.end_outside(entry.inode);
+    const std::uint32_t id = entry.inode;
+    pages_.begin_outside(id);
+    const auto error = static_cast<int>(pages_.flush(id));
+    if (error == 0) pages_.drop(id);
+    pages_.end_outside(id);
     return error;
   }
 
@@ -347,15 +350,17 @@ class CachedFiles {
   // that is under way somewhere would else extend the file again.
   template <class Truncate>
   FERRY_DEVICE int truncate(const OpenFile& entry, std::uint64_t size_bytes, Truncate truncate) {
+    // Looked at once: the handle may be closed meanwhile, and its entry another file's.
+    const std::uint32_t id = entry.inode;
     const Pages changed{size_bytes >> view_.layout.page_shift, Pages{}.end};
-    pages_.begin_outside(entry.inode, Pages{}, changed);
-    const bool clean = pages_.flush(entry.inode) == 0;
+    pages_.begin_outside(id, Pages{}, changed);
+    const bool clean = pages_.flush(id) == 0;
     int error = truncate();
     if (error == 0) {
-      pages_.resize(entry.inode, size_bytes);
+      pages_.resize(id, size_bytes);
       if (!clean) error = truncate();
     }
-    pages_.end_outside(entry.inode);
+    pages_.end_outside(id);
     return error;
   }
 
@@ -453,6 +458,8 @@ class CachedFiles {
     found->busy = 1;
     found->number = status.inode;
     found->device = status.device;
+    // By now the record tells the file's size (inode_of_file).
+    DeviceRef<std::uint64_t>(found->size_bytes).store(view_.size_of(status.size_bytes), release);
     return found;
   }
   // Of a busy record: its former file's pages go, and it is the new one's.
@@ -465,7 +472,6 @@ class CachedFiles {
     inode.write_errors = 0;
     inode.failing = 0;
     DeviceRef<std::uint64_t>(inode.page_end).store(0, release);
-    DeviceRef<std::uint64_t>(inode.size_bytes).store(view_.size_of(status.size_bytes), release);
   }
 
   enum class Leaving : std::uint8_t { closed_already, one_of_many, last_writer, last };
@@ -474,7 +480,7 @@ class CachedFiles {
     for (;;) {
       {
         const SpinLock lock(view_.shared().open_lock, hooks_);
-        if (DeviceRef<std::int32_t>(entry.handle).load(acquire) != handle || handle == 0)
+        if (DeviceRef<std::int32_t>(entry.handle).load(acquire) != handle)
           return Leaving::closed_already;  // two threads close it
         if (inode.busy == 0) return leave_now(entry, handle, inode);
         inode.busy = busy_and_waited;
