@@ -95,8 +95,13 @@ class WriteBack {
                                                std::uint64_t bytes, std::uint64_t at) {
     Piece piece{io_.staging(), bytes < io_.staging_bytes() ? bytes : io_.staging_bytes()};
     copy_alone(piece.data, from, piece.bytes);
-    const std::int32_t handle = DeviceRef<std::int32_t>(inode.write_handle).load(acquire);
-    const std::int64_t got = io_.write(handle, &piece, 1, static_cast<std::int64_t>(at));
+    const DeviceRef<std::int32_t> write_handle(inode.write_handle);
+    std::int32_t handle;
+    std::int64_t got;
+    do {  // as in write_pieces()
+      handle = write_handle.load(acquire);
+      got = io_.write(handle, &piece, 1, static_cast<std::int64_t>(at));
+    } while (got == -EBADF && write_handle.load(acquire) != handle);
     if (got == 0) return -EIO;
     if (got > 0) Frames::note_result(inode, 0);  // there is room
     return got;
