@@ -6,15 +6,20 @@
 #include <unordered_map>
 #include <vector>
 
+#include <ferry/device/cached_transfer.hpp>
 #include <ferry/device/control.hpp>
 
 #include "server/job.hpp"
 
 namespace ferry::server {
 
-// Keeps one write for each group, of as many bytes as a transfer may have. For one thread.
+// Keeps one write for each group, of as many bytes as a transfer may have, and of all groups
+// together no more than `bytes_max`: what a program began and never ends stays until its group
+// begins another one. For one thread.
 class KeptPieces {
  public:
+  static constexpr std::uint64_t bytes_max = 4 * device::transfer_bytes_max;
+
   explicit KeptPieces(const device::ArenaView& arena) : arena_(arena) {}
 
   // Whether the request, which is a write, is one of several pieces.
@@ -36,8 +41,11 @@ class KeptPieces {
   // What is kept of the write that this is the next piece of. 0, or why it is none.
   int find(const device::Request& request, Pieces*& found);
 
+  void forget(std::uint32_t group);
+
   const device::ArenaView& arena_;
   std::unordered_map<std::uint32_t, Pieces> by_group_;
+  std::uint64_t bytes_ = 0;  // of all of them
 };
 
 }  // namespace ferry::server
