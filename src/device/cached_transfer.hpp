@@ -29,12 +29,14 @@ template <class PieceOf>
 FERRY_DEVICE std::int64_t cached_transfer(Requester& requester, bool reading, int file, int count,
                                           std::int64_t offset, PieceOf piece_of) {
   cache::CachedFiles files(requester);
-  const cache::OpenFile* entry = files.find(file);
-  if (entry == nullptr) return -EBADF;
+  if (files.find(file) == nullptr) return -EBADF;
   std::uint64_t total = 0;
   for (int i = 0; i < count; ++i) {
     IoVector piece;
     std::int64_t moved = piece_of(i, piece);
+    // For each piece: the handle may be closed meanwhile, and its entry another file's.
+    const cache::OpenFile* entry = files.find(file);
+    if (entry == nullptr) moved = -EBADF;
     const std::uint64_t bytes = clamp_transfer(total + clamp_transfer(piece.bytes)) - total;
     const std::int64_t at = offset + static_cast<std::int64_t>(total);
     if (moved == 0) {
