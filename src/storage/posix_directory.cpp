@@ -25,8 +25,8 @@ std::int64_t list_directory(const char* path, std::vector<DirectoryEntry>& entri
     const std::string_view name = next->d_name;
     if (name == "." || name == "..") continue;
     DirectoryEntry entry{std::string(name), {}};
-    const std::int64_t error = get_status(dirfd(directory.get()), entry.name.c_str(),
-                                          AT_SYMLINK_NOFOLLOW, entry.status);
+    const std::int64_t error =
+        get_status(dirfd(directory.get()), entry.name.c_str(), AT_SYMLINK_NOFOLLOW, entry.status);
     if (error == -ENOENT) continue;  // removed meanwhile
     if (error != 0) return error;
     found.push_back(std::move(entry));

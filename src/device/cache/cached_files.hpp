@@ -190,9 +190,9 @@ class CachedFiles {
   }
 
   // Before the handle is closed: writes back, and hands the writing over to another handle of the
-  // file. What cannot be written is lost with the last handle that may write; the error says so, and
-  // the file is as long then as the storage has it: `ask(status)` asks, while the handle is open.
-  // Returns what flush() does.
+  // file. What cannot be written is lost with the last handle that may write; the error says so,
+  // and the file is as long then as the storage has it: `ask(status)` asks, while the handle is
+  // open. Returns what flush() does.
   template <class Ask>
   FERRY_DEVICE_CALL int detach(OpenFile& entry, std::int32_t handle, Ask ask) {
     const std::uint32_t id = entry.inode;

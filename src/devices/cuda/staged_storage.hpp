@@ -47,8 +47,8 @@ struct DevicePath {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   // For one queue, on the thread that uses it: its pinned slabs, StagingOptions::bytes() of them,
-  // aligned for direct I/O; and its access to the copy engines. Both may throw ferry::Error, and must
-  // not ask the driver for anything that waits for kernels.
+  // aligned for direct I/O; and its access to the copy engines. Both may throw ferry::Error, and
+  // must not ask the driver for anything that waits for kernels.
   std::function<std::shared_ptr<std::byte>(std::size_t bytes)> make_slabs;
   std::function<std::unique_ptr<CopyEngine>()> make_engine;
 };
