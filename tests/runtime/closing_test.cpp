@@ -1,0 +1,207 @@
+// Handles that are closed, and runtimes that end, beside calls that are under way: no other file is
+// harmed, and nothing that was acknowledged is lost.
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "runtime/ending.hpp"
+#include "support/failing_storage.hpp"
+#include "support/files.hpp"
+#include "support/server_rig.hpp"
+
+namespace ferry {
+namespace {
+
+using device::Placement;
+using std::chrono::milliseconds;
+using test::FailingStorage;
+using test::pattern;
+constexpr std::uint32_t page = 4096;
+
+class Closing : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto failing = std::make_unique<FailingStorage>(test::Random(1));
+    storage = failing.get();
+    rig = std::make_unique<test::ServerRig>(test::small_geometry(1, 4), std::move(failing));
+    device::cache::View& cache = rig->arena.context().cache;
+    cache.layout = device::cache::lay_out({page, 16, 16, 4, 4});
+    cache.base = rig->heap();
+    device::cache::prepare(cache);
+    ending = std::make_unique<Ending>(rig->arena.context(), 3, *rig->server);
+  }
+  void TearDown() override {
+    storage->let_go();
+    storage->faults.stop();
+    test::within_patience("the end of the server", [this] {
+      ending.reset();
+      rig.reset();
+    });
+  }
+  test::Calls calls(std::uint32_t group, Placement placement = Placement::compute) {
+    test::Calls made = rig->calls(group);
+    made.use(placement);
+    return made;
+  }
+  std::string read(test::Calls& files, int file, std::size_t bytes, std::int64_t offset) {
+    std::string data(bytes, '?');
+    const std::int64_t got = files.pread(file, data.data(), bytes, offset);
+    if (got < 0) return "error " + std::to_string(got);
+    data.resize(static_cast<std::size_t>(got));
+    return data;
+  }
+  FailingStorage* storage = nullptr;
+  std::unique_ptr<test::ServerRig> rig;
+  std::unique_ptr<Ending> ending;
+};
+
+TEST_F(Closing, ShutdownWritesHealthyFilesBesideAHungOne) {
+  auto files = calls(0);
+  const std::string data = pattern(2 * page, 1);
+  for (const char* name : {"hung", "healthy"}) {
+    storage->set_contents(name, "");
+    storage->put_on_device(name, name[1] == 'u' ? 1 : 2);
+    const int file = files.open(name, O_RDWR);
+    ASSERT_GT(file, 0);
+    ASSERT_EQ(files.pwrite(file, data.data(), data.size(), 0), 2 * page);
+  }
+  storage->hang("hung");
+  ShutdownReport report;
+  test::within_patience("shutdown", [&] { report = ending->shutdown(milliseconds(500)); });
+  EXPECT_FALSE(report.finished);
+  EXPECT_EQ(storage->contents("healthy").size(), data.size());
+  EXPECT_EQ(report.errors.size(), 1U);
+}
+
+TEST_F(Closing, AnAppendBesideItsCloseHarmsNoOtherHandle) {
+  storage->set_contents("f", std::string(page, 'a'));
+  auto files = calls(0);
+  const int other = files.open("f", O_RDONLY);
+  const int appending = files.open("f", O_WRONLY | O_APPEND);
+  ASSERT_EQ(read(files, other, 8, 0), "aaaaaaaa");
+  storage->hang("f");
+  std::thread writer([&] {
+    auto mine = calls(1);
+    EXPECT_EQ(mine.pwrite(appending, "XXXX", 4, 0), 4);
+  });
+  while (storage->held == 0) std::this_thread::yield();
+  std::thread closer([&] {
+    auto mine = calls(2);
+    mine.close(appending);
+  });
+  const auto& cache = rig->arena.context().cache;
+  while (device::DeviceRef<std::int32_t>(cache.open_file(appending).handle).load(device::acquire) != 0)
+    std::this_thread::yield();
+  storage->let_go();
+  writer.join();
+  closer.join();
+  EXPECT_EQ(storage->contents("f").substr(0, 8), "aaaaaaaa");
+  EXPECT_EQ(read(files, other, 8, 0), "aaaaaaaa");
+  EXPECT_EQ(read(files, other, 8, page), "XXXX") << "what was appended";
+}
+
+TEST_F(Closing, ACloseAfterAFailedShutdownLosesNothing) {
+  auto files = calls(0);
+  const std::string data = pattern(2 * page, 1);
+  storage->set_contents("f", "");
+  const int file = files.open("f", O_RDWR);
+  ASSERT_EQ(files.pwrite(file, data.data(), data.size(), 0), 2 * page);
+  storage->faults.error = ENOSPC;
+  storage->faults.writes = 1;
+  EXPECT_FALSE(ending->shutdown(milliseconds(300)).finished);
+  EXPECT_EQ(files.close(file), -ESHUTDOWN);
+  storage->faults.stop();
+  const ShutdownReport last = ending->shutdown(test::patience);
+  EXPECT_TRUE(last.finished);
+  EXPECT_TRUE(last.errors.empty());
+  EXPECT_EQ(storage->contents("f").size(), data.size());
+}
+
+// A writer that waits for a hung storage must not keep the end from other files.
+TEST_F(Closing, ShutdownWritesHealthyFilesBesideAHungWriter) {
+  auto files = calls(0);
+  const std::string data = pattern(2 * page, 1);
+  storage->set_contents("hung", "");
+  storage->set_contents("healthy", "");
+  storage->put_on_device("healthy", 2);
+  const int healthy = files.open("healthy", O_RDWR);
+  const int hung = files.open("hung", O_RDWR);
+  ASSERT_EQ(files.pwrite(healthy, data.data(), data.size(), 0), 2 * page);
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(files.pwrite(hung, "WXYZ", 4, 100 * i), 4);
+  storage->hang("hung");
+  std::thread writer([&] {
+    auto mine = calls(1);
+    mine.pwrite(hung, "WXYZ", 4, 400);
+  });
+  while (storage->held == 0) std::this_thread::yield();
+  ShutdownReport report;
+  test::within_patience("shutdown", [&] { report = ending->shutdown(milliseconds(500)); });
+  EXPECT_FALSE(report.finished);
+  EXPECT_EQ(storage->contents("healthy").size(), data.size());
+  storage->let_go();
+  writer.join();
+}
+
+TEST_F(Closing, ATruncationBesideItsCloseCutsNoOtherFile) {
+  storage->set_contents("f", std::string(page, 'a'));
+  storage->set_contents("g", "");
+  auto files = calls(0);
+  const int kept = files.open("f", O_RDWR);
+  const int cut = files.open("f", O_RDWR);
+  const auto& cache = rig->arena.context().cache;
+  device::Requester requester(rig->arena.context(), 2);
+  device::cache::CachedFiles cached(requester);
+  device::cache::OpenFile* entry = cached.find(cut);
+  ASSERT_NE(entry, nullptr);
+  int other = 0;
+  auto mine = calls(1);
+  cached.truncate(*entry, 0, [&] {  // what other threads do while the storage cuts the file
+    mine.close(cut);
+    for (;;) {
+      other = mine.open("g", O_RDWR);
+      if (&cache.open_file(other) == entry) break;
+      mine.close(other);
+    }
+    EXPECT_EQ(mine.pwrite(other, "WXYZ", 4, 0), 4);
+    return 0;
+  });
+  EXPECT_EQ(read(mine, other, 4, 0), "WXYZ");
+  EXPECT_EQ(mine.fsync(other), 0);
+  EXPECT_EQ(storage->contents("g"), "WXYZ");
+  EXPECT_EQ(cache.inode(cache.open_file(kept).inode).outside, 0U) << "its writers would hang";
+}
+
+TEST_F(Closing, AVectoredWriteBesideItsCloseWritesToNoOtherFile) {
+  storage->set_contents("f", std::string(page, 'a'));
+  storage->set_contents("g", std::string(page, 'g'));
+  auto files = calls(0);
+  files.open("f", O_RDWR);
+  const int closed = files.open("f", O_RDWR);
+  const auto& cache = rig->arena.context().cache;
+  device::Requester requester(rig->arena.context(), 2);
+  int other = 0;
+  auto mine = calls(1);
+  std::string piece = "WXYZ";
+  const std::int64_t got = device::cached_transfer(
+      requester, false, closed, 2, 0, [&](int i, device::IoVector& out) {
+        out = device::IoVector{piece.data(), piece.size()};
+        if (i == 0) return 0;
+        const auto* entry = &cache.open_file(closed);  // what other threads do meanwhile
+        mine.close(closed);
+        for (;;) {
+          other = mine.open("g", O_RDWR);
+          if (&cache.open_file(other) == entry) break;
+          mine.close(other);
+        }
+        return 0;
+      });
+  EXPECT_EQ(got, 4) << "the piece before the close";
+  EXPECT_EQ(read(mine, other, 8, 0), "gggggggg");
+}
+}  // namespace
+}  // namespace ferry
