@@ -135,7 +135,7 @@ Json served(const std::string& type, mode_t mode, const std::string& engine) {
           rest;
   } else if (remote.count(type) != 0 || type.rfind("fuse", 0) == 0 ||
              !(S_ISREG(mode) || S_ISDIR(mode))) {
-    why = "may wait for somebody else: reads and O_DIRECT transfers by " + transfers +
+    why = "may wait for another machine: reads and O_DIRECT transfers by " + transfers +
           ", all else by worker threads, so that the server thread never waits";
   } else {
     why =
