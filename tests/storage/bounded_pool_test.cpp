@@ -61,6 +61,14 @@ class BoundedPoolTest : public testing::Test {
     pool->execute(call);
     return call;
   }
+  // Until none of them is under way.
+  void finish(std::size_t operations) {
+    EXPECT_TRUE(eventually([&] {
+      for (Operation* found = inbox.take_all(); found != nullptr; found = found->next)
+        --operations;
+      return operations == 0;
+    }));
+  }
   // The next finished operation.
   Operation* next() {
     Operation* found = nullptr;
@@ -111,6 +119,36 @@ TEST_F(BoundedPoolTest, CallsThatNobodyHasBegunEndInTimeToo) {
   EXPECT_EQ(next(), &stuck);
   EXPECT_EQ(stuck.result, 7);
   EXPECT_EQ(behind.value, 0U);
+}
+
+TEST_F(BoundedPoolTest, CallsThatWaitBehindLateOnesAreBegun) {
+  Operation stuck;
+  Operation behind[2];
+  start(stuck, 200ms, gate);
+  start(behind[0], 1h);
+  start(behind[1], 1h);
+  finish(3);
+  EXPECT_EQ(gate->waiting, 1U) << "still";
+  EXPECT_EQ(stuck.result, -ETIMEDOUT);
+  EXPECT_EQ(behind[0].result, 7);
+  EXPECT_EQ(behind[1].result, 7);
+}
+
+// There are no more threads than this beside those that are of use.
+TEST_F(BoundedPoolTest, AThreadThatComesBackTakesTheNextCall) {
+  constexpr std::size_t late_max = 64;
+  pool = std::make_unique<BoundedPool>(late_max, allowed_cpus());
+  std::vector<Operation> stuck(late_max);
+  for (Operation& operation : stuck)
+    start(operation, 300ms, gate);
+  finish(late_max);
+  Operation behind;
+  start(behind, 1h);
+  gate->open();
+  EXPECT_EQ(next(), &behind);
+  EXPECT_EQ(behind.result, 7);
+  for (const Operation& operation : stuck)
+    EXPECT_EQ(operation.result, -ETIMEDOUT);
 }
 
 TEST_F(BoundedPoolTest, CanBeEndedEarly) {

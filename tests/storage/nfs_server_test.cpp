@@ -2,17 +2,23 @@
 // server in this process (support/fake_nfs_server.hpp).
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "storage/router.hpp"
 #include "support/fake_nfs_server.hpp"
+#include "support/files.hpp"
 #include "support/storage_driver.hpp"
 #include "support/within.hpp"
 
@@ -163,6 +169,82 @@ TEST_F(NfsServerFaults, ATruncationThatWasGivenUpNeverLandsOverLaterWrites) {
   EXPECT_EQ(server.contents("f"), "newer");
   EXPECT_EQ(driver->close(file), 0);
   EXPECT_EQ(driver->close(other), 0);
+}
+
+// ---- servers that are hung or gone
+
+// One that answers nothing, and is gone with the object.
+class HungServer {
+ public:
+  HungServer() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof address;
+    auto* const where = reinterpret_cast<sockaddr*>(&address);
+    if (::bind(listener_, where, bytes) != 0 || ::listen(listener_, 1000) != 0 ||
+        ::getsockname(listener_, where, &bytes) != 0)
+      throw std::system_error(errno, std::system_category(), "a server's socket");
+    port_ = std::to_string(ntohs(address.sin_port));
+  }
+  std::string uri() const {
+    return "nfs://127.0.0.1/export/f?nfsport=" + port_ + "&mountport=" + port_ + "&timeout=60";
+  }
+
+ private:
+  const test::Descriptor listener_;
+  std::string port_;
+};
+
+// The sockets of this process that are connected to a port.
+std::vector<int> sockets_to(unsigned port) {
+  std::vector<int> found;
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", gone)) {
+    const int fd = std::stoi(entry.path().filename());
+    sockaddr_in peer{};
+    socklen_t bytes = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &bytes) == 0 &&
+        peer.sin_family == AF_INET && ntohs(peer.sin_port) == port)
+      found.push_back(fd);
+  }
+  return found;
+}
+
+TEST_F(NfsServerFaults, CallsThatHangLeaveThoseOnOtherServersAlone) {
+  File* const file = open("f");
+  auto hung = std::make_unique<HungServer>();
+  const std::string hung_uri = hung->uri();
+  const std::string uri = server.uri("f");
+  std::vector<Operation> operations(49);
+  for (Operation& operation : operations) {
+    operation.kind = Kind::path_status;
+    operation.path = hung_uri.c_str();
+  }
+  operations.back().path = uri.c_str();
+  for (Operation& operation : operations)
+    driver->queue().submit(operation);
+  driver->queue().flush();
+  EXPECT_EQ(&driver->next(), &operations.back()) << "while the others are under way";
+  EXPECT_EQ(operations.back().result, 0);
+  hung.reset();
+  for (std::size_t i = 1; i < operations.size(); ++i)
+    driver->next();
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+TEST_F(NfsServerFaults, ConnectionsNoticeWhenTheirServerIsGone) {
+  File* const file = open("f");
+  ASSERT_EQ(write(file, "bytes"), 5);
+  const std::vector<int> sockets = sockets_to(server.port());
+  EXPECT_FALSE(sockets.empty());
+  for (const int fd : sockets) {
+    int kept_alive = 0;
+    socklen_t bytes = sizeof kept_alive;
+    EXPECT_EQ(::getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &kept_alive, &bytes), 0);
+    EXPECT_NE(kept_alive, 0);
+  }
+  EXPECT_EQ(driver->close(file), 0);
 }
 
 // ---- names

@@ -2,15 +2,22 @@
 #include "storage/registered_buffers.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,6 +26,7 @@
 #include "storage/uring_queue.hpp"
 #include "support/files.hpp"
 #include "support/storage_driver.hpp"
+#include "support/within.hpp"
 
 namespace ferry::storage {
 namespace {
@@ -85,6 +93,39 @@ class Trials final : public RegisteredBufferTrials {
   const Fault fault_;
   mutable unsigned tests_ = 0;
 };
+
+// Of two trials at the same moment one finds wrong bytes and ends first.
+class TwoTrials final : public RegisteredBufferTrials {
+ public:
+  RegisteredBuffers by_type(std::uint64_t /*type*/) const override {
+    return RegisteredBuffers::untested;
+  }
+  RegisteredBuffers both(int fd) {
+    other_ = [this, fd] { EXPECT_EQ(of(fd), RegisteredBuffers::wrong); };
+    EXPECT_EQ(of(fd), RegisteredBuffers::right) << "by itself";
+    return known(fd);
+  }
+
+ protected:
+  std::unique_ptr<RegisteredTransfers> transfers() const override {
+    const std::function<void()> other = std::exchange(other_, nullptr);
+    if (!other) return std::make_unique<FaultyTransfers>(Fault::writes);
+    other();
+    return std::make_unique<FaultyTransfers>(Fault::none);
+  }
+
+ private:
+  mutable std::function<void()> other_;
+};
+
+// Whether a thread of this process waits in the kernel.
+bool waits(pid_t thread) {
+  std::string number;
+  std::string name;
+  std::string state;
+  std::ifstream("/proc/self/task/" + std::to_string(thread) + "/stat") >> number >> name >> state;
+  return state == "S";
+}
 
 class RegisteredBuffersTest : public testing::Test {
  protected:
@@ -157,6 +198,41 @@ TEST_F(RegisteredBuffersTest, NothingIsMadeWhereNothingCanBe) {
   const Descriptor file(::open("/proc/self/status", O_RDONLY));
   EXPECT_EQ(trials.of(file), RegisteredBuffers::untestable);
   EXPECT_EQ(trials.tests(), 0U);
+}
+
+TEST_F(RegisteredBuffersTest, OneTrialOfSeveralThatFindsWrongBytesCounts) {
+  TwoTrials trials;
+  const Descriptor file(::open((directory / "f").c_str(), O_RDONLY));
+  EXPECT_EQ(trials.both(file), RegisteredBuffers::wrong);
+}
+
+TEST_F(RegisteredBuffersTest, SignalsDoNotStopATransfer) {
+  struct sigaction empty {};
+  empty.sa_handler = [](int) {};
+  struct sigaction before {};
+  ASSERT_EQ(sigaction(SIGUSR1, &empty, &before), 0);
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const Descriptor out(ends[0]);
+  const Descriptor in(ends[1]);
+  const auto transfers = make_registered_transfers();
+  std::atomic<pid_t> reading{0};
+  std::int64_t moved = -1;
+  test::within_patience("a transfer that signals arrive in", [&] {
+    std::thread reader([&] {
+      reading = gettid();
+      moved = transfers->read(out, transfers->memory().first(1), 0);
+    });
+    for (int i = 0; i < 10; ++i) {
+      while (reading == 0 || !waits(reading))
+        std::this_thread::yield();
+      EXPECT_EQ(pthread_kill(reader.native_handle(), SIGUSR1), 0);
+    }
+    EXPECT_EQ(::write(in, "x", 1), 1);
+    reader.join();
+  });
+  EXPECT_EQ(moved, 1);
+  sigaction(SIGUSR1, &before, nullptr);
 }
 
 TEST(RegisteredBufferTrials, KnowLustreByItsName) {

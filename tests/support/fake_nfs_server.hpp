@@ -75,6 +75,8 @@ class FakeNfsServer {
            "&mountport=" + port + settings;
   }
 
+  unsigned port() const { return port_; }
+
   std::string contents(const std::string& name) const {
     const std::lock_guard lock(mutex_);
     return files_.at(names_.at(name)).bytes;
