@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
 import stat
+import struct
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+import access_lists
 from conftest import Command
 
 SIZES = [0, 1, 4096, (1 << 20) - 1, 1 << 20, (40 << 20) + 12345]
@@ -33,6 +36,32 @@ def test_the_copy_is_the_same(command: Command, scratch: Path, size: int) -> Non
     assert target.read_bytes() == source.read_bytes()
     assert target.stat().st_mode & 0o777 == 0o640
     assert sorted(path.name for path in scratch.iterdir()) == ["from", "to"]
+
+
+def names_and_events(folder: int) -> list[tuple[str, int]]:
+    """What has happened in a folder, as inotify says it."""
+    found, events, at = [], os.read(folder, 1 << 16), 0
+    while at < len(events):
+        _, mask, _, length = struct.unpack_from("iIII", events, at)
+        found.append((events[at + 16 : at + 16 + length].rstrip(b"\0").decode(), mask))
+        at += 16 + length
+    return found
+
+
+def test_a_new_name_is_that_of_the_whole_file(command: Command, scratch: Path) -> None:
+    """Nothing is made under it first, which others would see empty."""
+    (scratch / "from").write_bytes(contents(3 << 20))
+    created, moved_to = 0x100, 0x80
+    libc = ctypes.CDLL(None, use_errno=True)
+    watch = libc.inotify_init1(os.O_CLOEXEC)
+    try:
+        assert libc.inotify_add_watch(watch, os.fsencode(scratch), created | moved_to) >= 0
+        assert command.run("cp", "from", "to").returncode == 0
+        events = names_and_events(watch)
+    finally:
+        os.close(watch)
+    assert [mask for name, mask in events if name == "to"] == [moved_to]
+    assert (scratch / "to").read_bytes() == contents(3 << 20)
 
 
 def test_into_a_directory(command: Command, scratch: Path) -> None:
@@ -129,6 +158,39 @@ def test_a_device_is_not_replaced(command: Command, scratch: Path) -> None:
     assert stat.S_ISFIFO((scratch / "fifo").stat().st_mode)
 
 
+def test_a_fifo_is_refused_without_opening_it(command: Command, scratch: Path) -> None:
+    """A program that waits to write into it would begin, and lose what it writes."""
+    os.mkfifo(scratch / "fifo")
+    writer = subprocess.Popen(["bash", "-c", "echo bytes >fifo"], cwd=scratch)
+    try:
+        done = command.run("cp", "fifo", "to")
+        assert done.returncode == 1
+        assert "fifo is no regular file" in done.stderr
+        assert writer.poll() is None, "it waits still"
+        assert (scratch / "fifo").read_bytes() == b"bytes\n"
+        assert writer.wait(timeout=60) == 0
+    finally:
+        writer.kill()
+        writer.wait()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
+def test_a_file_that_is_mounted_over_is_written_in_place(command: Command, scratch: Path) -> None:
+    (scratch / "from").write_bytes(b"new")
+    (scratch / "to").write_bytes(b"below")
+    (scratch / "above").write_bytes(b"older")
+    program = 'mount --bind above to && exec "$@"'
+    arguments = command.arguments("cp", "--overwrite", "from", "to")
+    done = subprocess.run(
+        ["unshare", "-m", "bash", "-c", program, "-", *arguments],
+        env=command.environment, cwd=scratch, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (scratch / "above").read_bytes() == b"new"
+    assert (scratch / "to").read_bytes() == b"below"
+    assert sorted(os.listdir(scratch)) == ["above", "from", "to"]
+
+
 def test_a_link_is_followed(command: Command, scratch: Path) -> None:
     (scratch / "from").write_bytes(b"new")
     (scratch / "folder").mkdir()
@@ -183,6 +245,26 @@ def test_permissions(command: Command, scratch: Path) -> None:
     assert command.run("cp", "--overwrite", "from", "to", umask=0o027).returncode == 0
     assert stat.S_IMODE((scratch / "new").stat().st_mode) == 0o750
     assert stat.S_IMODE((scratch / "to").stat().st_mode) == 0o660
+
+
+def test_the_mode_stays_whatever_it_forbids(command: Command, scratch: Path) -> None:
+    (scratch / "from").write_bytes(b"abc")
+    modes = [0o220, 0o444] if os.getuid() == 0 else [0o620]
+    for mode in modes:
+        (scratch / "to").write_bytes(b"older")
+        (scratch / "to").chmod(mode)
+        assert command.run("cp", "--overwrite", "from", "to").returncode == 0
+        assert stat.S_IMODE((scratch / "to").stat().st_mode) == mode
+
+
+def test_the_access_list_stays(command: Command, scratch: Path) -> None:
+    (scratch / "from").write_bytes(b"abc")
+    (scratch / "to").write_bytes(b"older")
+    access_lists.give_list(scratch / "to")
+    assert command.run("cp", "--overwrite", "from", "to").returncode == 0
+    assert (scratch / "to").read_bytes() == b"abc"
+    assert access_lists.list_of(scratch / "to") == access_lists.LIST
+    assert stat.S_IMODE((scratch / "to").stat().st_mode) == access_lists.MODE
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can make files of other owners")
@@ -241,6 +323,31 @@ def test_a_file_that_cannot_be_completed_in_place(command: Command, scratch: Pat
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_copy_in_place_names_the_file(
+    command: Command, scratch: Path, number: signal.Signals
+) -> None:
+    with open(scratch / "from", "wb") as file:
+        file.truncate(64 << 30)
+    (scratch / "to").write_bytes(b"old")
+    (scratch / "hard").hardlink_to(scratch / "to")
+    process = command.start("cp", "--overwrite", "from", "to")
+    try:
+        while (scratch / "to").stat().st_size == 3 and process.poll() is None:
+            time.sleep(0.01)
+        if number == signal.SIGKILL:  # of the copying process
+            os.kill(copier_in(scratch), number)
+        else:
+            os.killpg(process.pid, number)
+        _, message = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == (1 if number == signal.SIGKILL else 128 + number)
+    assert "to was overwritten in place and is not complete; copy again" in message
+    assert "Traceback" not in message
+    assert sorted(os.listdir(scratch)) == ["from", "hard", "to"]
+
+
 def test_what_cannot_be_removed_is_named(command: Command, scratch: Path) -> None:
     """The folder is not there any more under its name, as that of a server that is gone."""
     folder = scratch / "folder"
@@ -262,6 +369,16 @@ def test_what_cannot_be_removed_is_named(command: Command, scratch: Path) -> Non
     assert f"left behind: folder/{left}; remove it" in message
 
 
+def copier_in(folder: Path) -> int:
+    """The process that copies for a command in this folder."""
+    (found,) = [
+        int(status.parent.name)
+        for status in Path("/proc").glob("[0-9]*/comm")
+        if status.read_text() == "ferry-copy\n" and (status.parent / "cwd").resolve() == folder
+    ]
+    return found
+
+
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_killed_copy_leaves_nothing_or_names_it(command: Command, scratch: Path, gone: bool) -> None:
     folder = scratch / "folder"
@@ -272,11 +389,7 @@ def test_a_killed_copy_leaves_nothing_or_names_it(command: Command, scratch: Pat
     try:
         while not list(folder.glob(".ferry-cp-*")) and process.poll() is None:
             time.sleep(0.01)
-        (copier,) = [
-            int(status.parent.name)
-            for status in Path("/proc").glob("[0-9]*/comm")
-            if status.read_text() == "ferry-copy\n" and (status.parent / "cwd").resolve() == scratch
-        ]
+        copier = copier_in(scratch)
         if gone:
             folder.rename(scratch / "moved")
             folder.touch()

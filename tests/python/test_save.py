@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy
 import pytest
 
+import access_lists
 import ferry
 
 OLD = numpy.arange(1000)
@@ -59,6 +60,50 @@ def test_the_new_file_is_like_the_old_one(tmp_path: Path) -> None:
     assert after.st_ino != before.st_ino
     assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
     assert os.listdir(tmp_path) == ["array.npy"]
+
+
+def test_the_access_list_stays(tmp_path: Path) -> None:
+    path = tmp_path / "array.npy"
+    ferry.save(path, OLD)
+    access_lists.give_list(path)
+    before = path.stat()
+    ferry.save(path, NEW)
+    assert path.stat().st_ino != before.st_ino, "replaced"
+    assert access_lists.list_of(path) == access_lists.LIST
+    assert stat.S_IMODE(path.stat().st_mode) == access_lists.MODE
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may write such files")
+def test_a_mode_that_lets_nobody_write_stays(tmp_path: Path) -> None:
+    path = tmp_path / "array.npy"
+    ferry.save(path, OLD)
+    path.chmod(0o444)
+    ferry.save(path, NEW)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o444
+    numpy.testing.assert_array_equal(ferry.load(path), NEW)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
+def test_a_file_that_is_mounted_over_is_written_in_place(tmp_path: Path) -> None:
+    path, above = tmp_path / "array.npy", tmp_path / "above.npy"
+    ferry.save(path, OLD)
+    ferry.save(above, OLD)
+    program = "import sys, numpy, ferry; ferry.save(sys.argv[1], numpy.arange(1 << 20))"
+    shell = 'mount --bind "$1" "$2" && exec "$3" -c "$4" "$2"'
+    subprocess.run(
+        ["unshare", "-m", "bash", "-c", shell, "-", above, path, sys.executable, program], timeout=60, check=True
+    )
+    numpy.testing.assert_array_equal(ferry.load(above), NEW)
+    numpy.testing.assert_array_equal(ferry.load(path), OLD)
+    assert sorted(os.listdir(tmp_path)) == ["above.npy", "array.npy"]
+
+
+def test_a_file_without_a_name_is_written_itself(tmp_path: Path) -> None:
+    with open(tmp_path / "array.npy", "w+b") as nameless:
+        os.unlink(nameless.name)
+        ferry.save(f"/proc/self/fd/{nameless.fileno()}", NEW)
+        numpy.testing.assert_array_equal(numpy.load(nameless), NEW)
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
