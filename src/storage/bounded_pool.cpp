@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <new>
+#include <system_error>
 #include <utility>
 
 namespace ferry::storage {
 namespace {
 
 constexpr unsigned late_max = 64;
+constexpr std::chrono::seconds idle_time{1};  // without a call a thread ends
 
 }  // namespace
 
@@ -101,7 +103,8 @@ void BoundedPool::work(const std::shared_ptr<State>& state, const CpuSet& cpus,
   std::unique_lock lock(state->mutex);
   for (;;) {
     ++state->idle;
-    state->more.wait(lock, [&] { return state->closing || !state->waiting.empty(); });
+    state->more.wait_for(lock, idle_time,
+                         [&] { return state->closing || !state->waiting.empty(); });
     --state->idle;
     if (state->waiting.empty()) break;
     const std::shared_ptr<BoundedCall> call = std::move(state->waiting.front());
@@ -145,10 +148,13 @@ void BoundedPool::watch(const std::shared_ptr<State>& state, const CpuSet& cpus,
     std::erase_if(state->waiting, expired);
     state->late += static_cast<unsigned>(std::erase_if(state->running, expired));
     // Calls that wait behind the ones that are late now get threads in their place.
-    for (std::size_t left = state->waiting.size();
-         left > state->idle && state->threads - state->late < threads_max && state->late < late_max;
-         --left)
-      start_thread(state, cpus, threads_max);
+    try {
+      for (std::size_t left = state->waiting.size(); left > state->idle && state->late < late_max &&
+                                                     state->threads - state->late < threads_max;
+           --left)
+        start_thread(state, cpus, threads_max);
+    } catch (const std::system_error&) {  // no thread is to be had: they wait on
+    }
     if (state->closing) state->changed.notify_all();
     if (state->closing && state->threads == state->late) break;
     state->changed.wait_until(lock, state->next_look);
