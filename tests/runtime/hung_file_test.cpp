@@ -212,8 +212,9 @@ TEST_F(HungStorageTest, ItsWritersWaitAndOthersDoNot) {
   within_patience("the writer of the file that hung", [&] { writer.join(); });
 }
 
-// Appends change nothing before the end, so what is read there needs one request, beside however
-// many of them.
+// Appends change nothing before the end, so what is read there needs one request beside them. Where
+// more of them end during one fill than are remembered it counts as outdated, until the reader has
+// its turn: five requests at most.
 TEST_F(HungFileTest, AppendsOutdateNothingBeforeTheEnd) {
   cache().switches.readahead = false;
   constexpr std::size_t pages = 60;
@@ -240,7 +241,8 @@ TEST_F(HungFileTest, AppendsOutdateNothingBeforeTheEnd) {
       EXPECT_TRUE(same_bytes(read(files, reader, page, static_cast<std::int64_t>(at)),
                              data.substr(at, page)));
     }
-    EXPECT_EQ(cache().counters(0).fills - before, 50U);
+    EXPECT_GE(cache().counters(0).fills - before, 50U);
+    EXPECT_LE(cache().counters(0).fills - before, 5 * 50U);
     // The page that they do change.
     const std::string end = read(files, reader, page, pages * page);
     EXPECT_TRUE(same_bytes(end.substr(0, 100), data.substr(pages * page)));

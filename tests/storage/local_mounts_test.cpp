@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "support/files.hpp"
+#include "support/within.hpp"
 
 namespace ferry::storage {
 namespace {
@@ -45,8 +46,8 @@ class LocalMountsTest : public testing::Test {
 };
 
 TEST_F(LocalMountsTest, FindsFilesAndDirectoriesThere) {
-  EXPECT_TRUE(finds(directory / "file"));
-  EXPECT_TRUE(finds(directory / "."));
+  EXPECT_TRUE(test::eventually([&] { return finds(directory / "file"); }));
+  EXPECT_TRUE(test::eventually([&] { return finds(directory / "."); }));
   EXPECT_FALSE(finds(directory / "absent"));
 }
 
@@ -55,8 +56,8 @@ TEST_F(LocalMountsTest, NothingOnOtherMounts) {
   ASSERT_NE(mount_of(other), mount_of(directory / "file"));
   EXPECT_FALSE(finds(other));
   mounts.learn(mount_of(other));
-  EXPECT_TRUE(finds(other));
-  EXPECT_TRUE(finds(directory / "file"));
+  EXPECT_TRUE(test::eventually([&] { return finds(other); }));
+  EXPECT_TRUE(test::eventually([&] { return finds(directory / "file"); }));
 }
 
 TEST_F(LocalMountsTest, NothingThatOpeningMayWaitFor) {
@@ -66,7 +67,7 @@ TEST_F(LocalMountsTest, NothingThatOpeningMayWaitFor) {
 
 TEST_F(LocalMountsTest, LinksAreFollowedOrNot) {
   std::filesystem::create_symlink("file", (directory / "link").c_str());
-  EXPECT_TRUE(finds(directory / "link"));
+  EXPECT_TRUE(test::eventually([&] { return finds(directory / "link"); }));
   EXPECT_FALSE(finds(directory / "link", false)) << "the link itself is neither";
 }
 
@@ -80,7 +81,7 @@ TEST_F(LocalMountsTest, NoneIsKnownAtFirst) {
 TEST_F(LocalMountsTest, TheOldestIsForgotten) {
   for (std::uint64_t other = 1; other <= 15; ++other)
     mounts.learn(~other);
-  EXPECT_TRUE(finds(directory / "file"));
+  EXPECT_TRUE(test::eventually([&] { return finds(directory / "file"); }));
   mounts.learn(~std::uint64_t{16});
   EXPECT_FALSE(finds(directory / "file"));
 }
