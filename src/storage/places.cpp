@@ -101,8 +101,9 @@ Place Places::follow(const std::string& path, Place place, bool follows_last) {
     if (bytes <= 0) continue;
     ++links;
     const std::string to(target, static_cast<std::size_t>(bytes));
-    const std::string above = link.substr(0, link.rfind('/') + 1);
-    whole = absolute(((to.front() == '/' ? to : above + to) + whole.substr(end)).c_str());
+    std::string next = to.front() == '/' ? to : link.substr(0, link.rfind('/') + 1) + to;
+    next += whole.substr(end);
+    whole = absolute(next.c_str());
     mount = mount_above(*known, whole);
     if (mount == nullptr || mount->device != place) return mount == nullptr ? place : mount->device;
     end = mount->point.size();

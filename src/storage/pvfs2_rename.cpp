@@ -120,7 +120,8 @@ int Pvfs2Call::lies_below(const Reference& above, const Entry& entry) {
       at.resize(at.empty() ? 0 : at.rfind('/'));
       continue;
     }
-    const std::string next = at + '/' + name;
+    std::string next = at;
+    next.append("/").append(name);
     Status status;
     int error = look_up(place.file_system, next, false, here);
     if (error == 0) error = status_of(here, status);

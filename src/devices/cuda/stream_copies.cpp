@@ -10,7 +10,7 @@ CopyStreams::CopyStreams(const std::shared_ptr<const PrimaryContext>& context)
     events.push_back(std::make_unique<Event>(context));
 }
 
-StreamCopies::StreamCopies(std::shared_ptr<const PrimaryContext> context)
+StreamCopies::StreamCopies(const std::shared_ptr<const PrimaryContext>& context)
     : StreamCopies(context, std::make_shared<CopyStreams>(context)) {}
 
 StreamCopies::StreamCopies(std::shared_ptr<const PrimaryContext> context,

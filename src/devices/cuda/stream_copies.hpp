@@ -33,7 +33,7 @@ struct CopyStreams {
 class StreamCopies final : public CopyEngine {
  public:
   // With streams of its own. Throws ferry::Error.
-  explicit StreamCopies(std::shared_ptr<const PrimaryContext> context);
+  explicit StreamCopies(const std::shared_ptr<const PrimaryContext>& context);
   // With those, which nobody else uses meanwhile; they are whole again when this is destroyed.
   StreamCopies(std::shared_ptr<const PrimaryContext> context, std::shared_ptr<CopyStreams> streams);
   ~StreamCopies() override;
