@@ -10,39 +10,19 @@
 #include <gtest/gtest.h>
 
 #include "runtime/ending.hpp"
-#include "support/failing_storage.hpp"
+#include "support/ending_rig.hpp"
 #include "support/files.hpp"
-#include "support/server_rig.hpp"
 
 namespace ferry {
 namespace {
 
 using device::Placement;
 using std::chrono::milliseconds;
-using test::FailingStorage;
 using test::pattern;
-constexpr std::uint32_t page = 4096;
 
-class Closing : public testing::Test {
+class Closing : public test::OnEndingRig {
  protected:
-  void SetUp() override {
-    auto failing = std::make_unique<FailingStorage>(test::Random(1));
-    storage = failing.get();
-    rig = std::make_unique<test::ServerRig>(test::small_geometry(1, 4), std::move(failing));
-    device::cache::View& cache = rig->arena.context().cache;
-    cache.layout = device::cache::lay_out({page, 16, 16, 4, 4});
-    cache.base = rig->heap();
-    device::cache::prepare(cache);
-    ending = std::make_unique<Ending>(rig->arena.context(), 3, *rig->server);
-  }
-  void TearDown() override {
-    storage->let_go();
-    storage->faults.stop();
-    test::within_patience("the end of the server", [this] {
-      ending.reset();
-      rig.reset();
-    });
-  }
+  Closing() : OnEndingRig(3) {}
   test::Calls calls(std::uint32_t group, Placement placement = Placement::compute) {
     test::Calls made = rig->calls(group);
     made.use(placement);
@@ -55,9 +35,6 @@ class Closing : public testing::Test {
     data.resize(static_cast<std::size_t>(got));
     return data;
   }
-  FailingStorage* storage = nullptr;
-  std::unique_ptr<test::ServerRig> rig;
-  std::unique_ptr<Ending> ending;
 };
 
 TEST_F(Closing, ShutdownWritesHealthyFilesBesideAHungOne) {
@@ -89,13 +66,15 @@ TEST_F(Closing, AnAppendBesideItsCloseHarmsNoOtherHandle) {
     auto mine = calls(1);
     EXPECT_EQ(mine.pwrite(appending, "XXXX", 4, 0), 4);
   });
-  while (storage->held == 0) std::this_thread::yield();
+  while (storage->held == 0)
+    std::this_thread::yield();
   std::thread closer([&] {
     auto mine = calls(2);
     mine.close(appending);
   });
   const auto& cache = rig->arena.context().cache;
-  while (device::DeviceRef<std::int32_t>(cache.open_file(appending).handle).load(device::acquire) != 0)
+  while (device::DeviceRef<std::int32_t>(cache.open_file(appending).handle).load(device::acquire) !=
+         0)
     std::this_thread::yield();
   storage->let_go();
   writer.join();
@@ -132,13 +111,15 @@ TEST_F(Closing, ShutdownWritesHealthyFilesBesideAHungWriter) {
   const int healthy = files.open("healthy", O_RDWR);
   const int hung = files.open("hung", O_RDWR);
   ASSERT_EQ(files.pwrite(healthy, data.data(), data.size(), 0), 2 * page);
-  for (int i = 0; i < 4; ++i) ASSERT_EQ(files.pwrite(hung, "WXYZ", 4, 100 * i), 4);
+  for (int i = 0; i < 4; ++i)
+    ASSERT_EQ(files.pwrite(hung, "WXYZ", 4, 100 * i), 4);
   storage->hang("hung");
   std::thread writer([&] {
     auto mine = calls(1);
     mine.pwrite(hung, "WXYZ", 4, 400);
   });
-  while (storage->held == 0) std::this_thread::yield();
+  while (storage->held == 0)
+    std::this_thread::yield();
   ShutdownReport report;
   test::within_patience("shutdown", [&] { report = ending->shutdown(milliseconds(500)); });
   EXPECT_FALSE(report.finished);
@@ -187,8 +168,8 @@ TEST_F(Closing, AVectoredWriteBesideItsCloseWritesToNoOtherFile) {
   int other = 0;
   auto mine = calls(1);
   std::string piece = "WXYZ";
-  const std::int64_t got = device::cached_transfer(
-      requester, false, closed, 2, 0, [&](int i, device::IoVector& out) {
+  const std::int64_t got =
+      device::cached_transfer(requester, false, closed, 2, 0, [&](int i, device::IoVector& out) {
         out = device::IoVector{piece.data(), piece.size()};
         if (i == 0) return 0;
         const auto* entry = &cache.open_file(closed);  // what other threads do meanwhile

@@ -11,41 +11,20 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
-#include "support/failing_storage.hpp"
+#include "support/ending_rig.hpp"
 #include "support/files.hpp"
-#include "support/server_rig.hpp"
 
 namespace ferry {
 namespace {
 
 using device::Placement;
 using std::chrono::milliseconds;
-using test::FailingStorage;
 using test::pattern;
 using test::same_bytes;
 
-constexpr std::uint32_t page = 4096;
-
-class EndingTest : public testing::Test {
+class EndingTest : public test::OnEndingRig {
  protected:
-  void SetUp() override {
-    auto failing = std::make_unique<FailingStorage>(test::Random(1));
-    storage = failing.get();
-    rig = std::make_unique<test::ServerRig>(test::small_geometry(1, 2), std::move(failing));
-    device::cache::View& cache = rig->arena.context().cache;
-    cache.layout = device::cache::lay_out({page, 16, 16, 2, 4});
-    cache.base = rig->heap();
-    device::cache::prepare(cache);
-    ending = std::make_unique<Ending>(rig->arena.context(), 1, *rig->server);
-  }
-  void TearDown() override {
-    storage->let_go();
-    storage->faults.stop();
-    test::within_patience("the end of the server", [this] {
-      ending.reset();
-      rig.reset();
-    });
-  }
+  EndingTest() : OnEndingRig(1) {}
   // Leaves a file open with these bytes dirty.
   void write(const char* path, const std::string& bytes) {
     test::Calls files = rig->calls(0);
@@ -61,9 +40,6 @@ class EndingTest : public testing::Test {
     return report;
   }
 
-  FailingStorage* storage = nullptr;
-  std::unique_ptr<test::ServerRig> rig;
-  std::unique_ptr<Ending> ending;
   const std::string data = pattern(2 * page, 1);
 };
 
