@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <tuple>
 
@@ -102,18 +103,25 @@ TEST_P(TwoClients, ChangesInQuickSuccessionAreAllSeen) {
   }
 }
 
-TEST_P(TwoClients, PagesStayWhileNobodyChangesTheFile) {
+// Ceph's servers count changes; version 3 of NFS has nothing that proves that there were none.
+TEST_P(TwoClients, PagesStayWhereTheServerProvesThatNobodyChangedTheFile) {
+  const bool proven = std::string_view(std::get<const char*>(GetParam())) == "CEPH";
   const std::string data = test::pattern(100'000, 1);
   write(data);
   ASSERT_TRUE(test::same_bytes(read(), data));
   std::this_thread::sleep_for(std::chrono::milliseconds(150));  // a tick of the server's clock
   ASSERT_TRUE(test::same_bytes(read(), data));
-  const std::uint64_t before = reader->statistics().cache.fills;
-  for (int i = 0; i < 3; ++i)
-    ASSERT_TRUE(test::same_bytes(read(), data));
+  std::uint64_t fills = reader->statistics().cache.fills;
   if (cached()) {
-    EXPECT_GT(before, 0U);
-    EXPECT_EQ(reader->statistics().cache.fills, before);
+    EXPECT_GT(fills, 0U);
+  }
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(test::same_bytes(read(), data));
+    const std::uint64_t now = reader->statistics().cache.fills;
+    if (cached()) {
+      EXPECT_EQ(now == fills, proven) << now << " after " << fills;
+    }
+    fills = now;
   }
   // And now somebody does.
   const std::string other = test::pattern(100'000, 2);
