@@ -146,9 +146,7 @@ std::int64_t CephCall::execute_path(const std::shared_ptr<CephMount>& mount, con
     case Kind::rename: {
       const Uri target = parse_uri(new_path_);
       if (ceph_address_of(target) != mount->address()) return -EXDEV;
-      const int error = refusal_of_rename(*mount, uri.path, target.path);
-      if (error != 0) return error;
-      return library.ceph_rename(mount->get(), uri.path.c_str(), target.path.c_str());
+      return rename(*mount, uri.path, target.path);
     }
     case Kind::make_directory:
       return explained(
@@ -204,15 +202,6 @@ int CephCall::open_number(CephMount& mount, const std::string& path) {
 // What is open for reading only can be truncated by opening it alone.
 bool CephCall::truncates_opened() const {
   return (flags_ & O_TRUNC) != 0 && (flags_ & O_ACCMODE) != O_RDONLY;
-}
-
-// The library looks at the permissions of what a path leads through before it looks whether that is
-// a directory.
-int CephCall::explained(CephMount& mount, const std::string& path, int error) {
-  const std::string parent = path.substr(0, path.find_last_of('/'));
-  Status status;
-  if (error != -EACCES || parent.empty()) return error;
-  return status_of(mount, status, parent.c_str()) == 0 && !S_ISDIR(status.mode) ? -ENOTDIR : error;
 }
 
 std::int64_t CephCall::open(const std::shared_ptr<CephMount>& mount, const std::string& path) {

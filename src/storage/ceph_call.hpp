@@ -61,7 +61,7 @@ class CephCall final : public RemoteCall {
   int list_directory(CephMount& mount, const std::string& path);
   // What the library does not ask of a path: 0 or a negative errno.
   int refusal_of_name(CephMount& mount, const std::string& path);
-  int refusal_of_rename(CephMount& mount, const std::string& path, const std::string& new_path);
+  int rename(CephMount& mount, const std::string& path, const std::string& new_path);
   int explained(CephMount& mount, const std::string& path, int error);
   int status_of(CephMount& mount, Status& status, const char* path, unsigned flags = 0);
 
