@@ -1,7 +1,7 @@
 // What is promised of the `cuda` device, each beside the GPU's own limit: cached reads beside a
 // copy in its memory, rows beside the same rows of an array, bulk transfers beside pinned copies,
 // misses by the second, and `automatic` beside each placement; and where pulling and copy engines
-// cross. No GPU has run this yet (docs/gpu.md).
+// cross. No GPU has run this yet (docs/internals/gpu.md).
 //
 //   nvcc -std=c++20 -O3 -arch=native -Iinclude -Isrc -Ibenchmarks
 //        benchmarks/cuda_device.cu build/release/libferry.a -luring -o cuda-device

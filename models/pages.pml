@@ -1,7 +1,7 @@
 /* The pages of one file in the cache (src/device/cache/): the frames' state words, the table, the
  * written ranges, fills, write-backs, outside calls, and waiting for one another. Checked in every
- * interleaving. docs/models.md says what each word stands for and why one step after another is
- * enough here, where the ring needs a memory with delayed stores.
+ * interleaving. docs/internals/page-model.md says what each word stands for and why one step after
+ * another is enough here, where the ring needs a memory with delayed stores.
  *
  * A page has two bytes; a byte holds its version. The storage begins with version 1 of each; every
  * write has the next. 0 is what a truncation leaves. RUBBISH is what nobody wrote: a frame is full

@@ -1,6 +1,6 @@
 /* The request ring, the completion cells, parking, stopping and dying (src/device/ring.hpp,
  * requester.hpp, waiting.hpp, src/server/loop.cpp), checked in every interleaving over a memory in
- * which stores may be delayed (memory.pml). docs/models.md says what each word stands for.
+ * which stores may be delayed (memory.pml). docs/internals/models.md says what each word stands for.
  *
  * Invariants, by the names that ring.hpp gives them:
  *   No lost or doubled request
@@ -23,7 +23,7 @@
  *             at any moment (PROGRESS: an LTL property under weak fairness, with real polling)
  *     R8      a caller gives up only on a server that has said that it is dead or has stopped
  *             (assertions in Producer at `refused` and `lost`), and every death is said (R7)
- *   Who may touch a buffer (docs/architecture.md)
+ *   Who may touch a buffer (docs/internals/architecture.md)
  *     D1      no call returns while the storage works on it, unless a loop that hung outside the
  *             storage was declared dead (assertions in Producer at `lost`, in Server at `respond`)
  *     D2      a loop that is declared dead begins no operation from then on (in flush())

@@ -3,7 +3,7 @@
     python examples/python/cupy_read.py FILE
 
 Needs a GPU, CuPy, and the headers of CUDA's C++ library: CUDA_PATH, /usr/local/cuda or the wheel
-nvidia-cuda-cccl. No GPU has run this yet (docs/gpu.md).
+nvidia-cuda-cccl. No GPU has run this yet (docs/internals/gpu.md).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 The file calls are C++. NVRTC compiles a few of them, as functions with a C interface, to PTX, which
 Numba links to the kernel. Needs a GPU, numba-cuda with nvjitlink (pip install numba-cuda[cu13]), and
 the headers of CUDA's C++ library: CUDA_PATH, /usr/local/cuda or the wheel nvidia-cuda-cccl. No GPU has
-run this yet (docs/gpu.md).
+run this yet (docs/internals/gpu.md).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def compile_calls() -> bytes:
 def make_kernel():  # noqa: ANN201  a dispatcher of Numba's, which has no public type
     """Returns the kernel, linked with the calls."""
 
-    @cuda.jit(link=[cuda.PTXSource(compile_calls())], max_registers=64)  # docs/gpu.md
+    @cuda.jit(link=[cuda.PTXSource(compile_calls())], max_registers=64)  # docs/internals/gpu.md
     def sum_bytes(context, path, buffers, at, total, result):  # noqa: ANN001, ANN202
         group = cuda.grid(1)
         groups = cuda.gridsize(1)

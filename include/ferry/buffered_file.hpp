@@ -5,7 +5,8 @@
 //   file.pwrite(record, sizeof record, at);  // fills a buffer
 //   if (const int error = file.flush()) ...  // what close(2) would have to tell
 //
-// docs/buffering.md explains it, and the library that puts it under programs as they are.
+// docs/guide/unmodified-programs.md explains it, and the library that puts it under programs as
+// they are.
 #pragma once
 
 #include <cstddef>

@@ -39,7 +39,7 @@ namespace ferry::collective {
 
 // How a collective call moves its data.
 enum class Method : std::uint8_t {
-  automatic,    // one of independent and aggregate, by the rule that docs/collective.md states
+  automatic,    // one of independent and aggregate, by the rule that docs/reference/hints.md states
   independent,  // each rank its own
   serial,       // each writer takes the data of its group of ranks, one after the other
   aggregate,    // data is exchanged so that each writer has one part of the file (two-phase)
@@ -69,10 +69,10 @@ const char* name_of(Call call);
 struct Options {
   Method write_method = Method::automatic;
   Method read_method = Method::automatic;
-  int writers = 0;                // cb_nodes; 0: as docs/collective.md states
+  int writers = 0;                // cb_nodes; 0: as docs/reference/hints.md states
   std::int64_t buffer_bytes = 0;  // cb_buffer_size; 0: likewise. At most 1 GiB
   // striping_unit: the stripe size that a new file asks for where its storage has stripes, and the
-  // alignment of domains where it has none. 0: as docs/collective.md states.
+  // alignment of domains where it has none. 0: as docs/reference/hints.md states.
   std::int64_t alignment_bytes = 0;
   int stripe_count = 0;  // striping_factor, that a new file asks for; 0: likewise
   // Of files to make of it: the ranks are divided into so many groups of neighbours, at most one
@@ -84,7 +84,7 @@ struct Options {
   // ferry_write_out: the medium begins with large writes at once, so that a sync() finds less to
   // do.
   bool write_out = true;
-  // romio_ds_read, romio_ds_write: see docs/collective.md, data sieving.
+  // romio_ds_read, romio_ds_write: see docs/reference/hints.md, data sieving.
   Sieving read_sieving = Sieving::automatic;
   Sieving write_sieving = Sieving::automatic;
   // ferry_node_merge: what the ranks of a node have for a writer of another node is put together
@@ -94,7 +94,7 @@ struct Options {
   // MPI_THREAD_MULTIPLE. Otherwise, or if this is false, by whoever waits for them. Of each rank.
   bool progress_thread = true;
   unsigned mode = 0644;            // of a file that is created
-  MPI_Info hints = MPI_INFO_NULL;  // known names are listed in docs/collective.md
+  MPI_Info hints = MPI_INFO_NULL;  // known names are listed in docs/reference/hints.md
   // Called on rank 0 with one line for each hint that is unknown or makes no sense. Empty: the
   // lines go to standard error.
   std::function<void(const std::string&)> warn;
@@ -185,9 +185,9 @@ class Transfer {
 class File {
  public:
   // Collective. `path` is that of a file, or a URI such as nfs://server/export/file
-  // (docs/storages.md). Rank 0 opens or creates it, then the other writers open it; other ranks
-  // hold no handle before their first independent transfer. `flags` as for open(2); O_APPEND is
-  // refused with EINVAL.
+  // (docs/reference/storages.md). Rank 0 opens or creates it, then the other writers open it; other
+  // ranks hold no handle before their first independent transfer. `flags` as for open(2); O_APPEND
+  // is refused with EINVAL.
   File(MPI_Comm communicator, const std::string& path, int flags, const Options& options = {});
   // The same on a storage of the caller's, such as one that a test makes fail.
   File(MPI_Comm communicator, const std::string& path, int flags, const Options& options,

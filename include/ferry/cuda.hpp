@@ -18,7 +18,7 @@
 
 // How a kernel with file calls begins, in the place of `__global__ void`: with at most 64 registers
 // for each thread. Without a bound it gets as many as its rarest way could use, up to 255, and a
-// multiprocessor holds a quarter of the threads that it could (docs/gpu.md).
+// multiprocessor holds a quarter of the threads that it could (docs/internals/gpu.md).
 #define FERRY_KERNEL __global__ void __maxnreg__(64)
 
 namespace ferry::device {

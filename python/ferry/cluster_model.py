@@ -1,7 +1,7 @@
 """What the model of a cluster is made of, and its file (TOML).
 
 Sizes are bytes; rates are MB/s with MB = 10**6 bytes, as the papers have them; times are
-milliseconds. docs/writers-model.md explains every key.
+milliseconds. docs/reference/writers-model.md explains every key.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ def read_cluster(path: str | Path) -> Cluster:
     try:
         return _cluster_of(document)
     except ValueError as error:
-        raise FerryError(f"{path}: {error}; docs/writers-model.md explains the keys") from None
+        explained = "docs/reference/writers-model.md explains the keys"
+        raise FerryError(f"{path}: {error}; {explained}") from None
 
 
 def built_in_cluster() -> Cluster:

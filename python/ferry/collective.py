@@ -1,4 +1,4 @@
-"""Collective I/O from Python: many MPI ranks, one shared file (see docs/collective.md).
+"""Collective I/O from Python: many MPI ranks, one shared file (see docs/guide/mpi.md).
 
 Needs mpi4py over the MPI library that Ferry was built with::
 
@@ -312,7 +312,7 @@ def open(
     """Collective; opens a file or a URI such as ``nfs://server/export/file`` on all ranks.
 
     ``mode`` is "r", "r+", "w", "w+", "x" or "x+". ``method``, ``writers`` and ``buffer_bytes`` are
-    those of docs/collective.md, 0 leaves the choice to Ferry; ``hints`` are MPI_Info hints by name.
+    those of docs/reference/hints.md, 0 leaves the choice to Ferry; ``hints`` are MPI_Info hints by name.
     With ``files`` the ranks are divided into so many groups, each with a file of its own: PATH.0,
     PATH.1 and so on; views, offsets and sizes are those of a rank's own file.
     What rank 0 says counts. Unknown hints are warned about there (RuntimeWarning).

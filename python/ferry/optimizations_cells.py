@@ -19,7 +19,7 @@ ALIGNMENT_BYTES = 16 * MIB
 UNALIGNED_BYTES = 1  # from a page's beginning, and so from a cache line's
 SEED = 1
 
-# The cache's switches (docs/page-cache.md), and what a reader calls them.
+# The cache's switches (docs/internals/page-cache.md), and what a reader calls them.
 SWITCHES = {
     "batched_allocation": "batched allocation",
     "batched_insertion": "batched insertion",

@@ -1,7 +1,7 @@
 """The profile: what ``ferry tune`` found best on this machine.
 
-TOML, schema ``ferry.profile/1``. The library reads it (src/runtime/profile.cpp); docs/tuning.md
-describes it. A profile is of one machine and has an entry for each storage that was tuned.
+TOML, schema ``ferry.profile/1``. The library reads it (src/runtime/profile.cpp);
+docs/guide/tuning.md describes it. A profile is of one machine and has an entry for each storage that was tuned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ferry.files import check_folder, signals_ignored
 SCHEMA = "ferry.profile/1"
 _HEAD = (
     "# Written by ferry tune. The library decides from it; ferry info PATH says how.\n"
-    "# docs/tuning.md explains every key. Without this file the built-in settings hold.\n\n"
+    "# docs/guide/tuning.md explains every key. Without this file the built-in settings hold.\n\n"
 )
 
 Json = dict[str, Any]

@@ -19,8 +19,8 @@ from ferry.transfers import TransferError, read_files
 class RemoteFileSystem(AbstractFileSystem):
     """Files and directories of one kind of storage, by name; ``nfs`` and its siblings say which.
 
-    Settings of a URI (docs/storages.md) may stand behind a ``?`` in a URL, or be options of
-    ``fsspec.filesystem``; paths are taken as they are, without ``%20`` and the like. Nothing is remembered between calls: what others make or remove is seen.
+    Settings of a URI (docs/reference/storages.md) may stand behind a ``?`` in a URL, or be options
+    of ``fsspec.filesystem``; paths are taken as they are, without ``%20`` and the like. Nothing is remembered between calls: what others make or remove is seen.
     """
 
     # What may stand behind the "?", and what comes between the scheme and the path in a URI.

@@ -1,6 +1,6 @@
 """Results: one document for every measurement (schema ``ferry.results/3``).
 
-The schema itself is ``schema/results-3.json``; docs/measuring.md explains it.
+The schema itself is ``schema/results-3.json``; docs/reference/results-format.md explains it.
 """
 
 from __future__ import annotations

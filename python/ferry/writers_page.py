@@ -44,7 +44,7 @@ def make_page(document: Json) -> Page:
         lead="The same data, by all ranks and by some of them.",
         words=[
             *(Word(way, label, _MEANINGS[way]) for way, label in WAY_LABELS.items()),
-            Word("model", "model", "what docs/writers-model.md says of aggregated data"),
+            Word("model", "model", "what docs/reference/writers-model.md says of aggregated data"),
         ],
         text=[how_to_read(document).replace("'", "’")],
         sections=[
@@ -186,7 +186,7 @@ def _paper_section(document: Json) -> Section:
         text=[
             f"The study follows {published.SOURCES['004']}: thousands of ranks of a Cray XT with "
             "Lustre, where all ranks writing at once cost most of the bandwidth. Beside its "
-            "numbers stands the model of that machine (docs/writers-model.md), which is "
+            "numbers stands the model of that machine (docs/reference/writers-model.md), which is "
             "calibrated from the rows that say so. What some ranks on one machine show is another "
             "question: here opening files is cheap, and ranks share the CPUs."
         ],

@@ -54,8 +54,8 @@ def how_to_read(document: Json) -> str:
         "aggregated: so many of them gather what the others have. sent serially: they take what the "
         "others have, one after the other. The time goes from open to close, a write's with an "
         "fsync in it. MiB/s of all ranks together, medians, ± half the width of their 95 % bounds. "
-        "The model: see docs/writers-model.md, with this machine's numbers from all ranks and from "
-        "one writer. Every transfer's contents verified."
+        "The model: see docs/reference/writers-model.md, with this machine's numbers from all ranks "
+        "and from one writer. Every transfer's contents verified."
     )
 
 

@@ -168,6 +168,6 @@ def _parameters_section(document: Json) -> Section:
     ]
     return Section(
         "The parameters",
-        ["As the file has them; docs/writers-model.md explains each."],
+        ["As the file has them; docs/reference/writers-model.md explains each."],
         tables=[Table(cluster["name"], ["parameter", "value"], rows)],
     )

@@ -153,10 +153,10 @@ Settings settings_of(const Options& options, std::vector<std::string>& warnings)
     const Verdict verdict = take(name.data(), value.data(), settings);
     if (verdict == Verdict::unknown) {
       warnings.push_back(std::string("hint ") + name.data() +
-                         " is not known; docs/collective.md lists those that are");
+                         " is not known; docs/reference/hints.md lists those that are");
     } else if (verdict == Verdict::wrong) {
       warnings.push_back(std::string("hint ") + name.data() + " is ignored: \"" + value.data() +
-                         "\" is no value for it; docs/collective.md lists them");
+                         "\" is no value for it; docs/reference/hints.md lists them");
     }
   }
   settings.buffer_bytes = std::clamp(settings.buffer_bytes, std::int64_t{0}, buffer_bytes_max);

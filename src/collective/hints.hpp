@@ -33,7 +33,7 @@ struct Settings {
 // Hints go before the other options. Adds a line to `warnings` for each that is unknown or wrong.
 Settings settings_of(const Options& options, std::vector<std::string>& warnings);
 
-// Fills in what nobody has asked for, from the profile of this machine (docs/tuning.md).
+// Fills in what nobody has asked for, from the profile of this machine (docs/guide/tuning.md).
 void take_profile(Settings& settings, const std::string& path);
 
 // The caller frees it.

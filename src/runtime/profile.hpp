@@ -1,5 +1,5 @@
-// A profile: what `ferry tune` measured, as TOML (schema "ferry.profile/1"; docs/tuning.md). One
-// machine, and for each of its storages the settings that were best there.
+// A profile: what `ferry tune` measured, as TOML (schema "ferry.profile/1"; docs/guide/tuning.md).
+// One machine, and for each of its storages the settings that were best there.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct StorageProfile {
   std::optional<unsigned> server_threads;
   std::optional<unsigned> queue_depth;
   device::Crossovers crossovers;
-  // Of collective transfers (docs/collective.md).
+  // Of collective transfers (docs/guide/mpi.md).
   std::optional<unsigned> writers_per_node;
   std::optional<std::int64_t> collective_buffer_bytes;
 };

@@ -32,8 +32,8 @@ constexpr const char* usage =
     "Usage: ferry-bench --plan FILE    runs a plan (schema ferry.plan/2; - is standard input)\n"
     "       ferry-bench --info [PATH]  what this machine offers, and how PATH would be served\n"
     "       ferry-bench --remove PATH...  removes files, of any storage\n"
-    "The first two print JSON lines. The ferry command makes the plans; docs/measuring.md "
-    "describes them.\n";
+    "The first two print JSON lines. The ferry command makes the plans;\n"
+    "docs/reference/results-format.md describes them.\n";
 
 constexpr int exit_failed = 1;
 constexpr int exit_wrong_arguments = 2;

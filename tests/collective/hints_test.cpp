@@ -92,10 +92,11 @@ TEST(Hints, UnknownAndSenselessOnesAreWarnedAboutOnce) {
   EXPECT_EQ(warned, rank() == 0 ? 3 : 0);
   ASSERT_EQ(file.warnings().size(), 3U);
   EXPECT_EQ(file.warnings()[0],
-            "hint cb_nods is not known; docs/collective.md lists those that are");
+            "hint cb_nods is not known; docs/reference/hints.md lists those that are");
   EXPECT_EQ(
       file.warnings()[1],
-      "hint cb_buffer_size is ignored: \"much\" is no value for it; docs/collective.md lists them");
+      "hint cb_buffer_size is ignored: \"much\" is no value for it; docs/reference/hints.md lists "
+      "them");
   const auto& nodes = test::world().node_of();
   const bool one_node = std::count(nodes.begin(), nodes.end(), nodes[0]) == ranks();
   EXPECT_EQ(effective(file)["cb_buffer_size"], one_node ? "4194304" : "16777216");

@@ -1,4 +1,4 @@
-"""docs/bounds.md names a test for each wait: those that it names are there."""
+"""docs/reference/bounds.md names a test for each wait: those that it names are there."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_tests_that_the_table_names_exist() -> None:
-    table = (ROOT / "docs/bounds.md").read_text()
+    table = (ROOT / "docs/reference/bounds.md").read_text()
     rows = "\n".join(line for line in table.splitlines() if line.startswith("|"))
     programs = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("*.cpp"))
     there = set(re.findall(r"^(?:TYPED_)?TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", programs, re.MULTILINE))

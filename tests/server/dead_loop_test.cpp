@@ -276,8 +276,8 @@ TEST_F(DeadLoopBusyStorage, NoCallReturnsBeforeItsTransferHasEndedWhenTheLoopDie
   test::within_patience("the other caller", [&] { other.join(); });
 }
 
-// The one exception (docs/architecture.md, "Who may touch a buffer"): nothing outside a loop that
-// stands still can reap what its engine holds, so there the caller's -EIO comes first.
+// The one exception (docs/internals/architecture.md, "Who may touch a buffer"): nothing outside a
+// loop that stands still can reap what its engine holds, so there the caller's -EIO comes first.
 TEST_F(DeadLoopBusyStorage, ACallEndsBeforeItsTransferOnlyWhenTheLoopStandsStill) {
   injection.arm(Injection::Action::stall, 0, LoopPoint::taken);
   std::thread other([&] { rig->calls(1).ping(); });

@@ -39,7 +39,7 @@ class CephMountEviction : public test::CephServers {
     evicted_ = true;
     rig("evict", std::to_string(program_));
   }
-  // As docs/storages.md says.
+  // As docs/reference/cephfs.md says.
   void mount_again() {
     evicted_ = false;
     if (umount(server->directory.c_str()) != 0) {

@@ -1,6 +1,6 @@
 // The measured program of `ferry bench --device cuda`: a warp for each "thread" of a cell. One warp
 // makes a block, so that few of them still have a multiprocessor each. The bounds leave each thread
-// 64 registers (docs/gpu.md).
+// 64 registers (docs/internals/gpu.md).
 #include <ferry/cuda.hpp>
 
 #include "tools/cuda/kernel_program.hpp"

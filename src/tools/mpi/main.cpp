@@ -28,7 +28,8 @@ constexpr const char* usage =
     "Usage: mpiexec -n RANKS ferry-bench-mpi --plan FILE   runs a plan (schema ferry.mpi-plan/1;\n"
     "                                                      - is standard input of rank 0)\n"
     "       ferry-bench-mpi --info                         the MPI library, and its mpiexec\n"
-    "Both print JSON lines. The ferry command makes the plans; docs/measuring.md describes them.\n";
+    "Both print JSON lines. The ferry command makes the plans;\n"
+    "docs/reference/measuring-ranks.md describes them.\n";
 
 constexpr int exit_failed = 1;
 constexpr int exit_wrong_arguments = 2;
