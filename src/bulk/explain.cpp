@@ -92,7 +92,7 @@ void explain_plan(Explanation& explanation, const EngineOptions& wish, const Pla
                     pinned(wish.depth != 0, "up to 4 where they have to be staged"));
 }
 
-std::string gpu_way(OpenFile& file, Gpus& gpus) {
+std::string gpu_way(OpenFile& file, cuda::Gpus& gpus) {
   const cuda::GpuDirectFile* direct = file.gpu_direct(gpus);
   if (direct == nullptr) return "pinned staging (no GPUDirect: " + file.why_no_gpu_direct() + ")";
   return "GPUDirect Storage (cuFile with " + direct->driver().beneath() +

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "bulk/staging.hpp"
+#include "base/staging.hpp"
 #include "devices/cuda/resources.hpp"
 
 namespace ferry::bulk {

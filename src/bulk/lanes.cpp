@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "bulk/staging.hpp"
+#include "base/staging.hpp"
 #include "storage/owner_process.hpp"
 
 namespace ferry::bulk {

@@ -7,8 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bulk/gpus.hpp"
-#include "bulk/residency.hpp"
+#include "base/residency.hpp"
 #include "storage/posix_file.hpp"
 
 namespace ferry::bulk {
@@ -153,13 +152,13 @@ storage::File* OpenFile::direct() {
   return direct_.get();
 }
 
-const cuda::GpuDirectFile* OpenFile::gpu_direct(Gpus& gpus) {
+const cuda::GpuDirectFile* OpenFile::gpu_direct(cuda::Gpus& gpus) {
   if (gpu_direct_refused_.load(std::memory_order_relaxed)) return nullptr;
   std::call_once(gpu_direct_once_, [&] { gpu_direct_ = make_gpu_direct(gpus); });
   return gpu_direct_.get();
 }
 
-std::unique_ptr<const cuda::GpuDirectFile> OpenFile::make_gpu_direct(Gpus& gpus) {
+std::unique_ptr<const cuda::GpuDirectFile> OpenFile::make_gpu_direct(cuda::Gpus& gpus) {
   const auto* file = static_cast<const storage::PosixFile*>(direct());
   if (file == nullptr || file->direct_fd < 0) {
     why_no_gpu_direct_ = "no direct I/O to this file";
@@ -186,7 +185,7 @@ int OpenFile::probe() {
 std::optional<std::uint64_t> OpenFile::resident_bytes(std::uint64_t offset, std::uint64_t bytes) {
   const int fd = probe();
   if (fd < 0) return std::nullopt;
-  return bulk::resident_bytes(fd, offset, bytes);
+  return ferry::resident_bytes(fd, offset, bytes);
 }
 
 std::int64_t OpenFile::control(storage::Operation& operation) {

@@ -12,12 +12,10 @@
 
 #include "bulk/forks.hpp"
 #include "bulk/lanes.hpp"
-#include "devices/cuda/gpudirect.hpp"
+#include "devices/cuda/gpus.hpp"
 #include "storage/storage.hpp"
 
 namespace ferry::bulk {
-
-class Gpus;
 
 // Thread-safe. Whoever works on it holds a use; the last one after begin_close() closes.
 class OpenFile {
@@ -59,7 +57,7 @@ class OpenFile {
   bool engine_used() const { return engine_used_.load(std::memory_order_relaxed); }
   // The same descriptor as direct() for GPUDirect Storage. Made when first asked for; null where
   // that does not work, for the reason that why_no_gpu_direct() then gives.
-  const cuda::GpuDirectFile* gpu_direct(Gpus& gpus);
+  const cuda::GpuDirectFile* gpu_direct(cuda::Gpus& gpus);
   const std::string& why_no_gpu_direct() const { return why_no_gpu_direct_; }
   // cuFile has refused a transfer.
   void give_up_gpu_direct() { gpu_direct_refused_.store(true, std::memory_order_relaxed); }
@@ -83,7 +81,7 @@ class OpenFile {
   storage::Status status();
   std::int64_t close_one(storage::File* file);
   void close_files(std::int64_t& error);
-  std::unique_ptr<const cuda::GpuDirectFile> make_gpu_direct(Gpus& gpus);
+  std::unique_ptr<const cuda::GpuDirectFile> make_gpu_direct(cuda::Gpus& gpus);
   int probe();
 
   const std::shared_ptr<Lanes> lanes_;

@@ -16,6 +16,10 @@ enum class Source : std::uint8_t {
   server,  // another machine, whose storage spreads a worker's requests over connections
 };
 
+// What tasks between files and GPU memory have, unless somebody pins it: each is a copy of its own,
+// which costs the driver some microseconds however small it is.
+inline constexpr std::uint64_t gpu_task_bytes = 1 << 20;
+
 struct Plan {
   Source source = Source::memory;
   unsigned workers = 1;

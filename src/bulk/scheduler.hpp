@@ -19,10 +19,10 @@
 
 #include "bulk/callbacks.hpp"
 #include "bulk/forks.hpp"
-#include "bulk/gpus.hpp"
 #include "bulk/lanes.hpp"
 #include "bulk/plan.hpp"
 #include "bulk/request.hpp"
+#include "devices/cuda/gpus.hpp"
 
 namespace ferry::bulk {
 
@@ -67,7 +67,7 @@ class Scheduler {
   const EngineOptions& options() const { return options_; }
   const EngineOptions& wish() const { return wish_; }
   const std::shared_ptr<Lanes>& lanes() const { return lanes_; }
-  Gpus& gpus() { return *gpus_; }
+  cuda::Gpus& gpus() { return *gpus_; }
   Counters& counters() { return counters_; }
   bool made_here() const { return static_cast<bool>(made_here_); }
   // Throws ferry::Error (ECHILD) in a child of the process that made it.
@@ -112,7 +112,7 @@ class Scheduler {
   const EngineOptions options_;  // in force
   const MadeHere made_here_;
   std::shared_ptr<Lanes> lanes_;
-  std::shared_ptr<Gpus> gpus_ = std::make_shared<Gpus>();
+  std::shared_ptr<cuda::Gpus> gpus_ = std::make_shared<cuda::Gpus>();
   std::shared_ptr<Callbacks> callbacks_ = std::make_shared<Callbacks>();
   Counters counters_;
 

@@ -2,7 +2,7 @@
 
 #include <sys/mman.h>
 
-#include "bulk/staging.hpp"
+#include "base/staging.hpp"
 
 namespace ferry::bulk {
 namespace {

@@ -7,11 +7,11 @@
 #include <thread>
 #include <vector>
 
+#include "base/staging.hpp"
 #include "bulk/gpu_copies.hpp"
 #include "bulk/lanes.hpp"
 #include "bulk/request.hpp"
 #include "bulk/routing.hpp"
-#include "bulk/staging.hpp"
 #include "storage/storage.hpp"
 
 namespace ferry::bulk {

@@ -9,9 +9,9 @@
 #include <optional>
 #include <vector>
 
-#include "bulk/gpus.hpp"
-#include "bulk/staging.hpp"
+#include "base/staging.hpp"
 #include "collective/context.hpp"
+#include "devices/cuda/gpus.hpp"
 #include "devices/cuda/stream_copies.hpp"
 
 namespace ferry::collective {
@@ -34,7 +34,7 @@ class PinnedPieces {
  private:
   const std::int64_t piece_bytes_;
   const std::int64_t room_bytes_;
-  const bulk::Staging memory_;
+  const Staging memory_;
   const cuda::Registration registration_;
 };
 
@@ -120,13 +120,13 @@ class StagedMemory {
 // Finds GPUs, and keeps what transfers of one file need for them.
 class GpuStaging {
  public:
-  // Whose memory a request is about. Throws ferry::Error (ENOTSUP, EIO), as bulk::Gpus does.
+  // Whose memory a request is about. Throws ferry::Error (ENOTSUP, EIO), as cuda::Gpus does.
   Gpu owner_of(const Request& request);
   // Throws std::system_error.
   const PinnedPieces& pinned(const Gpu& gpu, std::int64_t piece_bytes);
 
  private:
-  bulk::Gpus gpus_;
+  cuda::Gpus gpus_;
   std::optional<PinnedPieces> pinned_;
 };
 

@@ -10,7 +10,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "bulk/residency.hpp"
+#include "base/residency.hpp"
 #include "collective/exchange.hpp"
 #include "collective/independent.hpp"
 #include "storage/posix_file.hpp"
@@ -150,7 +150,7 @@ File::Impl::CacheUse File::Impl::cache_use(std::int64_t begin, std::int64_t end)
   const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return CacheUse::none;
   const auto bytes = static_cast<std::uint64_t>(end - begin);
-  const auto resident = bulk::resident_bytes(descriptor, static_cast<std::uint64_t>(begin), bytes);
+  const auto resident = resident_bytes(descriptor, static_cast<std::uint64_t>(begin), bytes);
   struct statfs system {};
   const bool is_local = ::fstatfs(descriptor, &system) == 0 && !storage::is_remote(system.f_type);
   ::close(descriptor);

@@ -12,8 +12,8 @@
 
 #include <ferry/bulk.hpp>
 
+#include "base/staging.hpp"
 #include "bulk/scheduler.hpp"
-#include "bulk/staging.hpp"
 #include "python/buffers.hpp"
 #include "python/dlpack.hpp"
 #include "python/gpu.hpp"
@@ -120,10 +120,10 @@ std::uint64_t transfer(const File& file, nb::handle object, nb::handle where, bo
 
 // Memory in huge pages that direct I/O takes as it is.
 struct AlignedMemory {
-  explicit AlignedMemory(std::uint64_t size) : bytes(size), data(bulk::map_huge(size)) {
+  explicit AlignedMemory(std::uint64_t size) : bytes(size), data(map_huge(size)) {
     if (data == nullptr) throw std::bad_alloc();
   }
-  ~AlignedMemory() { bulk::unmap_huge(data, bytes); }
+  ~AlignedMemory() { unmap_huge(data, bytes); }
   AlignedMemory(const AlignedMemory&) = delete;
   AlignedMemory& operator=(const AlignedMemory&) = delete;
   const std::uint64_t bytes;

@@ -12,8 +12,8 @@
 
 #include <ferry/ferry.hpp>
 
+#include "base/residency.hpp"
 #include "bulk/lanes.hpp"
-#include "bulk/residency.hpp"
 #include "support/error_of.hpp"
 #include "support/files.hpp"
 #include "support/storage_driver.hpp"
@@ -30,7 +30,7 @@ using test::write_file;
 
 // On a file system with direct I/O, not one in memory.
 struct BulkFile : testing::TestWithParam<Route> {
-  ScratchDirectory scratch{std::filesystem::current_path().string()};
+  ScratchDirectory scratch{test::build_folder()};
   EngineOptions options() const {
     EngineOptions options;
     options.workers = 3;
@@ -224,7 +224,7 @@ TEST(BulkOptions, RefusesWhatCannotBe) {
 }
 
 TEST(BulkOptions, ExplainsWhatItChose) {
-  const ScratchDirectory scratch(std::filesystem::current_path().string());
+  const ScratchDirectory scratch(test::build_folder());
   write_file(scratch / "file", pattern(1 << 20, 7));
   const Engine engine;
   const Explanation hot = engine.explain(scratch / "file");
@@ -247,7 +247,7 @@ TEST(BulkOptions, ExplainsWhatItChose) {
 // to be staged in slots that are made for smaller ones.
 TEST(BulkEngine, TasksOfCopiesAreCutWhereTheyAreNone) {
   constexpr std::size_t mib = 1 << 20;
-  const ScratchDirectory scratch(std::filesystem::current_path().string());
+  const ScratchDirectory scratch(test::build_folder());
   const std::string wanted = pattern(40 * mib + 12345, 8);
   write_file(scratch / "file", wanted);
   {
@@ -281,7 +281,7 @@ TEST(BulkEngine, TheCommonOneIsSharedWhileHeld) {
 }
 
 TEST(BulkEngine, IsFoundOrMadeForAFileThatNamesNone) {
-  const ScratchDirectory scratch(std::filesystem::current_path().string());
+  const ScratchDirectory scratch(test::build_folder());
   const std::string wanted = pattern(300000, 4);
   write_file(scratch / "file", wanted);
   std::string got(wanted.size(), '#');
@@ -294,7 +294,7 @@ TEST(BulkEngine, IsFoundOrMadeForAFileThatNamesNone) {
 }
 
 TEST(BulkFiles, OfDirectoriesAreRefused) {
-  const ScratchDirectory scratch(std::filesystem::current_path().string());
+  const ScratchDirectory scratch(test::build_folder());
   const Engine engine;
   EXPECT_EQ(error_of([&] { const File file(engine, scratch / "."); }), EISDIR);
   EXPECT_EQ(error_of([&] { static_cast<void>(engine.explain(scratch / ".")); }), EISDIR);
@@ -303,7 +303,7 @@ TEST(BulkFiles, OfDirectoriesAreRefused) {
 }
 
 TEST(BulkFiles, ShowTheirDescriptor) {
-  const ScratchDirectory scratch(std::filesystem::current_path().string());
+  const ScratchDirectory scratch(test::build_folder());
   write_file(scratch / "file", "0123456789");
   File file(scratch / "file");
   std::string got(4, '#');
@@ -401,7 +401,7 @@ TEST(BulkEngine, IsRefusedInAChild) {
 }
 
 TEST(Residency, TellsHotFromCold) {
-  const ScratchDirectory scratch(std::filesystem::current_path().string());
+  const ScratchDirectory scratch(test::build_folder());
   write_file(scratch / "file", pattern(1 << 20, 9));
   const test::Descriptor fd(::open((scratch / "file").c_str(), O_RDONLY));
   EXPECT_EQ(resident_bytes(fd, 0, 1 << 20), 1U << 20);

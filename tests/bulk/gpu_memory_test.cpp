@@ -34,7 +34,7 @@ using test::write_file;
 constexpr char untouched = '#';
 
 struct GpuTransfer : test::OnMockGpu {
-  test::ScratchDirectory scratch{std::filesystem::current_path().string()};
+  test::ScratchDirectory scratch{test::build_folder()};
   const std::string path = scratch / "file";
 
   void SetUp() override {

@@ -41,7 +41,7 @@ class InDirectory {
 struct BulkNames : testing::TestWithParam<Route> {
   const std::string mine = pattern(bytes, 1);
   const std::string others = pattern(bytes, 2);
-  ScratchDirectory scratch{std::filesystem::current_path().string()};
+  ScratchDirectory scratch{test::build_folder()};
   Engine engine{[] {
     EngineOptions options;
     options.workers = 2;

@@ -63,7 +63,7 @@ TEST(BulkPlan, WhatIsPinnedStays) {
 }
 
 TEST(BulkPlan, LooksWhereTheBytesAre) {
-  const test::ScratchDirectory scratch(std::filesystem::current_path().string());
+  const test::ScratchDirectory scratch(test::build_folder());
   const auto lanes = std::make_shared<Lanes>(storage::make_posix(StorageEngine::threads));
   test::write_file(scratch / "file", test::pattern(4 * mib, 1));
   OpenFile file(lanes, scratch / "file", O_RDWR, 0);

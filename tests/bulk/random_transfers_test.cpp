@@ -106,7 +106,7 @@ void take_name(Random& random, const test::ScratchDirectory& scratch) {
 
 TEST(RandomTransfers, ReadsOfRealFiles) {
   Random random;
-  const test::ScratchDirectory scratch(std::filesystem::current_path().string());
+  const test::ScratchDirectory scratch(test::build_folder());
   const std::string wanted = test::pattern(file_bytes, 1);
   for (int trial = 0; trial < 6; ++trial) {
     std::filesystem::remove(scratch / "file");
@@ -162,7 +162,7 @@ TEST(RandomTransfers, ReadsThatFailAreShortAndTakeTheirTime) {
 // Each thread writes a stripe of its own, so that the outcome is known.
 TEST(RandomTransfers, WritesBesideEachOther) {
   Random random;
-  const test::ScratchDirectory scratch(std::filesystem::current_path().string());
+  const test::ScratchDirectory scratch(test::build_folder());
   constexpr std::size_t stripe = file_bytes / 4;
   for (const int extra : {0, O_DIRECT}) {
     std::string wanted = test::pattern(file_bytes, 3);

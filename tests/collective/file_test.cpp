@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "bulk/residency.hpp"
+#include "base/residency.hpp"
 #include "collective/world.hpp"
 
 namespace ferry::collective {
@@ -219,7 +219,7 @@ bool drop_from_page_cache(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   EXPECT_EQ(fsync(fd), 0);
   EXPECT_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
-  const auto resident = bulk::resident_bytes(fd, 0, 1);
+  const auto resident = resident_bytes(fd, 0, 1);
   close(fd);
   return resident == 0;
 }

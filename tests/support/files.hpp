@@ -28,6 +28,12 @@ inline std::int64_t plain(std::int64_t result) {
   return result < 0 ? -errno : result;
 }
 
+// The folder of the running program, for files that must lie on a disk: /tmp may be memory, and the
+// current folder may be the checkout.
+inline std::string build_folder() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+}
+
 // A directory that is gone with the object. Everybody may enter it.
 class ScratchDirectory {
  public:

@@ -9,11 +9,7 @@
 #include "devices/cuda/gpudirect.hpp"
 #include "devices/cuda/resources.hpp"
 
-namespace ferry::bulk {
-
-// What tasks between files and GPU memory have, unless somebody pins it: each is a copy of its own,
-// which costs the driver some microseconds however small it is.
-inline constexpr std::uint64_t gpu_task_bytes = 1 << 20;
+namespace ferry::cuda {
 
 // Thread-safe. Keeps the primary context of every GPU that it has met, and cuFile's driver once
 // that was asked for.
@@ -22,19 +18,19 @@ class Gpus {
   // The GPU whose memory this is; null for memory of the host, which the process may touch itself,
   // pinned or not. Throws ferry::Error: ENOTSUP for memory of a context that is not the GPU's
   // primary one, EIO when the driver cannot tell.
-  std::shared_ptr<const cuda::PrimaryContext> owner_of(const void* memory);
+  std::shared_ptr<const PrimaryContext> owner_of(const void* memory);
 
   // Null and the reason where GPUDirect Storage does not work; what the first call found holds.
-  std::shared_ptr<const cuda::GpuDirectDriver> direct_driver(std::string& why_not);
+  std::shared_ptr<const GpuDirectDriver> direct_driver(std::string& why_not);
 
  private:
   std::mutex mutex_;  // guards known_
-  std::map<int, std::shared_ptr<const cuda::PrimaryContext>> known_;
+  std::map<int, std::shared_ptr<const PrimaryContext>> known_;
 
   std::mutex direct_mutex_;  // guards what follows; held while cuFile's driver opens
   bool asked_ = false;
   std::string why_not_;
-  std::shared_ptr<const cuda::GpuDirectDriver> direct_;  // gone before the contexts
+  std::shared_ptr<const GpuDirectDriver> direct_;  // gone before the contexts
 };
 
-}  // namespace ferry::bulk
+}  // namespace ferry::cuda

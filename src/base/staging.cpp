@@ -1,11 +1,11 @@
-#include "bulk/staging.hpp"
+#include "base/staging.hpp"
 
 #include <cerrno>
 #include <system_error>
 
 #include <sys/mman.h>
 
-namespace ferry::bulk {
+namespace ferry {
 namespace {
 
 constexpr std::uint64_t huge_page_bytes = 2 << 20;
@@ -54,4 +54,4 @@ std::byte* Staging::take() {
   return slot;
 }
 
-}  // namespace ferry::bulk
+}  // namespace ferry

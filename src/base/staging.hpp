@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace ferry::bulk {
+namespace ferry {
 
 // Belongs to one thread.
 class Staging {
@@ -33,4 +33,4 @@ class Staging {
 std::byte* map_huge(std::uint64_t bytes);
 void unmap_huge(std::byte* memory, std::uint64_t bytes);
 
-}  // namespace ferry::bulk
+}  // namespace ferry

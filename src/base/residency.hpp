@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace ferry::bulk {
+namespace ferry {
 
 // Bytes of [offset, offset + bytes) of the file behind `fd` that a read would find in memory,
 // rounded to pages. cachestat(2) tells exactly (Linux 6.5); where it does not, eight one-byte reads
@@ -14,4 +14,4 @@ std::optional<std::uint64_t> resident_bytes(int fd, std::uint64_t offset, std::u
 // The sample on its own.
 std::optional<std::uint64_t> sample_residency(int fd, std::uint64_t offset, std::uint64_t bytes);
 
-}  // namespace ferry::bulk
+}  // namespace ferry

@@ -1,4 +1,4 @@
-#include "bulk/residency.hpp"
+#include "base/residency.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-namespace ferry::bulk {
+namespace ferry {
 namespace {
 
 // Not in the headers of Debian 12; the number is kernel ABI, the same on every architecture.
@@ -53,4 +53,4 @@ std::optional<std::uint64_t> resident_bytes(int fd, std::uint64_t offset, std::u
   return std::min(statistics.cached_pages * page_bytes, bytes);
 }
 
-}  // namespace ferry::bulk
+}  // namespace ferry
