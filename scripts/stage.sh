@@ -285,6 +285,7 @@ stage_format() {
   ((${#files[@]} > 0)) || setup_die "no C++ files were found to check"
   clang-format --dry-run -Werror "${files[@]}" || setup_die "the layout differs; make format mends it"
   printf '%d files are laid out right\n' "${#files[@]}"
+  "$setup_python" scripts/check_tree.py
 }
 
 stage_tidy() {

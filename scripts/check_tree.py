@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""Checks the shape of the tree: which room may use which, how big a tracked file may be, and that
+the architecture page names every room.
+
+The rooms and their arrows are the tables below. An include or import that goes against them fails,
+and so does an exception that nothing needs any more.
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MAX_FILE_BYTES = 512 << 10
+ARCHITECTURE = "docs/architecture.md"
+
+# Room: the rooms it uses. A room that is not listed here fails the check.
+ARROWS: dict[str, set[str]] = {
+    "src/base": set(),
+    "src/device": set(),
+    "src/storage": {"src/base"},
+    "src/devices": {"src/base", "src/device", "src/storage"},
+    "src/server": {"src/base", "src/device", "src/storage"},
+    "src/runtime": {"src/base", "src/device", "src/devices", "src/server", "src/storage"},
+    "src/bulk": {"src/base", "src/devices", "src/storage"},
+    "src/collective": {"src/base", "src/devices", "src/storage"},
+    "src/buffering": {"src/base"},
+    "src/iobuf": {"src/base", "src/buffering"},
+    "src/python": {"src/base", "src/bulk", "src/collective", "src/devices", "src/runtime"},
+    "src/tools": {"include", "src/base", "src/device", "src/devices", "src/storage"},
+    "include": set(),
+    "benchmarks": {"include", "python/ferry", "src/base", "src/storage", "src/tools"},
+    "examples": {"include", "python/ferry"},
+    "models": set(),
+    "python/ferry": set(),
+    "rigs": set(),
+    "scripts": set(),
+    "tests": {"*"},
+}
+
+# A public header belongs to the room that implements it: whoever may use that room may include it,
+# and it uses what that room may use. The others of include/ferry stand above all rooms.
+HEADERS = {
+    "include/ferry/buffered_file.hpp": "src/buffering",
+    "include/ferry/bulk.hpp": "src/bulk",
+    "include/ferry/byte_order.hpp": "src/base",
+    "include/ferry/collective.hpp": "src/collective",
+    "include/ferry/cuda.hpp": "src/runtime",
+    "include/ferry/device.hpp": "src/device",
+    "include/ferry/error.hpp": "src/base",
+    "include/ferry/fortran_records.hpp": "src/buffering",
+    "include/ferry/gpu.hpp": "src/runtime",
+    "include/ferry/nvrtc/": "src/device",
+    "include/ferry/runtime.hpp": "src/runtime",
+    "include/ferry/signals.hpp": "src/runtime",
+    "include/ferry/storage_engine.hpp": "src/storage",
+    "include/ferry/typemap.hpp": "src/collective",
+}
+
+# All that device code may include besides itself: it also runs where there is no operating system.
+DEVICE_HEADERS = {"atomic", "cerrno", "cstddef", "cstdint", "cuda/atomic", "emmintrin.h"}
+
+# Headers of one storage; code outside src/storage uses its interface.
+PRIVATE = re.compile(r"src/storage/(ceph|lustre|nfs|posix|pvfs2|uring)")
+
+# (file, what it includes or imports): why that goes against the arrows today.
+EXCEPTIONS = {
+    ("src/bulk/gpu_direct.cpp", "storage/posix_file.hpp"): "File has no write turns to ask for",
+    ("src/bulk/open_file.cpp", "storage/posix_file.hpp"): "File has no descriptor to ask for",
+    ("src/collective/hints.cpp", "runtime/tuning.hpp"): "hints come from the profile as well",
+    ("src/collective/impl.cpp", "storage/posix_file.hpp"): "File has no descriptor to ask for",
+    ("src/tools/copy_target.cpp", "storage/posix_file.hpp"): "File has no descriptor to ask for",
+    ("src/tools/mpi/access.hpp", "collective/team.hpp"): "measured ranks agree as a file's do",
+    ("src/tools/mpi/cell_run.hpp", "collective/team.hpp"): "measured ranks agree as a file's do",
+    ("src/tools/mpi/part.hpp", "collective/division.hpp"): "names the files of Options::files",
+    ("src/tools/mpi/session.hpp", "collective/team.hpp"): "measured ranks agree as a file's do",
+}
+
+SOURCE = re.compile(r"\.(c|cpp|cu|h|hpp|py|pyi)$")
+INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
+PACKAGES = {"ferry": "python/ferry"}
+
+
+@dataclass
+class Tree:
+    """The tracked files, and the new ones that git does not ignore."""
+
+    root: Path
+    files: set[str]
+    links: dict[str, str] = field(default_factory=dict)  # tracked link to a folder: that folder
+
+    @classmethod
+    def of(cls, root: Path) -> Tree:
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=root, check=True, capture_output=True, text=True,
+        ).stdout.split("\0")  # fmt: skip
+        tree = cls(root, set())
+        for name in filter(None, listed):
+            path = root / name
+            if path.is_symlink():
+                tree.links[name] = posixpath.normpath(
+                    posixpath.join(posixpath.dirname(name), path.readlink().as_posix())
+                )
+            elif path.is_file():
+                tree.files.add(name)
+        return tree
+
+    def find(self, name: str) -> str | None:
+        """The file that a path stands for, through links."""
+        name = posixpath.normpath(name)
+        for link, folder in self.links.items():
+            if name.startswith(link + "/"):
+                name = folder + name[len(link) :]
+        return name if name in self.files else None
+
+
+@dataclass(frozen=True)
+class Use:
+    """One include or import."""
+
+    file: str
+    line: int
+    word: str  # as it is written
+    target: str | None  # the file it stands for; none: not of this repository
+
+
+def room_of(name: str) -> str | None:
+    """The room of a file, by the longest folder that is one."""
+    parts = name.split("/")[:-1]
+    while parts:
+        if "/".join(parts) in ARROWS:
+            return "/".join(parts)
+        parts.pop()
+    return None
+
+
+def owner(name: str) -> str | None:
+    """The room that a file belongs to, public headers to the room that implements them."""
+    for header, room in HEADERS.items():
+        if name == header or (header.endswith("/") and name.startswith(header)):
+            return room
+    return room_of(name)
+
+
+def includes(tree: Tree, name: str) -> Iterator[Use]:
+    text = (tree.root / name).read_text(errors="replace")
+    here = posixpath.dirname(name)
+    room = room_of(name) or ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := INCLUDE.match(line):
+            word = found[1] or found[2]
+            folders = [here] if found[1] else []
+            folders += ["include", "src", room, *(["tests"] if room == "tests" else []), "."]
+            hits = (tree.find(posixpath.join(folder, word)) for folder in folders)
+            yield Use(name, number, word, next(filter(None, hits), None))
+
+
+def imports(tree: Tree, name: str) -> Iterator[Use]:
+    """Imports of the packages of this repository, also inside functions."""
+    for node in ast.walk(ast.parse((tree.root / name).read_text())):
+        words: list[str] = []
+        if isinstance(node, ast.Import):
+            words = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            words = [f"{node.module}.{alias.name}" for alias in node.names]
+        for word in words:
+            if folder := PACKAGES.get(word.split(".")[0]):
+                yield Use(name, node.lineno, word, f"{folder}/__init__.py")
+
+
+def uses(tree: Tree) -> Iterator[Use]:
+    for name in sorted(tree.files):
+        if SOURCE.search(name):
+            yield from (imports if name.endswith((".py", ".pyi")) else includes)(tree, name)
+
+
+def complaint(use: Use) -> str | None:
+    """What is wrong with it, if anything is."""
+    mine = owner(use.file)
+    if mine is None:
+        return None  # rooms() complains of the file
+    if use.target is None:
+        if mine == "src/device" and use.word not in DEVICE_HEADERS:
+            return "device code may include no more of the system than DEVICE_HEADERS lists"
+        return None
+    theirs = owner(use.target)
+    if mine == theirs or "*" in ARROWS[mine]:
+        return None
+    if room_of(use.target) == "include" and "include" in {mine, *ARROWS[mine]}:
+        return None  # the public interface
+    if theirs is None or theirs not in ARROWS[mine]:
+        return f"{mine} does not use {theirs}"
+    if PRIVATE.match(use.target) and mine != "src/storage":
+        return "that is private to one storage; use the interface of src/storage"
+    return None
+
+
+def arrows(tree: Tree, exceptions: dict[tuple[str, str], str]) -> Iterator[str]:
+    needed = set()
+    for use in uses(tree):
+        if (wrong := complaint(use)) is None:
+            continue
+        if (use.file, use.word) in exceptions:
+            needed.add((use.file, use.word))
+        else:
+            yield f'{use.file}:{use.line}: "{use.word}": {wrong}'
+    for name, word in sorted(exceptions.keys() - needed):
+        yield f'{name}: "{word}": this exception is no longer needed'
+
+
+def rooms(tree: Tree) -> Iterator[str]:
+    """Every source file lies in a room, every room has files, and none uses itself in a circle."""
+    lived_in = {room_of(name) for name in tree.files}
+    for name in sorted(tree.files):
+        if SOURCE.search(name) and room_of(name) is None:
+            yield f"{name}: lies in no room that ARROWS lists"
+    for room in sorted(ARROWS):
+        if room not in lived_in:
+            yield f"{room}: a room without files; take it out of ARROWS"
+    for header in sorted(HEADERS):
+        if not any(name == header or name.startswith(header) for name in tree.files):
+            yield f"{header}: is listed in HEADERS and not there"
+    for room in sorted(ARROWS):
+        if circle := way_back(room):
+            yield f"{room}: uses itself: {' -> '.join(circle)}"
+
+
+def way_back(room: str) -> list[str] | None:
+    """The shortest way along the arrows from a room to itself."""
+    ways = deque([[room]])
+    seen = set()
+    while ways:
+        way = ways.popleft()
+        for following in sorted(ARROWS.get(way[-1], set())):
+            if following == room:
+                return [*way, room]
+            if following not in seen:
+                seen.add(following)
+                ways.append([*way, following])
+    return None
+
+
+def page(tree: Tree) -> Iterator[str]:
+    text = (tree.root / ARCHITECTURE).read_text()
+    for room in sorted(ARROWS):
+        if not re.search(rf"(?<![\w/]){re.escape(room)}(?![\w])", text):
+            yield f"{ARCHITECTURE}: does not name the room {room}"
+
+
+def sizes(tree: Tree) -> Iterator[str]:
+    for name in sorted(tree.files):
+        size = (tree.root / name).stat().st_size
+        if size > MAX_FILE_BYTES:
+            yield (
+                f"{name}: {size >> 10} KiB; a tracked file may have {MAX_FILE_BYTES >> 10} KiB. "
+                "Make it when it is needed, or list it in .gitignore"
+            )
+
+
+def main() -> int:
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1])
+    try:
+        tree = Tree.of(root)
+    except (OSError, subprocess.CalledProcessError):
+        print(f"absent: git's list of files in {root}, so the shape of the tree is not checked")
+        return 0
+    wrong = [*sizes(tree), *rooms(tree), *arrows(tree, EXCEPTIONS), *page(tree)]
+    for line in wrong:
+        print(line)
+    if not wrong:
+        print(
+            f"{len(tree.files)} files in {len(ARROWS)} rooms: sizes and arrows hold"
+            + (f", with {len(EXCEPTIONS)} exceptions" if EXCEPTIONS else "")
+        )
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""scripts/check_tree.py finds what goes against the shape of the tree."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "check_tree.py"
+
+
+@pytest.fixture(scope="module")
+def check() -> ModuleType:
+    specification = importlib.util.spec_from_file_location("check_tree", SCRIPT)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules["check_tree"] = module  # dataclasses look it up
+    specification.loader.exec_module(module)
+    return module
+
+
+def make_tree(check: ModuleType, root: Path, **files: str) -> object:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return check.Tree(root, set(files))
+
+
+FUTEX = {"src/base/futex.hpp": "#pragma once\n"}
+UPWARDS = {
+    "src/base/futex.cpp": '#include "base/futex.hpp"\n#include "server/loop.hpp"\n',
+    "src/server/loop.hpp": '#include "base/futex.hpp"\n',
+}
+AGAINST = [
+    (UPWARDS, 'src/base/futex.cpp:2: "server/loop.hpp": src/base does not use src/server'),
+    (
+        {
+            "src/bulk/worker.cpp": "#include <ferry/runtime.hpp>\n",
+            "include/ferry/runtime.hpp": "#include <string>\n",
+        },
+        'src/bulk/worker.cpp:1: "ferry/runtime.hpp": src/bulk does not use src/runtime',
+    ),
+    (
+        {
+            "src/server/loop.cpp": '#include "storage/nfs_rpc.hpp"\n#include "storage/storage.hpp"\n',
+            "src/storage/nfs_rpc.hpp": "",
+            "src/storage/storage.hpp": "",
+        },
+        'src/server/loop.cpp:1: "storage/nfs_rpc.hpp": that is private to one storage; '
+        "use the interface of src/storage",
+    ),
+    (
+        {"src/device/ring.hpp": "#include <cstdint>\n#include <unistd.h>\n"},
+        'src/device/ring.hpp:2: "unistd.h": device code may include no more of the system '
+        "than DEVICE_HEADERS lists",
+    ),
+    (
+        {"src/device/ring.hpp": '#include "../base/futex.hpp"\n'},
+        'src/device/ring.hpp:1: "../base/futex.hpp": src/device does not use src/base',
+    ),
+    (
+        {"scripts/help.py": "def main():\n    import ferry\n"},
+        'scripts/help.py:2: "ferry": scripts does not use python/ferry',
+    ),
+]
+
+
+@pytest.mark.parametrize(("files", "line"), AGAINST, ids=[line for _, line in AGAINST])
+def test_a_use_against_the_arrows(
+    check: ModuleType, tmp_path: Path, files: dict[str, str], line: str
+) -> None:
+    tree = make_tree(check, tmp_path, **FUTEX, **files)
+    assert list(check.arrows(tree, {})) == [line]
+
+
+def test_an_exception_is_named_and_needed(check: ModuleType, tmp_path: Path) -> None:
+    tree = make_tree(check, tmp_path, **FUTEX, **UPWARDS)
+    named = {("src/base/futex.cpp", "server/loop.hpp"): "the reason"}
+    assert list(check.arrows(tree, named)) == []
+    named["src/base/futex.cpp", "base/futex.hpp"] = "not needed"
+    assert list(check.arrows(tree, named)) == [
+        'src/base/futex.cpp: "base/futex.hpp": this exception is no longer needed'
+    ]
+
+
+def test_a_public_header_belongs_to_its_room(check: ModuleType, tmp_path: Path) -> None:
+    tree = make_tree(
+        check,
+        tmp_path,
+        **{
+            "include/ferry/error.hpp": "",
+            "include/ferry/ferry.hpp": "#include <ferry/runtime.hpp>\n",
+            "include/ferry/runtime.hpp": "#include <ferry/error.hpp>\n",
+            "src/base/byte_swap.cpp": "#include <ferry/error.hpp>\n",
+            "src/tools/main.cpp": "#include <ferry/ferry.hpp>\n",
+        },
+    )
+    assert list(check.arrows(tree, {})) == []
+
+
+def test_links_lead_to_the_room_behind_them(check: ModuleType, tmp_path: Path) -> None:
+    tree = make_tree(
+        check,
+        tmp_path,
+        **{
+            "src/bulk/worker.cpp": "#include <ferry/device/ring.hpp>\n",
+            "src/device/ring.hpp": "",
+        },
+    )
+    tree.links["include/ferry/device"] = "src/device"
+    assert list(check.arrows(tree, {})) == [
+        'src/bulk/worker.cpp:1: "ferry/device/ring.hpp": src/bulk does not use src/device'
+    ]
+
+
+def test_sizes(check: ModuleType, tmp_path: Path) -> None:
+    tree = make_tree(
+        check, tmp_path, **{"docs/small": "x" * (512 << 10), "docs/large": "x" * ((512 << 10) + 1)}
+    )
+    (line,) = check.sizes(tree)
+    assert line.startswith("docs/large: 512 KiB; a tracked file may have 512 KiB.")
+
+
+def test_a_source_outside_every_room(check: ModuleType, tmp_path: Path) -> None:
+    tree = make_tree(check, tmp_path, **{"source/main.cpp": ""})
+    assert "source/main.cpp: lies in no room that ARROWS lists" in check.rooms(tree)
+    assert "src/base: a room without files; take it out of ARROWS" in check.rooms(tree)
+
+
+def test_arrows_in_a_circle(
+    check: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "ARROWS", {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})
+    assert check.way_back("a") == ["a", "b", "c", "a"]
+    assert check.way_back("d") is None
+
+
+def test_the_page_names_every_room(check: ModuleType, tmp_path: Path) -> None:
+    named = " ".join(room for room in check.ARROWS if room != "src/device")
+    tree = make_tree(check, tmp_path, **{check.ARCHITECTURE: named})  # has src/devices in it
+    assert list(check.page(tree)) == [
+        f"{check.ARCHITECTURE}: does not name the room src/device"
+    ]
+
+
+def test_the_list_is_that_of_git(check: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises((OSError, check.subprocess.CalledProcessError)):
+        check.Tree.of(tmp_path)
+    for words in (["init", "-q"], ["add", "."]):
+        if words[0] == "add":
+            make_tree(check, tmp_path, **{".gitignore": "*.o\n", "a/b.hpp": "", "a/b.o": ""})
+            (tmp_path / "link").symlink_to("a/../a")
+        check.subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    (tmp_path / "new").write_text("not added yet")
+    tree = check.Tree.of(tmp_path)
+    assert tree.files == {".gitignore", "a/b.hpp", "new"}
+    assert tree.links == {"link": "a"}
+    assert tree.find("link/b.hpp") == "a/b.hpp"
