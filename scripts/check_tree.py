@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MAX_FILE_BYTES = 512 << 10
-ARCHITECTURE = "docs/architecture.md"
+ARCHITECTURE = "docs/internals/architecture.md"
 
 # Room: the rooms it uses. A room that is not listed here fails the check.
 ARROWS: dict[str, set[str]] = {
