@@ -59,10 +59,13 @@ setup_lists() {
   [[ $1 == run ]] || printf '%s\n' "$setup_root/scripts/packages-test.txt"
 }
 
-# SET: the Python requirement files it is made of.
+# SET: its file of Python requirements. That of `test` has those of `run` in it.
 setup_requirements() {
-  printf '%s\n' "$setup_root/python/requirements.txt"
-  [[ $1 == run ]] || printf '%s\n' "$setup_root/python/requirements-test.txt"
+  if [[ $1 == run ]]; then
+    printf '%s\n' "$setup_root/python/requirements.txt"
+  else
+    printf '%s\n' "$setup_root/python/requirements-test.txt"
+  fi
 }
 
 # FILE...: the words in list files, without their comments, one per line.
