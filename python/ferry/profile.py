@@ -1,7 +1,8 @@
 """The profile: what ``ferry tune`` found best on this machine.
 
 TOML, schema ``ferry.profile/1``. The library reads it (src/runtime/profile.cpp);
-docs/guide/tuning.md describes it. A profile is of one machine and has an entry for each storage that was tuned.
+docs/guide/tuning.md describes it. A profile is of one machine and has an entry for each storage
+that was tuned.
 """
 
 from __future__ import annotations
