@@ -17,25 +17,27 @@
 namespace ferry::storage {
 
 // What call() returns; nothing when it takes longer. Then it goes on in a thread of its own, so it
-// must own what it uses. Throws Unavailable when call() throws: an exception of this thread's own,
-// with the same words, for one that two threads share is released by whichever is later.
+// must own what it uses; else that is let go of before this returns. Throws Unavailable when call()
+// throws: an exception of this thread's own, with the same words, for one that two threads share is
+// released by whichever is later.
 template <class Call>
 auto in_time(std::chrono::milliseconds timeout, Call call) -> std::optional<decltype(call())> {
+  using Result = decltype(call());
   struct Outcome {
     std::mutex mutex;
     std::condition_variable changed;
     bool over = false;  // guarded by the mutex, as is what follows
-    std::optional<decltype(call())> result;
+    std::optional<Result> result;
     int error_number = 0;
     std::string problem;
   };
   const auto outcome = std::make_shared<Outcome>();
-  std::thread([outcome, call = std::move(call)]() mutable {
-    std::optional<decltype(call())> result;
+  std::thread([outcome, owned = std::optional<Call>(std::move(call))]() mutable {
+    std::optional<Result> result;
     int error_number = 0;
     std::string problem;
     try {
-      result = call();
+      result = (*owned)();
     } catch (const Unavailable& reason) {
       error_number = reason.error_number();
       problem = reason.what();
@@ -43,6 +45,7 @@ auto in_time(std::chrono::milliseconds timeout, Call call) -> std::optional<decl
       error_number = EIO;
       problem = reason.what();
     }
+    owned.reset();
     {
       const std::lock_guard lock(outcome->mutex);
       outcome->result = std::move(result);

@@ -1,11 +1,14 @@
 #include "storage/in_time.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -32,6 +35,22 @@ TEST(InTime, GivesNothingWhenTheCallTakesLonger) {
   }));
   release->set_value();
   ended->get_future().wait();  // it went on by itself
+}
+
+// A client's last user may be the call: it must be gone when the program ends its client.
+TEST(InTime, LetsGoOfWhatTheCallOwnsBeforeItReturns) {
+  struct SlowToEnd {
+    explicit SlowToEnd(std::atomic<bool>& ended) : ended_(&ended) {}
+    ~SlowToEnd() {
+      std::this_thread::sleep_for(50ms);
+      *ended_ = true;
+    }
+    std::atomic<bool>* ended_;
+  };
+  std::atomic<bool> ended{false};
+  auto owned = std::make_shared<SlowToEnd>(ended);
+  EXPECT_EQ(in_time(long_enough, [owned = std::move(owned)] { return 1; }), 1);
+  EXPECT_TRUE(ended);
 }
 
 // Many times, for the thread sanitizer: the exception is one of the caller's own.
