@@ -15,6 +15,14 @@ function(ferry_warnings target)
     $<$<OR:$<BOOL:${FERRY_WERROR}>,$<BOOL:${FERRY_TESTS}>>:-Werror>)
 endfunction()
 
+# ferry_unity(target): compiles its sources ten at a time, so that headers are read and templates
+# are instantiated once for ten. Sources of one batch share a scope: names of one that another has
+# too go into a namespace of its own.
+option(FERRY_UNITY "Compile the tests in batches of sources" ON)
+function(ferry_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${FERRY_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+endfunction()
+
 # A program of this project: ferry_program(name source... LINK library...)
 function(ferry_program name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})

@@ -21,7 +21,7 @@
 #include "support/mock_gpu.hpp"
 #include "support/within.hpp"
 
-namespace ferry::bulk {
+namespace ferry::bulk::gpu_memory_test {
 namespace {
 
 using test::error_of;
@@ -320,4 +320,4 @@ TEST_F(GpuTransfer, RandomBatchesBesideEachOther) {
 }
 
 }  // namespace
-}  // namespace ferry::bulk
+}  // namespace ferry::bulk::gpu_memory_test

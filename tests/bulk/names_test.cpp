@@ -14,7 +14,7 @@
 #include "support/error_of.hpp"
 #include "support/files.hpp"
 
-namespace ferry::bulk {
+namespace ferry::bulk::names_test {
 namespace {
 
 using test::error_of;
@@ -185,4 +185,4 @@ INSTANTIATE_TEST_SUITE_P(Routes, BulkNames,
                          name_of);
 
 }  // namespace
-}  // namespace ferry::bulk
+}  // namespace ferry::bulk::names_test

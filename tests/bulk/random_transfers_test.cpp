@@ -18,7 +18,7 @@
 #include "support/failing_storage.hpp"
 #include "support/files.hpp"
 
-namespace ferry::bulk {
+namespace ferry::bulk::random_transfers_test {
 namespace {
 
 using test::Random;
@@ -194,4 +194,4 @@ TEST(RandomTransfers, WritesBesideEachOther) {
 }
 
 }  // namespace
-}  // namespace ferry::bulk
+}  // namespace ferry::bulk::random_transfers_test

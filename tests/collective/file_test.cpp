@@ -15,7 +15,7 @@
 #include "base/residency.hpp"
 #include "collective/world.hpp"
 
-namespace ferry::collective {
+namespace ferry::collective::file_test {
 namespace {
 
 using test::bytes_of;
@@ -309,4 +309,4 @@ TEST(Large, MoreThanTwoGibibytesOfOneRank) {
 }
 
 }  // namespace
-}  // namespace ferry::collective
+}  // namespace ferry::collective::file_test

@@ -19,7 +19,7 @@
 #include "support/files.hpp"
 #include "support/mock_gpu.hpp"
 
-namespace ferry::collective {
+namespace ferry::collective::gpu_memory_test {
 namespace {
 
 using test::Case;
@@ -292,4 +292,4 @@ TEST(CpuDevice, ItsArenaIsMemoryLikeAnyOther) {
 }
 
 }  // namespace
-}  // namespace ferry::collective
+}  // namespace ferry::collective::gpu_memory_test

@@ -15,7 +15,7 @@
 #include "collective/world.hpp"
 #include "support/depth.hpp"
 
-namespace ferry::collective {
+namespace ferry::collective::mismatch_test {
 namespace {
 
 using test::bytes_of;
@@ -271,4 +271,4 @@ TEST_F(Mismatches, ErrorsReadTheSameOnAllRanks) {
 }
 
 }  // namespace
-}  // namespace ferry::collective
+}  // namespace ferry::collective::mismatch_test

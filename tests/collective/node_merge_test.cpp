@@ -10,7 +10,7 @@
 
 #include "collective/world.hpp"
 
-namespace ferry::collective {
+namespace ferry::collective::node_merge_test {
 namespace {
 
 using test::bytes_of;
@@ -142,4 +142,4 @@ TEST_F(Nodes, ReadingTheSameBytesTheyGetThemOnce) {
 }
 
 }  // namespace
-}  // namespace ferry::collective
+}  // namespace ferry::collective::node_merge_test

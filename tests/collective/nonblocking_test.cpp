@@ -13,7 +13,7 @@
 #include "collective/world.hpp"
 #include "support/failing_storage.hpp"
 
-namespace ferry::collective {
+namespace ferry::collective::nonblocking_test {
 namespace {
 
 using test::bytes_of;
@@ -188,4 +188,4 @@ INSTANTIATE_TEST_SUITE_P(Progress, Nonblocking, testing::Bool(),
                          [](const auto& of) { return of.param ? "Thread" : "Waiting"; });
 
 }  // namespace
-}  // namespace ferry::collective
+}  // namespace ferry::collective::nonblocking_test

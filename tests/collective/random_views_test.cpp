@@ -14,7 +14,7 @@
 #include "collective/world.hpp"
 #include "support/depth.hpp"
 
-namespace ferry::collective {
+namespace ferry::collective::random_views_test {
 namespace {
 
 using test::Case;
@@ -157,4 +157,4 @@ TEST(Overlap, OneOfTheWritersWinsEachByte) {
 }
 
 }  // namespace
-}  // namespace ferry::collective
+}  // namespace ferry::collective::random_views_test

@@ -15,7 +15,7 @@
 #include "collective/world.hpp"
 #include "support/depth.hpp"
 
-namespace ferry::collective {
+namespace ferry::collective::representation_test {
 namespace {
 
 using test::bytes_of;
@@ -208,4 +208,4 @@ TEST(Representation, RefusesPartsOfElementsAndDifferentOnes) {
 }
 
 }  // namespace
-}  // namespace ferry::collective
+}  // namespace ferry::collective::representation_test

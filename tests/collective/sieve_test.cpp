@@ -10,7 +10,7 @@
 #include "collective/world.hpp"
 #include "support/depth.hpp"
 
-namespace ferry::collective {
+namespace ferry::collective::sieve_test {
 namespace {
 
 using test::bytes_of;
@@ -133,4 +133,4 @@ TEST(Sieve, RandomViewsAndByteOrders) {
 }
 
 }  // namespace
-}  // namespace ferry::collective
+}  // namespace ferry::collective::sieve_test

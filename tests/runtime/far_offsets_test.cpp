@@ -15,7 +15,7 @@
 #include "support/files.hpp"
 #include "support/server_rig.hpp"
 
-namespace ferry {
+namespace ferry::far_offsets_test {
 namespace {
 
 using device::Placement;
@@ -188,4 +188,4 @@ INSTANTIATE_TEST_SUITE_P(Placements, FarOffsetsTest,
                          name_of);
 
 }  // namespace
-}  // namespace ferry
+}  // namespace ferry::far_offsets_test

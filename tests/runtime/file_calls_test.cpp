@@ -23,7 +23,7 @@
 #include "support/files.hpp"
 #include "support/runtimes.hpp"
 
-namespace ferry {
+namespace ferry::file_calls_test {
 namespace {
 
 using device::IoVector;
@@ -759,4 +759,4 @@ INSTANTIATE_TEST_SUITE_P(Shapes, FileCallsTest, testing::ValuesIn(test::shapes()
                          test::shape_name);
 
 }  // namespace
-}  // namespace ferry
+}  // namespace ferry::file_calls_test

@@ -15,7 +15,7 @@
 #include "support/files.hpp"
 #include "support/server_rig.hpp"
 
-namespace ferry {
+namespace ferry::hung_file_test {
 namespace {
 
 using device::Placement;
@@ -257,4 +257,4 @@ TEST_F(HungFileTest, AppendsOutdateNothingBeforeTheEnd) {
 }
 
 }  // namespace
-}  // namespace ferry
+}  // namespace ferry::hung_file_test

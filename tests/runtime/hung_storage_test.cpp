@@ -17,7 +17,7 @@
 #include "support/server_rig.hpp"
 #include "support/two_storages.hpp"
 
-namespace ferry {
+namespace ferry::hung_storage_test {
 namespace {
 
 using device::Placement;
@@ -139,4 +139,4 @@ TEST_F(HungStorage, HarmsCallsOnItsOwnFilesOnly) {
 }
 
 }  // namespace
-}  // namespace ferry
+}  // namespace ferry::hung_storage_test

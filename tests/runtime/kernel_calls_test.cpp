@@ -10,7 +10,7 @@
 #include "support/machines.hpp"
 #include "support/random_calls_host.hpp"
 
-namespace ferry {
+namespace ferry::kernel_calls_test {
 namespace {
 
 template <class Place>
@@ -71,4 +71,4 @@ TYPED_TEST(KernelCalls, AgreeWithAModelBesideServices) {
 }
 
 }  // namespace
-}  // namespace ferry
+}  // namespace ferry::kernel_calls_test

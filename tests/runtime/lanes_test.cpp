@@ -19,7 +19,7 @@
 #include "support/kernel_threads.hpp"
 #include "support/within.hpp"
 
-namespace ferry {
+namespace ferry::lanes_test {
 namespace {
 
 using cpu::LaneGroup;
@@ -203,4 +203,4 @@ TEST_P(CachedLanes, DoSoOnAGpu) {
 INSTANTIATE_TEST_SUITE_P(Pages, CachedLanes, testing::Values(3U, 60U));
 
 }  // namespace
-}  // namespace ferry
+}  // namespace ferry::lanes_test

@@ -21,7 +21,7 @@
 #include "support/runtimes.hpp"
 #include "support/servers.hpp"
 
-namespace ferry {
+namespace ferry::random_calls_test {
 namespace {
 
 using test::Random;
@@ -150,4 +150,4 @@ INSTANTIATE_TEST_SUITE_P(
     test::shape_name);
 
 }  // namespace
-}  // namespace ferry
+}  // namespace ferry::random_calls_test

@@ -25,7 +25,7 @@
 #include "support/sparse_file.hpp"
 #include "support/two_storages.hpp"
 
-namespace ferry {
+namespace ferry::random_handles_test {
 namespace {
 
 using device::Placement;
@@ -572,4 +572,4 @@ INSTANTIATE_TEST_SUITE_P(OnDisk, RandomHandles, testing::Values("/tmp"));
 INSTANTIATE_TEST_SUITE_P(InMemory, RandomHandles, testing::Values("/dev/shm"));
 
 }  // namespace
-}  // namespace ferry
+}  // namespace ferry::random_handles_test

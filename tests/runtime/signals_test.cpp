@@ -14,7 +14,7 @@
 
 #include "support/within.hpp"
 
-namespace ferry {
+namespace ferry::signals_test {
 namespace {
 
 constexpr const char* marker = "FERRY_TEST_SIGNALLED_CHILD";
@@ -111,4 +111,4 @@ TEST(SignalThread, EndsWithoutASignal) {
 }
 
 }  // namespace
-}  // namespace ferry
+}  // namespace ferry::signals_test

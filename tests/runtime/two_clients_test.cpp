@@ -19,7 +19,7 @@
 #include "support/servers.hpp"
 #include "support/within.hpp"
 
-namespace ferry {
+namespace ferry::two_clients_test {
 namespace {
 
 using device::Placement;
@@ -143,4 +143,4 @@ INSTANTIATE_TEST_SUITE_P(Ceph, TwoClients, testing::Combine(testing::Values("CEP
                          placement_name);
 
 }  // namespace
-}  // namespace ferry
+}  // namespace ferry::two_clients_test

@@ -22,7 +22,7 @@
 #include "support/files.hpp"
 #include "support/within.hpp"
 
-namespace ferry {
+namespace ferry::two_processes_test {
 namespace {
 
 using device::Placement;
@@ -339,4 +339,4 @@ INSTANTIATE_TEST_SUITE_P(Placements, TwoProcesses,
                          });
 
 }  // namespace
-}  // namespace ferry
+}  // namespace ferry::two_processes_test

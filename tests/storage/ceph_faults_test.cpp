@@ -18,7 +18,7 @@
 #include "support/depth.hpp"
 #include "support/files.hpp"
 
-namespace ferry::storage {
+namespace ferry::storage::ceph_faults_test {
 namespace {
 
 using test::pattern;
@@ -355,4 +355,4 @@ TEST_F(CephKills, SyncedBytesSurviveKillsUnderLoad) {
 }
 
 }  // namespace
-}  // namespace ferry::storage
+}  // namespace ferry::storage::ceph_faults_test

@@ -20,7 +20,7 @@
 #include "support/storage_driver.hpp"
 #include "support/threads.hpp"
 
-namespace ferry::storage {
+namespace ferry::storage::ceph_mock_test {
 namespace {
 
 using test::eventually;
@@ -209,4 +209,4 @@ TEST_F(CephMock, NamesOfDirectoriesAreNotThoseOfFiles) {
 }
 
 }  // namespace
-}  // namespace ferry::storage
+}  // namespace ferry::storage::ceph_mock_test

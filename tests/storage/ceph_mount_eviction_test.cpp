@@ -17,7 +17,7 @@
 
 #include "support/ceph_servers.hpp"
 
-namespace ferry::storage {
+namespace ferry::storage::ceph_mount_eviction_test {
 namespace {
 
 using test::pattern;
@@ -157,4 +157,4 @@ TEST_F(CephMountEviction, TransfersUnderWayEnd) {
 }
 
 }  // namespace
-}  // namespace ferry::storage
+}  // namespace ferry::storage::ceph_mount_eviction_test

@@ -21,7 +21,7 @@
 #include "support/storage_driver.hpp"
 #include "support/within.hpp"
 
-namespace ferry::storage {
+namespace ferry::storage::change_times_test {
 namespace {
 
 using File = ChangeTimes::File;
@@ -203,4 +203,4 @@ TEST_F(FileVersion, OpeningWaitsForAnotherProcessToEndItsLease) {
 }
 
 }  // namespace
-}  // namespace ferry::storage
+}  // namespace ferry::storage::change_times_test

@@ -16,7 +16,7 @@
 #include "support/depth.hpp"
 #include "support/files.hpp"
 
-namespace ferry::storage {
+namespace ferry::storage::conformance_names_test {
 namespace {
 
 using test::Descriptor;
@@ -456,4 +456,4 @@ TEST_P(Conformance, WorksOnTheFileItOpenedWhateverHappensToItsName) {
 }
 
 }  // namespace
-}  // namespace ferry::storage
+}  // namespace ferry::storage::conformance_names_test

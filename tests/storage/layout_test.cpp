@@ -9,7 +9,7 @@
 #include "storage/mounted_layout.hpp"
 #include "support/files.hpp"
 
-namespace ferry::storage {
+namespace ferry::storage::layout_test {
 namespace {
 
 Layout asked(std::uint64_t stripe_bytes, std::uint64_t object_bytes, bool at_most = false) {
@@ -224,4 +224,4 @@ TEST(Layout, AFileSystemOfThisMachineStripesNothing) {
 }
 
 }  // namespace
-}  // namespace ferry::storage
+}  // namespace ferry::storage::layout_test

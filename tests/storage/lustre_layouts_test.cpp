@@ -20,7 +20,7 @@
 #include "storage/mounted_layout.hpp"
 #include "support/files.hpp"
 
-namespace ferry::storage {
+namespace ferry::storage::lustre_layouts_test {
 namespace {
 
 constexpr std::uint64_t mib = 1 << 20;
@@ -571,4 +571,4 @@ TEST(StripedSystem, IsRecognised) {
 }
 
 }  // namespace
-}  // namespace ferry::storage
+}  // namespace ferry::storage::lustre_layouts_test

@@ -19,7 +19,7 @@
 #include "support/storage_driver.hpp"
 #include "support/threads.hpp"
 
-namespace ferry::storage {
+namespace ferry::storage::pvfs2_late_calls_test {
 namespace {
 
 using test::eventually;
@@ -164,4 +164,4 @@ TEST_F(Pvfs2LateCalls, WhatHasBegunKeepsNewerChangesOfItsFileOut) {
 }
 
 }  // namespace
-}  // namespace ferry::storage
+}  // namespace ferry::storage::pvfs2_late_calls_test

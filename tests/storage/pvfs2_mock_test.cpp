@@ -21,7 +21,7 @@
 #include "support/files.hpp"
 #include "support/storage_driver.hpp"
 
-namespace ferry::storage {
+namespace ferry::storage::pvfs2_mock_test {
 namespace {
 
 using test::StorageDriver;
@@ -375,4 +375,4 @@ TEST_F(Pvfs2Mock, AppendsOfOneProcessTakeTurns) {
 }
 
 }  // namespace
-}  // namespace ferry::storage
+}  // namespace ferry::storage::pvfs2_mock_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ferry::bench {
+namespace ferry::bench::device_cache_test {
 namespace {
 
 constexpr std::uint64_t total_bytes = std::uint64_t{1} << 20;
@@ -105,4 +105,4 @@ TEST(Cells, ThatAreCachedGoThroughFerry) {
 }
 
 }  // namespace
-}  // namespace ferry::bench
+}  // namespace ferry::bench::device_cache_test

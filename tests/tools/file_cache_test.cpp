@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ferry::bench {
+namespace ferry::bench::file_cache_test {
 namespace {
 
 constexpr std::uint64_t bytes = 65536;
@@ -64,4 +64,4 @@ TEST(PlainFile, WritesAndReadsBack) {
 }
 
 }  // namespace
-}  // namespace ferry::bench
+}  // namespace ferry::bench::file_cache_test
