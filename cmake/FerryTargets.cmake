@@ -18,9 +18,19 @@ endfunction()
 # ferry_unity(target): compiles its sources ten at a time, so that headers are read and templates
 # are instantiated once for ten. Sources of one batch share a scope: names of one that another has
 # too go into a namespace of its own.
-option(FERRY_UNITY "Compile the tests in batches of sources" ON)
+option(FERRY_UNITY "Compile the tests, and with a sanitizer all, in batches of sources" ON)
 function(ferry_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${FERRY_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+endfunction()
+
+# ferry_unity_by_room(target): the same with a batch for each folder of src, and for each storage.
+function(ferry_unity_by_room target)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    string(REGEX MATCH "^src/(storage/(ceph|lustre|nfs|posix|pvfs2)|[a-z]+)" room ${source})
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${room}")
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${FERRY_UNITY} UNITY_BUILD_MODE GROUP)
 endfunction()
 
 # A program of this project: ferry_program(name source... LINK library...)

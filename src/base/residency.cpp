@@ -24,21 +24,21 @@ struct CacheStatistics {
   std::uint64_t recently_evicted_pages;
 };
 
-constexpr std::uint64_t samples = 8;
+constexpr std::uint64_t pages_asked = 8;
 
 }  // namespace
 
 std::optional<std::uint64_t> sample_residency(int fd, std::uint64_t offset, std::uint64_t bytes) {
   std::uint64_t found = 0;
-  for (std::uint64_t i = 0; i < samples; ++i) {
+  for (std::uint64_t i = 0; i < pages_asked; ++i) {
     char byte = 0;
     iovec vector{&byte, 1};
-    const std::uint64_t at = offset + (bytes - 1) / (samples - 1) * i;
+    const std::uint64_t at = offset + (bytes - 1) / (pages_asked - 1) * i;
     const auto got = preadv2(fd, &vector, 1, static_cast<off_t>(at), RWF_NOWAIT);
     if (got < 0 && errno != EAGAIN) return std::nullopt;
     if (got >= 0) ++found;
   }
-  return bytes / samples * found + (found == samples ? bytes % samples : 0);
+  return bytes / pages_asked * found + (found == pages_asked ? bytes % pages_asked : 0);
 }
 
 std::optional<std::uint64_t> resident_bytes(int fd, std::uint64_t offset, std::uint64_t bytes) {

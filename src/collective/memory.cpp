@@ -9,7 +9,7 @@ namespace ferry::collective {
 namespace {
 
 // For elements that lie in several pieces: put together here, where the processor's cache is near.
-constexpr std::int64_t buffer_bytes = 4096;
+constexpr std::int64_t step_bytes_max = 4096;
 
 }  // namespace
 
@@ -36,7 +36,7 @@ void Memory::pack_swapped(std::int64_t stream, std::int64_t bytes, std::byte* to
     return;
   }
   while (whole > 0) {
-    const std::int64_t step = std::min(whole, buffer_bytes);
+    const std::int64_t step = std::min(whole, step_bytes_max);
     std::byte* end = to;
     for_each(stream, step, [&](const std::byte* piece, std::int64_t length) {
       std::memcpy(end, piece, static_cast<std::size_t>(length));
@@ -63,9 +63,9 @@ void Memory::unpack_swapped(std::int64_t stream, std::int64_t bytes, const std::
     });
     return;
   }
-  std::array<std::byte, buffer_bytes> buffer;
+  std::array<std::byte, step_bytes_max> buffer;
   while (whole > 0) {
-    const std::int64_t step = std::min(whole, buffer_bytes);
+    const std::int64_t step = std::min(whole, step_bytes_max);
     copy_swapped(buffer.data(), from, static_cast<std::size_t>(step), element);
     const std::byte* next = buffer.data();
     for_each(stream, step, [&](std::byte* piece, std::int64_t length) {

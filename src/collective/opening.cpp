@@ -21,7 +21,7 @@ constexpr int node_writers_min = 2;
 // Windows that stay in a processor's cache are best within a node; messages between nodes are
 // better fewer.
 constexpr std::int64_t node_buffer_bytes = 4 << 20;
-constexpr std::int64_t buffer_bytes = 16 << 20;
+constexpr std::int64_t default_buffer_bytes = 16 << 20;
 constexpr std::int64_t block_bytes_min = 4096;
 
 // As many for each node as the profile says; else one for every eight ranks of it, but two where
@@ -155,7 +155,7 @@ void File::Impl::share_settings(const Options& options) {
 void File::Impl::open() {
   const Stopwatch stopwatch(phases_.plan_ns);
   if (settings_.buffer_bytes == 0) {
-    settings_.buffer_bytes = team_->is_one_node() ? node_buffer_bytes : buffer_bytes;
+    settings_.buffer_bytes = team_->is_one_node() ? node_buffer_bytes : default_buffer_bytes;
   }
   if (settings_.writers == 0) {
     settings_.writers = default_writers(team_->node_of(), settings_.writers_per_node);
@@ -216,7 +216,7 @@ void File::Impl::take(const Granted& granted) {
   settings_.stripe_count = granted.stripe_count;
   if (granted.stripe_bytes > 0) {
     settings_.alignment_bytes = granted.stripe_bytes;
-    if (settings_.buffer_origin != Origin::asked && granted.stripe_bytes <= buffer_bytes &&
+    if (settings_.buffer_origin != Origin::asked && granted.stripe_bytes <= default_buffer_bytes &&
         granted.stripe_bytes > settings_.buffer_bytes) {
       settings_.buffer_bytes = granted.stripe_bytes;
       settings_.buffer_origin = Origin::stripes;

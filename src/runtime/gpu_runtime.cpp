@@ -22,8 +22,6 @@
 namespace ferry {
 namespace {
 
-constexpr std::chrono::microseconds server_spin_default{100};
-constexpr std::chrono::seconds shutdown_deadline_default{10};
 constexpr std::uint32_t slots_per_ring = 1024;
 // Kernels have far more groups that submit at once than a CPU has threads.
 constexpr unsigned rings_per_loop = 4;

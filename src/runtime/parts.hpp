@@ -1,6 +1,7 @@
 // What the runtimes of all kinds of devices do alike.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 #include <ferry/runtime.hpp>
@@ -14,6 +15,9 @@ namespace ferry {
 // Why a runtime's calls are refused (ECHILD).
 inline constexpr const char* not_of_a_child =
     "the runtime belongs to the parent of this process; make one in the child";
+
+inline constexpr std::chrono::microseconds server_spin_default{100};
+inline constexpr std::chrono::seconds shutdown_deadline_default{10};
 
 // Runtime::allocate(), from this heap, which must outlive the buffer.
 Buffer allocate_from(cpu::Heap& heap, std::uint64_t bytes, std::uint64_t alignment_bytes);

@@ -30,9 +30,7 @@ namespace {
 // Longer than a read from a fast disk: waking a sleeping core costs as much as a tenth of one, and
 // the device's cores have nothing else to do.
 constexpr std::chrono::microseconds device_spin_default{500};
-constexpr std::chrono::microseconds server_spin_default{100};
 constexpr std::uint32_t files_max_limit = device::open_files_max;
-constexpr std::chrono::seconds shutdown_deadline_default{10};
 
 device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& plan) {
   if (options.files_max == 0 || options.files_max > files_max_limit) {

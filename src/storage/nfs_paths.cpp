@@ -14,7 +14,7 @@
 namespace ferry::storage {
 namespace {
 
-constexpr std::chrono::milliseconds pause{100};
+constexpr std::chrono::milliseconds pause_between_tries{100};
 constexpr int links_max = 40;  // as on Linux
 constexpr std::uint32_t transfer_bytes_max = std::uint32_t{1} << 20;
 constexpr std::uint32_t transfer_bytes_least = 4096;
@@ -83,8 +83,8 @@ NfsCalls::NfsCalls(const NfsLibrary& library, const NfsAddress& address, NfsRpc&
 bool NfsCalls::may_try_again(int error) {
   if (error != -ECONNRESET && error != -ECONNREFUSED && error != -EAGAIN) return false;
   if (error == -ECONNREFUSED && !patient_) return false;
-  if (NfsClock::now() + pause >= deadline_) return false;
-  std::this_thread::sleep_for(pause);
+  if (NfsClock::now() + pause_between_tries >= deadline_) return false;
+  std::this_thread::sleep_for(pause_between_tries);
   return true;
 }
 

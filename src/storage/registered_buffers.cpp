@@ -95,7 +95,7 @@ struct Piece {
   std::int64_t offset;
 };
 // All of the memory, and pieces that begin within it: a wrong step shows from the second page on.
-constexpr std::array<Piece, 3> pieces = {
+constexpr std::array<Piece, 3> tested_pieces = {
     {{0, RegisteredTransfers::bytes, 0},
      {3 * page_bytes, 10 * page_bytes, static_cast<std::int64_t>(RegisteredTransfers::bytes)},
      {5 * page_bytes, 2 * page_bytes, static_cast<std::int64_t>(page_bytes)}}};
@@ -204,7 +204,7 @@ RegisteredBuffers try_registered_buffers(RegisteredTransfers& transfers, int fd,
   std::uint64_t seed = 0;
   for (const int by : {fd, direct_fd}) {
     if (by < 0) continue;
-    for (const Piece& piece : pieces) {
+    for (const Piece& piece : tested_pieces) {
       result = worse(result, try_write(transfers, by, fd, piece, ++seed));
       result = worse(result, try_read(transfers, by, fd, piece, ++seed));
     }
