@@ -23,7 +23,7 @@ format:
 tidy:
 	@./test --stage tidy
 
-bench: release
+bench:
 	@benchmarks/run
 
 install: release

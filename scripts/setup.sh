@@ -406,7 +406,7 @@ setup_make_venv() {
 
 # PRESET: a build preset; configures and builds it. Silent when there is nothing to do.
 setup_build() {
-  local configured=${1%-tests}
+  local configured=${1%-*}
   setup_lock
   setup_is_configured "$1" || setup_configure "$1"
   if ! setup_is_built "$1"; then
@@ -419,7 +419,7 @@ setup_build() {
 # PRESET: whether Ninja can take over. It configures again by itself when a CMake file changed, but
 # knows nothing of the presets, nor of packages that were installed since.
 setup_is_configured() {
-  local build=$setup_root/build/${1%-tests}
+  local build=$setup_root/build/${1%-*}
   local ninja=$build/build.ninja
   [[ -e $ninja && ! $setup_root/CMakePresets.json -nt $ninja && ! $setup_dir/changed -nt $ninja ]] ||
     return 1
@@ -435,7 +435,7 @@ setup_is_ours() { [[ $(setup_cached "$1" CMAKE_HOME_DIRECTORY) -ef $setup_root ]
 
 # PRESET
 setup_configure() {
-  local configured=${1%-tests} output
+  local configured=${1%-*} output
   local build=$setup_root/build/$configured
   local -a options=()
   # A folder that was copied or moved here with its build is configured from the start.

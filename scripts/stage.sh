@@ -295,6 +295,10 @@ stage_tidy() {
   here=$(printf '%s' "$root" | sed 's/[][(){}.*+?^$|\\]/\\&/g')
   run-clang-tidy -quiet -p build/release "^$here/src/.*\.cpp$" 2>&1 | plain ||
     setup_die "clang-tidy found the above"
+  # No test builds these, so here is where it shows that they still compile.
+  run-clang-tidy -quiet -p build/release -checks='-*,clang-diagnostic-*,misc-unused-using-decls' \
+    "^$here/benchmarks/.*\.cpp$" 2>&1 | plain ||
+    setup_die "a benchmark does not compile"
 }
 
 # run-clang-tidy asks for colours whoever reads it, counts what it does not show, and names every
