@@ -28,6 +28,15 @@ build_and_test() {
   # As many at once as there are CPUs: most of them wait more than they compute.
   ctest --preset "$1" --parallel "$(nproc)" --output-on-failure --no-tests=error "${@:2}" |
     only_news
+  print_slowest "$1"
+}
+
+# PRESET: the ten slowest tests of its last run.
+print_slowest() {
+  printf 'the slowest tests:\n'
+  awk '/^[0-9]+\/[0-9]+ Test: / { sub(/^[^:]*: /, ""); name = $0 }
+       /^Test time = / { printf "%8.1f s  %s\n", $4, name }' \
+    "build/$1/Testing/Temporary/LastTest.log" | sort -rn | sed 10q
 }
 
 # Leaves out ctest's two lines for each test that passed.
@@ -47,7 +56,7 @@ stage_python() {
     setup_die "the mock CUDA driver could not be built; $setup_log says why"
   unset PYTHONHOME
   PYTHONPATH=$root/python FERRY_BUILD_DIR=$root/build/release \
-    "$setup_python" -m pytest tests/python -q
+    "$setup_python" -m pytest tests/python -q --durations=10
 }
 
 stage_asan() { build_and_test asan asan; }
@@ -94,6 +103,7 @@ compile_cuda() {
 # Running kernels needs a GPU: ./test --device cuda.
 stage_cuda() {
   local nvcc output source headers passed=1
+  local -a sources=()
   if [[ ${FERRY_CUDA:-} == off ]]; then
     setup_say "absent: CUDA, because FERRY_CUDA=off says so: no kernel is compiled"
     return
@@ -113,17 +123,25 @@ stage_cuda() {
   else
     setup_say "absent: cufile.h beside cuda.h, so cuFile's interface is not compared"
   fi
-  output=$(mktemp)
-  for source in tests/cuda/*.cu examples/*/*.cu benchmarks/*.cu src/tools/cuda/*.cu; do
-    [[ -e $source ]] || continue
-    compile_cuda "$nvcc" "$source" "$output" -c --threads 2 \
-      -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 ||
-      setup_die "$source does not compile as CUDA for sm_80 and sm_90"
-    printf 'ok: %s compiles for sm_80 and sm_90\n' "$source"
-    passed=$((passed + 1))
+  # The one that takes longest, by far, comes first.
+  for source in tests/cuda/device_tests.cu tests/cuda/*.cu examples/*/*.cu benchmarks/*.cu \
+    src/tools/cuda/*.cu; do
+    if [[ -e $source && " ${sources[*]} " != *" $source "* ]]; then sources+=("$source"); fi
   done
-  rm -f "$output"
-  printf '%d passed, 0 failed\n' "$passed"
+  output=$(mktemp -d)
+  export -f compile_cuda compile_for_both
+  printf '%s\0' "${sources[@]}" |
+    xargs -0 -n 1 -P "$(nproc)" bash -c 'compile_for_both "$@"' compile_for_both "$nvcc" "$output" ||
+    setup_die "the above does not compile as CUDA for sm_80 and sm_90"
+  rm -rf "$output"
+  printf '%d passed, 0 failed\n' $((passed + ${#sources[@]}))
+}
+
+# NVCC FOLDER SOURCE
+compile_for_both() {
+  compile_cuda "$1" "$3" "$2/${3//\//_}.o" -c --threads 2 \
+    -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 || return
+  printf 'ok: %s compiles for sm_80 and sm_90\n' "$3"
 }
 
 # The device tests on this machine's GPU, and under compute-sanitizer where there is one.
