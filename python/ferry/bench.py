@@ -317,6 +317,7 @@ _COLUMNS = [
     *("access", "bw(MiB/s)", "IOPS", "Latency(s)", "block(KiB)", "xfer(KiB)", "open(s)"),
     *("wr/rd(s)", "close(s)", "total(s)", "iter"),
 ]
+_COLUMN_WIDTH = 11  # as IOR's
 
 
 def _print_table(console: Console, rows: Sequence[Json]) -> None:
@@ -326,14 +327,30 @@ def _print_table(console: Console, rows: Sequence[Json]) -> None:
     lines = [columns, ["-" * len(column) for column in columns]]
     for row in rows:
         lines += [_ior_line(row, sample, synced) for sample in row["repeats"]]
-    for line in lines:
-        # As wide as IOR's, and like IOR's not cut where the terminal is narrow.
-        console.print("".join(f"{cell:<11}" for cell in line).rstrip(), soft_wrap=True)
-    console.print()
+    for block in _blocks(len(columns), console.width if console.is_terminal else None):
+        for line in lines:
+            cells = (f"{line[column]:<{_COLUMN_WIDTH}}" for column in block)
+            console.print("".join(cells).rstrip(), soft_wrap=True)
+        console.print()
     for row in rows:
         console.print(_summary(row), soft_wrap=True)
         if row["repeats"][0]["cache"] is not None:
             console.print(_cache_line(row), soft_wrap=True)
+
+
+def _blocks(columns: int, width: int | None) -> list[list[int]]:
+    """Returns which columns to print side by side: all, unless a terminal is too narrow for them.
+
+    Each block then has access and iter, which name the line.
+    """
+    if width is None or columns * _COLUMN_WIDTH <= width:
+        return [list(range(columns))]
+    keys = (_COLUMNS.index("access"), _COLUMNS.index("iter"))
+    others = [column for column in range(columns) if column not in keys]
+    count = max(width // _COLUMN_WIDTH - len(keys), 1)
+    return [
+        sorted([*keys, *others[first : first + count]]) for first in range(0, len(others), count)
+    ]
 
 
 def _ior_line(row: Json, sample: Json, synced: bool) -> list[str]:

@@ -137,7 +137,7 @@ def _join(row: Json, more: Json) -> Json:
 
 def _print(gathered: _Gathered) -> None:
     columns = ["tool", "interface", "access", "transfer", "total", "threads", "depth", "n"]
-    table = terminal.plain_table(None, [*columns, "MiB/s", "95 % bounds"], left=3)
+    table = terminal.BlockTable(None, [*columns, "MiB/s", "95 % bounds"], left=3)
     for row in gathered.rows:
         bandwidth = row["metrics"]["bandwidth_mib_per_s"]
         table.add_row(
@@ -153,7 +153,7 @@ def _print(gathered: _Gathered) -> None:
             f"{bandwidth['median_low_95']:.1f} to {bandwidth['median_high_95']:.1f}",
         )
     console = terminal.output_console()
-    console.print(table, soft_wrap=True)
+    console.print(table)
     console.print(
         "MiB/s: medians of n repeats, from the first transfer to the last. IOR and fio count fsync "
         "within, ferry apart.",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rich.table import Table as Shown
-
-from ferry.terminal import plain_table
+from ferry.terminal import BlockTable
 
 
 @dataclass(frozen=True)
@@ -18,9 +16,9 @@ class Table:
     rows: list[list[str]]
     left: int = 1
 
-    def shown(self) -> Shown:
+    def shown(self) -> BlockTable:
         """Returns it for the terminal."""
-        table = plain_table(self.title, self.columns, self.left)
+        table = BlockTable(self.title, self.columns, self.left)
         for row in self.rows:
             table.add_row(*row)
         return table

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Literal
 
 from rich import box
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -20,6 +24,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 # Where standard output is no terminal; wide enough for every table.
 _WIDTH_ELSEWHERE = 110
@@ -27,8 +32,13 @@ _WIDTH_ELSEWHERE = 110
 
 def output_console() -> Console:
     """Returns the console that tables and conclusions go to."""
-    width = None if sys.stdout.isatty() else _WIDTH_ELSEWHERE
-    return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+    width, height = _WIDTH_ELSEWHERE, 25
+    if sys.stdout.isatty():
+        width, height = shutil.get_terminal_size()
+    # Both are given: rich takes 80 columns for every terminal that it calls dumb.
+    return Console(
+        file=sys.stdout, width=width, height=height, highlight=False, markup=False, emoji=False
+    )
 
 
 def say(message: str) -> None:
@@ -37,9 +47,77 @@ def say(message: str) -> None:
     print(f"ferry: {line}", file=sys.stderr)
 
 
-def plain_table(title: str | None, columns: list[str], left: int = 1) -> Table:
-    """Returns an empty table; all columns but the first ``left`` hold numbers."""
-    table = Table(
+class BlockTable:
+    """A table that splits into blocks of columns where the terminal is narrower than it.
+
+    Every block repeats the columns that name the rows. Nothing is ever cut off: what does not fit
+    even then continues on the next line.
+    """
+
+    def __init__(self, title: str | None, columns: Sequence[str], left: int = 1) -> None:
+        """Takes the heads; all columns but the first ``left`` hold numbers."""
+        self._title = title
+        self._columns = list(columns)
+        self._left = left
+        self._keys = left if left < len(self._columns) else 1
+        self._rows: list[tuple[str, ...]] = []
+
+    def add_row(self, *cells: str) -> None:
+        """Appends a row: one text for each column."""
+        self._rows.append(cells)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Renders the blocks that the width of the console allows."""
+        widths = [
+            max([cell_len(head), *(cell_len(row[index]) for row in self._rows)])
+            for index, head in enumerate(self._columns)
+        ]
+        frames = [_frame_width(console, count) for count in range(len(widths) + 1)]
+        room = options.max_width
+        if sum(widths) + frames[len(widths)] <= room:
+            yield self._block(range(len(widths)), widths, self._title)
+            return
+        if self._title is not None:
+            yield Text(self._title, style="bold")
+        keys = list(range(self._keys))
+        # The names of the rows take half of a line at most; longer ones continue below.
+        _shrink(widths, keys, room // 2 - frames[len(keys)])
+        first = len(keys)
+        while first < len(widths):
+            used = sum(widths[index] for index in keys)
+            last = first + 1
+            least = max(room - used - frames[len(keys) + 1], 1)
+            widths[first] = min(widths[first], least)
+            used += widths[first]
+            while last < len(widths):
+                used += widths[last]
+                if used + frames[len(keys) + last + 1 - first] > room:
+                    break
+                last += 1
+            yield self._block([*keys, *range(first, last)], widths, None)
+            first = last
+
+    def _block(self, indexes: Sequence[int], widths: Sequence[int], title: str | None) -> Table:
+        table = _empty_table(title)
+        for index in indexes:
+            justify: Literal["left", "right"] = "left" if index < self._left else "right"
+            table.add_column(
+                self._columns[index], justify=justify, overflow="fold", width=widths[index]
+            )
+        for row in self._rows:
+            table.add_row(*(row[index] for index in indexes))
+        return table
+
+
+def _shrink(widths: list[int], indexes: Sequence[int], room: int) -> None:
+    """Takes from the widest of these columns until all of them fit; each keeps one character."""
+    while sum(widths[index] for index in indexes) > max(room, len(indexes)):
+        widest = max(indexes, key=lambda index: widths[index])
+        widths[widest] -= 1
+
+
+def _empty_table(title: str | None) -> Table:
+    return Table(
         title=title,
         title_justify="left",
         title_style="bold",
@@ -47,9 +125,15 @@ def plain_table(title: str | None, columns: list[str], left: int = 1) -> Table:
         padding=(0, 1, 0, 0),
         pad_edge=False,
     )
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index < left else "right", no_wrap=True)
-    return table
+
+
+def _frame_width(console: Console, columns: int) -> int:
+    """Returns what a table of so many columns needs beside their contents."""
+    table = _empty_table(None)
+    for _ in range(columns):
+        table.add_column("x")
+    wide = console.options.update(width=1 << 16)
+    return Measurement.get(console, wide, table).maximum - columns
 
 
 def shows_progress() -> bool:

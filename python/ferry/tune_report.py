@@ -26,7 +26,7 @@ def print_report(
     """Prints the tables, the recommendation and the path of the profile."""
     console.print(f"Tuned {storage_of(entry)} ({folder}) for device cpu in {outcome.spent_s:.0f} s")
     console.print()
-    table = terminal.plain_table(
+    table = terminal.BlockTable(
         "What was tried, against the built-in settings",
         ["setting", "built in", "best found", "predicted", "measured again", "noise", "taken"],
     )
@@ -61,7 +61,7 @@ def _setting_row(tuned: Tuned) -> list[str]:
 
 
 def _print_workloads(console: Console, comparisons: list[Comparison]) -> None:
-    table = terminal.plain_table(
+    table = terminal.BlockTable(
         "The recommended settings against the built-in ones",
         ["workload", "time of", "speed", "95 % bounds", "noise", "finding"],
         left=2,
