@@ -7,7 +7,7 @@ Whatever goes wrong is one line on standard error.
 from __future__ import annotations
 
 import dataclasses
-import os
+import errno
 import signal
 import sys
 import tempfile
@@ -413,6 +413,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit status."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _on_signal)
+    if not terminal.open_streams():
+        terminal.say("standard output is closed; send it to /dev/null if you do not want it")
+        return 1
+    status = _run(arguments)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError) and status == 0:
+            terminal.say(_os_error(error))
+        terminal.close_output()
+        return status or 1
+    return status
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         ferry.main(arguments, prog_name="ferry", standalone_mode=False)
         sys.stdout.flush()
@@ -427,13 +442,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         terminal.say("; ".join(["interrupted", "scratch files are removed", *_notes(cause)]))
         return 128 + (cause.signal_number if isinstance(cause, Terminated) else signal.SIGINT)
     except BrokenPipeError:
-        # Nobody reads on; keep the interpreter from flushing into the closed pipe at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return 1  # nobody reads on
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        terminal.say(f"{where}{error.strerror or error}; see that it is there and can be used")
+        terminal.say(_os_error(error))
         return 1
+
+
+def _os_error(error: OSError) -> str:
+    if error.filename == "standard output" and error.errno == errno.ENOSPC:
+        return "standard output: No space left on device; send it to another place"
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}; see that it is there and can be used"
 
 
 def _notes(error: BaseException | None) -> list[str]:

@@ -102,6 +102,7 @@ def run_plan(
     Raises MeasuringError, FerryError. An interruption (KeyboardInterrupt) ends the measured
     process first, which removes the files it made.
     """
+    _check_names(plan)
     measurement = Measurement() if into is None else into
     measurement.samples.update({cell.id: [] for cell in plan.cells})
     problem: Json | None = None
@@ -121,6 +122,18 @@ def run_plan(
     for samples in measurement.samples.values():
         samples.sort(key=lambda sample: sample["repeat"])
     return measurement
+
+
+def _check_names(plan: Plan | MpiPlan) -> None:
+    """Plans are JSON, which has no bytes. Raises FerryError."""
+    for cell in plan.cells:
+        try:
+            cell.path.encode()
+        except UnicodeEncodeError:
+            raise FerryError(
+                f"{cell.path} is not UTF-8, and what is measured needs a path that is; choose "
+                "another name or folder, or make a link to it"
+            ) from None
 
 
 @contextmanager

@@ -256,18 +256,23 @@ def to_json(document: Json) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def encode(text: str) -> bytes:
+    """Returns JSON as a file has it.
+
+    A byte of a name that is not UTF-8 becomes what json.dumps makes of it without ensure_ascii=False:
+    the escape that os.fsencode turns into that byte again.
+    """
+    return text.encode("utf-8", errors="backslashreplace")
+
+
 def write_json(path: str, document: Json, overwrite: bool) -> None:
     """Writes a document; ``-`` is standard output. Raises FerryError."""
-    text = to_json(document)
+    content = encode(to_json(document))
     if path == "-":
-        sys.stdout.write(text)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
         return
-    write_text(path, text, overwrite)
-
-
-def write_text(path: str, text: str, overwrite: bool) -> None:
-    """Writes a file that must not exist, unless ``overwrite``. Raises FerryError."""
-    write_bytes(path, text.encode("utf-8", errors="replace"), overwrite)
+    write_bytes(path, content, overwrite)
 
 
 def write_bytes(path: str, content: bytes, overwrite: bool) -> None:

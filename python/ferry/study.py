@@ -350,7 +350,7 @@ def _measure_groups(name: str, matrix: Matrix, kept: Kept, unfinished: Unfinishe
 def _result_files(document: Json) -> dict[str, bytes]:
     """Returns the content of the files in --out that hold the results, by their paths there."""
     return {
-        RESULTS_JSON: results.to_json(document).encode("utf-8", errors="replace"),
+        RESULTS_JSON: results.encode(results.to_json(document)),
         RESULTS_CSV: _to_csv(document["rows"]).encode("utf-8", errors="replace"),
     }
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 from rich import box
 from rich.cells import cell_len
@@ -30,21 +33,90 @@ from rich.text import Text
 _WIDTH_ELSEWHERE = 110
 
 
+# What moves the cursor, changes colours or reverses the order of letters, and what is no character:
+# the bytes of a name that is not UTF-8. Line feeds and tabs are no danger.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    """Returns a text, perhaps with the name of a file in it, as a terminal may be given it."""
+
+    def escaped(match: re.Match[str]) -> str:
+        code = ord(match[0])
+        if 0xDC80 <= code <= 0xDCFF:  # a byte of a name, as os.fsdecode has it
+            code -= 0xDC00
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+    return _UNPRINTABLE.sub(escaped, text)
+
+
+class _Console(Console):
+    """A console that gives the terminal nothing from a name but characters to show."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Prints as the console of rich does."""
+        super().print(*(printable(o) if isinstance(o, str) else o for o in objects), **options)
+
+
 def output_console() -> Console:
     """Returns the console that tables and conclusions go to."""
     width, height = _WIDTH_ELSEWHERE, 25
     if sys.stdout.isatty():
         width, height = shutil.get_terminal_size()
     # Both are given: rich takes 80 columns for every terminal that it calls dumb.
-    return Console(
+    return _Console(
         file=sys.stdout, width=width, height=height, highlight=False, markup=False, emoji=False
     )
 
 
 def say(message: str) -> None:
     """Prints one line about the command itself on standard error."""
-    line = " ".join(message.split())
+    line = printable(" ".join(message.split()))
     print(f"ferry: {line}", file=sys.stderr)
+
+
+class _Output(io.FileIO):
+    """A descriptor whose errors say that they are those of standard output."""
+
+    def write(self, data: Any) -> int | None:
+        """Writes some of the bytes."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = "standard output"
+            raise
+
+
+def open_streams() -> bool:
+    """Makes the standard streams usable; tells whether there is a standard output.
+
+    What the caller has closed becomes /dev/null, so that no file gets the number of a stream.
+    """
+    for number, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            null = os.open(os.devnull, flags)  # gets the lowest number that is free: this one
+            os.set_inheritable(null, True)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+    if sys.stdout is None:
+        return False
+    if sys.stdout is sys.__stdout__:
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(_Output(sys.stdout.fileno(), "w", closefd=False)),
+            encoding=sys.stdout.encoding,
+            errors="backslashreplace",
+            line_buffering=sys.stdout.line_buffering,
+        )
+    return True
+
+
+def close_output() -> None:
+    """Keeps the interpreter from flushing, at its end, what nobody can receive."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 class BlockTable:
@@ -56,15 +128,15 @@ class BlockTable:
 
     def __init__(self, title: str | None, columns: Sequence[str], left: int = 1) -> None:
         """Takes the heads; all columns but the first ``left`` hold numbers."""
-        self._title = title
-        self._columns = list(columns)
+        self._title = None if title is None else printable(title)
+        self._columns = [printable(column) for column in columns]
         self._left = left
         self._keys = left if left < len(self._columns) else 1
         self._rows: list[tuple[str, ...]] = []
 
     def add_row(self, *cells: str) -> None:
         """Appends a row: one text for each column."""
-        self._rows.append(cells)
+        self._rows.append(tuple(map(printable, cells)))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Renders the blocks that the width of the console allows."""
@@ -156,7 +228,7 @@ class Bar:
     def label(self, text: str) -> None:
         """Says what is being done now."""
         if self._display is not None:
-            self._display.update(self._display.task_ids[0], description=text)
+            self._display.update(self._display.task_ids[0], description=printable(text))
 
 
 @contextmanager
@@ -169,7 +241,7 @@ def byte_progress() -> Iterator[Callable[[str, int, int], None]]:
         yield lambda _phase, _done, _total: None
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(binary_units=True),
         TransferSpeedColumn(),
@@ -180,7 +252,7 @@ def byte_progress() -> Iterator[Callable[[str, int, int], None]]:
 
         def show(phase: str, done: int, total: int) -> None:
             if phase not in tasks:
-                tasks[phase] = bar.add_task(phase, total=total)
+                tasks[phase] = bar.add_task(printable(phase), total=total)
             bar.update(tasks[phase], completed=done)
 
         yield show
@@ -196,7 +268,7 @@ def progress(label: str, steps: float) -> Iterator[Bar]:
         yield Bar()
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
@@ -204,5 +276,5 @@ def progress(label: str, steps: float) -> Iterator[Bar]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as display:
-        display.add_task(label, total=steps)
+        display.add_task(printable(label), total=steps)
         yield Bar(display)

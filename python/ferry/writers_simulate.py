@@ -215,7 +215,7 @@ def _files(document: Json) -> dict[str, bytes]:
     from ferry.writers_simulate_page import make_page
 
     return {
-        RESULTS_JSON: results.to_json(document).encode(),
+        RESULTS_JSON: results.encode(results.to_json(document)),
         RESULTS_CSV: to_csv(document).encode(),
         **report.files(make_page(document), document),
     }
