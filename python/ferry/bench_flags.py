@@ -9,7 +9,7 @@ import click
 
 from ferry import sizes
 from ferry.bench import BenchOptions
-from ferry.flags import CountType, SizeType
+from ferry.flags import PATH_TYPE, CountType, SizeType
 from ferry.plan import DEVICES, INTERFACES, PLACEMENTS, RuntimeSettings
 from ferry.uris import is_uri
 
@@ -17,7 +17,7 @@ _THREADS = CountType(1, 4096)
 # Interfaces with several calls of one thread in flight, and how many at most.
 _QUEUE_DEPTH_MAX = {"ferry": 63, "uring": 1024}
 
-PATH = click.argument("path", metavar="[PATH]", required=False)
+PATH = click.argument("path", metavar="[PATH]", type=PATH_TYPE, required=False)
 
 OPTIONS = (
     click.option(
@@ -62,7 +62,9 @@ OPTIONS = (
         show_default=True,
         help="How often to measure.",
     ),
-    click.option("-o", "--test-file", metavar="PATH", help="Another way to give PATH."),
+    click.option(
+        "-o", "--test-file", metavar="PATH", type=PATH_TYPE, help="Another way to give PATH."
+    ),
     click.option("-w", "--write", is_flag=True, help="Write, into a new file."),
     click.option("-r", "--read", is_flag=True, help="Read. Without -w and -r: write, then read."),
     click.option(

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from click import shell_completion
 
 from ferry import (
     bench,
@@ -72,7 +73,7 @@ def bench_command(json_path: str | None, overwrite: bool, **given: Any) -> None:
 
 
 @ferry.command(name="import", short_help="Reads what IOR and fio measured.")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.argument("files", metavar="FILE...", type=flags.PATH_TYPE, nargs=-1, required=True)
 @flags.OVERWRITE
 @flags.JSON
 def import_command(files: tuple[str, ...], json_path: str | None, overwrite: bool) -> None:
@@ -92,8 +93,19 @@ def import_command(files: tuple[str, ...], json_path: str | None, overwrite: boo
 
 @ferry.command(name="study", short_help="A fixed matrix of measurements that answers a question.")
 @click.argument("name", metavar="NAME", type=click.Choice([*STUDIES]))
-@click.option("--dir", "folder", metavar="DIR", help="Where scratch files go ($TMPDIR or /tmp).")
-@click.option("--file", metavar="FILE", help="Measure reading FILE, which is never changed.")
+@click.option(
+    "--dir",
+    "folder",
+    metavar="DIR",
+    type=flags.PATH_TYPE,
+    help="Where scratch files go ($TMPDIR or /tmp).",
+)
+@click.option(
+    "--file",
+    metavar="FILE",
+    type=flags.PATH_TYPE,
+    help="Measure reading FILE, which is never changed.",
+)
 @click.option(
     "--storage",
     metavar="URI",
@@ -108,13 +120,13 @@ def import_command(files: tuple[str, ...], json_path: str | None, overwrite: boo
 )
 @click.option(
     "--out",
-    metavar="DIR",
+    metavar="DIR", type=flags.PATH_TYPE,
     help="Write the results into DIR; an interrupted study goes on from there.",
 )
 @click.option("--simulate", is_flag=True, help="Compute a model of a cluster; measure nothing.")
 @click.option(
     "--cluster",
-    metavar="FILE",
+    metavar="FILE", type=flags.PATH_TYPE,
     help="With --simulate: the cluster, as TOML (the Cray XT3 of paper 004).",
 )
 @flags.OVERWRITE
@@ -208,7 +220,11 @@ def _simulate(name: str, given: dict[str, Any]) -> None:
 
 @ferry.command(name="tune", short_help="Measures what is fastest here, and writes the profile.")
 @click.option(
-    "--dir", "folder", metavar="DIR", help="Whose storage to tune (the current folder)."
+    "--dir",
+    "folder",
+    metavar="DIR",
+    type=flags.PATH_TYPE,
+    help="Whose storage to tune (the current folder).",
 )
 @click.option(
     "--budget",
@@ -227,7 +243,7 @@ def _simulate(name: str, given: dict[str, Any]) -> None:
 )
 @click.option(
     "--out",
-    metavar="FILE",
+    metavar="FILE", type=flags.PATH_TYPE,
     help="Write the profile to FILE ($FERRY_PROFILE, or ferry/profile.toml in your configuration "
     "folder, where the library finds it).",
 )
@@ -262,7 +278,7 @@ def tune_command(
 
 
 @ferry.command(name="info", short_help="What this machine offers, and how PATH is served.")
-@click.argument("path", metavar="[PATH]", required=False)
+@click.argument("path", metavar="[PATH]", type=flags.PATH_TYPE, required=False)
 @flags.OVERWRITE
 @flags.JSON
 def info_command(path: str | None, json_path: str | None, overwrite: bool) -> None:
@@ -275,8 +291,8 @@ def info_command(path: str | None, json_path: str | None, overwrite: bool) -> No
 
 
 @ferry.command(name="cp", short_help="Copy a file between any two storages, verified.")
-@click.argument("source", metavar="SRC")
-@click.argument("target", metavar="DST")
+@click.argument("source", metavar="SRC", type=flags.PATH_TYPE)
+@click.argument("target", metavar="DST", type=flags.PATH_TYPE)
 @flags.OVERWRITE
 @flags.JSON
 def cp_command(source: str, target: str, json_path: str | None, overwrite: bool) -> None:
@@ -302,7 +318,7 @@ def layout_group() -> None:
 
 
 @layout_group.command(name="get")
-@click.argument("path", metavar="PATH")
+@click.argument("path", metavar="PATH", type=flags.PATH_TYPE)
 @flags.OVERWRITE
 @flags.JSON
 def layout_get(path: str, json_path: str | None, overwrite: bool) -> None:
@@ -313,7 +329,7 @@ def layout_get(path: str, json_path: str | None, overwrite: bool) -> None:
 @layout_group.command(
     name="set", short_help="Make a file with a layout, or give one to a directory."
 )
-@click.argument("path", metavar="PATH")
+@click.argument("path", metavar="PATH", type=flags.PATH_TYPE)
 @click.option("--stripe-size", type=flags.SizeType(), help="Bytes in a row on one server.")
 @click.option(
     "--stripe-count", type=flags.CountType(1, 1 << 20), help="Over how many servers (objects)."
@@ -403,6 +419,41 @@ def rig_down(name: str) -> None:
 def rig_status() -> None:
     """Say which rigs are up, with their URIs."""
     rig.run(["status"])
+
+
+@ferry.command(name="help", short_help="The help page of a command.")
+@click.argument("words", metavar="[COMMAND...]", nargs=-1)
+@click.pass_context
+def help_command(context: click.Context, words: tuple[str, ...]) -> None:
+    """Shows the help page of COMMAND, as COMMAND --help does.
+
+    A command of a group has a page, too: ferry help layout set
+    """
+    assert context.parent is not None
+    page = context.parent
+    for word in words:
+        group = page.command
+        command = group.get_command(page, word) if isinstance(group, click.Group) else None
+        if command is None:
+            raise click.UsageError(f"No such command '{' '.join(words)}'", ctx=context.parent)
+        page = click.Context(command, parent=page, info_name=word, **_CONTEXT)
+    click.echo(page.get_help())
+
+
+@ferry.command(name="completion", short_help="What makes a shell complete commands and flags.")
+@click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Prints what makes SHELL complete commands, flags and their values.
+
+    \b
+    bash   in ~/.bashrc:  eval "$(ferry completion bash)"
+    zsh    in ~/.zshrc:   eval "$(ferry completion zsh)"
+    fish   once:          ferry completion fish > \\
+                            ~/.config/fish/completions/ferry.fish
+    """
+    kind = shell_completion.get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(ferry, {}, "ferry", "_FERRY_COMPLETE").source())
 
 
 def _on_signal(number: int, _frame: Any) -> None:

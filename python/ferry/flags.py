@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from ferry import layout, sizes
 
@@ -46,6 +47,21 @@ class CountType(click.ParamType):
         return number
 
 
+class PathType(click.ParamType):
+    """A path or a URI as it was typed; shells complete it by the files that are there."""
+
+    name = "path"
+
+    def shell_complete(
+        self, _ctx: click.Context, _param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Leaves it to the shell."""
+        return [CompletionItem(incomplete, type="file")]
+
+
+PATH_TYPE = PathType()
+
+
 class PartType(click.ParamType):
     """One part of a layout, as ``ferry.layout.part_of`` reads it."""
 
@@ -62,7 +78,11 @@ class PartType(click.ParamType):
 
 
 JSON = click.option(
-    "--json", "json_path", metavar="FILE", help="Write the results to FILE (-: standard output)."
+    "--json",
+    "json_path",
+    metavar="FILE",
+    type=PATH_TYPE,
+    help="Write the results to FILE (-: standard output).",
 )
 OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace files that exist.")
 

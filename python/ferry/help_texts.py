@@ -14,21 +14,33 @@ from ferry.cli import ferry
 
 
 def pages() -> dict[str, str]:
-    """Returns the help page of the command itself (``ferry``) and of each of its commands."""
+    """Returns the help page of the command itself (``ferry``), and of each of its commands.
+
+    That of a group's command is named with a slash: ``layout/set``.
+    """
     context = click.Context(ferry, info_name="ferry", **ferry.context_settings)
-    texts = {"ferry": ferry.get_help(context)}
-    for name, command in ferry.commands.items():
+    return {"ferry": ferry.get_help(context) + "\n", **_pages_of(ferry, context, "")}
+
+
+def _pages_of(group: click.Group, context: click.Context, place: str) -> dict[str, str]:
+    texts = {}
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         settings = {**ferry.context_settings, **command.context_settings}
         inner = click.Context(command, parent=context, info_name=name, **settings)
-        texts[name] = command.get_help(inner)
-    return {name: text + "\n" for name, text in texts.items()}
+        texts[place + name] = command.get_help(inner) + "\n"
+        if isinstance(command, click.Group):
+            texts |= _pages_of(command, inner, f"{place}{name}/")
+    return texts
 
 
 def write(folder: Path) -> None:
     """Writes ``NAME.txt`` for each page into ``folder``."""
-    folder.mkdir(parents=True, exist_ok=True)
     for name, text in pages().items():
-        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+        path = folder / f"{name}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
