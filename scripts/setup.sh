@@ -25,14 +25,30 @@ setup_begin() {
   setup_steps=0
 }
 
+# Whether this user can set up or build anything in the checkout.
+setup_can_write() {
+  if [[ -e $setup_dir ]]; then
+    [[ -w $setup_dir && (! -e $setup_dir/lock || -w $setup_dir/lock) ]]
+  else
+    [[ -w $setup_root ]]
+  fi
+}
+
+# PRESET: whether to take the set-up and the build as they are: somebody else's, or on a file system
+# that cannot be written.
+setup_use_as_is() {
+  ! setup_can_write && [[ -x $setup_python && -x $setup_root/build/$1/ferry-bench ]]
+}
+
 # ---- one at a time ---------------------------------------------------------------------------
 
 setup_lock() {
   [[ -z $setup_lock_fd ]] || return 0
-  mkdir -p "$setup_dir" 2>/dev/null || true
-  if [[ ! -w $setup_dir || (-e $setup_dir/lock && ! -w $setup_dir/lock) ]]; then
-    setup_die "cannot write in $setup_dir; make a checkout of your own and use that one"
+  if ! setup_can_write; then
+    setup_die "cannot write in $setup_root, and it is not built yet; its owner can run ./ferry info" \
+      "there once, then others can use it; or make a checkout of your own"
   fi
+  mkdir -p "$setup_dir"
   exec {setup_lock_fd}>>"$setup_dir/lock"
   command -v flock >/dev/null || return 0
   if ! flock -n "$setup_lock_fd"; then
