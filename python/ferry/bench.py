@@ -276,10 +276,16 @@ def _settings(options: BenchOptions) -> Json:
 def _print_head(console: Console, options: BenchOptions, measurement: Measurement) -> None:
     (runtime,) = measurement.environment["runtimes"]
     systems = measurement.environment["file_systems"]
-    where = f" on {systems[0]['type']} ({systems[0]['source']})" if systems else ""
+    where = ""
+    if systems:
+        source = f" ({systems[0]['source']})" if systems[0]["source"] else ""
+        where = f" on {systems[0]['type'] or 'an unknown file system'}{source}"
     for storage in measurement.environment["storages"]:
         where = f" on storage {storage['storage']} ({storage['engine']})"
-    console.print(f"{shown(options.path)}{where}, interface {options.interface}", soft_wrap=True)
+    direct = ", direct I/O (O_DIRECT)" if options.direct else ""
+    console.print(
+        f"{shown(options.path)}{where}, interface {options.interface}{direct}", soft_wrap=True
+    )
     if options.interface == "ferry":
         for storage in measurement.environment["storages"]:
             for fact in storage["facts"]:
@@ -334,6 +340,8 @@ def _print_table(console: Console, rows: Sequence[Json]) -> None:
         console.print()
     for row in rows:
         console.print(_summary(row), soft_wrap=True)
+        if any(sample["latency_ns"] is not None for sample in row["repeats"]):
+            console.print(_latency_line(row), soft_wrap=True)
         if row["repeats"][0]["cache"] is not None:
             console.print(_cache_line(row), soft_wrap=True)
 
@@ -385,6 +393,20 @@ def _summary(row: Json) -> str:
         f"{max(total):.2f}){state}, {verified}; CPU time per repeat: callers "
         f"{_cpu_time(row, 'callers')}, server {_cpu_time(row, 'server')}"
     )
+
+
+def _latency_line(row: Json) -> str:
+    """What single calls took: medians of the repeats' percentiles, and the longest call of all."""
+    latencies = [s["latency_ns"] for s in row["repeats"] if s["latency_ns"] is not None]
+    named = {"p50": "50 %", "p90": "90 %", "p99": "99 %"}
+    texts = [
+        f"{label} within {float(np.median([one[name] for one in latencies])) * 1e-3:.2f} µs"
+        for name, label in named.items()
+    ]
+    longest = max(one["max"] for one in latencies) * 1e-3
+    stride = latencies[0]["one_call_in"]
+    timed = "every call timed" if stride == 1 else f"one call in {stride} timed"
+    return f"{row['operation']}: single calls: {', '.join(texts)}, longest {longest:.2f} µs ({timed})"
 
 
 def _cpu_time(row: Json, whose: str) -> str:

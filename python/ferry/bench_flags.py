@@ -17,13 +17,89 @@ _THREADS = CountType(1, 4096)
 # Interfaces with several calls of one thread in flight, and how many at most.
 _QUEUE_DEPTH_MAX = {"ferry": 63, "uring": 1024}
 
+# What IOR calls a way to a file, and what to do instead where `-a` has no such way.
+_IOR_RANKS = "that interface is for MPI ranks, which ferry study interfaces measures"
+_IOR_INTERFACES = {
+    "AIO": "-a uring keeps several calls in flight",
+    "CEPHFS": "-a ferry reaches CephFS by a URI, ceph:/file",
+    "HDF5": _IOR_RANKS,
+    "MPIIO": _IOR_RANKS,
+    "NCMPI": _IOR_RANKS,
+}
+
+_NO_COLLECTIVE = "ferry study interfaces and ferry study writers measure collective transfers"
+# What takes the place of IOR's options that are not here.
+_IOR_OPTIONS = {
+    "-A": "--json FILE takes results by a name of yours",
+    "-B": "--direct does that",
+    "-c": _NO_COLLECTIVE,
+    "-d": "repeats follow each other without a pause: leave it out",
+    "-E": "--overwrite writes into a file that exists",
+    "-f": "give the flags on the command line, one run of ferry bench for each test",
+    "-G": "contents differ by themselves from repeat to repeat: leave it out",
+    "-H": _NO_COLLECTIVE,
+    "-I": "-F gives each thread a file of its own",
+    "-j": "the line under the table has the smallest and the largest of the repeats",
+    "-J": "buffers are aligned to pages: leave it out",
+    "-K": "-k keeps the file; after an error none is kept",
+    "-l": "contents differ in every block: leave it out",
+    "-m": "each repeat writes the file anew: leave it out",
+    "-M": "--cold reads from the storage, not from memory",
+    "-n": "every read is verified: leave it out",
+    "-N": "--threads says how many threads there are",
+    "-O": "--json FILE writes the results",
+    "-p": _NO_COLLECTIVE,
+    "-P": _NO_COLLECTIVE,
+    "-q": "an error ends the measurement: leave it out",
+    "-Q": "-C reads what the next thread wrote",
+    "-S": _NO_COLLECTIVE,
+    "-T": "-D ends each repeat after so many seconds",
+    "-u": "-F gives each thread a file of its own",
+    "-U": "hints are for MPI ranks: ferry study writers measures with them",
+    "-v": "--json FILE has every number",
+    "-V": _NO_COLLECTIVE,
+    "-x": "a transfer that is cut short is an error: leave it out",
+    "-X": "-Z draws anew for each repeat",
+    "-y": "-e syncs once after writing",
+    "-Y": "-e syncs once after writing",
+    "--posix.odirect": "--direct does that",
+}
+
+
+class InterfaceType(click.Choice[str]):
+    """A way to a file, in IOR's spelling too."""
+
+    def __init__(self) -> None:
+        """Takes the interfaces that there are."""
+        super().__init__(INTERFACES, case_sensitive=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns the interface."""
+        if answer := _IOR_INTERFACES.get(str(value).upper()):
+            self.fail(f"'{value}' is not one of {', '.join(INTERFACES)}; {answer}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class BenchCommand(click.Command):
+    """A command that knows IOR's options, and says what takes the place of those it has not."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Reads the command line."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if answer := _IOR_OPTIONS.get(error.option_name):
+                raise click.UsageError(f"No option {error.option_name} as in IOR: {answer}", ctx) from None
+            raise
+
+
 PATH = click.argument("path", metavar="[PATH]", type=PATH_TYPE, required=False)
 
 OPTIONS = (
     click.option(
         "-a",
         "--interface",
-        type=click.Choice(INTERFACES),
+        type=InterfaceType(),
         default="ferry",
         show_default=True,
         help="How to reach the file: Ferry's calls, plain pread and pwrite, a mapping, or a plain "

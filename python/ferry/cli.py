@@ -56,7 +56,11 @@ def ferry(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-@ferry.command(name="bench", short_help="One measurement, with IOR's flags and columns.")
+@ferry.command(
+    name="bench",
+    cls=bench_flags.BenchCommand,
+    short_help="One measurement, with IOR's flags and columns.",
+)
 @bench_flags.PATH
 @flags.with_options(bench_flags.OPTIONS)
 @flags.OVERWRITE

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from conftest import SCHEMA, Command, cell, run_bench, validated
+from ferry import bench_flags
 from ferry.plan import INTERFACES
 
 KIB = 1 << 10
@@ -259,3 +260,75 @@ def test_the_schema_refuses_rows_without_counters(command: Command, tmp_path: Pa
         wrong = {**document, "rows": [{**document["rows"][0], "repeats": [sample]}]}
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, SCHEMA)
+
+
+# ---- what people who know IOR type, and what they are shown --------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "answer"),
+    [
+        (["-N", "4"], "No option -N as in IOR: --threads says how many threads there are"),
+        (["-O", "summaryFormat=JSON"], "No option -O as in IOR: --json FILE writes the results"),
+        (["-v"], "No option -v as in IOR: --json FILE has every number"),
+        (["-wcv"], "No option -c as in IOR: ferry study interfaces and ferry study writers measure"),
+        (["--posix.odirect"], "No option --posix.odirect as in IOR: --direct does that"),
+        (["-a", "MPIIO"], "that interface is for MPI ranks, which ferry study interfaces measures"),
+        (["-a", "aio"], "-a uring keeps several calls in flight"),
+    ],
+)
+def test_options_of_ior_are_answered_by_what_takes_their_place(
+    command: Command, flags: list[str], answer: str
+) -> None:
+    done = command.run("bench", *flags, "file")
+    assert done.returncode == 2
+    assert answer in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_every_letter_of_ior_is_an_option_or_answered(command: Command) -> None:
+    letters = "aAbBcCdDeEfFgGHiIjJkKlmMnNoOpPqQrRsStTuUvVwWxXyYzZ"
+    known = {name for option in bench_flags.OPTIONS for name in _names_of(option)}
+    assert {f"-{letter}" for letter in letters} <= known | bench_flags._IOR_OPTIONS.keys()
+    assert not known & bench_flags._IOR_OPTIONS.keys()
+
+
+def _names_of(option: Any) -> list[str]:
+    @option
+    def function() -> None:
+        """Takes the option."""
+
+    return list(function.__click_params__[0].opts)  # type: ignore[attr-defined]
+
+
+def test_interfaces_may_be_spelt_as_in_ior(command: Command, tmp_path: Path) -> None:
+    flags = ["-a", "POSIX", "-b", "64k", "-t", "64k", "-i", "1", "--json", tmp_path / "r.json"]
+    done = command.run("bench", *flags, "file")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ", interface posix\n" in done.stdout
+    assert validated(tmp_path / "r.json")["settings"]["interface"] == "posix"
+
+
+@pytest.mark.parametrize("interface", ["ferry", "posix", "uring"])
+def test_direct_is_shown(command: Command, data: Path, interface: str) -> None:
+    flags = ["-r", "-a", interface, "-b", "1m", "-t", "64k", "-i", "1"]
+    direct = command.run("bench", *flags, "--direct", data)
+    assert direct.returncode == 0
+    assert f", interface {interface}, direct I/O (O_DIRECT)\n" in direct.stdout
+    assert "O_DIRECT" not in command.run("bench", *flags, data).stdout
+
+
+def test_percentiles_of_single_calls_are_shown(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    done = command.run("bench", "-b", "1m", "-t", "64k", "-i", "3", "--json", path, "file")
+    assert done.returncode == 0
+    for row in validated(path)["rows"]:
+        latencies = [sample["latency_ns"] for sample in row["repeats"]]
+        p99 = sorted(latency["p99"] for latency in latencies)[1] * 1e-3
+        longest = max(latency["max"] for latency in latencies) * 1e-3
+        (line,) = [
+            line
+            for line in done.stdout.splitlines()
+            if line.startswith(f"{row['operation']}: single calls: 50 % within ")
+        ]
+        assert f"99 % within {p99:.2f} µs, longest {longest:.2f} µs (one call in 64 timed)" in line
