@@ -37,7 +37,7 @@ from bulk_models import models, peaks_mib
 from bulk_sweeps import sweeps
 
 import ferry
-from ferry import judge
+from ferry_lab.stats import judge
 
 REQUIREMENTS = Path(__file__).with_name("requirements-peers.txt")
 # Where the target is 1, how much noise the question bears.

@@ -22,9 +22,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "python"))
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "lab")]
 
-from ferry import judge  # noqa: E402
+from ferry_lab.stats import judge  # noqa: E402
 
 RIG = ROOT / "rigs" / "rig"
 BUILD = ROOT / "build" / "release"

@@ -30,9 +30,9 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "python"))
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "lab")]
 
-from ferry import judge  # noqa: E402
+from ferry_lab.stats import judge  # noqa: E402
 from ferry.uris import is_uri  # noqa: E402
 
 BUILD = ROOT / "build" / "release"

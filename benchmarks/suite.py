@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from targets import LIMITS, TARGETS
 
-from ferry import judge
+from ferry_lab.stats import judge
 
 
 def pairs_of(line: dict, key: str) -> Sequence[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ferry import judge
+from ferry_lab.stats import judge
 
 
 @dataclass(frozen=True)

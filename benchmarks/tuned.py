@@ -26,13 +26,14 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ferry import judge, profile
 from ferry.files import scratch_folder
 from ferry.native import read_info
 from ferry.sizes import KIB, MIB
-from ferry.tune import Clock, Key, make_entry, make_file, measure, run_keys
-from ferry.tuning_choice import View, compare
-from ferry.tuning_workloads import DEFAULTS, FILE_BYTES, NEVER, Point, Workload
+from ferry_lab.stats import judge
+from ferry_lab.tune import profile
+from ferry_lab.tune.tune import Clock, Key, make_entry, make_file, measure, run_keys
+from ferry_lab.tune.tuning_choice import View, compare
+from ferry_lab.tune.tuning_workloads import DEFAULTS, FILE_BYTES, NEVER, Point, Workload
 
 CLOSE = 0.95  # of the best point
 SHARE = 0.9  # of the cases

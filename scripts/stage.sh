@@ -55,8 +55,8 @@ stage_python() {
   cmake --build build/release --target ferry_mock_cuda >>"$setup_log" 2>&1 ||
     setup_die "the mock CUDA driver could not be built; $setup_log says why"
   unset PYTHONHOME
-  PYTHONPATH=$root/python FERRY_BUILD_DIR=$root/build/release \
-    "$setup_python" -m pytest tests/python -q --durations=10
+  PYTHONPATH=$root/python:$root/lab FERRY_BUILD_DIR=$root/build/release \
+    "$setup_python" -m pytest tests/python lab/tests -q --durations=10
 }
 
 stage_asan() { build_and_test asan asan; }
@@ -219,7 +219,7 @@ stage_storages() {
   setup_packages rigs || setup_die "the packages of scripts/packages-rigs.txt are missing; install them"
   setup_build release-tests
   unset PYTHONHOME
-  export FERRY_TEST_RIG=$root/rigs/rig PYTHONPATH=$root/python FERRY_BUILD_DIR=$root/build/release
+  export FERRY_TEST_RIG=$root/rigs/rig PYTHONPATH=$root/python:$root/lab FERRY_BUILD_DIR=$root/build/release
   # What was up before stays up, with what it stores.
   trap stop_rigs EXIT
   test_on_nfs
@@ -255,7 +255,7 @@ test_on_nfs() {
   build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Nfs*'
   build/release/bulk_tests --gtest_brief=1 --gtest_filter='*Nfs*'
   "$setup_python" -m pytest tests/python/test_remote_storages.py tests/python/test_remote_files.py -q
-  "$setup_python" -m pytest tests/python/test_remote_bench.py -q
+  "$setup_python" -m pytest lab/tests/run/test_remote_bench.py -q
   build/release/tools_tests --gtest_brief=1 --gtest_filter='*StoredFiles*'
   if [[ -x build/release/ferry-checkpoint ]]; then
     FERRY_PROFILE='' tests/examples/checkpoint_remote_test.sh build/release/ferry-checkpoint "$FERRY_TEST_NFS" mpiexec -n
@@ -277,8 +277,8 @@ test_on_ceph() {
   timeout 300 build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Ceph*' ||
     setup_die "device calls failed on CephFS, or did not end within 300 s"
   "$setup_python" -m pytest tests/python/test_rig_network.py -q
-  "$setup_python" -m pytest tests/python/test_ceph.py tests/python/test_storages_network.py -q
-  "$setup_python" -m pytest tests/python/test_remote_bench.py -q -k CEPH
+  "$setup_python" -m pytest tests/python/test_ceph.py lab/tests/studies/test_storages_network.py -q
+  "$setup_python" -m pytest lab/tests/run/test_remote_bench.py -q -k CEPH
   timeout 60 build/release/tools_tests --gtest_brief=1 --gtest_filter='*StoredFiles*' ||
     setup_die "files of CephFS beside those that are measured failed, or did not end within 60 s"
   if [[ $was_up == yes ]]; then

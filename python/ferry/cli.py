@@ -10,32 +10,14 @@ import dataclasses
 import errno
 import signal
 import sys
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
 import click
 from click import shell_completion
 
-from ferry import (
-    bench,
-    bench_flags,
-    copy,
-    flags,
-    importing,
-    info,
-    judge,
-    layout,
-    rig,
-    study,
-    terminal,
-    tune,
-    tune_ranks,
-    writers_simulate,
-)
+from ferry import flags, laboratory, rig, terminal
 from ferry.errors import FerryError, Terminated
-from ferry.studies import SIMULATED, STUDIES
-from ferry.uris import is_uri
 
 # Help is laid out for 80 columns whatever the terminal, because ./ferry prints stored copies of it.
 _CONTEXT: dict[str, Any] = {
@@ -45,7 +27,19 @@ _CONTEXT: dict[str, Any] = {
 }
 
 
-@click.group(context_settings=_CONTEXT, invoke_without_command=True)
+class _Commands(click.Group):
+    """The package's own commands, and those of the laboratory where it is installed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the names of all commands that can be used."""
+        return sorted([*super().list_commands(ctx), *laboratory.names()])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Returns one command. Raises FerryError for the laboratory's where it is not installed."""
+        return super().get_command(ctx, cmd_name) or laboratory.command(cmd_name)
+
+
+@click.group(cls=_Commands, context_settings=_CONTEXT, invoke_without_command=True)
 @click.pass_context
 def ferry(context: click.Context) -> None:
     """File I/O for many-core devices: measures it here, and says what to choose.
@@ -54,231 +48,6 @@ def ferry(context: click.Context) -> None:
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-@ferry.command(
-    name="bench",
-    cls=bench_flags.BenchCommand,
-    short_help="One measurement, with IOR's flags and columns.",
-)
-@bench_flags.PATH
-@flags.with_options(bench_flags.OPTIONS)
-@flags.OVERWRITE
-@flags.JSON
-def bench_command(json_path: str | None, overwrite: bool, **given: Any) -> None:
-    """One measurement of PATH, with IOR's flags and columns.
-
-    Writing makes PATH, a new file, and removes it afterwards; with -r alone, PATH is read and
-    never changed. Contents are verified, with -W and -R more strictly. Sizes take k, m, g and t as
-    powers of 1024. bw counts from open to close, as IOR does. PATH may be a URI like
-    nfs://server/export/file or ceph:/file, which -a ferry reaches.
-    """
-    bench.run(bench_flags.read_options(json_path, overwrite, given))
-
-
-@ferry.command(name="import", short_help="Reads what IOR and fio measured.")
-@click.argument("files", metavar="FILE...", type=flags.PATH_TYPE, nargs=-1, required=True)
-@flags.OVERWRITE
-@flags.JSON
-def import_command(files: tuple[str, ...], json_path: str | None, overwrite: bool) -> None:
-    """Reads what IOR, fio and ferry measured, and shows it in one table.
-
-    \b
-    FILE is what one of these wrote:
-      ior ... -O summaryFormat=JSON -O summaryFile=FILE
-      fio ... --output-format=json --output=FILE
-      ferry bench ... --json FILE
-
-    The same measurement in several files counts as repeats of it. --json writes all of them as one
-    document of ferry's own schema.
-    """
-    importing.run(files, json_path, overwrite)
-
-
-@ferry.command(name="study", short_help="A fixed matrix of measurements that answers a question.")
-@click.argument("name", metavar="NAME", type=click.Choice([*STUDIES]))
-@click.option(
-    "--dir",
-    "folder",
-    metavar="DIR",
-    type=flags.PATH_TYPE,
-    help="Where scratch files go ($TMPDIR or /tmp).",
-)
-@click.option(
-    "--file",
-    metavar="FILE",
-    type=flags.PATH_TYPE,
-    help="Measure reading FILE, which is never changed.",
-)
-@click.option(
-    "--storage",
-    metavar="URI",
-    help="Measure a storage that is not mounted, too: ceph:/path, nfs://server/path.",
-)
-@click.option("--quick", is_flag=True, help="Fewer points and fewer repeats.")
-@click.option(
-    "--repeats",
-    type=flags.CountType(2, 100_000),
-    help=f"How often to measure each point ({judge.PAIRS_MIN}, fewer of what is large; with "
-    "--quick 6 or 12).",
-)
-@click.option(
-    "--out",
-    metavar="DIR", type=flags.PATH_TYPE,
-    help="Write the results into DIR; an interrupted study goes on from there.",
-)
-@click.option("--simulate", is_flag=True, help="Compute a model of a cluster; measure nothing.")
-@click.option(
-    "--cluster",
-    metavar="FILE", type=flags.PATH_TYPE,
-    help="With --simulate: the cluster, as TOML (the Cray XT3 of paper 004).",
-)
-@flags.OVERWRITE
-@flags.JSON
-def study_command(name: str, **given: Any) -> None:
-    """A fixed matrix of measurements that answers one question.
-
-    \b
-    placements   Which way should a device program's reads and writes go, by
-                 transfer size? The placements host, compute, service and
-                 automatic beside pread/pwrite and mmap: reads with the device's
-                 cache cold and warm, writes as call, call + flush and call +
-                 fsync, and programs that compute on what they read or write.
-                 Says where the curves cross.
-    optimizations
-                 What is each optimisation of the page cache worth? Writes,
-                 re-writes, reads and re-reads of 4 MiB records with all off,
-                 each on alone, and all on, by file size; the kernel's tmpfs and
-                 ramfs beside them (as root); unaligned buffers; small files.
-    storages     Which storage is how fast, and scales with threads? Writes,
-                 writes with fsync, cold reads and re-reads by one thread and
-                 many, and by file size: the file system of --dir, tmpfs, and as
-                 root ramfs, ext4, xfs and btrfs on loop devices; NFS, CephFS,
-                 PVFS2 and Lustre as far as they are mounted, named by --storage
-                 or started by ferry rig; what the disk itself gives.
-    writers      How many ranks should write for all? One shared file or one for
-                 each writer, by all ranks or by some that gather, or take in
-                 turn, what the others have; where the time goes. With
-                 --simulate: a model of a cluster, held against published
-                 numbers.
-    interfaces   Which interface is fastest for many ranks on one file, by
-                 transfer size? POSIX, MPI-IO, Ferry's file views, and with
-                 --storage the storage's own client library.
-    endian       What does byte-swapped output cost, for one rank and for many?
-    stripes      What do stripe count, stripe size and the writers' buffer
-                 change, for one writer and many? With --storage on CephFS.
-
-    Scratch files are removed, whatever happens. The end of the output says what the numbers show,
-    and no more than that.
-    """
-    if given["simulate"] or given["cluster"] is not None:
-        _simulate(name, given)
-        return
-    chosen = STUDIES[name]
-    if given["file"] is not None and not chosen.takes_file:
-        raise click.UsageError(f"--file is not for the study {name}, which makes its own files")
-    if given["storage"] is not None and not chosen.takes_storage:
-        raise click.UsageError(f"--storage is not for the study {name}; --dir says where to measure")
-    if given["storage"] is not None and not is_uri(given["storage"]):
-        raise click.UsageError(f"{given['storage']} is no URI; --dir is for folders")
-    if given["file"] is not None and given["folder"] is not None:
-        raise click.UsageError("--dir is for scratch files; with --file nothing is written")
-    study.run(
-        chosen(),
-        study.StudyOptions(
-            folder=given["folder"] if given["folder"] is not None else tempfile.gettempdir(),
-            file=given["file"],
-            quick=given["quick"],
-            repeats=given["repeats"],
-            out=given["out"],
-            json=given["json_path"],
-            overwrite=given["overwrite"],
-            storage=given["storage"],
-            folder_given=given["folder"] is not None,
-        ),
-    )
-
-
-def _simulate(name: str, given: dict[str, Any]) -> None:
-    """Runs the model. Raises UsageError for flags that belong to measuring, and the other way."""
-    if name != SIMULATED:
-        raise click.UsageError(f"--simulate and --cluster are for the study {SIMULATED}")
-    if not given["simulate"]:
-        raise click.UsageError("--cluster is for the model of a cluster; add --simulate")
-    for key, flag in (
-        *(("folder", "--dir"), ("file", "--file"), ("repeats", "--repeats")),
-        ("storage", "--storage"),
-    ):
-        if given[key] is not None:
-            raise click.UsageError(f"{flag} is for measuring, and --simulate measures nothing")
-    writers_simulate.run(
-        writers_simulate.Options(
-            cluster=given["cluster"],
-            quick=given["quick"],
-            out=given["out"],
-            json=given["json_path"],
-            overwrite=given["overwrite"],
-        )
-    )
-
-
-@ferry.command(name="tune", short_help="Measures what is fastest here, and writes the profile.")
-@click.option(
-    "--dir",
-    "folder",
-    metavar="DIR",
-    type=flags.PATH_TYPE,
-    help="Whose storage to tune (the current folder).",
-)
-@click.option(
-    "--budget",
-    "budget_s",
-    metavar="SECONDS",
-    type=flags.CountType(tune.BUDGET_S_MIN, 86_400),
-    default=tune.BUDGET_S,
-    show_default=True,
-    help="How long to measure, about.",
-)
-@click.option(
-    "--ranks",
-    metavar="N",
-    type=flags.CountType(1, tune_ranks.RANKS_MAX),
-    help="Measure collective transfers of N MPI ranks too, beyond --budget (needs an MPI library).",
-)
-@click.option(
-    "--out",
-    metavar="FILE", type=flags.PATH_TYPE,
-    help="Write the profile to FILE ($FERRY_PROFILE, or ferry/profile.toml in your configuration "
-    "folder, where the library finds it).",
-)
-@flags.OVERWRITE
-@flags.JSON
-def tune_command(
-    folder: str | None,
-    budget_s: int,
-    ranks: int | None,
-    out: str | None,
-    overwrite: bool,
-    json_path: str | None,
-) -> None:
-    """Measures what is fastest on this machine, and writes the profile that the library reads.
-
-    Tries page sizes, readahead, server threads, calls in flight, and from which size reads and
-    writes are better made by the host, with files in DIR. What looks better is measured again
-    beside the built-in setting; where the gain is within the noise, or anything gets slower, the
-    built-in one stays. Other storages' entries in the profile are kept. Scratch files are removed,
-    whatever happens.
-    """
-    tune.run(
-        tune.TuneOptions(
-            folder=folder if folder is not None else ".",
-            budget_s=budget_s,
-            ranks=ranks,
-            out=out,
-            json=json_path,
-            overwrite=overwrite,
-        )
-    )
 
 
 @ferry.command(name="info", short_help="What this machine offers, and how PATH is served.")
@@ -291,6 +60,8 @@ def info_command(path: str | None, json_path: str | None, overwrite: bool) -> No
     With PATH: its file system and block device, whether direct I/O is possible, how Ferry would
     serve it and why, and which profile (see ferry tune) applies to it.
     """
+    from ferry import info
+
     info.run(path, json_path, overwrite)
 
 
@@ -309,6 +80,8 @@ def cp_command(source: str, target: str, json_path: str | None, overwrite: bool)
     DST's folder: whatever goes wrong, DST is as it was before. DST gets SRC's permissions, and its
     owner may always read and write it; owner and times are not kept, and holes are filled.
     """
+    from ferry import copy
+
     copy.run(source, target, json_path, overwrite)
 
 
@@ -327,6 +100,8 @@ def layout_group() -> None:
 @flags.JSON
 def layout_get(path: str, json_path: str | None, overwrite: bool) -> None:
     """Show the layout of PATH; of a directory, what is made in it gets."""
+    from ferry import layout
+
     layout.get(path, json_path, overwrite)
 
 
@@ -359,6 +134,8 @@ def layout_set(path: str, json_path: str | None, overwrite: bool, **given: Any) 
     A file that is there already keeps its layout, and is refused. What is not given is left to the
     storage. Shows the layout that was granted.
     """
+    from ferry import layout
+
     wanted = layout.Wanted(**given)
     if wanted.arguments() in ([], ["--at-most"]):
         raise click.UsageError("say what to set, for example --stripe-count 4")
@@ -491,7 +268,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _usage_error(error)
     except FerryError as error:
         terminal.say("; ".join([str(error), *_notes(error)]))
-        return 1
+        return error.exit_status
     except (click.Abort, KeyboardInterrupt) as error:
         cause = error if isinstance(error, KeyboardInterrupt) else error.__cause__
         terminal.say("; ".join(["interrupted", "scratch files are removed", *_notes(cause)]))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferry import results, terminal
+from ferry import output_files, terminal
 from ferry.native import run_copy
 from ferry.sizes import format_size
 
 
 def run(source: str, target: str, json_path: str | None, overwrite: bool) -> None:
     """Copies, prints one line, writes the JSON file (schema ``ferry.cp/1``). Raises FerryError."""
-    results.check_output(json_path, overwrite)
+    output_files.check_output(json_path, overwrite)
     arguments = ["--overwrite"] if overwrite else []
     with terminal.byte_progress() as show:
         done = run_copy(
@@ -29,4 +29,4 @@ def run(source: str, target: str, json_path: str | None, overwrite: bool) -> Non
             f"read back and verified in {done['verify_s']:.2f} s"
         )
     if json_path is not None:
-        results.write_json(json_path, facts, overwrite)
+        output_files.write_json(json_path, facts, overwrite)

@@ -5,8 +5,10 @@ class FerryError(Exception):
     """Something went wrong that the user can act upon.
 
     The message is one line: what happened, and what to do next. The command prints it after
-    ``ferry: `` on standard error and exits with 1.
+    ``ferry: `` on standard error and exits with ``exit_status``.
     """
+
+    exit_status = 1
 
 
 class Terminated(KeyboardInterrupt):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from ferry import layout, sizes
+from ferry import sizes
+
+if TYPE_CHECKING:
+    from ferry import layout
 
 
 class SizeType(click.ParamType):
@@ -71,6 +74,8 @@ class PartType(click.ParamType):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> layout.Part:
         """Returns the part."""
+        from ferry import layout
+
         try:
             return layout.part_of(value)
         except ValueError as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ferry import info_storage, layout, results, terminal
+from ferry import info_storage, layout, output_files, terminal
 from ferry.errors import FerryError
 from ferry.files import check_exists
 from ferry.native import read_info
@@ -21,7 +21,7 @@ _INDENT = 14
 
 def run(path: str | None, json_path: str | None, overwrite: bool) -> None:
     """Prints the facts, and writes the JSON file (schema ``ferry.info/2``). Raises FerryError."""
-    results.check_output(json_path, overwrite)
+    output_files.check_output(json_path, overwrite)
     if path is not None and not is_uri(path):
         check_exists(path)
     facts = read_info(path)
@@ -36,7 +36,7 @@ def run(path: str | None, json_path: str | None, overwrite: bool) -> None:
             for name, value in info_storage.lines(facts["storage"]):
                 _line(console, name, value)
     if json_path is not None:
-        results.write_json(json_path, facts, overwrite)
+        output_files.write_json(json_path, facts, overwrite)
     if facts["storage"] is not None and facts["storage"]["problem"] is not None:
         raise FerryError(facts["storage"]["problem"])
 

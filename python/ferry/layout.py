@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ferry import results, terminal
+from ferry import output_files, terminal
 from ferry.native import run_layout
 from ferry.sizes import format_size, parse_size
 
@@ -164,7 +164,7 @@ def _name_of(key: str) -> str:
 
 
 def _finish(arguments: list[str], json_path: str | None, overwrite: bool) -> None:
-    results.check_output(json_path, overwrite)
+    output_files.check_output(json_path, overwrite)
     answer = run_layout(arguments)
     if json_path != "-":
         console = terminal.output_console()
@@ -177,4 +177,4 @@ def _finish(arguments: list[str], json_path: str | None, overwrite: bool) -> Non
             console.print(f"{'reduced':<14}{names}", soft_wrap=True)
     if json_path is not None:
         facts = {key: value for key, value in answer.items() if key != "type"}
-        results.write_json(json_path, {"schema": "ferry.layout/1", **facts}, overwrite)
+        output_files.write_json(json_path, {"schema": "ferry.layout/1", **facts}, overwrite)

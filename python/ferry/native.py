@@ -1,4 +1,4 @@
-"""Runs ``ferry-bench``, the measured process."""
+"""Runs the programs that are built beside the package, and says what went wrong in them."""
 
 from __future__ import annotations
 
@@ -9,22 +9,17 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
-from ferry import mpi_native
 from ferry.errors import FerryError
-from ferry.mpi_plan import MpiPlan
-from ferry.plan import Plan
 from ferry.programs import PROGRAM, find_program
 from ferry.uris import is_uri
 
 COPY_PROGRAM = "ferry-copy"
 LAYOUT_PROGRAM = "ferry-layout"
 _STOP_TIMEOUT_S = 5.0
-_REMOVE_TIMEOUT_S = 60.0
 
 Json = dict[str, Any]
 
@@ -83,100 +78,20 @@ class MeasuringError(FerryError):
         self.error_number = error_number
 
 
-@dataclass
-class Measurement:
-    """What one invocation gave: where it ran, and the samples of each cell by repeat."""
-
-    environment: Json = field(default_factory=dict)
-    samples: dict[str, list[Json]] = field(default_factory=dict)
-
-
-def run_plan(
-    plan: Plan | MpiPlan,
-    on_sample: Callable[[str], None] | None = None,
-    into: Measurement | None = None,
-) -> Measurement:
-    """Measures a plan; calls ``on_sample`` with the cell's id after each sample.
-
-    ``into``, an empty one, is filled and returned: it has what was measured before an error, too.
-    Raises MeasuringError, FerryError. An interruption (KeyboardInterrupt) ends the measured
-    process first, which removes the files it made.
-    """
-    _check_names(plan)
-    measurement = Measurement() if into is None else into
-    measurement.samples.update({cell.id: [] for cell in plan.cells})
-    problem: Json | None = None
-    with _measuring(plan) as process:
-        for line in _lines(process):
-            if line["type"] == "environment":
-                measurement.environment = {k: v for k, v in line.items() if k != "type"}
-            elif line["type"] == "sample":
-                cell = line["cell"]
-                kept = {k: v for k, v in line.items() if k not in ("type", "cell")}
-                measurement.samples[cell].append(kept)
-                if on_sample is not None:
-                    on_sample(cell)
-            elif line["type"] == "error":
-                problem = line
-    _check(process.returncode, problem)
-    for samples in measurement.samples.values():
-        samples.sort(key=lambda sample: sample["repeat"])
-    return measurement
-
-
-def _check_names(plan: Plan | MpiPlan) -> None:
-    """Plans are JSON, which has no bytes. Raises FerryError."""
-    for cell in plan.cells:
-        try:
-            cell.path.encode()
-        except UnicodeEncodeError:
-            raise FerryError(
-                f"{cell.path} is not UTF-8, and what is measured needs a path that is; choose "
-                "another name or folder, or make a link to it"
-            ) from None
-
-
-@contextmanager
-def _measuring(plan: Plan | MpiPlan) -> Iterator[_Process]:
-    if isinstance(plan, Plan):
-        with _process("--plan", "-", stdin=json.dumps(plan.to_json())) as process:
-            yield process
-        return
-
-    with (
-        mpi_native.plan_command(plan) as command,
-        _running(command, None, mpi_native.PROGRAM) as process,
-    ):
-        yield process
-
-
 def read_info(path: str | None) -> Json:
     """Returns what ``ferry-bench --info`` says (schema ``ferry.info/2``). Raises FerryError."""
     answer: Json | None = None
     problem: Json | None = None
-    with _process("--info", *([path] if path is not None else [])) as process:
-        for line in _lines(process):
+    with process_of("--info", *([path] if path is not None else [])) as process:
+        for line in lines(process):
             if line.get("type") == "error":
                 problem = line
             else:
                 answer = line
-    _check(process.returncode, problem)
+    check(process.returncode, problem)
     if answer is None:
         raise FerryError(f"{PROGRAM} --info gave no answer; build it again")
     return answer
-
-
-def remove(paths: Sequence[str]) -> None:
-    """Removes files of any storage, as far as they are there and their storage answers."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        subprocess.run(
-            [str(find_program()), "--remove", *dict.fromkeys(paths)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_REMOVE_TIMEOUT_S,
-            start_new_session=True,
-            check=False,
-        )
 
 
 def run_copy(arguments: list[str], on_progress: Callable[[Json], None]) -> Json:
@@ -186,7 +101,7 @@ def run_copy(arguments: list[str], on_progress: Callable[[Json], None]) -> Json:
     """
     copy = _Copy(on_progress)
     try:
-        with _process(*arguments, program=COPY_PROGRAM) as process:
+        with process_of(*arguments, program=COPY_PROGRAM) as process:
             copy.follow(process)
     except MeasuringError as error:  # it was killed
         if remains := copy.remains(-signal.SIGKILL):
@@ -228,15 +143,15 @@ class _Copy:
         self._in_place = ""
         self.answer: Json = {}
 
-    def follow(self, process: _Process) -> None:
+    def follow(self, process: Process) -> None:
         """Takes all that it says; when this is interrupted, also what it says at its end."""
         try:
-            for line in _lines(process):
+            for line in lines(process):
                 self._take(line)
         except BaseException as error:
             process.stop()
             with contextlib.suppress(FerryError, ValueError, OSError):
-                for line in _lines(process):
+                for line in lines(process):
                     self._take(line)
             if remains := self.remains(process.popen.returncode):
                 error.add_note(remains)
@@ -275,8 +190,8 @@ class _Copy:
 def run_layout(arguments: list[str]) -> Json:
     """Runs ``ferry-layout`` and returns what it says. Raises FerryError."""
     answer: Json = {}
-    with _process(*arguments, program=LAYOUT_PROGRAM) as process:
-        for line in _lines(process):
+    with process_of(*arguments, program=LAYOUT_PROGRAM) as process:
+        for line in lines(process):
             answer = line
     if answer.get("type") == "error":
         raise FerryError(" ".join(str(answer["message"]).split()))
@@ -285,7 +200,7 @@ def run_layout(arguments: list[str]) -> Json:
     return answer
 
 
-class _Process:
+class Process:
     """A running ``ferry-bench``; its standard error goes to a file, for the message."""
 
     def __init__(self, command: list[str], stdin: str | None, program: str) -> None:
@@ -331,17 +246,17 @@ class _Process:
 
 
 @contextmanager
-def _process(
+def process_of(
     *arguments: str, stdin: str | None = None, program: str = PROGRAM
-) -> Iterator[_Process]:
+) -> Iterator[Process]:
     command = [str(find_program(program)), *arguments]
-    with _running(command, stdin, program) as process:
+    with running(command, stdin, program) as process:
         yield process
 
 
 @contextmanager
-def _running(command: list[str], stdin: str | None, program: str) -> Iterator[_Process]:
-    process = _Process(command, stdin, program)
+def running(command: list[str], stdin: str | None, program: str) -> Iterator[Process]:
+    process = Process(command, stdin, program)
     try:
         yield process
         process.returncode = process.popen.wait()
@@ -360,14 +275,14 @@ def _failed_with_message(status: int) -> bool:
     return status in (1, 2, 130)
 
 
-def _died(process: _Process) -> str:
+def _died(process: Process) -> str:
     status = process.returncode
     how = f"signal {-status}" if status < 0 else f"exit status {status}"
     message = process.last_message()
     return f"{process.name} ended with {how}{': ' + message if message else ''}; please report this"
 
 
-def _lines(process: _Process) -> Iterator[Json]:
+def lines(process: Process) -> Iterator[Json]:
     assert process.popen.stdout is not None
     for line in process.popen.stdout:
         if process.name != PROGRAM and not line.startswith("{"):
@@ -378,7 +293,7 @@ def _lines(process: _Process) -> Iterator[Json]:
             raise FerryError(f"{PROGRAM} printed what is no JSON; build it again") from None
 
 
-def _check(status: int, problem: Json | None) -> None:
+def check(status: int, problem: Json | None) -> None:
     # MPICH's mpiexec now and then ends with 0 when its ranks were interrupted.
     if problem is not None and problem["errno"] == errno.EINTR and status in (0, 130):
         raise KeyboardInterrupt

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Command
+from support import Command
 from file_system_checks import CHECKS
 
 SERVER = os.environ.get("FERRY_TEST_CEPH", "")

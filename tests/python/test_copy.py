@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import access_lists
-from conftest import Command
+from support import Command
 
 SIZES = [0, 1, 4096, (1 << 20) - 1, 1 << 20, (40 << 20) + 12345]
 

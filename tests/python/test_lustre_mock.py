@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Command
+from support import Command
 from ferry import programs
 
 MOCKS = Path(programs.find_program("ferry-layout")).parent / "mocks"

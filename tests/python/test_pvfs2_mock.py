@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Command
+from support import Command
 from ferry import programs
 from file_system_checks import CHECKS
 

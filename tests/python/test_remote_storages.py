@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Command
+from support import Command
 
 SERVER = os.environ.get("FERRY_TEST_NFS", "")
 SERVED = Path(os.environ.get("FERRY_TEST_NFS_DIRECTORY", "/nonexistent"))

@@ -63,7 +63,7 @@ def test_others_can_use_what_is_built(checkout: Path, arguments: list[str]) -> N
     build(checkout)
     done = run(checkout, *arguments)
     assert (done.returncode, done.stderr) == (0, "")
-    place = f"{checkout}/python {checkout}/build/release"
+    place = f"{checkout}/python:{checkout}/lab {checkout}/build/release"
     assert done.stdout == f"{place}: -P -m ferry {' '.join(arguments)}\n"
 
 

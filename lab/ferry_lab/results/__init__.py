@@ -1,0 +1,1 @@
+"""The documents that measurements are kept in, and their schemas."""

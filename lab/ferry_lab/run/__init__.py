@@ -1,0 +1,1 @@
+"""Measuring: plans, what runs them, the frame of a study, and the places that it measures in."""

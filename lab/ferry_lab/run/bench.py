@@ -1,0 +1,439 @@
+"""``ferry bench``: one measurement, with IOR's flags and columns."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from ferry import output_files, terminal
+from ferry.errors import FerryError
+from ferry.files import check_new_file, check_readable_file, signals_ignored
+from ferry.native import MeasuringError
+from ferry.sizes import KIB, MIB, format_size
+from ferry.uris import is_uri, shown, with_suffix
+from ferry_lab.results import results
+from ferry_lab.run import remote_files
+from ferry_lab.run.measuring import Measurement, remove, run_plan
+from ferry_lab.run.plan import Cell, Plan, RuntimeSettings
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """What was asked for; sizes in bytes."""
+
+    path: str
+    interface: str
+    write: bool
+    read: bool
+    block_bytes: int  # per thread and segment
+    transfer_bytes: int
+    segments: int
+    repeats: int
+    threads: int
+    queue_depth: int
+    placement: str  # of interface ferry
+    pattern: str
+    file_per_thread: bool
+    reorder: str
+    barriers: bool
+    deadline_s: int | None
+    sync: bool
+    check_write: bool
+    check_read: bool
+    direct: bool
+    cold: bool  # the host's cache
+    warm: bool  # the device's cache
+    keep: bool
+    overwrite: bool
+    json: str | None
+    runtime: RuntimeSettings
+
+    @property
+    def total_bytes(self) -> int:
+        """What all threads together move in one repeat."""
+        return self.block_bytes * self.segments * self.threads
+
+    @property
+    def files(self) -> list[str]:
+        """The paths of the files that are read or written, as ``ferry-bench`` names them."""
+        if not self.file_per_thread:
+            return [self.path]
+        return [with_suffix(self.path, f".{thread:08d}") for thread in range(self.threads)]
+
+
+def make_cell(options: BenchOptions, operation: str, pattern_seed: int | None = None) -> Cell:
+    """Returns the one cell that a phase measures; ``pattern_seed`` is what the file contains."""
+    writes = operation == "write"
+    return Cell(
+        id=operation,
+        interface=options.interface,
+        placement=options.placement if options.interface == "ferry" else None,
+        operation=operation,
+        path=options.path if is_uri(options.path) else os.path.abspath(options.path),
+        transfer_bytes=options.transfer_bytes,
+        total_bytes=options.total_bytes,
+        pattern=options.pattern,
+        threads=options.threads,
+        queue_depth=options.queue_depth,
+        segments=options.segments,
+        file_per_thread=options.file_per_thread,
+        reorder="none" if writes else options.reorder,
+        barriers=options.barriers,
+        deadline_ms=1000 * (options.deadline_s or 0),
+        check=options.check_write if writes else options.check_read,
+        direct=options.direct,
+        sync="fsync" if writes and options.sync else "none",
+        cold=not writes and options.cold,
+        warm=not writes and options.warm,
+        overwrite=writes and options.overwrite,
+        keep=writes and (options.keep or options.read),
+        expect_pattern_seed=pattern_seed,
+    )
+
+
+def run(options: BenchOptions) -> None:
+    """Measures, prints the table, and writes the JSON file. Raises FerryError."""
+    started = results.now()
+    output_files.check_output(options.json, options.overwrite)
+    _check_memory(options)
+    _check_path(options)
+    phases = _measure_all(options)
+    rows = [results.make_row(cell, "bench", m.samples[cell.id]) for cell, m in phases]
+    notes = _notes(rows)
+    if options.json != "-":
+        console = terminal.output_console()
+        _print_head(console, options, phases[0][1])
+        _print_table(console, rows)
+        for note in notes:
+            console.print(f"note: {note}", soft_wrap=True)
+    if options.json is not None:
+        measurements = [measurement for _, measurement in phases]
+        document = results.make_document(
+            "bench", _settings(options), measurements, rows, started=started, notes=notes
+        )
+        output_files.write_json(options.json, document, options.overwrite)
+
+
+def _check_path(options: BenchOptions) -> None:
+    size_bytes = options.total_bytes // len(options.files)
+    if options.write:
+        for path in options.files:
+            if is_uri(path):  # whose storage does not tell how much room there is
+                remote_files.check_new_file(path, options.overwrite)
+            else:
+                # All of them must fit, so each is asked whether there is room for all.
+                check_new_file(path, options.total_bytes, options.overwrite)
+        return
+    for path in options.files:
+        _check_size(options, path, size_bytes)
+
+
+def _check_size(options: BenchOptions, path: str, needed_bytes: int) -> None:
+    check = remote_files.check_readable_file if is_uri(path) else check_readable_file
+    size_bytes = check(path)
+    if size_bytes >= needed_bytes:
+        return
+    asked = f"-b {format_size(options.block_bytes)}"
+    if options.segments > 1:
+        asked += f" -s {options.segments}"
+    if options.threads > 1 and not options.file_per_thread:
+        asked += f" with {options.threads} threads"
+    raise FerryError(
+        f"{shown(path)} has {format_size(size_bytes)}, and {asked} needs {format_size(needed_bytes)}; "
+        "choose a smaller -b or a larger file"
+    )
+
+
+def _check_memory(options: BenchOptions) -> None:
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if options.runtime.cache_bytes > memory_bytes:
+        raise FerryError(
+            f"--cache-size {format_size(options.runtime.cache_bytes)} is more than this machine's "
+            f"memory of {format_size(memory_bytes)}; choose less"
+        )
+    buffer_bytes = options.transfer_bytes * options.queue_depth * options.threads
+    if buffer_bytes > memory_bytes:
+        raise FerryError(
+            f"the buffers need {format_size(buffer_bytes)}, and this machine has "
+            f"{format_size(memory_bytes)}; choose a smaller -t, --queue-depth or --threads"
+        )
+
+
+def _measure_all(options: BenchOptions) -> list[tuple[Cell, Measurement]]:
+    """Writes, then reads, as far as asked for; removes the files that it made unless kept."""
+    phases: list[tuple[Cell, Measurement]] = []
+    ours = [path for path in options.files if options.write and not _is_there(options, path)]
+    try:
+        seed = None
+        if options.write:
+            cell = make_cell(options, "write")
+            phases.append((cell, _measure(options, cell)))
+            seed = phases[-1][1].samples[cell.id][-1]["pattern_seed"]
+        if options.read:
+            cell = make_cell(options, "read", seed)
+            phases.append((cell, _measure(options, cell)))
+    except MeasuringError as error:
+        # Somebody else made a file there just now: it is theirs.
+        if error.error_number == errno.EEXIST:
+            ours = []
+        raise
+    finally:
+        if not (options.keep and phases):
+            _remove(ours)
+    return phases
+
+
+def _is_there(options: BenchOptions, path: str) -> bool:
+    if not is_uri(path):
+        return os.path.lexists(path)
+    # Without --overwrite it was refused if it was there.
+    return options.overwrite and remote_files.status(path) is not None
+
+
+def _remove(paths: Sequence[str]) -> None:
+    remote = [path for path in paths if is_uri(path)]
+    if remote:
+        with signals_ignored():
+            remove(remote)
+    for path in paths:
+        if path not in remote:
+            Path(path).unlink(missing_ok=True)
+
+
+def _measure(options: BenchOptions, cell: Cell) -> Measurement:
+    plan = Plan([cell], options.repeats, options.runtime)
+    with terminal.progress(f"{cell.operation} {shown(options.path)}", options.repeats) as bar:
+        return run_plan(plan, lambda _cell: bar.advance())
+
+
+def _notes(rows: Sequence[Json]) -> list[str]:
+    notes = []
+    for row in rows:
+        short = sum(sample["deadline_reached"] for sample in row["repeats"])
+        if short > 0:
+            notes.append(
+                f"{row['operation']}: the deadline ended {short} of {len(row['repeats'])} repeats"
+            )
+        notes += _state_notes(row)
+        if row["device_cache_state"] == "unverified":
+            notes.append(
+                f"{row['operation']}: unverified, because the counters of the device's page cache "
+                "do not prove its state before every repeat; a larger --cache-size may help"
+            )
+    return notes
+
+
+def _state_notes(row: Json) -> list[str]:
+    remote = is_uri(row["path"])
+    texts = {
+        "unverified": "unverified, because the state of the page cache could not be proven for "
+        "every repeat",
+    }
+    if remote:
+        texts = {
+            "client-cold": "client-cold: every byte came from the server, whose own caches cannot "
+            "be dropped from here and may have had it",
+            "hot": "hot: the storage's client library answered from its own memory, not the "
+            "server; --cold has it drop that before each repeat",
+            "unverified": "unverified: what came over the network proves neither that the "
+            "storage's client had the file nor that it did not, for every repeat",
+        }
+    text = texts.get(row["cache_state"])
+    return [f"{row['operation']}: {text}"] if text else []
+
+
+def _settings(options: BenchOptions) -> Json:
+    return {
+        "device": options.runtime.device,
+        "interface": options.interface,
+        "placement": options.placement if options.interface == "ferry" else None,
+        "block_bytes": options.block_bytes,
+        "transfer_bytes": options.transfer_bytes,
+        "repeats": options.repeats,
+        "threads": options.threads,
+        "queue_depth": options.queue_depth,
+        "segments": options.segments,
+        "file_per_thread": options.file_per_thread,
+        "reorder": options.reorder,
+        "barriers": options.barriers,
+        "deadline_s": options.deadline_s,
+        "pattern": options.pattern,
+        "check_write": options.check_write,
+        "check_read": options.check_read,
+        "sync": "fsync" if options.sync else "none",
+        "direct": options.direct,
+        "cold": options.cold,
+        "warm": options.warm,
+    }
+
+
+def _print_head(console: Console, options: BenchOptions, measurement: Measurement) -> None:
+    (runtime,) = measurement.environment["runtimes"]
+    systems = measurement.environment["file_systems"]
+    where = ""
+    if systems:
+        source = f" ({systems[0]['source']})" if systems[0]["source"] else ""
+        where = f" on {systems[0]['type'] or 'an unknown file system'}{source}"
+    for storage in measurement.environment["storages"]:
+        where = f" on storage {storage['storage']} ({storage['engine']})"
+    direct = ", direct I/O (O_DIRECT)" if options.direct else ""
+    console.print(
+        f"{shown(options.path)}{where}, interface {options.interface}{direct}", soft_wrap=True
+    )
+    if options.interface == "ferry":
+        for storage in measurement.environment["storages"]:
+            for fact in storage["facts"]:
+                console.print(fact, soft_wrap=True)
+        device = runtime["device"]
+        where = f"CPUs {runtime['device_cpus']}" if device == "cpu" else device
+        console.print(
+            f"device {where}, server CPUs {runtime['server_cpus']} "
+            f"(threads: {runtime['server_threads']}), {runtime['storage_engine']}, "
+            f"{runtime['arena_pages']}",
+            soft_wrap=True,
+        )
+        console.print(_placement_line(options.placement, runtime), soft_wrap=True)
+    for note in runtime["notes"]:
+        console.print(f"note: {note}", soft_wrap=True)
+
+
+def _placement_line(placement: str, runtime: Json) -> str:
+    cache = runtime["page_cache"]
+    if cache is None:
+        return f"placement {placement}, no page cache in the device"
+    line = (
+        f"placement {placement}, page cache of {format_size(cache['cache_bytes'])} in the device, "
+        f"pages of {format_size(cache['page_bytes'])}"
+    )
+    service = runtime["service"]
+    if placement != "compute" and service is not None and service["threads"] > 0:
+        line += f", served on CPUs {service['cpus']} (threads: {service['threads']})"
+    if placement == "automatic" and runtime["automatic_source"] is not None:
+        line += f", decided from: {runtime['automatic_source']}"
+    return line
+
+
+_COLUMNS = [
+    *("access", "bw(MiB/s)", "IOPS", "Latency(s)", "block(KiB)", "xfer(KiB)", "open(s)"),
+    *("wr/rd(s)", "close(s)", "total(s)", "iter"),
+]
+_COLUMN_WIDTH = 11  # as IOR's
+
+
+def _print_table(console: Console, rows: Sequence[Json]) -> None:
+    """IOR's columns; where writes are synced, fsync(s) follows, which IOR counts as writing."""
+    synced = any(row["sync"] != "none" for row in rows)
+    columns = [*_COLUMNS, *(["fsync(s)"] if synced else [])]
+    lines = [columns, ["-" * len(column) for column in columns]]
+    for row in rows:
+        lines += [_ior_line(row, sample, synced) for sample in row["repeats"]]
+    for block in _blocks(len(columns), console.width if console.is_terminal else None):
+        for line in lines:
+            cells = (f"{line[column]:<{_COLUMN_WIDTH}}" for column in block)
+            console.print("".join(cells).rstrip(), soft_wrap=True)
+        console.print()
+    for row in rows:
+        console.print(_summary(row), soft_wrap=True)
+        if any(sample["latency_ns"] is not None for sample in row["repeats"]):
+            console.print(_latency_line(row), soft_wrap=True)
+        if row["repeats"][0]["cache"] is not None:
+            console.print(_cache_line(row), soft_wrap=True)
+
+
+def _blocks(columns: int, width: int | None) -> list[list[int]]:
+    """Returns which columns to print side by side: all, unless a terminal is too narrow for them.
+
+    Each block then has access and iter, which name the line.
+    """
+    if width is None or columns * _COLUMN_WIDTH <= width:
+        return [list(range(columns))]
+    keys = (_COLUMNS.index("access"), _COLUMNS.index("iter"))
+    others = [column for column in range(columns) if column not in keys]
+    count = max(width // _COLUMN_WIDTH - len(keys), 1)
+    return [
+        sorted([*keys, *others[first : first + count]]) for first in range(0, len(others), count)
+    ]
+
+
+def _ior_line(row: Json, sample: Json, synced: bool) -> list[str]:
+    io_s, total_s = sample["io_ns"] * 1e-9, sample["elapsed_ns"] * 1e-9
+    in_flight = row["threads"] * row["queue_depth"]
+    line = [
+        row["operation"],
+        f"{sample['bytes'] / MIB / total_s:.2f}",
+        f"{sample['operations'] / io_s:.0f}",
+        f"{io_s * in_flight / sample['operations']:.6f}",
+        f"{row['total_bytes'] / row['threads'] / row['segments'] / KIB:.0f}",
+        f"{row['transfer_bytes'] / KIB:.2f}",
+        f"{sample['open_ns'] * 1e-9:.6f}",
+        f"{io_s:.6f}",
+        f"{sample['close_ns'] * 1e-9:.6f}",
+        f"{total_s:.6f}",
+        str(sample["repeat"]),
+    ]
+    if synced:
+        line.append(f"{sample['sync_ns'] * 1e-9:.6f}" if row["sync"] != "none" else "-")
+    return line
+
+
+def _summary(row: Json) -> str:
+    total = [s["bytes"] / MIB / (s["elapsed_ns"] * 1e-9) for s in row["repeats"]]
+    state = f", {row['cache_state']}" if row["cache_state"] else ""
+    if row["device_cache_state"]:
+        state += f", device cache {row['device_cache_state']}"
+    verified = "contents verified" if row["verified"] else "contents NOT verified"
+    return (
+        f"{row['operation']}: median {np.median(total):.2f} MiB/s ({min(total):.2f} to "
+        f"{max(total):.2f}){state}, {verified}; CPU time per repeat: callers "
+        f"{_cpu_time(row, 'callers')}, server {_cpu_time(row, 'server')}"
+    )
+
+
+def _latency_line(row: Json) -> str:
+    """What single calls took: medians of the repeats' percentiles, and the longest call of all."""
+    latencies = [s["latency_ns"] for s in row["repeats"] if s["latency_ns"] is not None]
+    named = {"p50": "50 %", "p90": "90 %", "p99": "99 %"}
+    texts = [
+        f"{label} within {float(np.median([one[name] for one in latencies])) * 1e-3:.2f} µs"
+        for name, label in named.items()
+    ]
+    longest = max(one["max"] for one in latencies) * 1e-3
+    stride = latencies[0]["one_call_in"]
+    timed = "every call timed" if stride == 1 else f"one call in {stride} timed"
+    return f"{row['operation']}: single calls: {', '.join(texts)}, longest {longest:.2f} µs ({timed})"
+
+
+def _cpu_time(row: Json, whose: str) -> str:
+    """Medians of the repeats."""
+
+    def median_ms(kind: str) -> float:
+        return float(np.median([sample[whose][kind] for sample in row["repeats"]])) * 1e-6
+
+    return f"{median_ms('user_cpu_ns'):.2f} ms user + {median_ms('system_cpu_ns'):.2f} ms system"
+
+
+def _cache_line(row: Json) -> str:
+    """What the device's page cache counted, all of it; medians of the repeats."""
+
+    def median(name: str) -> int:
+        return int(np.median([sample["cache"][name] for sample in row["repeats"]]))
+
+    def size(name: str) -> str:
+        return format_size(median(name))
+
+    return (
+        f"{row['operation']}: page cache per repeat: {median('hits')} hits, {median('misses')} "
+        f"misses, {median('fills')} fills ({size('fill_bytes')}), {median('evictions')} evictions, "
+        f"{median('write_backs')} write-backs ({size('write_back_bytes')}), {median('waits')} "
+        f"waits, readahead {median('readahead_issued')} issued, {median('readahead_used')} used, "
+        f"{median('readahead_wasted')} wasted"
+    )

@@ -1,0 +1,102 @@
+"""Runs plans: starts ``ferry-bench`` or its ranks, and reads the samples that they print."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ferry.errors import FerryError
+from ferry.native import Process, check, lines, process_of, running
+from ferry.programs import find_program
+from ferry_lab.run import mpi_native
+from ferry_lab.run.mpi_plan import MpiPlan
+from ferry_lab.run.plan import Plan
+
+_REMOVE_TIMEOUT_S = 60.0
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Measurement:
+    """What one invocation gave: where it ran, and the samples of each cell by repeat."""
+
+    environment: Json = field(default_factory=dict)
+    samples: dict[str, list[Json]] = field(default_factory=dict)
+
+
+def run_plan(
+    plan: Plan | MpiPlan,
+    on_sample: Callable[[str], None] | None = None,
+    into: Measurement | None = None,
+) -> Measurement:
+    """Measures a plan; calls ``on_sample`` with the cell's id after each sample.
+
+    ``into``, an empty one, is filled and returned: it has what was measured before an error, too.
+    Raises MeasuringError, FerryError. An interruption (KeyboardInterrupt) ends the measured
+    process first, which removes the files it made.
+    """
+    _check_names(plan)
+    measurement = Measurement() if into is None else into
+    measurement.samples.update({cell.id: [] for cell in plan.cells})
+    problem: Json | None = None
+    with _measuring(plan) as process:
+        for line in lines(process):
+            if line["type"] == "environment":
+                measurement.environment = {k: v for k, v in line.items() if k != "type"}
+            elif line["type"] == "sample":
+                cell = line["cell"]
+                kept = {k: v for k, v in line.items() if k not in ("type", "cell")}
+                measurement.samples[cell].append(kept)
+                if on_sample is not None:
+                    on_sample(cell)
+            elif line["type"] == "error":
+                problem = line
+    check(process.returncode, problem)
+    for samples in measurement.samples.values():
+        samples.sort(key=lambda sample: sample["repeat"])
+    return measurement
+
+
+def _check_names(plan: Plan | MpiPlan) -> None:
+    """Plans are JSON, which has no bytes. Raises FerryError."""
+    for cell in plan.cells:
+        try:
+            cell.path.encode()
+        except UnicodeEncodeError:
+            raise FerryError(
+                f"{cell.path} is not UTF-8, and what is measured needs a path that is; choose "
+                "another name or folder, or make a link to it"
+            ) from None
+
+
+@contextmanager
+def _measuring(plan: Plan | MpiPlan) -> Iterator[Process]:
+    if isinstance(plan, Plan):
+        with process_of("--plan", "-", stdin=json.dumps(plan.to_json())) as process:
+            yield process
+        return
+
+    with (
+        mpi_native.plan_command(plan) as command,
+        running(command, None, mpi_native.PROGRAM) as process,
+    ):
+        yield process
+
+
+def remove(paths: Sequence[str]) -> None:
+    """Removes files of any storage, as far as they are there and their storage answers."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        subprocess.run(
+            [str(find_program()), "--remove", *dict.fromkeys(paths)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_REMOVE_TIMEOUT_S,
+            start_new_session=True,
+            check=False,
+        )

@@ -1,0 +1,102 @@
+"""Files that are named by a URI: looked at before anything is measured, and removed afterwards.
+
+Scratch files get names with a common beginning there, since storages are not asked to make folders.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ferry.errors import FerryError
+from ferry.files import scratch_folder, signals_ignored
+from ferry.native import read_info
+from ferry.uris import folder_of, in_folder, is_uri, shown
+from ferry_lab.run.measuring import remove
+
+Json = dict[str, Any]
+
+
+def status(uri: str) -> Json | None:
+    """Returns what a storage says of a path: ``kind``, ``size_bytes``; None where nothing is there.
+
+    Raises FerryError with one line where the storage cannot be used or does not answer: its client
+    library is missing, its server does not run, a part of the path is no directory.
+    """
+    facts: Json = read_info(uri)["storage"]
+    if facts["problem"] is None:
+        return facts
+    if facts["errno"] == errno.ENOENT:
+        return None
+    raise FerryError(shown(facts["problem"]))
+
+
+def check_new_file(uri: str, overwrite: bool) -> bool:
+    """Checks that a file can be made, and returns whether one is there. Raises FerryError."""
+    facts = status(uri)
+    if facts is None:
+        folder = folder_of(uri)
+        if status(folder) is None:
+            raise FerryError(f"the folder {shown(folder)} does not exist; make it or name another")
+        return False
+    if facts["kind"] == "directory":
+        raise FerryError(f"{shown(uri)} is a directory; name a file in it")
+    if not overwrite:
+        raise FerryError(f"{shown(uri)} exists; --overwrite replaces it, another name keeps it")
+    if facts["kind"] != "file":
+        raise FerryError(f"{shown(uri)} is no regular file; name another")
+    return True
+
+
+def check_readable_file(uri: str) -> int:
+    """Returns the size in bytes of a regular file. Raises FerryError."""
+    facts = status(uri)
+    if facts is None:
+        raise FerryError(f"{shown(uri)} does not exist; name a path that does")
+    if facts["kind"] == "directory":
+        raise FerryError(f"{shown(uri)} is a directory; name a file in it")
+    if facts["kind"] != "file":
+        raise FerryError(f"{shown(uri)} is no regular file; name one")
+    return int(facts["size_bytes"])
+
+
+# ---- where scratch files lie ---------------------------------------------------------------------
+
+
+@dataclass
+class Place:
+    """A folder for scratch files, or what their names begin with on another storage."""
+
+    label: str
+    beginning: str
+    handed_out: list[str] = field(default_factory=list)
+    query: str = ""  # of a URI, what follows the path
+
+    def path(self, name: str) -> str:
+        """Returns the path of a file in it."""
+        return f"{self.beginning}{name}{self.query}"
+
+
+@contextmanager
+def scratch_place(where: str, size_bytes: int) -> Iterator[Place]:
+    """Gives a place for so much data in a folder or on a storage; removes what is left there.
+
+    Raises FerryError.
+    """
+    if not is_uri(where):
+        with scratch_folder(where, size_bytes) as folder:
+            yield Place("", f"{folder}{os.sep}")
+        return
+    beginning, question, rest = in_folder(where, f"ferry-{secrets.token_hex(4)}.").partition("?")
+    place = Place(where, beginning, query=f"{question}{rest}")
+    try:
+        yield place
+    finally:
+        if place.handed_out:
+            with signals_ignored():
+                remove(place.handed_out)

@@ -1,0 +1,392 @@
+"""What all studies share: from flags to results, with progress, resuming and the files in --out.
+
+A study is a class derived from Study, listed in ferry_lab.studies. It says what to measure (prepare),
+what the numbers show (findings), and how to show them on the terminal (print_tables) and in the
+report (page). Everything else is here.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.console import Console
+
+from ferry import output_files, terminal
+from ferry.errors import FerryError
+from ferry.files import check_folder, signals_ignored
+from ferry.sizes import KIB, MIB
+from ferry_lab.results import mpi_results, results
+from ferry_lab.run.estimate import Estimate, describe_s
+from ferry_lab.run.measuring import Measurement, run_plan
+from ferry_lab.run.mpi_plan import MpiCell, MpiPlan
+from ferry_lab.run.plan import Cell, Plan, RuntimeSettings
+from ferry_lab.run.study_files import PLOTS, REPORT_HTML, RESULTS_CSV, RESULTS_JSON
+from ferry_lab.run.unfinished import Kept, Unfinished, complete_rounds, fingerprint, joined
+from ferry_lab.stats import judge
+
+if TYPE_CHECKING:
+    from ferry_lab.render.report import Page
+
+Json = dict[str, Any]
+
+_SAMPLE_BYTES = 4 * KIB  # of one repeat in the files of results, rather too much
+_OUT_BYTES = 16 * MIB  # what else goes into --out
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """What was asked for."""
+
+    folder: str  # for scratch files
+    file: str | None
+    quick: bool
+    repeats: int | None
+    out: str | None
+    json: str | None
+    overwrite: bool
+    storage: str | None = None  # a URI, beside the folder
+    folder_given: bool = False  # by the user
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cells that are measured in one invocation, interleaved; their ids are the study's own."""
+
+    cells: list[Cell]
+    repeats: int
+    runtime: RuntimeSettings = field(default_factory=lambda: RuntimeSettings(device_threads=1))
+
+    def plan(self, repeats: int | None = None) -> Plan:
+        """Returns the plan, by default for all repeats."""
+        return Plan(self.cells, self.repeats if repeats is None else repeats, self.runtime)
+
+
+@dataclass(frozen=True)
+class MpiGroup:
+    """The same of cells that many ranks measure."""
+
+    cells: list[MpiCell]
+    repeats: int
+
+    def plan(self, repeats: int | None = None) -> MpiPlan:
+        """Returns the plan, by default for all repeats."""
+        return MpiPlan(self.cells, self.repeats if repeats is None else repeats)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """All that a study measures. Cell ids differ over all groups."""
+
+    groups: Mapping[str, Group | MpiGroup]
+    settings: Json  # into the document, beside "quick" and "repeats"
+    # Folders made for this run, none in another: their names are not part of the plan, and what is
+    # mounted in them is told by its place there.
+    scratch: Sequence[str] = ()
+
+    def repeats(self) -> dict[str, int]:
+        """Returns how often each group is measured."""
+        return {name: group.repeats for name, group in self.groups.items()}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the numbers show: judged ratios, and the sentences they allow."""
+
+    comparisons: list[Json]
+    conclusions: list[str]
+
+
+class Study(ABC):
+    """One fixed matrix of measurements that answers a question."""
+
+    name: ClassVar[str]
+    takes_file: ClassVar[bool] = False  # whether --file makes sense
+    takes_storage: ClassVar[bool] = False  # whether --storage does
+
+    @abstractmethod
+    def prepare(self, options: StudyOptions, notes: list[str]) -> AbstractContextManager[Matrix]:
+        """Makes the scratch files, and removes them at the end, however it ends.
+
+        Checks the room that they need first. Appends to ``notes`` what a reader must know. Raises
+        FerryError.
+        """
+
+    def notes(self, _rows: Sequence[Json], _machine: Json) -> list[str]:
+        """Returns what else a reader must know of the rows, given ``environment.machine``."""
+        return []
+
+    @abstractmethod
+    def findings(self, rows: Sequence[Json]) -> Findings:
+        """Judges the rows of the document (results.make_row)."""
+
+    @abstractmethod
+    def print_tables(self, console: Console, document: Json) -> None:
+        """Prints the study's tables and conclusions."""
+
+    @abstractmethod
+    def page(self, document: Json) -> Page:
+        """Returns what the report shows.
+
+        Only this part needs the plotting library, which takes a while to load: import it in here.
+        """
+
+
+def run(study: Study, options: StudyOptions) -> None:
+    """Measures, prints tables and conclusions, writes what was asked for. Raises FerryError."""
+    started = results.now()
+    output_files.check_output(options.json, options.overwrite)
+    check_out(options.out, options.overwrite)
+    notes: list[str] = []
+    with study.prepare(options, notes) as matrix:
+        kept, unfinished = _measure(study, options, matrix, notes)
+    with _going_on_from(unfinished):
+        document = _make_document(study, options, matrix, kept, started, notes)
+        files, fault = _report(study, options, document)
+        with signals_ignored():
+            if options.json is not None:
+                output_files.write_json(options.json, document, options.overwrite)
+            write_out(options.out, {**_result_files(document), **files}, options.overwrite)
+            unfinished.remove()
+    if fault is not None:
+        raise FerryError(_told(fault, options)) from fault
+
+
+def _report(
+    study: Study, options: StudyOptions, document: Json
+) -> tuple[dict[str, bytes], Exception | None]:
+    """Prints the tables; returns the report's files, and what went wrong with either."""
+    try:
+        if options.json != "-":
+            study.print_tables(terminal.output_console(), document)
+        if options.out is not None:
+            return _report_files(study, document), None
+    except Exception as error:  # the results are worth more than their report
+        return {}, error
+    return {}, None
+
+
+def _told(fault: Exception, options: StudyOptions) -> str:
+    places = [] if options.out is None else [os.path.join(options.out, RESULTS_JSON)]
+    if options.json not in (None, "-"):
+        places.append(str(options.json))
+    kept = f"the results are in {' and '.join(places)}" if places else "--out keeps the results"
+    return f"the report cannot be made ({type(fault).__name__}: {fault}); {kept}"
+
+
+def _make_document(
+    study: Study,
+    options: StudyOptions,
+    matrix: Matrix,
+    kept: Kept,
+    started: datetime,
+    notes: list[str],
+) -> Json:
+    rows = [
+        _make_row(
+            cell,
+            name,
+            kept.groups[name].samples[cell.id],
+            kept.groups[name].environment["machine"]["virtual_machine"],
+        )
+        for name, group in matrix.groups.items()
+        for cell in group.cells
+    ]
+    repeats = max(matrix.repeats().values())
+    if repeats < judge.PAIRS_MIN:
+        notes.append(
+            f"{repeats} pairs for each ratio; a verdict needs {judge.PAIRS_MIN}, "
+            "which the study without --quick makes"
+        )
+    if repeats < judge.FINDING_PAIRS_MIN:
+        notes.append(f"fewer than {judge.FINDING_PAIRS_MIN} pairs show no difference")
+    notes += unverified_notes(rows)
+    first = kept.groups[next(iter(matrix.groups))]
+    notes += study.notes(rows, first.environment["machine"])
+    findings = study.findings(rows)
+    return results.make_document(
+        "study",
+        {
+            "quick": options.quick,
+            "repeats": matrix.repeats(),
+            **matrix.settings,
+        },
+        [kept.groups[name] for name in matrix.groups],
+        rows,
+        study=study.name,
+        started=started,
+        notes=notes,
+        comparisons=findings.comparisons,
+        conclusions=findings.conclusions,
+    )
+
+
+def _make_row(cell: Cell | MpiCell, *rest: Any) -> Json:
+    if isinstance(cell, MpiCell):
+        return mpi_results.make_row(cell, *rest)
+    return results.make_row(cell, *rest)
+
+
+def unverified_notes(rows: Sequence[Json]) -> list[str]:
+    """Returns a line for each cache whose state could not be proven, naming what was measured."""
+    notes = []
+    for key, cache in (("cache_state", "host's"), ("device_cache_state", "device's")):
+        names = [row["id"] for row in rows if row[key] == "unverified"]
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            notes.append(
+                f"unverified: the state of the {cache} page cache could not be proven before every "
+                f"repeat of {', '.join(names[:3])}{more}"
+            )
+    return notes
+
+
+def check_out(out: str | None, overwrite: bool) -> None:
+    """Checks, before the work, that a study's files can be written there. Raises FerryError."""
+    if out is None:
+        return
+    check_folder(_existing(out), _OUT_BYTES)
+    for name in (RESULTS_JSON, RESULTS_CSV, REPORT_HTML, PLOTS):
+        path = os.path.join(out, name)
+        if os.path.exists(path) and not overwrite:
+            raise FerryError(f"{path} exists; --overwrite replaces it, another --out keeps it")
+
+
+# ---- measuring -----------------------------------------------------------------------------------
+
+
+def _measure(
+    study: Study, options: StudyOptions, matrix: Matrix, notes: list[str]
+) -> tuple[Kept, Unfinished]:
+    """Measures every group, going on from what an interrupted run left in --out."""
+    plans = {name: group.plan() for name, group in matrix.groups.items()}
+    _check_room(options, plans)
+    marks = fingerprint(study.name, plans, matrix.scratch) if options.out is not None else {}
+    unfinished = Unfinished(options.out, marks)
+    kept = unfinished.read(options.overwrite)
+    _announce_resumption(unfinished, kept, plans, notes)
+    kept.began = kept.began or results.now().isoformat(timespec="seconds")
+    with _going_on_from(unfinished):
+        try:
+            _measure_groups(study.name, matrix, kept, unfinished)
+        except (KeyboardInterrupt, FerryError):
+            unfinished.write(kept, matrix.repeats())
+            raise
+    return kept, unfinished
+
+
+@contextmanager
+def _going_on_from(unfinished: Unfinished) -> Iterator[None]:
+    """Adds to what ends the study how to go on, if there is something to go on from."""
+    try:
+        yield
+    except (KeyboardInterrupt, FerryError) as error:
+        if unfinished.exists():
+            error.add_note(f"the same command goes on from {unfinished.path}")
+        raise
+
+
+def _check_room(options: StudyOptions, plans: Mapping[str, Plan | MpiPlan]) -> None:
+    """The results must fit, too."""
+    if options.out is not None:
+        samples = sum(len(plan.cells) * plan.repeats for plan in plans.values())
+        check_folder(_existing(options.out), samples * _SAMPLE_BYTES + _OUT_BYTES)
+
+
+def _existing(out: str) -> str:
+    """Returns --out, or the folder it is going to be made in."""
+    return out if os.path.exists(out) else os.path.dirname(os.path.abspath(out))
+
+
+def _announce_resumption(
+    unfinished: Unfinished, kept: Kept, plans: Mapping[str, Plan | MpiPlan], notes: list[str]
+) -> None:
+    if not kept.groups:
+        return
+    done = sum(len(plan.cells) * kept.repeats(name) for name, plan in plans.items())
+    samples = sum(len(plan.cells) * plan.repeats for plan in plans.values())
+    what = f"{done} of {samples} samples are from the interrupted run of {kept.began}"
+    notes.append(what)
+    terminal.say(f"going on from {unfinished.path}: {what}; remove that file to begin anew")
+
+
+def _measure_groups(name: str, matrix: Matrix, kept: Kept, unfinished: Unfinished) -> None:
+    left = {
+        group_name: group.plan(group.repeats - kept.repeats(group_name))
+        for group_name, group in matrix.groups.items()
+        if kept.repeats(group_name) < group.repeats
+    }
+    estimate = Estimate()
+    weights: dict[str, float] = {}
+    total_s = 0.0
+    if terminal.shows_progress():
+        plans = left.values()
+        weights = {cell.id: estimate.repeat_s(cell) for plan in plans for cell in plan.cells}
+        total_s = sum(map(estimate.plan_s, plans))
+        terminal.say(f"study {name}: {describe_s(total_s)}, guessed from a look at the storage")
+    steps = sum(p.repeats * weights.get(c.id, 1) for p in left.values() for c in p.cells)
+    with terminal.progress(name, steps) as bar:
+        for number, (group_name, plan) in enumerate(left.items(), 1):
+            bar.label(f"{name} {number}/{len(left)}: {group_name}")
+            measured = Measurement()
+            before = kept.groups.get(group_name)
+            try:
+                run_plan(plan, lambda cell: bar.advance(weights.get(cell, 1)), measured)
+            finally:
+                if complete_rounds(measured) > 0:
+                    kept.groups[group_name] = joined(before, measured) if before else measured
+            unfinished.write(kept, matrix.repeats())
+
+
+# ---- what is written -----------------------------------------------------------------------------
+
+
+def _result_files(document: Json) -> dict[str, bytes]:
+    """Returns the content of the files in --out that hold the results, by their paths there."""
+    return {
+        RESULTS_JSON: output_files.encode(output_files.to_json(document)),
+        RESULTS_CSV: _to_csv(document["rows"]).encode("utf-8", errors="replace"),
+    }
+
+
+def _report_files(study: Study, document: Json) -> dict[str, bytes]:
+    """Returns the content of those of the report."""
+    from ferry_lab.render import report  # it loads matplotlib, which takes a while
+
+    return report.files(study.page(document), document)
+
+
+def _to_csv(rows: Sequence[Json]) -> str:
+    """Returns one line for each repeat; what many ranks measured has columns of its own."""
+    if "ranks" not in rows[0]:
+        return results.to_csv(rows)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(mpi_results.csv_lines(rows))
+    return text.getvalue()
+
+
+def write_out(out: str | None, files: Mapping[str, bytes], overwrite: bool) -> None:
+    """Writes a study's files, by their path in ``out``, in place of an older report. Raises FerryError.
+
+    Makes the folder.
+    """
+    if out is None:
+        return
+    folder = Path(out)
+    for old in (folder / PLOTS).glob("*.*"):  # only with --overwrite are there any
+        if old.suffix in (".png", ".svg"):
+            old.unlink()
+    if overwrite:
+        (folder / REPORT_HTML).unlink(missing_ok=True)
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        output_files.write_bytes(str(path), content, overwrite)

@@ -1,0 +1,211 @@
+"""What an interrupted study has measured, kept in ``unfinished.json`` until the study is done.
+
+A study goes on from it only where everything that could change a number is the same: the plan, the
+measured program, the machine and the file systems. Scratch folders get a new name in each run;
+their place in the plan is what counts.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ferry import __version__, terminal
+from ferry.errors import FerryError
+from ferry.files import signals_ignored
+from ferry.native import read_info
+from ferry.programs import PROGRAM, find_program
+from ferry.uris import is_uri
+from ferry_lab.results import results
+from ferry_lab.run.measuring import Measurement
+from ferry_lab.run.mpi_native import PROGRAM as MPI_PROGRAM
+from ferry_lab.run.mpi_plan import MpiPlan
+from ferry_lab.run.plan import Plan
+
+FILE_NAME = "unfinished.json"
+SCHEMA = "ferry.unfinished/1"
+
+Json = dict[str, Any]
+
+# A round runs forwards, the next one backwards: what is kept ends after a pair of them.
+_ROUNDS_IN_STEP = 2
+
+
+@dataclass
+class Kept:
+    """The complete rounds of each group so far, by the groups' names."""
+
+    groups: dict[str, Measurement] = field(default_factory=dict)
+    began: str | None = None  # when the first of the interrupted runs began
+
+    def repeats(self, name: str) -> int:
+        """Returns how many repeats of every cell of a group there are."""
+        return complete_rounds(self.groups[name]) if name in self.groups else 0
+
+
+def complete_rounds(measurement: Measurement) -> int:
+    """Returns how often every cell was measured."""
+    return min((len(samples) for samples in measurement.samples.values()), default=0)
+
+
+def to_go_on_from(measurement: Measurement, repeats: int) -> Measurement:
+    """Returns what can be gone on from: all ``repeats``, or whole pairs of rounds."""
+    rounds = complete_rounds(measurement)
+    if rounds < repeats:
+        rounds -= rounds % _ROUNDS_IN_STEP
+    samples = {cell: kept[:rounds] for cell, kept in measurement.samples.items()}
+    return Measurement(measurement.environment, samples)
+
+
+def joined(first: Measurement, second: Measurement) -> Measurement:
+    """Returns what two invocations of the same cells measured, repeats counted on."""
+    environment = copy.deepcopy(second.environment)
+    environment["runtimes"] = first.environment["runtimes"] + second.environment["runtimes"]
+    before = complete_rounds(first)
+    samples = {
+        cell: first.samples[cell]
+        + [{**sample, "repeat": sample["repeat"] + before} for sample in later]
+        for cell, later in second.samples.items()
+    }
+    return Measurement(environment, samples)
+
+
+def fingerprint(study: str, plans: Mapping[str, Plan | MpiPlan], scratch: Sequence[str]) -> Json:
+    """Returns what two runs must have in common for their numbers to be mixed, by what it is.
+
+    ``scratch`` are the folders made for this run. Raises FerryError.
+    """
+    paths = sorted({cell.path for plan in plans.values() for cell in plan.cells})
+    outside = [path for path in paths if _in_plan(path, scratch) == path]
+    # What a URI names is in the plan already.
+    places = [_place_of(path) for path in (*scratch, *outside) if not is_uri(path)] or [None]
+    infos = [read_info(place) for place in dict.fromkeys(places)]
+    asked = {name: plan.to_json() for name, plan in plans.items()}
+    for plan in asked.values():
+        for cell in plan["cells"]:
+            cell["path"] = _in_plan(cell["path"], scratch)
+    programs = {PROGRAM if isinstance(plan, Plan) else MPI_PROGRAM for plan in plans.values()}
+    return {
+        "what is measured": _digest(json.dumps([study, asked], sort_keys=True).encode()),
+        "the files that are read": {path: _state(path) for path in outside},
+        "the version of Ferry": [__version__, results.git_revision()],
+        "the built ferry-bench": [_digest(find_program(p).read_bytes()) for p in sorted(programs)],
+        "the machine": infos[0]["machine"] if infos else None,
+        "the file system": [_place((info["path"] or {}).get("file_system")) for info in infos],
+    }
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _place_of(path: str) -> str:
+    """Returns the path if it is there, else its folder."""
+    return path if os.path.exists(path) else os.path.dirname(path)
+
+
+def _in_plan(path: str, scratch: Sequence[str]) -> str:
+    for number, folder in enumerate(scratch):
+        # On a storage without folders scratch files have a common beginning in its place.
+        if path.startswith(folder if is_uri(folder) else f"{folder}{os.sep}"):
+            return f"scratch {number}{path[len(folder) :]}"
+    return path
+
+
+def _state(path: str) -> list[int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns]
+
+
+def _place(file_system: Json | None) -> Json | None:
+    if file_system is None:
+        return None
+    return {key: file_system[key] for key in ("mount_point", "type", "source", "options")}
+
+
+class Unfinished:
+    """The file in a study's folder. Not for use by two runs at once."""
+
+    def __init__(self, folder: str | None, marks: Json) -> None:
+        """Takes the folder (None: nothing is kept) and the run's fingerprint()."""
+        self.path = Path(folder) / FILE_NAME if folder is not None else None
+        self._marks = marks
+
+    def read(self, discard: bool) -> Kept:
+        """Returns what an earlier run left, nothing where none did.
+
+        What does not fit this run raises FerryError; ``discard`` passes over it.
+        """
+        if self.path is None or not self.exists():
+            return Kept()
+        try:
+            document = json.loads(self.path.read_text(encoding="utf-8"))
+            marks = document["fingerprint"] if document["schema"] == SCHEMA else None
+            groups = {
+                name: Measurement(group["environment"], group["samples"])
+                for name, group in document["groups"].items()
+            }
+            kept = Kept(groups, document["began"])
+        except OSError as error:
+            raise FerryError(f"{self.path}: {error.strerror}; choose another --out") from None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            marks = None
+        if marks == self._marks:
+            return kept
+        what = f"{self.path} holds an interrupted run that {self._difference(marks)}"
+        if not discard:
+            raise FerryError(f"{what}; --overwrite discards it, another --out keeps it")
+        terminal.say(f"{what}: it is discarded, as --overwrite says")
+        return Kept()
+
+    def _difference(self, marks: Any) -> str:
+        if not isinstance(marks, dict):
+            return "cannot be read"
+        names = [name for name, value in self._marks.items() if marks.get(name) != value]
+        return f"differs in {' and in '.join(names)}" if names else "is of another version"
+
+    def exists(self) -> bool:
+        """Whether there is something to go on from."""
+        return self.path is not None and self.path.exists()
+
+    def write(self, kept: Kept, repeats: Mapping[str, int]) -> None:
+        """Writes what is kept, in one step, if it is anything to go on from.
+
+        ``repeats`` are what each group has in the end. Where there is no room for the file, that is
+        no reason for a study to end.
+        """
+        groups = {name: to_go_on_from(group, repeats[name]) for name, group in kept.groups.items()}
+        groups = {name: group for name, group in groups.items() if complete_rounds(group) > 0}
+        if self.path is None or not groups:
+            return
+        document = {
+            "schema": SCHEMA,
+            "fingerprint": self._marks,
+            "began": kept.began,
+            "groups": {
+                name: {"environment": group.environment, "samples": group.samples}
+                for name, group in groups.items()
+            },
+        }
+        beside = self.path.with_name(f".{FILE_NAME}.{os.getpid()}")
+        with signals_ignored():
+            try:
+                self.path.parent.mkdir(exist_ok=True)
+                beside.write_text(json.dumps(document), encoding="utf-8", errors="replace")
+                beside.replace(self.path)
+            except OSError:
+                beside.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Removes the file: the study is done."""
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""What numbers show: bounds, verdicts, comparisons, and where curves cross."""

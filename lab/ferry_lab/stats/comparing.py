@@ -1,0 +1,76 @@
+"""Two rows set beside each other: the ratio of their speeds, its noise, and what that shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ferry_lab.stats import judge
+
+Json = dict[str, Any]
+TimeOf = Callable[[Json], float]  # of a sample, in nanoseconds, for the same work
+
+
+def times_of(row: Json, time_ns: TimeOf) -> list[float]:
+    """Returns a row's times, by repeat."""
+    return [float(time_ns(sample)) for sample in row["repeats"]]
+
+
+def speed_ratio(times: Sequence[float], baseline: Sequence[float]) -> judge.Bounds:
+    """Bounds of the ratio of speeds: the baseline's time over the row's."""
+    return judge.median_bounds(judge.pair_ratios(baseline, times))
+
+
+def speed_ratio_of_rows(row: Json, baseline: Json, time_ns: TimeOf) -> judge.Bounds:
+    """The same of two rows."""
+    return speed_ratio(times_of(row, time_ns), times_of(baseline, time_ns))
+
+
+def make_comparison(
+    question: str,
+    metric: str,
+    time_ns: TimeOf,
+    row: Json,
+    baseline: Json,
+    aa: judge.Bounds,
+    *,
+    device_cache: str | None = None,
+    ratio: judge.Bounds | None = None,
+    pairs: int | None = None,
+) -> Json:
+    """Returns one entry of a document's ``comparisons``.
+
+    ``aa`` is the ratio of two equal series beside them. ``ratio`` and ``pairs`` are of all repeats
+    unless they are given.
+    """
+    if ratio is None:
+        ratio = speed_ratio_of_rows(row, baseline, time_ns)
+    pairs = pairs or len(row["repeats"])
+    own = [
+        judge.spread(judge.median_bounds(judge.neighbour_ratios(times_of(one, time_ns))))
+        for one in (row, baseline)
+    ]
+    noise = max(judge.spread(aa), *own)
+    return {
+        "group": row["group"],
+        "question": question,
+        "metric": metric,
+        "row": row["id"],
+        "baseline": baseline["id"],
+        "program": row["program"],
+        "operation": row["operation"],
+        "device_cache": device_cache,
+        "transfer_bytes": row["transfer_bytes"],
+        "total_bytes": row["total_bytes"],
+        "threads": row["threads"] if "threads" in row else row["ranks"],
+        "pairs": pairs,
+        "ratio_median": ratio.median,
+        "ratio_low_95": ratio.low,
+        "ratio_high_95": ratio.high,
+        "aa_median": aa.median,
+        "aa_low_95": aa.low,
+        "aa_high_95": aa.high,
+        "aa_spread": judge.spread(aa),
+        "noise": noise,
+        "finding": judge.finding(ratio, noise, pairs),
+    }

@@ -1,0 +1,192 @@
+"""What the study ``optimizations`` measures: the cells of its groups, side by side.
+
+Ids are ``operation/way/size`` with the file's size in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ferry.sizes import KIB, MIB
+from ferry_lab.run.plan import Cell
+
+RECORD_BYTES = 4 * MIB  # as in the paper
+SMALL_FILE_BYTES = 8 * KIB  # the paper advises against files under 16 KiB
+SMALL_TOTAL_BYTES = 4 * MIB
+ALIGNMENT_BYTES = 16 * MIB
+UNALIGNED_BYTES = 1  # from a page's beginning, and so from a cache line's
+SEED = 1
+
+# The cache's switches (docs/internals/page-cache.md), and what a reader calls them.
+SWITCHES = {
+    "batched_allocation": "batched allocation",
+    "batched_insertion": "batched insertion",
+    "precomputed_hash": "precomputed hash",
+    "streaming_copies": "streaming copies",
+    "quiet_wakeups": "quiet wake-ups",
+    "readahead": "readahead",
+}
+KERNEL_KINDS = ("tmpfs", "ramfs")
+PLAIN = "plain"  # pwrite and pread where the settings' files lie
+OPERATIONS = ("write", "rewrite", "read", "reread")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of moving the bytes; its name is the middle of the cells' ids."""
+
+    name: str
+    fields: Mapping[str, Any]
+
+
+def _cached(name: str, switches: Sequence[str] | None) -> Way:
+    fields = {"interface": "ferry", "placement": "compute", "cache_switches": switches}
+    return Way(name, fields)
+
+
+OFF = _cached("off", ())
+AGAIN = _cached("again", ())  # equals the first, and is there for the noise
+ALONE = tuple(_cached(name, (name,)) for name in SWITCHES)
+ALL = _cached("all", None)
+SETTINGS = (OFF, *ALONE, ALL, AGAIN)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one way's files lie."""
+
+    folder: str
+
+    def read_path(self, size: int) -> str:
+        """Returns the path of a file to read: readahead knows no end but the file's."""
+        return f"{self.folder}/read.{size}"
+
+    @property
+    def write_path(self) -> str:
+        """Returns the path of what is written."""
+        return f"{self.folder}/written"
+
+    @property
+    def small_path(self) -> str:
+        """Returns the path that many small files to read have in common."""
+        return f"{self.folder}/small"
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where files lie: those of the settings, and those of the kernel's memory file systems."""
+
+    cache: Place
+    kernel: Mapping[str, Place] = field(default_factory=dict)  # by kind, as far as they are there
+
+    def of(self, way: str) -> Place:
+        """Returns where a way's files lie."""
+        return self.kernel.get(way, self.cache)
+
+    def all(self) -> list[Place]:
+        """Returns every place."""
+        return [self.cache, *self.kernel.values()]
+
+
+def _kernel_ways(places: Places) -> list[Way]:
+    return [Way(kind, {"interface": "posix"}) for kind in places.kernel]
+
+
+def _fields(operation: str, place: Place, size: int) -> dict[str, Any]:
+    """What an operation is in a plan."""
+    if operation in ("read", "reread"):
+        path = place.read_path(size)
+        return {"operation": "read", "path": path, "expect_pattern_seed": SEED}
+    return {
+        "operation": "write",
+        "path": place.write_path,
+        "seed": SEED,
+        "rewrite": operation == "rewrite",
+    }
+
+
+def record_cells(operation: str, places: Places, size: int) -> list[Cell]:
+    """Returns one operation in every setting, and beside them in the kernel's file systems.
+
+    A re-write or re-read finds the pages in the device's cache. The kernel's memory file systems
+    know no difference between reading and re-reading, so that theirs is measured once.
+    """
+    again = operation in ("rewrite", "reread")
+    cells = [
+        _cell(operation, way, places, size, warm=again, transfer_bytes=RECORD_BYTES)
+        for way in SETTINGS
+    ]
+    if operation != "reread":
+        cells += [
+            _cell(operation, way, places, size, transfer_bytes=RECORD_BYTES)
+            for way in _kernel_ways(places)
+        ]
+    return cells
+
+
+def alignment_cells(places: Places) -> list[Cell]:
+    """Returns re-writes and re-reads with buffers that are aligned, and with such that are not.
+
+    Only copies are left in them. The aligned ones run twice, for the noise.
+    """
+    cells = []
+    for operation in ("rewrite", "reread"):
+        for way in (OFF, ALL, *_kernel_ways(places)):
+            for name, offset in (("aligned", 0), ("unaligned", UNALIGNED_BYTES), ("again", 0)):
+                named = Way(f"{way.name}-{name}", way.fields)
+                cells.append(
+                    _cell(
+                        operation,
+                        named,
+                        places,
+                        ALIGNMENT_BYTES,
+                        place=places.of(way.name),
+                        warm=way.fields["interface"] == "ferry",
+                        transfer_bytes=RECORD_BYTES,
+                        buffer_offset_bytes=offset,
+                    )
+                )
+    return cells
+
+
+def small_file_cells(places: Places) -> list[Cell]:
+    """Returns many small files beside one large one, by small transfers and by records.
+
+    The large one by small transfers runs twice, for the noise.
+    """
+    shapes: dict[str, dict[str, Any]] = {
+        "many": {"program": "files", "transfer_bytes": SMALL_FILE_BYTES},
+        "one": {"transfer_bytes": SMALL_FILE_BYTES},
+        "again": {"transfer_bytes": SMALL_FILE_BYTES},
+        "records": {"transfer_bytes": RECORD_BYTES},
+    }
+    cells = []
+    for operation in ("write", "read"):
+        for way in (OFF, ALL, Way(PLAIN, {"interface": "posix"}), *_kernel_ways(places)):
+            place = places.of(way.name)
+            for shape, fields in shapes.items():
+                given = dict(fields)
+                if shape == "many" and operation == "read":
+                    given["path"] = place.small_path
+                named = Way(f"{way.name}-{shape}", way.fields)
+                cell = _cell(operation, named, places, SMALL_TOTAL_BYTES, place=place, **given)
+                cells.append(cell)
+    return cells
+
+
+def _cell(
+    operation: str,
+    way: Way,
+    places: Places,
+    size: int,
+    place: Place | None = None,
+    **given: Any,
+) -> Cell:
+    fields = _fields(operation, place or places.of(way.name), size)
+    return Cell(
+        id=f"{operation}/{way.name}/{size}",
+        total_bytes=size,
+        **{**fields, **way.fields, **given},
+    )

@@ -1,0 +1,60 @@
+"""What the study ``writers`` measures: the cells of its groups, side by side.
+
+Ids are ``operation/file/way/writers``. A *way* is how the data of all ranks gets to those that
+write it, or back: ``all`` (each rank its own), ``aggregate`` (some gather what the others have),
+``serial`` (some take what the others have, one after the other).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ferry.sizes import KIB
+from ferry_lab.run.mpi_plan import MpiCell
+from ferry_lab.run.remote_files import Place
+
+FILES = {"shared": "one shared file", "own": "a file for each writer"}
+OPERATIONS = ("write", "read")
+ALL, AGAIN = "all", "again"
+SUBSETS = {"aggregate": "aggregated", "serial": "sent serially"}
+PIECE_BYTES = 64 * KIB
+SEED = 1
+
+
+def writers_cells(
+    place: Place, kind: str, operation: str, ranks: int, bytes_per_rank: int, counts: Sequence[int]
+) -> list[MpiCell]:
+    """Returns all ranks, twice for the noise, and each number of writers in both ways."""
+    ways = [(ALL, ranks), (AGAIN, ranks)]
+    ways += [(way, count) for way in SUBSETS for count in counts if count < ranks]
+    return [cell(place, kind, operation, way, ranks, bytes_per_rank, count) for way, count in ways]
+
+
+def cell(
+    place: Place,
+    kind: str,
+    operation: str,
+    way: str,
+    ranks: int,
+    bytes_per_rank: int,
+    writers: int,
+) -> MpiCell:
+    """Returns one cell; what is read is one file for all ways, as far as they read the same."""
+    name = f"{kind}.{writers}" if kind == "own" else kind
+    made = MpiCell(
+        id=f"{operation}/{kind}/{way}/{writers}",
+        interface="ferry",
+        method=way if way in SUBSETS else "independent",
+        operation=operation,
+        path=place.path(f"{operation}.{name}"),
+        ranks=ranks,
+        writers=writers,
+        file_per_writer=kind == "own",
+        transfer_bytes=bytes_per_rank,
+        total_bytes=ranks * bytes_per_rank,
+        sync="fsync" if operation == "write" else "none",
+        cold=operation == "read",
+        seed=SEED,
+    )
+    place.handed_out += made.paths
+    return made

@@ -1,0 +1,47 @@
+"""What tuning found out, setting by setting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ferry_lab.tune.tuning_choice import Candidate, Verdict
+from ferry_lab.tune.tuning_workloads import DEFAULTS, Point, Setting, Workload
+
+
+@dataclass
+class Tuned:
+    """What came of one setting."""
+
+    setting: Setting
+    candidate: Candidate | None = None
+    verdict: Verdict | None = None
+    in_force: bool = False  # taken, and not given up afterwards
+    reason: str = "no other value looked better"
+
+    def point(self) -> Point:
+        """Returns the defaults with the candidate, which there is."""
+        assert self.candidate is not None
+        return DEFAULTS.with_setting(self.setting.key, self.candidate.value)
+
+    def workloads(self) -> list[Workload]:
+        """Returns those that the candidate, which there is, changes."""
+        assert self.candidate is not None
+        return self.setting.relevant(self.candidate.value)
+
+
+@dataclass
+class Outcome:
+    """What came of all."""
+
+    tuned: list[Tuned]
+    whole: Verdict | None = None  # of all settings taken, together
+    notes: list[str] = field(default_factory=list)
+    spent_s: float = 0.0
+
+    def point(self) -> Point:
+        """Returns the settings to recommend."""
+        point = DEFAULTS
+        for tuned in self.tuned:
+            if tuned.in_force and tuned.candidate is not None:
+                point = point.with_setting(tuned.setting.key, tuned.candidate.value)
+        return point

@@ -1,0 +1,139 @@
+"""``ferry tune --ranks``: how many ranks of a node should write, and how large their buffers should be.
+
+Ranks write one shared file in interleaved pieces through writers, with an fsync. Every number of
+writers and buffer size is tried a few times; what looks best is measured again beside the built-in
+choice, in as many pairs as a verdict needs, and taken only where it is faster beyond the noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+
+from ferry.files import scratch_folder
+from ferry.sizes import KIB, MIB, format_size
+from ferry_lab.results.mpi_results import whole_ns
+from ferry_lab.run.measuring import run_plan
+from ferry_lab.run.mpi_plan import MpiCell, MpiPlan
+from ferry_lab.stats import judge
+
+BUFFERS = [MIB, 4 * MIB, 16 * MIB]
+BYTES_PER_RANK = 8 * MIB
+PIECE_BYTES = 4 * KIB
+_EXPLORE_REPEATS = judge.FINDING_PAIRS_MIN
+# The library's rule for one node (src/collective/opening.cpp), which a profile may stand in for.
+_RANKS_PER_WRITER, _WRITERS_MIN, _BUFFER_BYTES = 8, 2, 4 * MIB
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RanksChoice:
+    """What came of it."""
+
+    ranks: int
+    default: tuple[int, int]  # writers, bytes of a buffer
+    best: tuple[int, int]
+    ratio: judge.Bounds | None = None  # bandwidth of the best over the default's; None: the same
+    noise: float = 0.0
+    taken: bool = False
+
+    def entry(self) -> Json:
+        """Returns the profile's table ``collective``; empty where the built-in choice stays."""
+        if not self.taken:
+            return {}
+        return {"writers_per_node": self.best[0], "buffer_bytes": self.best[1]}
+
+    def facts(self) -> Json:
+        """Returns what was tried, for the profile's ``settings``."""
+        facts: Json = {"name": "collective", "ranks": self.ranks, "taken": self.taken}
+        facts["default"] = list(self.default)
+        facts["candidate"] = list(self.best)
+        facts["reason"] = self.reason()
+        if self.ratio is not None:
+            facts |= {"gain_median": self.ratio.median, "noise": self.noise}
+            facts |= {"gain_low_95": self.ratio.low, "gain_high_95": self.ratio.high}
+        return facts
+
+    def reason(self) -> str:
+        """Returns why it was taken or not, in a few words."""
+        if self.ratio is None:
+            return "no other choice looked better"
+        gain = f"{self.ratio.median:.2f} times the bandwidth ({self.ratio.low:.2f} to {self.ratio.high:.2f})"
+        if self.taken:
+            return f"faster, {gain}"
+        return f"not faster beyond the noise ({self.noise:.0%}), {gain}"
+
+
+def writer_counts(ranks: int) -> list[int]:
+    """Returns the powers of two up to the number of ranks."""
+    return [1 << power for power in range(ranks.bit_length())]
+
+
+def default_choice(ranks: int) -> tuple[int, int]:
+    """Returns what the library does by itself with so many ranks of one node."""
+    share = -(-ranks // _RANKS_PER_WRITER)
+    return min(ranks, max(share, _WRITERS_MIN)), _BUFFER_BYTES
+
+
+def measure(folder: str, ranks: int) -> RanksChoice:
+    """Measures on the storage of a folder. Raises FerryError."""
+    default = default_choice(ranks)
+    choices = [(writers, size) for writers in writer_counts(ranks) for size in BUFFERS]
+    choices += [] if default in choices else [default]
+    with scratch_folder(folder, 2 * ranks * BYTES_PER_RANK) as scratch:
+        path = str(scratch / "collective")
+        times = _times([_cell(path, ranks, choice) for choice in choices], _EXPLORE_REPEATS)
+        names = {_name(choice): choice for choice in choices}
+        best = names[judge.pick_best({name: times[name] for name in names})]
+        if best == default:
+            return RanksChoice(ranks, default, best)
+        again = [_cell(path, ranks, default, "again"), _cell(path, ranks, best)]
+        times = _times([_cell(path, ranks, default), *again], judge.PAIRS_MIN)
+    before, after = times[_name(default)], times[_name(best)]
+    # Time of the default over the other's is bandwidth the other way round.
+    ratio = judge.median_bounds(judge.pair_ratios(before, after))
+    noise = judge.spread(judge.median_bounds(judge.pair_ratios(before, times["again"])))
+    taken = judge.finding(ratio, noise, len(before)) == "faster"
+    return RanksChoice(ranks, default, best, ratio, noise, taken)
+
+
+def print_choice(console: Console, choice: RanksChoice) -> None:
+    """Prints what was found, and the hints that ask for the same."""
+    for what, (writers, size) in (("built in", choice.default), ("best found", choice.best)):
+        console.print(f"{choice.ranks} ranks, {what}: {writers} writers, buffers of {format_size(size)}")
+    console.print(f"collective transfers: {choice.reason()}", soft_wrap=True)
+    writers, size = choice.best if choice.taken else choice.default
+    console.print(f"MPI_Info: cb_nodes = {writers}, cb_buffer_size = {size}")
+
+
+def _name(choice: tuple[int, int]) -> str:
+    return f"{choice[0]}/{choice[1]}"
+
+
+def _cell(path: str, ranks: int, choice: tuple[int, int], name: str = "") -> MpiCell:
+    return MpiCell(
+        id=name or _name(choice),
+        interface="ferry",
+        method="aggregate",
+        operation="write",
+        pattern="interleaved",
+        path=path,
+        ranks=ranks,
+        writers=choice[0],
+        buffer_bytes=choice[1],
+        piece_bytes=PIECE_BYTES,
+        transfer_bytes=BYTES_PER_RANK,
+        total_bytes=ranks * BYTES_PER_RANK,
+        sync="fsync",
+    )
+
+
+def _times(cells: list[MpiCell], repeats: int) -> dict[str, list[float]]:
+    measured = run_plan(MpiPlan(cells, repeats))
+    return {
+        name: [float(whole_ns(sample)) for sample in samples]
+        for name, samples in measured.samples.items()
+    }

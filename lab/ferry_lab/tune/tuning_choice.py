@@ -1,0 +1,177 @@
+"""How ``ferry tune`` chooses: a candidate from a few repeats, and a verdict from many pairs.
+
+Works on times by view: a workload's name and which of its times is meant. What counts is the mean
+over views of the logarithm of a time, so that twice as fast here and half as fast there is nothing.
+The time up to an ``fsync`` is the device's more than Ferry's: it is no gain, but may be harmed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ferry_lab.stats import judge
+from ferry_lab.tune.tuning_workloads import (
+    DEFAULTS,
+    DURABLE,
+    Point,
+    Setting,
+    by_host,
+    crossover_ends,
+)
+
+View = tuple[str, str]  # workload, and which of its times
+Times = Mapping[tuple[View, Point], Sequence[float]]  # ns, by repeat
+
+# A candidate that costs any view more than this, in the few repeats, is not looked at further.
+_LOSS_MAX = 0.10
+# And one that promises less than this is not worth it.
+_GAIN_MIN = 0.02
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What looks best of a setting, and how much faster than the default it promises to be."""
+
+    value: int | str
+    gain: float  # 1.2: a fifth faster, over all views of the setting
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The default's time over another's, by view: above 1 where the other is faster."""
+
+    view: View
+    ratio: judge.Bounds
+    noise: float
+    finding: judge.Finding
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a point is taken instead of the defaults."""
+
+    taken: bool
+    reason: str
+    gain: judge.Bounds  # over all views together
+    noise: float
+    comparisons: list[Comparison]
+
+
+def pick(setting: Setting, times: Times) -> Candidate | None:
+    """Returns the most promising other value of a setting; None where the default is.
+
+    ``times`` has the defaults and every candidate for each view of the setting; of a crossover, the
+    two ends. A value is picked on the odd repeats, and its gain is that of the even ones.
+    """
+    views = _views(setting, times)
+    if not views:
+        return None
+    best: tuple[float, int | str] | None = None
+    gaining = [view for view in views if view[1] != DURABLE]
+    for value in setting.candidates:
+        gains = [_log_gain(setting, view, value, times, 0) for view in gaining]
+        mean = sum(gains) / len(gains)
+        if min(gains) < -_LOSS_MAX or mean < math.log1p(_GAIN_MIN):
+            continue
+        if best is None or mean > best[0] + math.log1p(_GAIN_MIN):  # the earlier one, if alike
+            best = (mean, value)
+    if best is None:
+        return None
+    value = best[1]
+    gains = [_log_gain(setting, view, value, times, 1) for view in gaining]
+    changed = [gain for gain in gains if gain != 0] or [0.0]
+    return Candidate(value, math.exp(sum(changed) / len(changed)))
+
+
+def _views(setting: Setting, times: Times) -> list[View]:
+    """Those of the setting that were measured."""
+    names = {workload.name for workload in setting.workloads}
+    return list(dict.fromkeys(view for view, _ in times if view[0] in names))
+
+
+def _log_gain(setting: Setting, view: View, value: int | str, times: Times, half: int) -> float:
+    """How much less time a view takes with ``value``, on odd (0) or even (1) repeats."""
+
+    def median(chosen: int | str) -> float:
+        if setting.is_crossover:
+            size = next(w.transfer_bytes for w in setting.workloads if w.name == view[0])
+            host, compute = crossover_ends(setting)
+            point = host if by_host(size, chosen) else compute
+        else:
+            point = DEFAULTS
+            if chosen != setting.default:
+                point = DEFAULTS.with_setting(setting.key, chosen)
+        series = times[view, point]
+        return float(np.median(judge.odd_and_even(series)[half] or series))
+
+    return math.log(median(setting.default)) - math.log(median(value))
+
+
+def compare(
+    view: View, default: Sequence[float], again: Sequence[float], other: Sequence[float]
+) -> Comparison:
+    """Compares two series of one view; ``again`` is the default's second, for the noise."""
+    ratio = judge.median_bounds(judge.pair_ratios(default, other))
+    aa = judge.median_bounds(judge.pair_ratios(default, again))
+    own = (judge.spread(judge.median_bounds(judge.neighbour_ratios(s))) for s in (default, other))
+    noise = max(judge.spread(aa), *own)
+    return Comparison(view, ratio, noise, judge.finding(ratio, noise, len(default)))
+
+
+def judge_point(
+    views: Sequence[View], times: Times, again: Mapping[View, Sequence[float]], point: Point
+) -> Verdict:
+    """Judges a point against the defaults by the rule of stats.judge, over all ``views``.
+
+    It is taken where all views together are faster by more than the noise, and where each view is
+    shown not to be slower: the lower bound of its ratio is within 5 % of 1, however noisy it is.
+    Never on fewer than 20 pairs.
+    """
+    series = [(times[v, DEFAULTS], again[v], times[v, point]) for v in views]
+    pairs = min(len(s) for three in series for s in three)
+    series = [(d[:pairs], a[:pairs], o[:pairs]) for d, a, o in series]
+    comparisons = [compare(v, *three) for v, three in zip(views, series, strict=True)]
+    gaining = [s for v, s in zip(views, series, strict=True) if v[1] != DURABLE] or series
+    whole = compare(("all", "call"), *(_mean_times([s[i] for s in gaining]) for i in range(3)))
+    taken = False
+    if pairs < judge.PAIRS_MIN:
+        reason = f"not judged: {pairs} pairs, and {judge.PAIRS_MIN} are needed; raise --budget"
+    elif harm := _proven_harm(comparisons):
+        reason = harm
+    elif whole.finding != "faster":
+        reason = "no difference beyond the noise"
+    elif harm := _possible_harm(comparisons):
+        reason = harm
+    else:
+        taken, reason = True, "faster beyond the noise, and nothing slower"
+    return Verdict(taken, reason, whole.ratio, whole.noise, comparisons)
+
+
+def _proven_harm(comparisons: Sequence[Comparison]) -> str | None:
+    slower = [c for c in comparisons if c.finding == "slower"]
+    if not slower:
+        return None
+    worst = min(slower, key=lambda c: c.ratio.median)
+    return f"{' '.join(worst.view)} would be slower: {worst.ratio.median:.2f} of its speed"
+
+
+def _possible_harm(comparisons: Sequence[Comparison]) -> str | None:
+    """Noise excuses no loss: what is not shown to be as fast may be slower."""
+    unproven = [c for c in comparisons if c.ratio.low < 1 - judge.CLOSE]
+    if not unproven:
+        return None
+    worst = min(unproven, key=lambda c: c.ratio.low)
+    ratio = worst.ratio
+    return (
+        f"{' '.join(worst.view)} may be slower: {ratio.median:.2f} ({ratio.low:.2f} to "
+        f"{ratio.high:.2f}) of its speed"
+    )
+
+
+def _mean_times(series: Sequence[Sequence[float]]) -> list[float]:
+    """Returns, by repeat, the geometric mean over several series."""
+    return [float(value) for value in np.exp(np.mean(np.log(np.asarray(series)), axis=0))]

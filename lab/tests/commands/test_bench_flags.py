@@ -1,0 +1,334 @@
+"""IOR's flags: what is read and written where, what is checked, and what ends a repeat early."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from documents import SCHEMA, validated
+from ferry_lab.commands import bench_flags
+from ferry_lab.run.plan import INTERFACES
+from support import Command, cell, run_bench
+
+KIB = 1 << 10
+
+
+def samples(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [line for line in lines if line["type"] == "sample"]
+
+
+def measure(cells: list[dict[str, Any]], **plan: Any) -> list[dict[str, Any]]:
+    """The samples of cells that must succeed."""
+    status, lines = run_bench({"cells": cells, **plan})
+    assert [line for line in lines if line["type"] == "error"] == []
+    assert status == 0
+    return samples(lines)
+
+
+def corrupt(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+# ---- which bytes belong to whom ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("interface", INTERFACES)
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("pattern", ["sequential", "random"])
+def test_segments_and_files_are_written_and_read(
+    tmp_path: Path, interface: str, own: bool, pattern: str
+) -> None:
+    way = {
+        **{"interface": interface, "threads": 3, "segments": 4, "file_per_thread": own},
+        **{"pattern": pattern, "total_bytes": 3 * 4 * 16 * KIB},
+    }
+    new = tmp_path / "new"
+    (written,) = measure([cell(new, operation="write", keep=True, check=True, **way)])
+    names = [f"new.{i:08d}" for i in range(3)] if own else ["new"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == names
+    assert {p.stat().st_size for p in tmp_path.iterdir()} == {3 * 64 * KIB // len(names)}
+    seed = written["pattern_seed"]
+    (read,) = measure([cell(new, expect_pattern_seed=seed, check=True, **way)])
+    assert (read["operations"], read["bytes"]) == (48, 3 * 64 * KIB)
+
+
+def test_every_block_of_every_file_differs(tmp_path: Path) -> None:
+    way = {"threads": 2, "file_per_thread": True, "total_bytes": 64 * KIB}
+    measure([cell(tmp_path / "new", operation="write", keep=True, **way)])
+    blocks = {
+        path.read_bytes()[at : at + 8] for path in tmp_path.iterdir() for at in range(0, 32768, 4096)
+    }
+    assert len(blocks) == 16
+
+
+@pytest.mark.parametrize("reorder", ["neighbour", "random"])
+@pytest.mark.parametrize("interface", INTERFACES)
+@pytest.mark.parametrize("own", [False, True])
+def test_parts_of_others_are_read(
+    tmp_path: Path, interface: str, reorder: str, own: bool
+) -> None:
+    way = {"interface": interface, "threads": 3, "file_per_thread": own, "total_bytes": 192 * KIB}
+    measure([cell(tmp_path / "new", operation="write", keep=True, **way)])
+    back = cell(tmp_path / "new", reorder=reorder, check=True, **way)
+    for sample in measure([back], repeats=4):
+        assert sample["bytes"] == 192 * KIB
+
+
+@pytest.mark.parametrize("barriers", [False, True])
+@pytest.mark.parametrize("own", [False, True])
+def test_with_and_without_barriers(tmp_path: Path, barriers: bool, own: bool) -> None:
+    way = {"threads": 4, "barriers": barriers, "file_per_thread": own, "total_bytes": 256 * KIB}
+    new = cell(tmp_path / "new", operation="write", sync="flush+fsync", interface="posix", **way)
+    for sample in measure([new], repeats=5):
+        assert sample["first_done_ns"] <= sample["last_done_ns"] <= sample["elapsed_ns"]
+        together = sum(sample[f"{phase}_ns"] for phase in ("open", "io", "flush", "sync", "close"))
+        assert not barriers or together <= sample["elapsed_ns"]
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- deadlines -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("interface", INTERFACES)
+@pytest.mark.parametrize("pattern", ["sequential", "random"])
+def test_a_deadline_ends_a_write_and_what_is_kept_is_whole(
+    tmp_path: Path, interface: str, pattern: str
+) -> None:
+    new = tmp_path / "new"
+    total = 64 << 20
+    way = {"interface": interface, "pattern": pattern, "total_bytes": total, "threads": 2}
+    # 2^17 calls: no machine makes them in a millisecond.
+    short = {"operation": "write", "transfer_bytes": 512, "deadline_ms": 1, "keep": True}
+    (sample,) = measure([cell(new, **way, **short)])
+    assert sample["deadline_reached"]
+    assert 0 < sample["bytes"] == 512 * sample["operations"] < total
+    assert new.stat().st_size == total
+    back = cell(new, **{**way, "transfer_bytes": 1 << 20}, check=True)
+    (sample,) = measure([back])
+    assert not sample["deadline_reached"]
+    assert sample["bytes"] == total
+
+
+@pytest.mark.parametrize(
+    "way",
+    [{"interface": "posix"}, {"interface": "uring", "queue_depth": 8}, {"placement": "compute"}],
+    ids=str,
+)
+def test_a_deadline_ends_a_read(tmp_path: Path, way: dict[str, Any]) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(bytes(64 << 20))
+    short = {"total_bytes": 64 << 20, "transfer_bytes": 512, "deadline_ms": 1}
+    for sample in measure([cell(path, **way, **short)], repeats=2):
+        assert sample["deadline_reached"]
+        assert 0 < sample["bytes"] == 512 * sample["operations"] < 64 << 20
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("interface", "at"),
+    [("ferry", 0), ("posix", 4095), ("mmap", 70000), ("uring", (1 << 20) - 1)],
+)
+def test_a_corrupted_file_is_caught_by_name_and_byte(
+    command: Command, scratch: Path, interface: str, at: int
+) -> None:
+    flags = ["-a", interface, "-b", "1m", "-t", "64k", "-i", "1"]
+    assert command.run("bench", "-w", "-k", *flags, "file").returncode == 0
+    assert command.run("bench", "-r", "-R", *flags, "file").returncode == 0
+    corrupt(scratch / "file", at)
+    done = command.run("bench", "-r", "-R", *flags, "file")
+    assert done.returncode == 1
+    assert f"wrong at byte {at}, by way of {interface}" in done.stderr
+    assert done.stderr.count("\n") == 1
+    # Nobody can know that without -R: the file is what pread says it is.
+    assert command.run("bench", "-r", *flags, "file").returncode == 0
+
+
+def test_a_file_that_ferry_did_not_write_cannot_be_checked(
+    command: Command, scratch: Path
+) -> None:
+    (scratch / "file").write_bytes(bytes(1 << 20))
+    done = command.run("bench", "-r", "-R", "-b", "1m", "-i", "1", "file")
+    assert done.returncode == 1
+    assert "does not hold the pattern that ferry bench writes" in done.stderr
+
+
+@pytest.mark.parametrize("way", [{}, {"queue_depth": 8}, {"placement": "compute"}], ids=str)
+def test_a_byte_that_changes_between_repeats_is_caught(data: Path, way: dict[str, Any]) -> None:
+    """The first pass over the file finds nothing; only comparing what is timed does."""
+    first = cell(data, id="a", total_bytes=2 << 20, check=True, expect_pattern_seed=5, **way)
+    # A write in between, to the same file: the cells take turns.
+    other = cell(
+        data, id="b", operation="write", total_bytes=2 << 20, overwrite=True, seed=9, keep=True
+    )
+    status, lines = run_bench({"cells": [first, other], "repeats": 2})
+    assert status == 1
+    assert [line["cell"] for line in samples(lines)] == ["a", "b", "b"]
+    assert lines[-1]["cell"] == "a"
+    assert "wrong at byte 0" in lines[-1]["message"]
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+
+def test_all_flags_together(command: Command, scratch: Path) -> None:
+    flags = "-a posix -b 64k -t 4k -s 2 -i 2 -F -Z -z -e -g -k -W -R -D 100 --threads 2".split()
+    done = command.run("bench", *flags, "-o", "file", "--json", "../r.json")
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert sorted(p.name for p in scratch.iterdir()) == ["file.00000000", "file.00000001"]
+    lines = [line.split() for line in done.stdout.splitlines()]
+    table = [line for line in lines if line and line[0] in ("write", "read")]
+    assert len(table) == 4
+    assert all(row[4:6] == ["64", "4.00"] for row in table)
+    document = validated(scratch.parent / "r.json")
+    write, read = document["rows"]
+    assert (write["reorder"], read["reorder"]) == ("none", "random")
+    for row in (write, read):
+        assert (row["segments"], row["file_per_thread"], row["barriers"]) == (2, True, True)
+        assert (row["deadline_ms"], row["check"], row["total_bytes"]) == (100_000, True, 256 * KIB)
+    again = command.run("bench", *flags, "-o", "file")
+    assert again.returncode == 1
+    assert "file.00000000 exists; --overwrite" in again.stderr
+
+
+@pytest.mark.parametrize("flags", [["-F"], ["-F", "-s", "3"], ["-Z"], ["-C", "-g"]], ids=" ".join)
+def test_nothing_is_left_behind(command: Command, scratch: Path, flags: list[str]) -> None:
+    done = command.run("bench", *flags, "--threads", "3", "-b", "64k", "-t", "16k", "-i", "2", "f")
+    assert done.returncode == 0
+    assert list(scratch.iterdir()) == []
+
+
+# ---- what is counted -----------------------------------------------------------------------------
+
+
+def test_cpu_time_of_callers_and_server_are_apart(data: Path) -> None:
+    way = {"total_bytes": 2 << 20, "transfer_bytes": 512}
+    cells = [cell(data, id="ferry", **way), cell(data, id="posix", interface="posix", **way)]
+    used: dict[str, float] = {"ferry": 0, "posix": 0}
+    for sample in measure(cells, repeats=10):
+        for whose in ("callers", "server"):
+            assert set(sample[whose]) == {
+                *("user_cpu_ns", "system_cpu_ns", "voluntary_switches", "involuntary_switches")
+            }
+        assert sample["callers"]["user_cpu_ns"] + sample["callers"]["system_cpu_ns"] > 0
+        used[sample["cell"]] += sample["server"]["user_cpu_ns"] + sample["server"]["system_cpu_ns"]
+    # 4096 requests of 512 bytes each; beside plain calls the server sleeps.
+    assert used["ferry"] > 5 * used["posix"]
+
+
+def test_cold_reads_come_from_the_storage(data: Path) -> None:
+    cells = [
+        cell(data, id=f"{interface}/{state}", interface=interface, cold=state == "cold")
+        for interface in INTERFACES
+        for state in ("cold", "hot")
+    ]
+    for sample in measure(cells, repeats=2):
+        counted = sample["storage"]["process_read_bytes"]
+        if counted is None:
+            pytest.skip("the kernel does not count what processes read")
+        if sample["cache_state"] == "cold":
+            assert counted >= sample["bytes"]
+        if sample["cache_state"] == "hot":
+            assert counted == 0
+
+
+def test_a_sparse_file_is_not_called_cold(tmp_path: Path) -> None:
+    """No page of it is in the cache, and yet the storage gives nothing: holes are zeros."""
+    path = tmp_path / "holes"
+    with path.open("wb") as file:
+        file.truncate(1 << 20)
+    (sample,) = measure([cell(path, total_bytes=1 << 20, cold=True)])
+    if sample["storage"]["process_read_bytes"] is None:
+        pytest.skip("the kernel does not count what processes read")
+    assert sample["cache_state"] == "unverified"
+
+
+def test_the_schema_refuses_rows_without_counters(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    done = command.run("bench", "-b", "64k", "-t", "64k", "-i", "1", "--json", path, "file")
+    assert done.returncode == 0
+    document = validated(path)
+    for name in ("storage", "server", "deadline_reached"):
+        sample = dict(document["rows"][0]["repeats"][0])
+        del sample[name]
+        wrong = {**document, "rows": [{**document["rows"][0], "repeats": [sample]}]}
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, SCHEMA)
+
+
+# ---- what people who know IOR type, and what they are shown --------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "answer"),
+    [
+        (["-N", "4"], "No option -N as in IOR: --threads says how many threads there are"),
+        (["-O", "summaryFormat=JSON"], "No option -O as in IOR: --json FILE writes the results"),
+        (["-v"], "No option -v as in IOR: --json FILE has every number"),
+        (["-wcv"], "No option -c as in IOR: ferry study interfaces and ferry study writers measure"),
+        (["--posix.odirect"], "No option --posix.odirect as in IOR: --direct does that"),
+        (["-a", "MPIIO"], "that interface is for MPI ranks, which ferry study interfaces measures"),
+        (["-a", "aio"], "-a uring keeps several calls in flight"),
+    ],
+)
+def test_options_of_ior_are_answered_by_what_takes_their_place(
+    command: Command, flags: list[str], answer: str
+) -> None:
+    done = command.run("bench", *flags, "file")
+    assert done.returncode == 2
+    assert answer in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_every_letter_of_ior_is_an_option_or_answered(command: Command) -> None:
+    letters = "aAbBcCdDeEfFgGHiIjJkKlmMnNoOpPqQrRsStTuUvVwWxXyYzZ"
+    known = {name for option in bench_flags.OPTIONS for name in _names_of(option)}
+    assert {f"-{letter}" for letter in letters} <= known | bench_flags._IOR_OPTIONS.keys()
+    assert not known & bench_flags._IOR_OPTIONS.keys()
+
+
+def _names_of(option: Any) -> list[str]:
+    @option
+    def function() -> None:
+        """Takes the option."""
+
+    return list(function.__click_params__[0].opts)  # type: ignore[attr-defined]
+
+
+def test_interfaces_may_be_spelt_as_in_ior(command: Command, tmp_path: Path) -> None:
+    flags = ["-a", "POSIX", "-b", "64k", "-t", "64k", "-i", "1", "--json", tmp_path / "r.json"]
+    done = command.run("bench", *flags, "file")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ", interface posix\n" in done.stdout
+    assert validated(tmp_path / "r.json")["settings"]["interface"] == "posix"
+
+
+@pytest.mark.parametrize("interface", ["ferry", "posix", "uring"])
+def test_direct_is_shown(command: Command, data: Path, interface: str) -> None:
+    flags = ["-r", "-a", interface, "-b", "1m", "-t", "64k", "-i", "1"]
+    direct = command.run("bench", *flags, "--direct", data)
+    assert direct.returncode == 0
+    assert f", interface {interface}, direct I/O (O_DIRECT)\n" in direct.stdout
+    assert "O_DIRECT" not in command.run("bench", *flags, data).stdout
+
+
+def test_percentiles_of_single_calls_are_shown(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    done = command.run("bench", "-b", "1m", "-t", "64k", "-i", "3", "--json", path, "file")
+    assert done.returncode == 0
+    for row in validated(path)["rows"]:
+        latencies = [sample["latency_ns"] for sample in row["repeats"]]
+        p99 = sorted(latency["p99"] for latency in latencies)[1] * 1e-3
+        longest = max(latency["max"] for latency in latencies) * 1e-3
+        (line,) = [
+            line
+            for line in done.stdout.splitlines()
+            if line.startswith(f"{row['operation']}: single calls: 50 % within ")
+        ]
+        assert f"99 % within {p99:.2f} µs, longest {longest:.2f} µs (one call in 64 timed)" in line

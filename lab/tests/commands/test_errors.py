@@ -1,0 +1,264 @@
+"""Whatever cannot be done is one line on standard error and an exit status that is not 0."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ferry import files, programs
+from ferry.errors import FerryError
+from ferry_lab.run.plan import INTERFACES
+from support import TIMEOUT_S, Command
+
+COMPUTE = ["bench", "--placement", "compute"]
+
+# Arguments (FILE: an existing file of 2 MiB, DIR: a folder), exit status, what the line says.
+CASES = [
+    (["bench", "-r", "missing"], 1, "missing does not exist"),
+    (["bench", "-r", "DIR"], 1, "is a directory"),
+    (["bench", "-w", "DIR"], 1, "is a directory"),
+    (["bench", "-r", "/dev/null"], 1, "no regular file"),
+    (["bench", "-r", "-b", "4m", "FILE"], 1, "needs 4 MiB"),
+    (["bench", "FILE"], 1, "--overwrite replaces it"),
+    (["bench", "-w", "no/such/folder/file"], 1, "does not exist; make it"),
+    (["bench", "-w", "FILE/file"], 1, "is no folder"),
+    (["bench", "-w", "-b", "1024t", "-t", "1g", "new"], 1, "free some space"),
+    (["bench", "-r", "-b", "1m", "--device-cpus", "1023", "FILE"], 1, "1023"),
+    (["bench", "-r", "-b", "1m", "--server-cpus", "a-b", "FILE"], 1, "server_cpus"),
+    (["bench", "-r", "-b", "1m", "--json", "no/such/r.json", "FILE"], 1, "does not exist"),
+    (["bench", "-r", "-b", "1m", "--json", "FILE", "FILE"], 1, "--overwrite replaces it"),
+    (["bench"], 2, "PATH"),
+    (["bench", "-b", "10x", "new"], 2, "'10x' is no size"),
+    (["bench", "-b", "0", "new"], 2, "more than zero"),
+    (["bench", "-t", "-4k", "new"], 2, "no size"),
+    (["bench", "-b", "1m", "-t", "3k", "new"], 2, "no multiple"),
+    (["bench", "-b", "4g", "-t", "4g", "new"], 2, "less than 2 GiB"),
+    (["bench", "-i", "0", "new"], 2, "from 1 to"),
+    (["bench", "-i", "many", "new"], 2, "no whole number"),
+    (["bench", "--threads", "0", "new"], 2, "from 1 to"),
+    (["bench", "-a", "nfs", "new"], 2, "'nfs' is not one of"),
+    (["bench", "-a", "posix", "--queue-depth", "2", "new"], 2, "--queue-depth"),
+    (["bench", "-a", "mmap", "--direct", "new"], 2, "--direct"),
+    (["bench", "-w", "--cold", "new"], 2, "--cold is for reads"),
+    (["bench", "-w", "-R", "new"], 2, "-R is for reads"),
+    (["bench", "-r", "-W", "FILE"], 2, "-W is for writes"),
+    (["bench", "-w", "-C", "--threads", "2", "new"], 2, "-C is for reads"),
+    (["bench", "-C", "new"], 2, "-C needs --threads 2"),
+    (["bench", "-C", "-Z", "--threads", "2", "new"], 2, "-C and -Z exclude"),
+    (["bench", "-s", "0", "new"], 2, "from 1 to"),
+    (["bench", "-D", "soon", "new"], 2, "no whole number"),
+    (["bench", "-D", "0", "new"], 2, "from 1 to"),
+    (["bench", "-o", "new", "new"], 2, "both name the file"),
+    (["bench", "-b", "1024t", "-s", "1048576", "new"], 2, "too large"),
+    (["bench", "-a", "uring", "--queue-depth", "1025", "new"], 2, "from 1 to 1024"),
+    (["bench", "--queue-depth", "64", "new"], 2, "at most 63"),
+    (["bench", "-t", "1g", "-b", "1g", "--threads", "4096", "new"], 1, "the buffers need"),
+    (["bench", "-r", "-F", "-b", "1m", "FILE"], 1, ".00000000 does not exist"),
+    (["bench", "-r", "-b", "1m", "-s", "3", "FILE"], 1, "-b 1 MiB -s 3 needs 3 MiB"),
+    (["bench", "-r", "-R", "-b", "1m", "/proc/kallsyms"], 1, "has 0 bytes"),
+    (["import"], 2, "FILE"),
+    (["import", "missing"], 1, "missing does not exist"),
+    (["import", "DIR"], 1, "Is a directory"),
+    (["import", "FILE"], 1, "is no JSON"),
+    (["import", "/dev/null"], 1, "is no JSON"),
+    (["bench", "-r", "-e", "FILE"], 2, "-e is for writes"),
+    (["bench", "-r", "-k", "FILE"], 2, "-k is for writes"),
+    (["bench", "--device", "rocm", "new"], 2, "'rocm' is not one of"),
+    (["bench", "--device", "cuda", "-a", "posix", "new"], 2, "--device cuda is for interface"),
+    (["bench", "--device", "cuda", "--placement", "service", "new"], 2, "choose host, compute"),
+    (["bench", "--device", "cuda", "--device-cpus", "0", "new"], 2, "a GPU has none"),
+    (["bench", "--placement", "device", "new"], 2, "'device' is not one of"),
+    (["bench", "-a", "posix", "--placement", "compute", "new"], 2, "--placement is for interface"),
+    (["bench", "--cache-size", "64m", "new"], 2, "--cache-size needs --placement compute"),
+    (["bench", "--page-size", "64k", "new"], 2, "--page-size needs --placement compute"),
+    (["bench", "--service-threads", "1", "new"], 2, "--service-threads needs --placement"),
+    (["bench", "--warm", "new"], 2, "--warm needs --placement compute"),
+    ([*COMPUTE, "--service-threads", "1", "new"], 2, "needs --placement service or automatic"),
+    ([*COMPUTE, "--cache-size", "64x", "new"], 2, "'64x' is no size"),
+    ([*COMPUTE, "--cache-size", "32k", "new"], 2, "less than a page of 64 KiB"),
+    ([*COMPUTE, "--cache-size", "1024t", "new"], 1, "more than this machine's memory"),
+    ([*COMPUTE, "--page-size", "3k", "new"], 2, "3 KiB is no power of two from 4 KiB to 2 MiB"),
+    ([*COMPUTE, "--page-size", "2k", "new"], 2, "2 KiB is no power of two from 4 KiB to 2 MiB"),
+    ([*COMPUTE, "--page-size", "4m", "new"], 2, "4 MiB is no power of two from 4 KiB to 2 MiB"),
+    ([*COMPUTE, "-w", "--warm", "new"], 2, "--warm is for reads"),
+    ([*COMPUTE, "--warm", "--cold", "new"], 2, "exclude each other"),
+    (["bench", "--placement", "service", "--service-threads", "-1", "new"], 2, "from 0 to"),
+    (["bench", "--placement", "service", "--service-threads", "x", "new"], 2, "no whole number"),
+    (["bench", "--nonsense", "new"], 2, "--nonsense"),
+    (["bench", "one", "two"], 2, "two"),
+    (["study"], 2, "NAME"),
+    (["study", "nonsense"], 2, "nonsense"),
+    (["study", "placements", "--file", "missing"], 1, "missing does not exist"),
+    (["study", "placements", "--file", "DIR"], 1, "is a directory"),
+    (["study", "placements", "--file", "/proc/version"], 1, "at least 1 MiB"),
+    (["study", "placements", "--file", "FILE", "--dir", "DIR"], 2, "--dir"),
+    (["study", "placements", "--dir", "missing"], 1, "does not exist"),
+    (["study", "placements", "--dir", "FILE"], 1, "is no folder"),
+    (["study", "placements", "--out", "no/such/folder"], 1, "does not exist"),
+    (["study", "placements", "--repeats", "1"], 2, "from 2 to"),
+    (["info", "missing"], 1, "missing does not exist"),
+    (["info", "FILE/inside"], 1, "Not a directory"),
+    (["nonsense"], 2, "nonsense"),
+    (["--nonsense"], 2, "--nonsense"),
+]
+
+
+def one_line(text: str) -> str:
+    assert text.startswith("ferry: ")
+    assert text.endswith("\n")
+    assert text.count("\n") == 1
+    assert ";" in text  # what to do next
+    return text
+
+
+@pytest.mark.parametrize(("arguments", "status", "words"), CASES, ids=lambda v: str(v)[:50])
+def test_bad_input_is_one_line(
+    command: Command, scratch: Path, data: Path, arguments: list[str], status: int, words: str
+) -> None:
+    there = {"FILE": str(data), "DIR": str(data.parent)}
+    given = [a.replace("FILE", there["FILE"]).replace("DIR", there["DIR"]) for a in arguments]
+    before = data.read_bytes()
+    done = command.run(*given)
+    assert words in one_line(done.stderr)
+    assert done.returncode == status
+    assert done.stdout == ""
+    assert data.read_bytes() == before
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_program_that_is_missing(command: Command, tmp_path: Path) -> None:
+    environment = {**command.environment, "FERRY_BUILD_DIR": str(tmp_path)}
+    done = command.run("info", env=environment)
+    assert done.returncode == 1
+    assert "ferry-bench is not in" in one_line(done.stderr)
+
+
+def test_a_program_that_dies(command: Command, tmp_path: Path) -> None:
+    program = tmp_path / "ferry-bench"
+    program.write_text("#!/bin/sh\necho oh no >&2\nkill -SEGV $$\n")
+    program.chmod(0o755)
+    done = command.run("info", env={**command.environment, "FERRY_BUILD_DIR": str(tmp_path)})
+    assert done.returncode == 1
+    assert "signal 11: oh no" in one_line(done.stderr)
+
+
+def test_a_file_that_vanishes(command: Command, tmp_path: Path, data: Path) -> None:
+    # Stands in for ferry-bench, and removes the file before handing over to it.
+    program = tmp_path / "ferry-bench"
+    real = shutil.which("ferry-bench", path=os.environ.get("FERRY_BUILD_DIR", os.defpath))
+    if real is None:
+        pytest.skip("FERRY_BUILD_DIR does not say where ferry-bench is")
+    program.write_text(f'#!/bin/sh\nrm -f "{data}"\nexec "{real}" "$@"\n')
+    program.chmod(0o755)
+    environment = {**command.environment, "FERRY_BUILD_DIR": str(tmp_path)}
+    done = command.run("bench", "-r", "-b", "1m", data, env=environment)
+    assert done.returncode == 1
+    assert "No such file" in one_line(done.stderr)
+    assert "gone" in done.stderr
+
+
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_a_file_that_vanishes_between_repeats(
+    command: Command, scratch: Path, data: Path, interface: str
+) -> None:
+    process = command.start("bench", "-a", interface, "-r", "-b", "2m", "-i", "100000", data)
+    try:
+        while not any("--plan" in line for line in command.processes()):
+            assert process.poll() is None
+        time.sleep(0.3)
+        data.unlink()
+        output, message = process.communicate(timeout=TIMEOUT_S)
+    finally:
+        process.kill()
+    assert process.returncode == 1
+    assert "No such file" in one_line(message)
+    assert "gone" in message
+    assert output == ""
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 8 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("needs root, to mount a small disk")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("flags", [["-b", "16m"], ["-b", "2m", "-s", "2", "-F", "--threads", "4"]])
+def test_a_small_disk_is_noticed_before_anything_is_written(
+    command: Command, small_disk: Path, flags: list[str]
+) -> None:
+    done = command.run("bench", *flags, small_disk / "new")
+    assert done.returncode == 1
+    assert "8 MiB free and 20 MiB are needed; free some space" in one_line(done.stderr)
+    assert list(small_disk.iterdir()) == []
+
+
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_a_disk_that_fills_up_meanwhile(
+    command: Command, small_disk: Path, interface: str
+) -> None:
+    # There is room when it starts, and none once it writes: stands in for another program.
+    program = small_disk.parent / "bin" / "ferry-bench"
+    program.parent.mkdir()
+    real = programs.find_program()
+    filler = small_disk / "other"
+    program.write_text(f'#!/bin/sh\nhead -c 7m /dev/zero >"{filler}"\nexec "{real}" "$@"\n')
+    program.chmod(0o755)
+    environment = {**command.environment, "FERRY_BUILD_DIR": str(program.parent)}
+    # The disk is full in the middle of a transfer: what is short is asked for its rest.
+    flags = ["-a", interface, "-t", "640k", "-b", "1920k", "-i", "1"]
+    done = command.run("bench", *flags, small_disk / "new", env=environment)
+    assert done.returncode == 1
+    assert ";" in one_line(done.stderr)
+    if interface == "posix":
+        assert "No space left on device" in done.stderr
+    assert [path.name for path in small_disk.iterdir()] == ["other"]
+
+
+def test_a_folder_that_may_not_be_written(command: Command, tmp_path: Path, data: Path) -> None:
+    folder = tmp_path / "sealed"
+    folder.mkdir()
+    bind = ["mount", "-t", "tmpfs", "-o", "ro", "none", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(bind, capture_output=True).returncode != 0:
+        pytest.skip("needs root, to mount a folder that even root may not write")
+    try:
+        for arguments in (["-w", folder / "new"], ["-r", "-b", "1m", data, "--json", folder / "r"]):
+            done = command.run("bench", *arguments)
+            assert done.returncode == 1
+            assert "may not be written; choose another" in one_line(done.stderr)
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_files_that_may_not_be_touched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: Path
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may do everything
+    with pytest.raises(FerryError, match="may not be read"):
+        files.check_readable_file(str(data))
+    with pytest.raises(FerryError, match="may not be written"):
+        files.check_folder(str(tmp_path), 0)
+    with pytest.raises(FerryError, match="may not be written"):
+        files.check_new_file(str(data), 0, True)
+
+
+def test_a_disk_that_is_too_small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))
+    with pytest.raises(FerryError, match="1 byte free and 20 MiB are needed"):
+        files.check_folder(str(tmp_path), 16 << 20)
+    with pytest.raises(FerryError, match="free some space"), files.scratch_folder(str(tmp_path), 1):
+        pytest.fail("there is no room")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,160 @@
+"""The stored help pages are what the parser says."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from ferry import help_texts
+from support import ROOT, Command
+
+STORED = ROOT / "scripts" / "help"
+AGAIN = "make them anew: python -m ferry.help_texts scripts/help"
+
+
+def test_there_is_one_page_for_each_command() -> None:
+    stored = {str(path.relative_to(STORED).with_suffix("")) for path in STORED.rglob("*.txt")}
+    assert stored == set(help_texts.pages()), AGAIN
+
+
+@pytest.mark.parametrize(("name", "text"), help_texts.pages().items())
+def test_stored_pages_are_up_to_date(name: str, text: str) -> None:
+    assert (STORED / f"{name}.txt").read_text() == text, AGAIN
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ([], "ferry"),
+        (["--help"], "ferry"),
+        (["bench", "--help"], "bench"),
+        (["study", "-h"], "study"),
+        (["layout", "--help"], "layout"),
+        (["layout", "set", "--help"], "layout/set"),
+        (["layout", "set", "file", "--pool", "x", "--help"], "layout/set"),
+        (["rig", "up", "-h"], "rig/up"),
+        (["rig", "up", "nfs", "--help"], "rig/up"),
+        (["help"], "ferry"),
+        (["help", "bench"], "bench"),
+        (["help", "layout"], "layout"),
+        (["help", "layout", "get"], "layout/get"),
+        (["help", "help"], "help"),
+        (["help", "--help"], "help"),
+    ],
+)
+def test_the_command_prints_the_same(command: Command, arguments: list[str], name: str) -> None:
+    for columns in ("40", "200"):
+        done = command.run(*arguments, env={**command.environment, "COLUMNS": columns})
+        assert done.returncode == 0
+        assert done.stdout == (STORED / f"{name}.txt").read_text()
+    done = run_checkout(*arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (0, (STORED / f"{name}.txt").read_text(), "")
+
+
+def run_checkout(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs ./ferry with arguments that it answers before any set-up."""
+    return subprocess.run(
+        [ROOT / "ferry", *arguments],
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nope"], "no command 'nope'; ./ferry --help lists them"),
+        (["-x"], "no option '-x'; ./ferry --help lists them"),
+        (["layout", "nope"], "no command 'layout nope'; ./ferry layout --help lists them"),
+        (["layout", "nope", "--help"], "no command 'layout nope'; ./ferry layout --help lists them"),
+        (["layout/set"], "no command 'layout/set'; ./ferry --help lists them"),
+        (["help", "nope"], "no command 'nope'; ./ferry --help lists them"),
+        (["help", "../packages-run"], "no command '../packages-run'; ./ferry --help lists them"),
+        (["help", "layout", "nope"], "no command 'layout nope'; ./ferry layout --help lists them"),
+        (["a\x1b[31mb"], "no command $'a\\E[31mb'; ./ferry --help lists them"),
+    ],
+)
+def test_the_checkout_refuses_what_is_no_command(arguments: list[str], words: str) -> None:
+    done = run_checkout(*arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"ferry: {words}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "page"),
+    [
+        (["layout", "set"], "ferry layout set --help explains"),
+        (["layout", "set", "x", "--nope"], "ferry layout set --help explains"),
+        (["rig", "up", "nope"], "ferry rig up --help explains"),
+        (["help", "nope"], "No such command 'nope'; ferry --help explains"),
+        (["help", "layout", "x"], "No such command 'layout x'; ferry --help explains"),
+        (["help", "info", "x"], "No such command 'info x'; ferry --help explains"),
+    ],
+)
+def test_errors_send_to_the_page_of_the_command(
+    command: Command, arguments: list[str], page: str
+) -> None:
+    done = command.run(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"{page}\n")
+    assert done.stderr.count("\n") == 1
+
+
+# ---- completion ----------------------------------------------------------------------------------
+
+
+def completed(command: Command, *words: str) -> list[str]:
+    """Returns what bash is offered for the last word: kind and value."""
+    done = command.run(
+        env={
+            **command.environment,
+            "_FERRY_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(("ferry", *words)),
+            "COMP_CWORD": str(len(words)),
+        }
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_shells_complete_commands_flags_values_and_paths(command: Command) -> None:
+    assert "plain,layout" in completed(command, "la")
+    assert completed(command, "layout", "s") == ["plain,set"]
+    assert "plain,--transfer-size" in completed(command, "bench", "--tr")
+    assert completed(command, "bench", "--placement", "c") == ["plain,compute"]
+    assert completed(command, "bench", "-a", "u") == ["plain,uring"]
+    assert completed(command, "info", "da") == ["file,da"]
+    assert completed(command, "study", "placements", "--dir", "da") == ["file,da"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_there_is_a_completion_for_each_shell(command: Command, shell: str) -> None:
+    done = command.run("completion", shell)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"_FERRY_COMPLETE={shell}_complete" in done.stdout
+
+
+def test_bash_takes_the_completion_and_asks_the_command(command: Command, tmp_path: Path) -> None:
+    program = tmp_path / "ferry"
+    program.write_text(f"#!/bin/sh\nexec {shlex.join(command.arguments())} \"$@\"\n")
+    program.chmod(0o755)
+    script = (
+        'eval "$(ferry completion bash)"; COMP_WORDS=(ferry layout g); COMP_CWORD=2; '
+        '_ferry_completion ferry; printf "%s\\n" "${COMPREPLY[@]}"; complete -p ferry'
+    )
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script],
+        env={**command.environment, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "get"
+    assert "_ferry_completion" in done.stdout.splitlines()[1]

@@ -1,0 +1,186 @@
+"""Standard streams that are closed or full, Ctrl-C at any time, and odd names on the terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ferry import terminal
+from support import Command
+from terminals import run_on_terminal
+
+NOT_UTF_8 = os.fsdecode(b"odd \xff name")
+ESCAPES = "a\x1b[31mred\x1b]0;title\x07\x9b1m\u202eb"
+
+
+def _interruptible() -> None:
+    """A test run in the background may have SIGINT ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def in_shell(command: Command, redirection: str, *arguments: object) -> tuple[int, str, str]:
+    """Runs the command as a shell does with such a redirection."""
+    done = subprocess.run(
+        ["bash", "-c", f'"$@" {redirection}', "bash", *command.arguments(*arguments)],
+        env=command.environment,
+        cwd=command.scratch,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["info"], ["--help"], ["bench", "-b", "64k", "-t", "64k", "f"]])
+def test_a_closed_standard_output_is_one_line(command: Command, arguments: list[str]) -> None:
+    status, out, errors = in_shell(command, ">&-", *arguments)
+    assert (status, out) == (1, "")
+    assert errors == (
+        "ferry: standard output is closed; send it to /dev/null if you do not want it\n"
+    )
+    assert list(command.scratch.iterdir()) == []
+
+
+def test_a_closed_standard_error_is_no_crash(command: Command, scratch: Path) -> None:
+    status, out, errors = in_shell(command, "2>&-", "info", "nothing-here")
+    assert (status, out, errors) == (1, "", "")
+    status, out, errors = in_shell(command, "<&- 2>&-", "bench", "-b", "64k", "-t", "64k", "-i", "1", "f")
+    assert status == 0
+    assert "contents verified" in out
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize("more", [[], ["--json", "-"]])
+def test_a_full_device_for_output_is_named(command: Command, more: list[str]) -> None:
+    status, _, errors = in_shell(command, ">/dev/full", "info", *more)
+    assert status == 1
+    assert errors == "ferry: standard output: No space left on device; send it to another place\n"
+
+
+def test_one_line_of_the_output_is_enough(command: Command) -> None:
+    for _ in range(5):
+        status, out, errors = in_shell(command, "| head -n 1", "info")
+        assert (status, errors) == (0, "")
+        assert out.startswith("machine ")
+
+
+def test_ctrl_c_while_modules_load_is_no_traceback(command: Command, tmp_path: Path) -> None:
+    # A module that the command needs takes its time, and says when it has begun.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys, time\n"
+        "class Slow:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'rich':\n"
+        "            print('loading', flush=True)\n"
+        "            time.sleep(60)\n"
+        "sys.meta_path.insert(0, Slow())\n"
+    )
+    path = f"{tmp_path}:{command.environment['PYTHONPATH']}"
+    process = subprocess.Popen(
+        command.arguments("info"),
+        env={**command.environment, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_interruptible,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "loading\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert errors == ""
+    assert process.returncode == -signal.SIGINT
+
+
+# ---- names ---------------------------------------------------------------------------------------
+
+
+def test_printable_escapes_what_is_no_character() -> None:
+    assert terminal.printable("plain ±é─ 文\n\t") == "plain ±é─ 文\n\t"
+    assert terminal.printable(NOT_UTF_8) == r"odd \xff name"
+    assert terminal.printable(ESCAPES) == r"a\x1b[31mred\x1b]0;title\x07\x9b1m\u202eb"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["info", "NAME"],
+        ["bench", "-r", "-b", "64k", "-t", "64k", "-i", "1", "NAME"],
+        ["bench", "-r", "-b", "1g", "-t", "64k", "NAME"],
+        ["import", "NAME"],
+        ["cp", "NAME", "NAME"],
+        ["layout", "get", "NAME"],
+        ["study", "NAME"],
+        ["NAME"],
+    ],
+)
+@pytest.mark.parametrize("name", [ESCAPES, NOT_UTF_8])
+def test_no_name_reaches_the_terminal_raw(command: Command, name: str, arguments: list[str]) -> None:
+    (command.scratch / name).write_bytes(bytes(65536))
+    done = subprocess.run(
+        command.arguments(*(name if word == "NAME" else word for word in arguments)),
+        env=command.environment,
+        cwd=command.scratch,
+        capture_output=True,
+        timeout=60,
+    )
+    shown = (done.stdout + done.stderr).decode()  # it is UTF-8
+    assert "Traceback" not in shown
+    assert terminal.printable(shown) == shown
+    assert "JSON" not in shown or arguments[0] == "import"
+
+
+def test_bench_says_that_a_name_is_not_utf_8(command: Command, scratch: Path) -> None:
+    done = command.run("bench", "-b", "64k", "-t", "64k", "-i", "1", NOT_UTF_8)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"ferry: {scratch}/odd \\xff name is not UTF-8, and what is measured needs a path that is; "
+        "choose another name or folder, or make a link to it\n"
+    )
+    assert list(scratch.iterdir()) == []
+
+
+def test_json_keeps_a_name_that_is_not_utf_8(command: Command, scratch: Path) -> None:
+    (scratch / "plain").write_bytes(b"x")
+    done = command.run("cp", "--json", "-", "plain", NOT_UTF_8)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["to"] == NOT_UTF_8
+    done = command.run("cp", "--overwrite", "--json", "r.json", "plain", NOT_UTF_8)
+    assert done.returncode == 0
+    assert json.loads((scratch / "r.json").read_text(encoding="utf-8"))["to"] == NOT_UTF_8
+
+
+def test_a_name_is_no_markup(command: Command, scratch: Path) -> None:
+    name = "[bold]x[red]"
+    (scratch / name).write_bytes(bytes(65536))
+    status, lines = run_on_terminal(
+        command, 200, "bench", "-r", "-b", "64k", "-t", "64k", "-i", "1", name
+    )
+    assert status == 0
+    assert lines[0].startswith(f"{name} on ")
+
+
+def test_a_progress_bar_shows_names_as_they_are() -> None:
+    program = (
+        "from ferry import terminal\n"
+        "terminal.shows_progress = lambda: True\n"
+        "with terminal.progress('[/]a\\x1b[31mb', 2) as bar:\n"
+        "    bar.advance()\n"
+        "    bar.label('[/]c\\x9bd')\n"
+    )
+    package = str(Path(terminal.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": package, "TTY_COMPATIBLE": "1", "COLUMNS": "100"},
+    )
+    shown = done.stderr.decode()
+    assert done.returncode == 0, shown
+    assert "[/]c\\x9bd" in shown
+    assert "\x1b[31m" not in shown

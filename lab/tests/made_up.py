@@ -1,0 +1,246 @@
+"""Results without measuring: rows with chosen times, and a whole document of them."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+from ferry.sizes import MIB
+from ferry_lab.results import results
+from ferry_lab.run.measuring import Measurement
+from ferry_lab.run.plan import Cell
+from ferry_lab.run.remote_files import Place as RemotePlace
+from ferry_lab.run.study import Study, StudyOptions
+from ferry_lab.studies.optimizations import SIZES as FILE_SIZES
+from ferry_lab.studies.optimizations import Optimizations, make_groups
+from ferry_lab.studies.optimizations_cells import KERNEL_KINDS, Place, Places
+from ferry_lab.studies.placements import LARGE_SIZES, SIZES, WRITE_SIZES, Placements
+from ferry_lab.studies.placements_cells import PIECE_BYTES, program_cells, read_cells, write_cells
+from ferry_lab.studies.storages import SIZES as SWEEP_SIZES
+from ferry_lab.studies.storages import Storages
+from ferry_lab.studies.storages import make_groups as make_storage_groups
+from ferry_lab.studies.storages_cells import FILE_BYTES
+from ferry_lab.studies.storages_cells import Place as StoragePlace
+from ferry_lab.studies.storages_found import PROPERTIES, Fact, Storage
+
+Json = dict[str, Any]
+REPEATS = 20
+
+
+def row(cell: Cell, group: str, time_ns: float, virtual_machine: bool = False) -> Json:
+    """A row whose every repeat took that long; flush, sync and computing as long as the calls."""
+    follows = cell.operation == "write"
+    samples = [
+        {
+            "repeat": repeat,
+            "bytes": cell.total_bytes,
+            "io_ns": int(time_ns),
+            "open_ns": 0,
+            "close_ns": 0,
+            "flush_ns": int(time_ns) if follows else 0,
+            "sync_ns": int(time_ns) if follows else 0,
+            "compute_ns": int(time_ns) if cell.computes else None,
+            "elapsed_ns": int(time_ns),
+            "operations": 1,
+            "cache_state": _cache_state(cell),
+            "device_cache_state": None,
+            "cache": None,
+            "verified": True,
+        }
+        for repeat in range(REPEATS)
+    ]
+    return results.make_row(cell, group, samples, virtual_machine)
+
+
+def _cache_state(cell: Cell) -> str | None:
+    if cell.operation == "write":
+        return None
+    return "cold" if cell.cold else "hot"
+
+
+ENVIRONMENT: Json = {
+    "machine": {
+        "kernel": "Linux 6.1",
+        "architecture": "x86_64",
+        "cpu_model": "A CPU <b>& more</b>",
+        "cpus_allowed": "0-1",
+        "cpus_usable": 2,
+        "virtual_machine": True,
+        "cpu_governor": None,
+        "memory_bytes": 8 << 30,
+        "page_bytes": 4096,
+    },
+    "versions": {"ferry": "0.1.0", "compiler": "12.2.0"},
+    "file_systems": [
+        {
+            "mount_point": "/",
+            "type": "ext4",
+            "source": "/dev/vda",
+            "options": "rw,relatime," + ",".join(f"an_option_that_is_long={i}" for i in range(9)),
+            "free_bytes": 1 << 30,
+            "block_device": {
+                "name": "vda",
+                "disk": "vda",
+                "driver": "virtio_blk",
+                "model": None,
+            },
+        }
+    ],
+    "runtimes": [
+        {
+            "device": "cpu",
+            "device_cpus": "0",
+            "server_cpus": "1",
+            "oversubscribed": False,
+            "storage_engine": "io_uring",
+            "arena_pages": "huge pages",
+            "service": {"cpus": "", "threads": 0},
+            "page_cache": cache,
+            "notes": ["no locked memory: the arena may be swapped out"],
+        }
+        for cache in (None, {"cache_bytes": 64 * MIB, "page_bytes": 65536})
+    ],
+}
+
+
+def time_ns(cell: Cell, crossing_bytes: int = 64 * 1024) -> float:
+    """Below ``crossing_bytes`` compute takes half as long as the others, above twice as long."""
+    if cell.placement != "compute" or cell.warm:
+        return 4e6
+    return 2e6 if cell.transfer_bytes < crossing_bytes else 8e6
+
+
+def placements_document(writes: bool = True) -> Json:
+    """A document of the study placements, as complete as its report needs."""
+    cells = [("read", cell) for cell in read_cells("/f", 16 * MIB, SIZES, 1)]
+    if writes:
+        cells += [("write", cell) for cell in write_cells("/new", 16 * MIB, WRITE_SIZES)]
+        large = read_cells("/large", 64 * MIB, LARGE_SIZES, 1, "large-read")
+        cells += [("large", cell) for cell in large]
+    programs = program_cells("/f", "/new" if writes else None, 16 * MIB, 1)
+    cells += [("programs", cell) for cell in programs]
+    rows = [row(cell, group, time_ns(cell)) for group, cell in cells]
+    settings = {
+        "repeats": {group: REPEATS for group, _ in cells},
+        "total_bytes": 16 * MIB,
+        "large_total_bytes": 64 * MIB if writes else None,
+        "piece_bytes": PIECE_BYTES,
+        "file": None,
+    }
+    return _document(Placements(), settings, rows)
+
+
+def _document(study: Study, settings: Json, rows: list[Json]) -> Json:
+    findings = study.findings(rows)
+    return results.make_document(
+        "study",
+        {"quick": False, **settings},
+        [Measurement(ENVIRONMENT)],
+        rows,
+        study=study.name,
+        started=datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC),
+        notes=["a note <i>with markup</i>"],
+        comparisons=findings.comparisons,
+        conclusions=findings.conclusions,
+    )
+
+
+OPTIONS = StudyOptions("/tmp", None, False, None, None, None, False)
+
+
+def optimizations_places(kernel: tuple[str, ...] = KERNEL_KINDS) -> Places:
+    """Places that are not there."""
+
+    return Places(Place("/disk"), {kind: Place(f"/{kind}") for kind in kernel})
+
+
+def optimizations_document(
+    kernel: tuple[str, ...] = KERNEL_KINDS, times: dict[str, float] | None = None
+) -> Json:
+    """A document of the study optimizations: each way takes 1 ms for a MiB, or that many."""
+    groups = make_groups(OPTIONS, optimizations_places(kernel), FILE_SIZES)
+    rows = []
+    for name, group in groups.items():
+        for cell in group.cells:
+            _, way, _ = cell.id.split("/")
+            mib_ms = (times or {}).get(way, 1.0)
+            rows.append(row(cell, name, cell.total_bytes / MIB * mib_ms * 1e6))
+    settings = {
+        "repeats": {name: group.repeats for name, group in groups.items()},
+        "record_bytes": 4 * MIB,
+        "file_bytes": FILE_SIZES,
+        "alignment_file_bytes": 16 * MIB,
+        "small_file_bytes": 8192,
+        "small_total_bytes": 4 * MIB,
+        "copy_engine": "absent",
+        "kernel": list(kernel),
+    }
+    return _document(Optimizations(), settings, rows)
+
+
+def storages_found() -> list[Storage]:
+    """Storages that are not there: a disk, memory, a loop device."""
+    facts = {name: Fact("yes", declared=name == "swap") for name in PROPERTIES}
+    disk: Any = ("vda", "virtio_blk")
+    return [
+        Storage("ext4", "ext4 on vda", "ext4", Path("/disk"), *disk, (), facts),
+        Storage("tmpfs", "tmpfs", "tmpfs", Path("/memory"), None, None, (), facts),
+        Storage("xfs-loop", "xfs (loop)", "xfs", Path("/loop"), *disk, ("mkfs.xfs image",), facts),
+    ]
+
+
+def network_storages_found() -> list[Storage]:
+    """Storages of other machines that are not there: by a client library, and as mounted."""
+    facts = {name: Fact("no", declared=name == "swap") for name in PROPERTIES}
+    place = RemotePlace("ceph:/", "ceph:/ferry-1.", query="?conf=/c")
+    how = "by libcephfs: CephFS"
+    by_library: Any = ("ceph", "CephFS (libcephfs)", "ceph", None, how, None, (), facts, place, how)
+    mounted: Any = ("lustre-mounted", "Lustre (the kernel)", "lustre", Path("/lustre"), "l", None)
+    return [Storage(*by_library), Storage(*mounted, (), facts, None, "mounted on /lustre")]
+
+
+def storages_document(
+    times: dict[str, float] | None = None,
+    raw: bool = True,
+    virtual_machine: bool = True,
+    network: bool = False,
+) -> Json:
+    """A document of the study storages: each storage takes 1 ms for a MiB, or that many.
+
+    Threads share the work and take as long as one would.
+    """
+    found, threads = storages_found() + network_storages_found() * network, [1, 2, 4]
+    places = [StoragePlace(s.name, s.folder, s.in_memory, s.remote) for s in found]
+    groups = make_storage_groups(OPTIONS, places, SWEEP_SIZES, threads, places[0] if raw else None)
+    rows = []
+    for name, group in groups.items():
+        for cell in group.cells:
+            _, storage, count, _ = cell.id.split("/")
+            mib_ms = (times or {}).get(f"{storage}/{count}", (times or {}).get(storage, 1.0))
+            rows.append(row(cell, name, cell.total_bytes / MIB * mib_ms * 1e6, virtual_machine))
+    settings = {
+        "repeats": {name: group.repeats for name, group in groups.items()},
+        "record_bytes": 4 * MIB,
+        "file_bytes": FILE_BYTES,
+        "threads": threads,
+        "sizes_bytes": SWEEP_SIZES,
+        "raw": {
+            "medium": "vda",
+            "transfer_bytes": MIB,
+            "queue_depth": 8,
+            "file_bytes": 64 * MIB,
+        }
+        if raw
+        else None,
+        "storages": [storage.to_json() for storage in found],
+        "absent": [{"label": "NFS", "why": "no server is named"}] if network else [],
+    }
+    return _document(Storages(), settings, rows)
+
+
+DOCUMENTS = {
+    "placements": placements_document,
+    "optimizations": optimizations_document,
+    "storages": storages_document,
+}

@@ -1,0 +1,162 @@
+"""What the tests of ferry-bench-mpi and of its studies share."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from documents import validated
+from ferry.errors import FerryError
+from ferry.programs import find_program
+from ferry.sizes import KIB
+from ferry_lab.results import mpi_results, results
+from ferry_lab.run import mpi_native
+from ferry_lab.run.measuring import Measurement
+from ferry_lab.run.mpi_plan import MpiCell
+from ferry_lab.run.study import Study, StudyOptions, run
+from made_up import ENVIRONMENT
+from rich.console import Console
+from support import TIMEOUT_S
+
+Json = dict[str, Any]
+
+
+def why_absent() -> str:
+    """Says why nothing of it can be tested; empty where it can."""
+    try:
+        mpi_native.mpiexec()
+    except FerryError as error:
+        return str(error)
+    return ""
+
+
+needs_mpi = pytest.mark.skipif(bool(why_absent()), reason=why_absent() or "is there")
+
+
+def cell(path: Path, **changes: Any) -> Json:
+    """A small cell, with changes: 64 KiB by each of two ranks."""
+    return {
+        "id": "a",
+        "interface": "ferry",
+        "operation": "write",
+        "path": str(path),
+        "ranks": 2,
+        "transfer_bytes": 64 * KIB,
+        "total_bytes": 128 * KIB,
+        **changes,
+    }
+
+
+def run_plan(plan: Json, ranks: int, **options: Any) -> tuple[int, list[Json]]:
+    """Runs ``ferry-bench-mpi`` on a plan: exit status and lines."""
+    done = subprocess.run(
+        [
+            *(*mpi_native.mpiexec(), "-n", str(ranks)),
+            *(str(find_program(mpi_native.PROGRAM)), "--plan", "-"),
+        ],
+        input=json.dumps({"schema": "ferry.mpi-plan/1", **plan}),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        env={**os.environ, "OMPI_MCA_rmaps_base_oversubscribe": "1"},
+        **options,
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return done.returncode, lines
+
+
+def samples_of(plan: Json, ranks: int) -> dict[str, list[Json]]:
+    """Runs a plan that must succeed; returns the samples by cell."""
+    status, lines = run_plan(plan, ranks)
+    assert status == 0, lines
+    assert lines[-1] == {"type": "done"}
+    found: dict[str, list[Json]] = {}
+    for line in lines:
+        if line["type"] == "sample":
+            found.setdefault(line["cell"], []).append(line)
+    return found
+
+
+def made_up_rows(cells: list[MpiCell], time_ms: Callable[[MpiCell], float]) -> list[Json]:
+    """Rows whose every repeat took as long as ``time_ms`` says; writes, no time for the fsync."""
+    return [mpi_results.make_row(one, "made up", _samples(one, time_ms(one))) for one in cells]
+
+
+def _samples(one: MpiCell, time_ms: float) -> list[Json]:
+    phases = {name: 1_000_000 for name in mpi_results.PHASES}
+    usage = {"user_cpu_ns": 10**6, "system_cpu_ns": 2 * 10**6}
+    told = one.interface != "mpiio"
+    return [
+        {
+            "repeat": repeat,
+            "elapsed_ns": int(time_ms * 1e6),
+            **{"open_ns": 10_000, "io_ns": int(time_ms * 1e6), "sync_ns": 0, "close_ns": 0},
+            "bytes": one.total_bytes,
+            "operations": 1,
+            **{"writers": one.writers or None, "method": None, "reason": None},
+            "oversubscribed": one.ranks > 2,
+            "ranks_usage": {
+                **usage,
+                **{"voluntary_switches": 3, "involuntary_switches": 4},
+                **{"read_calls": 5, "write_calls": 6},
+            },
+            "machine_usage": {
+                **usage,
+                **{"context_switches": 9, "network_bytes": 0, "network_packets": 0},
+            },
+            "counts": dict.fromkeys(mpi_results.COUNTS, 7) if told else None,
+            "time_split": {"mean": phases, "maximum": phases} if told else None,
+            "stripes": None,
+            "layout": None,
+            "cache_state": None if one.operation == "write" else "cold",
+            "verified": True,
+            "pattern_seed": 1,
+        }
+        for repeat in range(20)
+    ]
+
+
+def made_up_document(study: Study, rows: list[Json], settings: Json) -> Json:
+    """A whole document of such rows, as a study writes it."""
+    findings = study.findings(rows)
+    return results.make_document(
+        "study",
+        {"quick": False, "repeats": {"made up": 20}, **settings},
+        [Measurement(ENVIRONMENT)],
+        rows,
+        study=study.name,
+        started=results.now(),
+        comparisons=findings.comparisons,
+        conclusions=findings.conclusions,
+    )
+
+
+def shown(study: Study, document: Json) -> str:
+    """What the study prints."""
+    console = Console(width=200, record=True, file=io.StringIO())
+    study.print_tables(console, document)
+    return console.export_text()
+
+
+def run_small(study: Study, folder: Path, **options: Any) -> Json:
+    """Measures a study in ``folder`` twice for each point; checks all that it leaves behind."""
+    out = folder / "out"
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    asked = StudyOptions(str(scratch), None, True, 2, str(out), None, False, **options)
+    run(study, asked)
+    document = validated(out / "results.json")
+    assert list(scratch.iterdir()) == []
+    repeats = sum(len(row["repeats"]) for row in document["rows"])
+    assert len((out / "results.csv").read_text().splitlines()) == repeats + 1
+    assert {path.name for path in out.iterdir()} == {
+        *("results.json", "results.csv", "report.html", "plots"),
+    }
+    assert list((out / "plots").glob("*.png")) and list((out / "plots").glob("*.svg"))
+    return document

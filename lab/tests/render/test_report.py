@@ -1,0 +1,214 @@
+"""What a report contains, and that it needs nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+from ferry_lab.render import report
+from ferry_lab.run.study_files import PLOTS, REPORT_HTML
+from ferry_lab.studies.placements_page import make_page
+from made_up import Json, placements_document
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+class Text(HTMLParser):
+    """The text of a page, its links, its ids, and whatever would load something."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.tags: set[str] = set()
+        self.loads: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        given = dict(attributes)
+        if tag == "a":
+            self.links.append(str(given["href"]))
+        elif tag == "link" or "src" in given:
+            self.loads.append(str(given.get("src") or given.get("href")))
+        if given.get("id"):
+            self.ids.append(str(given["id"]))
+
+    def handle_data(self, data: str) -> None:
+        self.words += data.split()
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+
+@pytest.fixture(scope="module")
+def document() -> Json:
+    return placements_document()
+
+
+@pytest.fixture(scope="module")
+def files(document: Json) -> dict[str, bytes]:
+    return report.files(make_page(document), document)
+
+
+@pytest.fixture(scope="module")
+def page(files: dict[str, bytes]) -> Text:
+    return Text(files[REPORT_HTML].decode())
+
+
+def test_the_conclusion_follows_from_the_numbers_and_is_short(document: Json) -> None:
+    sentences = make_page(document).conclusion
+    # compute takes half the time below 64 KiB and twice as long from there on.
+    assert sentences[0].startswith(
+        "Reads: while the device’s cache is cold, compute has 2.0 times the bandwidth of host from "
+        "4 KiB to 16 KiB, and host has 2.0 times the bandwidth of compute from 64 KiB up; once it "
+        "has the file, compute and host are within 5 %."
+    )
+    assert "Writes: of the call alone, compute has 2.0 times" in sentences[1]
+    assert sentences[2].startswith("automatic is slower than the best of the three at ")
+    assert len(sentences) == report.SENTENCES_MAX
+
+
+def test_without_writes_the_conclusion_does_not_speak_of_them() -> None:
+    page = make_page(placements_document(writes=False))
+    assert not any("Writes" in sentence for sentence in page.conclusion)
+    assert [figure.name for figure in page.figures()] == ["reads", "programs-read"]
+
+
+def test_what_shows_nothing_is_not_concluded_from(document: Json) -> None:
+    points = [{**c, "finding": "no_difference"} for c in document["comparisons"]]
+    sentences = make_page({**document, "comparisons": points}).conclusion
+    assert sentences[0].count("no difference is measured between compute and host") == 2
+    assert "faster" not in " ".join(sentences)
+    assert "times the" not in " ".join(sentences)
+    assert sentences[2].startswith("automatic is slower than the best of the three at none of ")
+
+
+def test_a_conclusion_of_four_sentences_is_refused(document: Json) -> None:
+    page = make_page(document)
+    with pytest.raises(ValueError, match="4 sentences"):
+        dataclasses.replace(page, conclusion=["One."] * 4)
+
+
+def test_everything_is_on_the_page(page: Text, document: Json) -> None:
+    for sentence in make_page(document).conclusion:
+        assert sentence in page.text
+    machine = document["environment"]["machine"]
+    for text in (
+        *(machine["kernel"], machine["cpu_model"], "ext4 on /dev/vda", "64 MiB"),
+        *("no locked memory: the arena may be swapped out", "a note <i>with markup</i>"),
+        *("How fast are reads of 16 MiB", "the fsync that makes all durable?", "where is the time"),
+        *("Matsuo, Shimosawa, Ishikawa", "2026-01-02 03:04"),
+    ):
+        assert text in page.text
+    for conclusion in document["conclusions"]:
+        about, _, sentence = conclusion.partition(": ")
+        assert about in page.text
+        assert sentence[1:] in page.text
+
+
+def test_the_commands_to_repeat_it_are_at_the_bottom(files: dict[str, bytes]) -> None:
+    html = files[REPORT_HTML].decode()
+    assert html.rindex("To repeat it") > html.rindex("Where it was measured")
+
+
+@pytest.mark.parametrize(
+    ("revision", "lines"),
+    [
+        (None, ["ferry study placements --dir 'a b'"]),
+        ("abc", ["git checkout abc", "./ferry study placements --dir 'a b'"]),
+        (
+            "abc-dirty",
+            [
+                "git checkout abc  # with changes that were not committed",
+                "./ferry study placements --dir 'a b'",
+            ],
+        ),
+    ],
+)
+def test_the_commands_can_be_pasted(document: Json, revision: str | None, lines: list[str]) -> None:
+    environment = {**document["environment"], "versions": {"git_revision": revision}}
+    command = ["ferry", "study", "placements", "--dir", "a b"]
+    changed = {**document, "environment": environment, "command": command}
+    assert report.commands(changed) == lines
+
+
+def test_nothing_is_loaded_and_nothing_runs(page: Text, files: dict[str, bytes]) -> None:
+    html = files[REPORT_HTML].decode()
+    assert "script" not in page.tags
+    assert page.loads == ["data:,"]
+    assert "Content-Security-Policy" in html
+    assert not re.search(r"@import|url\((?!#)", html)
+    addresses = set(re.findall(r"https?://[^\s\"<]*", html))
+    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+
+
+def test_links_lead_to_files_of_the_report(page: Text, files: dict[str, bytes]) -> None:
+    assert set(page.links) == {*(set(files) - {REPORT_HTML}), "results.json", "results.csv"}
+
+
+def test_every_id_is_there_once(page: Text, files: dict[str, bytes]) -> None:
+    html = files[REPORT_HTML].decode()
+    assert len(page.ids) == len(set(page.ids))
+    assert set(re.findall(r'(?:xlink:href="#|url\(#)([^")]*)', html)) <= set(page.ids)
+
+
+def test_plots_follow_the_colour_scheme(files: dict[str, bytes]) -> None:
+    html = files[REPORT_HTML].decode()
+    drawings = re.findall(r"<svg.*?</svg>", html, flags=re.S)
+    assert len(drawings) == 2 * 5  # wide and narrow
+    for drawing in drawings:
+        assert not re.search(r"#[0-9a-fA-F]{6}\b", drawing), "a colour that is no variable"
+    for name in set(re.findall(r"var\((--[a-z]*)\)", html)):
+        assert html.count(f"{name}: #") == 2, name  # light and dark
+
+
+def test_points_have_tooltips(files: dict[str, bytes]) -> None:
+    html = files[REPORT_HTML].decode()
+    assert "<title>host, 64 KiB: 4000 MiB/s (4000 to 4000)</title>" in html
+
+
+def test_plots_are_there_as_files(files: dict[str, bytes]) -> None:
+    names = ["reads", "writes", "large-reads", "programs-read", "programs-write"]
+    for name in names:
+        svg = ElementTree.fromstring(files[f"{PLOTS}/{name}.svg"])
+        assert svg.tag == "{http://www.w3.org/2000/svg}svg"
+        assert files[f"{PLOTS}/{name}.png"].startswith(PNG)
+    assert len(files) == 1 + 2 * len(names)
+
+
+def test_axes_have_readable_units(files: dict[str, bytes]) -> None:
+    texts = {
+        element.text
+        for element in ElementTree.fromstring(files[f"{PLOTS}/reads.svg"]).iter()
+        if element.tag.endswith("text")
+    }
+    assert {"4 KiB", "64 KiB", "1 MiB", "16 MiB", "4 GiB/s", "Device cache cold"} <= texts
+    assert {"host", "compute", "service", "automatic", "pread", "mmap"} <= texts
+
+
+def test_the_same_results_make_the_same_report(document: Json, files: dict[str, bytes]) -> None:
+    assert report.files(make_page(document), document) == files
+
+
+def test_numbers_stay_with_their_units() -> None:
+    space = "\N{NO-BREAK SPACE}"
+    assert report.keep_units("from 4 KiB up (noise > 100 %), 12 of 20") == (
+        f"from 4{space}KiB up (noise{space}>{space}100{space}%), 12 of 20"
+    )
+
+
+def test_the_paper_agrees_or_not(document: Json) -> None:
+    section = next(s for s in make_page(document).sections if s.title == "Beside the paper")
+    rows = {line[0]: line for line in section.tables[0].rows}
+    assert rows["Reads, device cache cold, 4 KiB"][3] == "yes"
+    assert rows["Reads, device cache cold, 16 MiB"][3] == "yes"
+    assert rows["Reads, device cache warm, 4 KiB"][3] == "not measurable"
+    # The programs move 64 KiB at a time, where compute takes twice as long here.
+    assert rows["Program iterative, read, device cache cold"][3] == "no"
+    assert rows["Program once, read, device cache cold"][3] == "yes"

@@ -1,0 +1,201 @@
+"""``ferry bench --device cuda``, its kernel played by threads on the mock CUDA driver."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from documents import validated
+from ferry import programs
+from support import Command, cell, run_bench
+from test_interrupt import PATIENCE_S, measuring, wait_until
+
+BUILD = programs.find_program().parent
+MOCK = BUILD / "libferry_mock_cuda.so"
+KERNELS = BUILD / "libferry_mock_kernels.so"
+ON_MOCK = {"FERRY_CUDA_LIBRARY": str(MOCK), "FERRY_MOCK_KERNELS": str(KERNELS)}
+WRITE = {"operation": "write", "seed": 3}
+
+
+def has_kernels() -> bool:
+    """Whether this ferry-bench was built where nvcc was."""
+    plan = {"runtime": {"device": "cuda"}, "cells": [cell(Path("/dev/null"))]}
+    _, lines = run_bench(plan, env={**os.environ, "FERRY_CUDA_LIBRARY": "/none"})
+    return not any("has no kernels" in line.get("message", "") for line in lines)
+
+
+with_kernels = pytest.mark.skipif(
+    not has_kernels(), reason="this ferry-bench was built without nvcc, so it has no kernels"
+)
+
+
+def on_mock(command: Command, lanes: int = 1) -> dict[str, str]:
+    assert MOCK.exists() and KERNELS.exists(), "build ferry_mock_cuda and ferry_mock_kernels"
+    return {**command.environment, **ON_MOCK, "FERRY_MOCK_LANES": str(lanes)}
+
+
+def run_on_mock(plan: dict[str, Any], **settings: str) -> tuple[int, list[dict[str, Any]]]:
+    plan = {**plan, "runtime": {"device": "cuda", **plan.get("runtime", {})}}
+    return run_bench(plan, env={**os.environ, **ON_MOCK, **settings})
+
+
+def of_type(lines: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    return [line for line in lines if line["type"] == name]
+
+
+@with_kernels
+@pytest.mark.parametrize("placement", ["host", "compute", "automatic"])
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_every_placement_writes_and_reads(
+    command: Command, scratch: Path, placement: str, lanes: int
+) -> None:
+    flags = ["--placement", placement, "-b", "128k", "-t", "16k", "-i", "2", "-e", "-W", "-R"]
+    done = command.run(
+        "bench", "--device", "cuda", "--threads", "2", *flags, "--json", "../r.json", "file",
+        env=on_mock(command, lanes),
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert list(scratch.iterdir()) == []
+    assert "device cuda, server CPUs" in done.stdout
+    document = validated(scratch.parent / "r.json")
+    assert document["settings"]["device"] == "cuda"
+    assert {runtime["device"] for runtime in document["environment"]["runtimes"]} == {"cuda"}
+    for row in document["rows"]:
+        cached = placement != "host"
+        for sample in row["repeats"]:
+            assert sample["verified"] and sample["bytes"] == 256 << 10
+            assert sample["operations"] == 16 and sample["counters"]["calls"] > 0
+            assert sample["elapsed_ns"] >= sample["io_ns"] > 0
+            assert (sample["sync_ns"] > 0) == (row["operation"] == "write")
+            assert (sample["cache"] is not None) == cached
+
+
+@with_kernels
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["-F", "--threads", "3"],
+        ["-z", "-s", "2", "--threads", "2"],
+        ["-z", "--queue-depth", "5"],
+        ["-t", "5000", "-b", "50000", "--queue-depth", "3", "--threads", "2", "-C"],
+        ["-g", "--threads", "2"],
+        ["--cold", "--direct"],
+        ["--placement", "compute", "--warm", "--threads", "2", "-Z"],
+        ["--placement", "automatic", "--page-size", "4k", "-t", "1000", "-b", "10000"],
+    ],
+    ids=" ".join,
+)
+def test_flags_are_those_of_the_cpu_device(
+    command: Command, scratch: Path, flags: list[str]
+) -> None:
+    sizes = [] if "-b" in flags else ["-b", "64k", "-t", "4k"]
+    done = command.run(
+        "bench", "--device", "cuda", *sizes, *flags, "-W", "-R", "file", env=on_mock(command)
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert list(scratch.iterdir()) == []
+
+
+@with_kernels
+@pytest.mark.parametrize("at", [0, 4095, 33333, 65535])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_corrupted_byte_is_caught(data: Path, at: int, known: bool) -> None:
+    with data.open("r+b") as file:
+        file.seek(at)
+        byte = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte[0] ^ 1]))
+    seed = {"expect_pattern_seed": 5} if known else {}
+    status, lines = run_on_mock({"cells": [cell(data, **seed)]})
+    if not known:  # what a plain pread says is right
+        assert status == 0
+        return
+    assert status == 1
+    (error,) = of_type(lines, "error")
+    assert f"wrong at byte {at}," in error["message"]
+
+
+@with_kernels
+def test_what_device_and_cpu_write_is_the_same(tmp_path: Path) -> None:
+    made = []
+    for device in ("cpu", "cuda"):
+        made.append(tmp_path / device)
+        plan = {"cells": [cell(made[-1], threads=2, keep=True, **WRITE)]}
+        status, _ = run_on_mock({**plan, "runtime": {"device": device}})
+        assert status == 0
+    assert made[0].read_bytes() == made[1].read_bytes()
+
+
+@with_kernels
+def test_a_warm_cache_is_read_without_the_storage(data: Path) -> None:
+    way = {"placement": "compute", "expect_pattern_seed": 5, "threads": 2}
+    cells = [cell(data, id="warm", warm=True, **way), cell(data, id="cold", **way)]
+    status, lines = run_on_mock({"cells": cells})
+    assert status == 0
+    states = {s["cell"]: (s["device_cache_state"], s["counters"]["bytes_read"] > 0)
+              for s in of_type(lines, "sample")}  # fmt: skip
+    assert states == {"warm": ("warm", False), "cold": ("cold", True)}
+
+
+@with_kernels
+def test_what_fails_in_the_kernel_names_the_file(tmp_path: Path) -> None:
+    missing = tmp_path / "no" / "file"
+    status, lines = run_on_mock({"cells": [cell(missing, **WRITE, threads=2)]})
+    assert status == 1
+    (error,) = of_type(lines, "error")
+    assert error["errno"] == 2 and str(missing) in error["message"]
+
+
+@with_kernels
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"interface": "posix"}, "interface must be ferry"),
+        ({"program": "once"}, "program must be stream"),
+        ({"placement": "service"}, "placement cannot be service"),
+        ({"placement": "compute", "cache_switches": []}, "cache_switches cannot be chosen"),
+    ],
+)
+def test_plans_that_kernels_cannot_do_are_refused(
+    data: Path, changes: dict[str, Any], why: str
+) -> None:
+    status, lines = run_on_mock({"cells": [cell(data, **changes)]})
+    assert status == 2
+    (error,) = of_type(lines, "error")
+    assert why in error["message"]
+
+
+@pytest.mark.parametrize("driver", ["/none/libcuda.so.1", ""])
+def test_without_a_gpu_one_line_says_what_to_do(
+    command: Command, scratch: Path, driver: str
+) -> None:
+    environment = {**command.environment, "FERRY_CUDA_LIBRARY": driver}
+    if not driver and Path("/dev/nvidiactl").exists():
+        pytest.skip("there is a GPU")
+    done = command.run("bench", "--device", "cuda", "-b", "64k", "-t", "4k", "f", env=environment)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "install NVIDIA's driver" in done.stderr or "put CUDA's nvcc on the PATH" in done.stderr
+    assert "--device cpu" in done.stderr
+    assert list(scratch.iterdir()) == []
+
+
+@with_kernels
+def test_interrupted(command: Command, scratch: Path) -> None:
+    command.environment = on_mock(command)
+    process = command.start("bench", "--device", "cuda", "-b", "1m", "-i", "100000", "-w", "file")
+    try:
+        wait_until(lambda: any(scratch.rglob("*")) and measuring(command))
+        os.killpg(process.pid, signal.SIGINT)
+        _, message = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert list(scratch.iterdir()) == []
+    assert message.strip() == "ferry: interrupted; scratch files are removed"

@@ -1,0 +1,227 @@
+"""``ferry-bench-mpi``: what it measures, what it counts, what it refuses, and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from ferry.sizes import KIB, MIB
+from ferry_lab.results import mpi_results
+from ferry_lab.run import measuring, mpi_native, remote_files
+from ferry_lab.run.measuring import Measurement
+from ferry_lab.run.measuring import run_plan as measure
+from ferry_lab.run.mpi_plan import MpiCell, MpiPlan
+from ferry_lab.run.unfinished import fingerprint
+from mpi import cell, needs_mpi, run_plan, samples_of
+from support import TIMEOUT_S
+
+pytestmark = needs_mpi
+
+WAYS = {
+    "posix": {"interface": "posix"},
+    "mpiio": {"interface": "mpiio"},
+    "mpiio-all": {"interface": "mpiio", "collective": True},
+    "native": {"interface": "native"},
+    "automatic": {},
+    "aggregate": {"method": "aggregate", "writers": 2},
+    "serial": {"method": "serial", "writers": 2},
+    "independent": {"method": "independent"},
+    "library": {"method": "mpiio"},
+    "own": {"method": "aggregate", "writers": 2, "file_per_writer": True},
+    "swapped": {"byte_order": "big", "element_bytes": 4},
+}
+
+
+def test_every_interface_writes_and_reads_the_same_bytes(tmp_path: Path) -> None:
+    """It verifies all of them itself: what it wrote, against the file; what it read, in memory."""
+    cells = []
+    for operation in ("write", "read"):
+        for pattern in ("blocks", "interleaved"):
+            for name, way in WAYS.items():
+                changes = {
+                    "id": f"{operation} {pattern} {name}",
+                    "operation": operation,
+                    "pattern": pattern,
+                    "total_bytes": 256 * KIB,
+                    "sync": "fsync" if operation == "write" else "none",
+                    **way,
+                }
+                cells.append(cell(tmp_path / f"{operation} {name}", **changes))
+    samples = samples_of({"repeats": 2, "cells": cells}, 3)
+    assert set(samples) == {one["id"] for one in cells}
+    for name, repeats in samples.items():
+        assert [one["repeat"] for one in repeats] == [0, 1], name
+        assert all(one["bytes"] == 256 * KIB and one["verified"] for one in repeats)
+        assert all((one["sync_ns"] > 0) == name.startswith("write") for one in repeats)
+        for one in repeats:
+            parts = ("open_ns", "io_ns", "sync_ns", "close_ns")
+            assert one["elapsed_ns"] == sum(one[part] for part in parts)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_counts_what_it_moves(tmp_path: Path) -> None:
+    shared = {"ranks": 4, "total_bytes": 4 * MIB, "transfer_bytes": MIB}
+    samples = samples_of(
+        {
+            "cells": [
+                cell(tmp_path / "f", id="posix", interface="posix", **shared),
+                cell(tmp_path / "f", id="mpiio", interface="mpiio", **shared),
+                cell(tmp_path / "f", id="one", method="aggregate", writers=1, **shared),
+                cell(tmp_path / "f", id="turns", method="serial", writers=1, **shared),
+            ]
+        },
+        4,
+    )
+    posix, mpiio, one, turns = (samples[name][0] for name in ("posix", "mpiio", "one", "turns"))
+    wanted = {"storage_requests": 4, "storage_bytes": 4 * MIB, "storage_opens": 4}
+    assert posix["counts"] == {**dict.fromkeys(mpi_results.COUNTS, 0), **wanted}
+    assert posix["ranks_usage"]["write_calls"] == 4
+    assert (mpiio["counts"], mpiio["time_split"]) == (None, None)
+    assert mpiio["ranks_usage"]["write_calls"] >= 4
+    assert (one["writers"], one["method"]) == (1, "aggregate")
+    assert one["counts"].keys() == posix["counts"].keys()
+    assert one["stripes"]["reason"] == "the storage tells no stripes" and posix["stripes"] is None
+    assert one["counts"]["shared_bytes"] + one["counts"]["message_bytes"] == 3 * MIB
+    assert turns["counts"]["message_bytes"] + turns["counts"]["shared_bytes"] == 3 * MIB
+    assert one["time_split"]["maximum"]["file_io_ns"] >= one["time_split"]["mean"]["file_io_ns"] > 0
+    cpus = len(os.sched_getaffinity(0))
+    assert posix["oversubscribed"] == (cpus < 4)
+    machine = posix["machine_usage"]
+    ranks = posix["ranks_usage"]
+    switches = ranks["voluntary_switches"] + ranks["involuntary_switches"]
+    assert machine["context_switches"] >= switches > 0
+
+
+def test_counts_what_crosses_between_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FERRY_RANKS_PER_NODE", "2")
+    shared = {"ranks": 4, "total_bytes": 4 * MIB, "transfer_bytes": MIB, "method": "aggregate"}
+    counts = samples_of({"cells": [cell(tmp_path / "f", writers=1, **shared)]}, 4)["a"][0]["counts"]
+    assert counts["remote_bytes"] >= 2 * MIB and counts["remote_messages"] > 0
+    assert counts["remote_bytes"] <= counts["message_bytes"]
+
+
+def test_a_file_for_each_group_is_the_librarys(tmp_path: Path) -> None:
+    """All ranks call it together; counts are those of all files."""
+    shared = {"ranks": 5, "total_bytes": 5 * MIB, "transfer_bytes": MIB, "method": "aggregate"}
+    own = cell(tmp_path / "f", writers=2, file_per_writer=True, **shared)
+    sample = samples_of({"cells": [own]}, 5)["a"][0]
+    assert sample["writers"] == 2
+    assert sample["counts"]["storage_bytes"] == 5 * MIB
+    assert sample["counts"]["storage_opens"] == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cold_reads_are_proven(tmp_path: Path) -> None:
+    read = {"operation": "read", "ranks": 2, "total_bytes": MIB}
+    cells = [
+        cell(tmp_path / "f", id="hot", **read),
+        cell(tmp_path / "f", id="cold", cold=True, **read),
+    ]
+    samples = samples_of({"repeats": 2, "cells": cells}, 2)
+    assert {one["cache_state"] for one in samples["hot"]} == {"hot"}
+    # Where the file system has no cache to be emptied, it says so.
+    assert {one["cache_state"] for one in samples["cold"]} <= {"cold", "unverified"}
+
+
+def test_files_that_are_there_stay(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("mine")
+    status, lines = run_plan({"cells": [cell(tmp_path / "f")]}, 2)
+    assert status == 1
+    assert (lines[-1]["type"], lines[-1]["cell"], lines[-1]["errno"]) == ("error", "a", 17)
+    assert (tmp_path / "f").read_text() == "mine"
+
+
+@pytest.mark.parametrize("interface", ["posix", "mpiio", "ferry", "native"])
+def test_an_error_of_one_rank_ends_all(tmp_path: Path, interface: str) -> None:
+    """A limit of file sizes stands in for a full disk. The MPI library's own files are smaller."""
+    big = {"transfer_bytes": MIB, "total_bytes": 96 * MIB, "ranks": 2, "interface": interface}
+    limited = ["prlimit", f"--fsize={64 * MIB}", *mpi_native.mpiexec(), "-n", "3"]
+    plan = MpiPlan([MpiCell(**cell(tmp_path / "f", **big))], 1)
+    with mpi_native.plan_command(plan) as command:
+        done = subprocess.run(
+            [*limited, *command[command.index("-n") + 2 :]],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+        )
+    assert done.returncode == 1
+    # EFBIG; MPI-IO has no class for it.
+    assert f'"errno":{5 if interface == "mpiio" else 27}' in done.stdout, done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_wrong_with_a_plan_is_said_once(tmp_path: Path) -> None:
+    status, lines = run_plan({"cells": [cell(tmp_path / "f", ranks=4)]}, 2)
+    assert status == 2
+    (line,) = lines
+    assert line["message"].startswith("cells[0].total_bytes: must be a multiple") or (
+        line["message"] == "needs 4 ranks and has 2"
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted(tmp_path: Path, number: signal.Signals) -> None:
+    cells = [
+        MpiCell(**cell(tmp_path / "w")),
+        MpiCell(**cell(tmp_path / "r", id="b", operation="read")),
+    ]
+    with mpi_native.plan_command(MpiPlan(cells, 100_000)) as command:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        assert process.stdout is not None
+        while '"type":"sample"' not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=TIMEOUT_S)
+    # The exit status is mpiexec's own, which now and then is 0.
+    assert '"errno":4,"message":"interrupted"' in output
+    deadline = time.monotonic() + TIMEOUT_S
+    while list(tmp_path.iterdir()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_is_measured_like_any_plan(tmp_path: Path) -> None:
+    plan = MpiPlan([MpiCell(**cell(tmp_path / "f"))], 2)
+    seen: list[str] = []
+    measurement = measure(plan, seen.append, Measurement())
+    assert seen == ["a", "a"]
+    assert [sample["repeat"] for sample in measurement.samples["a"]] == [0, 1]
+    assert "mpi" in measurement.environment["versions"]
+    assert measurement.environment["file_systems"]
+
+
+@pytest.mark.parametrize("folders", [("/tmp/ferry-a/", "/tmp/ferry-b/"), ("ceph:/a.", "ceph:/b.")])
+def test_what_a_scratch_place_is_called_is_no_difference(folders: tuple[str, str]) -> None:
+    """So an interrupted study goes on."""
+    marks = []
+    for beginning in folders:
+        place = remote_files.Place("", beginning, query="?conf=/c" if "ceph" in beginning else "")
+        one = MpiCell("a", "ferry", "write", place.path("f"), 2, 64 * KIB, 128 * KIB)
+        scratch = [place.beginning.rstrip("/")]
+        marks.append(fingerprint("writers", {"g": MpiPlan([one], 2)}, scratch))
+    assert marks[0] == marks[1]
+    assert marks[0]["the machine"] is not None
+
+
+def test_removes_files_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("scratch")
+    measuring.remove([str(tmp_path / "f"), str(tmp_path / "none")])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_an_mpi_build_the_study_says_what_is_missing(
+    command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(command.environment, "FERRY_BUILD_DIR", str(tmp_path))
+    done = command.run("study", "writers", "--quick")
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert "ferry-bench-mpi is not in" in line and "libmpich-dev" in line

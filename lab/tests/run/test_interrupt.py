@@ -1,0 +1,109 @@
+"""Ctrl-C and SIGTERM: no stray files, no process left, one line, the right exit status."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from mpi import why_absent
+from support import Command
+
+PATIENCE_S = 60
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def measuring(command: Command) -> bool:
+    return any("--plan" in line for line in command.processes())
+
+
+LONG = [
+    ["study", "placements"],
+    ["study", "optimizations"],
+    ["study", "storages"],
+    *([] if why_absent() else [["study", "writers", "--quick"]]),
+    ["tune", "--dir", ".", "--out", "profile.toml"],
+    ["bench", "-b", "4m", "-i", "100000", "-w", "file"],
+    ["bench", "--placement", "compute", "-b", "4m", "-i", "100000", "-w", "file"],
+    ["bench", "-F", "--threads", "3", "-b", "1m", "-i", "100000", "-w", "file"],
+    ["bench", "-a", "uring", "--queue-depth", "8", "-b", "4m", "-i", "100000", "-w", "file"],
+    ["bench", "-a", "posix", "-b", "4m", "-i", "100000", "-w", "file"],
+    ["bench", "-a", "mmap", "-b", "4m", "-i", "100000", "-w", "file"],
+]
+
+
+@pytest.mark.parametrize("arguments", LONG, ids=" ".join)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted(
+    command: Command, scratch: Path, arguments: list[str], number: signal.Signals
+) -> None:
+    process = command.start(*arguments)
+    try:
+        wait_until(lambda: any(scratch.rglob("*")) and measuring(command))
+        time.sleep(0.2)
+        os.killpg(process.pid, number)  # as a terminal does it
+        output, message = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+    assert process.returncode == 128 + number
+    assert list(scratch.iterdir()) == []
+    assert command.processes() == []
+    assert message.strip() == "ferry: interrupted; scratch files are removed"
+    assert "Traceback" not in output
+
+
+def test_interrupted_while_reading_a_file(command: Command, scratch: Path, data: Path) -> None:
+    before = data.read_bytes()
+    process = command.start("bench", "-r", "-b", "2m", "-i", "100000", data)
+    try:
+        wait_until(lambda: measuring(command))
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert data.read_bytes() == before
+    assert command.processes() == []
+
+
+def test_an_interrupted_study_keeps_its_rounds_and_goes_on(
+    command: Command, scratch: Path, tmp_path: Path, data: Path
+) -> None:
+    out = tmp_path / "out"
+
+    def arguments(repeats: int) -> list[object]:
+        start = ["study", "placements", "--quick", "--file", data]
+        return [*start, "--repeats", repeats, "--out", out]
+
+    process = command.start(*arguments(30))
+    try:
+        # The second group: the first is kept then, whatever the machine's speed.
+        wait_until(lambda: (out / "unfinished.json").exists() and measuring(command))
+        os.killpg(process.pid, signal.SIGINT)
+        _, message = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert message.strip() == (
+        "ferry: interrupted; scratch files are removed; "
+        f"the same command goes on from {out}/unfinished.json"
+    )
+    assert list(scratch.iterdir()) == []
+    assert [path.name for path in out.iterdir()] == ["unfinished.json"]
+    other = command.run(*arguments(29))
+    assert other.returncode == 1
+    assert "differs in what is measured" in other.stderr
+    done = command.run(*arguments(30))
+    assert done.returncode == 0
+    assert "going on from" in done.stderr
+    assert "are from the interrupted run" in done.stdout
+    assert not (out / "unfinished.json").exists()

@@ -1,0 +1,177 @@
+"""The study optimizations: its plan and its conclusions, without measuring."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ferry.sizes import GIB, KIB, MIB
+from ferry_lab.run import study
+from ferry_lab.studies import optimizations, published
+from ferry_lab.studies.optimizations_cells import ALIGNMENT_BYTES, OPERATIONS, SWITCHES
+from ferry_lab.studies.optimizations_findings import conclude_operation
+from ferry_lab.studies.optimizations_page import make_page
+from ferry_lab.studies.optimizations_report import (
+    alignment_table,
+    operation_table,
+    paper_table,
+    small_table,
+)
+from made_up import OPTIONS, optimizations_document, optimizations_places
+from rich.console import Console
+
+
+def groups(**changes: object) -> dict[str, study.Group]:
+    options = dataclasses.replace(OPTIONS, **changes)
+    return optimizations.make_groups(options, optimizations_places(), optimizations.SIZES)
+
+
+def test_sizes_are_those_of_the_design_page() -> None:
+    assert (optimizations.SIZES[0], optimizations.SIZES[-1]) == (4 * MIB, GIB)
+    assert set(optimizations.QUICK_SIZES) < {*optimizations.SIZES}
+    for group in groups().values():
+        for cell in group.cells:
+            if "many" in cell.id:
+                assert cell.transfer_bytes < 16 * KIB
+            elif not any(word in cell.id for word in ("one", "again/4194304")):
+                assert cell.transfer_bytes in (4 * MIB, 8 * KIB)
+
+
+def test_every_setting_is_measured_beside_none_of_them() -> None:
+    for operation, name in zip(OPERATIONS, ("writes", "re-writes", "reads", "reads"), strict=True):
+        for size in optimizations.SIZES:
+            found = [
+                cell
+                for group_name, group in groups().items()
+                if group_name.startswith(f"{name} of")
+                for cell in group.cells
+                if cell.id.startswith(f"{operation}/") and cell.total_bytes == size
+            ]
+            settings = [c.cache_switches for c in found if c.interface == "ferry"]
+            assert settings == [(), *((switch,) for switch in SWITCHES), None, ()]
+            kernel = [cell.id.split("/")[1] for cell in found if cell.interface == "posix"]
+            assert kernel == ([] if operation == "reread" else ["tmpfs", "ramfs"])
+            for cell in found:
+                assert cell.rewrite == (operation == "rewrite")
+                warm = operation in ("rewrite", "reread") and cell.interface == "ferry"
+                assert cell.warm == warm
+
+
+def test_a_whole_file_may_be_dirty() -> None:
+    for group in groups().values():
+        largest = max(cell.total_bytes for cell in group.cells)
+        assert group.runtime.cache_bytes >= 2 * largest
+
+
+def test_large_files_are_measured_less_often() -> None:
+    repeats = {name: group.repeats for name, group in groups().items()}
+    assert repeats["writes of 4 MiB"] >= 20
+    assert repeats["writes of 1 GiB"] < repeats["writes of 256 MiB"] < 20
+    assert {group.repeats for group in groups(repeats=3).values()} == {3}
+    assert max(g.repeats for g in groups(quick=True).values()) == optimizations.QUICK_REPEATS
+
+
+def test_buffers_and_small_files() -> None:
+    alignment = groups()["alignment"].cells
+    assert {cell.buffer_offset_bytes for cell in alignment} == {0, 1}
+    assert {cell.total_bytes for cell in alignment} == {ALIGNMENT_BYTES}
+    small = groups()["small files"].cells
+    many = [cell for cell in small if cell.program == "files"]
+    assert {cell.id.split("/")[1] for cell in many} == {
+        f"{way}-many" for way in ("off", "all", "plain", "tmpfs", "ramfs")
+    }
+    assert len({cell.total_bytes for cell in small}) == 1
+
+
+def test_ids_differ() -> None:
+    ids = [cell.id for group in groups().values() for cell in group.cells]
+    assert len(set(ids)) == len(ids)
+
+
+FAST = {"streaming_copies": 0.5, "all": 0.25, "tmpfs": 0.5, "all-unaligned": 2, "off-many": 10}
+
+
+def test_conclusions_name_what_is_faster() -> None:
+    document = optimizations_document(times=FAST)
+    sentences = conclude_operation("write", document["comparisons"])
+    assert sentences[0] == (
+        "Write: all on is faster at every size, 4.00 times the bandwidth of all off."
+    )
+    assert sentences[4] == (
+        "Write: streaming copies alone is faster at every size, 2.00 times the bandwidth of all "
+        "off."
+    )
+    assert "batched allocation alone is within 5 % of all off at every size" in sentences[1]
+    assert sentences[-2] == (
+        "Write: the cache, all on, is faster at every size, 2.00 times the bandwidth of the "
+        "kernel's tmpfs."
+    )
+    assert any(
+        sentence == "Re-read, all on: an unaligned buffer is slower, 0.5 times the bandwidth of an "
+        "aligned one."
+        for sentence in document["conclusions"]
+    )
+    assert (
+        "Write, all off: many small files are slower, 0.1 times the bandwidth of one large file by "
+        "records." in document["conclusions"]
+    )
+
+
+def test_noise_is_no_difference() -> None:
+    document = optimizations_document(times=FAST)
+    for row in document["rows"]:
+        if "/again/" in row["id"]:
+            for index, sample in enumerate(row["repeats"]):
+                sample["io_ns"] = int(sample["io_ns"] * (0.2 if index % 2 else 5))
+    findings = optimizations.Optimizations().findings(document["rows"])
+    sentence = conclude_operation("write", findings.comparisons)[0]
+    start = "Write: no difference from all off measured at any size with all on, batched"
+    assert sentence.startswith(start)
+    assert sentence.endswith("(noise > 100 %).")
+
+
+def test_tables_hold_every_number() -> None:
+    document = optimizations_document(times=FAST)
+    for operation in OPERATIONS:
+        table = operation_table(document, operation)
+        assert [line[0] for line in table.rows] == [
+            *("all off", *list(SWITCHES.values()), "copy engine", "all on", "tmpfs", "ramfs"),
+            "noise",
+        ]
+        assert table.rows[7][1:-1] == ["absent"] * 5
+        assert table.rows[0][1] == "1000 ±0%"
+        assert table.rows[8][1:] == ["4000 ±0%"] * 5 + ["4.00 (4.00 to 4.00)"]
+    assert len(alignment_table(document).rows) == 2 * 4
+    assert [line[2:5] for line in small_table(document).rows][0] == ["100", "1000", "1000"]
+
+
+def test_every_published_number_is_shown() -> None:
+    table = paper_table(optimizations_document(times=FAST))
+    numbers = published.of_study("optimizations")
+    assert [line[2] for line in table.rows] == [f"{number.value:g}" for number in numbers]
+    assert table.rows[0][3:] == ["4.00", "4.00"]
+
+
+def test_the_page_says_what_the_numbers_say() -> None:
+    page = make_page(optimizations_document(times=FAST))
+    assert page.conclusion == [
+        "All optimisations together, beside none of them: write 4.00 times the bandwidth, re-write "
+        "4.00 times the bandwidth, read 4.00 times the bandwidth, re-read 4.00 times the "
+        "bandwidth.",
+        "Alone, the largest gain is that of streaming copies for write (up to 2.00 times the "
+        "bandwidth); streaming copies for re-write (up to 2.00 times the bandwidth); streaming "
+        "copies for read (up to 2.00 times the bandwidth); streaming copies for re-read (up to "
+        "2.00 times the bandwidth).",
+        "Beside the kernel’s tmpfs, the cache with all on: write 2.00 times the bandwidth, "
+        "re-write 2.00 times the bandwidth, read 2.00 times the bandwidth, re-read 2.00 times the "
+        "bandwidth.",
+    ]
+    assert [figure.name for figure in page.figures()] == ["file-sizes", "alone", "small-files"]
+
+
+def test_without_root_there_is_no_kernel_beside_it() -> None:
+    document = optimizations_document(kernel=())
+    page = make_page(document)
+    assert page.conclusion[2].startswith("No kernel file system")
+    console = Console(record=True, width=110)
+    optimizations.print_report(console, document)
+    assert "tmpfs" not in console.export_text().split("The paper's")[0]

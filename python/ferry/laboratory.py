@@ -1,0 +1,47 @@
+"""The door to the laboratory: commands that the distribution ferry-lab brings.
+
+Nothing else of the package knows of it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING
+
+from ferry.errors import FerryError
+
+if TYPE_CHECKING:
+    import click
+
+NAMES = ("bench", "import", "study", "tune")
+
+
+class MissingError(FerryError):
+    """A command of the laboratory was asked for where that is not installed."""
+
+    exit_status = 2
+
+    def __init__(self, name: str) -> None:
+        """Takes the command's name."""
+        super().__init__(f"ferry {name} is not installed; pip install 'ferry-io[lab]' brings it")
+
+
+def is_installed() -> bool:
+    """Whether the laboratory can be imported."""
+    return importlib.util.find_spec("ferry_lab") is not None
+
+
+def names() -> tuple[str, ...]:
+    """Returns the names of its commands; none where it is not installed."""
+    return NAMES if is_installed() else ()
+
+
+def command(name: str) -> click.Command | None:
+    """Returns one of its commands, None for other names. Raises MissingError."""
+    if name not in NAMES:
+        return None
+    if not is_installed():
+        raise MissingError(name)
+    from ferry_lab.commands import load
+
+    return load(name)

@@ -1,0 +1,67 @@
+"""Documents that a command writes where the user wants them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from ferry.errors import FerryError
+from ferry.files import check_folder
+from ferry.replacing import replacement
+
+Json = dict[str, Any]
+
+
+def check_output(path: str | None, overwrite: bool) -> None:
+    """Checks, before measuring, that a file can be written; ``-`` is standard output."""
+    if path is None or path == "-":
+        return
+    if os.path.isdir(path):
+        raise FerryError(f"{path} is a directory; name a file in it")
+    if os.path.exists(path) and not overwrite:
+        raise FerryError(f"{path} exists; --overwrite replaces it, another name keeps it")
+    check_folder(os.path.dirname(os.path.abspath(path)), 0)
+
+
+def to_json(document: Json) -> str:
+    """Returns a document as text. Raises ValueError for numbers that JSON does not have."""
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def encode(text: str) -> bytes:
+    """Returns JSON as a file has it.
+
+    A byte of a name that is not UTF-8 becomes what json.dumps makes of it without ensure_ascii=False:
+    the escape that os.fsencode turns into that byte again.
+    """
+    return text.encode("utf-8", errors="backslashreplace")
+
+
+def write_json(path: str, document: Json, overwrite: bool) -> None:
+    """Writes a document; ``-`` is standard output. Raises FerryError."""
+    content = encode(to_json(document))
+    if path == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        return
+    write_bytes(path, content, overwrite)
+
+
+def write_bytes(path: str, content: bytes, overwrite: bool) -> None:
+    """Writes a file that must not exist, unless ``overwrite``. Raises FerryError."""
+    try:
+        if not overwrite:
+            with open(path, "xb") as file:
+                file.write(content)
+            return
+        with replacement(path) as (place, durable), open(place, "wb") as file:
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+    except FileExistsError:
+        raise FerryError(f"{path} exists; --overwrite replaces it, another name keeps it") from None
+    except OSError as error:
+        raise FerryError(f"{path}: {error.strerror}; choose another place") from None

@@ -1,0 +1,134 @@
+"""What the tests of the package and of the laboratory share: the command, and ``ferry-bench``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ferry import programs
+
+TIMEOUT_S = 120
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = f"{ROOT / 'python'}{os.pathsep}{ROOT / 'lab'}"  # as ./ferry has them in PYTHONPATH
+os.environ["FERRY_PROFILE"] = ""  # whatever profile the user has
+
+
+def _default_signals() -> None:
+    """A test run in the background may have SIGINT ignored; the command must not inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+class Command:
+    """The ``ferry`` command, run the way ``./ferry`` runs it."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        self.mark = f"FERRY_TEST_MARK={uuid.uuid4()}"
+        name, value = self.mark.split("=")
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": SOURCES,
+            "TMPDIR": str(scratch),
+            "COLUMNS": "80",
+            name: value,
+        }
+
+    def arguments(self, *arguments: object) -> list[str]:
+        return [sys.executable, "-P", "-m", "ferry", *map(str, arguments)]
+
+    def run(self, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Runs it to its end."""
+        options.setdefault("env", self.environment)
+        options.setdefault("cwd", self.scratch)
+        options.setdefault("timeout", TIMEOUT_S)
+        return subprocess.run(
+            self.arguments(*arguments),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            **options,
+        )
+
+    def start(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
+        """Starts it in a process group of its own."""
+        return subprocess.Popen(
+            self.arguments(*arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+            cwd=self.scratch,
+            start_new_session=True,
+            preexec_fn=_default_signals,
+            **options,
+        )
+
+    def processes(self) -> list[str]:
+        """Command lines of what runs of this command and of what it started."""
+        found = []
+        for process in Path("/proc").iterdir():
+            try:
+                if self.mark.encode() in (process / "environ").read_bytes().split(b"\0"):
+                    found.append((process / "cmdline").read_text().replace("\0", " "))
+            except OSError:
+                continue
+        return found
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    """An empty folder that is also $TMPDIR of the command."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def command(scratch: Path) -> Command:
+    """The command, with ``scratch`` as its folder."""
+    return Command(scratch)
+
+
+def run_bench(plan: dict[str, Any], **options: Any) -> tuple[int, list[dict[str, Any]]]:
+    """Runs ``ferry-bench`` on a plan: exit status and lines."""
+    done = subprocess.run(
+        [str(programs.find_program()), "--plan", "-"],
+        input=json.dumps({"schema": "ferry.plan/2", **plan}),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        **options,
+    )
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def cell(path: Path, **changes: Any) -> dict[str, Any]:
+    """A small read cell, with changes."""
+    return {
+        "id": "a",
+        "interface": "ferry",
+        "operation": "read",
+        "path": str(path),
+        "transfer_bytes": 4096,
+        "total_bytes": 65536,
+        **changes,
+    }
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A file of 2 MiB with the pattern of seed 5."""
+    path = tmp_path / "data"
+    status, _ = run_bench(
+        {"cells": [cell(path, operation="write", total_bytes=2 << 20, keep=True, seed=5)]}
+    )
+    assert status == 0
+    return path
