@@ -18,6 +18,7 @@ from ferry.programs import PROGRAM, find_program
 from ferry.uris import is_uri
 
 COPY_PROGRAM = "ferry-copy"
+INFO_PROGRAM = "ferry-info"
 LAYOUT_PROGRAM = "ferry-layout"
 _STOP_TIMEOUT_S = 5.0
 
@@ -79,10 +80,10 @@ class MeasuringError(FerryError):
 
 
 def read_info(path: str | None) -> Json:
-    """Returns what ``ferry-bench --info`` says (schema ``ferry.info/2``). Raises FerryError."""
+    """Returns what ``ferry-info`` says (schema ``ferry.info/2``). Raises FerryError."""
     answer: Json | None = None
     problem: Json | None = None
-    with process_of("--info", *([path] if path is not None else [])) as process:
+    with process_of(*([path] if path is not None else []), program=INFO_PROGRAM) as process:
         for line in lines(process):
             if line.get("type") == "error":
                 problem = line
@@ -90,7 +91,7 @@ def read_info(path: str | None) -> Json:
                 answer = line
     check(process.returncode, problem)
     if answer is None:
-        raise FerryError(f"{PROGRAM} --info gave no answer; build it again")
+        raise FerryError(f"{INFO_PROGRAM} gave no answer; build it again")
     return answer
 
 

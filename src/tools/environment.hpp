@@ -1,4 +1,4 @@
-// The machine and the settings in force, as results and `ferry info` record them.
+// The machine and the settings in force, as results record them.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,9 +12,5 @@ namespace ferry::bench {
 
 // Of a measurement: machine, versions, runtimes, and the file systems that the cells' files lie on.
 nlohmann::ordered_json environment_facts(const Plan& plan, const Runtimes& runtimes);
-
-// For `ferry info`: machine, runtime, placements, page cache, profile and tuning, what is built in.
-// Schema "ferry.info/2".
-nlohmann::ordered_json info_facts(const Runtime& runtime);
 
 }  // namespace ferry::bench

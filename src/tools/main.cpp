@@ -1,6 +1,5 @@
-// ferry-bench: the measured process. Runs a plan that python/ferry made, or says what this machine
-// offers. One JSON object per line on standard output; exit status 0, 1 (failed), 2 (wrong
-// arguments or plan), 130 (interrupted).
+// ferry-bench: the measured process. Runs a plan that lab/ferry_lab made. One JSON object per line
+// on standard output; exit status 0, 1 (failed), 2 (wrong arguments or plan), 130 (interrupted).
 #include <cerrno>
 #include <cstdio>
 #include <exception>
@@ -30,9 +29,8 @@ namespace {
 
 constexpr const char* usage =
     "Usage: ferry-bench --plan FILE    runs a plan (schema ferry.plan/2; - is standard input)\n"
-    "       ferry-bench --info [PATH]  what this machine offers, and how PATH would be served\n"
     "       ferry-bench --remove PATH...  removes files, of any storage\n"
-    "The first two print JSON lines. The ferry command makes the plans;\n"
+    "Both print JSON lines. The ferry command makes the plans;\n"
     "docs/reference/results-format.md describes them.\n";
 
 constexpr int exit_failed = 1;
@@ -67,23 +65,6 @@ int run_plan(const std::string& file_name, Report& report) {
   return interruption.stopped() ? exit_interrupted : exit_failed;
 }
 
-int print_info(const std::string& path) {
-  RuntimeOptions options;
-  options.arena_bytes = std::uint64_t{2} << 20;
-  options.storage_path = path;
-  const Runtime runtime(options);
-  nlohmann::ordered_json facts = info_facts(runtime);
-  if (!path.empty() && is_uri(path)) {
-    facts["storage"] = uri_facts(path);
-  } else if (!path.empty()) {
-    facts["path"] = path_facts(path, facts["runtime"]["storage_engine"]);
-    add_mounted_facts(path, facts["path"]);
-  }
-  using Handler = nlohmann::ordered_json::error_handler_t;
-  std::puts(facts.dump(-1, ' ', false, Handler::replace).c_str());
-  return 0;
-}
-
 // What is not there counts as removed.
 int remove_files(int count, char** paths, Report& report) {
   const std::shared_ptr<storage::Storage> clients = side_storage();
@@ -108,15 +89,14 @@ int run(int count, char** arguments) {
   }
   const bool plan = word == "--plan" && count == 3;
   const bool removal = word == "--remove" && count > 2;
-  const bool info = word == "--info" && count <= 3;
-  if (!plan && !info && !removal) {
+  if (!plan && !removal) {
     std::fputs(usage, stderr);
     return exit_wrong_arguments;
   }
   Report report;
   try {
     if (removal) return remove_files(count - 2, arguments + 2, report);
-    return plan ? run_plan(value, report) : print_info(value);
+    return run_plan(value, report);
   } catch (const PlanError& error) {
     report.error("", EINVAL, error.what());
     return exit_wrong_arguments;

@@ -135,11 +135,11 @@ def test_a_program_that_is_missing(command: Command, tmp_path: Path) -> None:
     environment = {**command.environment, "FERRY_BUILD_DIR": str(tmp_path)}
     done = command.run("info", env=environment)
     assert done.returncode == 1
-    assert "ferry-bench is not in" in one_line(done.stderr)
+    assert "ferry-info is not in" in one_line(done.stderr)
 
 
 def test_a_program_that_dies(command: Command, tmp_path: Path) -> None:
-    program = tmp_path / "ferry-bench"
+    program = tmp_path / "ferry-info"
     program.write_text("#!/bin/sh\necho oh no >&2\nkill -SEGV $$\n")
     program.chmod(0o755)
     done = command.run("info", env={**command.environment, "FERRY_BUILD_DIR": str(tmp_path)})

@@ -104,7 +104,7 @@ def test_the_library_takes_all_that_tune_writes(command: Command, scratch: Path)
     path = scratch / "profile.toml"
     profile.write(str(path), profile.merge(None, machine, made))
     done = subprocess.run(
-        [str(programs.find_program()), "--info", str(scratch)],
+        [str(programs.find_program("ferry-info")), str(scratch)],
         env={**command.environment, "FERRY_PROFILE": str(path)},
         capture_output=True,
         text=True,

@@ -1,5 +1,5 @@
 // ferry-bench-mpi: the measured ranks. `mpiexec -n RANKS ferry-bench-mpi --plan FILE` runs a plan
-// that python/ferry made; rank 0 prints one JSON object per line. Exit status 0, 1 (failed), 2
+// that lab/ferry_lab made; rank 0 prints one JSON object per line. Exit status 0, 1 (failed), 2
 // (wrong arguments or plan), 130 (interrupted).
 #include <atomic>
 #include <cerrno>

@@ -1,5 +1,5 @@
 // Measuring in kernels where the GPU or its driver fails, on the mock; what works is tested by
-// tests/python/test_bench_cuda.py.
+// lab/tests/run/test_bench_cuda.py.
 #include "tools/cuda/gpu_repeat.hpp"
 
 #include <atomic>

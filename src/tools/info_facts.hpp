@@ -1,0 +1,14 @@
+// What `ferry info` says of the machine.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <ferry/ferry.hpp>
+
+namespace ferry::bench {
+
+// Machine, runtime, placements, page cache, profile and tuning, what is built in. Schema
+// "ferry.info/2".
+nlohmann::ordered_json info_facts(const Runtime& runtime);
+
+}  // namespace ferry::bench
