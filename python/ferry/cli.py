@@ -16,7 +16,7 @@ from typing import Any
 import click
 from click import shell_completion
 
-from ferry import flags, laboratory, rig, terminal
+from ferry import __version__, flags, laboratory, rig, terminal
 from ferry.errors import FerryError, Terminated
 
 # Help is laid out for 80 columns whatever the terminal, because ./ferry prints stored copies of it.
@@ -40,6 +40,7 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, context_settings=_CONTEXT, invoke_without_command=True)
+@click.version_option(__version__, message="ferry %(version)s", help="Show the version and exit.")
 @click.pass_context
 def ferry(context: click.Context) -> None:
     """File I/O for many-core devices: measures it here, and says what to choose.

@@ -89,7 +89,7 @@ def read_info(path: str | None) -> Json:
                 problem = line
             else:
                 answer = line
-    check(process.returncode, problem)
+    check(process, problem)
     if answer is None:
         raise FerryError(f"{INFO_PROGRAM} gave no answer; build it again")
     return answer
@@ -291,10 +291,12 @@ def lines(process: Process) -> Iterator[Json]:
         try:
             yield json.loads(line)
         except ValueError:
-            raise FerryError(f"{PROGRAM} printed what is no JSON; build it again") from None
+            raise FerryError(f"{process.name} printed what is no JSON; build it again") from None
 
 
-def check(status: int, problem: Json | None) -> None:
+def check(process: Process, problem: Json | None) -> None:
+    """Raises for what an ended process said, or for its exit status."""
+    status = process.returncode
     # MPICH's mpiexec now and then ends with 0 when its ranks were interrupted.
     if problem is not None and problem["errno"] == errno.EINTR and status in (0, 130):
         raise KeyboardInterrupt
@@ -305,4 +307,4 @@ def check(status: int, problem: Json | None) -> None:
         message = " ".join(str(problem["message"]).split())
         raise MeasuringError(f"{message}; {hint}" if hint else message, number)
     if status != 0:
-        raise MeasuringError(f"{PROGRAM} ended with exit status {status}; build it again", None)
+        raise MeasuringError(f"{process.name} ended with exit status {status}; build it again", None)

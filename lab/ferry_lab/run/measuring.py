@@ -57,7 +57,7 @@ def run_plan(
                     on_sample(cell)
             elif line["type"] == "error":
                 problem = line
-    check(process.returncode, problem)
+    check(process, problem)
     for samples in measurement.samples.values():
         samples.sort(key=lambda sample: sample["repeat"])
     return measurement

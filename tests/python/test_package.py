@@ -1,0 +1,104 @@
+"""The package by itself: what its command does where the laboratory is not installed."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+import ferry
+from ferry import laboratory
+from support import ROOT, Command
+
+PACKAGE = ROOT / "python" / "ferry"
+LAB = ROOT / "lab"
+
+
+@pytest.fixture
+def alone(command: Command) -> Command:
+    """The command without the laboratory."""
+    command.environment["PYTHONPATH"] = str(ROOT / "python")
+    return command
+
+
+@pytest.mark.parametrize("name", laboratory.NAMES)
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["some", "thing"]])
+def test_a_command_of_the_laboratory_says_how_to_get_it(
+    alone: Command, name: str, arguments: list[str]
+) -> None:
+    done = alone.run(name, *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"ferry: ferry {name} ")
+    assert "pip install 'ferry-io[lab]'" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_help_lists_what_can_be_used(alone: Command) -> None:
+    done = alone.run("--help")
+    assert done.returncode == 0
+    listed = re.findall(r"^  ([a-z]+)  ", done.stdout.partition("Commands:")[2], re.MULTILINE)
+    assert listed == ["completion", "cp", "help", "info", "layout", "rig"]
+
+
+def test_its_own_commands_work(alone: Command) -> None:
+    (alone.scratch / "from").write_bytes(b"carried over")
+    assert alone.run("cp", "from", "to").returncode == 0
+    assert (alone.scratch / "to").read_bytes() == b"carried over"
+    assert "file system" in alone.run("info", "to").stdout
+    assert "path" in alone.run("layout", "--help").stdout.lower()
+
+
+def test_the_version(command: Command) -> None:
+    done = command.run("--version")
+    assert (done.returncode, done.stdout) == (0, f"ferry {ferry.__version__}\n")
+    script = subprocess.run([ROOT / "ferry", "--version"], capture_output=True, text=True)
+    assert (script.returncode, script.stdout) == (0, done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unused"),
+    [
+        (["--version"], {"numpy", "matplotlib", "ferry_lab"}),
+        (["--help"], {"numpy", "matplotlib"}),
+        (["info"], {"numpy", "matplotlib", "ferry_lab"}),
+        (["bench", "--help"], {"numpy", "matplotlib", "ferry_lab.studies", "ferry_lab.tune"}),
+    ],
+)
+def test_a_command_imports_what_it_uses(
+    command: Command, arguments: list[str], unused: set[str]
+) -> None:
+    program = "import sys; from ferry.cli import main; main(sys.argv[1:]); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        env=command.environment,
+        check=True,
+    )
+    assert unused.isdisjoint(done.stdout.split())
+
+
+def test_only_the_door_knows_the_laboratory() -> None:
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [str(node.module)]
+            if any(name.split(".")[0] == "ferry_lab" for name in names):
+                found.add(path.name)
+    assert found == {"laboratory.py"}
+
+
+def test_the_two_distributions_have_one_version() -> None:
+    package = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lab = tomllib.loads((LAB / "pyproject.toml").read_text())["project"]
+    assert package["optional-dependencies"]["lab"] == [f"{lab['name']}=={ferry.__version__}"]
+    assert f"{package['name']}=={ferry.__version__}" in lab["dependencies"]
+    stated = re.search(r'^__version__ = "(.*)"$', (LAB / "ferry_lab/__init__.py").read_text(), re.M)
+    assert stated is not None and stated[1] == ferry.__version__
