@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
@@ -14,7 +13,6 @@ import ferry
 from ferry import laboratory
 from support import ROOT, Command
 
-PACKAGE = ROOT / "python" / "ferry"
 LAB = ROOT / "lab"
 
 
@@ -81,18 +79,6 @@ def test_a_command_imports_what_it_uses(
         check=True,
     )
     assert unused.isdisjoint(done.stdout.split())
-
-
-def test_only_the_door_knows_the_laboratory() -> None:
-    found = set()
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom):
-                names = [str(node.module)]
-            if any(name.split(".")[0] == "ferry_lab" for name in names):
-                found.add(path.name)
-    assert found == {"laboratory.py"}
 
 
 def test_the_two_distributions_have_one_version() -> None:
