@@ -289,47 +289,6 @@ def test_the_study_uses_the_folder_it_is_given(command: Command, tmp_path: Path)
     assert list(other.iterdir()) == []
 
 
-# ---- info ----------------------------------------------------------------------------------------
-
-
-def test_info_of_this_machine(command: Command) -> None:
-    done = command.run("info")
-    assert done.returncode == 0
-    for word in ("device", "I/O server", "arena", "page cache", "degraded", "built in"):
-        assert word in done.stdout
-    lines = done.stdout.splitlines()
-    first = next(i for i, line in enumerate(lines) if line.startswith("placements "))
-    assert [line[14:].split()[0] for line in lines[first : first + 4]] == list(PLACEMENTS)
-    assert "the default" in lines[first]
-
-
-def test_info_says_what_automatic_decides_from(command: Command) -> None:
-    text = " ".join(command.run("info").stdout.split())
-    assert "automatic built-in: what is not in the device's cache goes to the host, from 64" in text
-    assert "profile none: profiles are not wanted (FERRY_PROFILE is empty" in text
-
-
-def test_info_of_a_path(command: Command, data: Path) -> None:
-    done = command.run("info", data, "--json", "-")
-    facts = json.loads(done.stdout)
-    assert facts["schema"] == "ferry.info/2"
-    path = facts["path"]
-    assert path["kind"] == "file"
-    assert path["size_bytes"] == 2 << 20
-    assert path["file_system"]["type"]
-    assert path["served"]["storage"] == "posix"
-    text = command.run("info", data)
-    assert path["file_system"]["type"] in text.stdout
-    assert "served by" in text.stdout
-
-
-def test_info_leaves_nothing_in_a_folder(command: Command, scratch: Path) -> None:
-    done = command.run("info", scratch)
-    assert done.returncode == 0
-    assert "direct I/O" in done.stdout
-    assert list(scratch.iterdir()) == []
-
-
 # ---- terminal and pipes --------------------------------------------------------------------------
 
 
