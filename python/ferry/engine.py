@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import operator
 import os
+import sys
 import threading
 from typing import Any, Literal
 
@@ -190,8 +191,11 @@ def _after_fork() -> None:
 
 
 def _at_exit() -> None:
-    if any(thread.daemon for thread in threading.enumerate()):
-        _bulk.expect_leaks()  # what their frames hold stays
+    # What a program holds to its end stays where the interpreter cannot free it: in the frames of
+    # daemon threads, in cycles through types without garbage collection. That is no fault of the
+    # program, and development mode (python -X dev) looks for those of the package.
+    if not sys.flags.dev_mode or any(thread.daemon for thread in threading.enumerate()):
+        _bulk.expect_leaks()
 
 
 os.register_at_fork(after_in_child=_after_fork)

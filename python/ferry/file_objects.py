@@ -124,7 +124,12 @@ class File(io.RawIOBase):
         return f"<ferry.File name={self.name!r} {state}>"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise TypeError(f"cannot pickle {type(self).__name__!r} object")
+        # Opened anew, it must not be emptied, and it is there already.
+        mode = {"wb": "rb+", "xb": "rb+", "xb+": "rb+"}.get(self.mode, self.mode)
+        raise TypeError(
+            f"cannot pickle {type(self).__name__!r} object: an open file stays in its process; send its "
+            f"path, {os.fspath(self.name)!r}, and open it there with ferry.open(path, {mode!r})"
+        )
 
     # ---- positioned transfers ------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ def as_buffer(array: Any, writable: bool, gpu_too: bool = False) -> Any:
     if isinstance(array, (str, int, float, list, tuple, dict)) or array is None:
         raise TypeError(f"a {type(array).__name__} has no memory to transfer; use an array or bytes")
     if (torch := sys.modules.get("torch")) is not None and isinstance(array, torch.Tensor):
-        array = _torch_bytes(torch, array)
+        array = _torch_bytes(torch, array, writable)
     if hasattr(array, "__dlpack_device__") or has_cuda_interface(array):
         from ferry.gpu import view_of
 
@@ -36,14 +36,14 @@ def as_buffer(array: Any, writable: bool, gpu_too: bool = False) -> Any:
                     "copy it there first"
                 )
             return view
-    found = _as_numpy(array)
+    found = _as_numpy(array, writable)
     if isinstance(found, _bulk.HostTensor):
         _check_writable(writable, found.writable)
         return found
     if found.dtype.hasobject:
         raise TypeError("the array holds Python objects, whose bytes mean nothing in a file; use pickle")
     if not found.flags.c_contiguous:
-        raise ValueError("the array is not contiguous (C order); copy it with numpy.ascontiguousarray")
+        raise ValueError(f"the array is not contiguous (C order); {_instead('numpy.ascontiguousarray(array)', writable)}")
     _check_writable(writable, found.flags.writeable)
     return found.reshape(-1).view(numpy.uint8)
 
@@ -61,7 +61,7 @@ def has_cuda_interface(array: Any) -> bool:
         return True
 
 
-def _as_numpy(array: Any) -> numpy.ndarray | _bulk.HostTensor:
+def _as_numpy(array: Any, writable: bool) -> numpy.ndarray | _bulk.HostTensor:
     if isinstance(array, numpy.ndarray):
         return array
     if hasattr(array, "__dlpack__"):
@@ -78,7 +78,7 @@ def _as_numpy(array: Any) -> numpy.ndarray | _bulk.HostTensor:
     if "O" in view.format:  # also in a field's name: NumPy knows
         return numpy.asarray(view)
     if not view.c_contiguous:
-        raise ValueError("the buffer is not contiguous; copy it first")
+        raise ValueError(f"the buffer is not contiguous; {_instead('bytes(buffer)', writable)}")
     return numpy.frombuffer(view, dtype=numpy.uint8)
 
 
@@ -99,10 +99,27 @@ def _from_dlpack(array: Any) -> numpy.ndarray | _bulk.HostTensor:
     return _bulk.HostTensor(capsule)
 
 
-def _torch_bytes(torch: Any, tensor: Any) -> Any:
+def _instead(copy: str, writable: bool) -> str:
+    """Says what to do: data that is read into a copy would be lost with it."""
+    if writable:
+        return "read into a new contiguous one, then assign that to it: array[...] = new"
+    return f"copy it with {copy}"
+
+
+def _torch_bytes(torch: Any, tensor: Any, writable: bool) -> Any:
     """The same memory as a tensor of bytes, which all protocols show: also of types they have no name for."""
     if tensor.layout != torch.strided or not tensor.is_contiguous():
-        raise ValueError("the tensor is not contiguous; call .contiguous() first")
+        advice = (
+            "read into a new one, then copy it there: tensor.copy_(new)"
+            if writable
+            else "call .contiguous() first"
+        )
+        raise ValueError(f"the tensor is not contiguous; {advice}")
     if tensor.is_conj() or tensor.is_neg():
-        raise ValueError("the tensor's memory is not its value; call .resolve_conj().resolve_neg() first")
+        advice = (
+            "read into a new one, then copy it there: tensor.copy_(new)"
+            if writable
+            else "call .resolve_conj().resolve_neg() first"
+        )
+        raise ValueError(f"the tensor's memory is not its value; {advice}")
     return tensor.detach().reshape(-1).view(torch.uint8)

@@ -279,6 +279,33 @@ def test_files_are_not_copied(opener: Opener, path: Path) -> None:
         file.note = "files have attributes"
 
 
+@pytest.mark.parametrize(
+    ("mode", "then"), [("rb", "rb"), ("w", "rb+"), ("a", "ab"), ("x+", "rb+"), ("r+", "rb+")]
+)
+def test_what_to_send_instead_of_a_file_is_said(tmp_path: Path, mode: str, then: str) -> None:
+    path = tmp_path / "it's"
+    if "x" not in mode:
+        path.write_bytes(b"kept")
+    with ferry.open(path, mode) as file, pytest.raises(TypeError) as caught:
+        pickle.dumps(file)
+    assert repr(str(path)) in str(caught.value)
+    assert f"ferry.open(path, '{then}')" in str(caught.value)
+
+
+def test_advice_for_memory_that_is_not_contiguous_loses_no_data(path: Path) -> None:
+    array = numpy.zeros((4, 8), numpy.uint8)[:, :5]
+    with ferry.open(path, "r+") as file:
+        with pytest.raises(ValueError, match="not contiguous") as reading:
+            file.read_at(array, 0)
+        assert "ascontiguousarray" not in str(reading.value)
+        assert "array[...] = new" in str(reading.value)
+        with pytest.raises(ValueError, match=r"copy it with numpy\.ascontiguousarray"):
+            file.write_at(array, 0)
+        backwards = memoryview(bytearray(8))[::-1]
+        with pytest.raises(ValueError, match=r"array\[\.\.\.\] = new"):
+            file.read_at(backwards, 0)
+
+
 def test_leaving_a_block_by_an_error_closes(opener: Opener, path: Path) -> None:
     with pytest.raises(KeyError), opener(path) as file:
         raise KeyError
@@ -432,18 +459,56 @@ def test_leaving_with_transfers_under_way(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")
 
 
+# The file stays to the end: NumPy's arrays take no part in garbage collection.
+HOLDING_PROGRAM = """
+import sys
+import ferry, numpy
+file = ferry.open(sys.argv[1])
+array = numpy.empty(2, object)
+array[:] = [file, array]
+del array
+print("leaving")
+"""
+
+TIDY_PROGRAM = """
+import sys
+import ferry, numpy
+with ferry.open(sys.argv[1]) as file:
+    buffer = numpy.empty(file.size(), numpy.uint8)
+    futures = [file.read_at_async(buffer, 0) for _ in range(3)]
+    for future in futures:
+        future.result()
+    file.read_at(buffer, 0)
+ferry.read_files([sys.argv[1]])
+print("leaving")
+"""
+
+
+def test_a_file_that_is_never_freed_is_no_fault_to_report(tmp_path: Path) -> None:
+    done = leave(tmp_path, HOLDING_PROGRAM)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")
+
+
+def test_development_mode_looks_for_leaks(tmp_path: Path) -> None:
+    held = leave(tmp_path, HOLDING_PROGRAM, "-X", "dev")
+    assert (held.returncode, held.stdout) == (0, "leaving\n")
+    assert "leaked" in held.stderr
+    done = leave(tmp_path, TIDY_PROGRAM, "-X", "dev")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")
+
+
 STUBBORN_PROGRAM = EXIT_PROGRAM.replace("(OSError, ValueError)", "ZeroDivisionError").replace(
     'print("leaving")', 'import time; time.sleep(0.1); print("leaving")'
 )
 
 
-def leave(tmp_path: Path, program: str) -> subprocess.CompletedProcess[str]:
+def leave(tmp_path: Path, program: str, *flags: str) -> subprocess.CompletedProcess[str]:
     path = tmp_path / "file"
     path.write_bytes(bytes(16 << 20))
     # Text for stderr is buffered, as it usually is.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     return subprocess.run(
-        [sys.executable, "-c", program, str(path)],
+        [sys.executable, *flags, "-c", program, str(path)],
         capture_output=True, text=True, timeout=120, check=False, env=environment,
     )  # fmt: skip
 
