@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from ferry import sizes
+from ferry import sizes, uris
 
 if TYPE_CHECKING:
     from ferry import layout
@@ -54,6 +54,12 @@ class PathType(click.ParamType):
     """A path or a URI as it was typed; shells complete it by the files that are there."""
 
     name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns it unchanged."""
+        if why := uris.why_no_uri(value):
+            self.fail(why, param, ctx)
+        return str(value)
 
     def shell_complete(
         self, _ctx: click.Context, _param: click.Parameter, incomplete: str

@@ -27,7 +27,8 @@ Json = dict[str, Any]
 _SERVER_HINT = "see that its server runs and can be reached, then measure again"
 # What to do about an error of the measured process, by its errno.
 _HINTS = {
-    0: "this storage or its file is not to be trusted; run the same again, then check the disk",
+    0: "something else changed the file meanwhile, or its storage gave wrong data; run the same "
+    "again, then check the disk",
     errno.EACCES: "ask for permission or name another file",
     errno.ECONNREFUSED: _SERVER_HINT,
     errno.EEXIST: "--overwrite replaces it",
@@ -45,6 +46,10 @@ _HINTS = {
     errno.EROFS: "choose a folder on a file system that can be written",
     errno.ETIMEDOUT: _SERVER_HINT,
 }
+
+# What contents that are wrong mean, by the end of the message, where the storage is not to blame.
+_NO_PATTERN = " does not hold the pattern that ferry bench writes"
+_NO_PATTERN_HINT = "make one with ferry bench -w -k, or read this one without -R"
 
 _SETUP_HINTS = {
     errno.EINVAL: "ferry info shows what is in force without such settings",
@@ -118,6 +123,8 @@ def run_copy(arguments: list[str], on_progress: Callable[[Json], None]) -> Json:
     if answer.get("type") == "error":
         message = " ".join(str(answer["message"]).split())
         hint = None if answer["incomplete"] else _COPY_HINTS.get(answer["errno"])
+        if answer["errno"] == errno.ENOENT and message.startswith(f"{arguments[-1]}: "):
+            hint = "make its folder first or name another"
         raise FerryError("; ".join(part for part in (message, hint, remains) if part))
     if answer.get("type") != "done":
         raise FerryError(f"{COPY_PROGRAM} ended with exit status {process.returncode}")
@@ -305,6 +312,8 @@ def check(process: Process, problem: Json | None) -> None:
         # Without a cell it is the runtime that could not be set up.
         hint = _HINTS.get(number) if problem["cell"] else _SETUP_HINTS.get(number)
         message = " ".join(str(problem["message"]).split())
+        if number == 0 and message.endswith(_NO_PATTERN):
+            hint = _NO_PATTERN_HINT
         raise MeasuringError(f"{message}; {hint}" if hint else message, number)
     if status != 0:
         raise MeasuringError(f"{process.name} ended with exit status {status}; build it again", None)

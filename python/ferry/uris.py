@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 SCHEMES = ("nfs://", "ceph:/", "pvfs2:/")
@@ -15,6 +16,27 @@ _SETTINGS = {
 def is_uri(path: str) -> bool:
     """Tells whether ``path`` names a file by the URI of a storage."""
     return path.startswith(SCHEMES)
+
+
+_FORMS = "nfs://server/export/file, ceph:/file and pvfs2:/mount/file"
+# What people type for one of these, and for the kernel's files.
+_NEARLY = re.compile(r"(?:nfs|cephfs|pvfs|orangefs|lustre|posix|file):/.*", re.DOTALL | re.IGNORECASE)
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/", re.DOTALL)
+
+
+def why_no_uri(path: str) -> str | None:
+    """Says why a path that looks like a URI is none; None for paths and URIs.
+
+    A folder may have such a name, like ``s3:``; then it is a path.
+    """
+    scheme = _SCHEME.match(path)
+    if scheme is None or is_uri(path) or os.path.lexists(f"{scheme[1]}:"):
+        return None
+    if "://" not in path[: scheme.end() + 1] and not _NEARLY.fullmatch(path):
+        return None
+    if scheme[1].lower() in ("file", "posix", "lustre"):
+        return f"'{shown(path)}' is no URI of Ferry; a file that is mounted is named by its path alone"
+    return f"'{shown(path)}' names no storage that Ferry knows; its URIs are {_FORMS}"
 
 
 def with_suffix(path: str, suffix: str) -> str:

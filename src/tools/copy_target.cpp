@@ -256,16 +256,16 @@ bool CopyTarget::open_scratch(std::uint32_t mode) {
   if (exists_ && (error == -EACCES || error == -EPERM)) return false;
   // Whether a request that was not answered in time has made it is not known.
   if (error == 0 || error == -ETIMEDOUT) scratch_ = path;
-  check(error, path);
+  check(error, to_);  // the other name is nobody's but ours
   if (!exists_ || (is_owned_alike() && keep_permissions())) return true;
   calls_.close(file_);
-  check(calls_.on_path(Kind::unlink, scratch_), scratch_);
+  check(calls_.on_path(Kind::unlink, scratch_), to_);
   scratch_.clear();
   return false;
 }
 
 bool CopyTarget::is_owned_alike() {
-  const storage::Status made = calls_.status_of(file_, scratch_);
+  const storage::Status made = calls_.status_of(file_, to_);
   return made.owner == status_.owner && made.group == status_.group;
 }
 

@@ -405,3 +405,15 @@ def test_a_killed_copy_leaves_nothing_or_names_it(command: Command, scratch: Pat
     else:
         assert os.listdir(folder) == []
         assert "left behind" not in message
+
+
+@pytest.mark.parametrize("target", ["nowhere/to", "/proc/ferry-to"])
+def test_messages_name_no_file_that_nobody_typed(
+    command: Command, scratch: Path, target: str
+) -> None:
+    (scratch / "from").write_bytes(b"abc")
+    done = command.run("cp", "from", target)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"ferry: {target}: No such file or directory; make its folder first or name another\n"
+    )

@@ -155,7 +155,10 @@ def test_a_file_that_ferry_did_not_write_cannot_be_checked(
     (scratch / "file").write_bytes(bytes(1 << 20))
     done = command.run("bench", "-r", "-R", "-b", "1m", "-i", "1", "file")
     assert done.returncode == 1
-    assert "does not hold the pattern that ferry bench writes" in done.stderr
+    assert done.stderr.endswith(
+        " does not hold the pattern that ferry bench writes; make one with ferry bench -w -k, or "
+        "read this one without -R\n"
+    )
 
 
 @pytest.mark.parametrize("way", [{}, {"queue_depth": 8}, {"placement": "compute"}], ids=str)

@@ -262,3 +262,34 @@ def test_a_disk_that_is_too_small(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     with pytest.raises(FerryError, match="free some space"), files.scratch_folder(str(tmp_path), 1):
         pytest.fail("there is no room")
     assert list(tmp_path.iterdir()) == []
+
+
+# ---- URIs of storages that are not there ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/key", "http://x/y", "nfs:/export/x", "cephfs:/a", "pvfs:/a"])
+@pytest.mark.parametrize(
+    "arguments",
+    [["info", "URI"], ["bench", "URI"], ["bench", "-r", "-o", "URI"], ["cp", "URI", "x"],
+     ["cp", "x", "URI"], ["layout", "get", "URI"], ["import", "URI"], ["tune", "--dir", "URI"]],
+)
+def test_an_unknown_scheme_is_no_missing_file(
+    command: Command, uri: str, arguments: list[str]
+) -> None:
+    done = command.run(*(uri if word == "URI" else word for word in arguments))
+    assert done.returncode == 2
+    assert f"'{uri}' names no storage that Ferry knows; its URIs are nfs://server/export" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_kernels_files_need_no_scheme(command: Command) -> None:
+    done = command.run("info", "file:///etc/passwd")
+    assert done.returncode == 2
+    assert "a file that is mounted is named by its path alone" in done.stderr
+
+
+def test_a_folder_may_be_named_like_a_scheme(command: Command, scratch: Path) -> None:
+    (scratch / "s3:" / "bucket").mkdir(parents=True)
+    (scratch / "s3:" / "bucket" / "key").write_bytes(b"x")
+    assert command.run("info", "s3://bucket/key").returncode == 0
+    assert "does not exist" in command.run("info", "C:/x").stderr
