@@ -252,10 +252,19 @@ def way_back(room: str) -> list[str] | None:
 
 
 def page(tree: Tree) -> Iterator[str]:
+    """The architecture page has a row "| `room` | `used`, `used` |" for each room."""
     text = (tree.root / ARCHITECTURE).read_text()
-    for room in sorted(ARROWS):
-        if not re.search(rf"(?<![\w/]){re.escape(room)}(?![\w])", text):
-            yield f"{ARCHITECTURE}: does not name the room {room}"
+    rows = {
+        name: set(re.findall(r"`([^`]+)`", used))
+        for name, used in re.findall(r"^\| `([^`]+)` \| ([^|]*) \|$", text, re.MULTILINE)
+    }
+    for room, used in sorted(ARROWS.items()):
+        wanted = used - {"*"}
+        if room not in rows:
+            yield f"{ARCHITECTURE}: has no row that says what {room} uses"
+        elif rows[room] != wanted:
+            names = ", ".join(sorted(wanted)) or "nothing"
+            yield f"{ARCHITECTURE}: says otherwise than ARROWS what {room} uses: {names}"
 
 
 def sizes(tree: Tree) -> Iterator[str]:

@@ -46,7 +46,9 @@ AGAINST = [
     ),
     (
         {
-            "src/server/loop.cpp": '#include "storage/nfs_rpc.hpp"\n#include "storage/storage.hpp"\n',
+            "src/server/loop.cpp": (
+                '#include "storage/nfs_rpc.hpp"\n#include "storage/storage.hpp"\n'
+            ),
             "src/storage/nfs_rpc.hpp": "",
             "src/storage/storage.hpp": "",
         },
@@ -139,11 +141,19 @@ def test_arrows_in_a_circle(
     assert check.way_back("d") is None
 
 
-def test_the_page_names_every_room(check: ModuleType, tmp_path: Path) -> None:
-    named = " ".join(room for room in check.ARROWS if room != "src/device")
-    tree = make_tree(check, tmp_path, **{check.ARCHITECTURE: named})  # has src/devices in it
+def test_the_page_says_what_every_room_uses(check: ModuleType, tmp_path: Path) -> None:
+    rows = {}
+    for room, uses in check.ARROWS.items():
+        names = ", ".join(f"`{used}`" for used in sorted(uses - {"*"}))
+        rows[room] = f"| `{room}` | {names or 'nothing'} |"
+    tree = make_tree(check, tmp_path, **{check.ARCHITECTURE: "\n".join(rows.values())})
+    assert list(check.page(tree)) == []
+    del rows["src/device"]
+    rows["src/storage"] = "| `src/storage` | `src/base`, `src/server` |"
+    make_tree(check, tmp_path, **{check.ARCHITECTURE: "\n".join(rows.values())})
     assert list(check.page(tree)) == [
-        f"{check.ARCHITECTURE}: does not name the room src/device"
+        f"{check.ARCHITECTURE}: has no row that says what src/device uses",
+        f"{check.ARCHITECTURE}: says otherwise than ARROWS what src/storage uses: src/base",
     ]
 
 
