@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "storage/uri.hpp"
@@ -23,29 +24,29 @@ std::int64_t nanoseconds(const timespec& time) {
 
 // Whoever writes counts the file's changes, and tells the servers before another may read. The time
 // is added for clients that do not count all of them.
-std::uint64_t version_of(const struct ceph_statx& from) {
-  if ((from.stx_mask & CEPH_STATX_VERSION) == 0) return 0;
+std::uint64_t version_of(const ceph::Statx& from) {
+  if ((from.mask & ceph::version_member) == 0) return 0;
   constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;  // keeps the two from making up for each other
-  return from.stx_version * odd + static_cast<std::uint64_t>(nanoseconds(from.stx_ctime));
+  return from.version * odd + static_cast<std::uint64_t>(nanoseconds(from.changed));
 }
 
 }  // namespace
 
-Status to_status(const struct ceph_statx& from, const CephAddress& address) {
+Status to_status(const ceph::Statx& from, const CephAddress& address) {
   Status to;
-  to.size_bytes = from.stx_size;
-  to.allocated_bytes = from.stx_blocks * 512;
-  to.inode = from.stx_ino;
+  to.size_bytes = from.size_bytes;
+  to.allocated_bytes = from.blocks * 512;
+  to.inode = from.inode;
   // The highest bit keeps it apart from the kernel's numbers.
   const std::uint64_t cluster =
       std::hash<std::string>()(address.configuration + '\n' + address.file_system);
-  to.device = (from.stx_dev ^ cluster) | (std::uint64_t{1} << 63);
-  to.modified_ns = nanoseconds(from.stx_mtime);
-  to.mode = from.stx_mode;
-  to.links = from.stx_nlink;
-  to.owner = from.stx_uid;
-  to.group = from.stx_gid;
-  to.block_bytes = from.stx_blksize;
+  to.device = (from.device ^ cluster) | (std::uint64_t{1} << 63);
+  to.modified_ns = nanoseconds(from.modified);
+  to.mode = from.mode;
+  to.links = from.links;
+  to.owner = from.owner;
+  to.group = from.group;
+  to.block_bytes = from.block_bytes;
   to.version = version_of(from);
   return to;
 }
@@ -170,9 +171,9 @@ std::int64_t CephCall::execute_path(const std::shared_ptr<CephMount>& mount, con
 }
 
 int CephCall::status_of(CephMount& mount, Status& status, const char* path, unsigned flags) {
-  struct ceph_statx found {};
+  ceph::Statx found;
   const CephLibrary& library = mount.library();
-  const unsigned wanted = CEPH_STATX_BASIC_STATS | CEPH_STATX_VERSION;
+  const unsigned wanted = ceph::basic_members | ceph::version_member;
   const int error = path == nullptr
                         ? library.ceph_fstatx(mount.get(), handle_->number(), &found, wanted, 0)
                         : library.ceph_statx(mount.get(), path, &found, wanted, flags);

@@ -16,7 +16,7 @@ struct Uri;
 // Throws std::invalid_argument.
 CephAddress ceph_address_of(const Uri& uri);
 
-Status to_status(const struct ceph_statx& from, const CephAddress& address);
+Status to_status(const ceph::Statx& from, const CephAddress& address);
 
 // An open file of the library; calls that it keeps hold on to it.
 class CephHandle {

@@ -15,7 +15,7 @@ namespace ferry::storage {
 
 int CephCall::list_directory(CephMount& mount, const std::string& path) {
   const CephLibrary& library = mount.library();
-  ceph_dir_result* directory = nullptr;
+  ceph::Directory* directory = nullptr;
   if (const int error = library.ceph_opendir(mount.get(), path.c_str(), &directory); error != 0) {
     return error;
   }
@@ -23,9 +23,9 @@ int CephCall::list_directory(CephMount& mount, const std::string& path) {
   int result = 0;
   for (;;) {
     dirent next{};
-    struct ceph_statx status {};
-    result = library.ceph_readdirplus_r(mount.get(), directory, &next, &status,
-                                        CEPH_STATX_BASIC_STATS, AT_SYMLINK_NOFOLLOW, nullptr);
+    ceph::Statx status;
+    result = library.ceph_readdirplus_r(mount.get(), directory, &next, &status, ceph::basic_members,
+                                        AT_SYMLINK_NOFOLLOW, nullptr);
     if (result <= 0) break;
     const std::string_view name = next.d_name;
     if (is_dot_name(name)) continue;
@@ -34,11 +34,11 @@ int CephCall::list_directory(CephMount& mount, const std::string& path) {
       break;
     }
     found.push_back({std::string(name), {}});
-    if (S_ISREG(status.stx_mode)) {
+    if (S_ISREG(status.mode)) {
       // What comes with the name may be older than what another client has just written.
       const std::string one = path + '/' + found.back().name;
-      const int error = library.ceph_statx(mount.get(), one.c_str(), &status,
-                                           CEPH_STATX_BASIC_STATS, AT_SYMLINK_NOFOLLOW);
+      const int error = library.ceph_statx(mount.get(), one.c_str(), &status, ceph::basic_members,
+                                           AT_SYMLINK_NOFOLLOW);
       if (error == -ENOENT) {
         found.pop_back();  // removed meanwhile
         continue;

@@ -1,10 +1,14 @@
 // The functions of libcephfs that Ferry calls, loaded at run time.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
-#include <cephfs/libcephfs.h>
+#include <dirent.h>
+#include <sys/types.h>
 
+#include "storage/ceph_abi.hpp"
 #include "storage/library.hpp"
 
 namespace ferry::storage {
@@ -14,37 +18,45 @@ struct CephLibrary : Library {
   explicit CephLibrary(const std::string& file_name)
       : Library(file_name, install_package("libcephfs2")) {}
 
-  decltype(::ceph_create)* ceph_create = symbol("ceph_create");
-  decltype(::ceph_conf_read_file)* ceph_conf_read_file = symbol("ceph_conf_read_file");
-  decltype(::ceph_conf_parse_env)* ceph_conf_parse_env = symbol("ceph_conf_parse_env");
-  decltype(::ceph_conf_set)* ceph_conf_set = symbol("ceph_conf_set");
-  decltype(::ceph_conf_get)* ceph_conf_get = symbol("ceph_conf_get");
-  decltype(::ceph_select_filesystem)* ceph_select_filesystem = symbol("ceph_select_filesystem");
-  decltype(::ceph_mount)* ceph_mount = symbol("ceph_mount");
-  decltype(::ceph_unmount)* ceph_unmount = symbol("ceph_unmount");
-  decltype(::ceph_release)* ceph_release = symbol("ceph_release");
-  decltype(::ceph_umask)* ceph_umask = symbol("ceph_umask");
-  decltype(::ceph_open)* ceph_open = symbol("ceph_open");
-  decltype(::ceph_open_layout)* ceph_open_layout = symbol("ceph_open_layout");
-  decltype(::ceph_close)* ceph_close = symbol("ceph_close");
-  decltype(::ceph_read)* ceph_read = symbol("ceph_read");
-  decltype(::ceph_write)* ceph_write = symbol("ceph_write");
-  decltype(::ceph_fsync)* ceph_fsync = symbol("ceph_fsync");
-  decltype(::ceph_lazyio_synchronize)* ceph_lazyio_synchronize = symbol("ceph_lazyio_synchronize");
-  decltype(::ceph_ftruncate)* ceph_ftruncate = symbol("ceph_ftruncate");
-  decltype(::ceph_fstatx)* ceph_fstatx = symbol("ceph_fstatx");
-  decltype(::ceph_statx)* ceph_statx = symbol("ceph_statx");
-  decltype(::ceph_unlink)* ceph_unlink = symbol("ceph_unlink");
-  decltype(::ceph_rename)* ceph_rename = symbol("ceph_rename");
-  decltype(::ceph_mkdir)* ceph_mkdir = symbol("ceph_mkdir");
-  decltype(::ceph_rmdir)* ceph_rmdir = symbol("ceph_rmdir");
-  decltype(::ceph_opendir)* ceph_opendir = symbol("ceph_opendir");
-  decltype(::ceph_readdirplus_r)* ceph_readdirplus_r = symbol("ceph_readdirplus_r");
-  decltype(::ceph_closedir)* ceph_closedir = symbol("ceph_closedir");
-  decltype(::ceph_setxattr)* ceph_setxattr = symbol("ceph_setxattr");
-  decltype(::ceph_get_path_layout)* ceph_get_path_layout = symbol("ceph_get_path_layout");
-  decltype(::ceph_get_file_layout)* ceph_get_file_layout = symbol("ceph_get_file_layout");
-  decltype(::ceph_get_pool_name)* ceph_get_pool_name = symbol("ceph_get_pool_name");
+  int (*ceph_create)(ceph::Client**, const char*) = symbol("ceph_create");
+  int (*ceph_conf_read_file)(ceph::Client*, const char*) = symbol("ceph_conf_read_file");
+  int (*ceph_conf_parse_env)(ceph::Client*, const char*) = symbol("ceph_conf_parse_env");
+  int (*ceph_conf_set)(ceph::Client*, const char*, const char*) = symbol("ceph_conf_set");
+  int (*ceph_conf_get)(ceph::Client*, const char*, char*, std::size_t) = symbol("ceph_conf_get");
+  int (*ceph_select_filesystem)(ceph::Client*, const char*) = symbol("ceph_select_filesystem");
+  int (*ceph_mount)(ceph::Client*, const char*) = symbol("ceph_mount");
+  int (*ceph_unmount)(ceph::Client*) = symbol("ceph_unmount");
+  int (*ceph_release)(ceph::Client*) = symbol("ceph_release");
+  mode_t (*ceph_umask)(ceph::Client*, mode_t) = symbol("ceph_umask");
+  int (*ceph_open)(ceph::Client*, const char*, int, mode_t) = symbol("ceph_open");
+  int (*ceph_open_layout)(ceph::Client*, const char*, int, mode_t, int, int, int,
+                          const char*) = symbol("ceph_open_layout");
+  int (*ceph_close)(ceph::Client*, int) = symbol("ceph_close");
+  int (*ceph_read)(ceph::Client*, int, char*, std::int64_t, std::int64_t) = symbol("ceph_read");
+  int (*ceph_write)(ceph::Client*, int, const char*, std::int64_t,
+                    std::int64_t) = symbol("ceph_write");
+  int (*ceph_fsync)(ceph::Client*, int, int) = symbol("ceph_fsync");
+  int (*ceph_lazyio_synchronize)(ceph::Client*, int, std::int64_t,
+                                 std::size_t) = symbol("ceph_lazyio_synchronize");
+  int (*ceph_ftruncate)(ceph::Client*, int, std::int64_t) = symbol("ceph_ftruncate");
+  int (*ceph_fstatx)(ceph::Client*, int, ceph::Statx*, unsigned, unsigned) = symbol("ceph_fstatx");
+  int (*ceph_statx)(ceph::Client*, const char*, ceph::Statx*, unsigned,
+                    unsigned) = symbol("ceph_statx");
+  int (*ceph_unlink)(ceph::Client*, const char*) = symbol("ceph_unlink");
+  int (*ceph_rename)(ceph::Client*, const char*, const char*) = symbol("ceph_rename");
+  int (*ceph_mkdir)(ceph::Client*, const char*, mode_t) = symbol("ceph_mkdir");
+  int (*ceph_rmdir)(ceph::Client*, const char*) = symbol("ceph_rmdir");
+  int (*ceph_opendir)(ceph::Client*, const char*, ceph::Directory**) = symbol("ceph_opendir");
+  int (*ceph_readdirplus_r)(ceph::Client*, ceph::Directory*, dirent*, ceph::Statx*, unsigned,
+                            unsigned, ceph::Inode**) = symbol("ceph_readdirplus_r");
+  int (*ceph_closedir)(ceph::Client*, ceph::Directory*) = symbol("ceph_closedir");
+  int (*ceph_setxattr)(ceph::Client*, const char*, const char*, const void*, std::size_t,
+                       int) = symbol("ceph_setxattr");
+  int (*ceph_get_path_layout)(ceph::Client*, const char*, int*, int*, int*,
+                              int*) = symbol("ceph_get_path_layout");
+  int (*ceph_get_file_layout)(ceph::Client*, int, int*, int*, int*,
+                              int*) = symbol("ceph_get_file_layout");
+  int (*ceph_get_pool_name)(ceph::Client*, int, char*, std::size_t) = symbol("ceph_get_pool_name");
 };
 
 }  // namespace ferry::storage

@@ -15,7 +15,7 @@ namespace {
 // do not answer, and nobody waits for it.
 class Created {
  public:
-  Created(std::shared_ptr<const CephLibrary> library, ceph_mount_info* client,
+  Created(std::shared_ptr<const CephLibrary> library, ceph::Client* client,
           std::unique_ptr<const ClientAtWork> at_work)
       : library_(std::move(library)), client_(client), at_work_(std::move(at_work)) {}
   ~Created() {
@@ -26,14 +26,14 @@ class Created {
   }
   Created(const Created&) = delete;
   Created& operator=(const Created&) = delete;
-  ceph_mount_info* release(std::unique_ptr<const ClientAtWork>& at_work) {
+  ceph::Client* release(std::unique_ptr<const ClientAtWork>& at_work) {
     at_work = std::move(at_work_);
     return std::exchange(client_, nullptr);
   }
 
  private:
   std::shared_ptr<const CephLibrary> library_;
-  ceph_mount_info* client_;
+  ceph::Client* client_;
   std::unique_ptr<const ClientAtWork> at_work_;
 };
 
@@ -50,7 +50,7 @@ CephMount::~CephMount() {
   library_->ceph_release(mounted_);
 }
 
-ceph_mount_info* CephMount::get() {
+ceph::Client* CephMount::get() {
   const std::lock_guard lock(mutex_);
   if (mounted_ == nullptr) mounted_ = mount();
   return mounted_;
@@ -61,10 +61,10 @@ void CephMount::check(int error, const std::string& what) const {
   throw Unavailable(-error, what + " (" + std::strerror(-error) + ")");
 }
 
-ceph_mount_info* CephMount::mount() {
+ceph::Client* CephMount::mount() {
   const std::string cluster = address_.cluster();
   auto at_work = std::make_unique<const ClientAtWork>();
-  ceph_mount_info* client = nullptr;
+  ceph::Client* client = nullptr;
   check(library_->ceph_create(&client, address_.user.empty() ? nullptr : address_.user.c_str()),
         "libcephfs cannot be used");
   Created created(library_, client, std::move(at_work));
@@ -139,7 +139,7 @@ int CephMount::set_layout(const std::string& path, const Layout& layout) {
 }
 
 std::vector<std::string> CephMount::facts() {
-  ceph_mount_info* client = get();
+  ceph::Client* client = get();
   std::array<char, 256> monitors{};
   library_->ceph_conf_get(client, "mon_host", monitors.data(), monitors.size());
   const std::string name = address_.file_system.empty() ? "the default one" : address_.file_system;

@@ -39,7 +39,7 @@ class CephMount {
   CephMount& operator=(const CephMount&) = delete;
 
   // The mounted file system; mounts it when it is first needed. Throws Unavailable.
-  ceph_mount_info* get();
+  ceph::Client* get();
   // The servers have given this client up (they evicted it), which a call has found: all that it is
   // asked for from then on ends with -ESHUTDOWN. Whoever has seen such an answer finds it lost.
   void lose() { lost_.store(true, std::memory_order_relaxed); }
@@ -63,7 +63,7 @@ class CephMount {
     int object_bytes = 0;
     int pool = 0;
   };
-  ceph_mount_info* mount();
+  ceph::Client* mount();
   int to_layout(const CephNumbers& found, Layout& layout);
   void check(int error, const std::string& what) const;
 
@@ -71,7 +71,7 @@ class CephMount {
   const CephAddress address_;
   std::atomic<bool> lost_{false};  // orders nothing: answers are handed over with a lock
   std::mutex mutex_;
-  ceph_mount_info* mounted_ = nullptr;  // guarded by it, as the next
+  ceph::Client* mounted_ = nullptr;  // guarded by it, as the next
   std::unique_ptr<const ClientAtWork> at_work_;
 };
 

@@ -146,7 +146,7 @@ void NfsConnection::connect() {
   const auto now = NfsClock::now();
   if (now < connect_not_before_) return;
   const auto patience = std::min<NfsClock::duration>(connect_slice, address_.timeout);
-  if (line_->rpc->connect(NFS_PROGRAM, NFS_V3, address_.nfs_port, now + patience) == 0) return;
+  if (line_->rpc->connect(nfs_program, nfs_version, address_.nfs_port, now + patience) == 0) return;
   connect_not_before_ = NfsClock::now() + pause;
 }
 
@@ -333,7 +333,7 @@ void NfsConnection::start_commits_ahead() {
 
 void NfsConnection::on_commit_ahead(rpc_context*, int status, void* data, void* commit_data) {
   auto& commit = *static_cast<CommitAhead*>(commit_data);
-  const auto* reply = status == RPC_STATUS_SUCCESS ? static_cast<const COMMIT3res*>(data) : nullptr;
+  const auto* reply = status == rpc_success ? static_cast<const COMMIT3res*>(data) : nullptr;
   if (reply == nullptr || reply->status == NFS3ERR_JUKEBOX) {
     commit.writes->committed_ahead(nullptr, 0);
   } else if (reply->status != NFS3_OK) {
@@ -351,8 +351,8 @@ void NfsConnection::on_reply(rpc_context*, int status, void* data, void* flight_
   --flight.line->flights;
   flight.line->bytes -= flight.bytes;
   if (flight.abandoned) {
-    if (status == RPC_STATUS_SUCCESS) answered_late(flight, data);
-  } else if (status == RPC_STATUS_SUCCESS) {
+    if (status == rpc_success) answered_late(flight, data);
+  } else if (status == rpc_success) {
     self.answered(flight, data);
   } else {
     self.unanswered_.push_back(flight.what);

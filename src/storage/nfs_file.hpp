@@ -20,7 +20,7 @@ class NfsHandle {
  public:
   NfsHandle() = default;
   explicit NfsHandle(const nfs_fh3& from) {
-    bytes_ = std::min<std::uint32_t>(from.data.data_len, NFS3_FHSIZE);
+    bytes_ = std::min<std::uint32_t>(from.data.data_len, handle_bytes_max);
     std::memcpy(data_.data(), from.data.data_val, bytes_);
   }
   std::string bytes() const { return {data_.data(), bytes_}; }
@@ -33,7 +33,7 @@ class NfsHandle {
   }
 
  private:
-  std::array<char, NFS3_FHSIZE> data_{};
+  std::array<char, handle_bytes_max> data_{};
   std::uint32_t bytes_ = 0;
 };
 

@@ -93,7 +93,7 @@ bool NfsCalls::may_try_again(int error) {
 int NfsCalls::find_export(const std::string& path, NfsExport& found) {
   NfsRpc rpc(library_, address_);
   for (;;) {
-    int result = rpc.connect(MOUNT_PROGRAM, MOUNT_V3, address_.mount_port, deadline_);
+    int result = rpc.connect(mount_program, mount_version, address_.mount_port, deadline_);
     if (result == 0) {
       found = NfsExport{};
       result = rpc.call<exports>(
@@ -335,7 +335,7 @@ int NfsCalls::create(const Found& where, bool exclusive, std::uint32_t mode, Nfs
   if (where.name.size() > nfs_name_bytes_max) return -ENAMETOOLONG;
   CREATE3args arguments{};
   arguments.where = nfs_entry(where.parent, where.name);
-  std::array<char, NFS3_CREATEVERFSIZE> unique{};
+  std::array<char, create_verifier_bytes> unique{};
   if (exclusive) {
     // The server knows a repeated call by this number, so that one whose answer got lost does not
     // find the file that it made itself.

@@ -103,7 +103,8 @@ int NfsCalls::perform(Issue issue, Use use, const std::shared_ptr<LateChanges>& 
   late_changes_ = changes;
   for (;;) {
     int result = 0;
-    if (!rpc_.connected()) result = rpc_.connect(NFS_PROGRAM, NFS_V3, address_.nfs_port, deadline_);
+    if (!rpc_.connected())
+      result = rpc_.connect(nfs_program, nfs_version, address_.nfs_port, deadline_);
     if (result == 0) result = rpc_.call<Reply>(issue, use, deadline_, changes != nullptr);
     if (!may_try_again(result)) {
       return result == -ECONNRESET || (result == -ECONNREFUSED && patient_) ? -ETIMEDOUT : result;

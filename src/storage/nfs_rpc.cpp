@@ -55,7 +55,7 @@ void NfsRpc::on_reply(rpc_context*, int status, void* data, void* waiting_data) 
   if (waiting.done) return;
   waiting.done = true;
   waiting.status = status;
-  if (status == RPC_STATUS_SUCCESS && waiting.use) {
+  if (status == rpc_success && waiting.use) {
     waiting.result = waiting.use(data);
   }
 }
@@ -103,7 +103,7 @@ int NfsRpc::await(const Waiting& waiting, NfsClock::time_point deadline) {
     broken = !service(socket.revents);
   }
   if (broken) disconnect();
-  if (waiting.status == RPC_STATUS_SUCCESS && waiting.done) return waiting.result;
+  if (waiting.status == rpc_success && waiting.done) return waiting.result;
   return broken ? -ECONNRESET : -EIO;
 }
 

@@ -165,8 +165,8 @@ int NfsServer::open_existing(NfsCalls& calls, int flags, const NfsCalls::Found& 
   if (const int error = refusal_of_type(found.attributes.status.mode); error != 0) return error;
   if (directory && (may_write(flags) || (flags & (O_CREAT | O_TRUNC)) != 0)) return -EISDIR;
   if (!directory && (flags & O_DIRECTORY) != 0) return -ENOTDIR;
-  unsigned wanted = may_write(flags) || (flags & O_TRUNC) != 0 ? ACCESS3_MODIFY : 0;
-  if ((flags & O_ACCMODE) != O_WRONLY) wanted |= ACCESS3_READ;
+  unsigned wanted = may_write(flags) || (flags & O_TRUNC) != 0 ? access_modify : 0;
+  if ((flags & O_ACCMODE) != O_WRONLY) wanted |= access_read;
   if (const int error = calls.allowed(found.object, wanted); error != 0) return error;
   if ((flags & O_TRUNC) == 0) return 0;
   const auto changes =

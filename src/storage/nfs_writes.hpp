@@ -48,7 +48,7 @@ class NfsWrites {
   static constexpr std::size_t ahead_bytes_min = std::size_t{16} << 20;
 
   mutable std::mutex mutex_;
-  std::array<char, NFS3_WRITEVERFSIZE> verifier_{};
+  std::array<char, write_verifier_bytes> verifier_{};
   std::uint64_t count_ = 0;
   bool any_ = false;    // the server may lose something
   bool ahead_ = false;  // a commit that nobody waits for is under way

@@ -1,29 +1,14 @@
 // Compiled where OrangeFS's headers are installed: they must be what pvfs2_abi.hpp says.
-#include <cstddef>
-
 extern "C" {
 #include <pvfs2.h>
 }
 
+#include "storage/abi_check.hpp"
 #include "storage/pvfs2_abi.hpp"
 
 namespace ferry::storage::pvfs2 {
 
-// Compared are the types that `Ours` and `Theirs` name where the comparison stands.
-#define FERRY_SAME_MEMBER(member, their_member)                            \
-  static_assert(offsetof(Ours, member) == offsetof(Theirs, their_member)); \
-  static_assert(sizeof(Ours::member) == sizeof(Theirs::their_member))
-
-template <class Ours, class Theirs>
-struct OfOneSize {
-  static_assert(sizeof(Ours) == sizeof(Theirs));
-};
-
-template <class Left, class Right>
-struct Pair : OfOneSize<Left, Right> {
-  using Ours = Left;
-  using Theirs = Right;
-};
+using abi::Pair;
 
 struct SameReference : Pair<Reference, PVFS_object_ref> {
   FERRY_SAME_MEMBER(handle, handle);
@@ -102,10 +87,10 @@ struct SameValue : Pair<Value, PVFS_ds_keyval> {
   FERRY_SAME_MEMBER(size, read_sz);
 };
 
-template struct OfOneSize<Attributes, PVFS_sysresp_getattr>;
-template struct OfOneSize<Reference, PVFS_sysresp_create>;
-template struct OfOneSize<Reference, PVFS_sysresp_mkdir>;
-template struct OfOneSize<std::int64_t, PVFS_sysresp_io>;
+static_assert(sizeof(Attributes) == sizeof(PVFS_sysresp_getattr));
+static_assert(sizeof(Reference) == sizeof(PVFS_sysresp_create));
+static_assert(sizeof(Reference) == sizeof(PVFS_sysresp_mkdir));
+static_assert(sizeof(std::int64_t) == sizeof(PVFS_sysresp_io));
 
 static_assert(type_file == PVFS_TYPE_METAFILE);
 static_assert(type_directory == PVFS_TYPE_DIRECTORY);

@@ -5,15 +5,14 @@
 #include <mutex>
 
 #include "base/cpus.hpp"
-#include "storage/inbox_queue.hpp"
-#include "storage/pvfs2.hpp"
-#include "storage/uri.hpp"
-#ifdef FERRY_WITH_CEPH
 #include "storage/ceph.hpp"
-#endif
-#ifdef FERRY_WITH_NFS
+#include "storage/ceph_library.hpp"
+#include "storage/inbox_queue.hpp"
 #include "storage/nfs.hpp"
-#endif
+#include "storage/nfs_library.hpp"
+#include "storage/pvfs2.hpp"
+#include "storage/pvfs2_library.hpp"
+#include "storage/uri.hpp"
 
 namespace ferry::storage {
 namespace {
@@ -31,20 +30,12 @@ class Router final : public Storage {
   Description describe() const override { return posix_->describe(); }
   Description describe_path(const std::string& path) override {
     if (scheme_of(path) == Scheme::posix) return posix_->describe_path(path);
-    if (Storage* storage = other(scheme_of(path)); storage != nullptr) {
-      return storage->describe_path(path);
-    }
-    Description description;
-    description.name = name_of(scheme_of(path));
-    const char* package = scheme_of(path) == Scheme::nfs ? "libnfs-dev" : "libcephfs-dev";
-    description.problem = "Ferry was built without storage " + description.name +
-                          "; install the Debian package " + package + " and build it again";
-    return description;
+    return other(scheme_of(path)).describe_path(path);
   }
 
   Storage& posix() { return *posix_; }
-  // A storage that is not `posix`; null if it was not built in. Thread-safe.
-  Storage* other(Scheme scheme);
+  // A storage that is not `posix`. Thread-safe.
+  Storage& other(Scheme scheme);
 
  private:
   const RouterOptions options_;
@@ -55,18 +46,14 @@ class Router final : public Storage {
   std::array<std::unique_ptr<Storage>, schemes> others_;  // guarded by it
 };
 
-Storage* Router::other(Scheme scheme) {
+Storage& Router::other(Scheme scheme) {
   const std::lock_guard lock(mutex_);
   std::unique_ptr<Storage>& found = others_[static_cast<std::size_t>(scheme)];
-  if (found != nullptr) return found.get();
-#ifdef FERRY_WITH_NFS
+  if (found != nullptr) return *found;
   if (scheme == Scheme::nfs) found = std::make_unique<Nfs>(options_.nfs_library, cpus_);
-#endif
-#ifdef FERRY_WITH_CEPH
   if (scheme == Scheme::ceph) found = std::make_unique<Ceph>(options_.ceph_library, cpus_);
-#endif
   if (scheme == Scheme::pvfs2) found = std::make_unique<Pvfs2>(options_.pvfs2_library, cpus_);
-  return found.get();
+  return *found;
 }
 
 class RouterQueue final : public Queue {
@@ -86,12 +73,7 @@ class RouterQueue final : public Queue {
       posix_->submit(operation);
       return;
     }
-    if (InboxQueue* other = queue_for(scheme); other != nullptr) {
-      other->submit(operation);
-      return;
-    }
-    operation.result = -EPROTONOSUPPORT;
-    refused_.push(operation);
+    queue_for(scheme).submit(operation);
   }
 
   void flush() override {
@@ -157,16 +139,14 @@ class RouterQueue final : public Queue {
   }
 
  private:
-  // Null: that storage was not built in.
-  InboxQueue* queue_for(Scheme scheme) {
+  InboxQueue& queue_for(Scheme scheme) {
     std::unique_ptr<InboxQueue>& queue = others_[static_cast<std::size_t>(scheme)];
-    if (queue != nullptr) return queue.get();
-    Storage* storage = router_.other(scheme);
-    if (storage == nullptr) return nullptr;
+    if (queue != nullptr) return *queue;
+    std::unique_ptr<Queue> made = router_.other(scheme).make_queue(options_);
     // Whoever asks for the counters does so from another thread.
     const std::lock_guard lock(mutex_);
-    queue.reset(static_cast<InboxQueue*>(storage->make_queue(options_).release()));
-    return queue.get();
+    queue.reset(static_cast<InboxQueue*>(made.release()));
+    return *queue;
   }
 
   Router& router_;
@@ -184,18 +164,31 @@ std::unique_ptr<Queue> Router::make_queue(const QueueOptions& options) {
   return std::make_unique<RouterQueue>(*this, options);
 }
 
+template <class Library>
+ClientLibrary load(Scheme scheme, const std::string& file_name) {
+  ClientLibrary found{name_of(scheme), file_name, ""};
+  try {
+    const Library library(file_name);
+  } catch (const Unavailable& reason) {
+    found.problem = reason.what();
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<std::string> built_in() {
-  std::vector<std::string> names = {name_of(Scheme::posix)};
-#ifdef FERRY_WITH_NFS
-  names.emplace_back(name_of(Scheme::nfs));
-#endif
-#ifdef FERRY_WITH_CEPH
-  names.emplace_back(name_of(Scheme::ceph));
-#endif
-  names.emplace_back(name_of(Scheme::pvfs2));
+  std::vector<std::string> names;
+  for (const Scheme scheme : {Scheme::posix, Scheme::nfs, Scheme::ceph, Scheme::pvfs2}) {
+    names.emplace_back(name_of(scheme));
+  }
   return names;
+}
+
+std::vector<ClientLibrary> client_libraries(const RouterOptions& options) {
+  return {load<NfsLibrary>(Scheme::nfs, options.nfs_library),
+          load<CephLibrary>(Scheme::ceph, options.ceph_library),
+          load<Pvfs2Library>(Scheme::pvfs2, options.pvfs2_library)};
 }
 
 std::unique_ptr<Storage> make_router(const RouterOptions& options) {

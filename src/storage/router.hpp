@@ -19,8 +19,18 @@ struct RouterOptions {
   std::string pvfs2_library = "libpvfs2.so.2";
 };
 
-// The names of the storages that this build has.
+// The names of all storages.
 std::vector<std::string> built_in();
+
+// The library that a storage's client is in, and why it cannot be used; empty where it can.
+struct ClientLibrary {
+  std::string storage;
+  std::string file_name;
+  std::string problem;
+};
+
+// Loads them all.
+std::vector<ClientLibrary> client_libraries(const RouterOptions& options = {});
 
 // Throws std::system_error when an engine is demanded and refused. Storages other than `posix` are
 // made when a path first names them, and so is what a queue needs for them: a program that uses

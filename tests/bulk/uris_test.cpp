@@ -24,7 +24,6 @@ using test::read_file;
 using test::same_bytes;
 using test::write_file;
 
-#ifdef FERRY_WITH_NFS
 TEST(BulkUris, AServerThatIsNotThereIsAnError) {
   const std::string nowhere = "nfs://127.0.0.1/x?nfsport=1&mountport=1";
   const int expected = error_of([&] { File(Engine::common(), nowhere); });
@@ -36,7 +35,6 @@ TEST(BulkUris, AServerThatIsNotThereIsAnError) {
   EXPECT_EQ(error_of([&] { File(engine, "nfs://127.0.0.1/x?nonsense=1"); }), EINVAL);
   EXPECT_EQ(error_of([&] { engine.rename("/tmp/x", nowhere); }), EXDEV);
 }
-#endif
 
 struct BulkNfs : testing::Test {
   std::optional<test::ServedFolder> served = test::served_folder("NFS");

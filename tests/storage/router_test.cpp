@@ -29,7 +29,6 @@ TEST(Router, PathsGoToTheStorageThatTheyName) {
   EXPECT_EQ(storage->describe_path("nfs://127.0.0.1/x").name, "nfs");
 }
 
-#ifdef FERRY_WITH_NFS
 TEST(Router, AMissingLibraryIsAnErrnoAndALine) {
   const auto storage = make_router({.nfs_library = "libferry-absent.so.1"});
   StorageDriver driver(*storage);
@@ -73,17 +72,7 @@ TEST(Router, WhatNfsCannotDoIsDeclared) {
   EXPECT_EQ(limits(nfs).size(), 3U);
   EXPECT_EQ(nfs.request_timeout, std::chrono::seconds(7));
 }
-#else
-TEST(Router, WhatWasNotBuiltInIsAnErrnoAndALine) {
-  const auto storage = make_router();
-  StorageDriver driver(*storage);
-  EXPECT_EQ(driver.try_open("nfs://127.0.0.1/x", O_RDONLY), -EPROTONOSUPPORT);
-  EXPECT_NE(storage->describe_path("nfs://127.0.0.1/x").problem.find("libnfs-dev"),
-            std::string::npos);
-}
-#endif
 
-#ifdef FERRY_WITH_CEPH
 TEST(Router, AMissingCephLibraryIsAnErrnoAndALine) {
   const auto storage = make_router({.ceph_library = "libferry-absent.so.1"});
   StorageDriver driver(*storage);
@@ -91,6 +80,23 @@ TEST(Router, AMissingCephLibraryIsAnErrnoAndALine) {
   EXPECT_EQ(driver.path_call(Kind::unlink, "ceph:/x"), -ENOPKG);
   EXPECT_EQ(storage->describe_path("ceph:/x").problem,
             "libferry-absent.so.1 cannot be loaded; install the Debian package libcephfs2");
+}
+
+TEST(Router, TellsWhichClientLibrariesCanBeLoaded) {
+  const std::vector<ClientLibrary> found = client_libraries({
+      .nfs_library = "libferry-absent.so.1",
+      .ceph_library = FERRY_MOCKS "/libcephfs_mock.so",
+      .pvfs2_library = "libpthread.so.0",
+  });
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[0].storage, "nfs");
+  EXPECT_EQ(found[0].file_name, "libferry-absent.so.1");
+  EXPECT_EQ(found[0].problem,
+            "libferry-absent.so.1 cannot be loaded; install the Debian package libnfs13");
+  EXPECT_EQ(found[1].storage, "ceph");
+  EXPECT_EQ(found[1].problem, "");
+  EXPECT_EQ(found[2].storage, "pvfs2");
+  EXPECT_NE(found[2].problem.find("has no function PVFS_"), std::string::npos);
 }
 
 TEST(Router, CephUrisThatAreNoneAreRefused) {
@@ -125,7 +131,6 @@ TEST(Router, AClusterThatDoesNotAnswerIsBoundedInTime) {
   EXPECT_EQ(driver.try_open(uri, O_RDONLY), -ETIMEDOUT);
   EXPECT_NE(storage->describe_path(uri).problem.find("cannot be used"), std::string::npos);
 }
-#endif
 
 }  // namespace
 }  // namespace ferry::storage

@@ -29,7 +29,17 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-#include "storage/nfs_library.hpp"
+// libnfs.h defines what the others need.
+// clang-format off
+extern "C" {
+#include <nfsc/libnfs.h>
+#include <nfsc/libnfs-raw.h>
+#include <nfsc/libnfs-raw-mount.h>
+#include <nfsc/libnfs-raw-nfs.h>
+}
+// clang-format on
+
+#include "storage/library.hpp"
 
 namespace ferry::test {
 

@@ -1,0 +1,41 @@
+// What Ferry needs of the binary interface of libcephfs 2 (Ceph 16 and later) on 64-bit machines,
+// written down here as libcephfs-dev brings a hundred packages. Where it is installed, the build
+// compares (ceph_abi_check.cpp). The names in comments are those of libcephfs.h.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+
+#include <sys/types.h>
+
+namespace ferry::storage::ceph {
+
+struct Client;     // ceph_mount_info
+struct Directory;  // ceph_dir_result
+struct Inode;      // Inode
+
+// ceph_statx
+struct Statx {
+  std::uint32_t mask = 0;  // which of the members are set
+  std::uint32_t block_bytes = 0;
+  std::uint32_t links = 0;
+  std::uint32_t owner = 0;
+  std::uint32_t group = 0;
+  std::uint16_t mode = 0;
+  std::uint64_t inode = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t blocks = 0;  // of 512 bytes
+  dev_t device = 0;
+  dev_t special_device = 0;
+  timespec accessed{};
+  timespec changed{};
+  timespec modified{};
+  timespec born{};
+  std::uint64_t version = 0;
+};
+
+// CEPH_STATX_BASIC_STATS, CEPH_STATX_VERSION: members to ask for.
+inline constexpr std::uint32_t basic_members = 0x7ff;
+inline constexpr std::uint32_t version_member = 0x1000;
+
+}  // namespace ferry::storage::ceph

@@ -1,0 +1,456 @@
+// What Ferry needs of the binary interface of libnfs 4 on 64-bit machines: the messages of NFS
+// version 3 and of its mount protocol as structs. Where libnfs's headers are installed, the build
+// compares (nfs_abi_check.cpp). The names are those of RFC 1813.
+#pragma once
+
+#include <cstdint>
+
+namespace ferry::storage {
+inline namespace nfs3 {
+
+// NOLINTBEGIN(readability-identifier-naming): the names of RFC 1813 and of libnfs
+
+// Of libnfs itself.
+struct nfs_context;
+struct rpc_context;
+// The status of the call, its reply, and what was given along.
+using rpc_cb = void (*)(rpc_context*, int, void*, void*);
+inline constexpr int rpc_success = 0;  // RPC_STATUS_SUCCESS
+
+inline constexpr int nfs_program = 100003;                 // NFS_PROGRAM
+inline constexpr int nfs_version = 3;                      // NFS_V3
+inline constexpr int mount_program = 100005;               // MOUNT_PROGRAM
+inline constexpr int mount_version = 3;                    // MOUNT_V3
+inline constexpr std::uint32_t handle_bytes_max = 64;      // NFS3_FHSIZE
+inline constexpr std::uint32_t write_verifier_bytes = 8;   // NFS3_WRITEVERFSIZE
+inline constexpr std::uint32_t create_verifier_bytes = 8;  // NFS3_CREATEVERFSIZE
+inline constexpr std::uint32_t cookie_verifier_bytes = 8;  // NFS3_COOKIEVERFSIZE
+inline constexpr unsigned access_read = 1;                 // ACCESS3_READ
+inline constexpr unsigned access_modify = 4;               // ACCESS3_MODIFY
+
+enum nfsstat3 : unsigned {
+  NFS3_OK = 0,
+  NFS3ERR_MLINK = 31,
+  NFS3ERR_NAMETOOLONG = 63,
+  NFS3ERR_NOTEMPTY = 66,
+  NFS3ERR_DQUOT = 69,
+  NFS3ERR_STALE = 70,
+  NFS3ERR_REMOTE = 71,
+  NFS3ERR_BADHANDLE = 10001,
+  NFS3ERR_NOTSUPP = 10004,
+  NFS3ERR_JUKEBOX = 10008,
+};
+
+enum ftype3 : unsigned {
+  NF3REG = 1,
+  NF3DIR = 2,
+  NF3BLK = 3,
+  NF3CHR = 4,
+  NF3LNK = 5,
+  NF3SOCK = 6,
+  NF3FIFO = 7,
+};
+
+enum stable_how : unsigned { UNSTABLE = 0, DATA_SYNC = 1, FILE_SYNC = 2 };
+enum createmode3 : unsigned { UNCHECKED = 0, GUARDED = 1, EXCLUSIVE = 2 };
+enum time_how : unsigned { DONT_CHANGE = 0, SET_TO_SERVER_TIME = 1, SET_TO_CLIENT_TIME = 2 };
+enum mountstat3 : unsigned { MNT3_OK = 0 };
+
+using count3 = std::uint32_t;
+
+// ---- parts of messages -------------------------------------------------------------------------
+
+struct Bytes {
+  std::uint32_t data_len;
+  char* data_val;
+};
+
+struct nfs_fh3 {
+  Bytes data;
+};
+
+struct diropargs3 {
+  nfs_fh3 dir;
+  char* name;
+};
+
+struct specdata3 {
+  std::uint32_t specdata1;
+  std::uint32_t specdata2;
+};
+
+struct nfstime3 {
+  std::uint32_t seconds;
+  std::uint32_t nseconds;
+};
+
+struct fattr3 {
+  ftype3 type;
+  std::uint32_t mode;
+  std::uint32_t nlink;
+  std::uint32_t uid;
+  std::uint32_t gid;
+  std::uint64_t size;
+  std::uint64_t used;
+  specdata3 rdev;
+  std::uint64_t fsid;
+  std::uint64_t fileid;
+  nfstime3 atime;
+  nfstime3 mtime;
+  nfstime3 ctime;
+};
+
+struct post_op_attr {
+  std::uint32_t attributes_follow;
+  union {
+    fattr3 attributes;
+  } post_op_attr_u;
+};
+
+struct wcc_attr {
+  std::uint64_t size;
+  nfstime3 mtime;
+  nfstime3 ctime;
+};
+
+struct pre_op_attr {
+  std::uint32_t attributes_follow;
+  union {
+    wcc_attr attributes;
+  } pre_op_attr_u;
+};
+
+struct wcc_data {
+  pre_op_attr before;
+  post_op_attr after;
+};
+
+struct post_op_fh3 {
+  std::uint32_t handle_follows;
+  union {
+    nfs_fh3 handle;
+  } post_op_fh3_u;
+};
+
+struct set_mode3 {
+  std::uint32_t set_it;
+  union {
+    std::uint32_t mode;
+  } set_mode3_u;
+};
+
+struct set_uid3 {
+  std::uint32_t set_it;
+  union {
+    std::uint32_t uid;
+  } set_uid3_u;
+};
+
+struct set_gid3 {
+  std::uint32_t set_it;
+  union {
+    std::uint32_t gid;
+  } set_gid3_u;
+};
+
+struct set_size3 {
+  std::uint32_t set_it;
+  union {
+    std::uint64_t size;
+  } set_size3_u;
+};
+
+struct set_atime {
+  time_how set_it;
+  union {
+    nfstime3 atime;
+  } set_atime_u;
+};
+
+struct set_mtime {
+  time_how set_it;
+  union {
+    nfstime3 mtime;
+  } set_mtime_u;
+};
+
+struct sattr3 {
+  set_mode3 mode;
+  set_uid3 uid;
+  set_gid3 gid;
+  set_size3 size;
+  set_atime atime;
+  set_mtime mtime;
+};
+
+struct createhow3 {
+  createmode3 mode;
+  union {
+    sattr3 obj_attributes;
+    char verf[create_verifier_bytes];
+  } createhow3_u;
+};
+
+struct entryplus3 {
+  std::uint64_t fileid;
+  char* name;
+  std::uint64_t cookie;
+  post_op_attr name_attributes;
+  post_op_fh3 name_handle;
+  entryplus3* nextentry;
+};
+
+struct dirlistplus3 {
+  entryplus3* entries;
+  std::uint32_t eof;
+};
+
+// ---- messages ----------------------------------------------------------------------------------
+// Of replies only what the server says where the call succeeded.
+
+struct GETATTR3args {
+  nfs_fh3 object;
+};
+struct GETATTR3resok {
+  fattr3 obj_attributes;
+};
+struct GETATTR3res {
+  nfsstat3 status;
+  union {
+    GETATTR3resok resok;
+  } GETATTR3res_u;
+};
+
+struct sattrguard3 {
+  std::uint32_t check;
+  union {
+    nfstime3 obj_ctime;
+  } sattrguard3_u;
+};
+struct SETATTR3args {
+  nfs_fh3 object;
+  sattr3 new_attributes;
+  sattrguard3 guard;
+};
+struct SETATTR3res {
+  nfsstat3 status;
+};
+
+struct LOOKUP3args {
+  diropargs3 what;
+};
+struct LOOKUP3resok {
+  nfs_fh3 object;
+  post_op_attr obj_attributes;
+  post_op_attr dir_attributes;
+};
+struct LOOKUP3res {
+  nfsstat3 status;
+  union {
+    LOOKUP3resok resok;
+  } LOOKUP3res_u;
+};
+
+struct ACCESS3args {
+  nfs_fh3 object;
+  std::uint32_t access;
+};
+struct ACCESS3resok {
+  post_op_attr obj_attributes;
+  std::uint32_t access;
+};
+struct ACCESS3res {
+  nfsstat3 status;
+  union {
+    ACCESS3resok resok;
+  } ACCESS3res_u;
+};
+
+struct READLINK3args {
+  nfs_fh3 symlink;
+};
+struct READLINK3resok {
+  post_op_attr symlink_attributes;
+  char* data;
+};
+struct READLINK3res {
+  nfsstat3 status;
+  union {
+    READLINK3resok resok;
+  } READLINK3res_u;
+};
+
+struct READ3args {
+  nfs_fh3 file;
+  std::uint64_t offset;
+  count3 count;
+};
+struct READ3resok {
+  post_op_attr file_attributes;
+  count3 count;
+  std::uint32_t eof;
+  Bytes data;
+};
+struct READ3res {
+  nfsstat3 status;
+  union {
+    READ3resok resok;
+  } READ3res_u;
+};
+
+struct WRITE3args {
+  nfs_fh3 file;
+  std::uint64_t offset;
+  count3 count;
+  stable_how stable;
+  Bytes data;
+};
+struct WRITE3resok {
+  wcc_data file_wcc;
+  count3 count;
+  stable_how committed;
+  char verf[write_verifier_bytes];
+};
+struct WRITE3res {
+  nfsstat3 status;
+  union {
+    WRITE3resok resok;
+  } WRITE3res_u;
+};
+
+struct COMMIT3args {
+  nfs_fh3 file;
+  std::uint64_t offset;
+  count3 count;
+};
+struct COMMIT3resok {
+  wcc_data file_wcc;
+  char verf[write_verifier_bytes];
+};
+struct COMMIT3res {
+  nfsstat3 status;
+  union {
+    COMMIT3resok resok;
+  } COMMIT3res_u;
+};
+
+struct CREATE3args {
+  diropargs3 where;
+  createhow3 how;
+};
+struct CREATE3resok {
+  post_op_fh3 obj;
+  post_op_attr obj_attributes;
+  wcc_data dir_wcc;
+};
+struct CREATE3res {
+  nfsstat3 status;
+  union {
+    CREATE3resok resok;
+  } CREATE3res_u;
+};
+
+struct REMOVE3args {
+  diropargs3 object;
+};
+struct REMOVE3res {
+  nfsstat3 status;
+};
+
+struct RENAME3args {
+  diropargs3 from;
+  diropargs3 to;
+};
+struct RENAME3res {
+  nfsstat3 status;
+};
+
+struct MKDIR3args {
+  diropargs3 where;
+  sattr3 attributes;
+};
+struct MKDIR3res {
+  nfsstat3 status;
+};
+
+struct RMDIR3args {
+  diropargs3 object;
+};
+struct RMDIR3res {
+  nfsstat3 status;
+};
+
+struct READDIRPLUS3args {
+  nfs_fh3 dir;
+  std::uint64_t cookie;
+  char cookieverf[cookie_verifier_bytes];
+  count3 dircount;
+  count3 maxcount;
+};
+struct READDIRPLUS3resok {
+  post_op_attr dir_attributes;
+  char cookieverf[cookie_verifier_bytes];
+  dirlistplus3 reply;
+};
+struct READDIRPLUS3res {
+  nfsstat3 status;
+  union {
+    READDIRPLUS3resok resok;
+  } READDIRPLUS3res_u;
+};
+
+struct FSINFO3args {
+  nfs_fh3 fsroot;
+};
+struct FSINFO3resok {
+  post_op_attr obj_attributes;
+  std::uint32_t rtmax;
+  std::uint32_t rtpref;
+  std::uint32_t rtmult;
+  std::uint32_t wtmax;
+  std::uint32_t wtpref;
+  std::uint32_t wtmult;
+  std::uint32_t dtpref;
+  std::uint64_t maxfilesize;
+  nfstime3 time_delta;
+  std::uint32_t properties;
+};
+struct FSINFO3res {
+  nfsstat3 status;
+  union {
+    FSINFO3resok resok;
+  } FSINFO3res_u;
+};
+
+// ---- the mount protocol ------------------------------------------------------------------------
+
+struct groupnode;
+struct exportnode {
+  char* ex_dir;
+  groupnode* ex_groups;
+  exportnode* ex_next;
+};
+using exports = exportnode*;
+
+struct fhandle3 {
+  std::uint32_t fhandle3_len;
+  char* fhandle3_val;
+};
+struct mountres3_ok {
+  fhandle3 fhandle;
+  struct {
+    std::uint32_t auth_flavors_len;
+    int* auth_flavors_val;
+  } auth_flavors;
+};
+struct mountres3 {
+  mountstat3 fhs_status;
+  union {
+    mountres3_ok mountinfo;
+  } mountres3_u;
+};
+
+// NOLINTEND(readability-identifier-naming)
+
+}  // namespace nfs3
+}  // namespace ferry::storage
