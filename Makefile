@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := release
-.PHONY: release debug asan tsan test quick format tidy bench install clean help
+.PHONY: release debug asan tsan test quick format tidy bench docs install clean help
 
 release:
 	@scripts/build.sh release
@@ -26,6 +26,9 @@ tidy:
 bench:
 	@benchmarks/run
 
+docs:
+	@scripts/docs.sh
+
 install: release
 	@cmake --install build/release --prefix '$(PREFIX)'
 
@@ -41,5 +44,6 @@ help:
 	  'make format           lays out the C++ files (clang-format)' \
 	  'make tidy             runs clang-tidy over src/' \
 	  'make bench            runs the benchmarks' \
+	  'make docs             builds the documentation in build/docs' \
 	  'make install PREFIX=  installs into PREFIX (default /usr/local)' \
 	  'make clean            removes build/; .ferry/ with the Python environment stays'

@@ -37,6 +37,7 @@ ARROWS: dict[str, set[str]] = {
     "src/tools": {"include", "src/base", "src/device", "src/devices", "src/storage"},
     "include": set(),
     "benchmarks": {"include", "lab/ferry_lab", "python/ferry", "src/base", "src/storage", "src/tools"},
+    "docs/site": {"python/ferry"},
     "examples": {"include", "python/ferry"},
     "lab/ferry_lab": {"python/ferry"},
     "lab/tests": {"*"},

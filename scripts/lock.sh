@@ -19,3 +19,4 @@ lock() {
 lock requirements "$@"
 lock requirements-test -c requirements.txt "$@" # the same versions in both
 lock requirements-cuda "$@"
+lock ../docs/site/requirements -c requirements.txt "$@"

@@ -65,10 +65,10 @@ setup_unlock() {
 
 # ---- what is needed --------------------------------------------------------------------------
 
-# SET: the package lists it is made of. `test` is `run` and more, `rigs` stands alone.
+# SET: the package lists it is made of. `test` is `run` and more, `rigs` and `docs` stand alone.
 setup_lists() {
-  if [[ $1 == rigs ]]; then
-    printf '%s\n' "$setup_root/scripts/packages-rigs.txt"
+  if [[ $1 == rigs || $1 == docs ]]; then
+    printf '%s\n' "$setup_root/scripts/packages-$1.txt"
     return
   fi
   printf '%s\n' "$setup_root/scripts/packages-run.txt"
