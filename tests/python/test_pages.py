@@ -9,7 +9,29 @@ import ferry
 import yaml
 
 ROOT = Path(__file__).parents[2]
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 EXAMPLES = (ROOT / "examples" / "README.md").read_text()
+PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]+|CMake\w+\.\w+|pyproject\.toml)`")
+
+
+def named_files(text: str) -> set[str]:
+    made = ("build/", ".ferry/")
+    return {name for name in PATH.findall(text) if not name.startswith(made)}
+
+
+def test_contributing_names_files_that_are_there() -> None:
+    named = named_files(CONTRIBUTING)
+    assert len(named) > 40
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_contributing_names_functions_that_are_there() -> None:
+    """`name()` and `name` after a file's name, in the numbered steps."""
+    for step in re.findall(r"^\d\. (.*)$", CONTRIBUTING, re.MULTILINE):
+        files = [ROOT / name for name in named_files(step) if (ROOT / name).is_file()]
+        texts = "".join(file.read_text() for file in files)
+        for name in re.findall(r"`(?:\w+::)?(\w+)\(\)`", step):
+            assert re.search(rf"\b{name}\(", texts), (name, step)
 
 
 def test_every_example_is_named() -> None:
