@@ -80,6 +80,7 @@ def _print_machine(console: Console, facts: Json) -> None:
     _print_placements(console, facts)
     if facts["path"] is None:
         _print_profile(console, facts)
+    _print_clients(console, facts["clients"])
     for note in runtime["notes"] or ["none"]:
         _line(console, "degraded", note)
     kinds = (f"{kind} {', '.join(names)}" for kind, names in built_in.items())
@@ -132,6 +133,15 @@ def _print_placements(console: Console, facts: Json) -> None:
     )
     if cache["cache_bytes"] == 0:
         _line(console, "", "without it every placement is host; ferry bench sizes one to its file")
+
+
+def _print_clients(console: Console, clients: list[Json] | None) -> None:
+    """Which storages past the kernel can be used, and what to install for the others."""
+    name = "clients"
+    for client in clients or []:
+        answer = client["problem"] or client["library"]
+        _line(console, name, f"{client['storage']}: {answer}")
+        name = ""
 
 
 def _print_path(console: Console, path: Json) -> None:

@@ -68,8 +68,19 @@ Json info_facts(const Runtime& runtime) {
             {"placements", placement_names},
             {"interfaces", {"ferry", "posix", "mmap", "uring"}}}},
           {"gpu", gpu_facts()},
+          {"clients", nullptr},
           {"path", nullptr},
           {"storage", nullptr}};
+}
+
+Json client_facts() {
+  Json list = Json::array();
+  for (const storage::ClientLibrary& client : storage::client_libraries()) {
+    list.push_back({{"storage", client.storage},
+                    {"library", client.file_name},
+                    {"problem", client.problem.empty() ? Json() : Json(client.problem)}});
+  }
+  return list;
 }
 
 }  // namespace ferry::bench

@@ -11,4 +11,7 @@ namespace ferry::bench {
 // "ferry.info/2".
 nlohmann::ordered_json info_facts(const Runtime& runtime);
 
+// The client libraries of storages, each with why it cannot be loaded, or null.
+nlohmann::ordered_json client_facts();
+
 }  // namespace ferry::bench

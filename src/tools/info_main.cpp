@@ -40,9 +40,11 @@ Json facts_of(const std::string& path) {
   options.storage_path = path;
   const Runtime runtime(options);
   Json facts = info_facts(runtime);
-  if (!path.empty() && is_uri(path)) {
+  if (path.empty()) {
+    facts["clients"] = client_facts();
+  } else if (is_uri(path)) {
     facts["storage"] = uri_facts(path);
-  } else if (!path.empty()) {
+  } else {
     facts["path"] = path_facts(path, facts["runtime"]["storage_engine"]);
     add_mounted_facts(path, facts["path"]);
   }

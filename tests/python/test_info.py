@@ -46,3 +46,35 @@ def test_info_leaves_nothing_in_a_folder(command: Command, scratch: Path) -> Non
     assert done.returncode == 0
     assert "direct I/O" in done.stdout
     assert list(scratch.iterdir()) == []
+
+
+def test_info_says_which_client_libraries_are_there(command: Command, scratch: Path) -> None:
+    done = command.run("info", "--json", scratch / "info.json")
+    assert done.returncode == 0
+    clients = json.loads((scratch / "info.json").read_text())["clients"]
+    assert [client["storage"] for client in clients] == ["nfs", "ceph", "pvfs2"]
+    text = " ".join(done.stdout.split())
+    for client in clients:
+        if client["problem"] is None:
+            assert f"{client['storage']}: {client['library']}" in text
+        else:
+            assert client["problem"].startswith(f"{client['library']} cannot be loaded; install ")
+            assert f"{client['storage']}: {client['problem']}" in text
+
+
+def test_info_says_what_to_install(command: Command, scratch: Path) -> None:
+    """Libraries of these names are found first, and are none."""
+    for name in ("libnfs.so.13", "libcephfs.so.2"):
+        (scratch / name).write_bytes(b"not a library")
+    environment = {**command.environment, "LD_LIBRARY_PATH": str(scratch)}
+    text = " ".join(command.run("info", env=environment).stdout.split())
+    for storage, library, package in (
+        ("nfs", "libnfs.so.13", "libnfs13"),
+        ("ceph", "libcephfs.so.2", "libcephfs2"),
+    ):
+        assert f"{storage}: {library} cannot be loaded; install the Debian package {package}" in text
+
+
+def test_info_of_a_path_loads_no_client(command: Command, scratch: Path) -> None:
+    done = command.run("info", scratch, "--json", "-")
+    assert json.loads(done.stdout)["clients"] is None
