@@ -10,7 +10,6 @@ from bulk_measures import MIB, Measure, drop, make_file, seconds
 
 import ferry
 
-
 TASKS_MIB = (0.125, 0.25, 1, 4)
 WORKERS = (1, 2, 4)
 DEPTHS = (2, 8, 32)

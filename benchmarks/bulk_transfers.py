@@ -195,7 +195,10 @@ def small_files(folder: Path, _: int) -> Iterator[Measure]:
     yield Measure("10,000 files: loop of open/read / ferry", ours, lambda: seconds(loop), 5.0)
     # Like ours: the loop above lets each file go before it reads the next, into the same memory.
     yield Measure(
-        "10,000 files: loop that keeps the contents / ferry", ours, lambda: seconds(lambda: list(map(read, names))), None
+        "10,000 files: loop that keeps the contents / ferry",
+        ours,
+        lambda: seconds(lambda: list(map(read, names))),
+        None,
     )
     yield Measure(
         "10,000 files: pool of 16 threads / ferry", ours, lambda: seconds(lambda: list(pool.map(read, names))), 1.0

@@ -1,4 +1,5 @@
-"""Collective I/O beside the MPI library's own MPI-IO: benchmarks/collective_io.py [--dir DIR] [--ranks N] [--only WORD] [--sweep]
+"""Collective I/O beside the MPI library's own MPI-IO:
+benchmarks/collective_io.py [--dir DIR] [--ranks N] [--only WORD] [--sweep]
 
 DIR is a folder, or the URI of one: ceph:/?conf=FILE, as `./ferry rig up ceph` prints it. There the
 MPI library has no driver, every sample is a new client, `independent:unsieved` reads stand beside
@@ -32,8 +33,8 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "lab")]
 
-from ferry_lab.stats import judge  # noqa: E402
 from ferry.uris import is_uri  # noqa: E402
+from ferry_lab.stats import judge  # noqa: E402
 
 BUILD = ROOT / "build" / "release"
 # Open MPI refuses root, and more ranks than cores, unless it is told otherwise.

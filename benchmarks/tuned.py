@@ -160,7 +160,10 @@ def case(
 def show(lines: list[dict], tuned: Point) -> bool:
     """Prints the table; returns whether what is wanted was reached."""
     console = Console(width=None if sys.stdout.isatty() else 150)
-    table = Table("case", "of the best point", "95 % bounds", "of the best for this case", "of the built-in", "noise", "finding")
+    table = Table(
+        *("case", "of the best point", "95 % bounds", "of the best for this case"),
+        *("of the built-in", "noise", "finding"),
+    )
     for line in lines:
         table.add_row(
             line["case"],

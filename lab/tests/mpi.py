@@ -89,7 +89,7 @@ def made_up_rows(cells: list[MpiCell], time_ms: Callable[[MpiCell], float]) -> l
 
 
 def _samples(one: MpiCell, time_ms: float) -> list[Json]:
-    phases = {name: 1_000_000 for name in mpi_results.PHASES}
+    phases = dict.fromkeys(mpi_results.PHASES, 1_000_000)
     usage = {"user_cpu_ns": 10**6, "system_cpu_ns": 2 * 10**6}
     told = one.interface != "mpiio"
     return [

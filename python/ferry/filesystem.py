@@ -104,7 +104,10 @@ class FerryFileSystem(LocalFileSystem):
         lasts = list(ends) if isinstance(ends, (list, tuple)) else [ends] * count
         plain = all(type(v) is int and v >= 0 for v in (*firsts, *lasts))
         if max_gap is not None or options or not plain or on_error != "raise":
-            return super().cat_ranges(paths, starts, ends, max_gap, on_error, **options)
+            ranges: list[Any] = super().cat_ranges(
+                paths, starts, ends, max_gap, on_error, **options
+            )
+            return ranges
         files = {}
         try:
             for path in paths:

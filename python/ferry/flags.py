@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ferry import layout
 
 
-class SizeType(click.ParamType):
+class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3 only
     """A size in bytes, written with k, m, g or t as powers of 1024."""
 
     name = "size"
@@ -29,7 +29,7 @@ class SizeType(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
-class CountType(click.ParamType):
+class CountType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3 only
     """A whole number between two others."""
 
     name = "number"
@@ -50,7 +50,7 @@ class CountType(click.ParamType):
         return number
 
 
-class PathType(click.ParamType):
+class PathType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3 only
     """A path or a URI as it was typed; shells complete it by the files that are there."""
 
     name = "path"
@@ -71,7 +71,7 @@ class PathType(click.ParamType):
 PATH_TYPE = PathType()
 
 
-class PartType(click.ParamType):
+class PartType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3 only
     """One part of a layout, as ``ferry.layout.part_of`` reads it."""
 
     name = "part"

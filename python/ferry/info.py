@@ -220,7 +220,7 @@ def _block_device(device: Json | None) -> str:
 
 def _direct_io(direct: Json) -> str:
     if direct["possible"] is None:
-        return direct["note"]
+        return f"{direct['note']}"
     if not direct["possible"]:
         return f"not possible ({direct['note']})"
     if direct["offset_alignment_bytes"] is None:

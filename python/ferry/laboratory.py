@@ -44,4 +44,5 @@ def command(name: str) -> click.Command | None:
         raise MissingError(name)
     from ferry_lab.commands import load
 
-    return load(name)
+    found: click.Command | None = load(name)
+    return found

@@ -20,7 +20,8 @@ class RemoteFileSystem(AbstractFileSystem):
     """Files and directories of one kind of storage, by name; ``nfs`` and its siblings say which.
 
     Settings of a URI (docs/reference/storages.md) may stand behind a ``?`` in a URL, or be options
-    of ``fsspec.filesystem``; paths are taken as they are, without ``%20`` and the like. Nothing is remembered between calls: what others make or remove is seen.
+    of ``fsspec.filesystem``; paths are taken as they are, without ``%20`` and the like. Nothing is
+    remembered between calls: what others make or remove is seen.
     """
 
     # What may stand behind the "?", and what comes between the scheme and the path in a URI.
@@ -69,7 +70,9 @@ class RemoteFileSystem(AbstractFileSystem):
         name = self._strip_protocol(path).replace("%", "%25").replace("?", "%3F")
         return f"{self.protocol}{self.separator}{name}{self._query}"
 
-    def _open(self, path: str, mode: str = "rb", block_size: int | None = None, **_: Any) -> Any:
+    def _open(
+        self, path: str, mode: str = "rb", block_size: int | str | None = None, **_: Any
+    ) -> Any:
         try:
             raw = open_file(self.uri(path), mode, engine=self.engine)
         except FileNotFoundError:
@@ -78,7 +81,7 @@ class RemoteFileSystem(AbstractFileSystem):
             self.makedirs(self._parent(path), exist_ok=True)
             raw = open_file(self.uri(path), mode, engine=self.engine)
         # A round trip to a server for each refill: larger pieces than a local file's.
-        size = self.blocksize if block_size in (None, "default") else block_size
+        size = block_size if isinstance(block_size, int) else self.blocksize
         if "+" in mode:
             return io.BufferedRandom(raw, size)
         return io.BufferedReader(raw, size) if "r" in mode else io.BufferedWriter(raw, size)
@@ -120,14 +123,14 @@ class RemoteFileSystem(AbstractFileSystem):
         try:
             listed = choose(self.engine).list(self.uri(name))
         except NotADirectoryError:
-            found = self.info(name)
-            return [found] if detail else [found["name"]]
+            entry = self.info(name)
+            return [entry] if detail else [entry["name"]]
         above = name.rstrip("/")
         names = [f"{above}/{one}" for one, *_ in listed]
         if not detail:
             return names
         found = []
-        for one, (_, *status) in zip(names, listed, strict=True):
+        for one, (_name, *status) in zip(names, listed, strict=True):
             try:
                 found.append(self.info(one) if stat.S_ISLNK(status[2]) else self._found(one, *status))
             except OSError:

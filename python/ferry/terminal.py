@@ -80,7 +80,7 @@ def say(message: str) -> None:
 class _Output(io.FileIO):
     """A descriptor whose errors say that they are those of standard output."""
 
-    def write(self, data: Any) -> int | None:
+    def write(self, data: Any) -> int | None:  # type: ignore[override]  # its name is positional
         """Writes some of the bytes."""
         try:
             return super().write(data)
@@ -104,7 +104,7 @@ def open_streams() -> bool:
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
     if sys.stdout is None:
         return False
-    if sys.stdout is sys.__stdout__:
+    if isinstance(sys.__stdout__, io.TextIOWrapper) and sys.stdout is sys.__stdout__:
         sys.stdout = io.TextIOWrapper(
             io.BufferedWriter(_Output(sys.stdout.fileno(), "w", closefd=False)),
             encoding=sys.stdout.encoding,

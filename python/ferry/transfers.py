@@ -146,11 +146,12 @@ class Future(concurrent.futures.Future[_Result]):
         Whatever is raised, by ``progress`` or by Ctrl-C, ends the transfer first.
         """
         try:
-            over = progress is None
-            while not over:
+            while progress is not None:
                 self._wait(_PROGRESS_INTERVAL_S)
                 over = self.done()
                 progress(*self.progress())
+                if over:
+                    break
             return self.result()
         except BaseException:
             self.cancel()

@@ -14,7 +14,7 @@ import sys
 import time
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy
 import pytest
@@ -85,7 +85,12 @@ class ShowsDlpack(Shows):
 
 
 class OnTheGpu:
-    __cuda_array_interface__ = {"data": (0, False), "shape": (4,), "typestr": "|u1", "version": 3}
+    __cuda_array_interface__: ClassVar[dict[str, Any]] = {
+        "data": (0, False),
+        "shape": (4,),
+        "typestr": "|u1",
+        "version": 3,
+    }
 
 
 @pytest.mark.parametrize("kind", [ShowsInterface, ShowsDlpack])

@@ -169,7 +169,7 @@ def _report(
             study.print_tables(terminal.output_console(), document)
         if options.out is not None:
             return _report_files(study, document), None
-    except Exception as error:  # the results are worth more than their report
+    except Exception as error:  # noqa: BLE001  the results are worth more than their report
         return {}, error
     return {}, None
 

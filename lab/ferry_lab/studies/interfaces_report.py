@@ -110,9 +110,7 @@ def paper_table(document: Json) -> Table:
     for number in numbers:
         name = _PAPER[number.system]
         clients, transfer = int(number.threads), sizes.get(int(number.x), largest)
-        if name is None:
-            found = "absent"
-        elif name in settings["absent"]:
+        if name is None or name in settings["absent"]:
             found = "absent"
         elif clients not in settings["clients"]:
             found = "not measured"

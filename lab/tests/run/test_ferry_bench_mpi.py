@@ -17,7 +17,7 @@ from ferry_lab.run.measuring import run_plan as measure
 from ferry_lab.run.mpi_plan import MpiCell, MpiPlan
 from ferry_lab.run.unfinished import fingerprint
 from mpi import cell, needs_mpi, run_plan, samples_of
-from support import TIMEOUT_S
+from support import TIMEOUT_S, Command
 
 pytestmark = needs_mpi
 
@@ -218,7 +218,7 @@ def test_removes_files_of_its_own(tmp_path: Path) -> None:
 
 
 def test_without_an_mpi_build_the_study_says_what_is_missing(
-    command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(command.environment, "FERRY_BUILD_DIR", str(tmp_path))
     done = command.run("study", "writers", "--quick")

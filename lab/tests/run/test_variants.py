@@ -12,7 +12,7 @@ AUTOMATIC = {"placement": "automatic", "total_bytes": 2 << 20, "transfer_bytes":
 
 
 def counters(lines: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    return next(l["cache"] for l in lines if l["type"] == "sample" and l["cell"] == name)
+    return next(x["cache"] for x in lines if x["type"] == "sample" and x["cell"] == name)
 
 
 def test_each_variant_is_a_runtime_of_its_own(data: Path) -> None:

@@ -77,7 +77,7 @@ def test_what_is_mounted_is_measured_in_a_folder_of_its_own(
     served = tmp_path / "served"
     served.mkdir()
     monkeypatch.setattr(storages_network, "_mounted", lambda _: {"fuse.ceph-fuse": str(served)})
-    with network_storages(None, first, MIB) as (found, absent):
+    with network_storages(None, first, MIB) as (found, _):
         (storage,) = found
         assert (storage.name, storage.label) == ("ceph-mounted", "CephFS (ceph-fuse)")
         assert storage.folder is not None
