@@ -21,6 +21,7 @@ from markupsafe import Markup
 from ferry.sizes import format_size
 from ferry_lab.render.plot_style import css_variables, looks
 from ferry_lab.render.plots import Plot, Rendered
+from ferry_lab.render.study_text import describe_file_system
 from ferry_lab.render.tables import Table
 from ferry_lab.run.study_files import PLOTS, REPORT_HTML
 
@@ -151,8 +152,7 @@ def _facts(document: Json) -> str:
             f"{kind}, each point {times} times, {_duration((ended - began).total_seconds())}",
             f"{machine['cpu_model'] or machine['architecture']}, {machine['cpus_usable']} CPUs",
             *dict.fromkeys(
-                f"{system['type']} on {system['source']}"
-                for system in document["environment"]["file_systems"]
+                describe_file_system(system) for system in document["environment"]["file_systems"]
             ),
             *([settings["storage"]] if settings.get("storage") else []),
         ]
@@ -202,8 +202,9 @@ def _environment(document: Json) -> list[tuple[str, list[str]]]:
 
 def _file_system(system: Json) -> str:
     device = system["block_device"]
-    line = f"{system['type']} on {system['source']}, mounted on {system['mount_point']} "
-    line += f"({system['options']})"
+    line = describe_file_system(system)
+    if system["mount_point"]:
+        line += f", mounted on {system['mount_point']} ({system['options']})"
     if device is None:
         return line
     model = f" {device['model']}" if device["model"] else ""

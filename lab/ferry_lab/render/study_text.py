@@ -12,10 +12,16 @@ Json = dict[str, Any]
 _WIDTH = 100
 
 
+def describe_file_system(system: Json) -> str:
+    """Returns "ext4 on /dev/vda"; a file system whose mount was not found has neither name."""
+    kind = system["type"] or "an unknown file system"
+    return f"{kind} on {system['source']}" if system["source"] else kind
+
+
 def describe_place(document: Json) -> str:
-    """Returns "ext4 on /dev/vda"."""
+    """Returns the same of the document's first file system."""
     systems = document["environment"]["file_systems"]
-    return f"{systems[0]['type']} on {systems[0]['source']}" if systems else "unknown file system"
+    return describe_file_system(systems[0]) if systems else "an unknown file system"
 
 
 def runtime_notes(document: Json) -> list[str]:
