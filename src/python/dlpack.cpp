@@ -39,7 +39,8 @@ DlpackMemory::DlpackMemory(nb::handle capsule) {
     tensor_ = nb::ndarray<>(read_only);
   }
   if (tensor_.size() > 0 && !is_contiguous(tensor_)) {
-    throw nb::value_error("the tensor is not contiguous (C order); use one that is, and copy from or to it");
+    throw nb::value_error(
+        "the tensor is not contiguous (C order); use one that is, and copy from or to it");
   }
   bytes_ = bytes_of(tensor_);
 }
