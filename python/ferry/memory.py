@@ -43,7 +43,8 @@ def as_buffer(array: Any, writable: bool, gpu_too: bool = False) -> Any:
     if found.dtype.hasobject:
         raise TypeError("the array holds Python objects, whose bytes mean nothing in a file; use pickle")
     if not found.flags.c_contiguous:
-        raise ValueError(f"the array is not contiguous (C order); {_instead('numpy.ascontiguousarray(array)', writable)}")
+        instead = _instead("numpy.ascontiguousarray(array)", writable)
+        raise ValueError(f"the array is not contiguous (C order); {instead}")
     _check_writable(writable, found.flags.writeable)
     return found.reshape(-1).view(numpy.uint8)
 
