@@ -1,6 +1,6 @@
 // What Ferry needs of the binary interface of libcephfs 2 (Ceph 16 and later) on 64-bit machines,
-// written down here as libcephfs-dev brings a hundred packages. Where it is installed, the build
-// compares (ceph_abi_check.cpp). The names in comments are those of libcephfs.h.
+// so that no build needs libcephfs-dev. Where that is installed, the build compares
+// (ceph_abi_check.cpp). The names in comments are those of libcephfs.h.
 #pragma once
 
 #include <cstdint>
