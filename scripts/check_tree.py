@@ -70,6 +70,13 @@ HEADERS = {
 # All that device code may include besides itself: it also runs where there is no operating system.
 DEVICE_HEADERS = {"atomic", "cerrno", "cstddef", "cstdint", "cuda/atomic", "emmintrin.h"}
 
+# What a distribution may import besides Python's own modules and the rooms it uses: what its
+# pyproject.toml declares, and in the package what its users bring (cupy, mpi4py, torch).
+THIRD_PARTY = {
+    "python/ferry": {"click", "cupy", "fsspec", "mpi4py", "numpy", "rich", "torch"},
+    "lab/ferry_lab": {"click", "jinja2", "markupsafe", "matplotlib", "numpy", "rich", "tomli_w"},
+}
+
 # Headers of one storage; code outside src/storage uses its interface.
 PRIVATE = re.compile(r"src/storage/(ceph|lustre|nfs|posix|pvfs2|uring)")
 
@@ -168,7 +175,7 @@ def includes(tree: Tree, name: str) -> Iterator[Use]:
 
 
 def imports(tree: Tree, name: str) -> Iterator[Use]:
-    """Imports of the packages of this repository, also inside functions."""
+    """Imports of what is not Python's own, also inside functions."""
     for node in ast.walk(ast.parse((tree.root / name).read_text())):
         words: list[str] = []
         if isinstance(node, ast.Import):
@@ -176,8 +183,12 @@ def imports(tree: Tree, name: str) -> Iterator[Use]:
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             words = [f"{node.module}.{alias.name}" for alias in node.names]
         for word in words:
-            if folder := PACKAGES.get(word.split(".")[0]):
+            top = word.split(".")[0]
+            folder = PACKAGES.get(top)
+            if folder is not None:
                 yield Use(name, node.lineno, word, f"{folder}/__init__.py")
+            elif top not in sys.stdlib_module_names:
+                yield Use(name, node.lineno, word, None)
 
 
 def uses(tree: Tree) -> Iterator[Use]:
@@ -194,6 +205,8 @@ def complaint(use: Use) -> str | None:
     if use.target is None:
         if mine == "src/device" and use.word not in DEVICE_HEADERS:
             return "device code may include no more of the system than DEVICE_HEADERS lists"
+        if mine in THIRD_PARTY and use.word.split(".")[0] not in THIRD_PARTY[mine]:
+            return f"{mine} does not declare it; THIRD_PARTY lists what it may import"
         return None
     theirs = owner(use.target)
     if mine == theirs or "*" in ARROWS[mine]:

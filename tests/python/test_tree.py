@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -68,6 +70,11 @@ AGAINST = [
         {"scripts/help.py": "def main():\n    import ferry\n"},
         'scripts/help.py:2: "ferry": scripts does not use python/ferry',
     ),
+    (
+        {"python/ferry/cli.py": "import os\nimport numpy as np\nfrom jinja2 import Template\n"},
+        'python/ferry/cli.py:3: "jinja2.Template": python/ferry does not declare it; '
+        "THIRD_PARTY lists what it may import",
+    ),
 ]
 
 
@@ -87,6 +94,19 @@ def test_an_exception_is_named_and_needed(check: ModuleType, tmp_path: Path) -> 
     assert list(check.arrows(tree, named)) == [
         'src/base/futex.cpp: "base/futex.hpp": this exception is no longer needed'
     ]
+
+
+@pytest.mark.parametrize(("room", "project"), [("python/ferry", "."), ("lab/ferry_lab", "lab")])
+def test_what_is_imported_is_declared(check: ModuleType, room: str, project: str) -> None:
+    root = Path(__file__).parents[2]
+    described = tomllib.loads((root / project / "pyproject.toml").read_text())["project"]
+    extras = described.get("optional-dependencies", {}).values()
+    names = {re.split(r"[^\w-]", one)[0] for one in sum(extras, described["dependencies"])}
+    modules = {name.replace("-", "_") for name in names}
+    brought = {"cupy", "mpi4py", "torch"}  # by users, for what they hand over or ask for
+    below = {"markupsafe"}  # by jinja2
+    assert check.THIRD_PARTY[room] - brought - below <= modules
+    assert modules - check.THIRD_PARTY[room] <= {"ferry_io", "ferry_lab"}
 
 
 def test_a_public_header_belongs_to_its_room(check: ModuleType, tmp_path: Path) -> None:
