@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ferry import info_storage, layout, output_files, terminal
+from ferry import file_systems, info_storage, layout, output_files, terminal
 from ferry.errors import FerryError
 from ferry.files import check_exists
 from ferry.native import read_info
@@ -151,8 +151,9 @@ def _print_path(console: Console, path: Json) -> None:
     _line(console, "device", "cpu")
     system = path["file_system"]
     free = f", {format_size(system['free_bytes'])} free" if system["free_bytes"] else ""
-    _line(console, "file system", f"{system['type']} on {system['mount_point']}{free}")
-    _line(console, "", f"{system['source']}, {system['options']}")
+    _line(console, "file system", f"{file_systems.on_mount_point(system)}{free}")
+    if known := ", ".join(filter(None, (system["source"], system["options"]))):
+        _line(console, "", known)
     _line(console, "block device", _block_device(system["block_device"]))
     _line(console, "direct I/O", _direct_io(path["direct_io"]))
     served = path["served"]

@@ -204,7 +204,9 @@ def _file_system(system: Json) -> str:
     device = system["block_device"]
     line = describe_file_system(system)
     if system["mount_point"]:
-        line += f", mounted on {system['mount_point']} ({system['options']})"
+        line += f", mounted on {system['mount_point']}"
+    if system["options"]:
+        line += f" ({system['options']})"
     if device is None:
         return line
     model = f" {device['model']}" if device["model"] else ""

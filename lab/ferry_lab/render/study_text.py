@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 
+from ferry import file_systems
+
 Json = dict[str, Any]
 
 _WIDTH = 100
+_ANSWER_LINES_MAX = 8  # on a terminal of at least that width:
+_ANSWER_WIDTH_MIN = 80
 
 
 def describe_file_system(system: Json) -> str:
     """Returns "ext4 on /dev/vda"; a file system whose mount was not found has neither name."""
-    kind = system["type"] or "an unknown file system"
-    return f"{kind} on {system['source']}" if system["source"] else kind
+    return file_systems.on_source(system)
 
 
 def describe_place(document: Json) -> str:
     """Returns the same of the document's first file system."""
     systems = document["environment"]["file_systems"]
-    return describe_file_system(systems[0]) if systems else "an unknown file system"
+    return describe_file_system(systems[0]) if systems else file_systems.UNKNOWN
 
 
 def runtime_notes(document: Json) -> list[str]:
@@ -32,9 +36,24 @@ def runtime_notes(document: Json) -> list[str]:
 
 def print_wrapped(console: Console, text: str, indent: str = "") -> None:
     """Prints at most 100 columns: what is said under a table is not wider than tables are."""
-    width = min(console.width, _WIDTH)
-    for line in textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False):
+    for line in _lines_of(text, console.width, indent):
         console.print(line, soft_wrap=True)
+
+
+def print_answer(console: Console, sentences: Sequence[str]) -> None:
+    """Prints what the study found, in a few lines: those sentences that fit, in their order."""
+    lines: list[str] = []
+    for sentence in sentences:
+        more = _lines_of(sentence, max(console.width, _ANSWER_WIDTH_MIN))
+        if len(lines) + len(more) <= _ANSWER_LINES_MAX:
+            lines += more
+            print_wrapped(console, sentence, "  ")
+    console.print()
+
+
+def _lines_of(text: str, width: int, indent: str = "  ") -> list[str]:
+    width = min(width, _WIDTH)
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def format_bandwidth(summary: Json) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from ferry import output_files, terminal
+from ferry import file_systems, output_files, terminal
 from ferry.errors import FerryError
 from ferry.files import check_new_file, check_readable_file, signals_ignored
 from ferry.native import MeasuringError
@@ -282,7 +282,7 @@ def _print_head(console: Console, options: BenchOptions, measurement: Measuremen
     where = ""
     if systems:
         source = f" ({systems[0]['source']})" if systems[0]["source"] else ""
-        where = f" on {systems[0]['type'] or 'an unknown file system'}{source}"
+        where = f" on {systems[0]['type'] or file_systems.UNKNOWN}{source}"
     for storage in measurement.environment["storages"]:
         where = f" on storage {storage['storage']} ({storage['engine']})"
     direct = ", direct I/O (O_DIRECT)" if options.direct else ""

@@ -24,6 +24,7 @@ from ferry import output_files, terminal
 from ferry.errors import FerryError
 from ferry.files import check_folder, signals_ignored
 from ferry.sizes import KIB, MIB
+from ferry_lab.render import study_text
 from ferry_lab.results import mpi_results, results
 from ferry_lab.run.estimate import Estimate, describe_s
 from ferry_lab.run.measuring import Measurement, run_plan
@@ -166,7 +167,9 @@ def _report(
     """Prints the tables; returns the report's files, and what went wrong with either."""
     try:
         if options.json != "-":
-            study.print_tables(terminal.output_console(), document)
+            console = terminal.output_console()
+            study_text.print_answer(console, study.page(document).conclusion)
+            study.print_tables(console, document)
         if options.out is not None:
             return _report_files(study, document), None
     except Exception as error:  # noqa: BLE001  the results are worth more than their report

@@ -101,10 +101,11 @@ def _conclusion(document: Json) -> list[str]:
         f"{clause(warm)}."
     ]
     if has_rows(document, WRITE_VIEWS[0]):
-        call, _, fsync = WRITE_VIEWS
+        call, _, fsync = (clause(view) for view in WRITE_VIEWS)
         sentences.append(
-            f"Writes: of the call alone, {clause(call)}; with the fsync that makes them durable, "
-            f"{clause(fsync)}."
+            f"Writes, with and without the fsync that makes them durable: {call}."
+            if call == fsync
+            else f"Writes: of the call alone, {call}; with the fsync that makes them durable, {fsync}."
         )
     return [*sentences, _automatic(comparisons)]
 

@@ -131,7 +131,8 @@ def found_storages(
 def of_folder(folder: Path) -> Storage:
     path = read_info(str(folder))["path"]
     system = path["file_system"]
-    kind, source = (system["type"], system["source"]) if system else ("unknown", "unknown")
+    kind = (system["type"] if system else None) or "unknown"
+    source = (system["source"] if system else None) or "unknown"
     device = system["block_device"] if system else None
     in_memory = kind in MEMORY_KINDS
     medium = None if in_memory else (device["disk"] if device else source)

@@ -9,7 +9,7 @@ from ferry.sizes import format_size
 from ferry_lab.render.bars import Bar, BarPanel, Bars
 from ferry_lab.render.curves import Curves, Panel, Series
 from ferry_lab.render.report import Figure, Page, Section, Shown, Word
-from ferry_lab.stats.crossings import range_of
+from ferry_lab.stats.crossings import listed, range_of
 from ferry_lab.studies import published
 from ferry_lab.studies.storages_cells import FILE_BYTES
 from ferry_lab.studies.storages_findings import (
@@ -79,20 +79,49 @@ def _conclusion(document: Json) -> list[str]:
 
 
 def _storages_sentence(document: Json) -> str:
-    """How the others compare with the storage of --dir."""
+    """How the others compare with the storage of --dir, as far as they were compared."""
     first, *others = document["settings"]["storages"]
-    clauses = []
+    if not others:
+        return f"{first['label']} is the only storage that was measured."
+    clauses: list[str] = []
+    undecided: list[float] = []
+    missing: list[str] = []
+    compared = 0
     for test in TESTS:
-        parts = []
-        for storage in others:
-            points = points_of(document["comparisons"], STORAGES, test, storage["name"])
-            if points and points[0]["finding"] in ("faster", "slower"):
-                parts.append(f"{storage['label']} {points[0]['ratio_median']:.2g} times")
-        if parts:
-            clauses.append(f"{name_of(document, test)}: {', '.join(parts)}")
-    if not clauses:
-        return f"No difference is measured between {first['label']} and any other storage."
-    return f"One thread, beside the bandwidth of {first['label']}: {'; '.join(clauses)}."
+        found = {
+            storage["label"]: points[0]
+            for storage in others
+            if (points := points_of(document["comparisons"], STORAGES, test, storage["name"]))
+        }
+        compared += len(found)
+        ratios = {
+            label: float(point["ratio_median"])
+            for label, point in found.items()
+            if point["finding"] in ("faster", "slower")
+        }
+        undecided += [p["ratio_median"] for p in found.values() if p["finding"] == "no_difference"]
+        name = name_of(document, test)
+        missing += [f"{name} of {s['label']}" for s in others if s["label"] not in found]
+        if ratios:
+            best = max(ratios, key=lambda label: ratios[label])
+            clauses.append(
+                f"{name}: {best} {ratios[best]:.2g} times"
+                if ratios[best] > 1
+                else f"{name}: none is faster, {best} {ratios[best]:.2g} times"
+            )
+    parts = [f"One thread, the fastest beside {first['label']}: {'; '.join(clauses)}."] if clauses else []
+    if undecided:
+        factor = range_of(min(undecided), max(undecided))
+        parts.append(
+            f"{'Elsewhere' if clauses else 'One thread:'} the noise hides any difference from "
+            f"{first['label']} at {len(undecided)} points, whose medians are {factor} times its "
+            "bandwidth."
+        )
+    elif compared and not clauses:
+        parts.append(f"One thread: all are within 5 % of {first['label']} where they were compared.")
+    if missing:
+        parts.append(f"Not compared: {listed(missing, 'and')}.")
+    return " ".join(parts)
 
 
 def _threads_sentence(document: Json) -> str:

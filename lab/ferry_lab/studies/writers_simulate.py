@@ -18,6 +18,7 @@ from typing import Any
 
 from ferry import __version__, output_files, terminal
 from ferry.files import signals_ignored
+from ferry_lab.render.study_text import print_answer
 from ferry_lab.results import results
 from ferry_lab.run.study import check_out, write_out
 from ferry_lab.run.study_files import RESULTS_CSV, RESULTS_JSON
@@ -59,7 +60,9 @@ def run(options: Options) -> None:
     check_out(options.out, options.overwrite)
     document = make_document(cluster, options.quick, started)
     if options.json != "-":
-        print_report(terminal.output_console(), document)
+        console = terminal.output_console()
+        print_answer(console, document["conclusions"])
+        print_report(console, document)
     files = _files(document) if options.out is not None else {}
     with signals_ignored():
         if options.json is not None:

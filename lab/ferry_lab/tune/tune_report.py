@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ferry import terminal
+from ferry import file_systems, terminal
 from ferry_lab.tune.tune_outcome import Outcome, Tuned
 from ferry_lab.tune.tuning_choice import Comparison
 
@@ -15,9 +15,10 @@ Json = dict[str, Any]
 
 def storage_of(entry: Json) -> str:
     """Returns how the profile names the entry's storage: "ext4 on vda"."""
+    name = entry["file_system"] or file_systems.UNKNOWN
     if entry.get("block_device"):
-        return f"{entry['file_system']} on {entry['block_device']}"
-    return f"{entry['file_system']} at {entry['mount_point']}"
+        return f"{name} on {entry['block_device']}"
+    return f"{name} at {entry['mount_point']}" if entry["mount_point"] else name
 
 
 def print_report(

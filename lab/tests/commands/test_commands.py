@@ -192,6 +192,9 @@ def test_the_study_ends_with_tables_conclusions_and_results(
         assert title in done.stdout
     lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("note: ")]
     assert max(map(len, lines)) <= 100
+    assert lines[0].startswith("Reads: while the device’s cache is cold, ")
+    assert 1 <= lines.index("") <= 8
+    assert lines[lines.index("") + 1].startswith("Study placements on ")
     document = validated(out / "results.json")
     assert {row["group"] for row in document["rows"]} == {"read", "write", "programs"}
     assert {row["interface"] for row in document["rows"]} == {"ferry", "posix", "mmap"}

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from ferry_lab.render import report
+from ferry import file_systems
+from ferry_lab.render import report, study_text
 from ferry_lab.run.study_files import PLOTS, REPORT_HTML
+from ferry_lab.studies import find_study
 from ferry_lab.studies.placements_page import make_page
-from made_up import Json, placements_document
+from ferry_lab.tune.tune_report import storage_of
+from made_up import DOCUMENTS, Json, placements_document
+from rich.console import Console
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -69,7 +74,7 @@ def test_the_conclusion_follows_from_the_numbers_and_is_short(document: Json) ->
         "4 KiB to 16 KiB, and host has 2.0 times the bandwidth of compute from 64 KiB up; once it "
         "has the file, compute and host are within 5 %."
     )
-    assert "Writes: of the call alone, compute has 2.0 times" in sentences[1]
+    assert "Writes, with and without the fsync that makes them durable: compute has 2.0" in sentences[1]
     assert sentences[2].startswith("automatic is slower than the best of the three at ")
     assert len(sentences) == report.SENTENCES_MAX
 
@@ -212,3 +217,65 @@ def test_the_paper_agrees_or_not(document: Json) -> None:
     # The programs move 64 KiB at a time, where compute takes twice as long here.
     assert rows["Program iterative, read, device cache cold"][3] == "no"
     assert rows["Program once, read, device cache cold"][3] == "yes"
+
+
+# ---- file systems that the list of mounts does not show ------------------------------------------
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_an_unknown_mount_leaves_no_hole_in_a_sentence(name: str) -> None:
+    document = DOCUMENTS[name]()
+    (system,) = document["environment"]["file_systems"]
+    unknown = {**system, "mount_point": "", "type": "", "source": "", "options": ""}
+    document["environment"]["file_systems"] = [{**unknown, "block_device": None}]
+    study = find_study(name)()
+    text = io.StringIO()
+    study.print_tables(Console(file=text, width=200), document)
+    html = Text(report.files(study.page(document), document)[REPORT_HTML].decode()).text
+    title = next(line for line in text.getvalue().splitlines() if line.startswith("Study "))
+    for shown in (title, html):
+        assert " on  " not in shown
+        assert not re.search(r"file system on[ :,]*[:,]", shown)
+        assert " on ," not in shown
+        assert "mounted on (" not in shown
+    assert "unknown file system" in title
+    assert "unknown file system" in html
+
+
+def test_tune_and_info_name_an_unknown_mount() -> None:
+    system = {"type": "", "source": None, "mount_point": ""}
+    assert file_systems.on_source(system) == "an unknown file system"
+    assert file_systems.on_mount_point({**system, "mount_point": "/x"}) == "an unknown file system on /x"
+    entry = {"file_system": "", "block_device": None, "mount_point": ""}
+    assert storage_of(entry) == "an unknown file system"
+    assert storage_of({**entry, "mount_point": "/x"}) == "an unknown file system at /x"
+
+
+# ---- the first lines on the terminal -------------------------------------------------------------
+
+
+def answer(sentences: list[str], width: int) -> list[str]:
+    text = io.StringIO()
+    study_text.print_answer(Console(file=text, width=width), sentences)
+    return text.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("width", [80, 110])
+def test_a_study_begins_with_its_answer_in_eight_lines(name: str, width: int) -> None:
+    conclusion = find_study(name)().page(DOCUMENTS[name]()).conclusion
+    lines = answer(conclusion, width)
+    assert lines[-1] == ""
+    assert 1 <= len(lines) - 1 <= 8
+    assert " ".join(conclusion[0].split()) in " ".join(" ".join(lines).split())
+
+
+def test_an_answer_has_whole_sentences_only() -> None:
+    sentences = ["word " * 60 + "one.", "word " * 100 + "two.", "Three."]
+    shown = " ".join(answer(sentences, 80))
+    assert "one." in shown
+    assert "two." not in shown
+    assert "Three." in shown
+    narrow = answer(sentences, 40)
+    assert max(map(len, narrow)) <= 40
+    assert "Three." in narrow[-2]
