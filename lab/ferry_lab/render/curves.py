@@ -10,7 +10,7 @@ from typing import Literal
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ferry.sizes import MIB, format_size
+from ferry.sizes import format_size
 from ferry_lab.render.plot_style import Look, looks
 from ferry_lab.render.plots import (
     INK,
@@ -185,7 +185,9 @@ class Curves(Plot):
     def _format_y(self, y: float) -> str:
         if self.y == "rate":
             return f"{y:g} MB/s" if y < 1000 else f"{y / 1000:g} GB/s"
-        return f"{format_size(int(y * MIB))}/s" if self.y == "bandwidth" else f"{y:g}×"
+        if self.y == "bandwidth":  # as tables have it
+            return f"{y:.0f} MiB/s" if y >= 10 else f"{y:g} MiB/s"
+        return f"{y:g}×"
 
     def _number(self, y: float) -> str:
         return f"{y:.2f}" if self.y == "speed-up" else f"{y:.0f}"

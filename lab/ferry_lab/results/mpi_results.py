@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ferry_lab.results.results import bandwidth_mib_per_s, cache_state, summarize
+from ferry_lab.results.results import (
+    CSV_RATES,
+    bandwidth_mib_per_s,
+    cache_state,
+    csv_rates,
+    storage_of,
+    summarize,
+)
 from ferry_lab.run.mpi_plan import MpiCell
 
 Json = dict[str, Any]
@@ -119,17 +126,17 @@ def _metrics(samples: Sequence[Json]) -> dict[str, list[float]]:
 
 
 CSV_FACTS = (
-    *("id", "group", "interface", "method", "collective", "operation", "pattern", "ranks"),
+    *("id", "group", "interface", "method", "collective", "operation", "pattern", "path", "ranks"),
     *("writers", "file_per_writer", "transfer_bytes", "total_bytes", "piece_bytes"),
     *("buffer_bytes", "stripe_bytes", "stripe_count", "byte_order", "element_bytes", "sync"),
 )
 CSV_NUMBERS = (
     *("repeat", "elapsed_ns", "open_ns", "io_ns", "sync_ns", "close_ns", "operations"),
-    *("oversubscribed", "cache_state", "verified"),
+    *("oversubscribed", "cache_state", "verified", "bytes"),
 )
 
 
-def csv_lines(rows: Sequence[Json]) -> list[list[Any]]:
+def csv_lines(rows: Sequence[Json], environment: Json) -> list[list[Any]]:
     """Returns the heads and one line for each repeat."""
     usages = (
         *(("ranks_usage", n) for n in ("user_cpu_ns", "system_cpu_ns")),
@@ -142,7 +149,9 @@ def csv_lines(rows: Sequence[Json]) -> list[list[Any]]:
     phases = [(kind, name) for kind in ("mean", "maximum") for name in PHASES]
     heads = [
         *CSV_FACTS,
+        "storage",
         *CSV_NUMBERS,
+        *CSV_RATES,
         *(f"{group.removesuffix('_usage')}_{name}" for group, name in usages),
         *(f"{kind}_{name}" for kind, name in phases),
     ]
@@ -153,7 +162,9 @@ def csv_lines(rows: Sequence[Json]) -> list[list[Any]]:
             lines.append(
                 [
                     *(row[name] for name in CSV_FACTS),
+                    storage_of(row["path"], environment),
                     *(sample[name] for name in CSV_NUMBERS),
+                    *csv_rates(sample),
                     *((sample[group] or {}).get(name) for group, name in usages),
                     *(split[kind].get(name) for kind, name in phases),
                 ]

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ferry import __version__
+from ferry import __version__, file_systems
 from ferry.sizes import MIB
 from ferry.uris import is_uri
 from ferry_lab.run.measuring import Measurement
@@ -241,27 +241,57 @@ def _csv_field(value: Any) -> Any:
     return " ".join(value) if isinstance(value, list) else value
 
 
-def to_csv(rows: Sequence[Json]) -> str:
+def storage_of(path: str, environment: Json) -> str:
+    """Returns on what a measured path lies: "ext4 on /dev/vda", or "ceph" for a URI."""
+    if is_uri(path):
+        return path.partition(":")[0]
+    inside = [
+        system
+        for system in environment["file_systems"]
+        if f"{path}/".startswith(f"{system['mount_point'].rstrip('/')}/")
+    ]
+    if not inside:
+        return file_systems.UNKNOWN
+    return file_systems.on_source(max(inside, key=lambda system: len(system["mount_point"])))
+
+
+def csv_rates(sample: Json) -> list[float]:
+    """Returns what CSV_RATES names, of one repeat."""
+    durable_ns = sample["io_ns"] + sample.get("flush_ns", 0) + sample["sync_ns"]
+    times_ns = (sample["io_ns"], durable_ns, sample["elapsed_ns"])
+    return [round(bandwidth_mib_per_s(sample["bytes"], time_ns), 3) for time_ns in times_ns]
+
+
+CSV_RATES = (
+    "bandwidth_mib_per_s",
+    "bandwidth_with_sync_mib_per_s",
+    "bandwidth_open_to_close_mib_per_s",
+)
+
+
+def to_csv(rows: Sequence[Json], environment: Json) -> str:
     """Returns the rows as CSV, one line per repeat; nested values are left out."""
     facts = [
-        *("id", "group", "interface", "placement", "program", "operation", "pattern"),
+        *("id", "group", "interface", "placement", "program", "operation", "pattern", "path"),
         *("transfer_bytes", "total_bytes", "threads", "queue_depth", "direct", "sync"),
         *("rewrite", "buffer_offset_bytes", "cache_switches"),
     ]
     numbers = [
         *("repeat", "elapsed_ns", "open_ns", "io_ns", "compute_ns", "flush_ns", "sync_ns"),
-        *("close_ns", "operations", "cache_state", "device_cache_state", "verified"),
+        *("close_ns", "operations", "cache_state", "device_cache_state", "verified", "bytes"),
     ]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*facts, *numbers, *(f"cache_{name}" for name in CACHE_COUNTERS)])
+    writer.writerow([*facts, "storage", *numbers, *CSV_RATES, *(f"cache_{name}" for name in CACHE_COUNTERS)])
     for row in rows:
         for sample in row["repeats"]:
             cache = sample["cache"] or {}
             writer.writerow(
                 [
                     *(_csv_field(row[name]) for name in facts),
+                    storage_of(row["path"], environment),
                     *(sample[name] for name in numbers),
+                    *csv_rates(sample),
                     *(cache.get(name) for name in CACHE_COUNTERS),
                 ]
             )

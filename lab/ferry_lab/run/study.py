@@ -356,7 +356,7 @@ def _result_files(document: Json) -> dict[str, bytes]:
     """Returns the content of the files in --out that hold the results, by their paths there."""
     return {
         RESULTS_JSON: output_files.encode(output_files.to_json(document)),
-        RESULTS_CSV: _to_csv(document["rows"]).encode("utf-8", errors="replace"),
+        RESULTS_CSV: _to_csv(document).encode("utf-8", errors="replace"),
     }
 
 
@@ -367,12 +367,13 @@ def _report_files(study: Study, document: Json) -> dict[str, bytes]:
     return report.files(study.page(document), document)
 
 
-def _to_csv(rows: Sequence[Json]) -> str:
+def _to_csv(document: Json) -> str:
     """Returns one line for each repeat; what many ranks measured has columns of its own."""
+    rows, environment = document["rows"], document["environment"]
     if "ranks" not in rows[0]:
-        return results.to_csv(rows)
+        return results.to_csv(rows, environment)
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(mpi_results.csv_lines(rows))
+    csv.writer(text, lineterminator="\n").writerows(mpi_results.csv_lines(rows, environment))
     return text.getvalue()
 
 

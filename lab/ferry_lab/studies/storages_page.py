@@ -166,7 +166,7 @@ def _medium_sentence(document: Json) -> str:
 
 
 def _rate(mib_per_s: float) -> str:
-    return f"{mib_per_s / 1024:.1f} GiB/s" if mib_per_s >= 1024 else f"{mib_per_s:.0f} MiB/s"
+    return f"{mib_per_s:.0f} MiB/s"  # as in tables and plots
 
 
 # ---- Table 1 -------------------------------------------------------------------------------------

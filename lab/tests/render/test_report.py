@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import io
 import re
@@ -11,11 +12,12 @@ from xml.etree import ElementTree
 import pytest
 from ferry import file_systems
 from ferry_lab.render import report, study_text
+from ferry_lab.results import results
 from ferry_lab.run.study_files import PLOTS, REPORT_HTML
 from ferry_lab.studies import find_study
 from ferry_lab.studies.placements_page import make_page
 from ferry_lab.tune.tune_report import storage_of
-from made_up import DOCUMENTS, Json, placements_document
+from made_up import DOCUMENTS, Json, placements_document, storages_document
 from rich.console import Console
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -193,7 +195,7 @@ def test_axes_have_readable_units(files: dict[str, bytes]) -> None:
         for element in ElementTree.fromstring(files[f"{PLOTS}/reads.svg"]).iter()
         if element.tag.endswith("text")
     }
-    assert {"4 KiB", "64 KiB", "1 MiB", "16 MiB", "4 GiB/s", "Device cache cold"} <= texts
+    assert {"4 KiB", "64 KiB", "1 MiB", "16 MiB", "4096 MiB/s", "Device cache cold"} <= texts
     assert {"host", "compute", "service", "automatic", "pread", "mmap"} <= texts
 
 
@@ -279,3 +281,29 @@ def test_an_answer_has_whole_sentences_only() -> None:
     narrow = answer(sentences, 40)
     assert max(map(len, narrow)) <= 40
     assert "Three." in narrow[-2]
+
+
+# ---- results.csv ---------------------------------------------------------------------------------
+
+
+def test_the_csv_file_says_where_and_how_fast() -> None:
+    document = storages_document({"tmpfs": 0.5}, network=True)
+    document["environment"]["file_systems"].append(
+        {**document["environment"]["file_systems"][0], "mount_point": "/memory", "type": "tmpfs",
+         "source": "none"}
+    )  # fmt: skip
+    lines = list(csv.DictReader(io.StringIO(results.to_csv(document["rows"], document["environment"]))))
+    samples = [(row, sample) for row in document["rows"] for sample in row["repeats"]]
+    assert len(lines) == len(samples)
+    for line, (row, sample) in zip(lines, samples, strict=True):
+        storage = row["id"].split("/")[1]
+        named = {"tmpfs": "tmpfs on none", "ceph": "ceph"}
+        assert line["storage"] == named.get(storage, "ext4 on /dev/vda")
+        assert line["path"] == row["path"]
+        assert int(line["bytes"]) == sample["bytes"]
+        wanted = sample["bytes"] / (1 << 20) / (sample["io_ns"] * 1e-9)
+        assert float(line["bandwidth_mib_per_s"]) == pytest.approx(wanted, rel=1e-4)
+        synced = float(line["bandwidth_with_sync_mib_per_s"])
+        share = 3 if row["operation"] == "write" else 1  # flush and sync take as long as the calls
+        assert synced == pytest.approx(wanted / share, rel=1e-4)
+    assert results.storage_of("/elsewhere", {"file_systems": []}) == "unknown file system"
