@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import warnings
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -31,12 +32,25 @@ from typing import Any, Self
 
 from mpi4py import MPI
 
+
+def _why_not_built() -> str:
+    if not os.path.exists(os.path.join(os.path.dirname(__file__), "..", "..", "CMakeLists.txt")):
+        return (
+            "ferry.collective is not in a wheel, which cannot know your MPI library; use the package "
+            "from a checkout of Ferry that is built beside it (./ferry info builds it)"
+        )
+    if compiler := shutil.which("mpicxx") or shutil.which("mpic++"):
+        return (
+            "ferry.collective is not built, though an MPI library is here "
+            f"({compiler}): build again, with ./ferry info in the checkout"
+        )
+    return "ferry.collective is not built: install an MPI library (Debian: libmpich-dev) and build again"
+
+
 try:
     from ferry import _collective
 except ImportError as error:
-    raise ImportError(
-        "ferry.collective is not built: install an MPI library (Debian: libmpich-dev) and build again"
-    ) from error
+    raise ImportError(_why_not_built()) from error
 
 __all__ = ["File", "Transfer", "TypeMap", "open"]
 

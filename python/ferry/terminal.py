@@ -19,15 +19,18 @@ from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
-    TransferSpeedColumn,
 )
 from rich.table import Table
 from rich.text import Text
+
+from ferry.sizes import MIB
 
 # Where standard output is no terminal; wide enough for every table.
 _WIDTH_ELSEWHERE = 110
@@ -231,6 +234,16 @@ class Bar:
             self._display.update(self._display.task_ids[0], description=printable(text))
 
 
+class _SpeedColumn(ProgressColumn):
+    """How fast it goes, in the powers of 1024 that everything else is shown in."""
+
+    def render(self, task: Task) -> Text:
+        """Returns the text."""
+        speed = task.finished_speed or task.speed
+        text = "?" if speed is None else f"{speed / MIB:.0f} MiB/s"
+        return Text(text, style="progress.data.speed")
+
+
 @contextmanager
 def byte_progress() -> Iterator[Callable[[str, int, int], None]]:
     """Shows a bar while its body runs; gives the function that sets phase, bytes done, and total.
@@ -244,7 +257,7 @@ def byte_progress() -> Iterator[Callable[[str, int, int], None]]:
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(binary_units=True),
-        TransferSpeedColumn(),
+        _SpeedColumn(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:

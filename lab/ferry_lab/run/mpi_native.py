@@ -27,10 +27,7 @@ def read_info() -> Json:
     try:
         program = find_program(PROGRAM)
     except FerryError as error:
-        raise FerryError(
-            f"{error}; it needs an MPI library (Debian: mpich and libmpich-dev), without which "
-            "the studies interfaces, stripes, writers and endian do not run"
-        ) from None
+        raise FerryError(f"{error}; {what_it_needs()}") from None
     done = subprocess.run(
         [str(program), "--info"], capture_output=True, text=True, timeout=_TIMEOUT_S
     )
@@ -40,6 +37,17 @@ def read_info() -> Json:
         last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
         raise FerryError(f"{PROGRAM} does not start: {last}; build it again") from None
     return answer
+
+
+def what_it_needs() -> str:
+    """Says what is missing for measuring with ranks: an MPI library, or a build that has found it."""
+    compiler = next(filter(None, map(shutil.which, ("mpicxx", "mpic++"))), None)
+    if compiler is not None:
+        return f"the MPI library of {compiler} is here, and a build from now on uses it"
+    return (
+        "it needs an MPI library (Debian: mpich and libmpich-dev), without which the studies "
+        "interfaces, stripes, writers and endian do not run"
+    )
 
 
 def mpiexec() -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from ferry import files, programs
 from ferry.errors import FerryError
+from ferry_lab.run import mpi_native
 from ferry_lab.run.plan import INTERFACES
 from support import TIMEOUT_S, Command
 
@@ -293,3 +295,57 @@ def test_a_folder_may_be_named_like_a_scheme(command: Command, scratch: Path) ->
     (scratch / "s3:" / "bucket" / "key").write_bytes(b"x")
     assert command.run("info", "s3://bucket/key").returncode == 0
     assert "does not exist" in command.run("info", "C:/x").stderr
+
+
+# ---- MPI -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_here", [False, True])
+def test_a_build_without_ranks_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_here: bool
+) -> None:
+    monkeypatch.setenv("FERRY_BUILD_DIR", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if is_here:
+        (tmp_path / "mpicxx").write_text("#!/bin/sh\n")
+        (tmp_path / "mpicxx").chmod(0o755)
+    with pytest.raises(FerryError) as caught:
+        mpi_native.read_info()
+    message = str(caught.value)
+    assert ("it needs an MPI library (Debian: " in message) == (not is_here)
+    found = f"the MPI library of {tmp_path}/mpicxx is here, and a build from now on uses it"
+    assert (found in message) == is_here
+
+
+@pytest.mark.parametrize(
+    ("place", "compiler", "words"),
+    [
+        ("wheel", False, "ferry.collective is not in a wheel, which cannot know your MPI library"),
+        ("wheel", True, "ferry.collective is not in a wheel, which cannot know your MPI library"),
+        ("checkout", False, "install an MPI library (Debian: libmpich-dev) and build again"),
+        ("checkout", True, "is not built, though an MPI library is here ("),
+    ],
+)
+def test_a_package_without_collective_says_why(
+    tmp_path: Path, place: str, compiler: bool, words: str
+) -> None:
+    """The module alone, without the extension; mpi4py is made up."""
+    package = tmp_path / "x" / "ferry"
+    package.mkdir(parents=True)
+    shutil.copy(Path(files.__file__).parent / "collective.py", package)
+    (package / "__init__.py").touch()
+    (tmp_path / "x" / "mpi4py.py").write_text("MPI = None\n")
+    if place == "checkout":
+        (tmp_path / "CMakeLists.txt").touch()
+    if compiler:
+        (tmp_path / "mpicxx").write_text("#!/bin/sh\n")
+        (tmp_path / "mpicxx").chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", "import ferry.collective"],
+        env={"PYTHONPATH": str(tmp_path / "x"), "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert words in done.stderr.splitlines()[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -184,3 +185,28 @@ def test_a_progress_bar_shows_names_as_they_are() -> None:
     assert done.returncode == 0, shown
     assert "[/]c\\x9bd" in shown
     assert "\x1b[31m" not in shown
+
+
+def test_the_progress_of_a_copy_has_one_kind_of_unit() -> None:
+    program = (
+        "import time\n"
+        "from ferry import terminal\n"
+        "terminal.shows_progress = lambda: True\n"
+        "with terminal.byte_progress() as show:\n"
+        "    for step in range(5):\n"
+        "        show('copy', step << 20, 8 << 20)\n"
+        "        time.sleep(0.02)\n"
+        "    show('copy', 8 << 20, 8 << 20)\n"
+    )
+    package = str(Path(terminal.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": package, "TTY_COMPATIBLE": "1", "COLUMNS": "200"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "8.0/8.0 MiB" in done.stderr
+    assert re.search(r"\d+ MiB/s", done.stderr)
+    assert not re.search(r"\d [kMG]B", done.stderr)
