@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import stat
@@ -72,12 +73,25 @@ def check_folder(folder: str, size_bytes: int) -> None:
 
 
 @contextmanager
+def scratch_names_hidden(beginning: str, parent: str) -> Iterator[None]:
+    """Keeps names that nobody typed out of errors: of scratch files it says what they are."""
+    try:
+        yield
+    except FerryError as error:
+        # Of a relative folder the measured process gives the absolute path.
+        name = rf"(/[^\s:;,]*/)?{re.escape(beginning)}[^\s:;,?]*(\?[^\s:;,]*)?"
+        error.args = (re.sub(name, f"a scratch file in {parent}", str(error)), *error.args[1:])
+        raise
+
+
+@contextmanager
 def scratch_folder(parent: str, size_bytes: int) -> Iterator[Path]:
     """Makes a folder for ``size_bytes`` of files under ``parent``; removes it, however it ends."""
     check_folder(parent, size_bytes)
     folder = Path(tempfile.mkdtemp(prefix="ferry-", dir=parent))
     try:
-        yield folder
+        with scratch_names_hidden(str(folder), parent):
+            yield folder
     finally:
         with signals_ignored():
             shutil.rmtree(folder, ignore_errors=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ferry.errors import FerryError
-from ferry.files import scratch_folder, signals_ignored
+from ferry.files import scratch_folder, scratch_names_hidden, signals_ignored
 from ferry.native import read_info
 from ferry.uris import folder_of, in_folder, is_uri, shown
 from ferry_lab.run.measuring import remove
@@ -95,7 +95,8 @@ def scratch_place(where: str, size_bytes: int) -> Iterator[Place]:
     beginning, question, rest = in_folder(where, f"ferry-{secrets.token_hex(4)}.").partition("?")
     place = Place(where, beginning, query=f"{question}{rest}")
     try:
-        yield place
+        with scratch_names_hidden(beginning, shown(where)):
+            yield place
     finally:
         if place.handed_out:
             with signals_ignored():

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ferry import files, programs
+from ferry import files, native, programs
 from ferry.errors import FerryError
-from ferry_lab.run import mpi_native
+from ferry_lab.run import mpi_native, remote_files
 from ferry_lab.run.plan import INTERFACES
 from support import TIMEOUT_S, Command
 
@@ -349,3 +349,40 @@ def test_a_package_without_collective_says_why(
     )
     assert done.returncode == 1
     assert words in done.stderr.splitlines()[-1]
+
+
+# ---- scratch files -------------------------------------------------------------------------------
+
+
+def test_an_error_of_a_scratch_file_names_the_folder_that_was_given(tmp_path: Path) -> None:
+    with (
+        pytest.raises(FerryError) as caught,
+        files.scratch_folder(str(tmp_path), 0) as folder,
+    ):
+        raise FerryError(f"{folder}/write-1: No space left on device; free some space")
+    assert str(caught.value) == (
+        f"a scratch file in {tmp_path}: No space left on device; free some space"
+    )
+    with (
+        pytest.raises(native.MeasuringError) as measuring,
+        files.scratch_folder(str(tmp_path), 0) as folder,
+    ):
+        raise native.MeasuringError(f"the contents of {folder}/a are wrong", 0)
+    assert str(measuring.value) == f"the contents of a scratch file in {tmp_path} are wrong"
+    assert measuring.value.error_number == 0
+
+
+def test_a_relative_folder_is_named_as_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FerryError) as caught, files.scratch_folder(".", 0) as folder:
+        raise FerryError(f"{folder.absolute()}/a: No space left on device")
+    assert str(caught.value) == "a scratch file in .: No space left on device"
+
+
+def test_an_error_of_a_scratch_file_on_another_storage_names_the_storage() -> None:
+    place = remote_files.scratch_place("nfs://server/export?uid=0", 0)
+    with pytest.raises(FerryError) as caught, place as scratch:
+        raise FerryError(f"{scratch.path('a')}: Connection refused")
+    assert str(caught.value) == "a scratch file in nfs://server/export?uid=0: Connection refused"
