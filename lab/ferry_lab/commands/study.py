@@ -86,8 +86,8 @@ def command(name: str, **given: Any) -> None:
     stripes      What do stripe count, stripe size and the writers' buffer
                  change, for one writer and many? With --storage on CephFS.
 
-    Scratch files are removed, whatever happens. The end of the output says what the numbers show,
-    and no more than that.
+    Scratch files are removed, whatever happens. The output begins with what the numbers show, and
+    no more than that; tables follow.
     """
     if given["simulate"] or given["cluster"] is not None:
         _simulate(name, given)
