@@ -58,7 +58,7 @@ class Curves(Plot):
     """Panels with the same axes, logarithmic in base 2.
 
     ``x``: "bytes" or a count ("threads"). ``y``: "bandwidth", in MiB/s, or "speed-up", a factor;
-    a line shows what would be linear; or "rate", in MB/s of 10**6 bytes, as papers have it.
+    a line shows what would be linear; or "rate", in MB/s of 10**6 bytes, shown as GB/s, as papers have it.
     """
 
     panels: Sequence[Panel]
@@ -184,16 +184,18 @@ class Curves(Plot):
 
     def _format_y(self, y: float) -> str:
         if self.y == "rate":
-            return f"{y:g} MB/s" if y < 1000 else f"{y / 1000:g} GB/s"
+            return f"{y / 1000:g} GB/s"
         if self.y == "bandwidth":  # as tables have it
             return f"{y:.0f} MiB/s" if y >= 10 else f"{y:g} MiB/s"
         return f"{y:g}×"
 
     def _number(self, y: float) -> str:
+        if self.y == "rate":
+            return f"{y / 1000:.2f}"
         return f"{y:.2f}" if self.y == "speed-up" else f"{y:.0f}"
 
     def _unit(self) -> str:
-        return {"bandwidth": " MiB/s", "rate": " MB/s", "speed-up": "×"}[self.y]
+        return {"bandwidth": " MiB/s", "rate": " GB/s", "speed-up": "×"}[self.y]
 
 
 def _y_ticks(low: float, high: float) -> list[float]:

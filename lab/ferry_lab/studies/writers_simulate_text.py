@@ -38,8 +38,8 @@ def cluster_line(document: Json) -> str:
 
 
 def rate(mb_per_s: float) -> str:
-    """Returns a rate with its unit."""
-    return f"{mb_per_s / 1000:.1f} GB/s" if mb_per_s >= 1000 else f"{mb_per_s:.0f} MB/s"
+    """Returns a rate with its unit, which is that of all tables and plots."""
+    return f"{mb_per_s / 1000:.1f} GB/s" if mb_per_s >= 1000 else f"{mb_per_s / 1000:.3f} GB/s"
 
 
 def percent(share: float) -> str:
