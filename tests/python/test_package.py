@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -88,3 +90,37 @@ def test_the_two_distributions_have_one_version() -> None:
     assert f"{package['name']}=={ferry.__version__}" in lab["dependencies"]
     stated = re.search(r'^__version__ = "(.*)"$', (LAB / "ferry_lab/__init__.py").read_text(), re.M)
     assert stated is not None and stated[1] == ferry.__version__
+
+
+def source_package(project: Path, folder: Path) -> dict[str, int]:
+    """The files of the source package, by their paths in it, with their sizes."""
+    program = "import sys, scikit_build_core.build as b; print(b.build_sdist(sys.argv[1]))"
+    done = subprocess.run(
+        [sys.executable, "-c", program, folder],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    with tarfile.open(folder / done.stdout.splitlines()[-1]) as archive:
+        return {one.name.partition("/")[2]: one.size for one in archive if not one.isdir()}
+
+
+def test_the_source_package_holds_what_a_wheel_is_built_from(tmp_path: Path) -> None:
+    held = source_package(ROOT, tmp_path)
+    assert {name.split("/")[0] for name in held} == {
+        *("CMakeLists.txt", "LICENSE", "PKG-INFO", "README.md", "cmake", "include"),
+        *("pyproject.toml", "python", "src"),
+    }
+    assert {"src/tools/info_main.cpp", "python/ferry/py.typed"} <= held.keys()
+    assert not [name for name in held if name.endswith((".pyc", ".so", ".o"))]
+    assert sum(held.values()) < 16 << 20
+
+
+def test_the_laboratorys_has_its_data_and_no_tests(tmp_path: Path) -> None:
+    held = source_package(LAB, tmp_path)
+    assert {name.split("/")[0] for name in held} == {"PKG-INFO", "ferry_lab", "pyproject.toml"}
+    assert {
+        *("ferry_lab/results/schema/results-3.json", "ferry_lab/studies/data/published.csv"),
+        "ferry_lab/render/templates/report.html",
+    } <= held.keys()
