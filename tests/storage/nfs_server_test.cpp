@@ -171,6 +171,41 @@ TEST_F(NfsServerFaults, ATruncationThatWasGivenUpNeverLandsOverLaterWrites) {
   EXPECT_EQ(driver->close(other), 0);
 }
 
+// The server says it once, over a connection that is kept for a write alone: the sync has given up,
+// or asked again over another one.
+TEST_F(NfsServerFaults, AnErrorOfACommitThatIsAnsweredLateIsReported) {
+  const std::string settings = "&timeout=1&connections=1";
+  File* const file = open("f", settings);
+  File* const other = open("f");
+  File* const of_late_write = open("g", settings);
+  ASSERT_EQ(write(file, "bytes"), 5);
+  ASSERT_EQ(write(of_late_write, "first"), 5);
+  server.hold();
+  char late[] = "late!";
+  iovec vector{late, 5};
+  Operation operations[2];
+  operations[0].kind = Kind::write;
+  operations[0].file = of_late_write;
+  operations[0].vectors = {&vector, 1};
+  operations[1].kind = Kind::sync;
+  operations[1].file = file;
+  for (Operation& operation : operations)
+    driver->queue().submit(operation);
+  driver->queue().flush();
+  driver->next();
+  driver->next();
+  EXPECT_EQ(operations[0].result, -ETIMEDOUT);
+  const unsigned before = server.commits();
+  server.fail_next_commit(NFS3ERR_NOSPC);
+  server.release();
+  ASSERT_TRUE(test::eventually([&] { return server.commits() > before; }));
+  EXPECT_TRUE(test::eventually([&] { return sync(file) == -ENOSPC; }));
+  EXPECT_EQ(sync(file), 0) << "once";
+  EXPECT_EQ(sync(other), -ENOSPC) << "which has not synced yet";
+  for (File* const one : {file, other, of_late_write})
+    EXPECT_EQ(driver->close(one), 0);
+}
+
 // ---- servers that are hung or gone
 
 // One that answers nothing, and is gone with the object.

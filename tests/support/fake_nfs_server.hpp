@@ -115,6 +115,13 @@ class FakeNfsServer {
       client.held = false;
     ::eventfd_write(wake_, 1);
   }
+  // Answers the next commit, and only that one, with this error.
+  void fail_next_commit(nfsstat3 error) {
+    const std::lock_guard lock(mutex_);
+    commit_error_ = error;
+  }
+  // That were answered.
+  unsigned commits() const { return commits_.load(); }
   // That were ever made.
   unsigned connections() const { return connections_.load(); }
 
@@ -277,9 +284,13 @@ class FakeNfsServer {
   }
   static int on_commit(rpc_context* rpc, rpc_msg* call) {
     File& file = current->files_[number_of(arguments_of<COMMIT3args>(call).file)];
-    file.durable = file.bytes;
     COMMIT3res reply{};
-    std::memcpy(reply.COMMIT3res_u.resok.verf, &current->verifier_, NFS3_WRITEVERFSIZE);
+    ++current->commits_;
+    reply.status = std::exchange(current->commit_error_, NFS3_OK);
+    if (reply.status == NFS3_OK) {
+      file.durable = file.bytes;
+      std::memcpy(reply.COMMIT3res_u.resok.verf, &current->verifier_, NFS3_WRITEVERFSIZE);
+    }
     return answer(rpc, call, reply, "zdr_COMMIT3res");
   }
   static int on_list(rpc_context* rpc, rpc_msg* call) {
@@ -379,6 +390,7 @@ class FakeNfsServer {
   unsigned port_ = 0;
   const int wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   std::atomic<bool> ending_{false};
+  std::atomic<unsigned> commits_{0};
   std::atomic<unsigned> connections_{0};
   mutable std::mutex mutex_;  // guards what follows
   std::vector<Client> clients_;
@@ -386,6 +398,7 @@ class FakeNfsServer {
   std::map<Number, File> files_;
   std::vector<std::string> listed_;
   std::uint64_t verifier_ = 1;
+  nfsstat3 commit_error_ = NFS3_OK;  // for the next one
   std::thread thread_;
 };
 
