@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
-from support import Command
+from support import TIMEOUT_S, Command
 
 PLACEMENTS = ["host", "compute", "service", "automatic"]
 
@@ -46,6 +48,26 @@ def test_info_leaves_nothing_in_a_folder(command: Command, scratch: Path) -> Non
     assert done.returncode == 0
     assert "direct I/O" in done.stdout
     assert list(scratch.iterdir()) == []
+
+
+def test_info_of_a_fifo_does_not_open_it(command: Command, scratch: Path) -> None:
+    """Opening it would wait for a writer, or let one begin whose bytes nobody reads."""
+    fifo = scratch / "fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen(["bash", "-c", 'echo bytes >"$0"', str(fifo)]) as writer:
+        try:
+            done = command.run("info", fifo, "--json", "-")
+            shown = command.run("info", fifo)
+            assert writer.poll() is None, "the writer was let begin"
+            reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+            assert writer.wait(TIMEOUT_S) == 0
+            assert os.read(reader, 100) == b"bytes\n"
+            os.close(reader)
+        finally:
+            writer.kill()
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert json.loads(done.stdout)["path"]["kind"] == "FIFO"
+    assert "FIFO" in shown.stdout
 
 
 def test_info_says_which_client_libraries_are_there(command: Command, scratch: Path) -> None:
