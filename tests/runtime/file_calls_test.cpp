@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -98,6 +99,40 @@ TEST_P(FileCallsTest, OpensCreatesTruncatesAndRemoves) {
     EXPECT_EQ(test::file_size(directory / "there"), 0);
     EXPECT_EQ(files.close(cut), 0);
   });
+}
+
+TEST_P(FileCallsTest, FilesWithoutANameAreOpenedAsByTheSystemCall) {
+  const std::string data = pattern(3 * 4096 + 100, 1);
+  for (const std::string& folder :
+       {directory.path(), std::string("/dev/shm"), std::string("/proc"), directory / "missing"}) {
+    for (const int more : {O_RDWR, O_RDWR | O_DIRECT, O_WRONLY | O_DIRECT,
+                           O_RDWR | O_DIRECT | O_EXCL, O_RDONLY, O_RDONLY | O_DIRECT}) {
+      const int flags = O_TMPFILE | more;
+      const std::string what = folder + ", flags " + std::to_string(more);
+      const Descriptor fd(::open(folder.c_str(), flags, 0600));
+      const int expected = fd >= 0 ? 1 : -errno;
+      on_device([&](DeviceThread& self) {
+        auto& files = self.files;
+        const int file = files.open(folder.c_str(), flags, 0600);
+        EXPECT_EQ(std::min(file, 1), expected) << what;
+        if (file <= 0) return;
+        std::string got(data.size(), '?');
+        const auto bytes = static_cast<std::int64_t>(data.size());
+        EXPECT_EQ(files.pwrite(file, data.data(), data.size(), 0), bytes) << what;
+        if ((more & O_ACCMODE) == O_RDWR) {
+          EXPECT_EQ(files.pread(file, got.data(), got.size(), 0), bytes) << what;
+          EXPECT_TRUE(same_bytes(got, data)) << what;
+        }
+        EXPECT_EQ(files.fsync(file), 0) << what;
+        device::FileStatus status{};
+        EXPECT_EQ(files.fstat(file, &status), 0) << what;
+        EXPECT_EQ(status.size_bytes, data.size()) << what;
+        EXPECT_EQ(status.links, 0U) << what;
+        EXPECT_EQ(files.close(file), 0) << what;
+      });
+    }
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
 // Linux truncates by O_TRUNC also where the file is opened for reading only.

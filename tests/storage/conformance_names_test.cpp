@@ -67,6 +67,27 @@ TEST_P(Conformance, OpensAsTheSystemCallDoes) {
 }
 
 // All of them open at once.
+// A storage that has none says so, and makes none with a name instead.
+TEST_P(Conformance, OpensFilesWithoutAName) {
+  for (const int more : {0, O_DIRECT, O_DIRECT | O_EXCL}) {
+    File* file = nullptr;
+    const std::int64_t opened = driver->open(at(""), O_TMPFILE | O_RDWR | more, file, 0600);
+    const test::Descriptor fd(::open(path("").c_str(), O_TMPFILE | O_RDWR | more, 0600));
+    if (server) {
+      EXPECT_EQ(opened, -EOPNOTSUPP);
+    } else {
+      EXPECT_EQ(opened, fd >= 0 ? 0 : -errno) << more;
+    }
+    if (opened != 0) continue;
+    std::memcpy(arena.data(), "bytes", 5);
+    EXPECT_EQ(driver->pwrite(file, arena.data(), 5, 0), 5);
+    EXPECT_EQ(driver->pread(file, arena.data() + 8, 5, 0), 5);
+    EXPECT_EQ(arena.view(8, 5), "bytes");
+    EXPECT_EQ(driver->close(file), 0);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(directory->path()));
+}
+
 TEST_P(Conformance, ManyFiles) {
   constexpr std::size_t count = 200;
   const auto bytes_of = [](std::size_t number) { return pattern(number * 37, 1000 + number); };
