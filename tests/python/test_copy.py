@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -10,6 +11,7 @@ import stat
 import struct
 import subprocess
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,27 @@ SIZES = [0, 1, 4096, (1 << 20) - 1, 1 << 20, (40 << 20) + 12345]
 def contents(size: int) -> bytes:
     block = bytes(range(251)) * 4177
     return (block * (size // len(block) + 1))[:size]
+
+
+@contextlib.contextmanager
+def long_copy(
+    command: Command, scratch: Path, has_begun: Callable[[], object], *arguments: str
+) -> Iterator[subprocess.Popen[str]]:
+    """``cp ARGUMENTS`` of ``from`` that has begun and does not end by itself."""
+    with open(scratch / "from", "wb") as file:
+        file.truncate(64 << 30)  # holes: far more than can be copied meanwhile
+    process = command.start("cp", *arguments)
+    try:
+        while not has_begun() and process.poll() is None:
+            time.sleep(0.01)
+        yield process
+    finally:
+        process.kill()
+
+
+def parts_in(folder: Path) -> list[Path]:
+    """What copies into the folder have written so far."""
+    return list(folder.glob(".ferry-cp-*"))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -128,16 +151,9 @@ def test_a_failed_write_leaves_nothing(command: Command, scratch: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(command: Command, scratch: Path, number: signal.Signals) -> None:
-    with open(scratch / "from", "wb") as file:
-        file.truncate(64 << 30)  # holes: far more than can be copied meanwhile
-    process = command.start("cp", "from", "to")
-    try:
-        while not list(scratch.glob(".ferry-cp-*")) and process.poll() is None:
-            time.sleep(0.01)
+    with long_copy(command, scratch, lambda: parts_in(scratch), "from", "to") as process:
         os.killpg(process.pid, number)
         _, message = process.communicate(timeout=60)
-    finally:
-        process.kill()
     assert process.returncode == 128 + number
     assert [path.name for path in scratch.iterdir()] == ["from"]
     assert command.processes() == []
@@ -327,21 +343,16 @@ def test_a_file_that_cannot_be_completed_in_place(command: Command, scratch: Pat
 def test_an_interrupted_copy_in_place_names_the_file(
     command: Command, scratch: Path, number: signal.Signals
 ) -> None:
-    with open(scratch / "from", "wb") as file:
-        file.truncate(64 << 30)
-    (scratch / "to").write_bytes(b"old")
-    (scratch / "hard").hardlink_to(scratch / "to")
-    process = command.start("cp", "--overwrite", "from", "to")
-    try:
-        while (scratch / "to").stat().st_size == 3 and process.poll() is None:
-            time.sleep(0.01)
+    target = scratch / "to"
+    target.write_bytes(b"old")
+    (scratch / "hard").hardlink_to(target)
+    arguments = ["--overwrite", "from", "to"]
+    with long_copy(command, scratch, lambda: target.stat().st_size != 3, *arguments) as process:
         if number == signal.SIGKILL:  # of the copying process
             os.kill(copier_in(scratch), number)
         else:
             os.killpg(process.pid, number)
         _, message = process.communicate(timeout=60)
-    finally:
-        process.kill()
     assert process.returncode == (1 if number == signal.SIGKILL else 128 + number)
     assert "to was overwritten in place and is not complete; copy again" in message
     assert "Traceback" not in message
@@ -352,18 +363,11 @@ def test_what_cannot_be_removed_is_named(command: Command, scratch: Path) -> Non
     """The folder is not there any more under its name, as that of a server that is gone."""
     folder = scratch / "folder"
     folder.mkdir()
-    with open(scratch / "from", "wb") as file:
-        file.truncate(64 << 30)
-    process = command.start("cp", "from", "folder/to")
-    try:
-        while not list(folder.glob(".ferry-cp-*")) and process.poll() is None:
-            time.sleep(0.01)
+    with long_copy(command, scratch, lambda: parts_in(folder), "from", "folder/to") as process:
         folder.rename(scratch / "moved")
         folder.touch()  # ENOTDIR
         process.terminate()
         _, message = process.communicate(timeout=60)
-    finally:
-        process.kill()
     (left,) = os.listdir(scratch / "moved")
     assert process.returncode == 128 + signal.SIGTERM
     assert f"left behind: folder/{left}; remove it" in message
@@ -383,20 +387,13 @@ def copier_in(folder: Path) -> int:
 def test_a_killed_copy_leaves_nothing_or_names_it(command: Command, scratch: Path, gone: bool) -> None:
     folder = scratch / "folder"
     folder.mkdir()
-    with open(scratch / "from", "wb") as file:
-        file.truncate(64 << 30)
-    process = command.start("cp", "from", "folder/to")
-    try:
-        while not list(folder.glob(".ferry-cp-*")) and process.poll() is None:
-            time.sleep(0.01)
+    with long_copy(command, scratch, lambda: parts_in(folder), "from", "folder/to") as process:
         copier = copier_in(scratch)
         if gone:
             folder.rename(scratch / "moved")
             folder.touch()
         os.kill(copier, signal.SIGKILL)
         _, message = process.communicate(timeout=60)
-    finally:
-        process.kill()
     assert process.returncode == 1
     assert "signal 9" in message
     if gone:
