@@ -64,7 +64,7 @@ class HungFileTest : public testing::Test {
   // Whether the cache has nothing to do with the handle any more.
   bool is_detached(int file) const {
     std::int32_t& handle = cache().open_file(file).handle;
-    return device::DeviceRef<std::int32_t>(handle).load(device::acquire) == 0;
+    return device::DeviceRef<std::int32_t>(handle).load(device::acquire) != file;
   }
   // What a program does with a file that has nothing to do with the one that hangs.
   void use_another_file(test::Calls& files, const std::string& name) {
@@ -212,46 +212,63 @@ TEST_F(HungStorageTest, ItsWritersWaitAndOthersDoNot) {
   within_patience("the writer of the file that hung", [&] { writer.join(); });
 }
 
-// Appends change nothing before the end, so what is read there needs one request beside them. Where
-// more of them end during one fill than are remembered it counts as outdated, until the reader has
-// its turn: five requests at most.
+// Appends change nothing before the end, so what is read there needs one request beside them: as
+// many as are remembered may end during it. With one more it counts as outdated; the reader is sent
+// back so often, and no append begins during its turn.
 TEST_F(HungFileTest, AppendsOutdateNothingBeforeTheEnd) {
+  using device::cache::Inode;
+  using device::cache::tries_before_turn;
   cache().switches.readahead = false;
-  constexpr std::size_t pages = 60;
+  constexpr std::size_t pages = 40;
   std::string data = pattern(pages * page + 100, 1);
   storage->set_contents("log", data);
-  storage->faults.delays = 2;
   auto files = calls(0);
+  auto others = calls(1);
   const int reader = files.open("log", O_RDONLY);
-  const int writer = files.open("log", O_WRONLY | O_APPEND);
-  std::atomic<bool> done{false};
-  std::string appended;
-  std::thread appender([&] {
-    auto mine = calls(1);
-    const std::string line = pattern(60, 2);
-    do {
-      EXPECT_EQ(mine.write(writer, line.data(), line.size()), 60);
-      appended += line;
-    } while (!done);
-  });
-  const std::uint64_t before = cache().counters(0).fills;
-  within_patience("reads beside appends", [&] {
-    for (std::size_t i = 0; i < 50; ++i) {
-      const std::size_t at = (i * 7 % (pages - 1)) * page;
-      EXPECT_TRUE(same_bytes(read(files, reader, page, static_cast<std::int64_t>(at)),
-                             data.substr(at, page)));
+  const int writer = others.open("log", O_WRONLY | O_APPEND);
+  std::uint64_t lines = 0;
+  const auto append = [&](std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::string line = pattern(60, ++lines);
+      EXPECT_EQ(others.write(writer, line.data(), line.size()), 60);
+      data += line;
     }
-    EXPECT_GE(cache().counters(0).fills - before, 50U);
-    EXPECT_LE(cache().counters(0).fills - before, 5 * 50U);
-    // The page that they do change.
-    const std::string end = read(files, reader, page, pages * page);
-    EXPECT_TRUE(same_bytes(end.substr(0, 100), data.substr(pages * page)));
-  });
-  done = true;
-  appender.join();
-  data += appended;
+  };
+  // How many requests a read of this page takes with so many appends during each of the first.
+  const auto requests_beside = [&](std::size_t at, std::uint32_t appends, std::uint32_t first) {
+    storage->hang_reads("log");
+    const std::uint64_t before = storage->reads;
+    const std::string expected = data.substr(at * page, page);
+    std::atomic<bool> done{false};
+    std::thread thread([&] {
+      EXPECT_TRUE(
+          same_bytes(read(files, reader, page, static_cast<std::int64_t>(at) * page), expected));
+      done = true;
+    });
+    std::uint64_t requests = 0;
+    within_patience("a read beside appends", [&] {
+      for (;;) {
+        while (!done && storage->reads == before + requests)
+          std::this_thread::yield();
+        if (done) break;
+        if (requests++ < first) append(appends);
+        storage->let_a_read_go();
+      }
+      thread.join();
+    });
+    storage->let_go();
+    return requests;
+  };
+  std::size_t at = 0;
+  for (std::uint32_t appends = 0; appends < Inode::outside_kept; ++appends)
+    EXPECT_EQ(requests_beside(at++, appends, 100), 1U) << appends << " appends";
+  for (std::uint32_t first = 1; first <= tries_before_turn; ++first)
+    EXPECT_EQ(requests_beside(at++, Inode::outside_kept, first), first + 1);
+  // The page that they do change.
+  const std::string end = read(files, reader, page, pages * page);
+  EXPECT_TRUE(same_bytes(end, data.substr(pages * page, page)));
   EXPECT_TRUE(same_bytes(read(files, reader, data.size(), 0), data));
-  EXPECT_EQ(files.close(writer), 0);
+  EXPECT_EQ(others.close(writer), 0);
   EXPECT_EQ(files.close(reader), 0);
   EXPECT_TRUE(same_bytes(storage->contents("log"), data));
 }

@@ -70,8 +70,22 @@ class FailingStorage final : public storage::Storage {
   void let_go() {
     const std::lock_guard lock(mutex_);
     hung_ = 0;
+    only_reads_hang_ = false;
+    reads_let_go_ = 0;
   }
-  std::atomic<std::size_t> held{0};  // how many wait; of one queue
+  // The same, of reads alone.
+  void hang_reads(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    hung_ = find(path)->number;
+    only_reads_hang_ = true;
+  }
+  // One of them is executed: that which hangs, or the next.
+  void let_a_read_go() {
+    const std::lock_guard lock(mutex_);
+    ++reads_let_go_;
+  }
+  std::atomic<std::uint64_t> reads{0};  // of any file that have come
+  std::atomic<std::size_t> held{0};     // how many wait; of one queue
   // Status::version of every file.
   std::atomic<std::uint64_t> version{0};
   // Writes that said that a sync follows, and those that did not.
@@ -120,7 +134,10 @@ class FailingStorage final : public storage::Storage {
    public:
     MemoryQueue(FailingStorage& storage, const storage::QueueOptions& options)
         : storage_(storage), options_(options) {}
-    void submit(storage::Operation& operation) override { submitted_.push_back(&operation); }
+    void submit(storage::Operation& operation) override {
+      if (operation.kind == storage::Kind::read) ++storage_.reads;
+      submitted_.push_back(&operation);
+    }
     void flush() override {
       for (storage::Operation* operation : submitted_)
         waiting_.emplace_back(operation, storage_.turns_to_wait());
@@ -171,12 +188,18 @@ class FailingStorage final : public storage::Storage {
   bool hangs(const storage::Operation& operation) {
     if (operation.kind == storage::Kind::close) return faults.closes_hang;
     using storage::Kind;
-    const bool waits = operation.kind == Kind::read || operation.kind == Kind::write ||
-                       operation.kind == Kind::append || operation.kind == Kind::sync ||
-                       operation.kind == Kind::sync_data;
     const std::lock_guard lock(mutex_);
-    return waits && hung_ != 0 &&
-           static_cast<const MemoryFile*>(operation.file)->data->number == hung_;
+    const bool is_read = operation.kind == Kind::read;
+    const bool waits =
+        is_read ||
+        (!only_reads_hang_ && (operation.kind == Kind::write || operation.kind == Kind::append ||
+                               operation.kind == Kind::sync || operation.kind == Kind::sync_data));
+    if (!waits || hung_ == 0 ||
+        static_cast<const MemoryFile*>(operation.file)->data->number != hung_)
+      return false;
+    if (!is_read || reads_let_go_ == 0) return true;
+    --reads_let_go_;
+    return false;
   }
   bool happens(const std::atomic<unsigned>& one_in) {
     return one_in != 0 && random_.one_in(one_in);
@@ -325,6 +348,8 @@ class FailingStorage final : public storage::Storage {
   std::map<std::string, std::shared_ptr<Data>> files_;
   std::shared_ptr<Data> failing_;
   std::uint64_t hung_ = 0;  // the number of the file
+  bool only_reads_hang_ = false;
+  unsigned reads_let_go_ = 0;  // of those that hang
   std::uint64_t files_made_ = 0;
   Random random_;
 };
