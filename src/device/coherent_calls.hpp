@@ -96,6 +96,7 @@ class CoherentCalls {
     if (has_cache()) {
       cache::CachedFiles files(requester_);
       if (cache::OpenFile* entry = files.find(file); entry != nullptr) return work(files, *entry);
+      if (files.has_left(file)) return Result{-EBADF};
     }
     FileStatus status{};
     const int error = status_of(file, status);
@@ -113,6 +114,7 @@ class CoherentCalls {
         return files.truncate(*entry, static_cast<std::uint64_t>(size_bytes),
                               [&] { return truncate_in_storage(file, size_bytes); });
       }
+      if (files.has_left(file)) return -EBADF;
     }
     return truncate_in_storage(file, size_bytes);
   }
@@ -186,7 +188,11 @@ class CoherentCalls {
     int error = 0;
     if (has_cache()) {
       cache::CachedFiles files(requester_);
-      if (cache::OpenFile* entry = files.find(file); entry != nullptr) error = work(files, *entry);
+      if (cache::OpenFile* entry = files.find(file); entry != nullptr) {
+        error = work(files, *entry);
+      } else if (files.has_left(file)) {
+        return -EBADF;
+      }
     }
     Request request{};
     request.opcode = opcode;
@@ -262,7 +268,7 @@ class CoherentCalls {
                                std::uint8_t flags) {
     const cache::CachedFiles files(requester_);
     const cache::OpenFile* entry = files.find(file);
-    if (entry == nullptr) return Way::past;
+    if (entry == nullptr) return files.has_left(file) ? Way::cached : Way::past;  // it refuses
     if (!reading && writes_through(*entry, flags)) return Way::changing;
     if (files.ends_past_the_cache(bytes, offset) &&
         cache::CachedFiles::refusal(*entry, access_for(reading), bytes, offset) == 0)
@@ -361,11 +367,12 @@ class CoherentCalls {
     return requester_.context().cache.pages_of(static_cast<std::uint64_t>(offset), bytes);
   }
   // Whether anything of the file was dirty, or the error that keeps some of these pages from the
-  // storage.
+  // storage; -EBADF where the handle is being closed.
   FERRY_DEVICE_CALL int before_host_read(int file, cache::Pages pages) {
     cache::CachedFiles files(requester_);
     const cache::OpenFile* entry = files.find(file);
-    if (entry == nullptr || files.pages().is_clean(entry->inode)) return 0;
+    if (entry == nullptr) return files.has_left(file) ? -EBADF : 0;
+    if (files.pages().is_clean(entry->inode)) return 0;
     // A read does not ask a storage again that has just refused.
     if (const auto last = static_cast<int>(files.pages().last_error(entry->inode)); last != 0)
       return last;
@@ -373,12 +380,12 @@ class CoherentCalls {
     return error != 0 ? error : 1;
   }
   // 1: end_host_write() has to follow. 0: the file is not cached. Else the error that keeps
-  // something dirty from the storage, and nothing has begun.
+  // something dirty from the storage, or -EBADF as above, and nothing has begun.
   FERRY_DEVICE_CALL int begin_host_write(int file, std::uint64_t bytes, std::int64_t offset,
                                          std::uint8_t flags) {
     cache::CachedFiles files(requester_);
     const cache::OpenFile* entry = files.find(file);
-    if (entry == nullptr) return 0;
+    if (entry == nullptr) return files.has_left(file) ? -EBADF : 0;
     changing_ = entry->inode;
     // Appended bytes go behind everything that is dirty: all of that first, then.
     appending_ = appends(*entry, flags);

@@ -2,6 +2,7 @@
 // harmed, and nothing that was acknowledged is lost.
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -73,8 +74,8 @@ TEST_F(Closing, AnAppendBesideItsCloseHarmsNoOtherHandle) {
     mine.close(appending);
   });
   const auto& cache = rig->arena.context().cache;
-  while (device::DeviceRef<std::int32_t>(cache.open_file(appending).handle).load(device::acquire) !=
-         0)
+  while (device::DeviceRef<std::int32_t>(cache.open_file(appending).handle).load(device::acquire) ==
+         appending)
     std::this_thread::yield();
   storage->let_go();
   writer.join();
@@ -184,5 +185,76 @@ TEST_F(Closing, AVectoredWriteBesideItsCloseWritesToNoOtherFile) {
   EXPECT_EQ(got, 4) << "the piece before the close";
   EXPECT_EQ(read(mine, other, 8, 0), "gggggggg");
 }
+
+// A close has taken the handle from the cache, and its request has not reached the server, which
+// would still serve the handle. Another handle of the file has made something dirty since.
+class HalfClosed : public Closing, public testing::WithParamInterface<Placement> {
+ protected:
+  void SetUp() override {
+    Closing::SetUp();
+    storage->set_contents("f", std::string(page, 'a'));
+    auto files = calls(0);
+    kept = files.open("f", O_RDWR);
+    closed = files.open("f", O_RDWR);
+    device::Requester requester(rig->arena.context(), 2);
+    device::cache::CachedFiles cached(requester);
+    device::cache::OpenFile* const entry = cached.find(closed);
+    ASSERT_NE(entry, nullptr);
+    ASSERT_EQ(cached.detach(*entry, closed, [](device::FileStatus&) { return 0; }), 0);
+    ASSERT_EQ(files.pwrite(kept, "dirty", 5, 0), 5);
+    ASSERT_EQ(storage->contents("f", 0, 5), "aaaaa");
+  }
+  // What the caller of close() does next.
+  void finish_close() {
+    device::Requester requester(rig->arena.context(), 2);
+    device::Request request{};
+    request.opcode = device::Opcode::close;
+    request.file = closed;
+    EXPECT_EQ(requester.call(request).result, 0) << "by the thread that closes it";
+  }
+  int kept = 0;
+  int closed = 0;
+};
+
+TEST_P(HalfClosed, RefusesEveryCallOnTheHandle) {
+  auto mine = calls(1, GetParam());
+  // In the arena, behind the cache: what is started there goes to the server without a copy.
+  char* const bytes = reinterpret_cast<char*>(rig->heap()) + test::ServerRig::heap_bytes - page;
+  const device::IoVector pieces[] = {{bytes, 2}, {bytes + 8, 3}};
+  EXPECT_EQ(mine.pread(closed, bytes, 5, 0), -EBADF);
+  EXPECT_EQ(mine.preadv(closed, pieces, 2, 0), -EBADF);
+  EXPECT_EQ(mine.read(closed, bytes, 5), -EBADF);
+  device::Pending pending = mine.pread_async(closed, bytes, 5, 0);
+  EXPECT_EQ(mine.wait(pending), -EBADF);
+  std::memcpy(bytes, "wrong", 5);
+  EXPECT_EQ(mine.pwrite(closed, bytes, 5, 0), -EBADF);
+  EXPECT_EQ(mine.pwritev(closed, pieces, 2, 0), -EBADF);
+  EXPECT_EQ(mine.write(closed, bytes, 5), -EBADF);
+  pending = mine.pwrite_async(closed, bytes, 5, 0);
+  EXPECT_EQ(mine.wait(pending), -EBADF);
+  EXPECT_EQ(mine.ftruncate(closed, 0), -EBADF);
+  device::cache::HeldView view;
+  EXPECT_EQ(mine.hold(closed, 0, 5, view), -EBADF);
+  EXPECT_EQ(mine.prefetch(closed, 0, 5), -EBADF);
+  // Success would say that the bytes are in the storage.
+  EXPECT_EQ(mine.flush(closed), -EBADF);
+  EXPECT_EQ(mine.fsync(closed), -EBADF);
+  EXPECT_EQ(mine.fdatasync(closed), -EBADF);
+  EXPECT_EQ(mine.evict(closed), -EBADF);
+  EXPECT_EQ(mine.close(closed), -EBADF);
+  EXPECT_EQ(storage->contents("f"), std::string(page, 'a'));
+  auto others = calls(0);
+  EXPECT_EQ(read(others, kept, 6, 0), "dirtya");
+  EXPECT_EQ(others.fsync(kept), 0);
+  EXPECT_EQ(storage->contents("f"), "dirty" + std::string(page - 5, 'a'));
+  finish_close();
+  EXPECT_EQ(mine.pread(closed, bytes, 5, 0), -EBADF);
+  EXPECT_EQ(others.close(kept), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Placements, HalfClosed,
+                         testing::Values(Placement::host, Placement::compute, Placement::service,
+                                         Placement::automatic));
+
 }  // namespace
 }  // namespace ferry

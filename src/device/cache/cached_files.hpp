@@ -148,6 +148,13 @@ class CachedFiles {
     const bool same = DeviceRef<std::int32_t>(entry.handle).load(acquire) == handle;
     return same ? &entry : nullptr;
   }
+  // Whether a close has taken the handle from the cache. Its calls are refused from then on: the
+  // server may not know of the close yet, and past the cache they would miss what other handles
+  // have made dirty, or leave it as it was.
+  FERRY_DEVICE bool has_left(std::int32_t handle) const {
+    if (view_.base == nullptr || handle <= 0) return false;
+    return DeviceRef<std::int32_t>(view_.open_file(handle).handle).load(acquire) == -handle;
+  }
   // The number of the file that `status` tells of, while it is open.
   FERRY_DEVICE bool inode_of_file(const FileStatus& status, std::uint32_t& id) const {
     if (view_.base == nullptr) return false;
@@ -163,7 +170,9 @@ class CachedFiles {
   // how much there is to read: then it is not cached.
   FERRY_DEVICE_CALL bool attach(std::int32_t handle, std::uint32_t access,
                                 const FileStatus& status) {
-    if (view_.base == nullptr || !is_regular(status) || status.generated != 0) return false;
+    if (view_.base == nullptr) return false;
+    DeviceRef<std::int32_t>(view_.open_file(handle).handle).store(0, release);
+    if (!is_regular(status) || status.generated != 0) return false;
     // Waits for an open or a close of the same file that is under way, and for nothing else.
     for (;;) {
       Inode* inode = nullptr;
@@ -490,7 +499,7 @@ class CachedFiles {
   }
   // Under open_lock.
   FERRY_DEVICE Leaving leave_now(OpenFile& entry, std::int32_t handle, Inode& inode) const {
-    DeviceRef<std::int32_t>(entry.handle).store(0, release);
+    DeviceRef<std::int32_t>(entry.handle).store(-handle, release);
     const bool last = --inode.references == 0;
     DeviceRef<std::int32_t> write_handle(inode.write_handle);
     const bool writes = write_handle.load(relaxed) == handle;
@@ -558,7 +567,7 @@ class CachedFiles {
     for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
       OpenFile& entry = view_.open_file_at(i);
       const std::int32_t handle = DeviceRef<std::int32_t>(entry.handle).load(acquire);
-      if (handle != 0 && entry.inode == id && writes_back(entry.access)) return handle;
+      if (handle > 0 && entry.inode == id && writes_back(entry.access)) return handle;
     }
     return 0;
   }

@@ -184,9 +184,12 @@ static_assert(sizeof(Inode) == 256);
 
 // An open handle, by its index.
 struct OpenFile {
-  std::int32_t handle;  // whose entry this is; 0: nobody's, or a file that is not cached
-  // Its number. Stored (release) while `handle` is 0, and by may_hit() read (acquire) before it: a
-  // handle that is closed, whose entry another open is taking, is told by `handle` then.
+  // Whose entry this is. 0: nobody's, or a file that is not cached. The negative of a handle: a
+  // close has taken it from the cache.
+  std::int32_t handle;
+  // Its number. Stored (release) while `handle` is 0 or less, and by may_hit() read (acquire)
+  // before it: a handle that is closed, whose entry another open is taking, is told by `handle`
+  // then.
   std::uint32_t inode;
   std::uint32_t access;           // bits below
   std::uint32_t errors_reported;  // Inode::write_errors when it last told of one
