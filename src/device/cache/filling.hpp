@@ -116,9 +116,10 @@ class Filling {
   }
 
   // 0: the range may be read while the pin lasts. `again`: look for the page once more. `held`: the
-  // page is not valid, and counts its reader as a writer so that nobody fills it meanwhile.
+  // page is not valid, and counts its reader as a writer so that nobody fills it meanwhile. Where
+  // `held` is null the whole page is made valid.
   FERRY_DEVICE std::int64_t make_readable(std::uint32_t frame, std::int32_t handle, Range range,
-                                          bool& held) {
+                                          bool* held) {
     for (;;) {
       std::uint64_t now = frames_.state(frame).load(acquire);
       if ((now & State::filling) != 0) {
@@ -127,10 +128,12 @@ class Filling {
       }
       if ((now & State::orphan) != 0) return sent_back();
       if ((now & State::valid) != 0) return 0;
-      if (!transfers_.begin_writing_to(frame)) return again;
-      held = frames_.has_range(frame, range);
-      if (held) return 0;
-      transfers_.end_writing_to(frame);
+      if (held != nullptr) {
+        if (!transfers_.begin_writing_to(frame)) return again;
+        *held = frames_.has_range(frame, range);
+        if (*held) return 0;
+        transfers_.end_writing_to(frame);
+      }
       const std::int64_t error = complete(frame, handle);
       if (error != 0) return error;
     }

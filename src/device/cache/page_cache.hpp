@@ -184,20 +184,12 @@ class PageCache {
       const std::uint64_t left = bytes < end - offset ? bytes : end - offset;
       const Range range = range_of(offset, left);
       std::uint32_t frame = no_frame;
-      bool held = false;
-      // With the pages behind it that the caller wants too, by one request.
-      error = get(inode, handle, offset, left, progress, frame, held, pull);
+      // With the pages behind it that the caller wants too, by one request. Later nobody would know
+      // which bytes are there: the whole page has to be.
+      error = get(inode, handle, offset, left, progress, frame, nullptr, pull);
       if (error == pulled) return pulled;
       if (error == past) error = -EAGAIN;
       if (error != 0) continue;
-      // Later nobody would know which bytes are there: the whole page has to be.
-      if (held) {
-        transfers_.end_writing_to(frame);
-        error = filling_.complete(frame, handle);
-        if (error == 0) error = again;
-        frames_.unpin(frame);
-        continue;
-      }
       view = HeldView{view_.page(frame) + range.begin, range.end - range.begin, frame};
       return static_cast<std::int64_t>(view.bytes);
     }
@@ -360,11 +352,11 @@ class PageCache {
   }
 
   // The frame of the page at `at`, pinned and readable there; brings in what of the `left` bytes
-  // from there is absent. `again`: look once more. `held`: end_writing_to() has to follow.
-  // `pulled`: that is under way, and there is no frame yet.
+  // from there is absent. `again`: look once more. `held`: end_writing_to() has to follow; null:
+  // the page is readable as a whole. `pulled`: that is under way, and there is no frame yet.
   FERRY_DEVICE std::int64_t get(std::uint32_t inode, std::int32_t handle, std::uint64_t at,
                                 std::uint64_t left, Progress& progress, std::uint32_t& frame,
-                                bool& held, Pull* pull = nullptr) {
+                                bool* held, Pull* pull = nullptr) {
     if (reader_.tries >= tries_before_turn)
       return get_in_turn(inode, handle, at, left, progress, frame, held);
     return try_get(inode, handle, at, left, progress, frame, held, pull);
@@ -372,7 +364,7 @@ class PageCache {
   // What outside calls have sent back too often. A pull would take longer than the turn.
   FERRY_DEVICE_CALL std::int64_t get_in_turn(std::uint32_t inode, std::int32_t handle,
                                              std::uint64_t at, std::uint64_t left,
-                                             Progress& progress, std::uint32_t& frame, bool& held) {
+                                             Progress& progress, std::uint32_t& frame, bool* held) {
     outside_.begin_turn(inode);
     const std::int64_t error = try_get(inode, handle, at, left, progress, frame, held, nullptr);
     outside_.end_turn(inode);
@@ -381,7 +373,7 @@ class PageCache {
   }
   FERRY_DEVICE std::int64_t try_get(std::uint32_t inode, std::int32_t handle, std::uint64_t at,
                                     std::uint64_t left, Progress& progress, std::uint32_t& frame,
-                                    bool& held, Pull* pull) {
+                                    bool* held, Pull* pull) {
     const std::uint64_t page = at >> view_.layout.page_shift;
     const std::uint64_t key = key_of(inode, page);
     std::uint64_t before = 0;
@@ -457,7 +449,7 @@ class PageCache {
     const Range range = range_of(at, left);
     std::uint32_t frame = no_frame;
     bool held = false;
-    const std::int64_t error = get(inode, handle, at, left, progress, frame, held);
+    const std::int64_t error = get(inode, handle, at, left, progress, frame, &held);
     if (error == past) return filling_.read_past(inode, handle, to, left, at);
     if (error != 0) return error;
     copy_out(to, view_.page(frame) + range.begin, range.end - range.begin, streaming);

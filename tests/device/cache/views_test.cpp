@@ -1,5 +1,6 @@
 // Views of cached pages: how long they last, what they show, and how a group that is shown an
 // absent page brings it in by copying it itself.
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -80,6 +81,53 @@ TEST_F(ViewsTest, AViewOfAPartlyWrittenPageIsWhole) {
   EXPECT_EQ(seen(view), "abc");
   release_view(memory->view(), 0, view);
   expect_read(page, page);
+  expect_calm();
+}
+
+// Each of its fills has an outside call beside it, unless none can begin, and what is to be seen is
+// written anew after each.
+TEST_F(ViewsTest, AViewOfAPartlyWrittenPageGetsItsTurnBesideOutsideCalls) {
+  make_file(8, 4, 2);
+  write(0, "abc", 10);
+  data.replace(10, 3, "abc");
+  std::atomic<bool> filling{false};
+  std::atomic<bool> done{false};
+  std::atomic<unsigned> calls{0};
+  std::thread other([&] {
+    while (!done) {
+      if (!filling) {
+        std::this_thread::yield();
+        continue;
+      }
+      caches[1]->begin_outside(0, Pages{1, 2}, Pages{0, 1});
+      ++calls;
+      caches[1]->end_outside(0);
+      filling = false;
+    }
+  });
+  std::uint32_t turns = 0;
+  storage->after_read = [&] {
+    DeviceRef<std::uint32_t> outside(memory->view().inode(0).outside);
+    if (outside.load(acquire) >= Inode::outside_turn) {
+      ++turns;
+      return;
+    }
+    const unsigned before = calls;
+    filling = true;
+    while (calls == before)
+      std::this_thread::yield();
+  };
+  HeldView view;
+  test::within_patience("a view beside outside calls",
+                        [&] { ASSERT_EQ(caches[0]->hold(0, 1, 10, 3, view), 3); });
+  done = true;
+  other.join();
+  storage->after_read = nullptr;
+  EXPECT_EQ(seen(view), "abc");
+  EXPECT_GT(turns, 0U);
+  EXPECT_LE(calls, 2 * (tries_before_turn + 1)) << "two requests each: before and behind `abc`";
+  release_view(memory->view(), 0, view);
+  EXPECT_EQ(memory->view().inode(0).outside, 0U) << "a turn or a call was left behind";
   expect_calm();
 }
 
