@@ -15,14 +15,30 @@ namespace {
 
 constexpr unsigned links_max = 40;  // as in the kernel
 
-// Without links followed.
+// Without links followed. ".." stays: behind a link it leads elsewhere than by its words.
 std::string absolute(const char* path) {
   std::string text = path;
   if (text.empty() || text.front() != '/') {
     char folder[PATH_MAX];
     if (::getcwd(folder, sizeof folder) != nullptr) text = std::string(folder) + '/' + text;
   }
-  return std::filesystem::path(text).lexically_normal().string();
+  std::string whole;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('/', begin), text.size());
+    const std::string name = text.substr(begin, end - begin);
+    if (!name.empty() && name != ".") whole += '/' + name;
+    begin = end + 1;
+  }
+  // What follows a link at the end of a path stays, too.
+  const bool is_folder = text.ends_with('/') || text.ends_with("/.");
+  return is_folder || whole.empty() ? whole + '/' : whole;
+}
+
+// The part of an absolute path before its first "..".
+std::string before_parents(const std::string& path) {
+  const std::string ended = path + '/';
+  const std::size_t at = ended.find("/../");
+  return at == std::string::npos ? path : ended.substr(0, std::max<std::size_t>(at, 1));
 }
 
 const Mount* mount_above(const std::vector<Mount>& mounts, const std::string& path) {
@@ -73,8 +89,13 @@ Places::Mounts Places::mounts() {
 Place Places::of(const Operation& operation) {
   if (operation.file != nullptr) return static_cast<const PosixFile*>(operation.file)->place;
   const Mounts known = mounts();
+  // Nobody looks for the links of a renaming's paths: they count by their words alone.
+  const bool by_words = operation.kind == Kind::rename;
   const auto place_of = [&](const char* path) -> Place {
-    const Mount* mount = mount_above(*known, absolute(path));
+    const std::string whole = absolute(path);
+    const Mount* mount =
+        mount_above(*known, by_words ? std::filesystem::path(whole).lexically_normal().string()
+                                     : before_parents(whole));
     return mount == nullptr ? 0 : mount->device;
   };
   const Place place = place_of(operation.path);
@@ -88,27 +109,39 @@ Place Places::find(const Operation& operation, Place place) {
 
 Place Places::follow(const std::string& path, Place place, bool follows_last) {
   const Mounts known = mounts();
-  std::string whole = path;
-  unsigned links = 0;
-  const Mount* mount = mount_above(*known, whole);
-  std::size_t end = mount == nullptr ? whole.size() : mount->point.size();
-  while (end < whole.size() && links < links_max) {
-    end = std::min(whole.find('/', end + 1), whole.size());
+  std::string whole;
+  const Mount* mount = nullptr;
+  std::size_t end = 0;  // no link and no ".." before here
+  // From now on the rest of the path is this one, of which so much is known. False: it goes on
+  // elsewhere.
+  const auto go_on = [&](const std::string& with, std::size_t resolved) {
+    whole = with;
+    mount = mount_above(*known, before_parents(whole));
+    if (mount == nullptr || mount->device != place) return false;
+    end = std::max(resolved, mount->point == "/" ? 0 : mount->point.size());
+    return true;
+  };
+  bool here = go_on(path, 0);
+  for (unsigned links = 0; here && end < whole.size() && links < links_max;) {
+    const std::size_t next = std::min(whole.find('/', end + 1), whole.size());
+    const std::string name = whole.substr(0, next);
+    if (name.substr(end) == "/..") {
+      const std::size_t parent = end == 0 ? 0 : whole.rfind('/', end - 1);
+      const std::string rest = whole.substr(0, parent) + whole.substr(next);
+      here = go_on(rest.empty() ? "/" : rest, parent);
+      continue;
+    }
+    end = next;
     if (end >= whole.size() && !follows_last) break;
     char target[PATH_MAX];
-    const std::string link = whole.substr(0, end);
-    const ssize_t bytes = ::readlink(link.c_str(), target, sizeof target);
+    const ssize_t bytes = ::readlink(name.c_str(), target, sizeof target);
     if (bytes <= 0) continue;
     ++links;
     const std::string to(target, static_cast<std::size_t>(bytes));
-    std::string next = to.front() == '/' ? to : link.substr(0, link.rfind('/') + 1) + to;
-    next += whole.substr(end);
-    whole = absolute(next.c_str());
-    mount = mount_above(*known, whole);
-    if (mount == nullptr || mount->device != place) return mount == nullptr ? place : mount->device;
-    end = mount->point.size();
+    const std::string from = to.front() == '/' ? "" : name.substr(0, name.rfind('/') + 1);
+    here = go_on(absolute((from + to + whole.substr(end)).c_str()), 0);
   }
-  return place;
+  return here || mount == nullptr ? place : mount->device;
 }
 
 }  // namespace ferry::storage

@@ -67,6 +67,26 @@ TEST_F(PlacesTest, SymbolicLinksAreFollowedToWhereTheyLead) {
   EXPECT_EQ(place_of(directory / "away", Kind::open, O_NOFOLLOW), here);
 }
 
+// As the kernel walks: up from where a link leads, not from where it lies.
+TEST_F(PlacesTest, ParentsAreThoseOfWhatLinksLeadTo) {
+  const test::ScratchDirectory directory;
+  ASSERT_EQ(mkdir((directory / "dir").c_str(), 0755), 0);
+  ASSERT_EQ(mkdir((directory / "dir/inner").c_str(), 0755), 0);
+  ASSERT_EQ(symlink("/proc/self", (directory / "away").c_str()), 0);
+  ASSERT_EQ(symlink("dir/inner", (directory / "near").c_str()), 0);
+  ASSERT_EQ(symlink("/proc", (directory / "dir/only there").c_str()), 0);
+  const Place proc = device_of("/proc");
+  const Place here = place_of(directory / "dir");
+  EXPECT_EQ(place_of(directory / "away/../version"), proc);
+  EXPECT_EQ(place_of(directory / "near/../only there/version"), proc);
+  EXPECT_EQ(place_of(directory / "near/../inner"), here);
+  EXPECT_EQ(place_of(directory / "near/.."), here);
+  EXPECT_EQ(place_of(directory / "dir/inner/../../away/status"), proc);
+  EXPECT_EQ(place_of(directory / "dir/../dir/./inner//"), here);
+  EXPECT_EQ(place_of(directory / "dir/../../../../../../proc/version"), proc);
+  EXPECT_EQ(place_of("/../.."), device_of("/"));
+}
+
 TEST_F(PlacesTest, ARenamingLiesOnBoth) {
   Operation operation;
   operation.kind = Kind::rename;
