@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ferry::bench::mpi {
+namespace ferry::bench::mpi::part_test {
 namespace {
 
 // How often each byte of each file is in some rank's part; what a part's stream says is checked to
@@ -98,4 +98,4 @@ TEST(Part, FilesShareTheRanksEvenly) {
 }
 
 }  // namespace
-}  // namespace ferry::bench::mpi
+}  // namespace ferry::bench::mpi::part_test

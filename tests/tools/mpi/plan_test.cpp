@@ -7,7 +7,7 @@
 
 #include "tools/json_fields.hpp"
 
-namespace ferry::bench::mpi {
+namespace ferry::bench::mpi::plan_test {
 namespace {
 
 const std::string cell = R"("id": "a", "interface": "ferry", "operation": "write", "path": "/f",
@@ -63,4 +63,4 @@ TEST(MpiPlan, RefusesTwoCellsOfOneName) {
 }
 
 }  // namespace
-}  // namespace ferry::bench::mpi
+}  // namespace ferry::bench::mpi::plan_test
