@@ -92,13 +92,23 @@ class RandomHandles : public testing::TestWithParam<const char*> {
   // ---- the run ---------------------------------------------------------------------------------
 
   void run(std::uint64_t steps) {
-    for (std::uint64_t i = 0; i < steps && !HasFailure(); ++i) {
+    // Watched a part at a time: how long all of them may take depends on their number.
+    constexpr std::uint64_t part = 10'000;
+    for (std::uint64_t done = 0; done < steps && !HasFailure(); done += part)
+      test::within_patience("random calls", [&] { make_calls(std::min(part, steps - done)); });
+    if (!HasFailure()) test::within_patience("the end of random calls", [&] { end(); });
+  }
+
+  void make_calls(std::uint64_t calls) {
+    for (std::uint64_t i = 0; i < calls && !HasFailure(); ++i) {
       // This server executes no cached calls, so not `service`.
       files->use(random.one_in(2) ? Placement::compute
                                   : random.pick(std::array{Placement::host, Placement::automatic}));
       step();
     }
-    if (HasFailure()) return;
+  }
+
+  void end() {
     failing->faults.stop();
     while (!handles.empty())
       close_one();
@@ -552,12 +562,8 @@ class RandomHandles : public testing::TestWithParam<const char*> {
 TEST_P(RandomHandles, SeeWhatWasWritten) {
   for (const std::uint32_t pages : {6U, 24U, 100U}) {
     make(pages);
-    // In parts that each end in time, however many calls there are.
-    constexpr std::uint64_t part = 170'000;
-    for (std::uint64_t left = test::scaled(part); left > 0; left -= std::min(left, part)) {
-      test::within_patience("random calls", [&] { run(std::min(left, part)); });
-      if (HasFailure()) return;
-    }
+    run(test::scaled(170'000));
+    if (HasFailure()) return;
     files.reset();
     rig.reset();
     for (Name& name : names) {
