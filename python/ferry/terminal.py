@@ -62,6 +62,11 @@ class _Console(Console):
         """Prints as the console of rich does."""
         super().print(*(printable(o) if isinstance(o, str) else o for o in objects), **options)
 
+    def on_broken_pipe(self) -> None:
+        """Goes on without a reader: files that were asked for are still made."""
+        self.quiet = True
+        close_output()
+
 
 def output_console() -> Console:
     """Returns the console that tables and conclusions go to."""

@@ -70,6 +70,34 @@ def test_one_line_of_the_output_is_enough(command: Command) -> None:
         assert out.startswith("machine ")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "result"),
+    [
+        (["study", "writers", "--simulate", "--quick", "--out", "out"], "out/results.csv"),
+        (["bench", "-b", "64k", "-t", "64k", "-i", "1", "--json", "r.json", "f"], "r.json"),
+    ],
+)
+def test_results_are_written_when_nobody_reads_the_output(
+    command: Command, scratch: Path, arguments: list[str], result: str
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            command.arguments(*arguments),
+            env=command.environment,
+            cwd=scratch,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=100,
+        )
+    finally:
+        os.close(writer)
+    assert done.stderr == ""
+    assert (scratch / result).stat().st_size > 0
+
+
 def test_ctrl_c_while_modules_load_is_no_traceback(command: Command, tmp_path: Path) -> None:
     # A module that the command needs takes its time, and says when it has begun.
     (tmp_path / "sitecustomize.py").write_text(
