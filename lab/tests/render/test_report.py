@@ -306,4 +306,4 @@ def test_the_csv_file_says_where_and_how_fast() -> None:
         synced = float(line["bandwidth_with_sync_mib_per_s"])
         share = 3 if row["operation"] == "write" else 1  # flush and sync take as long as the calls
         assert synced == pytest.approx(wanted / share, rel=1e-4)
-    assert results.storage_of("/elsewhere", {"file_systems": []}) == "unknown file system"
+    assert results.storage_of("/elsewhere", {"file_systems": []}) == "an unknown file system"
