@@ -15,7 +15,7 @@ setup_build release # the package's extension module, which is documented from w
 environment=$setup_dir/docs
 wanted=docs/site/requirements.txt
 if ! cmp -s "$wanted" "$environment/requirements.stamp"; then
-  setup_say "docs: making a Python environment in $environment (about 200 MB)"
+  setup_say "docs: making a Python environment in $environment (about 300 MB)"
   "$(setup_base_python)" -m venv "$environment"
   "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -r "$wanted"
   cp "$wanted" "$environment/requirements.stamp"
