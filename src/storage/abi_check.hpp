@@ -19,31 +19,33 @@ struct Pair : OfOneSize<Left, Right> {
   using Theirs = Right;
 };
 
+// NOLINTBEGIN(bugprone-sizeof-expression): members may be pointers
 #define FERRY_SAME_MEMBER(member, their_member)                            \
   static_assert(offsetof(Ours, member) == offsetof(Theirs, their_member)); \
   static_assert(sizeof(Ours::member) == sizeof(Theirs::their_member))
+// NOLINTEND(bugprone-sizeof-expression)
 
 // A type with the library's types in place of ours. Specialised for each of ours.
-template <class Type>
+template <class Ours>
 struct Translated {
-  using type = Type;
+  using Type = Ours;
 };
-template <class Type>
-struct Translated<Type*> {
-  using type = typename Translated<Type>::type*;
+template <class Ours>
+struct Translated<Ours*> {
+  using Type = typename Translated<Ours>::Type*;
 };
-template <class Type>
-struct Translated<const Type> {
-  using type = const typename Translated<Type>::type;
+template <class Ours>
+struct Translated<const Ours> {
+  using Type = const typename Translated<Ours>::Type;
 };
 template <class Result, class... Arguments>
 struct Translated<Result(Arguments...)> {
-  using type = typename Translated<Result>::type(typename Translated<Arguments>::type...);
+  using Type = typename Translated<Result>::Type(typename Translated<Arguments>::Type...);
 };
 
 // The member of `struct_name` that points to a function of the library has that function's type.
 #define FERRY_SAME_FUNCTION(struct_name, name)                                     \
-  static_assert(std::is_same_v<abi::Translated<decltype(struct_name::name)>::type, \
+  static_assert(std::is_same_v<abi::Translated<decltype(struct_name::name)>::Type, \
                                std::add_pointer_t<decltype(::name)>>)
 
 }  // namespace ferry::storage::abi

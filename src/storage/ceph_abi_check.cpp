@@ -9,19 +9,19 @@ namespace ferry::storage {
 
 template <>
 struct abi::Translated<ceph::Client> {
-  using type = ceph_mount_info;
+  using Type = ceph_mount_info;
 };
 template <>
 struct abi::Translated<ceph::Directory> {
-  using type = ceph_dir_result;
+  using Type = ceph_dir_result;
 };
 template <>
 struct abi::Translated<ceph::Inode> {
-  using type = Inode;
+  using Type = Inode;
 };
 template <>
 struct abi::Translated<ceph::Statx> {
-  using type = struct ceph_statx;
+  using Type = struct ceph_statx;
 };
 
 struct SameStatx : abi::Pair<ceph::Statx, struct ceph_statx> {

@@ -20,7 +20,7 @@ namespace ferry::storage {
 #define FERRY_STANDS_FOR(name)         \
   template <>                          \
   struct abi::Translated<nfs3::name> { \
-    using type = ::name;               \
+    using Type = ::name;               \
   }
 
 FERRY_STANDS_FOR(nfs_context);
