@@ -74,7 +74,7 @@ class Curves(Plot):
         rows = math.ceil(len(self.panels) / columns)
         longest = max(len(line.label) for panel in self.panels for line in panel.series)
         right = max(90.0, _LABEL_GAP + 7 + _LETTER * longest)
-        margins = Margins(left=68, right=right, bottom=50, shared=True)
+        margins = Margins(left=84, right=right, bottom=50, shared=True)
         panels = make_panels(layout, columns, [_HEIGHT] * rows, margins)
         for unused in panels[len(self.panels) :]:
             unused.remove()
