@@ -95,14 +95,13 @@ TEST_F(ViewsTest, AViewOfAPartlyWrittenPageGetsItsTurnBesideOutsideCalls) {
   std::atomic<unsigned> calls{0};
   std::thread other([&] {
     while (!done) {
-      if (!filling) {
+      if (!filling.exchange(false)) {
         std::this_thread::yield();
         continue;
       }
       caches[1]->begin_outside(0, Pages{1, 2}, Pages{0, 1});
       ++calls;
       caches[1]->end_outside(0);
-      filling = false;
     }
   });
   std::uint32_t turns = 0;
