@@ -36,7 +36,7 @@ print_slowest() {
   printf 'the slowest tests:\n'
   awk '/^[0-9]+\/[0-9]+ Test: / { sub(/^[^:]*: /, ""); name = $0 }
        /^Test time = / { printf "%8.1f s  %s\n", $4, name }' \
-    "build/$1/Testing/Temporary/LastTest.log" | sort -rn | sed 10q
+    "build/$1/Testing/Temporary/LastTest.log" | sort -rn | sed -n 1,10p
 }
 
 # Leaves out ctest's two lines for each test that passed.
