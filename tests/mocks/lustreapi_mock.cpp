@@ -4,9 +4,9 @@
 // user.ferry.mock.lov, in the words of the real lustre.lov. The mock file system has four OSTs, the
 // pool "fast" and, for directories without a layout, all left to it.
 //
-// Preloaded into a program, it also makes statfs(2) and fstatfs(2), as programs with 64-bit offsets
-// call them, say that everything under the folder FERRY_MOCK_LUSTRE is Lustre, and getxattr(2) tell
-// lustre.lov there; the read of that with the number FERRY_MOCK_LUSTRE_FAILS fails.
+// Preloaded into a program, it also makes statfs(2) and fstatfs(2) say that everything under the
+// folder FERRY_MOCK_LUSTRE is Lustre, and getxattr(2) tell lustre.lov there; the read of that with
+// the number FERRY_MOCK_LUSTRE_FAILS fails.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -320,7 +320,9 @@ static bool is_lustre(const std::string& path) {
   return folder != nullptr && path.rfind(folder, 0) == 0;
 }
 
-// What a program calls whose offsets have 64 bits; the two differ in name alone.
+// By either name: a program that asks for 64-bit offsets calls the longer one.
+static_assert(sizeof(struct statfs) == sizeof(struct statfs64));
+
 int statfs64(const char* path, struct statfs64* system) {
   using Real = int (*)(const char*, struct statfs64*);
   static const auto real = reinterpret_cast<Real>(dlsym(RTLD_NEXT, "statfs64"));
@@ -339,6 +341,14 @@ int fstatfs64(int fd, struct statfs64* system) {
   if (result == 0 && readlink(link, path, sizeof path - 1) > 0 && is_lustre(path))
     system->f_type = 0x0BD00BD0;
   return result;
+}
+
+int statfs(const char* path, struct statfs* system) noexcept {
+  return statfs64(path, reinterpret_cast<struct statfs64*>(system));
+}
+
+int fstatfs(int fd, struct statfs* system) noexcept {
+  return fstatfs64(fd, reinterpret_cast<struct statfs64*>(system));
 }
 
 ssize_t getxattr(const char* path, const char* name, void* value, size_t bytes) noexcept {
