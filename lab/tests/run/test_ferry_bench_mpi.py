@@ -221,6 +221,7 @@ def test_without_an_mpi_build_the_study_says_what_is_missing(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(command.environment, "FERRY_BUILD_DIR", str(tmp_path))
+    monkeypatch.setitem(command.environment, "PATH", str(tmp_path))  # no mpicxx
     done = command.run("study", "writers", "--quick")
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
