@@ -39,8 +39,12 @@ print_slowest() {
     "build/$1/Testing/Temporary/LastTest.log" | sort -rn | sed -n 1,10p
 }
 
-# Leaves out ctest's two lines for each test that passed.
-only_news() { sed -uE -e '/^ *Start +[0-9]+: /d' -e '/^ *[0-9]+\/[0-9]+ Test .* Passed +[0-9.]+ sec *$/d'; }
+# Leaves out ctest's two lines for each test that passed or was skipped; it lists the skipped ones at
+# the end.
+only_news() {
+  sed -uE -e '/^ *Start +[0-9]+: /d' \
+    -e '/^ *[0-9]+\/[0-9]+ Test .*( Passed|\*\*\*Skipped) +[0-9.]+ sec *$/d'
+}
 
 stage_unit() {
   local -a options=()
