@@ -477,9 +477,11 @@ class CachedFiles {
     inode.version = 0;
     inode.tuning = view_.tunings.find(status.device);
     DeviceRef<std::uint32_t>(inode.storage).store(storage_of(status.device), relaxed);
-    inode.write_error = 0;
-    inode.write_errors = 0;
-    inode.failing = 0;
+    // Relaxed: who looks for frames to evict may still ask about the former file, and then passes
+    // over a page or tries one in vain.
+    DeviceRef<std::int32_t>(inode.write_error).store(0, relaxed);
+    DeviceRef<std::uint32_t>(inode.write_errors).store(0, relaxed);
+    DeviceRef<std::int32_t>(inode.failing).store(0, relaxed);
     DeviceRef<std::uint64_t>(inode.page_end).store(0, release);
   }
 
