@@ -123,7 +123,8 @@ int NfsCalls::mount(NfsRpc& rpc, NfsExport& found) {
                                              data);
       },
       [&](const mountres3& reply) {
-        if (reply.fhs_status != MNT3_OK) return library_.mountstat3_to_errno(reply.fhs_status);
+        if (reply.fhs_status != MNT3_OK)
+          return library_.mountstat3_to_errno(static_cast<int>(reply.fhs_status));
         const fhandle3& handle = reply.mountres3_u.mountinfo.fhandle;
         nfs_fh3 root{};
         root.data.data_len = handle.fhandle3_len;
