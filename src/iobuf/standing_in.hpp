@@ -7,6 +7,10 @@
 
 #include "iobuf/files.hpp"
 
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wreserved-identifier"  // some of the C library's names are
+#endif
+
 #define FERRY_STANDS_IN(result, name, ...)          \
   extern "C" __attribute__((visibility("default"))) \
   result name##_here(__VA_ARGS__) __asm__(#name);   \
