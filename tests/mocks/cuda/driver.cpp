@@ -419,8 +419,10 @@ Result cuStreamSynchronize(StreamHandle stream) {
 }
 
 Result cuStreamQuery(StreamHandle stream) {
+  // What has run is looked at before whether it failed: a copy fails before it is over.
+  const bool idle = stream_of(stream).idle();
   if (const Result result = ready_to_serve(); result != Result::success) return result;
-  return stream_of(stream).idle() ? Result::success : Result::not_ready;
+  return idle ? Result::success : Result::not_ready;
 }
 
 Result cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
@@ -466,11 +468,19 @@ Result cuEventRecord(EventHandle event, StreamHandle stream) {
 }
 
 Result cuEventQuery(EventHandle event) {
+  std::shared_ptr<Mark> mark;
+  {
+    const std::lock_guard lock(event->mutex);
+    mark = event->mark;
+  }
+  bool done = true;
+  if (mark != nullptr) {
+    const std::lock_guard marked(mark->mutex);
+    done = mark->done;
+  }
+  // After `done`, not before: a copy that fails does so before the events behind it are done.
   if (const Result result = ready_to_serve(); result != Result::success) return result;
-  const std::lock_guard lock(event->mutex);
-  if (event->mark == nullptr) return Result::success;
-  const std::lock_guard marked(event->mark->mutex);
-  return event->mark->done ? Result::success : Result::not_ready;
+  return done ? Result::success : Result::not_ready;
 }
 
 Result cuEventSynchronize(EventHandle event) {
