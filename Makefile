@@ -24,7 +24,7 @@ tidy:
 	@./test --stage tidy
 
 bench:
-	@benchmarks/run
+	@lab/micro/run
 
 docs:
 	@scripts/docs.sh

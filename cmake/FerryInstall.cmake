@@ -7,8 +7,7 @@ install(FILES include/ferry/ferry.hpp include/ferry/buffered_file.hpp include/fe
         include/ferry/error.hpp include/ferry/gpu.hpp include/ferry/runtime.hpp
         include/ferry/fortran_records.hpp include/ferry/signals.hpp include/ferry/storage_engine.hpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ferry)
-# In the checkout include/ferry/device is a link to src/device.
-install(DIRECTORY src/device/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ferry/device
+install(DIRECTORY include/ferry/device/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ferry/device
         FILES_MATCHING PATTERN "*.hpp")
 install(DIRECTORY include/ferry/nvrtc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ferry)
 if(TARGET ferry-bench)

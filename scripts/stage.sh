@@ -116,20 +116,20 @@ stage_cuda() {
   headers=$(find_cuda_headers "$nvcc")
   "${CXX:-c++}" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -Isrc -Itests -isystem "$headers" \
     tests/cuda/driver_abi.cpp ||
-    setup_die "src/devices/cuda/abi.hpp differs from $headers/cuda.h"
+    setup_die "src/backend/cuda/abi.hpp differs from $headers/cuda.h"
   printf 'ok: the driver interface agrees with cuda.h\n'
   if [[ -e $headers/cufile.h ]]; then
     "${CXX:-c++}" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -Isrc -Itests -isystem "$headers" \
       tests/cuda/cufile_abi.cpp ||
-      setup_die "src/devices/cuda/cufile_abi.hpp differs from $headers/cufile.h"
+      setup_die "src/backend/cuda/cufile_abi.hpp differs from $headers/cufile.h"
     printf "ok: cuFile's interface agrees with cufile.h\n"
     passed=2
   else
     setup_say "absent: cufile.h beside cuda.h, so cuFile's interface is not compared"
   fi
   # The one that takes longest, by far, comes first.
-  for source in tests/cuda/device_tests.cu tests/cuda/*.cu examples/*/*.cu benchmarks/*.cu \
-    src/tools/cuda/*.cu; do
+  for source in tests/cuda/device_tests.cu tests/cuda/*.cu examples/*/*.cu lab/micro/*.cu \
+    lab/harness/cuda/*.cu; do
     if [[ -e $source && " ${sources[*]} " != *" $source "* ]]; then sources+=("$source"); fi
   done
   output=$(mktemp -d)
@@ -206,9 +206,9 @@ sanitize() {
 
 stage_model() {
   case $depth in
-    quick) models/run --quick ;;
-    deep) models/run --all ;;
-    *) models/run ;;
+    quick) verification/run --quick ;;
+    deep) verification/run --all ;;
+    *) verification/run ;;
   esac
 }
 
@@ -322,7 +322,7 @@ stage_tidy() {
     setup_die "clang-tidy found the above"
   # No test builds these, so here is where it shows that they still compile.
   run-clang-tidy -quiet -p build/release -checks='-*,clang-diagnostic-*,misc-unused-using-decls' \
-    "^$here/benchmarks/.*\.cpp$" 2>&1 | plain ||
+    "^$here/lab/(harness|micro)/.*\.cpp$" 2>&1 | plain ||
     setup_die "a benchmark does not compile"
 }
 

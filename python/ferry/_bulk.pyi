@@ -1,4 +1,4 @@
-"""The extension module (src/python). Use it through ``ferry``; lengths and offsets are in bytes."""
+"""The extension module (src/bindings/python). Use it through ``ferry``; lengths and offsets are in bytes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The extension module (src/python/collective.cpp). Use it through ``ferry.collective``.
+"""The extension module (src/bindings/python/collective.cpp). Use it through ``ferry.collective``.
 
 Communicators and datatypes are Fortran handles, lengths and offsets are in bytes.
 """

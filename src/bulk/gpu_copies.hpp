@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
+#include "backend/cuda/resources.hpp"
 #include "base/staging.hpp"
-#include "devices/cuda/resources.hpp"
 
 namespace ferry::bulk {
 

@@ -5,7 +5,7 @@
 #include <fcntl.h>
 
 #include "bulk/scheduler.hpp"
-#include "storage/posix_file.hpp"
+#include "storage/posix/file.hpp"
 
 namespace ferry::bulk {
 namespace {
@@ -16,7 +16,7 @@ bool whole_blocks(const Piece& piece) {
   return (piece.offset | piece.bytes) % piece_alignment_bytes == 0;
 }
 
-// The turn of a write among those through the page cache (storage/write_turns.hpp).
+// The turn of a write among those through the page cache (storage/posix/write_turns.hpp).
 class Turn {
  public:
   explicit Turn(const Piece& piece) {

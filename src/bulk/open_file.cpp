@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/residency.hpp"
-#include "storage/posix_file.hpp"
+#include "storage/posix/file.hpp"
 
 namespace ferry::bulk {
 

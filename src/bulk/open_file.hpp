@@ -10,9 +10,9 @@
 
 #include <fcntl.h>
 
+#include "backend/cuda/gpus.hpp"
 #include "bulk/forks.hpp"
 #include "bulk/lanes.hpp"
-#include "devices/cuda/gpus.hpp"
 #include "storage/storage.hpp"
 
 namespace ferry::bulk {

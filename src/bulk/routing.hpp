@@ -5,8 +5,8 @@
 
 #include <ferry/bulk.hpp>
 
+#include "backend/cuda/resources.hpp"
 #include "bulk/open_file.hpp"
-#include "devices/cuda/resources.hpp"
 
 namespace ferry::bulk {
 

@@ -17,12 +17,12 @@
 
 #include <ferry/bulk.hpp>
 
+#include "backend/cuda/gpus.hpp"
 #include "bulk/callbacks.hpp"
 #include "bulk/forks.hpp"
 #include "bulk/lanes.hpp"
 #include "bulk/plan.hpp"
 #include "bulk/request.hpp"
-#include "devices/cuda/gpus.hpp"
 
 namespace ferry::bulk {
 

@@ -9,10 +9,10 @@
 #include <optional>
 #include <vector>
 
+#include "backend/cuda/gpus.hpp"
+#include "backend/cuda/stream_copies.hpp"
 #include "base/staging.hpp"
 #include "collective/context.hpp"
-#include "devices/cuda/gpus.hpp"
-#include "devices/cuda/stream_copies.hpp"
 
 namespace ferry::collective {
 

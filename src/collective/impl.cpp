@@ -13,7 +13,7 @@
 #include "base/residency.hpp"
 #include "collective/exchange.hpp"
 #include "collective/independent.hpp"
-#include "storage/posix_file.hpp"
+#include "storage/posix/file.hpp"
 #include "storage/uri.hpp"
 
 namespace ferry::collective {

@@ -7,10 +7,10 @@
 
 #include <ferry/gpu.hpp>
 
+#include "backend/cpu/arena.hpp"
+#include "backend/cuda/arena.hpp"
 #include "base/cpus.hpp"
 #include "base/forks.hpp"
-#include "devices/cpu/arena.hpp"
-#include "devices/cuda/arena.hpp"
 #include "runtime/cache_plan.hpp"
 #include "runtime/cpu_plan.hpp"
 #include "runtime/parts.hpp"

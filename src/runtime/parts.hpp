@@ -6,7 +6,7 @@
 
 #include <ferry/runtime.hpp>
 
-#include "devices/cpu/arena.hpp"
+#include "backend/cpu/arena.hpp"
 #include "runtime/tuning.hpp"
 #include "storage/storage.hpp"
 

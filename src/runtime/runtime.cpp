@@ -10,10 +10,10 @@
 
 #include <ferry/runtime.hpp>
 
+#include "backend/cpu/arena.hpp"
+#include "backend/cpu/hooks.hpp"
 #include "base/cpus.hpp"
 #include "base/forks.hpp"
-#include "devices/cpu/arena.hpp"
-#include "devices/cpu/hooks.hpp"
 #include "runtime/cache_plan.hpp"
 #include "runtime/cpu_plan.hpp"
 #include "runtime/ending.hpp"

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/mounts.hpp"
-#include "storage/lustre_layouts.hpp"
+#include "storage/lustre/layouts.hpp"
 
 namespace ferry::storage {
 namespace {

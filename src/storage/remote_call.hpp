@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/bounded_pool.hpp"
+#include "storage/queue/bounded_pool.hpp"
 #include "storage/remote_file.hpp"
 #include "storage/uri.hpp"
 

@@ -5,13 +5,13 @@
 #include <mutex>
 
 #include "base/cpus.hpp"
-#include "storage/ceph.hpp"
-#include "storage/ceph_library.hpp"
-#include "storage/inbox_queue.hpp"
-#include "storage/nfs.hpp"
-#include "storage/nfs_library.hpp"
-#include "storage/pvfs2.hpp"
-#include "storage/pvfs2_library.hpp"
+#include "storage/ceph/ceph.hpp"
+#include "storage/ceph/library.hpp"
+#include "storage/nfs/library.hpp"
+#include "storage/nfs/nfs.hpp"
+#include "storage/pvfs2/library.hpp"
+#include "storage/pvfs2/pvfs2.hpp"
+#include "storage/queue/inbox_queue.hpp"
 #include "storage/uri.hpp"
 
 namespace ferry::storage {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/posix.hpp"
+#include "storage/posix/posix.hpp"
 #include "storage/storage.hpp"
 
 namespace ferry::storage {

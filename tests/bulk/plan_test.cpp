@@ -9,7 +9,7 @@
 #include "bulk/lanes.hpp"
 #include "bulk/request.hpp"
 #include "bulk/routing.hpp"
-#include "storage/posix.hpp"
+#include "storage/posix/posix.hpp"
 #include "support/files.hpp"
 
 namespace ferry::bulk {

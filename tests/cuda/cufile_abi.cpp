@@ -1,6 +1,6 @@
-// Compares what src/devices/cuda/cufile_abi.hpp declares with cufile.h: the layout of structures,
+// Compares what src/backend/cuda/cufile_abi.hpp declares with cufile.h: the layout of structures,
 // sizes and kinds of all parameters, and the numbers of all constants. It only compiles.
-#include "devices/cuda/cufile_abi.hpp"
+#include "backend/cuda/cufile_abi.hpp"
 
 #include <cstddef>
 #include <type_traits>

@@ -1,11 +1,11 @@
-// Compares what src/devices/cuda/abi.hpp declares with cuda.h: sizes and kinds of all parameters,
+// Compares what src/backend/cuda/abi.hpp declares with cuda.h: sizes and kinds of all parameters,
 // the numbers of all constants, and the names of all functions in the library. It only compiles.
 #include <type_traits>
 
 #include <cuda.h>
 
+#include "backend/cuda/abi.hpp"
 #include "cuda/same_function.hpp"
-#include "devices/cuda/abi.hpp"
 
 namespace ferry::cuda {
 namespace {

@@ -9,7 +9,7 @@
 #include <ferry/device/copy.hpp>
 #include <ferry/device/group.hpp>
 
-#include "devices/cpu/lanes.hpp"
+#include "backend/cpu/lanes.hpp"
 #include "support/files.hpp"
 
 namespace ferry::device {

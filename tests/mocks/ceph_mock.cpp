@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "storage/ceph_abi.hpp"
+#include "storage/ceph/abi.hpp"
 
 namespace ferry::storage::ceph {
 

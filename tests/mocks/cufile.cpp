@@ -31,8 +31,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "devices/cuda/abi.hpp"
-#include "devices/cuda/cufile_abi.hpp"
+#include "backend/cuda/abi.hpp"
+#include "backend/cuda/cufile_abi.hpp"
 
 namespace ferry::cuda::cufile {
 

@@ -35,7 +35,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "storage/pvfs2_abi.hpp"
+#include "storage/pvfs2/abi.hpp"
 
 namespace pvfs2 = ferry::storage::pvfs2;
 

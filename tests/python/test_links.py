@@ -13,7 +13,7 @@ OTHERS = [
     *sorted(page for room in ("examples", "lab", "python") for page in (ROOT / room).rglob("*.md")),
 ]
 ROOMS = set(
-    "benchmarks cmake docs examples include lab models python rigs scripts src tests "
+    "cmake docs examples include lab python rigs scripts src tests "
     "verification".split()
 )
 TEXT = set(".c .cmake .cpp .cu .f90 .hpp .in .json .md .pml .py .sh .toml .txt".split())

@@ -112,7 +112,7 @@ def test_the_source_package_holds_what_a_wheel_is_built_from(tmp_path: Path) -> 
         *("CMakeLists.txt", "LICENSE", "PKG-INFO", "README.md", "cmake", "include"),
         *("pyproject.toml", "python", "src"),
     }
-    assert {"src/tools/info_main.cpp", "python/ferry/py.typed"} <= held.keys()
+    assert {"src/programs/info_main.cpp", "python/ferry/py.typed"} <= held.keys()
     assert not [name for name in held if name.endswith((".pyc", ".so", ".o"))]
     assert sum(held.values()) < 16 << 20
 

@@ -49,22 +49,22 @@ AGAINST = [
     (
         {
             "src/server/loop.cpp": (
-                '#include "storage/nfs_rpc.hpp"\n#include "storage/storage.hpp"\n'
+                '#include "storage/nfs/rpc.hpp"\n#include "storage/storage.hpp"\n'
             ),
-            "src/storage/nfs_rpc.hpp": "",
+            "src/storage/nfs/rpc.hpp": "",
             "src/storage/storage.hpp": "",
         },
-        'src/server/loop.cpp:1: "storage/nfs_rpc.hpp": that is private to one storage; '
+        'src/server/loop.cpp:1: "storage/nfs/rpc.hpp": that is private to one storage; '
         "use the interface of src/storage",
     ),
     (
-        {"src/device/ring.hpp": "#include <cstdint>\n#include <unistd.h>\n"},
-        'src/device/ring.hpp:2: "unistd.h": device code may include no more of the system '
+        {"include/ferry/device/ring.hpp": "#include <cstdint>\n#include <unistd.h>\n"},
+        'include/ferry/device/ring.hpp:2: "unistd.h": device code may include no more of the system '
         "than DEVICE_HEADERS lists",
     ),
     (
-        {"src/device/ring.hpp": '#include "../base/futex.hpp"\n'},
-        'src/device/ring.hpp:1: "../base/futex.hpp": src/device does not use src/base',
+        {"include/ferry/device/ring.hpp": '#include "../base/futex.hpp"\n'},
+        'include/ferry/device/ring.hpp:1: "../base/futex.hpp": include/ferry/device does not use src/base',
     ),
     (
         {"scripts/help.py": "def main():\n    import ferry\n"},
@@ -118,7 +118,7 @@ def test_a_public_header_belongs_to_its_room(check: ModuleType, tmp_path: Path) 
             "include/ferry/ferry.hpp": "#include <ferry/runtime.hpp>\n",
             "include/ferry/runtime.hpp": "#include <ferry/error.hpp>\n",
             "src/base/byte_swap.cpp": "#include <ferry/error.hpp>\n",
-            "src/tools/main.cpp": "#include <ferry/ferry.hpp>\n",
+            "lab/harness/main.cpp": "#include <ferry/ferry.hpp>\n",
         },
     )
     assert list(check.arrows(tree, {})) == []
@@ -130,12 +130,12 @@ def test_links_lead_to_the_room_behind_them(check: ModuleType, tmp_path: Path) -
         tmp_path,
         **{
             "src/bulk/worker.cpp": "#include <ferry/device/ring.hpp>\n",
-            "src/device/ring.hpp": "",
+            "include/ferry/device/ring.hpp": "",
         },
     )
-    tree.links["include/ferry/device"] = "src/device"
+    tree.links["include/ferry/device"] = "include/ferry/device"
     assert list(check.arrows(tree, {})) == [
-        'src/bulk/worker.cpp:1: "ferry/device/ring.hpp": src/bulk does not use src/device'
+        'src/bulk/worker.cpp:1: "ferry/device/ring.hpp": src/bulk does not use include/ferry/device'
     ]
 
 
@@ -168,11 +168,11 @@ def test_the_page_says_what_every_room_uses(check: ModuleType, tmp_path: Path) -
         rows[room] = f"| `{room}` | {names or 'nothing'} |"
     tree = make_tree(check, tmp_path, **{check.ARCHITECTURE: "\n".join(rows.values())})
     assert list(check.page(tree)) == []
-    del rows["src/device"]
+    del rows["include/ferry/device"]
     rows["src/storage"] = "| `src/storage` | `src/base`, `src/server` |"
     make_tree(check, tmp_path, **{check.ARCHITECTURE: "\n".join(rows.values())})
     assert list(check.page(tree)) == [
-        f"{check.ARCHITECTURE}: has no row that says what src/device uses",
+        f"{check.ARCHITECTURE}: has no row that says what include/ferry/device uses",
         f"{check.ARCHITECTURE}: says otherwise than ARROWS what src/storage uses: src/base",
     ]
 

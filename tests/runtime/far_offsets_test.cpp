@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "storage/posix.hpp"
+#include "storage/posix/posix.hpp"
 #include "support/files.hpp"
 #include "support/server_rig.hpp"
 

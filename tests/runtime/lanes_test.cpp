@@ -1,5 +1,5 @@
 // Groups of 32 emulated lanes: cached calls and calls of the host in turn, against a plain model.
-#include "devices/cpu/lanes.hpp"
+#include "backend/cpu/lanes.hpp"
 
 #include <array>
 #include <cstdint>

@@ -14,7 +14,7 @@
 
 #include <ferry/ferry.hpp>
 
-#include "devices/cpu/lanes.hpp"
+#include "backend/cpu/lanes.hpp"
 #include "runtime/services.hpp"
 #include "support/depth.hpp"
 #include "support/files.hpp"

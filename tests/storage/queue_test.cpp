@@ -1,4 +1,6 @@
 // What a queue promises its owner beyond the operations themselves: waking, polling, cancelling.
+#include "storage/posix/queue.hpp"
+
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -18,8 +20,7 @@
 #include <unistd.h>
 
 #include "base/futex.hpp"
-#include "storage/posix.hpp"
-#include "storage/posix_queue.hpp"
+#include "storage/posix/posix.hpp"
 #include "support/blocked_file.hpp"
 #include "support/depth.hpp"
 #include "support/files.hpp"

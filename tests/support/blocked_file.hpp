@@ -10,7 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "storage/posix_file.hpp"
+#include "storage/posix/file.hpp"
 #include "storage/storage.hpp"
 
 namespace ferry::test {

@@ -8,8 +8,8 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include "devices/cuda/driver.hpp"
-#include "devices/cuda/resources.hpp"
+#include "backend/cuda/driver.hpp"
+#include "backend/cuda/resources.hpp"
 
 namespace ferry::test {
 

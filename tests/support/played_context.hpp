@@ -5,7 +5,7 @@
 
 #include <ferry/device.hpp>
 
-#include "devices/cpu/hooks.hpp"
+#include "backend/cpu/hooks.hpp"
 
 namespace ferry::test {
 

@@ -28,8 +28,8 @@
 #if defined(__CUDACC__)
 #include <ferry/cuda.hpp>
 #else
-#include "devices/cpu/hooks.hpp"
-#include "devices/cpu/lanes.hpp"
+#include "backend/cpu/hooks.hpp"
+#include "backend/cpu/lanes.hpp"
 #include "support/within.hpp"
 #endif
 

@@ -12,7 +12,7 @@
 #include <ferry/device.hpp>
 
 #include "server/server.hpp"
-#include "storage/posix.hpp"
+#include "storage/posix/posix.hpp"
 #include "support/hooks.hpp"
 #include "support/within.hpp"
 

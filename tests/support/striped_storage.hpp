@@ -12,7 +12,7 @@
 
 #include <unistd.h>
 
-#include "storage/posix.hpp"
+#include "storage/posix/posix.hpp"
 #include "storage/storage.hpp"
 
 namespace ferry::test {

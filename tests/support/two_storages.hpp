@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "storage/posix.hpp"
+#include "storage/posix/posix.hpp"
 #include "storage/storage.hpp"
 #include "support/failing_storage.hpp"
 

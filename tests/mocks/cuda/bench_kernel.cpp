@@ -5,10 +5,10 @@
 #include <thread>
 #include <vector>
 
-#include "devices/cpu/lanes.hpp"
+#include "backend/cpu/lanes.hpp"
+#include "harness/cuda/kernel_program.hpp"
 #include "mocks/cuda/kernels.hpp"
 #include "support/played_context.hpp"
-#include "tools/cuda/kernel_program.hpp"
 
 namespace ferry::bench {
 namespace {

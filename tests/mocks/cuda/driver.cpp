@@ -1,5 +1,5 @@
 // A CUDA driver without a GPU, for tests of Ferry's host side. It has the functions of
-// src/devices/cuda/abi.hpp under the names of the real library, is as strict as that where Ferry
+// src/backend/cuda/abi.hpp under the names of the real library, is as strict as that where Ferry
 // could go wrong (contexts, ranges, streams, what is asynchronous), and has kernels played by host
 // threads.
 #include <array>

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <string>
 
-#include "devices/cuda/abi.hpp"
+#include "backend/cuda/abi.hpp"
 
 namespace ferry::cuda::mock {
 

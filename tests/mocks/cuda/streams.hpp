@@ -10,7 +10,7 @@
 #include <mutex>
 #include <thread>
 
-#include "devices/cuda/abi.hpp"
+#include "backend/cuda/abi.hpp"
 
 namespace ferry::cuda::mock {
 

@@ -1,0 +1,35 @@
+// One repeat of one cell: opens, transfers, syncs and closes on the device threads, and times each.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include <ferry/ferry.hpp>
+
+#include "harness/layout.hpp"
+#include "harness/plan.hpp"
+#include "harness/sample.hpp"
+
+namespace ferry::bench {
+
+struct CellRun {
+  const Cell& cell;
+  unsigned repeat = 0;
+  std::uint64_t pattern_seed = 0;  // of what is written
+  int create_flags = 0;            // O_CREAT and O_EXCL or O_TRUNC, for writes
+  std::string block_device;        // of block_device_folder(), or empty
+
+  // The pattern that a part of this file is written with, or must be read with where that is known.
+  std::uint64_t seed_of(const Part& part) const {
+    const std::uint64_t seed =
+        cell.operation == Operation::read ? cell.expect_pattern_seed.value_or(0) : pattern_seed;
+    return contents_of(cell, seed, part.file).seed;
+  }
+};
+
+// Throws ferry::Error when a call fails, ContentsError when the buffers hold the wrong bytes after
+// reading. Files are closed either way.
+Sample run_cell(Runtime& runtime, const CellRun& run, const std::atomic<bool>& stopped);
+
+}  // namespace ferry::bench

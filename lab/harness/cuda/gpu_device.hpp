@@ -1,0 +1,13 @@
+// The device `cuda`: cells are measured in kernels on the first GPU.
+#pragma once
+
+#include <memory>
+
+#include "harness/measured_device.hpp"
+
+namespace ferry::bench {
+
+// Throws as make_device().
+std::unique_ptr<MeasuredDevice> make_gpu_device(const Plan& plan, const RuntimeOptions& options);
+
+}  // namespace ferry::bench

@@ -1,0 +1,198 @@
+#include "harness/file_access.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "harness/uring_access.hpp"
+
+namespace ferry::bench {
+namespace {
+
+constexpr std::uint32_t file_mode = 0644;
+
+class FerryAccess final : public FileAccess {
+ public:
+  FerryAccess(const Cell& cell, std::string path, DeviceThread& thread)
+      : FileAccess(std::move(path)), cell_(cell), files_(thread.files), pending_(cell.queue_depth) {
+    files_.use(cell.placement);
+  }
+  ~FerryAccess() override {
+    if (file_ >= 0) files_.close(file_);
+  }
+
+  void open(int flags) override {
+    const int result = files_.open(path().c_str(), flags, file_mode);
+    check(result, "opening");
+    file_ = result;
+  }
+  std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset) override {
+    return files_.pread(file_, data, bytes, static_cast<std::int64_t>(offset));
+  }
+  std::int64_t write(const void* data, std::uint64_t bytes, std::uint64_t offset) override {
+    return files_.pwrite(file_, data, bytes, static_cast<std::int64_t>(offset));
+  }
+  void flush() override { check(files_.flush(file_), "flushing"); }
+  void sync() override { check(files_.fsync(file_), "syncing"); }
+  void close() override { check(files_.close(std::exchange(file_, -1)), "closing"); }
+
+  void start(unsigned slot, void* data, std::uint64_t bytes, std::uint64_t offset) override {
+    const auto at = static_cast<std::int64_t>(offset);
+    pending_[slot] = cell_.operation == Operation::read
+                         ? files_.pread_async(file_, data, bytes, at)
+                         : files_.pwrite_async(file_, data, bytes, at);
+  }
+  std::int64_t finish(unsigned slot) override { return files_.wait(pending_[slot]); }
+
+ private:
+  const Cell& cell_;
+  device::FileCalls<device::ThreadGroup>& files_;
+  int file_ = -1;
+  std::vector<device::Pending> pending_;
+};
+
+class PosixAccess final : public FileAccess {
+ public:
+  using FileAccess::FileAccess;
+  ~PosixAccess() override {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+  void open(int flags) override { fd_ = open_plain(flags); }
+  std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset) override {
+    auto* to = static_cast<char*>(data);
+    return all_of(bytes, [&](std::uint64_t done) {
+      return ::pread(fd_, to + done, bytes - done, static_cast<off_t>(offset + done));
+    });
+  }
+  std::int64_t write(const void* data, std::uint64_t bytes, std::uint64_t offset) override {
+    const auto* from = static_cast<const char*>(data);
+    return all_of(bytes, [&](std::uint64_t done) {
+      return ::pwrite(fd_, from + done, bytes - done, static_cast<off_t>(offset + done));
+    });
+  }
+  void sync() override { check(or_errno(::fsync(fd_)), "syncing"); }
+  void close() override { close_plain(std::exchange(fd_, -1)); }
+
+ private:
+  // Goes on after a short call, as programs do: the next one moves the rest or says why not. (XFS
+  // writes short when it has to free what deleted files held, and has room at the next call.)
+  template <class Call>
+  static std::int64_t all_of(std::uint64_t bytes, Call call) {
+    std::uint64_t done = 0;
+    while (done < bytes) {
+      const std::int64_t moved = or_errno(call(done));
+      if (moved < 0) return moved;
+      if (moved == 0) break;
+      done += static_cast<std::uint64_t>(moved);
+    }
+    return static_cast<std::int64_t>(done);
+  }
+
+  int fd_ = -1;
+};
+
+// Copies between a mapping of the whole file and the buffer. Mapping counts as opening, unmapping
+// as closing; page faults fall into the transfers, as they do for a program.
+class MmapAccess final : public FileAccess {
+ public:
+  MmapAccess(std::string path, std::uint64_t bytes) : FileAccess(std::move(path)), bytes_(bytes) {}
+  ~MmapAccess() override {
+    if (map_ != nullptr) ::munmap(map_, bytes_);
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+  void open(int flags) override {
+    if ((flags & O_ACCMODE) == O_WRONLY) flags = (flags & ~O_ACCMODE) | O_RDWR;
+    fd_ = open_plain(flags);
+    if ((flags & O_CREAT) != 0) {
+      check(or_errno(::ftruncate(fd_, static_cast<off_t>(bytes_))), "sizing");
+    }
+    const int protection = (flags & O_ACCMODE) == O_RDONLY ? PROT_READ : PROT_READ | PROT_WRITE;
+    void* map = ::mmap(nullptr, bytes_, protection, MAP_SHARED, fd_, 0);
+    if (map == MAP_FAILED) check(-errno, "mapping");
+    map_ = static_cast<unsigned char*>(map);
+  }
+  std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset) override {
+    std::memcpy(data, map_ + offset, bytes);
+    return static_cast<std::int64_t>(bytes);
+  }
+  std::int64_t write(const void* data, std::uint64_t bytes, std::uint64_t offset) override {
+    std::memcpy(map_ + offset, data, bytes);
+    return static_cast<std::int64_t>(bytes);
+  }
+  void sync() override { check(or_errno(::msync(map_, bytes_, MS_SYNC)), "syncing"); }
+  void close() override {
+    check(or_errno(::munmap(std::exchange(map_, nullptr), bytes_)), "unmapping");
+    close_plain(std::exchange(fd_, -1));
+  }
+
+ private:
+  std::uint64_t bytes_;
+  int fd_ = -1;
+  unsigned char* map_ = nullptr;
+};
+
+}  // namespace
+
+void FileAccess::start(unsigned, void*, std::uint64_t, std::uint64_t) {
+  throw Error(ENOTSUP, "this interface has no asynchronous transfers");
+}
+std::int64_t FileAccess::finish(unsigned) {
+  return -ENOTSUP;
+}
+
+void FileAccess::check(std::int64_t result, const char* call) const {
+  if (result < 0) throw Error(static_cast<int>(-result), std::string(call) + " " + path_);
+}
+
+std::int64_t FileAccess::or_errno(std::int64_t result) {
+  return result < 0 ? -errno : result;
+}
+
+int FileAccess::open_plain(int flags) const {
+  const auto mode = static_cast<mode_t>(file_mode);
+  const auto result = or_errno(::open(path_.c_str(), flags | O_CLOEXEC, mode));
+  check(result, "opening");
+  return static_cast<int>(result);
+}
+
+void FileAccess::close_plain(int fd) const {
+  check(or_errno(::close(fd)), "closing");
+}
+
+std::unique_ptr<FileAccess> make_access(const Cell& cell, unsigned file, DeviceThread& thread) {
+  std::string path = file_path(cell, file);
+  switch (cell.interface) {
+    case Interface::posix:
+      return std::make_unique<PosixAccess>(std::move(path));
+    case Interface::mmap:
+      return std::make_unique<MmapAccess>(std::move(path), file_bytes(cell));
+    case Interface::uring:
+      return make_uring_access(cell, std::move(path));
+    case Interface::ferry:
+      break;
+  }
+  return std::make_unique<FerryAccess>(cell, std::move(path), thread);
+}
+
+Accesses make_accesses(const Cell& cell, const Part& part, DeviceThread& thread) {
+  const std::uint64_t count = cell.program == Program::files ? cell.calls_per_thread() : 1;
+  Accesses accesses;
+  for (std::uint64_t call = 0; call < count; ++call) {
+    const Place place = place_of(cell, part, part.offset_of(call));
+    accesses.push_back(make_access(cell, place.file, thread));
+  }
+  return accesses;
+}
+
+int open_flags(const Cell& cell) {
+  return (cell.operation == Operation::read ? O_RDONLY : O_WRONLY) | (cell.direct ? O_DIRECT : 0);
+}
+
+}  // namespace ferry::bench

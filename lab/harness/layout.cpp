@@ -1,0 +1,69 @@
+#include "harness/layout.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <numeric>
+#include <random>
+
+#include "storage/uri.hpp"
+
+namespace ferry::bench {
+
+Part part_of(const Cell& cell, unsigned index) {
+  Part part;
+  part.step_bytes = cell.stride_bytes != 0 ? cell.stride_bytes : cell.call_bytes();
+  part.calls_per_block = cell.calls_per_thread();
+  part.segment_bytes = cell.part_bytes();
+  if (cell.file_per_thread) {
+    part.file = index;
+    return part;
+  }
+  part.calls_per_block = cell.calls_per_thread() / cell.segments;
+  const std::uint64_t block_bytes = part.calls_per_block * part.step_bytes;
+  part.begin = index * block_bytes;
+  part.segment_bytes = block_bytes * cell.threads;
+  return part;
+}
+
+unsigned file_count(const Cell& cell) {
+  if (cell.program == Program::files)
+    return static_cast<unsigned>(cell.total_bytes / cell.transfer_bytes);
+  return cell.file_per_thread ? cell.threads : 1;
+}
+
+std::string file_path(const Cell& cell, unsigned file) {
+  if (!cell.file_per_thread && cell.program != Program::files) return cell.path;
+  std::array<char, 16> number{};
+  std::snprintf(number.data(), number.size(), ".%08u", file);
+  std::string path = cell.path;
+  return path.insert(storage::path_end(path), number.data());
+}
+
+std::uint64_t file_bytes(const Cell& cell) {
+  return cell.span_bytes() / file_count(cell);
+}
+
+Contents contents_of(const Cell& cell, std::uint64_t seed, unsigned file) {
+  if (cell.program == Program::files) return {seed, file * cell.transfer_bytes};
+  return {file_seed(seed, file), 0};
+}
+
+Place place_of(const Cell& cell, const Part& part, std::uint64_t offset) {
+  if (cell.program != Program::files) return {part.file, offset};
+  return {static_cast<unsigned>(offset / cell.transfer_bytes), 0};
+}
+
+std::vector<unsigned> parts_by_thread(const Cell& cell, unsigned repeat) {
+  std::vector<unsigned> parts(cell.threads);
+  std::iota(parts.begin(), parts.end(), 0U);
+  if (cell.reorder == Reorder::neighbour)
+    std::rotate(parts.begin(), parts.begin() + 1, parts.end());
+  if (cell.reorder == Reorder::random) {
+    std::mt19937_64 generator(cell.seed + repeat);
+    std::shuffle(parts.begin(), parts.end(), generator);
+  }
+  return parts;
+}
+
+}  // namespace ferry::bench

@@ -1,0 +1,48 @@
+// Which bytes of which file belong to which thread.
+//
+// A part is what one thread writes, and what one thread reads. In a shared file it has one block in
+// every segment: block 0 of part 0, block 0 of part 1, and so on, then block 1 of part 0. With a
+// file for each thread, a part is a whole file. With a file for each transfer (program `files`),
+// parts lie as in a shared file that was cut into pieces of one transfer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/part.hpp"
+#include "harness/plan.hpp"
+
+namespace ferry::bench {
+
+Part part_of(const Cell& cell, unsigned index);
+
+unsigned file_count(const Cell& cell);
+// With several files PATH.00000000, PATH.00000001 and so on, as IOR names them; before a URI's
+// query.
+std::string file_path(const Cell& cell, unsigned file);
+std::uint64_t file_bytes(const Cell& cell);
+
+// The pattern of one file of a cell whose pattern is `seed`: no two files hold the same.
+inline std::uint64_t file_seed(std::uint64_t seed, unsigned file) {
+  return seed + (std::uint64_t{file} << 32);
+}
+
+// Where in the pattern of which seed the contents of a file begin.
+struct Contents {
+  std::uint64_t seed = 0;
+  std::uint64_t begin = 0;
+};
+Contents contents_of(const Cell& cell, std::uint64_t seed, unsigned file);
+
+// The file, and where in it, that `offset` of a part (Part::offset_of) lies.
+struct Place {
+  unsigned file = 0;
+  std::uint64_t offset = 0;
+};
+Place place_of(const Cell& cell, const Part& part, std::uint64_t offset);
+
+// The part that each thread works on: its own, or another's where the cell reorders.
+std::vector<unsigned> parts_by_thread(const Cell& cell, unsigned repeat);
+
+}  // namespace ferry::bench

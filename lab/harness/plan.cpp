@@ -1,0 +1,396 @@
+#include "harness/plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "harness/json_fields.hpp"
+#include "storage/uri.hpp"
+
+namespace ferry::bench {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<const char*, 2> device_names = {"cpu", "cuda"};
+constexpr std::array<const char*, 4> interface_names = {"ferry", "posix", "mmap", "uring"};
+constexpr std::array<const char*, 2> operation_names = {"read", "write"};
+constexpr std::array<const char*, 4> program_names = {"stream", "iterative", "once", "files"};
+constexpr std::array<const char*, 4> placement_names = {"host", "compute", "service", "automatic"};
+constexpr std::array<const char*, 3> reorder_names = {"none", "neighbour", "random"};
+constexpr std::array<const char*, 4> sync_names = {"none", "flush", "fsync", "flush+fsync"};
+constexpr std::array<const char*, 3> engine_names = {"automatic", "io_uring", "threads"};
+constexpr unsigned ferry_queue_depth_max = device::cells_per_group_max - 1;
+constexpr unsigned queue_depth_max = 1024;
+constexpr std::uint64_t files_max = std::uint64_t{1} << 16;  // of a cell with program files
+constexpr std::uint64_t buffer_offset_bytes_max = 4095;
+constexpr unsigned segments_max = 1U << 20;
+constexpr std::uint64_t deadline_ms_max = std::uint64_t{1000} * 3600 * 24 * 365;
+constexpr std::uint64_t calls_max = std::uint64_t{1} << 28;
+constexpr std::uint64_t arena_slack_bytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t cache_bytes_least = std::uint64_t{64} << 20;  // where nobody says more
+constexpr std::uint32_t page_bytes_default = 64 << 10;
+constexpr unsigned threads_max = 4096;
+constexpr unsigned repeats_max = 1'000'000;
+constexpr unsigned variants_max = 64;
+constexpr std::uint64_t time_limit_ms_max = 86'400'000;  // a day
+
+void check_sizes(const Cell& cell, const Fields& fields) {
+  // One step after the other: the product of all three may be more than 64 bits hold.
+  const std::uint64_t step_bytes = cell.transfer_bytes * cell.threads;
+  if (cell.total_bytes % step_bytes != 0 || cell.total_bytes / step_bytes % cell.segments != 0) {
+    fields.fail("total_bytes", "must be a multiple of transfer_bytes times threads and segments");
+  }
+  if (cell.call_bytes() > device::transfer_bytes_max) {
+    fields.fail("transfer_bytes", "one call moves less than 2 GiB");
+  }
+  if (cell.calls_per_thread() > calls_max) {
+    fields.fail("transfer_bytes", "makes too many calls; the limit is 2^28 for each thread");
+  }
+  const bool deep = cell.interface == Interface::ferry || cell.interface == Interface::uring;
+  if (cell.queue_depth > 1 && (!deep || cell.program != Program::stream)) {
+    fields.fail("queue_depth", "more than 1 needs interface ferry or uring and program stream");
+  }
+  if (cell.queue_depth > ferry_queue_depth_max && cell.interface == Interface::ferry) {
+    fields.fail("queue_depth",
+                "must be from 1 to " + std::to_string(ferry_queue_depth_max) + " for ferry");
+  }
+}
+
+void check_files(const Cell& cell, const Fields& fields) {
+  const auto refuse = [&](const char* key) { fields.fail(key, "not with program files"); };
+  if (cell.total_bytes / cell.transfer_bytes > files_max) {
+    fields.fail("transfer_bytes", "makes too many files; the limit is 2^16");
+  }
+  if (cell.file_per_thread) refuse("file_per_thread");
+  if (cell.sync != Sync::none) refuse("sync");
+  if (cell.warm) refuse("warm");
+  if (cell.rewrite) refuse("rewrite");
+}
+
+void check_program(const Cell& cell, const Fields& fields) {
+  if (cell.program == Program::stream) return;
+  if (cell.program == Program::files) check_files(cell, fields);
+  const auto refuse = [&](const char* key) { fields.fail(key, "needs program stream"); };
+  if (cell.random) refuse("pattern");
+  if (cell.segments > 1) refuse("segments");
+  if (cell.deadline_ms != 0) refuse("deadline_ms");
+  if (cell.check) refuse("check");
+  if (cell.computes() && cell.transfer_bytes % sizeof(std::uint32_t) != 0) {
+    fields.fail("transfer_bytes", "must be a multiple of 4 for this program");
+  }
+}
+
+// Files of a URI are no files of this machine's kernel.
+void check_uri(const Cell& cell, const Fields& fields) {
+  if (storage::scheme_of(cell.path) == storage::Scheme::posix) return;
+  if (cell.interface != Interface::ferry) {
+    fields.fail("interface", "must be ferry for a URI; the others reach mounted file systems only");
+  }
+  if (cell.direct) fields.fail("direct", "not for a URI, whose files no kernel's cache holds");
+}
+
+void check(const Cell& cell, const Fields& fields) {
+  check_uri(cell, fields);
+  check_sizes(cell, fields);
+  check_program(cell, fields);
+  if (cell.direct && cell.interface == Interface::mmap) {
+    fields.fail("direct", "a mapping cannot bypass the page cache");
+  }
+  if (cell.warm && (!cell.is_cached() || cell.cold)) {
+    fields.fail("warm", cell.cold ? "and cold exclude each other: filling the device's cache fills "
+                                    "the host's, too"
+                                  : "needs a placement with a cache in the device");
+  }
+  if (cell.stride_bytes != 0 &&
+      (cell.operation == Operation::write || cell.warm || cell.program != Program::stream)) {
+    fields.fail("stride_bytes", "needs reads that are not warm, and program stream");
+  }
+  if (cell.stride_bytes != 0 && cell.stride_bytes < cell.transfer_bytes) {
+    fields.fail("stride_bytes", "must be at least transfer_bytes");
+  }
+  if (cell.operation == Operation::read &&
+      (cell.sync != Sync::none || cell.overwrite || cell.keep || cell.rewrite)) {
+    fields.fail("operation", "sync, overwrite, keep and rewrite are for writes");
+  }
+  if (cell.operation == Operation::write &&
+      (cell.cold || cell.expect_pattern_seed || cell.reorder != Reorder::none)) {
+    fields.fail("operation", "cold, reorder and expect_pattern_seed are for reads");
+  }
+  if (cell.operation == Operation::write && cell.warm && !cell.rewrite) {
+    fields.fail("warm", "of writes needs rewrite: a new file is in no cache");
+  }
+  if (cell.rewrite && (cell.overwrite || cell.keep)) {
+    fields.fail("rewrite", "makes the file itself: not with overwrite or keep");
+  }
+  if (cell.buffer_offset_bytes != 0 && cell.direct) {
+    fields.fail("buffer_offset_bytes", "direct I/O wants buffers that are aligned");
+  }
+  if (cell.cache_switches && !cell.is_cached()) {
+    fields.fail("cache_switches", "needs a placement with a cache in the device");
+  }
+}
+
+// The switches that are on, by name.
+device::cache::Switches read_switches(const json& list, const Fields& fields) {
+  using device::cache::Switches;
+  struct Named {
+    const char* name;
+    bool Switches::*member;
+  };
+  constexpr std::array<Named, 6> all = {{{"batched_allocation", &Switches::batched_allocation},
+                                         {"batched_insertion", &Switches::batched_insertion},
+                                         {"precomputed_hash", &Switches::precomputed_hash},
+                                         {"streaming_copies", &Switches::streaming_copies},
+                                         {"quiet_wakeups", &Switches::quiet_wakeups},
+                                         {"readahead", &Switches::readahead}}};
+  Switches switches{false, false, false, false, false, false};
+  if (!list.is_array()) fields.fail("cache_switches", "must be an array");
+  for (const json& wanted : list) {
+    const auto* const found =
+        std::find_if(all.begin(), all.end(), [&](const Named& one) { return wanted == one.name; });
+    if (found == all.end()) fields.fail("cache_switches", "has " + wanted.dump() + ", unknown");
+    switches.*(found->member) = true;
+  }
+  return switches;
+}
+
+Cell read_cell(const json& object, const std::string& where) {
+  Fields fields(object, where);
+  Cell cell;
+  for (const char* key : {"id", "interface", "operation", "path", "transfer_bytes", "total_bytes"})
+    fields.require(key);
+  cell.id = fields.text("id");
+  cell.path = fields.text("path");
+  cell.interface = static_cast<Interface>(fields.choice("interface", interface_names, 0));
+  cell.program = static_cast<Program>(fields.choice("program", program_names, 0));
+  cell.operation = static_cast<Operation>(fields.choice("operation", operation_names, 0));
+  cell.placement = static_cast<device::Placement>(fields.choice("placement", placement_names, 0));
+  constexpr std::array<const char*, 2> patterns = {"sequential", "random"};
+  cell.random = fields.choice("pattern", patterns, 0) == 1;
+  cell.sync = static_cast<Sync>(fields.choice("sync", sync_names, 0));
+  constexpr std::uint64_t bytes_max = std::uint64_t{1} << 62;
+  fields.number("transfer_bytes", cell.transfer_bytes, 1, bytes_max / threads_max);
+  fields.number("total_bytes", cell.total_bytes, 1, bytes_max);
+  fields.number("stride_bytes", cell.stride_bytes, 0, bytes_max / calls_max);
+  fields.number("threads", cell.threads, 1, threads_max);
+  fields.number("queue_depth", cell.queue_depth, 1, queue_depth_max);
+  fields.number("segments", cell.segments, 1, segments_max);
+  fields.flag("file_per_thread", cell.file_per_thread);
+  cell.reorder = static_cast<Reorder>(fields.choice("reorder", reorder_names, 0));
+  fields.flag("barriers", cell.barriers);
+  fields.number("deadline_ms", cell.deadline_ms, 0, deadline_ms_max);
+  fields.flag("check", cell.check);
+  if (fields.has("variant")) {
+    cell.variant.emplace(0);
+    fields.number("variant", *cell.variant, 0, variants_max - 1);
+  }
+  fields.flag("direct", cell.direct);
+  fields.flag("cold", cell.cold);
+  fields.flag("warm", cell.warm);
+  fields.flag("rewrite", cell.rewrite);
+  fields.number("buffer_offset_bytes", cell.buffer_offset_bytes, 0, buffer_offset_bytes_max);
+  if (fields.has("cache_switches"))
+    cell.cache_switches = read_switches(object["cache_switches"], fields);
+  fields.flag("overwrite", cell.overwrite);
+  fields.flag("keep", cell.keep);
+  fields.number("seed", cell.seed, 0, UINT64_MAX);
+  if (fields.has("expect_pattern_seed")) {
+    cell.expect_pattern_seed.emplace(0);
+    fields.number("expect_pattern_seed", *cell.expect_pattern_seed, 0, UINT64_MAX);
+  }
+  fields.refuse_unknown();
+  check(cell, fields);
+  return cell;
+}
+
+// A size, or "never".
+void read_crossover(Fields& fields, const char* key, std::uint64_t& bytes) {
+  if (fields.is(key, "never")) {
+    bytes = device::Crossovers::never;
+  } else {
+    fields.number(key, bytes, 0, std::uint64_t{1} << 40);
+  }
+}
+
+device::Crossovers read_crossovers(const json& object, const std::string& where) {
+  Fields fields(object, where);
+  device::Crossovers crossovers;
+  read_crossover(fields, "host_read_bytes_min", crossovers.host_read_bytes_min);
+  read_crossover(fields, "host_stream_read_bytes_min", crossovers.host_stream_read_bytes_min);
+  read_crossover(fields, "host_write_bytes_min", crossovers.host_write_bytes_min);
+  fields.refuse_unknown();
+  return crossovers;
+}
+
+// What a profile may say, too.
+void read_tuning(const json& object, Fields& fields, const std::string& where,
+                 RuntimeOptions& options) {
+  fields.number("server_threads", options.server_threads, 0, threads_max);
+  fields.number("page_bytes", options.page_bytes, device::cache::page_bytes_min,
+                device::cache::page_bytes_max);
+  if ((options.page_bytes & (options.page_bytes - 1)) != 0) {
+    fields.fail("page_bytes", "must be a power of two");
+  }
+  if (fields.has("readahead_bytes")) {
+    options.readahead_bytes_max.emplace(0);
+    fields.number("readahead_bytes", *options.readahead_bytes_max, 0, std::uint64_t{1} << 30);
+  }
+  if (fields.has("crossovers"))
+    options.crossovers = read_crossovers(object["crossovers"], where + ".crossovers");
+}
+
+RuntimeOptions read_runtime(const json& object, Device& device) {
+  Fields fields(object, "runtime");
+  RuntimeOptions options;
+  device = static_cast<Device>(fields.choice("device", device_names, 0));
+  options.arena_bytes = 0;
+  options.page_bytes = page_bytes_default;
+  fields.number("device_threads", options.device_threads, 0, threads_max);
+  read_tuning(object, fields, "runtime", options);
+  fields.flag("profile", options.use_profile);
+  fields.number("service_threads", options.service_threads, 0, threads_max);
+  fields.number("cache_bytes", options.cache_bytes, 0, std::uint64_t{1} << 50);
+  fields.number("arena_bytes", options.arena_bytes, 0, std::uint64_t{1} << 50);
+  if (fields.has("device_cpus")) options.device_cpus = fields.text("device_cpus");
+  if (fields.has("server_cpus")) options.server_cpus = fields.text("server_cpus");
+  options.engine = static_cast<StorageEngine>(fields.choice("engine", engine_names, 0));
+  fields.refuse_unknown();
+  return options;
+}
+
+RuntimeOptions read_variant(const json& object, const std::string& where,
+                            const RuntimeOptions& base) {
+  Fields fields(object, where);
+  RuntimeOptions options = base;
+  read_tuning(object, fields, where, options);
+  fields.refuse_unknown();
+  return options;
+}
+
+// The file and a quarter more, so that neither evictions nor write-back for want of pages are
+// measured; at most a quarter of the machine's memory.
+std::uint64_t default_cache_bytes(std::uint64_t file_bytes, std::uint64_t page_bytes) {
+  const auto memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                            static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  const std::uint64_t wanted = std::max(file_bytes + file_bytes / 4, cache_bytes_least);
+  const std::uint64_t pages = std::min(wanted, memory_bytes / 4) / page_bytes;
+  return std::clamp<std::uint64_t>(pages, 1, device::cache::frames_max) * page_bytes;
+}
+
+// What the plan leaves to us: as many threads and as much memory as the cells need.
+void complete(Plan& plan) {
+  unsigned threads = 1;
+  std::uint64_t arena_bytes = 0;
+  std::uint64_t cached_bytes = 0;
+  for (const Cell& cell : plan.cells) {
+    threads = std::max(threads, cell.threads);
+    if (cell.is_cached()) cached_bytes = std::max(cached_bytes, cell.span_bytes());
+    const std::uint64_t slots = cell.queue_depth;
+    arena_bytes = std::max(arena_bytes, cell.threads * slots * (cell.call_bytes() + 4096));
+  }
+  RuntimeOptions& runtime = plan.runtime;
+  if (runtime.device_threads == 0) runtime.device_threads = threads;
+  if (threads > runtime.device_threads) {
+    throw PlanError("runtime.device_threads: a cell needs " + std::to_string(threads));
+  }
+  if (runtime.arena_bytes == 0) runtime.arena_bytes = arena_bytes + arena_slack_bytes;
+  if (runtime.cache_bytes == 0) {
+    runtime.cache_bytes = default_cache_bytes(cached_bytes, runtime.page_bytes);
+  } else if (runtime.cache_bytes < runtime.page_bytes) {
+    throw PlanError("runtime.cache_bytes: must be at least a page");
+  }
+  // A profile is chosen by where the files are.
+  const std::string& path = plan.cells.front().path;
+  const bool posix = storage::scheme_of(path) == storage::Scheme::posix;
+  runtime.storage_path = posix ? std::filesystem::path(path).parent_path().string() : path;
+}
+
+void read_variants(const json& list, Fields& fields, Plan& plan) {
+  if (!list.is_array() || list.size() > variants_max) {
+    fields.fail("variants", "must be an array of " + std::to_string(variants_max) + " at most");
+  }
+  for (const json& variant : list) {
+    const std::string where = "variants[" + std::to_string(plan.variants.size()) + "]";
+    plan.variants.push_back(read_variant(variant, where, plan.runtime));
+  }
+}
+
+// What kernels do: transfers of Ferry, by those who make the calls.
+void check_on_gpu(const Plan& plan) {
+  const auto refuse = [](const Cell& cell, const std::string& why) {
+    throw PlanError("cell " + cell.id + ": " + why + " with device cuda");
+  };
+  if (!plan.runtime.device_cpus.empty())
+    throw PlanError("runtime.device_cpus: a GPU has none; leave it out with device cuda");
+  for (const Cell& cell : plan.cells) {
+    if (cell.interface != Interface::ferry) refuse(cell, "interface must be ferry");
+    if (cell.program != Program::stream) refuse(cell, "program must be stream");
+    if (cell.placement == device::Placement::service) refuse(cell, "placement cannot be service");
+    if (cell.cache_switches) refuse(cell, "cache_switches cannot be chosen");
+  }
+}
+
+void check_across(const Plan& plan, const Fields& fields) {
+  if (plan.device == Device::cuda) check_on_gpu(plan);
+  for (const Cell& cell : plan.cells) {
+    if (cell.variant && *cell.variant >= plan.variants.size()) {
+      fields.fail("variants", "has none for cell " + cell.id);
+    }
+    if (cell.keep && plan.time_limit_ms != 0) {
+      fields.fail("time_limit_ms", "leaves open which repeat's file cell " + cell.id + " keeps");
+    }
+  }
+}
+
+}  // namespace
+
+Plan read_plan(std::istream& input) {
+  json document;
+  try {
+    document = json::parse(input);
+  } catch (const json::exception& error) {
+    throw PlanError(std::string("not JSON: ") + error.what());
+  }
+  Fields fields(document, "plan");
+  fields.require("schema");
+  if (fields.text("schema") != "ferry.plan/2") fields.fail("schema", "must be ferry.plan/2");
+  Plan plan;
+  fields.number("repeats", plan.repeats, 1, repeats_max);
+  plan.runtime =
+      read_runtime(fields.has("runtime") ? document["runtime"] : json::object(), plan.device);
+  fields.require("cells");
+  if (!document["cells"].is_array()) fields.fail("cells", "must be an array");
+  for (const json& cell : document["cells"]) {
+    plan.cells.push_back(read_cell(cell, "cells[" + std::to_string(plan.cells.size()) + "]"));
+  }
+  if (plan.cells.empty()) fields.fail("cells", "must not be empty");
+  fields.number("time_limit_ms", plan.time_limit_ms, 0, time_limit_ms_max);
+  complete(plan);
+  if (fields.has("variants")) read_variants(document["variants"], fields, plan);
+  fields.refuse_unknown();
+  check_across(plan, fields);
+  return plan;
+}
+
+const char* name_of(Device device) {
+  return device_names[static_cast<std::size_t>(device)];
+}
+const char* name_of(Interface interface) {
+  return interface_names[static_cast<std::size_t>(interface)];
+}
+const char* name_of(Program program) {
+  return program_names[static_cast<std::size_t>(program)];
+}
+const char* name_of(device::Placement placement) {
+  return placement_names[static_cast<std::size_t>(placement)];
+}
+const char* name_of(Operation operation) {
+  return operation_names[static_cast<std::size_t>(operation)];
+}
+
+}  // namespace ferry::bench

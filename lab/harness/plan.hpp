@@ -1,0 +1,109 @@
+// The plan: which cells to measure, how often, on which runtime. JSON, schema "ferry.plan/2".
+#pragma once
+
+#include <cstdint>
+#include <istream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ferry/ferry.hpp>
+
+namespace ferry::bench {
+
+enum class Interface : std::uint8_t { ferry, posix, mmap, uring };
+enum class Operation : std::uint8_t { read, write };
+enum class Program : std::uint8_t {
+  stream,     // transfers, nothing else
+  iterative,  // transfer a piece, compute on it, piece by piece
+  once,       // one transfer of everything, then compute piece by piece
+  files,      // each transfer in a file of its own: open, transfer, close
+};
+
+enum class Device : std::uint8_t { cpu, cuda };
+
+// Which part of the data each thread reads: the one that the thread of its number writes, that of
+// the next, or one drawn anew for each repeat.
+enum class Reorder : std::uint8_t { none, neighbour, random };
+
+// What follows the last transfer, each step timed apart.
+enum class Sync : std::uint8_t { none, flush, fsync, flush_and_fsync };
+
+// One point of a study's matrix: a way to move `total_bytes` of one file, or of a file for each
+// thread (harness/layout.hpp).
+struct Cell {
+  std::string id;
+  Interface interface = Interface::ferry;
+  device::Placement placement = device::Placement::host;  // of interface ferry
+  Program program = Program::stream;
+  Operation operation = Operation::read;
+  bool random = false;
+  std::string path;
+  std::uint64_t transfer_bytes = 0;
+  std::uint64_t total_bytes = 0;   // moved, by all threads
+  std::uint64_t stride_bytes = 0;  // reads: from one call's place to the next; 0: transfer_bytes
+  unsigned threads = 1;
+  unsigned queue_depth = 1;
+  unsigned segments = 1;  // each has a block of every thread
+  bool file_per_thread = false;
+  Reorder reorder = Reorder::none;  // of reads
+  bool barriers = true;             // threads begin opening, moving, syncing and closing together
+  std::uint64_t deadline_ms = 0;    // transfers start no later than this after the first; 0: none
+  std::optional<unsigned> variant;  // of the plan's runtimes; absent: the plan's own
+  bool direct = false;
+  Sync sync = Sync::none;
+  bool cold = false;                      // drop the file's pages from the host's cache first
+  bool warm = false;                      // fill the device's cache with the file first
+  bool rewrite = false;                   // writes: over what the file holds already
+  std::uint64_t buffer_offset_bytes = 0;  // of the buffer from a page's beginning
+  std::optional<device::cache::Switches> cache_switches;  // absent: all on
+  bool overwrite = false;  // the file may exist; it is truncated, and not removed afterwards
+  bool keep = false;       // leave the file of the last repeat
+  std::uint64_t seed = 1;  // of the random order and of what is written
+  // Reads: the file was written by a stream cell with this pattern_seed. Absent: compared with what
+  // a plain pread says.
+  std::optional<std::uint64_t> expect_pattern_seed;
+  // Reads: every transfer is compared while it is timed; without a seed, that of the file is looked
+  // for. Writes: read back through their own interface after each repeat.
+  bool check = false;
+
+  // Whether the calls go through the device's page cache.
+  bool is_cached() const {
+    return interface == Interface::ferry && placement != device::Placement::host;
+  }
+  bool computes() const { return program == Program::iterative || program == Program::once; }
+  bool flushes() const { return sync == Sync::flush || sync == Sync::flush_and_fsync; }
+  bool syncs() const { return sync == Sync::fsync || sync == Sync::flush_and_fsync; }
+  std::uint64_t part_bytes() const { return total_bytes / threads; }
+  // What one call moves.
+  std::uint64_t call_bytes() const {
+    return program == Program::once ? part_bytes() : transfer_bytes;
+  }
+  std::uint64_t calls_per_thread() const { return part_bytes() / call_bytes(); }
+  // From the first byte that is moved to the last, and the gaps between.
+  std::uint64_t span_bytes() const {
+    return stride_bytes != 0 ? calls_per_thread() * threads * stride_bytes : total_bytes;
+  }
+  std::uint64_t buffer_bytes() const { return call_bytes() * queue_depth; }
+};
+
+struct Plan {
+  unsigned repeats = 1;
+  std::uint64_t time_limit_ms = 0;  // no round of repeats begins later than that; 0: no limit
+  Device device = Device::cpu;
+  RuntimeOptions runtime;  // its cache is for the cells that are cached; the others have none
+  std::vector<RuntimeOptions> variants;  // the same with changes, side by side with it
+  std::vector<Cell> cells;
+};
+
+// Throws PlanError. Fills in the sizes of the arena and of the page cache and the number of device
+// threads from the cells where the plan leaves them out.
+Plan read_plan(std::istream& input);
+
+const char* name_of(Device device);
+const char* name_of(Interface interface);
+const char* name_of(Program program);
+const char* name_of(Operation operation);
+const char* name_of(device::Placement placement);
+
+}  // namespace ferry::bench

@@ -1,0 +1,308 @@
+#include "harness/programs.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "harness/contents.hpp"
+#include "harness/pattern.hpp"
+#include "harness/usage.hpp"
+
+namespace ferry::bench {
+namespace {
+
+constexpr std::uint64_t small_call_bytes = std::uint64_t{64} << 10;
+constexpr unsigned small_call_stride = 64;
+constexpr unsigned char poison = 0xa5;
+
+void check_moved(const ProgramInput& input, std::int64_t moved, std::uint64_t bytes,
+                 std::uint64_t offset) {
+  if (moved != static_cast<std::int64_t>(bytes)) report_call(input.cell, input.part, moved, offset);
+}
+
+void check_running(const ProgramInput& input) {
+  if (input.stopped.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
+}
+
+// Goes on after a short write, as programs do: it does not say why it is one, and the next one
+// does, or has room. `write` takes data, bytes and an offset.
+template <class Write>
+std::int64_t go_on(std::int64_t moved, unsigned char* data, std::uint64_t bytes,
+                   std::uint64_t offset, Write write) {
+  while (moved > 0 && static_cast<std::uint64_t>(moved) < bytes) {
+    const auto done = static_cast<std::uint64_t>(moved);
+    const std::int64_t more = write(data + done, bytes - done, offset + done);
+    if (more < 0) return more;
+    if (more == 0) break;
+    moved += more;
+  }
+  return moved;
+}
+
+std::int64_t write_all(FileAccess& file, unsigned char* data, std::uint64_t bytes,
+                       std::uint64_t offset) {
+  const auto write = [&file](unsigned char* from, std::uint64_t count, std::uint64_t at) {
+    return file.write(from, count, at);
+  };
+  return go_on(write(data, bytes, offset), data, bytes, offset, write);
+}
+
+std::int64_t call(const ProgramInput& input, unsigned char* data, std::uint64_t bytes,
+                  std::uint64_t offset) {
+  return input.cell.operation == Operation::read ? input.file().read(data, bytes, offset)
+                                                 : write_all(input.file(), data, bytes, offset);
+}
+
+// Of a transfer in flight, whose slot is free for what is left of it.
+std::int64_t finish(const ProgramInput& input, unsigned slot, unsigned char* data,
+                    std::uint64_t bytes, std::uint64_t offset) {
+  const std::int64_t moved = input.file().finish(slot);
+  if (input.cell.operation == Operation::read) return moved;
+  return go_on(moved, data, bytes, offset,
+               [&](unsigned char* from, std::uint64_t count, std::uint64_t at) {
+                 input.file().start(slot, from, count, at);
+                 return input.file().finish(slot);
+               });
+}
+
+std::uint64_t offset_of(const ProgramInput& input, std::uint64_t call_index) {
+  return input.part.offset_of(input.order[call_index]);
+}
+
+// When transfers must have started.
+std::uint64_t deadline_of(const Cell& cell) {
+  constexpr std::uint64_t ns_per_ms = 1'000'000;
+  return cell.deadline_ms == 0 ? UINT64_MAX : now_ns() + cell.deadline_ms * ns_per_ms;
+}
+
+// Compares what was read while the time runs, where the cell wants that.
+class TimedCheck {
+ public:
+  explicit TimedCheck(const ProgramInput& input) : input_(input), checker_(input.pattern_seed) {}
+
+  bool wanted() const { return input_.cell.check && input_.cell.operation == Operation::read; }
+  void compare(const unsigned char* data, std::uint64_t bytes, std::uint64_t offset) {
+    const std::uint64_t at = checker_.first_difference(data, bytes, offset);
+    if (at == bytes) return;
+    const Cell& cell = input_.cell;
+    report_wrong_byte(file_path(cell, input_.part.file), offset + at, cell.interface);
+  }
+
+ private:
+  const ProgramInput& input_;
+  PatternChecker checker_;
+};
+
+// One call after the other.
+void stream(const ProgramInput& input, ProgramOutput& output) {
+  const Cell& cell = input.cell;
+  const std::uint64_t bytes = cell.call_bytes();
+  const std::uint64_t count = cell.calls_per_thread();
+  const std::uint64_t unsampled = latency_stride(cell) - 1;  // mask of a power of two
+  const bool writes = cell.operation == Operation::write;
+  PatternBuffer pattern(input.buffer, bytes, input.pattern_seed);
+  if (writes) pattern.assume(offset_of(input, 0));
+  TimedCheck check(input);
+  const bool checks = check.wanted();
+  const std::uint64_t deadline_ns = deadline_of(cell);
+  std::uint64_t done = 0;
+  while (done < count && !output.deadline_reached) {
+    const std::uint64_t offset = offset_of(input, done);
+    if (writes) pattern.move_to(offset);
+    std::int64_t moved = 0;
+    if ((done & unsampled) == 0) {
+      const std::uint64_t begin = now_ns();
+      moved = call(input, input.buffer, bytes, offset);
+      const std::uint64_t end = now_ns();
+      output.latencies_ns.push_back(end - begin);
+      output.deadline_reached = end > deadline_ns;
+    } else {
+      moved = call(input, input.buffer, bytes, offset);
+    }
+    check_moved(input, moved, bytes, offset);
+    if (checks) check.compare(input.buffer, bytes, offset);
+    check_running(input);
+    ++done;
+  }
+  output.operations = done;
+  output.deadline_reached = done < count;
+}
+
+// queue_depth calls in flight, waited for in the order they were started.
+void stream_deep(const ProgramInput& input, ProgramOutput& output) {
+  const Cell& cell = input.cell;
+  const std::uint64_t bytes = cell.call_bytes();
+  const std::uint64_t count = cell.calls_per_thread();
+  const std::uint64_t unsampled = latency_stride(cell) - 1;  // mask of a power of two
+  const bool writes = cell.operation == Operation::write;
+  std::vector<std::uint64_t> began_ns(cell.queue_depth);
+  std::vector<PatternBuffer> patterns;
+  for (unsigned slot = 0; slot < cell.queue_depth; ++slot) {
+    patterns.emplace_back(input.buffer + slot * bytes, bytes, input.pattern_seed);
+    if (writes && slot < count) patterns.back().assume(offset_of(input, slot));
+  }
+  TimedCheck check(input);
+  const bool checks = check.wanted();
+  const std::uint64_t deadline_ns = deadline_of(cell);
+  // `waited` of the transfers are done, `started` under way or done.
+  std::uint64_t waited = 0;
+  for (std::uint64_t started = 0;;) {
+    if (started < count && started - waited < cell.queue_depth && !output.deadline_reached) {
+      const auto slot = static_cast<unsigned>(started % cell.queue_depth);
+      const std::uint64_t offset = offset_of(input, started);
+      if (writes) patterns[slot].move_to(offset);
+      if ((started & unsampled) == 0) began_ns[slot] = now_ns();
+      input.file().start(slot, input.buffer + slot * bytes, bytes, offset);
+      ++started;
+      continue;
+    }
+    if (waited == started) break;
+    const auto slot = static_cast<unsigned>(waited % cell.queue_depth);
+    const std::uint64_t offset = offset_of(input, waited);
+    const std::int64_t moved = finish(input, slot, input.buffer + slot * bytes, bytes, offset);
+    if ((waited & unsampled) == 0) {
+      const std::uint64_t end = now_ns();
+      output.latencies_ns.push_back(end - began_ns[slot]);
+      output.deadline_reached = end > deadline_ns;
+    }
+    check_moved(input, moved, bytes, offset);
+    if (checks) check.compare(input.buffer + slot * bytes, bytes, offset);
+    check_running(input);
+    ++waited;
+  }
+  output.operations = waited;
+  output.deadline_reached = waited < count;
+}
+
+void compute(const ProgramInput& input, ProgramOutput& output, std::uint64_t offset,
+             unsigned char* data) {
+  const std::uint64_t bytes = input.cell.transfer_bytes;
+  if (input.cell.operation == Operation::read) {
+    output.sum += sum_words(data, bytes);
+  } else {
+    fill_words(data, bytes, piece_value(offset / bytes, input.pattern_seed));
+  }
+}
+
+void timed_call(const ProgramInput& input, ProgramOutput& output, std::uint64_t offset) {
+  const std::uint64_t bytes = input.cell.call_bytes();
+  const std::uint64_t begin = now_ns();
+  const std::int64_t moved = call(input, input.buffer, bytes, offset);
+  const std::uint64_t took = now_ns() - begin;
+  output.calls_ns += took;
+  output.latencies_ns.push_back(took);
+  check_moved(input, moved, bytes, offset);
+  ++output.operations;
+}
+
+void iterative(const ProgramInput& input, ProgramOutput& output) {
+  const bool reads = input.cell.operation == Operation::read;
+  for (std::uint64_t i = 0; i < input.cell.calls_per_thread(); ++i) {
+    const std::uint64_t offset = offset_of(input, i);
+    if (reads) timed_call(input, output, offset);
+    compute(input, output, offset, input.buffer);
+    if (!reads) timed_call(input, output, offset);
+    check_running(input);
+  }
+}
+
+void once(const ProgramInput& input, ProgramOutput& output) {
+  const Cell& cell = input.cell;
+  const bool reads = cell.operation == Operation::read;
+  const std::uint64_t begin = input.part.begin;
+  if (reads) timed_call(input, output, begin);
+  for (std::uint64_t at = 0; at < cell.part_bytes(); at += cell.transfer_bytes)
+    compute(input, output, begin + at, input.buffer + at);
+  if (!reads) timed_call(input, output, begin);
+  check_running(input);
+}
+
+// One file after the other.
+void each_file(const ProgramInput& input, ProgramOutput& output) {
+  const Cell& cell = input.cell;
+  const std::uint64_t bytes = cell.transfer_bytes;
+  const bool writes = cell.operation == Operation::write;
+  PatternBuffer pattern(input.buffer, bytes, input.pattern_seed);
+  if (writes) pattern.assume(offset_of(input, 0));
+  for (const std::uint32_t call : input.order) {
+    const std::uint64_t offset = input.part.offset_of(call);
+    if (writes) pattern.move_to(offset);
+    FileAccess& file = *input.files[call];
+    const std::uint64_t begin = now_ns();
+    file.open(input.open_flags);
+    const std::int64_t moved =
+        writes ? write_all(file, input.buffer, bytes, 0) : file.read(input.buffer, bytes, 0);
+    file.close();
+    output.latencies_ns.push_back(now_ns() - begin);
+    check_moved(input, moved, bytes, offset);
+    check_running(input);
+    ++output.operations;
+  }
+}
+
+}  // namespace
+
+void report_call(const Cell& cell, const Part& part, std::int64_t moved, std::uint64_t offset) {
+  const Place place = place_of(cell, part, offset);
+  const std::string what =
+      std::string(cell.operation == Operation::read ? "reading " : "writing ") +
+      std::to_string(cell.call_bytes()) + " bytes at " + std::to_string(place.offset) + " of " +
+      file_path(cell, place.file);
+  if (moved < 0) throw Error(static_cast<int>(-moved), what);
+  throw Error(EIO, what + " moved only " + std::to_string(moved));
+}
+
+unsigned latency_stride(const Cell& cell) {
+  const bool samples = cell.program == Program::stream && cell.call_bytes() <= small_call_bytes;
+  return samples ? small_call_stride : 1;
+}
+
+std::vector<std::uint32_t> make_order(const Cell& cell, unsigned thread) {
+  std::vector<std::uint32_t> order(cell.calls_per_thread());
+  std::iota(order.begin(), order.end(), 0U);
+  if (cell.random) {
+    std::mt19937_64 generator(cell.seed + thread);
+    std::shuffle(order.begin(), order.end(), generator);
+  }
+  return order;
+}
+
+void prepare_buffer(const ProgramInput& input) {
+  const Cell& cell = input.cell;
+  if (cell.operation == Operation::read || cell.computes()) {
+    std::memset(input.buffer, poison, cell.buffer_bytes());
+    return;
+  }
+  for (unsigned slot = 0; slot < cell.queue_depth && slot < cell.calls_per_thread(); ++slot) {
+    fill_pattern(input.buffer + slot * cell.call_bytes(), cell.call_bytes(), offset_of(input, slot),
+                 input.pattern_seed);
+  }
+}
+
+void run_program(const ProgramInput& input, ProgramOutput& output) {
+  output.latencies_ns.reserve(input.cell.calls_per_thread() / latency_stride(input.cell) + 1);
+  const std::uint64_t begin_ns = now_ns();
+  switch (input.cell.program) {
+    case Program::stream:
+      if (input.cell.queue_depth > 1) {
+        stream_deep(input, output);
+      } else {
+        stream(input, output);
+      }
+      return;
+    case Program::files:
+      each_file(input, output);
+      return;
+    case Program::iterative:
+      iterative(input, output);
+      break;
+    case Program::once:
+      once(input, output);
+      break;
+  }
+  output.compute_ns = now_ns() - begin_ns - output.calls_ns;
+}
+
+}  // namespace ferry::bench

@@ -1,0 +1,55 @@
+// What one device thread does between opening and syncing: the measured loops.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "harness/file_access.hpp"
+#include "harness/layout.hpp"
+#include "harness/plan.hpp"
+
+namespace ferry::bench {
+
+// Latencies of one call in this many are kept, a power of two; timing each small call would change
+// what it costs.
+unsigned latency_stride(const Cell& cell);
+
+// Order in which one thread's calls go over its part: each of 0 to count - 1 once.
+std::vector<std::uint32_t> make_order(const Cell& cell, unsigned thread);
+
+// Throws the ferry::Error for a call that failed (a negative errno) or moved less than asked.
+[[noreturn]] void report_call(const Cell& cell, const Part& part, std::int64_t moved,
+                              std::uint64_t offset);
+
+struct ProgramInput {
+  const Cell& cell;
+  const Accesses& files;
+  int open_flags;         // of program files, which opens and closes itself
+  unsigned char* buffer;  // device memory, cell.buffer_bytes()
+  Part part;
+  std::uint64_t pattern_seed;  // of the files: what is written, or must be read
+  const std::vector<std::uint32_t>& order;
+  const std::atomic<bool>& stopped;
+
+  FileAccess& file() const { return *files.front(); }
+};
+
+struct ProgramOutput {
+  std::uint64_t operations = 0;  // the first so many of the order were done
+  bool deadline_reached = false;
+  std::uint64_t calls_ns = 0;    // iterative, once: inside the calls
+  std::uint64_t compute_ns = 0;  // iterative, once: the rest of the loop
+  std::uint32_t sum = 0;         // iterative, once: of the words that were read
+  std::vector<std::uint64_t> latencies_ns;
+};
+
+// Makes the buffer ready, outside the timed region: for writes with what goes first, for reads with
+// bytes that no file here contains.
+void prepare_buffer(const ProgramInput& input);
+
+// Throws ferry::Error when a call fails or moves less than asked, EINTR when stopped, and
+// ContentsError where the cell checks what it reads.
+void run_program(const ProgramInput& input, ProgramOutput& output);
+
+}  // namespace ferry::bench

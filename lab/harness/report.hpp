@@ -1,0 +1,29 @@
+// What ferry-bench says: one JSON object per line on standard output.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "harness/cell_run.hpp"
+#include "harness/plan.hpp"
+#include "programs/file_cache.hpp"
+
+namespace ferry::bench {
+
+class Report {
+ public:
+  // Every line is flushed. Throws ferry::Error when standard output is gone.
+  void environment(const nlohmann::ordered_json& facts);
+  void verified(const Cell& cell);
+  // `state` is of reads only, `pattern_seed` of writes only.
+  void sample(const Cell& cell, unsigned repeat, const Sample& sample,
+              std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed);
+  void done();
+  // `cell` is empty where the error belongs to none.
+  void error(const std::string& cell, int error_number, const std::string& message);
+};
+
+}  // namespace ferry::bench

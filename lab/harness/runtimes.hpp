@@ -1,0 +1,38 @@
+// The devices, each with a runtime of its own, that a plan's cells need: one without a page cache
+// in the device's memory, as placement `host` wants it (beside a cache its calls would have to stay
+// coherent), and one with; the same for each variant.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "harness/measured_device.hpp"
+#include "harness/plan.hpp"
+
+namespace ferry::bench {
+
+class Runtimes {
+ public:
+  // Throws ferry::Error.
+  explicit Runtimes(const Plan& plan);
+
+  MeasuredDevice& of(const Cell& cell) const { return *find(cell)->device; }
+
+  // One entry for each that there is.
+  struct Entry {
+    std::unique_ptr<MeasuredDevice> device;
+    std::uint64_t cache_bytes;  // 0: it has no cache
+    std::uint32_t page_bytes;
+    std::optional<unsigned> variant;
+  };
+  const std::vector<Entry>& all() const { return all_; }
+
+ private:
+  const Entry* find(const Cell& cell) const;
+  void add(const Plan& plan, const Cell& cell);
+
+  std::vector<Entry> all_;
+};
+
+}  // namespace ferry::bench

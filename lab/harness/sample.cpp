@@ -1,0 +1,94 @@
+#include "harness/sample.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "programs/stored_file.hpp"
+
+namespace ferry::bench {
+namespace {
+
+using Threads = std::vector<ThreadResult>;
+
+std::uint64_t begin_of(const Threads& threads, Span ThreadResult::*span) {
+  std::uint64_t first = UINT64_MAX;
+  for (const ThreadResult& thread : threads)
+    first = std::min(first, (thread.*span).begin_ns);
+  return first;
+}
+std::uint64_t end_of(const Threads& threads, Span ThreadResult::*span) {
+  std::uint64_t last = 0;
+  for (const ThreadResult& thread : threads)
+    last = std::max(last, (thread.*span).end_ns);
+  return last;
+}
+std::uint64_t length_of(const Threads& threads, Span ThreadResult::*span) {
+  return end_of(threads, span) - begin_of(threads, span);
+}
+
+}  // namespace
+
+Counting::Counting(std::function<RuntimeStatistics()> read, const Cell& cell,
+                   std::string block_device)
+    : read_(std::move(read)),
+      cell_(cell),
+      block_device_(std::move(block_device)),
+      network_(is_uri(cell.path) ? Network::counted : Network::not_counted) {}
+
+// The runtime's statistics bring the CPU time of the server's loops up to date, wherever they run,
+// so the process's usage is asked for after them. What the asking costs is a caller's.
+void Counting::begin() {
+  storage_ = read_storage_counters(block_device_, network_);
+  statistics_ = read_();
+  process_ = process_usage();
+}
+
+void Counting::end() {
+  const Usage before = thread_usage();
+  const RuntimeStatistics now = read_();
+  process_ = process_usage() - process_;
+  counting_ = thread_usage() - before;
+  statistics_ = difference(now, statistics_);
+  storage_ = read_storage_counters(block_device_, network_) - storage_;
+}
+
+Sample Counting::make_sample(const Threads& threads, const std::vector<unsigned>& parts) {
+  Sample sample;
+  sample.elapsed_ns =
+      end_of(threads, &ThreadResult::close) - begin_of(threads, &ThreadResult::open);
+  sample.open_ns = length_of(threads, &ThreadResult::open);
+  sample.flush_ns = cell_.flushes() ? length_of(threads, &ThreadResult::flush) : 0;
+  sample.sync_ns = cell_.syncs() ? length_of(threads, &ThreadResult::sync) : 0;
+  sample.close_ns = length_of(threads, &ThreadResult::close);
+  const std::uint64_t begin_ns = begin_of(threads, &ThreadResult::transfers);
+  const auto [first, last] = std::minmax_element(
+      threads.begin(), threads.end(),
+      [](const auto& a, const auto& b) { return a.transfers.end_ns < b.transfers.end_ns; });
+  sample.first_done_ns = first->transfers.end_ns - begin_ns;
+  sample.last_done_ns = last->transfers.end_ns - begin_ns;
+  sample.io_ns = cell_.computes() ? last->output.calls_ns : sample.last_done_ns;
+  sample.compute_ns = last->output.compute_ns;
+  sample.counted = statistics_;
+  sample.storage = storage_;
+  sample.calls_of_part.resize(threads.size());
+  for (std::size_t i = 0; i < threads.size(); ++i) {
+    const ThreadResult& thread = threads[i];
+    sample.callers += thread.usage;
+    sample.operations += thread.output.operations;
+    sample.calls_of_part[parts[i]] = thread.output.operations;
+    sample.deadline_reached = sample.deadline_reached || thread.output.deadline_reached;
+    sample.sum += thread.output.sum;
+    const auto& latencies = thread.output.latencies_ns;
+    sample.latencies_ns.insert(sample.latencies_ns.end(), latencies.begin(), latencies.end());
+  }
+  std::sort(sample.latencies_ns.begin(), sample.latencies_ns.end());
+  counting_ += sample.callers;
+  sample.others = others(process_, counting_);
+  sample.bytes = sample.operations * cell_.call_bytes();
+  if ((cell_.operation == Operation::read || cell_.warm) && cell_.is_cached()) {
+    sample.device_cache = device_cache_state(cell_, sample.bytes, filling_, statistics_);
+  }
+  return sample;
+}
+
+}  // namespace ferry::bench

@@ -1,0 +1,90 @@
+// What one repeat of a cell measured, and how it is put together from what its threads did and what
+// was counted meanwhile. The same for all devices.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ferry/ferry.hpp>
+
+#include "harness/device_cache.hpp"
+#include "harness/plan.hpp"
+#include "harness/programs.hpp"
+#include "harness/storage_counters.hpp"
+#include "harness/usage.hpp"
+
+namespace ferry::bench {
+
+// A phase lasts from the first thread's begin to the last thread's end.
+struct Sample {
+  std::uint64_t elapsed_ns = 0;  // first open begins to last close ends
+  std::uint64_t open_ns = 0;
+  std::uint64_t io_ns = 0;       // stream: the transfers; else the slowest thread's time in calls
+  std::uint64_t compute_ns = 0;  // iterative, once: the slowest thread's time in the loop elsewhere
+  std::uint64_t flush_ns = 0;
+  std::uint64_t sync_ns = 0;
+  std::uint64_t close_ns = 0;
+  std::uint64_t first_done_ns = 0;  // the first thread's last transfer, since transfers began
+  std::uint64_t last_done_ns = 0;
+  std::uint64_t operations = 0;
+  std::uint64_t bytes = 0;
+  std::vector<std::uint64_t> calls_of_part;
+  bool deadline_reached = false;  // before everything was moved
+  std::uint32_t sum = 0;          // of all words read; iterative and once only
+  // The device threads, together; of the device `cuda`, the host's thread that launches kernels and
+  // waits for them.
+  Usage callers;
+  Usage others;  // all other threads of the process: the server's, and its workers
+  RuntimeStatistics counted;
+  StorageCounters storage;
+  std::optional<DeviceCacheState> device_cache;  // reads through the device's cache only
+  std::vector<std::uint64_t> latencies_ns;       // of the sampled calls, in ascending order
+};
+
+struct Span {
+  std::uint64_t begin_ns = 0;
+  std::uint64_t end_ns = 0;
+};
+
+// What one thread of a cell did in the timed region.
+struct ThreadResult {
+  Span open;
+  Span transfers;
+  Span flush;
+  Span sync;
+  Span close;
+  Usage usage;
+  ProgramOutput output;
+};
+
+// What the runtime, the process and the storage count. begin() and end() are called around the
+// timed region by one thread; the filling of the device's cache is counted before that.
+class Counting {
+ public:
+  Counting(std::function<RuntimeStatistics()> read, const Cell& cell, std::string block_device);
+
+  void begin_filling() { filling_ = read_(); }
+  void end_filling() { filling_ = difference(read_(), filling_); }
+  void begin();
+  void end();
+
+  // The sample of threads that worked on these parts.
+  Sample make_sample(const std::vector<ThreadResult>& threads, const std::vector<unsigned>& parts);
+
+ private:
+  const std::function<RuntimeStatistics()> read_;
+  const Cell& cell_;
+  const std::string block_device_;
+  const Network network_;
+  RuntimeStatistics filling_;
+  // Before the timed region; afterwards, what was counted within it.
+  RuntimeStatistics statistics_;
+  Usage process_;
+  Usage counting_;  // of the calling thread, in end()
+  StorageCounters storage_;
+};
+
+}  // namespace ferry::bench

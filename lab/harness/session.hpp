@@ -1,0 +1,61 @@
+// Runs a plan: verifies every cell, then repeats them all, interleaved.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "harness/cell_run.hpp"
+#include "harness/interruption.hpp"
+#include "harness/plan.hpp"
+#include "harness/report.hpp"
+#include "harness/runtimes.hpp"
+#include "programs/file_cache.hpp"
+
+namespace ferry::bench {
+
+// What ended a session: the cell, the errno (0 where contents were wrong), and what happened.
+struct CellFailure : std::runtime_error {
+  CellFailure(std::string cell_id, int number, const std::string& what)
+      : std::runtime_error(what), cell(std::move(cell_id)), error_number(number) {}
+  std::string cell;
+  int error_number;
+};
+
+class Session {
+ public:
+  Session(const Plan& plan, const Runtimes& runtimes, const Interruption& interruption,
+          Report& report)
+      : repeats_(plan.repeats),
+        time_limit_ms_(plan.time_limit_ms),
+        cells_(plan.cells),
+        runtimes_(runtimes),
+        interruption_(interruption),
+        report_(report) {}
+
+  // Order A B C, then C B A, and so on: neighbours make pairs in the order A B B A. Throws
+  // CellFailure.
+  void run();
+
+ private:
+  void verify_cells();
+  void repeat_cell(std::size_t index, unsigned repeat);
+  std::uint64_t settling_passes(const Cell& cell) const;
+  void read_once(std::size_t index, unsigned repeat);
+  void write_once(std::size_t index, unsigned repeat);
+  void verify_write(const CellRun& run, const Sample& sample);
+  template <class Work>
+  void on_cell(const Cell& cell, Work work);
+
+  unsigned repeats_;
+  std::uint64_t time_limit_ms_;  // 0: none
+  std::vector<Cell> cells_;      // with the seeds that were found in files
+  const Runtimes& runtimes_;
+  const Interruption& interruption_;
+  Report& report_;
+  std::vector<std::string> block_devices_;  // of the cells
+  std::vector<std::uint32_t> sums_;         // of the read cells' files
+};
+
+}  // namespace ferry::bench

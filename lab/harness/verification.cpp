@@ -1,0 +1,203 @@
+#include "harness/verification.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "harness/file_access.hpp"
+#include "harness/layout.hpp"
+#include "harness/pattern.hpp"
+
+namespace ferry::bench {
+namespace {
+
+constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
+
+void expect_written(const Cell& cell, std::uint64_t seed, unsigned char* data, std::uint64_t bytes,
+                    std::uint64_t offset) {
+  if (!cell.computes()) {
+    fill_pattern(data, bytes, offset, seed);
+    return;
+  }
+  for (std::uint64_t at = 0; at < bytes;) {
+    const std::uint64_t piece = (offset + at) / cell.transfer_bytes;
+    const std::uint64_t end = std::min(bytes, (piece + 1) * cell.transfer_bytes - offset);
+    fill_words(data + at, end - at, piece_value(piece, seed));
+    at = end;
+  }
+}
+
+void verify_call(const Cell& cell, const Expected& contents, FileAccess& file, Place place,
+                 unsigned char* buffer) {
+  const std::uint64_t bytes = cell.call_bytes();
+  std::vector<unsigned char> expected(bytes);
+  contents.get(expected.data(), bytes, place.offset);
+  std::memset(buffer, static_cast<unsigned char>(~expected[0]), bytes);
+  const std::int64_t got = file.read(buffer, bytes, place.offset);
+  const std::string path = file_path(cell, place.file);
+  if (got < 0) throw Error(static_cast<int>(-got), "reading " + path);
+  contents.compare(buffer, expected.data(), static_cast<std::uint64_t>(got), place.offset);
+  if (static_cast<std::uint64_t>(got) != bytes) {
+    throw Error(EIO, "reading " + path + " gave " + std::to_string(got) + " of " +
+                         std::to_string(bytes) + " bytes");
+  }
+}
+
+void verify_part(const Cell& cell, const Part& part, const Accesses& files, unsigned char* buffer,
+                 const std::atomic<bool>& stopped) {
+  const std::uint64_t calls_per_file = cell.calls_per_thread() / files.size();
+  std::uint64_t call = 0;
+  for (const std::unique_ptr<FileAccess>& file : files) {
+    const Expected contents(cell, place_of(cell, part, part.offset_of(call)).file);
+    file->open(open_flags(cell));
+    for (const std::uint64_t end = call + calls_per_file; call < end; ++call) {
+      if (stopped.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
+      verify_call(cell, contents, *file, place_of(cell, part, part.offset_of(call)), buffer);
+    }
+    file->close();
+  }
+}
+
+void verify_written_file(const Cell& cell, std::uint64_t pattern_seed, unsigned number) {
+  const StoredFile file(file_path(cell, number));
+  const std::uint64_t wanted_bytes = file_bytes(cell);
+  if (file.size_bytes() != wanted_bytes) {
+    throw ContentsError(file.path() + " has " + std::to_string(file.size_bytes()) +
+                        " bytes after " + std::to_string(wanted_bytes) +
+                        " were written, by way of " + name_of(cell.interface));
+  }
+  const Contents contents = contents_of(cell, pattern_seed, number);
+  std::vector<unsigned char> found(std::min(step_bytes, wanted_bytes));
+  std::vector<unsigned char> expected(found.size());
+  for (std::uint64_t at = 0; at < wanted_bytes; at += step_bytes) {
+    const std::uint64_t bytes = std::min(step_bytes, wanted_bytes - at);
+    file.read(found.data(), bytes, at);
+    expect_written(cell, contents.seed, expected.data(), bytes, contents.begin + at);
+    compare_contents(file.path(), cell.interface, found.data(), expected.data(), bytes, at);
+  }
+}
+
+}  // namespace
+
+Expected::Expected(const Cell& cell, unsigned file) : cell_(cell), plain_(file_path(cell, file)) {
+  if (cell.expect_pattern_seed) pattern_ = contents_of(cell, *cell.expect_pattern_seed, file);
+}
+
+void Expected::get(void* data, std::uint64_t bytes, std::uint64_t offset) const {
+  if (pattern_) {
+    fill_pattern(data, bytes, pattern_->begin + offset, pattern_->seed);
+  } else {
+    plain_.read(data, bytes, offset);
+  }
+}
+
+void Expected::compare(const void* found, const void* expected, std::uint64_t bytes,
+                       std::uint64_t offset) const {
+  compare_contents(plain_.path(), cell_.interface, found, expected, bytes, offset);
+}
+
+void check_readable(const Cell& cell) {
+  for (unsigned i = 0; i < file_count(cell); ++i) {
+    const StoredFile file(file_path(cell, i));
+    if (!file.is_regular()) throw Error(EINVAL, file.path() + " is no regular file");
+    const std::uint64_t size_bytes = file.size_bytes();
+    const std::uint64_t needed_bytes = file_bytes(cell);
+    if (size_bytes < needed_bytes) {
+      throw Error(EINVAL, file.path() + " has " + std::to_string(size_bytes) +
+                              " bytes, and the measurement needs " + std::to_string(needed_bytes));
+    }
+  }
+}
+
+void verify_reads(Runtime& runtime, const Cell& cell, const std::atomic<bool>& stopped) {
+  std::vector<Buffer> buffers;
+  for (unsigned i = 0; i < cell.threads; ++i)
+    buffers.push_back(runtime.allocate(cell.call_bytes()));
+  runtime.run([&](DeviceThread& self) {
+    if (self.index >= cell.threads) return;
+    const Part part = part_of(cell, self.index);
+    const Accesses files = make_accesses(cell, part, self);
+    verify_part(cell, part, files, buffers[self.index].as<unsigned char>(), stopped);
+  });
+}
+
+std::uint64_t find_pattern_seed(const Cell& cell) {
+  const StoredFile file(file_path(cell, 0));
+  Block block;
+  for (std::uint64_t i = 0; (i + 1) * block_bytes <= file_bytes(cell); ++i) {
+    file.read(block.data(), block_bytes, i * block_bytes);
+    if (const auto seed = seed_of_block(block, i)) return *seed;
+  }
+  throw ContentsError(file.path() + " does not hold the pattern that ferry bench writes");
+}
+
+std::uint32_t sum_files(const Cell& cell) {
+  std::vector<unsigned char> buffer(step_bytes);
+  std::uint32_t sum = 0;
+  for (unsigned i = 0; i < file_count(cell); ++i) {
+    const StoredFile file(file_path(cell, i));
+    for (std::uint64_t at = 0; at < file_bytes(cell); at += step_bytes) {
+      const std::uint64_t bytes = std::min(step_bytes, file_bytes(cell) - at);
+      file.read(buffer.data(), bytes, at);
+      sum += sum_words(buffer.data(), bytes);
+    }
+  }
+  return sum;
+}
+
+void verify_buffer(const ProgramInput& input, std::uint64_t calls) {
+  const Cell& cell = input.cell;
+  const std::uint64_t bytes = cell.call_bytes();
+  std::vector<unsigned char> expected(bytes);
+  for (std::uint64_t back = 1; back <= std::min<std::uint64_t>(cell.queue_depth, calls); ++back) {
+    const std::uint64_t call = calls - back;
+    const Place place = place_of(cell, input.part, input.part.offset_of(input.order[call]));
+    const Expected contents(cell, place.file);
+    contents.get(expected.data(), bytes, place.offset);
+    contents.compare(input.buffer + call % cell.queue_depth * bytes, expected.data(), bytes,
+                     place.offset);
+  }
+}
+
+void verify_written(const Cell& cell, std::uint64_t pattern_seed) {
+  for (unsigned i = 0; i < file_count(cell); ++i)
+    verify_written_file(cell, pattern_seed, i);
+}
+
+void verify_written(const Cell& cell, std::uint64_t pattern_seed,
+                    const std::vector<std::uint64_t>& calls_of_part) {
+  const std::uint64_t bytes = cell.call_bytes();
+  std::vector<unsigned char> found(bytes);
+  std::vector<unsigned char> expected(bytes);
+  for (unsigned i = 0; i < cell.threads; ++i) {
+    const Part part = part_of(cell, i);
+    const StoredFile file(file_path(cell, part.file));
+    const std::vector<std::uint32_t> order = make_order(cell, i);
+    for (std::uint64_t call = 0; call < calls_of_part[i]; ++call) {
+      const std::uint64_t offset = part.offset_of(order[call]);
+      file.read(found.data(), bytes, offset);
+      fill_pattern(expected.data(), bytes, offset, file_seed(pattern_seed, part.file));
+      compare_contents(file.path(), cell.interface, found.data(), expected.data(), bytes, offset);
+    }
+  }
+}
+
+void complete_written(const Cell& cell, std::uint64_t pattern_seed,
+                      const std::vector<std::uint64_t>& calls_of_part) {
+  const std::uint64_t bytes = cell.call_bytes();
+  std::vector<unsigned char> data(bytes);
+  for (unsigned i = 0; i < cell.threads; ++i) {
+    const Part part = part_of(cell, i);
+    const StoredFile file(file_path(cell, part.file), O_WRONLY);
+    const std::vector<std::uint32_t> order = make_order(cell, i);
+    for (std::uint64_t call = calls_of_part[i]; call < order.size(); ++call) {
+      const std::uint64_t offset = part.offset_of(order[call]);
+      fill_pattern(data.data(), bytes, offset, file_seed(pattern_seed, part.file));
+      file.write(data.data(), bytes, offset);
+    }
+  }
+}
+
+}  // namespace ferry::bench

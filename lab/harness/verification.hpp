@@ -1,0 +1,62 @@
+// Whether the right bytes arrived. All of it happens outside the timed region.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <ferry/ferry.hpp>
+
+#include "harness/contents.hpp"
+#include "harness/layout.hpp"
+#include "harness/plan.hpp"
+#include "harness/programs.hpp"
+#include "programs/stored_file.hpp"
+
+namespace ferry::bench {
+
+// What one file of a read cell must contain. Functions throw ferry::Error.
+class Expected {
+ public:
+  Expected(const Cell& cell, unsigned file);
+  void get(void* data, std::uint64_t bytes, std::uint64_t offset) const;
+  // Throws ContentsError.
+  void compare(const void* found, const void* expected, std::uint64_t bytes,
+               std::uint64_t offset) const;
+
+ private:
+  const Cell& cell_;
+  StoredFile plain_;
+  std::optional<Contents> pattern_;
+};
+
+// What a read cell's files must be: readable, regular, large enough. Throws ferry::Error.
+void check_readable(const Cell& cell);
+
+// One pass of a read cell through its own interface, each call compared with the pattern, or with
+// what a plain pread (of a URI: another client) gives for the same bytes. Throws ContentsError,
+// ferry::Error.
+void verify_reads(Runtime& runtime, const Cell& cell, const std::atomic<bool>& stopped);
+
+// The seed of the pattern that the cell's files hold, as the first whole block that fits one says.
+// Throws ContentsError where none does, ferry::Error.
+std::uint64_t find_pattern_seed(const Cell& cell);
+
+// The sum of all words of the files, read likewise.
+std::uint32_t sum_files(const Cell& cell);
+
+// What is left in the buffer after a timed read of so many calls, that is the last of every slot.
+void verify_buffer(const ProgramInput& input, std::uint64_t calls);
+
+// Reads back, in that way, what a write cell has written: everything, or so many calls of each
+// part where a deadline came first. Throws ContentsError, ferry::Error.
+void verify_written(const Cell& cell, std::uint64_t pattern_seed);
+void verify_written(const Cell& cell, std::uint64_t pattern_seed,
+                    const std::vector<std::uint64_t>& calls_of_part);
+
+// Writes what the deadline kept a write cell from writing. Throws ferry::Error.
+void complete_written(const Cell& cell, std::uint64_t pattern_seed,
+                      const std::vector<std::uint64_t>& calls_of_part);
+
+}  // namespace ferry::bench

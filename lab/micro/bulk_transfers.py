@@ -1,0 +1,351 @@
+"""Bulk transfers beside what else reads files into memory.
+
+Usage: lab/micro/run bulk [--dir DIR] [--only GROUPS] [--pairs N] [--peers DIR]. Every pair of series is
+interleaved (A B B A); ratios are judged by ferry.judge, and what was read is compared once. One line
+for each measure, and JSON with --json.
+
+The peers (safetensors, fastsafetensors, runai-model-streamer and KvikIO, and PyTorch, which some of them
+need) are no dependencies of Ferry. --peers names a folder outside the repository for a Python environment
+that has them; what lab/micro/requirements-peers.txt asks for is installed there first, some 8 GB. Without
+--peers, this interpreter is searched for them. A peer that is absent or does not run is named, with the
+reason. KvikIO asks the CUDA driver whose memory it reads into, also for the host's: where there is no driver it
+needs a stand-in, a libcuda.so.1 in a folder of LD_LIBRARY_PATH that has the functions it looks up, and whose
+cuPointerGetAttribute returns CUDA_ERROR_INVALID_VALUE for every address, as a driver does for memory it does not know.
+
+--quick takes a file of 256 MiB and a model of 1 GiB; the pairs stay. --match 'hot: fastsafetensors' and the
+like measure one peer at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy
+from bulk_measures import MIB, Block, Measure, drop, make_file, peer, seconds
+from bulk_models import models, peaks_mib
+from bulk_sweeps import sweeps
+
+import ferry
+from ferry_lab.stats import judge
+
+REQUIREMENTS = Path(__file__).with_name("requirements-peers.txt")
+# Where the target is 1, how much noise the question bears.
+NOISE_BORNE = 0.05
+KVIKIO_PASSES = 5
+
+
+def hot_reads(folder: Path, size: int) -> Iterator[Measure]:
+    """A file in the page cache, into one NumPy array that is there already."""
+    path = folder / "large"
+    if not path.exists():
+        make_file(path, size)
+    target = numpy.ones(size, numpy.uint8)
+    source = numpy.fromfile(path, numpy.uint8)
+    file = ferry.open(path)
+    plain = path.open("rb", buffering=0)
+    threads = os.cpu_count() or 1
+    pool = concurrent.futures.ThreadPoolExecutor(threads)
+    pieces = numpy.array_split(numpy.arange(0, size + 1), threads)
+    bounds = [(int(p[0]), int(p[-1]) + (1 if i + 1 < threads else 0)) for i, p in enumerate(pieces)]
+
+    def readinto() -> None:
+        plain.seek(0)
+        view, at = memoryview(target), 0
+        while at < size:
+            at += plain.readinto(view[at:])
+
+    def copy(bound: tuple[int, int]) -> None:
+        numpy.copyto(target[bound[0] : bound[1]], source[bound[0] : bound[1]])
+
+    def ours() -> float:
+        return seconds(lambda: file.read_at(target, 0))
+
+    def bare() -> None:
+        # What the kernel's copies alone take: one system call for each thread.
+        def read(bound: tuple[int, int]) -> None:
+            assert os.preadv(plain.fileno(), [target[bound[0] : bound[1]]], bound[0]) == bound[1] - bound[0]
+
+        list(pool.map(read, bounds))
+
+    ours()
+    assert numpy.array_equal(target, source)
+    yield Measure("hot: bare preads by threads / ferry", ours, lambda: seconds(bare), 0.95)
+    yield Measure(
+        "hot: memcpy by threads / bare preads by threads", lambda: seconds(bare),
+        lambda: seconds(lambda: list(pool.map(copy, bounds))), None,
+    )  # fmt: skip
+    yield Measure("hot: readinto / ferry", ours, lambda: seconds(readinto), 0.95)
+    yield Measure(
+        "hot: memcpy by threads / ferry", ours, lambda: seconds(lambda: list(pool.map(copy, bounds))), 0.95
+    )
+    yield from kvikio_reads(path, target, ours)
+    yield from bare_copies(path)
+
+
+def bare_copies(path: Path) -> Iterator[Measure]:
+    """Whether a mapping of the file, copied past the core's caches, would be a better way than preadv."""
+    program = Path(os.environ.get("FERRY_BUILD_DIR", "build/release")) / "bench_bare_copies"
+
+    def times() -> list[float]:
+        command = [program, path, str(os.cpu_count() or 1), "1"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        return [float(word) for word in done.stdout.split()]
+
+    for way, name in ((1, "mapping and streaming stores"), (2, "mapping alone"), (3, "memory by streaming stores")):
+        yield Measure(f"hot: bare preads / {name}", lambda way=way: times()[way], lambda: times()[0], None)
+
+
+def kvikio_reads(path: Path, target: numpy.ndarray, ours: Block) -> Iterator[Measure]:
+    """KvikIO's path for host memory, with the thread count and task size that are its fastest here."""
+    kvikio, defaults = peer("kvikio"), peer("kvikio.defaults")
+    if kvikio is None or defaults is None:
+        return
+
+    def theirs(threads: int, task_mib: int) -> float:
+        settings = {"num_threads": threads, "task_size": task_mib * MIB}
+        with defaults.set(settings), kvikio.CuFile(path, "r") as file:
+            return seconds(lambda: file.read(target))
+
+    target[:] = 0
+    try:
+        theirs(1, 4)
+    except Exception as error:  # noqa: BLE001  a peer may fail in any way
+        print(f"absent: kvikio does not run here: {error}", flush=True)
+        return
+    assert numpy.array_equal(target, numpy.fromfile(path, numpy.uint8))
+    points = [(threads, task_mib) for threads in (1, 2, 4, 8, 16) for task_mib in (1, 4, 16)]
+    # Chosen by passes of their own, so that luck in them does not count in the pairs.
+    passes = [[theirs(*point) for point in points] for _ in range(KVIKIO_PASSES)]
+    medians = numpy.median(passes, axis=0)
+    for point, median in zip(points, medians, strict=True):
+        print(f"kvikio, {point[0]} threads, tasks of {point[1]} MiB: {median * 1e3:.1f} ms", flush=True)
+    threads, task_mib = points[int(numpy.argmin(medians))]
+    yield Measure(
+        f"hot: kvikio, its best ({threads} threads, tasks of {task_mib} MiB) / ferry", ours,
+        lambda: theirs(threads, task_mib), 1.0,
+    )  # fmt: skip
+    # Beside other work, more threads get more of the CPUs: this tells whether that was it.
+    cpus = os.cpu_count() or 1
+    yield Measure(f"hot: kvikio, a thread for each CPU ({cpus}) / ferry", ours, lambda: theirs(cpus, 4), None)
+
+
+def cold_reads(folder: Path, size: int) -> Iterator[Measure]:
+    """A file that is not in the page cache; fio reads it directly, through io_uring."""
+    path = folder / "large"
+    if not path.exists():
+        make_file(path, size)
+    target = numpy.ones(size, numpy.uint8)
+
+    def read_with(engine: ferry.Engine | None) -> float:
+        drop([path])
+        with ferry.open(path, engine=engine) as file:
+            return seconds(lambda: file.read_at(target, 0))
+
+    def fio() -> float:
+        drop([path])
+        command = [
+            "fio", "--name=cold", f"--filename={path}", "--readonly", "--direct=1", "--ioengine=io_uring",
+            "--registerfiles=1", "--fixedbufs=1", "--rw=read", "--bs=1m", "--iodepth=8", "--output-format=json",
+        ]  # fmt: skip
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        return size / json.loads(done.stdout)["jobs"][0]["read"]["bw_bytes"]
+
+    yield Measure("cold: fio io_uring direct / ferry", lambda: read_with(None), fio, 0.95)
+
+
+def small_files(folder: Path, _: int) -> Iterator[Measure]:
+    """10,000 files of 16 KiB."""
+    paths = [folder / f"small{i}" for i in range(10_000)]
+    for path in paths:
+        if not path.exists():
+            path.write_bytes(os.urandom(16 << 10))
+    names = [os.fspath(path) for path in paths]
+
+    def read(name: str) -> bytes:
+        with open(name, "rb") as file:
+            return file.read()
+
+    def loop() -> None:
+        for name in names:
+            read(name)
+
+    def bare() -> float:
+        program = Path(os.environ.get("FERRY_BUILD_DIR", "build/release")) / "bench_bare_files"
+        command = [program, folder, str(len(paths)), str(os.cpu_count() or 1), "2"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        return float(done.stdout.split()[1])
+
+    assert [bytes(c) for c in ferry.read_files(names)] == [read(name) for name in names]
+    pool = concurrent.futures.ThreadPoolExecutor(16)
+
+    def ours() -> float:
+        return seconds(lambda: ferry.read_files(names))
+
+    yield Measure("10,000 files: loop of open/read / ferry", ours, lambda: seconds(loop), 5.0)
+    # Like ours: the loop above lets each file go before it reads the next, into the same memory.
+    yield Measure(
+        "10,000 files: loop that keeps the contents / ferry",
+        ours,
+        lambda: seconds(lambda: list(map(read, names))),
+        None,
+    )
+    yield Measure(
+        "10,000 files: pool of 16 threads / ferry", ours, lambda: seconds(lambda: list(pool.map(read, names))), 1.0
+    )
+    yield Measure("10,000 files: loop of open/read / bare system calls", bare, lambda: seconds(loop), None)
+
+
+def random_reads(folder: Path, _: int) -> Iterator[Measure]:
+    """A batch of 10,000 reads of 4 KiB, against 2 us each."""
+    path = folder / "random"
+    make_file(path, 256 * MIB)
+    offsets = numpy.random.default_rng(1).integers(0, 256 * MIB - 4096, 10_000).tolist()
+    targets = list(numpy.ones((10_000, 4096), numpy.uint8))
+    file = ferry.open(path)
+    parts = [(file, target, offset) for target, offset in zip(targets, offsets, strict=True)]
+    descriptor = os.open(path, os.O_RDONLY)
+
+    def plain() -> None:
+        for target, offset in zip(targets, offsets, strict=True):
+            os.preadv(descriptor, [target], offset)
+
+    def ours() -> float:
+        return seconds(lambda: ferry.read_batch(parts))
+
+    yield Measure("10,000 random 4 KiB: 2 us each / ferry", ours, lambda: 10_000 * 2e-6, 1.0)
+    yield Measure("10,000 random 4 KiB: loop of os.preadv / ferry", ours, lambda: seconds(plain), None)
+
+
+GROUPS = {
+    "hot": hot_reads, "cold": cold_reads, "sweeps": sweeps, "files": small_files, "random": random_reads,
+    "models": models,
+}  # fmt: skip
+
+
+class PeerFailed(Exception):
+    """What Ferry is to be compared with does not run here."""
+
+
+def run(measure: Measure, pairs: int) -> dict[str, Any]:
+    """Measures pairs in the order A B B A; each of the two against itself is the A/A run.
+
+    Raises PeerFailed when the other's first pass fails.
+    """
+    measure.ours()
+    try:
+        measure.theirs()
+    except RuntimeError as error:
+        raise PeerFailed(f"{measure.name}: {error}") from error
+    ours, theirs, same = [], [], []
+    for _ in range(max(pairs // 2, 1)):
+        first, second = measure.ours(), measure.theirs()
+        third, fourth = measure.theirs(), measure.ours()
+        ours += [first, fourth]
+        theirs += [second, third]
+        same += [first / fourth, second / third]
+    ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
+    return {
+        "measure": measure.name, "wanted": measure.wanted, "ours_s": ours, "theirs_s": theirs,
+        "ratios": ratios, "same": same,
+    }  # fmt: skip
+
+
+def verdict_of(line: dict[str, Any]) -> str:
+    """Judges a measure by the rule of ferry.judge, where it has pairs enough for that."""
+    if len(line["ratios"]) < judge.PAIRS_MIN:
+        return f"(not judged: fewer than {judge.PAIRS_MIN} pairs)"
+    margin = max(abs(1 - line["wanted"]), NOISE_BORNE)
+    return judge.judge(line["ratios"], line["same"], line["wanted"], margin=margin).verdict
+
+
+def show(line: dict[str, Any]) -> None:
+    """Prints one measure as a row."""
+    bounds = judge.median_bounds(line["ratios"])
+    noise = judge.median_bounds(line["same"])
+    wanted = line["wanted"]
+    verdict = "" if wanted is None else verdict_of(line)
+    ours, theirs = numpy.median(line["ours_s"]), numpy.median(line["theirs_s"])
+    print(
+        f"{line['measure']}: {bounds.median:.2f} ({bounds.low:.2f} to {bounds.high:.2f}), wanted "
+        f"{wanted}, A/A {noise.low:.2f} to {noise.high:.2f}, {ours * 1e3:.1f} ms against "
+        f"{theirs * 1e3:.1f} ms {verdict}",
+        flush=True,
+    )
+
+
+def enter_peers(folder: Path) -> None:
+    """Goes on in the interpreter of an environment that has the peers, which is made first if need be."""
+    python = folder / "bin" / "python"
+    if Path(sys.prefix).resolve() == folder.resolve():
+        return
+    installed = folder / "installed.txt"
+    if not installed.exists() or installed.read_text() != REQUIREMENTS.read_text():
+        print(f"installing the peers in {folder}", file=sys.stderr, flush=True)
+        venv.create(folder, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", REQUIREMENTS], check=True)
+        installed.write_text(REQUIREMENTS.read_text())
+    os.execv(python, [os.fspath(python), "-P", *sys.argv])
+
+
+@contextlib.contextmanager
+def scratch_folder(parent: str, keep: bool) -> Iterator[Path]:
+    """Where files are made: a folder that goes again, or one that stays for the next run."""
+    if keep:
+        folder = Path(parent) / "ferry-bulk"
+        folder.mkdir(exist_ok=True)
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(dir=parent, prefix="ferry-bulk-") as scratch:
+        yield Path(scratch)
+
+
+def main() -> None:
+    """Measures what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dir", default=tempfile.gettempdir(), help="where files are made")
+    parser.add_argument("--only", default="", help=f"groups, with commas: {', '.join(GROUPS)}")
+    parser.add_argument("--match", default="", help="measures whose name contains this")
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--quick", action="store_true", help="a smaller file and a smaller model")
+    parser.add_argument("--size-mib", type=int, help="of the large file; 1024, with --quick 256")
+    parser.add_argument("--model-mib", type=int, help="of the model; 4096, with --quick 1024")
+    parser.add_argument("--keep", action="store_true", help="leave the files in DIR/ferry-bulk, use those there")
+    parser.add_argument("--peers", type=Path, help="folder of an environment with the peers")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    if arguments.peers is not None:
+        enter_peers(arguments.peers)
+    file_mib = arguments.size_mib or (256 if arguments.quick else 1024)
+    model_mib = arguments.model_mib or (1024 if arguments.quick else 4096)
+    lines = []
+    for group in arguments.only.split(",") if arguments.only else GROUPS:
+        size = (model_mib if group == "models" else file_mib) * MIB
+        with scratch_folder(arguments.dir, arguments.keep) as scratch:
+            for measure in GROUPS[group](scratch, size):
+                if arguments.match not in measure.name:
+                    continue
+                try:
+                    lines.append(run(measure, arguments.pairs))
+                except PeerFailed as failed:
+                    print(f"absent: {failed}; see above", flush=True)
+                    continue
+                show(lines[-1])
+    for name, (mib, before_mib) in peaks_mib.items():
+        print(f"peak memory, {name}: {mib} MiB, {before_mib} of them before the load")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(lines, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

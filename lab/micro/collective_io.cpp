@@ -1,0 +1,555 @@
+// Many ranks, one shared file: Ferry's methods beside the MPI library's own MPI-IO and beside one
+// rank that writes or reads it all. Run by lab/micro/collective_io.py, which starts
+//
+//   mpiexec -n RANKS bench_collective_io FOLDER PATTERN write|read MIB REPEATS SECONDS WAY...
+//
+// FOLDER may be a URI, such as ceph:/folder?conf=FILE. PATTERN is interleaved (pieces of 4 KiB in
+// turn), subarray (a block of a 4-D array of doubles, cut along its last dimensions first) or
+// blocks (one piece for each rank). Ways are measured in turn, A B C C B A, and each sample is one
+// JSON line; after SECONDS no further repeat begins (0: no such limit). Its time goes from before
+// the open to after the close; a write has a sync in it, into a new file. Reads find the file in
+// the page cache; with WAY:cold it was dropped from there. Of a URI both are the same: each sample
+// is a new client. WAY:unsieved switches data sieving off; calls has each rank make a call for
+// each of its pieces. Every sample's data is compared, outside
+// of the time.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fcntl.h>
+#include <mpi.h>
+#include <nlohmann/json.hpp>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <ferry/collective.hpp>
+
+#include "storage/calls.hpp"
+#include "storage/router.hpp"
+#include "storage/uri.hpp"
+
+namespace {
+
+using ferry::collective::Extent;
+using ferry::collective::File;
+using ferry::collective::Method;
+using ferry::collective::Options;
+using ferry::collective::Sieving;
+using ferry::collective::Statistics;
+using ferry::collective::TypeMap;
+using nlohmann::json;
+using Word = std::uint64_t;
+
+constexpr std::int64_t piece_bytes = 4096;
+constexpr std::int64_t one_rank_bytes = 4 << 20;
+
+int rank_here = 0;
+int rank_count = 1;
+
+[[noreturn]] void give_up(const std::string& what) {
+  std::fprintf(stderr, "bench_collective_io: rank %d: %s\n", rank_here, what.c_str());
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  std::abort();
+}
+
+void require(int mpi_result, const char* what) {
+  if (mpi_result != MPI_SUCCESS) give_up(std::string(what) + " fails");
+}
+
+// What word number `index` of the file holds.
+Word word_at(std::int64_t index) {
+  return (static_cast<Word>(index) + 1) * 0x9e3779b97f4a7c15U;
+}
+
+// The file by itself, without ranks: plain calls, one after the other. For one rank.
+class PlainFile {
+ public:
+  PlainFile(const std::string& path, int flags)
+      : path_(path), storage_(ferry::storage::make_router()), calls_(*storage_) {
+    ferry::storage::Operation open;
+    open.kind = Kind::open;
+    open.path = path.c_str();
+    open.flags = flags;
+    open.mode = 0644;
+    run(open);
+    file_ = open.opened.release();
+  }
+  ~PlainFile() {
+    if (file_ != nullptr) run(Kind::close);
+  }
+  PlainFile(const PlainFile&) = delete;
+  PlainFile& operator=(const PlainFile&) = delete;
+
+  void write(const Word* data, std::int64_t bytes, std::int64_t at) {
+    transfer(Kind::write, const_cast<Word*>(data), bytes, at);
+  }
+  void read(Word* data, std::int64_t bytes, std::int64_t at) {
+    transfer(Kind::read, data, bytes, at);
+  }
+  void sync() { run(Kind::sync); }
+
+ private:
+  using Kind = ferry::storage::Kind;
+
+  std::int64_t run(ferry::storage::Operation& operation) {
+    const std::int64_t result = calls_.run(operation);
+    if (result < 0) give_up(path_ + ": " + std::strerror(static_cast<int>(-result)));
+    return result;
+  }
+  void run(Kind kind) {
+    ferry::storage::Operation operation;
+    operation.kind = kind;
+    operation.file = file_;
+    run(operation);
+  }
+  void transfer(Kind kind, Word* data, std::int64_t bytes, std::int64_t at) {
+    iovec vector{data, static_cast<std::size_t>(bytes)};
+    ferry::storage::Operation operation;
+    operation.kind = kind;
+    operation.file = file_;
+    operation.offset = at;
+    operation.vectors = std::span(&vector, 1);
+    if (run(operation) != bytes) give_up("a transfer of " + path_ + " is short");
+  }
+
+  const std::string path_;
+  std::unique_ptr<ferry::storage::Storage> storage_;
+  ferry::storage::Calls calls_;
+  ferry::storage::File* file_ = nullptr;
+};
+
+bool is_uri(const std::string& path) {
+  return ferry::storage::scheme_of(path) != ferry::storage::Scheme::posix;
+}
+
+// Removes it, if it is there.
+void remove_file(const std::string& path) {
+  const auto storage = ferry::storage::make_router();
+  ferry::storage::Calls calls(*storage);
+  ferry::storage::Operation unlink;
+  unlink.kind = ferry::storage::Kind::unlink;
+  unlink.path = path.c_str();
+  const std::int64_t result = calls.run(unlink);
+  if (result != 0 && result != -ENOENT) give_up("cannot remove " + path);
+}
+
+// The part of the file that this rank has.
+struct Pattern {
+  MPI_Datatype type = MPI_BYTE;  // of the view
+  std::int64_t begin = 0;        // displacement of the view
+  std::int64_t bytes = 0;        // of this rank
+
+  Pattern(std::string_view name, std::int64_t file_bytes) : bytes(file_bytes / rank_count) {
+    if (name == "interleaved") {
+      begin = rank_here * piece_bytes;
+      MPI_Datatype pieces = MPI_DATATYPE_NULL;
+      MPI_Type_contiguous(static_cast<int>(piece_bytes), MPI_BYTE, &pieces);
+      MPI_Type_create_resized(pieces, 0, rank_count * piece_bytes, &type);
+      MPI_Type_free(&pieces);
+    } else if (name == "subarray") {
+      make_subarray(file_bytes);
+    } else if (name == "blocks") {
+      begin = rank_here * bytes;
+    } else {
+      give_up("no such pattern: " + std::string(name));
+    }
+    if (type != MPI_BYTE) MPI_Type_commit(&type);
+  }
+  ~Pattern() {
+    if (type != MPI_BYTE) MPI_Type_free(&type);
+  }
+  Pattern(const Pattern&) = delete;
+  Pattern& operator=(const Pattern&) = delete;
+
+  // Calls use(offset, bytes) for each extent of this rank's part, at most 4 MiB each, in the order
+  // of its data.
+  template <class Use>
+  void for_each_extent(Use&& use) const {
+    const TypeMap map = ferry::collective::typemap_of(type);
+    if (map.is_dense()) {
+      for (std::int64_t at = 0; at < bytes; at += one_rank_bytes)
+        use(begin + at, std::min(one_rank_bytes, bytes - at));
+      return;
+    }
+    for (std::int64_t period = 0; period * map.data_bytes() < bytes; ++period)
+      for (const Extent& extent : map.extents())
+        use(begin + period * map.period_bytes() + extent.offset, extent.bytes);
+  }
+  // Calls use(index of a word in the file) for each word of this rank, in the order of its data.
+  template <class Use>
+  void for_each_word(Use&& use) const {
+    for_each_extent([&](std::int64_t offset, std::int64_t extent_bytes) {
+      constexpr std::int64_t word_bytes = sizeof(Word);
+      for (std::int64_t i = 0; i < extent_bytes / word_bytes; ++i)
+        use(offset / word_bytes + i);
+    });
+  }
+
+ private:
+  void make_subarray(std::int64_t file_bytes) {
+    std::array<int, 4> grid{};
+    MPI_Dims_create(rank_count, 4, grid.data());
+    std::reverse(grid.begin(), grid.end());
+    std::array<int, 4> sizes{0, 64, 64, 128};
+    sizes[0] = static_cast<int>(file_bytes / (sizes[1] * sizes[2] * sizes[3]) / 8);
+    std::array<int, 4> subsizes{};
+    std::array<int, 4> starts{};
+    int left = rank_here;
+    for (std::size_t i = 4; i-- > 0; left /= grid[i]) {
+      subsizes[i] = sizes[i] / grid[i];
+      starts[i] = left % grid[i] * subsizes[i];
+    }
+    const auto elements =
+        std::accumulate(subsizes.begin(), subsizes.end(), std::int64_t{1}, std::multiplies<>());
+    if (elements * 8 != bytes) give_up("that many ranks do not divide the array");
+    MPI_Type_create_subarray(4, sizes.data(), subsizes.data(), starts.data(), MPI_ORDER_C,
+                             MPI_DOUBLE, &type);
+  }
+};
+
+// A sample: one way, once.
+class Sample {
+ public:
+  Sample(std::string path, const Pattern& pattern, bool writes, std::int64_t file_bytes)
+      : path_(std::move(path)), pattern_(pattern), writes_(writes), file_bytes_(file_bytes) {}
+
+  // `name`: WAY, or WAY and what is special about it, such as WAY:cold.
+  void run(const std::string& name, std::vector<Word>& data, json& line) const {
+    const std::string way = name.substr(0, name.find(':'));
+    if (way == "mpi") {
+      by_mpi(data);
+    } else if (way == "one-rank") {
+      by_one_rank(data);
+    } else if (way == "calls") {
+      by_calls(data);
+    } else {
+      by_ferry(way, name.find(":unsieved") != std::string::npos, data, line);
+    }
+  }
+
+ private:
+  std::span<std::byte> bytes_of(std::vector<Word>& data) const {
+    return std::as_writable_bytes(std::span(data)).first(static_cast<std::size_t>(pattern_.bytes));
+  }
+
+  // METHOD, METHOD/WRITERS or METHOD/WRITERS/BUFFER_KIB.
+  void by_ferry(std::string_view way, bool unsieved, std::vector<Word>& data, json& line) const {
+    Options options;
+    if (unsieved) options.read_sieving = options.write_sieving = Sieving::disabled;
+    const std::string_view name = way.substr(0, way.find('/'));
+    if (name.size() < way.size()) {
+      const std::string numbers(way.substr(name.size() + 1));
+      options.writers = std::atoi(numbers.c_str());
+      const std::size_t slash = numbers.find('/');
+      if (slash != std::string::npos)
+        options.buffer_bytes = std::int64_t{1024} * std::atoi(numbers.c_str() + slash + 1);
+    }
+    bool known = false;
+    for (const Method method : {Method::automatic, Method::independent, Method::serial,
+                                Method::aggregate, Method::mpiio}) {
+      if (name != name_of(method)) continue;
+      options.write_method = options.read_method = method;
+      known = true;
+    }
+    if (!known) give_up("no such way: " + std::string(way));
+    File file(MPI_COMM_WORLD, path_, writes_ ? O_CREAT | O_RDWR : O_RDONLY, options);
+    file.set_view(pattern_.begin, ferry::collective::typemap_of(pattern_.type));
+    if (writes_) {
+      file.write_all(bytes_of(data));
+      file.sync();
+    } else {
+      file.read_all(bytes_of(data));
+    }
+    const Statistics statistics = file.statistics();
+    file.close();
+    line["method"] = name_of(statistics.method);
+    line["writers"] = statistics.writers;
+    line["messages"] = statistics.counts.messages;
+    line["message_bytes"] = statistics.counts.message_bytes;
+    line["shared_bytes"] = statistics.counts.shared_bytes;
+    line["storage_requests"] = statistics.counts.storage_requests;
+    const auto& mean = statistics.mean;
+    line["phases_ms"] = {{"plan", mean.plan_ns / 1e6}, {"exchange", mean.exchange_ns / 1e6},
+                         {"pack", mean.pack_ns / 1e6}, {"file", mean.file_io_ns / 1e6},
+                         {"sync", mean.sync_ns / 1e6}, {"wait", mean.wait_ns / 1e6}};
+  }
+
+  void by_mpi(std::vector<Word>& data) const {
+    MPI_File file = MPI_FILE_NULL;
+    require(MPI_File_open(MPI_COMM_WORLD, path_.c_str(),
+                          writes_ ? MPI_MODE_CREATE | MPI_MODE_RDWR : MPI_MODE_RDONLY,
+                          MPI_INFO_NULL, &file),
+            "MPI_File_open");
+    require(
+        MPI_File_set_view(file, pattern_.begin, MPI_BYTE, pattern_.type, "native", MPI_INFO_NULL),
+        "MPI_File_set_view");
+    const auto count = static_cast<int>(pattern_.bytes);
+    if (writes_) {
+      require(MPI_File_write_at_all(file, 0, data.data(), count, MPI_BYTE, MPI_STATUS_IGNORE),
+              "MPI_File_write_at_all");
+      require(MPI_File_sync(file), "MPI_File_sync");
+    } else {
+      require(MPI_File_read_at_all(file, 0, data.data(), count, MPI_BYTE, MPI_STATUS_IGNORE),
+              "MPI_File_read_at_all");
+    }
+    require(MPI_File_close(&file), "MPI_File_close");
+  }
+
+  // Each rank by itself, a call for each piece, one after the other.
+  void by_calls(std::vector<Word>& data) const {
+    PlainFile file(path_, writes_ ? O_CREAT | O_RDWR : O_RDONLY);
+    Word* memory = data.data();
+    pattern_.for_each_extent([&](std::int64_t offset, std::int64_t bytes) {
+      if (writes_) {
+        file.write(memory, bytes, offset);
+      } else {
+        file.read(memory, bytes, offset);
+      }
+      memory += bytes / std::int64_t{sizeof(Word)};
+    });
+    if (writes_) file.sync();
+  }
+
+  // Rank 0 moves as many bytes, one piece after the other; the others wait. What it writes is what
+  // the file must hold.
+  void by_one_rank(std::vector<Word>& data) const {
+    if (rank_here != 0) return;
+    PlainFile file(path_, writes_ ? O_CREAT | O_RDWR : O_RDONLY);
+    for (std::int64_t at = 0; at < file_bytes_; at += one_rank_bytes) {
+      const std::int64_t bytes = std::min(one_rank_bytes, file_bytes_ - at);
+      Word* const memory = data.data() + at / std::int64_t{sizeof(Word)};
+      if (writes_) {
+        file.write(memory, bytes, at);
+      } else {
+        file.read(memory, bytes, at);
+      }
+    }
+    if (writes_) file.sync();
+  }
+
+  std::string path_;
+  const Pattern& pattern_;
+  bool writes_;
+  std::int64_t file_bytes_;
+};
+
+// The whole file, as it must be. Only rank 0.
+void write_file(const std::string& path, std::int64_t file_bytes) {
+  std::vector<Word> words(static_cast<std::size_t>(one_rank_bytes) / sizeof(Word));
+  PlainFile file(path, O_CREAT | O_TRUNC | O_WRONLY);
+  for (std::int64_t at = 0; at < file_bytes; at += one_rank_bytes) {
+    for (std::size_t i = 0; i < words.size(); ++i)
+      words[i] = word_at(at / 8 + static_cast<std::int64_t>(i));
+    file.write(words.data(), one_rank_bytes, at);
+  }
+  file.sync();
+}
+
+void check_file(const std::string& path, std::int64_t file_bytes) {
+  std::vector<Word> words(static_cast<std::size_t>(one_rank_bytes) / sizeof(Word));
+  PlainFile file(path, O_RDONLY);
+  for (std::int64_t at = 0; at < file_bytes; at += one_rank_bytes) {
+    file.read(words.data(), one_rank_bytes, at);
+    for (std::size_t i = 0; i < words.size(); ++i)
+      if (words[i] != word_at(at / 8 + static_cast<std::int64_t>(i)))
+        give_up("wrong data in " + path);
+  }
+}
+
+void drop(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  fsync(fd);
+  posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  close(fd);
+}
+
+// The first use of memory that the host of a virtual machine has not given it yet, or has taken
+// back, costs a fault there, which can take longer than writing the page. Whom that meets is
+// chance: a file written in large pieces takes large blocks of memory, which one written in small
+// ones has not used before. So every way finds as many large blocks as a new file takes just given
+// back by this program.
+void warm_memory(std::int64_t bytes) {
+  const auto length = static_cast<std::size_t>(bytes);
+  void* memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return;
+  madvise(memory, length, MADV_HUGEPAGE);
+  std::memset(memory, 1, length);
+  munmap(memory, length);
+}
+
+struct Usage {
+  std::array<double, 4> values{};  // voluntary and involuntary switches, user and system seconds
+  Usage() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& time) {
+      return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+    };
+    values = {static_cast<double>(usage.ru_nvcsw), static_cast<double>(usage.ru_nivcsw),
+              seconds(usage.ru_utime), seconds(usage.ru_stime)};
+  }
+};
+
+class Benchmark {
+ public:
+  Benchmark(const std::string& folder, std::string_view pattern, bool writes, std::int64_t bytes)
+      : path_(path_in(folder)),
+        writes_(writes),
+        file_bytes_(bytes),
+        pattern_(pattern, bytes),
+        sample_(path_, pattern_, writes, bytes) {
+    pattern_.for_each_word([&](std::int64_t index) { mine_.push_back(word_at(index)); });
+    // Rank 0 has the whole file for the way of one rank.
+    if (rank_here == 0) {
+      whole_.resize(static_cast<std::size_t>(bytes) / sizeof(Word));
+      for (std::size_t i = 0; i < whole_.size(); ++i)
+        whole_[i] = word_at(static_cast<std::int64_t>(i));
+      if (!writes) write_file(path_, bytes);
+    }
+    got_ = mine_;
+  }
+  ~Benchmark() {
+    if (rank_here == 0) remove_file(path_);
+  }
+  Benchmark(const Benchmark&) = delete;
+  Benchmark& operator=(const Benchmark&) = delete;
+
+  // Whether all ranks may go on, by rank 0's clock.
+  static bool is_before(std::chrono::steady_clock::time_point end) {
+    int before = std::chrono::steady_clock::now() < end ? 1 : 0;
+    MPI_Bcast(&before, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return before != 0;
+  }
+
+  void measure(const std::string& name, int repeat) {
+    const std::string way = name.substr(0, name.find(':'));
+    prepare(name.find(":cold") != std::string::npos);
+    std::vector<Word>& mine = writes_ ? mine_ : got_;
+    std::vector<Word>& data = way == "one-rank" ? whole_ : mine;
+    if (!writes_) std::fill(data.begin(), data.end(), 0);
+    json line{{"way", name}, {"repeat", repeat}};
+    MPI_Barrier(MPI_COMM_WORLD);
+    const Usage before;
+    const auto begin = std::chrono::steady_clock::now();
+    sample_.run(name, data, line);
+    // Ranks that have nothing to do must not take the CPU from the one that does.
+    if (way == "one-rank") rest();
+    MPI_Barrier(MPI_COMM_WORLD);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    const Usage after;
+    std::array<double, 4> used{};
+    for (std::size_t i = 0; i < used.size(); ++i)
+      used[i] = after.values[i] - before.values[i];
+    MPI_Allreduce(MPI_IN_PLACE, used.data(), 4, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    line["seconds"] = took.count();
+    line["context_switches"] = used[0] + used[1];
+    line["cpu_seconds"] = used[2] + used[3];
+    check(way);
+    if (rank_here == 0 && repeat >= 0) std::cout << line.dump() << std::endl;
+  }
+
+ private:
+  // In a URI before the question mark.
+  static std::string path_in(std::string folder) {
+    const std::size_t end =
+        is_uri(folder) ? std::min(folder.find('?'), folder.size()) : folder.size();
+    const bool has_slash = end > 0 && folder[end - 1] == '/';
+    return folder.insert(end, has_slash ? "bench_collective_io" : "/bench_collective_io");
+  }
+
+  void prepare(bool cold) const {
+    if (rank_here == 0 && writes_) {
+      remove_file(path_);
+      if (!is_uri(path_)) warm_memory(file_bytes_ + file_bytes_ / 2);
+    }
+    if (rank_here == 0 && !writes_ && !is_uri(path_)) {
+      if (cold) {
+        drop(path_);
+      } else {
+        check_file(path_, file_bytes_);
+      }
+    }
+    rest();
+  }
+
+  // A barrier that sleeps.
+  static void rest() {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    for (int done = 0; done == 0; usleep(200))
+      MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+  }
+
+  void check(std::string_view way) const {
+    if (writes_) {
+      if (rank_here == 0) check_file(path_, file_bytes_);
+    } else if (way == "one-rank") {
+      for (std::size_t i = 0; i < whole_.size(); ++i)
+        if (whole_[i] != word_at(static_cast<std::int64_t>(i))) give_up("has read something else");
+    } else if (got_ != mine_) {
+      give_up("has read something else");
+    }
+    rest();
+  }
+
+  std::string path_;
+  bool writes_;
+  std::int64_t file_bytes_;
+  Pattern pattern_;
+  Sample sample_;
+  std::vector<Word> mine_;
+  std::vector<Word> got_;
+  std::vector<Word> whole_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_here);
+  MPI_Comm_size(MPI_COMM_WORLD, &rank_count);
+  const std::string_view operation = argc > 7 ? argv[3] : "";
+  if (operation != "write" && operation != "read") {
+    if (rank_here == 0) {
+      std::fprintf(stderr,
+                   "usage: mpiexec -n RANKS bench_collective_io FOLDER PATTERN write|read MIB "
+                   "REPEATS SECONDS WAY...\n");
+    }
+    MPI_Finalize();
+    return 2;
+  }
+  try {
+    Benchmark benchmark(argv[1], argv[2], operation == "write",
+                        std::int64_t{1 << 20} * std::atoi(argv[4]));
+    std::vector<std::string> ways(argv + 7, argv + argc);
+    const int limit_s = std::atoi(argv[6]);
+    const auto end = std::chrono::steady_clock::now() +
+                     (limit_s > 0 ? std::chrono::seconds(limit_s) : std::chrono::hours(24 * 365));
+    for (const std::string& way : ways)
+      benchmark.measure(way, -1);
+    for (int repeat = 0; repeat < std::atoi(argv[5]); ++repeat) {
+      if (repeat > 0 && !Benchmark::is_before(end)) break;
+      for (const std::string& way : ways)
+        benchmark.measure(way, repeat);
+      std::reverse(ways.begin(), ways.end());
+    }
+  } catch (const std::exception& error) {
+    give_up(error.what());
+  }
+  MPI_Finalize();
+  return 0;
+}

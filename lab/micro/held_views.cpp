@@ -1,0 +1,131 @@
+// A file read in place, page by page: through views that hold a cached page, beside the same pages
+// mapped by the kernel. Both sum every word.
+//
+//   bench_held_views FILE [WORD]     at least 256 MiB
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <ferry/ferry.hpp>
+
+#include "micro/memory.hpp"
+#include "micro/pairs.hpp"
+
+namespace {
+
+using namespace ferry;
+using namespace ferry::benchmarks;
+
+constexpr int pair_count = 24;
+constexpr std::uint64_t file_bytes = 256ULL << 20;
+constexpr std::uint64_t page_bytes = 64 << 10;
+
+void fail(const std::string& message) {
+  std::cerr << "bench_held_views: " << message << '\n';
+  std::exit(1);
+}
+
+std::uint64_t sum_of(const unsigned char* data, std::uint64_t bytes) {
+  std::uint64_t sum = 0;
+  for (std::uint64_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, data + at, sizeof word);
+    sum += word;
+  }
+  return sum;
+}
+
+// The file, mapped and touched.
+class Mapping {
+ public:
+  explicit Mapping(const char* path) {
+    const int file = ::open(path, O_RDONLY);
+    base_ = mmap(nullptr, file_bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, file, 0);
+    ::close(file);
+    if (base_ == MAP_FAILED) fail(std::string("cannot map ") + path);
+  }
+  ~Mapping() { munmap(base_, file_bytes); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  const unsigned char* data() const { return static_cast<const unsigned char*>(base_); }
+
+ private:
+  void* base_;
+};
+
+class Sums {
+ public:
+  Sums(DeviceThread& self, const char* path)
+      : files_(self.files), file_(files_.open(path, O_RDONLY)), mapping_(path) {
+    if (file_ < 0) fail(std::string("cannot open ") + path);
+    if (through_views() != through_mapping()) fail("the two disagree about the contents");
+  }
+  ~Sums() { files_.close(file_); }
+  Sums(const Sums&) = delete;
+  Sums& operator=(const Sums&) = delete;
+
+  std::uint64_t through_views() {
+    std::uint64_t sum = 0;
+    for (std::uint64_t at = 0; at < file_bytes;) {
+      device::cache::HeldView view;
+      const std::int64_t bytes =
+          files_.hold(file_, static_cast<std::int64_t>(at), page_bytes, view);
+      if (bytes <= 0) fail("hold gave " + std::to_string(bytes));
+      sum += sum_of(view.data, static_cast<std::uint64_t>(bytes));
+      at += static_cast<std::uint64_t>(bytes);
+      files_.release(view);
+    }
+    return sum;
+  }
+  std::uint64_t through_mapping() const { return sum_of_pages(mapping_.data()); }
+  // As much memory as the arena has it, without any call: what the machine allows.
+  std::uint64_t bare() const {
+    return sum_of_pages(reinterpret_cast<const unsigned char*>(bare_.data()));
+  }
+
+ private:
+  static std::uint64_t sum_of_pages(const unsigned char* data) {
+    std::uint64_t sum = 0;
+    for (std::uint64_t at = 0; at < file_bytes; at += page_bytes)
+      sum += sum_of(data + at, page_bytes);
+    return sum;
+  }
+
+  device::FileCalls<device::ThreadGroup>& files_;
+  int file_;
+  Mapping mapping_;
+  HugeMemory bare_{file_bytes};
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2 && argc != 3) {
+    std::cerr << "usage: bench_held_views FILE [WORD]\n";
+    return 2;
+  }
+  if (argc == 3) only = argv[2];
+  RuntimeOptions options;
+  options.device_threads = 1;
+  options.cache_bytes = file_bytes + (16 << 20);
+  options.page_bytes = page_bytes;
+  options.placement = device::Placement::compute;
+  Runtime runtime(options);
+  runtime.run([&](DeviceThread& self) {
+    Sums sums(self, argv[1]);
+    volatile std::uint64_t result = 0;
+    const auto mapped = [&] {
+      return nanoseconds_each(1, [&](long) { result = sums.through_mapping(); });
+    };
+    measure_pairs("held view: mmap / hold", "ns", pair_count, mapped, [&] {
+      return nanoseconds_each(1, [&](long) { result = sums.through_views(); });
+    });
+    measure_pairs("held view: mmap / bare memory", "ns", pair_count, mapped,
+                  [&] { return nanoseconds_each(1, [&](long) { result = sums.bare(); }); });
+  });
+}

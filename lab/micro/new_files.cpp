@@ -1,0 +1,171 @@
+// Files that are written for the first time, beside tmpfs; and writes that must be durable, beside
+// the plain calls, with the bytes that reach the storage for each byte that was written.
+//
+//   bench_new_files DIR TMPFS_DIR [WORD]     scratch files are made in both and removed
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <ferry/ferry.hpp>
+
+#include "micro/pairs.hpp"
+
+namespace {
+
+using namespace ferry;
+using namespace ferry::benchmarks;
+
+constexpr int pair_count = 20;
+constexpr std::uint64_t new_bytes = 64ULL << 20;
+constexpr std::uint64_t sync_bytes = 16ULL << 20;
+constexpr std::uint64_t sync_call_bytes = 64 << 10;
+constexpr std::uint64_t large_bytes = 4 << 20;
+
+void fail(const std::string& message) {
+  std::cerr << "bench_new_files: " << message << '\n';
+  std::exit(1);
+}
+void check(std::int64_t got, std::uint64_t wanted) {
+  if (got != static_cast<std::int64_t>(wanted)) fail("a call gave " + std::to_string(got));
+}
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// The same calls, to the kernel and to Ferry.
+struct Plain {
+  static constexpr int flags = O_RDWR | O_CREAT;
+  int open(const std::string& path) const { return ::open(path.c_str(), flags, 0600); }
+  std::int64_t pwrite(int file, const void* from, std::uint64_t bytes, std::int64_t at) const {
+    return ::pwrite(file, from, bytes, at);
+  }
+  int fsync(int file) const { return ::fsync(file); }
+  int close(int file) const { return ::close(file); }
+};
+struct Cached {
+  device::FileCalls<device::ThreadGroup>& files;
+  int open(const std::string& path) const { return files.open(path.c_str(), Plain::flags, 0600); }
+  std::int64_t pwrite(int file, const void* from, std::uint64_t bytes, std::int64_t at) const {
+    return files.pwrite(file, from, bytes, at);
+  }
+  int fsync(int file) const { return files.fsync(file); }
+  int close(int file) const { return files.close(file); }
+};
+
+// Seconds to open and write a new file, without closing it or with that.
+template <class Calls>
+double write_new(const Calls& calls, const std::string& path, const char* from, std::uint64_t bytes,
+                 bool with_close) {
+  const auto begin = Clock::now();
+  const int file = calls.open(path);
+  if (file < 0) fail("cannot open " + path);
+  for (std::uint64_t at = 0; at < new_bytes; at += bytes)
+    check(calls.pwrite(file, from, bytes, static_cast<std::int64_t>(at)), bytes);
+  const double before_close = seconds_since(begin);
+  check(calls.close(file), 0);
+  const double all = seconds_since(begin);
+  ::unlink(path.c_str());
+  return with_close ? all : before_close;
+}
+
+void measure_new(const Cached& cached, const std::string& directory, const std::string& tmpfs,
+                 const char* from, const std::string& name, std::uint64_t bytes) {
+  for (const bool with_close : {false, true}) {
+    const std::string measure = "new file, " + name + (with_close ? ", with close" : "");
+    measure_pairs(
+        measure + ": tmpfs / compute", "s", pair_count,
+        [&] { return write_new(Plain{}, tmpfs + "/ferry-new-file", from, bytes, with_close); },
+        [&] { return write_new(cached, directory + "/new-file", from, bytes, with_close); });
+  }
+}
+
+// Seconds to overwrite a file and make that durable.
+template <class Calls>
+double write_and_sync(const Calls& calls, int file, const char* from) {
+  const auto begin = Clock::now();
+  for (std::uint64_t at = 0; at < sync_bytes; at += sync_call_bytes)
+    check(calls.pwrite(file, from, sync_call_bytes, static_cast<std::int64_t>(at)),
+          sync_call_bytes);
+  check(calls.fsync(file), 0);
+  return seconds_since(begin);
+}
+
+void measure_sync(const Cached& cached, const std::string& directory, const char* from) {
+  const std::string name = "write + fsync: pwrite + fsync / compute";
+  if (!is_wanted(name)) return;
+  const Plain plain;
+  const int ours = cached.open(directory + "/cached-sync");
+  const int theirs = plain.open(directory + "/plain-sync");
+  if (ours < 0 || theirs < 0) fail("cannot open files in " + directory);
+  measure_pairs(
+      name, "s", pair_count, [&] { return write_and_sync(plain, theirs, from); },
+      [&] { return write_and_sync(cached, ours, from); });
+  check(cached.close(ours), 0);
+  check(plain.close(theirs), 0);
+}
+
+// Scattered writes of every size and alignment, none over another, then fsync: what the storage was
+// given for each byte, as the server counts it.
+void measure_bytes(const Runtime& runtime, const Cached& cached, const std::string& directory,
+                   const char* from) {
+  constexpr std::uint64_t slot_bytes = 8192;
+  constexpr std::uint64_t writes = 4096;
+  const std::string name = "bytes written to storage per byte dirtied";
+  if (!is_wanted(name)) return;
+  const int file = cached.open(directory + "/scattered");
+  if (file < 0) fail("cannot open a file in " + directory);
+  check(cached.pwrite(file, from, 1, static_cast<std::int64_t>(sync_bytes * 2 - 1)), 1);
+  check(cached.fsync(file), 0);
+  std::vector<std::uint64_t> slots(sync_bytes * 2 / slot_bytes - 1);
+  for (std::uint64_t i = 0; i < slots.size(); ++i)
+    slots[i] = i;
+  std::mt19937_64 random(1);
+  std::vector<double> samples;
+  for (int round = 0; round < pair_count; ++round) {
+    std::shuffle(slots.begin(), slots.end(), random);
+    const std::uint64_t before = runtime.statistics().bytes_written;
+    std::uint64_t dirtied = 0;
+    for (std::uint64_t i = 0; i < std::min<std::uint64_t>(writes, slots.size()); ++i) {
+      const std::uint64_t begin = random() % (slot_bytes / 2);
+      const std::uint64_t bytes = 1 + random() % (slot_bytes / 2);
+      const auto at = static_cast<std::int64_t>(slots[i] * slot_bytes + begin);
+      check(cached.pwrite(file, from, bytes, at), bytes);
+      dirtied += bytes;
+    }
+    check(cached.fsync(file), 0);
+    samples.push_back(static_cast<double>(runtime.statistics().bytes_written - before) /
+                      static_cast<double>(dirtied));
+  }
+  check(cached.close(file), 0);
+  report_figure(name, "bytes", samples);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3 && argc != 4) {
+    std::cerr << "usage: bench_new_files DIR TMPFS_DIR [WORD]\n";
+    return 2;
+  }
+  if (argc == 4) only = argv[3];
+  RuntimeOptions options;
+  options.device_threads = 1;
+  options.cache_bytes = 272ULL << 20;
+  options.placement = device::Placement::compute;
+  Runtime runtime(options);
+  const Buffer buffer = runtime.allocate(large_bytes);
+  runtime.run([&](DeviceThread& self) {
+    const Cached cached{self.files};
+    const char* from = buffer.as<char>();
+    measure_new(cached, argv[1], argv[2], from, "4 KiB", 4096);
+    measure_new(cached, argv[1], argv[2], from, "4 MiB", large_bytes);
+    measure_sync(cached, argv[1], from);
+    measure_bytes(runtime, cached, argv[1], from);
+  });
+}

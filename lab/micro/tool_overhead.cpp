@@ -1,0 +1,116 @@
+// What ferry-bench itself costs for each transfer of 4 KiB: its measured loop around a file that
+// does nothing, beside the bare system call; and the loop around the system call beside the call.
+//
+//   bench_tool_overhead FILE     at least 64 MiB; overwritten
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <ferry/ferry.hpp>
+
+#include "harness/file_access.hpp"
+#include "harness/programs.hpp"
+#include "harness/usage.hpp"
+#include "micro/pairs.hpp"
+
+namespace {
+
+using namespace ferry;
+using namespace ferry::benchmarks;
+
+constexpr int pair_count = 24;
+constexpr std::uint64_t file_bytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t transfer_bytes = 4096;
+constexpr auto calls = static_cast<long>(file_bytes / transfer_bytes);
+
+class NoFile final : public bench::FileAccess {
+ public:
+  using FileAccess::FileAccess;
+  void open(int) override {}
+  std::int64_t read(void*, std::uint64_t bytes, std::uint64_t) override {
+    return static_cast<std::int64_t>(bytes);
+  }
+  std::int64_t write(const void*, std::uint64_t bytes, std::uint64_t) override {
+    return static_cast<std::int64_t>(bytes);
+  }
+  void sync() override {}
+  void close() override {}
+};
+
+bench::Cell cell_of(const char* path, bench::Operation operation) {
+  bench::Cell cell;
+  cell.interface = bench::Interface::posix;
+  cell.operation = operation;
+  cell.path = path;
+  cell.transfer_bytes = transfer_bytes;
+  cell.total_bytes = file_bytes;
+  return cell;
+}
+
+// Nanoseconds for each transfer of the loop that ferry-bench measures.
+double through_tool(const bench::Cell& cell, const bench::Accesses& file, unsigned char* buffer) {
+  const std::atomic<bool> stopped{false};
+  const std::vector<std::uint32_t> order = bench::make_order(cell, 0);
+  const bench::Part part = bench::part_of(cell, 0);
+  const bench::ProgramInput input{cell, file, O_RDWR, buffer, part, 1, order, stopped};
+  bench::ProgramOutput output;
+  bench::prepare_buffer(input);
+  const std::uint64_t begin = bench::now_ns();
+  bench::run_program(input, output);
+  return static_cast<double>(bench::now_ns() - begin) / static_cast<double>(output.operations);
+}
+
+double bare(bench::Operation operation, int fd, unsigned char* buffer) {
+  return nanoseconds_each(calls, [&](long i) {
+    const auto offset = static_cast<off_t>(i * static_cast<long>(transfer_bytes));
+    const ssize_t moved = operation == bench::Operation::read
+                              ? ::pread(fd, buffer, transfer_bytes, offset)
+                              : ::pwrite(fd, buffer, transfer_bytes, offset);
+    if (moved == static_cast<ssize_t>(transfer_bytes)) return;
+    std::cerr << "bench_tool_overhead: a call moved " << moved << " bytes\n";
+    std::exit(1);
+  });
+}
+
+void measure(DeviceThread& self, const char* path, bench::Operation operation,
+             unsigned char* buffer) {
+  const bench::Cell cell = cell_of(path, operation);
+  const int fd = ::open(path, O_RDWR);
+  bench::Accesses nothing;
+  nothing.push_back(std::make_unique<NoFile>(path));
+  bench::Accesses file;
+  file.push_back(bench::make_access(cell, 0, self));
+  file.front()->open(O_RDWR);
+  const bool reads = operation == bench::Operation::read;
+  const std::string name = std::string("4 KiB hot ") + (reads ? "read: " : "write: ");
+  const Block call = [&] { return bare(operation, fd, buffer); };
+  measure_pairs(
+      name + "ferry-bench without the call / bare call", "ns", pair_count,
+      [&] { return through_tool(cell, nothing, buffer); }, call);
+  measure_pairs(
+      name + "ferry-bench / bare call", "ns", pair_count,
+      [&] { return through_tool(cell, file, buffer); }, call);
+  file.front()->close();
+  ::close(fd);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count < 2) {
+    std::cerr << "usage: bench_tool_overhead FILE [WORD]\n";
+    return 2;
+  }
+  if (count > 2) only = arguments[2];
+  RuntimeOptions options;
+  options.device_threads = 1;
+  Runtime runtime(options);
+  const Buffer buffer = runtime.allocate(transfer_bytes);
+  runtime.run([&](DeviceThread& self) {
+    for (const auto operation : {bench::Operation::read, bench::Operation::write})
+      measure(self, arguments[1], operation, buffer.as<unsigned char>());
+  });
+}

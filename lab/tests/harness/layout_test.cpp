@@ -1,0 +1,114 @@
+#include "harness/layout.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <gtest/gtest.h>
+
+namespace ferry::bench {
+namespace {
+
+Cell cell_of(unsigned threads, unsigned segments, bool file_per_thread) {
+  Cell cell;
+  cell.path = "/data/file";
+  cell.transfer_bytes = 4096;
+  cell.threads = threads;
+  cell.segments = segments;
+  cell.file_per_thread = file_per_thread;
+  cell.total_bytes = std::uint64_t{8192} * 3 * threads * segments;
+  return cell;
+}
+
+// Every byte of every file belongs to one call of one part.
+TEST(Layout, CoversEveryFileOnce) {
+  for (const unsigned threads : {1U, 3U}) {
+    for (const unsigned segments : {1U, 4U}) {
+      for (const bool own : {false, true}) {
+        const Cell cell = cell_of(threads, segments, own);
+        std::map<unsigned, std::set<std::uint64_t>> offsets;
+        for (unsigned index = 0; index < threads; ++index) {
+          const Part part = part_of(cell, index);
+          for (std::uint64_t call = 0; call < cell.calls_per_thread(); ++call)
+            EXPECT_TRUE(offsets[part.file].insert(part.offset_of(call)).second);
+        }
+        EXPECT_EQ(offsets.size(), file_count(cell));
+        for (const auto& [file, of_file] : offsets) {
+          EXPECT_EQ(of_file.size() * cell.transfer_bytes, file_bytes(cell));
+          EXPECT_EQ(*of_file.rbegin(), file_bytes(cell) - cell.transfer_bytes);
+        }
+      }
+    }
+  }
+}
+
+TEST(Layout, ASegmentHasABlockOfEveryThread) {
+  const Cell cell = cell_of(2, 2, false);  // blocks of 6 calls
+  EXPECT_EQ(part_of(cell, 0).offset_of(0), 0U);
+  EXPECT_EQ(part_of(cell, 1).offset_of(0), 6U * 4096);
+  EXPECT_EQ(part_of(cell, 0).offset_of(6), 12U * 4096);
+  EXPECT_EQ(part_of(cell, 1).offset_of(11), 23U * 4096);
+}
+
+TEST(Layout, FilesAreNamedAsIorDoes) {
+  EXPECT_EQ(file_path(cell_of(2, 1, false), 0), "/data/file");
+  EXPECT_EQ(file_path(cell_of(2, 1, true), 1), "/data/file.00000001");
+  EXPECT_NE(file_seed(7, 0), file_seed(7, 1));
+  EXPECT_EQ(file_seed(7, 0), 7U);
+}
+
+TEST(Layout, AFileForEachTransferIsASharedFileCutIntoPieces) {
+  Cell cell = cell_of(2, 1, false);  // 3 * 2 calls of 4096 bytes for each thread
+  cell.program = Program::files;
+  EXPECT_EQ(file_count(cell), 12U);
+  EXPECT_EQ(file_bytes(cell), cell.transfer_bytes);
+  EXPECT_EQ(file_path(cell, 7), "/data/file.00000007");
+  std::set<unsigned> files;
+  for (unsigned index = 0; index < cell.threads; ++index) {
+    const Part part = part_of(cell, index);
+    for (std::uint64_t call = 0; call < cell.calls_per_thread(); ++call) {
+      const Place place = place_of(cell, part, part.offset_of(call));
+      EXPECT_EQ(place.offset, 0U);
+      EXPECT_TRUE(files.insert(place.file).second);
+      // Its contents are those of the piece of the large file.
+      EXPECT_EQ(contents_of(cell, 5, place.file).seed, 5U);
+      EXPECT_EQ(contents_of(cell, 5, place.file).begin, part.offset_of(call));
+    }
+  }
+  EXPECT_EQ(files.size(), 12U);
+  EXPECT_EQ(*files.rbegin(), 11U);
+}
+
+TEST(Layout, NumbersOfFilesStandBeforeTheQueryOfAUri) {
+  Cell cell = cell_of(2, 1, true);
+  cell.path = "ceph:/data/f?conf=/etc/c?.conf";
+  EXPECT_EQ(file_path(cell, 1), "ceph:/data/f.00000001?conf=/etc/c?.conf");
+  cell.path = "/data/f?x";
+  EXPECT_EQ(file_path(cell, 1), "/data/f?x.00000001");
+  cell.path = "nfs://server/export/f";
+  EXPECT_EQ(file_path(cell, 0), "nfs://server/export/f.00000000");
+  cell.file_per_thread = false;
+  cell.path = "nfs://server/export/f?uid=1";
+  EXPECT_EQ(file_path(cell, 0), cell.path);
+}
+
+TEST(Layout, ReorderingGivesEveryPartToOneThread) {
+  Cell cell = cell_of(5, 1, false);
+  const std::vector<unsigned> own = {0, 1, 2, 3, 4};
+  EXPECT_EQ(parts_by_thread(cell, 0), own);
+  cell.reorder = Reorder::neighbour;
+  EXPECT_EQ(parts_by_thread(cell, 0), (std::vector<unsigned>{1, 2, 3, 4, 0}));
+  cell.reorder = Reorder::random;
+  std::set<std::vector<unsigned>> orders;
+  for (unsigned repeat = 0; repeat < 20; ++repeat) {
+    std::vector<unsigned> parts = parts_by_thread(cell, repeat);
+    EXPECT_EQ(parts, parts_by_thread(cell, repeat));
+    orders.insert(parts);
+    std::sort(parts.begin(), parts.end());
+    EXPECT_EQ(parts, own);
+  }
+  EXPECT_GT(orders.size(), 10U);
+}
+
+}  // namespace
+}  // namespace ferry::bench

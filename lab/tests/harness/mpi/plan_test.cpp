@@ -1,0 +1,66 @@
+#include "harness/mpi/plan.hpp"
+
+#include <sstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "harness/json_fields.hpp"
+
+namespace ferry::bench::mpi::plan_test {
+namespace {
+
+const std::string cell = R"("id": "a", "interface": "ferry", "operation": "write", "path": "/f",
+  "ranks": 4, "transfer_bytes": 1024, "total_bytes": 8192)";
+
+Plan read(const std::string& cells) {
+  std::istringstream text(R"({"schema": "ferry.mpi-plan/1", "cells": [)" + cells + "]}");
+  return read_plan(text);
+}
+
+// What is said about a cell with changes.
+std::string refusal(const std::string& changes) {
+  try {
+    read("{" + cell + ", " + changes + "}");
+  } catch (const PlanError& error) {
+    return error.what();
+  }
+  return "taken";
+}
+
+TEST(MpiPlan, IsRead) {
+  const Plan plan = read("{" + cell + R"(, "method": "serial", "writers": 2, "sync": "fsync",
+    "byte_order": "big", "element_bytes": 4, "file_per_writer": true})");
+  ASSERT_EQ(plan.cells.size(), 1U);
+  const Cell& read = plan.cells[0];
+  EXPECT_EQ(plan.ranks, 4U);
+  EXPECT_EQ(read.method, collective::Method::serial);
+  EXPECT_EQ(read.files(), 2U);
+  EXPECT_EQ(read.part_bytes(), 2048U);
+  EXPECT_EQ(read.order, ByteOrder::big);
+  EXPECT_TRUE(read.sync);
+}
+
+TEST(MpiPlan, SaysWhatIsWrongAndWhere) {
+  EXPECT_EQ(refusal(R"("writers": 5)"), "cells[0].writers: must be at most ranks");
+  EXPECT_EQ(refusal(R"("file_per_writer": true)"), "cells[0].writers: must be given");
+  EXPECT_EQ(refusal(R"("cold": true)"), "cells[0].cold: is for reads");
+  EXPECT_EQ(refusal(R"("collective": true)"), "cells[0].collective: is for interface mpiio");
+  EXPECT_EQ(refusal(R"("pattern": "interleaved")"),
+            "cells[0].transfer_bytes: must be a multiple of piece_bytes");
+  EXPECT_EQ(refusal(R"("element_bytes": 3)"), "cells[0].element_bytes: must be 1, 2, 4, 8 or 16");
+  EXPECT_EQ(refusal(R"("speed": 1)"), "cells[0].speed: is not known");
+}
+
+TEST(MpiPlan, RefusesUrisWhereNoneIsTaken) {
+  const std::string uri = R"({"id": "a", "interface": "posix", "operation": "read",
+    "path": "ceph:/f", "transfer_bytes": 1, "total_bytes": 1})";
+  EXPECT_THROW(read(uri), PlanError);
+}
+
+TEST(MpiPlan, RefusesTwoCellsOfOneName) {
+  EXPECT_THROW(read("{" + cell + "}, {" + cell + "}"), PlanError);
+}
+
+}  // namespace
+}  // namespace ferry::bench::mpi::plan_test

@@ -1,0 +1,133 @@
+#include "backend/cpu/arena.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+#include <thread>
+
+#include <sys/mman.h>
+
+namespace ferry::cpu {
+namespace {
+
+constexpr std::uint64_t huge_page_bytes = 2 << 20;
+
+// KiB of the mapping at `base` that lie in transparent huge pages, as the kernel counts them.
+std::uint64_t huge_kib(const void* base) {
+  char start[32];
+  std::snprintf(start, sizeof start, "%lx-", reinterpret_cast<unsigned long>(base));
+  std::ifstream maps("/proc/self/smaps");
+  bool here = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.rfind(start, 0) == 0) here = true;
+    unsigned long kib = 0;
+    if (here && std::sscanf(line.c_str(), "AnonHugePages: %lu", &kib) == 1) return kib;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Arena::Arena(std::uint64_t bytes, const CpuSet& cpus)
+    : bytes_((bytes + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes) {
+  if (bytes == 0 || bytes_ < bytes || bytes_ + huge_page_bytes < bytes_) {
+    throw std::system_error(ENOMEM, std::system_category(), "an arena of that size");
+  }
+  constexpr int protection = PROT_READ | PROT_WRITE;
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+  void* memory = mmap(nullptr, bytes_, protection, flags | MAP_HUGETLB | MAP_POPULATE, -1, 0);
+  huge_ = memory != MAP_FAILED;
+  if (!huge_) {
+    // One huge page more than needed, so that the start can be aligned to one.
+    const std::uint64_t mapped = bytes_ + huge_page_bytes;
+    memory = mmap(nullptr, mapped, protection, flags, -1, 0);
+    if (memory == MAP_FAILED) {
+      throw std::system_error(errno, std::system_category(), "mapping the device's arena");
+    }
+    const auto start = reinterpret_cast<std::uintptr_t>(memory);
+    const std::uintptr_t aligned =
+        (start + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
+    if (aligned > start) munmap(memory, aligned - start);
+    const std::uintptr_t end = start + mapped;
+    munmap(reinterpret_cast<void*>(aligned + bytes_), end - aligned - bytes_);
+    memory = reinterpret_cast<void*>(aligned);
+    madvise(memory, bytes_, MADV_HUGEPAGE);
+  }
+  base_ = static_cast<unsigned char*>(memory);
+  // A child process has no business here, and must not make the kernel copy pinned pages.
+  madvise(base_, bytes_, MADV_DONTFORK);
+  std::thread([&] {
+    run_this_thread_on(cpus);
+    std::memset(base_, 0, bytes_);
+  }).join();
+}
+
+Arena::~Arena() {
+  munmap(base_, bytes_);
+}
+
+std::string Arena::page_kind() const {
+  if (huge_) return "huge pages";
+  const std::uint64_t kib = huge_kib(base_);
+  if (kib == 0) return "4 KiB pages";
+  return "transparent huge pages (" + std::to_string(kib >> 10) + " of " +
+         std::to_string(bytes_ >> 20) + " MiB)";
+}
+
+Heap::Heap(unsigned char* base, std::uint64_t bytes) : base_(base) {
+  free_[0] = bytes;
+}
+
+void* Heap::allocate(std::uint64_t bytes, std::uint64_t alignment) {
+  if (bytes == 0) bytes = 1;
+  const std::lock_guard lock(mutex_);
+  const auto start = reinterpret_cast<std::uintptr_t>(base_);
+  for (const auto& [offset, size] : free_) {
+    const std::uint64_t aligned = (start + offset + alignment - 1) / alignment * alignment - start;
+    const std::uint64_t skipped = aligned - offset;
+    if (size < skipped || size - skipped < bytes) continue;
+    const std::uint64_t begin = offset;
+    const std::uint64_t end = offset + size;
+    free_.erase(begin);
+    if (skipped > 0) free_[begin] = skipped;
+    if (aligned + bytes < end) free_[aligned + bytes] = end - aligned - bytes;
+    used_[aligned] = bytes;
+    return base_ + aligned;
+  }
+  return nullptr;
+}
+
+void Heap::free(void* pointer) {
+  const std::lock_guard lock(mutex_);
+  const auto used =
+      used_.find(static_cast<std::uint64_t>(static_cast<unsigned char*>(pointer) - base_));
+  auto [offset, bytes] = *used;
+  used_.erase(used);
+  const auto after = free_.lower_bound(offset);
+  if (after != free_.end() && after->first == offset + bytes) {
+    bytes += after->second;
+    free_.erase(after);
+  }
+  const auto next = free_.lower_bound(offset);
+  if (next != free_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == offset) {
+      before->second += bytes;
+      return;
+    }
+  }
+  free_[offset] = bytes;
+}
+
+std::uint64_t Heap::largest_free_bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t largest = 0;
+  for (const auto& [offset, bytes] : free_)
+    largest = std::max(largest, bytes);
+  return largest;
+}
+
+}  // namespace ferry::cpu

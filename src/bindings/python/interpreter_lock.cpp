@@ -1,0 +1,153 @@
+#include "bindings/python/interpreter_lock.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <cxxabi.h>
+#include <unistd.h>
+
+#include "bulk/forks.hpp"
+#include "bulk/scheduler.hpp"
+
+namespace ferry::python {
+namespace nb = nanobind;
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::microseconds look_again{200};
+// Of other threads, and once more from when end() has returned: longer than what is left to do then
+// takes. Bounded before that too, as end() may wait for a thread that waits for the one that
+// pauses.
+constexpr std::chrono::seconds pause_max{2};
+
+// Guarded by the interpreter's lock, but for what is atomic.
+struct Releases {
+  std::uint64_t under_way = 0;
+  std::vector<std::weak_ptr<bulk::Scheduler>> engines;
+  bool ending = false;
+  std::thread::id ended_by;
+  bulk::MadeHere counted_here;
+};
+
+// When end() has returned; before, the clock's beginning. Read without the interpreter's lock.
+std::atomic<Clock::rep> ended_at{0};
+thread_local bool of_an_engine = false;
+
+// A child of fork() has none of the threads that its parent counted, and its engines are its own.
+Releases& releases() {
+  static Releases all;
+  if (!all.counted_here) {
+    all = Releases{};
+    ended_at.store(0, std::memory_order_relaxed);
+  }
+  return all;
+}
+
+bool interpreter_goes() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+[[noreturn]] void stay() {
+  for (;;)
+    ::pause();
+}
+
+// Python ends a thread that wants the lock too late by unwinding its stack, which destructors do
+// not survive. (From Python 3.14 on it does what is done here.)
+void take_lock_back(PyThreadState* state) {
+  try {
+    PyEval_RestoreThread(state);
+  } catch (const abi::__forced_unwind&) {
+    stay();
+  }
+}
+
+bool must_pause(const Releases& all) {
+  return all.ending && all.ended_by != std::this_thread::get_id() && !of_an_engine;
+}
+
+// With the lock held, which it gives up meanwhile.
+void pause_at_the_end() {
+  PyThreadState* state = PyEval_SaveThread();
+  const Clock::rep begin = Clock::now().time_since_epoch().count();
+  for (;;) {
+    if (interpreter_goes()) stay();
+    const Clock::duration since(std::max(begin, ended_at.load(std::memory_order_relaxed)));
+    if (Clock::now().time_since_epoch() - since > pause_max) break;
+    std::this_thread::sleep_for(look_again);
+  }
+  take_lock_back(state);
+}
+
+}  // namespace
+
+LockRelease::LockRelease() {
+  Releases& all = releases();
+  if (must_pause(all)) pause_at_the_end();
+  if (all.ending && !of_an_engine) return;
+  ++all.under_way;
+  state_ = PyEval_SaveThread();
+}
+
+LockRelease::~LockRelease() {
+  if (state_ == nullptr) return;
+  take_lock_back(state_);
+  Releases& all = releases();
+  --all.under_way;
+  if (must_pause(all)) pause_at_the_end();
+}
+
+EngineThread::EngineThread() : before_(std::exchange(of_an_engine, true)) {}
+
+EngineThread::~EngineThread() {
+  of_an_engine = before_;
+}
+
+void keep(const std::shared_ptr<bulk::Scheduler>& scheduler) {
+  auto& engines = releases().engines;
+  std::erase_if(engines, [](const auto& one) { return one.expired(); });
+  engines.push_back(scheduler);
+}
+
+void end() {
+  Releases& all = releases();
+  all.ending = true;
+  all.ended_by = std::this_thread::get_id();
+  std::vector<std::shared_ptr<bulk::Scheduler>> engines;
+  for (const auto& one : all.engines)
+    engines.push_back(one.lock());
+  const auto meanwhile = [](const auto& work) {
+    PyThreadState* state = PyEval_SaveThread();
+    work();
+    PyEval_RestoreThread(state);
+  };
+  meanwhile([&] {
+    for (std::shared_ptr<bulk::Scheduler>& engine : engines) {
+      if (engine != nullptr && engine->made_here()) engine->stop();
+      engine.reset();
+    }
+  });
+  while (all.under_way > 0)
+    meanwhile([] { std::this_thread::sleep_for(look_again); });
+  ended_at.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+bool ending() {
+  return releases().ending;
+}
+
+void check_signals() {
+  const nb::gil_scoped_acquire locked;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+}  // namespace ferry::python

@@ -1,0 +1,316 @@
+// The extension module ferry._bulk: the engine and its files, with the interpreter's lock released
+// around everything that may wait. python/ferry makes it comfortable.
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <ferry/bulk.hpp>
+
+#include "base/staging.hpp"
+#include "bindings/python/buffers.hpp"
+#include "bindings/python/dlpack.hpp"
+#include "bindings/python/gpu.hpp"
+#include "bindings/python/gpu_runtime.hpp"
+#include "bindings/python/interpreter_lock.hpp"
+#include "bindings/python/os_error.hpp"
+#include "bindings/python/transfers.hpp"
+#include "bulk/scheduler.hpp"
+
+namespace ferry::python {
+namespace {
+
+bulk::Route to_route(const std::string& name) {
+  if (name == "automatic") return bulk::Route::automatic;
+  if (name == "buffered") return bulk::Route::buffered;
+  if (name == "direct") return bulk::Route::direct;
+  throw nb::value_error("route is \"automatic\", \"buffered\" or \"direct\"");
+}
+
+std::string to_text(bulk::Route route) {
+  if (route == bulk::Route::automatic) return "automatic";
+  return route == bulk::Route::buffered ? "buffered" : "direct";
+}
+
+StorageEngine to_storage(const std::string& name) {
+  if (name == "automatic") return StorageEngine::automatic;
+  if (name == "io_uring") return StorageEngine::io_uring;
+  if (name == "threads") return StorageEngine::threads;
+  throw nb::value_error("storage is \"automatic\", \"io_uring\" or \"threads\"");
+}
+
+void translate(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const bulk::TransferError& error) {
+    const bulk::Failure& first = error.failures().front();
+    const std::string range = ", bytes " + std::to_string(first.offset) + " to " +
+                              std::to_string(first.offset + first.bytes);
+    raise_os_error(first.error_number, std::system_category().message(first.error_number) + range,
+                   &first.path);
+  } catch (const Error& error) {
+    const std::string reason = error.reason();
+    raise_os_error(error.code().value(), error.code().message(), &reason);
+  }
+}
+
+nb::dict to_dict(const bulk::EngineOptions& options) {
+  nb::dict dict;
+  dict["workers"] = options.workers;
+  dict["depth"] = options.depth;
+  dict["task_bytes"] = options.task_bytes;
+  dict["route"] = to_text(options.route);
+  return dict;
+}
+
+nb::dict to_dict(const bulk::EngineStatistics& statistics) {
+  nb::dict dict;
+  dict["transfers"] = statistics.transfers;
+  dict["parts"] = statistics.parts;
+  dict["failed_parts"] = statistics.failed_parts;
+  dict["cancelled_transfers"] = statistics.cancelled_transfers;
+  dict["bytes_read"] = statistics.bytes_read;
+  dict["bytes_written"] = statistics.bytes_written;
+  dict["copied_tasks"] = statistics.copied_tasks;
+  dict["cached_tasks"] = statistics.cached_tasks;
+  dict["direct_tasks"] = statistics.direct_tasks;
+  dict["staged_tasks"] = statistics.staged_tasks;
+  dict["gpu_tasks"] = statistics.gpu_tasks;
+  dict["gpu_direct_tasks"] = statistics.gpu_direct_tasks;
+  dict["gpu_direct_bytes"] = statistics.gpu_direct_bytes;
+  dict["staging_bytes"] = statistics.staging_bytes;
+  dict["pinned_bytes"] = statistics.pinned_bytes;
+  dict["workers_started"] = statistics.workers_started;
+  return dict;
+}
+
+nb::dict to_dict(const bulk::Explanation& explanation) {
+  nb::dict dict;
+  dict["route"] = explanation.route;
+  dict["storage"] = explanation.storage;
+  dict["storage_engine"] = explanation.storage_engine;
+  dict["workers"] = explanation.workers;
+  dict["depth"] = explanation.depth;
+  dict["task_bytes"] = explanation.task_bytes;
+  dict["file_bytes"] = explanation.file_bytes;
+  dict["resident_bytes"] =
+      explanation.residency_known ? nb::cast(explanation.resident_bytes) : nb::none();
+  dict["reasons"] = explanation.reasons;
+  return dict;
+}
+
+// What takes longer is ended by Ctrl-C.
+constexpr std::uint64_t uninterrupted_bytes_max = 32 << 20;
+
+std::uint64_t transfer(const File& file, nb::handle object, nb::handle where, bool writing) {
+  const std::uint64_t offset = to_offset(where);
+  const PinnedBuffer buffer(object, !writing, true);
+  bulk::ProgressFunction meanwhile;
+  if (buffer.bytes() > uninterrupted_bytes_max)
+    meanwhile = [](const bulk::Progress&) { check_signals(); };
+  const LockRelease unlocked;
+  return writing ? file->write_at(buffer.data(), buffer.bytes(), offset, meanwhile)
+                 : file->read_at(buffer.data(), buffer.bytes(), offset, meanwhile);
+}
+
+// Memory in huge pages that direct I/O takes as it is.
+struct AlignedMemory {
+  explicit AlignedMemory(std::uint64_t size) : bytes(size), data(map_huge(size)) {
+    if (data == nullptr) throw std::bad_alloc();
+  }
+  ~AlignedMemory() { unmap_huge(data, bytes); }
+  AlignedMemory(const AlignedMemory&) = delete;
+  AlignedMemory& operator=(const AlignedMemory&) = delete;
+  const std::uint64_t bytes;
+  std::byte* const data;
+};
+
+int show_memory(PyObject* self, Py_buffer* view, int flags) {
+  const AlignedMemory& memory = *nb::inst_ptr<AlignedMemory>(nb::handle(self));
+  return PyBuffer_FillInfo(view, self, memory.data, static_cast<Py_ssize_t>(memory.bytes), 0,
+                           flags);
+}
+
+PyType_Slot memory_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(show_memory)},
+                              {0, nullptr}};
+
+void make_engine(Engine* self, unsigned workers, unsigned depth, std::uint64_t task_bytes,
+                 const std::string& route, const std::string& storage) {
+  if (ending()) throw std::runtime_error("the interpreter is ending: no new engine");
+  bulk::EngineOptions options;
+  options.workers = workers;
+  options.depth = depth;
+  options.task_bytes = task_bytes;
+  options.route = to_route(route);
+  options.storage = to_storage(storage);
+  std::shared_ptr<bulk::Scheduler> scheduler = bulk::Scheduler::make(options);
+  keep(scheduler);
+  new (self) Engine(std::move(scheduler));
+}
+
+// What is behind a null byte would be cut off, and another file be meant.
+std::string to_path(const nb::bytes& path) {
+  std::string name(path.c_str(), path.size());
+  if (name.find('\0') != std::string::npos) throw nb::value_error("embedded null byte");
+  return name;
+}
+
+void make_file(File* self, const Engine& engine, const nb::bytes& path, int flags,
+               std::uint32_t mode) {
+  const std::string name = to_path(path);
+  const LockRelease unlocked;
+  new (self) File(*engine, name, flags, mode);
+}
+
+// In a child of fork().
+File* file_of_parent(const Engine& engine, const File& parents) {
+  const LockRelease unlocked;
+  return new File(*engine, *parents);
+}
+
+void bind_engine(nb::module_& module) {
+  nb::class_<Engine>(module, "Engine")
+      .def("__init__", &make_engine, nb::arg("workers") = 0, nb::arg("depth") = 0,
+           nb::arg("task_bytes") = 0, nb::arg("route") = "automatic",
+           nb::arg("storage") = "automatic")
+      .def("options", [](const Engine& self) { return to_dict(self->options()); })
+      .def("statistics", [](const Engine& self) { return to_dict(self->statistics()); })
+      .def("explain",
+           [](const Engine& self, const nb::bytes& path) {
+             const std::string name = to_path(path);
+             bulk::Explanation explanation;
+             {
+               const LockRelease unlocked;
+               explanation = self->explain(name);
+             }
+             return to_dict(explanation);
+           })
+      .def("status",
+           [](const Engine& self, const nb::bytes& path) {
+             const std::string name = to_path(path);
+             bulk::PathStatus status;
+             {
+               const LockRelease unlocked;
+               status = self->status(name);
+             }
+             return nb::make_tuple(status.size_bytes, status.modified_ns, status.mode);
+           })
+      .def("unlink",
+           [](const Engine& self, const nb::bytes& path) {
+             const std::string name = to_path(path);
+             const LockRelease unlocked;
+             self->unlink(name);
+           })
+      .def("rename",
+           [](const Engine& self, const nb::bytes& from, const nb::bytes& to) {
+             const std::string name = to_path(from);
+             const std::string new_name = to_path(to);
+             const LockRelease unlocked;
+             self->rename(name, new_name);
+           })
+      .def("list",
+           [](const Engine& self, const nb::bytes& path) {
+             const std::string name = to_path(path);
+             std::vector<bulk::PathEntry> entries;
+             {
+               const LockRelease unlocked;
+               entries = self->list(name);
+             }
+             nb::list found;
+             for (const bulk::PathEntry& entry : entries)
+               found.append(nb::make_tuple(nb::bytes(entry.name.data(), entry.name.size()),
+                                           entry.status.size_bytes, entry.status.modified_ns,
+                                           entry.status.mode));
+             return found;
+           })
+      .def("make_directory",
+           [](const Engine& self, const nb::bytes& path, std::uint32_t mode) {
+             const std::string name = to_path(path);
+             const LockRelease unlocked;
+             self->make_directory(name, mode);
+           })
+      .def("remove_directory",
+           [](const Engine& self, const nb::bytes& path) {
+             const std::string name = to_path(path);
+             const LockRelease unlocked;
+             self->remove_directory(name);
+           })
+      .def("shut_down",
+           [](const Engine& self) {
+             const LockRelease unlocked;
+             self->shut_down();
+           })
+      .def("read_batch",
+           [](const Engine& self, nb::handle parts) { return run_batch(*self, parts, false); })
+      .def("write_batch",
+           [](const Engine& self, nb::handle parts) { return run_batch(*self, parts, true); })
+      .def(
+          "start",
+          [](const Engine& self, nb::handle parts, bool writing, nb::object on_end) {
+            return new Transfer(*self, parts, writing, std::move(on_end));
+          },
+          nb::arg("parts"), nb::arg("writing"), nb::arg("on_end").none() = nb::none())
+      .def("read_files", [](const Engine& self, const nb::list& paths) {
+        std::vector<std::string> names;
+        names.reserve(paths.size());
+        for (const nb::handle path : paths) {
+          PyObject* encoded = nullptr;  // as os.fsencode does
+          if (PyUnicode_FSConverter(path.ptr(), &encoded) == 0) throw nb::python_error();
+          const auto name = nb::steal<nb::bytes>(encoded);
+          names.emplace_back(name.c_str(), name.size());
+        }
+        return read_files(*self, names);
+      });
+}
+
+void bind_file(nb::module_& module) {
+  using Release = nb::call_guard<LockRelease>;
+  nb::class_<File>(module, "File")
+      .def("__init__", &make_file)
+      .def_static("of_parent", &file_of_parent)
+      .def("read_at", [](const File& self, nb::handle buffer,
+                         nb::handle offset) { return transfer(self, buffer, offset, false); })
+      .def("write_at", [](const File& self, nb::handle buffer,
+                          nb::handle offset) { return transfer(self, buffer, offset, true); })
+      .def("append",
+           [](const File& self, nb::handle object) {
+             const PinnedBuffer buffer(object, false);
+             const LockRelease unlocked;
+             return self->append(buffer.data(), buffer.bytes());
+           })
+      .def(
+          "size", [](const File& self) { return self->size(); }, Release())
+      .def(
+          "truncate", [](const File& self, std::uint64_t bytes) { self->truncate(bytes); },
+          Release())
+      .def("descriptor", [](const File& self) { return self->descriptor(); })
+      .def(
+          "sync", [](const File& self) { self->sync(); }, Release())
+      .def(
+          "close", [](const File& self) { self->close(); }, Release());
+}
+
+}  // namespace
+}  // namespace ferry::python
+
+NB_MODULE(_bulk, module) {
+  using namespace ferry::python;  // NOLINT: the body of this module
+  nb::register_exception_translator(translate);
+  nb::class_<AlignedMemory>(module, "AlignedMemory", nb::type_slots(memory_slots))
+      .def(nb::init<std::uint64_t>());
+  module.def("end", &end);
+  // In a child of fork() the parent's transfers stay: the threads that would let them go are not
+  // there. So does what daemon threads hold when the interpreter ends.
+  module.def("expect_leaks", [] { nb::set_leak_warnings(false); });
+  bind_transfers(module);
+  bind_dlpack(module);
+  bind_gpu(module);
+  bind_engine(module);
+  bind_file(module);
+  bind_gpu_runtime(module);
+}

@@ -1,0 +1,226 @@
+#include "bindings/python/transfers.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+namespace ferry::python {
+namespace {
+
+// Memory that small files were read into, shown by the buffer protocol.
+struct Slab {
+  std::shared_ptr<std::byte> memory;
+  std::uint64_t bytes = 0;
+};
+
+int show_slab(PyObject* self, Py_buffer* view, int flags) {
+  const Slab& slab = *nb::inst_ptr<Slab>(nb::handle(self));
+  return PyBuffer_FillInfo(view, self, slab.memory.get(), static_cast<Py_ssize_t>(slab.bytes), 0,
+                           flags);
+}
+
+PyType_Slot slab_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(show_slab)}, {0, nullptr}};
+
+nb::list to_list(const std::vector<std::int64_t>& results) {
+  nb::list list;
+  for (const std::int64_t result : results)
+    list.append(result);
+  return list;
+}
+
+nb::list to_list(const std::vector<bulk::Failure>& failures) {
+  nb::list list;
+  for (const bulk::Failure& failure : failures) {
+    list.append(nb::make_tuple(failure.part, nb::bytes(failure.path.data(), failure.path.size()),
+                               failure.offset, failure.bytes, failure.error_number));
+  }
+  return list;
+}
+
+// Ctrl-C is heard meanwhile.
+void wait_for_all_of(const bulk::Future& future) {
+  while (!future.wait_for(signals_interval))
+    check_signals();
+}
+
+}  // namespace
+
+// What a transfer keeps until it is over. Touched with the interpreter's lock held only.
+struct Transfer::Kept {
+  std::optional<Batch> batch;
+  nb::object on_end;
+
+  void let_go() { const std::optional<Batch> gone = std::exchange(batch, std::nullopt); }
+};
+
+std::uint64_t to_offset(nb::handle number) {
+  // Whatever is an index, as NumPy's integers are.
+  const Py_ssize_t offset = PyNumber_AsSsize_t(number.ptr(), PyExc_OverflowError);
+  if (offset == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+  if (offset < 0) {
+    const std::string text = "offset " + std::to_string(offset) + " is negative";
+    throw nb::value_error(text.c_str());
+  }
+  return static_cast<std::uint64_t>(offset);
+}
+
+Batch::Batch(nb::handle list, bool writing) {
+  const auto sequence =
+      nb::steal<nb::object>(PySequence_Fast(list.ptr(), "a batch is a sequence of parts"));
+  if (!sequence.is_valid()) throw nb::python_error();
+  files = sequence;
+  const auto count = static_cast<std::size_t>(PySequence_Fast_GET_SIZE(sequence.ptr()));
+  PyObject** items = PySequence_Fast_ITEMS(sequence.ptr());
+  parts.reserve(count);
+  buffers.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    PyObject* item = items[i];
+    if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 3) {
+      throw nb::type_error("a part is a tuple of a file, a buffer and an offset");
+    }
+    const auto& file = nb::cast<const File&>(nb::handle(PyTuple_GET_ITEM(item, 0)));
+    buffers.emplace_back(PyTuple_GET_ITEM(item, 1), !writing, true);
+    parts.push_back(bulk::Part{&*file, buffers.back().data(), buffers.back().bytes(),
+                               to_offset(PyTuple_GET_ITEM(item, 2))});
+  }
+}
+
+// Runs on a thread of the engine.
+void Transfer::end(Kept& kept) {
+  const nb::gil_scoped_acquire locked;
+  const EngineThread here;
+  const nb::object on_end = std::move(kept.on_end);
+  try {
+    if (!on_end.is_none()) on_end();
+  } catch (nb::python_error& error) {
+    error.discard_as_unraisable("the end of a ferry transfer");
+  }
+  kept.let_go();
+}
+
+Transfer::Transfer(const bulk::Engine& engine, nb::handle parts, bool writing, nb::object on_end)
+    : kept_(std::make_shared<Kept>(Kept{Batch(parts, writing), std::move(on_end)})) {
+  const std::vector<bulk::Part>& ranges = kept_->batch->parts;
+  {
+    const LockRelease unlocked;
+    future_ = std::make_shared<bulk::Future>(writing ? engine.write(ranges) : engine.read(ranges));
+  }
+  // Where the transfer is over already, it runs right here.
+  future_->then([kept = kept_] { end(*kept); });
+}
+
+Transfer::~Transfer() {
+  const LockRelease unlocked;
+  future_->detach();
+  future_.reset();
+}
+
+bool Transfer::done() const {
+  return future_->ready();
+}
+
+bool Transfer::wait(std::optional<double> timeout_s) const {
+  const LockRelease unlocked;
+  if (!timeout_s) {
+    wait_for_all_of(*future_);
+    return true;
+  }
+  constexpr double longest_s = 1e9;
+  return future_->wait_for(std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(std::clamp(*timeout_s, 0.0, longest_s))));
+}
+
+void Transfer::let_go() const {
+  if (done()) kept_->let_go();
+}
+
+void Transfer::cancel() const {
+  const LockRelease unlocked;
+  future_->cancel();
+}
+
+nb::list Transfer::results() const {
+  return to_list(future_->results());
+}
+
+nb::list Transfer::failures() const {
+  return to_list(future_->failures());
+}
+
+nb::tuple Transfer::progress() const {
+  const bulk::Progress progress = future_->progress();
+  return nb::make_tuple(progress.bytes_done, progress.bytes_total);
+}
+
+nb::tuple run_batch(const bulk::Engine& engine, nb::handle parts, bool writing) {
+  const Batch batch(parts, writing);
+  std::vector<std::int64_t> results;
+  std::vector<bulk::Failure> failures;
+  {
+    const LockRelease unlocked;
+    const bulk::Future future = writing ? engine.write(batch.parts) : engine.read(batch.parts);
+    wait_for_all_of(future);
+    results = future.results();
+    failures = future.failures();
+  }
+  return nb::make_tuple(to_list(results), to_list(failures));
+}
+
+nb::tuple read_files(const bulk::Engine& engine, const std::vector<std::string>& paths) {
+  std::vector<bulk::Contents> contents;
+  {
+    const LockRelease unlocked;
+    contents = engine.read_files(paths);
+  }
+  // One object for each piece of memory; what it holds reaches to the end of its last file.
+  std::map<const std::byte*, std::uint64_t> ends;
+  for (const bulk::Contents& one : contents) {
+    if (one.memory == nullptr) continue;
+    std::uint64_t& end = ends[one.memory.get()];
+    end = std::max(end, static_cast<std::uint64_t>(one.data - one.memory.get()) + one.bytes);
+  }
+  std::map<const std::byte*, nb::object> views;
+  nb::list list;
+  nb::list failures;
+  for (std::size_t index = 0; index < contents.size(); ++index) {
+    const bulk::Contents& one = contents[index];
+    if (one.error_number != 0) {
+      failures.append(nb::make_tuple(index, one.error_number));
+      list.append(nb::none());
+      continue;
+    }
+    nb::object& view = views[one.memory.get()];
+    if (!view.is_valid()) {
+      const nb::object slab = nb::cast(Slab{one.memory, ends[one.memory.get()]});
+      view = nb::steal<nb::object>(PyMemoryView_FromObject(slab.ptr()));
+      if (!view.is_valid()) throw nb::python_error();
+    }
+    const auto begin = static_cast<Py_ssize_t>(one.data - one.memory.get());
+    auto piece = nb::steal<nb::object>(
+        PySequence_GetSlice(view.ptr(), begin, begin + static_cast<Py_ssize_t>(one.bytes)));
+    if (!piece.is_valid()) throw nb::python_error();
+    list.append(std::move(piece));
+  }
+  return nb::make_tuple(list, failures);
+}
+
+void bind_transfers(nb::module_& module) {
+  const nb::class_<Slab> slab(module, "Slab", nb::type_slots(slab_slots));
+  nb::class_<Transfer>(module, "Transfer")
+      .def("done", &Transfer::done)
+      .def("wait", &Transfer::wait, nb::arg("timeout_s").none() = nb::none())
+      .def("let_go", &Transfer::let_go)
+      .def("cancel", &Transfer::cancel)
+      .def("results", &Transfer::results)
+      .def("failures", &Transfer::failures)
+      .def("progress", &Transfer::progress);
+}
+
+}  // namespace ferry::python

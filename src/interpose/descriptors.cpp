@@ -1,0 +1,364 @@
+// Calls with a descriptor: what small reads and writes become, and what ends the buffering of a
+// file.
+#include <algorithm>
+#include <cerrno>
+#include <cstdarg>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "interpose/standing_in.hpp"
+
+using ferry::iobuf::either;
+using ferry::iobuf::Files;
+using ferry::iobuf::next;
+using ferry::iobuf::TrackedFile;
+
+namespace {
+
+using Open = int(const char*, int, ...);
+using OpenAt = int(int, const char*, int, ...);
+
+// Declares `mode`: what follows `flags` where they ask for one.
+#define FERRY_MODE_AFTER_FLAGS                                 \
+  mode_t mode = 0;                                             \
+  if ((flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY))) != 0) { \
+    std::va_list rest;                                         \
+    va_start(rest, flags);                                     \
+    mode = va_arg(rest, mode_t);                               \
+    va_end(rest);                                              \
+  }
+
+int tracked(int descriptor, const char* path, int flags) {
+  if (descriptor >= 0) Files::instance().opened(descriptor, path, flags);
+  return descriptor;
+}
+
+void release(int descriptor, const char* why) {
+  Files::instance().release(descriptor, why);
+}
+
+// Vectored transfers, one vector after the other: `transfer(data, bytes, done)`.
+template <class Transfer>
+ssize_t for_vectors(const iovec* vectors, int count, Transfer&& transfer) {
+  if (count < 0 || count > 1024) {
+    errno = EINVAL;
+    return -1;
+  }
+  ssize_t done = 0;
+  for (int i = 0; i < count; ++i) {
+    if (vectors[i].iov_len == 0) continue;
+    const ssize_t moved = transfer(vectors[i].iov_base, vectors[i].iov_len, done);
+    if (moved < 0) return done > 0 ? done : -1;
+    done += moved;
+    if (static_cast<std::size_t>(moved) < vectors[i].iov_len) break;
+  }
+  return done;
+}
+
+int flush_here(TrackedFile& file) {
+  const int error = file.flush();
+  if (error != 0) errno = error;
+  return error;
+}
+
+}  // namespace
+
+// ---- opening and closing -----------------------------------------------------------------------
+
+FERRY_STANDS_IN(int, open, const char* path, int flags, ...) {
+  FERRY_MODE_AFTER_FLAGS
+  return tracked(next<Open>("open")(path, flags, mode), path, flags);
+}
+FERRY_STANDS_IN(int, open64, const char* path, int flags, ...) {
+  FERRY_MODE_AFTER_FLAGS
+  return tracked(next<Open>("open64")(path, flags, mode), path, flags);
+}
+FERRY_STANDS_IN(int, __open_2, const char* path, int flags) {
+  return tracked(next<Open>("__open_2")(path, flags), path, flags);
+}
+FERRY_STANDS_IN(int, __open64_2, const char* path, int flags) {
+  return tracked(next<Open>("__open64_2")(path, flags), path, flags);
+}
+FERRY_STANDS_IN(int, openat, int folder, const char* path, int flags, ...) {
+  FERRY_MODE_AFTER_FLAGS
+  return tracked(next<OpenAt>("openat")(folder, path, flags, mode), path, flags);
+}
+FERRY_STANDS_IN(int, openat64, int folder, const char* path, int flags, ...) {
+  FERRY_MODE_AFTER_FLAGS
+  return tracked(next<OpenAt>("openat64")(folder, path, flags, mode), path, flags);
+}
+FERRY_STANDS_IN(int, creat, const char* path, mode_t mode) {
+  return tracked(next<int(const char*, mode_t)>("creat")(path, mode), path, O_WRONLY);
+}
+FERRY_STANDS_IN(int, creat64, const char* path, mode_t mode) {
+  return tracked(next<int(const char*, mode_t)>("creat64")(path, mode), path, O_WRONLY);
+}
+
+FERRY_STANDS_IN(int, close, int descriptor) {
+  const int error = Files::instance().closing(descriptor);
+  const int result = next<int(int)>("close")(descriptor);
+  if (error == 0) return result;
+  errno = error;
+  return -1;
+}
+FERRY_STANDS_IN(int, close_range, unsigned first, unsigned last, int flags) {
+  Files::instance().release_all("close_range");
+  return next<int(unsigned, unsigned, int)>("close_range")(first, last, flags);
+}
+
+// ---- moving data -------------------------------------------------------------------------------
+
+FERRY_STANDS_IN(ssize_t, read, int descriptor, void* data, size_t bytes) {
+  return either(
+      descriptor, [&](TrackedFile& file) { return file.read(data, bytes); },
+      [&] { return next<ssize_t(int, void*, size_t)>("read")(descriptor, data, bytes); });
+}
+FERRY_STANDS_IN(ssize_t, __read_chk, int descriptor, void* data, size_t bytes, size_t room) {
+  return either(
+      descriptor, [&](TrackedFile& file) { return file.read(data, std::min(bytes, room)); },
+      [&] {
+        return next<ssize_t(int, void*, size_t, size_t)>("__read_chk")(descriptor, data, bytes,
+                                                                       room);
+      });
+}
+FERRY_STANDS_IN(ssize_t, write, int descriptor, const void* data, size_t bytes) {
+  return either(
+      descriptor, [&](TrackedFile& file) { return file.write(data, bytes); },
+      [&] { return next<ssize_t(int, const void*, size_t)>("write")(descriptor, data, bytes); });
+}
+
+#define FERRY_PREAD(name)                                                                          \
+  FERRY_STANDS_IN(ssize_t, name, int descriptor, void* data, size_t bytes, off_t offset) {         \
+    return either(                                                                                 \
+        descriptor, [&](TrackedFile& file) { return file.pread(data, bytes, offset); },            \
+        [&] {                                                                                      \
+          return next<ssize_t(int, void*, size_t, off_t)>(#name)(descriptor, data, bytes, offset); \
+        });                                                                                        \
+  }
+FERRY_PREAD(pread)
+FERRY_PREAD(pread64)
+
+#define FERRY_PREAD_CHK(name)                                                                     \
+  FERRY_STANDS_IN(ssize_t, name, int descriptor, void* data, size_t bytes, off_t offset,          \
+                  size_t room) {                                                                  \
+    return either(                                                                                \
+        descriptor,                                                                               \
+        [&](TrackedFile& file) { return file.pread(data, std::min(bytes, room), offset); },       \
+        [&] {                                                                                     \
+          return next<ssize_t(int, void*, size_t, off_t, size_t)>(#name)(descriptor, data, bytes, \
+                                                                         offset, room);           \
+        });                                                                                       \
+  }
+FERRY_PREAD_CHK(__pread_chk)
+FERRY_PREAD_CHK(__pread64_chk)
+
+#define FERRY_PWRITE(name)                                                                       \
+  FERRY_STANDS_IN(ssize_t, name, int descriptor, const void* data, size_t bytes, off_t offset) { \
+    return either(                                                                               \
+        descriptor, [&](TrackedFile& file) { return file.pwrite(data, bytes, offset); },         \
+        [&] {                                                                                    \
+          return next<ssize_t(int, const void*, size_t, off_t)>(#name)(descriptor, data, bytes,  \
+                                                                       offset);                  \
+        });                                                                                      \
+  }
+FERRY_PWRITE(pwrite)
+FERRY_PWRITE(pwrite64)
+
+FERRY_STANDS_IN(ssize_t, readv, int descriptor, const iovec* vectors, int count) {
+  return either(
+      descriptor,
+      [&](TrackedFile& file) {
+        return for_vectors(vectors, count, [&](void* data, std::size_t bytes, ssize_t) {
+          return file.read(data, bytes);
+        });
+      },
+      [&] { return next<ssize_t(int, const iovec*, int)>("readv")(descriptor, vectors, count); });
+}
+FERRY_STANDS_IN(ssize_t, writev, int descriptor, const iovec* vectors, int count) {
+  return either(
+      descriptor,
+      [&](TrackedFile& file) {
+        return for_vectors(vectors, count, [&](void* data, std::size_t bytes, ssize_t) {
+          return file.write(data, bytes);
+        });
+      },
+      [&] { return next<ssize_t(int, const iovec*, int)>("writev")(descriptor, vectors, count); });
+}
+
+#define FERRY_VECTORS_AT(name, call)                                                              \
+  FERRY_STANDS_IN(ssize_t, name, int descriptor, const iovec* vectors, int count, off_t offset) { \
+    return either(                                                                                \
+        descriptor,                                                                               \
+        [&](TrackedFile& file) {                                                                  \
+          return for_vectors(vectors, count, [&](void* data, std::size_t bytes, ssize_t done) {   \
+            return (file.*(call))(data, bytes, offset + done);                                    \
+          });                                                                                     \
+        },                                                                                        \
+        [&] {                                                                                     \
+          return next<ssize_t(int, const iovec*, int, off_t)>(#name)(descriptor, vectors, count,  \
+                                                                     offset);                     \
+        });                                                                                       \
+  }
+FERRY_VECTORS_AT(preadv, &TrackedFile::pread)
+FERRY_VECTORS_AT(preadv64, &TrackedFile::pread)
+FERRY_VECTORS_AT(pwritev, &TrackedFile::pwrite)
+FERRY_VECTORS_AT(pwritev64, &TrackedFile::pwrite)
+
+// ---- position, size, durability ----------------------------------------------------------------
+
+#define FERRY_SEEK(name)                                                                  \
+  FERRY_STANDS_IN(off_t, name, int descriptor, off_t offset, int whence) {                \
+    return either(                                                                        \
+        descriptor, [&](TrackedFile& file) { return file.seek(offset, whence); },         \
+        [&] { return next<off_t(int, off_t, int)>(#name)(descriptor, offset, whence); }); \
+  }
+FERRY_SEEK(lseek)
+FERRY_SEEK(lseek64)
+
+#define FERRY_TRUNCATE(name)                                                    \
+  FERRY_STANDS_IN(int, name, int descriptor, off_t size_bytes) {                \
+    return either(                                                              \
+        descriptor, [&](TrackedFile& file) { return file.resize(size_bytes); }, \
+        [&] { return next<int(int, off_t)>(#name)(descriptor, size_bytes); });  \
+  }
+FERRY_TRUNCATE(ftruncate)
+FERRY_TRUNCATE(ftruncate64)
+
+// Calls that want to see what was written: it is written first.
+#define FERRY_FLUSHED(name, parameters, ...)                                               \
+  FERRY_STANDS_IN(int, name, int descriptor __VA_OPT__(, ) __VA_ARGS__) {                  \
+    const int error = either(                                                              \
+        descriptor, [](TrackedFile& file) { return flush_here(file); }, [] { return 0; }); \
+    if (error != 0) return -1;                                                             \
+    return next<int(int __VA_OPT__(, ) __VA_ARGS__)>(#name) parameters;                    \
+  }
+FERRY_FLUSHED(fsync, (descriptor))
+FERRY_FLUSHED(fdatasync, (descriptor))
+FERRY_FLUSHED(fstat, (descriptor, status), struct stat* status)
+FERRY_FLUSHED(fstat64, (descriptor, status), struct stat64* status)
+
+// The size of a file that is named is right, too.
+#define FERRY_STAT(name)                                              \
+  FERRY_STANDS_IN(int, name, const char* path, struct stat* status) { \
+    auto* own = next<int(const char*, struct stat*)>(#name);          \
+    const int result = own(path, status);                             \
+    if (result != 0 || !S_ISREG(status->st_mode)) return result;      \
+    struct stat wanted {};                                            \
+    wanted.st_dev = status->st_dev;                                   \
+    wanted.st_ino = status->st_ino;                                   \
+    if (!Files::instance().flush_file(wanted)) return result;         \
+    return own(path, status);                                         \
+  }
+FERRY_STAT(stat)
+FERRY_STAT(stat64)  // the same structure on 64-bit machines
+
+#define FERRY_TRUNCATE_PATH(name)                                         \
+  FERRY_STANDS_IN(int, name, const char* path, off_t size_bytes) {        \
+    struct stat status {};                                                \
+    if (next<int(const char*, struct stat*)>("stat")(path, &status) == 0) \
+      Files::instance().release_file(status, "truncated by name");        \
+    return next<int(const char*, off_t)>(#name)(path, size_bytes);        \
+  }
+FERRY_TRUNCATE_PATH(truncate)
+FERRY_TRUNCATE_PATH(truncate64)
+
+// ---- what ends buffering -----------------------------------------------------------------------
+
+FERRY_STANDS_IN(int, dup, int descriptor) {
+  release(descriptor, "dup");
+  return next<int(int)>("dup")(descriptor);
+}
+FERRY_STANDS_IN(int, dup2, int from, int to) {
+  release(from, "dup2");
+  if (from != to) Files::instance().closing(to);
+  return next<int(int, int)>("dup2")(from, to);
+}
+FERRY_STANDS_IN(int, dup3, int from, int to, int flags) {
+  release(from, "dup3");
+  if (from != to) Files::instance().closing(to);
+  return next<int(int, int, int)>("dup3")(from, to, flags);
+}
+
+namespace {
+
+// Locks are taken where several processes write, who must see each other's data.
+void before_control(int descriptor, int command, long argument) {
+  switch (command) {
+    case F_DUPFD:
+    case F_DUPFD_CLOEXEC:
+      return release(descriptor, "fcntl F_DUPFD");
+    case F_SETLK:
+    case F_SETLKW:
+    case F_OFD_SETLK:
+    case F_OFD_SETLKW:
+      return release(descriptor, "locked");
+    case F_SETFL:
+      if ((argument & (O_APPEND | O_DIRECT)) != 0) release(descriptor, "fcntl F_SETFL");
+      return;
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+// Every argument of fcntl is a word.
+#define FERRY_CONTROL(name)                                                \
+  FERRY_STANDS_IN(int, name, int descriptor, int command, ...) {           \
+    std::va_list rest;                                                     \
+    va_start(rest, command);                                               \
+    const long argument = va_arg(rest, long);                              \
+    va_end(rest);                                                          \
+    before_control(descriptor, command, argument);                         \
+    return next<int(int, int, ...)>(#name)(descriptor, command, argument); \
+  }
+FERRY_CONTROL(fcntl)
+FERRY_CONTROL(fcntl64)
+
+FERRY_STANDS_IN(int, flock, int descriptor, int operation) {
+  release(descriptor, "locked");
+  return next<int(int, int)>("flock")(descriptor, operation);
+}
+#define FERRY_RELEASED(name, result, why, parameters, ...)     \
+  FERRY_STANDS_IN(result, name, int descriptor, __VA_ARGS__) { \
+    release(descriptor, why);                                  \
+    return next<result(int, __VA_ARGS__)>(#name) parameters;   \
+  }
+FERRY_RELEASED(lockf, int, "locked", (descriptor, command, bytes), int command, off_t bytes)
+FERRY_RELEASED(lockf64, int, "locked", (descriptor, command, bytes), int command, off_t bytes)
+FERRY_RELEASED(fallocate, int, "fallocate", (descriptor, mode, offset, bytes), int mode,
+               off_t offset, off_t bytes)
+FERRY_RELEASED(fallocate64, int, "fallocate", (descriptor, mode, offset, bytes), int mode,
+               off_t offset, off_t bytes)
+FERRY_RELEASED(posix_fallocate, int, "posix_fallocate", (descriptor, offset, bytes), off_t offset,
+               off_t bytes)
+FERRY_RELEASED(posix_fallocate64, int, "posix_fallocate", (descriptor, offset, bytes), off_t offset,
+               off_t bytes)
+
+#define FERRY_MMAP(name)                                                                       \
+  FERRY_STANDS_IN(void*, name, void* address, size_t bytes, int protection, int flags,         \
+                  int descriptor, off_t offset) {                                              \
+    if (descriptor >= 0) release(descriptor, "mmap");                                          \
+    return next<void*(void*, size_t, int, int, int, off_t)>(#name)(address, bytes, protection, \
+                                                                   flags, descriptor, offset); \
+  }
+FERRY_MMAP(mmap)
+FERRY_MMAP(mmap64)
+
+#define FERRY_BETWEEN(name, result, why, parameters, ...) \
+  FERRY_STANDS_IN(result, name, __VA_ARGS__) {            \
+    release(one, why);                                    \
+    release(other, why);                                  \
+    return next<result(__VA_ARGS__)>(#name) parameters;   \
+  }
+FERRY_BETWEEN(sendfile, ssize_t, "sendfile", (one, other, offset, bytes), int one, int other,
+              off_t* offset, size_t bytes)
+FERRY_BETWEEN(sendfile64, ssize_t, "sendfile", (one, other, offset, bytes), int one, int other,
+              off_t* offset, size_t bytes)
+FERRY_BETWEEN(copy_file_range, ssize_t, "copy_file_range", (one, from, other, to, bytes, flags),
+              int one, off_t* from, int other, off_t* to, size_t bytes, unsigned flags)

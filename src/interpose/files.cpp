@@ -1,0 +1,295 @@
+#include "interpose/files.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace ferry::iobuf {
+namespace {
+
+// By a bare system call, as everything here: the C library's is stood in for.
+void say(const std::string& line) {
+  const std::string whole = "ferry-iobuf: " + line + "\n";
+  syscall(SYS_write, STDERR_FILENO, whole.data(), whole.size());
+}
+
+// What a system call returns for a number of bytes or a negative errno.
+ssize_t returned(std::int64_t moved) {
+  if (moved >= 0) return static_cast<ssize_t>(moved);
+  errno = static_cast<int>(-moved);
+  return -1;
+}
+
+int failed(int error) {
+  errno = error;
+  return -1;
+}
+
+int release_now(TrackedFile& file, const char* why) {
+  const auto held = file.lock();
+  return file.release(why);
+}
+
+std::string describe(const char* what, std::uint64_t calls, std::uint64_t bytes,
+                     std::uint64_t requests, std::uint64_t request_bytes) {
+  const auto mean = [](std::uint64_t total, std::uint64_t count) {
+    return std::to_string(count == 0 ? 0 : total / count);
+  };
+  return std::to_string(calls) + " " + what + "s of " + mean(bytes, calls) + " bytes became " +
+         std::to_string(requests) + " of " + mean(request_bytes, requests);
+}
+
+}  // namespace
+
+TrackedFile::TrackedFile(int descriptor, std::string path, int flags, const struct stat& status,
+                         const BufferOptions& options)
+    : descriptor_(descriptor),
+      path_(std::move(path)),
+      may_read_((flags & O_ACCMODE) != O_WRONLY),
+      may_write_((flags & O_ACCMODE) != O_RDONLY),
+      device_(status.st_dev),
+      inode_(status.st_ino),
+      below_(descriptor),
+      file_(below_, options) {}
+
+std::unique_lock<std::mutex> TrackedFile::lock() {
+  return std::unique_lock(mutex_);
+}
+
+ssize_t TrackedFile::read(void* data, std::size_t bytes) {
+  const ssize_t moved = pread(data, bytes, position_);
+  if (moved > 0) position_ += moved;
+  return moved;
+}
+
+ssize_t TrackedFile::write(const void* data, std::size_t bytes) {
+  const ssize_t moved = pwrite(data, bytes, position_);
+  if (moved > 0) position_ += moved;
+  return moved;
+}
+
+ssize_t TrackedFile::pread(void* data, std::size_t bytes, off_t offset) {
+  if (!may_read_) return failed(EBADF);
+  if (offset < 0) return failed(EINVAL);
+  return returned(file_.pread(data, bytes, static_cast<std::uint64_t>(offset)));
+}
+
+ssize_t TrackedFile::pwrite(const void* data, std::size_t bytes, off_t offset) {
+  if (!may_write_) return failed(EBADF);
+  if (offset < 0) return failed(EINVAL);
+  return returned(file_.pwrite(data, bytes, static_cast<std::uint64_t>(offset)));
+}
+
+off_t TrackedFile::seek(off_t offset, int whence) {
+  off_t base = 0;
+  if (whence == SEEK_CUR) base = position_;
+  if (whence == SEEK_END) {
+    base = returned(file_.size_bytes());
+    if (base < 0) return -1;
+  }
+  if (whence == SEEK_DATA || whence == SEEK_HOLE) {
+    if (const int error = file_.flush()) return failed(error);
+    const off_t found = syscall(SYS_lseek, descriptor_, offset, whence);
+    if (found >= 0) position_ = found;
+    return found;
+  }
+  if (whence != SEEK_SET && whence != SEEK_CUR && whence != SEEK_END) return failed(EINVAL);
+  off_t wanted = 0;
+  if (__builtin_add_overflow(base, offset, &wanted)) return failed(EOVERFLOW);
+  if (wanted < 0) return failed(EINVAL);
+  position_ = wanted;
+  return position_;
+}
+
+int TrackedFile::resize(off_t size_bytes) {
+  if (!may_write_ || size_bytes < 0) return failed(EINVAL);
+  const int error = file_.resize(static_cast<std::uint64_t>(size_bytes));
+  return error == 0 ? 0 : failed(error);
+}
+
+int TrackedFile::release(const char* why) {
+  if (is_released_) return 0;
+  const int error = file_.flush();
+  if (error != 0) {
+    say(path_ + ": what is in the buffers cannot be written: " + std::string(std::strerror(error)));
+  }
+  file_.discard();
+  syscall(SYS_lseek, descriptor_, position_, SEEK_SET);
+  is_released_ = true;
+  why_ = why;
+  return error;
+}
+
+void TrackedFile::abandon() {
+  const std::lock_guard lock(mutex_);
+  if (!is_released_)
+    say(path_ + ": was closed in a way that is not seen; what was in the buffers is lost");
+  file_.discard();
+  is_released_ = true;
+}
+
+Files& Files::instance() {
+  static Files& files = *new Files;
+  return files;
+}
+
+Files::Files() {
+  const char* text = std::getenv("FERRY_IOBUF");
+  settings_ = parse_settings(text != nullptr ? text : "");
+  if (!settings_.error.empty()) {
+    say("FERRY_IOBUF: " + settings_.error + "; nothing is buffered");
+  }
+}
+
+void Files::opened(int descriptor, const char* path, int flags) {
+  constexpr int refused =
+      O_APPEND | O_DIRECT | O_SYNC | O_DSYNC | O_PATH | (O_TMPFILE & ~O_DIRECTORY);
+  if (settings_.rules.empty() || descriptor < 0 || descriptor >= descriptors_max) return;
+  struct stat status {};
+  if (syscall(SYS_newfstatat, descriptor, "", &status, AT_EMPTY_PATH) != 0) return;
+  if (!S_ISREG(status.st_mode)) return;
+  const std::lock_guard lock(mutex_);
+  forget_stale(descriptor);
+  // Two descriptors of one file would each have buffers of their own.
+  for (const auto& [other, file] : files_) {
+    if (!file->is(status)) continue;
+    release_now(*file, "opened twice");
+    return;
+  }
+  const Rule* rule = settings_.rule_for(path);
+  if (rule == nullptr || (flags & refused) != 0 || is_finished_) return;
+  const int saved = errno;
+  try {
+    files_[descriptor] =
+        std::make_shared<TrackedFile>(descriptor, path, flags, status, rule->options);
+    is_tracked_[static_cast<std::size_t>(descriptor)] = true;
+  } catch (const std::bad_alloc&) {  // then it is not buffered
+    files_.erase(descriptor);
+  }
+  errno = saved;
+}
+
+// The C library closes what fdopen made without the program's close.
+void Files::forget_stale(int descriptor) {
+  const auto found = files_.find(descriptor);
+  if (found == files_.end()) return;
+  found->second->abandon();
+  record(*found->second);
+  files_.erase(found);
+  is_tracked_[static_cast<std::size_t>(descriptor)] = false;
+}
+
+FilePointer Files::find(int descriptor) {
+  if (descriptor < 0 || descriptor >= descriptors_max) return nullptr;
+  if (!is_tracked_[static_cast<std::size_t>(descriptor)]) return nullptr;
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(descriptor);
+  return found != files_.end() ? found->second : nullptr;
+}
+
+int Files::closing(int descriptor) {
+  const FilePointer file = find(descriptor);
+  if (file == nullptr) return 0;
+  const std::lock_guard lock(mutex_);
+  files_.erase(descriptor);
+  is_tracked_[static_cast<std::size_t>(descriptor)] = false;
+  const int error = release_now(*file, "");
+  record(*file);
+  return error;
+}
+
+void Files::release(int descriptor, const char* why) {
+  if (const FilePointer file = find(descriptor)) release_now(*file, why);
+}
+
+void Files::release_file(const struct stat& status, const char* why) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [descriptor, file] : files_)
+    if (file->is(status)) release_now(*file, why);
+}
+
+bool Files::flush_file(const struct stat& status) {
+  const std::lock_guard lock(mutex_);
+  bool is_buffered = false;
+  for (const auto& [descriptor, file] : files_) {
+    if (!file->is(status)) continue;
+    const auto held = file->lock();
+    if (file->is_released()) continue;
+    is_buffered = true;
+    file->flush();
+  }
+  return is_buffered;
+}
+
+void Files::release_all(const char* why) {
+  const std::lock_guard lock(mutex_);
+  release_all_locked(why);
+}
+
+void Files::release_and_lock(const char* why) {
+  mutex_.lock();
+  release_all_locked(why);
+}
+
+void Files::release_all_locked(const char* why) {
+  for (const auto& [descriptor, file] : files_)
+    release_now(*file, why);
+}
+
+void Files::record(TrackedFile& file) {
+  const BufferStatistics counts = file.statistics();
+  std::string line = file.path() + ": ";
+  if (counts.writes > 0) {
+    line += describe("write", counts.writes, counts.written_bytes, counts.requests_written,
+                     counts.request_written_bytes);
+  }
+  if (counts.reads > 0) {
+    if (counts.writes > 0) line += "; ";
+    line += describe("read", counts.reads, counts.read_bytes, counts.requests_read,
+                     counts.request_read_bytes);
+  }
+  if (counts.writes + counts.reads == 0) line += "neither read nor written";
+  if (file.why_released()[0] != '\0')
+    line += "; then not buffered: " + std::string(file.why_released());
+  summary_.push_back(std::move(line));
+}
+
+void Files::finish() {
+  const std::lock_guard lock(mutex_);
+  if (is_finished_) return;
+  is_finished_ = true;
+  for (const auto& [descriptor, file] : files_) {
+    release_now(*file, "");
+    record(*file);
+  }
+  print_summary();
+}
+
+void Files::print_summary() {
+  const char* target = std::getenv("FERRY_IOBUF_SUMMARY");
+  if (summary_.empty() || (target != nullptr && target[0] == '\0')) return;
+  if (target == nullptr) {
+    for (const std::string& line : summary_)
+      say(line);
+    return;
+  }
+  const int file = static_cast<int>(
+      syscall(SYS_openat, AT_FDCWD, target, O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0644));
+  if (file < 0) {
+    say("FERRY_IOBUF_SUMMARY: " + std::string(target) + ": " + std::strerror(errno));
+    return;
+  }
+  for (const std::string& line : summary_) {
+    const std::string whole = line + "\n";
+    syscall(SYS_write, file, whole.data(), whole.size());
+  }
+  syscall(SYS_close, file);
+}
+
+}  // namespace ferry::iobuf

@@ -1,0 +1,114 @@
+// The files that are buffered under a program that knows nothing of it.
+//
+// A file is *released* where buffering it further would be wrong: its buffers are written, the
+// kernel's position is set to the program's, and from then on every call goes straight to the
+// kernel.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <ferry/buffered_file.hpp>
+
+#include "interpose/settings.hpp"
+
+namespace ferry::iobuf {
+
+// Functions return what system calls return: -1 with errno set.
+class TrackedFile {
+ public:
+  TrackedFile(int descriptor, std::string path, int flags, const struct stat& status,
+              const BufferOptions& options);
+
+  // Held for every call; see then whether it is still buffered.
+  std::unique_lock<std::mutex> lock();
+  bool is_released() const { return is_released_; }
+
+  ssize_t read(void* data, std::size_t bytes);
+  ssize_t write(const void* data, std::size_t bytes);
+  ssize_t pread(void* data, std::size_t bytes, off_t offset);
+  ssize_t pwrite(const void* data, std::size_t bytes, off_t offset);
+  off_t seek(off_t offset, int whence);
+  int resize(off_t size_bytes);
+  // 0 or an errno.
+  int flush() { return file_.flush(); }
+  int release(const char* why);
+  // For one whose descriptor is another file's by now: nothing is written there.
+  void abandon();
+
+  bool is(const struct stat& status) const {
+    return status.st_dev == device_ && status.st_ino == inode_;
+  }
+  int descriptor() const { return descriptor_; }
+  const std::string& path() const { return path_; }
+  const char* why_released() const { return why_; }
+  BufferStatistics statistics() { return file_.statistics(); }
+
+ private:
+  const int descriptor_;
+  const std::string path_;
+  const bool may_read_;
+  const bool may_write_;
+  const dev_t device_;
+  const ino_t inode_;
+  std::mutex mutex_;
+  DescriptorFile below_;
+  BufferedFile file_;
+  off_t position_ = 0;
+  bool is_released_ = false;
+  const char* why_ = "";
+};
+
+using FilePointer = std::shared_ptr<TrackedFile>;
+
+// All of this process.
+class Files {
+ public:
+  // Never destroyed, because programs use files until their very end.
+  static Files& instance();
+
+  // Looks at a file that was just opened: buffers it if a rule says so and it may be.
+  void opened(int descriptor, const char* path, int flags);
+  bool wants(const char* path) const { return settings_.rule_for(path) != nullptr; }
+  // Null for those that are not buffered.
+  FilePointer find(int descriptor);
+  // Writes its buffers and forgets it: 0 or an errno. The descriptor stays open.
+  int closing(int descriptor);
+  void release(int descriptor, const char* why);
+  // All that `status` is of.
+  void release_file(const struct stat& status, const char* why);
+  // Writes its buffers; false where it has none.
+  bool flush_file(const struct stat& status);
+  void release_all(const char* why);
+  // Releases all and keeps the table locked, so that no other thread adds one; then unlock().
+  void release_and_lock(const char* why);
+  void unlock() { mutex_.unlock(); }
+  // Releases all and tells what was done, once; nothing is buffered from then on.
+  void finish();
+
+ private:
+  Files();
+  void release_all_locked(const char* why);
+  void forget_stale(int descriptor);
+  void record(TrackedFile& file);
+  void print_summary();
+
+  static constexpr int descriptors_max = 65536;
+
+  Settings settings_;
+  std::mutex mutex_;  // not a recursive one, which knows its thread by a number that fork changes
+  std::map<int, FilePointer> files_;
+  std::array<std::atomic<bool>, descriptors_max> is_tracked_{};
+  std::vector<std::string> summary_;
+  bool is_finished_ = false;
+};
+
+}  // namespace ferry::iobuf

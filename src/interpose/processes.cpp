@@ -1,0 +1,137 @@
+// The beginnings and ends of processes: what is in the buffers must not be lost, nor be there
+// twice.
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include <pthread.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "interpose/standing_in.hpp"
+
+using ferry::iobuf::Files;
+using ferry::iobuf::next;
+
+namespace {
+
+// After fork both processes have one position for the file, and each could write what is in the
+// buffers: so it is written before, and nothing is buffered any more.
+void before_fork() {
+  Files::instance().release_and_lock("fork");
+}
+void after_fork() {
+  Files::instance().unlock();
+}
+
+__attribute__((constructor)) void begin() {
+  Files::instance();
+  pthread_atfork(before_fork, after_fork, after_fork);
+}
+__attribute__((destructor)) void end() {
+  Files::instance().finish();
+}
+
+// For another program, which may look at the files.
+void before_program() {
+  Files::instance().release_all("another program is run");
+}
+
+using Arguments = char* const*;
+
+// The arguments of execl and its like, and where they end.
+std::vector<char*> listed(const char* first, std::va_list& rest) {
+  std::vector<char*> arguments{const_cast<char*>(first)};
+  while (arguments.back() != nullptr)
+    arguments.push_back(va_arg(rest, char*));
+  return arguments;
+}
+
+}  // namespace
+
+FERRY_STANDS_IN(void, _exit, int status) {
+  Files::instance().finish();
+  syscall(SYS_exit_group, status);
+  __builtin_unreachable();
+}
+FERRY_STANDS_IN(void, _Exit, int status) {
+  Files::instance().finish();
+  syscall(SYS_exit_group, status);
+  __builtin_unreachable();
+}
+FERRY_STANDS_IN(void, quick_exit, int status) {
+  at_quick_exit([] { Files::instance().finish(); });
+  next<void(int)>("quick_exit")(status);
+  __builtin_unreachable();
+}
+FERRY_STANDS_IN(void, abort) {
+  Files::instance().release_all("abort");
+  next<void()>("abort")();
+  __builtin_unreachable();
+}
+
+FERRY_STANDS_IN(int, execve, const char* path, Arguments arguments, Arguments environment) {
+  before_program();
+  return next<int(const char*, Arguments, Arguments)>("execve")(path, arguments, environment);
+}
+FERRY_STANDS_IN(int, execv, const char* path, Arguments arguments) {
+  before_program();
+  return next<int(const char*, Arguments)>("execv")(path, arguments);
+}
+FERRY_STANDS_IN(int, execvp, const char* path, Arguments arguments) {
+  before_program();
+  return next<int(const char*, Arguments)>("execvp")(path, arguments);
+}
+FERRY_STANDS_IN(int, execvpe, const char* path, Arguments arguments, Arguments environment) {
+  before_program();
+  return next<int(const char*, Arguments, Arguments)>("execvpe")(path, arguments, environment);
+}
+FERRY_STANDS_IN(int, fexecve, int descriptor, Arguments arguments, Arguments environment) {
+  before_program();
+  return next<int(int, Arguments, Arguments)>("fexecve")(descriptor, arguments, environment);
+}
+FERRY_STANDS_IN(int, execl, const char* path, const char* first, ...) {
+  std::va_list rest;
+  va_start(rest, first);
+  const std::vector<char*> arguments = listed(first, rest);
+  va_end(rest);
+  return execv(path, arguments.data());
+}
+FERRY_STANDS_IN(int, execlp, const char* path, const char* first, ...) {
+  std::va_list rest;
+  va_start(rest, first);
+  const std::vector<char*> arguments = listed(first, rest);
+  va_end(rest);
+  return execvp(path, arguments.data());
+}
+FERRY_STANDS_IN(int, execle, const char* path, const char* first, ...) {
+  std::va_list rest;
+  va_start(rest, first);
+  const std::vector<char*> arguments = listed(first, rest);
+  Arguments environment = va_arg(rest, Arguments);
+  va_end(rest);
+  return execve(path, arguments.data(), environment);
+}
+
+FERRY_STANDS_IN(int, system, const char* command) {
+  before_program();
+  return next<int(const char*)>("system")(command);
+}
+FERRY_STANDS_IN(FILE*, popen, const char* command, const char* mode) {
+  before_program();
+  return next<FILE*(const char*, const char*)>("popen")(command, mode);
+}
+
+#define FERRY_SPAWN(name)                                                                         \
+  FERRY_STANDS_IN(int, name, pid_t* pid, const char* path,                                        \
+                  const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes, \
+                  Arguments arguments, Arguments environment) {                                   \
+    before_program();                                                                             \
+    return next<int(pid_t*, const char*, const posix_spawn_file_actions_t*,                       \
+                    const posix_spawnattr_t*, Arguments, Arguments)>(#name)(                      \
+        pid, path, actions, attributes, arguments, environment);                                  \
+  }
+FERRY_SPAWN(posix_spawn)
+FERRY_SPAWN(posix_spawnp)

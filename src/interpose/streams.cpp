@@ -1,0 +1,135 @@
+// C stdio. The C library's own streams read and write past whatever stands in for read and write,
+// so a stream of a buffered file is one of the program's own making (fopencookie) over its
+// descriptor.
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "interpose/standing_in.hpp"
+
+using ferry::iobuf::FilePointer;
+using ferry::iobuf::Files;
+using ferry::iobuf::next;
+
+namespace {
+
+// The descriptors of our streams; never destroyed, as streams are closed at the very end.
+class Streams {
+ public:
+  static Streams& instance() {
+    static Streams& streams = *new Streams;
+    return streams;
+  }
+  void add(FILE* stream, int descriptor) {
+    const std::lock_guard lock(mutex_);
+    descriptors_[stream] = descriptor;
+  }
+  void remove(int descriptor) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(descriptors_, [&](const auto& one) { return one.second == descriptor; });
+  }
+  int find(FILE* stream) {
+    const std::lock_guard lock(mutex_);
+    const auto found = descriptors_.find(stream);
+    return found != descriptors_.end() ? found->second : -1;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<FILE*, int> descriptors_;
+};
+
+int descriptor_of(void* cookie) {
+  return static_cast<int>(reinterpret_cast<std::intptr_t>(cookie));
+}
+
+// These go through the functions of descriptors.cpp.
+ssize_t read_stream(void* cookie, char* data, size_t bytes) {
+  return ::read(descriptor_of(cookie), data, bytes);
+}
+ssize_t write_stream(void* cookie, const char* data, size_t bytes) {
+  size_t done = 0;
+  while (done < bytes) {
+    const ssize_t moved = ::write(descriptor_of(cookie), data + done, bytes - done);
+    if (moved <= 0) return static_cast<ssize_t>(done);  // fewer than asked for: an error
+    done += static_cast<size_t>(moved);
+  }
+  return static_cast<ssize_t>(done);
+}
+int seek_stream(void* cookie, off64_t* offset, int whence) {
+  const off_t reached = ::lseek(descriptor_of(cookie), *offset, whence);
+  if (reached < 0) return -1;
+  *offset = reached;
+  return 0;
+}
+int close_stream(void* cookie) {
+  Streams::instance().remove(descriptor_of(cookie));
+  return ::close(descriptor_of(cookie));
+}
+
+// The flags of open(2) for a mode of fopen, or -1 for one that is left to the C library.
+int flags_of(const char* mode) {
+  if (std::strchr(mode, ',') != nullptr) return -1;  // a character set
+  int flags = 0;
+  if (mode[0] == 'r') {
+    flags = O_RDONLY;
+  } else if (mode[0] == 'w') {
+    flags = O_WRONLY | O_CREAT | O_TRUNC;
+  } else {
+    return -1;  // appending is not buffered
+  }
+  for (const char* at = mode + 1; *at != '\0'; ++at) {
+    if (*at == '+') flags = (flags & ~O_ACCMODE) | O_RDWR;
+    if (*at == 'x') flags |= O_EXCL;
+    if (*at == 'e') flags |= O_CLOEXEC;
+  }
+  return flags;
+}
+
+FILE* open_stream(const char* path, const char* mode, const char* name) {
+  auto* own = next<FILE*(const char*, const char*)>(name);
+  const int flags = flags_of(mode);
+  if (flags < 0 || !Files::instance().wants(path)) return own(path, mode);
+  constexpr mode_t all_may = 0666;
+  const int descriptor = ::open(path, flags, all_may);
+  if (descriptor < 0) return nullptr;
+  if (Files::instance().find(descriptor) == nullptr) {  // a pipe, for example
+    return next<FILE*(int, const char*)>("fdopen")(descriptor, mode);
+  }
+  const cookie_io_functions_t functions{read_stream, write_stream, seek_stream, close_stream};
+  FILE* stream = fopencookie(reinterpret_cast<void*>(std::intptr_t{descriptor}), mode, functions);
+  if (stream == nullptr) {
+    ::close(descriptor);
+    return nullptr;
+  }
+  Streams::instance().add(stream, descriptor);
+  return stream;
+}
+
+}  // namespace
+
+FERRY_STANDS_IN(FILE*, fopen, const char* path, const char* mode) {
+  return open_stream(path, mode, "fopen");
+}
+FERRY_STANDS_IN(FILE*, fopen64, const char* path, const char* mode) {
+  return open_stream(path, mode, "fopen64");
+}
+// The C library's stream would go past the buffers.
+FERRY_STANDS_IN(FILE*, fdopen, int descriptor, const char* mode) {
+  Files::instance().release(descriptor, "fdopen");
+  return next<FILE*(int, const char*)>("fdopen")(descriptor, mode);
+}
+FERRY_STANDS_IN(int, fileno, FILE* stream) {
+  const int descriptor = Streams::instance().find(stream);
+  return descriptor >= 0 ? descriptor : next<int(FILE*)>("fileno")(stream);
+}
+FERRY_STANDS_IN(int, fileno_unlocked, FILE* stream) {
+  const int descriptor = Streams::instance().find(stream);
+  return descriptor >= 0 ? descriptor : next<int(FILE*)>("fileno_unlocked")(stream);
+}

@@ -1,0 +1,312 @@
+#include "programs/copier.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <ferry/ferry.hpp>
+
+#include "programs/copy_target.hpp"
+#include "storage/calls.hpp"
+
+namespace ferry::bench {
+namespace {
+
+using storage::Calls;
+using storage::File;
+using storage::Kind;
+using storage::Operation;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t piece_bytes = std::size_t{1} << 20;
+constexpr unsigned depth = 16;
+constexpr std::chrono::milliseconds look_around{100};  // for `stopped`
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void check(std::int64_t result, const std::string& what) {
+  if (result < 0) throw Error(static_cast<int>(-result), what);
+}
+
+std::uint64_t mixed(std::uint64_t sum, std::uint64_t word) {
+  sum = (sum ^ word) * 0xff51afd7ed558ccdULL;
+  return sum ^ sum >> 32;
+}
+
+// 64 bits of a piece's contents: the mixing steps of MurmurHash's finaliser over each word. Several
+// sums side by side, as each step of one waits for the one before.
+std::uint64_t fingerprint(const std::byte* data, std::size_t bytes) {
+  std::array<std::uint64_t, 8> sums{1, 2, 3, 4, 5, 6, 7, 8};
+  std::array<std::uint64_t, 8> words{};
+  for (std::size_t at = 0; at < bytes; at += sizeof words) {
+    if (bytes - at < sizeof words) words = {};
+    std::memcpy(words.data(), data + at, std::min(sizeof words, bytes - at));
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      sums[i] = mixed(sums[i], words[i]);
+  }
+  std::uint64_t all = bytes;
+  for (const std::uint64_t sum : sums)
+    all = mixed(all, sum);
+  return all;
+}
+
+// Memory for the pieces in flight, aligned for direct I/O and for huge pages.
+class Memory {
+ public:
+  Memory()
+      : data_(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    if (data_ == MAP_FAILED) throw Error(ENOMEM, "memory for the copy");
+  }
+  ~Memory() { ::munmap(data_, bytes); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  std::span<std::byte> span() const { return {static_cast<std::byte*>(data_), bytes}; }
+
+ private:
+  static constexpr std::size_t bytes = piece_bytes * depth;
+  void* data_;
+};
+
+// One piece on its way: read, then written.
+struct Slot : Operation {
+  std::byte* memory = nullptr;
+  std::uint64_t at = 0;
+  std::size_t bytes = 0;
+  std::size_t moved = 0;
+  bool under_way = false;
+  iovec vector{};
+};
+
+class Copy {
+ public:
+  Copy(storage::Storage& storage, const CopyOptions& options, const std::atomic<bool>& stopped)
+      : options_(options),
+        stopped_(stopped),
+        calls_(storage, memory_.span(), depth),
+        blocking_(calls_),
+        target_(blocking_, options) {
+    for (std::size_t i = 0; i < slots_.size(); ++i)
+      slots_[i].memory = memory_.span().data() + i * piece_bytes;
+  }
+  ~Copy() { give_up(); }
+  Copy(const Copy&) = delete;
+  Copy& operator=(const Copy&) = delete;
+
+  CopyReport run() {
+    try {
+      return copy();
+    } catch (const std::system_error& error) {
+      throw CopyError(error, give_up());
+    }
+  }
+
+ private:
+  CopyReport copy() {
+    CopyReport report;
+    open_source();
+    target_.choose(source_status_);
+    target_.open(source_status_);
+    auto begin = Clock::now();
+    move(&Copy::read_source, "copying");
+    copy_rest();
+    target_.trim(size_bytes_);
+    report.bytes = size_bytes_;
+    report.copy_s = seconds_since(begin);
+    begin = Clock::now();
+    check(blocking_.on_file(Kind::sync, target_.file()), target_.path());
+    report.sync_s = seconds_since(begin);
+    begin = Clock::now();
+    verify();
+    report.verify_s = seconds_since(begin);
+    check_source();
+    target_.publish(size_bytes_);
+    return report;
+  }
+
+  // ---- files
+  // -------------------------------------------------------------------------------------
+
+  void open_source() {
+    // Before it is opened: that alone would let a writer of a FIFO begin, and lose what it writes.
+    storage::Status there;
+    check(blocking_.on_path(Kind::path_status, options_.from, &there), options_.from);
+    if (!S_ISREG(there.mode) && !S_ISDIR(there.mode)) throw not_regular();
+    source_ = blocking_.open(options_.from, O_RDONLY, 0);
+    source_status_ = blocking_.status_of(source_, options_.from);
+    if (S_ISDIR(source_status_.mode)) throw Error(EISDIR, options_.from);
+    if (!S_ISREG(source_status_.mode)) throw not_regular();
+    size_bytes_ = source_status_.size_bytes;
+    fingerprints_.resize((size_bytes_ + piece_bytes - 1) / piece_bytes);
+  }
+
+  Error not_regular() const { return {EINVAL, options_.from + " is no regular file"}; }
+  Error changed() const { return {ESTALE, options_.from + " changed while it was copied"}; }
+
+  void check_source() {
+    const storage::Status now = blocking_.status_of(source_, options_.from);
+    if (now.size_bytes != source_status_.size_bytes) throw changed();
+    // Files of /proc have the time of the look.
+    const bool made_when_read = now.size_bytes == 0 && size_bytes_ > 0;
+    if (!made_when_read && now.modified_ns != source_status_.modified_ns) throw changed();
+  }
+
+  // After an error: nothing may touch the memory any more.
+  Remains give_up() {
+    for (Slot& slot : slots_)
+      if (slot.under_way) calls_.cancel(slot);
+    while (under_way_ > 0)
+      next_finished();
+    if (source_ != nullptr) blocking_.close(source_);
+    return target_.give_up();
+  }
+
+  // ---- pieces
+  // ------------------------------------------------------------------------------------
+
+  void submit(Slot& slot, Kind kind, File* file) {
+    slot.kind = kind;
+    slot.file = file;
+    slot.sync_follows = kind == Kind::write;
+    slot.offset = static_cast<std::int64_t>(slot.at + slot.moved);
+    slot.vector = {slot.memory + slot.moved, slot.bytes - slot.moved};
+    slot.vectors = {&slot.vector, 1};
+    slot.under_way = true;
+    ++under_way_;
+    calls_.start(slot);
+  }
+  // Begins with the next piece of the file, if there is one.
+  void begin_piece(Slot& slot, File* file) {
+    if (next_ >= size_bytes_) return;
+    slot.at = next_;
+    slot.bytes = std::min<std::uint64_t>(piece_bytes, size_bytes_ - next_);
+    slot.moved = 0;
+    next_ += slot.bytes;
+    submit(slot, Kind::read, file);
+  }
+
+  // Null: none has finished for a while.
+  Slot* next_finished() {
+    auto* slot = static_cast<Slot*>(calls_.next(look_around));
+    if (slot == nullptr) return nullptr;
+    slot->under_way = false;
+    --under_way_;
+    return slot;
+  }
+
+  // Whether the slot is done with its piece.
+  bool read_source(Slot& slot) {
+    if (slot.kind == Kind::write) return true;
+    fingerprints_[slot.at / piece_bytes] = fingerprint(slot.memory, slot.bytes);
+    slot.moved = 0;
+    submit(slot, Kind::write, target_.file());
+    return false;
+  }
+  bool compare(Slot& slot) {
+    if (fingerprint(slot.memory, slot.bytes) != fingerprints_[slot.at / piece_bytes]) {
+      throw Error(EBADMSG, target_.path() + " does not hold what was written, at byte " +
+                               std::to_string(slot.at));
+    }
+    return true;
+  }
+
+  // All pieces of a file, `depth` at a time; `moved_one` is called with each transfer's end.
+  void move(bool (Copy::*moved_one)(Slot&), const char* phase) {
+    File* const from = moved_one == &Copy::compare ? target_.file() : source_;
+    next_ = 0;
+    std::uint64_t done = 0;
+    for (Slot& slot : slots_)
+      begin_piece(slot, from);
+    while (under_way_ > 0) {
+      Slot* finished = next_finished();
+      check_stopped();
+      if (finished == nullptr) continue;
+      Slot& slot = *finished;
+      note_moved(slot);
+      if (slot.result == 0) throw Error(EIO, path_of(slot) + " ended early");
+      if (slot.moved < slot.bytes) {
+        submit(slot, slot.kind, slot.file);
+        continue;
+      }
+      if (!(this->*moved_one)(slot)) continue;
+      done += slot.bytes;
+      if (options_.progress) options_.progress(phase, done, size_bytes_);
+      begin_piece(slot, from);
+    }
+  }
+  void verify() { move(&Copy::compare, "verifying"); }
+
+  // Beyond the size that the source says it has. Files of /proc say none and have contents; of any
+  // other file this is what it has grown by.
+  void copy_rest() {
+    Slot& slot = slots_.front();
+    do {
+      slot.at = size_bytes_;
+      slot.bytes = piece_bytes;
+      move_now(slot, Kind::read, source_);
+      if (slot.moved == 0) return;
+      if (blocking_.status_of(source_, options_.from).size_bytes != 0) throw changed();
+      slot.bytes = slot.moved;
+      fingerprints_.push_back(fingerprint(slot.memory, slot.bytes));
+      move_now(slot, Kind::write, target_.file());
+      if (slot.moved < slot.bytes) throw Error(EIO, target_.path());
+      size_bytes_ += slot.bytes;
+    } while (slot.bytes == piece_bytes);
+  }
+
+  // One piece, and nothing beside it; what has moved is less than all where the file ends.
+  void move_now(Slot& slot, Kind kind, File* file) {
+    slot.moved = 0;
+    do {
+      submit(slot, kind, file);
+      while (next_finished() == nullptr)
+        check_stopped();
+      note_moved(slot);
+    } while (slot.result > 0 && slot.moved < slot.bytes);
+  }
+
+  const std::string& path_of(const Slot& slot) const {
+    return slot.file == source_ ? options_.from : target_.path();
+  }
+  void note_moved(Slot& slot) {
+    check(slot.result, path_of(slot));
+    slot.moved += static_cast<std::size_t>(slot.result);
+  }
+  void check_stopped() {
+    if (stopped_.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
+  }
+
+  const CopyOptions& options_;
+  const std::atomic<bool>& stopped_;
+  const Memory memory_;
+  Calls calls_;
+  CopyCalls blocking_;
+  CopyTarget target_;
+  std::vector<Slot> slots_{depth};
+  File* source_ = nullptr;
+  storage::Status source_status_;
+  std::uint64_t size_bytes_ = 0;
+  std::uint64_t next_ = 0;
+  unsigned under_way_ = 0;
+  std::vector<std::uint64_t> fingerprints_;  // of what was read, piece by piece
+};
+
+}  // namespace
+
+CopyReport copy_file(storage::Storage& storage, const CopyOptions& options,
+                     const std::atomic<bool>& stopped) {
+  Copy copy(storage, options, stopped);
+  return copy.run();
+}
+
+}  // namespace ferry::bench

@@ -1,0 +1,335 @@
+#include "programs/copy_target.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <stdexcept>
+#include <tuple>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <ferry/error.hpp>
+
+#include "base/mounts.hpp"
+#include "storage/posix/file.hpp"
+#include "storage/uri.hpp"
+
+namespace ferry::bench {
+namespace {
+
+using storage::File;
+using storage::Kind;
+using storage::Operation;
+using storage::Scheme;
+
+void check(std::int64_t result, const std::string& what) {
+  if (result < 0) throw Error(static_cast<int>(-result), what);
+}
+
+// Where the last name of a path lies.
+struct Name {
+  explicit Name(const std::string& path) : end(storage::path_end(path)) {
+    const std::size_t slash = path.rfind('/', end == 0 ? 0 : end - 1);
+    begin = slash == std::string::npos ? 0 : slash + 1;
+  }
+  std::string in(const std::string& path) const { return path.substr(begin, end - begin); }
+  std::size_t begin = 0;
+  std::size_t end;
+};
+
+// Two servers may give their files the same numbers.
+bool same_place(const std::string& one, const std::string& other) {
+  const Scheme scheme = storage::scheme_of(one);
+  if (scheme != storage::scheme_of(other)) return false;
+  if (scheme == Scheme::posix) return true;
+  try {
+    const storage::Uri first = storage::parse_uri(one);
+    const storage::Uri second = storage::parse_uri(other);
+    return std::tie(first.host, first.port, first.query) ==
+           std::tie(second.host, second.port, second.query);
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+}
+
+// The list of who else may do what, where a file has one.
+constexpr const char* acl_name = "system.posix_acl_access";
+
+// What something is mounted over cannot be replaced by a renaming, as some files of containers.
+bool is_mount_point(const std::string& path) {
+  if (storage::scheme_of(path) != Scheme::posix) return false;
+  char real[PATH_MAX];
+  if (::realpath(path.c_str(), real) == nullptr) return false;
+  const std::vector<Mount> mounts = read_mounts();
+  return std::any_of(mounts.begin(), mounts.end(),
+                     [&](const Mount& mount) { return mount.point == real; });
+}
+
+Error dangling(const std::string& path) {
+  return {ENOENT, "not writing through the dangling symbolic link " + path};
+}
+
+}  // namespace
+
+std::int64_t CopyCalls::on_file(Kind kind, File* file, std::uint64_t offset) {
+  Operation operation;
+  operation.kind = kind;
+  operation.file = file;
+  operation.offset = static_cast<std::int64_t>(offset);
+  return calls_.run(operation);
+}
+
+std::int64_t CopyCalls::close(File*& file) {
+  File* closed = file;
+  file = nullptr;
+  return on_file(Kind::close, closed);
+}
+
+std::int64_t CopyCalls::on_path(Kind kind, const std::string& path, storage::Status* status) {
+  Operation operation;
+  operation.kind = kind;
+  operation.path = path.c_str();
+  const std::int64_t result = calls_.run(operation);
+  if (status != nullptr) *status = operation.status;
+  return result;
+}
+
+File* CopyCalls::open(const std::string& path, int flags, std::uint32_t mode, std::int64_t& error) {
+  Operation operation;
+  operation.kind = Kind::open;
+  operation.path = path.c_str();
+  operation.flags = flags;
+  operation.mode = mode;
+  error = calls_.run(operation);
+  return operation.opened.release();
+}
+
+File* CopyCalls::open(const std::string& path, int flags, std::uint32_t mode) {
+  std::int64_t error = 0;
+  File* file = open(path, flags, mode, error);
+  check(error, path);
+  return file;
+}
+
+storage::Status CopyCalls::status_of(File* file, const std::string& path) {
+  Operation operation;
+  operation.kind = Kind::file_status;
+  operation.file = file;
+  check(calls_.run(operation), path);
+  return operation.status;
+}
+
+void CopyCalls::rename(const std::string& from, const std::string& to) {
+  Operation operation;
+  operation.kind = Kind::rename;
+  operation.path = from.c_str();
+  operation.new_path = to.c_str();
+  check(calls_.run(operation), to);
+}
+
+bool CopyCalls::is_link(const std::string& path) {
+  if (storage::scheme_of(path) == Scheme::posix) {
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
+  }
+  // Other storages tell only where they list a directory.
+  const Name name(path);
+  const std::string folder = path.substr(0, name.begin) + path.substr(name.end);
+  std::vector<storage::DirectoryEntry> entries;
+  Operation operation;
+  operation.kind = Kind::list_directory;
+  operation.path = folder.c_str();
+  operation.entries = &entries;
+  if (calls_.run(operation) < 0) return false;
+  const std::string wanted = name.in(path);
+  return std::any_of(entries.begin(), entries.end(), [&](const storage::DirectoryEntry& entry) {
+    return entry.name == wanted && S_ISLNK(entry.status.mode);
+  });
+}
+
+void CopyTarget::look() {
+  const std::int64_t result = calls_.on_path(Kind::path_status, to_, &status_);
+  if (result != -ENOENT) check(result, to_);
+  exists_ = result == 0;
+}
+
+void CopyTarget::choose(const storage::Status& source) {
+  look();
+  if (exists_ && S_ISDIR(status_.mode)) {  // into it, under the source's name
+    const Name from(options_.from);
+    to_.insert(storage::path_end(to_), "/" + from.in(options_.from));
+    look();
+  }
+  if (!exists_) {
+    if (storage::scheme_of(to_) == Scheme::posix && calls_.is_link(to_)) throw dangling(to_);
+    return;
+  }
+  refuse_kind(source);
+  if (!options_.overwrite) throw Error(EEXIST, to_);
+  follow_link();
+  check_writable();
+  refuse_kind(source);
+}
+
+void CopyTarget::refuse_kind(const storage::Status& source) const {
+  if (S_ISDIR(status_.mode)) throw Error(EISDIR, to_);
+  if (!S_ISREG(status_.mode)) throw Error(EINVAL, to_ + " is no regular file");
+  if (is_the_source(source)) {
+    throw Error(EINVAL, options_.from + " and " + to_ + " are the same file");
+  }
+}
+
+// As cp does: what may not be written is not replaced either. Looks again at what was opened, as a
+// link may have been turned meanwhile.
+void CopyTarget::check_writable() {
+  File* file = calls_.open(to_, O_WRONLY, 0);
+  try {
+    status_ = calls_.status_of(file, to_);
+  } catch (...) {
+    calls_.close(file);
+    throw;
+  }
+  check(calls_.close(file), to_);
+}
+
+bool CopyTarget::is_the_source(const storage::Status& source) const {
+  return source.inode != 0 && source.inode == status_.inode && source.device == status_.device &&
+         same_place(options_.from, to_);
+}
+
+// The link stays, and leads to the copy.
+void CopyTarget::follow_link() {
+  if (!calls_.is_link(to_)) return;
+  if (storage::scheme_of(to_) != Scheme::posix) {
+    in_place_ = true;
+    return;
+  }
+  char path[PATH_MAX];
+  if (::realpath(to_.c_str(), path) == nullptr) throw Error(errno, to_);
+  to_ = path;
+}
+
+// Gives the new file what the old one has: its mode, and the list of who else may do what. Without
+// the list, its mask would become the group's permissions. False: this is not possible.
+bool CopyTarget::keep_permissions() {
+  const auto* file = dynamic_cast<const storage::PosixFile*>(file_);
+  if (file == nullptr) return true;
+  std::vector<char> list(64 << 10);  // as long as attributes get
+  const ssize_t bytes = ::getxattr(to_.c_str(), acl_name, list.data(), list.size());
+  if (bytes >= 0) {
+    return ::fsetxattr(file->fd, acl_name, list.data(), static_cast<std::size_t>(bytes), 0) == 0;
+  }
+  if (errno != ENODATA && errno != ENOTSUP) return false;
+  // The folder's may have come with it.
+  if (::fremovexattr(file->fd, acl_name) != 0 && errno != ENODATA && errno != ENOTSUP) return false;
+  return ::fchmod(file->fd, status_.mode & 0777) == 0;
+}
+
+void CopyTarget::open(const storage::Status& source) {
+  // Its owner may read it back whatever rights it gets. No privileges come with it, as with cp.
+  std::uint32_t wanted = exists_ ? status_.mode : source.mode & ~options_.umask;
+  if (exists_ && storage::scheme_of(to_) == Scheme::posix)
+    wanted = 0;  // keep_permissions() follows
+  if (exists_ && (status_.links > 1 || is_mount_point(to_))) in_place_ = true;
+  if (!in_place_ && !open_scratch((wanted & 0777) | 0600)) in_place_ = true;
+  if (in_place_) open_in_place();
+}
+
+// A name that is free, in the destination's folder. False: an existing destination can only be
+// written in place.
+bool CopyTarget::open_scratch(std::uint32_t mode) {
+  const Name name(to_);
+  std::random_device random;
+  const std::string path =
+      to_.substr(0, name.begin) + ".ferry-cp-" + std::to_string(random()) + to_.substr(name.end);
+  if (options_.scratch) options_.scratch(path);
+  std::int64_t error = 0;
+  file_ = calls_.open(path, O_RDWR | O_CREAT | O_EXCL, mode, error);
+  if (exists_ && (error == -EACCES || error == -EPERM)) return false;
+  // Whether a request that was not answered in time has made it is not known.
+  if (error == 0 || error == -ETIMEDOUT) scratch_ = path;
+  check(error, to_);  // the other name is nobody's but ours
+  if (!exists_ || (is_owned_alike() && keep_permissions())) return true;
+  calls_.close(file_);
+  check(calls_.on_path(Kind::unlink, scratch_), to_);
+  scratch_.clear();
+  return false;
+}
+
+bool CopyTarget::is_owned_alike() {
+  const storage::Status made = calls_.status_of(file_, to_);
+  return made.owner == status_.owner && made.group == status_.group;
+}
+
+// Not truncated: what is written first is there already if the source is this file by another way.
+void CopyTarget::open_in_place() {
+  file_ = calls_.open(to_, O_RDWR, 0);
+  if (options_.in_place) options_.in_place(to_);
+  touched_ = true;
+}
+
+void CopyTarget::trim(std::uint64_t bytes) {
+  if (in_place_) check(calls_.on_file(Kind::truncate, file_, bytes), to_);
+}
+
+// In one step, so that there is never an empty file of that name. False: it is taken, or the file
+// system cannot do that.
+bool CopyTarget::take_name() {
+  return storage::scheme_of(to_) == Scheme::posix &&
+         ::renameat2(AT_FDCWD, scratch_.c_str(), AT_FDCWD, to_.c_str(), RENAME_NOREPLACE) == 0;
+}
+
+// A file that somebody has made meanwhile is not replaced, nor a link that leads nowhere.
+void CopyTarget::reserve() {
+  std::int64_t error = 0;
+  File* made = calls_.open(to_, O_WRONLY | O_CREAT | O_EXCL, 0600, error);
+  if (error == -EEXIST) {
+    look();
+    if (!exists_) throw dangling(to_);
+    if (options_.overwrite && S_ISREG(status_.mode)) return;
+  }
+  check(error, to_);
+  reserved_ = true;
+  calls_.close(made);
+}
+
+void CopyTarget::publish(std::uint64_t bytes) {
+  const std::uint64_t there = calls_.status_of(file_, to_).size_bytes;
+  if (there != bytes) {
+    throw Error(EBADMSG, to_ + " has " + std::to_string(there) + " bytes instead of " +
+                             std::to_string(bytes));
+  }
+  check(calls_.close(file_), to_);
+  touched_ = false;
+  if (in_place_) return;
+  if (exists_ || !take_name()) {
+    if (!exists_) reserve();
+    calls_.rename(scratch_, to_);
+  }
+  scratch_.clear();
+  reserved_ = false;
+}
+
+Remains CopyTarget::give_up() {
+  Remains remains;
+  if (touched_) remains.incomplete = to_;
+  if (file_ != nullptr) calls_.close(file_);
+  if (!scratch_.empty()) {
+    const std::int64_t result = calls_.on_path(Kind::unlink, scratch_);
+    if (result < 0 && result != -ENOENT) remains.scratch = scratch_;
+    scratch_.clear();
+  }
+  if (reserved_) calls_.on_path(Kind::unlink, to_);
+  touched_ = reserved_ = false;
+  return remains;
+}
+
+}  // namespace ferry::bench

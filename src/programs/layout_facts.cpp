@@ -1,0 +1,95 @@
+#include "programs/layout_facts.hpp"
+
+#include <cstdint>
+
+#include <nlohmann/json.hpp>
+
+namespace ferry::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number_or_null(std::uint64_t value) {
+  return value == 0 ? Json(nullptr) : Json(value);
+}
+
+Json part_facts(const storage::LayoutPart& part) {
+  Json facts = {{"begin_bytes", part.begin_bytes},
+                {"end_bytes", nullptr},
+                {"stripe_bytes", number_or_null(part.stripe_bytes)},
+                {"stripe_count", number_or_null(part.stripe_count)},
+                {"first_server", nullptr},
+                {"pool", nullptr}};
+  if (part.end_bytes != storage::to_the_end) facts["end_bytes"] = part.end_bytes;
+  if (part.first_server >= 0) facts["first_server"] = part.first_server;
+  if (!part.pool.empty()) facts["pool"] = part.pool;
+  if (part.overstriping) facts[storage::overstriping_name] = 1;
+  if (part.all_servers) facts[storage::all_servers_name] = 1;
+  if (part.metadata_server) facts[storage::metadata_server_name] = 1;
+  if (part.foreign) facts[storage::foreign_name] = 1;
+  if (part.extension_bytes > 0) facts[storage::extension_bytes_name] = part.extension_bytes;
+  if (part.mirror > 0) facts[storage::mirror_name] = part.mirror;
+  return facts;
+}
+
+}  // namespace
+
+nlohmann::ordered_json layout_facts(const storage::Layout& layout) {
+  nlohmann::ordered_json facts = {{"stripe_bytes", nullptr},
+                                  {"stripe_count", nullptr},
+                                  {"object_bytes", nullptr},
+                                  {"first_server", nullptr},
+                                  {"pool", nullptr}};
+  if (layout.stripe_bytes > 0) facts["stripe_bytes"] = layout.stripe_bytes;
+  if (layout.stripe_count > 0) facts["stripe_count"] = layout.stripe_count;
+  if (layout.first_server >= 0) facts["first_server"] = layout.first_server;
+  if (!layout.pool.empty()) facts["pool"] = layout.pool;
+  for (const auto& [name, value] : layout.extras)
+    facts[name] = value;
+  if (!layout.parts.empty()) facts["parts"] = Json::array();
+  for (const storage::LayoutPart& part : layout.parts)
+    facts["parts"].push_back(part_facts(part));
+  return facts;
+}
+
+namespace {
+
+// Of one part, or of a whole layout. `known_late`: which servers there are is not told yet.
+void add_reduced(const std::string& where, const Json& asked, const Json& granted, bool known_late,
+                 Json& names) {
+  for (const auto& [name, value] : asked.items()) {
+    // Where a part begins follows from the one before it, a file of all servers tells how many, and
+    // overstriping is told only where it was needed.
+    const bool is_told_otherwise = name == "begin_bytes" || name == storage::all_servers_name ||
+                                   name == storage::overstriping_name ||
+                                   (name == "first_server" && known_late);
+    if (value.is_null() || value.is_array() || is_told_otherwise) continue;
+    const auto told = granted.find(name);
+    const bool is_granted = told != granted.end() && *told == value;
+    if (!is_granted) names.push_back(where + name);
+  }
+}
+
+}  // namespace
+
+nlohmann::ordered_json reduced_facts(const storage::Layout& asked, const storage::Layout& granted) {
+  if (asked.parts.size() == 1 && granted.parts.empty())
+    return reduced_facts(storage::as_layout(asked.parts.front()), granted);
+  const Json wanted = layout_facts(asked);
+  const Json got = layout_facts(granted);
+  Json names = Json::array();
+  add_reduced("", wanted, got, false, names);
+  if (asked.parts.empty()) return names;
+  if (asked.parts.size() != granted.parts.size()) {
+    names.push_back("parts");
+    return names;
+  }
+  for (std::size_t i = 0; i < asked.parts.size(); ++i) {
+    const std::string where = "parts[" + std::to_string(i) + "].";
+    const bool known_late = i > 0 && granted.parts[i].first_server < 0;
+    add_reduced(where, wanted["parts"][i], got["parts"][i], known_late, names);
+  }
+  return names;
+}
+
+}  // namespace ferry::bench

@@ -1,0 +1,270 @@
+#include "storage/ceph/call.hpp"
+
+#include <cerrno>
+#include <climits>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "storage/uri.hpp"
+
+namespace ferry::storage {
+namespace {
+
+constexpr unsigned timeout_max_s = 3600;
+constexpr unsigned id_max = 0xfffffffe;
+
+std::int64_t nanoseconds(const timespec& time) {
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
+
+// Whoever writes counts the file's changes, and tells the servers before another may read. The time
+// is added for clients that do not count all of them.
+std::uint64_t version_of(const ceph::Statx& from) {
+  if ((from.mask & ceph::version_member) == 0) return 0;
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;  // keeps the two from making up for each other
+  return from.version * odd + static_cast<std::uint64_t>(nanoseconds(from.changed));
+}
+
+}  // namespace
+
+Status to_status(const ceph::Statx& from, const CephAddress& address) {
+  Status to;
+  to.size_bytes = from.size_bytes;
+  to.allocated_bytes = from.blocks * 512;
+  to.inode = from.inode;
+  // The highest bit keeps it apart from the kernel's numbers.
+  const std::uint64_t cluster =
+      std::hash<std::string>()(address.configuration + '\n' + address.file_system);
+  to.device = (from.device ^ cluster) | (std::uint64_t{1} << 63);
+  to.modified_ns = nanoseconds(from.modified);
+  to.mode = from.mode;
+  to.links = from.links;
+  to.owner = from.owner;
+  to.group = from.group;
+  to.block_bytes = from.block_bytes;
+  to.version = version_of(from);
+  return to;
+}
+
+CephAddress ceph_address_of(const Uri& uri) {
+  uri.allow_only("conf fs gid timeout uid user");
+  CephAddress address;
+  address.configuration = uri.text("conf");
+  address.user = uri.text("user");
+  address.file_system = uri.text("fs");
+  address.uid = uri.number("uid", ::geteuid(), 0, id_max);
+  address.gid = uri.number("gid", ::getegid(), 0, id_max);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(address.timeout);
+  address.timeout = std::chrono::seconds(
+      uri.number("timeout", static_cast<unsigned>(seconds.count()), 1, timeout_max_s));
+  return address;
+}
+
+int CephHandle::close() {
+  if (number_ < 0 || CephMounts::owner().is_ancestor()) return 0;
+  return mount_->library().ceph_close(mount_->get(), std::exchange(number_, -1));
+}
+
+CephCall::CephCall(Operation& operation, Inbox& inbox, std::chrono::milliseconds timeout,
+                   std::shared_ptr<CephMounts> mounts)
+    : RemoteCall(operation, inbox, timeout), mounts_(std::move(mounts)) {
+  if (auto* file = static_cast<CephFile*>(operation.file); file != nullptr) {
+    handle_ = kind_ == Kind::close ? std::move(file->handle) : file->handle;
+  }
+}
+
+std::int64_t CephCall::execute(std::vector<char>& memory) {
+  std::shared_ptr<CephMount> mount;
+  std::int64_t result = 0;
+  if (handle_ != nullptr) {
+    mount = handle_->mount();
+    if (const int error = may_begin(); error != 0 && kind_ != Kind::close) return error;
+    result = execute_on_file(*mount, memory);
+    // The library's word where it cannot ask whether the pool may be used.
+    if (result == -EIO && kind_ != Kind::close && mount->lost()) result = -ESHUTDOWN;
+  } else {
+    const Uri uri = parse_uri(path_);
+    mount = mounts_->of(ceph_address_of(uri));
+    mount->get();  // may take long
+    if (const int error = may_begin(); error != 0) return error;
+    result = execute_path(mount, uri);
+  }
+  // Not asked again of another client: what changes names may have happened.
+  if (result == -ESHUTDOWN) mount->lose();
+  return result;
+}
+
+std::int64_t CephCall::execute_on_file(CephMount& mount, std::vector<char>& memory) {
+  const CephLibrary& library = mount.library();
+  switch (kind_) {
+    case Kind::close:
+      return close();
+    case Kind::read:
+      return read(memory);
+    case Kind::write:
+      return appends_ ? append(memory, mounts_->turn_of(inode_)) : write(memory, offset_);
+    case Kind::append:
+      return append(memory, mounts_->turn_of(inode_));
+    case Kind::sync:
+    case Kind::sync_data:
+      return library.ceph_fsync(mount.get(), handle_->number(), kind_ == Kind::sync_data ? 1 : 0);
+    case Kind::truncate:
+      if (!writable_ || offset_ < 0) return -EINVAL;
+      return change(changes_, [&] {
+        return library.ceph_ftruncate(mount.get(), handle_->number(), offset_);
+      });
+    case Kind::file_status: {
+      Status status;
+      const int error = status_of(mount, status, nullptr);
+      if (error == 0) touch([&](Operation& operation) { operation.status = status; });
+      return error;
+    }
+    default:
+      return -EINVAL;
+  }
+}
+
+std::int64_t CephCall::execute_path(const std::shared_ptr<CephMount>& mount, const Uri& uri) {
+  const CephLibrary& library = mount->library();
+  if (uri.path.size() >= PATH_MAX) return -ENAMETOOLONG;
+  if (const int error = refusal_of_name(*mount, uri.path); error != 0) return error;
+  switch (kind_) {
+    case Kind::open:
+      return open(mount, uri.path);
+    case Kind::path_status: {
+      Status status;
+      const int error = explained(*mount, uri.path, status_of(*mount, status, uri.path.c_str()));
+      if (error == 0) touch([&](Operation& operation) { operation.status = status; });
+      return error;
+    }
+    case Kind::unlink:
+      return explained(*mount, uri.path, library.ceph_unlink(mount->get(), uri.path.c_str()));
+    case Kind::rename: {
+      const Uri target = parse_uri(new_path_);
+      if (ceph_address_of(target) != mount->address()) return -EXDEV;
+      return rename(*mount, uri.path, target.path);
+    }
+    case Kind::make_directory:
+      return explained(
+          *mount, uri.path,
+          library.ceph_mkdir(mount->get(), uri.path.c_str(), mode_ & 07777 & ~umask_of_process()));
+    case Kind::remove_directory:
+      return explained(*mount, uri.path, library.ceph_rmdir(mount->get(), uri.path.c_str()));
+    case Kind::list_directory:
+      return explained(*mount, uri.path, list_directory(*mount, uri.path));
+    case Kind::path_layout: {
+      Layout layout;
+      const int error = mount->layout_of(uri.path, layout);
+      if (error == 0) touch([&](Operation& operation) { *operation.layout = layout; });
+      return error;
+    }
+    case Kind::set_layout:
+      return mount->set_layout(uri.path, layout_);
+    default:
+      return -EINVAL;
+  }
+}
+
+int CephCall::status_of(CephMount& mount, Status& status, const char* path, unsigned flags) {
+  ceph::Statx found;
+  const CephLibrary& library = mount.library();
+  const unsigned wanted = ceph::basic_members | ceph::version_member;
+  const int error = path == nullptr
+                        ? library.ceph_fstatx(mount.get(), handle_->number(), &found, wanted, 0)
+                        : library.ceph_statx(mount.get(), path, &found, wanted, flags);
+  if (error == 0) status = to_status(found, mount.address());
+  return error;
+}
+
+int CephCall::open_number(CephMount& mount, const std::string& path) {
+  const CephLibrary& library = mount.library();
+  // Ferry appends by itself, and truncates when it knows which file that is. The library's direct
+  // I/O would be no faster; see open().
+  const int not_passed_on =
+      O_APPEND | O_DIRECT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (truncates_opened() ? O_TRUNC : 0);
+  const int flags = flags_ & ~not_passed_on;
+  const mode_t mode = mode_ & 07777 & ~umask_of_process();
+  if (!has_layout_) return library.ceph_open(mount.get(), path.c_str(), flags, mode);
+  if ((flags & O_CREAT) == 0 || (flags & O_EXCL) == 0) return -EINVAL;
+  const Layout fitted = fitted_to_ceph(layout_);
+  const auto object_bytes = fitted.extras.find(object_bytes_name);
+  return library.ceph_open_layout(
+      mount.get(), path.c_str(), flags, mode, static_cast<int>(fitted.stripe_bytes),
+      static_cast<int>(fitted.stripe_count),
+      object_bytes == fitted.extras.end() ? 0 : static_cast<int>(object_bytes->second),
+      fitted.pool.empty() ? nullptr : fitted.pool.c_str());
+}
+
+// What is open for reading only can be truncated by opening it alone.
+bool CephCall::truncates_opened() const {
+  return (flags_ & O_TRUNC) != 0 && (flags_ & O_ACCMODE) != O_RDONLY;
+}
+
+std::int64_t CephCall::open(const std::shared_ptr<CephMount>& mount, const std::string& path) {
+  if ((flags_ & O_TMPFILE) == O_TMPFILE || (flags_ & O_PATH) != 0) return -EOPNOTSUPP;
+  const int number = open_number(*mount, path);
+  if (number < 0) return explained(*mount, path, number);
+  auto file = std::make_unique<CephFile>();
+  handle_ = std::make_shared<CephHandle>(mount, number);
+  Status status;
+  if (const int error = status_of(*mount, status, nullptr); error != 0) return error;
+  if (const int error = refusal_of_type(status.mode); error != 0) return error;
+  file->opened_with(flags_);
+  file->directory = S_ISDIR(status.mode);
+  if (file->directory && (file->writable || (flags_ & (O_CREAT | O_TRUNC)) != 0)) return -EISDIR;
+  if (!file->directory && (flags_ & O_DIRECTORY) == O_DIRECTORY) return -ENOTDIR;
+  file->changes = LateChanges::of(status.device, status.inode);
+  if (truncates_opened() && status.size_bytes > 0) {
+    const int error = change(
+        file->changes, [&] { return mount->library().ceph_ftruncate(mount->get(), number, 0); });
+    if (error != 0) return error;
+  }
+  // Who opens a file for direct I/O wants none of it from a cache on this machine.
+  if ((flags_ & O_DIRECT) != 0 && !file->directory) {
+    const int error = mount->library().ceph_lazyio_synchronize(mount->get(), number, 0, 0);
+    if (error != 0) return error;
+  }
+  file->inode = status.inode;
+  file->timeout = mount->address().timeout;
+  Layout granted;
+  if (has_layout_) {
+    if (const int error = mount->layout_of(number, granted); error != 0) return error;
+  }
+  file->handle = std::move(handle_);
+  touch([&](Operation& operation) {
+    operation.opened = std::move(file);
+    if (has_layout_) *operation.layout = granted;
+  });
+  return 0;
+}
+
+std::int64_t CephCall::read_piece(char* memory, std::int64_t bytes, std::int64_t offset) {
+  CephMount& mount = *handle_->mount();
+  return mount.library().ceph_read(mount.get(), handle_->number(), memory, bytes, offset);
+}
+
+std::int64_t CephCall::write_piece(char* memory, std::int64_t bytes, std::int64_t offset) {
+  CephMount& mount = *handle_->mount();
+  return change(changes_, [&] {
+    return mount.library().ceph_write(mount.get(), handle_->number(), memory, bytes, offset);
+  });
+}
+
+std::int64_t CephCall::size_now() {
+  Status status;
+  const int error = status_of(*handle_->mount(), status, nullptr);
+  return error != 0 ? error : static_cast<std::int64_t>(status.size_bytes);
+}
+
+std::int64_t CephCall::close() {
+  // A call that the library keeps has it still; what that one writes is not known to arrive.
+  if (handle_.use_count() > 1) return writable_ ? -EIO : 0;
+  return handle_->close();
+}
+
+}  // namespace ferry::storage

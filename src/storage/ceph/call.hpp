@@ -1,0 +1,72 @@
+// One operation on CephFS, executed by blocking calls of libcephfs in memory of the worker.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "storage/ceph/mounts.hpp"
+#include "storage/remote_call.hpp"
+#include "storage/remote_file.hpp"
+
+namespace ferry::storage {
+
+struct Uri;
+
+// Throws std::invalid_argument.
+CephAddress ceph_address_of(const Uri& uri);
+
+Status to_status(const ceph::Statx& from, const CephAddress& address);
+
+// An open file of the library; calls that it keeps hold on to it.
+class CephHandle {
+ public:
+  CephHandle(std::shared_ptr<CephMount> mount, int number)
+      : mount_(std::move(mount)), number_(number) {}
+  ~CephHandle() { close(); }
+  CephHandle(const CephHandle&) = delete;
+  CephHandle& operator=(const CephHandle&) = delete;
+  // 0 or a negative errno: what had been written and could not be stored.
+  int close();
+  int number() const { return number_; }
+  const std::shared_ptr<CephMount>& mount() const { return mount_; }
+
+ private:
+  const std::shared_ptr<CephMount> mount_;
+  int number_;
+};
+
+struct CephFile final : RemoteFile {
+  CephFile() : RemoteFile(Scheme::ceph) {}
+  std::shared_ptr<CephHandle> handle;
+};
+
+class CephCall final : public RemoteCall {
+ public:
+  CephCall(Operation& operation, Inbox& inbox, std::chrono::milliseconds timeout,
+           std::shared_ptr<CephMounts> mounts);
+
+ private:
+  std::int64_t execute(std::vector<char>& memory) override;
+  void let_go() override { handle_.reset(); }
+  std::int64_t execute_on_file(CephMount& mount, std::vector<char>& memory);
+  std::int64_t execute_path(const std::shared_ptr<CephMount>& mount, const Uri& uri);
+  std::int64_t open(const std::shared_ptr<CephMount>& mount, const std::string& path);
+  bool truncates_opened() const;
+  int open_number(CephMount& mount, const std::string& path);
+  std::int64_t read_piece(char* memory, std::int64_t bytes, std::int64_t offset) override;
+  std::int64_t write_piece(char* memory, std::int64_t bytes, std::int64_t offset) override;
+  std::int64_t size_now() override;
+  std::int64_t close();
+  int list_directory(CephMount& mount, const std::string& path);
+  // What the library does not ask of a path: 0 or a negative errno.
+  int refusal_of_name(CephMount& mount, const std::string& path);
+  int rename(CephMount& mount, const std::string& path, const std::string& new_path);
+  int explained(CephMount& mount, const std::string& path, int error);
+  int status_of(CephMount& mount, Status& status, const char* path, unsigned flags = 0);
+
+  const std::shared_ptr<CephMounts> mounts_;
+  std::shared_ptr<CephHandle> handle_;
+};
+
+}  // namespace ferry::storage

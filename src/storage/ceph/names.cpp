@@ -1,0 +1,72 @@
+// What the system calls ask of a path and libcephfs does not: it drops a slash at the end, takes
+// "." and ".." for names, and looks at permissions before it looks whether a path leads through a
+// directory.
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "storage/ceph/call.hpp"
+#include "storage/last_name.hpp"
+
+namespace ferry::storage {
+namespace {
+
+// Where the last name of `path` lies.
+std::string folder_of(const std::string& path) {
+  const std::string name = without_slash(path);
+  return name.substr(0, std::max<std::size_t>(name.rfind('/'), 1));
+}
+
+}  // namespace
+
+// -ENOTDIR for -EACCES where `path` leads through what is no directory.
+int CephCall::explained(CephMount& mount, const std::string& path, int error) {
+  int result = error;
+  for (std::string at = path; result == -EACCES && at != "/";) {
+    at = folder_of(at);
+    Status status;
+    result = status_of(mount, status, at.c_str());
+    if (result == 0 && !S_ISDIR(status.mode)) return -ENOTDIR;
+  }
+  return error;
+}
+
+int CephCall::refusal_of_name(CephMount& mount, const std::string& path) {
+  const LastName last_name(path);
+  const bool makes = kind_ == Kind::open && (flags_ & O_CREAT) != 0;
+  const bool changes_names = kind_ == Kind::unlink || kind_ == Kind::rename || makes ||
+                             kind_ == Kind::make_directory || kind_ == Kind::remove_directory;
+  if (!last_name.wants_directory()) return 0;
+  const bool of_link = changes_names && !last_name.is_none();
+  Status status;
+  const int error = status_of(mount, status, path.c_str(), of_link ? AT_SYMLINK_NOFOLLOW : 0);
+  if (makes && !last_name.is_none())
+    return error == 0 || error == -ENOENT ? -EISDIR : explained(mount, path, error);
+  if (kind_ == Kind::make_directory && !last_name.is_none()) return 0;
+  if (error != 0) return explained(mount, path, error);
+  if (!S_ISDIR(status.mode)) return -ENOTDIR;
+  return changes_names ? last_name.refusal(kind_, flags_) : 0;
+}
+
+// Two renames that the library must not be asked for: that of a missing name, after which it
+// answers no call about either name for half a minute, and that of a name to itself, after which it
+// takes the name for missing.
+int CephCall::rename(CephMount& mount, const std::string& path, const std::string& new_path) {
+  const LastName last_name(new_path);
+  Status from;
+  Status to;
+  int error = explained(mount, path, status_of(mount, from, path.c_str(), AT_SYMLINK_NOFOLLOW));
+  if (error != 0) return error;
+  const unsigned of_link = last_name.is_none() ? 0 : AT_SYMLINK_NOFOLLOW;
+  error = explained(mount, new_path, status_of(mount, to, new_path.c_str(), of_link));
+  if (error != 0 && error != -ENOENT) return error;
+  if (last_name.is_none()) return error != 0 ? error : last_name.refusal(kind_);
+  if (last_name.has_slash_behind && !S_ISDIR(from.mode)) return -ENOTDIR;
+  if (error == 0 && from.inode == to.inode) return 0;  // also two names of one file
+  return mount.library().ceph_rename(mount.get(), path.c_str(), new_path.c_str());
+}
+
+}  // namespace ferry::storage

@@ -1,0 +1,118 @@
+// A thread that keeps many requests in flight over one connection to an NFS server. A connection on
+// which a write is out that was answered as failed is kept beside it, until the server answers.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <poll.h>
+
+#include "storage/nfs/transfer.hpp"
+
+namespace ferry::storage {
+
+// Every piece that is given to it ends: with the server's answer, or with -ETIMEDOUT when that does
+// not come in the time that the address states. When the connection breaks, what had no answer is
+// sent again over a new one: all these requests may be repeated.
+//
+// What it reads arrives in memory of libnfs and is copied to the caller's, and what it writes is
+// copied from there when it is sent. So it touches a caller's memory only while the piece is its,
+// and a piece can end while its request is still on the way. The server may carry out such a write
+// whenever it comes to it; until it has answered, or its end of the connection is gone, the file is
+// not changed otherwise (LateChanges).
+class NfsConnection {
+ public:
+  NfsConnection(const NfsLibrary& library, const NfsAddress& address);
+  // Nothing may be under way.
+  ~NfsConnection();
+  NfsConnection(const NfsConnection&) = delete;
+  NfsConnection& operator=(const NfsConnection&) = delete;
+
+  // Thread-safe, like look_again(), which has to follow NfsTransfer::cancel().
+  void add(NfsPieceOf piece);
+  void look_again();
+  // Waits for the answer to a call that has failed on `rpc` and may change a file. Thread-safe.
+  void add_late(std::unique_ptr<NfsRpc> rpc, std::unique_ptr<LateChange> change);
+
+ private:
+  // A connection, and what is under way on it.
+  struct Line {
+    std::unique_ptr<NfsRpc> rpc;
+    std::size_t flights = 0;
+    std::size_t bytes = 0;
+    std::unique_ptr<LateChange> late;  // of the call that `rpc` waits for
+  };
+  struct Flight {
+    NfsConnection* connection;
+    Line* line;
+    NfsPieceOf what;
+    std::size_t bytes = 0;
+    bool abandoned = false;            // its piece has ended already, or is sent again
+    std::unique_ptr<LateChange> late;  // of a write that has ended
+    std::list<Flight>::iterator self;
+  };
+
+  // A commit that nobody waits for, so that the server begins with its medium.
+  struct CommitAhead {
+    NfsConnection* connection;
+    NfsHandle handle;
+    std::shared_ptr<NfsWrites> writes;
+    std::list<CommitAhead>::iterator self;
+  };
+
+  void run();
+  void take_added();
+  void drop_cancelled();
+  void connect();
+  void issue();
+  bool send(NfsPieceOf what);
+  int start_call(Flight& flight);
+  void start_commits_ahead();
+  void sleep_and_serve();
+  void watch(Line& line);
+  void serve(Line& line, int events);
+  void expire();
+  void give_up(Flight& flight, int error);
+  void retire_connection();
+  void lose_connection(Line& line);
+  std::unique_ptr<Line> new_line() const;
+  std::chrono::milliseconds nap() const;
+  static void on_reply(rpc_context* rpc, int status, void* data, void* flight);
+  static void on_commit_ahead(rpc_context* rpc, int status, void* data, void* commit);
+  void answered(Flight& flight, void* data);
+  static void answered_late(const Flight& flight, const void* data);
+  bool answered_read(const NfsPieceOf& what, const READ3res& reply);
+  bool answered_write(const NfsPieceOf& what, const WRITE3res& reply);
+  bool answered_commit(const NfsPieceOf& what, const COMMIT3res& reply);
+  void fail(const NfsPieceOf& what, int error);
+
+  const NfsLibrary& library_;
+  const NfsAddress& address_;
+  std::unique_ptr<Line> line_;
+  std::vector<std::unique_ptr<Line>> retired_;  // nothing more is sent on these
+  std::deque<NfsPieceOf> waiting_;
+  std::list<Flight> flights_;
+  std::list<CommitAhead> commits_due_;
+  std::list<CommitAhead> commits_ahead_;  // under way
+  std::vector<NfsPieceOf> unanswered_;    // ended by the connection, not by the server
+  std::vector<char> gathered_;
+  std::vector<pollfd> sources_;  // of the poll() that is under way, the first is wake_
+  std::vector<Line*> watched_;   // by the same index
+  NfsClock::time_point connect_not_before_{};
+  NfsClock::time_point last_answer_{};
+
+  const int wake_;  // an eventfd
+  std::mutex mutex_;
+  std::vector<NfsPieceOf> added_;  // guarded by it, as are the next two
+  std::vector<std::unique_ptr<Line>> added_late_;
+  bool closing_ = false;
+  std::atomic<bool> look_again_{false};
+  std::thread thread_;  // last: it uses everything above
+};
+
+}  // namespace ferry::storage

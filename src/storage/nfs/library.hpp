@@ -1,0 +1,68 @@
+// The functions of libnfs that Ferry calls, loaded at run time.
+//
+// Only its RPC layer is used: one call of this per request on the wire. The file functions above it
+// would not tell whether a server forgot writes that it had not made durable (the write verifier of
+// RFC 1813), and touch the caller's buffer after a call has failed.
+#pragma once
+
+#include <string>
+
+#include "storage/library.hpp"
+#include "storage/nfs/abi.hpp"
+
+namespace ferry::storage {
+
+struct NfsLibrary : Library {
+  // Throws Unavailable.
+  explicit NfsLibrary(const std::string& file_name)
+      : Library(file_name, install_package("libnfs13")) {}
+
+  nfs_context* (*nfs_init_context)() = symbol("nfs_init_context");
+  void (*nfs_destroy_context)(nfs_context*) = symbol("nfs_destroy_context");
+  void (*nfs_set_autoreconnect)(nfs_context*, int) = symbol("nfs_set_autoreconnect");
+  rpc_context* (*nfs_get_rpc_context)(nfs_context*) = symbol("nfs_get_rpc_context");
+  void (*rpc_set_uid)(rpc_context*, int) = symbol("rpc_set_uid");
+  void (*rpc_set_gid)(rpc_context*, int) = symbol("rpc_set_gid");
+  int (*rpc_get_fd)(rpc_context*) = symbol("rpc_get_fd");
+  int (*rpc_which_events)(rpc_context*) = symbol("rpc_which_events");
+  int (*rpc_service)(rpc_context*, int) = symbol("rpc_service");
+  int (*rpc_connect_port_async)(rpc_context*, const char*, int, int, int, rpc_cb,
+                                void*) = symbol("rpc_connect_port_async");
+  int (*rpc_connect_program_async)(rpc_context*, const char*, int, int, rpc_cb,
+                                   void*) = symbol("rpc_connect_program_async");
+  int (*rpc_mount3_export_async)(rpc_context*, rpc_cb, void*) = symbol("rpc_mount3_export_async");
+  int (*rpc_mount3_mnt_async)(rpc_context*, rpc_cb, char*, void*) = symbol("rpc_mount3_mnt_async");
+  int (*mountstat3_to_errno)(int) = symbol("mountstat3_to_errno");
+  int (*rpc_nfs3_getattr_async)(rpc_context*, rpc_cb, GETATTR3args*,
+                                void*) = symbol("rpc_nfs3_getattr_async");
+  int (*rpc_nfs3_setattr_async)(rpc_context*, rpc_cb, SETATTR3args*,
+                                void*) = symbol("rpc_nfs3_setattr_async");
+  int (*rpc_nfs3_lookup_async)(rpc_context*, rpc_cb, LOOKUP3args*,
+                               void*) = symbol("rpc_nfs3_lookup_async");
+  int (*rpc_nfs3_access_async)(rpc_context*, rpc_cb, ACCESS3args*,
+                               void*) = symbol("rpc_nfs3_access_async");
+  int (*rpc_nfs3_readlink_async)(rpc_context*, rpc_cb, READLINK3args*,
+                                 void*) = symbol("rpc_nfs3_readlink_async");
+  int (*rpc_nfs3_read_async)(rpc_context*, rpc_cb, READ3args*,
+                             void*) = symbol("rpc_nfs3_read_async");
+  int (*rpc_nfs3_write_async)(rpc_context*, rpc_cb, WRITE3args*,
+                              void*) = symbol("rpc_nfs3_write_async");
+  int (*rpc_nfs3_create_async)(rpc_context*, rpc_cb, CREATE3args*,
+                               void*) = symbol("rpc_nfs3_create_async");
+  int (*rpc_nfs3_remove_async)(rpc_context*, rpc_cb, REMOVE3args*,
+                               void*) = symbol("rpc_nfs3_remove_async");
+  int (*rpc_nfs3_rename_async)(rpc_context*, rpc_cb, RENAME3args*,
+                               void*) = symbol("rpc_nfs3_rename_async");
+  int (*rpc_nfs3_mkdir_async)(rpc_context*, rpc_cb, MKDIR3args*,
+                              void*) = symbol("rpc_nfs3_mkdir_async");
+  int (*rpc_nfs3_rmdir_async)(rpc_context*, rpc_cb, RMDIR3args*,
+                              void*) = symbol("rpc_nfs3_rmdir_async");
+  int (*rpc_nfs3_readdirplus_async)(rpc_context*, rpc_cb, READDIRPLUS3args*,
+                                    void*) = symbol("rpc_nfs3_readdirplus_async");
+  int (*rpc_nfs3_fsinfo_async)(rpc_context*, rpc_cb, FSINFO3args*,
+                               void*) = symbol("rpc_nfs3_fsinfo_async");
+  int (*rpc_nfs3_commit_async)(rpc_context*, rpc_cb, COMMIT3args*,
+                               void*) = symbol("rpc_nfs3_commit_async");
+};
+
+}  // namespace ferry::storage

@@ -1,0 +1,37 @@
+// Storage `nfs`: files of NFS servers, named nfs://server/export/path, through libnfs and past the
+// kernel. The library is loaded when the first such path is used.
+//
+// A child of fork() is refused (ECHILD): it opens a storage of its own.
+//
+// Settings after a ? in the path, joined by &: nfsport and mountport (without them the server's
+// portmapper is asked), uid, gid, connections (4), timeout in seconds for each request (30),
+// version (3 is the only one).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/cpus.hpp"
+#include "storage/queue/inbox_queue.hpp"
+
+namespace ferry::storage {
+
+class NfsQueue;
+
+class Nfs final : public Storage {
+ public:
+  // `cpus`: where its threads may run.
+  Nfs(std::string library, CpuSet cpus);
+  ~Nfs() override;
+
+  std::unique_ptr<Queue> make_queue(const QueueOptions& options) override;
+  Description describe() const override;
+  Description describe_path(const std::string& path) override;
+
+ private:
+  class Shared;
+  friend class NfsQueue;
+  std::unique_ptr<Shared> shared_;
+};
+
+}  // namespace ferry::storage

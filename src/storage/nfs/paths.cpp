@@ -1,0 +1,395 @@
+#include "storage/nfs/paths.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <deque>
+#include <random>
+#include <thread>
+
+#include <sys/stat.h>
+
+#include "storage/last_name.hpp"
+
+namespace ferry::storage {
+namespace {
+
+constexpr std::chrono::milliseconds pause_between_tries{100};
+constexpr int links_max = 40;  // as on Linux
+constexpr std::uint32_t transfer_bytes_max = std::uint32_t{1} << 20;
+constexpr std::uint32_t transfer_bytes_least = 4096;
+
+std::int64_t nanoseconds(const nfstime3& time) {
+  return std::int64_t{time.seconds} * 1'000'000'000 + time.nseconds;
+}
+
+mode_t type_bits(ftype3 type) {
+  switch (type) {
+    case NF3REG:
+      return S_IFREG;
+    case NF3DIR:
+      return S_IFDIR;
+    case NF3BLK:
+      return S_IFBLK;
+    case NF3CHR:
+      return S_IFCHR;
+    case NF3LNK:
+      return S_IFLNK;
+    case NF3SOCK:
+      return S_IFSOCK;
+    case NF3FIFO:
+      return S_IFIFO;
+  }
+  return 0;
+}
+
+// Puts the components of a path before what is left to walk.
+void prepend(std::deque<std::string>& rest, const std::string& path) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    if (end > at && path.compare(at, end - at, ".") != 0) {
+      names.push_back(path.substr(at, end - at));
+    }
+    at = end + 1;
+  }
+  rest.insert(rest.begin(), names.begin(), names.end());
+}
+
+}  // namespace
+
+diropargs3 nfs_entry(const NfsHandle& directory, const std::string& name) {
+  diropargs3 arguments{};
+  arguments.dir = directory.argument();
+  arguments.name = const_cast<char*>(name.c_str());
+  return arguments;
+}
+
+bool lies_under(const std::string& path, const std::string& root) {
+  if (root == "/") return true;
+  return path.compare(0, root.size(), root) == 0 &&
+         (path.size() == root.size() || path[root.size()] == '/');
+}
+
+NfsCalls::NfsCalls(const NfsLibrary& library, const NfsAddress& address, NfsRpc& rpc, bool patient)
+    : library_(library),
+      address_(address),
+      rpc_(rpc),
+      patient_(patient),
+      server_hash_(std::hash<std::string>()(address.host) ^ address.nfs_port),
+      deadline_(NfsClock::now() + address.timeout) {}
+
+// After an error of the way to the server. False: there is no time left, or no hope.
+bool NfsCalls::may_try_again(int error) {
+  if (error != -ECONNRESET && error != -ECONNREFUSED && error != -EAGAIN) return false;
+  if (error == -ECONNREFUSED && !patient_) return false;
+  if (NfsClock::now() + pause_between_tries >= deadline_) return false;
+  std::this_thread::sleep_for(pause_between_tries);
+  return true;
+}
+
+// ---- exports -----------------------------------------------------------------------------------
+
+int NfsCalls::find_export(const std::string& path, NfsExport& found) {
+  NfsRpc rpc(library_, address_);
+  for (;;) {
+    int result = rpc.connect(mount_program, mount_version, address_.mount_port, deadline_);
+    if (result == 0) {
+      found = NfsExport{};
+      result = rpc.call<exports>(
+          [&](rpc_context* to, rpc_cb callback, void* data) {
+            return library_.rpc_mount3_export_async(to, callback, data);
+          },
+          [&](const exports& list) {
+            for (const exportnode* node = list; node != nullptr; node = node->ex_next) {
+              const std::string name = node->ex_dir;
+              found.all.push_back(name);
+              if (lies_under(path, name) && name.size() > found.path.size()) found.path = name;
+            }
+            return found.path.empty() ? -ENOENT : 0;
+          },
+          deadline_);
+    }
+    if (result == 0) result = mount(rpc, found);
+    if (result == 0) result = limits_of(found);
+    if (result == 0 || !may_try_again(result)) return result;
+  }
+}
+
+int NfsCalls::mount(NfsRpc& rpc, NfsExport& found) {
+  return rpc.call<mountres3>(
+      [&](rpc_context* to, rpc_cb callback, void* data) {
+        return library_.rpc_mount3_mnt_async(to, callback, const_cast<char*>(found.path.c_str()),
+                                             data);
+      },
+      [&](const mountres3& reply) {
+        if (reply.fhs_status != MNT3_OK)
+          return library_.mountstat3_to_errno(static_cast<int>(reply.fhs_status));
+        const fhandle3& handle = reply.mountres3_u.mountinfo.fhandle;
+        nfs_fh3 root{};
+        root.data.data_len = handle.fhandle3_len;
+        root.data.data_val = handle.fhandle3_val;
+        found.root = NfsHandle(root);
+        return 0;
+      },
+      deadline_);
+}
+
+int NfsCalls::limits_of(NfsExport& found) {
+  FSINFO3args arguments{};
+  arguments.fsroot = found.root.argument();
+  return perform<FSINFO3res>(
+      [&](rpc_context* rpc, rpc_cb callback, void* data) {
+        return library_.rpc_nfs3_fsinfo_async(rpc, callback, &arguments, data);
+      },
+      [&](const FSINFO3res& reply) {
+        if (reply.status != NFS3_OK) return nfs_error(reply.status);
+        const FSINFO3resok& info = reply.FSINFO3res_u.resok;
+        found.read_bytes_max = std::clamp(info.rtmax, transfer_bytes_least, transfer_bytes_max);
+        found.write_bytes_max = std::clamp(info.wtmax, transfer_bytes_least, transfer_bytes_max);
+        return 0;
+      });
+}
+
+NfsAttributes NfsCalls::to_attributes(const fattr3& from) const {
+  NfsAttributes to;
+  to.type = from.type;
+  to.status.size_bytes = from.size;
+  to.status.allocated_bytes = from.used;
+  to.status.inode = from.fileid;
+  // Servers choose these numbers on their own; the highest bit keeps them apart from the kernel's.
+  to.status.device = (from.fsid ^ server_hash_) | (std::uint64_t{1} << 63);
+  to.status.modified_ns = nanoseconds(from.mtime);
+  to.status.mode = (from.mode & 07777) | type_bits(from.type);
+  to.status.links = from.nlink;
+  to.status.owner = from.uid;
+  to.status.group = from.gid;
+  to.status.block_bytes = transfer_bytes_max;
+  return to;
+}
+
+// ---- files -------------------------------------------------------------------------------------
+
+int NfsCalls::get_attributes(const NfsHandle& handle, NfsAttributes& attributes) {
+  GETATTR3args arguments{};
+  arguments.object = handle.argument();
+  return perform<GETATTR3res>(
+      [&](rpc_context* rpc, rpc_cb callback, void* data) {
+        return library_.rpc_nfs3_getattr_async(rpc, callback, &arguments, data);
+      },
+      [&](const GETATTR3res& reply) {
+        if (reply.status != NFS3_OK) return nfs_error(reply.status);
+        attributes = to_attributes(reply.GETATTR3res_u.resok.obj_attributes);
+        return 0;
+      });
+}
+
+int NfsCalls::set_size(const NfsHandle& handle, std::uint64_t bytes,
+                       const std::shared_ptr<LateChanges>& changes) {
+  SETATTR3args arguments{};
+  arguments.object = handle.argument();
+  arguments.new_attributes.size.set_it = 1;
+  arguments.new_attributes.size.set_size3_u.size = bytes;
+  return perform<SETATTR3res>(
+      [&](rpc_context* rpc, rpc_cb callback, void* data) {
+        return library_.rpc_nfs3_setattr_async(rpc, callback, &arguments, data);
+      },
+      [](const SETATTR3res& reply) { return nfs_error(reply.status); }, changes);
+}
+
+// The permissions and times of a file that was made by an exclusive create, which has none.
+int NfsCalls::set_created(const NfsHandle& handle, std::uint32_t mode) {
+  SETATTR3args arguments{};
+  arguments.object = handle.argument();
+  arguments.new_attributes.mode.set_it = 1;
+  arguments.new_attributes.mode.set_mode3_u.mode = mode;
+  arguments.new_attributes.atime.set_it = SET_TO_SERVER_TIME;
+  arguments.new_attributes.mtime.set_it = SET_TO_SERVER_TIME;
+  return perform<SETATTR3res>(
+      [&](rpc_context* rpc, rpc_cb callback, void* data) {
+        return library_.rpc_nfs3_setattr_async(rpc, callback, &arguments, data);
+      },
+      [](const SETATTR3res& reply) { return nfs_error(reply.status); });
+}
+
+int NfsCalls::allowed(const NfsHandle& handle, unsigned wanted) {
+  ACCESS3args arguments{};
+  arguments.object = handle.argument();
+  arguments.access = wanted;
+  return perform<ACCESS3res>(
+      [&](rpc_context* rpc, rpc_cb callback, void* data) {
+        return library_.rpc_nfs3_access_async(rpc, callback, &arguments, data);
+      },
+      [&](const ACCESS3res& reply) {
+        if (reply.status != NFS3_OK) return nfs_error(reply.status);
+        return (reply.ACCESS3res_u.resok.access & wanted) == wanted ? 0 : -EACCES;
+      });
+}
+
+std::int64_t NfsCalls::write(NfsFile& file, const char* data, std::size_t bytes,
+                             std::uint64_t offset) {
+  std::size_t done = 0;
+  while (done < bytes) {
+    WRITE3args arguments{};
+    arguments.file = file.handle.argument();
+    arguments.offset = offset + done;
+    arguments.count =
+        static_cast<count3>(std::min<std::size_t>(bytes - done, file.write_bytes_max));
+    arguments.stable = file.synchronous ? FILE_SYNC : UNSTABLE;
+    arguments.data.data_len = arguments.count;
+    arguments.data.data_val = const_cast<char*>(data) + done;
+    const int written = perform<WRITE3res>(
+        [&](rpc_context* rpc, rpc_cb callback, void* with) {
+          return library_.rpc_nfs3_write_async(rpc, callback, &arguments, with);
+        },
+        [&](const WRITE3res& reply) {
+          if (reply.status != NFS3_OK) return nfs_error(reply.status);
+          const WRITE3resok& answer = reply.WRITE3res_u.resok;
+          if (answer.committed == UNSTABLE) (*file.writes)->acknowledged(answer.verf);
+          return answer.count == 0 ? -EIO : static_cast<int>(answer.count);
+        },
+        file.changes);
+    if (written < 0) return done > 0 ? static_cast<std::int64_t>(done) : written;
+    done += static_cast<std::size_t>(written);
+  }
+  return static_cast<std::int64_t>(done);
+}
+
+// ---- paths -------------------------------------------------------------------------------------
+
+int NfsCalls::lookup(const NfsHandle& directory, const std::string& name, NfsHandle& object,
+                     NfsAttributes& attributes) {
+  if (name.size() > nfs_name_bytes_max) return -ENAMETOOLONG;
+  LOOKUP3args arguments{};
+  arguments.what = nfs_entry(directory, name);
+  bool told = false;
+  const int result = perform<LOOKUP3res>(
+      [&](rpc_context* rpc, rpc_cb callback, void* data) {
+        return library_.rpc_nfs3_lookup_async(rpc, callback, &arguments, data);
+      },
+      [&](const LOOKUP3res& reply) {
+        if (reply.status != NFS3_OK) return nfs_error(reply.status);
+        const LOOKUP3resok& found = reply.LOOKUP3res_u.resok;
+        object = NfsHandle(found.object);
+        told = found.obj_attributes.attributes_follow != 0;
+        if (told) attributes = to_attributes(found.obj_attributes.post_op_attr_u.attributes);
+        return 0;
+      });
+  return result != 0 || told ? result : get_attributes(object, attributes);
+}
+
+int NfsCalls::read_link(const NfsHandle& link, std::string& target) {
+  READLINK3args arguments{};
+  arguments.symlink = link.argument();
+  return perform<READLINK3res>(
+      [&](rpc_context* rpc, rpc_cb callback, void* data) {
+        return library_.rpc_nfs3_readlink_async(rpc, callback, &arguments, data);
+      },
+      [&](const READLINK3res& reply) {
+        if (reply.status != NFS3_OK) return nfs_error(reply.status);
+        target = reply.READLINK3res_u.resok.data;
+        return 0;
+      });
+}
+
+int NfsCalls::walk(const NfsExport& from, const std::string& path, bool follow, Found& found) {
+  std::deque<std::string> rest;
+  prepend(rest, path.substr(from.path == "/" ? 0 : from.path.size()));
+  const LastName last_name(path);
+  const bool directory_wanted = last_name.wants_directory();
+  follow = follow || last_name.is_none();
+  found = Found{};
+  found.object = from.root;
+  found.exists = true;
+  int links = 0;
+  if (const int error = get_attributes(from.root, found.attributes); error != 0) return error;
+  while (!rest.empty()) {
+    if (found.attributes.type != NF3DIR) return -ENOTDIR;
+    const std::string name = rest.front();
+    rest.pop_front();
+    found.parent = found.object;
+    found.name = name;
+    const int error = lookup(found.parent, name, found.object, found.attributes);
+    if (error == -ENOENT && rest.empty()) {
+      found.exists = false;
+      return directory_wanted ? -ENOENT : 0;
+    }
+    if (error != 0) return error;
+    if (found.attributes.type != NF3LNK || (rest.empty() && !follow)) continue;
+    if (++links > links_max) return -ELOOP;
+    std::string target;
+    if (const int failed = read_link(found.object, target); failed != 0) return failed;
+    found.object = found.parent;
+    found.attributes.type = NF3DIR;
+    if (!target.empty() && target.front() == '/') {
+      // A path of the server; what lies outside the export is out of reach.
+      if (!lies_under(target, from.path)) return -EXDEV;
+      target = target.substr(from.path == "/" ? 0 : from.path.size());
+      found.object = from.root;
+    }
+    prepend(rest, target);
+  }
+  return directory_wanted && found.attributes.type != NF3DIR ? -ENOTDIR : 0;
+}
+
+int NfsCalls::create(const Found& where, bool exclusive, std::uint32_t mode, NfsHandle& made) {
+  if (where.name.size() > nfs_name_bytes_max) return -ENAMETOOLONG;
+  CREATE3args arguments{};
+  arguments.where = nfs_entry(where.parent, where.name);
+  std::array<char, create_verifier_bytes> unique{};
+  if (exclusive) {
+    // The server knows a repeated call by this number, so that one whose answer got lost does not
+    // find the file that it made itself.
+    std::random_device random;
+    for (char& byte : unique)
+      byte = static_cast<char>(random());
+    arguments.how.mode = EXCLUSIVE;
+    std::copy(unique.begin(), unique.end(), arguments.how.createhow3_u.verf);
+  } else {
+    arguments.how.mode = UNCHECKED;
+    arguments.how.createhow3_u.obj_attributes.mode.set_it = 1;
+    arguments.how.createhow3_u.obj_attributes.mode.set_mode3_u.mode = mode;
+  }
+  bool told = false;
+  int result = perform<CREATE3res>(
+      [&](rpc_context* rpc, rpc_cb callback, void* data) {
+        return library_.rpc_nfs3_create_async(rpc, callback, &arguments, data);
+      },
+      [&](const CREATE3res& reply) {
+        if (reply.status != NFS3_OK) return nfs_error(reply.status);
+        const post_op_fh3& object = reply.CREATE3res_u.resok.obj;
+        told = object.handle_follows != 0;
+        if (told) made = NfsHandle(object.post_op_fh3_u.handle);
+        return 0;
+      });
+  NfsAttributes attributes;
+  if (result == 0 && !told) result = lookup(where.parent, where.name, made, attributes);
+  if (result == 0 && exclusive) result = set_created(made, mode);
+  return result;
+}
+
+int NfsCalls::remove(const Found& what) {
+  REMOVE3args arguments{};
+  arguments.object = nfs_entry(what.parent, what.name);
+  const int result = perform<REMOVE3res>(
+      [&](rpc_context* rpc, rpc_cb callback, void* data) {
+        return library_.rpc_nfs3_remove_async(rpc, callback, &arguments, data);
+      },
+      [](const REMOVE3res& reply) { return nfs_error(reply.status); });
+  // It was removed by the call whose answer got lost.
+  return result == -ENOENT && repeated_ ? 0 : result;
+}
+
+int NfsCalls::rename(const Found& what, const Found& to) {
+  RENAME3args arguments{};
+  arguments.from = nfs_entry(what.parent, what.name);
+  arguments.to = nfs_entry(to.parent, to.name);
+  const int result = perform<RENAME3res>(
+      [&](rpc_context* rpc, rpc_cb callback, void* data) {
+        return library_.rpc_nfs3_rename_async(rpc, callback, &arguments, data);
+      },
+      [](const RENAME3res& reply) { return nfs_error(reply.status); });
+  return result == -ENOENT && repeated_ ? 0 : result;  // as for remove()
+}
+
+}  // namespace ferry::storage

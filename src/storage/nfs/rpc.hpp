@@ -1,0 +1,121 @@
+// One connection to an NFS server, and blocking calls over it.
+#pragma once
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <sys/types.h>
+
+#include "base/cpus.hpp"
+#include "storage/nfs/library.hpp"
+
+namespace ferry::storage {
+
+using NfsClock = std::chrono::steady_clock;
+
+// Where a server is and how to use it; what a URI says.
+struct NfsAddress {
+  std::string host;
+  unsigned nfs_port = 0;    // 0: ask the server's portmapper
+  unsigned mount_port = 0;  // the same
+  uid_t user = 0;
+  gid_t group = 0;
+  unsigned connections = 4;
+  std::chrono::milliseconds timeout{30'000};  // for each request
+
+  // Where the threads of its connections run: not on the CPU of the one that polls for others.
+  CpuSet cpus = {};
+
+  bool operator<(const NfsAddress& other) const {
+    const auto parts = [](const NfsAddress& of) {
+      return std::tie(of.host, of.nfs_port, of.mount_port, of.user, of.group, of.connections,
+                      of.timeout, of.cpus);
+    };
+    return parts(*this) < parts(other);
+  }
+};
+
+// A negative errno for the status that a server gave.
+int nfs_error(nfsstat3 status);
+
+// Not thread-safe. A reply's data is read before it is gone, by the function given with the call.
+class NfsRpc {
+ public:
+  NfsRpc(const NfsLibrary& library, const NfsAddress& address)
+      : library_(library), address_(address) {}
+  ~NfsRpc() { disconnect(); }
+  NfsRpc(const NfsRpc&) = delete;
+  NfsRpc& operator=(const NfsRpc&) = delete;
+
+  // 0, -ETIMEDOUT, or -ECONNREFUSED for whatever else keeps it from the server.
+  int connect(int program, int version, unsigned port, NfsClock::time_point deadline);
+  bool connected() const { return context_ != nullptr; }
+  // Calls under way end: their callbacks are called now.
+  void disconnect();
+
+  // For those who drive the connection themselves.
+  rpc_context* context() const { return rpc_; }
+  // Handles what poll() saw. False: the connection is broken; disconnect() is the next step.
+  bool service(int events) { return library_.rpc_service(rpc_, events) == 0; }
+
+  // Makes one call and waits for its reply: issue(context, callback, data) starts it, and
+  // use(reply) returns a result. Returns that, -ETIMEDOUT (the connection is given up, as the reply
+  // may still come), -ECONNRESET when the connection broke, or -EIO when the server's RPC layer
+  // refused the call. With `keeps` a connection whose reply is late stays, see waits().
+  template <class Reply, class Issue, class Use>
+  int call(Issue issue, Use use, NfsClock::time_point deadline, bool keeps = false) {
+    auto owned = std::make_unique<Waiting>();
+    Waiting& waiting = *owned;
+    waiting.use = [&use](void* reply) {
+      if constexpr (std::is_void_v<Reply>) {
+        return use();
+      } else {
+        return use(*static_cast<const Reply*>(reply));
+      }
+    };
+    if (!connected()) return -ECONNRESET;
+    if (late_ != nullptr) return -ETIMEDOUT;
+    if (issue(rpc_, &NfsRpc::on_reply, static_cast<void*>(&waiting)) != 0) {
+      disconnect();
+      return -ECONNRESET;
+    }
+    const int result = await(waiting, deadline);
+    if (result != -ETIMEDOUT) return result;
+    if (keeps) {
+      waiting.use = nullptr;
+      late_ = std::move(owned);
+    } else {
+      disconnect();
+    }
+    return result;
+  }
+
+  // Whether the reply to a call that has timed out may still come. Nothing else is called
+  // meanwhile.
+  bool waits() const { return late_ != nullptr && !late_->done; }
+
+ private:
+  struct Waiting {
+    bool done = false;
+    int status = 0;
+    int result = 0;
+    std::function<int(void* reply)> use;  // empty once nobody waits
+  };
+  static void on_reply(rpc_context* rpc, int status, void* data, void* waiting);
+  int await(const Waiting& waiting, NfsClock::time_point deadline);
+
+  const NfsLibrary& library_;
+  const NfsAddress& address_;
+  nfs_context* context_ = nullptr;
+  rpc_context* rpc_ = nullptr;  // belongs to context_
+  std::unique_ptr<Waiting> late_;
+};
+
+}  // namespace ferry::storage

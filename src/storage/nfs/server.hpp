@@ -1,0 +1,60 @@
+// One NFS server as seen from here: its exports, its connections, and the operations on it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "storage/nfs/connection.hpp"
+#include "storage/nfs/paths.hpp"
+
+namespace ferry::storage {
+
+// Thread-safe.
+class NfsServer : public std::enable_shared_from_this<NfsServer> {
+ public:
+  NfsServer(std::shared_ptr<const NfsLibrary> library, NfsAddress address)
+      : library_(std::move(library)), address_(std::move(address)) {}
+
+  const NfsAddress& address() const { return address_; }
+  // Executes an operation that goes by path (`path` and `new_path`: the server's), or one on a file
+  // that is no plain transfer; sets its result. Blocks, no longer than the address's timeout.
+  void execute(Operation& operation, const std::string& path, const std::string& new_path);
+  // Starts the pieces of a transfer.
+  void start(const std::shared_ptr<NfsTransfer>& transfer);
+  // Makes the connections look for transfers that were cancelled.
+  void look_again();
+  // What serves `path`, in words. Throws Unavailable.
+  std::vector<std::string> facts(const std::string& path);
+
+ private:
+  int export_of(NfsCalls& calls, const std::string& path, NfsExport& found);
+  std::int64_t execute_path(NfsCalls& calls, Operation& operation, const std::string& path,
+                            const std::string& new_path);
+  int execute_found(NfsCalls& calls, Operation& operation, const NfsCalls::Found& found);
+  int rename(NfsCalls& calls, const NfsExport& from, const NfsCalls::Found& what,
+             const std::string& new_path);
+  int open(NfsCalls& calls, Operation& operation, const NfsExport& from, const std::string& path);
+  int open_existing(NfsCalls& calls, int flags, const NfsCalls::Found& found);
+  std::int64_t append(NfsCalls& calls, Operation& operation);
+  std::unique_ptr<NfsRpc> take_rpc();
+  void give_rpc(std::unique_ptr<NfsRpc> rpc);
+  std::vector<std::unique_ptr<NfsConnection>>& connections();
+
+  const std::shared_ptr<const NfsLibrary> library_;
+  const NfsAddress address_;
+  std::mutex mutex_;  // guards the next four
+  std::vector<NfsExport> exports_;
+  std::vector<std::string> export_names_;
+  std::vector<std::unique_ptr<NfsRpc>> idle_;
+  std::vector<std::unique_ptr<NfsConnection>> connections_;  // made once, then only read
+  std::atomic<bool> known_{false};                           // it has answered before
+  std::atomic<std::size_t> next_{0};
+  // The appends to one file take turns: each asks for the end of the file first.
+  std::array<std::mutex, 16> appending_;
+};
+
+}  // namespace ferry::storage

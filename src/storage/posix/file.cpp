@@ -1,0 +1,470 @@
+#include "storage/posix/file.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/sanitizer.hpp"
+#include "storage/mounted_layout.hpp"
+#include "storage/posix/change_times.hpp"
+#include "storage/posix/directory.hpp"
+#include "storage/posix/local_mounts.hpp"
+
+namespace ferry::storage {
+namespace {
+
+// Not in every version of <linux/magic.h>.
+constexpr long cifs_magic = 0xFF534D42;
+constexpr long smb2_magic = 0xFE534D42;
+constexpr long ceph_magic = 0x00C36400;
+constexpr long lustre_magic = 0x0BD00BD0;
+constexpr long orangefs_magic = 0x20030528;
+constexpr long ramfs_magic = 0x858458F6;
+constexpr long configfs_magic = 0x62656570;
+constexpr long fusectl_magic = 0x65735543;
+constexpr long pstore_magic = 0x6165676C;
+constexpr long resctrl_magic = 0x07655821;
+
+}  // namespace
+
+bool is_remote(long type) {
+  switch (type) {
+    case NFS_SUPER_MAGIC:
+    case AFS_SUPER_MAGIC:
+    case V9FS_MAGIC:
+    case FUSE_SUPER_MAGIC:
+    case cifs_magic:
+    case smb2_magic:
+    case ceph_magic:
+    case lustre_magic:
+    case orangefs_magic:
+      return true;
+    default:
+      return false;
+  }
+}
+
+namespace {
+
+// Whether every change sets the time of change, in the way that change_times.hpp needs.
+bool stamps_changes(long type) {
+  return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == BTRFS_SUPER_MAGIC;
+}
+
+// Whether files are made up while they are read: what their size says has nothing to do with it.
+bool generates_files(long type) {
+  switch (type) {
+    case PROC_SUPER_MAGIC:
+    case SYSFS_MAGIC:
+    case DEBUGFS_MAGIC:
+    case TRACEFS_MAGIC:
+    case SECURITYFS_MAGIC:
+    case SELINUX_MAGIC:
+    case SMACK_MAGIC:
+    case CGROUP_SUPER_MAGIC:
+    case CGROUP2_SUPER_MAGIC:
+    case configfs_magic:
+    case fusectl_magic:
+    case pstore_magic:
+    case resctrl_magic:
+    case EFIVARFS_MAGIC:
+    case BPF_FS_MAGIC:
+    case BINFMTFS_MAGIC:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The same for a file of any file system, by what it does: it says that it is empty, and is not.
+bool has_bytes_behind_its_size(int fd, const struct stat& status) {
+  char byte = 0;
+  if (!S_ISREG(status.st_mode) || status.st_size != 0 || ::pread(fd, &byte, 1, 0) <= 0)
+    return false;
+  struct stat now {};  // another program may be filling it
+  return ::fstat(fd, &now) == 0 && now.st_size == 0;
+}
+
+std::int64_t nanoseconds(const struct statx_timestamp& time) {
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+std::uint64_t device_of(const struct statx& status) {
+  return (std::uint64_t{status.stx_dev_major} << 32) | status.stx_dev_minor;
+}
+
+std::uint64_t version_of(const PosixFile& file, const struct statx& from) {
+  // For the whole process: what it says of a file is true for every descriptor. Never destroyed, as
+  // threads may use it to the end.
+  static ChangeTimes& times = *new ChangeTimes;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const ChangeTimes::File name{device_of(from), from.stx_ino};
+  return times.version(name, nanoseconds(from.stx_ctime),
+                       now.tv_sec * 1'000'000'000LL + now.tv_nsec,
+                       [&] { return file.read_only && has_no_writers(file.fd); });
+}
+
+std::int64_t retried(auto call) {
+  for (;;) {
+    const auto result = call();
+    if (result >= 0) return result;
+    if (errno != EINTR) return -errno;
+  }
+}
+
+Status to_status(const struct statx& from) {
+  Status status;
+  status.size_bytes = from.stx_size;
+  status.allocated_bytes = from.stx_blocks * 512;
+  status.inode = from.stx_ino;
+  status.device = device_of(from);
+  status.modified_ns = nanoseconds(from.stx_mtime);
+  status.mode = from.stx_mode;
+  status.links = from.stx_nlink;
+  status.owner = from.stx_uid;
+  status.group = from.stx_gid;
+  status.block_bytes = from.stx_blksize;
+  return status;
+}
+
+}  // namespace
+
+std::int64_t get_status(int directory, const char* path, int flags, Status& status) {
+  struct statx buffer {};
+  if (statx(directory, path, flags, STATX_BASIC_STATS, &buffer) != 0) return -errno;
+  status = to_status(buffer);
+  return 0;
+}
+
+namespace {
+
+std::int64_t get_file_status(const PosixFile& file, Status& status) {
+  struct statx buffer {};
+  if (statx(file.fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &buffer) != 0) return -errno;
+  status = to_status(buffer);
+  status.generated = file.generated;
+  if (file.stamps_changes) status.version = version_of(file, buffer);
+  return 0;
+}
+
+// What direct I/O asks for; 4 KiB suits every device where the kernel does not tell.
+void learn_alignment(PosixFile& file) {
+  file.memory_alignment_bytes = 4096;
+  file.offset_alignment_bytes = 4096;
+#ifdef STATX_DIOALIGN
+  struct statx buffer {};
+  if (statx(file.fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &buffer) == 0 &&
+      (buffer.stx_mask & STATX_DIOALIGN) != 0 && buffer.stx_dio_offset_align != 0) {
+    file.memory_alignment_bytes = buffer.stx_dio_mem_align;
+    file.offset_alignment_bytes = buffer.stx_dio_offset_align;
+  }
+#endif
+}
+
+// Opens the same file once more, with O_DIRECT, whatever has happened to its name meanwhile.
+std::int64_t open_direct(PosixFile& file, int flags, const struct stat& status) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", file.fd);
+  const int kept = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW | O_TMPFILE);
+  file.direct_fd = ::open(path, kept | O_DIRECT | O_CLOEXEC);
+  // Created with a mode that forbids opening it again: the page cache has to do.
+  // So where there is no /proc.
+  const bool may_be_buffered = (errno == EACCES && (flags & O_CREAT) != 0) || errno == ENOENT;
+  if (file.direct_fd < 0) return may_be_buffered ? 0 : -errno;
+  learn_alignment(file);
+  file.turns = WriteTurns::of(status.st_dev, status.st_ino);
+  return 0;
+}
+
+// `flags` without O_DIRECT.
+std::int64_t open_with(Operation& operation, int flags) {
+  auto file = std::make_unique<PosixFile>();
+  const std::int64_t fd = retried([&] { return ::open(operation.path, flags, operation.mode); });
+  if (fd < 0) return fd;
+  file->fd = static_cast<int>(fd);
+  file->append = (operation.flags & O_APPEND) != 0;
+  file->synchronous = (operation.flags & O_DSYNC) != 0;  // O_SYNC contains it
+  file->read_only = (operation.flags & O_ACCMODE) == O_RDONLY;
+  struct stat status {};
+  if (fstat(file->fd, &status) != 0) return -errno;
+  // Every transfer has an offset, which pipes and sockets do not.
+  if (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode)) return -ESPIPE;
+  file->place = status.st_dev;
+  if ((operation.flags & O_NONBLOCK) == 0) {
+    fcntl(file->fd, F_SETFL, fcntl(file->fd, F_GETFL) & ~O_NONBLOCK);
+  }
+  struct statfs file_system {};
+  if (fstatfs(file->fd, &file_system) == 0) {
+    const auto type = static_cast<long>(file_system.f_type);
+    file->file_system = static_cast<std::uint64_t>(type);
+    file->in_memory = type == TMPFS_MAGIC || type == ramfs_magic;
+    const bool keeps_files = stamps_changes(type) || file->in_memory;
+    file->generated =
+        S_ISREG(status.st_mode) &&
+        (generates_files(type) || (!keeps_files && has_bytes_behind_its_size(file->fd, status)));
+    file->special = file->generated || (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode));
+    file->remote =
+        is_remote(type) || file->generated || !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode));
+    file->in_user_space = type == FUSE_SUPER_MAGIC;
+    file->stamps_changes = S_ISREG(status.st_mode) && stamps_changes(type);
+    if (!file->remote) file->mount = mount_number(file->fd);
+  }
+  if ((operation.flags & O_DIRECT) != 0) {
+    if (const std::int64_t error = open_direct(*file, operation.flags, status); error != 0)
+      return error;
+  }
+  if (operation.layout != nullptr) {
+    const int error = mounted_layout(operation.path, *operation.layout);
+    if (error != 0) return error;
+  }
+  operation.opened = std::move(file);
+  return 0;
+}
+
+std::int64_t open_file(Operation& operation) {
+  // O_NONBLOCK: a FIFO without a writer must not hold up the thread that opens it, and neither must
+  // the holder of a lease on a file (execute_waiting()).
+  const int flags = (operation.flags & ~O_DIRECT) | O_CLOEXEC | O_NONBLOCK;
+  if (operation.layout == nullptr) return open_with(operation, flags);
+  // One that is made with a layout is there before it is opened.
+  if ((flags & O_CREAT) == 0 || (flags & O_EXCL) == 0) return -EINVAL;
+  const int made = make_with_layout(operation.path, operation.mode, *operation.layout);
+  if (made != 0) return made;
+  const std::int64_t error = open_with(operation, flags & ~O_EXCL);
+  struct stat status {};
+  const bool is_empty = ::lstat(operation.path, &status) == 0 && status.st_size == 0;
+  if (error != 0 && is_empty) ::unlink(operation.path);
+  return error;
+}
+
+// close(2) reports late write errors and must not be retried, not even after EINTR.
+std::int64_t close_file(PosixFile* file) {
+  std::unique_ptr<PosixFile> owned(file);
+  if (owned->direct_fd >= 0) ::close(owned->direct_fd);
+  const int result = ::close(owned->fd) == 0 || errno == EINTR ? 0 : -errno;
+  owned->fd = owned->direct_fd = -1;
+  return result;
+}
+
+// Holds the turn of one blocking write and says which descriptor it is to use.
+class WriteTurn {
+ public:
+  WriteTurn(const PosixFile& file, bool may_be_direct) : file_(file) {
+    if (file.turns == nullptr) return;
+    direct_ = may_be_direct && file.turns->try_begin_direct();
+    if (!direct_) file.turns->begin_buffered();
+  }
+  ~WriteTurn() {
+    if (direct_) {
+      file_.turns->end_direct();
+    } else if (file_.turns != nullptr) {
+      file_.turns->end_buffered();
+    }
+  }
+  WriteTurn(const WriteTurn&) = delete;
+  WriteTurn& operator=(const WriteTurn&) = delete;
+  int fd() const { return direct_ ? file_.direct_fd : file_.fd; }
+
+ private:
+  const PosixFile& file_;
+  bool direct_ = false;
+};
+
+std::int64_t read_once(const PosixFile& file, const Operation& operation, int count, off_t offset) {
+  const bool direct = file.direct_fd >= 0 && fits_direct(file, operation);
+  const int fd = direct ? file.direct_fd : file.fd;
+  return retried([&] { return preadv(fd, operation.vectors.data(), count, offset); });
+}
+
+std::int64_t write_once(const PosixFile& file, const Operation& operation, int count,
+                        off_t offset) {
+  const WriteTurn turn(file, fits_direct(file, operation));
+  // A page of a device's cache may change while it is written back; what is new in it follows
+  // (device/cache/frames.hpp, F3).
+  const UnseenReads unseen;
+  return retried([&] { return pwritev(turn.fd(), operation.vectors.data(), count, offset); });
+}
+
+// Reads or writes until everything is moved, the file ends, or an error comes after some bytes.
+std::int64_t transfer(Operation& operation) {
+  auto& file = static_cast<PosixFile&>(*operation.file);
+  for (;;) {
+    const off_t offset = operation.offset + operation.done_bytes;
+    const auto count = static_cast<int>(operation.vectors.size());
+    const std::int64_t moved = operation.kind == Kind::read
+                                   ? read_once(file, operation, count, offset)
+                                   : write_once(file, operation, count, offset);
+    if (moved < 0) return operation.done_bytes > 0 ? operation.done_bytes : moved;
+    if (advance(operation, moved) || moved == 0) return operation.done_bytes;
+  }
+}
+
+std::int64_t append(Operation& operation) {
+  auto& file = static_cast<PosixFile&>(*operation.file);
+  const WriteTurn turn(file, false);
+  while (file.appending.test_and_set(std::memory_order_acquire))
+    std::this_thread::yield();
+  const std::int64_t written = retried([&] {
+    return writev(file.fd, operation.vectors.data(), static_cast<int>(operation.vectors.size()));
+  });
+  if (written >= 0) operation.value = static_cast<std::uint64_t>(lseek(file.fd, 0, SEEK_CUR));
+  file.appending.clear(std::memory_order_release);
+  return written;
+}
+
+}  // namespace
+
+PosixFile::PosixFile() : identity(std::make_shared<Identity>()) {
+  static std::atomic<std::uint64_t> last{0};
+  identity->number = last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+PosixFile::~PosixFile() {
+  if (direct_fd >= 0) ::close(direct_fd);
+  if (fd >= 0) ::close(fd);
+}
+
+bool fits_direct(const PosixFile& file, const Operation& operation) {
+  if (file.append && operation.kind == Kind::write) return false;
+  std::uint64_t offsets = static_cast<std::uint64_t>(operation.offset + operation.done_bytes);
+  std::uint64_t addresses = 0;
+  for (const iovec& vector : operation.vectors) {
+    offsets |= vector.iov_len;
+    addresses |= reinterpret_cast<std::uintptr_t>(vector.iov_base);
+  }
+  return offsets % file.offset_alignment_bytes == 0 && addresses % file.memory_alignment_bytes == 0;
+}
+
+std::int64_t read_file_blocking(const char* path, std::span<std::byte> memory) {
+  const std::int64_t opened =
+      retried([&] { return ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); });
+  if (opened < 0) return opened;
+  const auto fd = static_cast<int>(opened);
+  const auto closed = [fd](std::int64_t result) {
+    ::close(fd);
+    return result;
+  };
+  struct stat status {};
+  if (fstat(fd, &status) != 0) return closed(-errno);
+  if (!S_ISREG(status.st_mode)) return closed(-ENOTSUP);
+  const auto expected = static_cast<std::size_t>(status.st_size);
+  if (expected >= memory.size()) return closed(-EFBIG);
+  std::size_t got = 0;
+  for (;;) {
+    if (got == memory.size()) return closed(-EFBIG);
+    const std::int64_t more =
+        retried([&] { return ::read(fd, memory.data() + got, memory.size() - got); });
+    if (more < 0) return closed(more);
+    got += static_cast<std::size_t>(more);
+    // Asked for more, it stopped where the end has just been seen; a file that changes size in
+    // between is read on until its end says so. Files of /proc say that they are empty.
+    if (more == 0 || (got == expected && expected > 0))
+      return closed(static_cast<std::int64_t>(got));
+  }
+}
+
+bool advance(Operation& operation, std::int64_t bytes) {
+  operation.done_bytes += bytes;
+  auto left = static_cast<std::size_t>(bytes);
+  while (!operation.vectors.empty() && left >= operation.vectors.front().iov_len) {
+    left -= operation.vectors.front().iov_len;
+    operation.vectors = operation.vectors.subspan(1);
+  }
+  if (operation.vectors.empty()) return true;
+  iovec& first = operation.vectors.front();
+  first.iov_base = static_cast<char*>(first.iov_base) + left;
+  first.iov_len -= left;
+  return false;
+}
+
+bool wants_write_out(const Operation& operation) {
+  // Below this the hand-over costs more than the head start is worth.
+  constexpr std::int64_t bytes_min = 256 * 1024;
+  if (!operation.sync_follows || operation.kind != Kind::write || operation.result < bytes_min)
+    return false;
+  const auto& file = static_cast<const PosixFile&>(*operation.file);
+  return !file.in_memory && !file.special && file.direct_fd < 0;
+}
+
+void begin_write_out(const Operation& operation) {
+  const auto& file = static_cast<const PosixFile&>(*operation.file);
+  // A hint: what goes wrong here is found again, and reported, by the sync.
+  sync_file_range(file.fd, operation.offset, operation.result, SYNC_FILE_RANGE_WRITE);
+}
+
+void execute_blocking(Operation& operation) {
+  auto* file = static_cast<PosixFile*>(operation.file);
+  switch (operation.kind) {
+    case Kind::open:
+      operation.result = open_file(operation);
+      return;
+    case Kind::close:
+      operation.result = close_file(file);
+      return;
+    case Kind::read:
+    case Kind::write:
+      operation.result = transfer(operation);
+      return;
+    case Kind::append:
+      operation.result = append(operation);
+      return;
+    case Kind::sync:
+      operation.result = retried([&] { return fsync(file->fd); });
+      return;
+    case Kind::sync_data:
+      operation.result = retried([&] { return fdatasync(file->fd); });
+      return;
+    case Kind::truncate:
+      operation.result = retried([&] { return ftruncate(file->fd, operation.offset); });
+      return;
+    case Kind::file_status:
+      operation.result = get_file_status(*file, operation.status);
+      return;
+    case Kind::path_status:
+      operation.result = get_status(AT_FDCWD, operation.path, 0, operation.status);
+      return;
+    case Kind::unlink:
+      operation.result = ::unlink(operation.path) == 0 ? 0 : -errno;
+      return;
+    case Kind::rename:
+      operation.result = ::rename(operation.path, operation.new_path) == 0 ? 0 : -errno;
+      return;
+    case Kind::path_layout:
+      operation.result = mounted_layout(operation.path, *operation.layout);
+      return;
+    case Kind::set_layout:
+      operation.result = set_mounted_layout(operation.path, *operation.layout);
+      return;
+    case Kind::make_directory:
+      operation.result = ::mkdir(operation.path, operation.mode) == 0 ? 0 : -errno;
+      return;
+    case Kind::remove_directory:
+      operation.result = ::rmdir(operation.path) == 0 ? 0 : -errno;
+      return;
+    case Kind::list_directory:
+      operation.result = list_directory(operation.path, *operation.entries);
+      return;
+  }
+  operation.result = -EINVAL;
+}
+
+void execute_waiting(Operation& operation) {
+  constexpr std::chrono::microseconds longest_pause{1'000'000};
+  execute_blocking(operation);
+  if (operation.kind != Kind::open || (operation.flags & O_NONBLOCK) != 0) return;
+  for (std::chrono::microseconds pause{100}; pause < longest_pause; pause *= 2) {
+    if (operation.result != -EAGAIN) return;
+    std::this_thread::sleep_for(pause);
+    execute_blocking(operation);
+  }
+}
+
+}  // namespace ferry::storage

@@ -1,0 +1,41 @@
+// Which file system an operation lies on, found without asking that file system: a mount whose
+// server does not answer hangs every call that touches it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/mounts.hpp"
+#include "storage/queue/worker_pool.hpp"
+#include "storage/storage.hpp"
+
+namespace ferry::storage {
+
+// Places are the numbers of file systems (struct stat). Thread-safe.
+class Places {
+ public:
+  Places() = default;
+  ~Places();
+  Places(const Places&) = delete;
+  Places& operator=(const Places&) = delete;
+
+  // Of an open file, or of a path by its words alone.
+  Place of(const Operation& operation);
+  // The same once the symbolic links of the path that lie on `place` are followed, as far as they
+  // lie there. Reads them, so it may wait for that file system.
+  Place find(const Operation& operation, Place place);
+
+ private:
+  using Mounts = std::shared_ptr<const std::vector<Mount>>;
+
+  Mounts mounts();
+  Place follow(const std::string& path, Place place, bool follows_last);
+
+  std::mutex mutex_;  // guards what follows
+  Mounts mounts_;
+  int table_ = -1;  // says when they are no longer true
+};
+
+}  // namespace ferry::storage

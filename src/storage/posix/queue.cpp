@@ -1,0 +1,208 @@
+#include "storage/posix/queue.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/futex.hpp"
+
+namespace ferry::storage {
+
+void PosixShared::note(const std::string& text) {
+  const std::lock_guard lock(mutex);
+  if (std::find(notes.begin(), notes.end(), text) == notes.end()) notes.push_back(text);
+}
+
+void PosixShared::learn_registered_buffers(const Operation& operation, bool may_test) const {
+  if (operation.kind != Kind::open || operation.opened == nullptr || !registered_buffers) return;
+  auto& file = static_cast<PosixFile&>(*operation.opened);
+  if (file.generated) return;  // read by threads that may wait
+  RegisteredBuffers result = registered_buffers->by_type(file.file_system);
+  if (result == RegisteredBuffers::untested)
+    result = may_test ? registered_buffers->of(file.fd) : registered_buffers->known(file.fd);
+  file.registered_buffers = result == RegisteredBuffers::right;
+}
+
+PosixQueue::PosixQueue(PosixShared& shared, const QueueOptions& options)
+    : InboxQueue(options), shared_(shared) {}
+
+// Workers hold a pointer to the inbox until their operation is in it.
+PosixQueue::~PosixQueue() {
+  // What has not begun must not begin any more: nobody may be waiting for it.
+  take_back(shared_.pool.withdraw_all(inbox_));
+  await_others();
+}
+
+void PosixQueue::start(Operation& operation) {
+  const auto* file = static_cast<const PosixFile*>(operation.file);
+  switch (operation.kind) {
+    case Kind::close:
+      file->identity->closed.store(true, std::memory_order_release);
+      shared_.closes.fetch_add(1, std::memory_order_release);
+      if (file->mount != 0 && file->direct_fd < 0 && execute_if_allowed(operation)) return;
+      break;
+    case Kind::open:
+    case Kind::path_status:
+    case Kind::path_layout:
+      if (is_at_hand(operation) && execute_if_allowed(operation)) return;
+      break;
+    case Kind::read:
+      if (operation.offset < 0) {
+        operation.result = -EINVAL;
+        finish(operation);
+        return;
+      }
+      if (file->special || file->in_user_space) break;
+      if (file->direct_fd < 0 && !batches_reads() && read_now(operation)) return;
+      transfer(operation);
+      return;
+    case Kind::write:
+      if (operation.offset < 0) {
+        operation.result = -EINVAL;
+        finish(operation);
+        return;
+      }
+      if (file->direct_fd >= 0 && fits_direct(*file, operation)) {
+        transfer(operation);
+        return;
+      }
+      [[fallthrough]];
+    case Kind::append:
+      // It waits for the medium, or perhaps for direct writes, which may be this thread's to end.
+      if (file->synchronous || file->turns != nullptr) break;
+      if (operation.sync_follows && !can_write_out()) break;
+      [[fallthrough]];
+    case Kind::truncate:
+    case Kind::file_status:
+      if (!file->remote && execute_if_allowed(operation)) return;
+      break;
+    default:
+      break;
+  }
+  give_to_pool(operation);
+}
+
+// Between this look and the call the path may come to lead elsewhere, also to where one has to
+// wait: whoever may rename what lies on a local file system can hold up a queue once.
+bool PosixQueue::is_at_hand(const Operation& operation) const {
+  if (operation.kind == Kind::open &&
+      (operation.flags & (O_EXCL | O_DIRECT | (O_TMPFILE & ~O_DIRECTORY))) != 0)
+    return false;
+  const bool follows = operation.kind != Kind::open || (operation.flags & O_NOFOLLOW) == 0;
+  const int found = mounts_.find(operation.path, follows);
+  if (found >= 0) ::close(found);
+  return found >= 0;
+}
+
+Operation* PosixQueue::reap() {
+  Operation* operation = InboxQueue::reap();
+  if (operation != nullptr && operation->kind == Kind::open && operation->opened != nullptr)
+    mounts_.learn(static_cast<const PosixFile&>(*operation->opened).mount);
+  return operation;
+}
+
+bool PosixQueue::execute_if_allowed(Operation& operation) {
+  if (!policy_.allows(InlinePolicy::Clock::now())) return false;
+  execute_now(operation);
+  return true;
+}
+
+void PosixQueue::execute_now(Operation& operation) {
+  const auto begin = InlinePolicy::Clock::now();
+  execute_blocking(operation);
+  shared_.learn_registered_buffers(operation, false);
+  policy_.took(begin, InlinePolicy::Clock::now());
+  if (operation.kind == Kind::open && operation.result == -EAGAIN) {  // a process has a lease on it
+    give_to_pool(operation);
+    return;
+  }
+  if (wants_write_out(operation)) write_out(operation);
+  count_inline_operation();
+  finish(operation);
+}
+
+namespace {
+
+constexpr std::uint32_t cached_reads_trusted = 64;
+constexpr std::size_t trusted_bytes_max = 64 * 1024;
+
+// Nanoseconds of a clock that moves once per tick of the kernel (1 to 10 ms). Looking at it twice
+// costs 10 ns where the exact one costs 50, of the 800 that a read of 4 KiB takes.
+std::int64_t coarse_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+bool may_trust(const PosixFile& file, const Operation& operation) {
+  return file.cached_reads.load(std::memory_order_relaxed) >= cached_reads_trusted &&
+         operation.vectors.size() == 1 && operation.vectors[0].iov_len <= trusted_bytes_max;
+}
+
+}  // namespace
+
+std::int64_t PosixQueue::read_trusting(Operation& operation) {
+  auto& file = static_cast<PosixFile&>(*operation.file);
+  const iovec& target = operation.vectors[0];
+  const std::int64_t begin = coarse_ns();
+  const auto moved =
+      pread(file.fd, target.iov_base, target.iov_len, operation.offset + operation.done_bytes);
+  if (coarse_ns() != begin) file.cached_reads.store(0, std::memory_order_relaxed);
+  return moved;
+}
+
+bool PosixQueue::read_now(Operation& operation) {
+  auto& file = static_cast<PosixFile&>(*operation.file);
+  if (file.remote) return false;
+  if (file.in_memory) {
+    execute_now(operation);
+    return true;
+  }
+  if (!file.nowait.load(std::memory_order_relaxed)) return false;
+  for (;;) {
+    const auto moved =
+        may_trust(file, operation)
+            ? read_trusting(operation)
+            : preadv2(file.fd, operation.vectors.data(), static_cast<int>(operation.vectors.size()),
+                      operation.offset + operation.done_bytes, RWF_NOWAIT);
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved < 0 && errno == EAGAIN) {
+      file.cached_reads.store(0, std::memory_order_relaxed);
+      return false;
+    }
+    if (moved < 0 && errno == EOPNOTSUPP) {
+      file.nowait.store(false, std::memory_order_relaxed);
+      return false;
+    }
+    if (moved < 0 && operation.done_bytes == 0) operation.result = -errno;
+    if (moved <= 0 || advance(operation, moved)) break;
+    // Short: the end of the file, or of what is in the page cache. The next call tells.
+  }
+  if (operation.done_bytes > 0) operation.result = operation.done_bytes;
+  // Counts that queues lose to each other do not matter.
+  const std::uint32_t reads = file.cached_reads.load(std::memory_order_relaxed);
+  if (reads < cached_reads_trusted) file.cached_reads.store(reads + 1, std::memory_order_relaxed);
+  count_inline_operation();
+  finish(operation);
+  return true;
+}
+
+void PosixQueue::give_to_pool(Operation& operation) {
+  count_pool_operation();
+  give_away();
+  shared_.pool.execute(operation, inbox_, shared_.places.of(operation));
+}
+
+void PosixQueue::cancel(Operation& operation) {
+  if (operation.kind == Kind::close) return;  // nobody would close the file
+  if (!shared_.pool.withdraw(operation)) return;
+  take_back(1);
+  operation.result = operation.done_bytes > 0 ? operation.done_bytes : -ECANCELED;
+  finish(operation);
+}
+
+}  // namespace ferry::storage

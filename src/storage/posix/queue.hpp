@@ -1,0 +1,114 @@
+// What the two engines of the `posix` storage share: which operations run where they are, and
+// which are given away.
+//
+// A queue's thread polls for others, so it must not block. It executes on the spot
+//   - reads from the page cache that cannot wait (RWF_NOWAIT), and reads from tmpfs and ramfs;
+//   - buffered writes and truncations on local file systems: a copy into the page cache is
+//     cheaper than any hand-over. They can block when the kernel throttles a writer, so a call
+//     that took long sends the following ones to the worker threads for a while (InlinePolicy),
+//     and so does a write that the medium is to begin with, where the engine cannot have that done;
+//   - opening, closing and asking about files that are there, on local file systems from which a
+//     file was opened before, where the kernel has all of the path in memory (LocalMounts). Under
+//     the same policy: closing the last descriptor of a removed file frees its blocks;
+// and gives away everything else: other paths, syncs, remote file systems.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "storage/posix/file.hpp"
+#include "storage/posix/local_mounts.hpp"
+#include "storage/posix/places.hpp"
+#include "storage/posix/registered_buffers.hpp"
+#include "storage/queue/inbox_queue.hpp"
+#include "storage/storage.hpp"
+
+namespace ferry::storage {
+
+// Allows inline calls until one is slow, and again after a pause.
+class InlinePolicy {
+ public:
+  using Clock = std::chrono::steady_clock;
+  bool allows(Clock::time_point now) const { return now >= not_before_; }
+  void took(Clock::time_point begin, Clock::time_point end) {
+    if (end - begin > slow) not_before_ = end + pause;
+  }
+
+  static constexpr std::chrono::milliseconds slow{5};
+  static constexpr std::chrono::milliseconds pause{200};
+
+ private:
+  Clock::time_point not_before_{};
+};
+
+// What the queues of one storage share.
+struct PosixShared {
+  static constexpr unsigned workers_max = 16;  // of one file system
+  // Null: io_uring is not used. Before the pool, whose threads use it to their end.
+  std::unique_ptr<RegisteredBufferTrials> registered_buffers;
+  Places places;
+  WorkerPool pool{
+      workers_max,
+      [this](Operation& operation) {
+        execute_waiting(operation);
+        learn_registered_buffers(operation, true);
+        if (wants_write_out(operation)) begin_write_out(operation);
+      },
+      allowed_cpus(),
+      [this](const Operation& operation, Place place) { return places.find(operation, place); }};
+  // Grows with every close, so that the queues know when to drop what they have registered.
+  std::atomic<std::uint64_t> closes{0};
+  // What the engine could not have, for `ferry info`.
+  std::mutex mutex;
+  std::vector<std::string> notes;
+  void note(const std::string& text);
+  // Of a file that was just opened. `may_test`: on a thread that may block.
+  void learn_registered_buffers(const Operation& operation, bool may_test) const;
+};
+
+// The threads engine, and the base of the io_uring one.
+class PosixQueue : public InboxQueue {
+ public:
+  PosixQueue(PosixShared& shared, const QueueOptions& options);
+  ~PosixQueue() override;
+
+  Operation* reap() override;
+  void cancel(Operation& operation) override;
+
+ protected:
+  // Executes a read that cannot block. False: it would have had to wait; what it did move is kept
+  // in done_bytes.
+  bool read_now(Operation& operation);
+  // The same by plain pread, which costs the kernel some 100 ns less than preadv2 and can block:
+  // only for small reads of files that have long been found in the page cache. A tick of the kernel
+  // that falls into one ends the trust: one in thousands by chance, but reads that wait for a disk
+  // meet one before they have held up the queue for much longer than a tick in all.
+  std::int64_t read_trusting(Operation& operation);
+  void execute_now(Operation& operation);
+  bool execute_if_allowed(Operation& operation);
+  // Whether the path can be opened, or asked about, without waiting.
+  bool is_at_hand(const Operation& operation) const;
+  void give_to_pool(Operation& operation);
+  // What to do with a transfer that is not executed on the spot.
+  virtual void transfer(Operation& operation) { give_to_pool(operation); }
+  // Has the engine begin_write_out(), without waiting for it. The queue's own thread must not do
+  // it.
+  virtual bool can_write_out() const { return false; }
+  virtual void write_out(const Operation& /*operation*/) {}
+  // Whether reads that could be executed on the spot go to the engine all the same.
+  virtual bool batches_reads() const { return false; }
+
+  PosixShared& shared_;
+
+ private:
+  void start(Operation& operation) override;
+
+  InlinePolicy policy_;
+  LocalMounts mounts_;
+};
+
+}  // namespace ferry::storage

@@ -1,0 +1,23 @@
+// The io_uring engine of storage `posix`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "storage/posix/queue.hpp"
+
+namespace ferry::storage {
+
+// Must be called, and the queue used, on one and the same thread (IORING_SETUP_SINGLE_ISSUER).
+// Throws std::system_error where the kernel refuses io_uring.
+std::unique_ptr<Queue> make_uring_queue(PosixShared& shared, const QueueOptions& options);
+
+// What follows on the ring's answer to a transfer.
+enum class AfterRing : std::uint8_t { over, ring_again, blocking_call };
+// Counts what was moved, and sets the result of a transfer that is over.
+AfterRing after_ring(Operation& operation, int result);
+
+// Whether this process may use io_uring: 0 or a negative errno.
+int uring_refused();
+
+}  // namespace ferry::storage

@@ -1,0 +1,84 @@
+// The client of PVFS2 and OrangeFS in this process. Its library is one for all, and not known to be
+// safe for several threads, so one call is made at a time.
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "storage/owner_process.hpp"
+#include "storage/pvfs2/library.hpp"
+
+namespace ferry::storage {
+
+// Where the mounts are listed, and as whom their servers are asked.
+struct Pvfs2Address {
+  std::string table;  // a file; empty: PVFS2TAB_FILE, /etc/fstab or /etc/pvfs2tab
+  unsigned uid = 0;
+  unsigned gid = 0;
+  std::chrono::milliseconds timeout{30'000};
+
+  auto operator<=>(const Pvfs2Address&) const = default;  // NOLINT: a null pointer is seen in it
+};
+
+// A path, as the file system that it lies on calls it.
+struct Pvfs2Place {
+  std::int32_t file_system = 0;
+  std::string path;    // from its root on, without a slash at the end
+  std::string source;  // for people
+};
+
+// Thread-safe. Its calls block, without a bound, and must not be made where owner() is another
+// process.
+class Pvfs2Client {
+ public:
+  // The client of this library; lives on until the process ends, as late calls may be in it.
+  static Pvfs2Client& of(const std::string& library);
+
+  // The process whose sockets the library has.
+  static OwnerProcess& owner();
+
+  explicit Pvfs2Client(std::string library) : library_name_(std::move(library)) {}
+  Pvfs2Client(const Pvfs2Client&) = delete;
+  Pvfs2Client& operator=(const Pvfs2Client&) = delete;
+
+  // Loads, initialises and connects whatever is needed. Throws Unavailable.
+  Pvfs2Place place_of(const Pvfs2Address& address, const std::string& path);
+
+  // Calls use(library, credential) with the right to the library and as `address` says; makes of
+  // what it returns 0 or more, or a negative errno. That right may have come late: where
+  // may_begin() then says a negative errno, that is all. Throws Unavailable.
+  template <class MayBegin, class Use>
+  int call(const Pvfs2Address& address, MayBegin may_begin, Use use) {
+    const std::lock_guard lock(mutex_);
+    if (const int error = may_begin(); error != 0) return error;
+    const Pvfs2Library& library = ready();
+    return errno_result(use(library, credential(address)));
+  }
+
+ private:
+  const Pvfs2Library& ready();
+  const pvfs2::Credential* credential(const Pvfs2Address& address);
+  const pvfs2::Table& table(const std::string& name);
+  void connect(pvfs2::Mount& mount);
+  int errno_result(int result) const;
+
+  struct Owned {
+    pvfs2::Credential credential;
+    std::chrono::steady_clock::time_point until;
+  };
+
+  const std::string library_name_;
+  std::mutex mutex_;  // guards all below, and every call of the library
+  std::unique_ptr<const Pvfs2Library> library_;
+  std::map<std::string, const pvfs2::Table*> tables_;
+  std::map<std::pair<unsigned, unsigned>, Owned> credentials_;
+};
+
+}  // namespace ferry::storage

@@ -1,0 +1,147 @@
+// Renaming on PVFS2. The library moves the name and asks nothing: a directory that is moved below
+// itself is lost with all that is in it. What rename(2) says is said here.
+//
+// Between these looks and the renaming another client may change the tree; the servers have no call
+// that does both.
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <deque>
+#include <string>
+#include <utility>
+
+#include <sys/stat.h>
+
+#include "storage/last_name.hpp"
+#include "storage/pvfs2/call.hpp"
+#include "storage/uri.hpp"
+
+namespace ferry::storage {
+namespace {
+
+using pvfs2::Reference;
+
+constexpr unsigned links_max = 40;  // as in the kernel
+
+bool same(const Reference& one, const Reference& other) {
+  return one.handle == other.handle && one.file_system == other.file_system;
+}
+
+// The names of a path, to be looked up one after the other, before those that are left.
+void put_in_front(const std::string& path, std::deque<std::string>& left) {
+  std::deque<std::string> names;
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t next = std::min(path.find('/', at), path.size());
+    if (next > at) names.push_back(path.substr(at, next - at));
+    at = next + 1;
+  }
+  left.insert(left.begin(), names.begin(), names.end());
+}
+
+}  // namespace
+
+std::int64_t Pvfs2Call::rename() {
+  if (pvfs2_address_of(parse_uri(new_path_)) != address_) return -EXDEV;
+  Reference from;
+  Status from_status;
+  Entry old_entry;
+  Entry new_entry;
+  int error = find_entry(path_, old_entry);
+  const std::int32_t file_system = file_system_;
+  if (error == 0) error = find_entry(new_path_, new_entry);
+  if (error == 0 && file_system_ != file_system) error = -EXDEV;
+  if (error == 0) error = find(path_, false, from);
+  if (error == 0) error = status_of(from, from_status);
+  if (error != 0) return error;
+  const bool moves_folder = S_ISDIR(from_status.mode);
+  if (!moves_folder && LastName(parse_uri(new_path_).path).has_slash_behind) return -ENOTDIR;
+  if (moves_folder) error = lies_below(from, new_entry);
+  if (error == 0) error = may_replace(from, from_status);
+  if (error != 0) return error == -EEXIST ? 0 : error;  // it has that name
+  return ask([&](const Pvfs2Library& library, const pvfs2::Credential* who) {
+    return library.rename(old_entry.name.data(), old_entry.folder, new_entry.name.data(),
+                          new_entry.folder, who, nullptr);
+  });
+}
+
+// What there is at the new path: -EEXIST where that is what is renamed.
+int Pvfs2Call::may_replace(const Reference& from, const Status& from_status) {
+  Reference to;
+  Status status;
+  int error = find_any(new_path_, false, to);
+  if (error == 0 && same(from, to)) return -EEXIST;
+  if (error == 0) error = status_of(to, status);
+  if (error != 0) return error == -ENOENT ? 0 : error;
+  if (!S_ISDIR(from_status.mode)) return S_ISDIR(status.mode) ? -EISDIR : 0;
+  return S_ISDIR(status.mode) ? is_empty(to) : -ENOTDIR;
+}
+
+int Pvfs2Call::is_empty(const Reference& folder) {
+  pvfs2::Listed listed;
+  void (*release)(void*) = nullptr;
+  const int error = ask([&](const Pvfs2Library& library, const pvfs2::Credential* who) {
+    release = library.free_memory;
+    return library.readdir(folder, pvfs2::list_start, 1, who, &listed, nullptr);
+  });
+  if (listed.names != nullptr) (release != nullptr ? release : &std::free)(listed.names);
+  if (error != 0) return error;
+  return listed.count == 0 ? 0 : -ENOTEMPTY;
+}
+
+int Pvfs2Call::link_target(const Reference& link, std::string& target) {
+  return ask([&](const Pvfs2Library& library, const pvfs2::Credential* who) {
+    pvfs2::Attributes found;
+    const int error =
+        library.getattr(link, pvfs2::mask_link_target | pvfs2::mask_type, who, &found, nullptr);
+    if (error != 0) return error;
+    target = found.link_target == nullptr ? "" : found.link_target;
+    library.release_attributes(&found);
+    return 0;
+  });
+}
+
+// -EINVAL where the entry's folder is `above` or lies below it; also where that cannot be seen, as
+// a wrong guess would lose the tree. Directories do not know what they are in, so the path is
+// followed name by name, from the root on.
+int Pvfs2Call::lies_below(const Reference& above, const Entry& entry) {
+  Pvfs2Place place;
+  if (const int error = place_of(entry.folder_path, place); error != 0) return error;
+  std::deque<std::string> left;
+  put_in_front(place.path, left);
+  std::string at;  // without links
+  Reference here;
+  unsigned links = 0;
+  if (const int error = look_up(place.file_system, "/", true, here); error != 0) return error;
+  while (!left.empty()) {
+    const std::string name = std::move(left.front());
+    left.pop_front();
+    if (name == ".") continue;
+    if (name == "..") {
+      at.resize(at.empty() ? 0 : at.rfind('/'));
+      continue;
+    }
+    std::string next = at;
+    next.append("/").append(name);
+    Status status;
+    int error = look_up(place.file_system, next, false, here);
+    if (error == 0) error = status_of(here, status);
+    if (error != 0) return error;
+    if (same(here, above)) return -EINVAL;
+    if (!S_ISLNK(status.mode)) {
+      at = next;
+      continue;
+    }
+    std::string target;
+    if (++links > links_max) return -ELOOP;
+    error = link_target(here, target);
+    if (error != 0) return error;
+    // Where an absolute one begins is a matter of how the file system is mounted.
+    if (target.empty() || target.front() == '/') return -EINVAL;
+    put_in_front(target, left);
+  }
+  if (const int error = look_up(place.file_system, at.empty() ? "/" : at, false, here); error != 0)
+    return error;
+  return same(here, entry.folder) ? 0 : -EINVAL;
+}
+
+}  // namespace ferry::storage

@@ -1,0 +1,164 @@
+#include "storage/queue/bounded_pool.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <system_error>
+#include <utility>
+
+namespace ferry::storage {
+namespace {
+
+constexpr unsigned late_max = 64;
+constexpr std::chrono::seconds idle_time{1};  // without a call a thread ends
+
+}  // namespace
+
+void BoundedCall::end_early(int error) {
+  const std::lock_guard lock(mutex_);
+  if (over_) return;
+  over_ = true;
+  // Before the answer: what is asked next must find it.
+  if (changing_ != nullptr) late_.emplace(changing_, error);
+  operation_.result = error;
+  inbox_.put(operation_);
+}
+
+void BoundedCall::finish(std::int64_t result) {
+  const std::lock_guard lock(mutex_);
+  if (over_) return;
+  over_ = true;
+  operation_.result = result;
+  inbox_.put(operation_);
+}
+
+int BoundedCall::begin_change(const std::shared_ptr<LateChanges>& file) {
+  const std::lock_guard lock(mutex_);
+  if (over_) return -ECANCELED;
+  if (const int error = file->error(); error != 0) return error;
+  changing_ = file;
+  return 0;
+}
+
+void BoundedCall::end_change() {
+  const std::lock_guard lock(mutex_);
+  changing_.reset();
+  late_.reset();
+}
+
+bool BoundedCall::over() const {
+  const std::lock_guard lock(mutex_);
+  return over_;
+}
+
+BoundedPool::BoundedPool(unsigned threads_max, CpuSet cpus)
+    : threads_max_(threads_max), cpus_(std::move(cpus)) {}
+
+BoundedPool::~BoundedPool() {
+  if (!made_here()) {
+    // The threads are the parent's, and whatever one of them had locked stays locked.
+    static_cast<void>(new (std::nothrow) std::shared_ptr<State>(state_));
+    static_cast<void>(new (std::nothrow) std::thread(std::move(watcher_)));
+    return;
+  }
+  std::unique_lock lock(state_->mutex);
+  state_->closing = true;
+  state_->more.notify_all();
+  state_->changed.notify_all();
+  state_->changed.wait(lock, [this] { return state_->threads == state_->late; });
+  lock.unlock();
+  if (watcher_.joinable()) watcher_.join();
+}
+
+void BoundedPool::execute(const std::shared_ptr<BoundedCall>& call) {
+  const std::lock_guard lock(state_->mutex);
+  state_->waiting.push_back(call);
+  grow();
+  state_->more.notify_one();
+  if (call->deadline() < state_->next_look) state_->changed.notify_all();
+}
+
+void BoundedPool::grow() {
+  if (!watcher_.joinable())
+    watcher_ = std::thread(
+        [state = state_, cpus = cpus_, max = threads_max_] { watch(state, cpus, max); });
+  const unsigned useful = state_->threads - state_->late;
+  if (state_->idle >= state_->waiting.size() || useful >= threads_max_) return;
+  if (state_->late >= late_max) return;
+  start_thread(state_, cpus_, threads_max_);
+}
+
+// Under the mutex.
+void BoundedPool::start_thread(const std::shared_ptr<State>& state, const CpuSet& cpus,
+                               unsigned threads_max) {
+  std::thread([state, cpus, threads_max] { work(state, cpus, threads_max); }).detach();
+  ++state->threads;
+}
+
+void BoundedPool::work(const std::shared_ptr<State>& state, const CpuSet& cpus,
+                       unsigned threads_max) {
+  name_this_thread("ferry-calls");
+  run_this_thread_on(cpus);
+  std::vector<char> memory;
+  std::unique_lock lock(state->mutex);
+  for (;;) {
+    ++state->idle;
+    state->more.wait_for(lock, idle_time,
+                         [&] { return state->closing || !state->waiting.empty(); });
+    --state->idle;
+    if (state->waiting.empty()) break;
+    const std::shared_ptr<BoundedCall> call = std::move(state->waiting.front());
+    state->waiting.pop_front();
+    if (call->over()) continue;
+    state->running.push_back(call);
+    lock.unlock();
+    const std::int64_t result = call->work(memory);
+    lock.lock();
+    if (std::erase(state->running, call) == 0) {
+      --state->late;  // it came back after all; another may have its place
+      if (state->threads - state->late > threads_max) break;
+      continue;
+    }
+    lock.unlock();
+    call->finish(result);
+    lock.lock();
+  }
+  --state->threads;
+  state->changed.notify_all();
+}
+
+// Ends calls at their deadlines, and counts the threads that still have them as late.
+void BoundedPool::watch(const std::shared_ptr<State>& state, const CpuSet& cpus,
+                        unsigned threads_max) {
+  name_this_thread("ferry-deadlines");
+  std::unique_lock lock(state->mutex);
+  while (!state->closing || state->threads != state->late) {
+    const auto now = BoundedCall::Clock::now();
+    state->next_look = now + std::chrono::hours(1);
+    const auto expired = [&](const std::shared_ptr<BoundedCall>& call) {
+      // At the end, nobody waits for what was cancelled.
+      const bool given_up = state->closing && call->over();
+      if (!given_up && call->deadline() > now) {
+        state->next_look = std::min(state->next_look, call->deadline());
+        return false;
+      }
+      call->end_early(-ETIMEDOUT);
+      return true;
+    };
+    std::erase_if(state->waiting, expired);
+    state->late += static_cast<unsigned>(std::erase_if(state->running, expired));
+    // Calls that wait behind the ones that are late now get threads in their place.
+    try {
+      for (std::size_t left = state->waiting.size(); left > state->idle && state->late < late_max &&
+                                                     state->threads - state->late < threads_max;
+           --left)
+        start_thread(state, cpus, threads_max);
+    } catch (const std::system_error&) {  // no thread is to be had: they wait on
+    }
+    if (state->closing) state->changed.notify_all();
+    if (state->closing && state->threads == state->late) break;
+    state->changed.wait_until(lock, state->next_look);
+  }
+}
+
+}  // namespace ferry::storage

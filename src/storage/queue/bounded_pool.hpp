@@ -1,0 +1,113 @@
+// Threads that execute blocking calls of a client library which knows no bound and cannot be told
+// to stop. Whoever asked is answered in time; a thread that the library keeps is left behind with
+// memory of its own.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/cpus.hpp"
+#include "base/forks.hpp"
+#include "storage/late_changes.hpp"
+#include "storage/queue/worker_pool.hpp"
+#include "storage/storage.hpp"
+
+namespace ferry::storage {
+
+// One operation. From end_early() on, the worker that has it touches neither the operation nor its
+// memory, and begins no call of the library for it: it asks may_begin() or begin_change() when it
+// has every lock that it waited for.
+class BoundedCall {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  BoundedCall(Operation& operation, Inbox& inbox, std::chrono::milliseconds timeout)
+      : operation_(operation), inbox_(inbox), deadline_(Clock::now() + timeout) {}
+  virtual ~BoundedCall() = default;
+  BoundedCall(const BoundedCall&) = delete;
+  BoundedCall& operator=(const BoundedCall&) = delete;
+
+  // Makes the blocking calls. `memory` is the worker's own; memory of the operation is only touched
+  // inside of touch(). Returns the result.
+  virtual std::int64_t work(std::vector<char>& memory) = 0;
+
+  // Answers with `error` if the call is still under way. Thread-safe, as all that follows.
+  void end_early(int error);
+  void finish(std::int64_t result);
+  bool over() const;
+  Clock::time_point deadline() const { return deadline_; }
+  bool belongs_to(const Operation& operation) const { return &operation_ == &operation; }
+
+ protected:
+  // Runs `use` with the operation, which nobody takes away meanwhile. False: it was ended early.
+  template <class Use>
+  bool touch(Use use) {
+    const std::lock_guard lock(mutex_);
+    if (!over_) use(operation_);
+    return !over_;
+  }
+  // 0, or -ECANCELED where this was ended early, and the library is to be asked for nothing more.
+  int may_begin() const { return over() ? -ECANCELED : 0; }
+  // The same before a call that changes `file`, or the error of a late change of it. 0: until
+  // end_change(), ending this early makes that call a late change of the file.
+  int begin_change(const std::shared_ptr<LateChanges>& file);
+  void end_change();
+
+ private:
+  Operation& operation_;
+  Inbox& inbox_;
+  const Clock::time_point deadline_;
+  mutable std::mutex mutex_;  // guards what follows
+  bool over_ = false;
+  std::shared_ptr<LateChanges> changing_;  // of the file that the library is changing
+  std::optional<LateChange> late_;
+};
+
+// Executes calls on up to `threads_max` threads, which run on `cpus`; those that the library keeps
+// beyond a deadline are replaced, until there are too many of them. Thread-safe. Destruction waits
+// for no thread that is late. A child of fork() may only destroy it.
+class BoundedPool {
+ public:
+  BoundedPool(unsigned threads_max, CpuSet cpus);
+  ~BoundedPool();
+  BoundedPool(const BoundedPool&) = delete;
+  BoundedPool& operator=(const BoundedPool&) = delete;
+
+  void execute(const std::shared_ptr<BoundedCall>& call);
+  bool made_here() const { return static_cast<bool>(made_here_); }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable more;     // calls, or the end
+    std::condition_variable changed;  // of what the watcher looks at
+    std::deque<std::shared_ptr<BoundedCall>> waiting;
+    std::vector<std::shared_ptr<BoundedCall>> running;
+    unsigned threads = 0;
+    unsigned idle = 0;
+    unsigned late = 0;  // threads whose call is over for everybody else
+    BoundedCall::Clock::time_point next_look = BoundedCall::Clock::time_point::max();
+    bool closing = false;
+  };
+  static void start_thread(const std::shared_ptr<State>& state, const CpuSet& cpus,
+                           unsigned threads_max);
+  static void work(const std::shared_ptr<State>& state, const CpuSet& cpus, unsigned threads_max);
+  static void watch(const std::shared_ptr<State>& state, const CpuSet& cpus, unsigned threads_max);
+  void grow();  // under the mutex
+
+  const MadeHere made_here_;
+  const unsigned threads_max_;
+  const CpuSet cpus_;
+  // Shared with the threads, some of which may outlive the pool.
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
+  std::thread watcher_;
+};
+
+}  // namespace ferry::storage

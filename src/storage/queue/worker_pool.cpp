@@ -1,0 +1,155 @@
+#include "storage/queue/worker_pool.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "base/futex.hpp"
+
+namespace ferry::storage {
+
+void Doorbell::ring() const {
+  std::atomic_ref<std::uint32_t>(*word).fetch_add(1, std::memory_order_release);
+  futex_wake_all(word);
+}
+
+// A stack that many workers push to and one queue empties at once; the release of the push makes
+// the result visible to the acquire of the take.
+void Inbox::put(Operation& operation) {
+  users_.fetch_add(1, std::memory_order_relaxed);
+  Operation* first = first_.load(std::memory_order_relaxed);
+  do {
+    operation.next = first;
+  } while (!first_.compare_exchange_weak(first, &operation, std::memory_order_release,
+                                         std::memory_order_relaxed));
+  doorbell_.ring();
+  users_.fetch_sub(1, std::memory_order_release);  // the last touch
+}
+
+Operation* Inbox::take_all() {
+  if (empty()) return nullptr;
+  return first_.exchange(nullptr, std::memory_order_acquire);
+}
+
+WorkerPool::~WorkerPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  more_.notify_all();
+  for (std::thread& thread : threads_)
+    thread.join();
+}
+
+void WorkerPool::execute(Operation& operation, Inbox& inbox, Place place) {
+  const std::lock_guard lock(mutex_);
+  put(place, Job{&operation, &inbox, ++last_number_});
+}
+
+void WorkerPool::put(Place place, Job job) {
+  Line& line = lines_[place];
+  line.jobs.push_back(job);
+  grow(line);
+  more_.notify_one();
+}
+
+void WorkerPool::grow(const Line& line) {
+  if (idle_ >= executable()) return;
+  const bool has_none = line.busy == 0 && line.jobs.size() == 1;
+  if (threads_.size() < threads_max() || has_none) threads_.emplace_back([this] { work(); });
+}
+
+// Of the line's operations, how many may be executed now. When all threads but those that are kept
+// for lines that have none are busy, only such a line has its turn.
+std::size_t WorkerPool::executable(const Line& line) const {
+  const bool full = busy_ >= threads_max();
+  const unsigned most = full ? 1 : place_max_;
+  return std::min<std::size_t>(line.jobs.size(), most - std::min(line.busy, most));
+}
+
+std::size_t WorkerPool::executable() const {
+  std::size_t count = 0;
+  for (const auto& [place, line] : lines_)
+    count += executable(line);
+  return count;
+}
+
+// Lines that have no thread come first: the thread that one of them was given must not be taken by
+// another one.
+WorkerPool::Lines::iterator WorkerPool::next_line() {
+  const auto rank = [](const Line& line) {
+    return std::pair(line.busy > 0, line.jobs.front().number);
+  };
+  auto next = lines_.end();
+  for (auto line = lines_.begin(); line != lines_.end(); ++line) {
+    if (executable(line->second) == 0) continue;
+    if (next == lines_.end() || rank(line->second) < rank(next->second)) next = line;
+  }
+  return next;
+}
+
+void WorkerPool::leave_line(Place place) {
+  --lines_.find(place)->second.busy;
+  --busy_;
+  drop_if_unused(place);
+}
+
+void WorkerPool::drop_if_unused(Place place) {
+  const auto line = lines_.find(place);
+  if (line->second.is_unused()) lines_.erase(line);
+}
+
+bool WorkerPool::withdraw(Operation& operation) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [place, line] : lines_) {
+    const auto found = std::find_if(line.jobs.begin(), line.jobs.end(),
+                                    [&](const Job& job) { return job.operation == &operation; });
+    if (found == line.jobs.end()) continue;
+    line.jobs.erase(found);
+    drop_if_unused(place);
+    return true;
+  }
+  return false;
+}
+
+unsigned WorkerPool::withdraw_all(const Inbox& inbox) {
+  const std::lock_guard lock(mutex_);
+  std::size_t count = 0;
+  for (auto& [place, line] : lines_)
+    count += std::erase_if(line.jobs, [&](const Job& job) { return job.inbox == &inbox; });
+  std::erase_if(lines_, [](const auto& entry) { return entry.second.is_unused(); });
+  return static_cast<unsigned>(count);
+}
+
+void WorkerPool::work() {
+  name_this_thread("ferry-worker");
+  run_this_thread_on(cpus_);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    ++idle_;
+    auto line = lines_.end();
+    more_.wait(lock, [&] { return (line = next_line()) != lines_.end() || closing_; });
+    --idle_;
+    if (line == lines_.end()) return;
+    const Place place = line->first;
+    Job job = line->second.jobs.front();
+    line->second.jobs.pop_front();
+    ++line->second.busy;
+    ++busy_;
+    lock.unlock();
+    const Place lies_at = find_ != nullptr && !job.found ? find_(*job.operation, place) : place;
+    if (lies_at == place) {
+      execute_(*job.operation);
+      job.inbox->put(*job.operation);
+    }
+    lock.lock();
+    leave_line(place);
+    if (lies_at == place) continue;
+    // At the end of the line: those that others count on having a thread for keep it.
+    job.found = true;
+    job.number = ++last_number_;
+    put(lies_at, job);
+  }
+}
+
+}  // namespace ferry::storage

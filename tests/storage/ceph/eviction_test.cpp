@@ -1,0 +1,301 @@
+// A client that the metadata server evicts: its session ends, and the OSDs refuse it from then on.
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "storage/ceph/ceph.hpp"
+#include "support/ceph_servers.hpp"
+#include "support/depth.hpp"
+#include "support/threads.hpp"
+
+namespace ferry::storage {
+namespace {
+
+using test::pattern;
+using test::same_bytes;
+
+constexpr std::size_t mib = 1 << 20;
+
+class CephEviction : public test::CephServers {
+ protected:
+  // All clients of this process.
+  void evict() const { rig("evict", std::to_string(getpid())); }
+  // What the client has in memory it may tell until the end of its session has arrived.
+  static bool finds_it(const std::function<std::int64_t()>& call) {
+    return test::eventually([&] { return call() == -ESHUTDOWN; });
+  }
+  // How many there are in this process, by the threads that each has one of.
+  static std::size_t clients() { return test::threads_named("ms_dispatch"); }
+};
+
+// What is open stays refused; what is opened or asked for by name once a call has said so is
+// another client's.
+TEST_F(CephEviction, OpenFilesStayRefusedAndNewOnesAreNot) {
+  const std::string data = pattern(4 * mib, 1);
+  File* file = make_file("f", data, 5);
+  file = reopen(file, "f", 5);
+  // In the client's memory only.
+  ASSERT_EQ(unhurried([&] { return driver->pwrite(file, arena.data(), 10, 8 * mib); }), 10);
+  evict();
+  const std::int64_t synced = driver->simple(Kind::sync, file);
+  EXPECT_EQ(synced, -ESHUTDOWN) << "what was not synced is lost, and that is said";
+  File* again = nullptr;
+  ASSERT_EQ(unhurried([&] { return driver->open(at("f", 5), O_RDWR, again); }), 0);
+  ASSERT_EQ(driver->pread(again, arena.data(), 4 * mib, 0), static_cast<std::int64_t>(4 * mib));
+  EXPECT_TRUE(same_bytes(arena.view(0, 4 * mib), data));
+  EXPECT_EQ(driver->path_call(Kind::path_status, at("f", 5)), 0);
+  EXPECT_EQ(driver->pwrite(again, arena.data(), 10, 0), 10);
+  EXPECT_EQ(driver->simple(Kind::sync, again), 0);
+
+  const std::int64_t results[] = {
+      driver->pread(file, arena.data(), 4 * mib, 0),
+      driver->simple(Kind::truncate, file, 100),
+      driver->simple(Kind::file_status, file),
+  };
+  for (const std::int64_t result : results)
+    EXPECT_EQ(result, -ESHUTDOWN);
+  std::int64_t written = driver->pwrite(file, arena.data(), 10, 0);
+  if (written == 10) written = driver->simple(Kind::sync, file);
+  EXPECT_EQ(written, -ESHUTDOWN);
+  EXPECT_EQ(driver->close(file), 0) << "nothing is left that was not told";
+  EXPECT_EQ(driver->simple(Kind::file_status, again), 0) << "its client is not the lost one";
+  EXPECT_EQ(driver->close(again), 0);
+}
+
+// Where no file is open, a call by name finds it. It is not asked again by itself, as the servers
+// may have done it; the next one succeeds.
+TEST_F(CephEviction, EveryKindOfCallByNameSaysSoOnce) {
+  EXPECT_EQ(driver->close(make_file("f", pattern(mib, 1), 5)), 0);
+  const std::string wide = at("wide", 5);
+  made.insert(made.end(), {at("g"), wide});
+  std::vector<DirectoryEntry> entries;
+  Layout layout;
+  const std::vector<std::function<std::int64_t()>> calls = {
+      [&] { return driver->path_call(Kind::path_status, at("f", 5)); },
+      [&] { return driver->try_open(at("f", 5), O_RDONLY); },
+      [&] { return driver->try_open(at("g", 5), O_RDWR | O_CREAT | O_EXCL); },
+      [&] { return driver->path_call(Kind::make_directory, at("d", 5)); },
+      [&] {
+        Operation list;
+        const std::string path = at("d", 5);
+        list.kind = Kind::list_directory;
+        list.path = path.c_str();
+        list.entries = &entries;
+        return driver->run(list);
+      },
+      [&] {
+        Operation told;
+        const std::string path = at("f", 5);
+        told.kind = Kind::path_layout;
+        told.path = path.c_str();
+        told.layout = &layout;
+        return driver->run(told);
+      },
+      [&] {
+        Layout two;
+        two.stripe_bytes = mib;
+        two.stripe_count = 2;
+        Operation create;
+        create.kind = Kind::open;
+        create.path = wide.c_str();
+        create.flags = O_RDWR | O_CREAT | O_EXCL;
+        create.mode = 0644;
+        create.layout = &two;
+        driver->run(create);
+        if (create.result == 0) driver->close(create.opened.release());
+        return create.result;
+      },
+      [&] {
+        Operation rename;
+        const std::string from = at("g", 5);
+        const std::string to = at("f", 5);
+        rename.kind = Kind::rename;
+        rename.path = from.c_str();
+        rename.new_path = to.c_str();
+        return driver->run(rename);
+      },
+      [&] { return driver->path_call(Kind::unlink, at("f", 5)); },
+      [&] { return driver->path_call(Kind::remove_directory, at("d", 5)); },
+  };
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    evict();
+    EXPECT_TRUE(finds_it(calls[i])) << i;
+    EXPECT_EQ(unhurried(calls[i]), 0) << i;
+  }
+  EXPECT_EQ(layout.pool, "data");
+}
+
+// Who closes without a sync is told as well, once.
+TEST_F(CephEviction, CloseTellsWhatIsLost) {
+  File* file = make_file("f", pattern(mib, 1), 5);
+  ASSERT_EQ(unhurried([&] { return driver->pwrite(file, arena.data(), 10, mib); }), 10);
+  evict();
+  EXPECT_TRUE(finds_it([&] { return driver->path_call(Kind::path_status, at("f", 5)); }));
+  EXPECT_EQ(driver->close(file), -ESHUTDOWN);
+  EXPECT_EQ(driver->try_open(at("f", 5), O_RDWR), 0);
+}
+
+// Many threads find it at once, while opens, transfers and closes of others are under way. Each
+// call succeeds or says so, synced bytes are there, and one client is left.
+TEST_F(CephEviction, ManyThreadsGoOnWithOneNewClient) {
+  constexpr unsigned threads = 24;  // more than the storage has
+  constexpr std::size_t bytes = 64 << 10;
+  std::atomic<unsigned> evictions{0};
+  std::atomic<std::uint64_t> refused{0};
+  ASSERT_EQ(driver->path_call(Kind::path_status, at("absent")), -ENOENT);
+  ASSERT_TRUE(test::eventually([&] { return clients() == 1; })) << "those of other tests end";
+  const std::uint64_t rounds = test::scaled(4);
+  for (unsigned i = 0; i < threads; ++i)
+    made.push_back(at("f" + std::to_string(i)));
+  const auto work = [&](unsigned thread) {
+    test::StorageDriver own(*storage);
+    std::vector<char> memory(bytes);
+    const std::string name = at("f" + std::to_string(thread));
+    const auto expected = [&](std::int64_t result, std::int64_t wanted) {
+      EXPECT_TRUE(result == wanted || result == -ESHUTDOWN) << result << " of " << wanted;
+      if (result == -ESHUTDOWN) ++refused;
+      return result == wanted;
+    };
+    std::string durable;
+    for (std::uint64_t round = 1;; ++round) {
+      const bool last = evictions == rounds;
+      File* file = nullptr;
+      if (!expected(own.open(name, O_RDWR | O_CREAT, file), 0)) continue;
+      bool all = true;
+      if (!durable.empty()) {
+        all = expected(own.pread(file, memory.data(), bytes, 0), bytes);
+        EXPECT_TRUE(!all || same_bytes({memory.data(), bytes}, durable));
+      }
+      const std::string data = pattern(bytes, round * threads + thread);
+      std::memcpy(memory.data(), data.data(), bytes);
+      all = expected(own.pwrite(file, memory.data(), bytes, 0), bytes) && all;
+      const bool synced = expected(own.simple(Kind::sync, file), 0);
+      all = synced && all;
+      all = expected(own.close(file), 0) && all;
+      if (synced && all) durable = data;
+      if (!all) durable.clear();  // either of two
+      if (all && last) return;
+    }
+  };
+  std::vector<std::thread> workers;
+  for (unsigned i = 0; i < threads; ++i)
+    workers.emplace_back(work, i);
+  for (; evictions < rounds; ++evictions)
+    evict();
+  test::within_patience("calls after an eviction", [&] {
+    for (std::thread& worker : workers)
+      worker.join();
+  });
+  EXPECT_GT(refused, 0U);
+  EXPECT_TRUE(test::eventually([&] { return clients() == 1; })) << clients();
+}
+
+// Clients that were lost end, with their threads, once nothing of them is open.
+TEST_F(CephEviction, LostClientsEnd) {
+  made.push_back(at("f"));
+  for (std::uint64_t i = 0; i < test::scaled(12); ++i) {
+    File* file = nullptr;
+    ASSERT_EQ(unhurried([&] { return driver->open(at("f"), O_RDWR | O_CREAT, file); }), 0);
+    ASSERT_EQ(driver->pwrite(file, arena.data(), 10, 0), 10);
+    evict();
+    EXPECT_EQ(driver->simple(Kind::sync, file), -ESHUTDOWN);
+    EXPECT_EQ(driver->close(file), 0);
+  }
+  EXPECT_EQ(driver->try_open(at("f"), O_RDONLY), 0);
+  EXPECT_TRUE(test::eventually([&] { return clients() == 1; })) << clients();
+}
+
+// Files that stay open keep their lost clients, and so many are enough.
+TEST_F(CephEviction, LostClientsThatAreHeldAreBounded) {
+  made.push_back(at("f"));
+  std::vector<File*> files;
+  File* file = nullptr;
+  for (std::size_t i = 0; i <= Ceph::lost_clients_max; ++i) {
+    ASSERT_EQ(unhurried([&] { return driver->open(at("f"), O_RDWR | O_CREAT, file); }), 0);
+    files.push_back(file);
+    evict();
+    ASSERT_TRUE(finds_it([&] { return driver->path_call(Kind::path_status, at("f")); }));
+  }
+  EXPECT_EQ(driver->path_call(Kind::path_status, at("f")), -ESHUTDOWN);
+  EXPECT_EQ(driver->open(at("f"), O_RDONLY, file), -ESHUTDOWN);
+  EXPECT_TRUE(test::eventually([&] { return clients() == Ceph::lost_clients_max + 1; }))
+      << clients();
+  EXPECT_EQ(driver->close(files.back()), 0) << "of the client that is in the way";
+  files.pop_back();
+  EXPECT_EQ(driver->path_call(Kind::path_status, at("f")), -ESHUTDOWN);
+  EXPECT_EQ(driver->close(files.front()), 0);
+  files.erase(files.begin());
+  EXPECT_TRUE(test::eventually([&] { return driver->path_call(Kind::path_status, at("f")) == 0; }));
+  for (File* held : files) {
+    EXPECT_EQ(driver->pread(held, arena.data(), 10, 0), -ESHUTDOWN);
+    EXPECT_EQ(driver->close(held), 0);
+  }
+  EXPECT_TRUE(test::eventually([&] { return clients() == 1; })) << clients();
+}
+
+// Transfers under way end, and none says that it moved what it did not.
+TEST_F(CephEviction, TransfersUnderWayEnd) {
+  const std::string data = pattern(4 * mib, 1);
+  File* file = make_file("f", data, 10);
+  file = reopen(file, "f", 10);
+  std::thread evicts([&] { evict(); });
+  constexpr std::size_t pieces = 16;
+  constexpr std::size_t piece = 4 * mib / pieces;
+  const auto until = std::chrono::steady_clock::now() + test::patience;
+  bool refused = false;
+  while (!refused && std::chrono::steady_clock::now() < until) {
+    std::vector<Operation> reads(pieces);
+    std::vector<iovec> vectors(pieces);
+    std::memset(arena.data(), 0, 4 * mib);
+    for (std::size_t i = 0; i < pieces; ++i) {
+      vectors[i] = {arena.data() + i * piece, piece};
+      reads[i].offset = static_cast<std::int64_t>(i * piece);
+      begin(reads[i], Kind::read, file, vectors[i]);
+    }
+    for (std::size_t i = 0; i < pieces; ++i)
+      driver->next();
+    for (std::size_t i = 0; i < pieces; ++i) {
+      if (reads[i].result == static_cast<std::int64_t>(piece)) {
+        EXPECT_TRUE(same_bytes(arena.view(i * piece, piece), data.substr(i * piece, piece)));
+      } else {
+        EXPECT_EQ(reads[i].result, -ESHUTDOWN);
+        refused = true;
+      }
+    }
+  }
+  evicts.join();
+  EXPECT_TRUE(refused);
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+// Each round writes a piece of its own and syncs it. What a sync has acknowledged before the client
+// was evicted, another client finds.
+TEST_F(CephEviction, SyncedBytesSurviveItUnderLoad) {
+  File* file = make_file("f", "", 10);
+  std::thread evicts([&] { evict(); });
+  const auto until = std::chrono::steady_clock::now() + test::patience;
+  std::int64_t last = 0;
+  const Rounds durable = write_rounds(file, [&](std::int64_t result) {
+    last = result;
+    return result == 0 && std::chrono::steady_clock::now() < until;
+  });
+  evicts.join();
+  EXPECT_EQ(last, -ESHUTDOWN);
+  driver->close(file);
+  ASSERT_EQ(unhurried([&] { return driver->open(at("f"), O_RDONLY, file); }), 0);
+  expect_rounds(file, durable);
+  EXPECT_EQ(driver->close(file), 0);
+}
+
+}  // namespace
+}  // namespace ferry::storage

@@ -1,0 +1,133 @@
+#include "storage/posix/places.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "storage/posix/posix.hpp"
+#include "support/blocked_file.hpp"
+#include "support/files.hpp"
+#include "support/storage_driver.hpp"
+
+namespace ferry::storage {
+namespace {
+
+Place device_of(const std::string& path) {
+  struct stat status {};
+  EXPECT_EQ(stat(path.c_str(), &status), 0) << path;
+  return status.st_dev;
+}
+
+class PlacesTest : public testing::Test {
+ protected:
+  Place place_of(const std::string& path, Kind kind = Kind::path_status, int flags = 0) {
+    Operation operation;
+    operation.kind = kind;
+    operation.path = path.c_str();
+    operation.flags = flags;
+    by_words = places.of(operation);
+    return places.find(operation, by_words);
+  }
+
+  Places places;
+  Place by_words = 0;
+};
+
+// /proc is mounted wherever these tests run.
+TEST_F(PlacesTest, AreTheFileSystemsOfPaths) {
+  EXPECT_EQ(place_of("/proc/self/status"), device_of("/proc"));
+  EXPECT_EQ(place_of("/proc"), device_of("/proc"));
+  EXPECT_EQ(place_of("/proc/../proc//missing"), device_of("/proc"));
+  const test::ScratchDirectory directory;
+  EXPECT_NE(place_of(directory / "missing"), device_of("/proc"));
+}
+
+TEST_F(PlacesTest, SymbolicLinksAreFollowedToWhereTheyLead) {
+  const test::ScratchDirectory directory;
+  ASSERT_EQ(mkdir((directory / "dir").c_str(), 0755), 0);
+  ASSERT_EQ(symlink("/proc", (directory / "away").c_str()), 0);
+  ASSERT_EQ(symlink("dir", (directory / "near").c_str()), 0);
+  ASSERT_EQ(symlink("../away", (directory / "dir/twice").c_str()), 0);
+  ASSERT_EQ(symlink("loop", (directory / "loop").c_str()), 0);
+  const Place proc = device_of("/proc");
+  const Place here = place_of(directory / "dir");
+  EXPECT_NE(here, proc);
+  EXPECT_EQ(place_of(directory / "away/self/status"), proc);
+  EXPECT_EQ(by_words, here);
+  EXPECT_EQ(place_of(directory / "near/twice/self"), proc);
+  EXPECT_EQ(place_of(directory / "near"), here);
+  EXPECT_EQ(place_of(directory / "loop"), here);
+  EXPECT_EQ(place_of(directory / "away"), proc);
+  EXPECT_EQ(place_of(directory / "away", Kind::unlink), here) << "the link itself";
+  EXPECT_EQ(place_of(directory / "away", Kind::open, O_NOFOLLOW), here);
+}
+
+// As the kernel walks: up from where a link leads, not from where it lies.
+TEST_F(PlacesTest, ParentsAreThoseOfWhatLinksLeadTo) {
+  const test::ScratchDirectory directory;
+  ASSERT_EQ(mkdir((directory / "dir").c_str(), 0755), 0);
+  ASSERT_EQ(mkdir((directory / "dir/inner").c_str(), 0755), 0);
+  ASSERT_EQ(symlink("/proc/self", (directory / "away").c_str()), 0);
+  ASSERT_EQ(symlink("dir/inner", (directory / "near").c_str()), 0);
+  ASSERT_EQ(symlink("/proc", (directory / "dir/only there").c_str()), 0);
+  const Place proc = device_of("/proc");
+  const Place here = place_of(directory / "dir");
+  EXPECT_EQ(place_of(directory / "away/../version"), proc);
+  EXPECT_EQ(place_of(directory / "near/../only there/version"), proc);
+  EXPECT_EQ(place_of(directory / "near/../inner"), here);
+  EXPECT_EQ(place_of(directory / "near/.."), here);
+  EXPECT_EQ(place_of(directory / "dir/inner/../../away/status"), proc);
+  EXPECT_EQ(place_of(directory / "dir/../dir/./inner//"), here);
+  EXPECT_EQ(place_of(directory / "dir/../../../../../../proc/version"), proc);
+  EXPECT_EQ(place_of("/../.."), device_of("/"));
+}
+
+TEST_F(PlacesTest, ARenamingLiesOnBoth) {
+  Operation operation;
+  operation.kind = Kind::rename;
+  operation.path = "/proc/one";
+  operation.new_path = "/proc/two";
+  EXPECT_EQ(places.of(operation), device_of("/proc"));
+  operation.new_path = "/two";
+  const Place both = places.of(operation);
+  EXPECT_NE(both, device_of("/proc"));
+  EXPECT_NE(both, device_of("/"));
+}
+
+// As many calls as there are threads for one file system hang; calls on another one and by name go
+// on beside them.
+TEST(PosixPlaces, CallsThatHangHoldOnlyTheirOwnFileSystemUp) {
+  const test::ScratchDirectory directory;
+  test::write_file(directory / "f", "abc");
+  const auto storage = make_posix(Engine::threads);
+  test::StorageDriver hung(*storage);
+  test::StorageDriver driver(*storage);
+  std::vector<std::unique_ptr<test::BlockedFile>> blocked;
+  std::vector<Operation> waiting;
+  for (int i = 0; i < 100; ++i) {
+    blocked.push_back(std::make_unique<test::BlockedFile>());
+    blocked.back()->file().place = 1;
+    waiting.push_back(blocked.back()->operation());
+  }
+  for (Operation& operation : waiting)
+    hung.queue().submit(operation);
+  hung.queue().flush();
+  File* file = driver.must_open(directory / "f", O_RDWR);
+  EXPECT_EQ(driver.pwrite(file, "new", 3, 0), 3);
+  EXPECT_EQ(driver.simple(Kind::sync, file), 0);
+  EXPECT_EQ(driver.close(file), 0);
+  EXPECT_EQ(driver.path_call(Kind::unlink, directory / "f"), 0);
+  EXPECT_EQ(hung.queue().reap(), nullptr) << "they hang still";
+  for (const auto& one : blocked)
+    one->release();
+  for (std::size_t i = 0; i < waiting.size(); ++i)
+    EXPECT_EQ(hung.next().result, 1);
+}
+
+}  // namespace
+}  // namespace ferry::storage

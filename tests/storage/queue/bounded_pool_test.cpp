@@ -1,0 +1,187 @@
+#include "storage/queue/bounded_pool.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/within.hpp"
+
+namespace ferry::storage {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+
+// Opens once; shared with threads that may outlive the test.
+struct Gate {
+  std::atomic<bool> is_open{false};
+  std::atomic<unsigned> waiting{0};
+  void pass() {
+    ++waiting;
+    is_open.wait(false);
+    --waiting;
+  }
+  void open() {
+    is_open = true;
+    is_open.notify_all();
+  }
+};
+
+// A library call that waits for a gate, if it has one, and then writes into its operation.
+class Call final : public BoundedCall {
+ public:
+  Call(Operation& operation, Inbox& inbox, std::chrono::milliseconds timeout,
+       std::shared_ptr<Gate> gate = nullptr)
+      : BoundedCall(operation, inbox, timeout), gate_(std::move(gate)) {}
+  std::int64_t work(std::vector<char>& /*memory*/) override {
+    if (gate_ != nullptr) gate_->pass();
+    touch([](Operation& operation) { operation.value = 5; });
+    return 7;
+  }
+
+ private:
+  const std::shared_ptr<Gate> gate_;
+};
+
+class BoundedPoolTest : public testing::Test {
+ protected:
+  ~BoundedPoolTest() override {
+    gate->open();
+    pool.reset();
+    while (inbox.in_use()) {
+    }
+  }
+  std::shared_ptr<Call> start(Operation& operation, std::chrono::milliseconds timeout,
+                              const std::shared_ptr<Gate>& through = nullptr) {
+    auto call = std::make_shared<Call>(operation, inbox, timeout, through);
+    pool->execute(call);
+    return call;
+  }
+  // Until none of them is under way.
+  void finish(std::size_t operations) {
+    EXPECT_TRUE(eventually([&] {
+      for (Operation* found = inbox.take_all(); found != nullptr; found = found->next)
+        --operations;
+      return operations == 0;
+    }));
+  }
+  // The next finished operation.
+  Operation* next() {
+    Operation* found = nullptr;
+    EXPECT_TRUE(eventually([&] { return (found = inbox.take_all()) != nullptr; }));
+    return found;
+  }
+
+  std::uint32_t word = 0;
+  Inbox inbox{Doorbell{&word}};
+  std::shared_ptr<Gate> gate = std::make_shared<Gate>();
+  std::unique_ptr<BoundedPool> pool = std::make_unique<BoundedPool>(1, allowed_cpus());
+};
+
+TEST_F(BoundedPoolTest, GivesTheResult) {
+  Operation operation;
+  start(operation, 1h);
+  EXPECT_EQ(next(), &operation);
+  EXPECT_EQ(operation.result, 7);
+  EXPECT_EQ(operation.value, 5U);
+}
+
+TEST_F(BoundedPoolTest, AnswersAtTheDeadlineAndReplacesTheThread) {
+  Operation stuck;
+  start(stuck, 20ms, gate);
+  EXPECT_EQ(next(), &stuck);
+  EXPECT_EQ(stuck.result, -ETIMEDOUT);
+  Operation other;
+  start(other, 1h);
+  EXPECT_EQ(next(), &other);
+  EXPECT_EQ(other.result, 7);
+  // What comes back late touches nothing.
+  gate->open();
+  EXPECT_TRUE(eventually([&] { return gate->waiting == 0; }));
+  pool.reset();
+  EXPECT_EQ(stuck.value, 0U);
+  EXPECT_EQ(stuck.result, -ETIMEDOUT);
+  EXPECT_EQ(inbox.take_all(), nullptr);
+}
+
+TEST_F(BoundedPoolTest, CallsThatNobodyHasBegunEndInTimeToo) {
+  Operation stuck;
+  Operation behind;
+  start(stuck, 1h, gate);
+  start(behind, 20ms);
+  EXPECT_EQ(next(), &behind);
+  EXPECT_EQ(behind.result, -ETIMEDOUT);
+  gate->open();
+  EXPECT_EQ(next(), &stuck);
+  EXPECT_EQ(stuck.result, 7);
+  EXPECT_EQ(behind.value, 0U);
+}
+
+TEST_F(BoundedPoolTest, CallsThatWaitBehindLateOnesAreBegun) {
+  Operation stuck;
+  Operation behind[2];
+  start(stuck, 200ms, gate);
+  start(behind[0], 1h);
+  start(behind[1], 1h);
+  finish(3);
+  EXPECT_EQ(gate->waiting, 1U) << "still";
+  EXPECT_EQ(stuck.result, -ETIMEDOUT);
+  EXPECT_EQ(behind[0].result, 7);
+  EXPECT_EQ(behind[1].result, 7);
+}
+
+// There are no more threads than this beside those that are of use.
+TEST_F(BoundedPoolTest, AThreadThatComesBackTakesTheNextCall) {
+  constexpr std::size_t late_max = 64;
+  pool = std::make_unique<BoundedPool>(late_max, allowed_cpus());
+  std::vector<Operation> stuck(late_max);
+  for (Operation& operation : stuck)
+    start(operation, 300ms, gate);
+  finish(late_max);
+  Operation behind;
+  start(behind, 1h);
+  gate->open();
+  EXPECT_EQ(next(), &behind);
+  EXPECT_EQ(behind.result, 7);
+  for (const Operation& operation : stuck)
+    EXPECT_EQ(operation.result, -ETIMEDOUT);
+}
+
+TEST_F(BoundedPoolTest, CanBeEndedEarly) {
+  Operation operation;
+  const auto call = start(operation, 1h, gate);
+  EXPECT_TRUE(eventually([&] { return gate->waiting == 1; }));
+  call->end_early(-ECANCELED);
+  EXPECT_EQ(next(), &operation);
+  EXPECT_EQ(operation.result, -ECANCELED);
+  call->end_early(-ETIMEDOUT);  // it is over
+  EXPECT_EQ(operation.result, -ECANCELED);
+  gate->open();
+  pool.reset();
+  EXPECT_EQ(inbox.take_all(), nullptr);
+}
+
+TEST_F(BoundedPoolTest, IsLeftWithoutWaitingForCancelledCalls) {
+  Operation operation;
+  const auto call = start(operation, 1h, gate);
+  ASSERT_TRUE(eventually([&] { return gate->waiting == 1; }));
+  call->end_early(-ECANCELED);
+  EXPECT_EQ(next(), &operation);
+  pool.reset();
+  EXPECT_EQ(gate->waiting, 1U);
+}
+
+TEST_F(BoundedPoolTest, IsLeftWithoutWaitingForLateThreads) {
+  Operation stuck;
+  start(stuck, 20ms, gate);
+  EXPECT_EQ(next(), &stuck);
+  test::within_patience("the end of the pool", [&] { pool.reset(); });
+  EXPECT_EQ(gate->waiting, 1U);
+}
+
+}  // namespace
+}  // namespace ferry::storage
