@@ -63,8 +63,8 @@ AGAINST = [
         "than DEVICE_HEADERS lists",
     ),
     (
-        {"include/ferry/device/ring.hpp": '#include "../base/futex.hpp"\n'},
-        'include/ferry/device/ring.hpp:1: "../base/futex.hpp": include/ferry/device does not use src/base',
+        {"include/ferry/device/ring.hpp": '#include "base/futex.hpp"\n'},
+        'include/ferry/device/ring.hpp:1: "base/futex.hpp": include/ferry/device does not use src/base',
     ),
     (
         {"scripts/help.py": "def main():\n    import ferry\n"},
