@@ -1,7 +1,7 @@
 """Ferry: file I/O for arrays, and the ``ferry`` command.
 
-The package reads and writes files in bulk, many ranges and many files at once, straight into
-memory that is already there::
+The package reads and writes files in bulk, many ranges and many files at once, straight into your
+arrays::
 
     >>> import ferry, numpy, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "squares.npy")
@@ -16,7 +16,8 @@ memory that is already there::
     array([ 0,  1,  4,  9, 16])
 
 The command plans measurements, watches the measured process ``ferry-bench``, judges its numbers
-and shows them. Neither part imports the other.
+The command also runs the laboratory's commands (bench, study, tune, import) where the ferry-lab
+distribution is installed.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# Where the extension module lies when the package is used from a checkout.
+# In a checkout, the extension module is in the build folder.
 _BUILD_DIR = os.environ.get("FERRY_BUILD_DIR") or os.path.join(
     os.path.dirname(__file__), "..", "..", "build", "release"
 )
 __path__.append(os.path.join(_BUILD_DIR, "python", "ferry"))
 
-# What is imported when it is first used: the command needs none of it.
+# Imported on first use: the command needs none of it.
 _LAZY = {
     "Engine": "engine",
     "File": "file_objects",
@@ -59,7 +60,7 @@ _LAZY = {
 __all__ = sorted(_LAZY)
 
 if TYPE_CHECKING:
-    # "as" the same name: exported, as type checkers understand it.
+    # "as" the same name: type checkers treat it as exported.
     from ferry.arrays import load as load
     from ferry.arrays import save as save
     from ferry.engine import Engine as Engine
@@ -80,7 +81,7 @@ if TYPE_CHECKING:
     from ferry.transfers import read_files as read_files
     from ferry.transfers import write_batch as write_batch
     from ferry.transfers import write_batch_async as write_batch_async
-else:  # a type checker would take every name for one of these
+else:  # Keeps a type checker from taking every name for one of these.
 
     def __getattr__(name: str) -> Any:
         if name not in _LAZY:

@@ -7,8 +7,7 @@ import sys
 def main() -> int:
     """Runs the command; returns the exit status.
 
-    Loading the modules takes a while, and nothing is there yet that could be cleaned up: until they
-    are loaded, Ctrl-C ends the process at once.
+    Until the modules are loaded, Ctrl-C ends the process at once: nothing needs cleaning up yet.
     """
     # Where Ctrl-C is ignored, as in a script's background, it stays so.
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler

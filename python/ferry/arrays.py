@@ -26,17 +26,17 @@ from ferry.transfers import Progress
 from ferry.uris import folder_of, in_folder, is_uri
 
 _MAGIC = b"\x93NUMPY"
-# Arrays from this size on get memory in huge pages, which direct I/O fills as it is.
+# Arrays of at least this size get huge pages, which direct I/O fills without staging.
 _ALIGNED_BYTES_MIN = 1 << 20
 _HEADER_BYTES_MAX = 1 << 20
 
 
 def new_array(shape: tuple[int, ...], dtype: numpy.dtype, fortran_order: bool = False) -> numpy.ndarray:
-    """Returns an array that has no contents yet, in memory that suits large reads.
+    """Returns an uninitialised array in memory that suits large reads.
 
     Raises:
         ValueError: the type holds Python objects.
-        MemoryError: there is not that much.
+        MemoryError: there is not enough memory.
     """
     if dtype.hasobject:
         raise ValueError("arrays of Python objects are not read: that would execute what the file says")
@@ -48,13 +48,13 @@ def new_array(shape: tuple[int, ...], dtype: numpy.dtype, fortran_order: bool = 
     return numpy.ndarray(shape, dtype, memory, order=order)
 
 
-# What NumPy holds: dimensions, and bytes, for which it takes an extent of 0 as 1.
+# NumPy's limits: dimensions, and bytes, counting an extent of 0 as 1.
 _DIMENSIONS_MAX = 64
 _BYTES_MAX = (1 << 63) - 1
 
 
 def check_shape(shape: Iterable[int], item_bytes: int) -> tuple[int, ...]:
-    """Returns the shape of an array that can be. Raises ValueError, TypeError."""
+    """Returns a valid array shape. Raises ValueError, TypeError."""
     extents = tuple(operator.index(extent) for extent in shape)
     fits = math.prod(max(extent, 1) for extent in extents) * item_bytes <= _BYTES_MAX
     if len(extents) > _DIMENSIONS_MAX or any(extent < 0 for extent in extents) or not fits:
@@ -155,7 +155,7 @@ def _raw_shape(
 
 
 def _read_header_3_0(stream: io.BytesIO, max_header_size: int) -> tuple[tuple[int, ...], bool, numpy.dtype]:
-    """As 2.0, but in UTF-8, for names of fields; NumPy has no public function for it."""
+    """Like version 2.0, but UTF-8 for field names; NumPy has no public function for it."""
     length = int.from_bytes(stream.read(4), "little")
     fields = ast.literal_eval(stream.read(min(length, max_header_size)).decode())
     if not isinstance(fields, dict) or fields.keys() != {"descr", "fortran_order", "shape"}:
@@ -176,7 +176,7 @@ _HEADER_READERS: dict[tuple[int, int], Any] = {
 
 
 def _read_header(file: Any, offset: int) -> tuple[tuple[int, ...], bool, numpy.dtype, int]:
-    """Returns shape, order and type, and where the data begins."""
+    """Returns shape, order, type and the offset of the data."""
     file.seek(offset)
     head = file.read(12)
     name = os.fsdecode(file.name)
@@ -245,7 +245,7 @@ def save(
 
 
 def _write(path: Path, header: bytes, data: Any, engine: Engine | None, progress: Progress | None) -> None:
-    """Replaces a file, or makes one, of these contents."""
+    """Creates or replaces a file with these contents."""
     used = choose(engine)
     with _replacement(path, used) as (place, durable, permissions):
         try:
@@ -264,7 +264,7 @@ def _write(path: Path, header: bytes, data: Any, engine: Engine | None, progress
 
 @contextmanager
 def _replacement(path: Path, engine: Engine) -> Iterator[tuple[str, bool, int]]:
-    """``replacement`` on any storage; with it come the permissions of a new file."""
+    """``replacement`` for any storage; also gives the permissions of a new file."""
     name = os.fsdecode(path)
     if not is_uri(name):
         with replacement(name) as (place, durable):
@@ -299,7 +299,7 @@ def _make_header(descr: Any, fortran_order: bool, shape: tuple[int, ...]) -> byt
     fields = {"descr": descr, "fortran_order": fortran_order, "shape": shape}
     try:
         numpy.lib.format.write_array_header_1_0(stream, fields)
-    except UnicodeEncodeError:  # names of fields that Latin-1 does not have
+    except UnicodeEncodeError:  # field names outside Latin-1
         text = repr(fields).encode()
         text += b" " * (-(12 + len(text) + 1) % numpy.lib.format.ARRAY_ALIGN) + b"\n"
         return _MAGIC + b"\x03\x00" + len(text).to_bytes(4, "little") + text

@@ -1,7 +1,7 @@
-"""The ``ferry`` command: what it takes, and how it ends.
+"""The ``ferry`` command: its arguments and exit status.
 
 Exit status: 0 done, 1 it could not be done, 2 wrong arguments, 130 Ctrl-C (128 + signal number).
-Whatever goes wrong is one line on standard error.
+Every error is one line on standard error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from click import shell_completion
 from ferry import __version__, flags, laboratory, rig, terminal
 from ferry.errors import FerryError, Terminated
 
-# Help is laid out for 80 columns whatever the terminal, because ./ferry prints stored copies of it.
+# Laid out for 80 columns on any terminal: ./ferry prints stored copies of the help.
 _CONTEXT: dict[str, Any] = {
     "help_option_names": ["-h", "--help"],
     "terminal_width": 80,
@@ -28,14 +28,14 @@ _CONTEXT: dict[str, Any] = {
 
 
 class _Commands(click.Group):
-    """The package's own commands, and those of the laboratory where it is installed."""
+    """The package's own commands, and the laboratory's where it is installed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Returns the names of all commands that can be used."""
+        """Returns the names of all available commands."""
         return sorted([*super().list_commands(ctx), *laboratory.names()])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Returns one command. Raises FerryError for the laboratory's where it is not installed."""
+        """Returns one command. Raises FerryError for a laboratory command that is not installed."""
         return super().get_command(ctx, cmd_name) or laboratory.command(cmd_name)
 
 
@@ -43,23 +43,23 @@ class _Commands(click.Group):
 @click.version_option(__version__, message="ferry %(version)s", help="Show the version and exit.")
 @click.pass_context
 def ferry(context: click.Context) -> None:
-    """File I/O for many-core devices: measures it here, and says what to choose.
+    """File I/O for many-core devices: measure it on this machine and choose settings.
 
-    Every command explains itself: ferry COMMAND --help
+    For the options of a command: ferry COMMAND --help
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
-@ferry.command(name="info", short_help="What this machine offers, and how PATH is served.")
+@ferry.command(name="info", short_help="Show what this machine offers and how PATH is served.")
 @click.argument("path", metavar="[PATH]", type=flags.PATH_TYPE, required=False)
 @flags.OVERWRITE
 @flags.JSON
 def info_command(path: str | None, json_path: str | None, overwrite: bool) -> None:
-    """What this machine offers: device, I/O server, placements, what is degraded and built in.
+    """Show what this machine offers: device, I/O server, placements, degraded and built-in features.
 
-    With PATH: its file system and block device, whether direct I/O is possible, how Ferry would
-    serve it and why, and which profile (see ferry tune) applies to it.
+    With PATH, also show its file system and block device, whether direct I/O is possible, how
+    Ferry would serve it and why, and which profile (see ferry tune) applies.
     """
     from ferry import info
 
@@ -75,23 +75,22 @@ def cp_command(source: str, target: str, json_path: str | None, overwrite: bool)
     """Copy the file SRC to DST, between any two storages.
 
     Each is a path or a URI like nfs://server/export/file, ceph:/file or
-    pvfs2:/mount/file. Into a directory the file goes under its own name.
+    pvfs2:/mount/file. If DST is a directory, the file keeps its name.
 
-    What was written is made durable, read back and compared. Until then it has a name of its own in
-    DST's folder: whatever goes wrong, DST is as it was before. DST gets SRC's permissions, and its
-    owner may always read and write it; owner and times are not kept, and holes are filled.
+    The copy is written under a temporary name in DST's folder, made durable, read back and
+    compared, and then renamed. If anything fails, DST is unchanged. DST gets SRC's permissions,
+    and its owner can always read and write it. Owner and times are not kept; holes are filled.
     """
     from ferry import copy
 
     copy.run(source, target, json_path, overwrite)
 
 
-@ferry.group(name="layout", short_help="How files are striped over a storage's servers.")
+@ferry.group(name="layout", short_help="Show or set how files are striped over servers.")
 def layout_group() -> None:
-    """How files are striped over a storage's servers.
+    """Show or set how files are striped over a storage's servers.
 
-    CephFS has layouts, named by ceph:/path or mounted, so has PVFS2 (pvfs2:/mount/path), and so has
-    Lustre as it is mounted.
+    Works with CephFS (ceph:/path or mounted), PVFS2 (pvfs2:/mount/path) and mounted Lustre.
     """
 
 
@@ -100,7 +99,7 @@ def layout_group() -> None:
 @flags.OVERWRITE
 @flags.JSON
 def layout_get(path: str, json_path: str | None, overwrite: bool) -> None:
-    """Show the layout of PATH; of a directory, what is made in it gets."""
+    """Show the layout of PATH, or the one that new files of a directory get."""
     from ferry import layout
 
     layout.get(path, json_path, overwrite)
@@ -110,30 +109,30 @@ def layout_get(path: str, json_path: str | None, overwrite: bool) -> None:
     name="set", short_help="Make a file with a layout, or give one to a directory."
 )
 @click.argument("path", metavar="PATH", type=flags.PATH_TYPE)
-@click.option("--stripe-size", type=flags.SizeType(), help="Bytes in a row on one server.")
+@click.option("--stripe-size", type=flags.SizeType(), help="Consecutive bytes on one server.")
 @click.option(
-    "--stripe-count", type=flags.CountType(1, 1 << 20), help="Over how many servers (objects)."
+    "--stripe-count", type=flags.CountType(1, 1 << 20), help="Number of servers (objects)."
 )
 @click.option("--object-size", type=flags.SizeType(), help="CephFS: bytes in one object.")
-@click.option("--pool", metavar="NAME", help="Which of the storage's pools.")
+@click.option("--pool", metavar="NAME", help="The storage pool.")
 @click.option("--first-server", type=flags.CountType(0, 1 << 20), help="Lustre: the first OST.")
-@click.option("--overstripe", is_flag=True, help="Lustre: several stripes on one OST are fine.")
+@click.option("--overstripe", is_flag=True, help="Lustre: allow several stripes on one OST.")
 @click.option(
     "--part",
     "parts",
     metavar="END[,size=SIZE][,count=N|all][,first=N][,pool=NAME][,overstripe]",
     type=flags.PartType(),
     multiple=True,
-    help="Lustre: the layout up to END of the file, a size or 'end'; give one for each part.",
+    help="Lustre: the layout up to END, a size or 'end'; repeat for each part.",
 )
-@click.option("--at-most", is_flag=True, help="Reduce what is not granted, and say so.")
+@click.option("--at-most", is_flag=True, help="Accept less than asked for, and report it.")
 @flags.OVERWRITE
 @flags.JSON
 def layout_set(path: str, json_path: str | None, overwrite: bool, **given: Any) -> None:
     """Make the empty file PATH with a layout, or give one to the directory PATH.
 
-    A file that is there already keeps its layout, and is refused. What is not given is left to the
-    storage. Shows the layout that was granted.
+    Existing files are refused: their layout cannot change. The storage chooses what you leave out.
+    Prints the layout that was granted.
     """
     from ferry import layout
 
@@ -149,9 +148,9 @@ def layout_set(path: str, json_path: str | None, overwrite: bool, **given: Any) 
 _RIG = click.argument("name", metavar="NAME", type=click.Choice(rig.NAMES))
 
 
-@ferry.group(name="rig", short_help="Real storage servers on this machine, to try things out.")
+@ferry.group(name="rig", short_help="Run real storage servers on this machine, for trials.")
 def rig_group() -> None:
-    """Real storage servers on this machine, to try things out. Needs root.
+    """Run real storage servers on this machine, for trials. Needs root.
 
     \b
     nfs   nfs-ganesha, NFS version 3 (Debian packages nfs-ganesha,
@@ -159,25 +158,25 @@ def rig_group() -> None:
     ceph  a Ceph cluster with CephFS: a monitor, a manager, four OSDs and an
           MDS (ceph-mon, ceph-mgr, ceph-osd, ceph-mds, ceph-common, uuid-runtime)
 
-    Everything lies in .ferry/rig of the checkout, and the servers listen on the loopback device
-    alone (with --osd-mbps on a bridge of their own). No file of the system is changed.
+    All files are in .ferry/rig of the checkout. The servers listen on the loopback device only
+    (with --osd-mbps, on their own bridge). No system file is changed.
     """
 
 
 @rig_group.command(name="up")
 @_RIG
-@click.option("--memory", is_flag=True, help="nfs: store in memory; it ends with the server.")
-@click.option("--disk", is_flag=True, help="ceph: store in files, else in memory.")
-@click.option("--mount", is_flag=True, help="ceph: mount it by ceph-fuse, too.")
+@click.option("--memory", is_flag=True, help="nfs: store in memory, until the server stops.")
+@click.option("--disk", is_flag=True, help="ceph: store in files instead of memory.")
+@click.option("--mount", is_flag=True, help="ceph: also mount it with ceph-fuse.")
 @click.option(
     "--osd-mbps", metavar="N", type=click.IntRange(1, 999_999),
-    help="ceph: each OSD receives and sends at N Mbit/s at most, in a network namespace of its own.",
+    help="ceph: limit each OSD to N Mbit/s each way, in its own network namespace.",
 )
 def rig_up(name: str, **given: bool | int | None) -> None:
     """Start the rig NAME, wait until it answers, and print its URI.
 
-    One that is up already stays as it is. One that has ended starts again, with its files where it
-    stores in files.
+    A running rig is left as it is. A stopped one starts again; it keeps its files unless it stores
+    them in memory.
     """
     words: list[str] = []
     for option, value in given.items():
@@ -193,23 +192,23 @@ def rig_up(name: str, **given: bool | int | None) -> None:
 @rig_group.command(name="down")
 @_RIG
 def rig_down(name: str) -> None:
-    """Stop the rig NAME and remove all that it stored."""
+    """Stop the rig NAME and remove everything it stored."""
     rig.run(["down", name])
 
 
 @rig_group.command(name="status")
 def rig_status() -> None:
-    """Say which rigs are up, with their URIs."""
+    """List the running rigs and their URIs."""
     rig.run(["status"])
 
 
-@ferry.command(name="help", short_help="The help page of a command.")
+@ferry.command(name="help", short_help="Show the help page of a command.")
 @click.argument("words", metavar="[COMMAND...]", nargs=-1)
 @click.pass_context
 def help_command(context: click.Context, words: tuple[str, ...]) -> None:
-    """Shows the help page of COMMAND, as COMMAND --help does.
+    """Show the help page of COMMAND, like COMMAND --help.
 
-    A command of a group has a page, too: ferry help layout set
+    For a command of a group: ferry help layout set
     """
     assert context.parent is not None
     page = context.parent
@@ -222,10 +221,10 @@ def help_command(context: click.Context, words: tuple[str, ...]) -> None:
     click.echo(page.get_help())
 
 
-@ferry.command(name="completion", short_help="What makes a shell complete commands and flags.")
+@ferry.command(name="completion", short_help="Print the setup for completion in a shell.")
 @click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_command(shell: str) -> None:
-    """Prints what makes SHELL complete commands, flags and their values.
+    """Print the setup that makes SHELL complete commands, flags and their values.
 
     \b
     bash   in ~/.bashrc:  eval "$(ferry completion bash)"
@@ -275,7 +274,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         terminal.say("; ".join(["interrupted", "scratch files are removed", *_notes(cause)]))
         return 128 + (cause.signal_number if isinstance(cause, Terminated) else signal.SIGINT)
     except BrokenPipeError:
-        return 1  # nobody reads on
+        return 1  # the reader is gone
     except OSError as error:
         terminal.say(_os_error(error))
         return 1
@@ -289,7 +288,7 @@ def _os_error(error: OSError) -> str:
 
 
 def _notes(error: BaseException | None) -> list[str]:
-    """What was added to an error on its way, for its one line."""
+    """Notes added to an error, for its one line."""
     return getattr(error, "__notes__", [])
 
 

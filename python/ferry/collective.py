@@ -10,13 +10,13 @@ Needs mpi4py over the MPI library that Ferry was built with::
         file.write_all(mine)  # every rank, also one that has an empty array
         file.sync()
 
-Methods marked "collective" must be called by all ranks, in the same order. What fails on one rank is
-raised on all of them: OSError with the errno, and the rank in its text. An argument of a wrong type
-raises its own error on the rank that passed it. Ranks in different calls get OSError (EPROTO), which
-names both calls, and so does every later collective call of the file; a rank that makes no call at
-all is waited for. A buffer is anything
-contiguous with the buffer protocol, like a NumPy array, or in a GPU's memory: a ferry.GpuArray, and
-what has ``__cuda_array_interface__`` or DLPack. Files are used by the thread that opened them.
+Call methods marked "collective" on all ranks, in the same order. A failure on one rank raises
+OSError on all ranks, with the errno and the rank in its text; an argument of a wrong type raises
+its own error on the rank that passed it. If ranks make different calls, that call and every later
+collective call of the file raise OSError (EPROTO), which names both calls. A rank that makes no
+call at all blocks the others. A buffer is any contiguous object with the buffer protocol, like a
+NumPy array, or GPU memory: a ferry.GpuArray, or an object with ``__cuda_array_interface__`` or
+DLPack. Use a file only on the thread that opened it.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ _FLAGS = {
 }
 
 
-_BYTE_ORDERS = ("native", "little", "big")  # as ferry::ByteOrder counts them
+_BYTE_ORDERS = ("native", "little", "big")  # the numbers of ferry::ByteOrder
 
 
 class TypeMap:
-    """Where the bytes of a stream lie in a file: a list of extents that repeats. Sizes are in bytes.
+    """The bytes of a file that a rank sees: a list of extents that repeats. Sizes are in bytes.
 
-    The functions that make one raise OSError (EINVAL) for sizes that do not fit together.
+    The constructors raise OSError (EINVAL) for inconsistent sizes.
     """
 
     def __init__(self, native: Any = None) -> None:
-        """Without arguments: all bytes, the view that a file has when it is opened."""
+        """Without arguments: all bytes, the default view."""
         self._native = _collective.TypeMap() if native is None else native
 
     @classmethod
@@ -84,7 +84,7 @@ class TypeMap:
 
     @classmethod
     def strided(cls, count: int, block_bytes: int, stride_bytes: int) -> Self:
-        """``count`` blocks, each ``stride_bytes`` behind the one before."""
+        """``count`` blocks, ``stride_bytes`` apart from start to start."""
         return cls(_collective.TypeMap.strided(count, block_bytes, stride_bytes))
 
     @classmethod
@@ -96,7 +96,7 @@ class TypeMap:
 
     @classmethod
     def extents(cls, extents: Iterable[tuple[int, int]], period_bytes: int = -1) -> Self:
-        """Any list of (offset, bytes); -1: it repeats behind the extent that reaches furthest."""
+        """Any list of (offset, bytes); with -1 it repeats after the extent that reaches furthest."""
         return cls(_collective.TypeMap.extents(list(extents), period_bytes))
 
     @classmethod
@@ -106,30 +106,30 @@ class TypeMap:
 
     @property
     def data_bytes(self) -> int:
-        """Data in one period."""
+        """The bytes of data in one period."""
         return int(self._native.data_bytes)
 
     @property
     def period_bytes(self) -> int:
-        """The distance after which the list repeats."""
+        """The distance after which the list repeats, in bytes."""
         return int(self._native.period_bytes)
 
 
 class Transfer:
     """A nonblocking collective transfer, made by the ``i..._all`` methods of a File.
 
-    Its buffer is kept until it is done, and must not be touched before. Used by the thread that
-    opened the file.
+    Keeps its buffer until done; do not touch the buffer before. Use it on the thread that opened
+    the file.
     """
 
     def __init__(self, native: Any) -> None:
         self._native = native
 
     def done(self) -> bool:
-        """Whether it has ended, well or not.
+        """Whether it has ended, with or without an error.
 
-        Does not wait where MPI was initialised with MPI_THREAD_MULTIPLE, as mpi4py does; otherwise it
-        carries the transfer out, as ``result`` does.
+        Does not wait if MPI was initialised with MPI_THREAD_MULTIPLE, as mpi4py does by default;
+        otherwise it completes the transfer, as ``result`` does.
         """
         return bool(self._native.test())
 
@@ -146,7 +146,7 @@ class Transfer:
         return None
 
     def __await__(self) -> Generator[Any, None, int]:
-        """Returns the bytes, as ``result`` does, once it is done; other tasks run meanwhile."""
+        """Like ``result``, but other tasks run meanwhile."""
         nap_s = 0.0
         while not self.done():
             yield from asyncio.sleep(nap_s).__await__()
@@ -161,7 +161,7 @@ class File:
         self._native = native
         self.name = name
         self.closed = False
-        self._under_way: list[Transfer] = []  # so that their buffers are kept
+        self._under_way: list[Transfer] = []  # keeps their buffers alive
 
     def set_view(
         self,
@@ -170,11 +170,11 @@ class File:
         byte_order: str = "native",
         element_bytes: int = 1,
     ) -> None:
-        """Collective; offsets count the bytes that the view shows from now on, and the position is 0.
+        """Collective; sets the view: offsets count the bytes it shows, and the position becomes 0.
 
-        ``byte_order`` is that of the file's elements of ``element_bytes`` (1, 2, 4, 8 or 16):
-        "native", "little" or "big"; in memory they are this machine's. Raises ValueError for
-        another one.
+        ``byte_order`` ("native", "little" or "big") is that of the file's elements of
+        ``element_bytes`` (1, 2, 4, 8 or 16); elements in memory have this machine's. Raises
+        ValueError for others.
         """
         try:
             native = _native_view(displacement, view, byte_order, element_bytes)
@@ -188,40 +188,40 @@ class File:
         return int(self._native.write_at_all(offset, buffer))
 
     def read_at_all(self, offset: int, buffer: Any) -> int:
-        """Collective; fills ``buffer``. Returns the bytes read: fewer only where the file ends."""
+        """Collective; fills ``buffer``. Returns the bytes read, fewer only at the end of the file."""
         return int(self._native.read_at_all(offset, buffer))
 
     def write_all(self, buffer: Any) -> int:
-        """Collective; like write_at_all at this rank's position, which moves on."""
+        """Collective; like write_at_all at this rank's position, which advances."""
         return int(self._native.write_all(buffer))
 
     def read_all(self, buffer: Any) -> int:
-        """Collective; like read_at_all at this rank's position, which moves on."""
+        """Collective; like read_at_all at this rank's position, which advances."""
         return int(self._native.read_all(buffer))
 
     def iwrite_at_all(self, offset: int, buffer: Any) -> Transfer:
-        """Collective and nonblocking; starts what ``write_at_all`` does.
+        """Collective and nonblocking; starts a ``write_at_all``.
 
-        Every rank starts the same transfers in the same order; they are carried out in that order.
-        Errors are raised by the Transfer, and by ``close`` if nobody asks it. Any other method that
-        transfers something, or is collective, ends them first.
+        All ranks start the same transfers in the same order, and they run in that order. The
+        Transfer raises errors, or ``close`` if you never wait for it. Other methods that transfer,
+        or are collective, complete them first.
         """
         return self._started(self._native.iwrite_at_all(offset, buffer))
 
     def iread_at_all(self, offset: int, buffer: Any) -> Transfer:
-        """Collective and nonblocking; starts what ``read_at_all`` does."""
+        """Collective and nonblocking; starts a ``read_at_all``."""
         return self._started(self._native.iread_at_all(offset, buffer))
 
     def iwrite_all(self, buffer: Any) -> Transfer:
-        """Collective and nonblocking; moves this rank's position at once."""
+        """Collective and nonblocking; advances this rank's position immediately."""
         return self._started(self._native.iwrite_all(buffer))
 
     def iread_all(self, buffer: Any) -> Transfer:
-        """Collective and nonblocking; moves this rank's position at once, by all of ``buffer``."""
+        """Collective and nonblocking; advances this rank's position by all of ``buffer``, immediately."""
         return self._started(self._native.iread_all(buffer))
 
     def _started(self, native: Any) -> Transfer:
-        # Asking where there is no thread would carry it out.
+        # Without a progress thread, asking would run the transfer.
         if MPI.Query_thread() == MPI.THREAD_MULTIPLE:
             self._under_way = [transfer for transfer in self._under_way if not transfer.done()]
         transfer = Transfer(native)
@@ -229,19 +229,19 @@ class File:
         return transfer
 
     def write_at(self, offset: int, buffer: Any) -> int:
-        """Writes by this rank alone, through its view."""
+        """Writes from this rank only, through its view."""
         return int(self._native.write_at(offset, buffer))
 
     def read_at(self, offset: int, buffer: Any) -> int:
-        """Reads by this rank alone, through its view."""
+        """Reads on this rank only, through its view."""
         return int(self._native.read_at(offset, buffer))
 
     def sync(self) -> None:
-        """Collective; whatever any rank has written before is durable afterwards."""
+        """Collective; makes everything that any rank wrote before durable."""
         self._native.sync()
 
     def resize(self, size: int) -> None:
-        """Collective; cuts or extends the file to ``size`` bytes."""
+        """Collective; truncates or extends the file to ``size`` bytes."""
         self._native.resize(size)
 
     def size_bytes(self) -> int:
@@ -249,11 +249,11 @@ class File:
         return int(self._native.size_bytes())
 
     def statistics(self) -> dict[str, Any]:
-        """Collective; where the time went and what was counted, since the file was opened.
+        """Collective; returns time and counters since the file was opened, ready for JSON.
 
-        It can be written as JSON: method, reason, writers, stripes (``stripe_bytes``,
-        ``stripe_count``, 0 where the storage tells none), counts, and the time split in nanoseconds
-        as ``mean`` and ``maximum`` over ranks.
+        Holds method, reason, writers, stripes (``stripe_bytes``, ``stripe_count``; 0 if the storage
+        does not report them), counters, and the time split in nanoseconds as ``mean`` and
+        ``maximum`` over ranks.
         """
         return dict(json.loads(self._native.statistics()))
 
@@ -264,7 +264,7 @@ class File:
 
     @property
     def writers(self) -> list[int]:
-        """The ranks that write in collective transfers."""
+        """The ranks that write to storage in collective transfers (the aggregators)."""
         return list(self._native.writers())
 
     def close(self) -> None:
@@ -280,7 +280,7 @@ class File:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After an exception on this rank alone the others may never come to a collective close.
+        # After an exception on this rank only, the others may never reach a collective close.
         if kind is None:
             self.close()
 
@@ -301,7 +301,7 @@ def _native_view(displacement: int, view: TypeMap, byte_order: str, element_byte
 
 
 def _require_same_library() -> None:
-    """Raises ImportError where mpi4py uses another MPI library: handles mean nothing there."""
+    """Raises ImportError if mpi4py uses another MPI library: handles would mean nothing there."""
     ours = _collective.library_version().strip("\0\n ")
     theirs = MPI.Get_library_version().strip("\0\n ")
     if ours != theirs or _collective.is_initialized() != MPI.Is_initialized():
@@ -325,14 +325,14 @@ def open(
 ) -> File:
     """Collective; opens a file or a URI such as ``nfs://server/export/file`` on all ranks.
 
-    ``mode`` is "r", "r+", "w", "w+", "x" or "x+". ``method``, ``writers`` and ``buffer_bytes`` are
-    those of docs/reference/hints.md, 0 leaves the choice to Ferry; ``hints`` are MPI_Info hints by name.
-    With ``files`` the ranks are divided into so many groups, each with a file of its own: PATH.0,
-    PATH.1 and so on; views, offsets and sizes are those of a rank's own file.
-    What rank 0 says counts. Unknown hints are warned about there (RuntimeWarning).
+    ``mode`` is "r", "r+", "w", "w+", "x" or "x+". For ``method``, ``writers`` and ``buffer_bytes``
+    see docs/reference/hints.md; 0 lets Ferry choose. ``hints`` are MPI_Info hints by name.
+    ``files`` divides the ranks into that many groups, each with its own file PATH.0, PATH.1 and so
+    on; views, offsets and sizes are those of a rank's own file. Rank 0's arguments count; it warns
+    about unknown hints (RuntimeWarning).
 
-    Raises OSError on all ranks if opening fails on one; ValueError for another mode or method on the
-    rank that passed it, and OSError on the others.
+    Raises OSError on all ranks if opening fails on one. An invalid mode or method raises ValueError
+    on the rank that passed it and OSError on the others.
     """
     _require_same_library()
     handle = communicator.py2f()

@@ -10,7 +10,7 @@ from ferry.sizes import format_size
 
 
 def run(source: str, target: str, json_path: str | None, overwrite: bool) -> None:
-    """Copies, prints one line, writes the JSON file (schema ``ferry.cp/1``). Raises FerryError."""
+    """Copies a file, prints one line and writes the JSON file (``ferry.cp/1``). Raises FerryError."""
     output_files.check_output(json_path, overwrite)
     arguments = ["--overwrite"] if overwrite else []
     with terminal.byte_progress() as show:

@@ -1,4 +1,4 @@
-"""The engine that transfers: threads, queues and staging memory, shared by files and calls."""
+"""The engine that transfers: its threads, queues and staging memory are shared by files and calls."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ferry import _bulk
 
 Route = Literal["automatic", "buffered", "direct"]
 StorageEngine = Literal["automatic", "io_uring", "threads"]
-_Entries = list[tuple[str, int, int, int]]  # for a class with a method of the name "list"
+_Entries = list[tuple[str, int, int, int]]  # for a class with a method named "list"
 Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
-# Grows in every child of fork(): what belongs to the parent is told by it.
+# Grows in every child of fork(), which recognises the parent's objects by it.
 _generation = 0
 _lock = threading.Lock()
 _common: Engine | None = None
@@ -25,19 +25,19 @@ _common: Engine | None = None
 class Engine:
     """An engine with settings of its own. Thread-safe.
 
-    Most programs need none: every function takes ``engine=None`` and then uses one engine that the
-    whole process shares. What is left at 0 or ``"automatic"`` is chosen, from the CPUs, the storage
-    and, for each task anew, from what the page cache holds; ``explain`` tells.
+    Most programs need none: without ``engine=...`` every function uses one engine that the process
+    shares. For a setting left at 0 or ``"automatic"``, Ferry chooses from the CPUs, the storage
+    and, for each task, the contents of the page cache; ``explain`` shows the choice.
 
     Args:
         workers: threads that transfer, at most 64.
         depth: direct transfers in flight per worker, at most 64.
-        task_bytes: what a large transfer is cut into; a multiple of 4096, at most 64 MiB.
+        task_bytes: large transfers are cut into tasks of this size, a multiple of 4096 up to 64 MiB.
         route: ``"buffered"`` through the kernel's page cache, ``"direct"`` past it.
         storage: how the kernel is reached.
 
     Raises:
-        OSError: a setting that cannot be, or ``"io_uring"`` where the kernel refuses it.
+        OSError: an invalid setting, or ``"io_uring"`` where the kernel refuses it.
         ValueError: an unknown name, or a negative number.
 
     >>> Engine(workers=2, task_bytes=1 << 20).options()["workers"]
@@ -52,7 +52,7 @@ class Engine:
         route: Route = "automatic",
         storage: StorageEngine = "automatic",
     ) -> None:
-        """Makes the engine; its threads start with the first transfer that has a use for them."""
+        """Makes the engine; threads start when a transfer first needs them."""
         self._settings = (workers, depth, task_bytes, route, storage)
         for name, value in (("workers", workers), ("depth", depth), ("task_bytes", task_bytes)):
             if operator.index(value) < 0:
@@ -62,7 +62,7 @@ class Engine:
 
     @property
     def native(self) -> _bulk.Engine:
-        """The extension's engine; a new one in a child of ``fork``, which has no threads of its own."""
+        """The extension's engine; a new one in a child of ``fork``, which inherits no threads."""
         if self._generation != _generation:
             with _lock:
                 if self._generation != _generation:
@@ -71,9 +71,9 @@ class Engine:
         return self._native
 
     def options(self) -> dict[str, Any]:
-        """Returns the settings in force for large transfers of what the page cache has.
+        """Returns the settings for large transfers of data in the page cache.
 
-        ``workers``, ``depth``, ``task_bytes`` and ``route``; ``explain`` tells those of a file.
+        ``workers``, ``depth``, ``task_bytes`` and ``route``; ``explain`` returns a file's.
         """
         return self.native.options()
 
@@ -82,14 +82,14 @@ class Engine:
         return self.native.statistics()
 
     def explain(self, path: Path) -> dict[str, Any]:
-        """Tells how a file would be read; see ``ferry.explain``."""
+        """Explains how a file would be read; see ``ferry.explain``."""
         return self.native.explain(os.fsencode(path))
 
     def status(self, path: Path) -> tuple[int, int, int]:
-        """Returns a path's size in bytes, its time of change in ns since 1970, and its type and permissions.
+        """Returns a path's size in bytes, mtime in ns since 1970, and type and permissions.
 
         Raises:
-            OSError: there is no such path, or its server cannot be reached.
+            OSError: the path does not exist, or its server cannot be reached.
         """
         return self.native.status(os.fsencode(path))
 
@@ -102,9 +102,9 @@ class Engine:
         self.native.rename(os.fsencode(source), os.fsencode(target))
 
     def list(self, path: Path) -> _Entries:
-        """Returns what a directory holds, in order: name, and size, time and type as of ``status``.
+        """Returns a directory's entries in order: name, and size, time and type as from ``status``.
 
-        Of a symbolic link these are its own. Raises OSError.
+        A symbolic link is not followed. Raises OSError.
 
         >>> import tempfile
         >>> engine, folder = Engine(), tempfile.mkdtemp()
@@ -119,7 +119,7 @@ class Engine:
         ]
 
     def make_directory(self, path: Path, mode: int = 0o777) -> None:
-        """Makes one directory, less what the umask takes from ``mode``. Raises OSError."""
+        """Makes one directory with ``mode`` less the umask. Raises OSError."""
         self.native.make_directory(os.fsencode(path), mode)
 
     def remove_directory(self, path: Path) -> None:
@@ -127,12 +127,12 @@ class Engine:
         self.native.remove_directory(os.fsencode(path))
 
     def shut_down(self) -> None:
-        """Cancels what is under way and waits for its end. Later transfers raise OSError (ESHUTDOWN)."""
+        """Cancels all transfers and waits for their end. Later transfers raise OSError (ESHUTDOWN)."""
         self.native.shut_down()
 
 
 def common_engine() -> Engine:
-    """Returns the engine that is used where none is named."""
+    """Returns the engine that calls without an engine share."""
     global _common
     if _common is None:
         with _lock:
@@ -142,7 +142,7 @@ def common_engine() -> Engine:
 
 
 def choose(engine: Engine | None) -> Engine:
-    """Returns ``engine``, or the common one for None."""
+    """Returns ``engine``, or the shared one for None."""
     return common_engine() if engine is None else engine
 
 
@@ -152,16 +152,15 @@ def generation() -> int:
 
 
 def stats(engine: Engine | None = None) -> dict[str, int]:
-    """Returns what an engine has done since it was made.
+    """Returns an engine's counters since it was made.
 
-    ``transfers`` (a batch is one) and their ``parts``, of which ``failed_parts``;
-    ``cancelled_transfers``; ``bytes_read`` and ``bytes_written``; pieces of work by the way they
-    went: ``copied_tasks`` (from or to the page cache, in place), ``cached_tasks`` (read into the
-    page cache by the storage's engine), ``direct_tasks`` (between disk and buffer) and
-    ``staged_tasks`` (through ``staging_bytes`` of memory, as the buffer was not aligned); of all these
-    ``gpu_tasks`` had a GPU's memory (through ``pinned_bytes`` of page-locked memory), but for
-    ``gpu_direct_tasks``, which moved ``gpu_direct_bytes`` by GPUDirect Storage past the host's;
-    ``workers_started``.
+    ``transfers`` (a batch is one), their ``parts`` and ``failed_parts``; ``cancelled_transfers``;
+    ``bytes_read`` and ``bytes_written``; tasks by path: ``copied_tasks`` (to or from the page
+    cache), ``cached_tasks`` (read into the page cache by the storage engine), ``direct_tasks``
+    (between disk and buffer) and ``staged_tasks`` (through ``staging_bytes`` of bounce buffers, for
+    unaligned buffers). Of these, ``gpu_tasks`` used GPU memory, through ``pinned_bytes`` of
+    page-locked memory, except ``gpu_direct_tasks``, which moved ``gpu_direct_bytes`` by GPUDirect
+    Storage. ``workers_started``.
 
     >>> sorted(stats())[:3]
     ['bytes_read', 'bytes_written', 'cached_tasks']
@@ -170,11 +169,11 @@ def stats(engine: Engine | None = None) -> dict[str, int]:
 
 
 def explain(path: Path, engine: Engine | None = None) -> dict[str, Any]:
-    """Tells how a large read of ``path`` would go as things are now, and why.
+    """Explains how a large read of ``path`` would go now, and why.
 
     Returns a dict: ``route`` (``"buffered"`` or ``"direct"``), ``storage``, ``storage_engine``,
     ``workers``, ``depth``, ``task_bytes``, ``file_bytes``, ``resident_bytes`` (in the page cache;
-    None where that cannot be told) and ``reasons``, a list of sentences.
+    None if unknown) and ``reasons``, a list of sentences.
 
     Raises:
         OSError: the path cannot be opened.
@@ -191,15 +190,15 @@ def _after_fork() -> None:
 
 
 def _at_exit() -> None:
-    # What a program holds to its end stays where the interpreter cannot free it: in the frames of
-    # daemon threads, in cycles through types without garbage collection. That is no fault of the
-    # program, and development mode (python -X dev) looks for those of the package.
+    # Objects that a program keeps to its end may stay where the interpreter cannot free them: in
+    # frames of daemon threads, or in cycles through types without garbage collection. That is not
+    # the program's fault. Development mode (python -X dev) checks for leaks of the package itself.
     if not sys.flags.dev_mode or any(thread.daemon for thread in threading.enumerate()):
         _bulk.expect_leaks()
 
 
 os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_at_exit)
-# Before that: no thread of an engine may want the interpreter once it is going. The extension's own
-# function, as a signal's handler could end one of Python's halfway.
+# First stop the engine's threads: none may want the interpreter while it ends. It is the
+# extension's function because a signal handler could end a Python one halfway.
 atexit.register(_bulk.end)

@@ -1,8 +1,8 @@
-"""What the command says when it cannot do what was asked."""
+"""Errors that the command reports in one line."""
 
 
 class FerryError(Exception):
-    """Something went wrong that the user can act upon.
+    """An error that the user can act on.
 
     The message is one line: what happened, and what to do next. The command prints it after
     ``ferry: `` on standard error and exits with ``exit_status``.

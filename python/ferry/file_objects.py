@@ -17,7 +17,7 @@ _POSITION_MAX = (1 << 63) - 1
 
 
 def _parse_mode(mode: str) -> tuple[int, bool, bool]:
-    """Returns open(2)'s flags, and whether the file is readable and writable."""
+    """Returns the flags of open(2), and whether the file is readable and writable."""
     if not isinstance(mode, str):
         raise TypeError(f"the mode is a str, not {type(mode).__name__}")
     kinds = [letter for letter in mode if letter in "rwax"]
@@ -40,14 +40,14 @@ def open(path: Path, mode: str = "rb", *, engine: Engine | None = None, direct: 
     """Opens a file for unbuffered binary I/O.
 
     Args:
-        path: the file; ``nfs://server/export/path`` names one of an NFS server.
+        path: the file, or a URI such as ``nfs://server/export/path``.
         mode: as for the built-in ``open``, always binary: ``r``, ``w``, ``a`` or ``x``, and ``+``.
-        engine: whose threads transfer; by default the one the process shares.
-        direct: past the page cache, whatever it holds; a server's file has none on this machine.
+        engine: whose threads transfer; by default the shared one.
+        direct: always bypass the page cache; files of a server have none here.
 
     Raises:
         OSError: as the built-in ``open``, with ``errno`` and ``filename``.
-        ValueError: the mode.
+        ValueError: an invalid mode.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "numbers")
@@ -65,12 +65,11 @@ def open(path: Path, mode: str = "rb", *, engine: Engine | None = None, direct: 
 
 
 class File(io.RawIOBase):
-    """An open file: a raw binary stream, and transfers at any offset that leave its position alone.
+    """An open file: a raw binary stream, plus positioned transfers that leave its position alone.
 
-    ``io.BufferedReader(file)`` makes a buffered one of it. Positioned calls may come from many
-    threads at once; calls that use the position may not. In a child of ``fork`` the same file is
-    opened again with the first call (ESTALE: nothing leads to it any more); a server's file is opened
-    by its name.
+    ``io.BufferedReader(file)`` buffers it. Many threads may make positioned calls at once; calls
+    that use the position must not overlap. A child of ``fork`` opens the file again with its first
+    call, files of a server by name (ESTALE: the file is no longer reachable).
     """
 
     def __init__(
@@ -100,7 +99,7 @@ class File(io.RawIOBase):
 
     @property
     def native(self) -> _bulk.File:
-        """The extension's file. Raises ValueError when this one is closed."""
+        """The extension's file. Raises ValueError after close."""
         if self._native is None:
             raise ValueError("I/O operation on closed file")
         if self._generation != generation():
@@ -124,7 +123,7 @@ class File(io.RawIOBase):
         return f"<ferry.File name={self.name!r} {state}>"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # Opened anew, it must not be emptied, and it is there already.
+        # The file exists already, and reopening must not truncate it.
         mode = {"wb": "rb+", "xb": "rb+", "xb+": "rb+"}.get(self.mode, self.mode)
         raise TypeError(
             f"cannot pickle {type(self).__name__!r} object: an open file stays in its process; send its "
@@ -139,7 +138,7 @@ class File(io.RawIOBase):
         Args:
             buffer: contiguous and writable, of any shape and type: with the buffer protocol,
                 DLPack, ``__array_interface__`` or, in the memory of an NVIDIA GPU,
-                ``__cuda_array_interface__``. Its size says how many bytes.
+                ``__cuda_array_interface__``. Its size is the number of bytes to read.
             offset: in bytes, from 0.
             progress: called with ``(bytes_done, bytes_total)`` about ten times per second and at
                 the end, on this thread.

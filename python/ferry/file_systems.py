@@ -1,4 +1,4 @@
-"""How file systems are called. What the kernel's list of mounts does not show has no type or source."""
+"""How to name file systems. Those missing from the kernel's mount list have no type or source."""
 
 from __future__ import annotations
 

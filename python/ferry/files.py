@@ -1,4 +1,4 @@
-"""Files and folders that the user names: looked at before anything is measured."""
+"""Checks of files and folders that the user names, before anything is measured."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pathlib import Path
 from ferry.errors import FerryError
 from ferry.sizes import format_size
 
-# Beside what is measured: metadata, and room for the file system to work.
+# Space besides the measured data: metadata, and room for the file system to work.
 _SPARE_BYTES = 4 << 20
 
 
 def check_exists(path: str) -> os.stat_result:
-    """Returns the status of what ``path`` leads to. Raises FerryError."""
+    """Returns the status of ``path``, following links. Raises FerryError."""
     try:
         return os.stat(path)
     except FileNotFoundError:
@@ -30,7 +30,7 @@ def check_exists(path: str) -> os.stat_result:
 
 
 def check_readable_file(path: str) -> int:
-    """Returns the size in bytes of a regular file that can be read. Raises FerryError."""
+    """Returns the size in bytes of a readable regular file. Raises FerryError."""
     status = check_exists(path)
     if stat.S_ISDIR(status.st_mode):
         raise FerryError(f"{path} is a directory; name a file in it")
@@ -42,7 +42,7 @@ def check_readable_file(path: str) -> int:
 
 
 def check_new_file(path: str, size_bytes: int, overwrite: bool) -> None:
-    """Checks that a file of that size can be made at ``path``. Raises FerryError."""
+    """Checks that a file of that size can be created at ``path``. Raises FerryError."""
     if os.path.isdir(path):
         raise FerryError(f"{path} is a directory; name a file in it")
     if os.path.lexists(path):
@@ -56,7 +56,7 @@ def check_new_file(path: str, size_bytes: int, overwrite: bool) -> None:
 
 
 def check_folder(folder: str, size_bytes: int) -> None:
-    """Checks that ``folder`` is there, can be written, and has room. Raises FerryError."""
+    """Checks that ``folder`` exists, is writable and has room. Raises FerryError."""
     if not os.path.exists(folder):
         raise FerryError(f"the folder {folder} does not exist; make it or name another")
     if not os.path.isdir(folder):
@@ -74,11 +74,11 @@ def check_folder(folder: str, size_bytes: int) -> None:
 
 @contextmanager
 def scratch_names_hidden(beginning: str, parent: str) -> Iterator[None]:
-    """Keeps names that nobody typed out of errors: of scratch files it says what they are."""
+    """Hides the names of scratch files in errors; says what they are instead."""
     try:
         yield
     except FerryError as error:
-        # Of a relative folder the measured process gives the absolute path.
+        # For a relative folder, the measured process reports the absolute path.
         name = rf"(/[^\s:;,]*/)?{re.escape(beginning)}[^\s:;,?]*(\?[^\s:;,]*)?"
         error.args = (re.sub(name, f"a scratch file in {parent}", str(error)), *error.args[1:])
         raise
@@ -86,7 +86,7 @@ def scratch_names_hidden(beginning: str, parent: str) -> Iterator[None]:
 
 @contextmanager
 def scratch_folder(parent: str, size_bytes: int) -> Iterator[Path]:
-    """Makes a folder for ``size_bytes`` of files under ``parent``; removes it, however it ends."""
+    """Makes a folder for ``size_bytes`` of files under ``parent``; always removes it."""
     check_folder(parent, size_bytes)
     folder = Path(tempfile.mkdtemp(prefix="ferry-", dir=parent))
     try:
@@ -98,7 +98,7 @@ def scratch_folder(parent: str, size_bytes: int) -> Iterator[Path]:
 
 
 def outermost(folders: Iterable[str]) -> list[str]:
-    """Returns the folders that lie in no other of them, each once."""
+    """Returns the folders that are not inside another of them, each once."""
     ordered = sorted(set(folders), key=len)
     return [
         folder
@@ -109,7 +109,7 @@ def outermost(folders: Iterable[str]) -> list[str]:
 
 @contextmanager
 def signals_ignored() -> Iterator[None]:
-    """Ctrl-C and SIGTERM cannot interrupt what is done inside."""
+    """Blocks Ctrl-C and SIGTERM inside its body."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:

@@ -1,4 +1,4 @@
-"""An fsspec file system: zarr, pandas and xarray read and write ``ferry:///any/path`` through it."""
+"""An fsspec file system: zarr, pandas and xarray read and write ``ferry:///any/path``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ferry.transfers import TransferError, read_batch, read_files
 
 
 class FerryFileSystem(LocalFileSystem):
-    """The local file system with Ferry's transfers; everything else is as fsspec's own has it.
+    """The local file system with Ferry's transfers; all other methods are fsspec's.
 
     >>> import fsspec, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "greeting")
@@ -33,7 +33,7 @@ class FerryFileSystem(LocalFileSystem):
     ) -> None:
         """Takes the engine whose threads transfer, and fsspec's options for local files.
 
-        ``auto_mkdir``: a file's folders are made as it is, as zarr expects of a store.
+        ``auto_mkdir``: creating a file creates its folders, as zarr expects.
         """
         super().__init__(auto_mkdir=auto_mkdir, **options)
         self.engine = engine
@@ -66,7 +66,7 @@ class FerryFileSystem(LocalFileSystem):
         return io.BufferedReader(raw, size) if "r" in mode else io.BufferedWriter(raw, size)
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
-        """Returns the bytes of a file, or of a range of it; negative places count from its end."""
+        """Returns the bytes of a file or of a range of it; negative bounds count from its end."""
         with open_file(self._strip_protocol(path), "rb", engine=self.engine) as file:
             size = file.size()
             first, last, _step = slice(start, end).indices(size)
@@ -77,7 +77,7 @@ class FerryFileSystem(LocalFileSystem):
     def cat(
         self, path: Any, recursive: bool = False, on_error: str = "raise", **options: Any
     ) -> Any:
-        """Returns the bytes of one file, or a dict of those of many, which are read in one call."""
+        """Returns the bytes of one file, or a dict of many files' bytes, read in one call."""
         paths = self.expand_path(path, recursive=recursive)
         several = len(paths) > 1 or isinstance(path, list) or paths[0] != self._strip_protocol(path)
         if not several or on_error != "raise" or options:

@@ -1,4 +1,4 @@
-"""What the flags of several commands share: types of values, and options by the same name."""
+"""Argument types and options that several commands share."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3 
 
 
 class CountType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3 only
-    """A whole number between two others."""
+    """A whole number within limits."""
 
     name = "number"
 
     def __init__(self, least: int, most: int) -> None:
-        """Takes the smallest and the largest number allowed."""
+        """Takes the limits, inclusive."""
         self.least = least
         self.most = most
 
@@ -51,7 +51,7 @@ class CountType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3
 
 
 class PathType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3 only
-    """A path or a URI as it was typed; shells complete it by the files that are there."""
+    """A path or a URI as typed; shells complete file names."""
 
     name = "path"
 
@@ -64,7 +64,7 @@ class PathType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3 
     def shell_complete(
         self, _ctx: click.Context, _param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Leaves it to the shell."""
+        """Leaves completion to the shell."""
         return [CompletionItem(incomplete, type="file")]
 
 
@@ -99,7 +99,7 @@ OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace files that e
 
 
 def with_options(options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
-    """Returns a decorator that gives a command all of ``options``, in this order."""
+    """Returns a decorator that adds all of ``options`` to a command, in order."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):

@@ -1,4 +1,4 @@
-"""Memory of NVIDIA GPUs: that of other packages' arrays, and arrays of Ferry's own."""
+"""Memory of NVIDIA GPUs: other packages' arrays, and Ferry's own."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy
 
 from ferry import _bulk
 
-_LEGACY_STREAM = 1  # CUDA's default stream, as __dlpack__ and __cuda_array_interface__ name it
+_LEGACY_STREAM = 1  # CUDA's default stream in __dlpack__ and __cuda_array_interface__
 
 
 def view_of(array: Any, writable: bool) -> _bulk.GpuView | None:
-    """Returns the GPU memory of ``array``; None where it is not in a GPU's memory.
+    """Returns the GPU memory of ``array``; None if it is in host memory.
 
-    What other streams still do with the memory is waited for, where the array says which stream
-    that is: ``stream`` of ``__cuda_array_interface__`` (version 3), or DLPack.
+    Waits for the array's stream where it names one: ``stream`` of ``__cuda_array_interface__``
+    (version 3), or DLPack.
 
     Raises:
         ValueError: not contiguous, read-only and to be written, or memory that CUDA does not know.
@@ -26,7 +26,7 @@ def view_of(array: Any, writable: bool) -> _bulk.GpuView | None:
     """
     try:
         interface = getattr(array, "__cuda_array_interface__", None)
-    except (TypeError, KeyError, RuntimeError):  # PyTorch: a type that the interface cannot name
+    except (TypeError, KeyError, RuntimeError):  # PyTorch: a type that the interface cannot express
         interface = None
     if interface is not None and (interface.get("version", 0) >= 3 or not hasattr(array, "__dlpack__")):
         return _of_interface(array, interface, writable)
@@ -87,8 +87,8 @@ def device_index(device: str) -> int | None:
 class GpuArray:
     """An array in the memory of a GPU, freed with its last user.
 
-    It does nothing but hold data: ``cupy.asarray``, ``torch.as_tensor(array, device="cuda")``, Numba
-    and whoever else knows ``__cuda_array_interface__`` use it in place.
+    It only holds data: ``cupy.asarray``, ``torch.as_tensor(array, device="cuda")``, Numba and other
+    users of ``__cuda_array_interface__`` use it in place.
 
     Attributes:
         shape: extents.
@@ -107,7 +107,7 @@ class GpuArray:
         memory: _bulk.GpuAllocation | None = None,
         offset: int = 0,
     ) -> None:
-        """Allocates an array without contents, or names a part of ``memory`` from ``offset`` bytes on.
+        """Allocates an uninitialised array, or views ``memory`` from ``offset`` bytes on.
 
         Raises:
             OSError: there is no such GPU (ENODEV), or not enough memory (ENOMEM).
@@ -129,7 +129,7 @@ class GpuArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The array for other packages; nothing is under way in it on any stream."""
+        """The array for other packages; no stream has pending work on it."""
         strides = None
         if self.fortran_order:
             extents = [self.dtype.itemsize, *self.shape[:-1]]
@@ -144,7 +144,7 @@ class GpuArray:
         }
 
     def flat_bytes(self) -> GpuArray:
-        """Returns the memory of all elements, in the order they lie in, as an array of bytes."""
+        """Returns the memory of all elements as an array of bytes, in storage order."""
         return GpuArray((self.nbytes,), "u1", self.device, memory=self._memory, offset=self._offset)
 
     def copy_to_host(self) -> numpy.ndarray:
@@ -155,5 +155,5 @@ class GpuArray:
         return copy
 
     def __repr__(self) -> str:
-        """Shape, type and device: the contents are not at hand."""
+        """Shape, type and device; the contents would need a copy."""
         return f"GpuArray(shape={self.shape}, dtype={self.dtype.str!r}, device={self.device!r})"

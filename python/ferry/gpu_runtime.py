@@ -1,4 +1,4 @@
-"""File calls inside GPU kernels: the host's side, and the headers for kernels compiled at run time."""
+"""File calls inside GPU kernels: the host side, and headers for kernels compiled at run time."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def device_include() -> str:
 
 
 def nvrtc_options() -> tuple[str, ...]:
-    """Returns what NVRTC has to be told for sources that include ``<ferry/cuda.hpp>``.
+    """Returns NVRTC's options for sources that include ``<ferry/cuda.hpp>``.
 
-    Not among it is the folder of CUDA's C++ library (``<cuda/atomic>``): CuPy adds its own, others
-    name that of the toolkit or of the wheel ``nvidia-cuda-cccl``.
+    You must add the folder of CUDA's C++ library (``<cuda/atomic>``): CuPy adds its own; others use
+    the toolkit's or that of the wheel ``nvidia-cuda-cccl``.
 
     >>> nvrtc_options()[0]
     '--std=c++20'
@@ -62,7 +62,7 @@ def nvrtc_options() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ShutdownReport:
-    """What ``GpuRuntime.shutdown`` came to."""
+    """The result of ``GpuRuntime.shutdown``."""
 
     finished: bool
     """Nothing is left under way."""
@@ -73,31 +73,31 @@ class ShutdownReport:
 
 
 class GpuRuntime:
-    """Memory and I/O server of one GPU's file calls. Thread-safe; a context manager.
+    """Memory and I/O server for one GPU's file calls. Thread-safe; a context manager.
 
-    Kernels are the program's own. They get ``context``, and include ``<ferry/cuda.hpp>``; see
-    ``nvrtc_options``. Every kernel must have ended before the runtime is shut down, and what it
-    wrote must have been written back: files that are closed in a kernel are.
+    Your kernels take ``context`` and include ``<ferry/cuda.hpp>``; see ``nvrtc_options``. Before
+    shutdown, all kernels must have ended and written back their data; closing a file in a kernel
+    writes it back.
 
     Args:
-        arena_bytes: memory of the GPU for programs.
-        cache_bytes: of the page cache in the GPU's memory; 0 is none.
-        page_bytes: of its pages, a power of two from 4 KiB to 2 MiB; 0: 64 KiB, or what
-            ``ferry tune`` found.
-        groups: how many groups of threads (a thread, a warp or a block each) may make calls at the
-            same time; each has an index of its own below this number.
-        device: which GPU, as the CUDA driver counts.
-        placement: where reads and writes are executed unless a kernel says otherwise.
-        server_threads: threads of the host; 0: chosen.
+        arena_bytes: GPU memory for your programs.
+        cache_bytes: size of the page cache in GPU memory; 0 for none.
+        page_bytes: its page size, a power of two from 4 KiB to 2 MiB; 0: as ``ferry tune``
+            found, else 64 KiB.
+        groups: the number of groups of threads (each a thread, a warp or a block) that may make
+            calls at the same time; each has its own index below this number.
+        device: the GPU's number in the CUDA driver.
+        placement: where reads and writes run unless a kernel chooses.
+        server_threads: threads on the host; 0: chosen by Ferry.
         files_max: files open at the same time, at most 65536.
         staging_bytes: pinned memory of the host for each group.
-        pull_bytes: transfers past the cache of at most so many bytes, and absent pages of so many
-            together if the group has several threads, are copied by the group itself, larger ones
-            by the GPU's copy engines.
+        pull_bytes: groups copy transfers past the cache up to this size themselves, as do
+            groups of several threads with missing pages up to this size in all; the GPU's copy
+            engines copy larger ones.
 
     Raises:
-        OSError: there is no CUDA driver or no such GPU (ENODEV), not enough memory (ENOMEM), or a
-            setting that cannot be (EINVAL).
+        OSError: there is no CUDA driver or no such GPU (ENODEV), not enough memory (ENOMEM), or
+            an invalid setting (EINVAL).
         ValueError: an unknown placement.
     """
 
@@ -115,7 +115,7 @@ class GpuRuntime:
         staging_bytes: int = 64 << 10,
         pull_bytes: int = 16 << 10,
     ) -> None:
-        """Makes the memory, and starts the server's threads."""
+        """Allocates the memory and starts the server's threads."""
         self._native = _bulk.GpuRuntime(
             arena_bytes, cache_bytes, page_bytes, groups, device, placement, server_threads,
             files_max, staging_bytes, pull_bytes,
@@ -125,17 +125,17 @@ class GpuRuntime:
 
     @property
     def context(self) -> int:
-        """The address, in the GPU's memory, that kernels take as ``const ferry::device::Context*``."""
+        """The address, in GPU memory, that kernels take as ``const ferry::device::Context*``."""
         return self._native.context()
 
     @property
     def own_group(self) -> int:
-        """The index of a group that belongs to none of the program's, for a kernel that writes back."""
+        """The index of an extra group, for a kernel that writes back."""
         return self._native.own_group()
 
     @property
     def dirty_pages(self) -> int:
-        """Pages of the cache that hold what the storage does not have yet. Raises OSError."""
+        """Pages of the cache that are not yet in storage. Raises OSError."""
         return self._native.dirty_pages()
 
     def stats(self) -> dict[str, int]:
@@ -151,18 +151,17 @@ class GpuRuntime:
     def shutdown(self, timeout_s: float = 10.0) -> ShutdownReport:
         """Ends the server; later calls of kernels return ``-ESHUTDOWN``.
 
-        Calls under way may finish for ``timeout_s`` seconds and are cancelled then. Dirty pages can
-        only be written back by a kernel: those that are left are lost, and reported. A second time
-        is harmless.
+        Waits up to ``timeout_s`` seconds for calls in flight, then cancels them. Only a kernel can
+        write dirty pages back: the rest are lost, and reported. Calling it again is harmless.
         """
         return ShutdownReport(*self._native.shut_down(timeout_s))
 
     def close(self) -> None:
-        """Shuts down, and tells what was lost.
+        """Shuts down; raises an error for lost data.
 
         Raises:
-            OSError: EIO, with how many pages were never written back and what else went wrong. The
-                runtime has ended all the same; a second time is harmless.
+            OSError: EIO, with the number of pages never written back and other failures. The
+                runtime has ended even then; calling it again is harmless.
         """
         report = self.shutdown()
         if report.errors:
@@ -178,7 +177,7 @@ class GpuRuntime:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Closes. Raises OSError (EIO) for what was lost, unless something else is raised."""
+        """Closes. Raises OSError (EIO) for lost data, unless another exception is on its way."""
         if kind is None:
             self.close()
         else:
@@ -186,7 +185,7 @@ class GpuRuntime:
 
 
 def _at_exit() -> None:
-    """The server's threads end before the interpreter does; what was lost is said on stderr."""
+    """Ends the server's threads before the interpreter; reports lost data on stderr."""
     for runtime in list(_runtimes):
         if runtime._pid == os.getpid():
             for error in runtime.shutdown(_AT_EXIT_TIMEOUT_S).errors:

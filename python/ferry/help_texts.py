@@ -1,6 +1,6 @@
-"""The stored copies of the help pages, which ./ferry prints before anything is built.
+"""The stored help pages, which ./ferry prints before anything is built.
 
-``python -m ferry.help_texts FOLDER`` writes them anew; a test compares them with the parser.
+``python -m ferry.help_texts FOLDER`` regenerates them; a test compares them with the parser.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ferry.cli import ferry
 
 
 def pages() -> dict[str, str]:
-    """Returns the help page of the command itself (``ferry``), and of each of its commands.
+    """Returns the help pages of ``ferry`` and of each command.
 
-    That of a group's command is named with a slash: ``layout/set``.
+    A slash separates a group from its command: ``layout/set``.
     """
     context = click.Context(ferry, info_name="ferry", **ferry.context_settings)
     return {"ferry": ferry.get_help(context) + "\n", **_pages_of(ferry, context, "")}

@@ -1,4 +1,4 @@
-"""``ferry info``: what this machine offers, and how a path would be served and why."""
+"""``ferry info``: what this machine offers, and how and why a path is served."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _print_placements(console: Console, facts: Json) -> None:
 
 
 def _print_clients(console: Console, clients: list[Json] | None) -> None:
-    """Which storages past the kernel can be used, and what to install for the others."""
+    """Which remote storages can be used, and what to install for the others."""
     name = "clients"
     for client in clients or []:
         answer = client["problem"] or client["library"]
@@ -166,7 +166,7 @@ def _print_path(console: Console, path: Json) -> None:
 
 
 def _print_profile(console: Console, facts: Json) -> None:
-    """What the profile says, and what `automatic` decides from here."""
+    """The profile, and what `automatic` decides from it."""
     profile, tuning = facts["profile"], facts["tuning"]
     if profile["path"] is not None:
         applies = " applies" if profile["applies"] else " does not apply"

@@ -1,4 +1,4 @@
-"""What ``ferry info`` says of a URI: which storage serves it, how, and what it cannot do."""
+"""``ferry info URI``: the storage that serves a URI, how, and its limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ferry.sizes import format_size
 Json = dict[str, Any]
 
 def lines(storage: Json) -> list[tuple[str, str]]:
-    """Returns what to print, as pairs of a name (perhaps empty) and a text."""
+    """Returns what to print, as pairs of a name (possibly empty) and a text."""
     size = f", {format_size(storage['size_bytes'])}" if storage["size_bytes"] is not None else ""
     kind = f" ({storage['kind']}{size})" if storage["kind"] is not None else ""
     found = [

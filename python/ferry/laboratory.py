@@ -1,7 +1,4 @@
-"""The door to the laboratory: commands that the distribution ferry-lab brings.
-
-Nothing else of the package knows of it.
-"""
+"""The only link to the laboratory: finds the commands of the distribution ferry-lab."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ NAMES = ("bench", "import", "study", "tune")
 
 
 class MissingError(FerryError):
-    """A command of the laboratory was asked for where that is not installed."""
+    """A laboratory command was given, but ferry-lab is not installed."""
 
     exit_status = 2
 
@@ -32,12 +29,12 @@ def is_installed() -> bool:
 
 
 def names() -> tuple[str, ...]:
-    """Returns the names of its commands; none where it is not installed."""
+    """Returns the names of its commands; none if it is not installed."""
     return NAMES if is_installed() else ()
 
 
 def command(name: str) -> click.Command | None:
-    """Returns one of its commands, None for other names. Raises MissingError."""
+    """Returns one of its commands, or None. Raises MissingError."""
     if name not in NAMES:
         return None
     if not is_installed():

@@ -13,7 +13,7 @@ from ferry.sizes import format_size, parse_size
 
 Json = dict[str, Any]
 
-# Of Lustre: what is 1 where it holds.
+# Lustre's switches: 1 when set.
 _SWITCHES = {
     "overstriping": "overstriping",
     "all_servers": "all servers",
@@ -21,7 +21,7 @@ _SWITCHES = {
     "foreign": "outside Lustre",
 }
 
-# What a layout says, by its keys in JSON: the name for people, and whether it is a size.
+# A layout's settings by JSON key: the printed name, and whether it is a size.
 _SETTINGS = {
     "stripe_bytes": ("stripe size", True),
     "stripe_count": ("stripe count", False),
@@ -31,7 +31,7 @@ _SETTINGS = {
     "extension_bytes": ("room for the part before it, in steps of", True),
 }
 
-# What a part says besides its end: the name in --part, and in ``ferry-layout``.
+# A part's settings besides its end: the name in --part, and in ``ferry-layout``.
 _PART_SETTINGS = {
     "size": "stripe_bytes",
     "count": "stripe_count",
@@ -42,7 +42,7 @@ _PART_SETTINGS = {
 
 @dataclass
 class Part:
-    """One part of a file whose layout changes along it (Lustre); None leaves a choice to Lustre."""
+    """One part of a Lustre file with a composite layout; None lets Lustre choose."""
 
     end_bytes: int | None = None
     """None: the end of the file, however long it gets."""
@@ -64,7 +64,7 @@ class Part:
 
 
 def part_of(text: str) -> Part:
-    """Returns what ``4m,size=1m,count=1`` or ``end,count=all,pool=fast,overstripe`` asks for.
+    """Parses ``4m,size=1m,count=1`` or ``end,count=all,pool=fast,overstripe``.
 
     Raises ValueError.
     """
@@ -92,7 +92,7 @@ def part_of(text: str) -> Part:
 
 @dataclass
 class Wanted:
-    """What to ask for; None leaves the choice to the storage."""
+    """The layout to ask for; None lets the storage choose."""
 
     stripe_size: int | None = None
     stripe_count: int | None = None
@@ -120,7 +120,7 @@ class Wanted:
 
 
 def words(layout: Json) -> list[tuple[str, str]]:
-    """Returns the settings that the storage tells, as pairs of a name and a text."""
+    """Returns the settings that the storage reports, as pairs of a name and a text."""
     if parts := layout.get("parts"):
         return [("part", f"{_extent(part)}: {sentence(part)}") for part in parts]
     return [
@@ -146,12 +146,12 @@ def sentence(layout: Json) -> str:
 
 
 def get(path: str, json_path: str | None, overwrite: bool) -> None:
-    """Prints the layout of a path, writes the JSON file (``ferry.layout/1``). Raises FerryError."""
+    """Prints the layout of a path and writes the JSON file (``ferry.layout/1``). Raises FerryError."""
     _finish(["get", path], json_path, overwrite)
 
 
 def set_layout(path: str, wanted: Wanted, json_path: str | None, overwrite: bool) -> None:
-    """Makes a file with a layout, or gives one to a directory; then as ``get``."""
+    """Makes a file with a layout, or gives one to a directory; then like ``get``."""
     _finish(["set", path, *wanted.arguments()], json_path, overwrite)
 
 

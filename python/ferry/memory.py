@@ -13,14 +13,14 @@ from ferry import _bulk
 def as_buffer(array: Any, writable: bool, gpu_too: bool = False) -> Any:
     """Returns an object with the buffer protocol that shows the memory of ``array``.
 
-    Called for what the protocol itself does not show: arrays with ``__array_interface__``, tensors
-    with DLPack of any type, NumPy arrays of types that have no buffer format. With ``gpu_too`` the memory may be a
-    GPU's: the buffer is then for transfers only, as the host cannot touch it.
+    For arrays that the protocol itself cannot show: with ``__array_interface__``, DLPack tensors of
+    any type, NumPy types without a buffer format. With ``gpu_too`` the memory may be a GPU's: use
+    such a buffer for transfers only.
 
     Raises:
-        NotImplementedError: the memory is a GPU's, and this call takes the host's only.
-        ValueError: it is not contiguous, or is to be written and may not be.
-        TypeError: there is no memory to be found, or it holds Python objects.
+        NotImplementedError: the memory is a GPU's, and this call takes host memory only.
+        ValueError: it is not contiguous, or is read-only and to be written.
+        TypeError: no memory was found, or it holds Python objects.
     """
     if isinstance(array, (str, int, float, list, tuple, dict)) or array is None:
         raise TypeError(f"a {type(array).__name__} has no memory to transfer; use an array or bytes")
@@ -55,10 +55,10 @@ def _check_writable(wanted: bool, may: bool) -> None:
 
 
 def has_cuda_interface(array: Any) -> bool:
-    """Tells whether ``array`` says that it is in a GPU's memory."""
+    """Whether ``array`` reports GPU memory."""
     try:
         return hasattr(array, "__cuda_array_interface__")
-    except (TypeError, KeyError, RuntimeError):  # PyTorch: a type that the interface cannot name
+    except (TypeError, KeyError, RuntimeError):  # PyTorch: a type that the interface cannot express
         return True
 
 
@@ -76,7 +76,7 @@ def _as_numpy(array: Any, writable: bool) -> numpy.ndarray | _bulk.HostTensor:
             f"a {type(array).__name__} has no memory to transfer; give something with the buffer "
             "protocol, DLPack or __array_interface__"
         ) from None
-    if "O" in view.format:  # also in a field's name: NumPy knows
+    if "O" in view.format:  # NumPy knows, also in a field's name
         return numpy.asarray(view)
     if not view.c_contiguous:
         raise ValueError(f"the buffer is not contiguous; {_instead('bytes(buffer)', writable)}")
@@ -92,7 +92,7 @@ def _from_dlpack(array: Any) -> numpy.ndarray | _bulk.HostTensor:
     try:
         return numpy.from_dlpack(array)
     except (BufferError, RuntimeError, TypeError):
-        pass  # a type that NumPy has no name for, such as bfloat16: its bytes will do
+        pass  # a type unknown to NumPy, such as bfloat16: show its bytes
     try:
         capsule = array.__dlpack__(max_version=(1, 0))
     except TypeError:  # from before DLPack 1.0
@@ -101,14 +101,14 @@ def _from_dlpack(array: Any) -> numpy.ndarray | _bulk.HostTensor:
 
 
 def _instead(copy: str, writable: bool) -> str:
-    """Says what to do: data that is read into a copy would be lost with it."""
+    """Says what to do: data read into a copy would be lost with it."""
     if writable:
         return "read into a new contiguous one, then assign that to it: array[...] = new"
     return f"copy it with {copy}"
 
 
 def _torch_bytes(torch: Any, tensor: Any, writable: bool) -> Any:
-    """The same memory as a tensor of bytes, which all protocols show: also of types they have no name for."""
+    """The same memory as a tensor of bytes, which all protocols can show."""
     if tensor.layout != torch.strided or not tensor.is_contiguous():
         advice = (
             "read into a new one, then copy it there: tensor.copy_(new)"

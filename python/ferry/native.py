@@ -1,4 +1,4 @@
-"""Runs the programs that are built beside the package, and says what went wrong in them."""
+"""Runs the programs built beside the package, and reports their errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STOP_TIMEOUT_S = 5.0
 Json = dict[str, Any]
 
 _SERVER_HINT = "see that its server runs and can be reached, then measure again"
-# What to do about an error of the measured process, by its errno.
+# What to do about an error of the measured process, by errno.
 _HINTS = {
     0: "something else changed the file meanwhile, or its storage gave wrong data; run the same "
     "again, then check the disk",
@@ -47,7 +47,7 @@ _HINTS = {
     errno.ETIMEDOUT: _SERVER_HINT,
 }
 
-# What contents that are wrong mean, by the end of the message, where the storage is not to blame.
+# What wrong contents mean where the storage is not to blame, by the end of the message.
 _NO_PATTERN = " does not hold the pattern that ferry bench writes"
 _NO_PATTERN_HINT = "make one with ferry bench -w -k, or read this one without -R"
 
@@ -73,9 +73,9 @@ _COPY_HINTS = {
 
 
 class MeasuringError(FerryError):
-    """The measured process gave up.
+    """The measured process failed.
 
-    ``error_number`` is the errno, 0 where contents were wrong, None where it said nothing.
+    ``error_number`` is the errno, 0 for wrong contents, None if it reported nothing.
     """
 
     def __init__(self, message: str, error_number: int | None) -> None:
@@ -85,7 +85,7 @@ class MeasuringError(FerryError):
 
 
 def read_info(path: str | None) -> Json:
-    """Returns what ``ferry-info`` says (schema ``ferry.info/2``). Raises FerryError."""
+    """Returns the output of ``ferry-info`` (schema ``ferry.info/2``). Raises FerryError."""
     answer: Json | None = None
     problem: Json | None = None
     with process_of(*([path] if path is not None else []), program=INFO_PROGRAM) as process:
@@ -101,15 +101,15 @@ def read_info(path: str | None) -> Json:
 
 
 def run_copy(arguments: list[str], on_progress: Callable[[Json], None]) -> Json:
-    """Runs ``ferry-copy`` and returns its last line; hands over those about its progress.
+    """Runs ``ferry-copy`` and returns its last line; passes its progress lines on.
 
-    Raises FerryError with the line that it ended with, and as ``run_plan`` on an interruption.
+    Raises FerryError with its last line, and like ``run_plan`` when interrupted.
     """
     copy = _Copy(on_progress)
     try:
         with process_of(*arguments, program=COPY_PROGRAM) as process:
             copy.follow(process)
-    except MeasuringError as error:  # it was killed
+    except MeasuringError as error:  # killed
         if remains := copy.remains(-signal.SIGKILL):
             error.add_note(remains)
         raise
@@ -132,7 +132,7 @@ def run_copy(arguments: list[str], on_progress: Callable[[Json], None]) -> Json:
 
 
 def _remove(path: str) -> bool:
-    """Tells whether the file is gone."""
+    """Whether the file is gone."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -143,7 +143,7 @@ def _remove(path: str) -> bool:
 
 
 class _Copy:
-    """What ``ferry-copy`` has said so far."""
+    """The messages of ``ferry-copy`` so far."""
 
     def __init__(self, on_progress: Callable[[Json], None]) -> None:
         self._on_progress = on_progress
@@ -152,7 +152,7 @@ class _Copy:
         self.answer: Json = {}
 
     def follow(self, process: Process) -> None:
-        """Takes all that it says; when this is interrupted, also what it says at its end."""
+        """Reads all messages; if interrupted, also the last ones."""
         try:
             for line in lines(process):
                 self._take(line)
@@ -196,7 +196,7 @@ class _Copy:
 
 
 def run_layout(arguments: list[str]) -> Json:
-    """Runs ``ferry-layout`` and returns what it says. Raises FerryError."""
+    """Runs ``ferry-layout`` and returns its output. Raises FerryError."""
     answer: Json = {}
     with process_of(*arguments, program=LAYOUT_PROGRAM) as process:
         for line in lines(process):
@@ -214,7 +214,7 @@ class Process:
     def __init__(self, command: list[str], stdin: str | None, program: str) -> None:
         self.name = program
         self.messages = tempfile.TemporaryFile(mode="w+", errors="replace")  # noqa: SIM115
-        # A session of its own: Ctrl-C reaches it through us, once.
+        # Its own session, so that Ctrl-C reaches it once, through us.
         self.popen = subprocess.Popen(
             command,
             stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
@@ -235,10 +235,10 @@ class Process:
             with self.popen.stdin as pipe:
                 pipe.write(text)
         except BrokenPipeError:
-            pass  # it ended at once; its exit status says so
+            pass  # it ended immediately; its exit status tells why
 
     def stop(self) -> None:
-        """Ends the process, gently at first, and waits for it."""
+        """Ends the process, first with SIGTERM, and waits for it."""
         if self.popen.poll() is None:
             self.popen.send_signal(signal.SIGINT)
             try:
@@ -294,7 +294,7 @@ def lines(process: Process) -> Iterator[Json]:
     assert process.popen.stdout is not None
     for line in process.popen.stdout:
         if process.name != PROGRAM and not line.startswith("{"):
-            continue  # mpiexec has its own to say when a rank fails
+            continue  # mpiexec adds its own lines when a rank fails
         try:
             yield json.loads(line)
         except ValueError:
@@ -302,14 +302,14 @@ def lines(process: Process) -> Iterator[Json]:
 
 
 def check(process: Process, problem: Json | None) -> None:
-    """Raises for what an ended process said, or for its exit status."""
+    """Raises the error an ended process reported, or one for its exit status."""
     status = process.returncode
-    # MPICH's mpiexec now and then ends with 0 when its ranks were interrupted.
+    # MPICH's mpiexec sometimes exits with 0 when its ranks were interrupted.
     if problem is not None and problem["errno"] == errno.EINTR and status in (0, 130):
         raise KeyboardInterrupt
     if problem is not None:
         number = problem["errno"]
-        # Without a cell it is the runtime that could not be set up.
+        # Without a cell, setting up the runtime failed.
         hint = _HINTS.get(number) if problem["cell"] else _SETUP_HINTS.get(number)
         message = " ".join(str(problem["message"]).split())
         if number == 0 and message.endswith(_NO_PATTERN):

@@ -1,4 +1,4 @@
-"""Documents that a command writes where the user wants them."""
+"""Writes a command's documents to files."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def to_json(document: Json) -> str:
 
 
 def encode(text: str) -> bytes:
-    """Returns JSON as a file has it.
+    """Returns JSON as text for a file.
 
-    A byte of a name that is not UTF-8 becomes what json.dumps makes of it without ensure_ascii=False:
-    the escape that os.fsencode turns into that byte again.
+    Bytes of a name that are not UTF-8 become the surrogate escapes of json.dumps, which os.fsencode
+    turns back.
     """
     return text.encode("utf-8", errors="backslashreplace")
 
@@ -50,7 +50,7 @@ def write_json(path: str, document: Json, overwrite: bool) -> None:
 
 
 def write_bytes(path: str, content: bytes, overwrite: bool) -> None:
-    """Writes a file that must not exist, unless ``overwrite``. Raises FerryError."""
+    """Writes a file; an existing one only with ``overwrite``. Raises FerryError."""
     try:
         if not overwrite:
             with open(path, "xb") as file:

@@ -1,4 +1,4 @@
-"""Where the programs lie that are built beside the package."""
+"""Finds the programs built beside the package."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PROGRAM = "ferry-bench"
 def find_program(name: str = PROGRAM) -> Path:
     """Returns the path of ``ferry-bench``, or of another program built with it.
 
-    ``$FERRY_BUILD_DIR`` decides where it is set; else the package's folder, the checkout around
-    it, and PATH are searched. Raises FerryError.
+    Searches ``$FERRY_BUILD_DIR`` if set; else the package's folder, the checkout around it, and
+    PATH. Raises FerryError.
     """
     build_dir = os.environ.get("FERRY_BUILD_DIR")
     package = Path(__file__).resolve().parent

@@ -1,4 +1,4 @@
-"""fsspec file systems for storages that need not be mounted: ``nfs://``, ``ceph://`` and ``pvfs2://``."""
+"""fsspec file systems for storages that need no mount: ``nfs://``, ``ceph://`` and ``pvfs2://``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ferry.transfers import TransferError, read_files
 
 
 class RemoteFileSystem(AbstractFileSystem):
-    """Files and directories of one kind of storage, by name; ``nfs`` and its siblings say which.
+    """Files and directories of one kind of storage; ``nfs`` and its siblings choose the kind.
 
-    Settings of a URI (docs/reference/storages.md) may stand behind a ``?`` in a URL, or be options
-    of ``fsspec.filesystem``; paths are taken as they are, without ``%20`` and the like. Nothing is
-    remembered between calls: what others make or remove is seen.
+    Give settings of a URI (docs/reference/storages.md) after ``?`` in a URL, or as options of
+    ``fsspec.filesystem``. Paths are taken literally, without ``%20`` and the like. Nothing is
+    cached between calls, so changes by others are visible.
     """
 
-    # What may stand behind the "?", and what comes between the scheme and the path in a URI.
+    # The settings allowed after "?", and what separates scheme and path in a URI.
     settings: ClassVar[tuple[str, ...]] = ()
     separator: ClassVar[str] = ":"
 
@@ -33,7 +33,7 @@ class RemoteFileSystem(AbstractFileSystem):
     ) -> None:
         """Takes the engine whose threads transfer, the settings of a URI, and fsspec's options.
 
-        ``auto_mkdir``: a new file's folders are made as it is, as zarr expects of a store.
+        ``auto_mkdir``: creating a file creates its folders, as zarr expects.
         """
         given = {name: options.pop(name) for name in self.settings if name in options}
         super().__init__(**options)
@@ -43,7 +43,7 @@ class RemoteFileSystem(AbstractFileSystem):
 
     @classmethod
     def _without_settings(cls, path: str) -> tuple[str, str]:
-        """Splits a URL into its path and what is behind the "?", which glob() has for patterns too."""
+        """Splits a URL into path and query; glob() uses "?" in patterns too."""
         found = re.search(rf"\?(?=(?:{'|'.join(cls.settings)})=)", path)
         return (path, "") if found is None else (path[: found.start()], path[found.end() :])
 
@@ -52,7 +52,7 @@ class RemoteFileSystem(AbstractFileSystem):
         if isinstance(path, (list, tuple)):
             return [cls._strip_protocol(one) for one in path]
         name = os.fspath(path).removeprefix(f"{cls.protocol}:")
-        # Of the slashes of scheme:///path, one is the path's.
+        # Of the slashes in scheme:///path, one belongs to the path.
         if name.startswith("//"):
             name = name[2:]
         return cls._without_settings(name)[0].rstrip("/") or cls.root_marker
@@ -80,7 +80,7 @@ class RemoteFileSystem(AbstractFileSystem):
                 raise
             self.makedirs(self._parent(path), exist_ok=True)
             raw = open_file(self.uri(path), mode, engine=self.engine)
-        # A round trip to a server for each refill: larger pieces than a local file's.
+        # Each refill is a round trip to a server, so pieces are larger than for local files.
         size = block_size if isinstance(block_size, int) else self.blocksize
         if "+" in mode:
             return io.BufferedRandom(raw, size)
@@ -100,13 +100,13 @@ class RemoteFileSystem(AbstractFileSystem):
         """Returns ``name``, ``size``, ``type``, ``mode`` and ``mtime`` (seconds since 1970).
 
         Raises:
-            FileNotFoundError: there is no such path.
+            FileNotFoundError: the path does not exist.
             OSError: the server cannot be reached.
         """
         return self._found(self._strip_protocol(path), *choose(self.engine).status(self.uri(path)))
 
     def exists(self, path: str, **_: Any) -> bool:
-        """Tells whether there is such a path. Raises OSError when the server cannot be reached."""
+        """Whether the path exists. Raises OSError when the server cannot be reached."""
         try:
             self.info(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -114,10 +114,10 @@ class RemoteFileSystem(AbstractFileSystem):
         return True
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        """Returns what a directory holds, or the one entry of a file; names in order.
+        """Returns a directory's entries in order, or the one entry of a file.
 
-        ``detail``: as of ``info``, else the names alone. A symbolic link is told as what it leads to, and
-        as ``"other"`` where that is not there. Raises OSError.
+        ``detail``: as from ``info``, else only the names. Symbolic links are followed; a dangling
+        one is ``"other"``. Raises OSError.
         """
         name = self._strip_protocol(path)
         try:
@@ -138,14 +138,14 @@ class RemoteFileSystem(AbstractFileSystem):
         return found
 
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
-        """Makes a directory, and with ``create_parents`` those above it. Raises OSError."""
+        """Makes a directory, and with ``create_parents`` its parents. Raises OSError."""
         if create_parents:
             self.makedirs(path, exist_ok=False)
         else:
             choose(self.engine).make_directory(self.uri(path))
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Makes a directory and those above it. Raises OSError."""
+        """Makes a directory and its parents. Raises OSError."""
         name = self._strip_protocol(path)
         try:
             choose(self.engine).make_directory(self.uri(name))
@@ -168,7 +168,7 @@ class RemoteFileSystem(AbstractFileSystem):
         choose(self.engine).unlink(self.uri(path))
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Removes files, and with ``recursive`` directories and all that they hold. Raises OSError."""
+        """Removes files, and with ``recursive`` whole directories. Raises OSError."""
         for one in reversed(self.expand_path(path, recursive=recursive, maxdepth=maxdepth)):
             try:
                 self.rm_file(one)
@@ -182,7 +182,7 @@ class RemoteFileSystem(AbstractFileSystem):
         choose(self.engine).rename(self.uri(path1), self.uri(path2))
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
-        """Copies a file, in pieces; makes the directory where ``path1`` is one. Raises OSError."""
+        """Copies a file in pieces; makes the directory if ``path1`` is one. Raises OSError."""
         if self.isdir(path1):
             self.makedirs(path2, exist_ok=True)
             return
@@ -191,7 +191,7 @@ class RemoteFileSystem(AbstractFileSystem):
                 target.write(piece)
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
-        """Returns the bytes of a file, or of a range of it; negative places count from its end."""
+        """Returns the bytes of a file or of a range of it; negative bounds count from its end."""
         with open_file(self.uri(path), "rb", engine=self.engine) as file:
             first, last, _step = slice(start, end).indices(file.size())
             data = bytearray(max(last - first, 0))
@@ -199,7 +199,7 @@ class RemoteFileSystem(AbstractFileSystem):
             return bytes(data[:got])
 
     def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **options: Any) -> Any:
-        """Returns the bytes of one file, or a dict of those of a list of files, read in one call."""
+        """Returns the bytes of one file, or a dict of many files' bytes, read in one call."""
         if recursive or on_error != "raise" or options or not isinstance(path, list):
             return super().cat(path, recursive=recursive, on_error=on_error, **options)
         try:

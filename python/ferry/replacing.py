@@ -1,4 +1,4 @@
-"""New files in the place of old ones, which stay as they are until the new ones are whole."""
+"""New files in place of old ones, which stay intact until the new ones are complete."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from contextlib import contextmanager
 
 
 def beside(name: str) -> str:
-    """Returns a name for a file that is to replace the one of this name, in the same folder."""
+    """Returns a temporary name in the same folder for a file that will replace this one."""
     return os.path.join(os.path.dirname(name), f".ferry-save-{secrets.token_hex(8)}")
 
 
 @contextmanager
 def replacement(path: str) -> Iterator[tuple[str, bool]]:
-    """Gives the path of a file to write, which takes the name ``path`` if nothing is raised.
+    """Gives the path of a file to write; renames it to ``path`` if the block raises nothing.
 
-    With it comes whether that replaces an older file: then the new one should be durable by the end
-    of the block. It has the older one's permissions and owner. The older file itself is to be
-    written where that cannot be: it is no regular file, has several names, may not be written, or
-    its folder does not let a file of its owner be made. Links are followed; what they lead to may
-    have no name (/proc/self/fd), and is then written, too.
+    Also gives whether that replaces an older file: make the new one durable before the block ends.
+    It keeps the older file's permissions and owner. The older file itself is overwritten if it is
+    not regular, has several names or is read-only, or if its folder does not allow a new file of
+    its owner. Links are followed, also to files without a name (/proc/self/fd).
     """
     target = os.path.realpath(path)
     named, old = _status(path), _status(target)
@@ -58,7 +57,7 @@ def _status(path: str) -> os.stat_result | None:
 
 
 def remove_after(error: BaseException, remove: Callable[[], object], scratch: str) -> None:
-    """Calls ``remove``; what keeps it from working is noted at ``error``, which made it necessary."""
+    """Calls ``remove``; adds its failure as a note to ``error``, which made it necessary."""
     try:
         remove()
     except FileNotFoundError:
@@ -77,7 +76,7 @@ def _may_be_replaced(path: str, status: os.stat_result) -> bool:
 
 
 def _is_mount_point(path: str) -> bool:
-    """Tells whether something is mounted over the file, as over some of containers."""
+    """Whether something is mounted over the file, as in some containers."""
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
             points = [line.split(" ")[4] for line in lines]
@@ -105,19 +104,19 @@ def _make_beside(target: str, old: os.stat_result | None) -> str | None:
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(scratch)
-        if isinstance(error, PermissionError):  # a file of another owner
+        if isinstance(error, PermissionError):  # another owner's file
             return None
         raise
     finally:
         os.close(descriptor)
 
 
-# The list of who else may do what, where a file has one.
+# The access control list, where a file has one.
 _ACL = "system.posix_acl_access"
 
 
 def _keep_permissions(descriptor: int, target: str, old: os.stat_result) -> None:
-    """Gives the new file the mode of the old one, and its list of who else may do what.
+    """Gives the new file the old one's mode and access control list.
 
     Without the list, its mask would become the group's permissions.
     """
@@ -130,5 +129,5 @@ def _keep_permissions(descriptor: int, target: str, old: os.stat_result) -> None
         os.setxattr(descriptor, _ACL, acl)
         return
     with contextlib.suppress(OSError):
-        os.removexattr(descriptor, _ACL)  # the folder's may have come with it
+        os.removexattr(descriptor, _ACL)  # may have been inherited from the folder
     os.fchmod(descriptor, old.st_mode & 0o777)

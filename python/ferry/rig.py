@@ -1,4 +1,4 @@
-"""``ferry rig``: real storage servers on this machine, started and stopped by ``rigs/rig``."""
+"""``ferry rig``: starts and stops real storage servers on this machine with ``rigs/rig``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 from ferry.errors import FerryError
 
-# What can be started, and what `up` can be given for it.
+# The rigs, and the options of `up` for each.
 OPTIONS = {"nfs": ("memory",), "ceph": ("disk", "mount", "osd_mbps")}
 NAMES = tuple(OPTIONS)
 
 
 def run(arguments: list[str]) -> None:
-    """Becomes ``rigs/rig`` of the checkout, with these arguments. Raises FerryError."""
+    """Replaces this process with ``rigs/rig`` of the checkout. Raises FerryError."""
     program = _program()
     sys.stdout.flush()
     os.execv(program, [str(program), *arguments])
@@ -29,12 +29,12 @@ def _program() -> Path:
 
 
 def folder() -> Path:
-    """Returns where the rigs of the checkout have what they make."""
+    """Returns the folder of the rigs' files."""
     return Path(__file__).resolve().parents[2] / ".ferry" / "rig"
 
 
 def uris_up() -> list[str]:
-    """Returns the URIs of the rigs that are up; none outside of a checkout."""
+    """Returns the URIs of running rigs; none outside a checkout."""
     try:
         answer = subprocess.run(
             [str(_program()), "status"], capture_output=True, text=True, check=False

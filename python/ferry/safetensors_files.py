@@ -20,11 +20,11 @@ from ferry.file_objects import open as open_file
 from ferry.gpu import GpuArray, device_index
 from ferry.transfers import Future, Progress
 
-# The limit of the safetensors package itself.
+# The limit of the safetensors package.
 _HEADER_BYTES_MAX = 100_000_000
 _INDEX_BYTES_MAX = 100_000_000
 
-# Names of types in the format: bits of an element, NumPy's name or None, PyTorch's name or None.
+# Types of the format: bits of an element, NumPy's name or None, PyTorch's name or None.
 _TYPES: dict[str, tuple[int, str | None, str | None]] = {
     "BOOL": (8, "?", "bool"),
     "U8": (8, "u1", "uint8"),
@@ -53,9 +53,9 @@ _TYPES: dict[str, tuple[int, str | None, str | None]] = {
 
 @dataclass(frozen=True)
 class Entry:
-    """One tensor of a file: its type, its shape, and where it lies behind the header, in bytes.
+    """One tensor of a file: type, shape, and offset behind the header in bytes.
 
-    Elements of less than a byte are packed: the shape is that of their bytes.
+    Elements smaller than a byte are packed: the shape counts bytes.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Entry:
 
     @property
     def element_bytes(self) -> int:
-        """Of an element, 1 where several share a byte."""
+        """Bytes of an element, 1 where several share a byte."""
         return max(_TYPES[self.type_name][0] // 8, 1)
 
 
@@ -80,17 +80,17 @@ def load_safetensors(
 ) -> dict[str, Any]:
     """Loads all tensors of one or more ``.safetensors`` files, in parallel.
 
-    Each file is read straight into memory that its tensors then share: nothing is held twice. On the
-    way to a GPU the host holds no more than the engine's page-locked memory.
+    Each file is read straight into memory that its tensors share; nothing is held twice. For a GPU,
+    the host uses no more than the engine's page-locked memory.
 
     Args:
         path: a file, several files, or the ``.safetensors.index.json`` of a sharded model, which
             names files beside it; or several of these.
         device: ``"cpu"``, or the GPU to read into: ``"cuda:0"``.
-        framework: ``"numpy"``, the default, or ``"torch"``; for a GPU ``"cupy"`` or ``"torch"``, by
-            default each tensor is a ``ferry.GpuArray``, which those take. NumPy and CuPy have no name
-            for ``BF16`` and the 8-bit floats: such tensors are arrays of unsigned integers of that
-            size. ``F4`` and the 6-bit floats are packed: there the last dimension counts bytes.
+        framework: ``"numpy"``, the default, or ``"torch"``; for a GPU ``"cupy"`` or
+            ``"torch"``, by default each tensor is a ``ferry.GpuArray``, which both accept. NumPy
+            and CuPy have no ``BF16`` or 8-bit floats: these tensors become unsigned integers of
+            that size. ``F4`` and the 6-bit floats are packed: their last dimension counts bytes.
         engine: whose threads read.
         progress: called with ``(bytes_done, bytes_total)`` of all files together.
 
@@ -99,9 +99,9 @@ def load_safetensors(
 
     Raises:
         OSError: a file cannot be read.
-        ValueError: a file that is not what its header says: too short, overlapping or missing
-            ranges, sizes that do not fit shapes, unknown types, a name that comes twice; an index
-            that names a tensor which its file does not have.
+        ValueError: a file contradicts its header: too short, overlapping or missing ranges,
+            sizes that do not fit shapes, unknown types, a name twice; or an index names a tensor
+            that its file lacks.
         OSError: there is no such GPU (ENODEV), or not enough memory in it (ENOMEM).
         ImportError: the framework is not installed.
     """
@@ -139,7 +139,7 @@ def load_safetensors(
 def _files_of(
     path: Path | Iterable[Path], engine: Engine
 ) -> Iterator[tuple[Path, frozenset[str]]]:
-    """The files, each with the names of tensors that an index says it has."""
+    """The files, each with the tensor names that an index gives for it."""
     for one in [path] if isinstance(path, (str, bytes, os.PathLike)) else path:
         if os.fsdecode(one).endswith(".index.json"):
             yield from _shards_of(one, engine)
@@ -164,9 +164,9 @@ def _shards_of(index: Path, engine: Engine) -> Iterator[tuple[Path, frozenset[st
 
 
 def read_layout(file: File) -> tuple[list[Entry], int, int]:
-    """Returns the tensors of a file, how many bytes their data has, and where it begins.
+    """Returns the tensors of a file, the size of their data, and its offset.
 
-    Raises ValueError for a header that does not hold together with the file.
+    Raises ValueError for a header that contradicts the file.
     """
     name = os.fsdecode(file.name)
     file_bytes = file.size()
@@ -231,7 +231,7 @@ def _parse_entry(name: str, value: Any) -> Entry:
 
 
 def _check_ranges(entries: list[Entry], data_bytes: int) -> None:
-    """The tensors cover the data without gaps and overlaps, as the format demands."""
+    """Checks that the tensors cover the data without gaps or overlaps, as the format demands."""
     at = 0
     for entry in sorted(entries, key=lambda one: (one.begin, one.end)):
         if entry.begin != at:
@@ -253,13 +253,13 @@ def _check_names(layouts: list[tuple[list[Entry], int, int]], files: list[File])
             seen[entry.name] = file
 
 
-# What a GPU's accesses of any width are content with.
+# The alignment for GPU accesses of any width.
 _GPU_ALIGNMENT_BYTES = 256
 
 
 @dataclass(frozen=True)
 class _Place:
-    """The memory of a file's tensors: where each begins, and what to read into it from where."""
+    """The memory of a file's tensors: their offsets, and what to read into it."""
 
     entries: list[Entry]
     device: str
@@ -269,7 +269,7 @@ class _Place:
 
     @classmethod
     def choose(cls, device: str, entries: list[Entry], data_bytes: int, begin: int) -> _Place:
-        """All data of a file in one piece; apart where a GPU could not use tensors as they lie."""
+        """All data of a file in one piece; separate where a GPU could not use the tensors in place."""
         begins = {entry.name: entry.begin for entry in entries}
         index = device_index(device)
         if index is None:
@@ -303,7 +303,7 @@ def _maker(device: str, framework: str | None) -> Callable[[Entry, _Place], Any]
     if framework not in makers:
         raise ValueError(f"framework {framework!r}: {names}")
     if framework is not None:
-        importlib.import_module(framework)  # before anything is read for it
+        importlib.import_module(framework)  # before any allocation or read
     return makers[framework]
 
 
@@ -353,5 +353,5 @@ def _torch_tensor(entry: Entry, place: _Place) -> Any:
         return torch.empty(entry.shape, dtype=element)
     data = torch.from_numpy(place.memory[entry.begin : entry.end])
     if entry.begin % element.itemsize:
-        data = data.clone()  # PyTorch views aligned memory only
+        data = data.clone()  # PyTorch needs aligned memory
     return data.view(element).reshape(entry.shape)

@@ -1,4 +1,4 @@
-"""Sizes as people write and read them: ``64k`` is 65536 bytes, which is ``64 KiB``."""
+"""Sizes as people read and write them: ``64k`` is 65536 bytes, shown as ``64 KiB``."""
 
 import re
 
@@ -14,8 +14,8 @@ LIMIT_BYTES = 1 << 62
 def parse_size(text: str) -> int:
     """Returns the bytes that ``text`` stands for.
 
-    Whole numbers with k, m, g or t as powers of 1024, in either case; ``KiB`` and the like are
-    understood too. Raises ValueError for anything else, for zero, and for 4 EiB or more.
+    Takes whole numbers with k, m, g or t (powers of 1024), also as ``KiB`` and in either case.
+    Raises ValueError for anything else, for zero, and for 4 EiB or more.
     """
     match = _PATTERN.fullmatch(text.strip())
     if match is None:
@@ -29,7 +29,7 @@ def parse_size(text: str) -> int:
 
 
 def format_size(size_bytes: int) -> str:
-    """Returns ``64 KiB`` for 65536: the largest unit that leaves at least 1, one decimal."""
+    """Returns ``64 KiB`` for 65536: the largest unit of at least 1, with one decimal."""
     for unit_bytes, unit in ((1 << 40, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if size_bytes >= unit_bytes:
             number = f"{size_bytes / unit_bytes:.1f}"
@@ -38,5 +38,5 @@ def format_size(size_bytes: int) -> str:
 
 
 def largest_power_of_two(limit: int) -> int:
-    """Returns the largest power of two that is not above ``limit``, which is at least 1."""
+    """Returns the largest power of two up to ``limit``, which is at least 1."""
     return 1 << (limit.bit_length() - 1)

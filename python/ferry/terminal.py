@@ -1,4 +1,4 @@
-"""What the user sees: tables on standard output, progress on standard error."""
+"""Terminal output: tables on standard output, progress on standard error."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from rich.text import Text
 
 from ferry.sizes import MIB
 
-# Where standard output is no terminal; wide enough for every table.
+# The width where standard output is no terminal; enough for every table.
 _WIDTH_ELSEWHERE = 110
 
 
-# What moves the cursor, changes colours or reverses the order of letters, and what is no character:
-# the bytes of a name that is not UTF-8. Line feeds and tabs are no danger.
+# Control characters, colours, bidirectional overrides, and bytes of a name that are not UTF-8. Line
+# feeds and tabs are harmless.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
 def printable(text: str) -> str:
-    """Returns a text, perhaps with the name of a file in it, as a terminal may be given it."""
+    """Returns a text, which may contain a file's name, made safe for a terminal."""
 
     def escaped(match: re.Match[str]) -> str:
         code = ord(match[0])
-        if 0xDC80 <= code <= 0xDCFF:  # a byte of a name, as os.fsdecode has it
+        if 0xDC80 <= code <= 0xDCFF:  # a byte of a name, from os.fsdecode
             code -= 0xDC00
         return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
@@ -56,24 +56,24 @@ def printable(text: str) -> str:
 
 
 class _Console(Console):
-    """A console that gives the terminal nothing from a name but characters to show."""
+    """A console that shows names safely: no control sequences reach the terminal."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Prints as the console of rich does."""
+        """Like rich's print, with safe names."""
         super().print(*(printable(o) if isinstance(o, str) else o for o in objects), **options)
 
     def on_broken_pipe(self) -> None:
-        """Goes on without a reader: files that were asked for are still made."""
+        """Ignores a closed pipe: files that were asked for are still written."""
         self.quiet = True
         close_output()
 
 
 def output_console() -> Console:
-    """Returns the console that tables and conclusions go to."""
+    """Returns the console for tables and conclusions."""
     width, height = _WIDTH_ELSEWHERE, 25
     if sys.stdout.isatty():
         width, height = shutil.get_terminal_size()
-    # Both are given: rich takes 80 columns for every terminal that it calls dumb.
+    # Both are set: rich uses 80 columns for every "dumb" terminal.
     return _Console(
         file=sys.stdout, width=width, height=height, highlight=False, markup=False, emoji=False
     )
@@ -86,7 +86,7 @@ def say(message: str) -> None:
 
 
 class _Output(io.FileIO):
-    """A descriptor whose errors say that they are those of standard output."""
+    """A descriptor whose errors name standard output."""
 
     def write(self, data: Any) -> int | None:  # type: ignore[override]  # its name is positional
         """Writes some of the bytes."""
@@ -98,15 +98,15 @@ class _Output(io.FileIO):
 
 
 def open_streams() -> bool:
-    """Makes the standard streams usable; tells whether there is a standard output.
+    """Makes the standard streams usable; returns whether there is a standard output.
 
-    What the caller has closed becomes /dev/null, so that no file gets the number of a stream.
+    Closed streams become /dev/null, so that no file gets their descriptors.
     """
     for number, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(number)
         except OSError:
-            null = os.open(os.devnull, flags)  # gets the lowest number that is free: this one
+            null = os.open(os.devnull, flags)  # gets the lowest free number: this one
             os.set_inheritable(null, True)
     if sys.stderr is None:
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
@@ -123,19 +123,18 @@ def open_streams() -> bool:
 
 
 def close_output() -> None:
-    """Keeps the interpreter from flushing, at its end, what nobody can receive."""
+    """Keeps the interpreter from flushing to a closed pipe at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 class BlockTable:
-    """A table that splits into blocks of columns where the terminal is narrower than it.
+    """A table that splits into blocks of columns on a narrow terminal.
 
-    Every block repeats the columns that name the rows. Nothing is ever cut off: what does not fit
-    even then continues on the next line.
+    Every block repeats the columns that name the rows. Nothing is cut off: long texts wrap.
     """
 
     def __init__(self, title: str | None, columns: Sequence[str], left: int = 1) -> None:
-        """Takes the heads; all columns but the first ``left`` hold numbers."""
+        """Takes the headings; all columns but the first ``left`` hold numbers."""
         self._title = None if title is None else printable(title)
         self._columns = [printable(column) for column in columns]
         self._left = left
@@ -143,11 +142,11 @@ class BlockTable:
         self._rows: list[tuple[str, ...]] = []
 
     def add_row(self, *cells: str) -> None:
-        """Appends a row: one text for each column."""
+        """Appends a row: one text per column."""
         self._rows.append(tuple(map(printable, cells)))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Renders the blocks that the width of the console allows."""
+        """Renders the blocks for the console's width."""
         widths = [
             max([cell_len(head), *(cell_len(row[index]) for row in self._rows)])
             for index, head in enumerate(self._columns)
@@ -160,7 +159,7 @@ class BlockTable:
         if self._title is not None:
             yield Text(self._title, style="bold")
         keys = list(range(self._keys))
-        # The names of the rows take half of a line at most; longer ones continue below.
+        # Row names take at most half of a line; longer ones wrap.
         _shrink(widths, keys, room // 2 - frames[len(keys)])
         first = len(keys)
         while first < len(widths):
@@ -190,7 +189,7 @@ class BlockTable:
 
 
 def _shrink(widths: list[int], indexes: Sequence[int], room: int) -> None:
-    """Takes from the widest of these columns until all of them fit; each keeps one character."""
+    """Narrows the widest columns until all fit; each keeps one character."""
     while sum(widths[index] for index in indexes) > max(room, len(indexes)):
         widest = max(indexes, key=lambda index: widths[index])
         widths[widest] -= 1
@@ -208,7 +207,7 @@ def _empty_table(title: str | None) -> Table:
 
 
 def _frame_width(console: Console, columns: int) -> int:
-    """Returns what a table of so many columns needs beside their contents."""
+    """Returns the width that the borders of these columns need."""
     table = _empty_table(None)
     for _ in range(columns):
         table.add_column("x")
@@ -217,30 +216,30 @@ def _frame_width(console: Console, columns: int) -> int:
 
 
 def shows_progress() -> bool:
-    """Whether somebody watches: standard error is a terminal."""
+    """Whether standard error is a terminal."""
     return sys.stderr.isatty()
 
 
 class Bar:
-    """A bar of the work done; one without a display says nothing."""
+    """A progress bar; without a display it does nothing."""
 
     def __init__(self, display: Progress | None = None) -> None:
-        """Takes what shows it as its only line."""
+        """Takes the display, whose only line it is."""
         self._display = display
 
     def advance(self, steps: float = 1) -> None:
-        """Moves it on."""
+        """Advances the bar."""
         if self._display is not None:
             self._display.advance(self._display.task_ids[0], steps)
 
     def label(self, text: str) -> None:
-        """Says what is being done now."""
+        """Sets the description."""
         if self._display is not None:
             self._display.update(self._display.task_ids[0], description=printable(text))
 
 
 class _SpeedColumn(ProgressColumn):
-    """How fast it goes, in the powers of 1024 that everything else is shown in."""
+    """Transfer speed, in powers of 1024 like all other output."""
 
     def render(self, task: Task) -> Text:
         """Returns the text."""
@@ -251,9 +250,9 @@ class _SpeedColumn(ProgressColumn):
 
 @contextmanager
 def byte_progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Shows a bar while its body runs; gives the function that sets phase, bytes done, and total.
+    """Shows a bar while its body runs; gives a function that sets phase, bytes done and total.
 
-    Silent where standard error is no terminal. Nothing of the bar remains afterwards.
+    Silent unless standard error is a terminal; removes the bar at the end.
     """
     if not shows_progress():
         yield lambda _phase, _done, _total: None
@@ -278,9 +277,9 @@ def byte_progress() -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def progress(label: str, steps: float) -> Iterator[Bar]:
-    """Shows a bar while its body runs, which moves it on; ``steps`` in any unit.
+    """Shows a bar while its body runs; ``steps`` counts in any unit.
 
-    Silent where standard error is no terminal. Nothing of the bar remains afterwards.
+    Silent unless standard error is a terminal; removes the bar at the end.
     """
     if not shows_progress():
         yield Bar()

@@ -1,4 +1,4 @@
-"""Transfers of many ranges at once, and futures of transfers under way."""
+"""Transfers of many ranges at once, and futures of transfers in flight."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PROGRESS_INTERVAL_S = 0.1
 
 @dataclass(frozen=True)
 class Failure:
-    """A part of a batch that failed: its index, and the file and range it was for."""
+    """A failed part of a batch: its index, file and range."""
 
     part: int
     path: str
@@ -37,7 +37,7 @@ class Failure:
 
 
 def _describe(failure: Failure) -> str:
-    """What went wrong and with which range; none is named where the file could not be opened."""
+    """The error and its range; without a range if the file could not be opened."""
     text = os.strerror(failure.errno)
     if failure.bytes == 0:
         return text
@@ -58,7 +58,7 @@ class TransferError(OSError):
 
 
 def to_error(raw: Sequence[tuple[int, bytes, int, int, int]], single: bool) -> OSError:
-    """Returns the exception for failures of the extension: of a batch, or of one transfer."""
+    """Returns the exception for the extension's failures: of a batch, or of one transfer."""
     failures = [Failure(part, os.fsdecode(path), *rest) for part, path, *rest in raw]
     if not single:
         return TransferError(failures)
@@ -67,15 +67,15 @@ def to_error(raw: Sequence[tuple[int, bytes, int, int, int]], single: bool) -> O
 
 
 class Future(concurrent.futures.Future[_Result]):
-    """A transfer under way: a ``concurrent.futures.Future`` that can be awaited as well.
+    """A transfer in flight: a ``concurrent.futures.Future`` that you can also await.
 
-    Works with ``concurrent.futures.wait`` and ``as_completed``. Done means that nothing touches the
-    transfer's buffers any more; until then they are kept. ``result()`` is the number of bytes, a
-    list of them for a batch; a read is short at the end of the file.
+    Works with ``concurrent.futures.wait`` and ``as_completed``. It keeps its buffers until it is
+    done; then nothing touches them any more. ``result()`` is the number of bytes, a list of them
+    for a batch; a read is short at the end of the file.
     """
 
     def __init__(self, engine: Engine, parts: Sequence[_NativePart], writing: bool, single: bool) -> None:
-        """Starts the transfer. Raises what a buffer or a file that cannot be used raises."""
+        """Starts the transfer. Raises errors of an unusable buffer or file."""
         super().__init__()
         self._single = single
         self._settling = threading.RLock()
@@ -83,17 +83,17 @@ class Future(concurrent.futures.Future[_Result]):
         try:
             self._transfer = engine.native.start(parts, writing, self._settle)
         finally:
-            # It may have ended before it was known here.
+            # It may have ended already.
             if self._transfer is not None and self._transfer.done():
                 self._settle()
 
     def _settle(self) -> None:
-        """Takes over how the transfer ended; runs on whichever thread sees it first."""
+        """Records how the transfer ended; runs on whichever thread sees it first."""
         with self._settling:
             transfer = self._transfer
             if transfer is None or self.done():
                 return
-            transfer.let_go()  # before anybody hears of it
+            transfer.let_go()  # before anyone is notified
             failures = transfer.failures()
             if not failures:
                 results = transfer.results()
@@ -124,7 +124,7 @@ class Future(concurrent.futures.Future[_Result]):
         return super().exception(0)
 
     def cancel(self) -> bool:
-        """Ends the transfer and waits until nothing of it is under way. False: it ended before."""
+        """Cancels the transfer and waits until it has stopped. False: it had ended before."""
         if self.done() or self._transfer is None:
             return self.cancelled()
         self._transfer.cancel()
@@ -132,18 +132,18 @@ class Future(concurrent.futures.Future[_Result]):
         return self.cancelled()
 
     def running(self) -> bool:
-        """Tells whether the transfer is under way: it is until it is done."""
+        """Whether the transfer is in flight."""
         return not self.done()
 
     def progress(self) -> tuple[int, int]:
-        """Returns the bytes transferred so far and those asked for."""
+        """Returns the bytes transferred so far and in all."""
         assert self._transfer is not None
         return self._transfer.progress()
 
     def watch(self, progress: Progress | None) -> _Result:
-        """Returns ``result()``, calling ``progress(bytes_done, bytes_total)`` while it waits and at the end.
+        """Returns ``result()``, calling ``progress(bytes_done, bytes_total)`` meanwhile and at the end.
 
-        Whatever is raised, by ``progress`` or by Ctrl-C, ends the transfer first.
+        Any exception, from ``progress`` or Ctrl-C, cancels the transfer first.
         """
         try:
             while progress is not None:
@@ -198,7 +198,7 @@ def read_batch(
         The bytes read into each buffer; fewer than it holds at the end of a file.
 
     Raises:
-        TransferError: parts failed. The others are done, and nothing is under way any more.
+        TransferError: parts failed. All others are done; nothing is in flight.
         TypeError, ValueError, OverflowError: a file, a buffer or an offset that cannot be used;
             nothing was read.
     """
@@ -208,17 +208,17 @@ def read_batch(
 def write_batch(
     parts: Iterable[Part], engine: Engine | None = None, *, progress: Progress | None = None
 ) -> list[int]:
-    """Writes many ranges in one call; the counterpart of ``read_batch``. Ranges must not overlap."""
+    """Writes many ranges in one call, like ``read_batch``. Ranges must not overlap."""
     return _run_batch(parts, engine, progress, writing=True)
 
 
 def read_batch_async(parts: Iterable[Part], engine: Engine | None = None) -> Future[list[int]]:
-    """Starts what ``read_batch`` does; the future's result is the list of bytes."""
+    """Starts a ``read_batch``; the future's result is the list of bytes."""
     return Future(choose(engine), _native_parts(parts), writing=False, single=False)
 
 
 def write_batch_async(parts: Iterable[Part], engine: Engine | None = None) -> Future[list[int]]:
-    """Starts what ``write_batch`` does; the buffers must not change until it is done."""
+    """Starts a ``write_batch``; the buffers must not change until it is done."""
     return Future(choose(engine), _native_parts(parts), writing=True, single=False)
 
 

@@ -1,4 +1,4 @@
-"""Which paths are URIs: files of storages that need no mount."""
+"""Recognises URIs: files of storages that need no mount."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 
 SCHEMES = ("nfs://", "ceph:/", "pvfs2:/")
-# Settings of a URI that are nobody's secret; the storages take no others.
+# Settings of a URI that are no secret; storages take no others.
 _SETTINGS = {
     *("nfsport", "mountport", "version", "connections", "timeout", "uid", "gid"),
     *("conf", "fs", "user", "tab"),
@@ -14,18 +14,18 @@ _SETTINGS = {
 
 
 def is_uri(path: str) -> bool:
-    """Tells whether ``path`` names a file by the URI of a storage."""
+    """Whether ``path`` is the URI of a file on a storage."""
     return path.startswith(SCHEMES)
 
 
 _FORMS = "nfs://server/export/file, ceph:/file and pvfs2:/mount/file"
-# What people type for one of these, and for the kernel's files.
+# Common misspellings, of these schemes and of local files.
 _NEARLY = re.compile(r"(?:nfs|cephfs|pvfs|orangefs|lustre|posix|file):/.*", re.DOTALL | re.IGNORECASE)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/", re.DOTALL)
 
 
 def why_no_uri(path: str) -> str | None:
-    """Says why a path that looks like a URI is none; None for paths and URIs.
+    """Explains why a path that looks like a URI is none; None for paths and URIs.
 
     A folder may have such a name, like ``s3:``; then it is a path.
     """
@@ -40,7 +40,7 @@ def why_no_uri(path: str) -> str | None:
 
 
 def with_suffix(path: str, suffix: str) -> str:
-    """Returns the path with ``suffix`` behind the name: before the query of a URI."""
+    """Returns the path with ``suffix`` after the name: before a URI's query."""
     if not is_uri(path):
         return path + suffix
     name, question, settings = path.partition("?")
@@ -48,23 +48,23 @@ def with_suffix(path: str, suffix: str) -> str:
 
 
 def folder_of(uri: str) -> str:
-    """Returns the URI of the folder that a URI's file lies in."""
+    """Returns the URI of a URI's folder."""
     name, question, settings = uri.partition("?")
     folder, slash, _ = name.rpartition("/")
-    # The first slash of ceph:/file is the folder.
+    # In ceph:/file, the first slash is the folder.
     return f"{folder}{slash if folder.endswith(':') else ''}{question}{settings}"
 
 
 def in_folder(folder: str, name: str) -> str:
-    """Returns the URI of a file in the folder that a URI names."""
+    """Returns the URI of a file in a URI's folder."""
     slash = "" if folder.partition("?")[0].endswith("/") else "/"
     return with_suffix(folder, f"{slash}{name}")
 
 
 def shown(text: str) -> str:
-    """Returns a text with the values of settings hidden that a URI in it has and no storage knows.
+    """Returns a text with the values of unknown URI settings hidden.
 
-    Such a setting is refused; what was typed may still be a key.
+    Unknown settings are refused, but a typo could reveal a key.
     """
 
     def hidden(match: re.Match[str]) -> str:
