@@ -1,4 +1,4 @@
-"""The laboratory's commands, each in a module of its own that loads when it is used."""
+"""The laboratory's commands; each module loads when its command runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 
 import click
 
-# By their names; the module of each has it as ``command``.
+# Name to module, which has the command as ``command``.
 COMMANDS = {"bench": "bench", "import": "importing", "study": "study", "tune": "tune"}
 
 

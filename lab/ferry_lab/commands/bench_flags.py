@@ -1,4 +1,4 @@
-"""The flags of ``ferry bench``, after IOR's, and which of them go together."""
+"""The flags of ``ferry bench``, named after IOR's, and which of them go together."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from ferry_lab.run.bench import BenchOptions
 
 _THREADS = CountType(1, 4096)
-# Interfaces with several calls of one thread in flight, and how many at most.
+# Interfaces with several calls in flight per thread, and the maximum.
 _QUEUE_DEPTH_MAX = {"ferry": 63, "uring": 1024}
 
-# What IOR calls a way to a file, and what to do instead where `-a` has no such way.
+# IOR's interfaces that `-a` lacks, and what to use instead.
 _IOR_RANKS = "that interface is for MPI ranks, which ferry study interfaces measures"
 _IOR_INTERFACES = {
     "AIO": "-a uring keeps several calls in flight",
@@ -30,7 +30,7 @@ _IOR_INTERFACES = {
 }
 
 _NO_COLLECTIVE = "ferry study interfaces and ferry study writers measure collective transfers"
-# What takes the place of IOR's options that are not here.
+# IOR's options that are missing here, and what to use instead.
 _IOR_OPTIONS = {
     "-A": "--json FILE takes results by a name of yours",
     "-B": "--direct does that",
@@ -69,10 +69,10 @@ _IOR_OPTIONS = {
 
 
 class InterfaceType(click.Choice[str]):
-    """A way to a file, in IOR's spelling too."""
+    """An I/O interface, also in IOR's spelling."""
 
     def __init__(self) -> None:
-        """Takes the interfaces that there are."""
+        """Takes all interfaces."""
         super().__init__(INTERFACES, case_sensitive=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -83,7 +83,7 @@ class InterfaceType(click.Choice[str]):
 
 
 class BenchCommand(click.Command):
-    """A command that knows IOR's options, and says what takes the place of those it has not."""
+    """A command that answers IOR's options it lacks with their replacements."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Reads the command line."""
@@ -104,8 +104,7 @@ OPTIONS = (
         type=InterfaceType(),
         default="ferry",
         show_default=True,
-        help="How to reach the file: Ferry's calls, plain pread and pwrite, a mapping, or a plain "
-        "loop over io_uring.",
+        help="I/O interface: Ferry's calls, pread and pwrite, mmap, or a plain io_uring loop.",
     ),
     click.option(
         "-b",
@@ -113,7 +112,7 @@ OPTIONS = (
         type=SizeType(),
         default="16m",
         show_default=True,
-        help="What each thread reads or writes in one piece.",
+        help="Contiguous bytes per thread.",
     ),
     click.option(
         "-t",
@@ -121,7 +120,7 @@ OPTIONS = (
         type=SizeType(),
         default="256k",
         show_default=True,
-        help="What one call moves; -b is a multiple of it.",
+        help="Bytes per call; must divide -b.",
     ),
     click.option(
         "-s",
@@ -129,8 +128,7 @@ OPTIONS = (
         type=CountType(1, 1 << 20),
         default=1,
         show_default=True,
-        help="So many blocks for each thread; in a shared file each segment has one block of every "
-        "thread.",
+        help="Blocks per thread; in a shared file, each segment holds one block of every thread.",
     ),
     click.option(
         "-i",
@@ -138,32 +136,32 @@ OPTIONS = (
         type=CountType(1, 100_000),
         default=5,
         show_default=True,
-        help="How often to measure.",
+        help="Number of repeats.",
     ),
     click.option(
         "-o", "--test-file", metavar="PATH", type=PATH_TYPE, help="Another way to give PATH."
     ),
-    click.option("-w", "--write", is_flag=True, help="Write, into a new file."),
+    click.option("-w", "--write", is_flag=True, help="Write a new file."),
     click.option("-r", "--read", is_flag=True, help="Read. Without -w and -r: write, then read."),
     click.option(
         "-F",
         "--file-per-thread",
         is_flag=True,
-        help="A file for each thread: PATH.00000000, PATH.00000001, ...",
+        help="One file per thread: PATH.00000000, PATH.00000001, ...",
     ),
     click.option(
-        "-C", "--reorder", is_flag=True, help="Each thread reads what the next one's number wrote."
+        "-C", "--reorder", is_flag=True, help="Each thread reads the next thread's data."
     ),
     click.option(
         "-Z",
         "--reorder-random",
         is_flag=True,
-        help="Which thread reads whose part is drawn for each repeat.",
+        help="Each thread reads a random thread's data, drawn anew for each repeat.",
     ),
     click.option(
         "-z", "--random", is_flag=True, help="Offsets in random order instead of sequential."
     ),
-    click.option("-e", "--fsync", is_flag=True, help="fsync after writing, timed apart."),
+    click.option("-e", "--fsync", is_flag=True, help="fsync after writing, timed separately."),
     click.option(
         "-g",
         "--barriers",
@@ -175,52 +173,52 @@ OPTIONS = (
         "--deadline",
         type=CountType(1, 31_536_000),
         metavar="SECONDS",
-        help="Start no transfer later than this in a repeat; what was moved counts.",
+        help="Start no transfers after this time in a repeat; finished ones count.",
     ),
     click.option(
         "-W",
         "--check-write",
         is_flag=True,
-        help="Read back through the same interface after each write, too.",
+        help="Also read back through the same interface after each write.",
     ),
     click.option(
         "-R",
         "--check-read",
         is_flag=True,
-        help="Compare every transfer while reading, which takes time; PATH must hold what ferry "
-        "bench wrote.",
+        help="Verify every transfer while reading, inside the timing; ferry bench must have written "
+        "PATH.",
     ),
-    click.option("-k", "--keep-file", is_flag=True, help="Keep the file that was written."),
+    click.option("-k", "--keep-file", is_flag=True, help="Keep the written file."),
     click.option(
         "--device",
         type=click.Choice(DEVICES),
         default="cpu",
         show_default=True,
-        help="Where the measured program runs: on cores of this machine, or in kernels on its GPU "
-        "(a warp for each thread).",
+        help="Where the measured program runs: on this machine's cores, or in kernels on its GPU "
+        "(one warp per thread).",
     ),
     click.option(
         "--placement",
         type=click.Choice(PLACEMENTS),
         default="host",
         show_default=True,
-        help="Where Ferry executes the calls: by the I/O server; on the calling core, through a "
-        "page cache in the device; on cores that serve others, through the same cache; or as Ferry "
-        "chooses, call by call.",
+        help="Where Ferry executes calls. host: in the I/O server; compute: on the calling core, "
+        "through the device's page cache; service: on cores that serve others, through that cache; "
+        "automatic: chosen for each call.",
     ),
     click.option(
         "--cache-size",
         type=SizeType(),
-        help="The device's page cache (the file and a quarter, at least 64m, at most a quarter of "
-        "the memory).",
+        help="Size of the device's page cache (1.25 times the file, from 64m to a quarter of the "
+        "memory).",
     ),
     click.option(
-        "--page-size", type=SizeType(), help="Of that cache, a power of two, 4k to 2m (64k)."
+        "--page-size", type=SizeType(), help="Page size of that cache: a power of two, 4k to 2m (64k)."
     ),
     click.option(
         "--service-threads",
         type=CountType(0, 4096),
-        help="Cores set aside for placement service (0: shared ones serve).",
+        help="Cores reserved for placement service (0: it shares the I/O server's).",
     ),
     click.option("--warm", is_flag=True, help="Fill the device's page cache before each read."),
     click.option("--threads", type=_THREADS, default=1, show_default=True, help="Device threads."),
@@ -239,17 +237,17 @@ OPTIONS = (
         type=click.Choice(["automatic", "io_uring", "threads"]),
         default="automatic",
         show_default=True,
-        help="How the I/O server reaches the kernel.",
+        help="How the I/O server calls the kernel.",
     ),
-    click.option("--direct", is_flag=True, help="Past the kernel's page cache (O_DIRECT)."),
+    click.option("--direct", is_flag=True, help="Bypass the kernel's page cache (O_DIRECT)."),
     click.option(
-        "--cold", is_flag=True, help="Drop the file from the page cache before each read."
+        "--cold", is_flag=True, help="Drop the file from the kernel's page cache before each read."
     ),
 )
 
 
 def read_options(json_path: str | None, overwrite: bool, given: dict[str, Any]) -> BenchOptions:
-    """Returns what was asked for. Raises UsageError for flags that do not go together."""
+    """Returns the options. Raises UsageError for flags that exclude each other."""
     path, named = given["path"], given["test_file"]
     if (path is None) == (named is None):
         raise click.UsageError(
@@ -328,7 +326,7 @@ def _check_sizes(options: BenchOptions) -> None:
 
 
 def _check_device(options: BenchOptions) -> None:
-    """Raises UsageError for what kernels on a GPU cannot do."""
+    """Raises UsageError for flags that kernels on a GPU do not support."""
     if options.runtime.device == "cpu":
         return
     if options.interface != "ferry":
@@ -386,7 +384,7 @@ _CACHE_FLAGS = ("cache_size", "page_size", "service_threads", "warm")
 
 
 def _check_cache(options: BenchOptions, given: Sequence[str]) -> None:
-    """Raises UsageError for what the device's page cache cannot be; ``given``: flags about it."""
+    """Raises UsageError for impossible settings of the device's page cache; ``given``: its flags."""
     if options.interface != "ferry" and options.placement != "host":
         raise click.UsageError(f"--placement is for interface ferry, not {options.interface}")
     if given and options.placement == "host":

@@ -7,21 +7,21 @@ import click
 from ferry import flags
 
 
-@click.command(name="import", short_help="Reads what IOR and fio measured.")
+@click.command(name="import", short_help="Show results of IOR and fio.")
 @click.argument("files", metavar="FILE...", type=flags.PATH_TYPE, nargs=-1, required=True)
 @flags.OVERWRITE
 @flags.JSON
 def command(files: tuple[str, ...], json_path: str | None, overwrite: bool) -> None:
-    """Reads what IOR, fio and ferry measured, and shows it in one table.
+    """Show results of IOR, fio and ferry in one table.
 
     \b
-    FILE is what one of these wrote:
+    FILE is the output of one of these:
       ior ... -O summaryFormat=JSON -O summaryFile=FILE
       fio ... --output-format=json --output=FILE
       ferry bench ... --json FILE
 
-    The same measurement in several files counts as repeats of it. --json writes all of them as one
-    document of ferry's own schema.
+    The same measurement in several files counts as repeats. --json writes all results as one
+    document in ferry's schema.
     """
     from ferry_lab.importers import importing
 

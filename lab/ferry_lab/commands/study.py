@@ -13,81 +13,77 @@ from ferry_lab.stats.limits import PAIRS_MIN
 from ferry_lab.studies import SIMULATED, STUDIES, find_study
 
 
-@click.command(name="study", short_help="A fixed matrix of measurements that answers a question.")
+@click.command(name="study", short_help="Answer a question with a fixed matrix of measurements.")
 @click.argument("name", metavar="NAME", type=click.Choice([*STUDIES]))
 @click.option(
     "--dir",
     "folder",
     metavar="DIR",
     type=flags.PATH_TYPE,
-    help="Where scratch files go ($TMPDIR or /tmp).",
+    help="Folder for scratch files ($TMPDIR or /tmp).",
 )
 @click.option(
     "--file",
     metavar="FILE",
     type=flags.PATH_TYPE,
-    help="Measure reading FILE, which is never changed.",
+    help="Measure reads of FILE, which is never changed.",
 )
 @click.option(
     "--storage",
     metavar="URI",
-    help="Measure a storage that is not mounted, too: ceph:/path, nfs://server/path.",
+    help="Also measure a storage that is not mounted: ceph:/path, nfs://server/path.",
 )
-@click.option("--quick", is_flag=True, help="Fewer points and fewer repeats.")
+@click.option("--quick", is_flag=True, help="Measure fewer points and fewer repeats.")
 @click.option(
     "--repeats",
     type=flags.CountType(2, 100_000),
-    help=f"How often to measure each point ({PAIRS_MIN}, fewer of what is large; with "
-    "--quick 6 or 12).",
+    help=f"Repeats per point ({PAIRS_MIN}, fewer for large ones; with --quick 6 or 12).",
 )
 @click.option(
     "--out",
     metavar="DIR", type=flags.PATH_TYPE,
-    help="Write the results into DIR; an interrupted study goes on from there.",
+    help="Write the results to DIR, from which an interrupted study continues.",
 )
-@click.option("--simulate", is_flag=True, help="Compute a model of a cluster; measure nothing.")
+@click.option("--simulate", is_flag=True, help="Run a model of a cluster instead of measuring.")
 @click.option(
     "--cluster",
     metavar="FILE", type=flags.PATH_TYPE,
-    help="With --simulate: the cluster, as TOML (the Cray XT3 of paper 004).",
+    help="With --simulate: the cluster as TOML (a Cray XT3).",
 )
 @flags.OVERWRITE
 @flags.JSON
 def command(name: str, **given: Any) -> None:
-    """A fixed matrix of measurements that answers one question.
+    """Answer one question with a fixed matrix of measurements.
 
     \b
-    placements   Which way should a device program's reads and writes go, by
-                 transfer size? The placements host, compute, service and
-                 automatic beside pread/pwrite and mmap: reads with the device's
-                 cache cold and warm, writes as call, call + flush and call +
-                 fsync, and programs that compute on what they read or write.
-                 Says where the curves cross.
+    placements   Where should a device program's calls run, by transfer size?
+                 Compares host, compute, service and automatic with pread/pwrite
+                 and mmap: reads with a cold and a warm device cache, writes
+                 alone, with flush and with fsync, and programs that compute on
+                 the data. Reports where the curves cross.
     optimizations
-                 What is each optimisation of the page cache worth? Writes,
-                 re-writes, reads and re-reads of 4 MiB records with all off,
-                 each on alone, and all on, by file size; the kernel's tmpfs and
-                 ramfs beside them (as root); unaligned buffers; small files.
-    storages     Which storage is how fast, and scales with threads? Writes,
-                 writes with fsync, cold reads and re-reads by one thread and
-                 many, and by file size: the file system of --dir, tmpfs, and as
-                 root ramfs, ext4, xfs and btrfs on loop devices; NFS, CephFS,
-                 PVFS2 and Lustre as far as they are mounted, named by --storage
-                 or started by ferry rig; what the disk itself gives.
-    writers      How many ranks should write for all? One shared file or one for
-                 each writer, by all ranks or by some that gather, or take in
-                 turn, what the others have; where the time goes. With
-                 --simulate: a model of a cluster, held against published
-                 numbers.
+                 What does each optimisation of the page cache gain? Writes,
+                 re-writes, reads and re-reads of 4 MiB records with none, one
+                 and all of them, by file size; tmpfs and ramfs for comparison
+                 (as root); unaligned buffers; small files.
+    storages     How fast is each storage, and how does it scale with threads?
+                 Writes, writes with fsync, cold reads and re-reads, by file
+                 size: the file system of --dir, tmpfs, and as root ramfs, ext4,
+                 xfs and btrfs on loop devices; NFS, CephFS, PVFS2 and Lustre if
+                 mounted, named by --storage or started by ferry rig; the bare
+                 disk.
+    writers      How many ranks should write for all (aggregators)? One shared
+                 file or one per writer; all ranks, or some that gather the
+                 others' data; where the time goes. With --simulate: a model of
+                 a cluster, compared with published numbers.
     interfaces   Which interface is fastest for many ranks on one file, by
                  transfer size? POSIX, MPI-IO, Ferry's file views, and with
                  --storage the storage's own client library.
     endian       What does byte-swapped output cost, for one rank and for many?
-    stripes      What do stripe count, stripe size and the writers' buffer
-                 change, for one writer and many? With --storage on CephFS.
+    stripes      How do stripe count, stripe size and the writers' buffer matter,
+                 for one writer and many? With --storage on CephFS.
 
-    Scratch files are removed, whatever happens. The output begins with what the numbers show, and
-    no more than that; tables follow.
+    The output begins with what the numbers show; tables follow. Scratch files are always removed.
     """
     if given["simulate"] or given["cluster"] is not None:
         _simulate(name, given)
@@ -120,7 +116,7 @@ def command(name: str, **given: Any) -> None:
 
 
 def _simulate(name: str, given: dict[str, Any]) -> None:
-    """Runs the model. Raises UsageError for flags that belong to measuring, and the other way."""
+    """Runs the model. Raises UsageError for flags that only measuring takes, or only the model."""
     if name != SIMULATED:
         raise click.UsageError(f"--simulate and --cluster are for the study {SIMULATED}")
     if not given["simulate"]:

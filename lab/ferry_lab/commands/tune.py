@@ -8,13 +8,13 @@ from ferry import flags
 from ferry_lab.tune.limits import BUDGET_S, BUDGET_S_MIN, RANKS_MAX
 
 
-@click.command(name="tune", short_help="Measures what is fastest here, and writes the profile.")
+@click.command(name="tune", short_help="Find the fastest settings here; write the profile.")
 @click.option(
     "--dir",
     "folder",
     metavar="DIR",
     type=flags.PATH_TYPE,
-    help="Whose storage to tune (the current folder).",
+    help="A folder on the storage to tune (the current folder).",
 )
 @click.option(
     "--budget",
@@ -23,13 +23,13 @@ from ferry_lab.tune.limits import BUDGET_S, BUDGET_S_MIN, RANKS_MAX
     type=flags.CountType(BUDGET_S_MIN, 86_400),
     default=BUDGET_S,
     show_default=True,
-    help="How long to measure, about.",
+    help="Approximate time to measure.",
 )
 @click.option(
     "--ranks",
     metavar="N",
     type=flags.CountType(1, RANKS_MAX),
-    help="Measure collective transfers of N MPI ranks too, beyond --budget (needs an MPI library).",
+    help="Also tune collective transfers of N MPI ranks, beyond --budget (needs an MPI library).",
 )
 @click.option(
     "--out",
@@ -47,13 +47,12 @@ def command(
     overwrite: bool,
     json_path: str | None,
 ) -> None:
-    """Measures what is fastest on this machine, and writes the profile that the library reads.
+    """Find the fastest settings on this machine and write the profile that the library reads.
 
-    Tries page sizes, readahead, server threads, calls in flight, and from which size reads and
-    writes are better made by the host, with files in DIR. What looks better is measured again
-    beside the built-in setting; where the gain is within the noise, or anything gets slower, the
-    built-in one stays. Other storages' entries in the profile are kept. Scratch files are removed,
-    whatever happens.
+    Tries page sizes, readahead, server threads, calls in flight, and the sizes from which the host
+    should read and write, with files in DIR. The best candidate is measured again beside the
+    built-in setting, which stays if the gain is within the noise or anything gets slower. Other
+    storages' entries in the profile are kept. Scratch files are always removed.
     """
     from ferry_lab.tune import tune
 

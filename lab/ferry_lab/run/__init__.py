@@ -1,1 +1,1 @@
-"""Measuring: plans, what runs them, the frame of a study, and the places that it measures in."""
+"""Measuring: plans, the processes that run them, and the frame of a study."""

@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """What was asked for; sizes in bytes."""
+    """The options; sizes in bytes."""
 
     path: str
     interface: str
@@ -40,7 +40,7 @@ class BenchOptions:
     repeats: int
     threads: int
     queue_depth: int
-    placement: str  # of interface ferry
+    placement: str  # interface ferry only
     pattern: str
     file_per_thread: bool
     reorder: str
@@ -50,8 +50,8 @@ class BenchOptions:
     check_write: bool
     check_read: bool
     direct: bool
-    cold: bool  # the host's cache
-    warm: bool  # the device's cache
+    cold: bool  # the kernel's page cache
+    warm: bool  # the device's page cache
     keep: bool
     overwrite: bool
     json: str | None
@@ -64,14 +64,14 @@ class BenchOptions:
 
     @property
     def files(self) -> list[str]:
-        """The paths of the files that are read or written, as ``ferry-bench`` names them."""
+        """The paths of the measured files, as ``ferry-bench`` names them."""
         if not self.file_per_thread:
             return [self.path]
         return [with_suffix(self.path, f".{thread:08d}") for thread in range(self.threads)]
 
 
 def make_cell(options: BenchOptions, operation: str, pattern_seed: int | None = None) -> Cell:
-    """Returns the one cell that a phase measures; ``pattern_seed`` is what the file contains."""
+    """Returns the cell that a phase measures; ``pattern_seed`` identifies the file's contents."""
     writes = operation == "write"
     return Cell(
         id=operation,
@@ -101,7 +101,7 @@ def make_cell(options: BenchOptions, operation: str, pattern_seed: int | None = 
 
 
 def run(options: BenchOptions) -> None:
-    """Measures, prints the table, and writes the JSON file. Raises FerryError."""
+    """Measures, prints the table and writes the JSON file. Raises FerryError."""
     started = results.now()
     output_files.check_output(options.json, options.overwrite)
     _check_memory(options)
@@ -127,10 +127,10 @@ def _check_path(options: BenchOptions) -> None:
     size_bytes = options.total_bytes // len(options.files)
     if options.write:
         for path in options.files:
-            if is_uri(path):  # whose storage does not tell how much room there is
+            if is_uri(path):  # whose storage does not report its free space
                 remote_files.check_new_file(path, options.overwrite)
             else:
-                # All of them must fit, so each is asked whether there is room for all.
+                # All of them must fit, so check each against the total.
                 check_new_file(path, options.total_bytes, options.overwrite)
         return
     for path in options.files:
@@ -169,7 +169,7 @@ def _check_memory(options: BenchOptions) -> None:
 
 
 def _measure_all(options: BenchOptions) -> list[tuple[Cell, Measurement]]:
-    """Writes, then reads, as far as asked for; removes the files that it made unless kept."""
+    """Writes and then reads, as asked for; removes the files it made unless kept."""
     phases: list[tuple[Cell, Measurement]] = []
     ours = [path for path in options.files if options.write and not _is_there(options, path)]
     try:
@@ -182,7 +182,7 @@ def _measure_all(options: BenchOptions) -> list[tuple[Cell, Measurement]]:
             cell = make_cell(options, "read", seed)
             phases.append((cell, _measure(options, cell)))
     except MeasuringError as error:
-        # Somebody else made a file there just now: it is theirs.
+        # Another process has just made the file: keep it.
         if error.error_number == errno.EEXIST:
             ours = []
         raise
@@ -195,7 +195,7 @@ def _measure_all(options: BenchOptions) -> list[tuple[Cell, Measurement]]:
 def _is_there(options: BenchOptions, path: str) -> bool:
     if not is_uri(path):
         return os.path.lexists(path)
-    # Without --overwrite it was refused if it was there.
+    # Without --overwrite, an existing file was refused before.
     return options.overwrite and remote_files.status(path) is not None
 
 
@@ -330,7 +330,7 @@ _COLUMN_WIDTH = 11  # as IOR's
 
 
 def _print_table(console: Console, rows: Sequence[Json]) -> None:
-    """IOR's columns; where writes are synced, fsync(s) follows, which IOR counts as writing."""
+    """IOR's columns, plus fsync(s) for synced writes, which IOR counts as writing."""
     synced = any(row["sync"] != "none" for row in rows)
     columns = [*_COLUMNS, *(["fsync(s)"] if synced else [])]
     lines = [columns, ["-" * len(column) for column in columns]]
@@ -350,9 +350,9 @@ def _print_table(console: Console, rows: Sequence[Json]) -> None:
 
 
 def _blocks(columns: int, width: int | None) -> list[list[int]]:
-    """Returns which columns to print side by side: all, unless a terminal is too narrow for them.
+    """Returns the columns to print side by side: all, unless the terminal is too narrow.
 
-    Each block then has access and iter, which name the line.
+    Each block then repeats access and iter, which name the line.
     """
     if width is None or columns * _COLUMN_WIDTH <= width:
         return [list(range(columns))]
@@ -399,7 +399,7 @@ def _summary(row: Json) -> str:
 
 
 def _latency_line(row: Json) -> str:
-    """What single calls took: medians of the repeats' percentiles, and the longest call of all."""
+    """Latency of single calls: medians of the repeats' percentiles, and the longest call."""
     latencies = [s["latency_ns"] for s in row["repeats"] if s["latency_ns"] is not None]
     named = {"p50": "50 %", "p90": "90 %", "p99": "99 %"}
     texts = [
@@ -422,7 +422,7 @@ def _cpu_time(row: Json, whose: str) -> str:
 
 
 def _cache_line(row: Json) -> str:
-    """What the device's page cache counted, all of it; medians of the repeats."""
+    """Counters of the device's page cache; medians of the repeats."""
 
     def median(name: str) -> int:
         return int(np.median([sample["cache"][name] for sample in row["repeats"]]))

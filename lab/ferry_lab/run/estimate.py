@@ -1,7 +1,7 @@
-"""How long a plan takes and how much room it needs, guessed before anything is measured.
+"""Guesses how long a plan takes and how much space it needs.
 
-The guess is from a few constants and one probe of the storage: it is for "two minutes or twenty?",
-not a measurement. Nothing of it goes into results.
+Uses a few constants and one probe of the storage, just to tell two minutes from twenty. Results
+never contain it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from ferry_lab.run.mpi_plan import MpiCell, MpiPlan
 from ferry_lab.run.plan import Cell, Plan
 
 _PROBE_BYTES = 8 * MIB
-# What one call costs beside its bytes, in seconds; placements other than compute may have to wake
-# somebody up.
+# Cost of a call besides its bytes, in seconds; placements other than compute may have to wake a
+# thread.
 _CALL_S = {"posix": 1e-6, "mmap": 1e-6, "host": 15e-6, "service": 15e-6}
 _CALL_ELSE_S = 3e-6
-_FILE_S = 100e-6  # to make or find a file, open and close it
-_SETTLED_S = 0.15  # until a file that was written just now has a version
-_COPY_BYTES_PER_S = 3e9  # through the page cache of the kernel
-_NEW_PAGES_BYTES_PER_S = 1e9  # the same, into pages that the kernel has to find first
-_REPEAT_S = 4e-3  # open, close, counters, making the state of the caches
+_FILE_S = 100e-6  # create or find a file, open and close it
+_SETTLED_S = 0.15  # until a new file has a version
+_COPY_BYTES_PER_S = 3e9  # through the kernel's page cache
+_NEW_PAGES_BYTES_PER_S = 1e9  # the same, into pages that the kernel allocates first
+_REPEAT_S = 4e-3  # open, close, counters, setting up the caches
 _START_S = 0.5  # of one invocation of ferry-bench
 _MPI_START_S = 2.0  # of one of ferry-bench-mpi
-_RANK_S = 8e-3  # of each rank in one repeat, for starting, agreeing and verifying
-_REMOTE_BYTES_PER_S = 100e6  # of a storage that cannot be probed so simply
-# Before a write up to this size, ferry-bench writes twice as much, untimed, to warm memory.
+_RANK_S = 8e-3  # per rank and repeat, for starting, agreeing and verifying
+_REMOTE_BYTES_PER_S = 100e6  # for a storage without a simple probe
+# Before a write up to this size, ferry-bench warms memory by writing twice as much, untimed.
 _WARMED_BYTES_MAX = 256 * MIB
 _SETTLING_BYTES = 128 * MIB
 _SETTLING_PASSES_MAX = 8
@@ -39,18 +39,18 @@ class Estimate:
     """Guesses seconds; probes each folder's file system once."""
 
     def __init__(self) -> None:
-        """Has probed nothing yet."""
+        """Has probed nothing."""
         self._bytes_per_s: dict[int, float] = {}
 
     def plan_s(self, plan: Plan | MpiPlan) -> float:
         """Returns how long an invocation takes, in seconds."""
-        if isinstance(plan, MpiPlan):  # one round is not counted
+        if isinstance(plan, MpiPlan):  # one round is a warm-up
             return _MPI_START_S + (plan.repeats + 1) * sum(map(self.repeat_s, plan.cells))
         verifying = sum(self.repeat_s(cell) for cell in plan.cells if cell.operation == "read")
         return _START_S + verifying + plan.repeats * sum(map(self.repeat_s, plan.cells))
 
     def repeat_s(self, cell: Cell | MpiCell) -> float:
-        """Returns how long one repeat of a cell takes, what is untimed included, in seconds."""
+        """Returns how long one repeat of a cell takes in seconds, including untimed parts."""
         if isinstance(cell, MpiCell):
             return self._ranks_s(cell)
         calls = cell.total_bytes / cell.transfer_bytes / cell.threads
@@ -73,9 +73,9 @@ class Estimate:
         return _REPEAT_S + call_s + write_s + copy_s
 
     def _ranks_s(self, cell: MpiCell) -> float:
-        """Ranks wait for each other at a dozen places, the longer the fewer of them run at once."""
+        """Ranks wait for each other at a dozen points, longer if fewer of them run at once."""
         waits_s = _RANK_S * cell.ranks
-        if cell.interface == "mpiio":  # which polls
+        if cell.interface == "mpiio":  # it polls
             cpus = len(os.sched_getaffinity(0))
             waits_s *= 1 + max(0, cell.ranks - cpus)
         copies_s = 3 * cell.total_bytes / _NEW_PAGES_BYTES_PER_S
@@ -92,12 +92,12 @@ class Estimate:
 
 
 def _settling_passes(cell: Cell) -> int:
-    """Returns how often ferry-bench has a hot read go before it counts, where it has neighbours."""
+    """Returns the number of warm-up reads before a hot read that has neighbours."""
     return max(1, min(_SETTLING_BYTES // cell.total_bytes, _SETTLING_PASSES_MAX))
 
 
 def _probe(folder: str) -> float:
-    """Returns what a file without a name takes durably, in bytes per second."""
+    """Returns the durable write speed of a new unnamed file, in bytes per second."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             begin = time.monotonic()
@@ -106,16 +106,16 @@ def _probe(folder: str) -> float:
             os.fsync(file.fileno())
             return _PROBE_BYTES / max(time.monotonic() - begin, 1e-6)
     except OSError:
-        return 100e6  # a folder that is only read: as a plain disk does
+        return 100e6  # a read-only folder: assume a plain disk
 
 
 def write_room_bytes(total_bytes: int) -> int:
-    """Returns how much room a cell that writes ``total_bytes`` needs at the most."""
+    """Returns the space that a cell writing ``total_bytes`` needs at most."""
     return 2 * total_bytes if total_bytes <= _WARMED_BYTES_MAX else total_bytes
 
 
 def describe_s(seconds: float) -> str:
-    """Returns "about 2 min", rounded as roughly as it is known."""
+    """Returns "about 2 min", rounded to the guess's accuracy."""
     if seconds < 55:
         return f"about {max(5, round(seconds / 5) * 5)} s"
     minutes = round(seconds / 60)

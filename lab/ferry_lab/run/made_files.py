@@ -1,4 +1,4 @@
-"""Files with the pattern that ferry-bench can verify, made before anything is measured."""
+"""Makes files with ferry-bench's verifiable pattern before measuring."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ferry_lab.run.plan import Cell, Plan
 def make_pattern_file(
     path: str, size_bytes: int, seed: int, piece_bytes: int | None = None
 ) -> int:
-    """Makes a durable file, new at ``path``; returns the seed of its pattern. Raises FerryError.
+    """Makes a durable file at ``path``; returns the seed of its pattern. Raises FerryError.
 
-    With ``piece_bytes`` it is cut into files of that size, as program ``files`` has them; these are
-    not synced.
+    ``piece_bytes`` splits it into files of that size, as program ``files`` needs; these are not
+    synced.
     """
     whole = piece_bytes is None
     cell = Cell(
@@ -33,14 +33,14 @@ def make_pattern_file(
 
 
 def _way(path: str) -> dict[str, str]:
-    """Returns the plainest way there is to a file."""
+    """Returns the plainest interface to a file."""
     if is_uri(path):
         return {"interface": "ferry", "placement": "host"}
     return {"interface": "posix"}
 
 
 def make_pattern_files(path: str, size_bytes: int, count: int, seed: int) -> None:
-    """Makes durable files ``path``.00000000 and so on, one for each of ``count`` threads."""
+    """Makes durable files ``path``.00000000 and so on, one per thread."""
     cell = Cell(
         id="make",
         **_way(path),

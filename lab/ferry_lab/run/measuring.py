@@ -1,4 +1,4 @@
-"""Runs plans: starts ``ferry-bench`` or its ranks, and reads the samples that they print."""
+"""Runs plans: starts ``ferry-bench`` or its ranks, and reads their samples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Measurement:
-    """What one invocation gave: where it ran, and the samples of each cell by repeat."""
+    """The result of one invocation: its environment, and each cell's samples by repeat."""
 
     environment: Json = field(default_factory=dict)
     samples: dict[str, list[Json]] = field(default_factory=dict)
@@ -37,9 +37,9 @@ def run_plan(
 ) -> Measurement:
     """Measures a plan; calls ``on_sample`` with the cell's id after each sample.
 
-    ``into``, an empty one, is filled and returned: it has what was measured before an error, too.
-    Raises MeasuringError, FerryError. An interruption (KeyboardInterrupt) ends the measured
-    process first, which removes the files it made.
+    Fills and returns ``into``, so that the samples survive an error. Raises MeasuringError,
+    FerryError. An interruption (KeyboardInterrupt) first ends the measured process, which removes
+    its files.
     """
     _check_names(plan)
     measurement = Measurement() if into is None else into
@@ -64,7 +64,7 @@ def run_plan(
 
 
 def _check_names(plan: Plan | MpiPlan) -> None:
-    """Plans are JSON, which has no bytes. Raises FerryError."""
+    """Plans are JSON, which cannot hold arbitrary bytes. Raises FerryError."""
     for cell in plan.cells:
         try:
             cell.path.encode()
@@ -90,7 +90,7 @@ def _measuring(plan: Plan | MpiPlan) -> Iterator[Process]:
 
 
 def remove(paths: Sequence[str]) -> None:
-    """Removes files of any storage, as far as they are there and their storage answers."""
+    """Removes existing files of any storage that answers."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         subprocess.run(
             [str(find_program()), "--remove", *dict.fromkeys(paths)],

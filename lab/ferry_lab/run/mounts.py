@@ -1,8 +1,7 @@
-"""File systems that a study mounts for itself and nobody else sees.
+"""Private file systems that a study mounts for itself.
 
-They are mounted in a mount namespace of this process's own, and loop devices clear themselves once
-nothing uses them. So they are gone with the process, whatever ends it; usually they are taken down
-before, in the reverse order. Only root may do this. Linux only.
+They are in this process's own mount namespace, and loop devices detach once unused. So they vanish
+with the process, however it ends; normally they are unmounted before. Root and Linux only.
 """
 
 from __future__ import annotations
@@ -28,23 +27,23 @@ _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
 _MNT_DETACH = 2
 _LOOP_CONFIGURE, _LOOP_CTL_GET_FREE = 0x4C0A, 0x4C82
 _AUTOCLEAR, _DIRECT_IO = 4, 16
-# struct loop_config: the image's descriptor, block size (0: the kernel's choice), loop_info64 with
-# its flags after 52 bytes of zeros and its 184 other bytes, then 64 reserved.
+# struct loop_config: the image's descriptor, block size (0: the kernel's choice), loop_info64
+# (flags at byte 52, 232 bytes in all), then 64 reserved bytes.
 _LOOP_CONFIG = "II52xI176x64x"
-_ATTEMPTS = 20  # others may take the loop device that was free just now
+_ATTEMPTS = 20  # another process may take the free loop device
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
 class Mounted:
-    """A file system that was mounted here, and what it took to set it up."""
+    """A mounted file system and its set-up."""
 
     kind: str
     folder: Path
     options: str
-    image: Path | None  # on a loop device: its file
-    steps: tuple[str, ...]  # as commands, one each
+    image: Path | None  # on a loop device: its image
+    steps: tuple[str, ...]  # one command each
     setup_s: float
 
 
@@ -55,7 +54,7 @@ class Mounts:
     _folders: list[Path] = field(default_factory=list)
 
     def memory(self, kind: str, folder: Path, limit_bytes: int) -> Mounted:
-        """Mounts a tmpfs, with that limit, or a ramfs, which has none, on a new folder."""
+        """Mounts a tmpfs with that limit, or a ramfs, which has none, on a new folder."""
         options = f"size={limit_bytes}" if kind == "tmpfs" else ""
         begin = time.monotonic()
         self._mount(kind, kind, folder, options)
@@ -64,10 +63,10 @@ class Mounts:
         return Mounted(kind, folder, options, None, (step,), time.monotonic() - begin)
 
     def loop(self, kind: str, folder: Path, image: Path, size_bytes: int) -> Mounted:
-        """Makes a file system in a new file, on a loop device, and mounts it on a new folder.
+        """Makes a file system in a new file and mounts it on a new folder through a loop device.
 
-        The loop device reads and writes the file by direct I/O: only the new file system's own
-        pages are cached. Raises FerryError where the kernel or a program cannot.
+        The loop device uses direct I/O on the file, so only the new file system caches pages.
+        Raises FerryError where the kernel or a program cannot.
         """
         begin = time.monotonic()
         with image.open("xb") as file:
@@ -83,9 +82,9 @@ class Mounts:
         return Mounted(kind, folder, "", image, steps, time.monotonic() - begin)
 
     def remount(self, mounted: Mounted) -> bool:
-        """Takes a file system down and mounts it anew; whether a file in it is still there.
+        """Unmounts and remounts a file system; returns whether a file in it still exists.
 
-        That is what a restart does to it, without one.
+        This has the effect of a restart.
         """
         witness = mounted.folder / "witness"
         witness.write_bytes(b"here")
@@ -98,14 +97,14 @@ class Mounts:
         return survived
 
     def take_down(self) -> None:
-        """Unmounts everything, the last first. No signal interrupts it."""
+        """Unmounts everything in reverse order. No signal interrupts it."""
         with signals_ignored():
             while self._folders:
                 self._unmount(self._folders.pop())
 
     def _mount(self, kind: str, source: str, folder: Path, options: str) -> None:
         folder.mkdir(exist_ok=True)
-        self._folders.append(folder)  # first: an interruption must not come between
+        self._folders.append(folder)  # first, so that no interruption comes between
         arguments = (text.encode() for text in (source, str(folder), kind))
         if _libc.mount(*arguments, ctypes.c_ulong(0), options.encode()) != 0:
             number = ctypes.get_errno()
@@ -114,12 +113,12 @@ class Mounts:
 
     def _unmount(self, folder: Path) -> None:
         if _libc.umount2(str(folder).encode(), 0) != 0:
-            _libc.umount2(str(folder).encode(), _MNT_DETACH)  # goes once nothing is open
+            _libc.umount2(str(folder).encode(), _MNT_DETACH)  # detached once nothing is open
 
 
 @contextlib.contextmanager
 def own_mounts() -> Iterator[Mounts | None]:
-    """Gives what mounts; None where this process may not. All is unmounted at the end."""
+    """Gives the mounts, or None without permission. Unmounts all at the end."""
     if not _enter_namespace():
         yield None
         return
@@ -131,7 +130,7 @@ def own_mounts() -> Iterator[Mounts | None]:
 
 
 def why_no_loop(kind: str) -> str | None:
-    """Says why there can be no file system of a kind on a loop device, None where there can."""
+    """Says why a kind of file system cannot be made on a loop device; None if it can."""
     if shutil.which(f"mkfs.{kind}", path=_programs()) is None:
         package = {"ext4": "e2fsprogs", "xfs": "xfsprogs", "btrfs": "btrfs-progs"}[kind]
         return f"mkfs.{kind} is not installed (Debian package {package})"
@@ -145,24 +144,24 @@ def why_no_loop(kind: str) -> str | None:
 
 
 def _enter_namespace() -> bool:
-    """Gives this process a mount namespace that tells no other of its mounts."""
+    """Gives this process a mount namespace that propagates none of its mounts."""
     if os.geteuid() != 0 or _libc.unshare(_CLONE_NEWNS) != 0:
         return False
     return _make_private("/") or (ctypes.get_errno() == errno.EINVAL and _enter_root_of_own())
 
 
 def _make_private(point: str) -> bool:
-    """Has other namespaces not be told of mounts under a mount point."""
+    """Stops propagation to other namespaces under a mount point."""
     flags = ctypes.c_ulong(_MS_REC | _MS_PRIVATE)
     return bool(_libc.mount(b"none", point.encode(), None, flags, None) == 0)
 
 
 def _enter_root_of_own() -> bool:
-    """Makes the root directory a mount point of this namespace, where it is none (chroot).
+    """Makes the root directory a mount point of this namespace if it is none (chroot).
 
-    What it lies on may tell other namespaces of mounts, and only through a mount point could that
-    be changed. So the root directory is mounted once more, over /proc, whose mount can be made
-    private, and entered there; it has its own /proc.
+    Its file system may propagate mounts to other namespaces, and only a mount point can change
+    that. So the root directory is bind-mounted over /proc, whose mount can be private, and entered
+    there; it has its own /proc.
     """
     flags = ctypes.c_ulong(_MS_BIND | _MS_REC)
     try:
@@ -180,13 +179,13 @@ def _enter_root_of_own() -> bool:
 
 @contextlib.contextmanager
 def _source(name: str) -> Iterator[str]:
-    """Gives the name of what needs no device."""
+    """Yields the source for file systems without a device."""
     yield name
 
 
 @contextlib.contextmanager
 def _loop_device(image: Path) -> Iterator[str]:
-    """Gives a loop device of a file; it clears itself when it is neither open nor mounted."""
+    """Yields a loop device for a file; it detaches when neither open nor mounted."""
     device, path = _claim_loop(image)
     try:
         yield path
@@ -221,7 +220,7 @@ def _claim_loop(image: Path) -> tuple[int, str]:
 
 
 def _programs() -> str:
-    """Returns where programs are looked for: a user's PATH may lack root's folders."""
+    """Returns the search path for programs: a user's PATH may lack root's folders."""
     return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
 

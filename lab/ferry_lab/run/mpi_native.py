@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 def read_info() -> Json:
-    """Returns what was built: the MPI library and its mpiexec. Raises FerryError without one."""
+    """Returns the MPI library of the build and its mpiexec. Raises FerryError without one."""
     try:
         program = find_program(PROGRAM)
     except FerryError as error:
@@ -40,7 +40,7 @@ def read_info() -> Json:
 
 
 def what_it_needs() -> str:
-    """Says what is missing for measuring with ranks: an MPI library, or a build that has found it."""
+    """Says what measuring with ranks lacks: an MPI library, or a build with it."""
     compiler = next(filter(None, map(shutil.which, ("mpicxx", "mpic++"))), None)
     if compiler is not None:
         return f"the MPI library of {compiler} is here, and a build from now on uses it"
@@ -51,7 +51,7 @@ def what_it_needs() -> str:
 
 
 def mpiexec() -> list[str]:
-    """Returns what starts ranks: ``$FERRY_MPIEXEC``, or the library's own. Raises FerryError."""
+    """Returns the launcher: ``$FERRY_MPIEXEC``, or the library's own. Raises FerryError."""
     own = os.environ.get("FERRY_MPIEXEC")
     command = shlex.split(own) if own else [read_info()["mpiexec"]]
     if not command or shutil.which(command[0]) is None:
@@ -64,7 +64,7 @@ def mpiexec() -> list[str]:
 
 @contextmanager
 def plan_command(plan: MpiPlan) -> Iterator[list[str]]:
-    """Gives the command that measures a plan; it lies in a file while the command runs."""
+    """Gives the command that measures a plan, which is in a temporary file meanwhile."""
     start = mpiexec()
     with tempfile.NamedTemporaryFile("w", suffix=".json", prefix="ferry-plan-") as file:
         json.dump(plan.to_json(), file)

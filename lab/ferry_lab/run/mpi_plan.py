@@ -1,4 +1,4 @@
-"""Plans for ``ferry-bench-mpi``: what many ranks measure (schema ``ferry.mpi-plan/1``)."""
+"""Plans for ``ferry-bench-mpi``: what the ranks measure (schema ``ferry.mpi-plan/1``)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ INTERFACES = ("posix", "mpiio", "ferry", "native")
 
 @dataclass(frozen=True)
 class MpiCell:
-    """One point of a study's matrix: one way for many ranks to move ``total_bytes``.
-
-    They lie in one file, or in a file for each writer.
+    """One point of a study's matrix: one way for many ranks to move ``total_bytes``, in one file or
+    one per writer.
     """
 
     id: str
@@ -25,31 +24,31 @@ class MpiCell:
     operation: str  # read, write
     path: str  # or a URI
     ranks: int
-    transfer_bytes: int  # of one call of a rank
-    total_bytes: int  # of all ranks
-    method: str = "automatic"  # of interface ferry: how the data gets to who writes it
-    collective: bool = False  # of interface mpiio: by its collective calls
-    pattern: str = "blocks"  # blocks: a piece for each rank; interleaved: small ones in turn
-    writers: int = 0  # who write, or read, for all; 0: as the interface does by itself
+    transfer_bytes: int  # per call of a rank
+    total_bytes: int  # over all ranks
+    method: str = "automatic"  # interface ferry: how data reaches the writers
+    collective: bool = False  # interface mpiio: with collective calls
+    pattern: str = "blocks"  # blocks: one piece per rank; interleaved: small pieces in turn
+    writers: int = 0  # aggregators; 0: the interface's choice
     file_per_writer: bool = False  # PATH.0, PATH.1, ... with as many digits as the last
     piece_bytes: int = 4 * KIB
-    buffer_bytes: int = 0  # of a writer; 0: the default
-    stripe_bytes: int = 0  # of files that are made; 0: left to the storage
+    buffer_bytes: int = 0  # per writer; 0: the default
+    stripe_bytes: int = 0  # of new files; 0: the storage's choice
     stripe_count: int = 0
-    byte_order: str = "native"  # in the file: native, little, big
+    byte_order: str = "native"  # of the file: native, little, big
     element_bytes: int = 8
     sync: str = "none"  # none, fsync
-    cold: bool = False  # reads: the kernel's page cache is emptied of the file first
+    cold: bool = False  # reads: drop the file from the kernel's page cache first
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """Sees that the interface is one."""
+        """Checks the interface."""
         if self.interface not in INTERFACES:
             raise ValueError(f"no interface {self.interface}")
 
     @property
     def paths(self) -> list[str]:
-        """Returns the files that it makes."""
+        """Returns the files it creates."""
         if not self.file_per_writer:
             return [self.path]
         path, question, query = self.path, "", ""
@@ -61,14 +60,14 @@ class MpiCell:
 
 @dataclass(frozen=True)
 class MpiPlan:
-    """Cells that are measured in one invocation, interleaved, ``repeats`` times each."""
+    """The cells of one invocation, interleaved, ``repeats`` times each."""
 
     cells: list[MpiCell]
     repeats: int
 
     @property
     def ranks(self) -> int:
-        """Returns how many ranks it needs; cells with fewer leave the others asleep."""
+        """Returns the number of ranks; in cells with fewer, the rest sleep."""
         return max(cell.ranks for cell in self.cells)
 
     def to_json(self) -> dict[str, Any]:

@@ -17,9 +17,9 @@ PLACEMENTS = ("host", "compute", "service", "automatic")
 
 @dataclass(frozen=True)
 class RuntimeSettings:
-    """How the device and its I/O server are set up. Zero and "" leave the choice to Ferry.
+    """How to set up the device and its I/O server. Zero and "" let Ferry choose.
 
-    The page cache and the service threads are there for the cells that are not placed on the host.
+    Cells with other placements than host use the page cache and the service threads.
     """
 
     device: str = "cpu"  # one of DEVICES
@@ -32,14 +32,13 @@ class RuntimeSettings:
     service_threads: int = 0
     cache_bytes: int = 0
     page_bytes: int = 64 * KIB
-    profile: bool = True  # what `ferry tune` measured holds for what is left open
+    profile: bool = True  # use the profile of `ferry tune` for open settings
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of a study's matrix: one way to move ``total_bytes``.
-
-    They lie in one file, in which every segment has a block of each thread, or in a file for each.
+    """One point of a study's matrix: one way to move ``total_bytes``, in one file whose segments hold
+    a block of each thread, or in one file per thread.
     """
 
     id: str
@@ -48,53 +47,53 @@ class Cell:
     path: str
     transfer_bytes: int
     total_bytes: int
-    placement: str | None = None  # of interface ferry: where it executes the calls
+    placement: str | None = None  # interface ferry: where calls run
     program: str = "stream"  # stream, iterative, once, files (a file for each transfer)
     pattern: str = "sequential"  # sequential, random
     threads: int = 1
     queue_depth: int = 1
     segments: int = 1
     file_per_thread: bool = False  # PATH.00000000, PATH.00000001, ...
-    reorder: str = "none"  # none, neighbour, random: whose part a thread reads
+    reorder: str = "none"  # none, neighbour, random: whose data a thread reads
     barriers: bool = True  # between the phases of a repeat
-    deadline_ms: int = 0  # transfers start no later than this after the first; 0: none
+    deadline_ms: int = 0  # transfers start at most this long after the first; 0: no limit
     check: bool = False  # reads: compare while timed; writes: read back through the interface
-    stride_bytes: int = 0  # reads: from one call's place to the next; 0: one behind the other
-    variant: int | None = None  # which of the plan's variants; None: the plan's own runtime
+    stride_bytes: int = 0  # reads: distance between calls; 0: contiguous
+    variant: int | None = None  # index of the plan's variant; None: the plan's own runtime
     direct: bool = False
     sync: str = "none"  # none, flush, fsync, flush+fsync
-    cold: bool = False  # the host's cache is emptied first
-    warm: bool = False  # the device's cache is filled first
-    rewrite: bool = False  # writes: over what the file holds already
-    buffer_offset_bytes: int = 0  # of the buffer from a page's beginning
-    cache_switches: Sequence[str] | None = None  # optimisations that are on; None: all
+    cold: bool = False  # drop the file from the host's cache first
+    warm: bool = False  # fill the device's cache first
+    rewrite: bool = False  # writes: over existing contents
+    buffer_offset_bytes: int = 0  # of the buffer, from the beginning of a page
+    cache_switches: Sequence[str] | None = None  # optimisations switched on; None: all
     overwrite: bool = False
     keep: bool = False
     seed: int = 1
     expect_pattern_seed: int | None = None
 
     def __post_init__(self) -> None:
-        """Sees that a placement is given exactly where there is one."""
+        """Checks that exactly the interfaces with placements have one."""
         if (self.placement in PLACEMENTS) != (self.interface == "ferry"):
             raise ValueError(f"{self.interface} with placement {self.placement}")
 
     @property
     def computes(self) -> bool:
-        """Whether its program does more than to move bytes."""
+        """Whether its program does more than move bytes."""
         return self.program in ("iterative", "once")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Cells that are measured in one invocation, interleaved, ``repeats`` times each."""
+    """The cells of one invocation, interleaved, ``repeats`` times each."""
 
     cells: list[Cell]
     repeats: int
     runtime: RuntimeSettings = field(default_factory=RuntimeSettings)
-    # Runtimes side by side with that one, each by what it has instead: page_bytes, server_threads,
-    # readahead_bytes, crossovers.
+    # Further runtimes, each by its differences: page_bytes, server_threads, readahead_bytes,
+    # crossovers.
     variants: Sequence[dict[str, Any]] = ()
-    time_limit_ms: int = 0  # no further round of repeats begins after that; 0: no limit
+    time_limit_ms: int = 0  # no new round of repeats after this time; 0: no limit
 
     def to_json(self) -> dict[str, Any]:
         """Returns the document that ``ferry-bench --plan`` reads."""

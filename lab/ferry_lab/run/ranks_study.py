@@ -1,4 +1,4 @@
-"""What the studies of many MPI ranks have in common."""
+"""What studies of many MPI ranks share."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class RanksPlan:
-    """What a study measures, once it has places for its files."""
+    """A study's matrix, once its files have places."""
 
-    scratch_bytes: int  # that its files need in each place
+    scratch_bytes: int  # space its files need in each place
     settings: Json  # what was asked for
     cells: Callable[[Sequence[Place]], dict[str, list[MpiCell]]]  # by group
 
 
 class RanksStudy(Study):
-    """A study whose rows many ranks measured together."""
+    """A study whose rows come from many ranks."""
 
     takes_storage = True
     repeats: int
@@ -35,15 +35,15 @@ class RanksStudy(Study):
 
     @abstractmethod
     def plan(self, options: StudyOptions, notes: list[str]) -> RanksPlan:
-        """Returns what to measure; adds a note for what is left out. Raises FerryError."""
+        """Returns the matrix; adds a note for every omission. Raises FerryError."""
 
     def places(self, options: StudyOptions) -> list[str]:
-        """Returns the folder, or the URI, that files are made in."""
+        """Returns the folder or URI for files."""
         return [options.storage or options.folder]
 
     @contextlib.contextmanager
     def prepare(self, options: StudyOptions, notes: list[str]) -> Iterator[Matrix]:
-        """Gives the matrix, with a place for its files meanwhile; raises FerryError."""
+        """Gives the matrix, with places for its files meanwhile. Raises FerryError."""
         info = read_info()
         mpiexec()
         plan = self.plan(options, notes)
@@ -58,6 +58,6 @@ class RanksStudy(Study):
             yield Matrix(groups, settings, [place.beginning.rstrip("/") for place in places])
 
     def notes(self, rows: Sequence[Json], machine: Json) -> list[str]:
-        """Says where ranks had to share CPUs."""
+        """Notes where ranks shared CPUs."""
         note = oversubscription(rows, machine["cpus_usable"])
         return [note] if note else []

@@ -1,6 +1,6 @@
-"""Files that are named by a URI: looked at before anything is measured, and removed afterwards.
+"""Checks files of a URI before measuring, and removes them afterwards.
 
-Scratch files get names with a common beginning there, since storages are not asked to make folders.
+Scratch files share a prefix there, because storages are not asked to make folders.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ Json = dict[str, Any]
 
 
 def status(uri: str) -> Json | None:
-    """Returns what a storage says of a path: ``kind``, ``size_bytes``; None where nothing is there.
+    """Returns the storage's answer for a path (``kind``, ``size_bytes``); None if nothing exists
+    there.
 
-    Raises FerryError with one line where the storage cannot be used or does not answer: its client
-    library is missing, its server does not run, a part of the path is no directory.
+    Raises a FerryError of one line if the storage does not work or answer: missing client library,
+    no server, or a path through a file.
     """
     facts: Json = read_info(uri)["storage"]
     if facts["problem"] is None:
@@ -37,7 +38,7 @@ def status(uri: str) -> Json | None:
 
 
 def check_new_file(uri: str, overwrite: bool) -> bool:
-    """Checks that a file can be made, and returns whether one is there. Raises FerryError."""
+    """Checks that a file can be created; returns whether it exists. Raises FerryError."""
     facts = status(uri)
     if facts is None:
         folder = folder_of(uri)
@@ -65,17 +66,17 @@ def check_readable_file(uri: str) -> int:
     return int(facts["size_bytes"])
 
 
-# ---- where scratch files lie ---------------------------------------------------------------------
+# ---- places for scratch files --------------------------------------------------------------------
 
 
 @dataclass
 class Place:
-    """A folder for scratch files, or what their names begin with on another storage."""
+    """A folder for scratch files, or their common prefix on another storage."""
 
     label: str
     beginning: str
     handed_out: list[str] = field(default_factory=list)
-    query: str = ""  # of a URI, what follows the path
+    query: str = ""  # for a URI, the part after the path
 
     def path(self, name: str) -> str:
         """Returns the path of a file in it."""
@@ -84,7 +85,7 @@ class Place:
 
 @contextmanager
 def scratch_place(where: str, size_bytes: int) -> Iterator[Place]:
-    """Gives a place for so much data in a folder or on a storage; removes what is left there.
+    """Gives space for that much data in a folder or on a storage; removes leftovers there.
 
     Raises FerryError.
     """

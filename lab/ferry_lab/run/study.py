@@ -1,8 +1,7 @@
-"""What all studies share: from flags to results, with progress, resuming and the files in --out.
+"""The frame of all studies: flags, progress, resuming, and the files of --out.
 
-A study is a class derived from Study, listed in ferry_lab.studies. It says what to measure (prepare),
-what the numbers show (findings), and how to show them on the terminal (print_tables) and in the
-report (page). Everything else is here.
+A study derives from Study and is listed in ferry_lab.studies. It defines its matrix (prepare), what
+the numbers show (findings), the terminal's tables (print_tables) and the report (page).
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_SAMPLE_BYTES = 4 * KIB  # of one repeat in the files of results, rather too much
-_OUT_BYTES = 16 * MIB  # what else goes into --out
+_SAMPLE_BYTES = 4 * KIB  # bytes of one repeat in the result files, generously
+_OUT_BYTES = 16 * MIB  # space for the other files of --out
 
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """What was asked for."""
+    """The options."""
 
     folder: str  # for scratch files
     file: str | None
@@ -54,13 +53,13 @@ class StudyOptions:
     out: str | None
     json: str | None
     overwrite: bool
-    storage: str | None = None  # a URI, beside the folder
-    folder_given: bool = False  # by the user
+    storage: str | None = None  # a URI to measure besides the folder
+    folder_given: bool = False  # whether the user gave it
 
 
 @dataclass(frozen=True)
 class Group:
-    """Cells that are measured in one invocation, interleaved; their ids are the study's own."""
+    """Cells of one invocation, interleaved; the study chooses their ids."""
 
     cells: list[Cell]
     repeats: int
@@ -73,7 +72,7 @@ class Group:
 
 @dataclass(frozen=True)
 class MpiGroup:
-    """The same of cells that many ranks measure."""
+    """A group of cells for many ranks."""
 
     cells: list[MpiCell]
     repeats: int
@@ -85,44 +84,43 @@ class MpiGroup:
 
 @dataclass(frozen=True)
 class Matrix:
-    """All that a study measures. Cell ids differ over all groups."""
+    """A study's whole matrix. Cell ids are unique over all groups."""
 
     groups: Mapping[str, Group | MpiGroup]
-    settings: Json  # into the document, beside "quick" and "repeats"
-    # Folders made for this run, none in another: their names are not part of the plan, and what is
-    # mounted in them is told by its place there.
+    settings: Json  # added to the document, beside "quick" and "repeats"
+    # Folders made for this run, none inside another. Plans are compared without their names; mounts
+    # in them are identified by their position there.
     scratch: Sequence[str] = ()
 
     def repeats(self) -> dict[str, int]:
-        """Returns how often each group is measured."""
+        """Returns the number of repeats of each group."""
         return {name: group.repeats for name, group in self.groups.items()}
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What the numbers show: judged ratios, and the sentences they allow."""
+    """The findings: judged ratios, and the sentences that follow from them."""
 
     comparisons: list[Json]
     conclusions: list[str]
 
 
 class Study(ABC):
-    """One fixed matrix of measurements that answers a question."""
+    """A fixed matrix of measurements that answers one question."""
 
     name: ClassVar[str]
-    takes_file: ClassVar[bool] = False  # whether --file makes sense
-    takes_storage: ClassVar[bool] = False  # whether --storage does
+    takes_file: ClassVar[bool] = False  # --file is allowed
+    takes_storage: ClassVar[bool] = False  # --storage is allowed
 
     @abstractmethod
     def prepare(self, options: StudyOptions, notes: list[str]) -> AbstractContextManager[Matrix]:
-        """Makes the scratch files, and removes them at the end, however it ends.
+        """Makes the scratch files; always removes them at the end.
 
-        Checks the room that they need first. Appends to ``notes`` what a reader must know. Raises
-        FerryError.
+        Checks free space first. Appends what a reader must know to ``notes``. Raises FerryError.
         """
 
     def notes(self, _rows: Sequence[Json], _machine: Json) -> list[str]:
-        """Returns what else a reader must know of the rows, given ``environment.machine``."""
+        """Returns further notes on the rows, given ``environment.machine``."""
         return []
 
     @abstractmethod
@@ -135,14 +133,14 @@ class Study(ABC):
 
     @abstractmethod
     def page(self, document: Json) -> Page:
-        """Returns what the report shows.
+        """Returns the contents of the report.
 
-        Only this part needs the plotting library, which takes a while to load: import it in here.
+        Only this part imports the plotting library, which loads slowly.
         """
 
 
 def run(study: Study, options: StudyOptions) -> None:
-    """Measures, prints tables and conclusions, writes what was asked for. Raises FerryError."""
+    """Measures, prints tables and conclusions, writes the files. Raises FerryError."""
     started = results.now()
     output_files.check_output(options.json, options.overwrite)
     check_out(options.out, options.overwrite)
@@ -164,7 +162,7 @@ def run(study: Study, options: StudyOptions) -> None:
 def _report(
     study: Study, options: StudyOptions, document: Json
 ) -> tuple[dict[str, bytes], Exception | None]:
-    """Prints the tables; returns the report's files, and what went wrong with either."""
+    """Prints the tables; returns the report's files and any failure of either."""
     try:
         if options.json != "-":
             console = terminal.output_console()
@@ -239,7 +237,7 @@ def _make_row(cell: Cell | MpiCell, *rest: Any) -> Json:
 
 
 def unverified_notes(rows: Sequence[Json]) -> list[str]:
-    """Returns a line for each cache whose state could not be proven, naming what was measured."""
+    """Returns one line per cache whose state was not proven, with the cells."""
     notes = []
     for key, cache in (("cache_state", "host's"), ("device_cache_state", "device's")):
         names = [row["id"] for row in rows if row[key] == "unverified"]
@@ -253,7 +251,7 @@ def unverified_notes(rows: Sequence[Json]) -> list[str]:
 
 
 def check_out(out: str | None, overwrite: bool) -> None:
-    """Checks, before the work, that a study's files can be written there. Raises FerryError."""
+    """Checks in advance that a study's files can be written there. Raises FerryError."""
     if out is None:
         return
     check_folder(_existing(out), _OUT_BYTES)
@@ -269,7 +267,7 @@ def check_out(out: str | None, overwrite: bool) -> None:
 def _measure(
     study: Study, options: StudyOptions, matrix: Matrix, notes: list[str]
 ) -> tuple[Kept, Unfinished]:
-    """Measures every group, going on from what an interrupted run left in --out."""
+    """Measures every group, continuing from an interrupted run in --out."""
     plans = {name: group.plan() for name, group in matrix.groups.items()}
     _check_room(options, plans)
     marks = fingerprint(study.name, plans, matrix.scratch) if options.out is not None else {}
@@ -288,7 +286,7 @@ def _measure(
 
 @contextmanager
 def _going_on_from(unfinished: Unfinished) -> Iterator[None]:
-    """Adds to what ends the study how to go on, if there is something to go on from."""
+    """Adds how to continue to the error that ended the study, if anything was kept."""
     try:
         yield
     except (KeyboardInterrupt, FerryError) as error:
@@ -305,7 +303,7 @@ def _check_room(options: StudyOptions, plans: Mapping[str, Plan | MpiPlan]) -> N
 
 
 def _existing(out: str) -> str:
-    """Returns --out, or the folder it is going to be made in."""
+    """Returns --out, or its parent if --out does not exist."""
     return out if os.path.exists(out) else os.path.dirname(os.path.abspath(out))
 
 
@@ -349,11 +347,11 @@ def _measure_groups(name: str, matrix: Matrix, kept: Kept, unfinished: Unfinishe
             unfinished.write(kept, matrix.repeats())
 
 
-# ---- what is written -----------------------------------------------------------------------------
+# ---- output --------------------------------------------------------------------------------------
 
 
 def _result_files(document: Json) -> dict[str, bytes]:
-    """Returns the content of the files in --out that hold the results, by their paths there."""
+    """Returns the contents of the result files in --out, by path."""
     return {
         RESULTS_JSON: output_files.encode(output_files.to_json(document)),
         RESULTS_CSV: _to_csv(document).encode("utf-8", errors="replace"),
@@ -361,14 +359,14 @@ def _result_files(document: Json) -> dict[str, bytes]:
 
 
 def _report_files(study: Study, document: Json) -> dict[str, bytes]:
-    """Returns the content of those of the report."""
-    from ferry_lab.render import report  # it loads matplotlib, which takes a while
+    """Returns the contents of the report's files."""
+    from ferry_lab.render import report  # it loads matplotlib, which is slow
 
     return report.files(study.page(document), document)
 
 
 def _to_csv(document: Json) -> str:
-    """Returns one line for each repeat; what many ranks measured has columns of its own."""
+    """Returns one CSV line per repeat; results of ranks have their own columns."""
     rows, environment = document["rows"], document["environment"]
     if "ranks" not in rows[0]:
         return results.to_csv(rows, environment)
@@ -378,14 +376,14 @@ def _to_csv(document: Json) -> str:
 
 
 def write_out(out: str | None, files: Mapping[str, bytes], overwrite: bool) -> None:
-    """Writes a study's files, by their path in ``out``, in place of an older report. Raises FerryError.
+    """Writes a study's files, by path in ``out``, replacing an older report. Raises FerryError.
 
-    Makes the folder.
+    Creates the folder.
     """
     if out is None:
         return
     folder = Path(out)
-    for old in (folder / PLOTS).glob("*.*"):  # only with --overwrite are there any
+    for old in (folder / PLOTS).glob("*.*"):  # only --overwrite allows any
         if old.suffix in (".png", ".svg"):
             old.unlink()
     if overwrite:

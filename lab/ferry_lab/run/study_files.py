@@ -1,4 +1,4 @@
-"""What a study puts into the folder of ``--out``."""
+"""The names of the files in the folder of ``--out``."""
 
 RESULTS_JSON, RESULTS_CSV, REPORT_HTML, PLOTS = (
     "results.json",

@@ -1,8 +1,8 @@
-"""What an interrupted study has measured, kept in ``unfinished.json`` until the study is done.
+"""Samples of an interrupted study, kept in ``unfinished.json`` until the study is complete.
 
-A study goes on from it only where everything that could change a number is the same: the plan, the
-measured program, the machine and the file systems. Scratch folders get a new name in each run;
-their place in the plan is what counts.
+A study continues only if everything that could change a number is the same: plan, measured program,
+machine and file systems. Scratch folders have new names in each run, so only their position in the
+plan is compared.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ SCHEMA = "ferry.unfinished/1"
 
 Json = dict[str, Any]
 
-# A round runs forwards, the next one backwards: what is kept ends after a pair of them.
+# Rounds run forwards and backwards in turn: keep complete pairs.
 _ROUNDS_IN_STEP = 2
 
 
 @dataclass
 class Kept:
-    """The complete rounds of each group so far, by the groups' names."""
+    """The complete rounds of each group so far, by group name."""
 
     groups: dict[str, Measurement] = field(default_factory=dict)
-    began: str | None = None  # when the first of the interrupted runs began
+    began: str | None = None  # start of the first interrupted run
 
     def repeats(self, name: str) -> int:
-        """Returns how many repeats of every cell of a group there are."""
+        """Returns the number of repeats of every cell of a group."""
         return complete_rounds(self.groups[name]) if name in self.groups else 0
 
 
 def complete_rounds(measurement: Measurement) -> int:
-    """Returns how often every cell was measured."""
+    """Returns the number of repeats of every cell."""
     return min((len(samples) for samples in measurement.samples.values()), default=0)
 
 
 def to_go_on_from(measurement: Measurement, repeats: int) -> Measurement:
-    """Returns what can be gone on from: all ``repeats``, or whole pairs of rounds."""
+    """Returns the usable part: all ``repeats``, or whole pairs of rounds."""
     rounds = complete_rounds(measurement)
     if rounds < repeats:
         rounds -= rounds % _ROUNDS_IN_STEP
@@ -64,7 +64,7 @@ def to_go_on_from(measurement: Measurement, repeats: int) -> Measurement:
 
 
 def joined(first: Measurement, second: Measurement) -> Measurement:
-    """Returns what two invocations of the same cells measured, repeats counted on."""
+    """Returns two invocations of the same cells as one, with consecutive repeats."""
     environment = copy.deepcopy(second.environment)
     environment["runtimes"] = first.environment["runtimes"] + second.environment["runtimes"]
     before = complete_rounds(first)
@@ -77,13 +77,13 @@ def joined(first: Measurement, second: Measurement) -> Measurement:
 
 
 def fingerprint(study: str, plans: Mapping[str, Plan | MpiPlan], scratch: Sequence[str]) -> Json:
-    """Returns what two runs must have in common for their numbers to be mixed, by what it is.
+    """Returns the facts that two runs must share for their samples to be mixed, by name.
 
-    ``scratch`` are the folders made for this run. Raises FerryError.
+    ``scratch`` are this run's folders. Raises FerryError.
     """
     paths = sorted({cell.path for plan in plans.values() for cell in plan.cells})
     outside = [path for path in paths if _in_plan(path, scratch) == path]
-    # What a URI names is in the plan already.
+    # URIs are part of the plan already.
     places = [_place_of(path) for path in (*scratch, *outside) if not is_uri(path)] or [None]
     infos = [read_info(place) for place in dict.fromkeys(places)]
     asked = {name: plan.to_json() for name, plan in plans.items()}
@@ -106,13 +106,13 @@ def _digest(data: bytes) -> str:
 
 
 def _place_of(path: str) -> str:
-    """Returns the path if it is there, else its folder."""
+    """Returns the path if it exists, else its folder."""
     return path if os.path.exists(path) else os.path.dirname(path)
 
 
 def _in_plan(path: str, scratch: Sequence[str]) -> str:
     for number, folder in enumerate(scratch):
-        # On a storage without folders scratch files have a common beginning in its place.
+        # On storages without folders, scratch files have a common prefix instead.
         if path.startswith(folder if is_uri(folder) else f"{folder}{os.sep}"):
             return f"scratch {number}{path[len(folder) :]}"
     return path
@@ -133,17 +133,17 @@ def _place(file_system: Json | None) -> Json | None:
 
 
 class Unfinished:
-    """The file in a study's folder. Not for use by two runs at once."""
+    """The file in a study's folder. For one run at a time."""
 
     def __init__(self, folder: str | None, marks: Json) -> None:
-        """Takes the folder (None: nothing is kept) and the run's fingerprint()."""
+        """Takes the folder (None: keep nothing) and the run's fingerprint()."""
         self.path = Path(folder) / FILE_NAME if folder is not None else None
         self._marks = marks
 
     def read(self, discard: bool) -> Kept:
-        """Returns what an earlier run left, nothing where none did.
+        """Returns what an earlier run kept, if anything.
 
-        What does not fit this run raises FerryError; ``discard`` passes over it.
+        Raises FerryError if it does not match this run; ``discard`` ignores it instead.
         """
         if self.path is None or not self.exists():
             return Kept()
@@ -174,14 +174,13 @@ class Unfinished:
         return f"differs in {' and in '.join(names)}" if names else "is of another version"
 
     def exists(self) -> bool:
-        """Whether there is something to go on from."""
+        """Whether there is anything to continue from."""
         return self.path is not None and self.path.exists()
 
     def write(self, kept: Kept, repeats: Mapping[str, int]) -> None:
-        """Writes what is kept, in one step, if it is anything to go on from.
+        """Writes the samples atomically, if there is anything to continue from.
 
-        ``repeats`` are what each group has in the end. Where there is no room for the file, that is
-        no reason for a study to end.
+        ``repeats`` are each group's in the end. A full disk does not end the study.
         """
         groups = {name: to_go_on_from(group, repeats[name]) for name, group in kept.groups.items()}
         groups = {name: group for name, group in groups.items() if complete_rounds(group) > 0}
@@ -206,6 +205,6 @@ class Unfinished:
                 beside.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Removes the file: the study is done."""
+        """Removes the file: the study is complete."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)

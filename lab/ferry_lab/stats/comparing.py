@@ -1,4 +1,4 @@
-"""Two rows set beside each other: the ratio of their speeds, its noise, and what that shows."""
+"""Compares two rows: the ratio of their speeds, its noise, and what it shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from ferry_lab.stats import judge
 
 Json = dict[str, Any]
-TimeOf = Callable[[Json], float]  # of a sample, in nanoseconds, for the same work
+TimeOf = Callable[[Json], float]  # fields of a sample, in nanoseconds, for the same work
 
 
 def times_of(row: Json, time_ns: TimeOf) -> list[float]:
@@ -22,7 +22,7 @@ def speed_ratio(times: Sequence[float], baseline: Sequence[float]) -> judge.Boun
 
 
 def speed_ratio_of_rows(row: Json, baseline: Json, time_ns: TimeOf) -> judge.Bounds:
-    """The same of two rows."""
+    """The same for two rows."""
     return speed_ratio(times_of(row, time_ns), times_of(baseline, time_ns))
 
 
@@ -40,8 +40,8 @@ def make_comparison(
 ) -> Json:
     """Returns one entry of a document's ``comparisons``.
 
-    ``aa`` is the ratio of two equal series beside them. ``ratio`` and ``pairs`` are of all repeats
-    unless they are given.
+    ``aa`` is the ratio of two identical (A/A) series measured beside them. ``ratio`` and ``pairs``
+    default to all repeats.
     """
     if ratio is None:
         ratio = speed_ratio_of_rows(row, baseline, time_ns)

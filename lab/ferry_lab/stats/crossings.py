@@ -1,9 +1,8 @@
-"""Where two curves cross: the sizes at which one way stops being the faster one.
+"""Crossovers: the sizes at which one choice stops being the faster one.
 
-Works on comparisons (see stats.comparing): ratios of one way's speed to another's by transfer size,
-or by file size where ``axis`` says so, each with its finding. A crossing lies between two sizes at
-which the findings are opposite; sizes at which no difference was measured decide nothing and may
-lie between them.
+Works on comparisons (see stats.comparing): speed ratios by transfer size, or by file size where
+``axis`` says so, each with its finding. A crossover is between two sizes with opposite findings;
+sizes without a measured difference may be in between.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from ferry.sizes import format_size
 
 Json = dict[str, Any]
 
-TRANSFER, FILE = "transfer_bytes", "total_bytes"  # axes: what of a point is its size
+TRANSFER, FILE = "transfer_bytes", "total_bytes"  # axes: the field that holds a point's size
 
 _DECIDED = ("faster", "slower")
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """From ``before`` at one comparison's size to the opposite at the next decided one's."""
+    """From ``before`` at one size to the opposite finding at the next decided one."""
 
     last: Json
     first: Json
 
 
 def find_crossings(points: Sequence[Json]) -> list[Crossing]:
-    """Returns every change of sides, by size; ``points`` in any order."""
+    """Returns every crossover, by size; ``points`` in any order."""
     decided = [point for point in _by_size(points) if point["finding"] in _DECIDED]
     return [
         Crossing(last, first)
@@ -40,7 +39,7 @@ def find_crossings(points: Sequence[Json]) -> list[Crossing]:
 
 
 def describe_curves(way: str, other: str, points: Sequence[Json], quantity: str) -> str:
-    """Says where the two cross, or that they do not, and what was found at which size."""
+    """Says where the two cross, or that they do not, and the finding for each size."""
     clauses = "; ".join(_clauses(way, other, points, quantity, "measured"))
     crossings = find_crossings(points)
     if crossings:
@@ -54,7 +53,7 @@ def describe_curves(way: str, other: str, points: Sequence[Json], quantity: str)
 def describe_findings(
     way: str, other: str, points: Sequence[Json], quantity: str, axis: str = TRANSFER
 ) -> str:
-    """Returns one clause for each finding, with the sizes it holds for."""
+    """Returns one clause per finding, with its sizes."""
     measured = f"measured between {way} and {other}"
     return "; ".join(_clauses(way, other, points, quantity, measured, axis))
 
@@ -62,7 +61,7 @@ def describe_findings(
 def _clauses(
     way: str, other: str, points: Sequence[Json], quantity: str, measured: str, axis: str = TRANSFER
 ) -> list[str]:
-    """``measured`` ends "no difference measured"; it need not name again what was named before."""
+    """``measured`` ends "no difference measured" and need not repeat names."""
     ordered = _by_size(points, axis)
     clauses = []
     for finding in dict.fromkeys(point["finding"] for point in ordered):
@@ -80,7 +79,7 @@ def _clauses(
 def describe_finding(
     way: str, other: str, points: Sequence[Json], quantity: str, where: str = ""
 ) -> str:
-    """Says what all ``points``, of one finding, show; ``where`` names their sizes."""
+    """Says what ``points``, all of one finding, show; ``where`` names their sizes."""
     kind = points[0]["finding"]
     if kind == "within_5_percent":
         return f"{way} is within 5 % of {other}{where}"
@@ -105,7 +104,7 @@ def largest_noise(points: Sequence[Json]) -> str:
 
 
 def format_noise(spread: float) -> str:
-    """Returns percent; beyond 100 % the exact number says nothing."""
+    """Returns percent; beyond 100 % the exact number is meaningless."""
     return f"{spread * 100:.0f} %" if spread <= 1 else "> 100 %"
 
 
@@ -123,7 +122,7 @@ def _between(crossing: Crossing) -> str:
 
 
 def range_of(low: float, high: float, decimals: int = 2) -> str:
-    """Returns "0.28 to 0.71", or one number where the two are written alike."""
+    """Returns "0.28 to 0.71", or one number if both look alike."""
     texts = [f"{value:.{decimals}f}" for value in (low, high)]
     return " to ".join(dict.fromkeys(texts))
 
@@ -131,7 +130,7 @@ def range_of(low: float, high: float, decimals: int = 2) -> str:
 def describe_ranges(
     chosen: Sequence[bool], points: Sequence[Json], axis: str = TRANSFER
 ) -> str:
-    """Names the sizes that are chosen, neighbours as ranges: " at 4 KiB and from 64 KiB up"."""
+    """Names the chosen sizes, neighbours as ranges: " at 4 KiB and from 64 KiB up"."""
     if all(chosen):
         return " at every size"
     sizes = [format_size(point[axis]) for point in points]

@@ -1,14 +1,12 @@
 """How a ratio is judged: pairs, medians, bootstrap bounds, and the noise of the machine.
 
-The rule, from the design page: at least 20 pairs in the order A B B A; the target is reached when
-the 95 % bootstrap bound of the median ratio reaches it; an A/A run of the same length is made as
-well, and if its spread is wider than the margin the answer is "too noisy", neither pass nor fail.
-Not so where the bound lies further from the target than that spread: twice as fast is twice as fast
-on a machine that wavers by a fifth.
-For ``automatic`` the best placement is picked on the odd pairs and judged on the even ones.
+The rule, from the design page: at least 20 pairs in the order A B B A. A target is reached when the
+95 % bootstrap bound of the median ratio reaches it. An equally long A/A run measures the noise: if
+its spread is wider than the margin, the verdict is "too noisy", unless the bound is further from
+the target than that spread. For ``automatic``, the odd pairs select the best placement and the even
+ones judge it.
 
-Ratios are plain numbers without a unit. Everything here is deterministic: the bootstrap's random
-numbers have a fixed seed.
+Ratios have no unit. Results are deterministic: the bootstrap's seed is fixed.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What became of a target, and the numbers that decided it."""
+    """The verdict on a target, and the numbers behind it."""
 
     verdict: Verdict
     ratio: Bounds
@@ -66,8 +64,7 @@ class Judgement:
 def pair_ratios(measured: Sequence[float], baseline: Sequence[float]) -> np.ndarray:
     """Returns measured[i] / baseline[i], the ratios of neighbours in the order A B B A.
 
-    Raises ValueError where the two are not of one length, are empty, or hold a value that is not
-    above zero.
+    Raises ValueError for lists of different lengths, empty lists, and values that are not positive.
     """
     above, below = np.asarray(measured, float), np.asarray(baseline, float)
     if above.shape != below.shape or above.ndim != 1 or above.size == 0:
@@ -80,7 +77,7 @@ def pair_ratios(measured: Sequence[float], baseline: Sequence[float]) -> np.ndar
 def median_bounds(values: Sequence[float], confidence: float = CONFIDENCE) -> Bounds:
     """Returns the median and its bootstrap percentile bounds (two-sided, ``confidence`` between).
 
-    One value is its own bounds. Raises ValueError where there are none.
+    A single value is its own bounds. Raises ValueError for none.
     """
     sample = np.asarray(values, float)
     if sample.size == 0:
@@ -94,15 +91,15 @@ def median_bounds(values: Sequence[float], confidence: float = CONFIDENCE) -> Bo
 
 
 def spread(aa: Bounds) -> float:
-    """Returns the noise that an A/A run shows: the width of its bounds, drawn out to include 1."""
+    """Returns the noise of an A/A run: the width of its bounds, extended to include 1."""
     return max(aa.high, 1.0) - min(aa.low, 1.0)
 
 
 def neighbour_ratios(times: Sequence[float]) -> np.ndarray:
     """Returns the ratios of one series to itself: each odd repeat over the even one after it.
 
-    An A/A run of half the length for nothing: it shows what disturbs this series and not another,
-    like a second thread that has to wait for its CPU. One repeat is 1. Raises ValueError for none.
+    A free A/A run of half the length: it shows disturbances of this series only, like a second
+    thread that waits for its CPU. One repeat gives 1. Raises ValueError for none.
     """
     first, second = odd_and_even(times)
     if not second:
@@ -119,10 +116,10 @@ def judge(
 ) -> Judgement:
     """Judges a target.
 
-    ``ratios`` are those of the pairs (see pair_ratios), ``aa_ratios`` those of an A/A run of the
-    same length. ``direction`` "at least" wants the lower bound at or above ``target``, "at most"
-    wants the upper bound at or below it. ``margin`` is how much noise the question bears; by
-    default the distance of the target from 1, so that "within 5 %" bears 5 %.
+    ``ratios`` are the pairs' (see pair_ratios), ``aa_ratios`` those of an equally long A/A run.
+    ``direction`` "at least" wants the lower bound at or above ``target``, "at most" the upper bound
+    at or below it. ``margin`` is the tolerable noise, by default the target's distance from 1, so
+    that "within 5 %" tolerates 5 %.
 
     Raises ValueError for fewer than 20 pairs, an A/A run of another length, and a target of 1
     without a margin.
@@ -138,7 +135,7 @@ def judge(
     ratio, aa = median_bounds(ratios), median_bounds(aa_ratios)
     reached = ratio.low >= target if direction == "at least" else ratio.high <= target
     verdict: Verdict = "reached" if reached else "missed"
-    # How far the bounds lie from the target, as a share of it; below 0 where it lies between them.
+    # The distance of the bounds from the target, as a share of it; negative if it is inside them.
     distance = max(ratio.low / target, target / ratio.high) - 1
     if spread(aa) > max(margin, distance):
         verdict = "too noisy"
@@ -153,8 +150,8 @@ def odd_and_even(values: Sequence[float]) -> tuple[list[float], list[float]]:
 def pick_best(times: Mapping[str, Sequence[float]]) -> str:
     """Returns the name whose median time is shortest on the odd pairs.
 
-    For ``automatic``: judge it against this one on the even pairs only, so that luck in picking
-    does not count. Raises ValueError where there is nothing to pick from.
+    For ``automatic``: judge against this choice on the even pairs only, so that lucky picks do not
+    count. Raises ValueError for no choices.
     """
     if not times:
         raise ValueError("nothing to pick from")
@@ -166,12 +163,12 @@ CLOSE = 0.05
 
 
 def finding(ratio: Bounds, noise: float, pairs: int) -> Finding:
-    """Says what a ratio of bandwidths shows, given the noise; a difference must exceed it.
+    """Returns the finding for a ratio of bandwidths, given the noise that a difference must exceed.
 
-    ``pairs`` is how many the ratio is of; fewer than FINDING_PAIRS_MIN show nothing.
+    Fewer than FINDING_PAIRS_MIN ``pairs`` show nothing.
 
-    ``within_5_percent`` needs bounds within 5 % of 1 and noise that is no wider. Which of the two
-    is the baseline changes nothing: a tenth of the speed is as clear as ten times.
+    ``within_5_percent`` needs bounds within 5 % of 1 and noise no wider. Exchanging the two sides
+    gives the opposite finding: a tenth of the speed is as clear as ten times.
     """
     if pairs < FINDING_PAIRS_MIN:
         return "no_difference"

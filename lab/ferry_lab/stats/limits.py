@@ -1,7 +1,7 @@
-"""How many pairs it takes to say something of a ratio."""
+"""The number of pairs that a verdict or a finding needs."""
 
-# Fewer are no verdict.
+# Fewer give no verdict.
 PAIRS_MIN = 20
-# Fewer show no difference, however large. The median of what is measured lies between the smallest
-# and the largest of n values in all but 2^(1 - n) of cases, so that 95 % need six.
+# Fewer show no difference, however large. The true median is between the smallest and the largest
+# of n values with probability 1 - 2^(1 - n), so 95 % needs six.
 FINDING_PAIRS_MIN = 6

@@ -1,1 +1,1 @@
-"""``ferry tune``: finds the settings that are fastest here, and writes the profile."""
+"""``ferry tune``: finds the fastest settings here, and writes the profile."""

@@ -1,4 +1,4 @@
-"""What ``ferry tune`` can be asked for."""
+"""Limits of ``ferry tune``'s options."""
 
 BUDGET_S = 120
 BUDGET_S_MIN = 10

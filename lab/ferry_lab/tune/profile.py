@@ -1,8 +1,7 @@
-"""The profile: what ``ferry tune`` found best on this machine.
+"""The profile: the best settings that ``ferry tune`` found on this machine.
 
-TOML, schema ``ferry.profile/1``. The library reads it (src/runtime/profile.cpp);
-docs/guide/tuning.md describes it. A profile is of one machine and has an entry for each storage
-that was tuned.
+TOML, schema ``ferry.profile/1``, with one entry per tuned storage of one machine. The library reads
+it (src/runtime/profile.cpp); docs/guide/tuning.md describes it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Json = dict[str, Any]
 def default_path() -> str:
     """Returns where the library looks: ``$FERRY_PROFILE``, else the user's configuration folder.
 
-    Raises FerryError where it looks nowhere.
+    Raises FerryError if it looks nowhere.
     """
     given = os.environ.get("FERRY_PROFILE")
     if given == "":
@@ -47,7 +46,7 @@ def default_path() -> str:
 
 
 def check_target(path: str, overwrite: bool) -> None:
-    """Checks, before measuring, that a profile can be written there. Raises FerryError."""
+    """Checks in advance that a profile can be written there. Raises FerryError."""
     if os.path.isdir(path):
         raise FerryError(f"{path} is a directory; name a file in it")
     if os.path.lexists(path) and not os.path.isfile(path):
@@ -61,7 +60,7 @@ def check_target(path: str, overwrite: bool) -> None:
 
 
 def read(path: str) -> Json:
-    """Returns the profile there. Raises FerryError where it is none, or of another version."""
+    """Reads a profile. Raises FerryError for other contents or another version."""
     try:
         with open(path, "rb") as file:
             document = tomllib.load(file)
@@ -76,7 +75,7 @@ def read(path: str) -> Json:
 
 
 def merge(before: Json | None, machine: Json, entry: Json) -> Json:
-    """Returns a profile with ``entry``, and those that ``before`` has for this machine's others."""
+    """Returns a profile with ``entry`` and the other entries of ``before`` for this machine."""
     kept = []
     if before is not None and before.get("machine") == machine:
         kept = [old for old in before.get("storages", []) if not _is_same_storage(old, entry)]
@@ -84,7 +83,7 @@ def merge(before: Json | None, machine: Json, entry: Json) -> Json:
 
 
 def collective_of(before: Json | None, entry: Json) -> Json:
-    """Returns what an earlier profile says of collective transfers on the entry's storage."""
+    """Returns an earlier profile's settings for collective transfers on the entry's storage."""
     for old in (before or {}).get("storages", []):
         if _is_same_storage(old, entry):
             return dict(old.get("collective", {}))
@@ -99,9 +98,9 @@ def _is_same_storage(one: Json, other: Json) -> bool:
 
 
 def write(path: str, document: Json) -> None:
-    """Puts the profile there at once: a reader sees the old one or the new one.
+    """Replaces the profile atomically: readers see the old one or the new one.
 
-    Makes the folder. Raises FerryError.
+    Creates the folder. Raises FerryError.
     """
     target = Path(os.path.realpath(path))
     text = _HEAD + tomli_w.dumps(document)

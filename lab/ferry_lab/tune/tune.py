@@ -1,10 +1,9 @@
-"""``ferry tune``: measures what ``automatic`` needs to know, and writes the profile.
+"""``ferry tune``: measures what ``automatic`` decides from, and writes the profile.
 
-In rounds, for as long as the time budget lasts: candidates of as many settings as a third of the
-time that is left allows, a few times each; then the most promising one of each against the
-defaults, in as many pairs as a verdict needs. Where several are taken, all of them together against
-the defaults. What is not faster beyond the noise, or not shown to be as fast in everything, stays
-as it is built in.
+Works in rounds within the time budget. A third of the remaining time explores candidates of as many
+settings as fit, a few repeats each. Then the most promising candidate of each is measured against
+the defaults, in as many pairs as a verdict needs, and finally all accepted ones together. A setting
+stays built-in unless it is faster beyond the noise and nothing is slower.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ from ferry_lab.tune.tuning_workloads import (
 )
 
 SCHEMA = "ferry.tune/1"
-_EXPLORE_SHARE = 0.35  # of the time that is left
-_PAIRS_MAX = 100  # where time is left: the more pairs, the more can be shown
+_EXPLORE_SHARE = 0.35  # of the remaining time
+_PAIRS_MAX = 100  # if there is time: more pairs show more
 _EXPLORE_REPEATS, _EXPLORE_REPEATS_MIN = 8, 2
 _SLACK = 1.15
-_CELL_S = 0.02  # how long a cell takes, until it is known
+_CELL_S = 0.02  # how long a cell takes, until measured
 _MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")  # their pages cannot be dropped
 
 Json = dict[str, Any]
@@ -57,24 +56,24 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """What was asked for."""
+    """The options."""
 
-    folder: str  # whose storage is tuned; scratch files go there
+    folder: str  # on the storage to tune; also for scratch files
     budget_s: int
     out: str | None  # None: where the library looks
     json: str | None
     overwrite: bool
-    ranks: int | None = None  # of MPI, whose collective transfers are tuned; None: they are not
+    ranks: int | None = None  # MPI ranks whose collective transfers to tune; None: do not
 
 
 def run(options: TuneOptions) -> None:
-    """Measures, prints what it recommends, and writes the profile. Raises FerryError."""
+    """Measures, prints the recommendation and writes the profile. Raises FerryError."""
     started = results.now()
     path = options.out if options.out is not None else profile.default_path()
     profile.check_target(path, options.overwrite)
     output_files.check_output(options.json, options.overwrite)
     if options.ranks is not None:
-        mpi_native.mpiexec()  # raises before anything is measured
+        mpi_native.mpiexec()  # raises before measuring
     with scratch_folder(options.folder, 2 * FILE_BYTES) as scratch:
         facts = read_info(str(scratch))
         with _clock(options) as clock:
@@ -102,10 +101,10 @@ def run(options: TuneOptions) -> None:
 
 
 class Clock:
-    """The time budget, the bar that shows how much of it is spent, and how long a cell takes."""
+    """The time budget, its progress bar, and how long a cell takes."""
 
     def __init__(self, budget_s: float, advance: Callable[[], None]) -> None:
-        """Starts it; ``advance`` moves the bar by a second."""
+        """Starts the clock; ``advance`` moves the bar by a second."""
         self.budget_s = budget_s
         self._advance = advance
         self._begin = time.monotonic()
@@ -114,25 +113,25 @@ class Clock:
         self._cells = 1
 
     def elapsed_s(self) -> float:
-        """Returns the time since it began."""
+        """Returns the elapsed time."""
         return time.monotonic() - self._begin
 
     def left_s(self) -> float:
-        """Returns how much of the budget is not spent."""
+        """Returns the remaining budget."""
         return self.budget_s - self.elapsed_s()
 
     def show(self, _cell: str = "") -> None:
-        """Brings the bar up to date, after a sample of any cell."""
+        """Updates the bar, after a sample of any cell."""
         while self._shown_s < min(self.elapsed_s(), self.budget_s) - 1:
             self._shown_s += 1
             self._advance()
 
     def expected_s(self, cells: int, repeats: int) -> float:
-        """Returns how long so many cells will take; looking at their contents is one repeat."""
+        """Returns how long this many cells will take, with one extra repeat to verify contents."""
         return self._measured_s / self._cells * cells * (repeats + 1)
 
     def learn(self, time_s: float, cells: int, samples: int) -> None:
-        """Notes how long cells took just now."""
+        """Records how long cells took."""
         self._measured_s += time_s
         self._cells += cells + samples
 
@@ -144,8 +143,8 @@ def _clock(options: TuneOptions) -> Iterator[Clock]:
         yield Clock(options.budget_s, bar.advance)
 
 
-# Which runtimes and cells a plan has: for each workload and point one cell, for some two.
-Key = tuple[Workload, Point, bool]  # the last: a second series of the same
+# The runtimes and cells of a plan: one cell per workload and point, for some points two.
+Key = tuple[Workload, Point, bool]  # the last: a second, identical series
 
 
 _TIMES: dict[str, Callable[[Json], int]] = {
@@ -156,16 +155,16 @@ _TIMES: dict[str, Callable[[Json], int]] = {
 
 
 class Samples:
-    """Times by view and point, of one plan."""
+    """Times by view and point, from one plan."""
 
     def __init__(self) -> None:
-        """Holds nothing yet."""
+        """Starts empty."""
         self.times: dict[tuple[View, Point], list[float]] = {}
         self.again: dict[View, list[float]] = {}
         self.notes: list[str] = []
 
     def add(self, key: Key, samples: Sequence[Json]) -> None:
-        """Takes the samples of one cell; leaves out a cold read that was not proven cold."""
+        """Adds the samples of one cell, without cold reads that were not proven cold."""
         workload, point, second = key
         if workload.cold and any(s["cache_state"] != "cold" for s in samples):
             self.notes.append(f"{workload.name}: left out, because cold could not be proven")
@@ -181,7 +180,7 @@ class Samples:
 def run_keys(
     folder: str, keys: Sequence[Key], repeats: int, time_limit_s: float, clock: Clock
 ) -> Samples:
-    """Measures every key, interleaved, ``repeats`` times or until the time is over."""
+    """Measures every key, interleaved, ``repeats`` times or until time is up."""
     points = list(dict.fromkeys(point.with_setting("queue_depth", 1) for _, point, _ in keys))
     variants = {point: index for index, point in enumerate(points)}
     cells = [
@@ -207,7 +206,7 @@ def run_keys(
 
 
 def measure(folder: str, facts: Json, clock: Clock) -> Outcome:
-    """Explores and confirms while there is time, and looks at the whole. Raises FerryError."""
+    """Explores and confirms while there is time, then confirms all together. Raises FerryError."""
     make_file(folder)
     system = facts["path"]["file_system"]["type"]
     settings = make_settings(facts["machine"]["cpus_usable"], system not in _MEMORY_FILE_SYSTEMS)
@@ -230,7 +229,7 @@ def _without(tuned: Sequence[Tuned], others: Sequence[Tuned]) -> list[Tuned]:
 def _explore(
     folder: str, waiting: Sequence[Tuned], outcome: Outcome, clock: Clock
 ) -> list[Tuned]:
-    """Looks for candidates of as many settings as the round has time for; at least of one."""
+    """Explores candidates of as many settings as fit into the round, at least one."""
     explored: list[Tuned] = []
     until_s = clock.elapsed_s() + _EXPLORE_SHARE * clock.left_s()
     weights = [len(_explore_keys(tuned.setting)) for tuned in waiting]
@@ -283,14 +282,14 @@ def _pair_keys(wanted: dict[Workload, list[Point]]) -> list[Key]:
 
 
 def _views(workloads: Sequence[Workload], samples: Samples, point: Point) -> list[View]:
-    """Returns those that all three series are there of."""
+    """Returns the views for which all three series exist."""
     views = [(workload.name, view) for workload in workloads for view in workload.views]
     times, again = samples.times, samples.again
     return [v for v in views if (v, DEFAULTS) in times and (v, point) in times and v in again]
 
 
 def _wanted(tuned: Sequence[Tuned], point: Point | None = None) -> dict[Workload, list[Point]]:
-    """Returns the points to measure of each workload: the candidates', or the one given."""
+    """Returns the points to measure for each workload: the candidates', or the given one."""
     wanted: dict[Workload, list[Point]] = {}
     for one in tuned:
         for workload in one.workloads():
@@ -303,9 +302,9 @@ def _wanted(tuned: Sequence[Tuned], point: Point | None = None) -> dict[Workload
 def _confirm(
     folder: str, explored: Sequence[Tuned], outcome: Outcome, clock: Clock, more: bool
 ) -> None:
-    """Judges candidates against the defaults, the most promising ones first, as time allows.
+    """Judges candidates against the defaults, most promising first, while time allows.
 
-    ``more``: other settings are still to be tried, so that time is precious.
+    ``more``: other settings are still untried, so save time.
     """
     found = [tuned for tuned in explored if tuned.candidate is not None]
     waiting = sorted(found, key=_promise, reverse=True)
@@ -313,7 +312,7 @@ def _confirm(
         waiting = _without(waiting, chosen)
         left_s = clock.left_s() - _whole_s(outcome, chosen, clock)
         pairs = judge.PAIRS_MIN if waiting or more else _PAIRS_MAX
-        # The estimate may be a little short, and too few pairs are worth nothing.
+        # The estimate may be short, and too few pairs are useless.
         enough_s = clock.expected_s(len(_pair_keys(_wanted(chosen))), judge.PAIRS_MIN) * _SLACK
         _judge(folder, chosen, outcome, clock, pairs, max(left_s, enough_s))
     for tuned in waiting:
@@ -321,7 +320,7 @@ def _confirm(
 
 
 def _fitting(waiting: Sequence[Tuned], outcome: Outcome, clock: Clock) -> list[Tuned]:
-    """Returns those that there is time for, and for a look at all that may be taken together."""
+    """Returns those for which there is time, including a joint verdict on all accepted ones."""
     chosen: list[Tuned] = []
     for tuned in waiting:
         wider = [*chosen, tuned]
@@ -333,7 +332,7 @@ def _fitting(waiting: Sequence[Tuned], outcome: Outcome, clock: Clock) -> list[T
 
 
 def _whole_s(outcome: Outcome, chosen: Sequence[Tuned], clock: Clock) -> float:
-    """Returns how long it takes to judge together what is taken and what may be."""
+    """Returns how long the joint verdict on accepted and candidate settings takes."""
     together = [*(one for one in outcome.tuned if one.in_force), *chosen]
     if len(together) < 2:
         return 0.0
@@ -365,7 +364,7 @@ def _promise(tuned: Tuned) -> float:
 
 
 def _confirm_whole(folder: str, outcome: Outcome, clock: Clock) -> None:
-    """Judges all settings taken, together; where they do not pass, the best one alone remains."""
+    """Judges all accepted settings together; if they fail, only the best one remains."""
     taken = [tuned for tuned in outcome.tuned if tuned.in_force]
     if len(taken) < 2:
         outcome.whole = taken[0].verdict if taken else None
@@ -394,7 +393,7 @@ def _confirm_whole(folder: str, outcome: Outcome, clock: Clock) -> None:
 
 
 def make_entry(facts: Json, outcome: Outcome, measured: str) -> tuple[Json, Json]:
-    """Returns the profile's machine, and its entry for the storage that was tuned."""
+    """Returns the profile's machine and its entry for the tuned storage."""
     system, machine = facts["path"]["file_system"], facts["machine"]
     entry: Json = {"device": "cpu", "file_system": system["type"]}
     if system["block_device"] is not None:

@@ -1,4 +1,4 @@
-"""What tuning found out, setting by setting."""
+"""The outcome of tuning, setting by setting."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from ferry_lab.tune.tuning_workloads import DEFAULTS, Point, Setting, Workload
 
 @dataclass
 class Tuned:
-    """What came of one setting."""
+    """The outcome for one setting."""
 
     setting: Setting
     candidate: Candidate | None = None
     verdict: Verdict | None = None
-    in_force: bool = False  # taken, and not given up afterwards
+    in_force: bool = False  # accepted, and not dropped later
     reason: str = "no other value looked better"
 
     def point(self) -> Point:
-        """Returns the defaults with the candidate, which there is."""
+        """Returns the defaults with the candidate, which must exist."""
         assert self.candidate is not None
         return DEFAULTS.with_setting(self.setting.key, self.candidate.value)
 
     def workloads(self) -> list[Workload]:
-        """Returns those that the candidate, which there is, changes."""
+        """Returns the workloads that the candidate, which must exist, changes."""
         assert self.candidate is not None
         return self.setting.relevant(self.candidate.value)
 
 
 @dataclass
 class Outcome:
-    """What came of all."""
+    """The outcome of all settings."""
 
     tuned: list[Tuned]
-    whole: Verdict | None = None  # of all settings taken, together
+    whole: Verdict | None = None  # of all accepted settings together
     notes: list[str] = field(default_factory=list)
     spent_s: float = 0.0
 

@@ -1,8 +1,8 @@
-"""``ferry tune --ranks``: how many ranks of a node should write, and how large their buffers should be.
+"""``ferry tune --ranks``: how many ranks of a node should write, and their buffer size.
 
-Ranks write one shared file in interleaved pieces through writers, with an fsync. Every number of
-writers and buffer size is tried a few times; what looks best is measured again beside the built-in
-choice, in as many pairs as a verdict needs, and taken only where it is faster beyond the noise.
+Ranks write one shared file in interleaved pieces through writers, with fsync. Every number of
+writers and buffer size gets a few repeats; the best is measured again beside the built-in choice,
+in as many pairs as a verdict needs, and accepted only if faster beyond the noise.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BUFFERS = [MIB, 4 * MIB, 16 * MIB]
 BYTES_PER_RANK = 8 * MIB
 PIECE_BYTES = 4 * KIB
 _EXPLORE_REPEATS = judge.FINDING_PAIRS_MIN
-# The library's rule for one node (src/collective/opening.cpp), which a profile may stand in for.
+# The library's rule for one node (src/collective/opening.cpp), which a profile can override.
 _RANKS_PER_WRITER, _WRITERS_MIN, _BUFFER_BYTES = 8, 2, 4 * MIB
 
 Json = dict[str, Any]
@@ -31,17 +31,17 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class RanksChoice:
-    """What came of it."""
+    """The outcome."""
 
     ranks: int
     default: tuple[int, int]  # writers, bytes of a buffer
     best: tuple[int, int]
-    ratio: judge.Bounds | None = None  # bandwidth of the best over the default's; None: the same
+    ratio: judge.Bounds | None = None  # bandwidths, best over default; None if the same
     noise: float = 0.0
     taken: bool = False
 
     def entry(self) -> Json:
-        """Returns the profile's table ``collective``; empty where the built-in choice stays."""
+        """Returns the profile's table ``collective``; empty if the built-in choice stays."""
         if not self.taken:
             return {}
         return {"writers_per_node": self.best[0], "buffer_bytes": self.best[1]}
@@ -58,7 +58,7 @@ class RanksChoice:
         return facts
 
     def reason(self) -> str:
-        """Returns why it was taken or not, in a few words."""
+        """Returns why it was accepted or not, in a few words."""
         if self.ratio is None:
             return "no other choice looked better"
         gain = f"{self.ratio.median:.2f} times the bandwidth ({self.ratio.low:.2f} to {self.ratio.high:.2f})"
@@ -73,13 +73,13 @@ def writer_counts(ranks: int) -> list[int]:
 
 
 def default_choice(ranks: int) -> tuple[int, int]:
-    """Returns what the library does by itself with so many ranks of one node."""
+    """Returns the library's built-in choice for this many ranks on one node."""
     share = -(-ranks // _RANKS_PER_WRITER)
     return min(ranks, max(share, _WRITERS_MIN)), _BUFFER_BYTES
 
 
 def measure(folder: str, ranks: int) -> RanksChoice:
-    """Measures on the storage of a folder. Raises FerryError."""
+    """Measures on a folder's storage. Raises FerryError."""
     default = default_choice(ranks)
     choices = [(writers, size) for writers in writer_counts(ranks) for size in BUFFERS]
     choices += [] if default in choices else [default]
@@ -93,7 +93,7 @@ def measure(folder: str, ranks: int) -> RanksChoice:
         again = [_cell(path, ranks, default, "again"), _cell(path, ranks, best)]
         times = _times([_cell(path, ranks, default), *again], judge.PAIRS_MIN)
     before, after = times[_name(default)], times[_name(best)]
-    # Time of the default over the other's is bandwidth the other way round.
+    # A ratio of times is the inverse ratio of bandwidths.
     ratio = judge.median_bounds(judge.pair_ratios(before, after))
     noise = judge.spread(judge.median_bounds(judge.pair_ratios(before, times["again"])))
     taken = judge.finding(ratio, noise, len(before)) == "faster"
@@ -101,7 +101,7 @@ def measure(folder: str, ranks: int) -> RanksChoice:
 
 
 def print_choice(console: Console, choice: RanksChoice) -> None:
-    """Prints what was found, and the hints that ask for the same."""
+    """Prints the result, and the hints that ask for the same."""
     for what, (writers, size) in (("built in", choice.default), ("best found", choice.best)):
         console.print(f"{choice.ranks} ranks, {what}: {writers} writers, buffers of {format_size(size)}")
     console.print(f"collective transfers: {choice.reason()}", soft_wrap=True)

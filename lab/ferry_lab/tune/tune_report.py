@@ -1,4 +1,4 @@
-"""What ``ferry tune`` prints: what was tried, what is recommended, and where it is written."""
+"""What ``ferry tune`` prints: what it tried, what it recommends, and where it wrote that."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def print_report(
     console.print(f"Tuned {storage_of(entry)} ({folder}) for device cpu in {outcome.spent_s:.0f} s")
     console.print()
     table = terminal.BlockTable(
-        "What was tried, against the built-in settings",
+        "Candidates, compared with the built-in settings",
         ["setting", "built in", "best found", "predicted", "measured again", "noise", "taken"],
     )
     for tuned in outcome.tuned:
@@ -63,7 +63,7 @@ def _setting_row(tuned: Tuned) -> list[str]:
 
 def _print_workloads(console: Console, comparisons: list[Comparison]) -> None:
     table = terminal.BlockTable(
-        "The recommended settings against the built-in ones",
+        "The recommended settings, compared with the built-in ones",
         ["workload", "time of", "speed", "95 % bounds", "noise", "finding"],
         left=2,
     )

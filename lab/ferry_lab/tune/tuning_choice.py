@@ -1,8 +1,8 @@
 """How ``ferry tune`` chooses: a candidate from a few repeats, and a verdict from many pairs.
 
-Works on times by view: a workload's name and which of its times is meant. What counts is the mean
-over views of the logarithm of a time, so that twice as fast here and half as fast there is nothing.
-The time up to an ``fsync`` is the device's more than Ferry's: it is no gain, but may be harmed.
+Works on times by view: a workload and one of its times. Views are averaged as the mean logarithm of
+a time, so twice as fast here and half as fast there cancel out. The time up to an ``fsync`` depends
+on the storage device: it never counts as a gain, but must not become longer.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from ferry_lab.tune.tuning_workloads import (
 View = tuple[str, str]  # workload, and which of its times
 Times = Mapping[tuple[View, Point], Sequence[float]]  # ns, by repeat
 
-# A candidate that costs any view more than this, in the few repeats, is not looked at further.
+# A candidate slower than this in any view, in the few repeats, is dropped.
 _LOSS_MAX = 0.10
-# And one that promises less than this is not worth it.
+# So is one that promises less than this.
 _GAIN_MIN = 0.02
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """What looks best of a setting, and how much faster than the default it promises to be."""
+    """The best candidate of a setting, and its promised speed-up."""
 
     value: int | str
     gain: float  # 1.2: a fifth faster, over all views of the setting
@@ -42,7 +42,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The default's time over another's, by view: above 1 where the other is faster."""
+    """The default's time over another's, by view: above 1 if the other is faster."""
 
     view: View
     ratio: judge.Bounds
@@ -52,7 +52,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a point is taken instead of the defaults."""
+    """Whether a point replaces the defaults."""
 
     taken: bool
     reason: str
@@ -62,10 +62,10 @@ class Verdict:
 
 
 def pick(setting: Setting, times: Times) -> Candidate | None:
-    """Returns the most promising other value of a setting; None where the default is.
+    """Returns the most promising candidate of a setting; None if the default is best.
 
-    ``times`` has the defaults and every candidate for each view of the setting; of a crossover, the
-    two ends. A value is picked on the odd repeats, and its gain is that of the even ones.
+    ``times`` has the defaults and every candidate for each view of the setting; for a crossover,
+    its two extremes. The odd repeats select a value, the even ones estimate its gain.
     """
     views = _views(setting, times)
     if not views:
@@ -77,7 +77,7 @@ def pick(setting: Setting, times: Times) -> Candidate | None:
         mean = sum(gains) / len(gains)
         if min(gains) < -_LOSS_MAX or mean < math.log1p(_GAIN_MIN):
             continue
-        if best is None or mean > best[0] + math.log1p(_GAIN_MIN):  # the earlier one, if alike
+        if best is None or mean > best[0] + math.log1p(_GAIN_MIN):  # the earlier one, if equal
             best = (mean, value)
     if best is None:
         return None
@@ -88,13 +88,13 @@ def pick(setting: Setting, times: Times) -> Candidate | None:
 
 
 def _views(setting: Setting, times: Times) -> list[View]:
-    """Those of the setting that were measured."""
+    """The setting's measured candidates."""
     names = {workload.name for workload in setting.workloads}
     return list(dict.fromkeys(view for view, _ in times if view[0] in names))
 
 
 def _log_gain(setting: Setting, view: View, value: int | str, times: Times, half: int) -> float:
-    """How much less time a view takes with ``value``, on odd (0) or even (1) repeats."""
+    """The time a view saves with ``value``, on odd (0) or even (1) repeats."""
 
     def median(chosen: int | str) -> float:
         if setting.is_crossover:
@@ -114,7 +114,7 @@ def _log_gain(setting: Setting, view: View, value: int | str, times: Times, half
 def compare(
     view: View, default: Sequence[float], again: Sequence[float], other: Sequence[float]
 ) -> Comparison:
-    """Compares two series of one view; ``again`` is the default's second, for the noise."""
+    """Compares two series of one view; ``again`` is the default's second one, for the noise."""
     ratio = judge.median_bounds(judge.pair_ratios(default, other))
     aa = judge.median_bounds(judge.pair_ratios(default, again))
     own = (judge.spread(judge.median_bounds(judge.neighbour_ratios(s))) for s in (default, other))
@@ -127,9 +127,8 @@ def judge_point(
 ) -> Verdict:
     """Judges a point against the defaults by the rule of stats.judge, over all ``views``.
 
-    It is taken where all views together are faster by more than the noise, and where each view is
-    shown not to be slower: the lower bound of its ratio is within 5 % of 1, however noisy it is.
-    Never on fewer than 20 pairs.
+    A point is accepted if all views together are faster by more than the noise, and no view may be
+    slower: the lower bound of each ratio is within 5 % of 1, however noisy it is. Needs 20 pairs.
     """
     series = [(times[v, DEFAULTS], again[v], times[v, point]) for v in views]
     pairs = min(len(s) for three in series for s in three)
@@ -160,7 +159,7 @@ def _proven_harm(comparisons: Sequence[Comparison]) -> str | None:
 
 
 def _possible_harm(comparisons: Sequence[Comparison]) -> str | None:
-    """Noise excuses no loss: what is not shown to be as fast may be slower."""
+    """Noise excuses no loss: a view may be slower unless shown otherwise."""
     unproven = [c for c in comparisons if c.ratio.low < 1 - judge.CLOSE]
     if not unproven:
         return None
@@ -173,5 +172,5 @@ def _possible_harm(comparisons: Sequence[Comparison]) -> str | None:
 
 
 def _mean_times(series: Sequence[Sequence[float]]) -> list[float]:
-    """Returns, by repeat, the geometric mean over several series."""
+    """Returns, by repeat, the geometric mean of several series."""
     return [float(value) for value in np.exp(np.mean(np.log(np.asarray(series)), axis=0))]

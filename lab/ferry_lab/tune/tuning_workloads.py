@@ -1,7 +1,7 @@
-"""What ``ferry tune`` measures: workloads, points (settings of a runtime), and settings to choose.
+"""What ``ferry tune`` measures: workloads, points (runtime settings), and settings to choose.
 
-Every workload runs with placement ``automatic``, because that is what a profile is for; those with
-several calls in flight run with placement ``host``, which is what carries them out.
+Workloads run with placement ``automatic``, which the profile is for; those with several calls in
+flight run with placement ``host``, which executes them.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ Json = dict[str, Any]
 
 NEVER = "never"
 CALL, FLUSHED, DURABLE = "call", "call + flush", "call + fsync"
-FILE_BYTES = 16 * MIB  # of what is read, and of new files
+FILE_BYTES = 16 * MIB  # bytes to read, and of new files
 FILE_SEED = 1
-CACHE_BYTES = 128 * MIB  # a sixteenth of it bounds readahead
-_SMALL_CALLS_BYTES = 4 * MIB  # of calls below 16 KiB: enough to tell, and soon done
-_SCATTER_STRIDE = 256 * KIB  # at least; every page is touched once
+CACHE_BYTES = 128 * MIB  # limits readahead to a sixteenth of it
+_SMALL_CALLS_BYTES = 4 * MIB  # for calls below 16 KiB: enough to measure, and quick
+_SCATTER_STRIDE = 256 * KIB  # minimum; every page is touched once
 _SCATTERED_CALLS = 64
 SIZES = [4 * KIB << step for step in range(0, 13, 2)]  # 4 KiB to 16 MiB
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One way to use a file: an operation, its pattern and transfer size, and what is cached."""
+    """One way to use a file: operation, pattern, transfer size, and cached data."""
 
     operation: str  # read, write
-    pattern: str  # stream, scattered (each place once), random (places come again)
+    pattern: str  # stream, scattered (each place once), random (places may repeat)
     transfer_bytes: int
     cold: bool = False  # the host's page cache
-    deep: bool = False  # as many calls in flight as the point says
+    deep: bool = False  # calls in flight: the point's setting
     threads: int = 1
 
     @property
     def name(self) -> str:
-        """Says what it is; unique."""
+        """Describes it; unique."""
         words = [self.pattern, self.operation, format_size(self.transfer_bytes)]
         if self.operation == "read":
             words.append("cold" if self.cold else "hot")
@@ -51,7 +51,7 @@ class Workload:
 
     @property
     def views(self) -> tuple[str, ...]:
-        """The times that count: of a write, the calls alone, and with what follows them."""
+        """The times that count: for a write, the calls alone and including what follows."""
         return (CALL, FLUSHED, DURABLE) if self.operation == "write" else (CALL,)
 
     def cell(self, number: int, folder: str, point: Point, variant: int) -> Cell:
@@ -83,7 +83,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Point:
-    """Settings that are measured together; None and () leave them as they are built in."""
+    """Settings that are measured together; None and () are built-in."""
 
     page_bytes: int | None = None
     readahead_bytes: int | None = None
@@ -92,7 +92,7 @@ class Point:
     queue_depth: int = 1
 
     def variant(self) -> Json:
-        """Returns what a plan says about such a runtime."""
+        """Returns the plan's form of this runtime."""
         named = {
             "page_bytes": self.page_bytes,
             "readahead_bytes": self.readahead_bytes,
@@ -116,15 +116,15 @@ DEFAULTS = Point()
 
 @dataclass(frozen=True)
 class Setting:
-    """One thing to choose: its built-in value, others to try, and what it is judged by."""
+    """A setting to choose: built-in value, candidates, and the workloads that judge it."""
 
     key: str  # as in the profile
     title: str
     default: int | str
     candidates: Sequence[int | str]
     workloads: Sequence[Workload]
-    # A crossover: the candidates are sizes of the workloads, and two measurements (always and never
-    # by the host) tell what each would give.
+    # For a crossover, the candidates are the workloads' sizes; two measurements (always and never
+    # by the host) show the effect of each.
     is_crossover: bool = False
     is_bytes: bool = True
 
@@ -148,7 +148,7 @@ class Setting:
 
 
 def by_host(transfer_bytes: int, crossover: int | str) -> bool:
-    """Whether a call of that size is the host's, by this crossover."""
+    """Whether the host executes calls of that size, by this crossover."""
     return crossover != NEVER and transfer_bytes >= int(crossover)
 
 
@@ -158,7 +158,7 @@ def _reads(pattern: str, sizes: Sequence[int], cold: bool) -> list[Workload]:
 
 
 def make_settings(cpus: int, can_be_cold: bool) -> list[Setting]:
-    """Returns everything that is tuned on a machine with so many usable CPUs."""
+    """Returns all settings to tune on a machine with this many usable CPUs."""
     cold = can_be_cold
     small_streams = _reads("stream", [4 * KIB, 32 * KIB], cold)
     scattered_4k = Workload("read", "scattered", 4 * KIB)
@@ -210,7 +210,7 @@ def make_settings(cpus: int, can_be_cold: bool) -> list[Setting]:
         Setting("queue_depth", "calls in flight", 1, [4, 8, 16, 32], in_flight, is_bytes=False),
     ]
     callers = largest_power_of_two(max(1, min(cpus - 1, 16)))
-    default = max(1, callers // 8)  # as src/runtime/cpu_plan.cpp has it
+    default = max(1, callers // 8)  # like src/runtime/cpu_plan.cpp
     threads = [count for count in (1, 2, 4, 8) if count <= cpus and count != default]
     if threads:
         loads = [replace(load, threads=callers) for load in (small_streams[-1], *in_flight)]
@@ -221,5 +221,5 @@ def make_settings(cpus: int, can_be_cold: bool) -> list[Setting]:
 
 
 def crossover_ends(setting: Setting) -> tuple[Point, Point]:
-    """Returns the points at which every call is the host's, and none is."""
+    """Returns the points where the host executes every call, and none."""
     return DEFAULTS.with_setting(setting.key, 0), DEFAULTS.with_setting(setting.key, NEVER)
