@@ -19,7 +19,7 @@ endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ferry)
 install(EXPORT ferry-targets NAMESPACE ferry:: DESTINATION ${package_dir})
-# Of its own, so that whoever does without MPI need not have it: find_package(ferry COMPONENTS mpi).
+# Separate, so that users without MPI do not need it: find_package(ferry COMPONENTS mpi).
 if(TARGET ferry_mpi)
   install(TARGETS ferry_mpi EXPORT ferry-mpi-targets)
   install(FILES include/ferry/collective.hpp include/ferry/typemap.hpp
@@ -31,7 +31,7 @@ configure_package_config_file(cmake/ferry-config.cmake.in ferry-config.cmake
 write_basic_package_version_file(ferry-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/ferry-config.cmake
               ${PROJECT_BINARY_DIR}/ferry-config-version.cmake DESTINATION ${package_dir})
-# Relative to the file itself, so that it holds for whatever --prefix is installed to.
+# Relative to this file, so that it works with any --prefix.
 file(RELATIVE_PATH FERRY_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/ferry.pc.in ferry.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ferry.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -15,15 +15,14 @@ function(ferry_warnings target)
     $<$<OR:$<BOOL:${FERRY_WERROR}>,$<BOOL:${FERRY_TESTS}>>:-Werror>)
 endfunction()
 
-# ferry_unity(target): compiles its sources ten at a time, so that headers are read and templates
-# are instantiated once for ten. Sources of one batch share a scope: names of one that another has
-# too go into a namespace of its own.
+# ferry_unity(target): compiles its sources in batches of ten, which share headers and template
+# instances. Sources of one batch share a scope: put clashing names into a namespace of their own.
 option(FERRY_UNITY "Compile the tests, and with a sanitizer all, in batches of sources" ON)
 function(ferry_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${FERRY_UNITY} UNITY_BUILD_BATCH_SIZE 10)
 endfunction()
 
-# ferry_unity_by_room(target): the same with a batch for each folder of src, and for each storage.
+# ferry_unity_by_room(target): the same with one batch per folder of src and per storage.
 function(ferry_unity_by_room target)
   get_target_property(sources ${target} SOURCES)
   foreach(source ${sources})
@@ -43,7 +42,7 @@ function(ferry_program name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 endfunction()
 
-# ferry_parts(name source... LINK library...): what several programs and tests are made of.
+# ferry_parts(name source... LINK library...): a library shared by programs and tests.
 function(ferry_parts name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})

@@ -1,9 +1,10 @@
 # shellcheck shell=bash disable=SC2154 # dir, root and lock are those of rigs/rig
 # The rig `ceph`: a Ceph cluster with CephFS. Sourced by rigs/rig.
 #
-# One monitor, one manager, four OSDs and one MDS, on the loopback device (or, with --osd-mbps, on a
-# bridge: rigs/ceph_network.sh), with one copy of each object and without authentication. Their configuration names every file that they use, all of them
-# in .ferry/rig/ceph; /etc/ceph, /var/lib/ceph and /run/ceph are not looked at.
+# One monitor, one manager, four OSDs and one MDS, on the loopback device (with --osd-mbps, on a
+# bridge: rigs/ceph_network.sh), with one copy of each object and no authentication. Their
+# configuration names all their files, in .ferry/rig/ceph; /etc/ceph, /var/lib/ceph and /run/ceph
+# are unused.
 
 ceph_osds=(osd.0 osd.1 osd.2 osd.3)
 
@@ -12,14 +13,14 @@ source "$root/rigs/ceph_network.sh"
 
 ceph_servers() { printf '%s\n' mon mgr "${ceph_osds[@]}" mds; }
 
-# What the tests end, freeze and thaw: everything that holds files.
+# The servers that the tests kill, freeze and thaw: all that hold files.
 ceph_victims() { printf '%s\n' "${ceph_osds[@]}" mds; }
 
 ceph_uri() { printf 'ceph:/?conf=%s\n' "$dir/ceph.conf"; }
 
-# [--disk]: the OSDs store in files (BlueStore), else in memory, and all is gone when they end.
-# [--mount]: mounts the file system by ceph-fuse, too.
-# [--osd-mbps N]: each OSD receives and sends at N Mbit/s at most.
+# [--disk]: the OSDs store in files (BlueStore) instead of memory, which is lost when they end.
+# [--mount]: also mounts the file system with ceph-fuse. [--osd-mbps N]: limits each OSD to N Mbit/s
+# each way.
 ceph_up() {
   local store=memstore mount='' mbps=''
   while (($#)); do
@@ -39,14 +40,14 @@ ceph_up() {
   need ceph-mon ceph-mon ceph-mgr ceph-mgr ceph-osd ceph-osd ceph-mds ceph-mds ceph ceph-common \
     ss iproute2 ip iproute2 tc iproute2 unshare util-linux uuidgen uuid-runtime
   [[ -z $mount ]] || need ceph-fuse ceph-fuse
-  # One that is there keeps its network.
+  # An existing cluster keeps its network.
   if [[ -n $mbps && -e $dir/made && $(<"$dir/made") == bluestore ]] || runs ceph; then
     if [[ -n $mbps ]] && { ! ceph_limited || [[ $(ceph_network_mbps) != "$mbps" ]]; }; then
       die "the rig ceph is there with another rate for its OSDs; ./ferry rig down ceph comes first"
     fi
   fi
   if ! runs ceph; then
-    # What was in memory is gone; then the cluster is made anew.
+    # A cluster in memory is lost; make a new one.
     if [[ -e $dir/made && $(<"$dir/made") == bluestore ]]; then
       store=bluestore
     else
@@ -81,7 +82,7 @@ ceph_fail() {
   die "the Ceph cluster did not come up: $1; $dir holds its logs"
 }
 
-# STORE MBPS: an empty cluster, of which only the monitor runs.
+# STORE MBPS: an empty cluster; only its monitor runs.
 ceph_make() {
   local name fsid port
   ceph_down
@@ -101,7 +102,7 @@ ceph_make() {
     ceph_fail "the monitor's store could not be made"
   ceph_start mon ceph-mon -i a
   for name in "${ceph_osds[@]}"; do uuidgen >"$dir/$name/wanted"; done
-  # The pools are there before the OSDs: then nothing has to move.
+  # Make the pools before the OSDs, so that nothing has to move.
   {
     for name in "${ceph_osds[@]}"; do
       printf 'osd new %s %s\n' "$(<"$dir/$name/wanted")" "${name#osd.}"
@@ -119,13 +120,13 @@ ceph_make() {
   wait "${making[@]}" || ceph_fail "the stores of the OSDs could not be made"
 }
 
-# Where all but OSDs with a rate limit listen.
+# The address of all servers except OSDs with a rate limit.
 ceph_home() { if ceph_limited; then ceph_address 1; else printf '127.0.0.1'; fi; }
 
 ceph_start_all() {
   local name
   if ceph_limited; then ceph_network_up; fi
-  # Else the monitor takes those that were killed for healthy, until they fail to answer for a while.
+  # Otherwise the monitor considers killed ones healthy for a while.
   if [[ -e $dir/made ]]; then
     ceph_start mon ceph-mon -i a
     ceph_ask <<<$'osd down 0 1 2 3\nmds fail a' >"$dir/again.out" 2>&1 || true
@@ -153,7 +154,7 @@ ceph_start_osd() {
   if ! ceph_limited; then
     ceph_start "$name" ceph-osd -i "${name#osd.}"
   elif ! process "$name" >/dev/null; then
-    # The link of one that was killed may still be on its way out.
+    # The link of a killed one may still be disappearing.
     ip link delete "$(ceph_link "$name")" 2>/dev/null || true
     setsid unshare --net "$BASH" "$root/rigs/ceph_namespace.sh" "$(ceph_osd_address "$name")" \
       "$(ceph_network_mbps)" "${osd[@]}" {lock}>&- </dev/null >"$dir/$name.out" 2>&1 &
@@ -162,10 +163,10 @@ ceph_start_osd() {
   fi
 }
 
-# Standard input: commands for the monitor, one per line. Fails when one is refused.
+# Standard input: monitor commands, one per line. Fails if one is refused.
 ceph_ask() { timeout 60 ceph -c "$dir/ceph.conf" --connect-timeout 30; }
 
-# PID: its sessions end, and the OSDs refuse what it asks for from then on.
+# PID: ends its sessions; the OSDs refuse its requests from now on.
 ceph_evict() {
   timeout 60 ceph -c "$dir/ceph.conf" tell mds.a client evict "client_metadata.pid=$1" \
     </dev/null >"$dir/evict.out" 2>&1 || die "the MDS evicted nobody; $dir/evict.out says why"
@@ -234,10 +235,10 @@ ceph_configuration() {
   osd_class_update_on_start = false
 [mds]
   mds_data = $dir/mds
-  # Commands for it go through this, also those that come by the network.
+  # Its commands, including those over the network, go through this.
   admin_socket = $dir/mds.socket
 [client]
-  # The kernel is told late of what other clients write.
+  # The kernel notices other clients' writes late.
   fuse_disable_pagecache = true
 END
   if ! ceph_limited; then return; fi

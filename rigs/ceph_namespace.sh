@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# ADDRESS MBPS COMMAND...: what the rig `ceph` runs inside an OSD's network namespace. Waits for its
-# link, limits what leaves by it to MBPS Mbit/s, and becomes the OSD.
+# ADDRESS MBPS COMMAND...: runs in an OSD's network namespace. Waits for its link, limits outgoing
+# traffic to MBPS Mbit/s, and becomes the OSD.
 set -euo pipefail
 for ((tries = 0; tries < 500; tries++)); do
   if ip link show osd >/dev/null 2>&1; then break; fi

@@ -1,25 +1,24 @@
 # shellcheck shell=bash disable=SC2154 # dir, root and lock are those of rigs/rig, ceph_osds of ceph.sh
-# The network of the rig `ceph` with --osd-mbps: each OSD in a network namespace of its own, which
-# ends with the OSD, behind a link with a rate limit in each direction. Sourced by rigs/ceph.sh.
+# The network of the rig `ceph` with --osd-mbps: each OSD has its own network namespace, which ends
+# with it, behind a link with a rate limit in each direction. Sourced by rigs/ceph.sh.
 #
-# The links hang on a bridge, from whose address the other servers and the clients reach the OSDs. It
-# is in 198.18.0.0/15, which is set aside for tests of networks and is in use nowhere. The bridge, the
-# links and what they carry are all that the system sees of it, and `down` removes them; neither
-# forwarding nor its firewall is touched. `$dir/network` holds "NUMBER MBPS": of the bridge, of each
-# link (Mbit/s).
+# The links join a bridge, whose address the other servers and the clients use. It is in
+# 198.18.0.0/15, which is reserved for network tests. The system sees only the bridge and the links,
+# and `down` removes them; forwarding and the firewall are untouched. `$dir/network` holds "NUMBER
+# MBPS": of the bridge, and of each link.
 
 ceph_limited() { [[ -s $dir/network ]]; }
 ceph_network_number() { cut -d ' ' -f 1 "$dir/network"; }
 ceph_network_mbps() { cut -d ' ' -f 2 "$dir/network"; }
 ceph_bridge() { printf 'ferry-%s' "$(ceph_network_number)"; }
-# NAME: of an OSD, as of the next.
+# NAME: of an OSD.
 ceph_link() { printf 'ferry-%s-%s' "$(ceph_network_number)" "${1#osd.}"; }
 # HOST: its address.
 ceph_address() { printf '198.18.%s.%s' "$(ceph_network_number)" "$1"; }
 # NAME: of an OSD.
 ceph_osd_address() { ceph_address $((10 + ${1#osd.})); }
 
-# MBPS: chooses a network that is not there yet. The search begins elsewhere for each checkout.
+# MBPS: picks an unused network. The search starts elsewhere for each checkout.
 ceph_choose_network() {
   local number tries
   read -r number _ < <(printf '%s' "$root" | cksum)
@@ -32,7 +31,7 @@ ceph_choose_network() {
   die "no free network in 198.18.0.0/16 was found"
 }
 
-# The bridge, unless it is there.
+# The bridge, unless it exists.
 ceph_network_up() {
   local bridge
   bridge=$(ceph_bridge)
@@ -44,8 +43,8 @@ ceph_network_up() {
   fi
 }
 
-# NAME PID: gives the OSD in the namespace of PID its link. The rates are of what goes to the OSD here,
-# and of what comes from it in the namespace (rigs/ceph_namespace.sh).
+# NAME PID: links the OSD in PID's namespace. This side limits traffic to the OSD, the namespace's
+# side (rigs/ceph_namespace.sh) traffic from it.
 ceph_connect() {
   local link
   link=$(ceph_link "$1")
@@ -57,7 +56,7 @@ ceph_connect() {
   fi
 }
 
-# PID: whether it has a network namespace of its own.
+# PID: whether it has its own network namespace.
 ceph_is_apart() { [[ $(readlink "/proc/$1/ns/net") != "$(readlink /proc/self/ns/net)" ]]; }
 
 # LINK
@@ -65,7 +64,7 @@ ceph_limit() {
   tc qdisc add dev "$1" root tbf rate "$(ceph_network_mbps)mbit" burst 256kb latency 100ms
 }
 
-# A link is gone when the namespace on its other side is, a little after the OSD.
+# A link disappears with the namespace on its other side, shortly after the OSD.
 ceph_network_down() {
   local name
   ceph_limited || return 0

@@ -1,11 +1,10 @@
 # shellcheck shell=bash disable=SC2154 # dir, root and lock are those of rigs/rig
 # The rig `nfs`: nfs-ganesha serving a folder by NFS version 3. Sourced by rigs/rig.
 #
-# It exports .ferry/rig/nfs/export as /ferry, and a megabyte of memory as /ferry-small, on the
-# loopback device, on ports of its own. The server
-# insists on a portmapper to register with: that is an rpcbind in a network namespace of its own,
-# which the server reaches by a socket file in their common /run and nobody else can reach. Clients
-# are told the ports in the URI.
+# It exports .ferry/rig/nfs/export as /ferry, and a megabyte of memory as /ferry-small, on its own
+# ports of the loopback device. The server requires a portmapper: an rpcbind in its own network
+# namespace, which only the server reaches, by a socket in their common /run. The URI gives clients
+# the ports.
 
 nfs_plugins=/usr/lib/$(uname -m)-linux-gnu/ganesha
 
@@ -18,7 +17,7 @@ nfs_uri() {
   printf 'nfs://127.0.0.1/ferry?nfsport=%s&mountport=%s\n' "$port" $((port + 1))
 }
 
-# [--memory]: the exported folder lies in memory and is gone when the server ends.
+# [--memory]: export memory, which is lost when the server ends.
 nfs_up() {
   local memory=
   case ${1:-} in
@@ -32,7 +31,7 @@ nfs_up() {
   mkdir -p "$dir/export" "$dir/small"
   [[ -s $dir/port ]] || free_ports 20490 2 >"$dir/port"
   nfs_configuration >"$dir/ganesha.conf"
-  # On a second start the first one's portmapper is still there, with a /run that is not this one's.
+  # On a restart, the old portmapper still runs, with another /run.
   stop_process rpcbind 2
   rm -f "$dir/rpcbind.pid"
   setsid unshare --mount --propagation private "$BASH" "$root/rigs/nfs_namespace.sh" "$dir" "$memory" \
@@ -80,7 +79,7 @@ EXPORT {
   Access_Type = RW;
   Squash = No_Root_Squash;
   SecType = sys;
-  # The tests change files behind the server's back.
+  # The tests change files without the server's knowledge.
   Attr_Expiration_Time = 0;
   FSAL { Name = VFS; }
 }

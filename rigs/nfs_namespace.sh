@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# DIR MEMORY: what the rig `nfs` runs inside its mount namespace. Becomes the NFS server.
+# DIR MEMORY: runs in the mount namespace of the rig `nfs`. Becomes the NFS server.
 set -euo pipefail
 dir=$1
 mount -t tmpfs -o mode=755 tmpfs /run
@@ -12,7 +12,7 @@ until [[ -S /run/rpcbind.sock ]]; do
   sleep 0.02
 done
 mount -t tmpfs -o mode=755,size=1m tmpfs "$dir/small"
-# The number by which clients see that the server started anew. Its own counts whole seconds, in which
-# a rig can be started twice.
+# The number that shows clients a restart. The server's own counts whole seconds, too coarse for a
+# rig.
 epoch=$(($(date +%s%N) / 10000000 & 0x7fffffff))
 exec ganesha.nfsd -E "$epoch" -F -f "$dir/ganesha.conf" -L "$dir/ganesha.log" -p "$dir/ganesha.pid" -N EVENT

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks the shape of the tree: which room may use which, how big a tracked file may be, and that
-the architecture page names every room.
+"""Checks the tree: which room may use which, the size of tracked files, and that the architecture page
+names every room.
 
-The rooms and their arrows are the tables below. An include or import that goes against them fails,
-and so does an exception that nothing needs any more.
+The tables below define the rooms and their arrows. An include or import against them fails, and so
+does an unused exception.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 MAX_FILE_BYTES = 512 << 10
 ARCHITECTURE = "docs/internals/architecture.md"
 
-# Room: the rooms it uses. A room that is not listed here fails the check.
+# Room: the rooms it uses. Unlisted rooms fail the check.
 ARROWS: dict[str, set[str]] = {
     "include": set(),
     "include/ferry/device": set(),
@@ -52,8 +52,8 @@ ARROWS: dict[str, set[str]] = {
     "verification": set(),
 }
 
-# A public header belongs to the room that implements it: whoever may use that room may include it,
-# and it uses what that room may use. The others of include/ferry stand above all rooms.
+# A public header belongs to the room that implements it: it is visible to that room's users and may
+# use what the room uses. The other public headers are above all rooms.
 HEADERS = {
     "include/ferry/buffered_file.hpp": "src/interpose",
     "include/ferry/bulk.hpp": "src/bulk",
@@ -71,20 +71,20 @@ HEADERS = {
     "include/ferry/typemap.hpp": "src/collective",
 }
 
-# All that device code may include besides itself: it also runs where there is no operating system.
+# All that device code may include besides itself: it also runs without an operating system.
 DEVICE_HEADERS = {"atomic", "cerrno", "cstddef", "cstdint", "cuda/atomic", "emmintrin.h"}
 
-# What a distribution may import besides Python's own modules and the rooms it uses: what its
-# pyproject.toml declares, and in the package what its users bring (cupy, mpi4py, torch).
+# What a distribution may import besides Python's own modules and its rooms: the dependencies in its
+# pyproject.toml, and in the package the libraries its users bring (cupy, mpi4py, torch).
 THIRD_PARTY = {
     "python/ferry": {"click", "cupy", "fsspec", "mpi4py", "numpy", "rich", "torch"},
     "lab/ferry_lab": {"click", "jinja2", "markupsafe", "matplotlib", "numpy", "rich", "tomli_w"},
 }
 
-# Headers of one storage; code outside src/storage uses its interface.
+# Headers of one storage; code outside src/storage must use the interface.
 PRIVATE = re.compile(r"src/storage/(ceph|lustre|nfs|posix|pvfs2)/")
 
-# (file, what it includes or imports): why that goes against the arrows today.
+# (file, what it includes or imports): why this exception to the arrows exists.
 EXCEPTIONS = {
     ("python/ferry/laboratory.py", "ferry_lab.commands.load"): "finds commands that are installed",
     ("src/bulk/gpu_direct.cpp", "storage/posix/file.hpp"): "File has no write turns to ask for",
@@ -105,11 +105,11 @@ PACKAGES = {"ferry": "python/ferry", "ferry_lab": "lab/ferry_lab"}
 
 @dataclass
 class Tree:
-    """The tracked files, and the new ones that git does not ignore."""
+    """The tracked files, and new ones that git does not ignore."""
 
     root: Path
     files: set[str]
-    links: dict[str, str] = field(default_factory=dict)  # tracked link to a folder: that folder
+    links: dict[str, str] = field(default_factory=dict)  # a tracked link to a folder: that folder
 
     @classmethod
     def of(cls, root: Path) -> Tree:
@@ -129,7 +129,7 @@ class Tree:
         return tree
 
     def find(self, name: str) -> str | None:
-        """The file that a path stands for, through links."""
+        """The file behind a path, through links."""
         name = posixpath.normpath(name)
         for link, folder in self.links.items():
             if name.startswith(link + "/"):
@@ -143,12 +143,12 @@ class Use:
 
     file: str
     line: int
-    word: str  # as it is written
-    target: str | None  # the file it stands for; none: not of this repository
+    word: str  # as written
+    target: str | None  # the file it names; None: outside this repository
 
 
 def room_of(name: str) -> str | None:
-    """The room of a file, by the longest folder that is one."""
+    """The room of a file: the longest matching folder."""
     parts = name.split("/")[:-1]
     while parts:
         if "/".join(parts) in ARROWS:
@@ -158,7 +158,7 @@ def room_of(name: str) -> str | None:
 
 
 def owner(name: str) -> str | None:
-    """The room that a file belongs to, public headers to the room that implements them."""
+    """The room of a file; for a public header, the room that implements it."""
     for header, room in HEADERS.items():
         if name == header or (header.endswith("/") and name.startswith(header)):
             return room
@@ -179,7 +179,7 @@ def includes(tree: Tree, name: str) -> Iterator[Use]:
 
 
 def imports(tree: Tree, name: str) -> Iterator[Use]:
-    """Imports of what is not Python's own, also inside functions."""
+    """Imports from outside Python's own modules, also inside functions."""
     for node in ast.walk(ast.parse((tree.root / name).read_text())):
         words: list[str] = []
         if isinstance(node, ast.Import):
@@ -202,10 +202,10 @@ def uses(tree: Tree) -> Iterator[Use]:
 
 
 def complaint(use: Use) -> str | None:
-    """What is wrong with it, if anything is."""
+    """The problem with it, if any."""
     mine = owner(use.file)
     if mine is None:
-        return None  # rooms() complains of the file
+        return None  # rooms() reports the file
     if use.target is None:
         if mine == "include/ferry/device" and use.word not in DEVICE_HEADERS:
             return "device code may include no more of the system than DEVICE_HEADERS lists"
@@ -238,7 +238,7 @@ def arrows(tree: Tree, exceptions: dict[tuple[str, str], str]) -> Iterator[str]:
 
 
 def rooms(tree: Tree) -> Iterator[str]:
-    """Every source file lies in a room, every room has files, and none uses itself in a circle."""
+    """Checks that every source file has a room, every room has files, and the arrows have no cycle."""
     lived_in = {room_of(name) for name in tree.files}
     for name in sorted(tree.files):
         if SOURCE.search(name) and room_of(name) is None:
@@ -255,7 +255,7 @@ def rooms(tree: Tree) -> Iterator[str]:
 
 
 def way_back(room: str) -> list[str] | None:
-    """The shortest way along the arrows from a room to itself."""
+    """The shortest cycle of arrows through a room."""
     ways = deque([[room]])
     seen = set()
     while ways:
@@ -270,7 +270,7 @@ def way_back(room: str) -> list[str] | None:
 
 
 def page(tree: Tree) -> Iterator[str]:
-    """The architecture page has a row "| `room` | `used`, `used` |" for each room."""
+    """Checks that the architecture page has a row "| `room` | `used`, `used` |" for each room."""
     text = (tree.root / ARCHITECTURE).read_text()
     rows = {
         name: set(re.findall(r"`([^`]+)`", used))

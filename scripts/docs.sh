@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the documentation: the site in build/docs/html and the manual pages in build/docs/man. Installs
-# what that takes (packages-docs.txt, docs/site/requirements.txt) in an environment of its own.
+# Builds the documentation: the site in build/docs/html and the manual pages in build/docs/man, with
+# the tools of packages-docs.txt and docs/site/requirements.txt in their own environment.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." >/dev/null && pwd -P)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the exact versions in python/requirements*.txt from python/requirements*.in, with uv. Versions
-# that still fit stay; `scripts/lock.sh --upgrade` takes the newest ones, `--upgrade-package NAME` one.
+# Locks the versions of python/requirements*.in in python/requirements*.txt, with uv. Keeps versions
+# that still fit; `scripts/lock.sh --upgrade` takes the newest, `--upgrade-package NAME` one.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../python"
 
@@ -10,7 +10,7 @@ if [[ ! -x $uv ]]; then
   ../.ferry/uv/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
 fi
 
-# NAME [OPTION...]: for the oldest Python that Ferry runs on; newer ones take the same.
+# NAME [OPTION...]: for the oldest supported Python; newer ones work with the same versions.
 lock() {
   "$uv" pip compile --quiet --python-version 3.11 --python-platform linux \
     --custom-compile-command scripts/lock.sh -o "$1.txt" "$1.in" "${@:2}"

@@ -2,8 +2,8 @@
 # Sets up what Ferry needs: Debian packages, a private Python environment, the C++ build.
 # Sourced by ferry, test and scripts/*.sh, which call setup_begin, then setup_all, setup_build.
 #
-# Everything that is said goes to standard error: standard output belongs to the command itself.
-# An interrupted set-up goes on where it stopped: each part notes that it is done as its last act.
+# All messages go to standard error: standard output belongs to the command. An interrupted set-up
+# continues where it stopped, because each part records its completion last.
 
 setup_say() { printf '%s\n' "$*" >&2; }
 
@@ -12,7 +12,7 @@ setup_die() {
   exit 1
 }
 
-# NAME ROOT: who speaks, and where the checkout is.
+# NAME ROOT: the name for messages, and the checkout.
 setup_begin() {
   setup_name=$1
   setup_root=$2
@@ -25,7 +25,7 @@ setup_begin() {
   setup_steps=0
 }
 
-# Whether this user can set up or build anything in the checkout.
+# Whether this user can set up or build in the checkout.
 setup_can_write() {
   if [[ -e $setup_dir ]]; then
     [[ -w $setup_dir && (! -e $setup_dir/lock || -w $setup_dir/lock) ]]
@@ -34,8 +34,8 @@ setup_can_write() {
   fi
 }
 
-# PRESET: whether to take the set-up and the build as they are: somebody else's, or on a file system
-# that cannot be written.
+# PRESET: whether to use set-up and build as they are: another user's, or on a read-only file
+# system.
 setup_use_as_is() {
   ! setup_can_write && [[ -x $setup_python && -x $setup_root/build/$1/ferry-bench ]]
 }
@@ -65,7 +65,7 @@ setup_unlock() {
 
 # ---- what is needed --------------------------------------------------------------------------
 
-# SET: the package lists it is made of. `test` is `run` and more, `rigs` and `docs` stand alone.
+# SET: its package lists. `test` extends `run`; `rigs` and `docs` are separate.
 setup_lists() {
   if [[ $1 == rigs || $1 == docs ]]; then
     printf '%s\n' "$setup_root/scripts/packages-$1.txt"
@@ -75,7 +75,7 @@ setup_lists() {
   [[ $1 == run ]] || printf '%s\n' "$setup_root/scripts/packages-test.txt"
 }
 
-# SET: its file of Python requirements. That of `test` has those of `run` in it.
+# SET: its Python requirements file. That of `test` includes those of `run`.
 setup_requirements() {
   if [[ $1 == run ]]; then
     printf '%s\n' "$setup_root/python/requirements.txt"
@@ -84,7 +84,7 @@ setup_requirements() {
   fi
 }
 
-# FILE...: the words in list files, without their comments, one per line.
+# FILE...: the words in list files, without comments, one per line.
 setup_words() {
   local file line word
   for file in "$@"; do
@@ -96,14 +96,14 @@ setup_words() {
 
 setup_on_debian() { command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; }
 
-# SET: its Debian packages that are not installed, one per line.
+# SET: its missing Debian packages, one per line.
 setup_missing_packages() {
   local -a lists packages
   local -A installed=()
   local status name
   mapfile -t lists < <(setup_lists "$1")
   mapfile -t packages < <(setup_words "${lists[@]}")
-  # dpkg-query fails when it knows nothing of a package; its list of the others is still right.
+  # dpkg-query fails for an unknown package, but its list of the others is right.
   while read -r status name; do
     [[ $status != installed ]] || installed[$name]=1
   done < <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null)
@@ -117,8 +117,8 @@ setup_at_least() {
   [[ -n $2 && $(printf '%s\n' "$1" "$2" | sort -V | sed -n 1p) == "$1" ]]
 }
 
-# The interpreter that the private environment is made from: the system's own where it will do,
-# because others (pyenv, conda) come and go with the user's settings.
+# The interpreter for the private environment: the system's if suitable, because others (pyenv,
+# conda) depend on the user's settings.
 setup_base_python() {
   local python
   for python in /usr/bin/python3 python3; do
@@ -131,7 +131,7 @@ setup_base_python() {
   return 1
 }
 
-# COMPILER: whether the interpreter's headers are there, for the extension module.
+# COMPILER: whether the interpreter's headers are installed, for the extension module.
 setup_python_headers() {
   local python include
   python=$(setup_base_python) || return 1
@@ -139,7 +139,7 @@ setup_python_headers() {
   "$1" -x c++ -std=c++20 -I "$include" -E -include Python.h /dev/null >/dev/null 2>&1
 }
 
-# SET: what a machine without Debian's packages lacks, one line each.
+# SET: the tools missing on a machine without Debian's packages, one per line.
 setup_missing_tools() {
   local compiler=${CXX:-g++} tool version
   local -a tools=()
@@ -164,7 +164,7 @@ setup_missing_tools() {
   done
 }
 
-# SET: what the Python environment must have been made for.
+# SET: identifies what the Python environment must have been made for.
 setup_python_key() {
   local -a files
   mapfile -t files < <(setup_requirements "$1")
@@ -177,10 +177,10 @@ setup_python_ready() {
     [[ $(<"$setup_venv/$1.stamp") == "$(setup_python_key "$1")" ]]
 }
 
-# ---- saying it and doing it ------------------------------------------------------------------
+# ---- messages and steps ---------------------------------------------------------------------
 
-# SET BUILD: makes everything that SET needs. BUILD is the preset that the caller builds next, or
-# empty; it is only announced here.
+# SET BUILD: sets up everything that SET needs. BUILD is the preset that the caller builds next, or
+# empty; here it is only announced.
 setup_all() {
   local set=$1 build=$2
   local -a missing=()
@@ -201,12 +201,12 @@ setup_all() {
   setup_announce "$set" "$python" "$build" "${missing[@]}"
   printf '\n==== set-up for "%s", %(%F %T)T\n' "$set" -1 >>"$setup_log"
   if ((${#missing[@]})); then setup_install_packages "${missing[@]}"; fi
-  # Packages can change the interpreter under the environment, so look again.
+  # Packages can change the environment's interpreter, so check again.
   if ! setup_python_ready "$set"; then setup_make_python "$set"; fi
   : >"$setup_dir/changed"
 }
 
-# SET: its Debian packages, where they are missing and can be installed. False: some are missing.
+# SET: installs its missing Debian packages if possible. Fails if some are still missing.
 setup_packages() {
   local -a missing=()
   setup_on_debian || return 1
@@ -226,12 +226,12 @@ setup_announce() {
   shift 3
   local -a files
   mapfile -t files < <(setup_requirements "$set")
-  setup_say "Ferry sets itself up first, once. It will"
+  setup_say "First-time set-up. It will"
   if (($#)); then
     setup_steps=$((setup_steps + 1))
     setup_say "  install Debian packages, for the whole system, by apt-get:"
     setup_say "    $*"
-    setup_say "    ($(setup_size "$set" "$@") with all they need; less where some of it is there)"
+    setup_say "    ($(setup_size "$set" "$@") with dependencies; less if some are installed)"
   fi
   if ((python)); then
     setup_steps=$((setup_steps + 1))
@@ -245,7 +245,7 @@ setup_announce() {
   fi
 }
 
-# SET PACKAGE...: how big the packages are at most, by what their lists say.
+# SET PACKAGE...: the packages' maximum size, from their lists.
 setup_size() {
   local list package size sizes=
   local -a lists
@@ -268,17 +268,17 @@ setup_headline() {
     return
   fi
   setup_step=$((setup_step + 1))
-  # More steps than announced: something turned up on the way.
+  # More steps than announced: something new turned up.
   if ((setup_step > setup_steps)); then setup_steps=$setup_step; fi
   setup_say "[$setup_step/$setup_steps] $*"
 }
 
-# MESSAGE: the end of the log, then the message, and out.
+# MESSAGE: prints the end of the log and the message, and exits.
 setup_fail() {
   setup_say "    ---- the last lines of $setup_log"
   tail -n 15 "$setup_log" | sed 's/^/    /' >&2
   setup_say "    ----"
-  setup_die "$*, then run the same command again; it goes on from here"
+  setup_die "$*, then run the same command again; it continues from here"
 }
 
 # ---- Debian packages -------------------------------------------------------------------------
@@ -289,11 +289,11 @@ setup_can_install() {
   sudo -n true 2>/dev/null || [[ -t 0 ]]
 }
 
-# SET PACKAGE...: nobody here may install them. Go on if the tools came from elsewhere.
+# SET PACKAGE...: without permission to install them, continue if the tools are there.
 setup_go_without_packages() {
   local set=$1 lacking
   shift
-  # Seen before and gone on from: the look at every tool is slow.
+  # Remembered, because checking every tool is slow.
   if [[ -f $setup_dir/without && $(<"$setup_dir/without") == "$*" ]]; then return 0; fi
   lacking=$(setup_missing_tools "$set")
   if [[ -z $lacking ]]; then
@@ -302,17 +302,17 @@ setup_go_without_packages() {
     return 0
   fi
   setup_say "$setup_name: Debian packages are missing, and only an administrator can install them"
-  setup_say "$setup_name: (you are not root, and sudo is not there or wants a password). Ask for this line:"
+  setup_say "$setup_name: (you are not root, and sudo is missing or wants a password). Ask for this:"
   setup_say "  apt-get update && apt-get install --no-install-recommends $*"
   setup_die "then run the same command again"
 }
 
-# SET: a system without apt.
+# SET: for a system without apt.
 setup_check_tools() {
   local lacking
   lacking=$(setup_missing_tools "$1")
   [[ -n $lacking ]] || return 0
-  setup_say "$setup_name: this is not a Debian system, so install these by its own means:"
+  setup_say "$setup_name: this is not a Debian system; install these with its package manager:"
   setup_say "  ${lacking//$'\n'/$'\n'  }"
   setup_die "then run the same command again"
 }
@@ -332,7 +332,7 @@ setup_install_packages() {
     setup_say "    sudo asks for your password, to run apt-get"
     sudo -v || setup_die "sudo refused; ask an administrator to run: apt-get install --no-install-recommends $*"
   fi
-  # A list that cannot be read need not be one that matters: the installation decides.
+  # An unreadable list may not matter: the installation decides.
   setup_apt update -o APT::Update::Error-Mode=any >>"$setup_log" || {
     setup_say "    apt-get update failed; trying once more"
     sleep 3
@@ -349,7 +349,7 @@ setup_install_packages() {
     setup_fail "apt-get could not install the packages: mend what it says above"
 }
 
-# An installation that was cut off leaves packages half done, and apt-get refuses to go on.
+# An interrupted installation leaves packages half-configured, and apt-get refuses to continue.
 setup_finish_interrupted() {
   [[ -n $(dpkg --audit 2>/dev/null) ]] || return 0
   setup_say "    finishing an interrupted installation of packages"
@@ -359,7 +359,7 @@ setup_finish_interrupted() {
 
 setup_apt_install() { setup_apt install --no-install-recommends "$@" | setup_apt_progress; }
 
-# Logs what apt-get prints, and says in a few lines how far it is.
+# Logs the output of apt-get, and summarises its progress.
 setup_apt_progress() {
   local line total=0 done=0 step=0 size=
   while IFS= read -r line; do
@@ -369,7 +369,7 @@ setup_apt_progress() {
     elif [[ $line =~ ^'Need to get '(.*)' of archives' ]]; then
       size=${BASH_REMATCH[1]}
     elif [[ $line =~ ^'After this operation, '([0-9.,]+ [kMG]?B)' of additional' ]]; then
-      setup_say "    packages with all they need: $total, ${BASH_REMATCH[1]} on disk, $size to download"
+      setup_say "    packages with dependencies: $total, ${BASH_REMATCH[1]} on disk, $size to download"
     elif [[ $line == 'Setting up '* ]]; then
       done=$((done + 1))
       if ((total > 0 && done * 4 / total > step)); then
@@ -392,7 +392,7 @@ setup_make_python() {
   if ! setup_venv_usable; then setup_make_venv; fi
 
   : >"$setup_venv/installing" # still there after an interruption: then it is made anew
-  # Settings that send packages elsewhere would leave the environment empty.
+  # Settings that redirect packages would leave the environment empty.
   env -u PIP_USER -u PIP_TARGET -u PIP_PREFIX -u PYTHONPATH -u PYTHONHOME \
     "$setup_python" -m pip install --quiet --disable-pip-version-check --no-input \
     "${arguments[@]}" </dev/null >>"$setup_log" 2>&1 ||
@@ -402,7 +402,7 @@ setup_make_python() {
   rm -f "$setup_venv/installing"
 }
 
-# Whether the environment is whole and still belongs to the interpreter that it was made from.
+# Whether the environment is complete and still belongs to its interpreter.
 setup_venv_usable() {
   [[ -x $setup_python && -f $setup_venv/base.stamp && ! -e $setup_venv/installing ]] &&
     [[ $(<"$setup_venv/base.stamp") == "$(readlink -f "$setup_python")" ]]
@@ -420,7 +420,7 @@ setup_make_venv() {
 
 # ---- the C++ build ---------------------------------------------------------------------------
 
-# PRESET: a build preset; configures and builds it. Silent when there is nothing to do.
+# PRESET: configures and builds a preset. Silent when up to date.
 setup_build() {
   local configured=${1%-*}
   setup_lock
@@ -432,8 +432,8 @@ setup_build() {
   setup_unlock
 }
 
-# PRESET: whether Ninja can take over. It configures again by itself when a CMake file changed, but
-# knows nothing of the presets, nor of packages that were installed since.
+# PRESET: whether Ninja can take over. It reconfigures after a change of a CMake file, but does not
+# notice changed presets or newly installed packages.
 setup_is_configured() {
   local build=$setup_root/build/${1%-*}
   local ninja=$build/build.ninja
@@ -443,10 +443,10 @@ setup_is_configured() {
   setup_is_ours "$build"
 }
 
-# BUILD NAME: what CMake has noted there.
+# BUILD NAME: an entry of CMake's cache.
 setup_cached() { sed -n "s/^$2:[A-Z]*=//p" "$1/CMakeCache.txt"; }
 
-# BUILD: whether it was configured for this checkout at this place.
+# BUILD: whether it was configured for this checkout at this path.
 setup_is_ours() { [[ $(setup_cached "$1" CMAKE_HOME_DIRECTORY) -ef $setup_root ]]; }
 
 # PRESET
@@ -454,7 +454,7 @@ setup_configure() {
   local configured=${1%-*} output
   local build=$setup_root/build/$configured
   local -a options=()
-  # A folder that was copied or moved here with its build is configured from the start.
+  # A copied or moved build folder is configured from scratch.
   if [[ -e $build/CMakeCache.txt ]] && ! setup_is_ours "$build"; then options+=(--fresh); fi
   if [[ $1 == *-tests ]]; then options+=(-DFERRY_TESTS=ON); fi
   output=$(cd "$setup_root" && cmake --preset "$configured" "${options[@]}" 2>&1 </dev/null) || {
@@ -480,7 +480,7 @@ setup_build_really() (
   fi
 )
 
-# Of Ninja's lines about its steps keeps every tenth part; keeps all others but CMake's chatter.
+# Keeps every tenth part of Ninja's progress, and all other lines except CMake's messages.
 setup_build_progress() {
   local line tenth=0 now steps=
   while IFS= read -r line; do

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Prints the C++ and CUDA files of this checkout, new ones too, one per line.
+# Lists the checkout's C++ and CUDA files, new ones too, one per line.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 
 list() {
-  # Without git's list (a release archive, a checkout of another user) leave out what it ignores.
+  # Without git (a release archive, another user's checkout), skip the ignored folders.
   git ls-files --cached --others --exclude-standard -- '*.hpp' '*.cpp' '*.cu' 2>/dev/null ||
     find . \( -path ./build -o -path ./.ferry -o -path ./results \) -prune -o \
       \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -type f -printf '%P\n'

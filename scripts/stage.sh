@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# NAME: runs one stage of ./test, in a shell of its own so that its first failing command ends it.
+# NAME: runs one stage of ./test, in its own shell so that the first failing command ends it.
 # FERRY_TEST_DEPTH is quick, default or deep.
 set -euo pipefail
 
@@ -12,8 +12,8 @@ cd "$root"
 source "$root/scripts/setup.sh"
 setup_begin test "$root"
 
-# The thread sanitizer's runtime dies of some random address layouts. Where they can be switched
-# off, run this stage again without: its build too, which runs the tests to list them.
+# The thread sanitizer crashes with some random address layouts. Where possible, rerun this stage
+# without them, including the build, which runs the tests to list them.
 without_random_addresses() {
   [[ -z ${FERRY_FIXED_ADDRESSES:-} ]] || return 0
   if setarch "$(uname -m)" -R true 2>/dev/null; then
@@ -25,7 +25,7 @@ without_random_addresses() {
 build_and_test() {
   setup_build "$1"
   shift
-  # As many at once as there are CPUs: most of them wait more than they compute.
+  # One test per CPU: most tests wait more than they compute.
   ctest --preset "$1" --parallel "$(nproc)" --output-on-failure --no-tests=error "${@:2}" |
     only_news
   print_slowest "$1"
@@ -39,8 +39,7 @@ print_slowest() {
     "build/$1/Testing/Temporary/LastTest.log" | sort -rn | sed -n 1,10p
 }
 
-# Leaves out ctest's two lines for each test that passed or was skipped; it lists the skipped ones at
-# the end.
+# Drops ctest's two lines for each passed or skipped test; ctest lists the skipped ones at the end.
 only_news() {
   sed -uE -e '/^ *Start +[0-9]+: /d' \
     -e '/^ *[0-9]+\/[0-9]+ Test .*( Passed|\*\*\*Skipped) +[0-9.]+ sec *$/d'
@@ -53,7 +52,7 @@ stage_unit() {
 }
 
 stage_python() {
-  # The mock CUDA driver is one of the tests' targets.
+  # The mock CUDA driver is a target of the tests.
   setup_is_configured release-tests || setup_configure release-tests
   setup_build release
   cmake --build build/release --target ferry_mock_cuda >>"$setup_log" 2>&1 ||
@@ -70,7 +69,7 @@ stage_tsan() {
   build_and_test tsan tsan
 }
 
-# The CUDA compiler: the one on the PATH, else the pinned wheels in the private environment.
+# The CUDA compiler: from the PATH, else pinned wheels in the private environment.
 find_nvcc() {
   if command -v nvcc; then return; fi
   local stamp=$setup_venv/cuda.stamp wanted=python/requirements-cuda.txt
@@ -83,7 +82,7 @@ find_nvcc() {
   find "$setup_venv" -path '*/bin/nvcc' -type f
 }
 
-# The folder of cuda.h: beside the compiler, else in the wheels.
+# The folder of cuda.h: the compiler's, else the wheels'.
 find_cuda_headers() {
   local nvcc=$1 header
   for header in "$(dirname -- "$(dirname -- "$(readlink -f "$nvcc")")")/include" "$setup_venv"; do
@@ -96,15 +95,15 @@ find_cuda_headers() {
   setup_die "no cuda.h beside $nvcc"
 }
 
-# NVCC SOURCE OUTPUT [OPTION...]: compiles as the library's users do, with every warning an error.
+# NVCC SOURCE OUTPUT [OPTION...]: compiles like a user of the library, with warnings as errors.
 compile_cuda() {
   "$1" -std=c++20 -Iinclude -Isrc -Itests --Werror all-warnings \
     -Xcompiler -Wall,-Wextra,-Wno-psabi -o "$3" "$2" "${@:4}"
 }
 
-# Compiles the device headers, and the kernels of tests, examples, benchmarks and tools, as CUDA, and
-# compares the interfaces of the driver and cuFile as Ferry declares them with cuda.h and cufile.h.
-# Running kernels needs a GPU: ./test --device cuda.
+# Compiles device headers and the kernels of tests, examples, benchmarks and tools as CUDA, and
+# checks Ferry's declarations of the driver and cuFile against cuda.h and cufile.h. Running kernels
+# needs a GPU: ./test --device cuda.
 stage_cuda() {
   local nvcc output source headers passed=1
   local -a sources=()
@@ -127,7 +126,7 @@ stage_cuda() {
   else
     setup_say "absent: cufile.h beside cuda.h, so cuFile's interface is not compared"
   fi
-  # The one that takes longest, by far, comes first.
+  # The slowest one first.
   for source in tests/cuda/device_tests.cu tests/cuda/*.cu examples/*/*.cu lab/micro/*.cu \
     lab/harness/cuda/*.cu; do
     if [[ -e $source && " ${sources[*]} " != *" $source "* ]]; then sources+=("$source"); fi
@@ -148,7 +147,7 @@ compile_for_both() {
   printf 'ok: %s compiles for sm_80 and sm_90\n' "$3"
 }
 
-# The device tests on this machine's GPU, and under compute-sanitizer where there is one.
+# The device tests on this machine's GPU, and under compute-sanitizer if installed.
 stage_gpu() {
   local nvcc kind tool
   if ! nvidia-smi -L 2>/dev/null | grep -q .; then
@@ -168,7 +167,7 @@ stage_gpu() {
       setup_say "absent: compute-sanitizer, so $tool is not run"
       continue
     fi
-    # Those that move bytes through the page cache.
+    # The tests that move bytes through the page cache.
     for kind in Warps Blocks; do
       sanitize "$tool" "build/gpu/device_tests_$kind" 'Copies*:KernelCalls*:GroupCalls*Stripes*'
     done
@@ -177,7 +176,7 @@ stage_gpu() {
 
 gpu_kinds=(Threads Parts Warps Blocks)
 
-# NVCC: all of them at the same time, because the assembler takes a minute for each.
+# NVCC: compiles all at once, because the assembler takes a minute for each.
 build_gpu_tests() {
   local kind job failed=no
   local -a jobs=()
@@ -198,7 +197,7 @@ link_gpu_tests() {
     build/release/libferry.a -luring -ldl -lgtest -lgtest_main
 }
 
-# TOOL PROGRAM FILTER: as much as a quick run does.
+# TOOL PROGRAM FILTER: in quick depth.
 sanitize() {
   FERRY_TEST_DEPTH=quick compute-sanitizer --tool "$1" --error-exitcode 1 "$2" \
     --gtest_brief=1 "--gtest_filter=$3" || setup_die "$1 found the above"
@@ -212,8 +211,7 @@ stage_model() {
   esac
 }
 
-# The storages beyond this machine, on servers that the rigs start. A rig that does not come up fails
-# the stage.
+# Remote storages, on servers that the rigs start. A rig that does not start fails the stage.
 stage_storages() {
   if ((EUID != 0)) || ! unshare --mount true 2>/dev/null; then
     setup_say "absent: rigs need root and mount namespaces, which are not to be had here: no server"
@@ -224,14 +222,14 @@ stage_storages() {
   setup_build release-tests
   unset PYTHONHOME
   export FERRY_TEST_RIG=$root/rigs/rig PYTHONPATH=$root/python:$root/lab FERRY_BUILD_DIR=$root/build/release
-  # What was up before stays up, with what it stores.
+  # Running rigs stay up and keep their files.
   trap stop_rigs EXIT
   test_on_nfs
   test_on_ceph
   test_on_mocks
 }
 
-# What no Debian package has is tested on mocks of our own, tests/mocks.
+# Storages without Debian packages are tested on the mocks in tests/mocks.
 test_on_mocks() {
   printf 'absent: a real PVFS2 or OrangeFS, and a real Lustre; mocks of libpvfs2 and liblustreapi are used\n'
   timeout 300 build/release/storage_tests --gtest_brief=1 --gtest_filter='Pvfs2Mock*:Pvfs2Lib*:Lustre*' ||
@@ -241,7 +239,7 @@ test_on_mocks() {
 
 rigs_to_stop=()
 
-# NAME [OPTION...]: starts the rig and prints its URI; it is stopped at the end unless it was up.
+# NAME [OPTION...]: starts the rig and prints its URI; stops it at the end unless it ran before.
 start_rig() {
   if ! rigs/rig status | grep -q "^$1 *up"; then rigs_to_stop+=("$1"); fi
   rig_uri=$(rigs/rig up "$@") || setup_die "the rig $1 did not come up, so its storage is not tested"
@@ -269,8 +267,8 @@ test_on_nfs() {
   fi
 }
 
-# In memory for most, which is three times as fast; in files, and on a cluster of their own, for the
-# tests that treat its servers badly. The kernel waits for ceph-fuse without a bound, so this does not.
+# In memory for most tests, which is three times faster; in files, on a separate cluster, for tests
+# that mistreat its servers. The kernel waits for ceph-fuse without a bound, so this test does not.
 test_on_ceph() {
   local was_up=no
   if rigs/rig status | grep -q '^ceph *up'; then was_up=yes; fi
@@ -315,19 +313,18 @@ stage_format() {
 
 stage_tidy() {
   setup_configure release # writes the compile commands
-  # The patterns are matched against whole paths, so the checkout's own must be taken literally.
+  # The patterns match whole paths, so quote the checkout's own.
   local here
   here=$(printf '%s' "$root" | sed 's/[][(){}.*+?^$|\\]/\\&/g')
   run-clang-tidy -quiet -p build/release "^$here/src/.*\.cpp$" 2>&1 | plain ||
     setup_die "clang-tidy found the above"
-  # No test builds these, so here is where it shows that they still compile.
+  # No test builds these; this shows that they still compile.
   run-clang-tidy -quiet -p build/release -checks='-*,clang-diagnostic-*,misc-unused-using-decls' \
     "^$here/lab/(harness|micro)/.*\.cpp$" 2>&1 | plain ||
     setup_die "a benchmark does not compile"
 }
 
-# run-clang-tidy asks for colours whoever reads it, counts what it does not show, and names every
-# command it runs.
+# run-clang-tidy always uses colours, counts findings it hides, and prints every command.
 plain() {
   local colours=()
   if [[ ! -t 1 ]]; then colours=(-e $'s/\x1b\\[[0-9;]*m//g'); fi

@@ -1,11 +1,10 @@
 // A checkpoint of a three-dimensional field, decomposed in X and Y over the ranks, in one shared
-// file. Any number of ranks writes it, and any number reads it again.
+// file. Any number of ranks writes it, and any number reads it back.
 //
 //   mpiexec -n 16 ferry-checkpoint write /data/field
 //   mpiexec -n 9 ferry-checkpoint read /data/field
 //
-// The file is one array field[z][y][x] of doubles, whatever the decomposition was: the checkpoint
-// does not know who wrote it.
+// The file is one array field[z][y][x] of doubles, independent of the decomposition.
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -29,19 +28,19 @@ constexpr std::int64_t size_x = 240;
 constexpr std::int64_t size_y = 180;
 constexpr std::int64_t size_z = 20;
 
-// Value of the field at one point: no two are alike.
+// The field's value at a point; all differ.
 double value_at(std::int64_t x, std::int64_t y, std::int64_t z) {
   return static_cast<double>((z * size_y + y) * size_x + x);
 }
 
-// The part of one rank: a block in X and Y, all of Z.
+// The block of one rank in X and Y, with all of Z.
 struct Block {
   std::int64_t x = 0;
   std::int64_t y = 0;
   std::int64_t count_x = 0;
   std::int64_t count_y = 0;
 
-  // `rows`: of ranks, along Y.
+  // `rows`: number of ranks along Y.
   Block(MPI_Comm communicator, int& rows) {
     int rank = 0;
     int ranks = 0;
@@ -77,13 +76,13 @@ void report(const Statistics& statistics) {
               statistics.reason.c_str(), to_json(statistics).c_str());
 }
 
-// Whether all went well.
+// Whether all values are right.
 bool run(bool writes, const std::string& path) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   Options options;
-  // Paper 004's choice for such a decomposition: as many writers as it has rows, so that what one
-  // of them gathers lies together in each plane of the file.
+  // As many writers as the decomposition has rows: what one of them gathers is contiguous in each
+  // plane.
   const Block block(MPI_COMM_WORLD, options.writers);
   std::vector<double> field = block.values();
   File file(MPI_COMM_WORLD, path, writes ? O_CREAT | O_TRUNC | O_WRONLY : O_RDONLY, options);

@@ -1,9 +1,9 @@
-"""The checkpoint of checkpoint.cpp in Python: any number of ranks writes the field, any number reads it.
+"""checkpoint.cpp in Python: any number of ranks writes the field, any number reads it.
 
 mpiexec -n 16 python checkpoint.py write /data/field
 mpiexec -n 9 python checkpoint.py read /data/field
 
-Both programs write the same file, and each reads what the other has written.
+Both programs use the same file format.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(operation: str, path: str) -> int:
     view = collective.TypeMap.subarray(
         [SIZE_Z, SIZE_Y, SIZE_X], field.shape, [0, y, x], field.itemsize
     )
-    # As many writers as the decomposition has rows, as in checkpoint.cpp.
+    # As many writers as the decomposition has rows, like checkpoint.cpp.
     with collective.open(comm, path, "w" if operation == "write" else "r", writers=rows) as file:
         file.set_view(0, view)
         right = True

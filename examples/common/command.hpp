@@ -1,4 +1,4 @@
-// What the example commands share: numbers among their arguments, and errors as one line.
+// Shared by the example commands: numeric options, and errors as one line.
 #pragma once
 
 #include <charconv>
@@ -16,12 +16,12 @@ namespace ferry::examples {
 
 using Words = std::vector<std::string>;
 
-// Thrown for wrong arguments; the command ends with 2.
+// Wrong arguments; the command exits with 2.
 struct WrongArguments : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Takes `option N` out of `words`. Throws WrongArguments unless it is absent or from `least` to
+// Removes `option N` from `words`. Throws WrongArguments unless it is absent or from `least` to
 // `most`.
 inline std::uint64_t take_number(Words& words, std::string_view option, std::uint64_t otherwise,
                                  std::uint64_t least, std::uint64_t most) {
@@ -45,12 +45,12 @@ inline std::uint64_t take_number(Words& words, std::string_view option, std::uin
   return otherwise;
 }
 
-// Throws unless `error` is 0, which else is a negative errno.
+// Throws if `error` is a negative errno.
 inline void check_call(std::int64_t error, const std::string& what) {
   if (error < 0) throw Error(static_cast<int>(-error), what);
 }
 
-// Runs `body(words)` and returns its exit status: `failure` with one line for what it throws, 2 for
+// Runs `body(words)` and returns the exit status: for exceptions `failure` and one line, 2 for
 // WrongArguments.
 template <class Body>
 int run_command(const char* name, int argc, char** argv, int failure, Body body) {

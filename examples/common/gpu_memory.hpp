@@ -1,4 +1,4 @@
-// Values and texts in the memory of a GPU's runtime, and back.
+// Copies values and texts to and from a GPU runtime's memory.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ Buffer copy_to_gpu(GpuRuntime& runtime, const T* values, std::size_t count) {
   return buffer;
 }
 
-// Waits for the kernels before. Throws ferry::Error where one has failed.
+// Waits for earlier kernels. Throws ferry::Error if one failed.
 template <class T>
 T copy_from_gpu(const Buffer& buffer) {
   T value;

@@ -1,5 +1,5 @@
-// Gathers rows of a table into a file, on a GPU: a group is a warp, and each of its lanes reads a
-// row of its own. No GPU has run this yet (docs/internals/gpu.md).
+// Gathers rows of a table into a file on a GPU: a group is a warp, whose lanes each read a row. No
+// GPU has run this yet (docs/internals/gpu.md).
 //
 //   nvcc -std=c++20 -arch=sm_90 -Iinclude examples/gather/gather.cu -Lbuild/release -lferry -luring
 //        -o gather-gpu

@@ -1,9 +1,9 @@
-// The device program of this example, an out-of-core gather: rows of a table that is larger than
-// the page cache, in the order of a list, go one after the other to an output file. The same source
-// runs on the threads of the `cpu` device (gather.cpp) and on the warps of a GPU (gather.cu).
+// The device program of this example, an out-of-core gather: it copies rows of a table that is
+// larger than the page cache to an output file, in the order of a list. The same source runs on the
+// threads of the `cpu` device (gather.cpp) and on the warps of a GPU (gather.cu).
 //
-// Each lane of a group reads a row of its own; lanes whose rows lie in the same page share its
-// lookup. The group writes what its lanes have read in one call.
+// Each lane of a group reads one row; lanes with rows in the same page share its lookup. The group
+// writes its lanes' rows in one call.
 #pragma once
 
 #include <cerrno>
@@ -27,7 +27,7 @@ struct GatherJob {
   // What the groups share.
   std::int32_t table = -1;
   std::int32_t output = -1;
-  std::int32_t error = 0;  // the first negative errno; -ERANGE for rows that the table has not
+  std::int32_t error = 0;  // the first negative errno; -ERANGE for rows outside the table
 };
 
 FERRY_DEVICE inline void note_error(GatherJob& job, std::int64_t error) {
@@ -36,7 +36,7 @@ FERRY_DEVICE inline void note_error(GatherJob& job, std::int64_t error) {
       none, static_cast<std::int32_t>(error), device::relaxed);
 }
 
-// Before gather_rows(), by one group alone. The output must not be there yet.
+// One group calls this before gather_rows(). The output must not exist.
 template <class Group>
 FERRY_DEVICE void open_files(device::FileCalls<Group>& files, Group group, GatherJob& job) {
   const int table = files.open(job.table_path, 0);  // O_RDONLY
@@ -46,8 +46,8 @@ FERRY_DEVICE void open_files(device::FileCalls<Group>& files, Group group, Gathe
   job.output = output;
 }
 
-// After it, by one group alone. Closing writes back what is dirty; an output that is not whole
-// goes.
+// One group calls this at the end. Closing writes back dirty pages; an incomplete output is
+// removed.
 template <class Group>
 FERRY_DEVICE void close_files(device::FileCalls<Group>& files, Group group, GatherJob& job) {
   if (job.table > 0) files.close(job.table);
@@ -58,7 +58,7 @@ FERRY_DEVICE void close_files(device::FileCalls<Group>& files, Group group, Gath
   if (job.error != 0) files.unlink(job.output_path);
 }
 
-// By every group; `index` is this group's place among the `groups`.
+// Every group calls this; `index` is its number among the `groups`.
 template <class Group>
 FERRY_DEVICE void gather_rows(device::FileCalls<Group>& files, Group group, std::uint32_t index,
                               std::uint32_t groups, GatherJob& job) {
@@ -69,13 +69,13 @@ FERRY_DEVICE void gather_rows(device::FileCalls<Group>& files, Group group, std:
   for (std::uint64_t first = index * lanes; first < job.row_count; first += groups * lanes) {
     const std::uint64_t left = job.row_count - first;
     const std::uint64_t count = left < lanes ? left : lanes;
-    // All lanes take part in the calls: those that are too many read the last row again.
+    // All lanes take part in the calls: surplus lanes read the last row again.
     const std::uint64_t mine = group.lane() < count ? group.lane() : count - 1;
     const std::int64_t got =
         files.pread_each(job.table, buffer + group.lane() * row_bytes, row_bytes,
                          static_cast<std::int64_t>(job.rows[first + mine] * row_bytes));
     if (got != static_cast<std::int64_t>(row_bytes)) note_error(job, got < 0 ? got : -ERANGE);
-    group.sync();  // every lane's row is there before they are written
+    group.sync();  // every lane has its row before they are written
     const std::int64_t written = files.pwrite(job.output, buffer, count * row_bytes,
                                               static_cast<std::int64_t>(first * row_bytes));
     if (written < 0 && group.lane() == 0) note_error(job, written);

@@ -1,5 +1,4 @@
-// The host's side of this example that does not depend on the device: arguments, the list of rows,
-// and what is said in the end.
+// The host side that does not depend on the device: arguments, the list of rows, and the report.
 #pragma once
 
 #include <algorithm>
@@ -21,12 +20,11 @@ struct GatherRequest {
   std::string list_path;
   std::string table_path;
   std::string output_path;
-  unsigned groups = 0;  // 0: as many as suit the device
+  unsigned groups = 0;  // 0: chosen for the device
   std::uint64_t cache_bytes = 0;
 };
 
-// One number per line. Throws ferry::Error, and std::runtime_error for a line that is something
-// else.
+// One number per line. Throws ferry::Error, and std::runtime_error for other lines.
 inline std::vector<std::uint64_t> read_rows(const std::string& path) {
   std::ifstream list(path);
   std::vector<std::uint64_t> rows;
@@ -45,7 +43,7 @@ inline std::vector<std::uint64_t> read_rows(const std::string& path) {
   return rows;
 }
 
-// `gather(request)` throws for what it could not do. 0, 1 for failures, 2 for wrong arguments.
+// `gather(request)` throws on failure. Returns 0, 1 for failures, 2 for wrong arguments.
 template <class Gather>
 int gather_command(const char* name, int argc, char** argv, Gather gather) {
   return run_command(name, argc, argv, 1, [&](Words words) {
@@ -68,7 +66,7 @@ int gather_command(const char* name, int argc, char** argv, Gather gather) {
   });
 }
 
-// Throws for what the device program could not do.
+// Throws if the device program failed.
 inline void check_job(const GatherJob& job, const GatherRequest& request) {
   check_call(job.table, request.table_path);
   check_call(job.output, request.output_path);

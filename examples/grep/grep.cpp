@@ -1,6 +1,6 @@
-// Counts the lines of a large text file that contain a string, like `grep -F -c`, with every device
-// thread searching. An example of a device program: it touches the file only through file calls,
-// and reads its next piece while it searches the present one.
+// Counts the lines of a large text file that contain a string, like `grep -F -c`; every device
+// thread searches. It uses the file only through file calls, and reads its next piece while it
+// searches the current one.
 //
 //   ferry-grep [--threads N] STRING FILE
 #include <algorithm>
@@ -21,13 +21,13 @@ namespace {
 
 constexpr std::uint64_t piece_bytes = 1 << 20;
 
-// Throws with the errno when a call has failed, else passes its result on.
+// Throws for a negative errno, else returns the result.
 std::int64_t check(std::int64_t result, const std::string& what) {
   if (result < 0) throw ferry::Error(static_cast<int>(-result), what);
   return result;
 }
 
-// The search on one device thread. A line belongs to the piece that its first byte lies in.
+// The search on one device thread. A line belongs to the piece with its first byte.
 class Search {
  public:
   Search(ferry::DeviceThread& self, const std::string& path, std::string_view wanted, char* buffers)
@@ -40,7 +40,7 @@ class Search {
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
 
-  // Takes pieces from the shared counter until there are no more; returns the matching lines.
+  // Takes pieces from the shared counter until none are left; returns the matching lines.
   std::uint64_t run(std::atomic<std::uint64_t>& next_piece) {
     std::uint64_t piece = next_piece.fetch_add(1);
     ferry::device::Pending pending = start(piece, 0);
@@ -79,7 +79,7 @@ class Search {
     }
   }
 
-  // Whether a line starts at `position`, that is, the byte before it ends one.
+  // Whether a line starts at `position`: the byte before ends one.
   bool begins_line(std::uint64_t position) {
     char before = 0;
     check(files_.pread(file_, &before, 1, static_cast<std::int64_t>(position) - 1), path_);

@@ -1,4 +1,4 @@
-"""Reads a file inside a CuPy kernel: every warp reads its piece, and adds its bytes up.
+"""Reads a file in a CuPy kernel: every warp sums the bytes of its piece.
 
     python examples/python/cupy_read.py FILE
 

@@ -1,4 +1,4 @@
-"""The command line of the examples that add up a file's bytes."""
+"""The command line of the examples that sum a file's bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def print_sum(sum_bytes: Callable[[str], int]) -> int:
-    """Prints the sum for the file that the command line names; returns the exit status."""
+    """Prints the sum for the given file; returns the exit status."""
     program = os.path.basename(sys.argv[0])
     if len(sys.argv) != 2:
         print(f"usage: {program} FILE", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Reads a file inside a Numba kernel: every thread reads its piece, and adds its bytes up.
+"""Reads a file in a Numba kernel: every thread sums the bytes of its piece.
 
     python examples/python/numba_read.py FILE
 
@@ -21,9 +21,9 @@ from numba import cuda
 
 import ferry
 
-# Numba's interface: the value is stored through the first pointer, and the int says that no exception
-# was raised. Everything is an int64, addresses too: Numba makes a float of an int64 and a uint64. A
-# group is a thread, as Numba's code is each thread's own.
+# Numba's interface: the value goes through the first pointer, and the int reports an exception.
+# Everything is an int64, also addresses, because Numba turns an int64 and a uint64 into a float. A
+# group is one thread, like Numba's code.
 SOURCE = r"""
 #include <ferry/cuda.hpp>
 
@@ -69,7 +69,7 @@ ferry_close = cuda.declare_device("ferry_close", "int64(int64, int64, int64)")
 
 
 def compile_calls() -> bytes:
-    """Compiles SOURCE to PTX for the current GPU. Raises RuntimeError with the compiler's words."""
+    """Compiles SOURCE to PTX for the current GPU. Raises RuntimeError with the compiler's message."""
     major, minor = cuda.get_current_device().compute_capability
     options = [
         *ferry.nvrtc_options(),

@@ -1,5 +1,4 @@
-// Counts the places of a file where a string begins, on the `cpu` device: a group is a device
-// thread.
+// Counts the occurrences of a string in a file, on the `cpu` device: a group is a device thread.
 //
 //   ferry-search [--groups N] STRING FILE
 #include "search.hpp"

@@ -1,5 +1,5 @@
-// Counts the places of a file where a string begins, on a GPU: a group is a warp. No GPU has run
-// this yet (docs/internals/gpu.md).
+// Counts the occurrences of a string in a file, on a GPU: a group is a warp. No GPU has run this
+// yet (docs/internals/gpu.md).
 //
 //   nvcc -std=c++20 -arch=sm_90 -Iinclude examples/search/search.cu -Lbuild/release -lferry -luring
 //        -o search-gpu

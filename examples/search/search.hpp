@@ -1,9 +1,8 @@
-// The device program of this example: it counts the places of a file where a string begins. The
-// same source runs on the threads of the `cpu` device (search.cpp) and on the warps of a GPU
-// (search.cu).
+// The device program of this example counts the occurrences of a string in a file. The same source
+// runs on the threads of the `cpu` device (search.cpp) and on the warps of a GPU (search.cu).
 //
-// Groups take pieces of the file by a counter. Each reads its piece, and as much more as a string
-// that begins in the piece can reach beyond it; then its lanes look at the places in turn.
+// Groups take pieces of the file from a counter. Each reads its piece and enough beyond it for
+// strings that begin in the piece; then its lanes check the positions in turn.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +29,7 @@ FERRY_DEVICE inline std::uint64_t search_buffer_bytes(const SearchJob& job) {
   return job.piece_bytes + job.wanted_bytes - 1;
 }
 
-// Before search_pieces(), by one group alone; and after it.
+// One group calls this before search_pieces(); and after it.
 template <class Group>
 FERRY_DEVICE void open_text(device::FileCalls<Group>& files, Group group, SearchJob& job) {
   const int file = files.open(job.path, 0);  // O_RDONLY
@@ -47,7 +46,7 @@ FERRY_DEVICE inline bool begins_with(const char* text, const SearchJob& job) {
   return true;
 }
 
-// By every group; `index` is this group's place among them.
+// Every group calls this; `index` is its number.
 template <class Group>
 FERRY_DEVICE void search_pieces(device::FileCalls<Group>& files, Group group, std::uint32_t index,
                                 SearchJob& job) {
@@ -70,7 +69,7 @@ FERRY_DEVICE void search_pieces(device::FileCalls<Group>& files, Group group, st
     if (starts <= 0) break;  // the end of the file
     for (auto at = static_cast<std::int64_t>(group.lane()); at < starts; at += group.size())
       if (begins_with(text + at, job)) ++places;
-    group.sync();  // nobody reads the next piece over what a lane still looks at
+    group.sync();  // the next read must not overwrite data that a lane still checks
   }
   device::DeviceRef<std::uint64_t>(job.places).fetch_add(places, device::relaxed);
 }

@@ -1,4 +1,4 @@
-// The host's side of this example that does not depend on the device: arguments and answer.
+// The host side that does not depend on the device: arguments and answer.
 #pragma once
 
 #include <cstdio>
@@ -12,11 +12,11 @@ namespace ferry::examples {
 struct SearchRequest {
   std::string wanted;
   std::string path;
-  unsigned groups = 0;  // 0: as many as suit the device
+  unsigned groups = 0;  // 0: chosen for the device
 };
 
-// `count(request)` returns the places. As grep: 0 when there are some, 1 when there are none, 2 for
-// errors.
+// `count(request)` returns the number of occurrences. Like grep: 0 if there are some, 1 for none, 2
+// for errors.
 template <class Count>
 int search_command(const char* name, int argc, char** argv, Count count) {
   return run_command(name, argc, argv, 2, [&](Words words) {
@@ -34,7 +34,7 @@ int search_command(const char* name, int argc, char** argv, Count count) {
   });
 }
 
-// Throws for what the device program could not do.
+// Throws if the device program failed.
 inline std::uint64_t places_of(const SearchJob& job, const SearchRequest& request) {
   check_call(job.file, request.path);
   check_call(job.error, request.path);
