@@ -1,12 +1,12 @@
-// A buffering layer: gathers small reads and writes of a file into large aligned requests.
+// A buffering layer: combines small reads and writes of a file into large aligned requests.
 //
 //   ferry::DescriptorFile below(fd);
 //   ferry::BufferedFile file(below, {.buffer_bytes = 8 << 20});
 //   file.pwrite(record, sizeof record, at);  // fills a buffer
-//   if (const int error = file.flush()) ...  // what close(2) would have to tell
+//   if (const int error = file.flush()) ...  // the error that close(2) would report
 //
-// docs/guide/unmodified-programs.md explains it, and the library that puts it under programs as
-// they are.
+// See docs/guide/unmodified-programs.md, also for the library that puts it under unmodified
+// programs.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,19 @@
 
 namespace ferry {
 
-// What lies below the buffers. Calls return negative errno values for errors.
+// The file below the buffers. Calls return negative errno values on errors.
 class ByteFile {
  public:
   virtual ~ByteFile() = default;
-  // Bytes read: fewer than asked for only at the end of the file.
+  // Returns the bytes read, fewer than asked for only at the end of the file.
   virtual std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset) = 0;
-  // All bytes or an error.
+  // Writes all bytes or returns an error.
   virtual std::int64_t write(const void* data, std::uint64_t bytes, std::uint64_t offset) = 0;
   virtual std::int64_t size_bytes() = 0;
   virtual int resize(std::uint64_t size_bytes) = 0;
 };
 
-// A file that is open already; it stays the caller's. Its position is neither used nor changed.
+// An open file, which the caller keeps. Its position is neither used nor changed.
 class DescriptorFile final : public ByteFile {
  public:
   explicit DescriptorFile(int descriptor) : descriptor_(descriptor) {}
@@ -43,48 +43,48 @@ class DescriptorFile final : public ByteFile {
 };
 
 struct BufferOptions {
-  std::uint64_t buffer_bytes = 4 << 20;  // a multiple of 4096; requests begin at multiples of it
+  std::uint64_t buffer_bytes = 4 << 20;  // a multiple of 4096; requests are aligned to it
   unsigned buffers = 4;
 };
 
 struct BufferStatistics {
-  std::uint64_t reads = 0;  // calls of the program, and what they moved
+  std::uint64_t reads = 0;  // the program's calls, and the bytes they moved
   std::uint64_t read_bytes = 0;
   std::uint64_t writes = 0;
   std::uint64_t written_bytes = 0;
-  std::uint64_t requests_read = 0;  // requests below
+  std::uint64_t requests_read = 0;  // requests to the file below
   std::uint64_t request_read_bytes = 0;
   std::uint64_t requests_written = 0;
   std::uint64_t request_written_bytes = 0;
 };
 
-// Thread-safe. What others write to the file meanwhile may not be seen until the buffers are
-// dropped. No byte is written that was not passed to pwrite.
+// Thread-safe. Writes by others may be invisible until the buffers are dropped. Only bytes passed
+// to pwrite are ever written.
 class BufferedFile {
  public:
-  // `below` must outlive it. ferry::Error (EINVAL) for options that make no sense. Buffers are
-  // allocated when they are first used: buffers * buffer_bytes in all.
+  // `below` must outlive it. Throws ferry::Error (EINVAL) for invalid options. Each buffer is
+  // allocated on first use: buffers * buffer_bytes in all.
   BufferedFile(ByteFile& below, const BufferOptions& options);
-  // Flushes, without telling errors.
+  // Flushes, and ignores errors.
   ~BufferedFile();
   BufferedFile(const BufferedFile&) = delete;
   BufferedFile& operator=(const BufferedFile&) = delete;
 
-  // Bytes moved, fewer only at the end of the file, or a negative errno. Transfers of buffer_bytes
-  // and more go past the buffers. An error of writing a buffer that has to make room is returned
-  // by the call that needs the room; what is in the buffer stays there, to be tried again.
+  // Return the bytes moved, fewer only at the end of the file, or a negative errno. Transfers of at
+  // least buffer_bytes bypass the buffers. If evicting a buffer fails, the call that needed the
+  // space returns the error; the buffer keeps its data for another try.
   std::int64_t pread(void* data, std::uint64_t bytes, std::uint64_t offset);
   std::int64_t pwrite(const void* data, std::uint64_t bytes, std::uint64_t offset);
 
-  // These return 0 or an errno (positive).
+  // These return 0 or a positive errno.
   int flush();
   int resize(std::uint64_t size_bytes);
-  // Flushes and forgets what was read: the next read sees what others have written.
+  // Flushes and drops what was read: the next read sees others' writes.
   int drop();
-  // Forgets everything, what was not written too.
+  // Drops everything, also unwritten data.
   void discard();
 
-  // With what is still in the buffers, or a negative errno.
+  // The size including buffered data, or a negative errno.
   std::int64_t size_bytes();
   bool is_dirty();
   BufferStatistics statistics();

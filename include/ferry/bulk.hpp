@@ -1,18 +1,18 @@
 // Bulk transfers: reads and writes between files and memory of the host or of a GPU, without a
-// device program. A path names a file of a mounted file system or, as "nfs://server/export/path",
-// of another storage.
+// device program. A path names a mounted file or, as "nfs://server/export/path", a file of another
+// storage.
 //
-//   ferry::bulk::File file("/data/input");        // an engine is found or made: Engine::common()
+//   ferry::bulk::File file("/data/input");        // uses Engine::common()
 //   std::vector<char> data(file.size());
 //   file.read_at(data.data(), data.size(), 0);  // returns bytes
 //   ferry::bulk::Future later = file.read_at_async(data.data(), 4096, 0);
 //   later.get();
 //
-// The arena of a `cpu` device is memory of the host too: a ferry::Buffer's data() may be named. So
-// may memory of an NVIDIA GPU, allocated in its primary context, as the CUDA runtime does: the
-// driver is asked whose memory a pointer names, once the program has loaded it. Kernels that still
-// use such memory have to be waited for first; once a transfer has ended, all streams see what it
-// read. Everything here is thread-safe, except that one Future belongs to one thread at a time.
+// Memory may also be the arena of a `cpu` device (a ferry::Buffer's data()) or that of an NVIDIA
+// GPU, allocated in its primary context, as the CUDA runtime does; once the program has loaded the
+// CUDA driver, Ferry asks it whose memory a pointer is. Wait for kernels that use such memory
+// first; after a transfer, all streams see its data. Everything here is thread-safe, except that
+// one Future belongs to one thread at a time.
 #pragma once
 
 #include <chrono>
@@ -38,47 +38,46 @@ class OpenFile;
 // How bytes reach the file: through the kernel's page cache, or past it.
 enum class Route : std::uint8_t { automatic, buffered, direct };
 
-// Zero and `automatic` leave the choice to the engine, for each transfer anew; anything else pins
-// it.
+// With zero and `automatic`, the engine chooses for each transfer; other values pin the choice.
 struct EngineOptions {
-  unsigned workers = 0;          // threads that transfer
+  unsigned workers = 0;          // transferring threads
   unsigned depth = 0;            // direct transfers in flight per worker, at most 64
-  std::uint64_t task_bytes = 0;  // what a large transfer is cut into; a multiple of 4096
+  std::uint64_t task_bytes = 0;  // size of tasks; a multiple of 4096
   Route route = Route::automatic;
   StorageEngine storage = StorageEngine::automatic;
 };
 
-// Counted since the engine was made.
+// Counters since the engine was made.
 struct EngineStatistics {
-  std::uint64_t transfers = 0;  // calls: a batch is one
+  std::uint64_t transfers = 0;  // a batch counts as one
   std::uint64_t parts = 0;
   std::uint64_t failed_parts = 0;
   std::uint64_t cancelled_transfers = 0;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
-  std::uint64_t copied_tasks = 0;  // executed where they were: the page cache had or took the data
-  std::uint64_t cached_tasks = 0;  // read into the page cache by the storage's engine
-  std::uint64_t direct_tasks = 0;  // past the page cache, straight between disk and buffer
-  std::uint64_t staged_tasks = 0;  // past the page cache, through the staging memory
-  std::uint64_t gpu_tasks = 0;     // tasks of any way whose memory is a GPU's: through pinned_bytes
-  std::uint64_t gpu_direct_tasks = 0;  // of these, by GPUDirect Storage, past the host's memory
-  std::uint64_t gpu_direct_bytes = 0;  // and what they moved
-  std::uint64_t staging_bytes = 0;     // memory that the workers hold for staging
-  std::uint64_t pinned_bytes = 0;      // and page-locked memory on the way to and from GPUs
+  std::uint64_t copied_tasks = 0;      // copied from or to the page cache
+  std::uint64_t cached_tasks = 0;      // read into the page cache by the storage engine
+  std::uint64_t direct_tasks = 0;      // past the page cache, directly between disk and buffer
+  std::uint64_t staged_tasks = 0;      // past the page cache, through bounce buffers
+  std::uint64_t gpu_tasks = 0;         // tasks of any kind on GPU memory: through pinned_bytes
+  std::uint64_t gpu_direct_tasks = 0;  // of these, by GPUDirect Storage, past host memory
+  std::uint64_t gpu_direct_bytes = 0;  // bytes they moved
+  std::uint64_t staging_bytes = 0;     // the workers' bounce buffers
+  std::uint64_t pinned_bytes = 0;      // page-locked memory for transfers to and from GPUs
   unsigned workers_started = 0;
 };
 
-// What a part of a transfer asked for and what became of it.
+// One part of a transfer and its outcome.
 struct Failure {
-  std::size_t part = 0;  // its index in the batch
+  std::size_t part = 0;  // index in the batch
   std::string path;
-  std::uint64_t offset = 0;  // the range of the part
+  std::uint64_t offset = 0;  // the part's range
   std::uint64_t bytes = 0;
   int error_number = 0;
 };
 
-// Thrown by Future::get() when parts failed; code() is the errno of the first, and what() names its
-// path and range.
+// Thrown by Future::get() when parts failed; code() is the first errno, and what() names its path
+// and range.
 class TransferError : public Error {
  public:
   explicit TransferError(std::vector<Failure> failures);
@@ -94,9 +93,9 @@ struct Progress {
 };
 using ProgressFunction = std::function<void(const Progress&)>;
 
-// The end of a transfer that is under way. Ready means that nothing reads or writes the transfer's
-// memory any more, whether it succeeded, failed or was cancelled. Destroying a future that is not
-// ready cancels the transfer and waits for it.
+// The result of a transfer in flight. Ready means that nothing accesses the transfer's memory any
+// more, after success, failure or cancellation. Destroying a future before that cancels the
+// transfer and waits for it.
 class Future {
  public:
   Future() = default;
@@ -110,27 +109,27 @@ class Future {
 
   bool valid() const { return request_ != nullptr; }
   bool ready() const;
-  // The calling thread helps with copies out of the page cache while it waits.
+  // While it waits, the calling thread helps to copy from the page cache.
   void wait() const;
-  // Likewise. False: the time was up first.
+  // Likewise. Returns false on timeout.
   bool wait_for(std::chrono::nanoseconds timeout) const;
-  // Waits; the bytes transferred by all parts together. Throws TransferError when a part failed,
+  // Waits, and returns the bytes of all parts together. Throws TransferError if a part failed,
   // ferry::Error (ECANCELED) after cancel(). Calls `progress` on this thread every `interval` and
-  // once at the end.
+  // at the end.
   std::uint64_t get(const ProgressFunction& progress = {},
                     std::chrono::milliseconds interval = std::chrono::milliseconds(100)) const;
-  // Waits; bytes of each part, or a negative errno. A read is short at the end of the file.
+  // Waits, and returns each part's bytes or negative errno. Reads are short at the end of the file.
   const std::vector<std::int64_t>& results() const;
-  // Waits; the parts that failed, none after a success.
+  // Waits, and returns the failed parts, none after a success.
   std::vector<Failure> failures() const;
   Progress progress() const;
-  // Ends the transfer early. It becomes ready once nothing of it is under way; its parts have
-  // transferred some prefix, or say -ECANCELED.
+  // Cancels the transfer. It becomes ready once it has stopped; its parts have transferred a prefix
+  // or return -ECANCELED.
   void cancel() const;
-  // Calls `callback` once, when ready: on a thread of the engine that does nothing else, or at once
-  // on this one if it is ready already. It must not throw.
+  // Calls `callback` once when ready: on a separate thread of the engine, or immediately on this
+  // one if it is ready already. It must not throw.
   void then(std::function<void()> callback) const;
-  // Gives up the wait: the transfer's memory must stay until it is over, as `then` tells.
+  // Does not wait: the transfer's memory must stay valid until it is ready; see `then`.
   void detach() { request_.reset(); }
 
  private:
@@ -141,13 +140,13 @@ class Future {
   std::shared_ptr<Request> request_;
 };
 
-// Waits until one of them is ready; its index. `futures` holds at least one.
+// Waits until one of them is ready; returns its index. `futures` must not be empty.
 std::size_t wait_any(std::span<const Future* const> futures);
 void wait_all(std::span<const Future* const> futures);
 
 class File;
 
-// One range of one file and the memory it goes to or comes from. A write only reads `data`.
+// One range of one file and its memory. Writes only read `data`.
 struct Part {
   const File* file = nullptr;
   void* data = nullptr;
@@ -155,28 +154,28 @@ struct Part {
   std::uint64_t offset = 0;
 };
 
-// A whole small file. Neighbours share `memory`.
+// A complete small file. Neighbours share `memory`.
 struct Contents {
   std::shared_ptr<std::byte> memory;
   const std::byte* data = nullptr;
   std::uint64_t bytes = 0;
-  int error_number = 0;  // 0: it was read
+  int error_number = 0;  // 0 on success
 };
 
-// What a path leads to.
+// Attributes of a path.
 struct PathStatus {
   std::uint64_t size_bytes = 0;
   std::int64_t modified_ns = 0;  // since 1970
-  std::uint32_t mode = 0;        // type and permissions, as stat(2) has them
+  std::uint32_t mode = 0;        // type and permissions, as in stat(2)
 };
 
-// What a directory holds. The status is that of the name: a symbolic link is not followed.
+// An entry of a directory. Symbolic links are not followed.
 struct PathEntry {
   std::string name;
   PathStatus status;
 };
 
-// What the engine would do with a large read of a file as it is now.
+// How the engine would execute a large read of a file now.
 struct Explanation {
   std::string route;  // "buffered" or "direct"
   std::string storage;
@@ -190,43 +189,41 @@ struct Explanation {
   std::vector<std::string> reasons;
 };
 
-// The workers that transfer. A cheap handle: copies name the same engine, which ends with the last
-// handle, file and future. In a child of fork() an engine of the parent is refused (ECHILD).
+// The transferring threads. A cheap handle: copies share the engine, which ends with its last
+// handle, file and future. A child of fork() cannot use its parent's engine (ECHILD).
 class Engine {
  public:
-  // Throws ferry::Error (EINVAL for options that cannot be, io_uring demanded and refused). Threads
-  // start with the first transfer that has a use for them.
+  // Throws ferry::Error (EINVAL for invalid options, or if io_uring is required and refused).
+  // Threads start when a transfer first needs them.
   explicit Engine(const EngineOptions& options = {});
-  // One engine with default options for whoever has no wishes; lives while somebody holds it.
+  // Calls without an engine share this one: created on first use, destroyed with its last user.
   static Engine common();
 
-  // Batches: all parts in one call. The memory must stay until the future is ready.
+  // Batches: all parts in one call. The memory must stay valid until the future is ready.
   Future read(std::span<const Part> parts) const { return transfer(false, parts); }
   Future write(std::span<const Part> parts) const { return transfer(true, parts); }
-  // Opens, reads and closes every path, in order of the paths; for many files that fit in memory.
+  // Opens, reads and closes every path, in order; for many files that fit in memory.
   std::vector<Contents> read_files(std::span<const std::string> paths) const;
 
-  // Of any storage. These throw ferry::Error.
+  // For all storages. These throw ferry::Error.
   PathStatus status(const std::string& path) const;
   void unlink(const std::string& path) const;
-  // Both of the same storage; an existing file `to` is replaced.
+  // Within one storage; an existing file `to` is replaced.
   void rename(const std::string& from, const std::string& to) const;
-  // What the directory holds, in order of the names.
+  // The directory's entries, in order of their names.
   std::vector<PathEntry> list(const std::string& path) const;
   void make_directory(const std::string& path, std::uint32_t mode = 0777) const;
-  void remove_directory(const std::string& path) const;  // an empty one
+  void remove_directory(const std::string& path) const;  // must be empty
 
-  // Throws ferry::Error when the path cannot be opened for reading.
+  // Throws ferry::Error if the path cannot be opened for reading.
   Explanation explain(const std::string& path) const;
   EngineStatistics statistics() const;
-  // In force for large transfers of what the page cache has: nothing is zero; `route` as it was
-  // given.
+  // The settings for large transfers of cached data: none is zero; `route` is as given.
   EngineOptions options() const;
-  // Cancels what is under way and waits for it and for callbacks. Later transfers are refused
-  // (ESHUTDOWN).
+  // Cancels transfers and waits for them and for callbacks. Later transfers fail (ESHUTDOWN).
   void shut_down() const;
 
-  // For Ferry itself: an engine on a scheduler that is there.
+  // Internal: an engine on an existing scheduler.
   explicit Engine(std::shared_ptr<Scheduler> scheduler);
 
  private:
@@ -235,20 +232,19 @@ class Engine {
   std::shared_ptr<Scheduler> scheduler_;
 };
 
-// An open file. Transfers under way keep it open; close() waits for them.
+// An open file. Transfers in flight keep it open; close() waits for them.
 class File {
  public:
-  // `flags` as for open(2); O_DIRECT pins the route of this file. Throws ferry::Error.
-  // A directory is refused (EISDIR), of which there is nothing to read.
+  // `flags` as for open(2); O_DIRECT pins the route of this file. Throws ferry::Error, also for a
+  // directory (EISDIR).
   File(const Engine& engine, const std::string& path, int flags = O_RDONLY,
        std::uint32_t mode = 0666);
-  // In a child of fork(): the file that the parent has open, on an engine of the child. A file of a
-  // mounted file system is opened by its descriptor, whatever its name leads to by now; where the
-  // child has closed that, by the name, and another file there is refused (ESTALE). A server's file
-  // is opened by its name.
+  // In a child of fork(): the parent's open file, on an engine of the child. Reopens a mounted file
+  // by its descriptor, whatever its name means now; if the child has closed that, by name, and
+  // fails if another file has it (ESTALE). Reopens a server's file by name.
   File(const Engine& engine, const File& parents);
-  // With Engine::common(). Whoever opens one file after the other holds that engine meanwhile: its
-  // threads end with the last file.
+  // Uses Engine::common(), which ends with its last file; keep a handle to it when you open files
+  // one after another.
   explicit File(const std::string& path, int flags = O_RDONLY, std::uint32_t mode = 0666)
       : File(Engine::common(), path, flags, mode) {}
   ~File();
@@ -257,29 +253,28 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  // Bytes transferred; a read is short at the end of the file. Throws TransferError. `progress` is
-  // called as by Future::get(); what it throws ends the transfer first.
+  // Return the bytes transferred; reads are short at the end of the file. Throw TransferError.
+  // `progress` is called as by Future::get(); an exception from it cancels the transfer.
   std::uint64_t read_at(void* to, std::uint64_t bytes, std::uint64_t offset,
                         const ProgressFunction& progress = {}) const;
   std::uint64_t write_at(const void* from, std::uint64_t bytes, std::uint64_t offset,
                          const ProgressFunction& progress = {}) const;
   Future read_at_async(void* to, std::uint64_t bytes, std::uint64_t offset) const;
   Future write_at_async(const void* from, std::uint64_t bytes, std::uint64_t offset) const;
-  // Adds at the end; the file's size afterwards. The file must be open with O_APPEND, and the
-  // memory the host's.
+  // Appends, and returns the file's size afterwards. Needs O_APPEND and host memory.
   std::uint64_t append(const void* from, std::uint64_t bytes) const;
 
   // These throw ferry::Error.
   std::uint64_t size() const;
   void truncate(std::uint64_t bytes) const;
   void sync() const;  // data and metadata are durable
-  // Waits for transfers under way, then closes. Reports what close(2) reports; a second call does
+  // Waits for transfers in flight and closes. Reports errors of close(2); a second call does
   // nothing.
   void close();
 
   const std::string& path() const;
-  // Of a file of a mounted file system, as long as it is open; elsewhere ferry::Error (ENOTSUP).
-  // Transfers leave the descriptor's own position alone.
+  // For open mounted files; otherwise ferry::Error (ENOTSUP). Transfers do not move the
+  // descriptor's position.
   int descriptor() const;
 
  private:

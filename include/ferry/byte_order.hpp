@@ -1,7 +1,7 @@
-// Byte order: turning big-endian data into little-endian data and back.
+// Converts between big-endian and little-endian data.
 //
-// MPI's "external32" is big-endian, so it is what ByteOrder::big stands for with elements of MPI's
-// sizes there. All functions may be called by any number of threads.
+// MPI's "external32" is ByteOrder::big with the element sizes that MPI defines for it. All
+// functions are thread-safe.
 #pragma once
 
 #include <bit>
@@ -19,11 +19,11 @@ constexpr bool is_foreign(ByteOrder order) {
   return false;
 }
 
-// Reverses the bytes of each element. Elements have 1 (nothing to do), 2, 4, 8 or 16 bytes, and
-// `bytes` is a multiple of that; else ferry::Error (EINVAL), and nothing is changed. No alignment
-// is needed.
+// Reverses the bytes of each element, in place, at any alignment. Elements have 1 (nothing to do),
+// 2, 4, 8 or 16 bytes, and `bytes` is a multiple of that; else ferry::Error (EINVAL), and nothing
+// changes.
 void swap_bytes(void* data, std::size_t bytes, std::size_t element_bytes);
-// The same while copying. The two may be the same memory, or lie apart; not overlap.
+// The same while copying. Source and target must be identical or disjoint.
 void copy_swapped(void* to, const void* from, std::size_t bytes, std::size_t element_bytes);
 
 }  // namespace ferry

@@ -1,19 +1,18 @@
-// One shared file, many MPI ranks, written and read through a chosen subset of them (libferry_mpi).
+// Collective I/O: many MPI ranks share one file, through a few writing ranks (libferry_mpi).
 //
 //   ferry::collective::File file(MPI_COMM_WORLD, "/data/field", O_CREAT | O_RDWR);
 //   file.set_view(0, TypeMap::subarray(sizes, subsizes, starts, sizeof(double)));
 //   file.write_all(std::as_bytes(std::span(mine)));
 //   file.close();
 //
-// Functions marked "collective" must be called by all ranks of the communicator, in the same order;
-// a rank with nothing to contribute passes an empty span. What fails on any rank is thrown on every
-// rank: ferry::Error with the errno and the rank where it happened. Ranks that are in different
-// calls of a file get EPROTO, which names both calls; so does every later collective call of that
-// file, as its ranks can agree on nothing any more. A rank that makes no call is waited for without
-// a bound. What the MPI library itself reports (a lost process, exhausted memory) ends the job, as
-// MPI does by default.
+// All ranks of the communicator must call functions marked "collective", in the same order; a rank
+// without data passes an empty span. A failure on any rank throws on all ranks: ferry::Error with
+// the errno and the failing rank. If ranks make different calls on a file, that call and all later
+// collective calls of the file throw EPROTO, which names both calls. A rank that makes no call
+// blocks the others. Errors that the MPI library reports itself (a lost process, exhausted memory)
+// end the job, which is MPI's default.
 //
-// A File is used by the thread that opened it. MPI must be initialised before, and finalised after.
+// Use a File on the thread that opened it, between MPI's initialisation and finalisation.
 #pragma once
 
 #include <cstddef>
@@ -37,20 +36,20 @@ class Storage;
 
 namespace ferry::collective {
 
-// How a collective call moves its data.
+// How a collective call moves data.
 enum class Method : std::uint8_t {
-  automatic,    // one of independent and aggregate, by the rule that docs/reference/hints.md states
-  independent,  // each rank its own
-  serial,       // each writer takes the data of its group of ranks, one after the other
-  aggregate,    // data is exchanged so that each writer has one part of the file (two-phase)
-  mpiio,        // the MPI library's own MPI-IO
+  automatic,    // independent or aggregate, by the rule in docs/reference/hints.md
+  independent,  // each rank for itself
+  serial,       // each writer takes the data of its group's ranks, one after another
+  aggregate,    // two-phase: data is exchanged so that each writer has one part of the file
+  mpiio,        // the MPI library's MPI-IO
 };
 const char* name_of(Method method);
 
-// Whether a rank that moves many small pieces on its own moves what lies between them, too.
+// Data sieving: whether a rank with many small pieces also moves the gaps between them.
 enum class Sieving : std::uint8_t { automatic, enabled, disabled };
 
-// The collective calls of a File, as errors name them. A read is `read_all` and a write
+// The collective calls of a File, as errors name them. All reads are `read_all` and all writes
 // `write_all`, also at an offset and nonblocking: those match each other.
 enum class Call : std::uint8_t {
   open,
@@ -65,113 +64,110 @@ enum class Call : std::uint8_t {
 };
 const char* name_of(Call call);
 
-// Rank 0's count. Zero leaves the choice to Ferry; hints are looked at only there.
+// Rank 0's values count. Zero lets Ferry choose; hints are read only then.
 struct Options {
   Method write_method = Method::automatic;
   Method read_method = Method::automatic;
-  int writers = 0;                // cb_nodes; 0: as docs/reference/hints.md states
-  std::int64_t buffer_bytes = 0;  // cb_buffer_size; 0: likewise. At most 1 GiB
-  // striping_unit: the stripe size that a new file asks for where its storage has stripes, and the
-  // alignment of domains where it has none. 0: as docs/reference/hints.md states.
+  int writers = 0;                // cb_nodes; 0: see docs/reference/hints.md
+  std::int64_t buffer_bytes = 0;  // cb_buffer_size, at most 1 GiB; 0: likewise
+  // striping_unit: the stripe size of a new file, or the alignment of domains on storages without
+  // stripes. 0: see docs/reference/hints.md.
   std::int64_t alignment_bytes = 0;
-  int stripe_count = 0;  // striping_factor, that a new file asks for; 0: likewise
-  // Of files to make of it: the ranks are divided into so many groups of neighbours, at most one
-  // for each rank, and each group has a file of its own, PATH.0, PATH.1 and so on (with leading
-  // zeros where there are ten or more; in a URI before the question mark). Views, offsets and sizes
-  // are those of a rank's own file, and `writers` is for each; what fails on one is thrown on all
-  // ranks. 0: one file, PATH.
+  int stripe_count = 0;  // striping_factor of a new file; 0: likewise
+  // Number of files: divides the ranks into groups of neighbours, at most one per rank, each with
+  // its own file PATH.0, PATH.1 and so on (with leading zeros from ten files; in a URI before the
+  // question mark). Views, offsets and sizes are those of a rank's own file, `writers` counts per
+  // file, and failures throw on all ranks. 0: one file, PATH.
   int files = 0;
-  // ferry_write_out: the medium begins with large writes at once, so that a sync() finds less to
-  // do.
+  // ferry_write_out: flush large writes to the storage immediately, so that sync() has less to do.
   bool write_out = true;
   // romio_ds_read, romio_ds_write: see docs/reference/hints.md, data sieving.
   Sieving read_sieving = Sieving::automatic;
   Sieving write_sieving = Sieving::automatic;
-  // ferry_node_merge: what the ranks of a node have for a writer of another node is put together
-  // before it crosses the wire.
+  // ferry_node_merge: combine a node's data for a writer on another node before sending it.
   bool node_merge = true;
-  // Nonblocking transfers are carried out by a thread, where MPI was initialised with
-  // MPI_THREAD_MULTIPLE. Otherwise, or if this is false, by whoever waits for them. Of each rank.
+  // On each rank: a thread executes nonblocking transfers if MPI was initialised with
+  // MPI_THREAD_MULTIPLE. Otherwise, or if this is false, waiting for them executes them.
   bool progress_thread = true;
-  unsigned mode = 0644;            // of a file that is created
-  MPI_Info hints = MPI_INFO_NULL;  // known names are listed in docs/reference/hints.md
-  // Called on rank 0 with one line for each hint that is unknown or makes no sense. Empty: the
-  // lines go to standard error.
+  unsigned mode = 0644;            // of a new file
+  MPI_Info hints = MPI_INFO_NULL;  // docs/reference/hints.md lists the known names
+  // Rank 0 calls it with one line per unknown or invalid hint. Empty: writes the lines to standard
+  // error.
   std::function<void(const std::string&)> warn;
-  // Of each rank. Not empty: why this rank cannot open the file, as File::refuse() says it.
+  // On each rank. If not empty: why this rank cannot open the file; see File::refuse().
   std::string refusal;
 };
 
-// How the elements of a file lie in it; in memory they are this machine's. MPI's "external32" is
-// ByteOrder::big, with elements of the sizes that MPI gives them there.
+// The byte order of a file's elements; memory has this machine's. MPI's "external32" is
+// ByteOrder::big with the element sizes that MPI defines for it.
 struct Representation {
   ByteOrder order = ByteOrder::native;
   int element_bytes = 1;  // 1, 2, 4, 8 or 16
 };
 
-// How the file lies over the servers of its storage, as that granted it.
+// How the storage has striped the file over its servers.
 struct Stripes {
-  std::int64_t stripe_bytes = 0;  // in a row on one server; 0: the storage tells no stripes
-  int stripe_count = 0;           // over so many servers
-  std::string reason;             // why these
+  std::int64_t stripe_bytes = 0;  // consecutive bytes on one server; 0: unknown
+  int stripe_count = 0;           // number of servers
+  std::string reason;             // the reason
 };
 
-// Where the time of one rank went.
+// One rank's time by phase.
 struct Phases {
-  double plan_ns = 0;      // agreeing on sizes and on who sends what
+  double plan_ns = 0;      // agreeing on sizes, senders and receivers
   double exchange_ns = 0;  // waiting for messages
   double pack_ns = 0;      // copying between user memory, messages and file buffers
-  double file_io_ns = 0;   // starting reads and writes and waiting for them
+  double file_io_ns = 0;   // starting I/O and waiting for it
   double sync_ns = 0;      // fsync
-  double wait_ns = 0;      // for the other ranks at the end of a call
+  double wait_ns = 0;      // waiting for other ranks at the end of a call
 };
 
-// Of all ranks together, since the file was opened.
+// Counters of all ranks together, since the file was opened.
 struct Counts {
-  std::uint64_t messages = 0;         // of data and extents; agreements are not counted
+  std::uint64_t messages = 0;         // of data and extents, without agreements
   std::uint64_t message_bytes = 0;    // in them
-  std::uint64_t remote_messages = 0;  // those of them that crossed between nodes
+  std::uint64_t remote_messages = 0;  // those between nodes
   std::uint64_t remote_bytes = 0;
-  std::uint64_t shared_bytes = 0;  // handed over in memory that ranks of a node share
+  std::uint64_t shared_bytes = 0;  // passed through memory shared by a node's ranks
   std::uint64_t storage_requests = 0;
   std::uint64_t storage_bytes = 0;
   std::uint64_t storage_opens = 0;
-  std::uint64_t gpu_bytes = 0;  // copied from or to memory of GPUs
+  std::uint64_t gpu_bytes = 0;  // copied from or to GPU memory
 };
 
 struct Statistics {
   Phases mean;     // over ranks, since the file was opened
-  Phases maximum;  // over ranks, each phase by itself
+  Phases maximum;  // over ranks, for each phase
   Counts counts;
   // Of the last collective transfer:
   Method method = Method::automatic;
   std::string reason;             // why this method
-  int writers = 0;                // ranks that read or wrote the file, or the files
-  std::string writers_reason;     // why so many, where the method has writers
-  std::int64_t buffer_bytes = 0;  // of a writer's window
+  int writers = 0;                // ranks that read or wrote files
+  std::string writers_reason;     // why this many, for methods with writers
+  std::int64_t buffer_bytes = 0;  // size of a writer's window
   std::string buffer_reason;
   Stripes stripes;
 };
 
-// As one JSON object on one line: method, reason, writers, stripes, counts, and the time split as
-// mean and maximum over ranks. Keys are the names above.
+// One line of JSON: method, reason, writers, stripes, counters, and the time split as mean and
+// maximum over ranks. Keys are the names above.
 std::string to_json(const Statistics& statistics);
 
 class Orders;
 struct Order;
 
-// A nonblocking collective transfer: what the i..._all calls of File start. Its memory must stay,
-// and not be touched, until wait() has returned or test() has said true; also where a Transfer is
-// dropped: then until the next blocking collective call of the file, such as close(). By the thread
-// that opened the file.
+// A nonblocking collective transfer, started by the i..._all calls of File. Keep its memory valid
+// and untouched until wait() returns or test() returns true, or, if you drop the Transfer, until
+// the next blocking collective call of the file, such as close(). Use it on the thread that opened
+// the file.
 class Transfer {
  public:
-  Transfer() = default;  // of nothing, done
-  // Waits for it and those started before. Returns the bytes moved, or throws as the blocking call
-  // would on every rank; again and again.
+  Transfer() = default;  // an empty transfer, done
+  // Waits for it and for earlier ones. Returns the bytes moved, or throws like the blocking call on
+  // every rank; repeatable.
   std::int64_t wait();
-  // Whether it is done; wait() returns at once then. Does not wait where a thread makes progress
-  // (Options::progress_thread), else carries the transfer out, as wait() does.
+  // Whether it is done, so that wait() does not block. Does not wait if a thread makes progress
+  // (Options::progress_thread), else executes the transfer like wait().
   bool test();
 
  private:
@@ -184,32 +180,31 @@ class Transfer {
 
 class File {
  public:
-  // Collective. `path` is that of a file, or a URI such as nfs://server/export/file
+  // Collective. `path` is a path or a URI such as nfs://server/export/file
   // (docs/reference/storages.md). Rank 0 opens or creates it, then the other writers open it; other
-  // ranks hold no handle before their first independent transfer. `flags` as for open(2); O_APPEND
-  // is refused with EINVAL.
+  // ranks open it with their first independent transfer. `flags` as for open(2), without O_APPEND
+  // (EINVAL).
   File(MPI_Comm communicator, const std::string& path, int flags, const Options& options = {});
-  // The same on a storage of the caller's, such as one that a test makes fail.
+  // The same on the caller's storage, for example one that fails on purpose.
   File(MPI_Comm communicator, const std::string& path, int flags, const Options& options,
        std::shared_ptr<storage::Storage> storage);
-  // Collective. Closes without telling errors; call close() to know them.
+  // Collective. Closes and ignores errors; call close() to see them.
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  // Collective; each rank may have another view. From now on offsets count the bytes that the view
-  // shows, and the position is 0. EINVAL on all ranks if any view may not be one.
-  // `representation` must be the same on every rank (EINVAL); where it is not this machine's own,
-  // offsets and sizes of transfers are whole elements, else EINVAL, and data is converted on the
-  // way. An element whose end is missing in the file has undefined contents.
+  // Collective; views may differ between ranks. Offsets now count the bytes of the view, and the
+  // position is 0. EINVAL on all ranks if any view is invalid. `representation` must be the same on
+  // every rank (EINVAL); if it is not this machine's, transfers convert data and take whole
+  // elements (EINVAL). An element that the file holds only in part has undefined contents.
   void set_view(std::int64_t displacement, const TypeMap& view,
                 const Representation& representation = {});
 
   // Collective transfers. Memory is a span, or `count` periods of a type map with its origin at
-  // `base`; all of a rank's is the host's, arenas of the `cpu` device among it, or one GPU's
-  // (primary context; else ENOTSUP), which some ranks' may be and others' not. Return the bytes
-  // moved by this rank: fewer than asked for only where a read meets the end of the file. The _all
-  // calls without an offset start at this rank's position and move it.
+  // `base`. A rank's memory is either the host's, including arenas of the `cpu` device, or one
+  // GPU's (primary context; else ENOTSUP); ranks may differ. Return the bytes moved by this rank,
+  // fewer than asked for only at the end of the file. _all calls without an offset start at this
+  // rank's position and move it.
   std::int64_t write_at_all(std::int64_t offset, std::span<const std::byte> data);
   std::int64_t write_at_all(std::int64_t offset, const void* base, const TypeMap& memory,
                             std::int64_t count);
@@ -219,10 +214,10 @@ class File {
   std::int64_t write_all(std::span<const std::byte> data);
   std::int64_t read_all(std::span<std::byte> data);
 
-  // Nonblocking collective transfers: every rank starts the same ones in the same order, and they
-  // are carried out in that order, one at a time. Errors, also of arguments, are thrown by
-  // Transfer::wait(), and by close() if nobody has waited. Calls without an offset move the
-  // position at once, by what was asked for. Any other call on the file ends them first.
+  // Nonblocking collective transfers: all ranks start the same ones in the same order, and they run
+  // one at a time in that order. Transfer::wait() throws all errors, also those of arguments;
+  // close() does if you never wait. Calls without an offset move the position immediately, by the
+  // amount requested. Any other call on the file completes them first.
   Transfer iwrite_at_all(std::int64_t offset, std::span<const std::byte> data);
   Transfer iwrite_at_all(std::int64_t offset, const void* base, const TypeMap& memory,
                          std::int64_t count);
@@ -231,38 +226,38 @@ class File {
   Transfer iwrite_all(std::span<const std::byte> data);
   Transfer iread_all(std::span<std::byte> data);
 
-  // Transfers of this rank alone, through the same view.
+  // Transfers of this rank only, through the same view.
   std::int64_t write_at(std::int64_t offset, std::span<const std::byte> data);
   std::int64_t read_at(std::int64_t offset, std::span<std::byte> data);
 
-  // Collective. Whatever any rank has written before is durable when it returns.
+  // Collective. Makes everything that any rank wrote before durable.
   void sync();
-  // Collective. Cuts or extends the file.
+  // Collective. Truncates or extends the file.
   void resize(std::int64_t size_bytes);
   // Collective.
   std::int64_t size_bytes();
-  // Collective. The first error of any rank, if only that closing failed.
+  // Collective. Throws the first error of any rank, also if only closing failed.
   void close();
 
   // Collective.
   Statistics statistics();
 
-  // For bindings, where arguments may be of a wrong type on one rank: what this rank calls instead
-  // of `call`, so that the others do not wait for it. Fails on every rank: EINVAL, with the rank
-  // and `why` in the text.
+  // For bindings: a rank whose arguments have a wrong type calls this instead of `call`, so that
+  // the others do not wait for it. Throws on every rank: EINVAL, with the rank and `why` in the
+  // text.
   void refuse(Call call, const std::string& why);
-  // The same instead of a nonblocking call; the error is that of the other ranks' Transfer.
+  // The same instead of a nonblocking call; the other ranks' Transfer throws the error.
   void irefuse(Call call, const std::string& why);
 
   // The hints in force. The caller frees it with MPI_Info_free.
   MPI_Info hints() const;
-  // What was wrong with the hints, on every rank.
+  // Problems with the hints, on every rank.
   const std::vector<std::string>& warnings() const;
-  // Ranks that write in collective transfers.
+  // The ranks that write in collective transfers (aggregators).
   const std::vector<int>& writers() const;
-  // As read back from the storage, the same on every rank of the file.
+  // As the storage reports it; the same on every rank of a file.
   const Stripes& stripes() const;
-  // Of this rank's file: `path` of the constructor, or with Options::files its part of it.
+  // This rank's file: the constructor's `path`, or its part with Options::files.
   const std::string& path() const;
 
  private:
@@ -270,8 +265,8 @@ class File {
   std::unique_ptr<Impl> impl_;
 };
 
-// The type map of an MPI datatype, for views and for memory. ferry::Error (ENOTSUP) for datatypes
-// of Fortran's parameterised kinds. The datatype need not be committed.
+// Converts an MPI datatype, which need not be committed, for views and memory. Throws ferry::Error
+// (ENOTSUP) for datatypes of Fortran's parameterised kinds.
 TypeMap typemap_of(MPI_Datatype datatype);
 
 }  // namespace ferry::collective

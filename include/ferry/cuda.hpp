@@ -1,5 +1,5 @@
-// What a CUDA kernel includes: the file calls, and the groups of threads that make them. Compiled
-// by nvcc or NVRTC; for nvcc also what launches need of the host.
+// Include this in CUDA kernels: file calls, and the groups of threads that make them. Works with
+// nvcc and NVRTC; with nvcc it also has the host side of launches.
 //
 //   FERRY_KERNEL sum(const ferry::device::Context* context, ...) {
 //     using Group = ferry::device::WarpGroup;
@@ -9,24 +9,23 @@
 //     files.close(file);
 //   }
 //
-// A call never hangs the GPU: what bounds every wait in a kernel is the life of the server.
+// A call never hangs the GPU: every wait in a kernel ends when the server does.
 #pragma once
 
 #include <ferry/device.hpp>
 #include <ferry/device/cuda_groups.hpp>
 #include <ferry/device/service.hpp>
 
-// How a kernel with file calls begins, in the place of `__global__ void`: with at most 64 registers
-// for each thread. Without a bound it gets as many as its rarest way could use, up to 255, and a
-// multiprocessor holds a quarter of the threads that it could (docs/internals/gpu.md).
+// Begins a kernel with file calls, instead of `__global__ void`: limits threads to 64 registers.
+// Without a limit they get what the rarest path needs, up to 255, and a multiprocessor runs a
+// quarter of the threads (docs/internals/gpu.md).
 #define FERRY_KERNEL __global__ void __maxnreg__(64)
 
 namespace ferry::device {
 
-// Writes what is dirty in the page cache back to the storage, and waits for that: one thread of the
-// whole device, after everything that wrote. `group` belongs to nobody else
-// (GpuRuntime::own_group()). 0, or the first errno, negative, of what could not be written, which
-// stays dirty.
+// Writes dirty pages of the cache back to storage and waits for it. Call it from one thread of the
+// whole device after all writers, with an otherwise unused `group` (GpuRuntime::own_group()).
+// Returns 0 or the first negative errno; pages that failed stay dirty.
 __device__ inline int write_back(const Context& context, std::uint32_t group) {
   if (context.cache.base == nullptr) return 0;
   Requester requester(context, group);
@@ -46,7 +45,7 @@ __device__ inline int write_back(const Context& context, std::uint32_t group) {
 
 namespace ferry::gpu {
 
-// Throws ferry::Error (EIO, ENOMEM) unless it is a success.
+// Throws ferry::Error (EIO, ENOMEM) unless successful.
 inline void check(cudaError_t result, const char* call) {
   if (result == cudaSuccess) return;
   const int error = result == cudaErrorMemoryAllocation                               ? ENOMEM
@@ -72,7 +71,7 @@ FERRY_KERNEL with_services(const device::Context* context, unsigned services, un
   }
   program(context, blockIdx.x - services, gridDim.x - services);
   __syncthreads();
-  // The last block of the program ends the services; their phases are words of the GPU's own.
+  // The program's last block ends the services, whose phases are words in GPU memory.
   if (device::thread_in_block() != 0) return;
   __threadfence();
   if (atomicSub(blocks_left, 1U) != 1U) return;
@@ -93,9 +92,9 @@ __global__ void start_services(const device::Context* context, unsigned services
 
 }  // namespace detail
 
-// Writes what is dirty in the GPU's cache back to the storage, and waits for that. After the
-// kernels that wrote it, on a stream that comes after theirs. 0, or the first errno of what could
-// not be written, which stays dirty. Throws ferry::Error for a launch that fails.
+// Writes dirty pages of the GPU's cache back to storage and waits for it. Call it after the kernels
+// that wrote, on a stream ordered after theirs. Returns 0 or the first errno; pages that failed
+// stay dirty. Throws ferry::Error if the launch fails.
 inline int write_back(GpuRuntime& runtime, cudaStream_t stream = nullptr) {
   const Buffer result = runtime.allocate(sizeof(int), alignof(int));
   detail::write_back<>
@@ -109,10 +108,10 @@ inline int write_back(GpuRuntime& runtime, cudaStream_t stream = nullptr) {
 }
 
 // Launches `program(context, block, blocks)`, a device functor, on `blocks` blocks of `threads`
-// threads, together with the runtime's services, which execute calls of placement `service`
-// meanwhile. CUDA promises only blocks of one cooperative launch that they all make progress, so
-// all of them have to fit on the GPU at once. Throws ferry::Error: EINVAL, with how many do, where
-// they do not. The functor must not leave out __syncthreads() for some threads of a block.
+// threads, together with the runtime's services, which execute calls of placement `service`. CUDA
+// guarantees progress to all blocks only within one cooperative launch, so all of them must fit on
+// the GPU at once; otherwise throws ferry::Error (EINVAL), with the number that fits. In the
+// functor, all threads of a block must reach each __syncthreads().
 template <class Program>
 void launch_with_services(GpuRuntime& runtime, unsigned blocks, unsigned threads, Program program,
                           cudaStream_t stream = nullptr) {

@@ -1,4 +1,4 @@
-// What a device program includes: the file calls and the groups that make them.
+// Include this in device programs: file calls, and the groups that make them.
 #pragma once
 
 #include <ferry/device/file_calls.hpp>

@@ -1,4 +1,4 @@
-// What host-side calls throw.
+// The exception of host-side calls.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ class Error : public std::system_error {
  public:
   Error(int error_number, const std::string& what)
       : std::system_error(error_number, std::system_category(), what) {}
-  // what() without the words for the errno at its end.
+  // what() without the text of the errno at its end.
   std::string reason() const {
     std::string text = what();
     const std::string tail = ": " + code().message();

@@ -1,12 +1,12 @@
-// What a host program includes. There are two kinds of file I/O here, each with an object of its
-// own that owns the threads, and neither with anything global:
+// Include this in host programs. There are two kinds of file I/O, each owned by an object with its
+// threads; nothing is global:
 //
 //   ferry::Runtime       programs on a device call files: <ferry/runtime.hpp>
-//   ferry::bulk::Engine  the host transfers between files and any memory: <ferry/bulk.hpp>. Where
-//                        none is named, bulk::Engine::common() is used.
+//   ferry::bulk::Engine  the host transfers between files and any memory: <ferry/bulk.hpp>. The
+//                        default is bulk::Engine::common().
 //
-// MPI's collective transfers (<ferry/collective.hpp>), GPUs (<ferry/gpu.hpp>, <ferry/cuda.hpp>) and
-// files with Fortran records or a byte order of their own are included by those who need them.
+// Include separately if needed: MPI's collective transfers (<ferry/collective.hpp>), GPUs
+// (<ferry/gpu.hpp>, <ferry/cuda.hpp>), Fortran records and byte orders.
 #pragma once
 
 #include <ferry/bulk.hpp>

@@ -1,14 +1,14 @@
-// Fortran's unformatted sequential records, as gfortran and most other compilers write them: each
-// between two control words of 4 bytes that say its length. A record too long for one is split into
-// subrecords, whose control words are negative where the record goes on.
+// Fortran's unformatted sequential records, in the format of gfortran and most other compilers:
+// each record is between two 4-byte control words with its length. Longer records are split into
+// subrecords, whose control words are negative if the record continues.
 //
 //   ferry::FortranWriter writer(file, {.order = ferry::ByteOrder::big});
 //   writer.write(std::as_bytes(std::span(field)), sizeof(double));
 //   ferry::FortranReader reader(file, {.order = ferry::ByteOrder::big});
 //   while (reader.next()) reader.read(std::as_writable_bytes(std::span(field)), sizeof(double));
 //
-// Errors are thrown as ferry::Error: those of the file, EBADMSG for a file that has no such records
-// (the message says where), EINVAL for wrong arguments. An object belongs to one thread at a time.
+// Throws ferry::Error: errors of the file, EBADMSG for a file without such records (with the
+// position), EINVAL for wrong arguments. Use an object on one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -22,29 +22,28 @@
 namespace ferry {
 
 struct FortranOptions {
-  // Of control words and of data.
+  // Of control words and data.
   ByteOrder order = ByteOrder::native;
-  // What a longer record is cut into when it is written. gfortran's: 2^31 - 9.
+  // Writing splits longer records at this size. gfortran's is 2^31 - 9.
   std::uint64_t subrecord_bytes_max = 2147483639;
 };
 
-// The order in which the first record's control words agree. An empty file is native.
+// The byte order in which the first record's control words agree. Native for an empty file.
 ByteOrder fortran_byte_order(BufferedFile& file);
 
 class FortranWriter {
  public:
-  // The first record begins at `offset`. `file` must outlive it; flush() it to know all errors.
+  // The first record begins at `offset`. `file` must outlive it; flush() it to see all errors.
   FortranWriter(BufferedFile& file, const FortranOptions& options, std::uint64_t offset = 0);
 
-  // A whole record. Data of elements (1, 2, 4, 8 or 16 bytes each) is converted to the file's
-  // order.
+  // Writes one record. Elements (1, 2, 4, 8 or 16 bytes) are converted to the file's byte order.
   void write(std::span<const std::byte> data, std::size_t element_bytes = 1);
-  // A record in parts, such as variables of different types.
+  // Writes one record in parts, such as variables of different types.
   void begin();
   void append(std::span<const std::byte> data, std::size_t element_bytes = 1);
   void end();
 
-  // Where the next record begins.
+  // The offset of the next record.
   std::uint64_t offset() const { return at_; }
 
  private:
@@ -57,7 +56,7 @@ class FortranWriter {
   std::uint64_t at_;
   std::uint64_t subrecord_at_ = 0;
   std::uint64_t subrecord_bytes_ = 0;
-  bool continues_ = false;  // the subrecord is not the record's first
+  bool continues_ = false;  // the subrecord continues a record
   bool is_open_ = false;
 };
 
@@ -65,10 +64,10 @@ class FortranReader {
  public:
   FortranReader(BufferedFile& file, const FortranOptions& options, std::uint64_t offset = 0);
 
-  // Goes to the next record, whatever is left of this one. False at the end of the file.
+  // Skips to the next record. Returns false at the end of the file.
   bool next();
   std::uint64_t record_bytes() const { return record_bytes_; }
-  // The record's next bytes; EINVAL where fewer are left.
+  // Reads the record's next bytes; EINVAL if fewer are left.
   void read(std::span<std::byte> data, std::size_t element_bytes = 1);
 
  private:
@@ -77,7 +76,7 @@ class FortranReader {
     std::uint64_t bytes;
   };
 
-  // Its length, and whether it is negative.
+  // Its length, and whether it was negative.
   std::uint64_t word_at(std::uint64_t at, bool& is_negative);
 
   BufferedFile& file_;
@@ -85,7 +84,7 @@ class FortranReader {
   std::uint64_t next_;
   std::vector<Subrecord> subrecords_;
   std::uint64_t record_bytes_ = 0;
-  std::size_t subrecord_ = 0;  // where the next byte is read
+  std::size_t subrecord_ = 0;  // offset of the next byte
   std::uint64_t inside_ = 0;
 };
 

@@ -1,13 +1,13 @@
-// The host's side of file calls in CUDA kernels.
+// The host side of file calls in CUDA kernels.
 //
 //   ferry::GpuRuntime runtime;                          // loads the CUDA driver; needs no nvcc
 //   my_kernel<<<blocks, threads>>>(runtime.context());  // which includes <ferry/cuda.hpp>
 //   ...
-//   ferry::gpu::write_back(runtime);                   // <ferry/cuda.hpp>: what is dirty there
+//   ferry::gpu::write_back(runtime);                   // from <ferry/cuda.hpp>: dirty pages
 //   runtime.shutdown(std::chrono::seconds(10));
 //
-// Kernels are the program's own and are launched as it likes. All that they need hangs off one
-// pointer, so a kernel that is compiled at run time (NVRTC, CuPy, Numba) makes the same calls.
+// You write and launch the kernels. They need only one pointer, so kernels compiled at run time
+// (NVRTC, CuPy, Numba) make the same calls.
 #pragma once
 
 #include <chrono>
@@ -19,56 +19,53 @@
 namespace ferry {
 
 struct GpuOptions {
-  int ordinal = 0;  // which GPU, as the CUDA driver counts
-  // How many groups of threads (a thread, a warp or a block each) may make calls at the same time.
-  // Each has an index of its own below this number, which the kernel computes.
+  int ordinal = 0;  // the GPU's number in the CUDA driver
+  // The number of groups of threads (each a thread, a warp or a block) that may make calls at the
+  // same time. Kernels give each its own index below this number.
   unsigned groups = 1024;
   unsigned calls_per_group = 8;  // in flight at the same time, at most 64
-  // Pinned memory of the host of each group, through which transfers go whose buffer is not the
-  // runtime's, and small ones.
+  // Pinned host memory of each group, for small transfers and buffers outside the runtime's memory.
   std::uint64_t staging_bytes = 64 << 10;
-  // Transfers past the cache of at most so many bytes are copied by the group that makes them,
-  // through that memory; larger ones by the GPU's copy engines. Pages of the cache that are absent
-  // likewise, if the group has several threads.
+  // Groups copy transfers past the cache up to this size themselves, through that memory; the GPU's
+  // copy engines copy larger ones. The same holds for missing pages if a group has several threads.
   std::uint64_t pull_bytes = 16 << 10;
-  // Groups that execute cached calls for others (placement `service`). They are blocks of the
-  // program's own launch, which ferry::gpu::launch_with_services() makes room for.
+  // Groups that execute cached calls for others (placement `service`). They are blocks of your
+  // launch; ferry::gpu::launch_with_services() adds them.
   unsigned services = 0;
 };
 
 // Owns the memory and the I/O server of one GPU's file calls.
 //
-// Of RuntimeOptions it takes all that does not concern cores of the `cpu` device: arena, cache,
-// files, server threads, storage. Thread-safe. In a child of fork() its calls throw ferry::Error
-// (ECHILD).
+// Uses all RuntimeOptions except those about cores of the `cpu` device. Thread-safe. In a child of
+// fork(), calls throw ferry::Error (ECHILD).
 class GpuRuntime {
  public:
-  // Throws ferry::Error (ENODEV: no CUDA driver or no such GPU, with what to do; ENOMEM; EINVAL).
+  // Throws ferry::Error (ENODEV: no CUDA driver or no such GPU, with advice; ENOMEM; EINVAL).
   explicit GpuRuntime(const RuntimeOptions& options = {}, const GpuOptions& gpu = {});
-  // shutdown() with ten seconds to spare.
+  // shutdown() with ten seconds' deadline.
   ~GpuRuntime();
   GpuRuntime(const GpuRuntime&) = delete;
   GpuRuntime& operator=(const GpuRuntime&) = delete;
 
-  // What a kernel gets; in the GPU's memory, valid as long as the runtime.
+  // The kernels' argument, in GPU memory; valid as long as the runtime.
   const device::Context* context() const;
-  // The same for the host to look at. Its pointers are the GPU's.
+  // A copy for the host, with GPU pointers.
   const device::Context& host_context() const;
   const GpuOptions& options() const;
-  // Of the group that belongs to nobody: for ferry::gpu::write_back().
+  // The index of an extra group, for ferry::gpu::write_back().
   unsigned own_group() const;
-  // Of the first service; the others follow.
+  // The index of the first service; the others follow.
   unsigned first_service_group() const;
 
-  // Memory of the GPU in which transfers need no staging. Throws ferry::Error (ENOMEM).
+  // GPU memory whose transfers need no bounce buffer. Throws ferry::Error (ENOMEM).
   Buffer allocate(std::uint64_t bytes, std::uint64_t alignment_bytes = 4096);
 
-  // Pages that hold what the storage does not have yet.
+  // Pages of the cache that are not yet in storage.
   std::uint64_t dirty_pages() const;
 
-  // Ends the server: calls of kernels that are not under way yet return -ESHUTDOWN, those under way
-  // may finish until the deadline and are cancelled then. Dirty pages can only be written back by a
-  // kernel, so those that are left are lost, and reported.
+  // Ends the server: new calls of kernels return -ESHUTDOWN, calls in flight may finish until the
+  // deadline and are then cancelled. Only a kernel can write dirty pages back: the rest are lost,
+  // and reported.
   ShutdownReport shutdown(std::chrono::milliseconds deadline);
 
   RuntimeInfo info() const;

@@ -1,5 +1,5 @@
-// Opt-in: a thread that shuts a runtime down when the process is asked to end. For programs that do
-// not handle SIGINT, SIGTERM and SIGHUP themselves; the library installs no handlers on its own.
+// Optional: a thread that shuts a runtime down on SIGINT, SIGTERM and SIGHUP, for programs that do
+// not handle them. The library itself installs no handlers.
 //
 //   ferry::SignalThread::block();              // first, while there is one thread
 //   ferry::Runtime runtime;
@@ -19,25 +19,25 @@ namespace ferry {
 
 class SignalThread {
  public:
-  // Blocks the three signals for the calling thread and all that it starts from now on. Before
-  // anything else starts threads: a signal goes to any thread that does not block it.
+  // Blocks the three signals for the calling thread and threads it starts later. Call it before any
+  // thread starts: a signal goes to any thread that does not block it.
   static void block();
 
-  // On the first signal runs `on_signal`, then runtime.shutdown(deadline); on every later one only
-  // `on_signal`. That function runs on this thread, takes the signal's number and must not throw.
-  // Throws ferry::Error (no descriptor left).
+  // The first signal runs `on_signal`, then runtime.shutdown(deadline); later ones only run
+  // `on_signal`, on this thread, with the signal's number. It must not throw. Throws ferry::Error
+  // (no descriptor left).
   explicit SignalThread(Runtime& runtime,
                         std::chrono::milliseconds deadline = std::chrono::seconds(10),
                         std::function<void(int)> on_signal = {});
-  // The same for what is ended in another way (GpuRuntime::shutdown(), several runtimes):
-  // `shut_down` must not throw.
+  // The same with another way to end (GpuRuntime::shutdown(), several runtimes): `shut_down` must
+  // not throw.
   explicit SignalThread(std::function<void()> shut_down, std::function<void(int)> on_signal = {});
-  // Waits for a shutdown that is under way. Signals that come later stay blocked.
+  // Waits for a shutdown in progress. Later signals stay blocked.
   ~SignalThread();
   SignalThread(const SignalThread&) = delete;
   SignalThread& operator=(const SignalThread&) = delete;
 
-  // The first signal that came, or 0. Thread-safe.
+  // The first signal received, or 0. Thread-safe.
   int received() const { return received_.load(std::memory_order_acquire); }
 
  private:

@@ -1,4 +1,4 @@
-// How files of mounted file systems are reached, for whoever wants to say so.
+// How the kernel is called for mounted files.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 namespace ferry {
 
 enum class StorageEngine : std::uint8_t {
-  automatic,  // io_uring if the kernel grants it
+  automatic,  // io_uring if the kernel allows it
   io_uring,   // io_uring or an error
   threads,    // blocking calls
 };

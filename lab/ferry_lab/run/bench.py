@@ -235,17 +235,17 @@ def _notes(rows: Sequence[Json]) -> list[str]:
 def _state_notes(row: Json) -> list[str]:
     remote = is_uri(row["path"])
     texts = {
-        "unverified": "unverified, because the state of the page cache could not be proven for "
-        "every repeat",
+        "unverified": "unverified, because the state of the page cache was not proven for every "
+        "repeat",
     }
     if remote:
         texts = {
-            "client-cold": "client-cold: every byte came from the server, whose own caches cannot "
-            "be dropped from here and may have had it",
+            "client-cold": "client-cold: every byte came from the server, possibly from its caches, "
+            "which cannot be dropped from here",
             "hot": "hot: the storage's client library answered from its own memory, not the "
-            "server; --cold has it drop that before each repeat",
-            "unverified": "unverified: what came over the network proves neither that the "
-            "storage's client had the file nor that it did not, for every repeat",
+            "server; --cold drops that memory before each repeat",
+            "unverified": "unverified: the network traffic does not show, for every repeat, whether "
+            "the storage's client had the file in memory",
         }
     text = texts.get(row["cache_state"])
     return [f"{row['operation']}: {text}"] if text else []
@@ -318,7 +318,7 @@ def _placement_line(placement: str, runtime: Json) -> str:
     if placement != "compute" and service is not None and service["threads"] > 0:
         line += f", served on CPUs {service['cpus']} (threads: {service['threads']})"
     if placement == "automatic" and runtime["automatic_source"] is not None:
-        line += f", decided from: {runtime['automatic_source']}"
+        line += f", decided by: {runtime['automatic_source']}"
     return line
 
 

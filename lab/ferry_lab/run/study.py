@@ -208,7 +208,7 @@ def _make_document(
             "which the study without --quick makes"
         )
     if repeats < judge.FINDING_PAIRS_MIN:
-        notes.append(f"fewer than {judge.FINDING_PAIRS_MIN} pairs show no difference")
+        notes.append(f"with fewer than {judge.FINDING_PAIRS_MIN} pairs, no difference is reported")
     notes += unverified_notes(rows)
     first = kept.groups[next(iter(matrix.groups))]
     notes += study.notes(rows, first.environment["machine"])
@@ -291,7 +291,7 @@ def _going_on_from(unfinished: Unfinished) -> Iterator[None]:
         yield
     except (KeyboardInterrupt, FerryError) as error:
         if unfinished.exists():
-            error.add_note(f"the same command goes on from {unfinished.path}")
+            error.add_note(f"the same command continues from {unfinished.path}")
         raise
 
 
@@ -316,7 +316,7 @@ def _announce_resumption(
     samples = sum(len(plan.cells) * plan.repeats for plan in plans.values())
     what = f"{done} of {samples} samples are from the interrupted run of {kept.began}"
     notes.append(what)
-    terminal.say(f"going on from {unfinished.path}: {what}; remove that file to begin anew")
+    terminal.say(f"continuing from {unfinished.path}: {what}; remove that file to start over")
 
 
 def _measure_groups(name: str, matrix: Matrix, kept: Kept, unfinished: Unfinished) -> None:
@@ -332,7 +332,7 @@ def _measure_groups(name: str, matrix: Matrix, kept: Kept, unfinished: Unfinishe
         plans = left.values()
         weights = {cell.id: estimate.repeat_s(cell) for plan in plans for cell in plan.cells}
         total_s = sum(map(estimate.plan_s, plans))
-        terminal.say(f"study {name}: {describe_s(total_s)}, guessed from a look at the storage")
+        terminal.say(f"study {name}: {describe_s(total_s)}, estimated from a probe of the storage")
     steps = sum(p.repeats * weights.get(c.id, 1) for p in left.values() for c in p.cells)
     with terminal.progress(name, steps) as bar:
         for number, (group_name, plan) in enumerate(left.items(), 1):

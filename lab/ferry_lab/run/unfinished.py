@@ -164,7 +164,7 @@ class Unfinished:
         what = f"{self.path} holds an interrupted run that {self._difference(marks)}"
         if not discard:
             raise FerryError(f"{what}; --overwrite discards it, another --out keeps it")
-        terminal.say(f"{what}: it is discarded, as --overwrite says")
+        terminal.say(f"{what}: discarded because of --overwrite")
         return Kept()
 
     def _difference(self, marks: Any) -> str:

@@ -216,7 +216,7 @@ def measure(folder: str, facts: Json, clock: Clock) -> Outcome:
         waiting = _without(waiting, explored)
         _confirm(folder, explored, outcome, clock, bool(waiting))
     for tuned in waiting:
-        tuned.reason = "not tried, for want of time; raise --budget"
+        tuned.reason = "not tried: out of time; raise --budget"
     _confirm_whole(folder, outcome, clock)
     outcome.notes = list(dict.fromkeys(outcome.notes))
     return outcome
@@ -316,7 +316,7 @@ def _confirm(
         enough_s = clock.expected_s(len(_pair_keys(_wanted(chosen))), judge.PAIRS_MIN) * _SLACK
         _judge(folder, chosen, outcome, clock, pairs, max(left_s, enough_s))
     for tuned in waiting:
-        tuned.reason = "not measured again, for want of time; raise --budget"
+        tuned.reason = "not measured again: out of time; raise --budget"
 
 
 def _fitting(waiting: Sequence[Tuned], outcome: Outcome, clock: Clock) -> list[Tuned]:
@@ -385,11 +385,11 @@ def _confirm_whole(folder: str, outcome: Outcome, clock: Clock) -> None:
         return
     best = max(taken, key=lambda one: one.verdict.gain.median if one.verdict is not None else 0.0)
     outcome.whole = best.verdict
-    outcome.notes.append(f"together the settings did not pass: {why}")
+    outcome.notes.append(f"the settings together are not better: {why}")
     for tuned in taken:
         if tuned is not best:
             tuned.in_force = False
-            tuned.reason = f"given up: passes alone, but not together with {best.setting.title}"
+            tuned.reason = f"dropped: better alone, but not together with {best.setting.title}"
 
 
 def make_entry(facts: Json, outcome: Outcome, measured: str) -> tuple[Json, Json]:

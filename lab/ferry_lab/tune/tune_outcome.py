@@ -16,7 +16,7 @@ class Tuned:
     candidate: Candidate | None = None
     verdict: Verdict | None = None
     in_force: bool = False  # accepted, and not dropped later
-    reason: str = "no other value looked better"
+    reason: str = "no candidate looked better"
 
     def point(self) -> Point:
         """Returns the defaults with the candidate, which must exist."""

@@ -95,7 +95,7 @@ def test_an_interrupted_study_keeps_its_rounds_and_goes_on(
     assert process.returncode == 130
     assert message.strip() == (
         "ferry: interrupted; scratch files are removed; "
-        f"the same command goes on from {out}/unfinished.json"
+        f"the same command continues from {out}/unfinished.json"
     )
     assert list(scratch.iterdir()) == []
     assert [path.name for path in out.iterdir()] == ["unfinished.json"]
@@ -104,6 +104,6 @@ def test_an_interrupted_study_keeps_its_rounds_and_goes_on(
     assert "differs in what is measured" in other.stderr
     done = command.run(*arguments(30))
     assert done.returncode == 0
-    assert "going on from" in done.stderr
+    assert "continuing from" in done.stderr
     assert "are from the interrupted run" in done.stdout
     assert not (out / "unfinished.json").exists()

@@ -143,7 +143,7 @@ def test_cold_is_claimed_only_where_every_byte_came(command: Command, served: Se
     read = cold["rows"][1]
     assert read["cache_state"] == "client-cold"
     assert all(s["storage"]["network_read_bytes"] >= s["bytes"] for s in read["repeats"])
-    assert "whose own caches cannot be dropped from here" in shown
+    assert "which cannot be dropped from here" in shown
     usual, shown = bench(command, "-b", "4m", "-i", 3, uri)
     assert usual["rows"][1]["cache_state"] == ("hot" if served.caches else "client-cold")
     assert ("answered from its own memory" in shown) == served.caches

@@ -162,7 +162,7 @@ def test_an_interrupted_study_goes_on(
     with pytest.raises(KeyboardInterrupt) as interruption:
         study.run(Small(), options)
     path = f"{options.out}/{unfinished.FILE_NAME}"
-    assert interruption.value.__notes__ == [f"the same command goes on from {path}"]
+    assert interruption.value.__notes__ == [f"the same command continues from {path}"]
     assert [p.name for p in Path(str(options.out)).iterdir()] == [unfinished.FILE_NAME]
     bench.ends_after = None
     bench.plans.clear()
@@ -171,7 +171,7 @@ def test_an_interrupted_study_goes_on(
     document = results_of(options)
     what = f"{kept * len(CELLS)} of {2 * REPEATS * len(CELLS)} samples are from the interrupted run"
     assert any(what in note for note in document["notes"])
-    assert f"going on from {path}: {what}" in capsys.readouterr().err
+    assert f"continuing from {path}: {what}" in capsys.readouterr().err
     for row in document["rows"]:
         assert [s["repeat"] for s in row["repeats"]] == list(range(REPEATS))
         numbers = [s["io_ns"] for s in row["repeats"]]
@@ -185,7 +185,7 @@ def test_a_failure_keeps_what_was_measured(bench: Bench, options: study.StudyOpt
     bench.ends_after, bench.error = 2 * len(CELLS), FerryError("the disk is full; free some space")
     with pytest.raises(FerryError) as failure:
         study.run(Small(), options)
-    assert "goes on from" in failure.value.__notes__[0]
+    assert "continues from" in failure.value.__notes__[0]
 
 
 def test_nothing_is_left_where_nothing_can_be_gone_on_from(
@@ -207,7 +207,7 @@ def test_interrupted_while_it_writes_the_report(
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as interruption:
         patch.setattr(Small, "page", interrupt)
         study.run(Small(), options)
-    assert "goes on from" in interruption.value.__notes__[0]
+    assert "continues from" in interruption.value.__notes__[0]
     assert [p.name for p in Path(str(options.out)).iterdir()] == [unfinished.FILE_NAME]
     bench.plans.clear()
     study.run(Small(), options)
