@@ -20,7 +20,7 @@ bool begins_with(const std::string& text, const char* prefix) {
   return text.rfind(prefix, 0) == 0;
 }
 
-// An NVMe disk hangs on a controller, which hangs on what has the driver.
+// An NVMe disk's parent is a controller, whose parent has the driver.
 std::string driver_of(const fs::path& disk) {
   std::error_code error;
   for (const char* way : {"device/driver", "device/device/driver"}) {

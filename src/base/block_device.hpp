@@ -1,4 +1,4 @@
-// What a block device is, from its folder under /sys.
+// Facts about a block device, from its folder under /sys.
 #pragma once
 
 #include <filesystem>
@@ -12,14 +12,13 @@ struct BlockDevice {
   std::string disk;  // the whole of which it is a part, or itself: "vda"
   // "virtio", "NVMe", "SCSI", "loop", "RAID", "device mapper" or "zram"; empty: none of these.
   std::string kind;
-  std::string driver;  // empty where there is none
-  // Of a loop device the file that it is made of, of a RAID its level, of the device mapper the
-  // name of the volume.
+  std::string driver;  // empty if unknown
+  // A loop device's file, a RAID's level, or a device-mapper volume's name.
   std::string detail;
-  std::vector<std::string> below;  // the devices that it is made of
+  std::vector<std::string> below;  // the devices below
 };
 
-// `folder` is that of a device or of a partition. Thread-safe.
+// `folder` is a device's or a partition's. Thread-safe.
 BlockDevice describe_block_device(const std::filesystem::path& folder);
 
 }  // namespace ferry

@@ -105,7 +105,7 @@ __attribute__((target("avx2"))) void swap_by_avx2(std::byte* to, const std::byte
 }
 #endif
 
-// How many of `all`, which go from plain to fastest, this processor has.
+// The number of methods in `all`, from plain to fastest, that this processor supports.
 std::size_t usable() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("ssse3") == 0) return 1;

@@ -1,4 +1,4 @@
-// The ways of reversing the bytes of elements, for byte_order.hpp and for tests of each.
+// Methods of reversing elements' bytes, for byte_order.hpp and tests of each.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace ferry {
 
-// Copies `bytes`, a multiple of element_bytes (2, 4, 8 or 16), to the same memory or apart.
+// Copies `bytes`, a multiple of element_bytes (2, 4, 8 or 16), in place or to disjoint memory.
 using ByteSwap = void (*)(std::byte* to, const std::byte* from, std::size_t bytes,
                           std::size_t element_bytes);
 
@@ -15,7 +15,7 @@ struct NamedByteSwap {
   ByteSwap swap;
 };
 
-// Those that this processor has, the fastest last; the first is plain C++.
+// The supported ones, fastest last; the first is plain C++.
 std::span<const NamedByteSwap> byte_swaps();
 
 }  // namespace ferry

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int cpus_max = 4096;
 
-// The quota of the process's own cgroup: version 2, then version 1. 0: none.
+// The CPU quota of the process's cgroup: version 2, then version 1. 0: none.
 double cgroup_quota() {
   std::ifstream self("/proc/self/cgroup");
   std::vector<std::string> places = {"/sys/fs/cgroup/cpu.max"};
@@ -69,7 +69,7 @@ CpuSet allowed_cpus() {
 unsigned usable_cpus() {
   const auto allowed = static_cast<unsigned>(allowed_cpus().size());
   const double quota = cgroup_quota();
-  // Part of a CPU cannot carry a spinning thread.
+  // A fraction of a CPU cannot carry a spinning thread.
   if (quota > 0) return std::clamp(static_cast<unsigned>(quota), 1U, allowed);
   return allowed;
 }

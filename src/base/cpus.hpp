@@ -1,4 +1,4 @@
-// Which processors this process may use, and where its threads run.
+// The processors this process may use, and where its threads run.
 #pragma once
 
 #include <string>
@@ -13,18 +13,18 @@ using CpuSet = std::vector<int>;
 // The CPUs this process may run on (its affinity mask).
 CpuSet allowed_cpus();
 
-// How many CPUs' worth of time this process may use: the smaller of the affinity mask and the
-// cgroup's quota, at least 1. Threads beyond this number must not spin.
+// How many CPUs this process may use: the minimum of the affinity mask and the cgroup's quota, at
+// least 1. Threads beyond this number must not spin.
 unsigned usable_cpus();
 
-// Number of the NUMA node of a CPU; 0 where the machine has one node or does not tell.
+// The NUMA node of a CPU; 0 on machines with one node or an unknown layout.
 int numa_node(int cpu);
 
 // Parses "0-3,8" and prints it. Throws std::invalid_argument for anything else.
 CpuSet parse_cpus(std::string_view text);
 std::string to_string(const CpuSet& cpus);
 
-// Binds the calling thread; an empty set leaves it alone. False: the kernel refused.
+// Binds the calling thread; an empty set changes nothing. Returns false if the kernel refused.
 bool run_this_thread_on(const CpuSet& cpus);
 void name_this_thread(const char* name);
 

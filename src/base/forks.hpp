@@ -1,5 +1,5 @@
-// Whether this process is still the one that an object was made in. A child of fork() has none of
-// its parent's threads, and locks as they were at that moment.
+// Detects whether an object was made in this process or before a fork(): a child has none of its
+// parent's threads, and locks in the state of that moment.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 
 namespace ferry {
 
-// How often this process and its ancestors have forked into being since the library was loaded.
+// How many forks separate this process from the one that loaded the library.
 std::uint64_t fork_generation();
 
 class MadeHere {
@@ -18,8 +18,8 @@ class MadeHere {
   std::uint64_t generation_ = fork_generation();
 };
 
-// The only `Type` of this process, made when it is first asked for and never destroyed. A child of
-// fork() gets a new one: a lock in its parent's may be held by a thread that the child has not.
+// The process's only `Type`, made on first use and never destroyed. A child of fork() makes a new
+// one, because a thread that does not exist there may hold a lock of the parent's.
 template <class Type>
 Type& of_this_process() {
   struct Made {
@@ -28,7 +28,7 @@ Type& of_this_process() {
     Type value;
   };
   static std::atomic<Made*> latest{nullptr};
-  // Acquires what the exchange below has released: all that its maker has written.
+  // Pairs with the release of the exchange below.
   Made* found = latest.load(std::memory_order_acquire);
   while (found == nullptr || found->generation != fork_generation()) {
     auto* made = new Made;

@@ -1,5 +1,4 @@
-// The two futex calls: for words that threads of this process sleep on, and for words in memory
-// that processes share.
+// The two futex calls: for words of one process, and for words in memory shared by processes.
 #pragma once
 
 #include <climits>

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The kernel writes spaces and the like as \040.
+// The kernel escapes spaces and the like as \040.
 std::string unescape(const std::string& text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -82,7 +82,7 @@ Mount parse_mount(const std::string& line) {
 
 namespace {
 
-// The name of a file system's type, for those that a root directory lies on.
+// The name of a file system type, for types that a root directory can have.
 std::string type_name(std::uint64_t type) {
   switch (type) {
     case EXT4_SUPER_MAGIC:
@@ -114,7 +114,7 @@ std::string type_name(std::uint64_t type) {
   }
 }
 
-// "/dev/vda", where it is a block device of this machine; else empty.
+// "/dev/vda", if it is a block device of this machine; else empty.
 std::string block_device_path(dev_t device) {
   const fs::path folder = block_device_folder(device, "");
   return folder.empty() ? "" : "/dev/" + folder.filename().string();
@@ -150,7 +150,7 @@ std::vector<Mount> read_mounts() {
   return with_root(std::move(mounts));
 }
 
-// The last of the longest mount points above the path: later mounts cover earlier ones.
+// The last of the longest mount points above the path: later mounts hide earlier ones.
 Mount mount_of(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
                                                          &std::free);

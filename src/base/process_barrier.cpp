@@ -26,7 +26,7 @@ bool has_process_barrier() {
 }
 
 void process_barrier() {
-  // Cannot fail once registered; going on without would lose what readers rely on.
+  // Cannot fail once registered; continuing would break what readers rely on.
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) std::abort();
 }
 

@@ -10,7 +10,7 @@
 namespace ferry {
 namespace {
 
-// Not in the headers of Debian 12; the number is kernel ABI, the same on every architecture.
+// Missing in Debian 12's headers; the number is the same on every architecture.
 constexpr long sys_cachestat = 451;
 struct CacheRange {
   std::uint64_t offset;
@@ -45,7 +45,7 @@ std::optional<std::uint64_t> resident_bytes(int fd, std::uint64_t offset, std::u
   if (bytes == 0) return 0;
   const CacheRange range{offset, bytes};
   CacheStatistics statistics{};
-  // It is refused for files that the caller neither owns nor may write.
+  // Refused for files that the caller neither owns nor may write.
   if (syscall(sys_cachestat, fd, &range, &statistics, 0) != 0) {
     return sample_residency(fd, offset, bytes);
   }

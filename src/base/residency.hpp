@@ -1,4 +1,4 @@
-// How much of a file the kernel's page cache holds.
+// How much of a file is in the kernel's page cache.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,12 @@
 
 namespace ferry {
 
-// Bytes of [offset, offset + bytes) of the file behind `fd` that a read would find in memory,
-// rounded to pages. cachestat(2) tells exactly (Linux 6.5); where it does not, eight one-byte reads
-// that must not wait are a sample. Nothing: the file system cannot tell either way.
+// Bytes of [offset, offset + bytes) of `fd` that a read would find in memory, rounded to pages.
+// Exact with cachestat(2) (Linux 6.5), otherwise a sample of eight nonblocking one-byte reads.
+// Nothing: the file system supports neither.
 std::optional<std::uint64_t> resident_bytes(int fd, std::uint64_t offset, std::uint64_t bytes);
 
-// The sample on its own.
+// Only the sample.
 std::optional<std::uint64_t> sample_residency(int fd, std::uint64_t offset, std::uint64_t bytes);
 
 }  // namespace ferry

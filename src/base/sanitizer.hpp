@@ -1,4 +1,4 @@
-// What the thread sanitizer must not take for a race.
+// Hides harmless races from the thread sanitizer.
 #pragma once
 
 #if defined(__SANITIZE_THREAD__)
@@ -10,8 +10,8 @@ void AnnotateIgnoreReadsEnd(const char* file, int line);
 
 namespace ferry {
 
-// While it lives, what this thread reads is not compared with what others write. For system calls
-// that read memory on behalf of others who may change it meanwhile.
+// While it lives, this thread's reads are not checked against others' writes. For system calls that
+// read memory that others may change.
 class [[maybe_unused]] UnseenReads {
  public:
 #if defined(__SANITIZE_THREAD__)

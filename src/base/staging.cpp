@@ -17,7 +17,7 @@ std::uint64_t rounded(std::uint64_t bytes) {
 }  // namespace
 
 std::byte* map_huge(std::uint64_t bytes) {
-  // One huge page more, so that an aligned piece lies in it; what is over goes back at once.
+  // One huge page more than needed, for alignment; the surplus is returned.
   const std::uint64_t wanted = rounded(bytes);
   void* mapped = mmap(nullptr, wanted + huge_page_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

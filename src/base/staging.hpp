@@ -1,5 +1,5 @@
-// Memory between a disk and buffers that direct I/O cannot use: slots in huge pages, which also
-// make few segments of a transfer.
+// Bounce buffers between a disk and buffers that direct I/O cannot use: slots in huge pages, which
+// also make transfers of few segments.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace ferry {
 
-// Belongs to one thread.
+// For one thread.
 class Staging {
  public:
   // Throws std::system_error (ENOMEM).
@@ -28,8 +28,8 @@ class Staging {
   std::vector<std::byte*> free_;
 };
 
-// Zeroed memory of whole huge pages where the kernel grants them, aligned to 2 MiB; null when there
-// is none. To be freed by unmap_huge() with the same size.
+// Zeroed memory, in huge pages if the kernel grants them, aligned to 2 MiB; null if there is none.
+// Free it with unmap_huge() and the same size.
 std::byte* map_huge(std::uint64_t bytes);
 void unmap_huge(std::byte* memory, std::uint64_t bytes);
 

@@ -14,7 +14,7 @@ namespace ferry {
 namespace {
 
 constexpr std::uint64_t page_bytes = 4096;
-constexpr std::size_t extents_max = 1024;  // more pieces in one buffer are written
+constexpr std::size_t extents_max = 1024;  // a buffer with more pieces is written
 constexpr auto offset_max = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
 bool fits(std::uint64_t bytes, std::uint64_t offset) {
@@ -41,7 +41,7 @@ struct BufferedFile::Buffer {
 
   std::byte* data;
   std::uint64_t block = none;
-  bool is_loaded = false;  // all bytes are those of the file, zeros behind its end
+  bool is_loaded = false;  // all bytes are the file's, zeros behind its end
   Extents dirty;
   std::uint64_t last_use = 0;
 };
@@ -76,7 +76,7 @@ std::int64_t BufferedFile::pread(void* data, std::uint64_t bytes, std::uint64_t 
     ++statistics_.requests_read;
     if (moved >= 0) {
       statistics_.request_read_bytes += static_cast<std::uint64_t>(moved);
-      // The end of the file is still in a buffer, and what is missing before it is a hole.
+      // A buffer still holds the end of the file, and the missing bytes before it are a hole.
       std::memset(static_cast<std::byte*>(data) + moved, 0,
                   bytes - static_cast<std::uint64_t>(moved));
       moved = static_cast<std::int64_t>(bytes);
@@ -141,7 +141,7 @@ std::int64_t BufferedFile::copy_in(const std::byte* data, std::uint64_t bytes,
     std::memcpy(buffer->data + inside, data + done, step);
     buffer->dirty.add(inside, inside + step);
     done += step;
-    // A full one is written at once. If that fails, it is tried again by whoever needs the buffer.
+    // Full buffers are written immediately. If that fails, the next user of the buffer tries again.
     if (buffer->dirty.covers(0, options_.buffer_bytes) && write_back(*buffer) == 0) {
       buffer->is_loaded = true;
     }
@@ -149,7 +149,7 @@ std::int64_t BufferedFile::copy_in(const std::byte* data, std::uint64_t bytes,
   return static_cast<std::int64_t>(done);
 }
 
-// The buffer of a block: the one that has it, a new one, or the one that was not used for longest.
+// The buffer of a block: its own, a new one, or the least recently used one.
 int BufferedFile::buffer_for(std::uint64_t block, Buffer*& found) {
   Buffer* oldest = nullptr;
   for (const auto& buffer : buffers_) {
@@ -165,7 +165,7 @@ int BufferedFile::buffer_for(std::uint64_t block, Buffer*& found) {
       buffers_.push_back(std::make_unique<Buffer>(options_.buffer_bytes));
       oldest = buffers_.back().get();
     } catch (const std::bad_alloc&) {
-      if (oldest == nullptr) return ENOMEM;  // else those that there are must do
+      if (oldest == nullptr) return ENOMEM;  // else the existing ones must do
     }
   }
   if (const int error = write_back(*oldest)) return error;
@@ -216,7 +216,7 @@ int BufferedFile::write_back_overlapping(std::uint64_t offset, std::uint64_t byt
   return 0;
 }
 
-// In the order of the file, all of them: the first error is told.
+// All of them, in file order; reports the first error.
 int BufferedFile::write_back_all() {
   std::vector<Buffer*> ordered;
   for (const auto& buffer : buffers_)
@@ -231,7 +231,7 @@ int BufferedFile::write_back_all() {
   return first;
 }
 
-// Sees whether the file has grown underneath; what was loaded at its old end is then forgotten.
+// Checks whether the file has grown below; then drops what was loaded at its old end.
 std::int64_t BufferedFile::refresh_size() {
   const std::int64_t below = below_.size_bytes();
   if (below < 0) return below;

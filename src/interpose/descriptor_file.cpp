@@ -1,4 +1,4 @@
-// By bare system calls: the library that buffers other programs stands in for the C library's.
+// Uses bare system calls, because the library that buffers other programs replaces the C library's.
 #include <algorithm>
 #include <cerrno>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t call_bytes_max = 0x7ffff000;  // the kernel's
 
-// Repeats `call(done, step)` until all is moved or it gives 0.
+// Repeats `call(done, step)` until all is moved or it returns 0.
 template <class Call>
 std::int64_t move_all(std::uint64_t bytes, Call&& call) {
   std::uint64_t done = 0;
@@ -46,7 +46,8 @@ std::int64_t DescriptorFile::write(const void* data, std::uint64_t bytes, std::u
 
 std::int64_t DescriptorFile::size_bytes() {
   struct stat status {};
-  // The kernel's structure is the C library's on 64-bit machines, but only fstatat is on all.
+  // The kernel's structure equals the C library's on 64-bit machines, but only fstatat exists on
+  // all.
   if (syscall(SYS_newfstatat, descriptor_, "", &status, AT_EMPTY_PATH) != 0) return -errno;
   return status.st_size;
 }

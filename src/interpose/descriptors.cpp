@@ -1,5 +1,5 @@
-// Calls with a descriptor: what small reads and writes become, and what ends the buffering of a
-// file.
+// Calls with a descriptor: buffers small reads and writes, and ends a file's buffering where
+// needed.
 #include <algorithm>
 #include <cerrno>
 #include <cstdarg>
@@ -23,7 +23,7 @@ namespace {
 using Open = int(const char*, int, ...);
 using OpenAt = int(int, const char*, int, ...);
 
-// Declares `mode`: what follows `flags` where they ask for one.
+// Declares `mode`: the argument after `flags`, if they need one.
 #define FERRY_MODE_AFTER_FLAGS                                 \
   mode_t mode = 0;                                             \
   if ((flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY))) != 0) { \
@@ -42,7 +42,7 @@ void release(int descriptor, const char* why) {
   Files::instance().release(descriptor, why);
 }
 
-// Vectored transfers, one vector after the other: `transfer(data, bytes, done)`.
+// Vectored transfers, one vector after another: `transfer(data, bytes, done)`.
 template <class Transfer>
 ssize_t for_vectors(const iovec* vectors, int count, Transfer&& transfer) {
   if (count < 0 || count > 1024) {
@@ -229,7 +229,7 @@ FERRY_SEEK(lseek64)
 FERRY_TRUNCATE(ftruncate)
 FERRY_TRUNCATE(ftruncate64)
 
-// Calls that want to see what was written: it is written first.
+// Calls that must see written data: flush first.
 #define FERRY_FLUSHED(name, parameters, ...)                                               \
   FERRY_STANDS_IN(int, name, int descriptor __VA_OPT__(, ) __VA_ARGS__) {                  \
     const int error = either(                                                              \
@@ -242,7 +242,7 @@ FERRY_FLUSHED(fdatasync, (descriptor))
 FERRY_FLUSHED(fstat, (descriptor, status), struct stat* status)
 FERRY_FLUSHED(fstat64, (descriptor, status), struct stat64* status)
 
-// The size of a file that is named is right, too.
+// Also correct for a file named by path.
 #define FERRY_STAT(name)                                              \
   FERRY_STANDS_IN(int, name, const char* path, struct stat* status) { \
     auto* own = next<int(const char*, struct stat*)>(#name);          \
@@ -286,7 +286,7 @@ FERRY_STANDS_IN(int, dup3, int from, int to, int flags) {
 
 namespace {
 
-// Locks are taken where several processes write, who must see each other's data.
+// Programs lock files that several processes write, which must see each other's data.
 void before_control(int descriptor, int command, long argument) {
   switch (command) {
     case F_DUPFD:
@@ -307,7 +307,7 @@ void before_control(int descriptor, int command, long argument) {
 
 }  // namespace
 
-// Every argument of fcntl is a word.
+// Every argument of fcntl is one word.
 #define FERRY_CONTROL(name)                                                \
   FERRY_STANDS_IN(int, name, int descriptor, int command, ...) {           \
     std::va_list rest;                                                     \

@@ -1,4 +1,4 @@
-// Which bytes of a buffer are not written yet: ranges that grow, without overlap and apart.
+// A buffer's unwritten bytes: separate, non-overlapping ranges.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ class Extents {
     bool operator==(const Extent&) const = default;
   };
 
-  // Adds [begin, end), joined with those it touches.
+  // Adds [begin, end), merged with those it touches.
   void add(std::uint64_t begin, std::uint64_t end) {
     if (begin >= end) return;
     const auto first =

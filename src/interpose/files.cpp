@@ -13,13 +13,13 @@
 namespace ferry::iobuf {
 namespace {
 
-// By a bare system call, as everything here: the C library's is stood in for.
+// A bare system call, as everywhere here: the C library's function is replaced.
 void say(const std::string& line) {
   const std::string whole = "ferry-iobuf: " + line + "\n";
   syscall(SYS_write, STDERR_FILENO, whole.data(), whole.size());
 }
 
-// What a system call returns for a number of bytes or a negative errno.
+// The number of bytes, or a negative errno, as a system call returns it.
 ssize_t returned(std::int64_t moved) {
   if (moved >= 0) return static_cast<ssize_t>(moved);
   errno = static_cast<int>(-moved);
@@ -156,7 +156,7 @@ void Files::opened(int descriptor, const char* path, int flags) {
   if (!S_ISREG(status.st_mode)) return;
   const std::lock_guard lock(mutex_);
   forget_stale(descriptor);
-  // Two descriptors of one file would each have buffers of their own.
+  // Two descriptors of one file would each have their own buffers.
   for (const auto& [other, file] : files_) {
     if (!file->is(status)) continue;
     release_now(*file, "opened twice");
@@ -169,13 +169,13 @@ void Files::opened(int descriptor, const char* path, int flags) {
     files_[descriptor] =
         std::make_shared<TrackedFile>(descriptor, path, flags, status, rule->options);
     is_tracked_[static_cast<std::size_t>(descriptor)] = true;
-  } catch (const std::bad_alloc&) {  // then it is not buffered
+  } catch (const std::bad_alloc&) {  // then do not buffer it
     files_.erase(descriptor);
   }
   errno = saved;
 }
 
-// The C library closes what fdopen made without the program's close.
+// The C library closes files from fdopen without the program's close.
 void Files::forget_stale(int descriptor) {
   const auto found = files_.find(descriptor);
   if (found == files_.end()) return;

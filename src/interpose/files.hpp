@@ -1,8 +1,7 @@
-// The files that are buffered under a program that knows nothing of it.
+// The files that are buffered below an unmodified program.
 //
-// A file is *released* where buffering it further would be wrong: its buffers are written, the
-// kernel's position is set to the program's, and from then on every call goes straight to the
-// kernel.
+// A file is *released* where further buffering would be wrong: its buffers are written, the
+// kernel's position is set to the program's, and later calls go straight to the kernel.
 #pragma once
 
 #include <array>
@@ -28,7 +27,7 @@ class TrackedFile {
   TrackedFile(int descriptor, std::string path, int flags, const struct stat& status,
               const BufferOptions& options);
 
-  // Held for every call; see then whether it is still buffered.
+  // Lock it for every call; then check that it is still buffered.
   std::unique_lock<std::mutex> lock();
   bool is_released() const { return is_released_; }
 
@@ -41,7 +40,7 @@ class TrackedFile {
   // 0 or an errno.
   int flush() { return file_.flush(); }
   int release(const char* why);
-  // For one whose descriptor is another file's by now: nothing is written there.
+  // For a file whose descriptor now belongs to another: writes nothing there.
   void abandon();
 
   bool is(const struct stat& status) const {
@@ -72,26 +71,26 @@ using FilePointer = std::shared_ptr<TrackedFile>;
 // All of this process.
 class Files {
  public:
-  // Never destroyed, because programs use files until their very end.
+  // Never destroyed, because programs use files to their very end.
   static Files& instance();
 
-  // Looks at a file that was just opened: buffers it if a rule says so and it may be.
+  // Called for a newly opened file: buffers it if a rule matches and it is suitable.
   void opened(int descriptor, const char* path, int flags);
   bool wants(const char* path) const { return settings_.rule_for(path) != nullptr; }
-  // Null for those that are not buffered.
+  // Null for unbuffered ones.
   FilePointer find(int descriptor);
   // Writes its buffers and forgets it: 0 or an errno. The descriptor stays open.
   int closing(int descriptor);
   void release(int descriptor, const char* why);
-  // All that `status` is of.
+  // All that have this `status`.
   void release_file(const struct stat& status, const char* why);
-  // Writes its buffers; false where it has none.
+  // Writes its buffers; false if it has none.
   bool flush_file(const struct stat& status);
   void release_all(const char* why);
   // Releases all and keeps the table locked, so that no other thread adds one; then unlock().
   void release_and_lock(const char* why);
   void unlock() { mutex_.unlock(); }
-  // Releases all and tells what was done, once; nothing is buffered from then on.
+  // Releases all and reports the counters, once; nothing is buffered afterwards.
   void finish();
 
  private:
@@ -104,7 +103,7 @@ class Files {
   static constexpr int descriptors_max = 65536;
 
   Settings settings_;
-  std::mutex mutex_;  // not a recursive one, which knows its thread by a number that fork changes
+  std::mutex mutex_;  // not recursive: that identifies its thread by a number that fork changes
   std::map<int, FilePointer> files_;
   std::array<std::atomic<bool>, descriptors_max> is_tracked_{};
   std::vector<std::string> summary_;

@@ -1,5 +1,4 @@
-// The beginnings and ends of processes: what is in the buffers must not be lost, nor be there
-// twice.
+// Processes that start and end: buffered data must be written exactly once.
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -17,8 +16,8 @@ using ferry::iobuf::next;
 
 namespace {
 
-// After fork both processes have one position for the file, and each could write what is in the
-// buffers: so it is written before, and nothing is buffered any more.
+// After fork, both processes share the file's position, and each could write the buffers. So write
+// them before, and stop buffering.
 void before_fork() {
   Files::instance().release_and_lock("fork");
 }
@@ -34,14 +33,14 @@ __attribute__((destructor)) void end() {
   Files::instance().finish();
 }
 
-// For another program, which may look at the files.
+// For another program, which may read the files.
 void before_program() {
   Files::instance().release_all("another program is run");
 }
 
 using Arguments = char* const*;
 
-// The arguments of execl and its like, and where they end.
+// The arguments of execl and similar functions, up to their end.
 std::vector<char*> listed(const char* first, std::va_list& rest) {
   std::vector<char*> arguments{const_cast<char*>(first)};
   while (arguments.back() != nullptr)

@@ -22,7 +22,7 @@ std::vector<std::string> split(std::string_view text, char at) {
   }
 }
 
-// Digits, then perhaps a unit; 0 for anything else.
+// Digits with an optional unit; 0 for anything else.
 std::uint64_t number(std::string_view text, bool has_unit) {
   std::uint64_t value = 0;
   std::size_t at = 0;

@@ -1,4 +1,4 @@
-// What FERRY_IOBUF says: which files are buffered, and how.
+// Parses FERRY_IOBUF: which files to buffer, and how.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,13 @@
 namespace ferry::iobuf {
 
 struct Rule {
-  std::string pattern;  // of the shell's kind; without a slash it is matched with the file's name
+  std::string pattern;  // a shell pattern; without a slash it matches the file's name
   BufferOptions options;
 };
 
 struct Settings {
   std::vector<Rule> rules;
-  std::string error;  // what is wrong; then there are no rules
+  std::string error;  // the error; then there are no rules
 
   // The first rule that matches, if any.
   const Rule* rule_for(const char* path) const;

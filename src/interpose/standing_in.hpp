@@ -1,6 +1,6 @@
-// How a function of the C library is stood in for: a definition under its name, and the way to the
-// library's own. Definitions have C++ names of their own, as the library's headers disagree with
-// each other about attributes and exceptions.
+// How to replace a function of the C library: a definition under its name, and a pointer to the
+// original. Definitions have their own C++ names, because the library's headers disagree about
+// attributes and exceptions.
 #pragma once
 
 #include <dlfcn.h>
@@ -18,13 +18,13 @@
 
 namespace ferry::iobuf {
 
-// The next `name` behind this library, which is the C library's.
+// The next `name` after this library: the C library's.
 template <class Function>
 Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-// `ours` with the file where the descriptor is buffered, else `theirs`.
+// `ours` with the file if the descriptor is buffered, else `theirs`.
 template <class Ours, class Theirs>
 auto either(int descriptor, Ours&& ours, Theirs&& theirs) {
   if (const FilePointer file = Files::instance().find(descriptor)) {

@@ -1,6 +1,5 @@
-// C stdio. The C library's own streams read and write past whatever stands in for read and write,
-// so a stream of a buffered file is one of the program's own making (fopencookie) over its
-// descriptor.
+// C stdio. The C library's streams bypass replaced read and write functions, so a stream of a
+// buffered file is a custom one (fopencookie) on its descriptor.
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -19,7 +18,7 @@ using ferry::iobuf::next;
 
 namespace {
 
-// The descriptors of our streams; never destroyed, as streams are closed at the very end.
+// The descriptors of our streams; never destroyed, because streams close at the very end.
 class Streams {
  public:
   static Streams& instance() {
@@ -73,7 +72,7 @@ int close_stream(void* cookie) {
   return ::close(descriptor_of(cookie));
 }
 
-// The flags of open(2) for a mode of fopen, or -1 for one that is left to the C library.
+// The flags of open(2) for a mode of fopen, or -1 to leave it to the C library.
 int flags_of(const char* mode) {
   if (std::strchr(mode, ',') != nullptr) return -1;  // a character set
   int flags = 0;
@@ -120,7 +119,7 @@ FERRY_STANDS_IN(FILE*, fopen, const char* path, const char* mode) {
 FERRY_STANDS_IN(FILE*, fopen64, const char* path, const char* mode) {
   return open_stream(path, mode, "fopen64");
 }
-// The C library's stream would go past the buffers.
+// The C library's stream would bypass the buffers.
 FERRY_STANDS_IN(FILE*, fdopen, int descriptor, const char* mode) {
   Files::instance().release(descriptor, "fdopen");
   return next<FILE*(int, const char*)>("fdopen")(descriptor, mode);

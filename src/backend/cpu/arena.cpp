@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t huge_page_bytes = 2 << 20;
 
-// KiB of the mapping at `base` that lie in transparent huge pages, as the kernel counts them.
+// KiB of the mapping at `base` in transparent huge pages, as counted by the kernel.
 std::uint64_t huge_kib(const void* base) {
   char start[32];
   std::snprintf(start, sizeof start, "%lx-", reinterpret_cast<unsigned long>(base));
@@ -57,7 +57,7 @@ Arena::Arena(std::uint64_t bytes, const CpuSet& cpus)
     madvise(memory, bytes_, MADV_HUGEPAGE);
   }
   base_ = static_cast<unsigned char*>(memory);
-  // A child process has no business here, and must not make the kernel copy pinned pages.
+  // A child process must neither use it nor make the kernel copy pinned pages.
   madvise(base_, bytes_, MADV_DONTFORK);
   std::thread([&] {
     run_this_thread_on(cpus);

@@ -1,5 +1,5 @@
 // The memory of the `cpu` device: one mapping, in huge pages and near the device's cores where
-// the machine allows.
+// possible.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace ferry::cpu {
 
 class Arena {
  public:
-  // Maps and touches `bytes` (rounded up to 2 MiB) on one of `cpus`, so that the pages come from
-  // that core's NUMA node. Throws std::system_error when there is not enough memory.
+  // Maps and touches `bytes` (rounded up to 2 MiB) on one of `cpus`, so that pages come from its
+  // NUMA node. Throws std::system_error if memory is short.
   Arena(std::uint64_t bytes, const CpuSet& cpus);
   ~Arena();
   Arena(const Arena&) = delete;
@@ -32,11 +32,11 @@ class Arena {
   bool huge_ = false;
 };
 
-// Hands out pieces of a range of memory; first fit, neighbours merged when freed. Thread-safe.
+// Allocates pieces of a range of memory: first fit, merging free neighbours. Thread-safe.
 class Heap {
  public:
   Heap(unsigned char* base, std::uint64_t bytes);
-  // Null when there is no piece of that size. `alignment` is a power of two.
+  // Null if no piece of that size is free. `alignment` is a power of two.
   void* allocate(std::uint64_t bytes, std::uint64_t alignment);
   void free(void* pointer);
   std::uint64_t largest_free_bytes() const;

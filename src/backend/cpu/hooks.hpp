@@ -1,4 +1,4 @@
-// How a thread of the `cpu` device waits: what device code asks of its operating system.
+// How a thread of the `cpu` device waits, using the operating system.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,5 @@
-// Groups of lanes, emulated: as many threads as a warp has lanes, in step at every collective
-// operation. Slow, and exact: it lets code written for a group run, and be checked by
-// ThreadSanitizer, on a machine without a GPU.
+// Emulates groups of lanes: a thread per lane of a warp, in step at every collective operation.
+// Slow but exact: code for groups runs without a GPU, and ThreadSanitizer checks it.
 #pragma once
 
 #include <array>
@@ -18,7 +17,7 @@ namespace ferry::cpu {
 
 inline constexpr std::uint32_t warp_lanes = 32;
 
-// What the lanes of one group share.
+// State shared by the lanes of one group.
 class LaneTeam {
  public:
   static constexpr std::size_t value_bytes_max = 64;
@@ -28,7 +27,7 @@ class LaneTeam {
   std::uint32_t size() const { return static_cast<std::uint32_t>(values_.size()); }
   void sync() { barrier_.arrive_and_wait(); }
 
-  // Every lane gives a value and sees those of all lanes until it has called `use`.
+  // Every lane gives a value and sees all lanes' values until it has called `use`.
   template <class T, class Use>
   auto exchange(std::uint32_t lane, const T& value, Use use) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= value_bytes_max);
@@ -39,7 +38,7 @@ class LaneTeam {
       std::memcpy(&copy, values_[other].data(), sizeof copy);
       return copy;
     });
-    sync();  // nobody overwrites a value that another lane still reads
+    sync();  // no lane overwrites a value that another still reads
     return result;
   }
 
@@ -48,8 +47,8 @@ class LaneTeam {
   std::vector<std::array<std::byte, value_bytes_max>> values_;
 };
 
-// One lane's handle of its group: what device/group.hpp asks of a group, and the warp operations.
-// Every lane must call each collective operation, in the same order.
+// One lane's handle of its group: the operations of device/group.hpp and of warps. Every lane must
+// call each collective operation, in the same order.
 class LaneGroup {
  public:
   LaneGroup(LaneTeam& team, std::uint32_t lane) : team_(&team), lane_(lane) {}
@@ -92,8 +91,8 @@ class LaneGroup {
   std::uint32_t lane_;
 };
 
-// Runs program(LaneGroup) on every lane of one group. A program that throws on one lane must throw
-// on all of them at the same place, or the others wait for it for ever.
+// Runs program(LaneGroup) on every lane of one group. If it throws on one lane, it must throw on
+// all at the same place, or the others wait for ever.
 template <class Program>
 void run_lanes(std::uint32_t lanes, Program program) {
   LaneTeam team(lanes);

@@ -1,12 +1,12 @@
-// What Ferry uses of the CUDA driver's binary interface, declared anew: the library is built
-// without CUDA's headers and loads the driver at run time. tests/cuda/driver_abi.cpp compares all
-// of it with cuda.h where that is to be had.
+// The parts of the CUDA driver's binary interface that Ferry uses, declared again: the library
+// builds without CUDA's headers and loads the driver at run time. tests/cuda/driver_abi.cpp
+// compares them with cuda.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-// cuda.h's own names, so that a program which includes it too means the same types.
+// cuda.h's own names, so that they are the same types in programs that include it.
 struct CUctx_st;
 struct CUstream_st;
 struct CUevent_st;
@@ -110,7 +110,7 @@ inline constexpr unsigned managed_attach_global = 1;
 inline constexpr unsigned stream_non_blocking = 1;
 inline constexpr unsigned event_blocking_sync = 1;
 inline constexpr unsigned event_disable_timing = 2;
-// In the place of a stream: the default stream, and that of the calling thread.
+// Stream arguments: the default stream, and the calling thread's.
 inline constexpr std::uintptr_t legacy_stream = 1;
 inline constexpr std::uintptr_t per_thread_stream = 2;
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t bounce_bytes = 64 << 10;
 
-// Things that were made ahead, to be lent and taken back. Thread-safe.
+// A pool of objects to lend. Thread-safe.
 template <class T>
 class Lender : public std::enable_shared_from_this<Lender<T>> {
  public:
@@ -21,7 +21,7 @@ class Lender : public std::enable_shared_from_this<Lender<T>> {
     const std::lock_guard lock(mutex_);
     things_.push_back(std::move(thing));
   }
-  // Comes back by itself. Throws ferry::Error (EBUSY: all of them are lent).
+  // Returns itself. Throws ferry::Error (EBUSY: all are lent).
   std::shared_ptr<T> lend() {
     std::unique_ptr<T> thing = take();
     return std::shared_ptr<T>(thing.release(), [self = this->shared_from_this()](T* back) {
@@ -59,8 +59,8 @@ Arena::Arena(const device::Control& layout, int ordinal)
   driver.check(driver.cuStreamSynchronize(stream_.handle()), "cuStreamSynchronize");
 }
 
-// By a stream of its own: a plain cuMemcpy waits for the kernels of the default stream, which may
-// be waiting for the server that asks.
+// On its own stream: a plain cuMemcpy waits for kernels of the default stream, which may in turn
+// wait for the calling server.
 void Arena::write(void* device, const void* host, std::size_t bytes) const {
   const std::lock_guard lock(mutex_);
   const CurrentContext current(*context_);

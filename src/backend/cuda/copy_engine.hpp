@@ -1,4 +1,4 @@
-// Copies between the host's memory and a device's that the host cannot address.
+// Copies between host memory and device memory that the host cannot address.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,18 @@ struct Copy {
   std::uint64_t device_address = 0;
   std::size_t bytes = 0;
   int result = 0;         // 0, or a negative errno once it is reaped
-  void* owner = nullptr;  // the caller's own
+  void* owner = nullptr;  // for the caller
 };
 
-// One thread's access to copy engines. Not thread-safe. A copy belongs to the engine between
-// start() and reap(), and so does its memory.
+// One thread's access to copy engines. Not thread-safe. A copy and its memory belong to the engine
+// between start() and reap().
 class CopyEngine {
  public:
   virtual ~CopyEngine() = default;
-  // Takes a copy. It has begun at the latest when flush() returns. Never waits for another copy.
+  // Accepts a copy, which starts at flush() at the latest. Never waits for another copy.
   virtual void start(Copy& copy) = 0;
   virtual void flush() = 0;
-  // A copy that has ended, or null. Those of one direction end in the order in which they started.
+  // A finished copy, or null. Copies of one direction finish in the order of their starts.
   virtual Copy* reap() = 0;
 };
 

@@ -1,5 +1,5 @@
-// What Ferry uses of cuFile's interface, declared anew: it builds without cufile.h and loads the
-// library at run time. tests/cuda/cufile_abi.cpp compares all of it with that header.
+// The parts of cuFile's interface that Ferry uses, declared again: it builds without cufile.h and
+// loads the library at run time. tests/cuda/cufile_abi.cpp compares them with that header.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct Error {
 
 using Handle = void*;
 
-// What a handle is made of.
+// What describes a handle.
 struct FileDescription {
   int type;
   union {
@@ -28,18 +28,18 @@ struct FileDescription {
 inline constexpr int opaque_fd = 1;  // FileDescription::type
 
 struct Properties {
-  unsigned major_version;  // of the nvidia-fs kernel module; 0.0: it is not loaded
+  unsigned major_version;  // of the kernel module nvidia-fs; 0.0: not loaded
   unsigned minor_version;
   std::size_t poll_threshold_bytes;
   std::size_t direct_io_bytes_max;
   unsigned status_flags;
   unsigned control_flags;
   unsigned feature_flags;
-  // What follows here is not looked at; room for it, and for what later versions add.
+  // Unused fields, and room for later versions.
   std::byte rest[252];
 };
 
-// Bits of status_flags: what cuFile serves past the host's memory.
+// Bits of status_flags: what cuFile transfers without host memory.
 inline constexpr unsigned serves_lustre = 1U << 0;
 inline constexpr unsigned serves_nfs = 1U << 2;
 inline constexpr unsigned serves_gpfs = 1U << 3;
@@ -53,7 +53,7 @@ inline constexpr unsigned serves_nvme_p2p = 1U << 11;  // before feature_flags h
 // A bit of feature_flags: the kernel's own PCI P2PDMA, without nvidia-fs.
 inline constexpr unsigned has_p2p = 1U << 4;
 
-// Codes, and negated what transfers return, of which -1 leaves the reason in errno.
+// Codes. Transfers return them negated, and -1 for an error in errno.
 inline constexpr int base_code = 5000;
 inline constexpr int not_initialized = 5001;
 inline constexpr int io_not_supported = 5008;

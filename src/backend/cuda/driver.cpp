@@ -13,7 +13,7 @@
 namespace ferry::cuda {
 namespace {
 
-// Everything in the table is in the drivers of CUDA 11.0 and later.
+// All functions exist in drivers since CUDA 11.0.
 constexpr int oldest_version = 11000;
 
 std::string version_text(int version) {
@@ -31,7 +31,7 @@ struct Loaded {
 };
 
 const Loaded& loaded() {
-  // Never destroyed: threads of the driver and transfers that are ending may outlive main().
+  // Never destroyed: the driver's threads and late transfers may outlive main().
   static const Loaded* const once = [] {
     auto* made = new Loaded;
     try {
@@ -44,7 +44,7 @@ const Loaded& loaded() {
   return *once;
 }
 
-// How many libraries this process has loaded so far.
+// Number of libraries this process has loaded.
 unsigned long long libraries_loaded() {
   unsigned long long loaded_so_far = 0;
   dl_iterate_phdr(
@@ -60,7 +60,7 @@ unsigned long long libraries_loaded() {
 
 const Driver* Driver::in_use() {
   static std::atomic<bool> seen{false};
-  static std::atomic<unsigned long long> looked_at{0};  // libraries_loaded() when it was not there
+  static std::atomic<unsigned long long> looked_at{0};  // libraries_loaded() when it was missing
   if (!seen.load(std::memory_order_acquire)) {
     const unsigned long long now = libraries_loaded();
     if (looked_at.load(std::memory_order_relaxed) == now) return nullptr;

@@ -1,10 +1,10 @@
-// The CUDA driver, loaded at run time: its functions, why it is absent where it is, and its errors
-// as text and as errno.
+// The CUDA driver, loaded at run time: its functions, why it is absent, and its errors as text and
+// errno.
 //
-//   const cuda::Driver& driver = cuda::Driver::get();           // throws where there is none
+//   const cuda::Driver& driver = cuda::Driver::get();           // throws without a driver
 //   driver.check(driver.cuMemAlloc(&memory, bytes), "cuMemAlloc");
 //
-// $FERRY_CUDA_LIBRARY names another library in the place of libcuda.so.1, a mock for example.
+// $FERRY_CUDA_LIBRARY names a library to load instead of libcuda.so.1, for example a mock.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace ferry::cuda {
 
-// The functions by their names in cuda.h.
+// The functions, with their names in cuda.h.
 struct Functions {
 #define FERRY_DECLARE(name, symbol, ...) Result (*name)(__VA_ARGS__) = nullptr;
   FERRY_CUDA_FUNCTIONS(FERRY_DECLARE)
@@ -36,19 +36,19 @@ struct DeviceInfo {
   int copy_engines = 0;
 };
 
-// Loaded and initialised by the first call of find() or get(), for the whole process; it stays
-// until the process ends. Thread-safe. The driver does not work in a child of fork() whose parent
-// has used it: every call then fails with not_initialized.
+// The first call of find() or get() loads and initialises the driver for the whole process.
+// Thread-safe. After fork(), a child whose parent has used the driver cannot: every call fails with
+// not_initialized.
 class Driver : public Functions {
  public:
-  // Null where there is no driver, or no GPU that it knows.
+  // Null without a driver or a GPU.
   static const Driver* find();
   // Throws ferry::Error (ENODEV) with why_absent().
   static const Driver& get();
-  // For those who only want to know whether memory may be a GPU's: null while nobody in this
-  // process has loaded the driver's library, which this does not do either. Takes 13 ns then.
+  // Only tells whether memory may be a GPU's: null unless this process has loaded the driver's
+  // library already. Takes 13 ns then.
   static const Driver* in_use();
-  // One line: why find() gives nothing, and what to do; empty where there is a driver.
+  // One line: why find() returns null, and what to do; empty if there is a driver.
   static const std::string& why_absent();
 
   // The newest CUDA that the driver supports, as 1000 * major + 10 * minor.
@@ -60,13 +60,12 @@ class Driver : public Functions {
   int attribute(int ordinal, DeviceAttribute attribute) const;
   DeviceIndex device(int ordinal) const;
 
-  // Throws ferry::Error unless it is a success: "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY, out of
-  // memory".
+  // Throws ferry::Error unless successful: "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY, out of memory".
   void check(Result result, const char* call) const;
   // "CUDA_ERROR_OUT_OF_MEMORY, out of memory".
   std::string text(Result result) const;
 
-  // For tests: a driver in a library of this name, initialised. Throws ferry::Error (ENODEV).
+  // For tests: loads and initialises a driver by name. Throws ferry::Error (ENODEV).
   explicit Driver(const std::string& file_name);
 
  private:
@@ -75,8 +74,7 @@ class Driver : public Functions {
   int device_count_ = 0;
 };
 
-// What a result is as an errno: ENOMEM, ENODEV, EINVAL, EPERM or ENOTSUP where it says so, else
-// EIO.
+// A result as errno: ENOMEM, ENODEV, EINVAL, EPERM or ENOTSUP if they fit, else EIO.
 int error_number(Result result);
 
 }  // namespace ferry::cuda

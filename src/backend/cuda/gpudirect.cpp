@@ -19,7 +19,7 @@ namespace {
 constexpr unsigned serves_local = cufile::serves_nvme | cufile::serves_nvme_of |
                                   cufile::serves_scsi | cufile::serves_scaleflux |
                                   cufile::serves_nvmesh | cufile::serves_nvme_p2p;
-// Not in the kernel's headers.
+// Missing in the kernel's headers.
 constexpr long lustre_magic = 0x0bd00bd0;
 constexpr long gpfs_magic = 0x47504653;
 constexpr long beegfs_magic = 0x19830326;
@@ -45,7 +45,7 @@ void load(void* library, Function& function, const char* name) {
 }  // namespace
 
 std::shared_ptr<const GpuDirectDriver> GpuDirectDriver::shared(std::string& why_not) {
-  // Never destroyed: transfers that are ending may outlive main().
+  // Never destroyed: late transfers may outlive main().
   struct State {
     std::atomic<pid_t> asked_in{0};
     std::mutex mutex;
@@ -61,7 +61,7 @@ std::shared_ptr<const GpuDirectDriver> GpuDirectDriver::shared(std::string& why_
         "the kernel module nvidia-fs is not loaded; FERRY_GPUDIRECT=on asks cuFile all the same";
     return nullptr;
   }
-  // Before the lock, which the parent may have held when it forked.
+  // Before taking the lock, which the parent may have held when it forked.
   pid_t asked_in = 0;
   if (!state->asked_in.compare_exchange_strong(asked_in, getpid()) && asked_in != getpid()) {
     why_not = "cuFile belongs to the parent of this process";
@@ -87,7 +87,7 @@ GpuDirectDriver::GpuDirectDriver(const std::string& file_name) {
 #define FERRY_LOAD(name, result, ...) load(library, name, #name);
   FERRY_CUFILE_FUNCTIONS(FERRY_LOAD)
 #undef FERRY_LOAD
-  // What newer headers make of the name.
+  // What newer headers map the name to.
   if (::dlsym(library, "cuFileDriverClose_v2") != nullptr) {
     load(library, cuFileDriverClose, "cuFileDriverClose_v2");
   }
@@ -130,7 +130,7 @@ GpuDirectDriver::~GpuDirectDriver() {
 bool GpuDirectDriver::usable() {
   const Driver* driver = Driver::in_use();
   int count = 0;
-  // Which says so when the process is ending: cuFile's calls would use what is gone.
+  // Fails when the process ends: cuFile's calls would use freed state.
   return driver == nullptr || driver->cuDeviceGetCount(&count) != Result::deinitialized;
 }
 
@@ -156,7 +156,7 @@ GpuDirectFile::GpuDirectFile(std::shared_ptr<const GpuDirectDriver> driver, int 
     : driver_(std::move(driver)) {
   struct statfs status {};
   if (::fstatfs(fd, &status) != 0) throw Error(ENOTSUP, "the file system cannot be told");
-  // A handle of any other file may be one in compatibility mode, which nothing shows.
+  // A handle of any other file may be in compatibility mode, undetectably.
   if (!wanted_everywhere() && !driver_->serves(static_cast<long>(status.f_type))) {
     throw Error(ENOTSUP,
                 "cuFile does not say that it serves this file system; FERRY_GPUDIRECT=on tries it");
@@ -185,7 +185,7 @@ GpuDirectFile::Outcome GpuDirectFile::transfer(const PrimaryContext& gpu, bool w
     result = writing ? driver_->cuFileWrite(handle_, memory, bytes, at, 0)
                      : driver_->cuFileRead(handle_, memory, bytes, at, 0);
     error = errno;
-  } catch (const Error&) {  // the slots will meet the same error, and tell it
+  } catch (const Error&) {  // the slots meet and report the same error
     return {0, Refusal::memory};
   }
   if (result >= 0) return {result, Refusal::none};

@@ -1,11 +1,11 @@
-// GPUDirect Storage, NVIDIA's way from disks to GPU memory past the host's memory: cuFile, where it
-// really does that. It also runs where it copies through the host's memory itself (compatibility
-// mode); that is no GPUDirect, and a slower form of what Ferry does without it.
+// GPUDirect Storage: cuFile, where it really moves data between disk and GPU memory past host
+// memory. Its compatibility mode copies through host memory, slower than Ferry does itself, and is
+// not used.
 //
-// $FERRY_GPUDIRECT: `off`; `on` asks cuFile whatever the machine looks like, and uses it for every
-// file that it takes; anything else, and nothing, where the kernel module nvidia-fs is loaded, for
-// the file systems that cuFile says it serves. $FERRY_CUFILE_LIBRARY names another library in the
-// place of libcufile.so.0, a mock for example.
+// $FERRY_GPUDIRECT: `off` disables it; `on` always asks cuFile and uses it for every file it
+// accepts; by default it serves the file systems that cuFile reports, if the kernel module
+// nvidia-fs is loaded. $FERRY_CUFILE_LIBRARY names a library to load instead of libcufile.so.0, for
+// example a mock.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 namespace ferry::cuda {
 
 namespace cufile {
-// The functions by their names in cufile.h.
+// The functions, with their names in cufile.h.
 struct Functions {
 #define FERRY_DECLARE(name, result, ...) result (*name)(__VA_ARGS__) = nullptr;
   FERRY_CUFILE_FUNCTIONS(FERRY_DECLARE)
@@ -26,26 +26,25 @@ struct Functions {
 };
 }  // namespace cufile
 
-// cuFile with its driver open, which it is as long as this lives. The library stays loaded until
-// the process ends. Thread-safe.
+// cuFile with its driver, open as long as this object lives. The library stays loaded. Thread-safe.
 class GpuDirectDriver : public cufile::Functions {
  public:
-  // The one of this process; null and the reason where there is none, where it has no more than
-  // compatibility mode, and in a child of a process that asked before it forked. The first to ask
-  // opens it, which takes long and leaves cuFile's log file; it closes with the last who holds it.
+  // The one of this process; null and the reason if there is none, if it only has compatibility
+  // mode, and in a child of a process that asked before it forked. The first caller opens it, which
+  // is slow and creates cuFile's log file; the last holder closes it.
   static std::shared_ptr<const GpuDirectDriver> shared(std::string& why_not);
 
-  // In a library of this name. Throws ferry::Error (ENOTSUP).
+  // From a library of this name. Throws ferry::Error (ENOTSUP).
   explicit GpuDirectDriver(const std::string& file_name);
   ~GpuDirectDriver();
   GpuDirectDriver(const GpuDirectDriver&) = delete;
   GpuDirectDriver& operator=(const GpuDirectDriver&) = delete;
 
-  // What is beneath it: "nvidia-fs 2.24" or "the kernel's PCI P2PDMA".
+  // The layer below: "nvidia-fs 2.24" or "the kernel's PCI P2PDMA".
   const std::string& beneath() const { return beneath_; }
-  // Whether it says so of file systems of this type, as statfs(2) has it.
+  // Whether it supports file systems of this type, from statfs(2).
   bool serves(long file_system_type) const;
-  // False once the CUDA driver has ended, before the process: then nothing may be called any more.
+  // False once the CUDA driver has ended, before the process does: then call nothing any more.
   static bool usable();
 
  private:
@@ -55,11 +54,10 @@ class GpuDirectDriver : public cufile::Functions {
   bool opened_here_ = false;
 };
 
-// A file of which cuFile has the descriptor. Thread-safe.
+// A file that cuFile has registered. Thread-safe.
 class GpuDirectFile {
  public:
-  // The descriptor must be one with O_DIRECT, and be closed after this. Throws ferry::Error
-  // (ENOTSUP).
+  // The descriptor needs O_DIRECT and must be closed after this. Throws ferry::Error (ENOTSUP).
   GpuDirectFile(std::shared_ptr<const GpuDirectDriver> driver, int fd);
   ~GpuDirectFile();
   GpuDirectFile(const GpuDirectFile&) = delete;
@@ -73,13 +71,12 @@ class GpuDirectFile {
     file,    // of this file, now and later
   };
   struct Outcome {
-    std::int64_t result = 0;  // bytes, perhaps fewer than were asked for, or a negative errno
+    std::int64_t result = 0;  // bytes, possibly fewer than requested, or a negative errno
     Refusal refusal = Refusal::none;
   };
-  // Between the file and memory of the GPU; blocks. Reads may begin and end anywhere: cuFile reads
-  // the blocks around them into memory of its own on the GPU. Writes must be of whole blocks of
-  // 4096 bytes, or cuFile would read what lies around them, and write that again over what others
-  // have written meanwhile.
+  // Between the file and GPU memory; blocks. Reads may have any bounds: cuFile reads the
+  // surrounding blocks into its own GPU memory. Writes must be whole blocks of 4096 bytes;
+  // otherwise cuFile would read the surroundings and write them back over others' changes.
   Outcome transfer(const PrimaryContext& gpu, bool writing, void* memory, std::uint64_t bytes,
                    std::uint64_t offset) const;
 

@@ -13,8 +13,7 @@ std::shared_ptr<const PrimaryContext> Gpus::owner_of(const void* memory) {
   if (owner.kind == MemoryKind::host || owner.kind == MemoryKind::pinned) {
     return nullptr;
   }
-  // Managed memory goes the same way: direct I/O cannot use it, and a host that touched it would
-  // make it move.
+  // Managed memory too: direct I/O cannot use it, and access by the host would make it move.
   const std::lock_guard lock(mutex_);
   std::shared_ptr<const PrimaryContext>& gpu = known_[owner.ordinal];
   if (gpu == nullptr) gpu = std::make_shared<const PrimaryContext>(*driver, owner.ordinal);

@@ -11,26 +11,25 @@
 
 namespace ferry::cuda {
 
-// Thread-safe. Keeps the primary context of every GPU that it has met, and cuFile's driver once
-// that was asked for.
+// Thread-safe. Keeps the primary context of every GPU it has seen, and cuFile's driver once
+// requested.
 class Gpus {
  public:
-  // The GPU whose memory this is; null for memory of the host, which the process may touch itself,
-  // pinned or not. Throws ferry::Error: ENOTSUP for memory of a context that is not the GPU's
-  // primary one, EIO when the driver cannot tell.
+  // The GPU that owns this memory; null for host memory, pinned or not. Throws ferry::Error:
+  // ENOTSUP for memory outside the GPU's primary context, EIO if the driver cannot tell.
   std::shared_ptr<const PrimaryContext> owner_of(const void* memory);
 
-  // Null and the reason where GPUDirect Storage does not work; what the first call found holds.
+  // Null and the reason if GPUDirect Storage does not work; the first answer stays.
   std::shared_ptr<const GpuDirectDriver> direct_driver(std::string& why_not);
 
  private:
   std::mutex mutex_;  // guards known_
   std::map<int, std::shared_ptr<const PrimaryContext>> known_;
 
-  std::mutex direct_mutex_;  // guards what follows; held while cuFile's driver opens
+  std::mutex direct_mutex_;  // guards the following; held while cuFile's driver opens
   bool asked_ = false;
   std::string why_not_;
-  std::shared_ptr<const GpuDirectDriver> direct_;  // gone before the contexts
+  std::shared_ptr<const GpuDirectDriver> direct_;  // destroyed before the contexts
 };
 
 }  // namespace ferry::cuda

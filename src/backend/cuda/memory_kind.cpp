@@ -21,7 +21,7 @@ MemoryOwner owner_of(const Driver* driver, const void* memory) {
   switch (result) {
     case Result::success:
       break;
-    case Result::invalid_value:    // it knows nothing of this pointer
+    case Result::invalid_value:    // an unknown pointer
     case Result::not_initialized:  // a child of fork(), which has no GPU memory
     case Result::deinitialized:    // the process is ending
       return {};

@@ -1,4 +1,4 @@
-// Whose memory a pointer names, as the driver tells.
+// Which memory a pointer names, as reported by the driver.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,20 @@
 namespace ferry::cuda {
 
 enum class MemoryKind : std::uint8_t {
-  host,     // the host's; CUDA does not know it
-  pinned,   // the host's, allocated or registered by CUDA
-  device,   // a GPU's: the host must not touch it
-  managed,  // moves between host and GPU as it is touched
+  host,     // host memory that CUDA does not know
+  pinned,   // host memory allocated or registered by CUDA
+  device,   // GPU memory: the host must not touch it
+  managed,  // moves between host and GPU on access
 };
 
 struct MemoryOwner {
   MemoryKind kind = MemoryKind::host;
-  int ordinal = 0;                  // of the GPU; only where kind is not `host`
-  ContextHandle context = nullptr;  // that it was made in; null: of none in particular
+  int ordinal = 0;                  // of the GPU, unless kind is `host`
+  ContextHandle context = nullptr;  // its context; null for none in particular
 };
 
-// `driver` as in_use() gives it: without one all memory is the host's. Throws ferry::Error (EIO)
-// when the driver cannot tell, as after an error of the GPU: then nobody should touch the memory.
-// Thread-safe.
+// `driver` is from in_use(): without one, all memory is the host's. Throws ferry::Error (EIO) if
+// the driver cannot tell, as after an error of the GPU: do not touch the memory then. Thread-safe.
 MemoryOwner owner_of(const Driver* driver, const void* memory);
 
 }  // namespace ferry::cuda

@@ -9,7 +9,7 @@ PrimaryContext::PrimaryContext(const Driver& driver, int ordinal)
   driver.check(driver.cuDevicePrimaryCtxRetain(&handle_, device_), "cuDevicePrimaryCtxRetain");
 }
 
-// What destructors get from the driver is left alone: once the process ends it refuses everything.
+// Destructors ignore the driver's errors: it refuses everything once the process ends.
 PrimaryContext::~PrimaryContext() {
   driver_.cuDevicePrimaryCtxRelease(device_);
 }

@@ -1,6 +1,6 @@
-// What is taken from the CUDA driver and has to be given back: contexts, memory, streams, events.
-// Each object frees what it holds; none of them waits for copies that still use it, which whoever
-// started them does. Constructors throw ferry::Error (the errno of the driver's result).
+// Owners of the CUDA driver's resources: contexts, memory, streams, events. Destructors free them
+// without waiting for copies in flight; whoever starts copies waits for them. Constructors throw
+// ferry::Error (errno of the driver's result).
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace ferry::cuda {
 
-// The primary context of a GPU, which the CUDA runtime of the program uses too. Thread-safe.
+// A GPU's primary context, shared with the program's CUDA runtime. Thread-safe.
 class PrimaryContext : public std::enable_shared_from_this<PrimaryContext> {
  public:
   PrimaryContext(const Driver& driver, int ordinal);
@@ -30,7 +30,7 @@ class PrimaryContext : public std::enable_shared_from_this<PrimaryContext> {
   ContextHandle handle_ = nullptr;
 };
 
-// Makes a context that of the calling thread while it lives, and then the one before.
+// Makes a context current for the calling thread, and restores the previous one.
 class CurrentContext {
  public:
   explicit CurrentContext(const PrimaryContext& context);
@@ -42,7 +42,7 @@ class CurrentContext {
   const Driver& driver_;
 };
 
-// For destructors: runs `free` in the context if that can still be entered.
+// For destructors: runs `free` in the context if that still works.
 template <class Free>
 void in_context(const PrimaryContext& context, const Free& free) {
   const Driver& driver = context.driver();
@@ -52,7 +52,7 @@ void in_context(const PrimaryContext& context, const Free& free) {
   driver.cuCtxPopCurrent(&popped);
 }
 
-// Page-locked memory of the host that the GPU's copy engines reach, and its kernels too.
+// Page-locked host memory, accessible to the GPU's copy engines and kernels.
 class PinnedMemory {
  public:
   PinnedMemory(std::shared_ptr<const PrimaryContext> context, std::size_t bytes);
@@ -62,7 +62,7 @@ class PinnedMemory {
 
   std::byte* data() const { return static_cast<std::byte*>(data_); }
   std::size_t bytes() const { return bytes_; }
-  // Where kernels find it.
+  // Its address in kernels.
   DevicePointer device_pointer() const;
 
  private:
@@ -71,7 +71,7 @@ class PinnedMemory {
   std::size_t bytes_;
 };
 
-// Page-locks memory of the host that is there already, for all GPUs, until it is destroyed.
+// Page-locks existing host memory for all GPUs, until destroyed.
 class Registration {
  public:
   Registration(std::shared_ptr<const PrimaryContext> context, void* memory, std::size_t bytes);
@@ -101,7 +101,7 @@ class DeviceMemory {
   std::size_t bytes_;
 };
 
-// A stream that does not wait for the default stream, nor that for it.
+// A stream independent of the default stream.
 class Stream {
  public:
   explicit Stream(std::shared_ptr<const PrimaryContext> context);
@@ -112,7 +112,7 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   StreamHandle handle() const { return handle_; }
-  // Blocks until all that was put into it is done.
+  // Blocks until the stream is idle.
   void synchronize() const;
 
  private:
@@ -120,7 +120,7 @@ class Stream {
   StreamHandle handle_ = nullptr;
 };
 
-// A point in a stream. Keeps no time unless asked to.
+// A point in a stream. Records no time unless asked to.
 class Event {
  public:
   explicit Event(std::shared_ptr<const PrimaryContext> context, bool timed = false);
@@ -130,7 +130,7 @@ class Event {
 
   EventHandle handle() const { return handle_; }
   void record(const Stream& stream) const;
-  // Whether the stream has passed it: success, not_ready, or what went wrong before it.
+  // Whether the stream has passed it: success, not_ready, or an earlier error.
   Result query() const;
 
  private:

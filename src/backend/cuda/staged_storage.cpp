@@ -14,12 +14,12 @@ namespace {
 using storage::Kind;
 using storage::Operation;
 
-// Where a transfer has come to in its list of pieces.
+// A transfer's position in its list of pieces.
 struct Cursor {
   std::size_t piece = 0;
-  std::size_t offset = 0;  // in that piece
+  std::size_t offset = 0;  // within that piece
 
-  // Calls use(address, bytes) for each stretch of the next `bytes` bytes, and moves on.
+  // Calls use(address, bytes) for each stretch of the next `bytes` bytes, and advances.
   template <class Use>
   void advance(std::span<const iovec> pieces, std::size_t bytes, Use use) {
     while (bytes > 0) {
@@ -36,15 +36,15 @@ struct Cursor {
   }
 };
 
-// A transfer that names memory of the device, while it is under way.
+// A transfer in flight on device memory.
 struct Transfer {
   Operation* whole = nullptr;
   std::uint64_t total = 0;  // bytes
-  std::uint64_t next = 0;   // first byte that no part has taken yet
-  Cursor cursor;            // where that is
+  std::uint64_t next = 0;   // first byte not yet in a part
+  Cursor cursor;            // its position
   std::uint64_t end = 0;    // nothing from here on counts
-  std::int64_t error = 0;   // why, if nothing before it was moved
-  unsigned parts = 0;       // under way
+  std::int64_t error = 0;   // the reason, if nothing before it was moved
+  unsigned parts = 0;       // in flight
   bool cancelled = false;
 
   bool takes_turns() const { return whole->kind == Kind::append; }
@@ -57,8 +57,7 @@ struct Transfer {
   }
 };
 
-// A stretch of a transfer, and the slab that it moves through. The operation that the storage
-// underneath gets.
+// A part of a transfer with its slab, and the operation for the underlying storage.
 struct Part final : Operation {
   std::byte* slab = nullptr;
   std::size_t slab_bytes = 0;
@@ -67,7 +66,7 @@ struct Part final : Operation {
   std::size_t bytes = 0;
   Cursor cursor;
   iovec one{};
-  std::deque<Copy> copies;  // deque: the engine holds their addresses
+  std::deque<Copy> copies;  // deque: the engine keeps their addresses
   unsigned copies_left = 0;
   int copy_error = 0;
   bool in_storage = false;
@@ -91,7 +90,7 @@ class StagedQueue final : public storage::Queue {
       next += part.slab_bytes;
       free_list(part).push_back(&part);
     }
-    // Every payload that the storage itself moves lies there.
+    // The storage itself only transfers from and to these slabs.
     queue.arena = {slabs_.get(), options.bytes()};
     queue.depth += static_cast<unsigned>(parts_.size());
     inner_ = storage.make_queue(queue);
@@ -162,7 +161,7 @@ class StagedQueue final : public storage::Queue {
   std::vector<Part*>& free_list(const Part& part) {
     return part.slab_bytes == options_.small_bytes ? free_small_ : free_large_;
   }
-  // Null: every slab of the right size is in use. A large one serves for little, too.
+  // Null: no suitable slab is free. A large one also serves small parts.
   Part* take_part(std::uint64_t bytes) {
     std::vector<Part*>& list =
         bytes <= options_.small_bytes && !free_small_.empty() ? free_small_ : free_large_;
@@ -172,10 +171,10 @@ class StagedQueue final : public storage::Queue {
     return part;
   }
 
-  // Small transfers do not wait behind a large one that finds no slab.
+  // Small transfers overtake a large one that finds no slab.
   void start_parts() {
     for (auto it = transfers_.begin(); it != transfers_.end();) {
-      Transfer& transfer = *it++;  // ending it takes it out of the list
+      Transfer& transfer = *it++;  // ending it removes it from the list
       while (transfer.wants_part()) {
         Part* part = take_part(transfer.end - transfer.next);
         if (part == nullptr) break;
@@ -184,7 +183,7 @@ class StagedQueue final : public storage::Queue {
     }
   }
 
-  // False: the transfer has ended.
+  // Returns false if the transfer has ended.
   bool start_part(Transfer& transfer, Part& part) {
     part.transfer = &transfer;
     part.at = transfer.next;
@@ -216,12 +215,12 @@ class StagedQueue final : public storage::Queue {
     inner_->submit(part);
   }
 
-  // Moves the first `bytes` bytes of the part between its slab and where they belong. False: that
-  // ended the transfer.
+  // Moves the first `bytes` bytes of the part between its slab and their destination. Returns false
+  // if that ended the transfer.
   bool carry(Part& part, std::size_t bytes, Copy::Direction direction, Cursor& cursor) {
     std::byte* slab = part.slab;
     part.copies.clear();
-    part.copies_left = 1;  // this function; so that the last copy ends the part, and only once
+    part.copies_left = 1;  // counts this function, so that only the last copy ends the part
     cursor.advance(part.transfer->whole->vectors, bytes, [&](std::byte* memory, std::size_t step) {
       if (is_device(memory)) {
         Copy& copy = part.copies.emplace_back();
@@ -242,7 +241,7 @@ class StagedQueue final : public storage::Queue {
     });
     return copied(part);
   }
-  // One copy less to wait for. False: that ended the transfer.
+  // One copy fewer to wait for. Returns false if that ended the transfer.
   bool copied(Part& part) {
     if (--part.copies_left > 0) return true;
     if (part.copy_error != 0) return end_part(part, part.copy_error);
@@ -287,7 +286,7 @@ class StagedQueue final : public storage::Queue {
     return mine ? static_cast<Part*>(operation) : nullptr;
   }
 
-  // The storage is done with the part.
+  // The storage has finished the part.
   void stored(Part& part) {
     const bool reading = part.kind == Kind::read;
     if (!reading || part.result <= 0) {
@@ -297,7 +296,7 @@ class StagedQueue final : public storage::Queue {
     carry(part, static_cast<std::size_t>(part.result), Copy::Direction::to_device, part.cursor);
   }
 
-  // False: that was the last one of its transfer.
+  // Returns false if that was its transfer's last one.
   bool end_part(Part& part, std::int64_t result) {
     Transfer& transfer = *part.transfer;
     const std::uint64_t moved = result > 0 ? static_cast<std::uint64_t>(result) : 0;
@@ -322,13 +321,13 @@ class StagedQueue final : public storage::Queue {
   const DevicePath& path_;
   const StagingOptions options_;
   const std::shared_ptr<std::byte> slabs_;
-  std::vector<Part> parts_;  // one for each slab, in their order
+  std::vector<Part> parts_;  // one per slab, in order
   std::vector<Part*> free_small_;
   std::vector<Part*> free_large_;
-  std::list<Transfer> transfers_;  // in the order in which they came
+  std::list<Transfer> transfers_;  // in order of arrival
   std::deque<Operation*> finished_;
   unsigned copies_under_way_ = 0;
-  // Waits for its copies when it goes, which is after the storage has let go of the slabs.
+  // Its destructor waits for its copies, after the storage has released the slabs.
   std::unique_ptr<CopyEngine> engine_;
   std::unique_ptr<storage::Queue> inner_;
   std::chrono::nanoseconds nap_;

@@ -1,15 +1,12 @@
-// A storage whose transfers may name memory of a device that the host cannot address.
+// A storage whose transfers may name device memory that the host cannot address.
 //
-// Everything but the payload passes straight through to the storage underneath. A transfer with
-// memory of the device is cut into parts; each part moves through a slab of pinned host memory: the
-// storage fills the slab and a copy engine carries it to the device, or the other way round.
-// Several parts of one transfer, and of others, are under way at once, so that the storage and the
-// bus work at the same time; nothing waits for one copy. Host memory is bounded by the slabs, never
-// by the size of a transfer: a part without a slab waits for its turn.
+// Only payload takes a detour: a transfer on device memory is cut into parts, and each part moves
+// through a bounce buffer (slab) of pinned host memory. The storage fills the slab and a copy
+// engine carries it to the device, or the reverse. Many parts are in flight at once, so that
+// storage and bus work at the same time. The slabs bound host memory: a part without a slab waits.
 //
 // Parts of one write may reach the storage in any order. As with pwrite(2), after an error the
-// bytes behind those that were counted are not known to be old or new. Appends are made part by
-// part.
+// bytes behind those counted may be old or new. Appends run part by part.
 #pragma once
 
 #include <chrono>
@@ -25,35 +22,35 @@
 namespace ferry::cuda {
 
 struct StagingOptions {
-  // Slabs of each queue, of two sizes, so that many small transfers can be under way at once.
+  // Slabs per queue, in two sizes, so that many small transfers can be in flight.
   std::size_t small_bytes = 64 << 10;
   unsigned small_slabs = 256;
   std::size_t large_bytes = 1 << 20;
   unsigned large_slabs = 16;
-  // A GPU cannot wake the thread that polls for its requests. So a thread that has nothing to do
-  // sleeps for the first time, then for twice as long each time, up to the second: that is what the
-  // first request after a pause waits at most.
+  // A GPU cannot wake the thread that polls for its requests. An idle thread first sleeps for the
+  // first time, then twice as long each time, up to the second, which bounds the delay of the next
+  // request.
   std::chrono::nanoseconds nap_first{20'000};
   std::chrono::nanoseconds nap_max{3'000'000};
-  // And while copies are under way, whose end wakes nobody either.
+  // The same while copies are in flight, whose end wakes no thread.
   std::chrono::nanoseconds copy_nap{10'000};
 
   std::size_t bytes() const { return small_bytes * small_slabs + large_bytes * large_slabs; }
 };
 
-// What the staged storage needs of the device.
+// The device's part.
 struct DevicePath {
-  // Addresses that only the device can load.
+  // Whether only the device can access an address.
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  // For one queue, on the thread that uses it: its pinned slabs, StagingOptions::bytes() of them,
-  // aligned for direct I/O; and its access to the copy engines. Both may throw ferry::Error, and
-  // must not ask the driver for anything that waits for kernels.
+  // For one queue, on its thread: pinned slabs, StagingOptions::bytes() in all, aligned for direct
+  // I/O; and access to the copy engines. Both may throw ferry::Error, and must not call anything in
+  // the driver that waits for kernels.
   std::function<std::shared_ptr<std::byte>(std::size_t bytes)> make_slabs;
   std::function<std::unique_ptr<CopyEngine>()> make_engine;
 };
 
-// `storage` must outlive what this returns.
+// `storage` must outlive the result.
 std::unique_ptr<storage::Storage> make_staged_storage(storage::Storage& storage, DevicePath path,
                                                       const StagingOptions& options);
 

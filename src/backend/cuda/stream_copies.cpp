@@ -21,7 +21,7 @@ StreamCopies::StreamCopies(std::shared_ptr<const PrimaryContext> context,
       ways_{Way{streams_->to_device.handle(), {}, {}, false},
             Way{streams_->from_device.handle(), {}, {}, false}} {}
 
-// Nothing may touch the copies' memory afterwards, whatever became of them.
+// Afterwards nothing may touch the copies' memory, whatever their outcome.
 StreamCopies::~StreamCopies() {
   for (Way& way : ways_) {
     context_->driver().cuStreamSynchronize(way.stream);
@@ -38,7 +38,7 @@ void StreamCopies::start(Copy& copy) {
       to_device ? driver.cuMemcpyHtoDAsync(copy.device_address, copy.host, copy.bytes, way.stream)
                 : driver.cuMemcpyDtoHAsync(copy.host, copy.device_address, copy.bytes, way.stream);
   copy.result = result == Result::success ? 0 : -error_number(result);
-  way.started.push_back(&copy);  // one that failed ends in its turn
+  way.started.push_back(&copy);  // a failed one ends in its turn
 }
 
 void StreamCopies::flush() {
@@ -56,7 +56,7 @@ void StreamCopies::flush(Way& way) {
   std::swap(batch.copies, way.started);
   const Result result = context_->driver().cuEventRecord(batch.event->handle(), way.stream);
   if (result != Result::success) {
-    // Where they have come to is not to be found out any more; so this waits.
+    // Their progress is unknown, so wait.
     context_->driver().cuStreamSynchronize(way.stream);
     for (Copy* copy : batch.copies)
       copy->result = -error_number(result);
@@ -83,8 +83,8 @@ bool StreamCopies::collect(Way& way) {
   const Result result = batch.event->query();
   if (result == Result::not_ready) return false;
   if (result != Result::success) {
-    // The GPU is lost to this process. Until the driver says so of the stream, too, a copy engine
-    // may still be at these copies' memory.
+    // The process has lost the GPU, but until the driver reports that for the stream, a copy engine
+    // may still access the memory of these copies.
     context_->driver().cuStreamSynchronize(way.stream);
   }
   for (Copy* copy : batch.copies) {

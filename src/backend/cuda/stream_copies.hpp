@@ -1,4 +1,4 @@
-// The copy engines of a GPU: a stream for each direction, so that both work at the same time.
+// A GPU's copy engines: a stream per direction, so that both work at the same time.
 #pragma once
 
 #include <array>
@@ -12,10 +12,10 @@
 
 namespace ferry::cuda {
 
-// What copies need of the driver. Made before a kernel runs where one may wait for the copies: the
-// driver may let a thread that asks for more wait until every kernel has ended.
+// The driver's resources for copies. Allocate them before any kernel that may wait for the copies:
+// later allocations may wait until every kernel has ended.
 struct CopyStreams {
-  // How many batches of copies can be under way; the copies that come then share the next event.
+  // Maximum batches of copies in flight; beyond it, copies share the next event.
   static constexpr std::size_t events_max = 32;
 
   // Throws ferry::Error.
@@ -26,15 +26,14 @@ struct CopyStreams {
   std::vector<std::unique_ptr<Event>> events;
 };
 
-// To be made, used and destroyed on one thread, whose current context is the GPU's meanwhile: to
-// change it for every call would cost about as much as starting a copy. Its streams do not wait for
-// the program's, so copies move while a kernel runs. All copies started between two flushes share
-// one event.
+// Make, use and destroy it on one thread whose current context is the GPU's: switching for every
+// call would cost as much as a copy. Its streams are independent of the program's, so copies run
+// beside kernels. All copies between two flushes share one event.
 class StreamCopies final : public CopyEngine {
  public:
-  // With streams of its own. Throws ferry::Error.
+  // With its own streams. Throws ferry::Error.
   explicit StreamCopies(const std::shared_ptr<const PrimaryContext>& context);
-  // With those, which nobody else uses meanwhile; they are whole again when this is destroyed.
+  // With exclusively lent ones, which are clean again when this is destroyed.
   StreamCopies(std::shared_ptr<const PrimaryContext> context, std::shared_ptr<CopyStreams> streams);
   ~StreamCopies() override;
 

@@ -5,8 +5,8 @@
 namespace ferry::python {
 namespace {
 
-// Whether its elements may be Python objects: bytes of a file are none, and would be followed as
-// pointers. A "O" may also be in the name of a field, so ferry.memory.as_buffer has the last word.
+// Whether its elements may be Python objects, which bytes of a file must never become. "O" may also
+// be part of a field's name, so ferry.memory.as_buffer decides.
 bool may_hold_objects(nb::handle object, const Py_buffer& view) {
   if (view.itemsize < static_cast<Py_ssize_t>(sizeof(PyObject*))) return false;
   Py_buffer described{};
@@ -21,8 +21,7 @@ bool may_hold_objects(nb::handle object, const Py_buffer& view) {
 
 }  // namespace
 
-// A bare Py_buffer moves with its pointers only as long as they do not point into itself, which
-// those of PyBUF_SIMPLE do not.
+// A bare Py_buffer can move unless its pointers point into itself; those of PyBUF_SIMPLE do not.
 bool PinnedBuffer::take(nb::handle object, bool writable) {
   return PyObject_GetBuffer(object.ptr(), &view_, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) == 0;
 }
@@ -39,7 +38,7 @@ PinnedBuffer::PinnedBuffer(nb::handle object, bool writable, bool gpu_too) {
   }
   PyErr_Clear();
   view_ = Py_buffer{};
-  // Says what is wrong, or finds memory that the protocol does not show.
+  // Explains the problem, or finds memory that the protocol does not show.
   const nb::object memory =
       nb::module_::import_("ferry.memory").attr("as_buffer")(object, writable, gpu_too);
   if (!take(memory, writable)) {

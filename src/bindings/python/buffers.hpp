@@ -1,4 +1,4 @@
-// Memory of Python objects, kept while transfers use it.
+// Memory of Python objects, kept alive during transfers.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,12 @@ namespace ferry::python {
 
 namespace nb = nanobind;
 
-// A buffer exported by an object. Made and destroyed with the interpreter's lock held.
+// An object's exported buffer. Make and destroy it with the interpreter's lock held.
 class PinnedBuffer {
  public:
-  // Raises TypeError, ValueError or BufferError where the object has no contiguous memory, none
-  // that may be written, or holds Python objects. Objects without the buffer protocol are turned
-  // into one by ferry.memory.as_buffer; a GPU's memory, which the host must not touch, with
-  // `gpu_too` only.
+  // Raises TypeError, ValueError or BufferError for objects without contiguous memory, with
+  // read-only memory to write, or with Python objects. ferry.memory.as_buffer converts objects
+  // without the buffer protocol; GPU memory, which the host must not touch, only with `gpu_too`.
   PinnedBuffer(nb::handle object, bool writable, bool gpu_too = false);
   ~PinnedBuffer() { release(); }
   PinnedBuffer(PinnedBuffer&& other) noexcept : view_(std::exchange(other.view_, Py_buffer{})) {}

@@ -1,6 +1,6 @@
-// The extension module ferry._collective: collective::File for communicators of mpi4py, with the
-// interpreter's lock released around everything that may wait. python/ferry/collective.py makes it
-// comfortable. Communicators and datatypes come as the numbers that MPI_Comm_c2f gives them.
+// The extension module ferry._collective: collective::File for communicators of mpi4py. Releases
+// the interpreter's lock around everything that may wait. python/ferry/collective.py wraps it.
+// Communicators and datatypes are numbers from MPI_Comm_c2f.
 #include <array>
 #include <exception>
 #include <map>
@@ -51,7 +51,7 @@ Method to_method(const std::string& name) {
       "method is \"automatic\", \"independent\", \"serial\", \"aggregate\" or \"mpiio\"");
 }
 
-// Only while the file is opened.
+// Only while opening.
 struct Hints {
   explicit Hints(const std::map<std::string, std::string>& hints) {
     MPI_Info_create(&info);
@@ -64,7 +64,7 @@ struct Hints {
   MPI_Info info = MPI_INFO_NULL;
 };
 
-// What a file is opened with. Made before the ranks meet, as arguments may be wrong on one of them.
+// The settings of an open. Made before the ranks meet, because one rank's arguments may be wrong.
 struct Opening {
   Opening(const nb::bytes& name, int open_flags, unsigned mode, const std::string& method,
           int writers, std::int64_t buffer_bytes, int files,
@@ -75,7 +75,7 @@ struct Opening {
     options.buffer_bytes = buffer_bytes;
     options.files = files;
     options.mode = mode;
-    options.warn = [](const std::string&) {};  // python/ferry/collective.py tells them
+    options.warn = [](const std::string&) {};  // python/ferry/collective.py prints them
   }
   std::string path;
   int flags;
@@ -91,7 +91,7 @@ std::unique_ptr<File> open(int communicator, const Opening& opening) {
   return std::make_unique<File>(MPI_Comm_f2c(communicator), opening.path, opening.flags, options);
 }
 
-// Takes part in a collective call that fails on every rank. This rank has an error of its own.
+// Takes part in a collective call that fails on every rank, because of this rank's own error.
 template <class Refuse>
 void refuse_with(Refuse refuse) {
   const Unlocked unlocked;
@@ -114,7 +114,7 @@ std::string text_of(const nb::python_error& error) {
   const nb::str text(error.value());
   const char* const said = text.c_str();
   if (said != nullptr) return type + ": " + said;
-  PyErr_Clear();  // no text that could be sent
+  PyErr_Clear();  // no text to send
   return type;
 }
 
@@ -124,8 +124,8 @@ void refuse(File& file, Call call, Waits waits, const std::string& why) {
   refuse_with([&] { waits == Waits::yes ? file.refuse(call, why) : file.irefuse(call, why); });
 }
 
-// The arguments of a collective call, as `prepare` makes them of Python's. What is wrong with them
-// on this rank alone is told to the others, which would wait for it else.
+// The arguments of a collective call, converted by `prepare`. If that fails on this rank only, the
+// others are notified, which would otherwise wait.
 template <class Prepare>
 auto prepared(File& file, Call call, Waits waits, Prepare prepare) {
   try {
@@ -151,14 +151,13 @@ std::span<std::byte> span_of(const PinnedBuffer& buffer) {
   return {static_cast<std::byte*>(buffer.data()), buffer.bytes()};
 }
 
-// A transfer under way, and the memory that it needs. python/ferry/collective.py keeps it until it
-// is done.
+// A transfer in flight with its memory. python/ferry/collective.py keeps it until it is done.
 struct Pending {
   PinnedBuffer buffer;
   collective::Transfer transfer;
 };
 
-// The methods of File as Python calls them: `reads` into the buffer, or writes what is in it.
+// The methods of File for Python: `reads` into the buffer, or writes from it.
 template <bool reads>
 using Bytes = std::span<std::conditional_t<reads, std::byte, const std::byte>>;
 
@@ -195,7 +194,7 @@ auto transfer_next(std::int64_t (File::*method)(Bytes<reads>)) {
   };
 }
 
-// By this rank alone.
+// On this rank only.
 template <bool reads>
 auto transfer_here(std::int64_t (File::*method)(std::int64_t, Bytes<reads>)) {
   return [method](File& self, std::int64_t offset, nb::handle object) {
@@ -235,7 +234,7 @@ void resize(File& self, nb::handle size) {
   self.resize(bytes);
 }
 
-// What set_view() takes; see Opening.
+// The arguments of set_view(); see Opening.
 struct FileView {
   FileView(std::int64_t begin, const TypeMap& view, int order, int element_bytes)
       : displacement(begin),
@@ -304,7 +303,7 @@ void bind_transfer(nb::module_& module) {
 
 void bind_file(nb::module_& module) {
   using Release = nb::call_guard<Unlocked>;
-  // Also None, which would be refused before the other ranks are told.
+  // Also takes None, which would otherwise be refused before the other ranks are notified.
   const auto any = nb::arg().none();
   nb::class_<File>(module, "File")
       .def(
@@ -344,7 +343,7 @@ void bind_file(nb::module_& module) {
 NB_MODULE(_collective, module) {
   nb::set_leak_warnings(false);
   nb::register_exception_translator(translate, nullptr);
-  // Which MPI library this module is linked to, and whether that is initialised.
+  // Which MPI library this module links, and whether it is initialised.
   module.def("library_version", [] {
     std::string text(MPI_MAX_LIBRARY_VERSION_STRING, '\0');
     int length = 0;

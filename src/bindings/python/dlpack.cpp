@@ -21,8 +21,8 @@ bool is_contiguous(const nb::ndarray<>& tensor) {
   return true;
 }
 
-// Elements of less than a byte are packed. nbytes() of nanobind leaves the lanes out, of which
-// a pair of 4-bit floats has two.
+// Elements smaller than a byte are packed. nanobind's nbytes() ignores lanes, of which a pair of
+// 4-bit floats has two.
 std::uint64_t bytes_of(const nb::ndarray<>& tensor) {
   const nb::dlpack::dtype type = tensor.dtype();
   return (std::uint64_t{tensor.size()} * type.bits * type.lanes + 7) / 8;
@@ -33,7 +33,7 @@ std::uint64_t bytes_of(const nb::ndarray<>& tensor) {
 DlpackMemory::DlpackMemory(nb::handle capsule) {
   const bool says = PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned") != 0;
   writable_ = nb::try_cast(capsule, tensor_) && says;
-  if (!tensor_.is_valid()) {  // read-only, perhaps
+  if (!tensor_.is_valid()) {  // possibly read-only
     nb::ndarray<nb::ro> read_only;
     if (!nb::try_cast(capsule, read_only)) throw nb::value_error("this is no DLPack capsule");
     tensor_ = nb::ndarray<>(read_only);

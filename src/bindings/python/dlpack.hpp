@@ -1,4 +1,4 @@
-// Memory of tensors that DLPack shows, whatever the type of their elements: transfers move bytes.
+// Memory of DLPack tensors of any element type: transfers move bytes.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace nb = nanobind;
 class DlpackMemory {
  public:
   DlpackMemory() = default;
-  // Raises ValueError for what is no capsule, or not contiguous.
+  // Raises ValueError unless it is a capsule of contiguous memory.
   explicit DlpackMemory(nb::handle capsule);
 
   int device_type() const { return tensor_.device_type(); }
   void* data() const { return tensor_.data(); }
   std::uint64_t bytes() const { return bytes_; }
-  // Whether the capsule says that it may be written. Those from before DLPack 1.0 do not say.
+  // Whether the capsule allows writing. Those from before DLPack 1.0 do not say.
   bool writable() const { return writable_; }
 
  private:
@@ -29,7 +29,7 @@ class DlpackMemory {
   bool writable_ = false;
 };
 
-// A tensor in the host's memory, shown by the buffer protocol as bytes.
+// A tensor in host memory, shown as bytes by the buffer protocol.
 class HostTensor {
  public:
   // Raises ValueError as DlpackMemory does, and for memory of other devices.

@@ -18,7 +18,7 @@ int show_view(PyObject* self, Py_buffer* view, int flags) {
 
 PyType_Slot view_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(show_view)}, {0, nullptr}};
 
-// What was put into a stream before is done.
+// Earlier work of the stream is done.
 void synchronize_stream(std::uintptr_t address, std::uintptr_t stream) {
   const LockRelease unlocked;
   const cuda::Driver& driver = cuda::Driver::get();
@@ -48,7 +48,7 @@ GpuView::GpuView(nb::handle capsule) : tensor_(capsule) {
   check();
 }
 
-// What the driver does not know would be taken for the host's.
+// Memory unknown to the driver would be taken for the host's.
 void GpuView::check() const {
   if (bytes == 0) return;
   const cuda::MemoryOwner owner =

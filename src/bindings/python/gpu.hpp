@@ -1,4 +1,4 @@
-// GPU memory as Python sees it.
+// GPU memory in Python.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace ferry::python {
 
-// Memory of a GPU that belongs to another object, shown by the buffer protocol so that transfers
-// find it. Nobody else may look: the host cannot touch it.
+// GPU memory of another object. The buffer protocol shows it to transfers only: the host cannot
+// touch it.
 class GpuView {
  public:
-  // Raises ValueError where the CUDA driver knows no such memory, OSError (ENODEV) where there is
-  // no driver.
+  // Raises ValueError for memory that the CUDA driver does not know, OSError (ENODEV) without a
+  // driver.
   GpuView(std::uintptr_t address, std::uint64_t bytes, bool writable, nb::object owner);
   // Of a DLPack capsule. Raises ValueError for memory of other devices, or not contiguous.
   explicit GpuView(nb::handle capsule);
@@ -33,7 +33,7 @@ class GpuView {
   DlpackMemory tensor_;
 };
 
-// Memory of a GPU that is Ferry's own.
+// GPU memory owned by Ferry.
 class GpuAllocation {
  public:
   // Throws ferry::Error: ENODEV, ENOMEM.
@@ -46,7 +46,7 @@ class GpuAllocation {
  private:
   std::uint64_t bytes_;
   std::shared_ptr<const cuda::PrimaryContext> context_;
-  std::unique_ptr<cuda::DeviceMemory> memory_;  // null: of no bytes
+  std::unique_ptr<cuda::DeviceMemory> memory_;  // null: empty
 };
 
 void bind_gpu(nb::module_& module);

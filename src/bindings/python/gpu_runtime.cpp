@@ -22,7 +22,7 @@ namespace ferry::python {
 namespace {
 
 // The runtime, in the process that made it. A child of fork() has neither its threads nor a GPU, so
-// there it is left as it is.
+// it leaves the runtime alone.
 class OwnedRuntime {
  public:
   OwnedRuntime(const RuntimeOptions& options, const GpuOptions& gpu)
@@ -48,7 +48,7 @@ class OwnedRuntime {
   const pid_t owner_ = ::getpid();
 };
 
-// OSError with the whole reason as its text: there is no file to name.
+// OSError with the whole reason as its text: no file is involved.
 template <class Work>
 auto with_reasons(Work work) {
   try {
@@ -88,7 +88,7 @@ void make_runtime(OwnedRuntime* self, std::uint64_t arena_bytes, std::uint64_t c
   });
 }
 
-// (finished, files that were left open, errors)
+// (finished, files left open, errors)
 nb::tuple shut_down(const OwnedRuntime& self, double timeout_s) {
   if (!(timeout_s >= 0) || timeout_s > 1e9)
     throw nb::value_error("timeout_s: from 0 to 1e9 seconds");

@@ -1,4 +1,4 @@
-// GpuRuntime as Python sees it.
+// GpuRuntime in Python.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -20,12 +20,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::microseconds look_again{200};
-// Of other threads, and once more from when end() has returned: longer than what is left to do then
-// takes. Bounded before that too, as end() may wait for a thread that waits for the one that
-// pauses.
+// Bounds the pause of other threads: restarted when end() has returned, because the interpreter's
+// end takes less than this. Applies before that too, as end() may wait for a thread that waits for
+// the paused one.
 constexpr std::chrono::seconds pause_max{2};
 
-// Guarded by the interpreter's lock, but for what is atomic.
+// Guarded by the interpreter's lock, except atomics.
 struct Releases {
   std::uint64_t under_way = 0;
   std::vector<std::weak_ptr<bulk::Scheduler>> engines;
@@ -34,11 +34,11 @@ struct Releases {
   bulk::MadeHere counted_here;
 };
 
-// When end() has returned; before, the clock's beginning. Read without the interpreter's lock.
+// When end() returned; before, the clock's epoch. Read without the interpreter's lock.
 std::atomic<Clock::rep> ended_at{0};
 thread_local bool of_an_engine = false;
 
-// A child of fork() has none of the threads that its parent counted, and its engines are its own.
+// A child of fork() has none of its parent's counted threads, and its own engines.
 Releases& releases() {
   static Releases all;
   if (!all.counted_here) {
@@ -61,8 +61,8 @@ bool interpreter_goes() {
     ::pause();
 }
 
-// Python ends a thread that wants the lock too late by unwinding its stack, which destructors do
-// not survive. (From Python 3.14 on it does what is done here.)
+// Python ends threads that want the lock too late by unwinding their stacks, which destructors do
+// not survive. (From Python 3.14 on it pauses them, as here.)
 void take_lock_back(PyThreadState* state) {
   try {
     PyEval_RestoreThread(state);
@@ -75,7 +75,7 @@ bool must_pause(const Releases& all) {
   return all.ending && all.ended_by != std::this_thread::get_id() && !of_an_engine;
 }
 
-// With the lock held, which it gives up meanwhile.
+// Needs the lock, and releases it meanwhile.
 void pause_at_the_end() {
   PyThreadState* state = PyEval_SaveThread();
   const Clock::rep begin = Clock::now().time_since_epoch().count();

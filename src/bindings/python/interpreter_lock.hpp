@@ -1,4 +1,4 @@
-// The interpreter's lock, around what may wait.
+// Releases the interpreter's lock around calls that may wait.
 #pragma once
 
 #include <chrono>
@@ -12,9 +12,8 @@ class Scheduler;
 
 namespace ferry::python {
 
-// Releases the lock for a scope. Takes no part in the end of the interpreter, see end(): once that
-// has begun, other threads pause here. Made and destroyed with the lock held, which guards the
-// count.
+// Releases the lock for a scope. Once end() has begun, other threads pause here. Make and destroy
+// it with the lock held, which guards the count.
 class LockRelease {
  public:
   LockRelease();
@@ -26,8 +25,7 @@ class LockRelease {
   PyThreadState* state_ = nullptr;
 };
 
-// The threads of an engine that call Python, while they do: they do not pause, as end() waits for
-// them.
+// For an engine's threads while they call Python: they do not pause, because end() waits for them.
 class EngineThread {
  public:
   EngineThread();
@@ -39,24 +37,24 @@ class EngineThread {
   const bool before_;
 };
 
-// To be called by the thread that is about to end the interpreter, with the lock held. What it does
-// leaves no thread of an engine, and none in a LockRelease:
-//   E1  No engine is made from now on, and every one that there is ends: those whose last holder is
-//       a file or a transfer too (keep()). So no thread of an engine wants the lock later.
-//   E2  It returns when no other thread is without the lock because of a LockRelease. Those made
-//       later keep the lock, so no thread wants it back in the middle of C++.
-//   E3  A thread that comes out of a LockRelease, or wants one, from E1 on, pauses without the lock
-//       until the interpreter goes, and then stays. An error that it took back to Python would
-//       mostly be printed, and Python aborts the process when such a thread ends while it holds
-//       the lock of stderr. The pause is bounded, for the sake of those who wait for that thread.
-//   E4  A thread that wants the lock back while the interpreter goes stays where it is.
+// Called with the lock held by the thread that is about to end the interpreter. Afterwards no
+// thread of an engine and none in a LockRelease can disturb that:
+//   E1  No engine is made any more, and all existing ones end, also those kept only by a file or a
+//       transfer (keep()). So no thread of an engine wants the lock later.
+//   E2  It returns when no other thread has released the lock by a LockRelease. Later ones keep
+//       the lock, so no thread wants it back in the middle of C++.
+//   E3  From E1 on, a thread that leaves or enters a LockRelease pauses without the lock until the
+//       interpreter ends, and then stays. Otherwise its error would be printed, and Python aborts
+//       the process if such a thread ends while it holds stderr's lock. The pause is bounded, for
+//       threads that wait for this one.
+//   E4  A thread that wants the lock back while the interpreter ends stays where it is.
 void end();
 // Whether end() was called.
 bool ending();
-// end() ends it. To be called with the lock held, before anybody else knows the engine.
+// Lets end() end it. Call it with the lock held, before the engine is used.
 void keep(const std::shared_ptr<bulk::Scheduler>& scheduler);
 
-// Raises what a signal's handler does, KeyboardInterrupt say. To be called now and then beneath a
+// Raises what a signal handler raises, such as KeyboardInterrupt. Call it regularly inside a
 // LockRelease; only the main thread handles signals.
 void check_signals();
 inline constexpr std::chrono::milliseconds signals_interval{100};

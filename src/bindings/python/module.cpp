@@ -1,5 +1,5 @@
-// The extension module ferry._bulk: the engine and its files, with the interpreter's lock released
-// around everything that may wait. python/ferry makes it comfortable.
+// The extension module ferry._bulk: the engine and its files. Releases the interpreter's lock
+// around everything that may wait. python/ferry wraps it.
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -104,7 +104,7 @@ nb::dict to_dict(const bulk::Explanation& explanation) {
   return dict;
 }
 
-// What takes longer is ended by Ctrl-C.
+// Ctrl-C ends longer waits.
 constexpr std::uint64_t uninterrupted_bytes_max = 32 << 20;
 
 std::uint64_t transfer(const File& file, nb::handle object, nb::handle where, bool writing) {
@@ -118,7 +118,7 @@ std::uint64_t transfer(const File& file, nb::handle object, nb::handle where, bo
                  : file->read_at(buffer.data(), buffer.bytes(), offset, meanwhile);
 }
 
-// Memory in huge pages that direct I/O takes as it is.
+// Memory in huge pages, which direct I/O uses without staging.
 struct AlignedMemory {
   explicit AlignedMemory(std::uint64_t size) : bytes(size), data(map_huge(size)) {
     if (data == nullptr) throw std::bad_alloc();
@@ -153,7 +153,7 @@ void make_engine(Engine* self, unsigned workers, unsigned depth, std::uint64_t t
   new (self) Engine(std::move(scheduler));
 }
 
-// What is behind a null byte would be cut off, and another file be meant.
+// A null byte would end the path and name another file.
 std::string to_path(const nb::bytes& path) {
   std::string name(path.c_str(), path.size());
   if (name.find('\0') != std::string::npos) throw nb::value_error("embedded null byte");
@@ -259,7 +259,7 @@ void bind_engine(nb::module_& module) {
         std::vector<std::string> names;
         names.reserve(paths.size());
         for (const nb::handle path : paths) {
-          PyObject* encoded = nullptr;  // as os.fsencode does
+          PyObject* encoded = nullptr;  // like os.fsencode
           if (PyUnicode_FSConverter(path.ptr(), &encoded) == 0) throw nb::python_error();
           const auto name = nb::steal<nb::bytes>(encoded);
           names.emplace_back(name.c_str(), name.size());
@@ -304,8 +304,8 @@ NB_MODULE(_bulk, module) {
   nb::class_<AlignedMemory>(module, "AlignedMemory", nb::type_slots(memory_slots))
       .def(nb::init<std::uint64_t>());
   module.def("end", &end);
-  // In a child of fork() the parent's transfers stay: the threads that would let them go are not
-  // there. So does what daemon threads hold when the interpreter ends.
+  // In a child of fork() the parent's transfers stay: the threads that would release them do not
+  // exist. The same holds for daemon threads' objects when the interpreter ends.
   module.def("expect_leaks", [] { nb::set_leak_warnings(false); });
   bind_transfers(module);
   bind_dlpack(module);

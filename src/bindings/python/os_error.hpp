@@ -7,7 +7,7 @@
 
 namespace ferry::python {
 
-// Sets OSError, which finds its own subclass by the errno. With a path it is the error's filename.
+// Sets OSError, which selects a subclass by the errno. A path becomes the error's filename.
 inline void raise_os_error(int error_number, const std::string& text,
                            const std::string* path = nullptr) {
   namespace nb = nanobind;

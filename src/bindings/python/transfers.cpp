@@ -14,7 +14,7 @@
 namespace ferry::python {
 namespace {
 
-// Memory that small files were read into, shown by the buffer protocol.
+// The memory of small files, shown by the buffer protocol.
 struct Slab {
   std::shared_ptr<std::byte> memory;
   std::uint64_t bytes = 0;
@@ -44,7 +44,7 @@ nb::list to_list(const std::vector<bulk::Failure>& failures) {
   return list;
 }
 
-// Ctrl-C is heard meanwhile.
+// Ctrl-C works meanwhile.
 void wait_for_all_of(const bulk::Future& future) {
   while (!future.wait_for(signals_interval))
     check_signals();
@@ -52,7 +52,7 @@ void wait_for_all_of(const bulk::Future& future) {
 
 }  // namespace
 
-// What a transfer keeps until it is over. Touched with the interpreter's lock held only.
+// What a transfer keeps alive. Access it only with the interpreter's lock held.
 struct Transfer::Kept {
   std::optional<Batch> batch;
   nb::object on_end;
@@ -61,7 +61,7 @@ struct Transfer::Kept {
 };
 
 std::uint64_t to_offset(nb::handle number) {
-  // Whatever is an index, as NumPy's integers are.
+  // Any index, also NumPy's integers.
   const Py_ssize_t offset = PyNumber_AsSsize_t(number.ptr(), PyExc_OverflowError);
   if (offset == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
   if (offset < 0) {
@@ -112,7 +112,7 @@ Transfer::Transfer(const bulk::Engine& engine, nb::handle parts, bool writing, n
     const LockRelease unlocked;
     future_ = std::make_shared<bulk::Future>(writing ? engine.write(ranges) : engine.read(ranges));
   }
-  // Where the transfer is over already, it runs right here.
+  // Runs immediately if the transfer has ended already.
   future_->then([kept = kept_] { end(*kept); });
 }
 
@@ -179,7 +179,7 @@ nb::tuple read_files(const bulk::Engine& engine, const std::vector<std::string>&
     const LockRelease unlocked;
     contents = engine.read_files(paths);
   }
-  // One object for each piece of memory; what it holds reaches to the end of its last file.
+  // One object per piece of memory, up to the end of its last file.
   std::map<const std::byte*, std::uint64_t> ends;
   for (const bulk::Contents& one : contents) {
     if (one.memory == nullptr) continue;

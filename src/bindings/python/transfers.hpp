@@ -1,4 +1,4 @@
-// Transfers as Python sees them: they hold the memory and the files that they use.
+// Transfers in Python: they keep their memory and files alive.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@
 
 namespace ferry::python {
 
-// Something of the engine's, whose end may wait for threads that want the interpreter's lock.
+// An object of the engine, whose destruction may wait for threads that want the interpreter's lock.
 template <class T>
 class Unlocked {
  public:
@@ -52,7 +52,7 @@ struct Batch {
   nb::object files;  // keeps them
 };
 
-// A transfer under way. Its memory is held until it is over, whatever becomes of this object.
+// A transfer in flight. Its memory stays until it has ended, even if this object does not.
 class Transfer {
  public:
   Transfer(const bulk::Engine& engine, nb::handle parts, bool writing, nb::object on_end);
@@ -61,11 +61,11 @@ class Transfer {
   Transfer& operator=(const Transfer&) = delete;
 
   bool done() const;
-  // False: the time was up first. Nothing: for ever.
+  // Returns false on timeout. Nothing: no timeout.
   bool wait(std::optional<double> timeout_s) const;
   void cancel() const;
-  // Once done: buffers and files are their owners' again, at once and not when the engine's thread
-  // gets round to it.
+  // Once done: returns buffers and files to their owners immediately, without waiting for the
+  // engine's thread.
   void let_go() const;
   // Once done: bytes of each part or a negative errno.
   nb::list results() const;
