@@ -11,7 +11,7 @@ void Callbacks::post(std::function<void()> callback) {
     const std::lock_guard lock(mutex_);
     if (!stopping_) {
       waiting_.push_back(std::move(callback));
-      // It holds this object, which its own last callback may let go of.
+      // Keeps this object alive, which its own last callback may release.
       if (!thread_.joinable()) {
         thread_ = std::thread([self = shared_from_this()] { self->run(); });
       }

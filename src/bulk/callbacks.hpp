@@ -1,4 +1,4 @@
-// The thread that runs what programs want to be told, so that no transfer waits for them.
+// The thread that runs programs' callbacks, so that transfers do not wait for them.
 #pragma once
 
 #include <condition_variable>
@@ -14,8 +14,8 @@ namespace ferry::bulk {
 class Callbacks : public std::enable_shared_from_this<Callbacks> {
  public:
   void post(std::function<void()> callback);
-  // Waits until everything posted has run, and ends the thread. From that thread itself: does not
-  // wait. What is posted later runs on the thread that posts it.
+  // Waits until all posted callbacks have run, and ends the thread; on that thread itself, does not
+  // wait. Later callbacks run on the thread that posts them.
   void stop();
 
  private:

@@ -9,11 +9,11 @@
 namespace ferry::bulk {
 namespace {
 
-// A transfer up to this size is one blocking call where it is made: to hand it over would cost more
-// than to wait for it.
+// A transfer up to this size is one blocking call on the caller's thread: handing it over would
+// cost more.
 constexpr std::uint64_t sync_bytes_max = 128 << 10;
 
-// What explain() and read_files() use a file for, and then nobody any more.
+// A file that explain() and read_files() use temporarily.
 class BriefUse {
  public:
   explicit BriefUse(OpenFile& file) : file_(file) {
@@ -35,7 +35,7 @@ Engine::Engine(std::shared_ptr<Scheduler> scheduler) : scheduler_(std::move(sche
 
 namespace {
 
-// Only a way to find the one that others hold: nothing lives in it when nobody does.
+// A weak reference: only users keep the engine alive.
 struct CommonScheduler {
   std::mutex mutex;
   std::weak_ptr<Scheduler> known;
@@ -68,7 +68,7 @@ std::vector<Contents> Engine::read_files(std::span<const std::string> paths) con
 
 namespace {
 
-// On a path, not on an open file.
+// For a path, not an open file.
 void execute_on_path(Scheduler& scheduler, storage::Operation& operation) {
   scheduler.check_usable();
   const std::int64_t error = Lanes::Use(*scheduler.lanes())->execute(operation);
@@ -185,7 +185,7 @@ File::~File() {
   if (file_ == nullptr || !scheduler_->made_here()) return;
   try {
     close();
-  } catch (const Error&) {  // whoever wants to know calls close()
+  } catch (const Error&) {  // call close() to see errors
   }
 }
 
@@ -224,7 +224,7 @@ bool is_on_gpu(Scheduler& scheduler, const void* memory) {
   throw TransferError({Failure{0, file.path(), offset, bytes, static_cast<int>(-error)}});
 }
 
-// A small transfer, executed where it is called.
+// Executes a small transfer on the caller's thread.
 std::uint64_t transfer_here(Scheduler& scheduler, OpenFile& file, bool writing, void* data,
                             std::uint64_t bytes, std::uint64_t offset) {
   const BriefUse use(file);
@@ -339,7 +339,7 @@ void File::close() {
   if (file_ == nullptr) return;
   scheduler_->check_made_here();
   const std::int64_t error = file_->close();
-  // What a worker's engine has registered keeps the file's space until it lets go.
+  // A worker's engine that has registered the file keeps its space until it lets go.
   if (file_->engine_used()) scheduler_->ring_all();
   if (error < 0) throw Error(static_cast<int>(-error), path_);
 }

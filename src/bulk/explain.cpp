@@ -1,4 +1,4 @@
-// What the engine would do with a file, in words.
+// Describes how the engine would transfer a file.
 #include <algorithm>
 #include <array>
 #include <string>

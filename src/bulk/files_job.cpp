@@ -9,11 +9,11 @@ namespace ferry::bulk {
 namespace {
 
 constexpr std::size_t run_files = 16;
-// A file in the page cache takes less than 10 us, one on a disk more than 50.
+// Reading a cached file takes less than 10 us, one on a disk more than 50.
 constexpr std::chrono::microseconds slow_each{40};
 
-// How often this thread has waited for something. That it was slow may also mean that others have
-// its CPU, and then more threads would do harm.
+// How often this thread has waited. Slowness alone may mean that others use its CPU, where more
+// threads would do harm.
 std::uint64_t waits_so_far() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);

@@ -1,4 +1,4 @@
-// Many small files read by many threads: whoever is free takes the next few paths.
+// Many threads read many small files: each free thread takes the next few paths.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ class FilesJob {
  public:
   explicit FilesJob(std::span<const std::string> paths) : paths_(paths), contents_(paths.size()) {}
 
-  // Takes and reads the next few paths. False: none was left. `slow`: they waited for a disk, so
-  // that more threads would help.
+  // Takes and reads the next few paths. Returns false if none is left. `slow`: they waited for a
+  // disk, so more threads would help.
   bool read_some(Lane& lane, bool& slow);
   bool exhausted() const { return next_.load(std::memory_order_relaxed) >= paths_.size(); }
   // Waits until all paths are read.

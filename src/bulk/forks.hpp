@@ -1,4 +1,4 @@
-// The fork guard of base, under the names that this room uses.
+// The fork guard of base, under this room's names.
 #pragma once
 
 #include "base/forks.hpp"

@@ -27,7 +27,7 @@ std::string describe(const std::vector<Failure>& failures) {
 TransferError::TransferError(std::vector<Failure> failures)
     : Error(failures.front().error_number, describe(failures)), failures_(std::move(failures)) {}
 
-// In a child of fork() nobody would ever end the transfer, and its memory is the child's own copy.
+// In a child of fork() the transfer would never end, and its memory is the child's own copy.
 void Future::settle() {
   if (request_ == nullptr || request_->ready() || !scheduler_->made_here()) return;
   scheduler_->cancel(*request_);
@@ -115,7 +115,7 @@ void Future::then(std::function<void()> callback) const {
 }
 
 std::size_t wait_any(std::span<const Future* const> futures) {
-  // Outlives this call: a future that ends later still holds it.
+  // Outlives this call: a later future may still hold it.
   const auto word = std::make_shared<std::uint32_t>(0);
   for (const Future* future : futures) {
     if (future->ready()) break;

@@ -8,7 +8,7 @@
 namespace ferry::bulk {
 namespace {
 
-// What a copy that failed is for the program, whatever the driver calls it.
+// The program's error for a failed copy, whatever the driver reports.
 int copy_error(cuda::Result result) {
   const int error = cuda::error_number(result);
   return error == ENOMEM || error == ENODEV ? error : EIO;
@@ -18,7 +18,7 @@ int copy_error(cuda::Result result) {
 
 std::byte* GpuCopies::take_slot(const cuda::PrimaryContext& gpu) {
   if (staging_ == nullptr) {
-    // Memory of our own, not cuMemHostAlloc's: huge pages, and an ordinary mapping for direct I/O.
+    // Our own memory instead of cuMemHostAlloc's: huge pages, and a normal mapping for direct I/O.
     auto staging = std::make_unique<Staging>(slots_, slot_bytes_);
     const std::span<std::byte> memory = staging->memory();
     madvise(memory.data(), memory.size(), MADV_DONTFORK);
@@ -66,7 +66,7 @@ int GpuCopies::start(GpuCopy& copy, const cuda::PrimaryContext& gpu, bool to_gpu
   }
   result = driver.cuEventRecord(started.passed->handle(), stream);
   if (result != cuda::Result::success) {
-    driver.cuStreamSynchronize(stream);  // nobody could see its end otherwise
+    driver.cuStreamSynchronize(stream);  // otherwise its end would be undetectable
     return copy_error(result);
   }
   copy.error_number = 0;
@@ -80,12 +80,12 @@ GpuCopy* GpuCopies::reap() {
   for (auto& [gpu, channel] : channels_) {
     for (Direction& direction : channel.directions) {
       if (direction.in_flight.empty()) continue;
-      // Queries need no current context, nor do they wait.
+      // Queries need no current context and do not wait.
       const cuda::Result result = direction.in_flight.front().passed->query();
       if (result == cuda::Result::not_ready) continue;
       if (result != cuda::Result::success) {
-        // The GPU is lost to this process. Until the driver says so of the stream, too, the copy
-        // engine may still be at it.
+        // The process has lost the GPU, but until the driver reports that for the stream, a copy
+        // engine may still be busy.
         gpu->driver().cuStreamSynchronize(direction.stream->handle());
       }
       Started ended = std::move(direction.in_flight.front());

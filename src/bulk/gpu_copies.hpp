@@ -1,5 +1,5 @@
-// Copies between page-locked memory of the host and GPUs, for one worker: started here, made by the
-// GPU's copy engines, and looked at now and then. Nothing here waits for a GPU that works.
+// One worker's copies between page-locked host memory and GPUs. The GPU's copy engines execute
+// them; the worker polls for their end and never waits.
 #pragma once
 
 #include <array>
@@ -16,31 +16,31 @@
 
 namespace ferry::bulk {
 
-// A copy that was started. Must stay where it is until it is reaped.
+// A copy in flight. Must not move until it is reaped.
 struct GpuCopy {
   int error_number = 0;  // once reaped
 };
 
-// Belongs to one thread, whose current CUDA context it sets.
+// For one thread, whose current CUDA context it sets.
 class GpuCopies {
  public:
-  // `slots` pieces of page-locked memory, taken from the system with the first of them.
+  // `slots` pieces of page-locked memory, allocated with the first use.
   GpuCopies(unsigned slots, std::uint64_t slot_bytes) : slots_(slots), slot_bytes_(slot_bytes) {}
   // Nothing may be in flight.
   ~GpuCopies() = default;
   GpuCopies(const GpuCopies&) = delete;
   GpuCopies& operator=(const GpuCopies&) = delete;
 
-  // Null: all are taken. Throws std::system_error (ENOMEM and what else the driver says).
+  // Null: all are in use. Throws std::system_error (ENOMEM and other errors of the driver).
   std::byte* take_slot(const cuda::PrimaryContext& gpu);
   void give_back(std::byte* slot) { staging_->give_back(slot); }
-  // Memory that is page-locked.
+  // Page-locked memory.
   std::uint64_t pinned_bytes() const { return staging_ ? staging_->memory().size() : 0; }
 
-  // Between a slot and memory of the GPU. 0, or an errno: then nothing is under way.
+  // Between a slot and GPU memory. Returns 0, or an errno without a copy in flight.
   int start(GpuCopy& copy, const cuda::PrimaryContext& gpu, bool to_gpu, void* memory,
             std::byte* slot, std::uint64_t bytes);
-  // A copy that is over: nothing touches its memory any more, also where it failed. Null: none is.
+  // A finished copy, also if it failed: nothing touches its memory any more. Null: there is none.
   GpuCopy* reap();
   bool any_in_flight() const { return in_flight_ > 0; }
 
@@ -49,7 +49,7 @@ class GpuCopies {
     GpuCopy* copy = nullptr;
     std::unique_ptr<cuda::Event> passed;
   };
-  // Of one GPU and direction: streams keep their order, so the oldest copy ends first.
+  // For one GPU and direction: streams keep their order, so the oldest copy ends first.
   struct Direction {
     std::unique_ptr<cuda::Stream> stream;
     std::deque<Started> in_flight;
@@ -64,7 +64,7 @@ class GpuCopies {
   const unsigned slots_;
   const std::uint64_t slot_bytes_;
   std::unique_ptr<Staging> staging_;
-  std::optional<cuda::Registration> registration_;  // of the staging memory; gone before it
+  std::optional<cuda::Registration> registration_;  // for the slots; destroyed before them
   std::map<const cuda::PrimaryContext*, Channel> channels_;
   const cuda::PrimaryContext* current_ = nullptr;
   unsigned in_flight_ = 0;

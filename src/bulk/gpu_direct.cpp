@@ -16,7 +16,7 @@ bool whole_blocks(const Piece& piece) {
   return (piece.offset | piece.bytes) % piece_alignment_bytes == 0;
 }
 
-// The turn of a write among those through the page cache (storage/posix/write_turns.hpp).
+// A write's turn among those through the page cache (storage/posix/write_turns.hpp).
 class Turn {
  public:
   explicit Turn(const Piece& piece) {
@@ -36,13 +36,13 @@ class Turn {
   bool granted_ = true;
 };
 
-// Bytes or a negative errno; goes on after short transfers, the last of which tells the end of the
-// file from an error.
+// Returns bytes or a negative errno; continues after short transfers, because only another one
+// tells the end of the file from an error.
 GpuDirectFile::Outcome move(const GpuDirectFile& file, const Request& request, const Piece& piece) {
   std::uint64_t moved = 0;
   while (moved < piece.bytes) {
     if (request.cancelled()) return {-ECANCELED, GpuDirectFile::Refusal::none};
-    // The rest of a short write need not be of whole blocks.
+    // The rest of a short write may not be whole blocks.
     if (piece.writing && moved % piece_alignment_bytes != 0) {
       return {0, GpuDirectFile::Refusal::memory};
     }
@@ -63,7 +63,7 @@ GpuDirectFile::Outcome move(const GpuDirectFile& file, const Request& request, c
 bool move_past_host(Scheduler& scheduler, Request& request, std::size_t part, std::uint64_t begin,
                     const Piece& piece) {
   if (piece.bytes < gpu_direct_bytes_min) return false;
-  // Where an append goes is known to the kernel alone.
+  // Only the kernel knows where an append goes.
   if (piece.writing && (!whole_blocks(piece) || (piece.file->flags() & O_APPEND) != 0))
     return false;
   const GpuDirectFile* file = piece.file->gpu_direct(scheduler.gpus());

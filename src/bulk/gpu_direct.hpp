@@ -1,4 +1,4 @@
-// Pieces of transfers that GPUDirect Storage moves, past the host's memory.
+// Transfers by GPUDirect Storage, which bypass host memory.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@ namespace ferry::bulk {
 
 class Scheduler;
 
-// Below, the slots' many tasks in flight are better than a call that blocks a worker. Not measured.
+// Below this size, many tasks in flight through slots beat a call that blocks a worker. Not
+// measured.
 inline constexpr std::uint64_t gpu_direct_bytes_min = small_part_bytes;
 
-// Moves a piece of GPU memory that is to go past the page cache, and records what became of it;
-// blocks. False: nothing was recorded, and the piece has to go through the slots, whatever of it
-// may have been moved.
+// Moves a piece of GPU memory past the page cache and records the result; blocks. Returns false if
+// nothing was recorded and the piece must go through slots, even if parts of it were moved.
 bool move_past_host(Scheduler& scheduler, Request& request, std::size_t part, std::uint64_t begin,
                     const Piece& piece);
 

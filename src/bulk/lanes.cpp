@@ -12,7 +12,7 @@
 namespace ferry::bulk {
 namespace {
 
-// A file is first read into this much; most need no second look.
+// The initial buffer for a file; most need no more.
 constexpr std::uint64_t guess_bytes = 64 << 10;
 
 std::shared_ptr<std::byte> make_memory(std::uint64_t bytes) {
@@ -42,7 +42,7 @@ std::int64_t Lane::execute(storage::Operation& operation) {
   queue_->submit(operation);
   queue_->flush();
   while (queue_->reap() == nullptr) {
-    // A storage that works elsewhere all the same rings the bell.
+    // A storage that also works on other threads rings the bell.
     const std::uint32_t seen = std::atomic_ref(bell_).load(std::memory_order_acquire);
     queue_->flush();
     if (queue_->reap() != nullptr) break;
@@ -91,8 +91,8 @@ std::int64_t Lane::read_whole(storage::File& file, Contents& contents) {
     if (more < 0) return more;
     got += static_cast<std::uint64_t>(more);
     if (got < capacity) break;
-    // Larger than that: memory of its own, of the size the file has now and one byte more, so that
-    // its end is seen; doubled if it grows meanwhile.
+    // A larger file gets its own memory: its current size plus one byte, to see its end; doubled if
+    // it grows.
     storage::Operation status;
     status.kind = storage::Kind::file_status;
     status.file = &file;

@@ -1,4 +1,4 @@
-// Queues for threads that may block: whoever calls takes one, uses it and puts it back.
+// Queues for blocking calls: a caller takes one, uses it and puts it back.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace ferry::bulk {
 
-// Memory that many small files are read into, one behind the other.
+// Memory for many small files, one after another.
 struct Slab {
   std::shared_ptr<std::byte> memory;
   std::uint64_t bytes = 0;
@@ -24,10 +24,10 @@ struct Slab {
 class Lane {
  public:
   Lane(storage::Storage& storage, SlabPool& slabs);
-  // Executes the operation; its result.
+  // Executes the operation; returns its result.
   std::int64_t execute(storage::Operation& operation);
-  // Moves bytes until all are moved, the file ends (a read), or an error: bytes, or a negative
-  // errno. What an error comes after is given up.
+  // Continues until all bytes are moved, the file ends (a read), or an error: returns bytes, or a
+  // negative errno even if some bytes were moved.
   std::int64_t transfer(storage::File& file, bool writing, std::byte* data, std::uint64_t bytes,
                         std::uint64_t offset);
   // Opens, reads and closes a file, into the slab if it fits.
@@ -45,11 +45,11 @@ class Lane {
   Slab slab_;
 };
 
-// Of a call on `path` that ended with the negative errno `error`. Where the storage is not for this
-// process, it says what to do.
+// The exception for a call on `path` that returned the negative errno `error`. Says what to do if
+// the storage refuses this process.
 Error error_on_path(storage::Storage& storage, std::int64_t error, const std::string& path);
 
-// A storage and the lanes to it. Thread-safe.
+// A storage and its lanes. Thread-safe.
 class Lanes {
  public:
   explicit Lanes(std::unique_ptr<storage::Storage> storage) : storage_(std::move(storage)) {}

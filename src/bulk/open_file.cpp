@@ -21,8 +21,7 @@ OpenFile::OpenFile(std::shared_ptr<Lanes> lanes, std::string path, int flags, st
   const storage::Status found = status();
   device_ = found.device;
   inode_ = found.inode;
-  // The kernel opens a directory for reading, and refuses each read. Other storages refuse to open
-  // it.
+  // The kernel opens directories but refuses every read; other storages refuse to open them.
   if (S_ISDIR(found.mode)) {
     close();
     throw Error(EISDIR, path_);
@@ -39,7 +38,7 @@ OpenFile::OpenFile(std::shared_ptr<Lanes> lanes, const OpenFile& parents)
   open_same(parents);
 }
 
-// By the parent's descriptor, of which there is a copy here unless the child has closed it.
+// By the parent's descriptor, of which this process has a copy unless it has closed it.
 void OpenFile::open_same(const OpenFile& parents) {
   std::int64_t error = 0;
   for (const std::string& path :
@@ -83,17 +82,17 @@ storage::Status OpenFile::status() {
   return operation.status;
 }
 
-// It resolves to the inode itself: after a rename over the name, an unlink and a chdir too.
+// It resolves to the inode, also after rename, unlink and chdir.
 std::string OpenFile::path_of_descriptor() const {
   const auto* file = dynamic_cast<const storage::PosixFile*>(buffered_.get());
-  if (file == nullptr) return path_;  // a storage of tests, whose names stay
+  if (file == nullptr) return path_;  // a storage for tests, whose names do not change
   return "/proc/self/fd/" + std::to_string(file->fd);
 }
 
 bool OpenFile::may_hang() const {
   if (!local()) return true;
   const auto* file = dynamic_cast<const storage::PosixFile*>(buffered_.get());
-  return file != nullptr && file->remote;  // null: a storage of tests
+  return file != nullptr && file->remote;  // null: a storage for tests
 }
 
 int OpenFile::descriptor() const {
@@ -144,7 +143,7 @@ storage::File* OpenFile::direct() {
   if (always_direct()) return buffered_.get();
   if (direct_refused_.load(std::memory_order_relaxed)) return nullptr;
   std::call_once(direct_once_, [this] {
-    // Reading only: writes through two openings of one file would not take turns.
+    // Only for reading: writes through two descriptors of one file would not take turns.
     if ((flags_ & O_ACCMODE) == O_WRONLY) return;
     std::int64_t error = 0;
     direct_ = open(path_of_descriptor(), O_RDONLY | O_DIRECT, 0, error);

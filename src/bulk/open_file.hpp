@@ -1,4 +1,4 @@
-// An open file as transfers see it: buffered, and direct where that works.
+// An open file for transfers: buffered, and direct where possible.
 #pragma once
 
 #include <atomic>
@@ -17,23 +17,23 @@
 
 namespace ferry::bulk {
 
-// Thread-safe. Whoever works on it holds a use; the last one after begin_close() closes.
+// Thread-safe. Every user holds a use; the last one after begin_close() closes.
 class OpenFile {
  public:
   // Throws ferry::Error.
   OpenFile(std::shared_ptr<Lanes> lanes, std::string path, int flags, std::uint32_t mode);
-  // In a child of fork(): the file that its parent has open. Throws ferry::Error, ESTALE where
-  // neither the parent's descriptor nor the name leads to it.
+  // In a child of fork(): the parent's open file. Throws ferry::Error, ESTALE if neither the
+  // parent's descriptor nor the name leads to it.
   OpenFile(std::shared_ptr<Lanes> lanes, const OpenFile& parents);
   ~OpenFile();
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
 
-  // False: it is being closed.
+  // Returns false while it is being closed.
   bool begin_use();
   void end_use();
-  // Refuses uses from now on and waits for those there are; then closes: 0 or a negative errno. A
-  // second call returns 0.
+  // Refuses new uses, waits for current ones and closes: 0 or a negative errno. A second call
+  // returns 0.
   std::int64_t close();
 
   const std::string& path() const { return path_; }
@@ -41,22 +41,22 @@ class OpenFile {
   Lanes& lanes() { return *lanes_; }
   const MadeHere& made_here() const { return made_here_; }
 
-  // What all buffered transfers use. A file that was opened with O_DIRECT has one for both.
+  // For all buffered transfers; for direct ones too if opened with O_DIRECT.
   storage::File& buffered() { return *buffered_; }
-  // Of a mounted file system: there is a page cache of the host, and a way past it.
+  // A mounted file: the host has a page cache for it, and direct I/O bypasses that.
   bool local() const { return buffered_->scheme() == storage::Scheme::posix; }
-  // A server or a process is behind it that may not answer: a blocking call may last for any time.
+  // It has a server or process that may not answer: a blocking call may last for any time.
   bool may_hang() const;
-  // Of buffered(), where the file is local().
+  // The descriptor of buffered(), if local().
   int descriptor() const;
-  // Opened when first asked for; null where there is no direct I/O.
+  // Opened on first use; null without direct I/O.
   storage::File* direct();
   bool always_direct() const { return (flags_ & O_DIRECT) != 0 && local(); }
-  // A worker's engine may have registered it, and has to let go of it once it is closed.
+  // A worker's engine may have registered it, and must let go of it after close.
   void note_engine_use() { engine_used_.store(true, std::memory_order_relaxed); }
   bool engine_used() const { return engine_used_.load(std::memory_order_relaxed); }
-  // The same descriptor as direct() for GPUDirect Storage. Made when first asked for; null where
-  // that does not work, for the reason that why_no_gpu_direct() then gives.
+  // The descriptor of direct() for GPUDirect Storage. Made on first use; null if that does not
+  // work, for the reason in why_no_gpu_direct().
   const cuda::GpuDirectFile* gpu_direct(cuda::Gpus& gpus);
   const std::string& why_no_gpu_direct() const { return why_no_gpu_direct_; }
   // cuFile has refused a transfer.
@@ -64,10 +64,10 @@ class OpenFile {
   // The kernel has refused a direct transfer.
   void give_up_direct() { direct_refused_.store(true, std::memory_order_relaxed); }
 
-  // Of [offset, offset + bytes), what the page cache holds; nothing where that is not known.
+  // Cached bytes of [offset, offset + bytes); nothing if unknown.
   std::optional<std::uint64_t> resident_bytes(std::uint64_t offset, std::uint64_t bytes);
 
-  // One operation on the file as it is open: 0 or a positive result, or a negative errno.
+  // One operation on the open file: 0 or a positive result, or a negative errno.
   std::int64_t control(storage::Operation& operation);
 
  private:
@@ -76,7 +76,7 @@ class OpenFile {
   std::unique_ptr<storage::File> open(const std::string& path, int flags, std::uint32_t mode,
                                       std::int64_t& error);
   void open_same(const OpenFile& parents);
-  // A name that leads to the file which is open, whatever has become of its own.
+  // A name for the open file that survives renaming.
   std::string path_of_descriptor() const;
   storage::Status status();
   std::int64_t close_one(storage::File* file);
@@ -89,20 +89,20 @@ class OpenFile {
   const int flags_;
   const MadeHere made_here_;
   std::unique_ptr<storage::File> buffered_;
-  // Of a local() file: what tells it from all others.
+  // Identifies a local() file.
   std::uint64_t device_ = 0;
   std::uint64_t inode_ = 0;
   std::once_flag direct_once_;
   std::unique_ptr<storage::File> direct_;
   std::atomic<bool> direct_refused_{false};
   std::once_flag gpu_direct_once_;
-  std::unique_ptr<const cuda::GpuDirectFile> gpu_direct_;  // gone before direct_ is closed
+  std::unique_ptr<const cuda::GpuDirectFile> gpu_direct_;  // destroyed before direct_ is closed
   std::string why_no_gpu_direct_;
   std::atomic<bool> gpu_direct_refused_{false};
   std::atomic<bool> engine_used_{false};
   std::once_flag probe_once_;
   int probe_ = -1;
-  // Uses, and the top bit once it is being closed.
+  // The number of uses; the top bit is set once it is being closed.
   std::atomic<std::uint64_t> uses_{0};
 };
 

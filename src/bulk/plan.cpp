@@ -7,16 +7,16 @@ namespace {
 
 constexpr std::uint64_t sample_bytes = 64 << 10;
 constexpr std::uint64_t samples = 4;
-// To wake a thread takes as long as to copy a good part of this.
+// Waking a thread takes as long as copying a good part of this.
 constexpr std::uint64_t copies_per_worker_bytes_min = 1 << 20;
-// Threads that wait for a disk: while one copies out of its staging memory, the others have
-// requests under way. Also where there are fewer CPUs.
+// Threads for a disk: while one copies from its bounce buffers, others have requests in flight.
+// Also with fewer CPUs.
 constexpr unsigned disk_workers = 4;
-// A call that copies costs some 2 us, however much it copies. There should be several for each
-// thread, which may not all be equally fast.
+// A copying call costs about 2 us at any size. Each thread should get several, because threads may
+// differ in speed.
 constexpr std::uint64_t copy_task_bytes_max = 4 << 20;
 constexpr std::uint64_t copy_tasks_per_worker = 8;
-// As large as an NFS server's requests; the storage makes them smaller if the server wants that.
+// The size of an NFS server's requests; the storage makes them smaller if the server wants that.
 constexpr std::uint64_t server_task_bytes = 1 << 20;
 
 bool resident(OpenFile& file, std::uint64_t offset, std::uint64_t bytes) {
@@ -61,7 +61,7 @@ Plan choose_plan(const EngineOptions& wish, const EngineOptions& in_force, Sourc
   if (wish.task_bytes != 0) return plan;
   if (source == Source::server) plan.task_bytes = server_task_bytes;
   if (source == Source::memory) {
-    // Alone, a worker has nobody to share with.
+    // A single worker shares with none.
     const std::uint64_t tasks = plan.workers == 1 ? 1 : copy_tasks_per_worker * plan.workers;
     const std::uint64_t unit = in_force.task_bytes;
     const std::uint64_t share = (bytes / tasks + unit - 1) / unit * unit;

@@ -70,7 +70,7 @@ bool Request::cut(Claim& claim) {
   claim.begin = next_byte_;
   const PartState& part = parts_[next_part_];
   if (next_byte_ == 0 && part.bytes <= small_part_bytes) {
-    // A fair share of a small batch, so that everybody has something to do.
+    // A fair share of a small batch, so that all threads have work.
     const std::size_t run =
         std::clamp<std::size_t>((parts_.size() - next_part_) / (2 * cuts_.sharers), 1, run_max);
     claim.count = claim.bytes = 0;
@@ -108,7 +108,7 @@ void Request::record(std::size_t index, std::uint64_t begin, std::uint64_t bytes
   };
   if (result > 0)
     bytes_done_.fetch_add(static_cast<std::uint64_t>(result), std::memory_order_relaxed);
-  if (bytes == part.bytes) {  // nobody else has any of it
+  if (bytes == part.bytes) {  // no other thread has any of it
     apply();
     return;
   }
@@ -145,8 +145,8 @@ void Request::cancel() {
     const std::lock_guard lock(mutex_);
     if (over_) return;
     cancelled_.store(true, std::memory_order_release);
-    // What was never handed out says so. A part that is partly done keeps its prefix only if all
-    // that was handed out of it arrives, so it says so too.
+    // Parts never handed out end with an error. A part in progress keeps its prefix only if all of
+    // its handed-out pieces arrive, so it too ends with an error.
     for (std::size_t index = next_part_; index < parts_.size(); ++index) {
       PartState& part = parts_[index];
       if (part.error_number == 0) part.error_number = ECANCELED;

@@ -1,13 +1,12 @@
-// One transfer: its parts, what of them is handed out, and how it ends.
+// One transfer: its parts, the pieces handed out to threads, and its end.
 //
 // Invariants, checked by tests/bulk/random_transfers_test.cpp:
 //   B1  Every byte of a part is handed out once, in a claim: the cursor moves under the mutex.
 //   B2  `outstanding_` counts the claims handed out and not ended. The request is over when the
-//       cursor is at its end and nothing is outstanding; that is seen under the mutex, by one
-//       thread.
-//   B3  `ready_` is set after B2 only: a ready request's memory is not touched by anybody.
-//   B4  A part that fails hands nothing more out; the other parts go on. cancel() moves the cursor
-//       to the end; what is under way is ended by those who have it.
+//       cursor is at its end and nothing is outstanding; one thread sees that, under the mutex.
+//   B3  `ready_` is set only after B2: nothing touches a ready request's memory.
+//   B4  A failed part hands out nothing more; other parts continue. cancel() moves the cursor to
+//       the end; the owners of claims end what is in flight.
 //   B5  The uses of the files end before `ready_` is set.
 #pragma once
 
@@ -28,14 +27,14 @@
 
 namespace ferry::bulk {
 
-// Where a transfer's pieces begin and end in the file: what direct I/O and page caches like.
+// The preferred borders of pieces in the file, for direct I/O and page caches.
 inline constexpr std::uint64_t piece_alignment_bytes = 4096;
 // Parts up to this size are handed out many at a time.
 inline constexpr std::uint64_t small_part_bytes = 64 << 10;
 
 class Request;
 
-// What one thread has taken on: `count` whole parts, or a piece of one.
+// A thread's share: `count` whole parts, or a piece of one.
 struct Claim {
   std::shared_ptr<Request> request;
   std::size_t first = 0;
@@ -49,19 +48,19 @@ struct PartState {
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   std::uint64_t offset = 0;
-  std::uint64_t end = 0;  // what is known to be there: less than `bytes` once a piece was short
+  std::uint64_t end = 0;  // bytes known to exist: less than `bytes` once a piece was short
   int error_number = 0;
-  std::shared_ptr<const cuda::PrimaryContext> gpu;  // whose memory it is; null: the host's
+  std::shared_ptr<const cuda::PrimaryContext> gpu;  // the memory's GPU; null: the host's
 };
 
 class Request {
  public:
-  // What large parts are cut into, and how many threads are there to work.
+  // The task size of large parts, and the number of threads.
   struct Cuts {
     std::uint64_t task_bytes = 0;
     unsigned sharers = 1;
   };
-  // Each of `files` is in use; the request ends that.
+  // Each of `files` is in use; the request ends that use.
   Request(bool writing, std::vector<PartState> parts, std::vector<std::shared_ptr<OpenFile>> files,
           const Cuts& cuts, std::shared_ptr<Callbacks> callbacks,
           std::atomic<std::uint64_t>& failed_parts);
@@ -70,26 +69,26 @@ class Request {
   const Cuts& cuts() const { return cuts_; }
   const PartState& part(std::size_t index) const { return parts_[index]; }
   std::size_t count() const { return parts_.size(); }
-  // `bytes` of a part from `begin` on, as a piece of its own.
+  // `bytes` of a part from `begin` on, as a separate piece.
   Piece piece(std::size_t part, std::uint64_t begin, std::uint64_t bytes) const;
-  // Whether a part lies in a GPU's memory: those who wait for it cannot help.
+  // Whether a part is in GPU memory: waiting threads cannot help with it.
   bool on_gpu() const { return on_gpu_; }
   std::uint64_t bytes_total() const { return bytes_total_; }
   std::uint64_t bytes_done() const { return bytes_done_.load(std::memory_order_relaxed); }
 
-  // What comes next of a claim: the rest of its piece, or its next part; at most so many bytes, up
-  // to where a piece of the file may end.
+  // The next part of a claim: the rest of its piece, or its next part; limited in size, and to
+  // where a piece of the file may end.
   Piece next_piece(const Claim& claim, std::uint64_t bytes_max = UINT64_MAX) const;
-  // So much of next_piece() is on its way. `count` 0: all of the claim is.
+  // Advances: this much of next_piece() is in flight. `count` 0: all of the claim is.
   void advance(Claim& claim, std::uint64_t bytes) const;
 
-  // Hands out the next claim. False: nothing is left.
+  // Hands out the next claim. Returns false if nothing is left.
   bool cut(Claim& claim);
   // The result of a piece of a part, or of the whole: bytes or a negative errno.
   void record(std::size_t part, std::uint64_t begin, std::uint64_t bytes, std::int64_t result);
-  // Ends a claim: nobody touches its memory any more.
+  // Ends a claim: its memory is not touched any more.
   void end_claim();
-  // Ends a request that has nothing to do.
+  // Ends an empty request.
   void end_if_empty();
 
   void cancel();
@@ -98,7 +97,7 @@ class Request {
   bool ready() const { return ready_.load(std::memory_order_acquire) != 0; }
   bool wait(std::chrono::nanoseconds timeout) const;
   void then(std::function<void()> callback);
-  // Run once by the thread that ends the request, or at once. Must be quick.
+  // Runs once, on the thread that ends the request, or immediately. Must be quick.
   void watch(std::function<void()> watcher);
 
   // Once ready.
@@ -108,7 +107,7 @@ class Request {
  private:
   bool at_end() const { return next_part_ >= parts_.size(); }
   void skip_failed();
-  // With the mutex held: whether it is over, in which case the caller must call finish() without.
+  // With the mutex held: whether it is over; then the caller must call finish() without the mutex.
   bool is_over();
   void finish();
 
@@ -117,7 +116,7 @@ class Request {
   std::vector<PartState> parts_;
   std::vector<std::shared_ptr<OpenFile>> files_;
   const std::shared_ptr<Callbacks> callbacks_;
-  std::atomic<std::uint64_t>& failed_parts_;  // of the scheduler, which outlives every transfer
+  std::atomic<std::uint64_t>& failed_parts_;  // the scheduler's, which outlives every transfer
   std::uint64_t bytes_total_ = 0;
   bool on_gpu_ = false;
   std::atomic<std::uint64_t> bytes_done_{0};

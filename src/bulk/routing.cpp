@@ -26,8 +26,7 @@ bool is_aligned(const Piece& piece) {
 
 Way past_the_cache(const Piece& piece) {
   if (piece.file->direct() == nullptr) return Way::cached;
-  // What is not aligned in the file cannot be written without reading what lies around it; the
-  // storage sends it through the page cache.
+  // Unaligned writes need the surrounding blocks; the storage sends them through the page cache.
   const bool edges =
       piece.offset % piece_alignment_bytes != 0 || piece.bytes % piece_alignment_bytes != 0;
   // Slots are aligned.
@@ -41,19 +40,20 @@ Way past_the_cache(const Piece& piece) {
 Way choose_way(const Piece& piece, Route route) {
   const bool pinned_direct = route == Route::direct || piece.file->always_direct();
   if (piece.writing) {
-    // Two openings of one file would not take turns, so only a file opened for it writes directly.
+    // Two descriptors of one file would not take turns, so only a file opened for it writes
+    // directly.
     if (piece.file->always_direct()) return past_the_cache(piece);
-    // Many under way at once are what a server wants; the kernel's page cache takes one at a time.
+    // A server wants many requests in flight; the kernel's page cache takes one at a time.
     return piece.file->may_hang() ? Way::cached : Way::copy;
   }
   if (pinned_direct) return past_the_cache(piece);
-  // A worker that waits for it would be missed by every other file; the storage has threads for it.
+  // Every other file would miss a worker that waits for it; the storage has threads for that.
   if (piece.file->may_hang()) return Way::cached;
   const auto resident = piece.file->resident_bytes(piece.offset, piece.bytes);
   if (!resident) return Way::cached;
   if (*resident == piece.bytes) return Way::copy;
   if (route == Route::buffered || piece.bytes <= small_part_bytes) return Way::cached;
-  // Little is missing: better brought in than all of it read again.
+  // Little is missing: better to fetch that than to read everything again.
   if (*resident > piece.bytes - piece.bytes / 8) return Way::cached;
   return past_the_cache(piece);
 }

@@ -104,7 +104,7 @@ std::shared_ptr<Request> Scheduler::submit(bool writing, std::span<const Part> p
   return request;
 }
 
-// By the first large part. Small ones are handed out by number, so that nothing is to be chosen.
+// Decided by the first large part. Small ones are handed out by number, without a choice.
 Plan Scheduler::plan_for(bool writing, const std::vector<PartState>& parts) const {
   const auto large = std::find_if(parts.begin(), parts.end(), [](const PartState& part) {
     return part.bytes > small_part_bytes;
@@ -118,7 +118,7 @@ Plan Scheduler::plan_for(bool writing, const std::vector<PartState>& parts) cons
   Plan plan = choose_plan(wish_, options_, source, bytes);
   const bool all_on_gpus = std::all_of(parts.begin(), parts.end(),
                                        [](const PartState& part) { return part.gpu != nullptr; });
-  // Memory of the host may have to be staged, in slots that are made for smaller tasks.
+  // Host memory may need bounce buffers, whose slots fit smaller tasks.
   if (all_on_gpus && wish_.task_bytes == 0) plan.task_bytes = gpu_task_bytes;
   return plan;
 }
@@ -136,7 +136,7 @@ void Scheduler::offer(const std::shared_ptr<Request>& request, unsigned count) {
   try {
     wake(count);
   } catch (const std::system_error& error) {
-    if (workers_started() > 0) return;  // those there are have to do
+    if (workers_started() > 0) return;  // the existing ones must do
     request->cancel();
     throw Error(error.code().value(), "no thread could be started for transfers");
   }
@@ -152,7 +152,7 @@ void Scheduler::wake(unsigned count) {
         woken.push_back(worker.get());
       }
     }
-    // Those that are awake look for work by themselves.
+    // Workers that are awake look for work themselves.
     while (workers_.size() < std::max(options_.workers, count) && woken.size() < count) {
       workers_.push_back(std::make_unique<Worker>(*this));
       woken.push_back(workers_.back().get());
@@ -216,7 +216,7 @@ void Scheduler::help(const std::shared_ptr<Request>& request,
   const bool bounded = deadline != std::chrono::steady_clock::time_point::max();
   for (;;) {
     if (bounded && std::chrono::steady_clock::now() >= deadline) {
-      wake(request->cuts().sharers);  // one less was woken for the caller
+      wake(request->cuts().sharers);  // one fewer was woken because of the caller
       return;
     }
     if (!request->cut(claim)) break;
@@ -236,7 +236,7 @@ void Scheduler::help(const std::shared_ptr<Request>& request,
     }
     request->end_claim();
   }
-  // It is all handed out, and perhaps no worker was woken that would notice.
+  // All of it is handed out, possibly without a woken worker that would notice.
   const std::lock_guard lock(mutex_);
   const auto found = std::find(requests_.rbegin(), requests_.rend(), request);
   if (found != requests_.rend()) requests_.erase(std::next(found).base());
@@ -274,7 +274,7 @@ void Scheduler::run_files(const std::shared_ptr<FilesJob>& job) {
     const std::lock_guard lock(mutex_);
     jobs_.push_back(job);
   }
-  // This thread is one of those that work.
+  // This thread works too.
   if (options_.workers > 1) wake(options_.workers - 1);
   const Lanes::Use lane(*lanes_);
   bool slow = false;

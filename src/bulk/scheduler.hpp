@@ -1,10 +1,10 @@
-// What an engine is made of: the transfers that have something to hand out, and the workers.
+// The core of an engine: transfers with work to hand out, and workers.
 //
-//   S1  A worker that finds nothing to do says so (`asleep`) under the mutex, having noted its
-//       bell's value before it looked; whoever brings work takes it from the sleeping ones under
-//       the same mutex and rings after. So no work is brought unseen.
-//   S2  A claim that a waiting caller will not execute, because it would block, goes back to
-//       `returned_`, which workers look at first.
+//   S1  A worker without work first reads its bell's value, looks again, and then marks itself
+//       `asleep` under the mutex; whoever brings work takes it from the sleeping ones under the
+//       same mutex and then rings. So no work goes unseen.
+//   S2  A claim that a waiting caller will not execute, because it would block, returns to
+//       `returned_`, which workers check first.
 #pragma once
 
 #include <array>
@@ -55,8 +55,8 @@ class Scheduler {
  public:
   // Throws ferry::Error.
   explicit Scheduler(const EngineOptions& options);
-  // The same. In a child of fork() it is never destroyed: its threads are not there, its locks may
-  // be held for ever, and a list may be as one of those threads was changing it.
+  // The same. Never destroyed in a child of fork(): its threads do not exist there, its locks may
+  // be held for ever, and lists may be inconsistent.
   static std::shared_ptr<Scheduler> make(const EngineOptions& options);
   // For tests: on this storage.
   Scheduler(const EngineOptions& options, std::unique_ptr<storage::Storage> storage);
@@ -75,13 +75,13 @@ class Scheduler {
   // The same, and ESHUTDOWN after stop().
   void check_usable() const;
 
-  // Makes a request of the parts and offers it to the workers; to one less where the caller is
-  // about to help. Throws ferry::Error.
+  // Makes a request of the parts and offers it to the workers; to one fewer if the caller is about
+  // to help. Throws ferry::Error.
   std::shared_ptr<Request> submit(bool writing, std::span<const Part> parts,
                                   const std::vector<std::shared_ptr<OpenFile>>& files,
                                   bool caller_helps);
-  // Executes what can be executed here without waiting for a disk, and begins nothing after the
-  // deadline; the caller is about to wait.
+  // For callers about to wait: executes what needs no wait for a disk, and starts nothing after the
+  // deadline.
   void help(const std::shared_ptr<Request>& request,
             std::chrono::steady_clock::time_point deadline =
                 std::chrono::steady_clock::time_point::max());
@@ -89,16 +89,16 @@ class Scheduler {
   // Runs the job on this thread and on workers.
   void run_files(const std::shared_ptr<FilesJob>& job);
 
-  // A claim for a worker. False: there is none, and the worker is noted as asleep.
+  // A claim for a worker. Returns false if there is none, and marks the worker asleep.
   bool next(Worker& worker, Claim& claim, std::shared_ptr<FilesJob>& job);
-  // One more worker has a use.
+  // Wakes one more worker if useful.
   void wake_one();
-  // Executes a piece here, blocking, and records it.
+  // Executes a piece here, blocking, and records the result.
   void copy_now(Lane& lane, Request& request, std::size_t part, std::uint64_t begin,
                 std::uint64_t bytes);
   void ring_all();
   unsigned workers_started() const;
-  // Transfers and claims that are noted for workers, for tests.
+  // The transfers and claims held for workers, for tests.
   std::size_t backlog() const;
 
   void stop();
@@ -108,7 +108,7 @@ class Scheduler {
   void wake(unsigned count);
   void offer(const std::shared_ptr<Request>& request, unsigned count);
 
-  const EngineOptions wish_;     // as it was given
+  const EngineOptions wish_;     // as given
   const EngineOptions options_;  // in force
   const MadeHere made_here_;
   std::shared_ptr<Lanes> lanes_;
@@ -119,10 +119,10 @@ class Scheduler {
   mutable std::mutex mutex_;  // guards what follows
   bool stopping_ = false;
   std::deque<Claim> returned_;
-  std::deque<std::shared_ptr<Request>> requests_;  // with something left to hand out
+  std::deque<std::shared_ptr<Request>> requests_;  // with work left to hand out
   std::deque<std::shared_ptr<FilesJob>> jobs_;
   std::vector<std::weak_ptr<Request>> alive_;  // for stop()
-  std::size_t alive_max_ = 64;                 // before those that are over are dropped
+  std::size_t alive_max_ = 64;                 // limit before ended ones are dropped
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 

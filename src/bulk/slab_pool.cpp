@@ -42,7 +42,7 @@ std::uint64_t SlabPool::kept_bytes() {
 }
 
 void SlabPool::give_back(std::byte* memory) {
-  // In a child of fork() another thread may have held the lock for ever.
+  // In a child of fork() another thread may hold the lock for ever.
   if (made_here_) {
     madvise(memory, slab_bytes, MADV_FREE);
     const std::lock_guard lock(mutex_);

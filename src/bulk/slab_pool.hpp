@@ -1,4 +1,4 @@
-// Memory that small files are read into, used again from batch to batch.
+// Memory for small files, reused from batch to batch.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace ferry::bulk {
 
-// Pieces of memory for small files. What is given back is kept for the next batch, up to 256 MiB,
-// but the kernel may take its pages when it needs them. Thread-safe; memory may outlive the pool.
+// Keeps up to 256 MiB of returned memory for the next batch; the kernel may reclaim its pages.
+// Thread-safe; memory may outlive the pool.
 class SlabPool : public std::enable_shared_from_this<SlabPool> {
  public:
   static constexpr std::uint64_t slab_bytes = 2 << 20;
   ~SlabPool();
-  // Null: there is no memory.
+  // Null: out of memory.
   std::shared_ptr<std::byte> take();
   std::uint64_t kept_bytes();
 

@@ -19,14 +19,14 @@ namespace {
 
 constexpr unsigned flights_max = 64;
 constexpr std::chrono::nanoseconds nap = std::chrono::seconds(1);
-// The end of a GPU's copy rings no bell. A task of the usual size takes 20 to 40 us over PCIe.
+// The end of a GPU's copy rings no bell. A typical task takes 20 to 40 us over PCIe.
 constexpr std::chrono::nanoseconds nap_while_gpus_copy = std::chrono::microseconds(50);
-// Page-locked memory, which the system cannot take back: so much for all workers of an engine, of
-// which there may be so many whatever its options say, as some only wait (scheduler.cpp).
+// A limit on page-locked memory, which the system cannot reclaim, for all possible workers of an
+// engine, some of which only wait (scheduler.cpp).
 constexpr std::uint64_t pinned_bytes_max = 128 << 20;
 constexpr unsigned workers_expected = 16;
-// What is staged is copied soon after the disk has written it: out of the core's cache, if the
-// slots fit there. Four of the usual size, with their edges.
+// Data is copied from a slot soon after the disk has written it: from the core's cache, if the
+// slots fit there. Four slots of the usual size, with their edges.
 constexpr std::uint64_t staging_bytes_wanted = (1 << 20) + (64 << 10);
 
 std::uint64_t aligned_down(std::uint64_t value) {
@@ -126,8 +126,8 @@ void Worker::start_next_piece() {
   if (claim.count == 0) finish_current();
 }
 
-// Tasks that turn out not to be copies may be larger (plan.hpp) than what a slot holds, and than
-// what keeps a disk busy with several at once.
+// Tasks that turn out not to be copies may be larger (plan.hpp) than a slot and than what keeps a
+// disk busy.
 std::uint64_t Worker::piece_bytes_max(const Piece& piece, Way way) const {
   const std::uint64_t task_bytes = scheduler_.options().task_bytes;
   if (piece.gpu != nullptr) return std::max(task_bytes, gpu_task_bytes);
@@ -165,7 +165,7 @@ bool Worker::take_off(std::size_t part, std::uint64_t begin, const Piece& piece,
   const bool large = way == Way::direct || way == Way::staged;
   storage::File* through = large ? piece.file->direct() : &piece.file->buffered();
   if (through == nullptr) return take_off(part, begin, piece, Way::cached);  // refused since
-  // What goes to a GPU is bounded by the slots.
+  // The slots limit transfers to a GPU.
   const bool few = large && piece.gpu == nullptr;
   if (in_flight_ >= (few ? scheduler_.options().depth : flights_max)) return false;
   if (free_.empty()) {
@@ -203,7 +203,7 @@ bool Worker::take_off(std::size_t part, std::uint64_t begin, const Piece& piece,
   return true;
 }
 
-// False: all are taken. Throws std::system_error.
+// Returns false if all are taken. Throws std::system_error.
 bool Worker::take_slot(Flight& flight) {
   const Piece& piece = flight.piece;
   flight.slot = nullptr;
@@ -249,7 +249,7 @@ void Worker::go_to_storage(Flight& flight) {
     submit(flight);
     return;
   }
-  // Between the page cache and the slot of a GPU, by this thread.
+  // Between the page cache and a GPU's slot, on this thread.
   const Piece& piece = flight.piece;
   const std::int64_t result =
       lane_->transfer(*flight.through, piece.writing, flight.slot, piece.bytes, piece.offset);
@@ -290,11 +290,11 @@ bool Worker::land_flights() {
   return any;
 }
 
-// Whether the flight was sent off again for the rest.
+// Whether the rest of the flight was submitted again.
 bool Worker::goes_on(Flight& flight, std::int64_t result) {
   const bool direct = flight.way == Way::direct || flight.way == Way::staged;
   if (result == -EINVAL && direct && !flight.piece.file->always_direct()) {
-    // The file system said that it does direct I/O, and refuses this one.
+    // The file system supports direct I/O, but refuses this one.
     flight.piece.file->give_up_direct();
     if (flight.piece.gpu == nullptr) give_back_slot(flight);
     flight.head_bytes = flight.moved_bytes = 0;
@@ -307,7 +307,7 @@ bool Worker::goes_on(Flight& flight, std::int64_t result) {
   flight.moved_bytes += static_cast<std::uint64_t>(result);
   if (flight.moved_bytes >= flight.head_bytes + flight.piece.bytes) return false;
   if (flight.active->claim.request->cancelled()) return false;
-  submit(flight);  // short: the next one tells the end of the file from an error
+  submit(flight);  // short: only another transfer tells the end of the file from an error
   return true;
 }
 
@@ -322,7 +322,7 @@ void Worker::land(Flight& flight) {
   }
 }
 
-// The storage has moved what it will move.
+// The storage has finished.
 void Worker::leave_storage(Flight& flight) {
   const Piece& piece = flight.piece;
   const std::uint64_t behind_head =
@@ -346,7 +346,7 @@ void Worker::leave_storage(Flight& flight) {
   end_flight(flight, flight.outcome);
 }
 
-// Out of the slot after a read, into it before a write.
+// From the slot after a read, into it before a write.
 void Worker::start_gpu_copy(Flight& flight, std::uint64_t bytes) {
   const Piece& piece = flight.piece;
   scheduler_.counters().add(scheduler_.counters().gpu_tasks);

@@ -1,4 +1,4 @@
-// A thread that executes claims: copies at once, everything else through a queue of its own with
+// A thread that executes claims: copies immediately, everything else through its own queue with
 // many transfers in flight.
 #pragma once
 
@@ -27,30 +27,30 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   void ring() { storage::Doorbell{&bell_}.ring(); }
-  // The thread ends once it has nothing under way.
+  // The thread ends once nothing is in flight.
   void leave();
 
   bool asleep = false;  // guarded by the scheduler's mutex
 
  private:
-  // A claim of which pieces are in flight.
+  // A claim with pieces in flight.
   struct Active {
     Claim claim;
     std::size_t in_flight = 0;
     bool all_started = false;
-    bool slots_only = false;  // the next piece, which waits for one: GPUDirect did not take it
+    bool slots_only = false;  // the next piece waits for a slot: GPUDirect did not take it
   };
-  // A piece on its way through the queue.
+  // A piece in the queue.
   struct Flight : storage::Operation, GpuCopy {
     iovec target{};
     std::shared_ptr<Active> active;
     Piece piece;
     storage::File* through = nullptr;
     std::size_t part = 0;
-    std::uint64_t begin = 0;  // of the piece in the part
+    std::uint64_t begin = 0;  // offset of the piece in the part
     Way way = Way::cached;
-    std::byte* slot = nullptr;     // of the staging memory, or page-locked for a GPU
-    std::uint64_t head_bytes = 0;  // of the slot, before the piece
+    std::byte* slot = nullptr;     // a bounce buffer, or page-locked memory for a GPU
+    std::uint64_t head_bytes = 0;  // offset in the slot
     std::uint64_t moved_bytes = 0;
     std::int64_t outcome = 0;  // once only a copy to a GPU is left
     bool in_storage = false;   // else a GPU copies
@@ -58,13 +58,13 @@ class Worker {
   };
 
   void run();
-  // Each returns whether there was something to do.
+  // Each returns whether it did anything.
   bool start_work();
   bool land_flights();
   void start_next_piece();
   std::uint64_t piece_bytes_max(const Piece& piece, Way way) const;
   void finish_current();
-  // False: the piece has to wait until staging memory is free.
+  // Returns false if the piece must wait for a bounce buffer.
   bool take_off(std::size_t part, std::uint64_t begin, const Piece& piece, Way way);
   bool take_slot(Flight& flight);
   void give_back_slot(Flight& flight);
@@ -85,11 +85,11 @@ class Worker {
   std::unique_ptr<Lane> lane_;
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<storage::Queue> queue_;
-  std::unique_ptr<GpuCopies> gpu_copies_;  // once a transfer had a GPU's memory
+  std::unique_ptr<GpuCopies> gpu_copies_;  // once a transfer used GPU memory
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<Flight*> free_;
   unsigned in_flight_ = 0;
-  std::shared_ptr<Active> current_;  // some of it has not started yet
+  std::shared_ptr<Active> current_;  // some of it has not started
   std::thread thread_;
 };
 

@@ -1,4 +1,4 @@
-// What the methods of moving data share: one collective transfer of one rank.
+// One collective transfer of one rank, as shared by all methods.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace ferry::collective {
 struct View {
   std::int64_t displacement = 0;
   TypeMap map;
-  // Elements of this size have their bytes reversed in the file; 1: as they are in memory.
+  // Elements of this size are byte-swapped in the file; 1: as in memory.
   std::int64_t swapped_bytes = 1;
   std::int64_t position_of(std::int64_t stream) const {
     return displacement + map.position_of(stream);

@@ -20,7 +20,7 @@ class Cursor {
     inside_ = rest - map.before_[at_];
   }
 
-  // The next bytes that lie together, at most bytes_max (> 0).
+  // The next contiguous bytes, at most bytes_max (> 0).
   Extent next(std::int64_t bytes_max) {
     const Extent& extent = map_.extents_[at_];
     Extent piece{origin_ + extent.offset + inside_, bytes_max};

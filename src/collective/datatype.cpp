@@ -1,4 +1,4 @@
-// Type maps of MPI datatypes.
+// Converts MPI datatypes to type maps.
 #include <algorithm>
 #include <cerrno>
 
@@ -11,8 +11,8 @@ namespace {
 
 using Extents = std::vector<Extent>;
 
-// What a datatype was made of, numbered as for datatypes made with counts of type int. Frees the
-// datatypes that asking for it has made.
+// How a datatype was constructed, in the numbering of constructors with int counts. Frees the
+// datatypes that the query has created.
 class Contents {
  public:
   explicit Contents(MPI_Datatype type) {
@@ -76,8 +76,8 @@ class Contents {
     return sizes;
   }
 
-  // Datatypes made with large counts (mpi4py makes all of its own so) have their counts and byte
-  // displacements in a list of their own.
+  // Datatypes with large counts (mpi4py's are all such) have their counts and byte displacements in
+  // a separate list.
   void arrange(const std::vector<std::int64_t>& large) {
     std::ptrdiff_t before = 0;  // integers that come before the counts
     std::ptrdiff_t counts = std::ssize(large);
@@ -125,7 +125,7 @@ void repeat(Extents& to, const Extents& what, std::int64_t count, std::int64_t a
 
 Extents flatten(MPI_Datatype type);
 
-// Predefined datatypes lie together, but for pairs whose second member is aligned.
+// Predefined datatypes are contiguous, except pairs whose second member is aligned.
 Extents flatten_named(MPI_Datatype type) {
   if (type == MPI_SHORT_INT) {
     struct Pair {
@@ -140,7 +140,7 @@ Extents flatten_named(MPI_Datatype type) {
   return {{0, bytes}};
 }
 
-// Blocks of different lengths: counts in `lengths`, places in bytes.
+// Blocks of different lengths: counts in `lengths`, positions in bytes.
 Extents flatten_blocks(const Extents& old, std::int64_t period, std::size_t count,
                        const auto& length_of, const auto& place_of) {
   Extents extents;
@@ -172,7 +172,7 @@ Extents flatten_struct(const Contents& from) {
   return extents;
 }
 
-// The elements of an array of `old` instead of bytes.
+// An array of `old` elements instead of bytes.
 Extents of_elements(const Extents& elements, const Extents& old, std::int64_t period) {
   Extents extents;
   for (const Extent& extent : elements)
@@ -191,7 +191,7 @@ Extents flatten_subarray(const Contents& from, const Extents& old, std::int64_t 
   return of_elements(grid(dimensions, period), old, period);
 }
 
-// What process `place` of `places` has of a distributed dimension.
+// The share of process `place` of `places` in a distributed dimension.
 Dimension distributed(std::int64_t size, int how, std::int64_t argument, std::int64_t places,
                       std::int64_t place) {
   Dimension dimension{size, {}};
@@ -214,7 +214,7 @@ Extents flatten_darray(const Contents& from, const Extents& old, std::int64_t pe
   const auto count = static_cast<std::size_t>(integers[2]);
   const std::int64_t* sizes = &integers[3];
   std::vector<Dimension> dimensions;
-  // Processes are numbered as C does, whatever the order of the array.
+  // Processes are numbered in C order, whatever the order of the array.
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t places = sizes[3 * count + i];
     places_left /= places;

@@ -12,7 +12,7 @@ std::vector<int> choose_writers(std::span<const int> node_of, int count) {
     if (is_new) nodes.emplace_back();
     nodes[found->second].push_back(static_cast<int>(rank));
   }
-  // How many each node gives: turn by turn, as long as it has ranks.
+  // The number of writers on each node, given in turn while it has ranks.
   std::vector<std::size_t> given(nodes.size(), 0);
   auto left = std::min(static_cast<std::size_t>(std::max(count, 1)), node_of.size());
   while (left > 0) {

@@ -1,4 +1,4 @@
-// Who writes what: the choice of writers, and the part of the file that each is in charge of.
+// Chooses the writers, and the domain of the file that each one writes.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,13 @@
 
 namespace ferry::collective {
 
-// Ranks that write, spread over the nodes: one for each node in turn, and evenly over the ranks of
-// a node. node_of[r] is any number that ranks of one node share. Rank 0 is always the first.
+// Writing ranks, spread over the nodes: one per node in turn, and evenly over a node's ranks.
+// node_of[r] is any number shared by the ranks of a node. Rank 0 is always the first.
 std::vector<int> choose_writers(std::span<const int> node_of, int count);
 
-// The part [begin, end) of a file, cut into one domain for each writer, and these into windows:
-// what a writer has in its buffer in one round. Inner borders of domains and windows are multiples
-// of the alignment; where that is larger than the buffer, windows are equal parts of it, as far as
-// it can be halved.
+// The part [begin, end) of a file, cut into one domain per writer, and these into windows: a
+// writer's buffer in one round. Inner borders of domains and windows are multiples of the
+// alignment; if that exceeds the buffer, windows are equal parts of it, halved as far as possible.
 class Domains {
  public:
   Domains(std::int64_t begin, std::int64_t end, int writers, std::int64_t buffer_bytes,
@@ -36,7 +35,7 @@ class Domains {
   }
 
   std::int64_t window_bytes() const { return window_bytes_; }
-  // Of any range of the file with these settings.
+  // For any range of the file with these settings.
   std::int64_t window_bytes_max() const { return window_bytes_max_; }
   int rounds() const { return rounds_; }
   // May be empty.
@@ -46,7 +45,7 @@ class Domains {
     const std::int64_t to = std::min({end_, domain + domain_bytes_, from + window_bytes_});
     return {from, to - from};
   }
-  // Where `position` lies.
+  // The domain and window of `position`.
   int writer_of(std::int64_t position) const {
     return static_cast<int>((position - begin_) / domain_bytes_);
   }

@@ -14,10 +14,10 @@ namespace ferry::collective {
 namespace {
 
 constexpr std::int64_t room_bytes_max = 4 << 20;
-// A copy costs the driver as long as the bus takes for about so many bytes, so extents that lie
-// closer come with what lies between them.
+// A copy costs the driver as long as the bus takes for about this many bytes, so closer extents are
+// copied together with their gap.
 constexpr std::size_t bytes_per_copy = 32 << 10;
-// Of descriptors that wait in the engine or in a list.
+// Maximum descriptors in the engine or in a list.
 constexpr std::size_t copies_max = 1024;
 constexpr std::size_t scattered_max = 64 << 10;
 
@@ -25,7 +25,7 @@ std::uintptr_t address_of(const std::byte* memory) {
   return reinterpret_cast<std::uintptr_t>(memory);
 }
 
-// What a copy that failed is for the program, whatever the driver calls it.
+// The program's error for a failed copy, whatever the driver reports.
 int copy_error(int result) {
   return result == 0 || result == -ENOMEM || result == -ENODEV ? -result : EIO;
 }
@@ -130,8 +130,7 @@ void StagedMemory::copy(std::byte* on_gpu, std::byte* on_host, std::size_t bytes
   engine_->start(copies_.back());
 }
 
-// Takes an extent, together with those before it where what lies between them costs less than
-// another copy.
+// Adds an extent, merged with earlier ones if the gap costs less than another copy.
 void StagedMemory::gather(std::byte* from, std::byte* to, std::size_t bytes) {
   const std::uintptr_t begin = address_of(from);
   const std::uintptr_t end = begin + bytes;
@@ -172,7 +171,7 @@ void StagedMemory::close_group() {
   group_.clear();
 }
 
-// Brings what has come to the room to where it belongs.
+// Moves what has arrived in the buffer to its destination.
 void StagedMemory::scatter() {
   await();
   if (error_ == 0) {
@@ -183,7 +182,7 @@ void StagedMemory::scatter() {
   room_used_ = 0;
 }
 
-// Until no copy is under way.
+// Waits until no copy is in flight.
 void StagedMemory::await() {
   constexpr std::chrono::microseconds nap{20};
   constexpr int polls_max = 100;

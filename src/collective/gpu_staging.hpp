@@ -1,6 +1,6 @@
-// Memory of a GPU in a transfer. The host may not touch it, so a transfer moves it piece by piece:
-// while the ranks exchange one piece through page-locked memory of the host, as any other memory,
-// the GPU's copy engine brings the next one, or takes away the one before.
+// GPU memory in a transfer. The host cannot touch it, so a transfer moves it piece by piece: while
+// the ranks exchange one piece in page-locked host memory, the GPU's copy engine fetches the next
+// one, or returns the previous one.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@
 
 namespace ferry::collective {
 
-// The GPU whose memory a transfer reads or writes. Null: it is the host's.
+// The GPU whose memory a transfer uses. Null: it is host memory.
 using Gpu = std::shared_ptr<const cuda::PrimaryContext>;
 
-// Page-locked memory: two pieces, and room for what lies in small extents on a GPU. Kept from one
-// transfer of a file to the next.
+// Page-locked memory: two pieces, and a buffer for small extents on a GPU. Kept between a file's
+// transfers.
 class PinnedPieces {
  public:
-  // Throws std::system_error (ENOMEM, and what else the driver says).
+  // Throws std::system_error (ENOMEM, and other errors of the driver).
   PinnedPieces(Gpu gpu, std::int64_t piece_bytes);
   std::byte* piece(std::int64_t index) const {
     return memory_.memory().data() + (index % 2) * piece_bytes_;
@@ -38,16 +38,16 @@ class PinnedPieces {
   const cuda::Registration registration_;
 };
 
-// One transfer's memory in pieces that the host may touch. To be used by one thread.
+// One transfer's memory in pieces that the host may touch. For one thread.
 class StagedMemory {
  public:
-  // `gpu` and `pinned` are null where the memory is the host's, and another rank's is not: then all
-  // move pieces. Throws ferry::Error. `request` must outlive it.
+  // `gpu` and `pinned` are null if this rank uses host memory while another does not: all ranks
+  // then move pieces. Throws ferry::Error. `request` must outlive it.
   StagedMemory(const Request& request, bool writes, Gpu gpu, const PinnedPieces* pinned,
                std::int64_t piece_bytes, Phases& phases);
 
-  // Moves `pieces` of them by calling move(request, error), which returns an errno, for each. Where
-  // `error` is not 0 nothing need be moved any more, and move() may throw. Returns the first error.
+  // Calls move(request, error), which returns an errno, for each of `pieces`. If `error` is not 0,
+  // moving is optional, and move() may throw. Returns the first error.
   template <class Move>
   int move_all(std::int64_t pieces, Move&& move) {
     int error = writes_ && pieces > 0 ? start(0) : 0;
@@ -65,11 +65,11 @@ class StagedMemory {
     return error;
   }
 
-  // That were copied from or to the GPU for the transfer, gaps not counted.
+  // Bytes copied from or to the GPU for the transfer, without gaps.
   std::uint64_t gpu_bytes() const { return gpu_bytes_; }
 
  private:
-  // Bytes on a GPU, and where they belong.
+  // Bytes on a GPU, and their destination.
   struct Scattered {
     std::byte* from;
     std::byte* to;
@@ -79,7 +79,7 @@ class StagedMemory {
   static void keep(int& first, int error) {
     if (first == 0) first = error;
   }
-  // Between the user's memory and a piece; only one at a time. Both return an errno.
+  // Between the user's memory and a piece; one at a time. Both return an errno.
   int start(std::int64_t piece);
   int finish();
   Request part(std::int64_t piece) const;
@@ -99,28 +99,28 @@ class StagedMemory {
   const PinnedPieces* const pinned_;
   const std::int64_t piece_bytes_;
   Phases& phases_;
-  const Memory raw_;                     // the user's, as it is there
+  const Memory raw_;                     // the user's
   const TypeMap dense_;                  // of a piece
-  std::unique_ptr<std::byte[]> buffer_;  // two pieces of the host's memory that is not dense
-  // The allocation of the GPU that the memory begins in: within it gaps may be read. 0 bytes where
-  // the driver does not tell.
+  std::unique_ptr<std::byte[]> buffer_;  // two pieces, if host memory is not dense
+  // The GPU allocation that the memory begins in: gaps inside it may be read. 0 bytes if the driver
+  // does not say.
   std::uintptr_t range_begin_ = 0;
   std::size_t range_bytes_ = 0;
-  std::vector<Scattered> group_;    // small extents near each other, not copied yet
-  std::uintptr_t group_begin_ = 0;  // what they span
+  std::vector<Scattered> group_;    // small neighbouring extents, not copied yet
+  std::uintptr_t group_begin_ = 0;  // their span
   std::uintptr_t group_end_ = 0;
-  std::vector<Scattered> scattered_;  // in the room, or on their way there
+  std::vector<Scattered> scattered_;  // in the buffer, or in flight to it
   std::int64_t room_used_ = 0;
-  std::deque<cuda::Copy> copies_;  // under way
+  std::deque<cuda::Copy> copies_;  // in flight
   int error_ = 0;
   std::uint64_t gpu_bytes_ = 0;
-  std::optional<cuda::StreamCopies> engine_;  // gone, and so the copies are over, before the rest
+  std::optional<cuda::StreamCopies> engine_;  // destroyed first, which ends the copies
 };
 
-// Finds GPUs, and keeps what transfers of one file need for them.
+// Finds GPUs, and keeps the resources for one file's transfers.
 class GpuStaging {
  public:
-  // Whose memory a request is about. Throws ferry::Error (ENOTSUP, EIO), as cuda::Gpus does.
+  // The GPU of a request's memory. Throws ferry::Error (ENOTSUP, EIO), as cuda::Gpus does.
   Gpu owner_of(const Request& request);
   // Throws std::system_error.
   const PinnedPieces& pinned(const Gpu& gpu, std::int64_t piece_bytes);

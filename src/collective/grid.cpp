@@ -8,7 +8,7 @@ std::vector<Extent> grid(const std::vector<Dimension>& dimensions, std::int64_t 
   for (std::size_t left = dimensions.size(); left > 0; --left) {
     const Dimension& dimension = dimensions[left - 1];
     std::vector<Extent> outer;
-    // What fills its stride becomes one extent for each range, not one for each element.
+    // Elements without gaps become one extent per range, not one each.
     const bool whole = inner.size() == 1 && inner.front() == Extent{0, stride};
     for (const auto& [first, count] : dimension.ranges) {
       if (count == 0) continue;

@@ -9,14 +9,14 @@
 
 namespace ferry::collective {
 
-// One dimension of an array: how many elements it has, and which of them belong to the list, as
-// ranges (first, count) in growing order.
+// One dimension of an array: its number of elements, and the listed ones as ascending ranges
+// (first, count).
 struct Dimension {
   std::int64_t size = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
 };
 
-// Adds an extent to a list; one that continues the last becomes part of it.
+// Appends an extent to a list, merged with the last if contiguous.
 inline void append(std::vector<Extent>& extents, const Extent& extent) {
   if (!extents.empty() && extents.back().offset + extents.back().bytes == extent.offset) {
     extents.back().bytes += extent.bytes;
@@ -25,7 +25,7 @@ inline void append(std::vector<Extent>& extents, const Extent& extent) {
   }
 }
 
-// The elements that belong to the list in all dimensions, the last of which lies together.
+// The elements listed in all dimensions; the last dimension is contiguous.
 std::vector<Extent> grid(const std::vector<Dimension>& dimensions, std::int64_t element_bytes);
 
 }  // namespace ferry::collective

@@ -10,9 +10,8 @@ struct Kept {
   MPI_Comm communicator = MPI_COMM_NULL;
 };
 
-// MPI calls it when the communicator that has the attribute is freed. Of those that MPI_Finalize
-// frees nothing is freed here: whether that may still be done then the libraries do not say, and
-// the process ends.
+// MPI calls it when the communicator with the attribute is freed. During MPI_Finalize it frees
+// nothing: libraries do not say whether that is allowed, and the process ends anyway.
 int forget(MPI_Comm of, int /*key*/, void* value, void* /*extra*/) {
   const std::unique_ptr<Kept> kept(static_cast<Kept*>(value));
   if (of != MPI_COMM_WORLD && of != MPI_COMM_SELF) MPI_Comm_free(&kept->communicator);

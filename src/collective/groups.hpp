@@ -1,15 +1,14 @@
-// Communicators of groups of ranks, kept for the next file that is opened by the same ranks.
+// Communicators for groups of ranks, cached for the next file of the same ranks.
 #pragma once
 
 #include <mpi.h>
 
 namespace ferry::collective {
 
-// Collective: a communicator of those ranks of `communicator` that name the same `group` of
-// `groups`, in their order. It is kept with `communicator`, as an MPI attribute: splitting waits by
-// polling, which is slow where ranks share CPUs. So a rank names the same group whenever it names
-// as many, and nobody frees what is returned: that happens with `communicator`, or when a call with
-// another number of groups takes its place.
+// Collective: a communicator of the ranks of `communicator` with the same `group` of `groups`, in
+// their order. Cached as an MPI attribute of `communicator`, because splitting polls, which is slow
+// where ranks share CPUs. So a rank's group must depend only on the number of groups, and callers
+// do not free the result: `communicator` does, or the next call with another number.
 MPI_Comm group_communicator(MPI_Comm communicator, int groups, int group);
 
 }  // namespace ferry::collective

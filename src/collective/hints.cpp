@@ -16,7 +16,7 @@ constexpr std::int64_t buffer_bytes_max = 1 << 30;
 constexpr std::int64_t alignment_bytes_max = 256 << 20;
 constexpr int stripe_count_max = 1 << 16;
 
-// Known to MPI libraries, and handed to theirs by method mpiio; nothing here depends on them.
+// MPI libraries know them; method mpiio passes them on, and nothing here uses them.
 constexpr std::array<std::string_view, 7> passed_on{
     "access_style",      "cb_block_size",  "cb_config_list",       "nb_proc",
     "romio_no_indep_rw", "start_iodevice", "romio_lustre_co_ratio"};

@@ -1,4 +1,4 @@
-// MPI_Info hints: read by their known names, and shown as they are in force.
+// MPI_Info hints: parses the known ones, and shows those in force.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace ferry::collective {
 // Who chose a setting.
 enum class Origin : std::uint8_t { rule, asked, profile, stripes };
 
-// What is in force, the same on all ranks. Crosses the wire as it is.
+// The settings in force, identical on all ranks. Sent as is.
 struct Settings {
   Method write_method = Method::automatic;
   Method read_method = Method::automatic;
@@ -25,15 +25,15 @@ struct Settings {
   Sieving write_sieving = Sieving::automatic;
   std::int64_t read_sieve_bytes = 4 << 20;
   std::int64_t write_sieve_bytes = 512 << 10;
-  int writers_per_node = 0;  // of the profile; 0: it says nothing
+  int writers_per_node = 0;  // from the profile; 0: not set there
   Origin writers_origin = Origin::rule;
   Origin buffer_origin = Origin::rule;
 };
 
-// Hints go before the other options. Adds a line to `warnings` for each that is unknown or wrong.
+// Hints override the other options. Adds a line to `warnings` for each unknown or invalid one.
 Settings settings_of(const Options& options, std::vector<std::string>& warnings);
 
-// Fills in what nobody has asked for, from the profile of this machine (docs/guide/tuning.md).
+// Fills in open settings from this machine's profile (docs/guide/tuning.md).
 void take_profile(Settings& settings, const std::string& path);
 
 // The caller frees it.

@@ -19,18 +19,18 @@
 namespace ferry::collective {
 namespace {
 
-// From this mean size of its extents on, a request is as good as it gets.
+// Requests with a mean extent of this size gain nothing from merging.
 constexpr double large_extent_bytes = 1 << 20;
-// From here on extents are read faster through a page cache than they are exchanged.
+// Larger extents are faster to read through a page cache than to exchange.
 constexpr double cached_extent_bytes = 4096;
-// So much of the range must be wanted where the page cache has to be filled: the kernel reads what
-// lies between, too.
+// The share of the range that must be wanted if the page cache is not filled, because the kernel
+// also reads the gaps.
 constexpr double filled_share_min = 0.5;
-// More ranks than that read too far apart for the kernel's readahead. Measured with 2, 4 and 8.
+// More ranks read too far apart for the kernel's readahead. Measured with 2, 4 and 8.
 constexpr int filling_ranks_max = 4;
-// Up to here pieces are sieved, and holes read through where nobody has said otherwise.
+// Defaults: sieve pieces up to this size, and read through holes up to this size.
 constexpr std::int64_t sieved_bytes_max = 32 << 10;
-// The position of a rank that moves nothing, where the smallest is looked for.
+// The position of a rank without data, for finding the minimum.
 constexpr auto nothing = std::numeric_limits<std::int64_t>::min();
 
 }  // namespace
@@ -74,7 +74,7 @@ int File::Impl::check(bool writes, std::int64_t offset, std::int64_t bytes) cons
   if (bytes == 0) return 0;
   const TypeMap& map = view_.map;
   if (map.data_bytes() == 0) return EINVAL;
-  // Nothing of the request may lie beyond what an offset can name.
+  // No part of the request may exceed the largest offset.
   std::int64_t last = 0;
   if (__builtin_add_overflow(offset, bytes, &last)) return EOVERFLOW;
   const std::int64_t periods = last / map.data_bytes() + 2;
@@ -94,8 +94,7 @@ int File::Impl::size_here(std::int64_t& size_bytes) {
   return error;
 }
 
-// Throws on all ranks if one of them has a request that is wrong. Cuts a read at the end of the
-// file.
+// Throws on all ranks if one has an invalid request. Limits a read to the end of the file.
 File::Impl::Agreed File::Impl::agree_on(bool writes, Request& request, int error, bool staged) {
   if (const int wrong = check(writes, request.stream, request.bytes); wrong != 0) error = wrong;
   std::int64_t size = -1;
@@ -116,8 +115,8 @@ File::Impl::Agreed File::Impl::agree_on(bool writes, Request& request, int error
   return agreed;
 }
 
-// What this rank asks for, as the largest over all ranks says what they ask for together.
-// `file_bytes` is that of the rank that knows it, else -1.
+// This rank's request, in a form whose maximum over all ranks describes all requests. `file_bytes`
+// is known on one rank, else -1.
 File::Impl::Values File::Impl::wanted(const Request& request, int error, std::int64_t file_bytes) {
   const bool has_data = error == 0 && request.bytes > 0;
   return {has_data ? -request.begin() : nothing, has_data ? request.end() : 0, file_bytes,
@@ -131,7 +130,7 @@ File::Impl::Agreed File::Impl::agreed_of(bool writes, const Values& values) {
   return agreed;
 }
 
-// The same for a part of a transfer that all are in.
+// The same for a part of a transfer in which all ranks take part.
 File::Impl::Agreed File::Impl::agree_on_piece(bool writes, const Request& request, int error,
                                               std::int64_t file_bytes) {
   const Stopwatch stopwatch(phases_.plan_ns);
@@ -226,11 +225,11 @@ std::int64_t File::Impl::carry_out(bool writes, std::int64_t offset, const void*
   int error = 0;
   auto staged = stage(writes, request, error);
   const Agreed agreed = agree_on(writes, request, error, staged != nullptr);
-  if (agreed.end <= agreed.begin) return 0;  // nobody has anything, and all know it
+  if (agreed.end <= agreed.begin) return 0;  // no rank has data, and all know it
   method_ = choose(writes, request, agreed);
   error = agreed.staged ? move_staged(writes, request, agreed, std::move(staged))
                         : move(method_, writes, request, agreed);
-  if (error == ENODATA) error = EIO;  // the file became shorter meanwhile
+  if (error == ENODATA) error = EIO;  // the file has become shorter
   const Stopwatch stopwatch(phases_.wait_ns);
   team_->agree(error, doing(writes ? "writing" : "reading"));
   return request.bytes;
@@ -247,7 +246,7 @@ int File::Impl::move(Method method, bool writes, const Request& request, const A
   return move_alone(writes, request);
 }
 
-// By this rank, with data sieving where that is asked for or pays.
+// On this rank, with data sieving if requested or useful.
 int File::Impl::move_alone(bool writes, const Request& request) {
   if (request.bytes == 0) return 0;
   if (writes) {
@@ -259,7 +258,7 @@ int File::Impl::move_alone(bool writes, const Request& request) {
     const std::int64_t bytes = settings_.write_sieve_bytes;
     return write_sieved(*file_, phases_, request, {bytes, bytes}, *lock_);
   }
-  // A page cache gives small pieces as fast as large ones; a server does not.
+  // A page cache serves small pieces as fast as large ones; a server does not.
   const bool pays = storage::scheme_of(path_) != storage::Scheme::posix;
   const bool sieves = settings_.read_sieving == Sieving::enabled ||
                       (settings_.read_sieving == Sieving::automatic && pays);
@@ -306,14 +305,14 @@ int File::Impl::move_through_writers(Method method, bool writes, const Request& 
 }
 
 int File::Impl::move_by_mpiio(bool writes, const Request& request, const Agreed& agreed) {
-  // The library would take the scheme of a URI for the name of one of its drivers.
+  // The library would take a URI's scheme for a driver's name.
   if (storage::scheme_of(path_) != storage::Scheme::posix) {
     throw Error(ENOTSUP, doing("using the MPI library's MPI-IO for"));
   }
   if (!mpiio_.is_open()) team_->agree(mpiio_.open(*team_, path_, flags_, hints_), doing("opening"));
   if (!mpiio_has_view_) team_->agree(mpiio_.set_view(view_), doing("setting a view of"));
   mpiio_has_view_ = true;
-  const Stopwatch stopwatch(phases_.file_io_ns);  // where its time goes is the library's secret
+  const Stopwatch stopwatch(phases_.file_io_ns);  // the library does not say where its time goes
   const std::int64_t piece_bytes = MpiIo::piece_bytes(view_);
   const std::int64_t pieces = (agreed.bytes_max + piece_bytes - 1) / piece_bytes;
   return mpiio_.transfer(request, writes, pieces);
@@ -355,7 +354,7 @@ void File::Impl::sync() {
 void File::Impl::sync_group() {
   int error = 0;
   {
-    // Nobody may still be writing what another is to make durable.
+    // Ranks must not write while another makes the data durable.
     const Stopwatch stopwatch(phases_.wait_ns);
     begin(Call::sync, "syncing");
   }
@@ -377,7 +376,7 @@ void File::Impl::resize(std::int64_t size_bytes) {
 }
 
 void File::Impl::resize_group(std::int64_t size_bytes) {
-  // Nobody may still be writing where the file is cut.
+  // Ranks must not write where the file is cut.
   begin(Call::resize, "resizing", size_bytes < 0 ? EINVAL : 0);
   const int error = team_->rank() == 0 ? file_->resize(size_bytes) : 0;
   team_->agree(error, doing("resizing"));
@@ -390,7 +389,7 @@ std::int64_t File::Impl::size_bytes() {
 
 std::int64_t File::Impl::size_of_group() {
   std::int64_t size = -1;
-  // Whatever anybody has written before the call counts.
+  // Includes everything written before the call.
   begin(Call::size_bytes, "asking for the size of");
   const int error = team_->rank() == 0 ? size_here(size) : 0;
   std::array<std::int64_t, 2> values{team_->fault(error), size};

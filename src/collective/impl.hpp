@@ -1,4 +1,4 @@
-// What a collective::File consists of.
+// The state of a collective::File.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@
 
 namespace ferry::collective {
 
-// Ranks of a file are, or were, in different calls.
+// The ranks of a file are, or were, in different calls.
 class Mismatch : public Error {
  public:
   explicit Mismatch(const std::string& what) : Error(EPROTO, what) {}
@@ -65,16 +65,16 @@ class File::Impl {
   const std::shared_ptr<Orders>& orders() const { return orders_; }
 
  private:
-  // What all ranks know of a transfer once they have agreed on it.
+  // What all ranks know of a transfer after agreeing.
   struct Agreed {
     std::int64_t begin = 0;  // of the file, over all ranks
     std::int64_t end = 0;
-    std::int64_t bytes_max = 0;   // of a rank
-    std::int64_t file_bytes = 0;  // of a read
-    bool staged = false;          // some rank's memory is a GPU's
+    std::int64_t bytes_max = 0;   // per rank
+    std::int64_t file_bytes = 0;  // for a read
+    bool staged = false;          // some rank uses GPU memory
   };
 
-  // What rank 0 tells the others of the file that it has opened. Crosses the wire as it is.
+  // Rank 0's facts about the opened file. Sent as is.
   struct Granted {
     std::int64_t block_bytes = 0;
     std::int64_t stripe_bytes = 0;
@@ -82,10 +82,10 @@ class File::Impl {
     StripesOrigin origin = StripesOrigin::found;
   };
 
-  // What a collective call agrees on at its beginning, beside what is wrong: the largest of each.
+  // What every collective call agrees on first, besides errors: the maximum of each.
   using Values = std::array<std::int64_t, Team::meeting_values - 1>;
 
-  // How reads of a range of the file by ranks of this node alone would use its page cache.
+  // How reads of a range by the ranks of one node would use its page cache.
   enum class CacheUse : std::uint8_t { none, fill, hit };
 
   void divide(MPI_Comm communicator);
@@ -122,35 +122,34 @@ class File::Impl {
   void resize_group(std::int64_t size_bytes);
   std::int64_t size_of_group();
   void close_here();
-  // Begins a collective call in this rank's group. Throws on every rank of it where one has an
-  // error
-  // (`why`: more of it than its errno says), or is in another call.
+  // Begins a collective call in this rank's group. Throws on all its ranks if one has an error
+  // (`why`: details beyond its errno) or is in another call.
   void begin(Call call, const char* what, Values& values, int error = 0,
              const std::string& why = "");
   void begin(Call call, const char* what, int error = 0, const std::string& why = "");
-  // After a mismatch: throws it again, without a message.
+  // After a mismatch: throws it again, without communication.
   void require_in_step() const;
   [[noreturn]] void fall_out_of_step(const std::string& calls);
-  // Throws on every rank of all groups where one has an error, whose text is that of the lowest, or
-  // where they are in different calls. Ends a call of several groups.
+  // Ends a call of several groups. Throws on every rank of all groups if one has an error, with the
+  // text of the lowest such rank, or if calls differ.
   void agree_of_all(Call call, int error, bool in_step, const std::string& text);
   void require_open() const;
-  // The same, and ends what was started.
+  // The same, and completes what was started.
   void require_idle();
   std::string doing(const char* what) const { return std::string(what) + " " + path_; }
 
-  // Runs `call`, which is collective in this rank's group, on all; throws on every rank what it
+  // Runs `call`, collective in this rank's group, on all groups; throws on every rank what it
   // throws on any.
   template <class Body>
   auto on_all(Call call, Body&& body);
-  // All ranks that count: for what is told of all files.
+  // All counted ranks, for statements about all files.
   const Team& everyone() const { return group_ ? all_ : *team_; }
 
   Team all_;
   int file_index_ = 0;
-  int files_ = 0;                // Options::files of rank 0
-  std::unique_ptr<Team> group_;  // the ranks of this rank's file, where there are several files
-  const Team* team_;             // likewise, where there is one
+  int files_ = 0;                // rank 0's Options::files
+  std::unique_ptr<Team> group_;  // the ranks of this rank's file, if there are several files
+  const Team* team_;             // likewise, if there is one
   std::string path_;
   int flags_ = 0;
   unsigned mode_ = 0;
@@ -164,7 +163,7 @@ class File::Impl {
   std::int64_t position_ = 0;
   Phases phases_;
   Counts counts_;
-  std::optional<StorageFile> file_;        // on writers, and where there were independent transfers
+  std::optional<StorageFile> file_;        // on writers, and after independent transfers
   std::optional<NodeMemory> node_memory_;  // from the first transfer by method aggregate on
   std::unique_ptr<RangeLock> lock_;        // from the first sieved write on
   GpuStaging gpu_staging_;
@@ -173,13 +172,13 @@ class File::Impl {
   bool closed_ = false;
   Method method_ = Method::automatic;  // of the last collective transfer
   std::string reason_;
-  std::int64_t calls_ = 0;  // collective ones that have begun
-  std::string mismatch_;    // why the ranks can agree on nothing any more
-  // While an order is under way its thread uses all of the above but position_ and closed_.
+  std::int64_t calls_ = 0;  // started collective ones
+  std::string mismatch_;    // why the ranks cannot agree any more
+  // While an order runs, its thread uses all of the above except position_ and closed_.
   std::shared_ptr<Orders> orders_;
 };
 
-// A rank that cannot even have what it needs has an error like any other.
+// A rank that cannot even allocate its state has an error like any other.
 inline int errno_of(const std::system_error& error) {
   return error.code().value() != 0 ? error.code().value() : EIO;
 }

@@ -11,7 +11,7 @@
 namespace ferry::collective {
 namespace {
 
-// Collects pieces that continue each other in the file into one storage request.
+// Merges pieces that are contiguous in the file into one storage request.
 class Requests {
  public:
   Requests(StorageFile& file, Batch& batch, storage::Kind kind)
@@ -69,22 +69,19 @@ void start_alone(StorageFile& file, Batch& batch, const Request& request, storag
   requests.send();
 }
 
-// Small enough to stay in a processor's cache from one step to the next, large enough for a
-// storage.
+// Small enough for a processor's cache between steps, large enough for a storage.
 constexpr std::int64_t piece_bytes_max = 256 << 10;
 constexpr std::int64_t buffers = 4;
-// From here on a thread is worth its start.
+// From this size on, a thread is worth starting.
 constexpr std::int64_t thread_pieces_min = 32;
 
-// A write converts each piece and then writes it, a read the other way round. Two threads, where
-// there are CPUs for both: what they do to a piece one after the other they do to different pieces
-// at once. The calling thread transfers, and converts itself what it needs and nobody has begun:
-// so a second thread that gets no CPU costs nothing but the piece that it holds.
+// A write converts each piece and then writes it, a read the reverse. With two CPUs, two threads
+// work on different pieces at once. The calling thread transfers, and converts pieces it needs that
+// are unclaimed: so a second thread without a CPU delays only the piece it holds.
 //
-// Pieces are claimed for conversion in order (claimed_), each once its buffer is ready for it:
-// a read's when it has been read (moved_), a write's when the piece before it in the same buffer
-// has been written. converted_ tells, for each buffer, how many pieces up to its last converted
-// one.
+// Pieces are claimed for conversion in order (claimed_), once their buffer is ready: for a read
+// when it has been read (moved_), for a write when the previous piece in the buffer has been
+// written. converted_ counts, per buffer, the pieces up to its last converted one.
 class Converted {
  public:
   Converted(StorageFile& file, Phases& phases, const Request& request, storage::Kind kind)
@@ -124,7 +121,7 @@ class Converted {
     return moved >= (reads() ? piece + 1 : piece - buffers + 1);
   }
 
-  // The second thread's part.
+  // The second thread.
   void help(double& pack_ns) {
     for (std::int64_t piece = claimed_.load(); piece < pieces_; piece = claimed_.load()) {
       const std::int64_t moved = moved_.load();
@@ -135,7 +132,8 @@ class Converted {
       }
     }
   }
-  // Until all pieces up to this one, which are ready, are converted; what was done to them is seen.
+  // Waits until this piece and all before it, which must be ready, are converted, and acquires the
+  // results.
   void finish_converting(std::int64_t last) {
     for (std::int64_t piece = claimed_.load(); piece <= last; piece = claimed_.load())
       if (claimed_.compare_exchange_strong(piece, piece + 1)) convert(piece, phases_.pack_ns);
@@ -147,8 +145,7 @@ class Converted {
     }
   }
 
-  // Starts the transfer of a piece and ends that of the one before. After an error nothing is
-  // started.
+  // Starts the transfer of a piece and completes the previous one. After an error, starts nothing.
   void move(std::int64_t piece) {
     if (piece < pieces_) {
       finish_converting(reads() ? piece - buffers : piece);
@@ -187,7 +184,7 @@ class Converted {
     converted_of(piece).store(piece + 1);
     converted_of(piece).notify_one();
   }
-  // Whole elements that lie together in the user's memory are read and reversed there.
+  // Whole elements that are contiguous in user memory are read and swapped in place.
   bool reads_in_place(std::int64_t piece) const {
     return reads() && bytes_of(piece) % request_.memory.swapped_bytes() == 0 &&
            request_.memory.lies_together(piece * piece_bytes_max, bytes_of(piece));

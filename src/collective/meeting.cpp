@@ -1,5 +1,5 @@
-// How the ranks of a file begin a collective call: all meet in one agreement, which says whether
-// they are in the same call and whether one of them has an error.
+// The beginning of a collective call: one agreement of all ranks on whether they make the same call
+// and whether one has an error.
 #include <algorithm>
 #include <cerrno>
 
@@ -35,7 +35,7 @@ void File::Impl::require_in_step() const {
   if (!mismatch_.empty()) throw Mismatch(mismatch_);
 }
 
-// Nothing that follows can be agreed on, so nothing that needs the others is done any more.
+// The ranks cannot agree on anything later, so nothing that needs them is done any more.
 void File::Impl::fall_out_of_step(const std::string& calls) {
   mismatch_ = calls;
   mpiio_.abandon();
@@ -86,7 +86,7 @@ void File::Impl::irefuse(Call call, const std::string& why) {
     on_all(call, [&] { begin(call, name_of(call), EINVAL, why); });
     return 0;
   });
-  order->told = true;  // by whoever calls this
+  order->told = true;  // by the caller
 }
 
 }  // namespace ferry::collective

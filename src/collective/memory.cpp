@@ -8,7 +8,7 @@
 namespace ferry::collective {
 namespace {
 
-// For elements that lie in several pieces: put together here, where the processor's cache is near.
+// For elements in several pieces: assembled here, in the processor's cache.
 constexpr std::int64_t step_bytes_max = 4096;
 
 }  // namespace
@@ -22,7 +22,7 @@ bool Memory::has_whole_elements() const {
 
 void Memory::pack_swapped(std::int64_t stream, std::int64_t bytes, std::byte* to) const {
   const auto element = static_cast<std::size_t>(swapped_bytes_);
-  // A part of the stream may begin and end inside an element.
+  // Part of a stream may begin and end inside an element.
   for (; bytes > 0 && stream % swapped_bytes_ != 0; ++stream, --bytes)
     *to++ = *mirrored(stream);
   std::int64_t whole = bytes - bytes % swapped_bytes_;

@@ -1,4 +1,4 @@
-// User memory, seen as the stream of a type map, whose elements may have their bytes reversed.
+// User memory as the stream of a type map, optionally byte-swapped.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ inline constexpr std::int64_t element_bytes_max = 16;
 
 class Memory {
  public:
-  // `map` must outlive it. What is only written from is never changed. With elements of more than
-  // one byte pack() and unpack() reverse them, and the stream begins with a whole one.
+  // `map` must outlive it. Memory to write from is not changed. For elements larger than a byte,
+  // pack() and unpack() swap their bytes, and the stream begins with a whole element.
   Memory(const void* base, const TypeMap& map, std::int64_t swapped_bytes = 1)
       : base_(static_cast<std::byte*>(const_cast<void*>(base))),
         map_(map),
@@ -22,11 +22,11 @@ class Memory {
 
   bool converts() const { return swapped_bytes_ > 1; }
   std::int64_t swapped_bytes() const { return swapped_bytes_; }
-  // The stream from `stream` on lies in one piece of `bytes`, as it is in the file.
+  // The stream from `stream` on is contiguous for `bytes`, as in the file.
   bool together(std::int64_t stream, std::int64_t bytes) const {
     return !converts() && lies_together(stream, bytes);
   }
-  // The same, as it is in memory.
+  // The same, as in memory.
   bool lies_together(std::int64_t stream, std::int64_t bytes) const {
     if (map_.is_dense()) return true;
     return bytes > 0 && Cursor(map_, 0, stream).next(bytes).bytes == bytes;
@@ -50,7 +50,7 @@ class Memory {
     });
   }
 
-  // Calls `use(address, bytes)` for each piece, as it is in memory.
+  // Calls `use(address, bytes)` for each piece, as in memory.
   template <class Use>
   void for_each(std::int64_t stream, std::int64_t bytes, Use&& use) const {
     if (bytes == 0) return;
@@ -65,9 +65,9 @@ class Memory {
  private:
   void pack_swapped(std::int64_t stream, std::int64_t bytes, std::byte* to) const;
   void unpack_swapped(std::int64_t stream, std::int64_t bytes, const std::byte* from) const;
-  // Where the byte lies in memory that is number `stream` in the file.
+  // The memory address of the file's byte number `stream`.
   std::byte* mirrored(std::int64_t stream) const { return at(stream ^ (swapped_bytes_ - 1)); }
-  // Every piece of it is made of whole elements.
+  // Every piece consists of whole elements.
   bool has_whole_elements() const;
 
   std::byte* base_;

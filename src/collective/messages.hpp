@@ -1,4 +1,4 @@
-// The messages of one round, and the memory that they need until they have arrived.
+// The messages of one round, with the memory they need until they arrive.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class Messages {
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
 
-  // `writer`: the index of that whose data it is. At most as many bytes come as are asked for.
+  // `writer`: index of the data's writer. At most the requested bytes arrive.
   void send_data(int rank, int writer, const std::byte* data, std::int64_t bytes) {
     count(rank, bytes);
     MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, rank, data_tag(writer), communicator(),
@@ -39,7 +39,7 @@ class Messages {
     MPI_Irecv(runs.data(), static_cast<int>(runs.size()), run_type_, rank, runs_tag(writer),
               communicator(), &add());
   }
-  // A relay's runs and their data: see Rounds::packet_runs().
+  // A relay's runs and data: see Rounds::packet_runs().
   void send_packet(int rank, int writer, const Run* packet, std::int64_t runs) {
     count(rank, runs * static_cast<std::int64_t>(sizeof(Run)));
     MPI_Isend(packet, static_cast<int>(runs), run_type_, rank, data_tag(writer), communicator(),
@@ -60,14 +60,14 @@ class Messages {
     context_.team.wait_all(requests_);
     requests_.clear();
   }
-  // After wait(), once what came is used.
+  // After wait(), once the received data has been used.
   void clear() {
     memory_.clear();
     runs_.clear();
   }
 
  private:
-  // A rank may send another one data for several writers in a round.
+  // A rank may send another rank data for several writers in a round.
   static int data_tag(int writer) { return 2 * writer; }
   static int runs_tag(int writer) { return 2 * writer + 1; }
 

@@ -30,7 +30,7 @@ int errno_of(int mpi_error) {
   }
 }
 
-// Extents as an MPI datatype of bytes. Those too long for an int are cut.
+// Extents as an MPI datatype of bytes; splits those too long for an int.
 class ExtentsType {
  public:
   ExtentsType() = default;

@@ -18,15 +18,15 @@ class MpiIo {
   // Collective; each returns this rank's errno. The file exists.
   int open(const Team& team, const std::string& path, int flags, MPI_Info hints);
   int close();
-  // Leaves the file open: closing it would wait for the other ranks.
+  // Leaves the file open: closing would wait for the other ranks.
   void abandon() { file_ = MPI_FILE_NULL; }
   int sync();
   int set_view(const View& view);
-  // `pieces`: how many calls the rank with the most data needs, of piece_bytes(view)
-  // each.
+  // `pieces`: the number of calls, of piece_bytes(view) each, that the rank with the most data
+  // needs.
   int transfer(const Request& request, bool writes, std::int64_t pieces);
 
-  // The largest transfer of one call: counts are int in MPI-IO, and converted data is in a buffer.
+  // The largest transfer of one call: MPI-IO's counts are int, and converted data is buffered.
   static std::int64_t piece_bytes(const View& view) {
     return view.swapped_bytes > 1 ? converted_bytes_max : bytes_max;
   }

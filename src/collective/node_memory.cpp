@@ -51,7 +51,7 @@ NodeMemory::NodeMemory(const Team& team, const std::vector<int>& writers, std::i
     if (owners_[i] < 0 || owners_[i] == team.rank()) continue;
     segments_[i] = map_segment(tickets[static_cast<std::size_t>(owners_[i]) * writers.size() + i]);
   }
-  // The descriptors have to stay until all have mapped what they name.
+  // The descriptors must stay open until all have mapped them.
   std::int64_t fault = team.fault(error);
   team.maximum(std::span(&fault, 1));
   for (const int descriptor : descriptors)
@@ -90,8 +90,8 @@ NodeMemory::~NodeMemory() {
     if (memory != nullptr) munmap(memory, segment_bytes_);
 }
 
-// A file without a name, so that nothing of it stays behind whatever becomes of the processes.
-// Where there is nobody to share it with, or none can be made, memory of this process: -1 then.
+// An unnamed file, so that nothing remains however the processes end. Without sharing ranks, or if
+// that fails: this process's memory, and -1.
 int NodeMemory::make_segment(std::byte*& memory) const {
   int descriptor = -1;
   const auto& nodes = team_.node_of();
@@ -117,7 +117,7 @@ NodeMemory::Ticket NodeMemory::ticket_of(std::byte* memory, int descriptor) {
   return ticket;
 }
 
-// Null where the process cannot be seen (another container), or is another one of that number.
+// Null if the process is invisible (another container), or the number belongs to another one.
 std::byte* NodeMemory::map_segment(const Ticket& ticket) const {
   if (ticket.descriptor < 0) return nullptr;
   const std::string path =
@@ -140,7 +140,7 @@ std::byte* NodeMemory::map_segment(const Ticket& ticket) const {
 std::byte* NodeMemory::map(int flags, int descriptor) const {
   void* memory = mmap(nullptr, segment_bytes_, PROT_READ | PROT_WRITE, flags, descriptor, 0);
   if (memory == MAP_FAILED) return nullptr;
-  madvise(memory, segment_bytes_, MADV_HUGEPAGE);  // where the kernel has none, small ones do
+  madvise(memory, segment_bytes_, MADV_HUGEPAGE);  // if the kernel has none, small ones do
   return static_cast<std::byte*>(memory);
 }
 

@@ -1,18 +1,17 @@
-// Windows that the ranks of a node share: what crosses between them is copied once, by the rank
-// whose data it is, and no message is sent.
+// Windows that the ranks of a node share: the rank that owns data copies it once, and no message is
+// sent.
 //
-// Each writer owns a segment with two windows, which the other ranks of its node map. On a node
-// with several ranks that a writer is not on, one of them, its relay, owns such a segment in its
-// place: what the node's ranks have for the writer comes together there and crosses the wire once.
-// For each round a window changes hands as its board says:
+// Each writer owns a segment with two windows, which the other ranks of its node map. On other
+// nodes with several ranks, one of them, the writer's relay, owns such a segment in its place: it
+// collects the node's data for the writer, which crosses the network once. In each round, the
+// window's board orders its use:
 //
 //   1. the owner prepares the window and opens it to `sharers` ranks (open());
-//   2. each of them waits for that (await_turn()), copies into it or out of it, and leaves
-//   (leave());
+//   2. each waits for that (await_turn()), copies into or out of it, and leaves (leave());
 //   3. the owner waits until all have left (await_all()).
 //
-// The words of a board are futexes. A process that is lost does not leave them waiting: MPI ends
-// the job then.
+// The words of a board are futexes. If a process is lost, MPI ends the job, so nothing waits for
+// ever.
 #pragma once
 
 #include <array>
@@ -29,53 +28,52 @@ class NodeMemory {
  public:
   static constexpr std::size_t slots = 2;
 
-  // Collective: makes the windows that this rank owns, and maps the others of its node. Where that
-  // is refused there is nothing to share, and messages do. Throws on all ranks (ENOMEM) if an owner
-  // has no memory for its windows. `relays`: whether there are any; nor are there on a node where
-  // they would take more than relay_bytes_max.
+  // Collective: makes this rank's windows, and maps the others of its node; where that is refused,
+  // messages replace them. Throws on all ranks (ENOMEM) if an owner lacks memory. `relays`: whether
+  // there are any; nodes where they would need more than relay_bytes_max have none.
   NodeMemory(const Team& team, const std::vector<int>& writers, std::int64_t window_bytes,
              bool relays);
   ~NodeMemory();
   NodeMemory(const NodeMemory&) = delete;
   NodeMemory& operator=(const NodeMemory&) = delete;
 
-  static constexpr std::int64_t relay_bytes_max = 1 << 30;  // of a node
+  static constexpr std::int64_t relay_bytes_max = 1 << 30;  // per node
 
   // Whether this rank can use its node's windows of a writer (an index).
   bool reaches(int writer) const { return segments_[index(writer)] != nullptr; }
-  // The rank that owns those windows; without windows in reach, the writer itself.
+  // The rank that owns those windows; the writer itself if none is reachable.
   int owner(int writer) const {
     return reaches(writer) ? owners_[index(writer)] : writers_[index(writer)];
   }
   // Whether any node has relays.
   bool relays() const { return relays_; }
-  // A writer's window of a round. Only where it can be reached.
+  // A writer's window in a round. Only if reachable.
   std::byte* window(int writer, int round) const {
     return segments_[index(writer)] + board_bytes + slot(round) * window_bytes_;
   }
 
-  // By the owner. All that the sharers did before they left happened before await_all() returns.
+  // For the owner. await_all() synchronises with everything the sharers did before leaving.
   void open(int writer, int round, int sharers);
   void await_all(int writer, int round, std::chrono::microseconds spin) const;
-  // By the others.
+  // For the others.
   void await_turn(int writer, int round, std::chrono::microseconds spin) const;
   void leave(int writer, int round);
 
-  // By every rank, after a transfer of so many rounds: no round is ever mistaken for another one's.
+  // For every rank, after a transfer of this many rounds: keeps rounds distinct.
   void end_transfer(int rounds) { rounds_before_ += static_cast<std::uint32_t>(rounds); }
 
  private:
-  // One for each slot, in a line of its own.
+  // One per slot, in its own cache line.
   struct Board {
-    std::uint32_t turn = 0;  // the round, counted since the segment was made, that it is open for
-    std::uint32_t sharers = 0;  // that have not left yet
+    std::uint32_t turn = 0;     // the round it is open for, counted since the segment was made
+    std::uint32_t sharers = 0;  // ranks that have not left yet
     std::array<std::uint32_t, 14> unused{};
   };
-  // What the others need in order to map a segment.
+  // What others need to map a segment.
   struct Ticket {
     std::int64_t process = 0;
     std::int64_t descriptor = -1;
-    std::uint64_t token = 0;  // tells this segment from any other file
+    std::uint64_t token = 0;  // identifies this segment's file
   };
   static constexpr std::size_t board_bytes = 4096;
   static constexpr std::size_t token_offset = slots * sizeof(Board);
@@ -98,8 +96,8 @@ class NodeMemory {
   const std::vector<int>& writers_;
   const std::size_t window_bytes_;
   const std::size_t segment_bytes_;
-  std::vector<int> owners_;           // by writer, on this node; -1: nobody
-  std::vector<std::byte*> segments_;  // by writer; null where they cannot be reached
+  std::vector<int> owners_;           // by writer, on this node; -1: none
+  std::vector<std::byte*> segments_;  // by writer; null if unreachable
   bool relays_ = false;
   std::uint32_t rounds_before_ = 0;
 };

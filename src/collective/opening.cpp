@@ -1,4 +1,4 @@
-// Opening and closing a collective::File: settings, writers, stripes, handles.
+// Opens and closes a collective::File: settings, writers, stripes, handles.
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -18,14 +18,14 @@ namespace {
 
 constexpr int ranks_per_writer = 8;
 constexpr int node_writers_min = 2;
-// Windows that stay in a processor's cache are best within a node; messages between nodes are
-// better fewer.
+// Within a node, windows that fit a processor's cache are best; between nodes, fewer messages are
+// better.
 constexpr std::int64_t node_buffer_bytes = 4 << 20;
 constexpr std::int64_t default_buffer_bytes = 16 << 20;
 constexpr std::int64_t block_bytes_min = 4096;
 
-// As many for each node as the profile says; else one for every eight ranks of it, but two where
-// there are two: while one waits for the storage, the other gathers.
+// Per node: the profile's number; else one per eight ranks, and two if there are two, so that one
+// collects data while the other waits for the storage.
 int default_writers(const std::vector<int>& node_of, int per_node) {
   std::map<int, int> ranks_of;
   for (const int node : node_of)
@@ -38,8 +38,8 @@ int default_writers(const std::vector<int>& node_of, int per_node) {
   return writers;
 }
 
-// What a new file asks for: by hints, or where `automatic` may choose one stripe for each window of
-// a writer and one server for each writer, so that each has a server of its own at any time.
+// What a new file asks for: the hints, or with `automatic` one stripe per window and one server per
+// writer, so that writers use different servers at any time.
 storage::Layout asked_layout(const Settings& settings, StripesOrigin& origin) {
   storage::Layout layout;
   layout.at_most = true;
@@ -52,7 +52,7 @@ storage::Layout asked_layout(const Settings& settings, StripesOrigin& origin) {
     layout.stripe_bytes = static_cast<std::uint64_t>(settings.buffer_bytes);
     layout.stripe_count = static_cast<std::uint32_t>(settings.writers);
   }
-  // Of Ceph: an object has room for a stripe.
+  // Ceph: an object has space for a stripe.
   if (layout.stripe_bytes > 0) layout.extras[storage::object_bytes_name] = layout.stripe_bytes;
   return layout;
 }
@@ -81,7 +81,7 @@ File::Impl::Impl(MPI_Comm communicator, std::string path, int flags, const Optio
       mode_(options.mode),
       storage_(std::move(storage)) {
   divide(communicator);
-  // Before any of the files is made.
+  // Before any file is made.
   const std::string refusal = " (" + all_.rank_name(all_.rank()) + ": " + options.refusal + ")";
   agree_of_all(Call::open, options.refusal.empty() ? 0 : EINVAL, true, doing("opening") + refusal);
   on_all(Call::open, [&] {
@@ -101,7 +101,7 @@ File::Impl::~Impl() {
   if (hints_ != MPI_INFO_NULL && finalized == 0) MPI_Info_free(&hints_);
 }
 
-// Gives this rank's group a file of its own, if rank 0 wants several. Neighbours share one.
+// Gives this rank's group its own file, if rank 0 wants several. Neighbours share one.
 void File::Impl::divide(MPI_Comm communicator) {
   all_.broadcast(&files_, sizeof files_);
   if (files_ == 0) return;
@@ -117,7 +117,7 @@ void File::Impl::divide(MPI_Comm communicator) {
   team_ = group_.get();
 }
 
-// Rank 0 reads the hints for all of its file.
+// Rank 0 reads the hints for all ranks of its file.
 void File::Impl::share_settings(const Options& options) {
   std::string lines;
   if (team_->rank() == 0) {
@@ -162,7 +162,7 @@ void File::Impl::open() {
   }
   writers_ = choose_writers(team_->node_of(), settings_.writers);
   settings_.writers = static_cast<int>(writers_.size());
-  // Writes are sieved only where they can be locked.
+  // Writes are sieved only where ranges can be locked.
   const bool locks = storage::scheme_of(path_) == storage::Scheme::posix;
   if (settings_.write_sieving == Sieving::automatic || !locks) {
     settings_.write_sieving = Sieving::disabled;
@@ -178,23 +178,23 @@ void File::Impl::open() {
   team_->agree(writes_here() && team_->rank() != 0 ? open_here(flags_) : 0, doing("opening"));
 }
 
-// By rank 0: a file that is new is made with the stripes that were asked for, or that suit the
-// writers; what was granted is read back.
+// On rank 0: makes a new file with the requested stripes, or those that suit the writers, and reads
+// back what was granted.
 int File::Impl::open_first(Granted& granted) {
   storage::Layout layout = asked_layout(settings_, granted.origin);
-  // Files begin on one server after the other, where the storage lets one choose.
+  // Files start on consecutive servers, if the storage allows that choice.
   if (files_ > 1) layout.first_server = file_index_;
   int error = EOPNOTSUPP;
   const bool is_new = (flags_ & O_CREAT) != 0;
   if (is_new && (granted.origin != StripesOrigin::found || files_ > 1)) {
     error = open_here(flags_ | O_EXCL, &layout);
     if (error == EINVAL && layout.first_server >= 0) {
-      // More files than servers: the storage spreads those that are left by itself.
+      // More files than servers: the storage places the rest.
       layout.first_server = -1;
       error = open_here(flags_ | O_EXCL, &layout);
     }
   }
-  // There already, or the storage grants no such stripes; what is asked for are hints.
+  // It exists, or the storage does not grant such stripes; hints are only requests.
   const bool made_plainly = error == EOPNOTSUPP || error == EINVAL;
   if (made_plainly || (error == EEXIST && (flags_ & O_EXCL) == 0)) {
     granted.origin = StripesOrigin::found;
@@ -211,7 +211,7 @@ int File::Impl::open_first(Granted& granted) {
   return error;
 }
 
-// Domains end where stripes do, so that no two writers meet in one.
+// Domains end at stripe borders, so that no two writers share a stripe.
 void File::Impl::take(const Granted& granted) {
   settings_.stripe_count = granted.stripe_count;
   if (granted.stripe_bytes > 0) {
@@ -239,9 +239,9 @@ int File::Impl::prepare_here() {
   return 0;
 }
 
-// The same for a writer, while rank 0 opens. A client takes a while to connect to its servers;
-// asking for the folder makes it do so, and the answer does not matter. Not for the file: that it
-// is not there yet might be remembered.
+// The same for a writer, while rank 0 opens. Clients connect to their servers slowly; asking for
+// the folder makes them connect, whatever the answer. Not for the file itself: clients might cache
+// that it does not exist.
 int File::Impl::prepare_writer() {
   const int error = prepare_here();
   if (error != 0 || storage::scheme_of(path_) == storage::Scheme::posix) return error;

@@ -29,8 +29,7 @@ std::shared_ptr<Order> Orders::start(std::function<std::int64_t()> work) {
   return order;
 }
 
-// Without the lock while the order is carried out: it stays the first of the queue until it is
-// done.
+// Unlocked while the order runs: it stays first in the queue until done.
 void Orders::run_next(std::unique_lock<std::mutex>& lock) {
   const std::shared_ptr<Order> order = queue_.front();
   lock.unlock();

@@ -1,8 +1,8 @@
-// The nonblocking transfers of one file: carried out one after the other, in the order in which
-// they were started, which is the same on every rank.
+// The nonblocking transfers of one file, executed one after another in the order of their starts,
+// which is the same on every rank.
 //
-// Where MPI lets several threads call it, a thread of ours does, which the first order starts.
-// Where it does not, whoever waits for an order carries it out, and those before it.
+// If MPI allows several threads, a thread of ours executes them, started by the first order. If
+// not, waiting for an order executes it and those before it.
 #pragma once
 
 #include <condition_variable>
@@ -23,24 +23,24 @@ struct Order {
   std::int64_t result = 0;
   std::exception_ptr error;
   bool done = false;
-  bool told = false;  // somebody has seen the error
+  bool told = false;  // the error was reported
 };
 
 class Orders {
  public:
   explicit Orders(bool own_thread) : own_thread_(own_thread) {}
-  ~Orders();  // ends all of them
+  ~Orders();  // completes all of them
   Orders(const Orders&) = delete;
   Orders& operator=(const Orders&) = delete;
 
-  // By the thread that opened the file, as are all of these.
+  // Use this and the following on the thread that opened the file.
   std::shared_ptr<Order> start(std::function<std::int64_t()> work);
-  // Whether it is done. Where there is no thread of ours, it is made so.
+  // Whether it is done. Without a thread of ours, completes it.
   bool test(const Order& order);
   void finish(const Order& order);
-  // Ends all that were started.
+  // Completes all that were started.
   void finish_all();
-  // The errno of a failed order that nobody has waited for, or 0. All must be done.
+  // The errno of a failed order that was never waited for, or 0. All must be done.
   int untold_error();
 
  private:
@@ -51,7 +51,7 @@ class Orders {
   const bool own_thread_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Order>> queue_;  // not done; the first may be under way
+  std::deque<std::shared_ptr<Order>> queue_;  // not done; the first may be running
   std::vector<std::shared_ptr<Order>> failed_;
   bool ending_ = false;
   std::thread thread_;

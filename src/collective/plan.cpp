@@ -8,7 +8,7 @@
 namespace ferry::collective {
 namespace {
 
-// The elements of a list sorted by round that belong to one round.
+// The elements for one round, of a list sorted by round.
 template <class Element, class RoundOf>
 std::span<Element> of_round(std::vector<Element>& list, int round, RoundOf round_of) {
   const auto first = std::partition_point(
@@ -25,7 +25,7 @@ MPI_Datatype type_of_bytes(std::size_t bytes) {
   return type;
 }
 
-// A header and the rank that it is for.
+// A header and its receiving rank.
 struct Sent {
   int rank = 0;
   Header header;
@@ -37,11 +37,10 @@ std::vector<int> offsets_of(const std::vector<int>& counts) {
   return offsets;
 }
 
-// Collective: sends headers, and returns those that this rank gets, by the ranks that they are
-// from.
+// Collective: sends headers, and returns this rank's, with their senders.
 std::vector<Contribution> exchanged(const Team& team, std::vector<Sent> sent) {
   const auto ranks = static_cast<std::size_t>(team.size());
-  // An all-to-all wants its blocks by rank.
+  // An all-to-all needs its blocks by rank.
   std::stable_sort(sent.begin(), sent.end(),
                    [](const Sent& a, const Sent& b) { return a.rank < b.rank; });
   std::vector<Header> headers;
@@ -196,7 +195,7 @@ std::vector<Part> serial_parts(const Request& request, std::span<const std::int6
 std::vector<int> groups_of(std::span<const int> node_of, std::span<const int> writers) {
   std::vector<int> groups(node_of.size(), 0);
   for (std::size_t rank = 0; rank < node_of.size(); ++rank) {
-    // The writer of the same node with the highest rank that is not above this one.
+    // The writer on the same node with the highest rank up to this one.
     int best = -1;
     for (std::size_t i = 0; i < writers.size(); ++i) {
       const auto writer = static_cast<std::size_t>(writers[i]);

@@ -1,4 +1,4 @@
-// The plan of an exchange: which piece of whose data goes to which writer in which round.
+// The plan of an exchange: which data each rank gives each writer in each round.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,27 @@
 
 namespace ferry::collective {
 
-// A piece of this rank's stream, which it gives to (or gets from) a writer in one round.
+// A piece of this rank's stream that it gives to (or gets from) a writer in one round.
 struct Part {
   int round = 0;
   int writer = 0;  // index into Context::writers
   std::int64_t stream = 0;
   std::int64_t bytes = 0;
   std::int64_t run_count = 0;
-  // The writer, or its relay on this rank's node: the rank that is told of the part.
+  // The rank that gets the part's header: the writer, or its relay on this rank's node.
   int owner = 0;
   bool shared = false;  // this rank copies it into (or out of) the owner's window itself
 };
 
-// How the data of a contribution crosses.
+// How a contribution's data moves.
 enum class Way : std::int64_t {
   message,
   shared,  // Part::shared
-  merged,  // that of the ranks of a node, by their relay. `bytes` and `run_count` are upper bounds,
-           // and the runs that come in the round say what they are
+  merged,  // a node's, by its relay; `bytes` and `run_count` are upper bounds of the round's runs
 };
 
-// What the owner of its window is told of a part. Crosses the wire as it is. The extents of a part
-// with several runs follow in a message of the round, so that the memory they take is bounded like
-// that of the data.
+// A part's header for the owner of its window. Sent as is. The extents of a part with several runs
+// follow in a message of the round, which bounds their memory like that of the data.
 struct Header {
   std::int64_t round = 0;
   std::int64_t bytes = 0;
@@ -45,21 +43,21 @@ struct Header {
   Run first;
 };
 
-// A part seen from its owner; or, by the writer, what comes of a node through a relay.
+// A part as its owner sees it; for the writer, also a node's data from its relay.
 struct Contribution {
   int rank = 0;
   Header header;
-  // While its round lasts:
+  // During its round:
   std::vector<Run> runs;  // also those of shared data
   std::unique_ptr<std::byte[]> staging;
-  std::byte* data = nullptr;  // its stream: in the staging area or in this rank's own memory
-  bool in_place = false;      // its one extent lies in the window itself
+  std::byte* data = nullptr;  // its stream: in staging memory or in this rank's own memory
+  bool in_place = false;      // its single extent is in the window itself
 
   bool is_one_extent() const { return header.run_count == 1 && header.first.is_extent(); }
   bool is_shared() const { return header.way == Way::shared; }
   bool is_merged() const { return header.way == Way::merged; }
   int writer() const { return static_cast<int>(header.writer); }
-  // Takes over the runs of a merged contribution once they are known.
+  // Sets the runs of a merged contribution, once known.
   void set_merged(std::vector<Run> merged) {
     runs = std::move(merged);
     header.first = runs.front();
@@ -70,7 +68,7 @@ struct Contribution {
     staging = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(header.bytes));
     return data = staging.get();
   }
-  // For a message of runs and data.
+  // Bounds of a message of runs and data.
   Run* stage_runs(std::int64_t count) {
     staging =
         std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(count) * sizeof(Run));
@@ -84,13 +82,13 @@ struct Contribution {
   }
 };
 
-// A writer of another node for which this rank is the relay, in one round.
+// A writer on another node, which this rank relays in one round.
 struct Relay {
   int round = 0;
   int writer = 0;
-  std::span<Contribution> contributions;  // of ranks of this node
-  // What they are together, where one run says it and the writer knows it from its header: then
-  // this rank speaks to the writer as if it had all of it. Else see Way::merged.
+  std::span<Contribution> contributions;  // of this node's ranks
+  // Their union, if one run describes it and the header tells the writer: then this rank acts as if
+  // it owned all of it. Else see Way::merged.
   std::optional<Run> run;
 
   std::int64_t runs_max() const {
@@ -109,19 +107,19 @@ struct Relay {
 
 class Plan {
  public:
-  // Collective: gives each part's header to its owner, and those of relays to the writers.
+  // Collective: sends each part's header to its owner, and relays' headers to the writers.
   Plan(const Context& context, const Request& request, std::vector<Part> parts,
        std::optional<Domains> domains);
   ~Plan();
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  int rounds() const { return rounds_; }  // in which this rank takes part
-  // Where a writer gathers the data of a round in file order; none: as it came.
+  int rounds() const { return rounds_; }  // that this rank takes part in
+  // Where a writer sorts the data of a round in file order; empty: unsorted.
   const std::optional<Domains>& domains() const { return domains_; }
-  int own_writer() const { return own_writer_; }  // index of this rank, -1 if it is none
+  int own_writer() const { return own_writer_; }  // index of this rank, or -1
   std::span<Part> parts(int round);
-  // What this rank's own window gathers, as a writer.
+  // Contributions to this rank's own window, as a writer.
   std::span<Contribution> contributions(int round);
   std::span<Relay> relays(int round);
   MPI_Datatype run_type() const { return run_type_; }
@@ -141,15 +139,15 @@ class Plan {
   int rounds_ = 0;
 };
 
-// For method aggregate: what of the request falls into each window.
+// Method aggregate: the part of the request in each window.
 std::vector<Part> aggregate_parts(const Request& request, const Domains& domains);
 
-// For method serial: in each group of ranks (group_of[r]: index of r's writer) the ranks take
-// turns, in pieces of buffer_bytes.
+// Method serial: in each group of ranks (group_of[r]: index of r's writer) the ranks take turns, in
+// pieces of buffer_bytes.
 std::vector<Part> serial_parts(const Request& request, std::span<const std::int64_t> bytes_of,
                                std::span<const int> group_of, int rank, std::int64_t buffer_bytes);
 
-// The writer of each rank: on its own node where there is one. An index into `writers`.
+// Each rank's writer, on its own node if possible. An index into `writers`.
 std::vector<int> groups_of(std::span<const int> node_of, std::span<const int> writers);
 
 }  // namespace ferry::collective

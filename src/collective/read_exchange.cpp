@@ -1,6 +1,6 @@
-// Rounds of a collective read. In round k every rank has said what it wants, and a writer, which
-// here reads, hands it out; the relay of a node asks for all its ranks, and hands out to them.
-// Meanwhile it is reading round k + 1 into the other of its two windows.
+// Rounds of a collective read. In round k every rank has sent its requests, and the writer (here
+// the reader) sends the data; a node's relay requests and distributes for all its ranks. Meanwhile
+// the writer reads round k + 1 into the other of its two windows.
 #include <algorithm>
 #include <array>
 
@@ -10,7 +10,7 @@
 namespace ferry::collective {
 namespace {
 
-// Holes up to this size are read through: that costs less than another request.
+// Reads through holes up to this size: that costs less than another request.
 constexpr std::int64_t hole_bytes_max = 32 * 1024;
 
 class Reading : private Rounds {
@@ -40,20 +40,20 @@ class Reading : private Rounds {
           outgoing(of.context_, of.plan_.run_type()) {}
     Messages asking;   // extents to writers
     Messages asked;    // extents from ranks
-    Messages relayed;  // those from the ranks of this node that this rank relays
+    Messages relayed;  // from this node's ranks that this rank relays
     Messages incoming;
     Messages from_writers;  // to this rank as a relay
     Messages outgoing;
     Batch batch;
     std::span<Contribution> wanted;
     std::span<Relay> relays;
-    std::vector<std::vector<Run>> relay_runs;  // of each: what the writer is asked for
-    int round = 0;                             // that these belong to
-    int sharing = 0;  // ranks that take their data out of the window themselves
+    std::vector<std::vector<Run>> relay_runs;  // for each: what the writer is asked for
+    int round = 0;                             // their owners
+    int sharing = 0;  // ranks that copy their data out of the window themselves
   };
   Slot& slot_of(int round) { return slots_[static_cast<std::size_t>(round % 2)]; }
 
-  // The window may be used again when its data has arrived.
+  // The window may be reused when its data has arrived.
   void finish(Slot& slot) {
     slot.outgoing.wait();
     slot.outgoing.clear();
@@ -75,7 +75,7 @@ class Reading : private Rounds {
     context_.node_memory->await_all(writer, round, spin());
   }
 
-  // Tells the writers what this rank wants; a writer starts reading.
+  // Sends this rank's requests to the writers; a writer starts reading.
   void ask(int round) {
     Slot& slot = slot_of(round);
     finish(slot);
@@ -99,7 +99,7 @@ class Reading : private Rounds {
     fetch(slot, round);
   }
 
-  // A relay asks for what the ranks of its node want.
+  // A relay requests what its node's ranks want.
   void ask_for_node(Slot& slot, int round) {
     slot.relays = plan_.relays(round);
     slot.relay_runs.clear();
@@ -108,7 +108,7 @@ class Reading : private Rounds {
     slot.relayed.wait();
     for (const Relay& relay : slot.relays) {
       slot.relay_runs.push_back(runs_of_relay(relay));
-      if (relay.run) continue;  // which the writer knows
+      if (relay.run) continue;  // known to the writer
       slot.asking.send_runs(rank_of(relay.writer), relay.writer, numbered(slot.relay_runs.back()));
     }
   }
@@ -132,8 +132,8 @@ class Reading : private Rounds {
     context_.file->flush();
   }
 
-  // Where a contribution's stream is put together: in this rank's own memory where that lies
-  // together, else in a staging area.
+  // Where a contribution's stream is assembled: in this rank's own memory if contiguous, else in
+  // staging memory.
   std::byte* place_for(Contribution& one, int round) {
     if (one.rank == context_.team.rank()) {
       const Part& part = own_part(one.writer(), round);
@@ -197,7 +197,7 @@ class Reading : private Rounds {
     }
   }
 
-  // A relay gets what it has asked for: straight into its window what is one extent.
+  // A relay receives its data: single extents straight into its window.
   std::vector<std::byte*> get_for_node(Slot& slot) {
     std::vector<std::byte*> data;
     for (std::size_t i = 0; i < slot.relays.size(); ++i) {
@@ -225,7 +225,7 @@ class Reading : private Rounds {
       if (is_own(part) && part.writer != plan_.own_writer()) copy_out_of_window(part);
   }
 
-  // Copies this rank's parts out of the windows that it reaches.
+  // Copies this rank's parts out of reachable windows.
   void take(int round) {
     for (const Part& part : plan_.parts(round)) {
       if (!part.shared) continue;

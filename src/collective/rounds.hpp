@@ -1,5 +1,5 @@
-// What the rounds of a collective write and of a collective read share: the windows, and starting
-// and ending a round's transfers between them and the file.
+// Shared by the rounds of collective writes and reads: the windows, and starting and ending a
+// round's transfers between them and the file.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +13,13 @@
 
 namespace ferry::collective {
 
-// The base of Writing and Reading; `kind` is what they do with the file.
+// The base of Writing and Reading; `kind` is their operation on the file.
 class Rounds {
  protected:
   Rounds(Context& context, const Request& request, Plan& plan, storage::Kind kind)
       : context_(context), request_(request), plan_(plan), kind_(kind) {}
 
-  // Of method aggregate: where a position of the file lies in the window of a writer and a round.
+  // Method aggregate: a file position's place in the window of a writer and a round.
   std::byte* in_window(int writer, int round, std::int64_t position) const {
     const Extent window = plan_.domains()->window(writer, round);
     return context_.node_memory->window(writer, round) + (position - window.offset);
@@ -28,7 +28,7 @@ class Rounds {
   std::byte* in_window(int round, std::int64_t position) const {
     return in_window(plan_.own_writer(), round, position);
   }
-  // Calls use(memory, window, bytes) for each piece of a part that lies together in both.
+  // Calls use(memory, window, bytes) for each piece of a part that is contiguous in both.
   template <class Use>
   void for_each_shared_piece(const Part& part, Use&& use) const {
     const auto list = runs(part);
@@ -43,7 +43,7 @@ class Rounds {
       }
     });
   }
-  // Calls use(stream, window, bytes) for each extent of a part: for memory that is converted.
+  // Calls use(stream, window, bytes) for each extent of a part: for converted memory.
   template <class Use>
   void for_each_shared_extent(const Part& part, Use&& use) const {
     std::int64_t stream = part.stream - request_.stream;
@@ -52,13 +52,13 @@ class Rounds {
       stream += extent.bytes;
     });
   }
-  // How long to spin for a window. Ranks that sleep and wake each other end up on one CPU, one
-  // after the other, so a reader spins about as long as a window takes to be copied; in a write the
-  // kernel wants the CPU for writing out.
+  // How long to spin for a window. Ranks that sleep and wake each other end up on one CPU, so a
+  // reader spins about as long as a window takes to copy; in a write the kernel needs the CPU for
+  // write-back.
   std::chrono::microseconds spin() const {
     return std::chrono::microseconds(kind_ == storage::Kind::read ? 2000 : 50);
   }
-  // What of the file the contributions cover, in growing order, with gaps of up to gap_bytes.
+  // The extents of the file that the contributions cover, ascending, with gaps of up to gap_bytes.
   static std::vector<Extent> covered(std::span<const Contribution> contributions,
                                      std::int64_t gap_bytes) {
     const std::vector<Run> runs = merged(contributions, gap_bytes);
@@ -75,7 +75,7 @@ class Rounds {
     merge(runs, gap_bytes);
     return runs;
   }
-  // What a relay tells the writer of its contributions: never more runs than these have.
+  // What a relay sends the writer of its contributions: never more runs than they have.
   std::vector<Run> runs_of_relay(const Relay& relay) const {
     if (relay.run) return {*relay.run};
     Runs runs;
@@ -84,7 +84,7 @@ class Rounds {
       runs.add(extent);
     if (static_cast<std::int64_t>(runs.list().size()) <= relay.runs_max()) return runs.list();
     std::vector<Run> list = merged(relay.contributions, 0);
-    // A read of what overlaps rather takes all that lies in between, too.
+    // A read of overlapping parts takes everything in between, too.
     if (kind_ == storage::Kind::read && bytes_of(list) > plan_.domains()->window_bytes()) {
       const Extent& last = extents.back();
       const std::int64_t begin = extents.front().offset;
@@ -92,18 +92,18 @@ class Rounds {
     }
     return list;
   }
-  // Runs cross behind one that holds their number in `count`; data may follow in the same message.
+  // Runs follow their number in `count`; data may follow in the same message.
   static std::vector<Run> numbered(const std::vector<Run>& runs) {
     std::vector<Run> list{{0, 0, 0, static_cast<std::int64_t>(runs.size())}};
     list.insert(list.end(), runs.begin(), runs.end());
     return list;
   }
-  // Of a message with so many runs and bytes.
+  // The size of a message with this many runs and bytes.
   static std::int64_t packet_runs(std::int64_t runs, std::int64_t bytes) {
     constexpr auto unit = static_cast<std::int64_t>(sizeof(Run));
     return 1 + runs + (bytes + unit - 1) / unit;
   }
-  // Copies between the window of a writer and a round and the data of runs, one behind the other.
+  // Copies between the window of a writer and a round and the concatenated data of runs.
   void gather(std::span<const Run> runs, int writer, int round, std::byte* to) const {
     for_each_extent(runs, [&](const Extent& extent) {
       std::memcpy(to, in_window(writer, round, extent.offset),
@@ -118,12 +118,12 @@ class Rounds {
       from += extent.bytes;
     });
   }
-  // Opens the windows of the writers that this rank is the relay for.
+  // Opens the windows of the writers that this rank relays.
   void open_relays(int round) {
     for (const Relay& relay : plan_.relays(round))
       context_.node_memory->open(relay.writer, round, sharers(relay.contributions));
   }
-  // Starts to get the contributions' runs.
+  // Starts to receive the contributions' runs.
   void get_runs(std::span<Contribution> contributions, int round, Messages& messages) {
     for (Contribution& one : contributions) {
       if (one.is_merged()) continue;
@@ -144,7 +144,7 @@ class Rounds {
   }
   bool is_own(const Part& part) const { return part.owner == context_.team.rank(); }
 
-  // How many ranks share this rank's window in the round that these belong to.
+  // How many ranks share this rank's window in their round.
   static int sharers(std::span<const Contribution> contributions) {
     return static_cast<int>(std::count_if(contributions.begin(), contributions.end(),
                                           [](const Contribution& one) { return one.is_shared(); }));
@@ -159,7 +159,7 @@ class Rounds {
     for (const Extent& extent : extents)
       start(batch, extent, in_window(round, extent.offset));
   }
-  // Starts those of the contributions' extents, which lie one behind the other in their data.
+  // Starts those of the contributions' extents, which are consecutive in their data.
   void start_streams(Batch& batch, std::span<const Contribution> contributions) {
     for (const Contribution& one : contributions) {
       std::byte* memory = one.data;
@@ -169,7 +169,7 @@ class Rounds {
       });
     }
   }
-  // Waits for all that was started; the first error of all rounds stays.
+  // Waits for all started transfers; keeps the first error of all rounds.
   void finish(Batch& batch) {
     const Stopwatch stopwatch(context_.phases.file_io_ns);
     const int error = context_.file->finish(batch);

@@ -1,4 +1,4 @@
-// File extents as they cross the wire: regular ones packed into runs.
+// File extents for messages: regular ones packed into runs.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace ferry::collective {
 
-// `count` extents of `bytes`, each `stride` behind the one before. Crosses the wire as it is.
+// `count` extents of `bytes`, `stride` apart from start to start. Sent as is.
 struct Run {
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
@@ -23,7 +23,7 @@ struct Run {
 
 class Runs {
  public:
-  // In growing order. Neighbours become one extent, and equal ones at equal distances one run.
+  // Takes ascending extents. Joins neighbours, and packs equal ones at equal distances into a run.
   void add(const Extent& extent) {
     if (list_.empty()) {
       list_.push_back({extent.offset, extent.bytes, 0, 1});
@@ -84,8 +84,8 @@ void for_each_extent(std::span<const Run> runs, Use&& use) {
       use(Extent{run.offset + i * run.stride, run.bytes});
 }
 
-// Makes a few runs of many: those of several ranks that fill each other's gaps, and those whose
-// gaps are at most `gap_bytes`. What they cover stays the same, but for such gaps.
+// Reduces many runs to few: joins ranks' runs that fill each other's gaps, and runs with gaps of at
+// most `gap_bytes`. Covers the same bytes, plus those gaps.
 inline void merge(std::vector<Run>& runs, std::int64_t gap_bytes) {
   for (Run& run : runs) {
     if (run.count == 1 || run.stride - run.bytes > gap_bytes) continue;
@@ -113,7 +113,7 @@ inline void merge(std::vector<Run>& runs, std::int64_t gap_bytes) {
   runs.resize(kept);
 }
 
-// Sorts extents and joins those that overlap or lie at most `gap_bytes` apart.
+// Sorts extents and joins those that overlap or are at most `gap_bytes` apart.
 inline void join(std::vector<Extent>& extents, std::int64_t gap_bytes) {
   const auto before = [](const Extent& a, const Extent& b) { return a.offset < b.offset; };
   std::sort(extents.begin(), extents.end(), before);

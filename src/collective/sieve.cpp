@@ -14,15 +14,15 @@
 namespace ferry::collective {
 namespace {
 
-// Pieces that are moved by one request, in growing order.
+// Pieces moved by one request, ascending.
 struct Group {
   Extent span;
   std::vector<Extent> pieces;
-  std::int64_t stream = 0;  // where the first piece lies in the memory's stream
+  std::int64_t stream = 0;  // position of the first piece in the memory's stream
   bool has_holes() const { return pieces.size() > 1; }
 };
 
-// Cuts a request into groups.
+// Splits a request into groups.
 class Groups {
  public:
   Groups(const Request& request, const Sieve& sieve)
@@ -48,7 +48,7 @@ class Groups {
   }
 
  private:
-  // To the next piece; one of 0 bytes at the end.
+  // The next piece; one of 0 bytes at the end.
   void advance() {
     stream_ += piece_.bytes;
     piece_ = left_ > 0 ? cursor_.next(std::min(left_, sieve_.buffer_bytes)) : Extent{};
@@ -74,7 +74,7 @@ void start(StorageFile& file, Buffer& buffer, storage::Kind kind) {
   file.flush();
 }
 
-// Calls use(stream, data, bytes) for each piece of the group that is in the buffer.
+// Calls use(stream, data, bytes) for each piece of the group in the buffer.
 template <class Use>
 void for_each_piece(const Buffer& buffer, Use&& use) {
   std::int64_t stream = buffer.group.stream;
@@ -99,7 +99,7 @@ int set_lock(int descriptor, const Extent& range, short type) {
   return 0;
 }
 
-// Reads what the holes have. Behind the end of the file they have zeros.
+// Reads the contents of the holes: zeros behind the end of the file.
 int read_holes(StorageFile& file, Buffer& buffer) {
   std::memset(buffer.data.get(), 0, static_cast<std::size_t>(buffer.group.span.bytes));
   start(file, buffer, storage::Kind::read);

@@ -1,5 +1,5 @@
-// Data sieving: a rank that moves many small pieces on its own moves what lies between them, too,
-// and makes one storage request of many.
+// Data sieving: a rank with many small pieces also moves the gaps between them, and makes one
+// storage request of many.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace ferry::collective {
 
-// Locks ranges of a file of this machine's mounts (fcntl, of the open file description), so that
-// what is read, changed and written back by one rank is not written by another meanwhile.
+// Locks ranges of a mounted file (fcntl, open file description), so that other ranks do not write
+// what one rank is reading, changing and writing back.
 class RangeLock {
  public:
-  // Null where the file cannot be opened for it.
+  // Null if the file cannot be opened for it.
   static std::unique_ptr<RangeLock> make(const std::string& path);
   ~RangeLock();
   RangeLock(const RangeLock&) = delete;
   RangeLock& operator=(const RangeLock&) = delete;
 
-  // Waits for others. 0 or an errno.
+  // Waits for other holders. Returns 0 or an errno.
   int lock(const Extent& range) const;
   void unlock(const Extent& range) const;
 
@@ -29,18 +29,17 @@ class RangeLock {
   const int descriptor_;
 };
 
-// Pieces that lie within `buffer_bytes`, with holes of up to `hole_bytes_max` between them, are one
+// Pieces within `buffer_bytes`, with holes of up to `hole_bytes_max` between them, form one
 // request.
 struct Sieve {
   std::int64_t buffer_bytes = 4 << 20;
   std::int64_t hole_bytes_max = 0;
 };
 
-// Like transfer_alone(). Two buffers: one is read while the other is taken apart.
+// Like transfer_alone(), with two buffers: one is read while the other is unpacked.
 int read_sieved(StorageFile& file, Phases& phases, const Request& request, const Sieve& sieve);
-// The same; what lies in holes is read and written back, under the lock. What has no holes is
-// written under it as well, so all writers of the file must sieve. The file must be open for
-// reading, too.
+// The same; reads holes and writes them back, under the lock. Writes without holes also take the
+// lock, so all writers of the file must sieve. The file must also be open for reading.
 int write_sieved(StorageFile& file, Phases& phases, const Request& request, const Sieve& sieve,
                  const RangeLock& lock);
 

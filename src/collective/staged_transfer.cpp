@@ -1,4 +1,4 @@
-// Transfers of which some rank's memory is a GPU's.
+// Transfers in which some rank uses GPU memory.
 #include <algorithm>
 
 #include "collective/impl.hpp"
@@ -18,8 +18,7 @@ std::int64_t piece_bytes_of(const Settings& settings) {
 
 }  // namespace
 
-// Null where the memory is the host's. All that may fail on one rank alone is done here, before the
-// ranks agree.
+// Null for host memory. Does everything that may fail on one rank only, before the ranks agree.
 std::unique_ptr<StagedMemory> File::Impl::stage(bool writes, const Request& request, int& error) {
   try {
     const Gpu gpu = gpu_staging_.owner_of(request);
@@ -33,8 +32,7 @@ std::unique_ptr<StagedMemory> File::Impl::stage(bool writes, const Request& requ
   }
 }
 
-// Each piece is a transfer of all ranks. Those whose memory is the host's take part with pieces of
-// it.
+// Each piece is a transfer of all ranks; ranks with host memory take part with pieces of theirs.
 int File::Impl::move_staged(bool writes, const Request& request, const Agreed& agreed,
                             std::unique_ptr<StagedMemory> memory) {
   const std::int64_t piece_bytes = piece_bytes_of(settings_);

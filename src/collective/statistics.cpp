@@ -1,4 +1,4 @@
-// What a collective::File has counted, as numbers and as JSON.
+// The counters of a collective::File, as numbers and as JSON.
 #include <array>
 #include <cmath>
 #include <utility>
@@ -73,7 +73,7 @@ std::string to_json(const Statistics& statistics) {
 }
 
 Statistics File::Impl::statistics() {
-  orders_->finish_all();  // those of a closed file, too, are at an end
+  orders_->finish_all();  // also ends those of a closed file
   on_all(Call::statistics, [&] { begin(Call::statistics, "asking for the statistics of"); });
   constexpr std::size_t phase_count = sizeof(Phases) / sizeof(double);
   std::array<double, phase_count> mean{phases_.plan_ns,    phases_.exchange_ns, phases_.pack_ns,

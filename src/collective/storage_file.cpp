@@ -42,7 +42,7 @@ Operation& StorageFile::next() {
   }
 }
 
-// Nothing else is in flight: only batches overlap, and they are finished before.
+// Nothing else is in flight: only batches overlap, and they have ended.
 int StorageFile::run(Operation& operation) {
   queue_->submit(operation);
   while (&next() != &operation) {
@@ -132,7 +132,7 @@ void StorageFile::start(Batch& batch, Kind kind, std::int64_t offset,
   queue_->submit(transfer);
 }
 
-// A short transfer is asked for its rest, which says why it was short.
+// A short transfer is continued, which shows why it was short.
 void StorageFile::settle(Operation& operation) {
   auto& transfer = static_cast<Batch::Transfer&>(operation);  // nothing else is in flight
   Batch& batch = *transfer.batch;

@@ -1,5 +1,4 @@
-// One rank's handle of the shared file: a storage, a queue on it, and batches of transfers in
-// flight.
+// One rank's handle of the shared file: a storage with a queue, and batches of transfers in flight.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@
 
 namespace ferry::collective {
 
-// Transfers that are waited for together.
+// Transfers to wait for together.
 class Batch {
  public:
   Batch() = default;
@@ -28,13 +27,12 @@ class Batch {
   friend class StorageFile;
   struct Transfer : storage::Operation {
     std::vector<iovec> wanted;
-    std::vector<iovec> rest;  // what the operation names; the storage may change it
+    std::vector<iovec> rest;  // the operation's vectors; the storage may change them
     std::int64_t bytes = 0;
     std::int64_t moved = 0;
     Batch* batch = nullptr;
   };
-  // One to start: those that are over are used again, so that many small transfers take no more
-  // memory than are in flight at once.
+  // A free one: finished ones are reused, so that memory is limited by the transfers in flight.
   Transfer& next();
 
   std::deque<Transfer> transfers_;
@@ -45,19 +43,18 @@ class Batch {
 
 class StorageFile {
  public:
-  // `storage` must outlive it. Counts into `counts`. write_out: Options::write_out.
+  // `storage` must outlive it. Adds to `counts`. write_out: Options::write_out.
   StorageFile(storage::Storage& storage, Counts& counts, bool write_out);
   ~StorageFile();
   StorageFile(const StorageFile&) = delete;
   StorageFile& operator=(const StorageFile&) = delete;
 
   // These return 0 or an errno.
-  // With a layout the file must not be there yet (O_CREAT | O_EXCL); it becomes the granted one.
+  // With a layout the file must not exist (O_CREAT | O_EXCL); `layout` becomes the granted one.
   int open(const std::string& path, int flags, unsigned mode, storage::Layout* layout = nullptr);
-  // That of the file at `path`; EOPNOTSUPP where nothing is striped. Needs no open file.
+  // The layout of the file at `path`; EOPNOTSUPP if not striped. Needs no open file.
   int layout(const std::string& path, storage::Layout& layout);
-  // Asks the storage what is at `path`, so that it connects to whatever it has to; no matter what
-  // it says.
+  // Asks the storage for `path` to make it connect; ignores the answer.
   void ask_for(const std::string& path);
   int close();
   int sync();
@@ -65,18 +62,18 @@ class StorageFile {
   int status(storage::Status& status);
   bool is_open() const { return file_ != nullptr; }
 
-  // Starts a transfer of what the vectors name; at most `vectors_max` of them. The memory must stay
-  // until finish() has returned. Waits where too many are in flight already.
+  // Starts a transfer of at most `vectors_max` vectors. The memory must stay valid until finish()
+  // returns. Waits if too many are in flight.
   void start(Batch& batch, storage::Kind kind, std::int64_t offset, std::span<const iovec> vectors);
-  // Sends what was started on its way.
+  // Submits what was started.
   void flush() { queue_->flush(); }
-  // Waits for all transfers of the batch and empties it. The first error: an errno, or ENODATA for
-  // a read that met the end of the file.
+  // Waits for all transfers of the batch and empties it. Returns the first error: an errno, or
+  // ENODATA for a read at the end of the file.
   int finish(Batch& batch);
 
   static constexpr std::size_t vectors_max = 1024;  // IOV_MAX of Linux
   static constexpr std::int64_t bytes_max =
-      16 << 20;  // of one request; more of them keep the medium busy
+      16 << 20;  // size of one request; more of them keep the medium busy
   static constexpr unsigned depth = 32;
 
  private:

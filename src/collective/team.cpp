@@ -20,14 +20,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long to poll before the first nap, where each rank may have a CPU; and how often anyway.
+// How long to poll before the first nap if each rank may have a CPU; and the minimum number of
+// polls.
 constexpr std::chrono::milliseconds spin_max{2};
 constexpr int polls_min = 20;
 
-// Where a rank runs. Crosses the wire as it is.
+// A rank's location. Sent as is.
 struct Place {
   std::uint64_t node = 0;
-  std::uint64_t cpus = 0;  // a number that sets of the same CPUs share
+  std::uint64_t cpus = 0;  // identifies the set of CPUs
   std::int64_t cpu_count = 1;
 
   bool has_same_cpus(const Place& other) const { return node == other.node && cpus == other.cpus; }
@@ -37,8 +38,8 @@ std::uint64_t hash_of(const void* data, std::size_t bytes) {
   return std::hash<std::string_view>()({static_cast<const char*>(data), bytes});
 }
 
-// How many ranks of a machine are taken for a node: what happens between nodes can be tried on one
-// machine. All of them, unless the environment says otherwise.
+// How many ranks of a machine count as a node: lets one machine test what happens between nodes.
+// All by default.
 int ranks_per_node() {
   const char* const text = std::getenv("FERRY_RANKS_PER_NODE");
   const int ranks = text != nullptr ? std::atoi(text) : 0;
@@ -68,17 +69,16 @@ Team::Team(MPI_Comm communicator, int first_rank) : first_rank_(first_rank) {
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Comm_idup(communicator, &communicator_, &request);
   wait(request);
-  // There is no way on for one rank alone whose messages fail.
+  // A rank whose messages fail cannot continue alone.
   MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_ARE_FATAL);
   find_neighbours();
 }
 
-// Nodes are told by their names, because MPI_Comm_split_type cannot be waited for in our way.
-// Whether ranks of one name do share memory is found out when they try.
+// Nodes are identified by name, because MPI_Comm_split_type cannot wait in our way. Whether ranks
+// of one name share memory turns out when they try.
 //
-// MPI libraries may bind each rank to CPUs of its own. So it is the ranks that run on the same CPUs
-// that share them; sets that are neither the same nor apart, which no library makes, are taken for
-// apart.
+// MPI libraries may bind ranks to CPUs. Ranks with the same CPUs share them; sets that overlap
+// partly, which no library makes, count as separate.
 void Team::find_neighbours() {
   const Place own = place_of(rank_);
   std::vector<Place> all(static_cast<std::size_t>(size_));
@@ -115,7 +115,7 @@ void Team::wait_all(std::span<MPI_Request> requests) const {
 
 void Team::wait_for(std::uint32_t& word, std::uint32_t value,
                     std::chrono::microseconds spin) const {
-  // Then messages are looked after.
+  // Then progress messages.
   constexpr std::uint64_t nap_ns = 1'000'000;
   const auto begin = Clock::now();
   for (;;) {
@@ -180,7 +180,7 @@ std::string Team::calls_of_ranks(Call call) const {
   gather(&call, sizeof call, calls.data());
   const auto other =
       std::find_if(calls.begin(), calls.end(), [&](Call one) { return one != calls[0]; });
-  // The same call, but not as often before.
+  // The same call, but at another count.
   if (other == calls.end())
     return std::string("a call of ") + collective::name_of(call) + " is missing";
   const auto rank = static_cast<int>(other - calls.begin());
@@ -193,7 +193,7 @@ std::string Team::text_of(int root, const std::string& own) const {
   std::array<char, bytes_max> text{};
   if (rank_ == root) {
     std::size_t bytes = std::min(own.size(), bytes_max - 1);
-    // Not in the middle of a character of UTF-8.
+    // Not inside a UTF-8 character.
     while (bytes > 0 && bytes < own.size() && (own[bytes] & 0xc0) == 0x80)
       --bytes;
     own.copy(text.data(), bytes);

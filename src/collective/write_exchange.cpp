@@ -1,9 +1,8 @@
-// Rounds of a collective write. In round k every rank hands over its parts, by copying them into
-// the window of the writer, or of its relay on this node, where it can reach that, else by
-// messages. A relay sends the writer what its window has gathered, in one message. The writer
-// gathers them in one of two windows and starts writing it; that goes on while round k + 1 is
-// exchanged into the other. A rank sends for round k only when its messages of round k - 2 have
-// arrived.
+// Rounds of a collective write. In round k every rank copies its parts into the window of the
+// writer, or of its relay on this node, if reachable, else sends messages. A relay sends the writer
+// the contents of its window in one message. The writer collects data in one of two windows and
+// starts writing it, while round k + 1 fills the other. A rank sends for round k only after its
+// messages of round k - 2 have arrived.
 #include <algorithm>
 #include <array>
 
@@ -50,13 +49,13 @@ class Writing : private Rounds {
           relayed(of.context_, of.plan_.run_type()),
           outgoing(of.context_, of.plan_.run_type()) {}
     Messages incoming;
-    Messages relayed;  // extents from the ranks of this node
+    Messages relayed;  // extents from this node's ranks
     Messages outgoing;
     Batch batch;
     std::span<Contribution> gathered;
   };
 
-  // Ends what the round two before has begun.
+  // Completes the round two before.
   void finish(Slot& slot) {
     slot.outgoing.wait();
     slot.outgoing.clear();
@@ -67,7 +66,7 @@ class Writing : private Rounds {
     slot.gathered = {};
   }
 
-  // Data that is one extent comes straight into the window, but never two to the same place.
+  // Single extents arrive straight in the window, but never two at the same place.
   void choose_places(Slot& slot) const {
     if (!plan_.domains()) return;
     std::vector<Contribution*> candidates;
@@ -115,7 +114,7 @@ class Writing : private Rounds {
     }
   }
 
-  // Copies this rank's parts into the windows that it reaches.
+  // Copies this rank's parts into reachable windows.
   void fill(int round) {
     for (const Part& part : plan_.parts(round)) {
       if (!part.shared) continue;
@@ -145,14 +144,14 @@ class Writing : private Rounds {
     context_.node_memory->await_all(writer, round, spin());
   }
 
-  // What a writer has for itself, or a relay for its writer.
+  // A writer's data for itself, or a relay's for its writer.
   void keep(Slot& slot, const Part& part) {
     if (plan_.domains()) return copy_into_window(part);
     for (Contribution& one : slot.gathered)
       if (one.rank == context_.team.rank()) one.data = packed(part, [&] { return one.stage(); });
   }
 
-  // Sends the writers what the ranks of this node have for them.
+  // Sends the writers the data of this node's ranks.
   void relay(Slot& slot, int round) {
     if (plan_.relays(round).empty()) return;
     slot.relayed.wait();
@@ -184,7 +183,7 @@ class Writing : private Rounds {
     gather(runs, relay.writer, relay.round, packet + list.size() * sizeof(Run));
     slot.outgoing.send_packet(to, relay.writer, reinterpret_cast<const Run*>(packet), units);
   }
-  // Takes the runs of merged contributions out of their messages.
+  // Takes the runs of merged contributions from their messages.
   static void unpack_runs(Slot& slot) {
     for (Contribution& one : slot.gathered) {
       if (!one.is_merged()) continue;
@@ -194,7 +193,7 @@ class Writing : private Rounds {
     }
   }
 
-  // The data of a part in one piece: in user memory, or copied to what `make` gives.
+  // The data of a part in one piece: in user memory, or copied into memory from `make`.
   template <class Make>
   std::byte* packed(const Part& part, Make&& make) {
     const std::int64_t at = part.stream - request_.stream;
@@ -214,7 +213,7 @@ class Writing : private Rounds {
     }
   }
 
-  // Starts writing what the round brought, and not a byte more.
+  // Starts writing exactly the bytes of the round.
   void store(Slot& slot, int round) {
     if (error_ != 0) return;
     std::vector<Extent> extents;

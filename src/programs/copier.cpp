@@ -44,8 +44,8 @@ std::uint64_t mixed(std::uint64_t sum, std::uint64_t word) {
   return sum ^ sum >> 32;
 }
 
-// 64 bits of a piece's contents: the mixing steps of MurmurHash's finaliser over each word. Several
-// sums side by side, as each step of one waits for the one before.
+// A 64-bit sum of a piece's contents: MurmurHash's finaliser over each word. Several sums run in
+// parallel, because each step depends on the previous one.
 std::uint64_t fingerprint(const std::byte* data, std::size_t bytes) {
   std::array<std::uint64_t, 8> sums{1, 2, 3, 4, 5, 6, 7, 8};
   std::array<std::uint64_t, 8> words{};
@@ -78,7 +78,7 @@ class Memory {
   void* data_;
 };
 
-// One piece on its way: read, then written.
+// One piece in flight: read, then written.
 struct Slot : Operation {
   std::byte* memory = nullptr;
   std::uint64_t at = 0;
@@ -138,7 +138,7 @@ class Copy {
   // -------------------------------------------------------------------------------------
 
   void open_source() {
-    // Before it is opened: that alone would let a writer of a FIFO begin, and lose what it writes.
+    // Checked before opening: that alone would let a FIFO's writer start, and lose its data.
     storage::Status there;
     check(blocking_.on_path(Kind::path_status, options_.from, &there), options_.from);
     if (!S_ISREG(there.mode) && !S_ISDIR(there.mode)) throw not_regular();
@@ -156,7 +156,7 @@ class Copy {
   void check_source() {
     const storage::Status now = blocking_.status_of(source_, options_.from);
     if (now.size_bytes != source_status_.size_bytes) throw changed();
-    // Files of /proc have the time of the look.
+    // Files of /proc report the time of the stat call.
     const bool made_when_read = now.size_bytes == 0 && size_bytes_ > 0;
     if (!made_when_read && now.modified_ns != source_status_.modified_ns) throw changed();
   }
@@ -185,7 +185,7 @@ class Copy {
     ++under_way_;
     calls_.start(slot);
   }
-  // Begins with the next piece of the file, if there is one.
+  // Starts the next piece of the file, if there is one.
   void begin_piece(Slot& slot, File* file) {
     if (next_ >= size_bytes_) return;
     slot.at = next_;
@@ -204,7 +204,7 @@ class Copy {
     return slot;
   }
 
-  // Whether the slot is done with its piece.
+  // Whether the slot has finished its piece.
   bool read_source(Slot& slot) {
     if (slot.kind == Kind::write) return true;
     fingerprints_[slot.at / piece_bytes] = fingerprint(slot.memory, slot.bytes);
@@ -220,7 +220,7 @@ class Copy {
     return true;
   }
 
-  // All pieces of a file, `depth` at a time; `moved_one` is called with each transfer's end.
+  // All pieces of a file, `depth` at a time; calls `moved_one` after each transfer.
   void move(bool (Copy::*moved_one)(Slot&), const char* phase) {
     File* const from = moved_one == &Copy::compare ? target_.file() : source_;
     next_ = 0;
@@ -246,8 +246,7 @@ class Copy {
   }
   void verify() { move(&Copy::compare, "verifying"); }
 
-  // Beyond the size that the source says it has. Files of /proc say none and have contents; of any
-  // other file this is what it has grown by.
+  // Reads beyond the source's reported size: files of /proc report none, others may have grown.
   void copy_rest() {
     Slot& slot = slots_.front();
     do {
@@ -264,7 +263,7 @@ class Copy {
     } while (slot.bytes == piece_bytes);
   }
 
-  // One piece, and nothing beside it; what has moved is less than all where the file ends.
+  // A single piece; fewer bytes move only at the end of the file.
   void move_now(Slot& slot, Kind kind, File* file) {
     slot.moved = 0;
     do {
@@ -298,7 +297,7 @@ class Copy {
   std::uint64_t size_bytes_ = 0;
   std::uint64_t next_ = 0;
   unsigned under_way_ = 0;
-  std::vector<std::uint64_t> fingerprints_;  // of what was read, piece by piece
+  std::vector<std::uint64_t> fingerprints_;  // of the data read, piece by piece
 };
 
 }  // namespace

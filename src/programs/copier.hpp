@@ -1,5 +1,5 @@
 // Copies one file between any two storages: several requests in flight, verified by reading back,
-// and never a half-written file at the destination.
+// without ever leaving a partial file at the destination.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace ferry::bench {
 
 struct CopyReport {
   std::uint64_t bytes = 0;
-  double copy_s = 0;    // until everything was written
+  double copy_s = 0;    // until all is written
   double sync_s = 0;    // and durable
   double verify_s = 0;  // and read back
 };
@@ -26,20 +26,20 @@ struct CopyOptions {
   std::string from;
   std::string to;
   bool overwrite = false;
-  // What a new file does not get of the source's permissions. The process itself must have none.
+  // Permission bits of the source that a new file does not get. The process's own umask must be 0.
   std::uint32_t umask = 0;
-  // Told now and then how many bytes of how many have been copied, and then verified.
+  // Called regularly with the bytes done and in all, for copying and then for verifying.
   std::function<void(const char* phase, std::uint64_t done, std::uint64_t total)> progress;
-  // Told of the file that is about to be made beside the destination.
+  // Called with the file about to be made beside the destination.
   std::function<void(const std::string& path)> scratch;
-  // Told of an existing destination that is about to be overwritten in place.
+  // Called with an existing destination about to be overwritten in place.
   std::function<void(const std::string& path)> in_place;
 };
 
-// What a copy that failed could not undo. Empty: nothing.
+// What a failed copy could not undo. Empty: nothing.
 struct Remains {
-  std::string scratch;     // this file could not be removed
-  std::string incomplete;  // this file, which was overwritten in place, has not all of it
+  std::string scratch;     // could not be removed
+  std::string incomplete;  // was overwritten in place, and is incomplete
 };
 
 class CopyError : public Error {
@@ -56,14 +56,12 @@ class CopyError : public Error {
   Remains remains_;
 };
 
-// Copies all that the source has up to its end. Writes into a new file beside the destination,
-// makes that durable, compares it with what was read, and renames it. Whatever goes wrong, that
-// file is removed and the destination is as it was. An existing destination that has several names,
-// or an owner or a folder that do not allow this, is written in place. A link is followed; what is
-// no regular file is refused, and so is the source itself.
-// `stopped` may be set by another thread, and ends the copy.
-// Throws CopyError (EINTR when stopped; EBADMSG when what is read back differs, ESTALE when the
-// source changed meanwhile) and std::system_error.
+// Copies the source up to its end. Writes a new file beside the destination, makes it durable,
+// compares it with the source's contents, and renames it. On failure, removes that file and leaves
+// the destination as it was. Overwrites an existing destination in place if it has several names,
+// or an owner or folder that does not allow replacement. Follows a link; refuses other than regular
+// files, and the source itself. Another thread may set `stopped` to end the copy. Throws CopyError
+// (EINTR: stopped; EBADMSG: verification failed; ESTALE: the source changed) and std::system_error.
 CopyReport copy_file(storage::Storage& storage, const CopyOptions& options,
                      const std::atomic<bool>& stopped);
 

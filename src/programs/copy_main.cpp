@@ -40,7 +40,7 @@ void print(const Json& line) {
   }
 }
 
-// Sets `stopped` on the first of the signals that SignalThread::block() has blocked.
+// Sets `stopped` on the first signal blocked by SignalThread::block().
 class Watch {
  public:
   explicit Watch(std::atomic<bool>& stopped)
@@ -66,7 +66,7 @@ class Watch {
   std::thread thread_;
 };
 
-// What keeps a path from being used, where its storage has more to say than an errno.
+// Why a path cannot be used, if its storage has more to say than an errno.
 std::string explanation(storage::Storage& storage, const CopyOptions& options) {
   for (const std::string& path : {options.from, options.to}) {
     std::string problem = storage.describe_path(path).problem;

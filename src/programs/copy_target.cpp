@@ -34,7 +34,7 @@ void check(std::int64_t result, const std::string& what) {
   if (result < 0) throw Error(static_cast<int>(-result), what);
 }
 
-// Where the last name of a path lies.
+// The folder of a path's last name.
 struct Name {
   explicit Name(const std::string& path) : end(storage::path_end(path)) {
     const std::size_t slash = path.rfind('/', end == 0 ? 0 : end - 1);
@@ -45,7 +45,7 @@ struct Name {
   std::size_t end;
 };
 
-// Two servers may give their files the same numbers.
+// Two servers may use the same file numbers.
 bool same_place(const std::string& one, const std::string& other) {
   const Scheme scheme = storage::scheme_of(one);
   if (scheme != storage::scheme_of(other)) return false;
@@ -60,10 +60,10 @@ bool same_place(const std::string& one, const std::string& other) {
   }
 }
 
-// The list of who else may do what, where a file has one.
+// The access control list, where a file has one.
 constexpr const char* acl_name = "system.posix_acl_access";
 
-// What something is mounted over cannot be replaced by a renaming, as some files of containers.
+// A mount point cannot be replaced by renaming, like some files in containers.
 bool is_mount_point(const std::string& path) {
   if (storage::scheme_of(path) != Scheme::posix) return false;
   char real[PATH_MAX];
@@ -140,7 +140,7 @@ bool CopyCalls::is_link(const std::string& path) {
     struct stat status {};
     return ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
   }
-  // Other storages tell only where they list a directory.
+  // Other storages report it only when they list a directory.
   const Name name(path);
   const std::string folder = path.substr(0, name.begin) + path.substr(name.end);
   std::vector<storage::DirectoryEntry> entries;
@@ -187,8 +187,8 @@ void CopyTarget::refuse_kind(const storage::Status& source) const {
   }
 }
 
-// As cp does: what may not be written is not replaced either. Looks again at what was opened, as a
-// link may have been turned meanwhile.
+// Like cp: does not replace a read-only file either. Checks the opened file again, because a link
+// may have changed meanwhile.
 void CopyTarget::check_writable() {
   File* file = calls_.open(to_, O_WRONLY, 0);
   try {
@@ -205,7 +205,7 @@ bool CopyTarget::is_the_source(const storage::Status& source) const {
          same_place(options_.from, to_);
 }
 
-// The link stays, and leads to the copy.
+// Keeps the link, which then leads to the copy.
 void CopyTarget::follow_link() {
   if (!calls_.is_link(to_)) return;
   if (storage::scheme_of(to_) != Scheme::posix) {
@@ -217,8 +217,8 @@ void CopyTarget::follow_link() {
   to_ = path;
 }
 
-// Gives the new file what the old one has: its mode, and the list of who else may do what. Without
-// the list, its mask would become the group's permissions. False: this is not possible.
+// Gives the new file the old one's mode and access control list. Without the list, its mask would
+// become the group's permissions. Returns false if this is impossible.
 bool CopyTarget::keep_permissions() {
   const auto* file = dynamic_cast<const storage::PosixFile*>(file_);
   if (file == nullptr) return true;
@@ -228,13 +228,13 @@ bool CopyTarget::keep_permissions() {
     return ::fsetxattr(file->fd, acl_name, list.data(), static_cast<std::size_t>(bytes), 0) == 0;
   }
   if (errno != ENODATA && errno != ENOTSUP) return false;
-  // The folder's may have come with it.
+  // It may have inherited the folder's.
   if (::fremovexattr(file->fd, acl_name) != 0 && errno != ENODATA && errno != ENOTSUP) return false;
   return ::fchmod(file->fd, status_.mode & 0777) == 0;
 }
 
 void CopyTarget::open(const storage::Status& source) {
-  // Its owner may read it back whatever rights it gets. No privileges come with it, as with cp.
+  // The owner can read it back with any permissions. Like cp, drops privileges.
   std::uint32_t wanted = exists_ ? status_.mode : source.mode & ~options_.umask;
   if (exists_ && storage::scheme_of(to_) == Scheme::posix)
     wanted = 0;  // keep_permissions() follows
@@ -243,8 +243,8 @@ void CopyTarget::open(const storage::Status& source) {
   if (in_place_) open_in_place();
 }
 
-// A name that is free, in the destination's folder. False: an existing destination can only be
-// written in place.
+// A free name in the destination's folder. Returns false if an existing destination can only be
+// overwritten in place.
 bool CopyTarget::open_scratch(std::uint32_t mode) {
   const Name name(to_);
   std::random_device random;
@@ -254,9 +254,9 @@ bool CopyTarget::open_scratch(std::uint32_t mode) {
   std::int64_t error = 0;
   file_ = calls_.open(path, O_RDWR | O_CREAT | O_EXCL, mode, error);
   if (exists_ && (error == -EACCES || error == -EPERM)) return false;
-  // Whether a request that was not answered in time has made it is not known.
+  // An unanswered request may have created it.
   if (error == 0 || error == -ETIMEDOUT) scratch_ = path;
-  check(error, to_);  // the other name is nobody's but ours
+  check(error, to_);  // the other name is ours only
   if (!exists_ || (is_owned_alike() && keep_permissions())) return true;
   calls_.close(file_);
   check(calls_.on_path(Kind::unlink, scratch_), to_);
@@ -269,7 +269,7 @@ bool CopyTarget::is_owned_alike() {
   return made.owner == status_.owner && made.group == status_.group;
 }
 
-// Not truncated: what is written first is there already if the source is this file by another way.
+// Not truncated: if the source is this file by another path, its data must survive.
 void CopyTarget::open_in_place() {
   file_ = calls_.open(to_, O_RDWR, 0);
   if (options_.in_place) options_.in_place(to_);
@@ -280,14 +280,14 @@ void CopyTarget::trim(std::uint64_t bytes) {
   if (in_place_) check(calls_.on_file(Kind::truncate, file_, bytes), to_);
 }
 
-// In one step, so that there is never an empty file of that name. False: it is taken, or the file
-// system cannot do that.
+// Atomically, so that no empty file ever has that name. Returns false if it is taken, or the file
+// system does not support that.
 bool CopyTarget::take_name() {
   return storage::scheme_of(to_) == Scheme::posix &&
          ::renameat2(AT_FDCWD, scratch_.c_str(), AT_FDCWD, to_.c_str(), RENAME_NOREPLACE) == 0;
 }
 
-// A file that somebody has made meanwhile is not replaced, nor a link that leads nowhere.
+// Does not replace a file made meanwhile, nor a dangling link.
 void CopyTarget::reserve() {
   std::int64_t error = 0;
   File* made = calls_.open(to_, O_WRONLY | O_CREAT | O_EXCL, 0600, error);

@@ -1,4 +1,4 @@
-// Where a copy goes: what may be overwritten there and how, and what stays after a failure.
+// The destination of a copy: what may be overwritten and how, and what remains after a failure.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace ferry::bench {
 
-// Blocking calls on one storage; those that throw throw ferry::Error.
+// Blocking calls on one storage. Throwing ones throw ferry::Error.
 class CopyCalls {
  public:
   explicit CopyCalls(storage::Calls& calls) : calls_(calls) {}
@@ -19,12 +19,12 @@ class CopyCalls {
   std::int64_t close(storage::File*& file);
   std::int64_t on_path(storage::Kind kind, const std::string& path,
                        storage::Status* status = nullptr);
-  // The file, or a negative errno in `error`.
+  // Opens the file, or sets `error` to a negative errno.
   storage::File* open(const std::string& path, int flags, std::uint32_t mode, std::int64_t& error);
   storage::File* open(const std::string& path, int flags, std::uint32_t mode);
   storage::Status status_of(storage::File* file, const std::string& path);
   void rename(const std::string& from, const std::string& to);
-  // Whether the last name of the path, which is there, is a symbolic link.
+  // Whether the path's last name, which exists, is a symbolic link.
   bool is_link(const std::string& path);
 
  private:
@@ -35,13 +35,13 @@ class CopyTarget {
  public:
   CopyTarget(CopyCalls calls, const CopyOptions& options) : calls_(calls), options_(options) {}
 
-  // Refuses what must not be overwritten by a file of this status.
+  // Refuses what a file of this status must not overwrite.
   void choose(const storage::Status& source);
-  // Opens the file that the copy is written to.
+  // Opens the file to write to.
   void open(const storage::Status& source);
   storage::File* file() const { return file_; }
   const std::string& path() const { return to_; }
-  // All is written: the file is as long as the copy.
+  // All is written: sets the file's size.
   void trim(std::uint64_t bytes);
   // Gives the file its name.
   void publish(std::uint64_t bytes);
@@ -65,11 +65,11 @@ class CopyTarget {
   const CopyOptions& options_;
   std::string to_ = options_.to;
   bool exists_ = false;
-  storage::Status status_;  // of what is there
+  storage::Status status_;  // of the existing file
   storage::File* file_ = nullptr;
   std::string scratch_;  // empty: there is none
   bool in_place_ = false;
-  bool touched_ = false;   // in place: it is neither what it was nor the copy
+  bool touched_ = false;   // in place: neither the old file nor the copy
   bool reserved_ = false;  // an empty file with the final name is ours
 };
 

@@ -91,7 +91,7 @@ CacheState cache_state(const PlainFile& file, std::uint64_t bytes) {
 }
 
 CacheState make_cold(const PlainFile& file, std::uint64_t bytes) {
-  ::fsync(file.fd());  // dirty pages cannot be dropped; what went wrong shows in the check
+  ::fsync(file.fd());  // dirty pages cannot be dropped; the check shows any failure
   ::posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED);
   const CacheState state = cache_state(file, bytes);
   return state == CacheState::cold ? state : CacheState::unverified;

@@ -1,4 +1,4 @@
-// The kernel's page cache of one file: what is in it, emptying it, filling it.
+// One file's pages in the kernel's page cache: queries, drops and loads them.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace ferry::bench {
 
-// A descriptor of this process, opened by plain open(2); for everything outside the timed region.
+// Its own descriptor, from plain open(2); for everything outside timed regions.
 class PlainFile {
  public:
-  // Throws ferry::Error that names the path.
+  // Throws ferry::Error with the path.
   explicit PlainFile(const std::string& path, int flags = O_RDONLY);
   ~PlainFile() { ::close(fd_); }
   PlainFile(const PlainFile&) = delete;
@@ -23,7 +23,7 @@ class PlainFile {
   const std::string& path() const { return path_; }
   std::uint64_t size_bytes() const;
   bool is_regular() const;
-  // Throws ferry::Error, also when the file ends before.
+  // Throws ferry::Error, also if the file is shorter.
   void read(void* data, std::uint64_t bytes, std::uint64_t offset) const;
   // Throws ferry::Error.
   void write(const void* data, std::uint64_t bytes, std::uint64_t offset) const;
@@ -34,30 +34,30 @@ class PlainFile {
 };
 
 enum class CacheState : std::uint8_t {
-  hot,         // every page of the range is in the page cache
+  hot,         // every page of the range is cached
   cold,        // none is
-  unverified,  // some are, or the kernel does not tell
+  unverified,  // some are, or unknown
 };
 
-// The file's pages in [0, bytes), by mincore. The kernel tells only who owns the file or may write
-// it; to others everything looks resident, so that "cold" is never claimed wrongly.
+// The file's pages in [0, bytes), by mincore. The kernel reveals residency only to a file's owner
+// or writers; to others everything looks cached, so "cold" is never claimed wrongly.
 CacheState cache_state(const PlainFile& file, std::uint64_t bytes);
 
-// Writes dirty pages back and asks the kernel to drop all pages; says what became of it.
+// Writes back dirty pages and asks the kernel to drop all; returns the resulting state.
 CacheState make_cold(const PlainFile& file, std::uint64_t bytes);
 
-// Reads the file once where it is not in the cache as a whole.
+// Reads the file once unless all of it is cached.
 CacheState make_hot(const PlainFile& file, std::uint64_t bytes);
 
-// What is left of that state once a repeat has read `bytes` through the page cache and the kernel
-// has counted what the process made the storage read meanwhile (absent: it does not tell). A cold
-// read brings at least its own bytes from the storage; a hot one brings none.
+// The state to report after a repeat that read `bytes` through the page cache, given the bytes that
+// the kernel counted from the storage (absent: unknown). A cold read brings at least its own bytes
+// from storage; a hot one none.
 CacheState confirm(CacheState before, std::uint64_t bytes,
                    std::optional<std::uint64_t> storage_read_bytes);
 
-// The state that a file of a URI must have been in on this machine when so many bytes of it were
-// read: cold if at least as many came over the network meanwhile, hot if next to none did (a
-// client's own messages are small). Absent: the kernel does not tell.
+// The state of a URI's file on this machine, given the bytes received from the network while it was
+// read: cold if at least as many, hot if almost none (a client's own messages are small). Absent:
+// unknown.
 CacheState state_by_network(std::uint64_t bytes, std::optional<std::uint64_t> network_read_bytes);
 
 const char* name_of(CacheState state);

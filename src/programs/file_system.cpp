@@ -47,7 +47,7 @@ Json text_or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
 }
 
-// Null where the device is none of this machine's (network and memory file systems).
+// Null if the device is not on this machine (network and memory file systems).
 Json block_device(dev_t device, const std::string& source) {
   const fs::path itself = ferry::block_device_folder(device, source);
   if (itself.empty()) return nullptr;
@@ -81,7 +81,7 @@ const char* kind_of(mode_t mode) {
   return "socket";
 }
 
-// Opens for direct I/O: the file itself, or a nameless file in the directory.
+// Opens for direct I/O: the file, or an unnamed file in the directory.
 int open_direct(const std::string& path, mode_t mode) {
   constexpr int flags = O_DIRECT | O_CLOEXEC;
   if (S_ISDIR(mode)) return ::open(path.c_str(), O_TMPFILE | O_RDWR | flags, 0600);
@@ -122,7 +122,7 @@ Json direct_io(const std::string& path, mode_t mode) {
   return facts;
 }
 
-// How the storage `posix` treats the file system, in words. Follows src/storage/posix/queue.cpp.
+// Describes how the storage `posix` serves the file system. Follows src/storage/posix/queue.cpp.
 Json served(const std::string& type, mode_t mode, const std::string& engine) {
   static const std::set<std::string> remote = {"nfs",  "nfs4", "afs",    "9p",   "cifs",
                                                "smb3", "ceph", "lustre", "pvfs2"};
@@ -151,7 +151,7 @@ Json served(const std::string& type, mode_t mode, const std::string& engine) {
 Json file_system_facts(const std::string& path) {
   const Mount mount = mount_of(path);
   struct stat status = status_of(path);
-  // The files of an overlay lie where its upper folder does.
+  // An overlay's files are on its upper folder's device.
   const std::string upper = option_of(mount, "upperdir");
   Mount below = mount;
   if (mount.type == "overlay" && !upper.empty() && ::stat(upper.c_str(), &status) == 0)

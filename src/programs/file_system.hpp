@@ -1,4 +1,4 @@
-// What a path lives on: mount, block device, and whether it takes direct I/O.
+// The mount, block device and direct I/O support of a path.
 #pragma once
 
 #include <string>
@@ -7,15 +7,15 @@
 
 namespace ferry::bench {
 
-// Mount point, type, source, options and block device (null where there is none that is local) of
-// an existing path. Throws std::system_error.
+// Mount point, type, source, options and block device (null if not local) of an existing path.
+// Throws std::system_error.
 nlohmann::ordered_json file_system_facts(const std::string& path);
 
-// The above, and kind, size, direct I/O and the way that the server will take, of an existing path.
-// `engine` is that of the storage. Throws std::system_error.
+// The above plus kind, size, direct I/O and the server's method, of an existing path. `engine` is
+// the storage's. Throws std::system_error.
 nlohmann::ordered_json path_facts(const std::string& path, const std::string& engine);
 
-// The folder in /sys of the block device that `path` lies on; empty where there is none.
+// The folder in /sys of the path's block device; empty if there is none.
 std::string block_device_folder(const std::string& path);
 
 }  // namespace ferry::bench

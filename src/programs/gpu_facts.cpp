@@ -28,8 +28,7 @@ Json device_facts(const cuda::DeviceInfo& info) {
           {"copy_engines", info.copy_engines}};
 }
 
-// Sends standard output nowhere while it lives: cuFile prints what it thinks there, and this
-// process prints JSON.
+// Discards standard output while it lives: cuFile prints there, and this process prints JSON.
 class SilentOutput {
  public:
   SilentOutput() {
@@ -54,7 +53,7 @@ class SilentOutput {
   int saved_ = -1;
 };
 
-// What transfers find when they ask; a file may still be refused, as ferry.explain(path) tells.
+// What transfers will find; a file may still be refused, see ferry.explain(path).
 Json bulk_path() {
   const SilentOutput silent;
   // It would leave a cufile.log in the working directory.

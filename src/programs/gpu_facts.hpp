@@ -1,11 +1,11 @@
-// What `ferry info` says of GPUs, and of the way that bulk copies into their memory take.
+// Facts for `ferry info` about GPUs, and how bulk copies into their memory work.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
 
 namespace ferry::bench {
 
-// Loads the CUDA driver where there is one.
+// Loads the CUDA driver if there is one.
 nlohmann::ordered_json gpu_facts();
 
 }  // namespace ferry::bench

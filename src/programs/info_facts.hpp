@@ -1,4 +1,4 @@
-// What `ferry info` says of the machine.
+// Facts for `ferry info` about the machine.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,11 +7,11 @@
 
 namespace ferry::bench {
 
-// Machine, runtime, placements, page cache, profile and tuning, what is built in. Schema
+// Machine, runtime, placements, page cache, profile and tuning, built-in features. Schema
 // "ferry.info/2".
 nlohmann::ordered_json info_facts(const Runtime& runtime);
 
-// The client libraries of storages, each with why it cannot be loaded, or null.
+// The storages' client libraries, each with the reason why it cannot be loaded, or null.
 nlohmann::ordered_json client_facts();
 
 }  // namespace ferry::bench

@@ -1,5 +1,5 @@
-// ferry-info: what this machine offers, and how a path would be served. One JSON object on standard
-// output; exit status 0, 1 (failed), 2 (wrong arguments).
+// ferry-info: reports what this machine offers and how a path would be served. One JSON object on
+// standard output; exit status 0, 1 (failed), 2 (wrong arguments).
 #include <cerrno>
 #include <cstdio>
 #include <exception>
@@ -70,7 +70,7 @@ int run(int count, char** arguments) {
     print(facts_of(path));
     return 0;
   } catch (const Error& error) {
-    // Why a device cannot be used is a sentence of its own.
+    // The reason why a device cannot be used is a complete sentence.
     const int number = error.code().value();
     const bool is_sentence = number == ENODEV || number == ENOSYS;
     return report_error(number, is_sentence ? error.reason() : error.what());
@@ -87,7 +87,7 @@ int run(int count, char** arguments) {
 int main(int count, char** arguments) {
   try {
     return ferry::bench::run(count, arguments);
-  } catch (const std::exception& error) {  // standard output is gone, too
+  } catch (const std::exception& error) {  // standard output is closed, too
     std::fprintf(stderr, "ferry-info: %s\n", error.what());
     return 1;
   }

@@ -54,12 +54,12 @@ nlohmann::ordered_json layout_facts(const storage::Layout& layout) {
 
 namespace {
 
-// Of one part, or of a whole layout. `known_late`: which servers there are is not told yet.
+// For one part or a whole layout. `known_late`: the servers are not known yet.
 void add_reduced(const std::string& where, const Json& asked, const Json& granted, bool known_late,
                  Json& names) {
   for (const auto& [name, value] : asked.items()) {
-    // Where a part begins follows from the one before it, a file of all servers tells how many, and
-    // overstriping is told only where it was needed.
+    // A part's beginning follows from the previous part, a file over all servers reports their
+    // number, and overstriping is reported only where it was needed.
     const bool is_told_otherwise = name == "begin_bytes" || name == storage::all_servers_name ||
                                    name == storage::overstriping_name ||
                                    (name == "first_server" && known_late);

@@ -7,11 +7,11 @@
 
 namespace ferry::bench {
 
-// Null for what is left to the storage, or what it does not tell.
+// Null for settings left to the storage or unknown.
 nlohmann::ordered_json layout_facts(const storage::Layout& layout);
 
-// The names of what was asked for and is not what was granted; of parts as "parts[1].stripe_count",
-// or "parts" where there are none or others.
+// The names of settings that were not granted as asked; of parts as "parts[1].stripe_count", or
+// "parts" if the parts themselves differ.
 nlohmann::ordered_json reduced_facts(const storage::Layout& asked, const storage::Layout& granted);
 
 }  // namespace ferry::bench

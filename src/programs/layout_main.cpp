@@ -1,4 +1,4 @@
-// ferry-layout: tells and sets how files are striped. One JSON object on standard output; exit
+// ferry-layout: shows and sets how files are striped. One JSON object on standard output; exit
 // status 0, 1 (failed), 2 (wrong arguments).
 #include <cerrno>
 #include <charconv>
@@ -43,13 +43,13 @@ struct Arguments {
   Layout layout;
 };
 
-// False: they are not to be understood.
+// Returns false if they are invalid.
 bool read_number(const std::string& text, auto& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// What stands between commas in --part, but for where it ends.
+// The comma-separated settings in --part, without its end.
 bool read_part_setting(const std::string& setting, storage::LayoutPart& part) {
   const std::size_t equals = setting.find('=');
   const std::string name = setting.substr(0, equals);
@@ -108,7 +108,7 @@ bool read_arguments(const std::vector<std::string>& words, Arguments& arguments)
   return true;
 }
 
-// A failure, as the line that says what to do.
+// A failure, as a line that says what to do.
 [[noreturn]] void fail(std::int64_t error, const std::string& line) {
   throw std::system_error(static_cast<int>(-error), std::system_category(), line);
 }
@@ -177,7 +177,7 @@ class Session {
     if (const std::int64_t result = try_call(kind, layout); result < 0) refuse(result);
   }
 
-  // The one that was just made, whose layout is not known.
+  // It was just made, and its layout is unknown.
   void remove_file() {
     storage::Operation operation;
     operation.kind = Kind::unlink;
@@ -200,7 +200,7 @@ class Session {
     if (const std::int64_t result = calls_.run(close); result < 0) refuse(result);
   }
 
-  // What to do by hand on a Lustre that takes or tells no layouts here.
+  // What to do by hand if Lustre does not show or take layouts here.
   std::string lustre_line() const {
     const std::string refusal = "this Lustre does not " +
                                 std::string(arguments_.set ? "take " : "tell ") +
@@ -245,7 +245,7 @@ int run(int count, char** words) {
     print(Session(arguments).run());
     return 0;
   } catch (const std::system_error& error) {
-    // Its text ends with that of the errno, which is in the line where that says something.
+    // Its text ends with the errno's, which the line has already if useful.
     const std::string text = error.what();
     const std::string end = ": " + error.code().message();
     print({{"type", "error"},

@@ -63,7 +63,7 @@ Json file_systems_of(const std::vector<std::string>& paths) {
       Json facts = file_system_facts(folder);
       if (seen.insert(facts["mount_point"]).second) list.push_back(std::move(facts));
     } catch (const std::system_error&) {
-      continue;  // measuring there will say what is wrong
+      continue;  // measuring there will report the problem
     }
   }
   return list;

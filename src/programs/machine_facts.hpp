@@ -1,4 +1,4 @@
-// Where something is measured: what results say of the machine, of versions and of file systems.
+// Facts about the measuring environment: machine, versions and file systems.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace ferry::bench {
 
 nlohmann::ordered_json machine_facts();
 nlohmann::ordered_json version_facts();
-// One for each mount that a file lies on, or will. URIs are on none.
+// One per mount of the files, existing or not. URIs have none.
 nlohmann::ordered_json file_systems_of(const std::vector<std::string>& paths);
 // Null for an empty text.
 nlohmann::ordered_json text_or_null(const std::string& text);

@@ -7,14 +7,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What placement `automatic` decides from, where the runtime says so: "built-in" or "profile".
+// What placement `automatic` decides by, if reported: "built-in" or "profile".
 template <class Info>
 Json automatic_source([[maybe_unused]] const Info& info) {
   if constexpr (requires { info.crossovers_source; }) return info.crossovers_source;
   return nullptr;
 }
 
-// The cores set aside for placement `service`, where the runtime says so.
+// The cores reserved for placement `service`, if reported.
 template <class Info>
 Json service_facts([[maybe_unused]] const Info& info) {
   if constexpr (requires { info.service_cpus; })

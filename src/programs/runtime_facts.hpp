@@ -1,4 +1,4 @@
-// A runtime's settings in force, as results and `ferry info` show them.
+// A runtime's settings in force, for results and `ferry info`.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

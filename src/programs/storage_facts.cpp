@@ -24,7 +24,7 @@ const char* kind_of(std::uint32_t mode) {
   return S_ISDIR(mode) ? "directory" : "special file";
 }
 
-// Null where nothing is striped, or not told.
+// Null if not striped or unknown.
 Json layout_of(storage::Calls& calls, const std::string& path) {
   storage::Layout layout;
   storage::Operation operation;
@@ -77,7 +77,7 @@ Json storages_of(const std::vector<std::string>& paths) {
   std::set<std::string> seen;
   Json list = Json::array();
   for (const std::string& path : paths) {
-    // Files side by side are reached alike.
+    // Files side by side are reached in the same way.
     const std::size_t end = storage::path_end(path);
     const std::string folder = path.substr(0, path.rfind('/', end)) + path.substr(end);
     if (!is_uri(path) || !seen.insert(folder).second) continue;
@@ -94,7 +94,7 @@ void add_mounted_facts(const std::string& path, Json& facts) {
   const std::unique_ptr<storage::Storage> storage = storage::make_router();
   storage::Calls calls(*storage);
   facts["layout"] = layout_of(calls, path);
-  // What holds for all paths is told of the runtime.
+  // The runtime reports what applies to all paths.
   facts["served"]["notes"] = Json::array();
   const std::vector<std::string> everywhere = storage->describe().notes;
   for (const std::string& note : storage->describe_path(path).notes) {

@@ -1,5 +1,5 @@
-// What `ferry info` says of the storage of a path: of one that names no file of this machine all,
-// of others the layout.
+// Facts for `ferry info` about a path's storage: everything for a URI, the layout for mounted
+// files.
 #pragma once
 
 #include <string>
@@ -9,15 +9,14 @@
 
 namespace ferry::bench {
 
-// Which storage serves the URI and how, what it cannot do, and why it cannot be used, if so.
+// The storage that serves the URI, how, its limits, and why it cannot be used, if so.
 nlohmann::ordered_json uri_facts(const std::string& uri);
 
-// Of each different storage that URIs among the paths name: its name, engine, and how it is
-// reached.
+// For each storage among the paths' URIs: name, engine, and how it is reached.
 nlohmann::ordered_json storages_of(const std::vector<std::string>& paths);
 
-// Adds to the facts of a path of a mounted file system its layout, null where nothing is striped in
-// a way that Ferry knows, and what the storage cannot use there, and why.
+// Adds to the facts of a mounted path its layout (null if not striped in a known way) and what the
+// storage cannot use there, and why.
 void add_mounted_facts(const std::string& path, nlohmann::ordered_json& facts);
 
 }  // namespace ferry::bench

@@ -41,7 +41,7 @@ std::shared_ptr<storage::Storage> side_storage() {
   const std::lock_guard lock(mutex);
   std::shared_ptr<storage::Storage> storage = shared.lock();
   if (storage == nullptr) {
-    // No file of a mounted file system is opened here, so the cheapest engine for those does.
+    // No mounted file is opened here, so use the cheapest engine.
     storage = storage::make_router({.engine = storage::Engine::threads});
     shared = storage;
   }
@@ -71,7 +71,7 @@ StoredFile::~StoredFile() {
   Operation operation;
   operation.kind = Kind::close;
   operation.file = file_;
-  calls_->run(operation);  // what was written and not synced is the caller's risk
+  calls_->run(operation);  // unsynced data is the caller's risk
 }
 
 void StoredFile::open(storage::Storage& storage, int flags) {
@@ -107,7 +107,7 @@ void StoredFile::read(void* data, std::uint64_t bytes, std::uint64_t offset) con
 
 void StoredFile::write(const void* data, std::uint64_t bytes, std::uint64_t offset) const {
   if (plain_) return plain_->write(data, bytes, offset);
-  // Nothing is stored there: an iovec is for both ways.
+  // Nothing is stored there: an iovec serves both directions.
   move(Kind::write, const_cast<std::byte*>(static_cast<const std::byte*>(data)), bytes, offset);
 }
 
