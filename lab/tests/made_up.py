@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import datetime
+import io
 from pathlib import Path
 from typing import Any
 
 from ferry.sizes import MIB
+from ferry_lab.render import html
 from ferry_lab.results import results
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.plan import Cell
 from ferry_lab.run.remote_files import Place as RemotePlace
-from ferry_lab.run.study import Study, StudyOptions
+from ferry_lab.run.study import Study, StudyOptions, conclude, print_on
 from ferry_lab.studies.optimizations import SIZES as FILE_SIZES
 from ferry_lab.studies.optimizations import Optimizations, make_groups
 from ferry_lab.studies.optimizations_cells import KERNEL_KINDS, Place, Places
-from ferry_lab.studies.placements import LARGE_SIZES, SIZES, WRITE_SIZES, Placements
-from ferry_lab.studies.placements_cells import PIECE_BYTES, program_cells, read_cells, write_cells
+from ferry_lab.studies.placements import Placements
+from ferry_lab.studies.placements_cells import (
+    LARGE_SIZES,
+    PIECE_BYTES,
+    SIZES,
+    WRITE_SIZES,
+    program_cells,
+    read_cells,
+    write_cells,
+)
 from ferry_lab.studies.storages import SIZES as SWEEP_SIZES
 from ferry_lab.studies.storages import Storages
 from ferry_lab.studies.storages import make_groups as make_storage_groups
 from ferry_lab.studies.storages_cells import FILE_BYTES
 from ferry_lab.studies.storages_cells import Place as StoragePlace
 from ferry_lab.studies.storages_found import PROPERTIES, Fact, Storage
+from rich.console import Console
 
 Json = dict[str, Any]
 REPEATS = 20
@@ -132,8 +143,7 @@ def placements_document(writes: bool = True) -> Json:
 
 
 def _document(study: Study, settings: Json, rows: list[Json]) -> Json:
-    findings = study.findings(rows)
-    return results.make_document(
+    document = results.make_document(
         "study",
         {"quick": False, **settings},
         [Measurement(ENVIRONMENT)],
@@ -141,9 +151,23 @@ def _document(study: Study, settings: Json, rows: list[Json]) -> Json:
         study=study.name,
         started=datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC),
         notes=["a note <i>with markup</i>"],
-        comparisons=findings.comparisons,
-        conclusions=findings.conclusions,
+        comparisons=study.compare(rows),
     )
+    conclude(study, document)
+    return document
+
+
+def shown(study: Study, document: Json, width: int = 200) -> str:
+    """What the study prints."""
+    text = io.StringIO()
+    console = Console(file=text, width=width, highlight=False, markup=False)
+    print_on(console, study, document, *conclude(study, document))
+    return text.getvalue()
+
+
+def report_files(study: Study, document: Json) -> dict[str, bytes]:
+    """The files of its report, by their path."""
+    return html.files(document, *conclude(study, document))
 
 
 OPTIONS = StudyOptions("/tmp", None, False, None, None, None, False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
@@ -19,9 +18,8 @@ from ferry_lab.results import mpi_results, results
 from ferry_lab.run import mpi_native
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.mpi_plan import MpiCell
-from ferry_lab.run.study import Study, StudyOptions, run
+from ferry_lab.run.study import Study, StudyOptions, conclude, run
 from made_up import ENVIRONMENT
-from rich.console import Console
 from support import TIMEOUT_S
 
 Json = dict[str, Any]
@@ -124,24 +122,17 @@ def _samples(one: MpiCell, time_ms: float) -> list[Json]:
 
 def made_up_document(study: Study, rows: list[Json], settings: Json) -> Json:
     """A whole document of such rows, as a study writes it."""
-    findings = study.findings(rows)
-    return results.make_document(
+    document = results.make_document(
         "study",
         {"quick": False, "repeats": {"made up": 20}, **settings},
         [Measurement(ENVIRONMENT)],
         rows,
         study=study.name,
         started=results.now(),
-        comparisons=findings.comparisons,
-        conclusions=findings.conclusions,
+        comparisons=study.compare(rows),
     )
-
-
-def shown(study: Study, document: Json) -> str:
-    """What the study prints."""
-    console = Console(width=200, record=True, file=io.StringIO())
-    study.print_tables(console, document)
-    return console.export_text()
+    conclude(study, document)
+    return document
 
 
 def run_small(study: Study, folder: Path, **options: Any) -> Json:

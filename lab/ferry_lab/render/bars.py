@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from ferry_lab.render.plot_style import looks
 from ferry_lab.render.plots import (
@@ -21,6 +19,10 @@ from ferry_lab.render.plots import (
     make_panels,
     plain_axis,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _BAR = 22.0  # a bar with what is around it, in units
 _GAP, _LETTER = 21.0, 7.4  # beside the texts at the ends, and how wide a letter of them is

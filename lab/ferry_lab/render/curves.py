@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any, Literal
 
 from ferry.sizes import format_size
 from ferry_lab.render.plot_style import Look, looks
@@ -24,6 +21,10 @@ from ferry_lab.render.plots import (
     plain_axis,
     spread_labels,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _HEIGHT = 250.0
 _LABEL_APART = 15.0
@@ -42,6 +43,14 @@ class Series:
     y: Sequence[float]
     low: Sequence[float]
     high: Sequence[float]
+
+    @classmethod
+    def of(
+        cls, name: str, label: str, x: Sequence[float], summaries: Sequence[dict[str, Any]]
+    ) -> Series:
+        """Returns a line of medians and their bounds; ``summaries`` are of the rows' metrics."""
+        keys = ("median", "median_low_95", "median_high_95")
+        return cls(name, label, x, *([one[key] for one in summaries] for key in keys))
 
 
 @dataclass(frozen=True)

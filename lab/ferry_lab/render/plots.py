@@ -2,7 +2,7 @@
 
 Each plot is drawn twice for the page, wide and narrow, because a drawing that is scaled down to a
 phone cannot be read. What a plot shows is in render.curves and render.bars; the units of a drawing
-are CSS pixels.
+are CSS pixels. matplotlib takes a while to load, so only drawing loads it.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any, Literal
 
 from ferry_lab.render import svg
 from ferry_lab.render.plot_style import ROLES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Layout = Literal["wide", "narrow"]
 WIDTHS: dict[Layout, float] = {"wide": 860.0, "narrow": 344.0}
@@ -81,6 +81,8 @@ class Plot(ABC):
 
     def render(self, name: str, title: str) -> Rendered:
         """Returns it in all its forms; ``name`` differs for each plot of a page."""
+        import matplotlib
+
         page: dict[Layout, str] = {}
         files: dict[str, bytes] = {}
         with matplotlib.rc_context(_SETTINGS):
@@ -115,6 +117,8 @@ class Margins:
 
 def make_panels(layout: Layout, columns: int, heights: list[float], margins: Margins) -> list[Axes]:
     """Returns axes side by side, in ``columns``; one height for each row of them, in units."""
+    from matplotlib.figure import Figure
+
     width = WIDTHS[layout]
     extra = margins.top + margins.bottom
     total = sum(heights) + extra * len(heights)

@@ -1,45 +1,17 @@
-"""``report.html``: one page that needs nothing else, and the plots beside it as SVG and PNG.
-
-A study describes its page (Page); everything that all studies have in common is added here: when
-and where it ran, the environment, the notes, and how to repeat it. The page has no script and may
-load nothing: its own content security policy forbids both.
-"""
+"""The page of a study that has no sections yet; see render.sections."""
 
 from __future__ import annotations
 
-import re
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-import jinja2
-from markupsafe import Markup
+from ferry_lab.render import html
+from ferry_lab.render.sections import Answer, Figure, Section, Word
 
-from ferry.sizes import format_size
-from ferry_lab.render.plot_style import css_variables, looks
-from ferry_lab.render.plots import Plot, Rendered
-from ferry_lab.render.study_text import describe_file_system
-from ferry_lab.render.tables import Table
-from ferry_lab.run.study_files import PLOTS, REPORT_HTML
-
-SENTENCES_MAX = 3
-
-_TEMPLATES = Path(__file__).resolve().parent / "templates"
+__all__ = ["Figure", "Page", "Section", "Shown", "Word", "files"]
 
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A plot with a name, which its files get, and what is said under it."""
-
-    name: str  # lower case and hyphens; differs for each figure of a page
-    plot: Plot
-    alt: str  # what it shows, for who cannot see it
-    caption: str
 
 
 @dataclass(frozen=True)
@@ -47,27 +19,11 @@ class Shown:
     """What the numbers of a section show: sentences about one thing."""
 
     about: str
-    sentences: Sequence[str]
+    sentences_said: Sequence[str]
 
-
-@dataclass(frozen=True)
-class Section:
-    """One question of a study: a picture, the numbers, and what they show."""
-
-    title: str
-    text: Sequence[str] = ()
-    figures: Sequence[Figure] = ()
-    shows: Sequence[Shown] = ()
-    tables: Sequence[Table] = ()
-
-
-@dataclass(frozen=True)
-class Word:
-    """One of the ways in the plots, in its colour, and what it means."""
-
-    name: str  # as the plots have it
-    label: str
-    meaning: str
+    def clauses(self) -> list[str]:
+        """Returns them without full stops."""
+        return [sentence.removesuffix(".") for sentence in self.sentences_said]
 
 
 @dataclass(frozen=True)
@@ -75,168 +31,21 @@ class Page:
     """What is a study's own in its report."""
 
     question: str
-    conclusion: Sequence[str]  # on top, at most SENTENCES_MAX sentences
-    lead: str  # before the words
+    conclusion: Sequence[str]
+    lead: str
     words: Sequence[Word]
-    text: Sequence[str]  # how to read the numbers
-    sections: Sequence[Section] = field(default_factory=list)
+    text: Sequence[str]
+    sections: Sequence[Any] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        """Sees that the conclusion is short."""
-        if not 1 <= len(self.conclusion) <= SENTENCES_MAX:
-            raise ValueError(f"a conclusion of {len(self.conclusion)} sentences")
+    def answer(self) -> Answer:
+        """Returns it for the renderers."""
+        return Answer(self.question, self.conclusion, [self.lead, *self.text], self.words)
 
     def figures(self) -> list[Figure]:
         """Returns the figures of all sections."""
-        return [figure for section in self.sections for figure in section.figures]
+        return [section.figure for section in self.sections if section.figure]
 
 
 def files(page: Page, document: Json) -> dict[str, bytes]:
-    """Returns the content of every file of a report, by its path in the study's folder.
-
-    ``document`` is one of results.make_document, of a study.
-    """
-    drawn = {figure.name: figure.plot.render(figure.name, figure.alt) for figure in page.figures()}
-    plots = {
-        f"{PLOTS}/{name}.{ending}": content
-        for name, rendered in drawn.items()
-        for ending, content in rendered.files.items()
-    }
-    return {REPORT_HTML: _html(page, document, drawn).encode(), **plots}
-
-
-def _html(page: Page, document: Json, drawn: Mapping[str, Rendered]) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["units"] = keep_units
-    look_of = looks([word.name for word in page.words])
-    return environment.get_template(REPORT_HTML).render(
-        page=page,
-        document=document,
-        drawings={
-            name: {layout: Markup(text) for layout, text in rendered.page.items()}
-            for name, rendered in drawn.items()
-        },
-        plots=PLOTS,
-        colours=css_variables(),
-        word_colours={name: look.colour for name, look in look_of.items()},
-        facts=_facts(document),
-        environment=_environment(document),
-        commands=commands(document),
-    )
-
-
-def keep_units(text: str) -> str:
-    """Returns the text with numbers that are not parted from their units at the end of a line."""
-    parted = r"(?<=[0-9>]) (?=[0-9%]|[KMGT]iB|bytes?\b|ms\b)| (?=> [0-9])"
-    return re.sub(parted, "\N{NO-BREAK SPACE}", text)
-
-
-def _facts(document: Json) -> str:
-    """Returns the line under the title: when, where, how thorough."""
-    settings, machine = document["settings"], document["environment"]["machine"]
-    began, ended = (datetime.fromisoformat(document[key]) for key in ("started", "finished"))
-    if machine is None:
-        return f"{began:%Y-%m-%d %H:%M} · a model, computed; nothing was measured"
-    repeats = sorted(set(settings["repeats"].values()))
-    times = " to ".join(str(n) for n in dict.fromkeys((repeats[0], repeats[-1])))
-    kind = "quick study" if settings["quick"] else "full study"
-    return " · ".join(
-        [
-            f"{began:%Y-%m-%d %H:%M}",
-            f"{kind}, each point {times} times, {_duration((ended - began).total_seconds())}",
-            f"{machine['cpu_model'] or machine['architecture']}, {machine['cpus_usable']} CPUs",
-            *dict.fromkeys(
-                describe_file_system(system) for system in document["environment"]["file_systems"]
-            ),
-            *([settings["storage"]] if settings.get("storage") else []),
-        ]
-    )
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
-def _environment(document: Json) -> list[tuple[str, list[str]]]:
-    """Returns names and their lines, in the order to be read."""
-    environment = document["environment"]
-    machine, versions = environment["machine"], environment["versions"]
-    known = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in versions.items() if v is not None)
-    always = [
-        ("Versions", [known]),
-        ("Times", [f"{document['started']} to {document['finished']}"]),
-    ]
-    if machine is None:
-        return always
-    storages = [
-        f"{one['storage']} by {one['engine']}: {'; '.join(one['facts'])}"
-        for one in environment.get("storages", [])
-    ]
-    virtual = ", a virtual machine" if machine["virtual_machine"] else ""
-    governor = machine["cpu_governor"] or "not told"
-    return [
-        (
-            "Machine",
-            [
-                f"{machine['cpu_model'] or 'CPU not told'} ({machine['architecture']}){virtual}",
-                f"CPUs {machine['cpus_allowed']} ({machine['cpus_usable']} usable), "
-                f"governor: {governor}",
-                f"{format_size(machine['memory_bytes'])} of memory, pages of "
-                f"{format_size(machine['page_bytes'])}",
-            ],
-        ),
-        ("Kernel", [machine["kernel"]]),
-        ("File systems", [_file_system(system) for system in environment["file_systems"]]),
-        *([("Storages", storages)] if storages else []),
-        ("Device and server", list(dict.fromkeys(map(_runtime, environment["runtimes"])))),
-        *always,
-    ]
-
-
-def _file_system(system: Json) -> str:
-    device = system["block_device"]
-    line = describe_file_system(system)
-    if system["mount_point"]:
-        line += f", mounted on {system['mount_point']}"
-    if system["options"]:
-        line += f" ({system['options']})"
-    if device is None:
-        return line
-    model = f" {device['model']}" if device["model"] else ""
-    return f"{line}; disk {device['disk']}{model}, driver {device['driver'] or 'not told'}"
-
-
-def _runtime(runtime: Json) -> str:
-    cache = runtime["page_cache"]
-    what = "no page cache in the device"
-    if cache is not None:
-        what = (
-            f"page cache of {format_size(cache['cache_bytes'])} in the device, pages of "
-            f"{format_size(cache['page_bytes'])}"
-        )
-    shared = ", oversubscribed" if runtime["oversubscribed"] else ""
-    where = f"CPUs {runtime['device_cpus']}" if runtime["device"] == "cpu" else runtime["device"]
-    return (
-        f"device {where}, server CPUs {runtime['server_cpus']}{shared}; "
-        f"{runtime['storage_engine']}; {runtime['arena_pages']}; {what}"
-    )
-
-
-def commands(document: Json) -> list[str]:
-    """Returns the lines that repeat the study."""
-    revision = document["environment"]["versions"]["git_revision"]
-    program = "ferry" if revision is None else "./ferry"
-    lines = [f"{program} {shlex.join(document['command'][1:])}"]
-    if revision is not None and revision.endswith("-dirty"):
-        base = revision.removesuffix("-dirty")
-        lines.insert(0, f"git checkout {base}  # with changes that were not committed")
-    elif revision is not None:
-        lines.insert(0, f"git checkout {revision}")
-    return lines
+    """Returns the files of the report."""
+    return html.files(document, page.answer(), page.sections)

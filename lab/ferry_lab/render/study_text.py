@@ -1,20 +1,15 @@
-"""What the reports of all studies say alike, on the terminal and on the page."""
+"""What all studies say alike, on the terminal and in HTML."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Sequence
+import re
 from typing import Any
-
-from rich.console import Console
 
 from ferry import file_systems
 
 Json = dict[str, Any]
 
-_WIDTH = 100
-_ANSWER_LINES_MAX = 8  # on a terminal of at least that width:
-_ANSWER_WIDTH_MIN = 80
+NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def describe_file_system(system: Json) -> str:
@@ -30,30 +25,23 @@ def describe_place(document: Json) -> str:
 
 def runtime_notes(document: Json) -> list[str]:
     """Returns what is degraded, each once."""
-    runtimes = document["environment"]["runtimes"]
+    runtimes = document["environment"].get("runtimes", [])
     return list(dict.fromkeys(note for runtime in runtimes for note in runtime["notes"]))
 
 
-def print_wrapped(console: Console, text: str, indent: str = "") -> None:
-    """Prints at most 100 columns: what is said under a table is not wider than tables are."""
-    for line in _lines_of(text, console.width, indent):
-        console.print(line, soft_wrap=True)
-
-
-def print_answer(console: Console, sentences: Sequence[str]) -> None:
-    """Prints what the study found, in a few lines: those sentences that fit, in their order."""
-    lines: list[str] = []
-    for sentence in sentences:
-        more = _lines_of(sentence, max(console.width, _ANSWER_WIDTH_MIN))
-        if len(lines) + len(more) <= _ANSWER_LINES_MAX:
-            lines += more
-            print_wrapped(console, sentence, "  ")
-    console.print()
-
-
-def _lines_of(text: str, width: int, indent: str = "  ") -> list[str]:
-    width = min(width, _WIDTH)
-    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
+def describe_run(document: Json) -> str:
+    """Returns the line that names the study and what it ran on."""
+    head = f"Study {document['study']}"
+    if document["environment"]["machine"] is None:
+        return f"{head}: a model, computed; nothing was measured"
+    storage = document["settings"].get("storage")
+    where = f"{head} on {describe_place(document)}{f' and {storage}' if storage else ''}"
+    for runtime in document["environment"]["runtimes"][:1]:
+        where += (
+            f": device CPUs {runtime['device_cpus']}, server CPUs {runtime['server_cpus']}, "
+            f"{runtime['storage_engine']}"
+        )
+    return where
 
 
 def format_bandwidth(summary: Json) -> str:
@@ -62,3 +50,9 @@ def format_bandwidth(summary: Json) -> str:
     half = (summary["median_high_95"] - summary["median_low_95"]) / 2
     number = f"{median:.0f}" if median >= 100 else f"{median:.1f}"
     return f"{number} ±{min(half / median * 100, 999):.0f}%"
+
+
+def keep_units(text: str) -> str:
+    """Returns the text with numbers that are not parted from their units at the end of a line."""
+    parted = r"(?<=[0-9>]) (?=[0-9%]|[KMGT]iB|bytes?\b|ms\b)| (?=> [0-9])"
+    return re.sub(parted, NO_BREAK, text)

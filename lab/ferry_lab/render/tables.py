@@ -11,14 +11,14 @@ from ferry.terminal import BlockTable
 class Table:
     """Columns and rows; all columns but the first ``left`` hold numbers."""
 
-    title: str
+    title: str  # empty: its section's title says it
     columns: list[str]
     rows: list[list[str]]
     left: int = 1
 
     def shown(self) -> BlockTable:
         """Returns it for the terminal."""
-        table = BlockTable(self.title, self.columns, self.left)
+        table = BlockTable(self.title or None, self.columns, self.left)
         for row in self.rows:
             table.add_row(*row)
         return table

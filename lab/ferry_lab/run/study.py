@@ -1,7 +1,8 @@
 """The frame of all studies: flags, progress, resuming, and the files of --out.
 
-A study derives from Study and is listed in ferry_lab.studies. It defines its matrix (prepare), what
-the numbers show (findings), the terminal's tables (print_tables) and the report (page).
+A study is a class derived from Study, listed in ferry_lab.studies. It says what to measure (prepare),
+which rows are set beside each other (compare), and what to show (answer and sections, see
+render.sections). Everything else is here.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from ferry import output_files, terminal
 from ferry.errors import FerryError
 from ferry.files import check_folder, signals_ignored
 from ferry.sizes import KIB, MIB
-from ferry_lab.render import study_text
+from ferry_lab.render.sections import Answer, Section, conclusions
+from ferry_lab.render.terminal import print_answer, print_study
 from ferry_lab.results import mpi_results, results
 from ferry_lab.run.estimate import Estimate, describe_s
 from ferry_lab.run.measuring import Measurement, run_plan
@@ -97,14 +99,6 @@ class Matrix:
         return {name: group.repeats for name, group in self.groups.items()}
 
 
-@dataclass(frozen=True)
-class Findings:
-    """The findings: judged ratios, and the sentences that follow from them."""
-
-    comparisons: list[Json]
-    conclusions: list[str]
-
-
 class Study(ABC):
     """A fixed matrix of measurements that answers one question."""
 
@@ -124,7 +118,31 @@ class Study(ABC):
         return []
 
     @abstractmethod
-    def findings(self, rows: Sequence[Json]) -> Findings:
+    def compare(self, rows: Sequence[Json]) -> list[Json]:
+        """Returns the judged ratios (stats.comparing) between rows (results.make_row)."""
+
+    @abstractmethod
+    def answer(self, document: Json) -> Answer:
+        """Returns the question, and its answer in a few lines."""
+
+    @abstractmethod
+    def sections(self, document: Json) -> Sequence[Section]:
+        """Returns tables, findings and figures."""
+
+
+@dataclass(frozen=True)
+class PagedFindings:
+    """Of a PagedStudy: judged ratios, and the sentences about them."""
+
+    comparisons: list[Json]
+    conclusions: list[str]
+
+
+class PagedStudy(Study):
+    """A study that still makes its page and its output on the terminal itself."""
+
+    @abstractmethod
+    def findings(self, rows: Sequence[Json]) -> PagedFindings:
         """Judges the rows of the document (results.make_row)."""
 
     @abstractmethod
@@ -133,10 +151,19 @@ class Study(ABC):
 
     @abstractmethod
     def page(self, document: Json) -> Page:
-        """Returns the contents of the report.
+        """Returns what the report shows."""
 
-        Only this part imports the plotting library, which loads slowly.
-        """
+    def compare(self, rows: Sequence[Json]) -> list[Json]:
+        """See Study."""
+        return self.findings(rows).comparisons
+
+    def answer(self, document: Json) -> Answer:
+        """See Study."""
+        return self.page(document).answer()
+
+    def sections(self, document: Json) -> Sequence[Section]:
+        """See Study."""
+        return self.page(document).sections
 
 
 def run(study: Study, options: StudyOptions) -> None:
@@ -162,17 +189,39 @@ def run(study: Study, options: StudyOptions) -> None:
 def _report(
     study: Study, options: StudyOptions, document: Json
 ) -> tuple[dict[str, bytes], Exception | None]:
-    """Prints the tables; returns the report's files and any failure of either."""
+    """Adds the conclusions, prints the study; returns the report's files, and what went wrong."""
     try:
+        answer, sections = conclude(study, document)
         if options.json != "-":
-            console = terminal.output_console()
-            study_text.print_answer(console, study.page(document).conclusion)
-            study.print_tables(console, document)
+            print_on(terminal.output_console(), study, document, answer, sections)
         if options.out is not None:
-            return _report_files(study, document), None
+            from ferry_lab.render import html  # jinja2 takes a while to load
+
+            return html.files(document, answer, sections), None
     except Exception as error:  # noqa: BLE001  the results are worth more than their report
         return {}, error
     return {}, None
+
+
+def conclude(study: Study, document: Json) -> tuple[Answer, Sequence[Section]]:
+    """Returns what the study shows; its sentences go into the document's ``conclusions``."""
+    if isinstance(study, PagedStudy):  # its page reads them
+        document["conclusions"] = study.findings(document["rows"]).conclusions
+        return study.answer(document), study.sections(document)
+    sections = study.sections(document)
+    document["conclusions"] = conclusions(sections)
+    return study.answer(document), sections
+
+
+def print_on(
+    console: Console, study: Study, document: Json, answer: Answer, sections: Sequence[Section]
+) -> None:
+    """Prints the answer, then what it comes from."""
+    if isinstance(study, PagedStudy):
+        print_answer(console, answer)
+        study.print_tables(console, document)
+    else:
+        print_study(console, document, answer, sections)
 
 
 def _told(fault: Exception, options: StudyOptions) -> str:
@@ -212,7 +261,6 @@ def _make_document(
     notes += unverified_notes(rows)
     first = kept.groups[next(iter(matrix.groups))]
     notes += study.notes(rows, first.environment["machine"])
-    findings = study.findings(rows)
     return results.make_document(
         "study",
         {
@@ -225,8 +273,7 @@ def _make_document(
         study=study.name,
         started=started,
         notes=notes,
-        comparisons=findings.comparisons,
-        conclusions=findings.conclusions,
+        comparisons=study.compare(rows),
     )
 
 
@@ -356,13 +403,6 @@ def _result_files(document: Json) -> dict[str, bytes]:
         RESULTS_JSON: output_files.encode(output_files.to_json(document)),
         RESULTS_CSV: _to_csv(document).encode("utf-8", errors="replace"),
     }
-
-
-def _report_files(study: Study, document: Json) -> dict[str, bytes]:
-    """Returns the contents of the report's files."""
-    from ferry_lab.render import report  # it loads matplotlib, which is slow
-
-    return report.files(study.page(document), document)
 
 
 def _to_csv(document: Json) -> str:

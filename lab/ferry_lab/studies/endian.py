@@ -17,7 +17,7 @@ from ferry.sizes import MIB
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
-from ferry_lab.run.study import Findings, StudyOptions
+from ferry_lab.run.study import PagedFindings, StudyOptions
 from ferry_lab.stats import judge
 from ferry_lab.studies.endian_report import compare, conclude, print_report
 
@@ -68,10 +68,10 @@ class Endian(RanksStudy):
         }
         return RanksPlan(scratch_bytes, settings, cells)
 
-    def findings(self, rows: Sequence[Json]) -> Findings:
+    def findings(self, rows: Sequence[Json]) -> PagedFindings:
         """Sets swapped beside native."""
         comparisons = compare(rows)
-        return Findings(comparisons, conclude(comparisons))
+        return PagedFindings(comparisons, conclude(comparisons))
 
     def print_tables(self, console: Console, document: Json) -> None:
         """Prints a table for each question."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ferry_lab.render.bars import Bar, BarPanel, Bars
+from ferry_lab.render.findings import range_of
 from ferry_lab.render.report import Figure, Page, Section, Shown, Word
-from ferry_lab.stats.crossings import range_of
 from ferry_lab.studies import published
 from ferry_lab.studies.endian_report import (
     TESTS,
@@ -99,7 +99,7 @@ def _section(document: Json, test: Test) -> Section:
     shown = [sentence.split(", ", 1)[1].split(": ", 1) for sentence in sentences_of(document, test)]
     return Section(
         test.name.capitalize(),
-        figures=[figure],
-        shows=[Shown(about, [text]) for about, text in shown],
+        figure=figure,
+        findings=[Shown(about, [text]) for about, text in shown],
         tables=[bandwidth_table(document, test)],
     )

@@ -16,7 +16,7 @@ from ferry_lab.render.mpi_tables import memory_bytes
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
-from ferry_lab.run.study import Findings, StudyOptions
+from ferry_lab.run.study import PagedFindings, StudyOptions
 from ferry_lab.stats import judge
 from ferry_lab.studies.interfaces_cells import OPERATIONS, cells_of, present
 from ferry_lab.studies.interfaces_findings import compare, conclude
@@ -89,10 +89,10 @@ class Interfaces(RanksStudy):
             )
         return notes + super().notes(rows, machine)
 
-    def findings(self, rows: Sequence[Json]) -> Findings:
+    def findings(self, rows: Sequence[Json]) -> PagedFindings:
         """Sets each interface beside the first one."""
         comparisons = compare(rows)
-        return Findings(comparisons, conclude(comparisons, rows))
+        return PagedFindings(comparisons, conclude(comparisons, rows))
 
     def print_tables(self, console: Console, document: Json) -> None:
         """Prints a table for each question."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ferry_lab.render.findings import describe_findings, largest_noise, nothing_shown
 from ferry_lab.results.mpi_results import durable_ns
 from ferry_lab.stats.comparing import make_comparison, speed_ratio_of_rows
-from ferry_lab.stats.crossings import describe_findings, largest_noise, nothing_shown
 from ferry_lab.studies.interfaces_cells import AGAIN, LABELS, OPERATIONS
 
 Json = dict[str, Any]

@@ -111,7 +111,7 @@ def _curves_section(document: Json, operation: str) -> Section:
         if (sentences := sentences_of(document, operation, clients))
     ]
     tables = [bandwidth_table(document, operation, clients) for clients in settings["clients"]]
-    return Section(operation.capitalize(), figures=[figure], shows=shows, tables=tables)
+    return Section(operation.capitalize(), figure=figure, findings=shows, tables=tables)
 
 
 def _switches_section(document: Json) -> Section:
@@ -148,4 +148,4 @@ def _switches_section(document: Json) -> Section:
         "across the end is the median’s 95 % bounds. Each panel has a scale of its own.",
     )
     tables = [counts_table(document, operation) for operation in OPERATIONS]
-    return Section("What was counted", figures=[figure], tables=tables)
+    return Section("What was counted", figure=figure, tables=tables)

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from ferry.sizes import MIB, format_size
 from ferry_lab.render.mpi_tables import counted_table, label_of, mean_and_deviation, place_of
-from ferry_lab.render.study_text import print_wrapped
 from ferry_lab.render.tables import Table
+from ferry_lab.render.terminal import print_wrapped
 from ferry_lab.studies import published
 from ferry_lab.studies.interfaces_cells import LABELS, MPIIO, NATIVE, OPERATIONS, POSIX
 from ferry_lab.studies.interfaces_findings import METRIC, row_of

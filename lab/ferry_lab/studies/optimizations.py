@@ -24,7 +24,7 @@ from ferry_lab.run.estimate import write_room_bytes
 from ferry_lab.run.made_files import make_pattern_file
 from ferry_lab.run.mounts import Mounts, own_mounts
 from ferry_lab.run.plan import RuntimeSettings
-from ferry_lab.run.study import Findings, Group, Matrix, Study, StudyOptions
+from ferry_lab.run.study import Group, Matrix, PagedFindings, PagedStudy, StudyOptions
 from ferry_lab.stats import judge
 from ferry_lab.studies.optimizations_cells import (
     ALIGNMENT_BYTES,
@@ -58,7 +58,7 @@ _MEMORY_FACTOR = 8
 Json = dict[str, Any]
 
 
-class Optimizations(Study):
+class Optimizations(PagedStudy):
     """See the module."""
 
     name = "optimizations"
@@ -92,10 +92,10 @@ class Optimizations(Study):
             scratch = outermost(place.folder for place in places.all())
             yield Matrix(make_groups(options, places, sizes), settings, scratch)
 
-    def findings(self, rows: Sequence[Json]) -> Findings:
+    def findings(self, rows: Sequence[Json]) -> PagedFindings:
         """Sets every setting beside none, the cache beside the kernel, and so on."""
         comparisons = compare(rows)
-        return Findings(comparisons, conclude(comparisons))
+        return PagedFindings(comparisons, conclude(comparisons))
 
     def print_tables(self, console: Console, document: Json) -> None:
         """Prints a table for each question."""
@@ -103,7 +103,7 @@ class Optimizations(Study):
 
     def page(self, document: Json) -> Page:
         """Returns the report's plots and tables."""
-        from ferry_lab.studies.optimizations_page import make_page  # see Study.page
+        from ferry_lab.studies.optimizations_page import make_page  # see PagedStudy.page
 
         return make_page(document)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ferry_lab.render.findings import FILE, describe_findings, largest_noise, listed, nothing_shown
 from ferry_lab.results import results
 from ferry_lab.stats.comparing import TimeOf, make_comparison, speed_ratio_of_rows
-from ferry_lab.stats.crossings import FILE, describe_findings, largest_noise, listed, nothing_shown
 from ferry_lab.studies.optimizations_cells import KERNEL_KINDS, OPERATIONS, PLAIN, SWITCHES
 
 Json = dict[str, Any]

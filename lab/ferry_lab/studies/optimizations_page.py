@@ -8,9 +8,8 @@ from typing import Any
 from ferry.sizes import format_size
 from ferry_lab.render.bars import Bar, BarPanel, Bars
 from ferry_lab.render.curves import Curves, Panel, Series
+from ferry_lab.render.findings import range_of
 from ferry_lab.render.report import Figure, Page, Section, Shown, Word
-from ferry_lab.render.study_text import runtime_notes
-from ferry_lab.stats.crossings import range_of
 from ferry_lab.studies import published
 from ferry_lab.studies.optimizations_cells import OPERATIONS, SWITCHES
 from ferry_lab.studies.optimizations_findings import (
@@ -60,7 +59,7 @@ def make_page(document: Json) -> Page:
             Word(way, LABELS[way], _MEANINGS[way])
             for way in ("off", "all", *document["settings"]["kernel"])
         ],
-        text=[how_to_read(document).replace("'", "’"), *runtime_notes(document)],
+        text=[how_to_read(document).replace("'", "’")],
         sections=[
             _sizes_section(document),
             _alone_section(document),
@@ -72,7 +71,7 @@ def make_page(document: Json) -> Page:
                     "Here re-writes and re-reads move the same bytes from and to buffers that "
                     "begin with a page, or one byte further."
                 ],
-                shows=_by_operation(conclude_alignment(document["comparisons"])),
+                findings=_by_operation(conclude_alignment(document["comparisons"])),
                 tables=[alignment_table(document)],
             ),
             _small_section(document),
@@ -165,7 +164,7 @@ def _sizes_section(document: Json) -> Section:
         f"Bandwidth by file size, in records of {record}. Lines are medians, shaded are their "
         "95 % bounds. Both axes are logarithmic.",
     )
-    return Section("All off, all on, and the kernel", figures=[figure])
+    return Section("All off, all on, and the kernel", figure=figure)
 
 
 def _series(document: Json, operation: str) -> list[Series]:
@@ -208,7 +207,7 @@ def _alone_section(document: Json) -> Section:
         "is the 95 % bounds, the dotted one is all off. A diamond is what the paper published "
         "for its own cache (tmpfs). Longer is better.",
     )
-    return Section("Each optimisation alone", figures=[figure])
+    return Section("Each optimisation alone", figure=figure)
 
 
 def _alone_panel(document: Json, operation: str, size: int) -> BarPanel:
@@ -252,7 +251,7 @@ def _operation_section(document: Json, operation: str) -> Section:
     ]
     return Section(
         f"{name}: every optimisation",
-        shows=[_shown(about, found, f"{name}: ") for about, found in shows if found],
+        findings=[_shown(about, found, f"{name}: ") for about, found in shows if found],
         tables=[operation_table(document, operation)],
     )
 
@@ -298,8 +297,8 @@ def _small_section(document: Json) -> Section:
     )
     return Section(
         "Many small files or a large one",
-        figures=[figure],
-        shows=_by_operation(conclude_small_files(document["comparisons"])),
+        figure=figure,
+        findings=_by_operation(conclude_small_files(document["comparisons"])),
         tables=[small_table(document)],
     )
 

@@ -8,14 +8,14 @@ from typing import Any
 from rich.console import Console
 
 from ferry.sizes import MIB, format_size
+from ferry_lab.render.findings import format_noise, range_of
 from ferry_lab.render.study_text import (
     describe_place,
     format_bandwidth,
-    print_wrapped,
     runtime_notes,
 )
 from ferry_lab.render.tables import Table
-from ferry_lab.stats.crossings import format_noise, range_of
+from ferry_lab.render.terminal import print_wrapped
 from ferry_lab.studies.optimizations_cells import OPERATIONS, PLAIN, SWITCHES
 from ferry_lab.studies.optimizations_findings import (
     ALIGNMENT,

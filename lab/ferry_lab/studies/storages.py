@@ -24,7 +24,7 @@ from ferry_lab.run.estimate import write_room_bytes
 from ferry_lab.run.made_files import make_pattern_file, make_pattern_files
 from ferry_lab.run.mounts import own_mounts
 from ferry_lab.run.plan import RuntimeSettings
-from ferry_lab.run.study import Findings, Group, Matrix, Study, StudyOptions
+from ferry_lab.run.study import Group, Matrix, PagedFindings, PagedStudy, StudyOptions
 from ferry_lab.stats import judge
 from ferry_lab.studies.storages_cells import (
     FILE_BYTES,
@@ -58,7 +58,7 @@ _LARGE_REPEATS = {256 * MIB: 8, GIB: 6}
 Json = dict[str, Any]
 
 
-class Storages(Study):
+class Storages(PagedStudy):
     """See the module."""
 
     name = "storages"
@@ -103,10 +103,10 @@ class Storages(Study):
             scratch = outermost(place.scratch for place in places)
             yield Matrix(groups, settings, scratch)
 
-    def findings(self, rows: Sequence[Json]) -> Findings:
+    def findings(self, rows: Sequence[Json]) -> PagedFindings:
         """Sets many threads beside one, and each storage beside that of --dir."""
         comparisons = compare(rows)
-        return Findings(comparisons, conclude(comparisons, rows))
+        return PagedFindings(comparisons, conclude(comparisons, rows))
 
     def print_tables(self, console: Console, document: Json) -> None:
         """Prints a table for each question."""
@@ -114,7 +114,7 @@ class Storages(Study):
 
     def page(self, document: Json) -> Page:
         """Returns the report's plots and tables."""
-        from ferry_lab.studies.storages_page import make_page  # see Study.page
+        from ferry_lab.studies.storages_page import make_page  # see PagedStudy.page
 
         return make_page(document)
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ferry.sizes import MIB
+from ferry_lab.render.findings import largest_noise, listed, range_of
 from ferry_lab.results import results
 from ferry_lab.stats.comparing import TimeOf, make_comparison, speed_ratio_of_rows
-from ferry_lab.stats.crossings import largest_noise, listed, range_of
 from ferry_lab.studies.storages_cells import FILE_BYTES
 
 Json = dict[str, Any]

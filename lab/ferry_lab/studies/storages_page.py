@@ -8,8 +8,8 @@ from typing import Any
 from ferry.sizes import format_size
 from ferry_lab.render.bars import Bar, BarPanel, Bars
 from ferry_lab.render.curves import Curves, Panel, Series
+from ferry_lab.render.findings import listed, range_of
 from ferry_lab.render.report import Figure, Page, Section, Shown, Word
-from ferry_lab.stats.crossings import listed, range_of
 from ferry_lab.studies import published
 from ferry_lab.studies.storages_cells import FILE_BYTES
 from ferry_lab.studies.storages_findings import (
@@ -190,7 +190,7 @@ def _summary_section(document: Json) -> Section:
     absent = absent_table(document)
     return Section(
         "The paper’s Table 1, here",
-        figures=[figure],
+        figure=figure,
         tables=[property_table(document), summary_table(document), *([absent] if absent else [])],
     )
 
@@ -255,7 +255,7 @@ def _threads_section(document: Json) -> Section:
         "are their 95 % bounds; the dotted line would be linear. Both axes are logarithmic. Files "
         "in memory are never cold.",
     )
-    return Section("Speed-up by threads", figures=[figure])
+    return Section("Speed-up by threads", figure=figure)
 
 
 def _sizes_section(document: Json) -> Section:
@@ -292,7 +292,7 @@ def _sizes_section(document: Json) -> Section:
         "Bandwidth by file size, one thread. Lines are medians, shaded are their 95 % bounds; the "
         "dotted line is what the disk itself gives by direct I/O. Both axes are logarithmic.",
     )
-    return Section("By file size", figures=[figure])
+    return Section("By file size", figure=figure)
 
 
 def _test_section(document: Json, test: Test) -> Section:
@@ -308,7 +308,7 @@ def _test_section(document: Json, test: Test) -> Section:
     ]
     return Section(
         f"{_capital(name_of(document, test))}: the numbers",
-        shows=shows,
+        findings=shows,
         tables=[threads_table(document, test), sizes_table(document, test)],
     )
 

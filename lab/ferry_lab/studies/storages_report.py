@@ -8,9 +8,10 @@ from typing import Any
 from rich.console import Console
 
 from ferry.sizes import MIB, format_size
-from ferry_lab.render.study_text import describe_place, format_bandwidth, print_wrapped
+from ferry_lab.render.findings import listed
+from ferry_lab.render.study_text import describe_place, format_bandwidth
 from ferry_lab.render.tables import Table
-from ferry_lab.stats.crossings import listed
+from ferry_lab.render.terminal import print_wrapped
 from ferry_lab.studies import published
 from ferry_lab.studies.storages_cells import FILE_BYTES
 from ferry_lab.studies.storages_findings import (

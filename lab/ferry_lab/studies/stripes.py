@@ -17,7 +17,7 @@ from ferry.sizes import KIB, MIB
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
-from ferry_lab.run.study import Findings, StudyOptions
+from ferry_lab.run.study import PagedFindings, StudyOptions
 from ferry_lab.stats import judge
 from ferry_lab.studies.stripes_report import (
     AGAIN,
@@ -85,10 +85,10 @@ class Stripes(RanksStudy):
         }
         return RanksPlan(3 * ranks * each, settings, cells)
 
-    def findings(self, rows: Sequence[Json]) -> Findings:
+    def findings(self, rows: Sequence[Json]) -> PagedFindings:
         """Sets each point beside the default."""
         comparisons = compare(rows)
-        return Findings(comparisons, conclude(comparisons))
+        return PagedFindings(comparisons, conclude(comparisons))
 
     def print_tables(self, console: Console, document: Json) -> None:
         """Prints a table for each question."""

@@ -115,7 +115,7 @@ def _section(document: Json, axis: str) -> Section:
     title = "Buffer size" if axis == BUFFER else axis.capitalize()
     return Section(
         title,
-        figures=[figure],
-        shows=[Shown(about, [text]) for about, text in shown],
+        figure=figure,
+        findings=[Shown(about, [text]) for about, text in shown],
         tables=[axis_table(document, axis)],
     )

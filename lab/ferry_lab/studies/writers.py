@@ -16,7 +16,7 @@ from ferry.sizes import MIB
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
-from ferry_lab.run.study import Findings, StudyOptions
+from ferry_lab.run.study import PagedFindings, StudyOptions
 from ferry_lab.stats import judge
 from ferry_lab.studies.writers_cells import FILES, OPERATIONS, writers_cells
 from ferry_lab.studies.writers_findings import compare, conclude
@@ -59,10 +59,10 @@ class Writers(RanksStudy):
         settings = {"ranks": ranks, "bytes_per_rank": bytes_per_rank, "writers": counts}
         return RanksPlan(scratch_bytes, settings, cells)
 
-    def findings(self, rows: Sequence[Json]) -> Findings:
+    def findings(self, rows: Sequence[Json]) -> PagedFindings:
         """Sets every subset beside all ranks, and every point beside the best."""
         comparisons = compare(rows)
-        return Findings(comparisons, conclude(comparisons, rows))
+        return PagedFindings(comparisons, conclude(comparisons, rows))
 
     def print_tables(self, console: Console, document: Json) -> None:
         """Prints a table for each question."""

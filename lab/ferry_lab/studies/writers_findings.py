@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ferry_lab.render.findings import largest_noise, listed
 from ferry_lab.results.mpi_results import whole_ns
 from ferry_lab.stats.comparing import make_comparison, speed_ratio_of_rows
-from ferry_lab.stats.crossings import largest_noise, listed
 from ferry_lab.studies.writers_cells import AGAIN, ALL, FILES, OPERATIONS, SUBSETS
 
 Json = dict[str, Any]

@@ -113,7 +113,7 @@ def _curves_section(document: Json) -> Section:
         "medians, shaded are their 95 % bounds; the model is calibrated from all ranks and from one "
         "writer. Both axes are logarithmic.",
     )
-    return Section("By the number of writers", figures=[figure])
+    return Section("By the number of writers", figure=figure)
 
 
 def _series(name: str, label: str, rows: list[Json]) -> Series:
@@ -133,7 +133,7 @@ def _numbers_section(document: Json, operation: str, kind: str) -> Section:
     about = ["Fastest, and who loses", "Beside all ranks"]
     return Section(
         f"{operation.capitalize()}, {FILES[kind]}",
-        shows=[Shown(name, [text]) for name, text in zip(about, sentences, strict=True)],
+        findings=[Shown(name, [text]) for name, text in zip(about, sentences, strict=True)],
         tables=[writers_table(document, operation, kind)],
     )
 
@@ -175,7 +175,7 @@ def _split_section(document: Json) -> Section:
     )
     return Section(
         "Where the time goes",
-        figures=[figure],
+        figure=figure,
         tables=[split_table(NAMED, named(document)), ratios_table(document)],
     )
 

@@ -16,8 +16,8 @@ from ferry_lab.render.mpi_tables import (
     split_ratio,
     split_table,
 )
-from ferry_lab.render.study_text import print_wrapped
 from ferry_lab.render.tables import Table
+from ferry_lab.render.terminal import print_wrapped
 from ferry_lab.studies import published
 from ferry_lab.studies.writers_cells import ALL, FILES, OPERATIONS, SUBSETS
 from ferry_lab.studies.writers_findings import BEST, METRIC, points_of, rows_of, way_of

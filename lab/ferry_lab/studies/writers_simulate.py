@@ -18,12 +18,13 @@ from typing import Any
 
 from ferry import __version__, output_files, terminal
 from ferry.files import signals_ignored
-from ferry_lab.render.study_text import print_answer
+from ferry_lab.render.terminal import print_answer
 from ferry_lab.results import results
 from ferry_lab.run.study import check_out, write_out
 from ferry_lab.run.study_files import RESULTS_CSV, RESULTS_JSON
 from ferry_lab.studies.cluster_model import MB, Cluster, built_in_cluster, read_cluster, to_json
 from ferry_lab.studies.writers_paper import NOT_HELD_AGAINST, points
+from ferry_lab.studies.writers_simulate_page import make_page
 from ferry_lab.studies.writers_simulate_text import conclude, print_report
 from ferry_lab.studies.writers_simulation import (
     REQUESTS_MAX,
@@ -61,7 +62,7 @@ def run(options: Options) -> None:
     document = make_document(cluster, options.quick, started)
     if options.json != "-":
         console = terminal.output_console()
-        print_answer(console, document["conclusions"])
+        print_answer(console, make_page(document).answer())
         print_report(console, document)
     files = _files(document) if options.out is not None else {}
     with signals_ignored():
@@ -222,7 +223,6 @@ def to_csv(document: Json) -> str:
 
 def _files(document: Json) -> dict[str, bytes]:
     from ferry_lab.render import report  # it loads matplotlib, which takes a while
-    from ferry_lab.studies.writers_simulate_page import make_page
 
     return {
         RESULTS_JSON: output_files.encode(output_files.to_json(document)),

@@ -62,7 +62,7 @@ def _writers_section(document: Json) -> Section:
     return Section(
         "The same data, by the number of writers",
         ["Opens, in the table: when the last file was open. Servers busy: the mean of all."],
-        [figure],
+        figure,
         tables=[writers_table(document)],
     )
 
@@ -78,7 +78,7 @@ def _ranks_section(document: Json) -> Section:
     )
     return Section(
         "Everybody writes, and the job grows",
-        figures=[figure],
+        figure=figure,
         tables=[ranks_table(document)],
     )
 
@@ -129,7 +129,7 @@ def _paper_section(document: Json) -> Section:
             "The paper says of the runs with 8640 and 960 writers that others used the machine, too; "
             "the XT4 is another machine, of which only the number of servers is put in here.",
         ],
-        [figure],
+        figure,
         tables=[paper_table(document)],
     )
 

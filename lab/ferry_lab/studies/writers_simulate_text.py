@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from ferry_lab.render.study_text import print_wrapped
 from ferry_lab.render.tables import Table
+from ferry_lab.render.terminal import print_wrapped
 
 Json = dict[str, Any]
 

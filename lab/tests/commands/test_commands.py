@@ -185,14 +185,14 @@ def test_the_study_ends_with_tables_conclusions_and_results(
     assert done.returncode == 0
     assert list(scratch.iterdir()) == []
     for title in (
-        *("reads of 16 MiB while the device's cache is cold?", "once the device's cache has"),
-        *("the calls alone?", "with the flush", "with the fsync"),
-        *("Programs that read 16 MiB", "Programs that write 16 MiB"),
+        *("Reads of 16 MiB", "Device cache cold (MiB/s", "Device cache warm (MiB/s"),
+        *("Writes of 16 MiB into a new file", "The call alone (MiB/s", "Call + flush (MiB/s"),
+        *("Call + fsync (MiB/s", "Programs that read 16 MiB", "Programs that write 16 MiB"),
     ):
         assert title in done.stdout
     lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("note: ")]
     assert max(map(len, lines)) <= 100
-    assert lines[0].startswith("Reads: while the device’s cache is cold, ")
+    assert lines[0].startswith("Reads: while the device's cache is cold, ")
     assert 1 <= lines.index("") <= 8
     assert lines[lines.index("") + 1].startswith("Study placements on ")
     document = validated(out / "results.json")
@@ -201,7 +201,9 @@ def test_the_study_ends_with_tables_conclusions_and_results(
     assert {row["placement"] for row in document["rows"]} == {*PLACEMENTS, None}
     shown = " ".join(done.stdout.split())
     for sentence in document["conclusions"]:
-        assert sentence in shown
+        about, clause = sentence.split(": ", 1)
+        assert f"{about}: " in shown
+        assert clause in shown
     # 4 sizes read cold and warm, written in 3 ways; 2 programs read cold and warm and written: 4
     # placements beside plain calls (host in the warm view is the cold one), 2 pairs, 1 best
     assert len(document["comparisons"]) == 4 * (7 + 6 + 3 * 7) + 2 * (7 + 6 + 7)

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ferry_lab.render import report
 from ferry_lab.run.study_files import REPORT_HTML
 from ferry_lab.studies import find_study
-from made_up import DOCUMENTS
+from made_up import DOCUMENTS, report_files
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 
@@ -85,7 +84,7 @@ def folder(study: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report, without the results that it names."""
     folder = tmp_path_factory.mktemp("report")
     document = DOCUMENTS[study]()
-    for name, content in report.files(find_study(study)().page(document), document).items():
+    for name, content in report_files(find_study(study)(), document).items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)
     return folder

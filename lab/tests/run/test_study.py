@@ -13,13 +13,13 @@ import pytest
 from ferry import native, terminal
 from ferry.errors import FerryError
 from ferry.sizes import KIB, MIB
-from ferry_lab.render.report import Page
+from ferry_lab.render.findings import Finding, Findings
+from ferry_lab.render.sections import Answer, Section
 from ferry_lab.run import study, study_files, unfinished
 from ferry_lab.run.estimate import Estimate, describe_s, write_room_bytes
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.plan import Cell, Plan
 from made_up import ENVIRONMENT
-from rich.console import Console
 
 Json = dict[str, Any]
 REPEATS = 7  # odd: a whole group is kept as it is, a part of it in pairs
@@ -51,14 +51,15 @@ class Small(study.Study):
         }
         yield study.Matrix(groups, {"small": True}, [str(folder)])
 
-    def findings(self, rows: Sequence[Json]) -> study.Findings:
-        return study.Findings([], [f"{len(rows)} rows."])
+    def compare(self, rows: Sequence[Json]) -> list[Json]:
+        return [{"finding": "within_5_percent", "rows": len(rows)}]
 
-    def print_tables(self, console: Console, document: Json) -> None:
-        console.print(*document["notes"])
+    def answer(self, document: Json) -> Answer:
+        return Answer("Which?", ["This."])
 
-    def page(self, document: Json) -> Page:
-        return Page("Which?", ["This."], lead="", words=[], text=[])
+    def sections(self, document: Json) -> list[Section]:
+        finding = Finding("this", "that", document["comparisons"], axis=None)
+        return [Section("All", findings=[Findings("Reads", [finding])])]
 
 
 class Bench:
@@ -133,7 +134,8 @@ def test_an_uninterrupted_study_leaves_only_results(
 ) -> None:
     study.run(Small(), options)
     document = results_of(options)
-    assert document["conclusions"] == ["6 rows."]
+    assert document["comparisons"] == [{"finding": "within_5_percent", "rows": 6}]
+    assert document["conclusions"] == ["Reads: this is within 5 % of that."]
     assert document["settings"] == {
         "quick": False,
         "repeats": {"first": REPEATS, "second": REPEATS},
@@ -201,11 +203,11 @@ def test_nothing_is_left_where_nothing_can_be_gone_on_from(
 def test_interrupted_while_it_writes_the_report(
     bench: Bench, options: study.StudyOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(_self: Small, _document: Json) -> Page:
+    def interrupt(_self: Small, _document: Json) -> list[Section]:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as interruption:
-        patch.setattr(Small, "page", interrupt)
+        patch.setattr(Small, "sections", interrupt)
         study.run(Small(), options)
     assert "continues from" in interruption.value.__notes__[0]
     assert [p.name for p in Path(str(options.out)).iterdir()] == [unfinished.FILE_NAME]
@@ -215,7 +217,7 @@ def test_interrupted_while_it_writes_the_report(
     assert len(results_of(options)["rows"]) == 2 * len(CELLS)
 
 
-@pytest.mark.parametrize("faulty", ["page", "print_tables"])
+@pytest.mark.parametrize("faulty", ["answer", "sections"])
 def test_results_outlive_a_fault_of_the_report(
     bench: Bench,
     options: study.StudyOptions,

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from ferry.sizes import KIB, MIB
-from ferry_lab.render.report import files
 from ferry_lab.run.remote_files import Place
 from ferry_lab.studies import endian
 from ferry_lab.studies.endian import FOREIGN, Endian, endian_cells
 from ferry_lab.studies.endian_report import TESTS, paper_ratio, points_of
-from mpi import made_up_document, made_up_rows, needs_mpi, run_small, shown
+from made_up import report_files, shown
+from mpi import made_up_document, made_up_rows, needs_mpi, run_small
 
 SETTINGS = {
     "ranks": [1, 4],
@@ -57,7 +57,7 @@ def test_what_swapping_leaves() -> None:
     assert "paper 004, 1 rank" in text and "0.52" in text
     assert paper_ratio(1) == pytest.approx(9.4 / 18)
     assert paper_ratio(7) is None
-    assert set(files(study.page(document), document)) >= {
+    assert set(report_files(study, document)) >= {
         *("plots/write.png", "plots/write-and-sync.png", "plots/read.svg"),
     }
 

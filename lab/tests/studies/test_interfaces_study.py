@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from ferry.sizes import GIB, KIB, MIB
-from ferry_lab.render.report import files
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.remote_files import Place
 from ferry_lab.studies import interfaces
@@ -14,7 +13,8 @@ from ferry_lab.studies.interfaces import Interfaces, fitting, total_bytes
 from ferry_lab.studies.interfaces_cells import NATIVE, NATIVE_VIEWS, OPERATIONS, cells_of, present
 from ferry_lab.studies.interfaces_findings import points_of
 from ferry_lab.studies.interfaces_report import paper_table
-from mpi import made_up_document, made_up_rows, needs_mpi, run_small, shown
+from made_up import report_files, shown
+from mpi import made_up_document, made_up_rows, needs_mpi, run_small
 
 FOLDER, CEPH = Place("", "/scratch/"), Place("ceph:/", "ceph:/ferry-1.")
 
@@ -92,7 +92,7 @@ def test_findings_name_the_interfaces() -> None:
     text = shown(study, document)
     assert "native client: absent; name a storage" in text
     assert "mpiio-posix" in text and "151,000" in text
-    assert set(files(study.page(document), document)) >= {
+    assert set(report_files(study, document)) >= {
         *("plots/write.png", "plots/read.svg", "plots/context-switches.png"),
     }
 

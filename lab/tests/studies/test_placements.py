@@ -9,25 +9,26 @@ import pytest
 from ferry.sizes import KIB, MIB
 from ferry_lab.run import study
 from ferry_lab.run.plan import PLACEMENTS, Cell, Plan, RuntimeSettings
-from ferry_lab.studies import placements, placements_cells, placements_findings
+from ferry_lab.studies import placements_cells
+from ferry_lab.studies.placements import READ_VIEWS, Placements, findings_of
 from ferry_lab.studies.placements_cells import program_cells, read_cells, write_cells
 from made_up import row
 
 OPTIONS = study.StudyOptions("/tmp", None, False, None, None, None, False)
-SOURCES = placements.Sources("/file", "/new", "/large", 16 * MIB, 1)
+SOURCES = placements_cells.Sources("/file", "/new", "/large", 16 * MIB, 1)
 
 
 def test_sizes_are_those_of_the_design_page() -> None:
-    assert placements.SIZES[0] == 4 * KIB
-    assert placements.SIZES[-1] == 16 * MIB
-    for fewer in (placements.WRITE_SIZES, placements.LARGE_SIZES, placements.QUICK_SIZES):
-        assert len(fewer) < len(placements.SIZES)
+    assert placements_cells.SIZES[0] == 4 * KIB
+    assert placements_cells.SIZES[-1] == 16 * MIB
+    for fewer in (placements_cells.WRITE_SIZES, placements_cells.LARGE_SIZES, placements_cells.QUICK_SIZES):
+        assert len(fewer) < len(placements_cells.SIZES)
         assert (fewer[0], fewer[-1]) == (4 * KIB, 16 * MIB)
-    assert placements.REPEATS >= 20
+    assert placements_cells.REPEATS >= 20
 
 
 def test_what_is_compared_is_measured_side_by_side() -> None:
-    cells = read_cells("/file", 16 * MIB, placements.SIZES, 1)
+    cells = read_cells("/file", 16 * MIB, placements_cells.SIZES, 1)
     ways = len(placements_cells.READS)
     assert len({cell.id for cell in cells}) == len(cells) == 7 * ways
     for at in range(0, len(cells), ways):
@@ -43,7 +44,7 @@ def test_what_is_compared_is_measured_side_by_side() -> None:
 
 
 def test_sizes_above_the_total_are_left_out() -> None:
-    cells = read_cells("/file", MIB, placements.SIZES, None)
+    cells = read_cells("/file", MIB, placements_cells.SIZES, None)
     assert max(cell.transfer_bytes for cell in cells) == MIB
 
 
@@ -67,16 +68,16 @@ def test_writes_are_flushed_and_synced_and_never_overwrite() -> None:
 
 
 def test_the_groups_of_a_study() -> None:
-    groups = placements.make_groups(OPTIONS, SOURCES)
+    groups = placements_cells.make_groups(OPTIONS, SOURCES)
     assert list(groups) == ["read", "write", "large", "programs"]
-    assert groups["large"].repeats == placements.LARGE_REPEATS
+    assert groups["large"].repeats == placements_cells.LARGE_REPEATS
     assert {cell.path for cell in groups["large"].cells} == {"/large"}
     quick = dataclasses.replace(OPTIONS, quick=True)
     only_reads = dataclasses.replace(SOURCES, write_path=None, large_path=None)
-    groups = placements.make_groups(quick, only_reads)
+    groups = placements_cells.make_groups(quick, only_reads)
     assert list(groups) == ["read", "programs"]
-    assert groups["read"].repeats == placements.QUICK_REPEATS
-    repeats = placements.make_groups(dataclasses.replace(OPTIONS, repeats=3), SOURCES)
+    assert groups["read"].repeats == placements_cells.QUICK_REPEATS
+    repeats = placements_cells.make_groups(dataclasses.replace(OPTIONS, repeats=3), SOURCES)
     assert {group.repeats for group in repeats.values()} == {3}
 
 
@@ -105,7 +106,7 @@ def test_a_placement_is_given_where_there_is_one(interface: str, placement: str 
 
 def reads(speeds: dict[str, list[float]]) -> list[dict[str, Any]]:
     """Rows of the reads at four sizes; speeds beside the plain calls' by series, else 1."""
-    sizes = placements.QUICK_SIZES
+    sizes = placements_cells.QUICK_SIZES
     rows = []
     for cell in read_cells("/file", 16 * MIB, sizes, 1):
         of_series = speeds.get(cell.id.split("/")[1], [1.0] * 4)
@@ -114,7 +115,7 @@ def reads(speeds: dict[str, list[float]]) -> list[dict[str, Any]]:
 
 
 def test_every_pair_is_compared_at_every_size() -> None:
-    comparisons = placements_findings.compare(reads({}))
+    comparisons = Placements().compare(reads({}))
     # cold: 4 placements beside plain, 2 pairs, the best; warm: all but host beside plain
     assert len(comparisons) == 4 * (7 + 6)
     assert {c["question"] for c in comparisons} == {
@@ -124,11 +125,11 @@ def test_every_pair_is_compared_at_every_size() -> None:
 
 
 def test_conclusions_say_where_placements_cross() -> None:
-    comparisons = placements_findings.compare(
+    comparisons = Placements().compare(
         reads({"compute": [4, 2, 0.5, 0.4], "automatic": [4, 2, 1, 0.5]})
     )
-    cold, warm = placements_findings.READ_VIEWS
-    sentences = placements_findings.conclude(cold, comparisons)
+    cold, warm = READ_VIEWS
+    sentences = findings_of(cold, comparisons).sentences()
     name = "Reads, device cache cold: "
     assert sentences[0].startswith(f"{name}compute and host cross between 64 KiB (2.00) and 1 MiB")
     assert sentences[1].startswith(f"{name}service and compute cross between 64 KiB")
@@ -138,7 +139,7 @@ def test_conclusions_say_where_placements_cross() -> None:
     )
     assert "compute and pread cross" in sentences[3]
     assert sentences[4] == f"{name}host is within 5 % of pread at every size."
-    assert all("within 5 %" in s for s in placements_findings.conclude(warm, comparisons))
+    assert all("within 5 %" in s for s in findings_of(warm, comparisons).sentences())
 
 
 def test_noise_is_said_once() -> None:
@@ -147,11 +148,11 @@ def test_noise_is_said_once() -> None:
         if "/again/" in made["id"]:
             for index, sample in enumerate(made["repeats"]):
                 sample["io_ns"] = int(sample["io_ns"] * (0.5 if index % 2 else 2))
-    cold, _ = placements_findings.READ_VIEWS
-    assert placements_findings.conclude(cold, placements_findings.compare(rows)) == [
+    cold, _ = READ_VIEWS
+    assert findings_of(cold, Placements().compare(rows)).sentences() == [
         "Reads, device cache cold: no difference measured at any size between compute and host, "
         "nor between service and compute, nor between automatic and the best of the three, nor "
-        "between compute and pread, nor between host and pread (noise > 100 %)."
+        "between compute or host and pread (noise > 100 %)."
     ]
 
 
@@ -163,7 +164,7 @@ def test_a_series_that_wavers_shows_nothing_although_plain_calls_do_not() -> Non
                 sample["io_ns"] = int(sample["io_ns"] * (0.8 if index % 2 else 1.6))
     points = [
         c
-        for c in placements_findings.compare(rows)
+        for c in Placements().compare(rows)
         if c["question"] == "two_placements" and c["row"].startswith("read/compute/")
     ]
     assert {c["finding"] for c in points} == {"no_difference"}
@@ -172,7 +173,7 @@ def test_a_series_that_wavers_shows_nothing_although_plain_calls_do_not() -> Non
 
 def test_the_best_is_picked_on_other_pairs_than_it_is_judged_on() -> None:
     rows = reads({"compute": [2, 2, 2, 2]})
-    points = [c for c in placements_findings.compare(rows) if c["question"] == "automatic_and_best"]
+    points = [c for c in Placements().compare(rows) if c["question"] == "automatic_and_best"]
     assert {c["pairs"] for c in points} == {10}
     cold = [c for c in points if c["device_cache"] == "cold"]
     assert all(c["baseline"].startswith("read/compute/") for c in cold)

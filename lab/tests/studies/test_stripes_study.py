@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from ferry.sizes import KIB, MIB
-from ferry_lab.render.report import files
 from ferry_lab.run.remote_files import Place
 from ferry_lab.studies import stripes
 from ferry_lab.studies.stripes import Stripes, stripes_cells
 from ferry_lab.studies.stripes_report import BUFFER, COUNT, SIZE, granted, points_of
-from mpi import made_up_document, made_up_rows, needs_mpi, run_small, shown
+from made_up import report_files, shown
+from mpi import made_up_document, made_up_rows, needs_mpi, run_small
 
 AXES = {COUNT: [1, 4], SIZE: [256 * KIB, 4 * MIB], BUFFER: [MIB, 16 * MIB]}
 SETTINGS: dict[str, Any] = {
@@ -60,7 +60,7 @@ def test_each_point_stands_beside_the_default() -> None:
     assert "the default is 1 of 4 MiB" in text and "150 MB/s" in text
     page = study.page(document)
     assert page.conclusion[1].startswith("4 writers: fastest beside the default is stripe count 4")
-    assert set(files(page, document)) >= {"plots/stripe-count.png", "plots/buffer.svg"}
+    assert set(report_files(study, document)) >= {"plots/stripe-count.png", "plots/buffer.svg"}
 
 
 def test_what_was_granted_is_said() -> None:
@@ -85,7 +85,7 @@ def test_a_folder_whose_layout_says_nothing_is_reported_all_the_same() -> None:
         layout = {"stripe_count": count, "stripe_bytes": size}
         document = made_up_document(study, rows, {**SETTINGS, "default_layout": layout})
         assert said in " ".join(shown(study, document).split())
-        assert files(study.page(document), document)
+        assert report_files(study, document)
 
 
 @needs_mpi

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from ferry.sizes import KIB, MIB
 from ferry_lab.render.mpi_tables import split_ratio
-from ferry_lab.render.report import files
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.remote_files import Place
 from ferry_lab.studies import writers
@@ -16,7 +15,8 @@ from ferry_lab.studies.writers import Writers
 from ferry_lab.studies.writers_cells import FILES, OPERATIONS, writers_cells
 from ferry_lab.studies.writers_findings import BEST, SUBSET, best_row, points_of, rows_of
 from ferry_lab.studies.writers_predicted import check_paper, predictions
-from mpi import made_up_document, made_up_rows, needs_mpi, run_small, shown
+from made_up import report_files, shown
+from mpi import made_up_document, made_up_rows, needs_mpi, run_small
 
 COUNTS = [1, 2, 4, 8]
 SETTINGS = {"ranks": 8, "bytes_per_rank": MIB, "writers": COUNTS, "storage": None, "mpi": "An MPI"}
@@ -94,8 +94,9 @@ def test_the_page_and_the_tables_say_what_the_rows_say() -> None:
     document = made_up_document(study, made_up_rows(cells(), sweet_spot), SETTINGS)
     text = shown(study, document)
     assert "Where the time goes" in text and "Paper 004" in text and "oversubscribed" in text
-    assert text.count("loses") == 4 * 6
-    assert set(files(study.page(document), document)) >= {
+    tables = text[text.index("Study writers on ") :]
+    assert tables.count("loses") == 4 * 6
+    assert set(report_files(study, document)) >= {
         *("report.html", "plots/writers.png", "plots/time-split.svg"),
     }
     json.dumps(document, allow_nan=False)

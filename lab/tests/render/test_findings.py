@@ -1,0 +1,185 @@
+"""Findings and the sentences about them, from made-up numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ferry.sizes import KIB, MIB
+from ferry_lab.render import findings
+from ferry_lab.render.findings import THREADS, Finding, Findings
+from ferry_lab.stats import judge
+
+SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB)
+
+
+def points(*ratios: float, noise: float = 0.02, spread: float = 0.01) -> list[dict[str, Any]]:
+    """Comparisons at SIZES, found as the study finds them."""
+    made = []
+    for size, ratio in zip(SIZES, ratios, strict=False):
+        low, high = ratio * (1 - spread), ratio * (1 + spread)
+        made.append(
+            {
+                "transfer_bytes": size,
+                "ratio_median": ratio,
+                "ratio_low_95": low,
+                "ratio_high_95": high,
+                "noise": noise,
+                "finding": judge.finding(judge.Bounds(ratio, low, high), noise, 20),
+            }
+        )
+    return made
+
+
+def places(found: list[findings.Crossing]) -> list[tuple[int, int]]:
+    return [(c.last["transfer_bytes"], c.first["transfer_bytes"]) for c in found]
+
+
+def describe(made: list[dict[str, Any]]) -> str:
+    return findings.describe_curves("compute", "host", made, "bandwidth")
+
+
+def test_curves_that_cross() -> None:
+    made = points(4, 2, 0.5, 0.4)
+    assert places(findings.find_crossings(made)) == [(64 * KIB, MIB)]
+    assert describe(made) == (
+        "compute and host cross between 64 KiB (1.98 to 2.02) and 1 MiB (0.49 to 0.51): compute is "
+        "faster from 4 KiB to 64 KiB, 2.00 to 4.00 times the bandwidth of host; compute is slower "
+        "from 1 MiB up, 0.40 to 0.50 times the bandwidth of host"
+    )
+
+
+def test_the_order_of_the_points_does_not_matter() -> None:
+    made = points(4, 2, 0.5, 0.4)
+    assert describe(made[::-1]) == describe(made)
+
+
+def test_a_crossing_lies_between_decided_sizes() -> None:
+    made = points(4, 1.0, 1.01, 0.4)
+    assert places(findings.find_crossings(made)) == [(4 * KIB, 16 * MIB)]
+    assert "compute is within 5 % of host from 64 KiB to 1 MiB" in describe(made)
+
+
+def test_curves_that_do_not_cross() -> None:
+    made = points(4, 2, 1.5, 1.2)
+    assert findings.find_crossings(made) == []
+    assert describe(made) == (
+        "no crossing of compute and host measured: compute is faster at every size, 1.20 to 4.00 "
+        "times the bandwidth of host"
+    )
+
+
+def test_curves_that_meet_do_not_cross() -> None:
+    made = points(4, 2, 1.0, 1.0)
+    assert findings.find_crossings(made) == []
+    assert describe(made).startswith("no crossing of compute and host measured: ")
+
+
+def test_noise_larger_than_the_difference_shows_nothing() -> None:
+    made = points(1.3, 1.1, 0.9, 0.8, noise=0.5)
+    assert findings.find_crossings(made) == []
+    assert findings.nothing_shown(made)
+    nothing = "no difference measured between compute and host at any size (noise 50 %)"
+    assert describe(made) == nothing
+
+
+def test_noise_hides_one_side_of_a_crossing() -> None:
+    made = points(4, 2, 0.9, 0.8, noise=0.5)
+    assert findings.find_crossings(made) == []
+    assert describe(made) == (
+        "no crossing of compute and host measured: compute is faster from 4 KiB to 64 KiB, 2.00 to "
+        "4.00 times the bandwidth of host; no difference measured from 1 MiB up (noise 50 %)"
+    )
+
+
+def test_bounds_that_include_1_decide_nothing() -> None:
+    made = points(1.2, 1.2, 0.8, 0.8, spread=0.3)
+    assert findings.find_crossings(made) == []
+    assert findings.nothing_shown(made)
+
+
+def test_curves_that_cross_twice() -> None:
+    made = points(0.5, 2, 2, 0.5)
+    assert places(findings.find_crossings(made)) == [(4 * KIB, 64 * KIB), (MIB, 16 * MIB)]
+    assert describe(made).count(" and between ") == 1
+
+
+def test_noise_that_differs_is_named_by_its_largest() -> None:
+    made = points(1.0) + points(1.0, noise=3)
+    assert findings.largest_noise(made) == "noise up to > 100 %"
+    assert findings.largest_noise(made[:1]) == "noise 2 %"
+    found = findings.describe_findings("a", "b", made[:1], "speed")
+    assert found == "a is within 5 % of b at every size"
+
+
+def test_sizes_are_listed_as_people_do() -> None:
+    made = points(0.5, 1, 0.5, 1, noise=0.04)
+    for index, size in enumerate((4, 8, 16, 32)):
+        made[index]["transfer_bytes"] = size * KIB
+    more = [{**made[0], "transfer_bytes": 64 * KIB}]
+    found = findings.describe_findings("a", "b", made + more, "speed")
+    assert found.startswith("a is slower at 4 KiB, at 16 KiB and at 64 KiB, 0.50 times the speed")
+
+
+# ---- findings together ---------------------------------------------------------------------------
+
+
+def test_what_is_not_measured_is_not_spoken_of() -> None:
+    assert Findings("Reads", [Finding("a", "b", [])]).sentences() == []
+
+
+def test_what_shows_nothing_shares_a_clause() -> None:
+    unclear = points(1.3, 1.1, 0.9, 0.8, noise=0.5)
+    found = Findings(
+        "Reads",
+        [
+            Finding("a", "b", unclear),
+            Finding("c", "d", points(2, 2, 2, 2)),
+            Finding("e", "b", unclear),
+            Finding("e", "f", unclear[:1]),
+        ],
+    )
+    assert found.sentences() == [
+        "Reads: c is faster at every size, 2.00 times the bandwidth of d.",
+        "Reads: no difference measured at any size between a or e and b, nor between e and f "
+        "(noise 50 %).",
+    ]
+
+
+def test_single_points_share_a_sentence() -> None:
+    found = Findings(
+        "Program once",
+        [
+            Finding("a", "b", points(0.5), None, "speed"),
+            Finding("c", "b", points(1.0), None, "speed"),
+            Finding("d", "b", points(1.1, noise=0.5), None, "speed"),
+        ],
+    )
+    assert found.sentences() == [
+        "Program once: a is slower, 0.50 times the speed of b; c is within 5 % of b; no difference "
+        "measured between d and b (noise 50 %)."
+    ]
+
+
+def test_an_axis_that_is_no_size_lists_its_values() -> None:
+    made = [{**p, "threads": n} for n, p in zip((2, 4, 8), points(1.9, 3.5, 1.0), strict=True)]
+    found = Findings("Reads", [Finding("many", "one", made[::-1], THREADS)])
+    assert found.clauses() == [
+        "many is faster with 2 and 4 threads, 1.90 to 3.50 times the bandwidth of one; many is "
+        "within 5 % of one with 8 threads"
+    ]
+
+
+def test_the_winners_are_named_where_they_win() -> None:
+    def winners(*ratios: float, noise: float = 0.02) -> str:
+        return Finding("compute", "host", points(*ratios, noise=noise)).winners()
+
+    assert winners(4, 2, 0.5, 0.4) == (
+        "compute has 2.0 to 4.0 times the bandwidth of host from 4 KiB to 64 KiB, and host has 2.0 "
+        "to 2.5 times the bandwidth of compute from 1 MiB up"
+    )
+    assert winners(2, 1, 1, 1) == (
+        "compute has 2.0 times the bandwidth of host at 4 KiB, and elsewhere compute and host are "
+        "within 5 %"
+    )
+    assert winners(1, 1, 1, 1) == "compute and host are within 5 %"
+    assert winners(1.2, 0.9, noise=0.5) == "no difference is measured between compute and host"
