@@ -78,7 +78,7 @@ DEVICE_HEADERS = {"atomic", "cerrno", "cstddef", "cstdint", "cuda/atomic", "emmi
 # pyproject.toml, and in the package the libraries its users bring (cupy, mpi4py, torch).
 THIRD_PARTY = {
     "python/ferry": {"click", "cupy", "fsspec", "mpi4py", "numpy", "rich", "torch"},
-    "lab/ferry_lab": {"click", "jinja2", "markupsafe", "matplotlib", "numpy", "rich", "tomli_w"},
+    "lab/ferry_lab": {"click", "jinja2", "markupsafe", "matplotlib", "msgspec", "numpy", "rich", "tomli_w"},
 }
 
 # Headers of one storage; code outside src/storage must use the interface.

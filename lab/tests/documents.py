@@ -8,9 +8,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from ferry_lab.results import results
+from ferry_lab.results.schema import make_schema
 
-SCHEMA = json.loads(results.SCHEMA_FILE.read_text())
+SCHEMA = make_schema()
 
 
 def validated(path: Path) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""Results: one document for every measurement (schema ``ferry.results/3``).
-
-The schema itself is ``schema/results-3.json``; docs/reference/results-format.md explains it.
-"""
+"""Results: one document for every measurement (schema ``ferry.results/3``, see results.records)."""
 
 from __future__ import annotations
 
@@ -21,12 +18,10 @@ import numpy as np
 from ferry import __version__, file_systems
 from ferry.sizes import MIB
 from ferry.uris import is_uri
+from ferry_lab.results.records import SCHEMA
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.plan import Cell
 from ferry_lab.stats import judge
-
-SCHEMA = "ferry.results/3"
-SCHEMA_FILE = Path(__file__).resolve().parent / "schema" / "results-3.json"
 
 # What the page cache in the device's memory counts; samples have them under "cache".
 CACHE_COUNTERS = (

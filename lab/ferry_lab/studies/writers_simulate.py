@@ -13,7 +13,6 @@ import io
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ferry import __version__, output_files, terminal
@@ -35,7 +34,6 @@ from ferry_lab.studies.writers_simulation import (
 )
 
 SCHEMA = "ferry.simulation/1"
-SCHEMA_FILE = Path(results.__file__).resolve().parent / "schema" / "simulation-1.json"
 CLOSE_TO_BEST = 0.95  # of the best bandwidth; so few writers are as good
 _OPERATIONS: tuple[Operation, ...] = ("write", "read")
 

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 from ferry.errors import FerryError
-from ferry_lab.studies import writers_simulate
+from ferry_lab.results.schema import make_schema
 from ferry_lab.studies.cluster_model import (
     BUILT_IN_FILE,
     Client,
@@ -29,7 +29,7 @@ from ferry_lab.studies.writers_simulation import Gather, Operation, Transfer, si
 from support import Command
 
 MB = 10**6
-SCHEMA = json.loads(writers_simulate.SCHEMA_FILE.read_text())
+SCHEMA = make_schema("simulation")
 _FAST = 1e12
 # Everything but what a test slows down takes next to no time.
 IDEAL = Cluster(
