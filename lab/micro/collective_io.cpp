@@ -38,8 +38,8 @@
 
 #include <ferry/collective.hpp>
 
-#include "storage/calls.hpp"
 #include "storage/router.hpp"
+#include "storage/sync_file.hpp"
 #include "storage/uri.hpp"
 
 namespace {
@@ -78,58 +78,29 @@ Word word_at(std::int64_t index) {
 // The file by itself, without ranks: plain calls, one after the other. For one rank.
 class PlainFile {
  public:
-  PlainFile(const std::string& path, int flags)
-      : path_(path), storage_(ferry::storage::make_router()), calls_(*storage_) {
-    ferry::storage::Operation open;
-    open.kind = Kind::open;
-    open.path = path.c_str();
-    open.flags = flags;
-    open.mode = 0644;
-    run(open);
-    file_ = open.opened.release();
+  PlainFile(const std::string& path, int flags) : path_(path) {
+    check(file_.open(path, flags, 0644));
   }
-  ~PlainFile() {
-    if (file_ != nullptr) run(Kind::close);
-  }
-  PlainFile(const PlainFile&) = delete;
-  PlainFile& operator=(const PlainFile&) = delete;
 
   void write(const Word* data, std::int64_t bytes, std::int64_t at) {
-    transfer(Kind::write, const_cast<Word*>(data), bytes, at);
+    check(file_.write(data, static_cast<std::uint64_t>(bytes), static_cast<std::uint64_t>(at)));
   }
   void read(Word* data, std::int64_t bytes, std::int64_t at) {
-    transfer(Kind::read, data, bytes, at);
+    const std::int64_t moved =
+        check(file_.read(data, static_cast<std::uint64_t>(bytes), static_cast<std::uint64_t>(at)));
+    if (moved != bytes) give_up("a transfer of " + path_ + " is short");
   }
-  void sync() { run(Kind::sync); }
+  void sync() { check(file_.sync()); }
 
  private:
-  using Kind = ferry::storage::Kind;
-
-  std::int64_t run(ferry::storage::Operation& operation) {
-    const std::int64_t result = calls_.run(operation);
+  std::int64_t check(std::int64_t result) const {
     if (result < 0) give_up(path_ + ": " + std::strerror(static_cast<int>(-result)));
     return result;
   }
-  void run(Kind kind) {
-    ferry::storage::Operation operation;
-    operation.kind = kind;
-    operation.file = file_;
-    run(operation);
-  }
-  void transfer(Kind kind, Word* data, std::int64_t bytes, std::int64_t at) {
-    iovec vector{data, static_cast<std::size_t>(bytes)};
-    ferry::storage::Operation operation;
-    operation.kind = kind;
-    operation.file = file_;
-    operation.offset = at;
-    operation.vectors = std::span(&vector, 1);
-    if (run(operation) != bytes) give_up("a transfer of " + path_ + " is short");
-  }
 
   const std::string path_;
-  std::unique_ptr<ferry::storage::Storage> storage_;
-  ferry::storage::Calls calls_;
-  ferry::storage::File* file_ = nullptr;
+  const std::unique_ptr<ferry::storage::Storage> storage_ = ferry::storage::make_router();
+  ferry::storage::SyncFile file_{*storage_};
 };
 
 bool is_uri(const std::string& path) {
@@ -139,11 +110,8 @@ bool is_uri(const std::string& path) {
 // Removes it, if it is there.
 void remove_file(const std::string& path) {
   const auto storage = ferry::storage::make_router();
-  ferry::storage::Calls calls(*storage);
-  ferry::storage::Operation unlink;
-  unlink.kind = ferry::storage::Kind::unlink;
-  unlink.path = path.c_str();
-  const std::int64_t result = calls.run(unlink);
+  const std::int64_t result = ferry::storage::SyncCalls(*storage).run(
+      {.kind = ferry::storage::Kind::unlink, .path = path.c_str()});
   if (result != 0 && result != -ENOENT) give_up("cannot remove " + path);
 }
 

@@ -15,8 +15,8 @@
 
 #include <fcntl.h>
 
-#include "storage/calls.hpp"
 #include "storage/router.hpp"
+#include "storage/sync_file.hpp"
 
 namespace {
 
@@ -37,36 +37,24 @@ class Stream {
 
   // False: something failed.
   bool run(const std::string& path) {
-    Operation open;
-    open.kind = Kind::open;
-    open.path = path.c_str();
-    open.flags = kind_ == Kind::write ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY;
-    open.mode = 0644;
-    if (calls_.run(open) != 0) return false;
-    file_ = open.opened.release();
+    const int flags = kind_ == Kind::write ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY;
+    if (file_.open(path, flags, 0644) != 0) return false;
     const bool moved = transfer();
-    const bool synced = kind_ == Kind::read || simple(Kind::sync);
-    return simple(Kind::close) && moved && synced;
+    const bool synced = kind_ == Kind::read || file_.sync() == 0;
+    return file_.close() == 0 && moved && synced;
   }
 
  private:
-  bool simple(Kind kind) {
-    Operation operation;
-    operation.kind = kind;
-    operation.file = file_;
-    return calls_.run(operation) == 0;
-  }
-
   void start(std::size_t slot) {
     vectors_[slot] = {memory_[slot].data(), std::min(piece_bytes, bytes_ - begun_)};
-    operations_[slot] = Operation{};
-    operations_[slot].kind = kind_;
-    operations_[slot].file = file_;
-    operations_[slot].sync_follows = kind_ == Kind::write;
-    operations_[slot].offset = static_cast<std::int64_t>(begun_);
-    operations_[slot].vectors = {&vectors_[slot], 1};
+    operations_[slot] = {.kind = kind_,
+                         .file = file_.get(),
+                         .sync_follows = kind_ == Kind::write,
+                         .offset = static_cast<std::int64_t>(begun_),
+                         .vectors = {&vectors_[slot], 1}};
     begun_ += vectors_[slot].iov_len;
-    calls_.start(operations_[slot]);
+    calls_.queue().submit(operations_[slot]);
+    calls_.queue().flush();
   }
 
   bool transfer() {
@@ -75,10 +63,9 @@ class Stream {
     for (; under_way < depth && begun_ < bytes_; ++under_way)
       start(under_way);
     while (under_way > 0) {
-      const Operation* done = calls_.next(std::chrono::hours(1));
-      if (done == nullptr) continue;
-      const auto slot = static_cast<std::size_t>(done - operations_.data());
-      all = all && done->result == static_cast<std::int64_t>(vectors_[slot].iov_len);
+      const Operation& done = calls_.next();
+      const auto slot = static_cast<std::size_t>(&done - operations_.data());
+      all = all && done.result == static_cast<std::int64_t>(vectors_[slot].iov_len);
       --under_way;
       if (all && begun_ < bytes_) {
         start(slot);
@@ -88,10 +75,10 @@ class Stream {
     return all;
   }
 
-  Calls calls_;
+  SyncCalls calls_;
+  SyncFile file_{calls_};
   const Kind kind_;
   const std::uint64_t bytes_;
-  File* file_ = nullptr;
   std::uint64_t begun_ = 0;
   std::vector<std::vector<char>> memory_{depth, std::vector<char>(piece_bytes, 'x')};
   std::vector<iovec> vectors_{depth};

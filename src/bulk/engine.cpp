@@ -69,10 +69,11 @@ std::vector<Contents> Engine::read_files(std::span<const std::string> paths) con
 namespace {
 
 // For a path, not an open file.
-void execute_on_path(Scheduler& scheduler, storage::Operation& operation) {
+storage::Status execute_on_path(Scheduler& scheduler, storage::Operation operation) {
   scheduler.check_usable();
-  const std::int64_t error = Lanes::Use(*scheduler.lanes())->execute(operation);
+  const std::int64_t error = Lanes::Use(*scheduler.lanes())->run(operation);
   if (error < 0) throw error_on_path(scheduler.lanes()->storage(), error, operation.path);
+  return operation.status;
 }
 
 PathStatus to_path_status(const storage::Status& status) {
@@ -82,35 +83,23 @@ PathStatus to_path_status(const storage::Status& status) {
 }  // namespace
 
 PathStatus Engine::status(const std::string& path) const {
-  storage::Operation operation;
-  operation.kind = storage::Kind::path_status;
-  operation.path = path.c_str();
-  execute_on_path(*scheduler_, operation);
-  return to_path_status(operation.status);
+  return to_path_status(
+      execute_on_path(*scheduler_, {.kind = storage::Kind::path_status, .path = path.c_str()}));
 }
 
 void Engine::unlink(const std::string& path) const {
-  storage::Operation operation;
-  operation.kind = storage::Kind::unlink;
-  operation.path = path.c_str();
-  execute_on_path(*scheduler_, operation);
+  execute_on_path(*scheduler_, {.kind = storage::Kind::unlink, .path = path.c_str()});
 }
 
 void Engine::rename(const std::string& from, const std::string& to) const {
-  storage::Operation operation;
-  operation.kind = storage::Kind::rename;
-  operation.path = from.c_str();
-  operation.new_path = to.c_str();
-  execute_on_path(*scheduler_, operation);
+  execute_on_path(*scheduler_,
+                  {.kind = storage::Kind::rename, .path = from.c_str(), .new_path = to.c_str()});
 }
 
 std::vector<PathEntry> Engine::list(const std::string& path) const {
   std::vector<storage::DirectoryEntry> found;
-  storage::Operation operation;
-  operation.kind = storage::Kind::list_directory;
-  operation.path = path.c_str();
-  operation.entries = &found;
-  execute_on_path(*scheduler_, operation);
+  execute_on_path(*scheduler_,
+                  {.kind = storage::Kind::list_directory, .path = path.c_str(), .entries = &found});
   std::sort(found.begin(), found.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   std::vector<PathEntry> entries;
@@ -121,18 +110,12 @@ std::vector<PathEntry> Engine::list(const std::string& path) const {
 }
 
 void Engine::make_directory(const std::string& path, std::uint32_t mode) const {
-  storage::Operation operation;
-  operation.kind = storage::Kind::make_directory;
-  operation.path = path.c_str();
-  operation.mode = mode;
-  execute_on_path(*scheduler_, operation);
+  execute_on_path(*scheduler_,
+                  {.kind = storage::Kind::make_directory, .path = path.c_str(), .mode = mode});
 }
 
 void Engine::remove_directory(const std::string& path) const {
-  storage::Operation operation;
-  operation.kind = storage::Kind::remove_directory;
-  operation.path = path.c_str();
-  execute_on_path(*scheduler_, operation);
+  execute_on_path(*scheduler_, {.kind = storage::Kind::remove_directory, .path = path.c_str()});
 }
 
 EngineStatistics Engine::statistics() const {
@@ -231,8 +214,9 @@ std::uint64_t transfer_here(Scheduler& scheduler, OpenFile& file, bool writing, 
   const Lanes::Use lane(*scheduler.lanes());
   const bool direct = !writing && scheduler.options().route == Route::direct;
   storage::File* past_cache = direct ? file.direct() : nullptr;
-  const std::int64_t result = lane->transfer(past_cache != nullptr ? *past_cache : file.buffered(),
-                                             writing, static_cast<std::byte*>(data), bytes, offset);
+  const std::int64_t result =
+      lane->transfer(past_cache != nullptr ? *past_cache : file.buffered(),
+                     writing ? storage::Kind::write : storage::Kind::read, data, bytes, offset);
   Counters& counters = scheduler.counters();
   counters.add(counters.transfers);
   counters.add(counters.parts);
@@ -291,9 +275,7 @@ std::uint64_t File::append(const void* from, std::uint64_t bytes) const {
   std::uint64_t end = 0;
   while (written < bytes) {
     iovec vector{static_cast<char*>(const_cast<void*>(from)) + written, bytes - written};
-    storage::Operation operation;
-    operation.kind = storage::Kind::append;
-    operation.vectors = {&vector, 1};
+    storage::Operation operation{.kind = storage::Kind::append, .vectors = {&vector, 1}};
     const std::int64_t result = file.control(operation);
     if (result <= 0) fail(file, bytes - written, end, result == 0 ? -EIO : result);
     written += static_cast<std::uint64_t>(result);
@@ -306,33 +288,25 @@ std::uint64_t File::append(const void* from, std::uint64_t bytes) const {
 
 namespace {
 
-std::int64_t control(OpenFile& file, storage::Operation& operation) {
+storage::Status control(OpenFile& file, storage::Operation operation) {
   const BriefUse use(file);
-  const std::int64_t result = file.control(operation);
-  if (result < 0) throw Error(static_cast<int>(-result), file.path());
-  return result;
+  storage::checked(file.control(operation), file.path());
+  return operation.status;
 }
 
 }  // namespace
 
 std::uint64_t File::size() const {
-  storage::Operation operation;
-  operation.kind = storage::Kind::file_status;
-  control(open_file(), operation);
-  return operation.status.size_bytes;
+  return control(open_file(), {.kind = storage::Kind::file_status}).size_bytes;
 }
 
 void File::truncate(std::uint64_t bytes) const {
-  storage::Operation operation;
-  operation.kind = storage::Kind::truncate;
-  operation.offset = static_cast<std::int64_t>(bytes);
-  control(open_file(), operation);
+  control(open_file(),
+          {.kind = storage::Kind::truncate, .offset = static_cast<std::int64_t>(bytes)});
 }
 
 void File::sync() const {
-  storage::Operation operation;
-  operation.kind = storage::Kind::sync;
-  control(open_file(), operation);
+  control(open_file(), {.kind = storage::Kind::sync});
 }
 
 void File::close() {

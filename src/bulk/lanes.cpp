@@ -1,10 +1,10 @@
 #include "bulk/lanes.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <utility>
+
+#include <fcntl.h>
 
 #include "base/staging.hpp"
 #include "storage/owner_process.hpp"
@@ -30,48 +30,6 @@ Error error_on_path(storage::Storage& storage, std::int64_t error, const std::st
   return {number, problem.empty() ? path : path + ": " + problem};
 }
 
-Lane::Lane(storage::Storage& storage, SlabPool& slabs) : slabs_(slabs) {
-  storage::QueueOptions options;
-  options.doorbell = storage::Doorbell{&bell_};
-  options.depth = 4;
-  options.may_block = true;
-  queue_ = storage.make_queue(options);
-}
-
-std::int64_t Lane::execute(storage::Operation& operation) {
-  queue_->submit(operation);
-  queue_->flush();
-  while (queue_->reap() == nullptr) {
-    // A storage that also works on other threads rings the bell.
-    const std::uint32_t seen = std::atomic_ref(bell_).load(std::memory_order_acquire);
-    queue_->flush();
-    if (queue_->reap() != nullptr) break;
-    queue_->wait(seen, std::chrono::seconds(1));
-  }
-  return operation.result;
-}
-
-std::int64_t Lane::transfer(storage::File& file, bool writing, std::byte* data, std::uint64_t bytes,
-                            std::uint64_t offset) {
-  std::uint64_t moved = 0;
-  while (moved < bytes) {
-    iovec vector{data + moved, bytes - moved};
-    storage::Operation operation;
-    operation.kind = writing ? storage::Kind::write : storage::Kind::read;
-    operation.file = &file;
-    operation.offset = static_cast<std::int64_t>(offset + moved);
-    operation.vectors = {&vector, 1};
-    const std::int64_t result = execute(operation);
-    if (result < 0) return result;
-    if (result == 0) {
-      if (writing) return -EIO;
-      break;
-    }
-    moved += static_cast<std::uint64_t>(result);
-  }
-  return static_cast<std::int64_t>(moved);
-}
-
 std::byte* Lane::room(std::uint64_t bytes) {
   if (slab_.bytes - slab_.used < bytes) {
     slab_ = Slab{slabs_.take(), SlabPool::slab_bytes, 0};
@@ -80,24 +38,22 @@ std::byte* Lane::room(std::uint64_t bytes) {
   return slab_.memory == nullptr ? nullptr : slab_.memory.get() + slab_.used;
 }
 
-std::int64_t Lane::read_whole(storage::File& file, Contents& contents) {
+std::int64_t Lane::read_whole(storage::SyncFile& file, Contents& contents) {
   std::byte* to = room(guess_bytes);
   if (to == nullptr) return -ENOMEM;
   std::uint64_t capacity = guess_bytes;
   std::shared_ptr<std::byte> memory = slab_.memory;
   std::uint64_t got = 0;
   for (;;) {
-    const std::int64_t more = transfer(file, false, to + got, capacity - got, got);
+    const std::int64_t more = file.read(to + got, capacity - got, got);
     if (more < 0) return more;
     got += static_cast<std::uint64_t>(more);
     if (got < capacity) break;
     // A larger file gets its own memory: its current size plus one byte, to see its end; doubled if
     // it grows.
-    storage::Operation status;
-    status.kind = storage::Kind::file_status;
-    status.file = &file;
-    if (const std::int64_t error = execute(status); error < 0) return error;
-    capacity = std::max(status.status.size_bytes + 1, 2 * capacity);
+    storage::Status status;
+    if (const std::int64_t error = file.status(status); error < 0) return error;
+    capacity = std::max(status.size_bytes + 1, 2 * capacity);
     std::shared_ptr<std::byte> larger = make_memory(capacity);
     if (larger == nullptr) return -ENOMEM;
     std::copy_n(to, got, larger.get());
@@ -125,7 +81,7 @@ Contents Lane::read_file(const std::string& path) {
   Contents contents;
   std::byte* to = room(guess_bytes);
   const std::int64_t got =
-      to == nullptr ? -ENOMEM : queue_->read_file(path.c_str(), {to, guess_bytes});
+      to == nullptr ? -ENOMEM : queue().read_file(path.c_str(), {to, guess_bytes});
   if (got == -ENOTSUP || got == -EFBIG) return open_and_read_file(path);
   if (got < 0) {
     contents.error_number = static_cast<int>(-got);
@@ -137,18 +93,9 @@ Contents Lane::read_file(const std::string& path) {
 
 Contents Lane::open_and_read_file(const std::string& path) {
   Contents contents;
-  storage::Operation open;
-  open.kind = storage::Kind::open;
-  open.path = path.c_str();
-  if (const std::int64_t error = execute(open); error < 0) {
-    contents.error_number = static_cast<int>(-error);
-    return contents;
-  }
-  const std::int64_t error = read_whole(*open.opened, contents);
-  storage::Operation close;
-  close.kind = storage::Kind::close;
-  close.file = open.opened.release();
-  execute(close);
+  storage::SyncFile file(*this);
+  std::int64_t error = file.open(path, O_RDONLY);
+  if (error == 0) error = read_whole(file, contents);
   if (error < 0) contents.error_number = static_cast<int>(-error);
   return contents;
 }

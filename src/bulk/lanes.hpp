@@ -9,7 +9,7 @@
 #include <ferry/bulk.hpp>
 
 #include "bulk/slab_pool.hpp"
-#include "storage/storage.hpp"
+#include "storage/sync_file.hpp"
 
 namespace ferry::bulk {
 
@@ -21,27 +21,20 @@ struct Slab {
 };
 
 // One thread's blocking access to a storage.
-class Lane {
+class Lane : public storage::SyncCalls {
  public:
-  Lane(storage::Storage& storage, SlabPool& slabs);
-  // Executes the operation; returns its result.
-  std::int64_t execute(storage::Operation& operation);
-  // Continues until all bytes are moved, the file ends (a read), or an error: returns bytes, or a
-  // negative errno even if some bytes were moved.
-  std::int64_t transfer(storage::File& file, bool writing, std::byte* data, std::uint64_t bytes,
-                        std::uint64_t offset);
+  Lane(storage::Storage& storage, SlabPool& slabs)
+      : SyncCalls(storage, {.depth = 4, .may_block = true}), slabs_(slabs) {}
   // Opens, reads and closes a file, into the slab if it fits.
   Contents read_file(const std::string& path);
 
  private:
   Contents open_and_read_file(const std::string& path);
-  std::int64_t read_whole(storage::File& file, Contents& contents);
+  std::int64_t read_whole(storage::SyncFile& file, Contents& contents);
   void keep_in_slab(std::byte* data, std::uint64_t bytes, Contents& contents);
   std::byte* room(std::uint64_t bytes);
 
   SlabPool& slabs_;
-  std::uint32_t bell_ = 0;
-  std::unique_ptr<storage::Queue> queue_;
   Slab slab_;
 };
 

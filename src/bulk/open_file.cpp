@@ -66,18 +66,14 @@ OpenFile::~OpenFile() {
 
 std::unique_ptr<storage::File> OpenFile::open(const std::string& path, int flags,
                                               std::uint32_t mode, std::int64_t& error) {
-  storage::Operation open;
-  open.kind = storage::Kind::open;
-  open.path = path.c_str();
-  open.flags = flags;
-  open.mode = mode;
-  error = Lanes::Use(*lanes_)->execute(open);
+  storage::Operation open{
+      .kind = storage::Kind::open, .path = path.c_str(), .flags = flags, .mode = mode};
+  error = Lanes::Use(*lanes_)->run(open);
   return std::move(open.opened);
 }
 
 storage::Status OpenFile::status() {
-  storage::Operation operation;
-  operation.kind = storage::Kind::file_status;
+  storage::Operation operation{.kind = storage::Kind::file_status};
   control(operation);
   return operation.status;
 }
@@ -132,10 +128,7 @@ void OpenFile::close_files(std::int64_t& error) {
 }
 
 std::int64_t OpenFile::close_one(storage::File* file) {
-  storage::Operation close;
-  close.kind = storage::Kind::close;
-  close.file = file;
-  return Lanes::Use(*lanes_)->execute(close);
+  return Lanes::Use(*lanes_)->run({.kind = storage::Kind::close, .file = file});
 }
 
 storage::File* OpenFile::direct() {
@@ -189,7 +182,7 @@ std::optional<std::uint64_t> OpenFile::resident_bytes(std::uint64_t offset, std:
 
 std::int64_t OpenFile::control(storage::Operation& operation) {
   operation.file = buffered_.get();
-  return Lanes::Use(*lanes_)->execute(operation);
+  return Lanes::Use(*lanes_)->run(operation);
 }
 
 }  // namespace ferry::bulk

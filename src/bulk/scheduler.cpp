@@ -250,10 +250,12 @@ std::size_t Scheduler::backlog() const {
 void Scheduler::copy_now(Lane& lane, Request& request, std::size_t index, std::uint64_t begin,
                          std::uint64_t bytes) {
   const PartState& part = request.part(index);
-  const std::int64_t result = request.cancelled()
-                                  ? -ECANCELED
-                                  : lane.transfer(part.file->buffered(), request.writing(),
-                                                  part.data + begin, bytes, part.offset + begin);
+  const std::int64_t result =
+      request.cancelled()
+          ? -ECANCELED
+          : lane.transfer(part.file->buffered(),
+                          request.writing() ? storage::Kind::write : storage::Kind::read,
+                          part.data + begin, bytes, part.offset + begin);
   counters_.add(counters_.copied_tasks);
   if (result > 0) {
     counters_.add(request.writing() ? counters_.bytes_written : counters_.bytes_read,

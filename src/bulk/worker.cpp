@@ -252,7 +252,8 @@ void Worker::go_to_storage(Flight& flight) {
   // Between the page cache and a GPU's slot, on this thread.
   const Piece& piece = flight.piece;
   const std::int64_t result =
-      lane_->transfer(*flight.through, piece.writing, flight.slot, piece.bytes, piece.offset);
+      lane_->transfer(*flight.through, piece.writing ? storage::Kind::write : storage::Kind::read,
+                      flight.slot, piece.bytes, piece.offset);
   if (result < 0) {
     end_flight(flight, result);
     return;

@@ -12,7 +12,7 @@
 
 #include <ferry/collective.hpp>
 
-#include "storage/storage.hpp"
+#include "storage/sync_file.hpp"
 
 namespace ferry::collective {
 
@@ -41,32 +41,31 @@ class Batch {
   int error_ = 0;
 };
 
+// Results are 0 or an errno.
 class StorageFile {
  public:
   // `storage` must outlive it. Adds to `counts`. write_out: Options::write_out.
-  StorageFile(storage::Storage& storage, Counts& counts, bool write_out);
-  ~StorageFile();
-  StorageFile(const StorageFile&) = delete;
-  StorageFile& operator=(const StorageFile&) = delete;
+  StorageFile(storage::Storage& storage, Counts& counts, bool write_out)
+      : counts_(counts), write_out_(write_out), calls_(storage, {.depth = 2 * depth}) {}
 
-  // These return 0 or an errno.
   // With a layout the file must not exist (O_CREAT | O_EXCL); `layout` becomes the granted one.
   int open(const std::string& path, int flags, unsigned mode, storage::Layout* layout = nullptr);
   // The layout of the file at `path`; EOPNOTSUPP if not striped. Needs no open file.
   int layout(const std::string& path, storage::Layout& layout);
   // Asks the storage for `path` to make it connect; ignores the answer.
   void ask_for(const std::string& path);
-  int close();
-  int sync();
-  int resize(std::int64_t size_bytes);
-  int status(storage::Status& status);
-  bool is_open() const { return file_ != nullptr; }
+  int close() { return errno_of(file_.close()); }
+  int sync() { return errno_of(file_.sync()); }
+  int resize(std::int64_t bytes) {
+    return errno_of(file_.truncate(static_cast<std::uint64_t>(bytes)));
+  }
+  int status(storage::Status& status) { return errno_of(file_.status(status)); }
 
   // Starts a transfer of at most `vectors_max` vectors. The memory must stay valid until finish()
   // returns. Waits if too many are in flight.
   void start(Batch& batch, storage::Kind kind, std::int64_t offset, std::span<const iovec> vectors);
   // Submits what was started.
-  void flush() { queue_->flush(); }
+  void flush() { calls_.queue().flush(); }
   // Waits for all transfers of the batch and empties it. Returns the first error: an errno, or
   // ENODATA for a read at the end of the file.
   int finish(Batch& batch);
@@ -77,15 +76,13 @@ class StorageFile {
   static constexpr unsigned depth = 32;
 
  private:
-  int run(storage::Operation& operation);
-  storage::Operation& next();
+  static int errno_of(std::int64_t result) { return result < 0 ? static_cast<int>(-result) : 0; }
   void settle(storage::Operation& operation);
 
   Counts& counts_;
   const bool write_out_;
-  std::uint32_t word_ = 0;
-  std::unique_ptr<storage::Queue> queue_;
-  storage::File* file_ = nullptr;
+  storage::SyncCalls calls_;
+  storage::SyncFile file_{calls_};
   unsigned in_flight_ = 0;
 };
 

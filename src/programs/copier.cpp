@@ -16,12 +16,12 @@
 #include <ferry/ferry.hpp>
 
 #include "programs/copy_target.hpp"
-#include "storage/calls.hpp"
+#include "storage/sync_file.hpp"
 
 namespace ferry::bench {
 namespace {
 
-using storage::Calls;
+using storage::checked;
 using storage::File;
 using storage::Kind;
 using storage::Operation;
@@ -33,10 +33,6 @@ constexpr std::chrono::milliseconds look_around{100};  // for `stopped`
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-void check(std::int64_t result, const std::string& what) {
-  if (result < 0) throw Error(static_cast<int>(-result), what);
 }
 
 std::uint64_t mixed(std::uint64_t sum, std::uint64_t word) {
@@ -93,9 +89,8 @@ class Copy {
   Copy(storage::Storage& storage, const CopyOptions& options, const std::atomic<bool>& stopped)
       : options_(options),
         stopped_(stopped),
-        calls_(storage, memory_.span(), depth),
-        blocking_(calls_),
-        target_(blocking_, options) {
+        calls_(storage, {.arena = memory_.span(), .depth = depth}),
+        target_(calls_, options) {
     for (std::size_t i = 0; i < slots_.size(); ++i)
       slots_[i].memory = memory_.span().data() + i * piece_bytes;
   }
@@ -124,7 +119,7 @@ class Copy {
     report.bytes = size_bytes_;
     report.copy_s = seconds_since(begin);
     begin = Clock::now();
-    check(blocking_.on_file(Kind::sync, target_.file()), target_.path());
+    checked(target_.file().sync(), target_.path());
     report.sync_s = seconds_since(begin);
     begin = Clock::now();
     verify();
@@ -139,22 +134,27 @@ class Copy {
 
   void open_source() {
     // Checked before opening: that alone would let a FIFO's writer start, and lose its data.
-    storage::Status there;
-    check(blocking_.on_path(Kind::path_status, options_.from, &there), options_.from);
-    if (!S_ISREG(there.mode) && !S_ISDIR(there.mode)) throw not_regular();
-    source_ = blocking_.open(options_.from, O_RDONLY, 0);
-    source_status_ = blocking_.status_of(source_, options_.from);
+    Operation look{.kind = Kind::path_status, .path = options_.from.c_str()};
+    checked(calls_.run(look), options_.from);
+    if (!S_ISREG(look.status.mode) && !S_ISDIR(look.status.mode)) throw not_regular();
+    checked(source_.open(options_.from, O_RDONLY), options_.from);
+    source_status_ = status_of_source();
     if (S_ISDIR(source_status_.mode)) throw Error(EISDIR, options_.from);
     if (!S_ISREG(source_status_.mode)) throw not_regular();
     size_bytes_ = source_status_.size_bytes;
     fingerprints_.resize((size_bytes_ + piece_bytes - 1) / piece_bytes);
   }
 
+  storage::Status status_of_source() {
+    storage::Status status;
+    checked(source_.status(status), options_.from);
+    return status;
+  }
   Error not_regular() const { return {EINVAL, options_.from + " is no regular file"}; }
   Error changed() const { return {ESTALE, options_.from + " changed while it was copied"}; }
 
   void check_source() {
-    const storage::Status now = blocking_.status_of(source_, options_.from);
+    const storage::Status now = status_of_source();
     if (now.size_bytes != source_status_.size_bytes) throw changed();
     // Files of /proc report the time of the stat call.
     const bool made_when_read = now.size_bytes == 0 && size_bytes_ > 0;
@@ -164,10 +164,10 @@ class Copy {
   // After an error: nothing may touch the memory any more.
   Remains give_up() {
     for (Slot& slot : slots_)
-      if (slot.under_way) calls_.cancel(slot);
+      if (slot.under_way) calls_.queue().cancel(slot);
     while (under_way_ > 0)
       next_finished();
-    if (source_ != nullptr) blocking_.close(source_);
+    if (source_.is_open()) source_.close();
     return target_.give_up();
   }
 
@@ -183,7 +183,8 @@ class Copy {
     slot.vectors = {&slot.vector, 1};
     slot.under_way = true;
     ++under_way_;
-    calls_.start(slot);
+    calls_.queue().submit(slot);
+    calls_.queue().flush();
   }
   // Starts the next piece of the file, if there is one.
   void begin_piece(Slot& slot, File* file) {
@@ -197,7 +198,7 @@ class Copy {
 
   // Null: none has finished for a while.
   Slot* next_finished() {
-    auto* slot = static_cast<Slot*>(calls_.next(look_around));
+    auto* slot = static_cast<Slot*>(calls_.next_within(look_around));
     if (slot == nullptr) return nullptr;
     slot->under_way = false;
     --under_way_;
@@ -209,7 +210,7 @@ class Copy {
     if (slot.kind == Kind::write) return true;
     fingerprints_[slot.at / piece_bytes] = fingerprint(slot.memory, slot.bytes);
     slot.moved = 0;
-    submit(slot, Kind::write, target_.file());
+    submit(slot, Kind::write, target_.file().get());
     return false;
   }
   bool compare(Slot& slot) {
@@ -222,7 +223,7 @@ class Copy {
 
   // All pieces of a file, `depth` at a time; calls `moved_one` after each transfer.
   void move(bool (Copy::*moved_one)(Slot&), const char* phase) {
-    File* const from = moved_one == &Copy::compare ? target_.file() : source_;
+    File* const from = moved_one == &Copy::compare ? target_.file().get() : source_.get();
     next_ = 0;
     std::uint64_t done = 0;
     for (Slot& slot : slots_)
@@ -252,12 +253,12 @@ class Copy {
     do {
       slot.at = size_bytes_;
       slot.bytes = piece_bytes;
-      move_now(slot, Kind::read, source_);
+      move_now(slot, Kind::read, source_.get());
       if (slot.moved == 0) return;
-      if (blocking_.status_of(source_, options_.from).size_bytes != 0) throw changed();
+      if (status_of_source().size_bytes != 0) throw changed();
       slot.bytes = slot.moved;
       fingerprints_.push_back(fingerprint(slot.memory, slot.bytes));
-      move_now(slot, Kind::write, target_.file());
+      move_now(slot, Kind::write, target_.file().get());
       if (slot.moved < slot.bytes) throw Error(EIO, target_.path());
       size_bytes_ += slot.bytes;
     } while (slot.bytes == piece_bytes);
@@ -275,10 +276,10 @@ class Copy {
   }
 
   const std::string& path_of(const Slot& slot) const {
-    return slot.file == source_ ? options_.from : target_.path();
+    return slot.file == source_.get() ? options_.from : target_.path();
   }
   void note_moved(Slot& slot) {
-    check(slot.result, path_of(slot));
+    checked(slot.result, path_of(slot));
     slot.moved += static_cast<std::size_t>(slot.result);
   }
   void check_stopped() {
@@ -288,11 +289,10 @@ class Copy {
   const CopyOptions& options_;
   const std::atomic<bool>& stopped_;
   const Memory memory_;
-  Calls calls_;
-  CopyCalls blocking_;
+  storage::SyncCalls calls_;
   CopyTarget target_;
   std::vector<Slot> slots_{depth};
-  File* source_ = nullptr;
+  storage::SyncFile source_{calls_};
   storage::Status source_status_;
   std::uint64_t size_bytes_ = 0;
   std::uint64_t next_ = 0;

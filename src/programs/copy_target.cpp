@@ -25,14 +25,10 @@
 namespace ferry::bench {
 namespace {
 
-using storage::File;
+using storage::checked;
 using storage::Kind;
-using storage::Operation;
 using storage::Scheme;
-
-void check(std::int64_t result, const std::string& what) {
-  if (result < 0) throw Error(static_cast<int>(-result), what);
-}
+using storage::SyncFile;
 
 // The folder of a path's last name.
 struct Name {
@@ -79,63 +75,8 @@ Error dangling(const std::string& path) {
 
 }  // namespace
 
-std::int64_t CopyCalls::on_file(Kind kind, File* file, std::uint64_t offset) {
-  Operation operation;
-  operation.kind = kind;
-  operation.file = file;
-  operation.offset = static_cast<std::int64_t>(offset);
-  return calls_.run(operation);
-}
-
-std::int64_t CopyCalls::close(File*& file) {
-  File* closed = file;
-  file = nullptr;
-  return on_file(Kind::close, closed);
-}
-
-std::int64_t CopyCalls::on_path(Kind kind, const std::string& path, storage::Status* status) {
-  Operation operation;
-  operation.kind = kind;
-  operation.path = path.c_str();
-  const std::int64_t result = calls_.run(operation);
-  if (status != nullptr) *status = operation.status;
-  return result;
-}
-
-File* CopyCalls::open(const std::string& path, int flags, std::uint32_t mode, std::int64_t& error) {
-  Operation operation;
-  operation.kind = Kind::open;
-  operation.path = path.c_str();
-  operation.flags = flags;
-  operation.mode = mode;
-  error = calls_.run(operation);
-  return operation.opened.release();
-}
-
-File* CopyCalls::open(const std::string& path, int flags, std::uint32_t mode) {
-  std::int64_t error = 0;
-  File* file = open(path, flags, mode, error);
-  check(error, path);
-  return file;
-}
-
-storage::Status CopyCalls::status_of(File* file, const std::string& path) {
-  Operation operation;
-  operation.kind = Kind::file_status;
-  operation.file = file;
-  check(calls_.run(operation), path);
-  return operation.status;
-}
-
-void CopyCalls::rename(const std::string& from, const std::string& to) {
-  Operation operation;
-  operation.kind = Kind::rename;
-  operation.path = from.c_str();
-  operation.new_path = to.c_str();
-  check(calls_.run(operation), to);
-}
-
-bool CopyCalls::is_link(const std::string& path) {
+// Whether the path's last name, which exists, is a symbolic link.
+bool CopyTarget::is_link(const std::string& path) {
   if (storage::scheme_of(path) == Scheme::posix) {
     struct stat status {};
     return ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
@@ -144,11 +85,8 @@ bool CopyCalls::is_link(const std::string& path) {
   const Name name(path);
   const std::string folder = path.substr(0, name.begin) + path.substr(name.end);
   std::vector<storage::DirectoryEntry> entries;
-  Operation operation;
-  operation.kind = Kind::list_directory;
-  operation.path = folder.c_str();
-  operation.entries = &entries;
-  if (calls_.run(operation) < 0) return false;
+  if (calls_.run({.kind = Kind::list_directory, .path = folder.c_str(), .entries = &entries}) < 0)
+    return false;
   const std::string wanted = name.in(path);
   return std::any_of(entries.begin(), entries.end(), [&](const storage::DirectoryEntry& entry) {
     return entry.name == wanted && S_ISLNK(entry.status.mode);
@@ -156,8 +94,10 @@ bool CopyCalls::is_link(const std::string& path) {
 }
 
 void CopyTarget::look() {
-  const std::int64_t result = calls_.on_path(Kind::path_status, to_, &status_);
-  if (result != -ENOENT) check(result, to_);
+  storage::Operation look{.kind = Kind::path_status, .path = to_.c_str()};
+  const std::int64_t result = calls_.run(look);
+  if (result != -ENOENT) checked(result, to_);
+  status_ = look.status;
   exists_ = result == 0;
 }
 
@@ -169,7 +109,7 @@ void CopyTarget::choose(const storage::Status& source) {
     look();
   }
   if (!exists_) {
-    if (storage::scheme_of(to_) == Scheme::posix && calls_.is_link(to_)) throw dangling(to_);
+    if (storage::scheme_of(to_) == Scheme::posix && is_link(to_)) throw dangling(to_);
     return;
   }
   refuse_kind(source);
@@ -190,14 +130,10 @@ void CopyTarget::refuse_kind(const storage::Status& source) const {
 // Like cp: does not replace a read-only file either. Checks the opened file again, because a link
 // may have changed meanwhile.
 void CopyTarget::check_writable() {
-  File* file = calls_.open(to_, O_WRONLY, 0);
-  try {
-    status_ = calls_.status_of(file, to_);
-  } catch (...) {
-    calls_.close(file);
-    throw;
-  }
-  check(calls_.close(file), to_);
+  SyncFile file(calls_);
+  checked(file.open(to_, O_WRONLY), to_);
+  checked(file.status(status_), to_);
+  checked(file.close(), to_);
 }
 
 bool CopyTarget::is_the_source(const storage::Status& source) const {
@@ -207,7 +143,7 @@ bool CopyTarget::is_the_source(const storage::Status& source) const {
 
 // Keeps the link, which then leads to the copy.
 void CopyTarget::follow_link() {
-  if (!calls_.is_link(to_)) return;
+  if (!is_link(to_)) return;
   if (storage::scheme_of(to_) != Scheme::posix) {
     in_place_ = true;
     return;
@@ -220,7 +156,7 @@ void CopyTarget::follow_link() {
 // Gives the new file the old one's mode and access control list. Without the list, its mask would
 // become the group's permissions. Returns false if this is impossible.
 bool CopyTarget::keep_permissions() {
-  const auto* file = dynamic_cast<const storage::PosixFile*>(file_);
+  const auto* file = dynamic_cast<const storage::PosixFile*>(file_.get());
   if (file == nullptr) return true;
   std::vector<char> list(64 << 10);  // as long as attributes get
   const ssize_t bytes = ::getxattr(to_.c_str(), acl_name, list.data(), list.size());
@@ -251,33 +187,33 @@ bool CopyTarget::open_scratch(std::uint32_t mode) {
   const std::string path =
       to_.substr(0, name.begin) + ".ferry-cp-" + std::to_string(random()) + to_.substr(name.end);
   if (options_.scratch) options_.scratch(path);
-  std::int64_t error = 0;
-  file_ = calls_.open(path, O_RDWR | O_CREAT | O_EXCL, mode, error);
+  const std::int64_t error = file_.open(path, O_RDWR | O_CREAT | O_EXCL, mode);
   if (exists_ && (error == -EACCES || error == -EPERM)) return false;
   // An unanswered request may have created it.
   if (error == 0 || error == -ETIMEDOUT) scratch_ = path;
-  check(error, to_);  // the other name is ours only
+  checked(error, to_);  // the other name is ours only
   if (!exists_ || (is_owned_alike() && keep_permissions())) return true;
-  calls_.close(file_);
-  check(calls_.on_path(Kind::unlink, scratch_), to_);
+  file_.close();
+  checked(calls_.run({.kind = Kind::unlink, .path = scratch_.c_str()}), to_);
   scratch_.clear();
   return false;
 }
 
 bool CopyTarget::is_owned_alike() {
-  const storage::Status made = calls_.status_of(file_, to_);
+  storage::Status made;
+  checked(file_.status(made), to_);
   return made.owner == status_.owner && made.group == status_.group;
 }
 
 // Not truncated: if the source is this file by another path, its data must survive.
 void CopyTarget::open_in_place() {
-  file_ = calls_.open(to_, O_RDWR, 0);
+  checked(file_.open(to_, O_RDWR), to_);
   if (options_.in_place) options_.in_place(to_);
   touched_ = true;
 }
 
 void CopyTarget::trim(std::uint64_t bytes) {
-  if (in_place_) check(calls_.on_file(Kind::truncate, file_, bytes), to_);
+  if (in_place_) checked(file_.truncate(bytes), to_);
 }
 
 // Atomically, so that no empty file ever has that name. Returns false if it is taken, or the file
@@ -289,30 +225,31 @@ bool CopyTarget::take_name() {
 
 // Does not replace a file made meanwhile, nor a dangling link.
 void CopyTarget::reserve() {
-  std::int64_t error = 0;
-  File* made = calls_.open(to_, O_WRONLY | O_CREAT | O_EXCL, 0600, error);
+  SyncFile made(calls_);
+  const std::int64_t error = made.open(to_, O_WRONLY | O_CREAT | O_EXCL, 0600);
   if (error == -EEXIST) {
     look();
     if (!exists_) throw dangling(to_);
     if (options_.overwrite && S_ISREG(status_.mode)) return;
   }
-  check(error, to_);
+  checked(error, to_);
   reserved_ = true;
-  calls_.close(made);
 }
 
 void CopyTarget::publish(std::uint64_t bytes) {
-  const std::uint64_t there = calls_.status_of(file_, to_).size_bytes;
-  if (there != bytes) {
-    throw Error(EBADMSG, to_ + " has " + std::to_string(there) + " bytes instead of " +
+  storage::Status made;
+  checked(file_.status(made), to_);
+  if (made.size_bytes != bytes) {
+    throw Error(EBADMSG, to_ + " has " + std::to_string(made.size_bytes) + " bytes instead of " +
                              std::to_string(bytes));
   }
-  check(calls_.close(file_), to_);
+  checked(file_.close(), to_);
   touched_ = false;
   if (in_place_) return;
   if (exists_ || !take_name()) {
     if (!exists_) reserve();
-    calls_.rename(scratch_, to_);
+    checked(calls_.run({.kind = Kind::rename, .path = scratch_.c_str(), .new_path = to_.c_str()}),
+            to_);
   }
   scratch_.clear();
   reserved_ = false;
@@ -321,13 +258,13 @@ void CopyTarget::publish(std::uint64_t bytes) {
 Remains CopyTarget::give_up() {
   Remains remains;
   if (touched_) remains.incomplete = to_;
-  if (file_ != nullptr) calls_.close(file_);
+  if (file_.is_open()) file_.close();
   if (!scratch_.empty()) {
-    const std::int64_t result = calls_.on_path(Kind::unlink, scratch_);
+    const std::int64_t result = calls_.run({.kind = Kind::unlink, .path = scratch_.c_str()});
     if (result < 0 && result != -ENOENT) remains.scratch = scratch_;
     scratch_.clear();
   }
-  if (reserved_) calls_.on_path(Kind::unlink, to_);
+  if (reserved_) calls_.run({.kind = Kind::unlink, .path = to_.c_str()});
   touched_ = reserved_ = false;
   return remains;
 }

@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 
 #include "programs/layout_facts.hpp"
-#include "storage/calls.hpp"
 #include "storage/mounted_layout.hpp"
 #include "storage/router.hpp"
+#include "storage/sync_file.hpp"
 
 namespace ferry::bench {
 namespace {
@@ -144,7 +144,7 @@ class Session {
     }
     Layout granted;
     if (const std::int64_t error = try_call(Kind::path_layout, granted); error < 0) {
-      if (made) remove_file();
+      if (made) calls_.run({.kind = Kind::unlink, .path = arguments_.path.c_str()});
       refuse(error);
     }
     line["kind"] = S_ISDIR(mode) ? "directory" : "file";
@@ -156,9 +156,7 @@ class Session {
 
  private:
   bool is_there(std::uint32_t& mode) {
-    storage::Operation status;
-    status.kind = Kind::path_status;
-    status.path = arguments_.path.c_str();
+    storage::Operation status{.kind = Kind::path_status, .path = arguments_.path.c_str()};
     const std::int64_t result = calls_.run(status);
     if (result < 0 && result != -ENOENT) refuse(result);
     mode = status.status.mode;
@@ -166,38 +164,19 @@ class Session {
   }
 
   std::int64_t try_call(Kind kind, Layout& layout) {
-    storage::Operation operation;
-    operation.kind = kind;
-    operation.path = arguments_.path.c_str();
-    operation.layout = &layout;
-    return calls_.run(operation);
+    return calls_.run({.kind = kind, .path = arguments_.path.c_str(), .layout = &layout});
   }
 
   void call(Kind kind, Layout& layout) {
     if (const std::int64_t result = try_call(kind, layout); result < 0) refuse(result);
   }
 
-  // It was just made, and its layout is unknown.
-  void remove_file() {
-    storage::Operation operation;
-    operation.kind = Kind::unlink;
-    operation.path = arguments_.path.c_str();
-    calls_.run(operation);
-  }
-
   void make_file() {
     Layout layout = arguments_.layout;
-    storage::Operation operation;
-    operation.kind = Kind::open;
-    operation.path = arguments_.path.c_str();
-    operation.flags = O_RDWR | O_CREAT | O_EXCL;
-    operation.mode = 0666;
-    operation.layout = &layout;
-    if (const std::int64_t result = calls_.run(operation); result < 0) refuse(result);
-    storage::Operation close;
-    close.kind = Kind::close;
-    close.file = operation.opened.release();
-    if (const std::int64_t result = calls_.run(close); result < 0) refuse(result);
+    storage::SyncFile file(calls_);
+    std::int64_t result = file.open(arguments_.path, O_RDWR | O_CREAT | O_EXCL, 0666, &layout);
+    if (result == 0) result = file.close();
+    if (result < 0) refuse(result);
   }
 
   // What to do by hand if Lustre does not show or take layouts here.
@@ -227,7 +206,7 @@ class Session {
 
   const Arguments& arguments_;
   const std::unique_ptr<storage::Storage> storage_;
-  storage::Calls calls_;
+  storage::SyncCalls calls_;
   std::string rules_;
 };
 

@@ -10,8 +10,8 @@
 
 #include "programs/layout_facts.hpp"
 #include "programs/stored_file.hpp"
-#include "storage/calls.hpp"
 #include "storage/router.hpp"
+#include "storage/sync_file.hpp"
 #include "storage/uri.hpp"
 
 namespace ferry::bench {
@@ -25,13 +25,11 @@ const char* kind_of(std::uint32_t mode) {
 }
 
 // Null if not striped or unknown.
-Json layout_of(storage::Calls& calls, const std::string& path) {
+Json layout_of(storage::SyncCalls& calls, const std::string& path) {
   storage::Layout layout;
-  storage::Operation operation;
-  operation.kind = storage::Kind::path_layout;
-  operation.path = path.c_str();
-  operation.layout = &layout;
-  return calls.run(operation) < 0 ? Json(nullptr) : layout_facts(layout);
+  const std::int64_t result =
+      calls.run({.kind = storage::Kind::path_layout, .path = path.c_str(), .layout = &layout});
+  return result < 0 ? Json(nullptr) : layout_facts(layout);
 }
 
 }  // namespace
@@ -55,10 +53,8 @@ Json uri_facts(const std::string& uri) {
     facts["problem"] = description.problem;
     return facts;
   }
-  storage::Calls calls(*storage);
-  storage::Operation status;
-  status.kind = storage::Kind::path_status;
-  status.path = uri.c_str();
+  storage::SyncCalls calls(*storage);
+  storage::Operation status{.kind = storage::Kind::path_status, .path = uri.c_str()};
   const std::int64_t result = calls.run(status);
   if (result < 0) {
     facts["errno"] = -result;
@@ -92,7 +88,7 @@ Json storages_of(const std::vector<std::string>& paths) {
 
 void add_mounted_facts(const std::string& path, Json& facts) {
   const std::unique_ptr<storage::Storage> storage = storage::make_router();
-  storage::Calls calls(*storage);
+  storage::SyncCalls calls(*storage);
   facts["layout"] = layout_of(calls, path);
   // The runtime reports what applies to all paths.
   facts["served"]["notes"] = Json::array();

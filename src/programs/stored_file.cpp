@@ -13,20 +13,15 @@
 
 namespace ferry::bench {
 
+using storage::checked;
 using storage::Kind;
-using storage::Operation;
 
 namespace {
 
 constexpr std::uint32_t mode_of_new_files = 0600;
 
 std::int64_t run_on_path(Kind kind, const std::string& path) {
-  const std::shared_ptr<storage::Storage> storage = side_storage();
-  storage::Calls calls(*storage);
-  Operation operation;
-  operation.kind = kind;
-  operation.path = path.c_str();
-  return calls.run(operation);
+  return storage::SyncCalls(*side_storage()).run({.kind = kind, .path = path.c_str()});
 }
 
 }  // namespace
@@ -48,102 +43,52 @@ std::shared_ptr<storage::Storage> side_storage() {
   return storage;
 }
 
-StoredFile::StoredFile(const std::string& path, int flags) : path_(path) {
-  if (is_uri(path)) {
-    held_ = side_storage();
-    open(*held_, flags);
-  } else {
-    plain_.emplace(path, flags);
-  }
-}
-
-StoredFile::StoredFile(storage::Storage& storage, const std::string& path, int flags)
+StoredFile::StoredFile(const std::string& path, int flags,
+                       std::shared_ptr<storage::Storage> storage)
     : path_(path) {
-  if (is_uri(path)) {
-    open(storage, flags);
-  } else {
+  if (!is_uri(path)) {
     plain_.emplace(path, flags);
+    return;
   }
+  storage_ = storage != nullptr ? std::move(storage) : side_storage();
+  file_ = std::make_unique<storage::SyncFile>(*storage_);
+  checked(file_->open(path_, flags, mode_of_new_files), path_);
 }
 
-StoredFile::~StoredFile() {
-  if (file_ == nullptr) return;
-  Operation operation;
-  operation.kind = Kind::close;
-  operation.file = file_;
-  calls_->run(operation);  // unsynced data is the caller's risk
-}
-
-void StoredFile::open(storage::Storage& storage, int flags) {
-  calls_ = std::make_unique<storage::Calls>(storage);
-  Operation operation;
-  operation.kind = Kind::open;
-  operation.path = path_.c_str();
-  operation.flags = flags;
-  operation.mode = mode_of_new_files;
-  check(calls_->run(operation));
-  file_ = operation.opened.release();
+storage::Status StoredFile::status() const {
+  storage::Status status;
+  checked(file_->status(status), path_);
+  return status;
 }
 
 std::uint64_t StoredFile::size_bytes() const {
-  if (plain_) return plain_->size_bytes();
-  Operation operation;
-  on_file(Kind::file_status, operation);
-  return operation.status.size_bytes;
+  return plain_ ? plain_->size_bytes() : status().size_bytes;
 }
 
 bool StoredFile::is_regular() const {
   if (plain_) return plain_->is_regular();
-  Operation operation;
-  on_file(Kind::file_status, operation);
-  if (S_ISDIR(operation.status.mode)) throw Error(EISDIR, path_);
-  return S_ISREG(operation.status.mode);
+  const std::uint32_t mode = status().mode;
+  if (S_ISDIR(mode)) throw Error(EISDIR, path_);
+  return S_ISREG(mode);
 }
 
 void StoredFile::read(void* data, std::uint64_t bytes, std::uint64_t offset) const {
   if (plain_) return plain_->read(data, bytes, offset);
-  move(Kind::read, static_cast<std::byte*>(data), bytes, offset);
+  const auto moved = static_cast<std::uint64_t>(checked(file_->read(data, bytes, offset), path_));
+  if (moved == bytes) return;
+  throw Error(EIO, path_ + " ends at " + std::to_string(offset + moved) + " bytes");
 }
 
 void StoredFile::write(const void* data, std::uint64_t bytes, std::uint64_t offset) const {
   if (plain_) return plain_->write(data, bytes, offset);
-  // Nothing is stored there: an iovec serves both directions.
-  move(Kind::write, const_cast<std::byte*>(static_cast<const std::byte*>(data)), bytes, offset);
+  checked(file_->write(data, bytes, offset), path_);
 }
 
 void StoredFile::sync() const {
-  if (plain_) {
-    if (::fsync(plain_->fd()) != 0) throw Error(errno, "syncing " + path_);
-    return;
-  }
-  Operation operation;
-  on_file(Kind::sync, operation);
-}
-
-void StoredFile::check(std::int64_t result) const {
-  if (result < 0) throw Error(static_cast<int>(-result), path_);
-}
-
-void StoredFile::on_file(Kind kind, Operation& operation) const {
-  operation.kind = kind;
-  operation.file = file_;
-  check(calls_->run(operation));
-}
-
-void StoredFile::move(Kind kind, std::byte* data, std::uint64_t bytes, std::uint64_t offset) const {
-  while (bytes > 0) {
-    iovec vector{data, bytes};
-    Operation operation;
-    operation.offset = static_cast<std::int64_t>(offset);
-    operation.vectors = std::span(&vector, 1);
-    on_file(kind, operation);
-    if (operation.result == 0) {
-      throw Error(EIO, path_ + " ends at " + std::to_string(offset) + " bytes");
-    }
-    const auto moved = static_cast<std::uint64_t>(operation.result);
-    data += moved;
-    offset += moved;
-    bytes -= moved;
+  if (!plain_) {
+    checked(file_->sync(), path_);
+  } else if (::fsync(plain_->fd()) != 0) {
+    throw Error(errno, "syncing " + path_);
   }
 }
 
@@ -152,7 +97,7 @@ bool file_exists(const std::string& path) {
     return ::access(path.c_str(), F_OK) == 0;
   }
   const std::int64_t result = run_on_path(Kind::path_status, path);
-  if (result < 0 && result != -ENOENT) throw Error(static_cast<int>(-result), path);
+  if (result != -ENOENT) checked(result, path);
   return result == 0;
 }
 
@@ -160,7 +105,7 @@ void remove_file(const std::string& path) {
   const std::int64_t result = is_uri(path)                  ? run_on_path(Kind::unlink, path)
                               : ::unlink(path.c_str()) == 0 ? 0
                                                             : -errno;
-  if (result < 0 && result != -ENOENT) throw Error(static_cast<int>(-result), "removing " + path);
+  if (result != -ENOENT) checked(result, "removing " + path);
 }
 
 }  // namespace ferry::bench

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "programs/file_cache.hpp"
-#include "storage/calls.hpp"
+#include "storage/sync_file.hpp"
 
 namespace ferry::bench {
 
@@ -24,13 +24,9 @@ std::shared_ptr<storage::Storage> side_storage();
 // the path. For one thread.
 class StoredFile {
  public:
-  // `flags` of open(2).
-  explicit StoredFile(const std::string& path, int flags = O_RDONLY);
-  // Uses the clients of `storage`, which must outlive it.
-  StoredFile(storage::Storage& storage, const std::string& path, int flags);
-  ~StoredFile();
-  StoredFile(const StoredFile&) = delete;
-  StoredFile& operator=(const StoredFile&) = delete;
+  // `flags` of open(2). Uses the clients of `storage`; null: of side_storage().
+  explicit StoredFile(const std::string& path, int flags = O_RDONLY,
+                      std::shared_ptr<storage::Storage> storage = nullptr);
 
   const std::string& path() const { return path_; }
   std::uint64_t size_bytes() const;
@@ -41,16 +37,12 @@ class StoredFile {
   void sync() const;
 
  private:
-  void open(storage::Storage& storage, int flags);
-  void check(std::int64_t result) const;
-  void on_file(storage::Kind kind, storage::Operation& operation) const;
-  void move(storage::Kind kind, std::byte* data, std::uint64_t bytes, std::uint64_t offset) const;
+  storage::Status status() const;
 
   const std::string path_;
-  std::shared_ptr<storage::Storage> held_;
   std::optional<PlainFile> plain_;
-  std::unique_ptr<storage::Calls> calls_;  // for a URI, as is the next
-  storage::File* file_ = nullptr;
+  std::shared_ptr<storage::Storage> storage_;  // for a URI, as is the next
+  std::unique_ptr<storage::SyncFile> file_;
 };
 
 // Whether anything exists at the path. Throws ferry::Error if the storage does not say.

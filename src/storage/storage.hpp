@@ -99,11 +99,11 @@ struct Operation {
   // write is over when the bytes are taken, as ever.
   bool sync_follows = false;
   std::int64_t offset = 0;
-  std::span<iovec> vectors;  // the storage may change them while it works
-  std::int64_t result = 0;   // bytes or 0, or a negative errno
+  std::span<iovec> vectors = {};  // the storage may change them while it works
+  std::int64_t result = 0;        // bytes or 0, or a negative errno
   std::uint64_t value = 0;
-  Status status;
-  std::unique_ptr<File> opened;
+  Status status = {};
+  std::unique_ptr<File> opened = {};
 
   // For the storage's own use while it has the operation.
   Operation* next = nullptr;
@@ -119,9 +119,9 @@ struct Doorbell {
 };
 
 struct QueueOptions {
-  Doorbell doorbell;
+  Doorbell doorbell = {};
   // Memory that most transfers will use; a storage may register it with its engine.
-  std::span<std::byte> arena;
+  std::span<std::byte> arena = {};
   unsigned depth = 256;  // operations in flight at most
   // Nobody else waits for the threads that use this queue, so flush() may execute operations there
   // and block. Such a queue may pass from thread to thread, one at a time.

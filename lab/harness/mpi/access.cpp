@@ -1,5 +1,6 @@
 #include "harness/mpi/access.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <span>
@@ -8,7 +9,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "storage/calls.hpp"
+#include "storage/sync_file.hpp"
 
 namespace ferry::bench::mpi {
 namespace {
@@ -127,53 +128,24 @@ class PosixAccess final : public Independent {
 class NativeAccess final : public Independent {
  public:
   NativeAccess(const Teams& teams, const Part& part, storage::Storage& storage)
-      : Independent(teams, part), calls_(storage) {}
-  ~NativeAccess() override {
-    if (file_ != nullptr) close_file();
-  }
+      : Independent(teams, part), file_(storage) {}
 
  protected:
   int open_file(int flags) override {
-    const std::string path = part_.path();
-    storage::Operation operation;
-    operation.kind = storage::Kind::open;
-    operation.path = path.c_str();
-    operation.flags = flags;
-    operation.mode = mode_of_new_files;
-    const int error = run(operation);
-    file_ = operation.opened.release();
-    return error;
+    return errno_of(file_.open(part_.path(), flags, mode_of_new_files));
   }
-  int sync_file() override { return run_on_file(storage::Kind::sync); }
-  int close_file() override {
-    const int error = run_on_file(storage::Kind::close);
-    file_ = nullptr;
-    return error;
-  }
+  int sync_file() override { return errno_of(file_.sync()); }
+  int close_file() override { return errno_of(file_.close()); }
   std::int64_t move(std::byte* data, std::uint64_t bytes, std::uint64_t offset) override {
-    iovec vector{data, bytes};
-    storage::Operation operation;
-    operation.kind = writes() ? storage::Kind::write : storage::Kind::read;
-    operation.file = file_;
-    operation.offset = static_cast<std::int64_t>(offset);
-    operation.vectors = std::span(&vector, 1);
-    return calls_.run(operation);
+    return writes() ? file_.write(data, bytes, offset) : file_.read(data, bytes, offset);
   }
 
  private:
-  int run(storage::Operation& operation) {
-    const std::int64_t result = calls_.run(operation);
-    return result < 0 ? static_cast<int>(-result) : 0;
-  }
-  int run_on_file(storage::Kind kind) {
-    storage::Operation operation;
-    operation.kind = kind;
-    operation.file = file_;
-    return run(operation);
+  static int errno_of(std::int64_t result) {
+    return static_cast<int>(-std::min<std::int64_t>(result, 0));
   }
 
-  storage::Calls calls_;
-  storage::File* file_ = nullptr;
+  storage::SyncFile file_;
 };
 
 // A view of the part, as MPI sees it. Blocks need none but their displacement.

@@ -15,64 +15,48 @@
 namespace ferry::bench::mpi {
 namespace {
 
+using storage::checked;
 using storage::Kind;
-using storage::Operation;
 
 constexpr std::uint64_t step_bytes = std::uint64_t{4} << 20;
 constexpr std::uint32_t mode_of_new_files = 0600;
 
 }  // namespace
 
-std::int64_t Files::run_on_path(Kind kind, const std::string& path, Operation& operation) {
-  operation.kind = kind;
-  operation.path = path.c_str();
-  return calls_.run(operation);
-}
-
 bool Files::exists(const std::string& path) {
-  Operation operation;
-  const std::int64_t result = run_on_path(Kind::path_status, path, operation);
-  if (result < 0 && result != -ENOENT) throw Error(static_cast<int>(-result), path);
+  const std::int64_t result = calls_.run({.kind = Kind::path_status, .path = path.c_str()});
+  if (result != -ENOENT) checked(result, path);
   return result == 0;
 }
 
 void Files::remove(const std::string& path) {
-  Operation operation;
-  const std::int64_t result = run_on_path(Kind::unlink, path, operation);
-  if (result < 0 && result != -ENOENT) throw Error(static_cast<int>(-result), "removing " + path);
+  const std::int64_t result = calls_.run({.kind = Kind::unlink, .path = path.c_str()});
+  if (result != -ENOENT) checked(result, "removing " + path);
 }
 
 void Files::make_striped(const Cell& cell, const std::string& path) {
   storage::Layout layout;
   layout.stripe_bytes = cell.stripe_bytes;
   layout.stripe_count = cell.stripe_count;
-  Operation operation;
-  operation.layout = &layout;
-  operation.flags = O_RDWR | O_CREAT | O_EXCL;
-  operation.mode = mode_of_new_files;
-  std::int64_t result = run_on_path(Kind::open, path, operation);
-  if (result < 0) throw Error(static_cast<int>(-result), "making " + path + " with its stripes");
-  Operation close;
-  close.kind = Kind::close;
-  close.file = operation.opened.release();
-  result = calls_.run(close);
-  if (result < 0) throw Error(static_cast<int>(-result), "closing " + path);
+  storage::SyncFile file(calls_);
+  checked(file.open(path, O_RDWR | O_CREAT | O_EXCL, mode_of_new_files, &layout),
+          "making " + path + " with its stripes");
+  checked(file.close(), "closing " + path);
 }
 
 std::optional<storage::Layout> Files::layout_of(const std::string& path) {
   storage::Layout layout;
-  Operation operation;
-  operation.layout = &layout;
-  const std::int64_t result = run_on_path(Kind::path_layout, path, operation);
+  const std::int64_t result =
+      calls_.run({.kind = Kind::path_layout, .path = path.c_str(), .layout = &layout});
   if (result == -EOPNOTSUPP) return std::nullopt;
-  if (result < 0) throw Error(static_cast<int>(-result), "the layout of " + path);
+  checked(result, "the layout of " + path);
   return layout;
 }
 
 void Files::make(const Cell& cell, const std::string& path, std::uint64_t bytes,
                  std::uint64_t seed) {
   if (cell.is_striped()) make_striped(cell, path);
-  const StoredFile file(*storage_, path, O_RDWR | O_CREAT | (cell.is_striped() ? 0 : O_EXCL));
+  const StoredFile file(path, O_RDWR | O_CREAT | (cell.is_striped() ? 0 : O_EXCL), storage_);
   std::vector<std::byte> data(std::min(bytes, step_bytes));
   for (std::uint64_t at = 0; at < bytes; at += step_bytes) {
     const std::uint64_t step = std::min(step_bytes, bytes - at);
@@ -85,7 +69,7 @@ void Files::make(const Cell& cell, const std::string& path, std::uint64_t bytes,
 
 void Files::verify(const Cell& cell, const std::string& path, std::uint64_t begin,
                    std::uint64_t end, std::uint64_t seed) {
-  const StoredFile file(*storage_, path, O_RDONLY);
+  const StoredFile file(path, O_RDONLY, storage_);
   PatternChecker checker(seed);
   std::vector<std::byte> data(std::min(end - begin, step_bytes));
   for (std::uint64_t at = begin; at < end; at += step_bytes) {
@@ -101,11 +85,10 @@ void Files::verify(const Cell& cell, const std::string& path, std::uint64_t begi
 }
 
 void Files::check_size(const std::string& path, std::uint64_t bytes) {
-  Operation operation;
-  const std::int64_t result = run_on_path(Kind::path_status, path, operation);
-  if (result < 0) throw Error(static_cast<int>(-result), path);
-  if (operation.status.size_bytes == bytes) return;
-  throw ContentsError(path + " has " + std::to_string(operation.status.size_bytes) +
+  storage::Operation look{.kind = Kind::path_status, .path = path.c_str()};
+  checked(calls_.run(look), path);
+  if (look.status.size_bytes == bytes) return;
+  throw ContentsError(path + " has " + std::to_string(look.status.size_bytes) +
                       " bytes in place of " + std::to_string(bytes));
 }
 

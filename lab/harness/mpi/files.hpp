@@ -11,8 +11,8 @@
 #include <string>
 
 #include "harness/mpi/part.hpp"
-#include "storage/calls.hpp"
 #include "storage/router.hpp"
+#include "storage/sync_file.hpp"
 
 namespace ferry::bench::mpi {
 
@@ -38,11 +38,8 @@ class Files {
   void check_size(const std::string& path, std::uint64_t bytes);
 
  private:
-  std::int64_t run_on_path(storage::Kind kind, const std::string& path,
-                           storage::Operation& operation);
-
-  std::unique_ptr<storage::Storage> storage_;
-  storage::Calls calls_;
+  const std::shared_ptr<storage::Storage> storage_;
+  storage::SyncCalls calls_;
 };
 
 // Files that the measurement has made, in the order of their names. Removed when this ends, however

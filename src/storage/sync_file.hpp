@@ -1,0 +1,80 @@
+// Blocking calls to a storage, and a file by such calls. Results are bytes or 0, or a negative
+// errno.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "storage/storage.hpp"
+
+namespace ferry::storage {
+
+// Blocking calls, by a queue and a doorbell of their own. Not thread-safe: one thread at a time. A
+// call lasts as long as the storage takes; Capabilities::request_timeout bounds that for storages
+// whose servers may fall silent.
+class SyncCalls {
+ public:
+  // `storage` outlives it. The options' doorbell is not used.
+  explicit SyncCalls(Storage& storage, QueueOptions options = {.depth = 64});
+  SyncCalls(const SyncCalls&) = delete;
+  SyncCalls& operator=(const SyncCalls&) = delete;
+
+  // Executes one operation while nothing else is under way; returns its result.
+  std::int64_t run(Operation& operation);
+  std::int64_t run(Operation&& operation) { return run(operation); }
+  // Goes on until all bytes are moved, a read meets the end of the file, or an error, which hides
+  // what was moved before it.
+  std::int64_t transfer(File& file, Kind kind, void* data, std::uint64_t bytes,
+                        std::uint64_t offset);
+
+  // To have several operations under way, submit them here.
+  Queue& queue() { return *queue_; }
+  // A finished one of them. The second returns null when none has finished after `timeout`.
+  Operation& next();
+  Operation* next_within(std::chrono::nanoseconds timeout);
+
+ private:
+  std::uint32_t doorbell_ = 0;
+  std::unique_ptr<Queue> queue_;
+};
+
+// A file, open or not. Not thread-safe, like the calls that it makes.
+class SyncFile {
+ public:
+  explicit SyncFile(SyncCalls& calls) : calls_(calls) {}
+  // Makes calls of its own to `storage`, which outlives it.
+  explicit SyncFile(Storage& storage) : own_(std::make_unique<SyncCalls>(storage)), calls_(*own_) {}
+  // Closes what is open; close() tells a late error of writing, this does not.
+  ~SyncFile();
+  SyncFile(const SyncFile&) = delete;
+  SyncFile& operator=(const SyncFile&) = delete;
+
+  // Nothing may be open. `layout`: see Kind::open.
+  std::int64_t open(const std::string& path, int flags, std::uint32_t mode = 0,
+                    Layout* layout = nullptr);
+  bool is_open() const { return file_ != nullptr; }
+  File* get() const { return file_.get(); }
+
+  // Move all bytes; a read moves fewer only at the end of the file.
+  std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset);
+  std::int64_t write(const void* data, std::uint64_t bytes, std::uint64_t offset);
+  std::int64_t sync() { return run(Kind::sync); }
+  std::int64_t truncate(std::uint64_t bytes) { return run(Kind::truncate, bytes); }
+  std::int64_t status(Status& status);
+  // It is closed whatever the result.
+  std::int64_t close();
+
+ private:
+  std::int64_t run(Kind kind, std::uint64_t offset = 0);
+
+  const std::unique_ptr<SyncCalls> own_;
+  SyncCalls& calls_;
+  std::unique_ptr<File> file_;
+};
+
+// Returns the result of a call, or throws ferry::Error with `what` where it is a negative errno.
+std::int64_t checked(std::int64_t result, const std::string& what);
+
+}  // namespace ferry::storage
