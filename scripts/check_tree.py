@@ -87,11 +87,7 @@ PRIVATE = re.compile(r"src/storage/(ceph|lustre|nfs|posix|pvfs2)/")
 # (file, what it includes or imports): why this exception to the arrows exists.
 EXCEPTIONS = {
     ("python/ferry/laboratory.py", "ferry_lab.commands.load"): "finds commands that are installed",
-    ("src/bulk/gpu_direct.cpp", "storage/posix/file.hpp"): "File has no write turns to ask for",
-    ("src/bulk/open_file.cpp", "storage/posix/file.hpp"): "File has no descriptor to ask for",
     ("src/collective/hints.cpp", "runtime/tuning.hpp"): "hints come from the profile as well",
-    ("src/collective/impl.cpp", "storage/posix/file.hpp"): "File has no descriptor to ask for",
-    ("src/programs/copy_target.cpp", "storage/posix/file.hpp"): "File has no descriptor to ask for",
     ("lab/harness/mpi/access.hpp", "collective/team.hpp"): "measured ranks agree as a file's do",
     ("lab/harness/mpi/cell_run.hpp", "collective/team.hpp"): "measured ranks agree as a file's do",
     ("lab/harness/mpi/part.hpp", "collective/division.hpp"): "names the files of Options::files",

@@ -1,11 +1,11 @@
 #include "bulk/gpu_direct.hpp"
 
 #include <cerrno>
+#include <optional>
 
 #include <fcntl.h>
 
 #include "bulk/scheduler.hpp"
-#include "storage/posix/file.hpp"
 
 namespace ferry::bulk {
 namespace {
@@ -15,26 +15,6 @@ using cuda::GpuDirectFile;
 bool whole_blocks(const Piece& piece) {
   return (piece.offset | piece.bytes) % piece_alignment_bytes == 0;
 }
-
-// A write's turn among those through the page cache (storage/posix/write_turns.hpp).
-class Turn {
- public:
-  explicit Turn(const Piece& piece) {
-    if (!piece.writing) return;
-    turns_ = static_cast<storage::PosixFile*>(piece.file->direct())->turns.get();
-    granted_ = turns_ == nullptr || turns_->try_begin_direct();
-  }
-  ~Turn() {
-    if (turns_ != nullptr && granted_) turns_->end_direct();
-  }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  bool granted() const { return granted_; }
-
- private:
-  storage::WriteTurns* turns_ = nullptr;
-  bool granted_ = true;
-};
 
 // Returns bytes or a negative errno; continues after short transfers, because only another one
 // tells the end of the file from an error.
@@ -70,8 +50,8 @@ bool move_past_host(Scheduler& scheduler, Request& request, std::size_t part, st
   if (file == nullptr) return false;
   GpuDirectFile::Outcome outcome;
   {
-    const Turn turn(piece);
-    if (!turn.granted()) return false;
+    std::optional<storage::DirectWrite> turn;
+    if (piece.writing && !turn.emplace(*piece.file->direct()).granted()) return false;
     outcome = move(*file, request, piece);
   }
   if (outcome.refusal == GpuDirectFile::Refusal::file) piece.file->give_up_gpu_direct();

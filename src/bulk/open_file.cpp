@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/residency.hpp"
-#include "storage/posix/file.hpp"
 
 namespace ferry::bulk {
 
@@ -80,19 +79,8 @@ storage::Status OpenFile::status() {
 
 // It resolves to the inode, also after rename, unlink and chdir.
 std::string OpenFile::path_of_descriptor() const {
-  const auto* file = dynamic_cast<const storage::PosixFile*>(buffered_.get());
-  if (file == nullptr) return path_;  // a storage for tests, whose names do not change
-  return "/proc/self/fd/" + std::to_string(file->fd);
-}
-
-bool OpenFile::may_hang() const {
-  if (!local()) return true;
-  const auto* file = dynamic_cast<const storage::PosixFile*>(buffered_.get());
-  return file != nullptr && file->remote;  // null: a storage for tests
-}
-
-int OpenFile::descriptor() const {
-  return static_cast<const storage::PosixFile&>(*buffered_).fd;
+  if (descriptor() < 0) return path_;  // a storage for tests, whose names do not change
+  return "/proc/self/fd/" + std::to_string(descriptor());
 }
 
 bool OpenFile::begin_use() {
@@ -151,15 +139,16 @@ const cuda::GpuDirectFile* OpenFile::gpu_direct(cuda::Gpus& gpus) {
 }
 
 std::unique_ptr<const cuda::GpuDirectFile> OpenFile::make_gpu_direct(cuda::Gpus& gpus) {
-  const auto* file = static_cast<const storage::PosixFile*>(direct());
-  if (file == nullptr || file->direct_fd < 0) {
+  const storage::File* file = direct();
+  if (file == nullptr || file->direct_descriptor() < 0) {
     why_no_gpu_direct_ = "no direct I/O to this file";
     return nullptr;
   }
   std::shared_ptr<const cuda::GpuDirectDriver> driver = gpus.direct_driver(why_no_gpu_direct_);
   if (driver == nullptr) return nullptr;
   try {
-    return std::make_unique<const cuda::GpuDirectFile>(std::move(driver), file->direct_fd);
+    return std::make_unique<const cuda::GpuDirectFile>(std::move(driver),
+                                                       file->direct_descriptor());
   } catch (const Error& error) {
     why_no_gpu_direct_ = error.reason();
     return nullptr;

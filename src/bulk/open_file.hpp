@@ -46,9 +46,9 @@ class OpenFile {
   // A mounted file: the host has a page cache for it, and direct I/O bypasses that.
   bool local() const { return buffered_->scheme() == storage::Scheme::posix; }
   // It has a server or process that may not answer: a blocking call may last for any time.
-  bool may_hang() const;
+  bool may_hang() const { return buffered_->may_hang(); }
   // The descriptor of buffered(), if local().
-  int descriptor() const;
+  int descriptor() const { return buffered_->descriptor(); }
   // Opened on first use; null without direct I/O.
   storage::File* direct();
   bool always_direct() const { return (flags_ & O_DIRECT) != 0 && local(); }

@@ -7,13 +7,10 @@
 #include <tuple>
 
 #include <fcntl.h>
-#include <sys/vfs.h>
-#include <unistd.h>
 
 #include "base/residency.hpp"
 #include "collective/exchange.hpp"
 #include "collective/independent.hpp"
-#include "storage/posix/file.hpp"
 #include "storage/uri.hpp"
 
 namespace ferry::collective {
@@ -144,17 +141,13 @@ File::Impl::Agreed File::Impl::agree_on_piece(bool writes, const Request& reques
 }
 
 File::Impl::CacheUse File::Impl::cache_use(std::int64_t begin, std::int64_t end) const {
-  const bool is_cached = (flags_ & O_DIRECT) == 0;
-  if (!is_cached || storage::scheme_of(path_) != storage::Scheme::posix) return CacheUse::none;
-  const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return CacheUse::none;
+  const storage::File* file = file_ ? file_->opened() : nullptr;
+  if (file == nullptr || file->descriptor() < 0 || (flags_ & O_DIRECT) != 0) return CacheUse::none;
   const auto bytes = static_cast<std::uint64_t>(end - begin);
-  const auto resident = resident_bytes(descriptor, static_cast<std::uint64_t>(begin), bytes);
-  struct statfs system {};
-  const bool is_local = ::fstatfs(descriptor, &system) == 0 && !storage::is_remote(system.f_type);
-  ::close(descriptor);
+  const auto resident =
+      resident_bytes(file->descriptor(), static_cast<std::uint64_t>(begin), bytes);
   if (resident && *resident >= bytes) return CacheUse::hit;
-  return is_local ? CacheUse::fill : CacheUse::none;
+  return file->may_hang() ? CacheUse::none : CacheUse::fill;
 }
 
 // The rule of method automatic.

@@ -54,6 +54,8 @@ class StorageFile {
   int layout(const std::string& path, storage::Layout& layout);
   // Asks the storage for `path` to make it connect; ignores the answer.
   void ask_for(const std::string& path);
+  // Null: none is.
+  const storage::File* opened() const { return file_.get(); }
   int close() { return errno_of(file_.close()); }
   int sync() { return errno_of(file_.sync()); }
   int resize(std::int64_t bytes) {

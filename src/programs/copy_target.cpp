@@ -19,7 +19,6 @@
 #include <ferry/error.hpp>
 
 #include "base/mounts.hpp"
-#include "storage/posix/file.hpp"
 #include "storage/uri.hpp"
 
 namespace ferry::bench {
@@ -156,17 +155,17 @@ void CopyTarget::follow_link() {
 // Gives the new file the old one's mode and access control list. Without the list, its mask would
 // become the group's permissions. Returns false if this is impossible.
 bool CopyTarget::keep_permissions() {
-  const auto* file = dynamic_cast<const storage::PosixFile*>(file_.get());
-  if (file == nullptr) return true;
+  const int fd = file_.get()->descriptor();
+  if (fd < 0) return true;
   std::vector<char> list(64 << 10);  // as long as attributes get
   const ssize_t bytes = ::getxattr(to_.c_str(), acl_name, list.data(), list.size());
   if (bytes >= 0) {
-    return ::fsetxattr(file->fd, acl_name, list.data(), static_cast<std::size_t>(bytes), 0) == 0;
+    return ::fsetxattr(fd, acl_name, list.data(), static_cast<std::size_t>(bytes), 0) == 0;
   }
   if (errno != ENODATA && errno != ENOTSUP) return false;
   // It may have inherited the folder's.
-  if (::fremovexattr(file->fd, acl_name) != 0 && errno != ENODATA && errno != ENOTSUP) return false;
-  return ::fchmod(file->fd, status_.mode & 0777) == 0;
+  if (::fremovexattr(fd, acl_name) != 0 && errno != ENODATA && errno != ENOTSUP) return false;
+  return ::fchmod(fd, status_.mode & 0777) == 0;
 }
 
 void CopyTarget::open(const storage::Status& source) {

@@ -65,7 +65,7 @@ class RouterQueue final : public Queue {
     const Scheme scheme = scheme_for(operation);
     if (operation.kind == Kind::rename && scheme_of(operation.new_path) != scheme) {
       operation.result = -EXDEV;
-      refused_.push(operation);
+      finished_.push(operation);
       return;
     }
     if (scheme == Scheme::posix) {
@@ -83,6 +83,7 @@ class RouterQueue final : public Queue {
   }
 
   Operation* reap() override {
+    if (Operation* operation = finished_.pop(); operation != nullptr) return operation;
     // In turns: one that always has something must not keep the others waiting.
     for (std::size_t i = 0; i < schemes; ++i) {
       turn_ = (turn_ + 1) % schemes;
@@ -95,20 +96,20 @@ class RouterQueue final : public Queue {
         if (Operation* operation = others_[turn_]->reap(); operation != nullptr) return operation;
       }
     }
-    return refused_.pop();
+    return nullptr;
   }
 
   // All have the same doorbell, so the wait of one ends for the others too. But one that has
   // nothing under way need not sleep.
   void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override {
-    if (!refused_.empty()) return;
     Queue* sleeps = posix_.get();
     for (const auto& other : others_) {
       if (other == nullptr) continue;
-      if (!other->nothing_finished()) return;
+      while (Operation* operation = other->reap())
+        finished_.push(*operation);
       if (posix_under_way_ == 0) sleeps = other.get();
     }
-    sleeps->wait(seen, timeout);
+    if (finished_.empty()) sleeps->wait(seen, timeout);
   }
 
   std::int64_t read_file(const char* path, std::span<std::byte> memory) override {
@@ -119,8 +120,7 @@ class RouterQueue final : public Queue {
     const Scheme scheme = scheme_for(operation);
     if (scheme == Scheme::posix) {
       posix_->cancel(operation);
-    } else if (InboxQueue* other = others_[static_cast<std::size_t>(scheme)].get();
-               other != nullptr) {
+    } else if (Queue* other = others_[static_cast<std::size_t>(scheme)].get(); other != nullptr) {
       other->cancel(operation);
     }
   }
@@ -139,13 +139,13 @@ class RouterQueue final : public Queue {
   }
 
  private:
-  InboxQueue& queue_for(Scheme scheme) {
-    std::unique_ptr<InboxQueue>& queue = others_[static_cast<std::size_t>(scheme)];
+  Queue& queue_for(Scheme scheme) {
+    std::unique_ptr<Queue>& queue = others_[static_cast<std::size_t>(scheme)];
     if (queue != nullptr) return *queue;
     std::unique_ptr<Queue> made = router_.other(scheme).make_queue(options_);
     // Whoever asks for the counters does so from another thread.
     const std::lock_guard lock(mutex_);
-    queue.reset(static_cast<InboxQueue*>(made.release()));
+    queue = std::move(made);
     return *queue;
   }
 
@@ -154,8 +154,8 @@ class RouterQueue final : public Queue {
   const std::unique_ptr<Queue> posix_;
   mutable std::mutex mutex_;
   // By scheme; changed by the queue's thread, under the mutex.
-  std::array<std::unique_ptr<InboxQueue>, schemes> others_;
-  OperationList refused_;
+  std::array<std::unique_ptr<Queue>, schemes> others_;
+  OperationList finished_;  // refused, or found by wait()
   std::size_t posix_under_way_ = 0;
   std::size_t turn_ = 0;
 };

@@ -79,9 +79,37 @@ class File {
   explicit File(Scheme scheme = Scheme::posix) : scheme_(scheme) {}
   virtual ~File() = default;
   Scheme scheme() const { return scheme_; }
+  // The kernel's descriptors of it, through the page cache and opened with O_DIRECT; -1: none.
+  virtual int descriptor() const { return -1; }
+  virtual int direct_descriptor() const { return -1; }
+  // A server or a process is behind it that may not answer: a blocking call on a descriptor of it
+  // may last for any time.
+  virtual bool may_hang() const { return scheme_ != Scheme::posix; }
 
  private:
+  friend class DirectWrite;
+  virtual bool begin_direct_write() { return true; }
+  virtual void end_direct_write() {}
+
   const Scheme scheme_;
+};
+
+// A write through the direct_descriptor() of a file: while it lasts, none through the page cache
+// begins.
+class DirectWrite {
+ public:
+  explicit DirectWrite(File& file) : file_(file), granted_(file.begin_direct_write()) {}
+  ~DirectWrite() {
+    if (granted_) file_.end_direct_write();
+  }
+  DirectWrite(const DirectWrite&) = delete;
+  DirectWrite& operator=(const DirectWrite&) = delete;
+  // False: one through the page cache is under way, and this one has to go through it, too.
+  bool granted() const { return granted_; }
+
+ private:
+  File& file_;
+  const bool granted_;
 };
 
 // One operation. Owned by the caller and not to be touched between submit() and reap(), and neither

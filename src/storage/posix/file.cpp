@@ -32,8 +32,8 @@ constexpr long fusectl_magic = 0x65735543;
 constexpr long pstore_magic = 0x6165676C;
 constexpr long resctrl_magic = 0x07655821;
 
-}  // namespace
-
+// Whether a file system of this type, as statfs(2) tells it, is served by another machine or by a
+// process.
 bool is_remote(long type) {
   switch (type) {
     case NFS_SUPER_MAGIC:
@@ -50,8 +50,6 @@ bool is_remote(long type) {
       return false;
   }
 }
-
-namespace {
 
 // Whether every change sets the time of change, in the way that change_times.hpp needs.
 bool stamps_changes(long type) {

@@ -14,6 +14,10 @@ struct PosixFile final : File {
   PosixFile();
   ~PosixFile() override;
 
+  int descriptor() const override { return fd; }
+  int direct_descriptor() const override { return direct_fd; }
+  bool may_hang() const override { return remote; }
+
   int fd = -1;                               // through the page cache
   int direct_fd = -1;                        // O_DIRECT; -1 unless the file was opened with it
   std::uint32_t memory_alignment_bytes = 1;  // what direct I/O asks of addresses
@@ -54,11 +58,13 @@ struct PosixFile final : File {
   std::shared_ptr<Identity> identity;
   // Keeps write() + lseek() of an append together.
   std::atomic_flag appending;
-};
 
-// Whether a file system of this type, as statfs(2) tells it, is served by another machine or by a
-// process.
-bool is_remote(long type);
+ private:
+  bool begin_direct_write() override { return turns == nullptr || turns->try_begin_direct(); }
+  void end_direct_write() override {
+    if (turns != nullptr) turns->end_direct();
+  }
+};
 
 // Whether direct I/O can carry out this transfer; if not it goes through the page cache.
 bool fits_direct(const PosixFile& file, const Operation& operation);

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "storage/mounted_layout.hpp"
+#include "storage/posix/blocking_queue.hpp"
 #include "storage/posix/queue.hpp"
 #include "storage/posix/uring_queue.hpp"
-#include "storage/queue/blocking_queue.hpp"
 
 namespace ferry::storage {
 namespace {

@@ -1,4 +1,4 @@
-#include "storage/queue/blocking_queue.hpp"
+#include "storage/posix/blocking_queue.hpp"
 
 #include <atomic>
 #include <cerrno>
