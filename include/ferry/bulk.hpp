@@ -29,6 +29,10 @@
 #include <ferry/error.hpp>
 #include <ferry/storage_engine.hpp>
 
+namespace ferry {
+enum class Direction : std::uint8_t;
+}
+
 namespace ferry::bulk {
 
 class Request;
@@ -200,8 +204,8 @@ class Engine {
   static Engine common();
 
   // Batches: all parts in one call. The memory must stay valid until the future is ready.
-  Future read(std::span<const Part> parts) const { return transfer(false, parts); }
-  Future write(std::span<const Part> parts) const { return transfer(true, parts); }
+  Future read(std::span<const Part> parts) const;
+  Future write(std::span<const Part> parts) const;
   // Opens, reads and closes every path, in order; for many files that fit in memory.
   std::vector<Contents> read_files(std::span<const std::string> paths) const;
 
@@ -228,7 +232,7 @@ class Engine {
 
  private:
   friend class File;
-  Future transfer(bool writing, std::span<const Part> parts) const;
+  Future transfer(Direction direction, std::span<const Part> parts) const;
   std::shared_ptr<Scheduler> scheduler_;
 };
 

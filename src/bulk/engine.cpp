@@ -51,12 +51,20 @@ Engine Engine::common() {
   return Engine(std::move(scheduler));
 }
 
-Future Engine::transfer(bool writing, std::span<const Part> parts) const {
+Future Engine::read(std::span<const Part> parts) const {
+  return transfer(Direction::read, parts);
+}
+
+Future Engine::write(std::span<const Part> parts) const {
+  return transfer(Direction::write, parts);
+}
+
+Future Engine::transfer(Direction direction, std::span<const Part> parts) const {
   std::vector<std::shared_ptr<OpenFile>> files;
   files.reserve(parts.size());
   for (const Part& part : parts)
     files.push_back(part.file->file_);
-  return {scheduler_, scheduler_->submit(writing, parts, files, false)};
+  return {scheduler_, scheduler_->submit(direction, parts, files, false)};
 }
 
 std::vector<Contents> Engine::read_files(std::span<const std::string> paths) const {
@@ -208,15 +216,14 @@ bool is_on_gpu(Scheduler& scheduler, const void* memory) {
 }
 
 // Executes a small transfer on the caller's thread.
-std::uint64_t transfer_here(Scheduler& scheduler, OpenFile& file, bool writing, void* data,
+std::uint64_t transfer_here(Scheduler& scheduler, OpenFile& file, Direction direction, void* data,
                             std::uint64_t bytes, std::uint64_t offset) {
   const BriefUse use(file);
   const Lanes::Use lane(*scheduler.lanes());
-  const bool direct = !writing && scheduler.options().route == Route::direct;
+  const bool direct = direction == Direction::read && scheduler.options().route == Route::direct;
   storage::File* past_cache = direct ? file.direct() : nullptr;
-  const std::int64_t result =
-      lane->transfer(past_cache != nullptr ? *past_cache : file.buffered(),
-                     writing ? storage::Kind::write : storage::Kind::read, data, bytes, offset);
+  const std::int64_t result = lane->transfer(past_cache != nullptr ? *past_cache : file.buffered(),
+                                             direction, data, bytes, offset);
   Counters& counters = scheduler.counters();
   counters.add(counters.transfers);
   counters.add(counters.parts);
@@ -225,8 +232,7 @@ std::uint64_t transfer_here(Scheduler& scheduler, OpenFile& file, bool writing, 
     fail(file, bytes, offset, result);
   }
   counters.add(counters.copied_tasks);
-  counters.add(writing ? counters.bytes_written : counters.bytes_read,
-               static_cast<std::uint64_t>(result));
+  counters.add(counters.bytes(direction), static_cast<std::uint64_t>(result));
   return static_cast<std::uint64_t>(result);
 }
 
@@ -236,10 +242,11 @@ std::uint64_t File::read_at(void* to, std::uint64_t bytes, std::uint64_t offset,
                             const ProgressFunction& progress) const {
   OpenFile& file = open_file();
   if (!progress && bytes <= sync_bytes_max && !is_on_gpu(*scheduler_, to)) {
-    return transfer_here(*scheduler_, file, false, to, bytes, offset);
+    return transfer_here(*scheduler_, file, Direction::read, to, bytes, offset);
   }
   const Part part{this, to, bytes, offset};
-  return Future(scheduler_, scheduler_->submit(false, {&part, 1}, {file_}, true)).get(progress);
+  return Future(scheduler_, scheduler_->submit(Direction::read, {&part, 1}, {file_}, true))
+      .get(progress);
 }
 
 std::uint64_t File::write_at(const void* from, std::uint64_t bytes, std::uint64_t offset,
@@ -249,20 +256,21 @@ std::uint64_t File::write_at(const void* from, std::uint64_t bytes, std::uint64_
   // Threads that write one file through the page cache take turns anyway.
   const bool here = !progress && (bytes <= sync_bytes_max || !file.always_direct());
   if (here && !is_on_gpu(*scheduler_, from)) {
-    return transfer_here(*scheduler_, file, true, data, bytes, offset);
+    return transfer_here(*scheduler_, file, Direction::write, data, bytes, offset);
   }
   const Part part{this, data, bytes, offset};
-  return Future(scheduler_, scheduler_->submit(true, {&part, 1}, {file_}, true)).get(progress);
+  return Future(scheduler_, scheduler_->submit(Direction::write, {&part, 1}, {file_}, true))
+      .get(progress);
 }
 
 Future File::read_at_async(void* to, std::uint64_t bytes, std::uint64_t offset) const {
   const Part part{this, to, bytes, offset};
-  return {scheduler_, scheduler_->submit(false, {&part, 1}, {file_}, false)};
+  return {scheduler_, scheduler_->submit(Direction::read, {&part, 1}, {file_}, false)};
 }
 
 Future File::write_at_async(const void* from, std::uint64_t bytes, std::uint64_t offset) const {
   const Part part{this, const_cast<void*>(from), bytes, offset};
-  return {scheduler_, scheduler_->submit(true, {&part, 1}, {file_}, false)};
+  return {scheduler_, scheduler_->submit(Direction::write, {&part, 1}, {file_}, false)};
 }
 
 std::uint64_t File::append(const void* from, std::uint64_t bytes) const {

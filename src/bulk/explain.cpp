@@ -120,10 +120,11 @@ Explanation Engine::explain(const std::string& path) const {
   explanation.residency_known = resident.has_value();
   explanation.resident_bytes = resident.value_or(0);
   explain_route(explanation, file, options.route);
-  explain_plan(explanation, scheduler_->wish(),
-               choose_plan(scheduler_->wish(), options,
-                           source_of(file, false, 0, explanation.file_bytes, options.route),
-                           explanation.file_bytes));
+  explain_plan(
+      explanation, scheduler_->wish(),
+      choose_plan(scheduler_->wish(), options,
+                  source_of(file, Direction::read, 0, explanation.file_bytes, options.route),
+                  explanation.file_bytes));
   if (cuda::Driver::in_use() != nullptr) {
     const std::uint64_t task_bytes =
         scheduler_->wish().task_bytes != 0 ? options.task_bytes : gpu_task_bytes;

@@ -36,16 +36,16 @@ int GpuCopies::enter(const cuda::PrimaryContext& gpu) {
   return 0;
 }
 
-int GpuCopies::start(GpuCopy& copy, const cuda::PrimaryContext& gpu, bool to_gpu, void* memory,
-                     std::byte* slot, std::uint64_t bytes) {
+int GpuCopies::start(GpuCopy& copy, const cuda::PrimaryContext& gpu, Direction direction,
+                     void* memory, std::byte* slot, std::uint64_t bytes) {
   if (const int error = enter(gpu); error != 0) return error;
   const cuda::Driver& driver = gpu.driver();
   Channel& channel = channels_[&gpu];
-  Direction& direction = channel.directions[to_gpu ? 1 : 0];
+  OneWay& way = channel.ways[static_cast<std::size_t>(direction)];
   Started started{&copy, nullptr};
   try {
-    if (direction.stream == nullptr) {
-      direction.stream = std::make_unique<cuda::Stream>(gpu.shared_from_this());
+    if (way.stream == nullptr) {
+      way.stream = std::make_unique<cuda::Stream>(gpu.shared_from_this());
     }
     if (channel.idle_events.empty()) {
       started.passed = std::make_unique<cuda::Event>(gpu.shared_from_this());
@@ -56,10 +56,11 @@ int GpuCopies::start(GpuCopy& copy, const cuda::PrimaryContext& gpu, bool to_gpu
   } catch (const Error& error) {
     return error.code().value();
   }
-  const cuda::StreamHandle stream = direction.stream->handle();
+  const cuda::StreamHandle stream = way.stream->handle();
   const auto address = static_cast<cuda::DevicePointer>(reinterpret_cast<std::uintptr_t>(memory));
-  cuda::Result result = to_gpu ? driver.cuMemcpyHtoDAsync(address, slot, bytes, stream)
-                               : driver.cuMemcpyDtoHAsync(slot, address, bytes, stream);
+  cuda::Result result = direction == Direction::read
+                            ? driver.cuMemcpyHtoDAsync(address, slot, bytes, stream)
+                            : driver.cuMemcpyDtoHAsync(slot, address, bytes, stream);
   if (result != cuda::Result::success) {
     channel.idle_events.push_back(std::move(started.passed));
     return copy_error(result);
@@ -70,7 +71,7 @@ int GpuCopies::start(GpuCopy& copy, const cuda::PrimaryContext& gpu, bool to_gpu
     return copy_error(result);
   }
   copy.error_number = 0;
-  direction.in_flight.push_back(std::move(started));
+  way.in_flight.push_back(std::move(started));
   ++in_flight_;
   return 0;
 }
@@ -78,18 +79,18 @@ int GpuCopies::start(GpuCopy& copy, const cuda::PrimaryContext& gpu, bool to_gpu
 GpuCopy* GpuCopies::reap() {
   if (in_flight_ == 0) return nullptr;
   for (auto& [gpu, channel] : channels_) {
-    for (Direction& direction : channel.directions) {
-      if (direction.in_flight.empty()) continue;
+    for (OneWay& way : channel.ways) {
+      if (way.in_flight.empty()) continue;
       // Queries need no current context and do not wait.
-      const cuda::Result result = direction.in_flight.front().passed->query();
+      const cuda::Result result = way.in_flight.front().passed->query();
       if (result == cuda::Result::not_ready) continue;
       if (result != cuda::Result::success) {
         // The process has lost the GPU, but until the driver reports that for the stream, a copy
         // engine may still be busy.
-        gpu->driver().cuStreamSynchronize(direction.stream->handle());
+        gpu->driver().cuStreamSynchronize(way.stream->handle());
       }
-      Started ended = std::move(direction.in_flight.front());
-      direction.in_flight.pop_front();
+      Started ended = std::move(way.in_flight.front());
+      way.in_flight.pop_front();
       --in_flight_;
       if (result == cuda::Result::success) channel.idle_events.push_back(std::move(ended.passed));
       ended.copy->error_number = result == cuda::Result::success ? 0 : copy_error(result);

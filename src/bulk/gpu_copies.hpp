@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/cuda/resources.hpp"
+#include "base/direction.hpp"
 #include "base/staging.hpp"
 
 namespace ferry::bulk {
@@ -37,8 +38,9 @@ class GpuCopies {
   // Page-locked memory.
   std::uint64_t pinned_bytes() const { return staging_ ? staging_->memory().size() : 0; }
 
-  // Between a slot and GPU memory. Returns 0, or an errno without a copy in flight.
-  int start(GpuCopy& copy, const cuda::PrimaryContext& gpu, bool to_gpu, void* memory,
+  // Between a slot and GPU memory: into it for a read. Returns 0, or an errno without a copy in
+  // flight.
+  int start(GpuCopy& copy, const cuda::PrimaryContext& gpu, Direction direction, void* memory,
             std::byte* slot, std::uint64_t bytes);
   // A finished copy, also if it failed: nothing touches its memory any more. Null: there is none.
   GpuCopy* reap();
@@ -50,12 +52,12 @@ class GpuCopies {
     std::unique_ptr<cuda::Event> passed;
   };
   // For one GPU and direction: streams keep their order, so the oldest copy ends first.
-  struct Direction {
+  struct OneWay {
     std::unique_ptr<cuda::Stream> stream;
     std::deque<Started> in_flight;
   };
   struct Channel {
-    std::array<Direction, 2> directions;  // from the GPU, to it
+    std::array<OneWay, 2> ways;  // by Direction
     std::vector<std::unique_ptr<cuda::Event>> idle_events;
   };
 

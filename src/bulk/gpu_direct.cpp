@@ -23,14 +23,14 @@ GpuDirectFile::Outcome move(const GpuDirectFile& file, const Request& request, c
   while (moved < piece.bytes) {
     if (request.cancelled()) return {-ECANCELED, GpuDirectFile::Refusal::none};
     // The rest of a short write may not be whole blocks.
-    if (piece.writing && moved % piece_alignment_bytes != 0) {
+    if (piece.direction == Direction::write && moved % piece_alignment_bytes != 0) {
       return {0, GpuDirectFile::Refusal::memory};
     }
     const GpuDirectFile::Outcome outcome = file.transfer(
-        *piece.gpu, piece.writing, piece.data + moved, piece.bytes - moved, piece.offset + moved);
+        *piece.gpu, piece.direction, piece.data + moved, piece.bytes - moved, piece.offset + moved);
     if (outcome.refusal != GpuDirectFile::Refusal::none || outcome.result < 0) return outcome;
     if (outcome.result == 0) {
-      if (piece.writing) return {-EIO, GpuDirectFile::Refusal::none};
+      if (piece.direction == Direction::write) return {-EIO, GpuDirectFile::Refusal::none};
       break;
     }
     moved += static_cast<std::uint64_t>(outcome.result);
@@ -44,14 +44,16 @@ bool move_past_host(Scheduler& scheduler, Request& request, std::size_t part, st
                     const Piece& piece) {
   if (piece.bytes < gpu_direct_bytes_min) return false;
   // Only the kernel knows where an append goes.
-  if (piece.writing && (!whole_blocks(piece) || (piece.file->flags() & O_APPEND) != 0))
+  if (piece.direction == Direction::write &&
+      (!whole_blocks(piece) || (piece.file->flags() & O_APPEND) != 0))
     return false;
   const GpuDirectFile* file = piece.file->gpu_direct(scheduler.gpus());
   if (file == nullptr) return false;
   GpuDirectFile::Outcome outcome;
   {
     std::optional<storage::DirectWrite> turn;
-    if (piece.writing && !turn.emplace(*piece.file->direct()).granted()) return false;
+    if (piece.direction == Direction::write && !turn.emplace(*piece.file->direct()).granted())
+      return false;
     outcome = move(*file, request, piece);
   }
   if (outcome.refusal == GpuDirectFile::Refusal::file) piece.file->give_up_gpu_direct();
@@ -63,7 +65,7 @@ bool move_past_host(Scheduler& scheduler, Request& request, std::size_t part, st
   if (outcome.result > 0) {
     const auto moved = static_cast<std::uint64_t>(outcome.result);
     counters.add(counters.gpu_direct_bytes, moved);
-    counters.add(piece.writing ? counters.bytes_written : counters.bytes_read, moved);
+    counters.add(counters.bytes(piece.direction), moved);
   }
   request.record(part, begin, piece.bytes, outcome.result);
   return true;

@@ -38,11 +38,11 @@ unsigned choose_workers(const EngineOptions& in_force, Source source, std::uint6
 
 }  // namespace
 
-Source source_of(OpenFile& file, bool writing, std::uint64_t offset, std::uint64_t bytes,
+Source source_of(OpenFile& file, Direction direction, std::uint64_t offset, std::uint64_t bytes,
                  Route route) {
   if (!file.local()) return Source::server;
   if (file.always_direct()) return Source::disk;
-  if (writing) return Source::memory;
+  if (direction == Direction::write) return Source::memory;
   if (route == Route::direct) return Source::disk;
   if (bytes <= samples * sample_bytes) {
     return resident(file, offset, bytes) ? Source::memory : Source::disk;

@@ -27,7 +27,7 @@ struct Plan {
 };
 
 // Where a range of a file is or goes. Looks at samples of the range: at most 3 us.
-Source source_of(OpenFile& file, bool writing, std::uint64_t offset, std::uint64_t bytes,
+Source source_of(OpenFile& file, Direction direction, std::uint64_t offset, std::uint64_t bytes,
                  Route route);
 
 // `wish` is the caller's, `in_force` is from choose_options(). Tasks on a disk have

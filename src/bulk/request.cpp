@@ -13,10 +13,10 @@ constexpr std::size_t run_max = 64;
 
 }  // namespace
 
-Request::Request(bool writing, std::vector<PartState> parts,
+Request::Request(Direction direction, std::vector<PartState> parts,
                  std::vector<std::shared_ptr<OpenFile>> files, const Cuts& cuts,
                  std::shared_ptr<Callbacks> callbacks, std::atomic<std::uint64_t>& failed_parts)
-    : writing_(writing),
+    : direction_(direction),
       cuts_(cuts),
       parts_(std::move(parts)),
       files_(std::move(files)),
@@ -31,7 +31,7 @@ Request::Request(bool writing, std::vector<PartState> parts,
 
 Piece Request::piece(std::size_t index, std::uint64_t begin, std::uint64_t bytes) const {
   const PartState& part = parts_[index];
-  return {part.file, part.data + begin, bytes, part.offset + begin, writing_, part.gpu.get()};
+  return {part.file, part.data + begin, bytes, part.offset + begin, direction_, part.gpu.get()};
 }
 
 Piece Request::next_piece(const Claim& claim, std::uint64_t bytes_max) const {

@@ -61,11 +61,11 @@ class Request {
     unsigned sharers = 1;
   };
   // Each of `files` is in use; the request ends that use.
-  Request(bool writing, std::vector<PartState> parts, std::vector<std::shared_ptr<OpenFile>> files,
-          const Cuts& cuts, std::shared_ptr<Callbacks> callbacks,
-          std::atomic<std::uint64_t>& failed_parts);
+  Request(Direction direction, std::vector<PartState> parts,
+          std::vector<std::shared_ptr<OpenFile>> files, const Cuts& cuts,
+          std::shared_ptr<Callbacks> callbacks, std::atomic<std::uint64_t>& failed_parts);
 
-  bool writing() const { return writing_; }
+  Direction direction() const { return direction_; }
   const Cuts& cuts() const { return cuts_; }
   const PartState& part(std::size_t index) const { return parts_[index]; }
   std::size_t count() const { return parts_.size(); }
@@ -111,7 +111,7 @@ class Request {
   bool is_over();
   void finish();
 
-  const bool writing_;
+  const Direction direction_;
   const Cuts cuts_;
   std::vector<PartState> parts_;
   std::vector<std::shared_ptr<OpenFile>> files_;

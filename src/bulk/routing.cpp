@@ -30,8 +30,8 @@ Way past_the_cache(const Piece& piece) {
   const bool edges =
       piece.offset % piece_alignment_bytes != 0 || piece.bytes % piece_alignment_bytes != 0;
   // Slots are aligned.
-  if (piece.gpu != nullptr) return piece.writing ? Way::direct : Way::staged;
-  if (is_aligned(piece) || (piece.writing && edges)) return Way::direct;
+  if (piece.gpu != nullptr) return piece.direction == Direction::write ? Way::direct : Way::staged;
+  if (is_aligned(piece) || (piece.direction == Direction::write && edges)) return Way::direct;
   return Way::staged;
 }
 
@@ -39,7 +39,7 @@ Way past_the_cache(const Piece& piece) {
 
 Way choose_way(const Piece& piece, Route route) {
   const bool pinned_direct = route == Route::direct || piece.file->always_direct();
-  if (piece.writing) {
+  if (piece.direction == Direction::write) {
     // Two descriptors of one file would not take turns, so only a file opened for it writes
     // directly.
     if (piece.file->always_direct()) return past_the_cache(piece);

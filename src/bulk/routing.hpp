@@ -22,7 +22,7 @@ struct Piece {
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   std::uint64_t offset = 0;
-  bool writing = false;
+  Direction direction = Direction::read;
   // The memory's GPU; null: the host's. A GPU's is reached through page-locked slots on every path,
   // or by GPUDirect Storage (gpu_direct.hpp).
   const cuda::PrimaryContext* gpu = nullptr;

@@ -55,7 +55,7 @@ void Scheduler::check_usable() const {
   if (stopping_) throw Error(ESHUTDOWN, "the engine was shut down");
 }
 
-std::shared_ptr<Request> Scheduler::submit(bool writing, std::span<const Part> parts,
+std::shared_ptr<Request> Scheduler::submit(Direction direction, std::span<const Part> parts,
                                            const std::vector<std::shared_ptr<OpenFile>>& files,
                                            bool caller_helps) {
   check_usable();
@@ -87,8 +87,8 @@ std::shared_ptr<Request> Scheduler::submit(bool writing, std::span<const Part> p
     states.push_back(PartState{file.get(), static_cast<std::byte*>(part.data), part.bytes,
                                part.offset, 0, 0, std::move(gpu)});
   }
-  const Plan plan = plan_for(writing, states);
-  auto request = std::make_shared<Request>(writing, std::move(states), std::move(used),
+  const Plan plan = plan_for(direction, states);
+  auto request = std::make_shared<Request>(direction, std::move(states), std::move(used),
                                            Request::Cuts{plan.task_bytes, plan.workers}, callbacks_,
                                            counters_.failed_parts);
   counters_.add(counters_.transfers);
@@ -105,7 +105,7 @@ std::shared_ptr<Request> Scheduler::submit(bool writing, std::span<const Part> p
 }
 
 // Decided by the first large part. Small ones are handed out by number, without a choice.
-Plan Scheduler::plan_for(bool writing, const std::vector<PartState>& parts) const {
+Plan Scheduler::plan_for(Direction direction, const std::vector<PartState>& parts) const {
   const auto large = std::find_if(parts.begin(), parts.end(), [](const PartState& part) {
     return part.bytes > small_part_bytes;
   });
@@ -114,7 +114,7 @@ Plan Scheduler::plan_for(bool writing, const std::vector<PartState>& parts) cons
   for (const PartState& part : parts)
     bytes += part.bytes;
   const Source source =
-      source_of(*large->file, writing, large->offset, large->bytes, options_.route);
+      source_of(*large->file, direction, large->offset, large->bytes, options_.route);
   Plan plan = choose_plan(wish_, options_, source, bytes);
   const bool all_on_gpus = std::all_of(parts.begin(), parts.end(),
                                        [](const PartState& part) { return part.gpu != nullptr; });
@@ -250,16 +250,13 @@ std::size_t Scheduler::backlog() const {
 void Scheduler::copy_now(Lane& lane, Request& request, std::size_t index, std::uint64_t begin,
                          std::uint64_t bytes) {
   const PartState& part = request.part(index);
-  const std::int64_t result =
-      request.cancelled()
-          ? -ECANCELED
-          : lane.transfer(part.file->buffered(),
-                          request.writing() ? storage::Kind::write : storage::Kind::read,
-                          part.data + begin, bytes, part.offset + begin);
+  const std::int64_t result = request.cancelled()
+                                  ? -ECANCELED
+                                  : lane.transfer(part.file->buffered(), request.direction(),
+                                                  part.data + begin, bytes, part.offset + begin);
   counters_.add(counters_.copied_tasks);
   if (result > 0) {
-    counters_.add(request.writing() ? counters_.bytes_written : counters_.bytes_read,
-                  static_cast<std::uint64_t>(result));
+    counters_.add(counters_.bytes(request.direction()), static_cast<std::uint64_t>(result));
   }
   request.record(index, begin, bytes, result);
 }

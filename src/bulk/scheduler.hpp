@@ -36,6 +36,9 @@ struct Counters {
   std::atomic<std::uint64_t> cancelled_transfers{0};
   std::atomic<std::uint64_t> bytes_read{0};
   std::atomic<std::uint64_t> bytes_written{0};
+  std::atomic<std::uint64_t>& bytes(Direction direction) {
+    return direction == Direction::write ? bytes_written : bytes_read;
+  }
   std::atomic<std::uint64_t> copied_tasks{0};
   std::atomic<std::uint64_t> cached_tasks{0};
   std::atomic<std::uint64_t> direct_tasks{0};
@@ -77,7 +80,7 @@ class Scheduler {
 
   // Makes a request of the parts and offers it to the workers; to one fewer if the caller is about
   // to help. Throws ferry::Error.
-  std::shared_ptr<Request> submit(bool writing, std::span<const Part> parts,
+  std::shared_ptr<Request> submit(Direction direction, std::span<const Part> parts,
                                   const std::vector<std::shared_ptr<OpenFile>>& files,
                                   bool caller_helps);
   // For callers about to wait: executes what needs no wait for a disk, and starts nothing after the
@@ -104,7 +107,7 @@ class Scheduler {
   void stop();
 
  private:
-  Plan plan_for(bool writing, const std::vector<PartState>& parts) const;
+  Plan plan_for(Direction direction, const std::vector<PartState>& parts) const;
   void wake(unsigned count);
   void offer(const std::shared_ptr<Request>& request, unsigned count);
 

@@ -194,11 +194,12 @@ bool Worker::take_off(std::size_t part, std::uint64_t begin, const Piece& piece,
   flight.in_storage = false;
   flight.cancel_sent = false;
   ++in_flight_;
-  if (piece.gpu != nullptr && piece.writing) {
+  if (piece.gpu != nullptr && piece.direction == Direction::write) {
     start_gpu_copy(flight, piece.bytes);
     return true;
   }
-  if (flight.slot != nullptr && piece.writing) std::memcpy(flight.slot, piece.data, piece.bytes);
+  if (flight.slot != nullptr && piece.direction == Direction::write)
+    std::memcpy(flight.slot, piece.data, piece.bytes);
   go_to_storage(flight);
   return true;
 }
@@ -252,8 +253,7 @@ void Worker::go_to_storage(Flight& flight) {
   // Between the page cache and a GPU's slot, on this thread.
   const Piece& piece = flight.piece;
   const std::int64_t result =
-      lane_->transfer(*flight.through, piece.writing ? storage::Kind::write : storage::Kind::read,
-                      flight.slot, piece.bytes, piece.offset);
+      lane_->transfer(*flight.through, piece.direction, flight.slot, piece.bytes, piece.offset);
   if (result < 0) {
     end_flight(flight, result);
     return;
@@ -270,10 +270,11 @@ void Worker::submit(Flight& flight) {
   if (flight.slot != nullptr) {
     data = flight.slot;
     offset -= flight.head_bytes;
-    if (flight.way == Way::staged && !piece.writing) bytes = aligned_up(flight.head_bytes + bytes);
+    if (flight.way == Way::staged && piece.direction == Direction::read)
+      bytes = aligned_up(flight.head_bytes + bytes);
   }
   flight.target = iovec{data + flight.moved_bytes, bytes - flight.moved_bytes};
-  flight.kind = piece.writing ? storage::Kind::write : storage::Kind::read;
+  flight.kind = storage::kind_of(piece.direction);
   flight.file = flight.through;
   flight.offset = static_cast<std::int64_t>(offset + flight.moved_bytes);
   flight.vectors = {&flight.target, 1};
@@ -330,14 +331,14 @@ void Worker::leave_storage(Flight& flight) {
       flight.moved_bytes > flight.head_bytes ? flight.moved_bytes - flight.head_bytes : 0;
   const std::uint64_t moved = std::min(behind_head, piece.bytes);
   const bool cancelled = flight.active->claim.request->cancelled();
-  if (moved < piece.bytes && (cancelled || piece.writing)) {
+  if (moved < piece.bytes && (cancelled || piece.direction == Direction::write)) {
     end_flight(flight, cancelled ? -ECANCELED : -EIO);
     return;
   }
   Counters& counters = scheduler_.counters();
-  counters.add(piece.writing ? counters.bytes_written : counters.bytes_read, moved);
+  counters.add(counters.bytes(piece.direction), moved);
   flight.outcome = static_cast<std::int64_t>(moved);
-  if (flight.slot != nullptr && !piece.writing && moved > 0) {
+  if (flight.slot != nullptr && piece.direction == Direction::read && moved > 0) {
     if (piece.gpu != nullptr) {
       start_gpu_copy(flight, moved);
       return;
@@ -351,7 +352,7 @@ void Worker::leave_storage(Flight& flight) {
 void Worker::start_gpu_copy(Flight& flight, std::uint64_t bytes) {
   const Piece& piece = flight.piece;
   scheduler_.counters().add(scheduler_.counters().gpu_tasks);
-  const int error = gpu_copies_->start(flight, *piece.gpu, !piece.writing, piece.data,
+  const int error = gpu_copies_->start(flight, *piece.gpu, piece.direction, piece.data,
                                        flight.slot + flight.head_bytes, bytes);
   if (error != 0) end_flight(flight, -error);
 }
@@ -364,7 +365,7 @@ bool Worker::land_gpu_copies() {
     Flight& flight = *static_cast<Flight*>(copy);
     if (copy->error_number != 0) {
       end_flight(flight, -copy->error_number);
-    } else if (!flight.piece.writing) {
+    } else if (flight.piece.direction == Direction::read) {
       end_flight(flight, flight.outcome);
     } else if (flight.active->claim.request->cancelled()) {
       end_flight(flight, -ECANCELED);

@@ -26,29 +26,29 @@ void File::set_view(std::int64_t displacement, const TypeMap& view,
 }
 
 std::int64_t File::write_at_all(std::int64_t offset, std::span<const std::byte> data) {
-  return impl_->transfer_all(true, offset, data.data(), TypeMap(), length_of(data));
+  return impl_->transfer_all(Direction::write, offset, data.data(), TypeMap(), length_of(data));
 }
 
 std::int64_t File::write_at_all(std::int64_t offset, const void* base, const TypeMap& memory,
                                 std::int64_t count) {
-  return impl_->transfer_all(true, offset, base, memory, count);
+  return impl_->transfer_all(Direction::write, offset, base, memory, count);
 }
 
 std::int64_t File::read_at_all(std::int64_t offset, std::span<std::byte> data) {
-  return impl_->transfer_all(false, offset, data.data(), TypeMap(), length_of(data));
+  return impl_->transfer_all(Direction::read, offset, data.data(), TypeMap(), length_of(data));
 }
 
 std::int64_t File::read_at_all(std::int64_t offset, void* base, const TypeMap& memory,
                                std::int64_t count) {
-  return impl_->transfer_all(false, offset, base, memory, count);
+  return impl_->transfer_all(Direction::read, offset, base, memory, count);
 }
 
 std::int64_t File::write_all(std::span<const std::byte> data) {
-  return impl_->transfer_next(true, data.data(), length_of(data));
+  return impl_->transfer_next(Direction::write, data.data(), length_of(data));
 }
 
 std::int64_t File::read_all(std::span<std::byte> data) {
-  return impl_->transfer_next(false, data.data(), length_of(data));
+  return impl_->transfer_next(Direction::read, data.data(), length_of(data));
 }
 
 Transfer File::iwrite_at_all(std::int64_t offset, std::span<const std::byte> data) {
@@ -57,7 +57,7 @@ Transfer File::iwrite_at_all(std::int64_t offset, std::span<const std::byte> dat
 
 Transfer File::iwrite_at_all(std::int64_t offset, const void* base, const TypeMap& memory,
                              std::int64_t count) {
-  return {impl_->orders(), impl_->start_all(true, offset, base, memory, count)};
+  return {impl_->orders(), impl_->start_all(Direction::write, offset, base, memory, count)};
 }
 
 Transfer File::iread_at_all(std::int64_t offset, std::span<std::byte> data) {
@@ -66,23 +66,23 @@ Transfer File::iread_at_all(std::int64_t offset, std::span<std::byte> data) {
 
 Transfer File::iread_at_all(std::int64_t offset, void* base, const TypeMap& memory,
                             std::int64_t count) {
-  return {impl_->orders(), impl_->start_all(false, offset, base, memory, count)};
+  return {impl_->orders(), impl_->start_all(Direction::read, offset, base, memory, count)};
 }
 
 Transfer File::iwrite_all(std::span<const std::byte> data) {
-  return {impl_->orders(), impl_->start_next(true, data.data(), length_of(data))};
+  return {impl_->orders(), impl_->start_next(Direction::write, data.data(), length_of(data))};
 }
 
 Transfer File::iread_all(std::span<std::byte> data) {
-  return {impl_->orders(), impl_->start_next(false, data.data(), length_of(data))};
+  return {impl_->orders(), impl_->start_next(Direction::read, data.data(), length_of(data))};
 }
 
 std::int64_t File::write_at(std::int64_t offset, std::span<const std::byte> data) {
-  return impl_->transfer_here(true, offset, data.data(), length_of(data));
+  return impl_->transfer_here(Direction::write, offset, data.data(), length_of(data));
 }
 
 std::int64_t File::read_at(std::int64_t offset, std::span<std::byte> data) {
-  return impl_->transfer_here(false, offset, data.data(), length_of(data));
+  return impl_->transfer_here(Direction::read, offset, data.data(), length_of(data));
 }
 
 void File::sync() {

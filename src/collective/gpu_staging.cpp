@@ -40,10 +40,10 @@ PinnedPieces::PinnedPieces(Gpu gpu, std::int64_t piece_bytes)
   madvise(memory_.memory().data(), memory_.memory().size(), MADV_DONTFORK);
 }
 
-StagedMemory::StagedMemory(const Request& request, bool writes, Gpu gpu, const PinnedPieces* pinned,
-                           std::int64_t piece_bytes, Phases& phases)
+StagedMemory::StagedMemory(const Request& request, Direction direction, Gpu gpu,
+                           const PinnedPieces* pinned, std::int64_t piece_bytes, Phases& phases)
     : request_(request),
-      writes_(writes),
+      direction_(direction),
       gpu_(std::move(gpu)),
       pinned_(pinned),
       piece_bytes_(piece_bytes),
@@ -93,13 +93,13 @@ int StagedMemory::start(std::int64_t piece) {
   const std::int64_t at = piece * piece_bytes_;
   std::byte* place = place_of(piece);
   if (gpu_ == nullptr) {
-    writes_ ? raw_.pack(at, bytes, place) : raw_.unpack(at, bytes, place);
+    direction_ == Direction::write ? raw_.pack(at, bytes, place) : raw_.unpack(at, bytes, place);
     return 0;
   }
   try {
     raw_.for_each(at, bytes, [&](std::byte* on_gpu, std::int64_t length) {
       const auto size = static_cast<std::size_t>(length);
-      writes_ ? gather(on_gpu, place, size) : copy(on_gpu, place, size);
+      direction_ == Direction::write ? gather(on_gpu, place, size) : copy(on_gpu, place, size);
       place += length;
     });
     close_group();
@@ -123,10 +123,8 @@ int StagedMemory::finish() {
 }
 
 void StagedMemory::copy(std::byte* on_gpu, std::byte* on_host, std::size_t bytes) {
-  using Direction = cuda::Copy::Direction;
   if (copies_.size() == copies_max) await();
-  copies_.push_back({writes_ ? Direction::from_device : Direction::to_device, on_host,
-                     address_of(on_gpu), bytes});
+  copies_.push_back({direction_, on_host, address_of(on_gpu), bytes});
   engine_->start(copies_.back());
 }
 

@@ -43,21 +43,21 @@ class StagedMemory {
  public:
   // `gpu` and `pinned` are null if this rank uses host memory while another does not: all ranks
   // then move pieces. Throws ferry::Error. `request` must outlive it.
-  StagedMemory(const Request& request, bool writes, Gpu gpu, const PinnedPieces* pinned,
+  StagedMemory(const Request& request, Direction direction, Gpu gpu, const PinnedPieces* pinned,
                std::int64_t piece_bytes, Phases& phases);
 
   // Calls move(request, error), which returns an errno, for each of `pieces`. If `error` is not 0,
   // moving is optional, and move() may throw. Returns the first error.
   template <class Move>
   int move_all(std::int64_t pieces, Move&& move) {
-    int error = writes_ && pieces > 0 ? start(0) : 0;
+    int error = direction_ == Direction::write && pieces > 0 ? start(0) : 0;
     for (std::int64_t piece = 0; piece < pieces; ++piece) {
-      if (writes_) {
+      if (direction_ == Direction::write) {
         keep(error, finish());
         if (error == 0 && piece + 1 < pieces) error = start(piece + 1);
       }
       keep(error, move(part(piece), error));
-      if (writes_) continue;
+      if (direction_ == Direction::write) continue;
       keep(error, finish());
       if (error == 0) error = start(piece);
     }
@@ -94,7 +94,7 @@ class StagedMemory {
   void await();
 
   const Request& request_;
-  const bool writes_;
+  const Direction direction_;
   const Gpu gpu_;
   const PinnedPieces* const pinned_;
   const std::int64_t piece_bytes_;

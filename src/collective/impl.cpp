@@ -63,9 +63,9 @@ void File::Impl::agree_on_view(std::int64_t displacement, const TypeMap& view,
   mpiio_has_view_ = false;
 }
 
-int File::Impl::check(bool writes, std::int64_t offset, std::int64_t bytes) const {
+int File::Impl::check(Direction direction, std::int64_t offset, std::int64_t bytes) const {
   const int access = flags_ & O_ACCMODE;
-  if (access == (writes ? O_RDONLY : O_WRONLY)) return EBADF;
+  if (access == (direction == Direction::write ? O_RDONLY : O_WRONLY)) return EBADF;
   if (offset < 0 || bytes < 0) return EINVAL;
   if (offset % view_.swapped_bytes != 0 || bytes % view_.swapped_bytes != 0) return EINVAL;
   if (bytes == 0) return 0;
@@ -92,10 +92,11 @@ int File::Impl::size_here(std::int64_t& size_bytes) {
 }
 
 // Throws on all ranks if one has an invalid request. Limits a read to the end of the file.
-File::Impl::Agreed File::Impl::agree_on(bool writes, Request& request, int error, bool staged) {
-  if (const int wrong = check(writes, request.stream, request.bytes); wrong != 0) error = wrong;
+File::Impl::Agreed File::Impl::agree_on(Direction direction, Request& request, int error,
+                                        bool staged) {
+  if (const int wrong = check(direction, request.stream, request.bytes); wrong != 0) error = wrong;
   std::int64_t size = -1;
-  if (!writes && error == 0 && team_->rank() == 0) {
+  if (direction == Direction::read && error == 0 && team_->rank() == 0) {
     const Stopwatch stopwatch(phases_.plan_ns);
     error = size_here(size);
   }
@@ -103,10 +104,10 @@ File::Impl::Agreed File::Impl::agree_on(bool writes, Request& request, int error
   values[4] = staged ? 1 : 0;
   {
     const Stopwatch stopwatch(phases_.plan_ns);
-    begin(writes ? Call::write_all : Call::read_all, writes ? "writing" : "reading", values, error);
+    begin(call_of(direction), verb_of(direction), values, error);
   }
-  const Agreed agreed = agreed_of(writes, values);
-  if (writes) return agreed;
+  const Agreed agreed = agreed_of(direction, values);
+  if (direction == Direction::write) return agreed;
   const std::int64_t there = view_.stream_at(agreed.file_bytes) - request.stream;
   request.bytes = std::clamp(there, std::int64_t{0}, request.bytes);
   return agreed;
@@ -120,24 +121,24 @@ File::Impl::Values File::Impl::wanted(const Request& request, int error, std::in
           request.bytes, 0};
 }
 
-File::Impl::Agreed File::Impl::agreed_of(bool writes, const Values& values) {
+File::Impl::Agreed File::Impl::agreed_of(Direction direction, const Values& values) {
   Agreed agreed{values[0] == nothing ? 0 : -values[0], values[1], values[3], values[2],
                 values[4] != 0};
-  if (!writes) agreed.end = std::min(agreed.end, agreed.file_bytes);
+  if (direction == Direction::read) agreed.end = std::min(agreed.end, agreed.file_bytes);
   return agreed;
 }
 
 // The same for a part of a transfer in which all ranks take part.
-File::Impl::Agreed File::Impl::agree_on_piece(bool writes, const Request& request, int error,
-                                              std::int64_t file_bytes) {
+File::Impl::Agreed File::Impl::agree_on_piece(Direction direction, const Request& request,
+                                              int error, std::int64_t file_bytes) {
   const Stopwatch stopwatch(phases_.plan_ns);
   Values values = wanted(request, error, file_bytes);
   std::array<std::int64_t, 1 + std::tuple_size_v<Values>> all{team_->fault(error)};
   std::copy(values.begin(), values.end(), all.begin() + 1);
   team_->maximum(all);
-  team_->throw_if(all[0], doing(writes ? "writing" : "reading"));
+  team_->throw_if(all[0], doing(verb_of(direction)));
   std::copy(all.begin() + 1, all.end(), values.begin());
-  return agreed_of(writes, values);
+  return agreed_of(direction, values);
 }
 
 File::Impl::CacheUse File::Impl::cache_use(std::int64_t begin, std::int64_t end) const {
@@ -151,8 +152,9 @@ File::Impl::CacheUse File::Impl::cache_use(std::int64_t begin, std::int64_t end)
 }
 
 // The rule of method automatic.
-Method File::Impl::choose(bool writes, const Request& request, const Agreed& agreed) {
-  const Method wanted = writes ? settings_.write_method : settings_.read_method;
+Method File::Impl::choose(Direction direction, const Request& request, const Agreed& agreed) {
+  const Method wanted =
+      direction == Direction::write ? settings_.write_method : settings_.read_method;
   if (wanted != Method::automatic) {
     reason_ = "asked for";
     return wanted;
@@ -163,7 +165,7 @@ Method File::Impl::choose(bool writes, const Request& request, const Agreed& agr
   }
   const Stopwatch stopwatch(phases_.plan_ns);
   const TypeMap& map = view_.map;
-  const bool asks = !writes && team_->rank() == 0 && team_->is_one_node();
+  const bool asks = direction == Direction::read && team_->rank() == 0 && team_->is_one_node();
   const CacheUse use = asks ? cache_use(agreed.begin, agreed.end) : CacheUse::none;
   std::array<double, 3> sums{static_cast<double>(request.bytes), request.bytes > 0 ? 1.0 : 0.0,
                              static_cast<double>(use)};
@@ -188,61 +190,64 @@ Method File::Impl::choose(bool writes, const Request& request, const Agreed& agr
   return large ? Method::independent : Method::aggregate;
 }
 
-std::int64_t File::Impl::transfer_all(bool writes, std::int64_t offset, const void* base,
+std::int64_t File::Impl::transfer_all(Direction direction, std::int64_t offset, const void* base,
                                       const TypeMap& memory, std::int64_t count) {
   require_idle();
-  return on_all(writes ? Call::write_all : Call::read_all,
-                [&] { return carry_out(writes, offset, base, memory, count); });
+  return on_all(call_of(direction),
+                [&] { return carry_out(direction, offset, base, memory, count); });
 }
 
-std::shared_ptr<Order> File::Impl::start_all(bool writes, std::int64_t offset, const void* base,
-                                             const TypeMap& memory, std::int64_t count) {
+std::shared_ptr<Order> File::Impl::start_all(Direction direction, std::int64_t offset,
+                                             const void* base, const TypeMap& memory,
+                                             std::int64_t count) {
   require_open();
-  return orders_->start([this, writes, offset, base, memory, count] {
-    return on_all(writes ? Call::write_all : Call::read_all,
-                  [&] { return carry_out(writes, offset, base, memory, count); });
+  return orders_->start([this, direction, offset, base, memory, count] {
+    return on_all(call_of(direction),
+                  [&] { return carry_out(direction, offset, base, memory, count); });
   });
 }
 
-std::shared_ptr<Order> File::Impl::start_next(bool writes, const void* base, std::int64_t bytes) {
-  auto order = start_all(writes, position_, base, TypeMap(), bytes);
+std::shared_ptr<Order> File::Impl::start_next(Direction direction, const void* base,
+                                              std::int64_t bytes) {
+  auto order = start_all(direction, position_, base, TypeMap(), bytes);
   position_ += bytes;
   return order;
 }
 
-std::int64_t File::Impl::carry_out(bool writes, std::int64_t offset, const void* base,
+std::int64_t File::Impl::carry_out(Direction direction, std::int64_t offset, const void* base,
                                    const TypeMap& memory, std::int64_t count) {
   std::int64_t bytes = 0;
   if (count < 0 || __builtin_mul_overflow(count, memory.data_bytes(), &bytes)) bytes = -1;
   Request request{view_, Memory(base, memory, view_.swapped_bytes), offset, bytes};
   int error = 0;
-  auto staged = stage(writes, request, error);
-  const Agreed agreed = agree_on(writes, request, error, staged != nullptr);
+  auto staged = stage(direction, request, error);
+  const Agreed agreed = agree_on(direction, request, error, staged != nullptr);
   if (agreed.end <= agreed.begin) return 0;  // no rank has data, and all know it
-  method_ = choose(writes, request, agreed);
-  error = agreed.staged ? move_staged(writes, request, agreed, std::move(staged))
-                        : move(method_, writes, request, agreed);
+  method_ = choose(direction, request, agreed);
+  error = agreed.staged ? move_staged(direction, request, agreed, std::move(staged))
+                        : move(method_, direction, request, agreed);
   if (error == ENODATA) error = EIO;  // the file has become shorter
   const Stopwatch stopwatch(phases_.wait_ns);
-  team_->agree(error, doing(writes ? "writing" : "reading"));
+  team_->agree(error, doing(verb_of(direction)));
   return request.bytes;
 }
 
-int File::Impl::move(Method method, bool writes, const Request& request, const Agreed& agreed) {
-  if (method == Method::mpiio) return move_by_mpiio(writes, request, agreed);
+int File::Impl::move(Method method, Direction direction, const Request& request,
+                     const Agreed& agreed) {
+  if (method == Method::mpiio) return move_by_mpiio(direction, request, agreed);
   if (method != Method::independent) {
-    return move_through_writers(method, writes, request, agreed);
+    return move_through_writers(method, direction, request, agreed);
   }
   if (request.bytes == 0) return 0;
   const int error = file_ ? 0 : open_here(flags_);
   if (error != 0) return error;
-  return move_alone(writes, request);
+  return move_alone(direction, request);
 }
 
 // On this rank, with data sieving if requested or useful.
-int File::Impl::move_alone(bool writes, const Request& request) {
+int File::Impl::move_alone(Direction direction, const Request& request) {
   if (request.bytes == 0) return 0;
-  if (writes) {
+  if (direction == Direction::write) {
     if (settings_.write_sieving != Sieving::enabled || (flags_ & O_ACCMODE) != O_RDWR) {
       return transfer_alone(*file_, phases_, request, storage::Kind::write, team_->has_two_cpus());
     }
@@ -264,7 +269,7 @@ int File::Impl::move_alone(bool writes, const Request& request) {
   return read_sieved(*file_, phases_, request, {bytes, asked ? bytes : sieved_bytes_max});
 }
 
-int File::Impl::move_through_writers(Method method, bool writes, const Request& request,
+int File::Impl::move_through_writers(Method method, Direction direction, const Request& request,
                                      const Agreed& agreed) {
   Context context{*team_, file_ ? &*file_ : nullptr, phases_, counts_, writers_, nullptr};
   std::optional<Domains> domains;
@@ -291,13 +296,13 @@ int File::Impl::move_through_writers(Method method, bool writes, const Request& 
     }
     plan.emplace(context, request, std::move(parts), domains);
   }
-  const int error =
-      writes ? write_exchanged(context, request, *plan) : read_exchanged(context, request, *plan);
+  const int error = direction == Direction::write ? write_exchanged(context, request, *plan)
+                                                  : read_exchanged(context, request, *plan);
   if (domains) node_memory_->end_transfer(domains->rounds());
   return error;
 }
 
-int File::Impl::move_by_mpiio(bool writes, const Request& request, const Agreed& agreed) {
+int File::Impl::move_by_mpiio(Direction direction, const Request& request, const Agreed& agreed) {
   // The library would take a URI's scheme for a driver's name.
   if (storage::scheme_of(path_) != storage::Scheme::posix) {
     throw Error(ENOTSUP, doing("using the MPI library's MPI-IO for"));
@@ -308,34 +313,35 @@ int File::Impl::move_by_mpiio(bool writes, const Request& request, const Agreed&
   const Stopwatch stopwatch(phases_.file_io_ns);  // the library does not say where its time goes
   const std::int64_t piece_bytes = MpiIo::piece_bytes(view_);
   const std::int64_t pieces = (agreed.bytes_max + piece_bytes - 1) / piece_bytes;
-  return mpiio_.transfer(request, writes, pieces);
+  return mpiio_.transfer(request, direction, pieces);
 }
 
-std::int64_t File::Impl::transfer_next(bool writes, const void* base, std::int64_t bytes) {
-  const std::int64_t moved = transfer_all(writes, position_, base, TypeMap(), bytes);
+std::int64_t File::Impl::transfer_next(Direction direction, const void* base, std::int64_t bytes) {
+  const std::int64_t moved = transfer_all(direction, position_, base, TypeMap(), bytes);
   position_ += moved;
   return moved;
 }
 
-std::int64_t File::Impl::transfer_here(bool writes, std::int64_t offset, const void* base,
+std::int64_t File::Impl::transfer_here(Direction direction, std::int64_t offset, const void* base,
                                        std::int64_t bytes) {
   require_idle();
   const TypeMap memory;
   Request request{view_, Memory(base, memory, view_.swapped_bytes), offset, bytes};
-  int error = check(writes, offset, bytes);
-  const auto staged = error == 0 ? stage(writes, request, error) : nullptr;
+  int error = check(direction, offset, bytes);
+  const auto staged = error == 0 ? stage(direction, request, error) : nullptr;
   if (error == 0 && !file_) error = open_here(flags_);
-  if (error == 0 && !writes) {
+  if (error == 0 && direction == Direction::read) {
     std::int64_t size = 0;
     error = size_here(size);
     const std::int64_t there = view_.stream_at(size) - offset;
     request.bytes = std::clamp(there, std::int64_t{0}, bytes);
   }
   if (error == 0) {
-    error = staged ? move_staged_alone(writes, request, *staged) : move_alone(writes, request);
+    error =
+        staged ? move_staged_alone(direction, request, *staged) : move_alone(direction, request);
   }
   if (error == ENODATA) error = EIO;
-  if (error != 0) throw Error(error, doing(writes ? "writing" : "reading"));
+  if (error != 0) throw Error(error, doing(verb_of(direction)));
   return request.bytes;
 }
 

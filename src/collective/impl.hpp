@@ -41,13 +41,13 @@ class File::Impl {
 
   void set_view(std::int64_t displacement, const TypeMap& view,
                 const Representation& representation);
-  std::int64_t transfer_all(bool writes, std::int64_t offset, const void* base,
+  std::int64_t transfer_all(Direction direction, std::int64_t offset, const void* base,
                             const TypeMap& memory, std::int64_t count);
-  std::int64_t transfer_next(bool writes, const void* base, std::int64_t bytes);
-  std::shared_ptr<Order> start_all(bool writes, std::int64_t offset, const void* base,
+  std::int64_t transfer_next(Direction direction, const void* base, std::int64_t bytes);
+  std::shared_ptr<Order> start_all(Direction direction, std::int64_t offset, const void* base,
                                    const TypeMap& memory, std::int64_t count);
-  std::shared_ptr<Order> start_next(bool writes, const void* base, std::int64_t bytes);
-  std::int64_t transfer_here(bool writes, std::int64_t offset, const void* base,
+  std::shared_ptr<Order> start_next(Direction direction, const void* base, std::int64_t bytes);
+  std::int64_t transfer_here(Direction direction, std::int64_t offset, const void* base,
                              std::int64_t bytes);
   void sync();
   void resize(std::int64_t size_bytes);
@@ -98,24 +98,25 @@ class File::Impl {
   int open_here(int flags, storage::Layout* layout = nullptr);
   int size_here(std::int64_t& size_bytes);
   bool writes_here() const;
-  int check(bool writes, std::int64_t offset, std::int64_t bytes) const;
-  Agreed agree_on(bool writes, Request& request, int error, bool staged);
+  int check(Direction direction, std::int64_t offset, std::int64_t bytes) const;
+  Agreed agree_on(Direction direction, Request& request, int error, bool staged);
   static Values wanted(const Request& request, int error, std::int64_t file_bytes);
-  static Agreed agreed_of(bool writes, const Values& values);
-  Agreed agree_on_piece(bool writes, const Request& request, int error, std::int64_t file_bytes);
+  static Agreed agreed_of(Direction direction, const Values& values);
+  Agreed agree_on_piece(Direction direction, const Request& request, int error,
+                        std::int64_t file_bytes);
   CacheUse cache_use(std::int64_t begin, std::int64_t end) const;
-  Method choose(bool writes, const Request& request, const Agreed& agreed);
-  int move(Method method, bool writes, const Request& request, const Agreed& agreed);
-  int move_alone(bool writes, const Request& request);
-  int move_through_writers(Method method, bool writes, const Request& request,
+  Method choose(Direction direction, const Request& request, const Agreed& agreed);
+  int move(Method method, Direction direction, const Request& request, const Agreed& agreed);
+  int move_alone(Direction direction, const Request& request);
+  int move_through_writers(Method method, Direction direction, const Request& request,
                            const Agreed& agreed);
-  int move_by_mpiio(bool writes, const Request& request, const Agreed& agreed);
-  std::unique_ptr<StagedMemory> stage(bool writes, const Request& request, int& error);
-  int move_staged(bool writes, const Request& request, const Agreed& agreed,
+  int move_by_mpiio(Direction direction, const Request& request, const Agreed& agreed);
+  std::unique_ptr<StagedMemory> stage(Direction direction, const Request& request, int& error);
+  int move_staged(Direction direction, const Request& request, const Agreed& agreed,
                   std::unique_ptr<StagedMemory> memory);
-  int move_staged_alone(bool writes, const Request& request, StagedMemory& memory);
-  std::int64_t carry_out(bool writes, std::int64_t offset, const void* base, const TypeMap& memory,
-                         std::int64_t count);
+  int move_staged_alone(Direction direction, const Request& request, StagedMemory& memory);
+  std::int64_t carry_out(Direction direction, std::int64_t offset, const void* base,
+                         const TypeMap& memory, std::int64_t count);
   void agree_on_view(std::int64_t displacement, const TypeMap& view,
                      const Representation& representation);
   void sync_group();
@@ -136,6 +137,12 @@ class File::Impl {
   void require_open() const;
   // The same, and completes what was started.
   void require_idle();
+  static const char* verb_of(Direction direction) {
+    return direction == Direction::write ? "writing" : "reading";
+  }
+  static Call call_of(Direction direction) {
+    return direction == Direction::write ? Call::write_all : Call::read_all;
+  }
   std::string doing(const char* what) const { return std::string(what) + " " + path_; }
 
   // Runs `call`, collective in this rank's group, on all groups; throws on every rank what it

@@ -103,7 +103,7 @@ int MpiIo::set_view(const View& view) {
   return errno_of(MPI_File_set_view(file_, begin, MPI_BYTE, file_type, "native", MPI_INFO_NULL));
 }
 
-int MpiIo::transfer(const Request& request, bool writes, std::int64_t pieces) {
+int MpiIo::transfer(const Request& request, Direction direction, std::int64_t pieces) {
   int error = 0;
   const bool converts = request.memory.converts();
   const std::int64_t bytes_each = piece_bytes(request.view);
@@ -119,7 +119,7 @@ int MpiIo::transfer(const Request& request, bool writes, std::int64_t pieces) {
     if (bytes > 0) base = request.memory.at(at);
     if (converts) {
       base = converted.data();
-      if (writes) request.memory.pack(at, bytes, converted.data());
+      if (direction == Direction::write) request.memory.pack(at, bytes, converted.data());
     } else if (bytes > 0 && !request.memory.together(at, bytes)) {
       const auto* origin = static_cast<const std::byte*>(base);
       request.memory.for_each(at, bytes, [&](std::byte* data, std::int64_t length) {
@@ -130,14 +130,15 @@ int MpiIo::transfer(const Request& request, bool writes, std::int64_t pieces) {
     }
     MPI_Status status;
     const int result =
-        writes
+        direction == Direction::write
             ? MPI_File_write_at_all(file_, request.stream + at, base, count, memory_type, &status)
             : MPI_File_read_at_all(file_, request.stream + at, base, count, memory_type, &status);
     int moved = 0;
     if (result == MPI_SUCCESS) MPI_Get_elements(&status, MPI_BYTE, &moved);
     if (error == 0) error = errno_of(result);
-    if (error == 0 && moved < bytes) error = writes ? EIO : ENODATA;
-    if (error == 0 && converts && !writes) request.memory.unpack(at, bytes, converted.data());
+    if (error == 0 && moved < bytes) error = direction == Direction::write ? EIO : ENODATA;
+    if (error == 0 && converts && direction == Direction::read)
+      request.memory.unpack(at, bytes, converted.data());
   }
   return error;
 }

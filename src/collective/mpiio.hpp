@@ -24,7 +24,7 @@ class MpiIo {
   int set_view(const View& view);
   // `pieces`: the number of calls, of piece_bytes(view) each, that the rank with the most data
   // needs.
-  int transfer(const Request& request, bool writes, std::int64_t pieces);
+  int transfer(const Request& request, Direction direction, std::int64_t pieces);
 
   // The largest transfer of one call: MPI-IO's counts are int, and converted data is buffered.
   static std::int64_t piece_bytes(const View& view) {

@@ -16,6 +16,7 @@
 
 #include <sys/uio.h>
 
+#include "base/direction.hpp"
 #include "storage/layout.hpp"
 
 namespace ferry::storage {
@@ -42,6 +43,10 @@ enum class Kind : std::uint8_t {
   remove_directory,  // path of an empty directory
   list_directory,    // path -> entries, in no order; neither "." nor ".."
 };
+
+constexpr Kind kind_of(Direction direction) {
+  return direction == Direction::read ? Kind::read : Kind::write;
+}
 
 struct Status {
   std::uint64_t size_bytes = 0;

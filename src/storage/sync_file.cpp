@@ -18,17 +18,17 @@ std::int64_t SyncCalls::run(Operation& operation) {
   return operation.result;
 }
 
-std::int64_t SyncCalls::transfer(File& file, Kind kind, void* data, std::uint64_t bytes,
+std::int64_t SyncCalls::transfer(File& file, Direction direction, void* data, std::uint64_t bytes,
                                  std::uint64_t offset) {
   std::uint64_t moved = 0;
   while (moved < bytes) {
     iovec vector{static_cast<std::byte*>(data) + moved, bytes - moved};
-    const std::int64_t result = run({.kind = kind,
+    const std::int64_t result = run({.kind = kind_of(direction),
                                      .file = &file,
                                      .offset = static_cast<std::int64_t>(offset + moved),
                                      .vectors = {&vector, 1}});
     if (result < 0) return result;
-    if (result == 0 && kind == Kind::write) return -EIO;
+    if (result == 0 && direction == Direction::write) return -EIO;
     if (result == 0) break;
     moved += static_cast<std::uint64_t>(result);
   }
@@ -69,12 +69,12 @@ std::int64_t SyncFile::open(const std::string& path, int flags, std::uint32_t mo
 }
 
 std::int64_t SyncFile::read(void* data, std::uint64_t bytes, std::uint64_t offset) {
-  return calls_.transfer(*file_, Kind::read, data, bytes, offset);
+  return calls_.transfer(*file_, Direction::read, data, bytes, offset);
 }
 
 // Nothing is stored in the memory: an iovec is for both ways.
 std::int64_t SyncFile::write(const void* data, std::uint64_t bytes, std::uint64_t offset) {
-  return calls_.transfer(*file_, Kind::write, const_cast<void*>(data), bytes, offset);
+  return calls_.transfer(*file_, Direction::write, const_cast<void*>(data), bytes, offset);
 }
 
 std::int64_t SyncFile::status(Status& status) {

@@ -26,7 +26,7 @@ class SyncCalls {
   std::int64_t run(Operation&& operation) { return run(operation); }
   // Goes on until all bytes are moved, a read meets the end of the file, or an error, which hides
   // what was moved before it.
-  std::int64_t transfer(File& file, Kind kind, void* data, std::uint64_t bytes,
+  std::int64_t transfer(File& file, Direction direction, void* data, std::uint64_t bytes,
                         std::uint64_t offset);
 
   // To have several operations under way, submit them here.

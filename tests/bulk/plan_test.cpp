@@ -68,15 +68,17 @@ TEST(BulkPlan, LooksWhereTheBytesAre) {
   test::write_file(scratch / "file", test::pattern(4 * mib, 1));
   OpenFile file(lanes, scratch / "file", O_RDWR, 0);
   for (const std::uint64_t bytes : {100 * kib, 256 * kib, 4 * mib}) {
-    EXPECT_EQ(source_of(file, false, 0, bytes, Route::automatic), Source::memory) << bytes;
-    EXPECT_EQ(source_of(file, false, 0, bytes, Route::direct), Source::disk) << bytes;
-    EXPECT_EQ(source_of(file, true, 0, bytes, Route::automatic), Source::memory) << bytes;
+    EXPECT_EQ(source_of(file, Direction::read, 0, bytes, Route::automatic), Source::memory)
+        << bytes;
+    EXPECT_EQ(source_of(file, Direction::read, 0, bytes, Route::direct), Source::disk) << bytes;
+    EXPECT_EQ(source_of(file, Direction::write, 0, bytes, Route::automatic), Source::memory)
+        << bytes;
   }
   // What is not there cannot be in the page cache.
-  EXPECT_EQ(source_of(file, false, 0, 100 * mib, Route::automatic), Source::disk);
+  EXPECT_EQ(source_of(file, Direction::read, 0, 100 * mib, Route::automatic), Source::disk);
   OpenFile direct(lanes, scratch / "file", O_RDWR | O_DIRECT, 0);
-  EXPECT_EQ(source_of(direct, false, 0, 4 * mib, Route::automatic), Source::disk);
-  EXPECT_EQ(source_of(direct, true, 0, 4 * mib, Route::buffered), Source::disk);
+  EXPECT_EQ(source_of(direct, Direction::read, 0, 4 * mib, Route::automatic), Source::disk);
+  EXPECT_EQ(source_of(direct, Direction::write, 0, 4 * mib, Route::buffered), Source::disk);
 }
 
 }  // namespace

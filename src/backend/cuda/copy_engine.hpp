@@ -4,12 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/direction.hpp"
+
 namespace ferry::cuda {
 
 struct Copy {
-  enum class Direction : std::uint8_t { to_device, from_device };
-  Direction direction = Direction::to_device;
-  std::byte* host = nullptr;  // pinned
+  Direction direction = Direction::read;  // to the device, where a file is read into it
+  std::byte* host = nullptr;              // pinned
   std::uint64_t device_address = 0;
   std::size_t bytes = 0;
   int result = 0;         // 0, or a negative errno once it is reaped

@@ -173,7 +173,7 @@ GpuDirectFile::~GpuDirectFile() {
   if (GpuDirectDriver::usable()) driver_->cuFileHandleDeregister(handle_);
 }
 
-GpuDirectFile::Outcome GpuDirectFile::transfer(const PrimaryContext& gpu, bool writing,
+GpuDirectFile::Outcome GpuDirectFile::transfer(const PrimaryContext& gpu, Direction direction,
                                                void* memory, std::uint64_t bytes,
                                                std::uint64_t offset) const {
   const auto at = static_cast<off_t>(offset);
@@ -182,8 +182,8 @@ GpuDirectFile::Outcome GpuDirectFile::transfer(const PrimaryContext& gpu, bool w
   try {
     const CurrentContext current(gpu);
     errno = 0;
-    result = writing ? driver_->cuFileWrite(handle_, memory, bytes, at, 0)
-                     : driver_->cuFileRead(handle_, memory, bytes, at, 0);
+    result = direction == Direction::write ? driver_->cuFileWrite(handle_, memory, bytes, at, 0)
+                                           : driver_->cuFileRead(handle_, memory, bytes, at, 0);
     error = errno;
   } catch (const Error&) {  // the slots meet and report the same error
     return {0, Refusal::memory};

@@ -14,6 +14,7 @@
 
 #include "backend/cuda/cufile_abi.hpp"
 #include "backend/cuda/resources.hpp"
+#include "base/direction.hpp"
 
 namespace ferry::cuda {
 
@@ -77,8 +78,8 @@ class GpuDirectFile {
   // Between the file and GPU memory; blocks. Reads may have any bounds: cuFile reads the
   // surrounding blocks into its own GPU memory. Writes must be whole blocks of 4096 bytes;
   // otherwise cuFile would read the surroundings and write them back over others' changes.
-  Outcome transfer(const PrimaryContext& gpu, bool writing, void* memory, std::uint64_t bytes,
-                   std::uint64_t offset) const;
+  Outcome transfer(const PrimaryContext& gpu, Direction direction, void* memory,
+                   std::uint64_t bytes, std::uint64_t offset) const;
 
  private:
   const std::shared_ptr<const GpuDirectDriver> driver_;

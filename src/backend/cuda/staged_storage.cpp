@@ -207,7 +207,7 @@ class StagedQueue final : public storage::Queue {
       give_to_storage(part);
       return true;
     }
-    return carry(part, part.bytes, Copy::Direction::from_device, transfer.cursor);
+    return carry(part, part.bytes, Direction::write, transfer.cursor);
   }
 
   void give_to_storage(Part& part) {
@@ -217,7 +217,7 @@ class StagedQueue final : public storage::Queue {
 
   // Moves the first `bytes` bytes of the part between its slab and their destination. Returns false
   // if that ended the transfer.
-  bool carry(Part& part, std::size_t bytes, Copy::Direction direction, Cursor& cursor) {
+  bool carry(Part& part, std::size_t bytes, Direction direction, Cursor& cursor) {
     std::byte* slab = part.slab;
     part.copies.clear();
     part.copies_left = 1;  // counts this function, so that only the last copy ends the part
@@ -232,7 +232,7 @@ class StagedQueue final : public storage::Queue {
         ++part.copies_left;
         ++copies_under_way_;
         engine_->start(copy);
-      } else if (direction == Copy::Direction::to_device) {
+      } else if (direction == Direction::read) {
         std::memcpy(memory, slab, step);
       } else {
         std::memcpy(slab, memory, step);
@@ -293,7 +293,7 @@ class StagedQueue final : public storage::Queue {
       end_part(part, part.result);
       return;
     }
-    carry(part, static_cast<std::size_t>(part.result), Copy::Direction::to_device, part.cursor);
+    carry(part, static_cast<std::size_t>(part.result), Direction::read, part.cursor);
   }
 
   // Returns false if that was its transfer's last one.

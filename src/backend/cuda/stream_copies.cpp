@@ -31,7 +31,7 @@ StreamCopies::~StreamCopies() {
 }
 
 void StreamCopies::start(Copy& copy) {
-  const bool to_device = copy.direction == Copy::Direction::to_device;
+  const bool to_device = copy.direction == Direction::read;
   Way& way = ways_[to_device ? 0 : 1];
   const Driver& driver = context_->driver();
   const Result result =

@@ -69,7 +69,7 @@ class LateEngine final : public CopyEngine {
     }
   }
   void start(Copy& copy) override {
-    ways_[copy.direction == Copy::Direction::to_device ? 0 : 1].push_back(&copy);
+    ways_[copy.direction == Direction::read ? 0 : 1].push_back(&copy);
   }
   void flush() override {}
   Copy* reap() override {
@@ -85,7 +85,7 @@ class LateEngine final : public CopyEngine {
  private:
   void move(const Copy& copy) {
     char* memory = device_.memory.data() + device_.offset_of(copy.device_address);
-    if (copy.direction == Copy::Direction::to_device) {
+    if (copy.direction == Direction::read) {
       std::memcpy(memory, copy.host, copy.bytes);
     } else {
       std::memcpy(copy.host, memory, copy.bytes);
