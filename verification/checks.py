@@ -1,4 +1,4 @@
-"""The checks of each model: configurations that must hold and mutations that must be caught."""
+"""The checks of each model: configurations that must hold, and mutations that the checker must catch."""
 
 import dataclasses
 
@@ -6,12 +6,12 @@ import dataclasses
 @dataclasses.dataclass(frozen=True)
 class Model:
     file: str
-    optimise: str    # of the default checks; where they are small, compiling is what takes long
-    quick: dict      # name of a check: switches (the comment at the top of the model explains them)
+    optimise: str    # for the default checks; small ones spend most of it compiling
+    quick: dict      # name of a check: switches (see the comment at the top of the model)
     default: dict
     all: dict
     mutations: dict  # mutation: the configuration that catches it
-    meanings: list   # what an error of the checker means, by a part of its message
+    meanings: list   # the meaning of a checker's error, by part of its message
 
 
 RING = Model(
@@ -109,7 +109,7 @@ RING = Model(
     },
     meanings=[
         ("!(died)", "R5: another phase after `dead`"),
-        ("entries", None),  # a store buffer overflowed: the model is wrong, nothing was found
+        ("entries", None),  # a store buffer overflowed: the model is wrong; this is no finding
         ("excused", "D1: a call returned while the storage worked on it"),
         ("!=255", "D2: a loop that was declared dead began an operation"),
         ("begun", "D3: operations were left behind"),

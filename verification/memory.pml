@@ -1,14 +1,14 @@
-/* The memory: stores may be delayed.
+/* A memory with delayed stores.
  *
- * Every party has a store buffer. An entry leaves it for memory at any later moment, in any order,
- * under three rules:
- *   - two stores to one location leave in the order they were made;
- *   - a RELEASE (or SEQ_CST) store leaves only when everything before it has left;
- *   - a read-modify-write works on memory itself, once the party's buffer is empty.
- * A load takes the youngest own entry for its location, or else memory. A seq_cst load waits until
- * the party's own SEQ_CST stores have left; other loads do not wait, so a seq_cst store followed by
- * an acquire load may appear the other way round (as C++ allows and Arm does, more than x86 does).
- * Loads happen in program order; mutations that hoist a load stand for a missing acquire.
+ * Every party has a store buffer, whose entries reach memory at any later time, in any order,
+ * except:
+ *   - two stores to one location leave in program order;
+ *   - a RELEASE (or SEQ_CST) store leaves only after everything before it;
+ *   - a read-modify-write acts on memory itself, once the party's buffer is empty.
+ * A load takes the party's youngest entry for its location, else memory. A seq_cst load waits until
+ * the party's own SEQ_CST stores have left; other loads do not, so a seq_cst store followed by an
+ * acquire load may appear reversed (as in C++ and on Arm; more than x86 allows). Loads happen in
+ * program order; mutations that hoist a load represent a missing acquire.
  */
 
 #define RELAXED 0
@@ -91,9 +91,9 @@ end:
   od
 }
 
-/* Futexes. The call is not taken to be a barrier: it compares with memory while the caller's stores
- * may still be on their way. With TIMED a sleep may end by itself; without it a lost wake-up is a
- * deadlock, which the checker reports. */
+/* Futexes. The call is no barrier: it compares with memory while the caller's stores may be in
+ * flight. With TIMED a sleep may end spontaneously; otherwise a lost wake-up is a deadlock, which
+ * the checker reports. */
 bit asleep[PARTIES];
 
 inline futex_wait(who, where, what) {

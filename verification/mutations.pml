@@ -1,5 +1,5 @@
-/* Deliberate mistakes. verification/run builds the model once with each, -DMUTATION=NAME, and demands
- * that the checker finds an error. 0 is the protocol itself. */
+/* Deliberate faults. verification/run builds the model with each, -DMUTATION=NAME, and requires the
+ * checker to find an error. 0 is the protocol itself. */
 
 #ifndef MUTATION
 #define MUTATION 0

@@ -1,5 +1,5 @@
-/* Who does what no call waits for: the server, readahead, write-backs in the background
- * (filling.hpp, write_back.hpp). */
+/* Parties for background work: the server, readahead and write-back (filling.hpp, write_back.hpp).
+ */
 
 #if MUTATION == CLOSED_HANDLE_FORGETS
 #define CLOSED_IS_NOT_WRITTEN && !shut[via[r]]
@@ -7,7 +7,7 @@
 #define CLOSED_IS_NOT_WRITTEN
 #endif
 
-/* The server: one for each record, so that any may be answered before any other. */
+/* The server: one per record, so that any may be answered before any other. */
 proctype Storage(byte r) {
   byte nth;
   byte f = NONE;
@@ -90,7 +90,8 @@ end:
   od
 }
 
-/* Filling::start_fill(), for a page or, with AHEAD=2, for both: frames that are to be had at once. */
+/* Filling::start_fill(), for a page or, with AHEAD=2, for both: only frames available immediately.
+ */
 proctype Prefetcher(byte me) {
   byte left = PREFETCHES;
   byte since;
@@ -155,7 +156,7 @@ next:
 
 #define RELIEVABLE(f) (HAS(f, DIRTY) && !HAS(f, TRANSFERS | ORPHAN | TAKEN) && writers[f] == 0)
 
-/* WriteBack::relieve(): any dirty page, and then a wait for a write-back, or none. */
+/* WriteBack::relieve(): a dirty page, then a wait for a write-back or none. */
 proctype Relief(byte me) {
   byte left = RELIEFS;
   byte page;

@@ -2,9 +2,9 @@
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
-/* OutsideCalls::may_fill(): the count, then whether the call that it counted is under way and
- * changes the page. Looking in vain is waiting; with PROGRESS it is a try. A call that is not
- * counted yet is found afterwards. */
+/* OutsideCalls::may_fill(): reads the count, then whether the call it counted is in flight and
+ * changes the page. A failed look waits; with PROGRESS it is a try. A call that is not counted yet
+ * is found later. */
 #define IN_THE_WAY(page) (outside_active && since != 0 && CHANGES(page))
 inline before_fill(page) {
 #if PROGRESS
@@ -28,7 +28,7 @@ inline before_fill(page) {
 }
 #define OUTDATED(page) (outside_count != since && CHANGES(page))
 
-/* Reads what lies between the ranges of a page. */
+/* Reads the gaps between the ranges of a page. */
 inline complete(f) {
   before_fill(key[f]);
   begin_transfer(f, FILLING);
@@ -146,7 +146,7 @@ inline end_turn() {
     fi
   }
 }
-/* PageCache::get(): before the next try, which is in a turn if enough have failed. */
+/* PageCache::get(): before the next try, which takes a turn after enough failures. */
 inline take_a_turn() {
   end_turn();
   if

@@ -1,15 +1,15 @@
-/* Flights: transfers that no call waits for (transfers.hpp, and those who start them in filling.hpp
- * and write_back.hpp). A record says what the flight is and holds its frames; its answer comes into
- * a cell that belongs to nobody. Whoever wants one of its frames, or needs the record, ends it.
+/* Flights: transfers that no call waits for (transfers.hpp; started in filling.hpp and
+ * write_back.hpp). A record describes the flight and holds its frames; its answer arrives in an
+ * unowned cell. Whoever needs one of its frames, or the record, ends it.
  *
- * A record's phase and its flight's number are one word there: whatever is done to one here is done
- * in one step with the other. */
+ * In the code, a record's phase and its flight's number are one word, so each step here changes
+ * both. */
 
 #define PASSED(r, number) (answered[r] >= (number))
 #define CELL(r) (FRAMES + (r))
 #define OF(r, k) ((r) * 2 + (k)) /* a record has two frames */
 
-/* X3. Whoever went to sleep before he could know of the flight looks again. */
+/* X3. A party that slept before it could know of the flight looks again. */
 inline name_flight(f, r) {
 #if PARK && MUTATION == NAMED_AFTER_LOOK
   d_step { woken = HAS(f, WAITED); state[f] = state[f] & (255 - WAITED) }
@@ -40,8 +40,8 @@ inline start(r) {
   name_frames(r);
 #endif
 #if PARK
-  /* expect(). The server may be between the answer of the last flight and its look at `parked`:
-   * whoever clears that wakes in its place. */
+  /* expect(). The server may be between answering the last flight and reading `parked`: whoever
+   * clears that wakes in its place. */
   atomic { woken = (parked[r] && MUTATION != PARKED_CLEARED); parked[r] = 0 }
   if
   :: woken -> woken = 0; rouse(CELL(r))
@@ -86,7 +86,7 @@ inline free_record(r) {
   }
 }
 
-/* What a flight could not write is dirty again, before anybody can see it ended. */
+/* Failed writes make pages dirty again before anyone sees the flight ended. */
 inline keep_flight_dirty(r) {
   if
   :: nth < 2 && writes[r] && refusal[r] ->
@@ -101,7 +101,7 @@ inline keep_flight_dirty(r) {
   fi
 }
 
-/* finish(): ends the flight that was seen with this number, unless somebody else does. */
+/* finish(): ends the flight with this number, unless another party does. */
 inline finish(r, was) {
   atomic {
     if
@@ -171,8 +171,8 @@ inline finish(r, was) {
   d_step { nth = 0; usable = 0 }
 }
 
-/* Waits for the flight of a record and ends it; where it is not under way, for something to change:
- * `enough`, or that it is. */
+/* Waits for a record's flight and ends it; if it is not in flight, waits for a change: `enough`, or
+ * a start. */
 inline attend(r, enough) {
   atomic {
     if
@@ -208,7 +208,7 @@ inline attend(r, enough) {
 #define ENDED_BY_CLAIM(r) (phase[r] == UNDER_WAY && answered[r] == number[r])
 #endif
 
-/* claim_flight(): `record`, or NONE: all are under way. Ends the one it finds answered. */
+/* claim_flight(): `record`, or NONE if all are in flight. Ends an answered one it finds. */
 inline claim_flight(record) {
   record = 0;
   do
@@ -266,7 +266,7 @@ inline attend_some_write_back() {
   od
 }
 
-/* Sets `writing` and takes the range of a page that begins where it has to. */
+/* Sets `writing` and takes the range of a page that begins at the required place. */
 inline take_only_range(f, anywhere, mask) {
   atomic {
     if
@@ -299,7 +299,7 @@ inline take_only_range(f, anywhere, mask) {
   fi
 }
 
-/* WriteBack::start(), of a page that the caller has pinned. `good`: not all records are under way. */
+/* WriteBack::start(), for a page pinned by the caller. `good`: not all records are in flight. */
 inline start_write(f) {
   claim_flight(record);
   if

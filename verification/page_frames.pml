@@ -1,4 +1,4 @@
-/* Pins, the table, giving frames away: frames.hpp and page_table.hpp of the cache. */
+/* Pins, the table, and reusing frames: frames.hpp and page_table.hpp of the cache. */
 
 #if MUTATION == PIN_UNCHECKED
 #define PIN_IS_GOOD(f, page) 1
@@ -8,9 +8,9 @@
 
 inline unpin(f) { atomic { assert(pins[f] > 0); pins[f]--; f = NONE } }
 
-/* The table is looked through once, entry by entry. One may be stale when its frame gets the pin,
- * and a page that moves meanwhile may be missed. That the key is seen in the step of the pin is no
- * simplification: it cannot change once the pin is there and `taken` is not. */
+/* Scans the table entry by entry. An entry may be stale when its frame is pinned, and a page that
+ * moves may be missed. Checking the key in the step of the pin is no simplification: the key cannot
+ * change between the pin and `taken`. */
 inline find(page, f) {
   f = 0;
   do
@@ -28,7 +28,7 @@ inline find(page, f) {
   od
 }
 
-/* What a reader has marked: mark[] of its group. */
+/* A reader's marks: mark[] of its group. */
 #if MUTATION == MARKS_BEFORE_TAKEN
 #define MARK_SEEN(group) early[group]
 #else
@@ -74,8 +74,8 @@ inline give_away(f) {
 inline barrier_everywhere() { d_step { mark[0] = stored[0]; mark[1] = stored[1] } }
 #endif
 
-/* The end of evict(). The state word was seen to be clean, and changed, in one step. A frame that a
- * reader has marked becomes an orphan, and `f` NONE. */
+/* The end of evict(). One step saw the state word clean and changed it. A frame that a reader has
+ * marked becomes an orphan, and `f` NONE. */
 inline finish_take(f) {
 #if MARKS
 #if MUTATION == ORPHAN_MARKS_IGNORED
@@ -117,8 +117,8 @@ inline finish_take(f) {
 
 #define NO_FREE (!HAS(0, FREE) && !HAS(1, FREE))
 
-/* A frame for a page that was missed; there is one for each page, so only the Evictor has to write
- * back. Looking in vain is waiting here. */
+/* A frame for a missed page; there is one per page, so only the Evictor must write back. A failed
+ * look waits. */
 inline take(page, f) {
 #if MUTATION == MARKS_BEFORE_TAKEN
   d_step { early[0] = mark[0]; early[1] = mark[1] }
@@ -145,7 +145,7 @@ inline take(page, f) {
   fi
 }
 #if FLIGHTS
-/* The same, without waiting for one; `f` may be NONE. */
+/* The same without waiting; `f` may be NONE. */
 inline take_at_once(f) {
   atomic {
     if
@@ -164,8 +164,8 @@ inline take_at_once(f) {
 #endif
 inline give_back(f) { d_step { state[f] = TAKEN | FREE; f = NONE } }
 
-/* Under the lock of the page's bucket. Its holder is the only one to enter the page. Goes to
- * `again` if it is there; then the frame was given back. */
+/* Under the lock of the page's bucket, whose holder alone enters the page. Goes to `again` if it is
+ * there; then the frame was returned. */
 inline insert(page, f, flags) {
 #if MUTATION == INSERT_UNLOCKED
   atomic {

@@ -1,5 +1,4 @@
-/* Deliberate mistakes in the page cache, as mutations.pml has them for the ring. 0 is the cache
- * itself. */
+/* Deliberate faults in the page cache; see mutations.pml. 0 is the cache itself. */
 
 #ifndef MUTATION
 #define MUTATION 0

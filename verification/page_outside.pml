@@ -1,4 +1,4 @@
-/* Calls that go past the cache, and the last close: page_cache.hpp, cached_files.hpp. */
+/* Calls that bypass the cache, and the last close: page_cache.hpp, cached_files.hpp. */
 
 #if OUTSIDE
 inline begin_outside() {
@@ -245,7 +245,7 @@ end_outside:
 }
 
 #if PROGRESS
-/* Calls that come one after the other, for ever. What they do to the file does not matter here. */
+/* An endless sequence of calls. Their effect on the file does not matter here. */
 proctype Endless(byte me) {
   byte i;
   bit good;

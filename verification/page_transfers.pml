@@ -1,8 +1,8 @@
-/* Transfers under way, and waiting for them: transfers.hpp of the cache. Those that no call waits
- * for are in page_flights.pml. */
+/* Transfers in flight and waiting for them: transfers.hpp of the cache. For those that no call
+ * waits for, see page_flights.pml. */
 
 #if PARK
-/* Whoever sleeps on this: a frame, or a cell (CELL(r)). One step, as the futex call has it. */
+/* What a party may sleep on: a frame, or a cell (CELL(r)). One step, like the futex call. */
 inline rouse(what) {
   d_step {
     asleep[0] = asleep[0] && sleeps_on[0] != what;
@@ -29,7 +29,7 @@ inline sleep_on(what, word) {
 }
 #endif
 
-/* `woken`: somebody had set `waited`. */
+/* `woken`: another party had set `waited`. */
 inline wake_waiters(f) {
   if
   :: woken ->
@@ -67,7 +67,7 @@ inline end_transfer(f, flags, also) {
 #endif
 }
 
-/* Sets `writing` where that needs no waiting. */
+/* Sets `writing` if that needs no waiting. */
 #define MAY_WRITE_BACK(f) (HAS(f, DIRTY) && !HAS(f, TRANSFERS | ORPHAN))
 
 #if FLIGHTS
@@ -75,7 +75,7 @@ inline end_transfer(f, flags, also) {
 #endif
 
 #if PARK
-/* The second part of wait_while(), once the flags were seen set and no flight. */
+/* The second part of wait_while(), after it saw flags set and no flight. */
 inline sleep_while(f, flags) {
 #if MUTATION != WAKE_READ_LATE
   atomic { slept = wake[f] }
@@ -100,9 +100,9 @@ inline sleep_while(f, flags) {
 }
 #endif
 
-/* Waits until none of the flags is set. What follows looks at the state once more, in a step of its
- * own, and comes back here if they are set again: the load that ends the wait is that look.
- * Without PARK looking in vain is waiting; without FLIGHTS too, that step is all of the wait. */
+/* Waits until none of the flags is set. The next step looks at the state again and returns here if
+ * they are set: it is the load that ends the wait. Without PARK a failed look waits; without
+ * FLIGHTS too, that step is the whole wait. */
 inline wait_while(f, flags) {
 #if FLIGHTS
   do

@@ -1,13 +1,13 @@
-/* Writing back: write_back.hpp of the cache, and who evicts and flushes. */
+/* Write-back: write_back.hpp of the cache, and the parties that evict and flush. */
 
-/* One step, since all of it is done under the range lock. */
+/* One step, because all of it holds the range lock. */
 inline add_range(f, mask) {
   dirty_pages = dirty_pages + !HAS(f, DIRTY);
   ranges[f] = ranges[f] | (mask);
   state[f] = state[f] | DIRTY | (ranges[f] == 3 && !FULL -> VALID : 0)
 }
 
-/* What could not be written is dirty again; in the step of the range lock. */
+/* Failed writes become dirty again, in the step of the range lock. */
 inline put_back(f, mask) {
 #if FULL
   on_way[f] = 0;
@@ -33,7 +33,7 @@ inline land(at, value) {
 #define TO_WRITE(mask) mask
 #endif
 
-/* F3, one step, since all of it is done under the range lock. */
+/* F3, one step, because all of it holds the range lock. */
 inline take_ranges(f, mask) {
   d_step {
     mask = ranges[f];
@@ -114,7 +114,7 @@ inline send(f, mask) {
 }
 
 #if HANDLES
-/* write_pieces(): the handle that the request names when it arrives, or `refused`. */
+/* write_pieces(): the handle that the request names on arrival, or `refused`. */
 inline take_handle() {
   do
   :: atomic { with = write_handle }
@@ -153,8 +153,8 @@ inline written_back(f, mask) {
 #endif
 }
 
-/* Once `writing` is set. `failed` is set when the storage refuses. Each page is a request of its
- * own: what one request for both can do to the storage, two can. */
+/* Once `writing` is set. `failed` is set if the storage refuses. Each page is its own request: two
+ * requests can do everything to the storage that one for both can. */
 inline write_back_run(f) {
   take_ranges(f, mask);
 #if RUN
@@ -232,7 +232,7 @@ inline begin_flights() {
 }
 #endif
 
-/* The second: the page is clean once `writing` is not set, or has to be written. */
+/* The second: the page is clean unless `writing` is set, or must be written. */
 inline flush_page() {
 #if MUTATION == FLUSH_LOOKS_AGAIN
   wait_while(i, WRITING);

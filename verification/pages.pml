@@ -1,17 +1,16 @@
-/* The pages of one file in the cache (include/ferry/device/cache/): the frames' state words, the table, the
- * written ranges, fills, write-backs, outside calls, and waiting for one another. Checked in every
- * interleaving. docs/internals/page-model.md says what each word stands for and why one step after
- * another is enough here, where the ring needs a memory with delayed stores.
+/* The pages of one file in the cache (include/ferry/device/cache/), checked in every interleaving:
+ * the frames' state words, the table, written ranges, fills, write-backs, outside calls, and
+ * waiting. docs/internals/page-model.md explains each word, and why sequential steps suffice here
+ * while the ring needs a memory with delayed stores.
  *
  * A page has two bytes; a byte holds its version. The storage begins with version 1 of each; every
- * write has the next. 0 is what a truncation leaves. RUBBISH is what nobody wrote: a frame is full
- * of it when it is given away.
+ * write has the next. 0 is what a truncation leaves. RUBBISH fills a frame when it is reused.
  *
  * Properties:
- *   F1  Whoever touches a frame's bytes has it pinned, and it holds his page (USES); or he has
- *       marked it and seen then that it does, and it is not given away before he has read (at
- *       `copying`). Pins are never lost.
- *   F2  One party at a time fills or writes back a page, and nobody copies into or out of it while
+ *   F1  A party that touches a frame's bytes has pinned it, and it holds the party's page
+ *       (USES); or has marked it and then seen that it does, and it is not reused before the read
+ *       (at `copying`). Pins are never lost.
+ *   F2  One party at a time fills or writes back a page, and none copies into or out of it while
  *       its gaps are filled, except out of a valid page (at `USES`, in begin_transfer).
  *   F4  `dirty` is set exactly while there are ranges, and dirty_pages counts them (at the end)
  *   T1  A page is in one frame only (in insert)
@@ -25,15 +24,14 @@
  *   H1  Write-backs never go through a handle that appends (in `send`, Storage), none fails for
  *       good because a handle was closed while the file has another (in take_handle), and nothing
  *       stays dirty that none may write (at the end)
- *   O1  While an outside call is between its beginning and its end nobody copies into a page or
- *       enters a range (in Writer)
- *   O2  After the last close nobody writes to its pages (in Writer)
+ *   O1  During an outside call no party copies into a page or enters a range (in Writer)
+ *   O2  After the last close no party writes to its pages (in Writer)
  *   X1  A flight is ended once, when it is answered, and none in the place of another (in finish)
  *   X2  A flight has a pin and the flag of each of its frames, each names it (in finish), and none
  *       is given away (in give_away)
  *   X4  What a flight read beside an outside call is not used (in finish)
- *   P   Nobody waits for ever: sleeps end by a wake-up only, and a party that does not come to its
- *       end is an invalid end state; beside outside calls without end a reader returns
+ *   P   No party waits for ever: only a wake-up ends a sleep, and a party that does not finish is
+ *       an invalid end state; beside endless outside calls a reader still returns
  *
  * Switches (verification/checks.py has the table of checks). Positions are 0 and 1 in the first page, 2 and 3
  * in the second.

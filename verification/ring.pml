@@ -1,6 +1,6 @@
-/* The request ring, the completion cells, parking, stopping and dying (include/ferry/device/ring.hpp,
- * requester.hpp, waiting.hpp, src/server/loop.cpp), checked in every interleaving over a memory in
- * which stores may be delayed (memory.pml). docs/internals/models.md says what each word stands for.
+/* The request ring, completion cells, parking, stopping and dying (include/ferry/device/ring.hpp,
+ * requester.hpp, waiting.hpp, src/server/loop.cpp), checked in every interleaving over a memory
+ * with delayed stores (memory.pml). docs/internals/models.md explains each word.
  *
  * Invariants, by the names that ring.hpp gives them:
  *   No lost or doubled request
@@ -100,8 +100,8 @@
 #define WAITING(cell) (6 + 2 * SLOTS + 2 * CELLS + (cell)) /* Cell.parked */
 #define LOCATIONS (6 + 2 * SLOTS + 3 * CELLS)
 
-/* Whether a sleep may end by itself. With DEATH=3 only when the next look finds something: nothing
- * else is lost, and a call that waits in vain is a deadlock. */
+/* Whether a sleep may end spontaneously. With DEATH=3 only if the next look finds something:
+ * nothing else is lost, and a call that waits in vain is a deadlock. */
 #if DEATH == 3 && !PROGRESS
 #define SLEEP_ENDS(who) \
   ((who) == SERVER -> FINISHED(0) || FINISHED(1) : memory[PHASE] >= STOPPED)
@@ -137,7 +137,7 @@
 #define RUBBISH 31  /* what an unused slot holds */
 #define FAILED 16   /* added to a request's byte it is an error (-ESHUTDOWN, -EIO); else: success */
 
-/* Not part of the protocol: what the assertions need to know. */
+/* Not part of the protocol: facts for the assertions. */
 byte copied = FIRST;    /* tickets copied out */
 short taken;            /* one bit per request */
 byte promised;          /* requests whose caller saw `running` after the claim */
@@ -220,7 +220,7 @@ inline ring_bell() { memory[BELL] = memory[BELL] + (MUTATION == BELL_NOT_COUNTED
 #define FIRST_ORDER COMMIT_ORDER
 #endif
 
-/* Storing is a step of the buffer's owner alone, so both stores may be one step. */
+/* Only the buffer's owner stores, so both stores may be one step. */
 inline publish_slot(i, order) {
   assert(FROM(ADD(ticket, i), copied) < SLOTS); /* R3 */
 #if MUTATION == COMMIT_BEFORE_BODY
@@ -318,7 +318,7 @@ claim: /* try_claim() */
        !leaving && (LOAD(me, PHASE) < STOPPED || MUTATION == ROOM_IGNORES_DEATH) -> goto claim
      }
 #else
-  /* Polling, cut short: nothing else changes what the next look finds. */
+  /* Polling, shortened: nothing else changes what the next look finds. */
   :: atomic { !leaving && HAS_ROOM(memory[HEAD]) -> goto claim }
 #endif
   fi;
@@ -542,7 +542,7 @@ inline flush() {
 }
 #endif
 
-/* Where the loop goes on after an answer, and where a fault may end it. */
+/* Where the loop continues after an answer, and where a fault may end it. */
 #if DEATH == 3
 #define SERVING 0
 #define CURRENT 1    /* answering what was taken or finished when the fault came */
@@ -670,7 +670,7 @@ finish_0:
     :: !DECLARED -> reap(0); goto respond
 #if DEATH == 3
     :: !DECLARED -> reap(0); goto die /* after `finished` */
-    /* Both were reaped; the caller of the other one learns it from the phase. */
+    /* Both were reaped; the other one's caller learns it from the phase. */
     :: !DECLARED && FINISHED(1) -> reap(1); reap(0); goto die
 #endif
     fi
@@ -951,7 +951,8 @@ gone:
   ended = 1
 }
 
-/* ---- everybody else -------------------------------------------------------------------------- */
+/* ---- all other parties ------------------------------------------------------------------------
+ */
 
 proctype Stopper() {
 #if !STOP_EARLY

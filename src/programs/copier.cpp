@@ -130,7 +130,6 @@ class Copy {
   }
 
   // ---- files
-  // -------------------------------------------------------------------------------------
 
   void open_source() {
     // Checked before opening: that alone would let a FIFO's writer start, and lose its data.
@@ -172,7 +171,6 @@ class Copy {
   }
 
   // ---- pieces
-  // ------------------------------------------------------------------------------------
 
   void submit(Slot& slot, Kind kind, File* file) {
     slot.kind = kind;

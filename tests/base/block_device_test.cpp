@@ -1,4 +1,4 @@
-// What lies under a file system, told from folders made like those of /sys/block.
+// Facts about block devices, from folders like those of /sys/block.
 #include "base/block_device.hpp"
 
 #include <filesystem>

@@ -21,7 +21,7 @@ using test::same_bytes;
 
 constexpr std::size_t sizes[] = {2, 4, 8, 16};
 
-// Byte by byte, with nothing of the code under test.
+// Byte by byte, independent of the code under test.
 std::string swapped(const std::string& data, std::size_t element_bytes) {
   std::string result = data;
   for (std::size_t at = 0; at < data.size(); at += element_bytes)

@@ -87,7 +87,7 @@ TEST(WithRoot, TakesOverWhatAnotherMountOfTheDeviceSays) {
   EXPECT_EQ(mounts[0].source, "/dev/sdz");
 }
 
-// In another process: it is for good. 0 where all is right, 77 where it may not be tried.
+// In another process, because it is permanent. 0 if all is right, 77 if it is not allowed.
 int look_from_chroot(const std::string& root) {
   if (::unshare(CLONE_NEWNS) != 0) return 77;
   if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 && errno != EINVAL)

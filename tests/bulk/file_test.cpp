@@ -1,4 +1,4 @@
-// One file: what is read and written, how errors are said, and what closing does.
+// One file: reads, writes, errors, and closing.
 #include <cerrno>
 #include <filesystem>
 #include <memory>
@@ -41,7 +41,7 @@ struct BulkFile : testing::TestWithParam<Route> {
   }
   Engine engine{options()};
 
-  // Written to the disk and out of the page cache where the kernel lets go of it.
+  // On disk, and dropped from the page cache if the kernel allows it.
   void make_cold(const std::string& path) {
     const test::Descriptor fd(::open(path.c_str(), O_RDONLY));
     fsync(fd);
@@ -243,8 +243,8 @@ TEST(BulkOptions, ExplainsWhatItChose) {
   EXPECT_EQ(error_of([&] { static_cast<void>(engine.explain(scratch / "missing")); }), ENOENT);
 }
 
-// Large tasks are for copies. Where the page cache lacks a range that no sample has met, they have
-// to be staged in slots that are made for smaller ones.
+// Large tasks are for copies. If the page cache lacks a range that no sample has hit, they need
+// slots made for smaller tasks.
 TEST(BulkEngine, TasksOfCopiesAreCutWhereTheyAreNone) {
   constexpr std::size_t mib = 1 << 20;
   const ScratchDirectory scratch(test::build_folder());
@@ -339,7 +339,7 @@ TEST(BulkEngine, ReadsManySmallFiles) {
   EXPECT_TRUE(engine.read_files({}).empty());
 }
 
-// Of a storage that refuses a child of fork(), the error says what to do.
+// If a storage refuses a child of fork(), the error says what to do.
 TEST(BulkFiles, ErrorsOfAnotherProcesssStorageSayWhatToDo) {
   class Refusing final : public storage::Storage {
    public:
@@ -359,7 +359,7 @@ TEST(BulkFiles, ErrorsOfAnotherProcesssStorageSayWhatToDo) {
   EXPECT_EQ(error_on_path(refusing, -ENOENT, "ceph:/f").reason(), "ceph:/f");
 }
 
-// A device may keep a call for any time, as a server may: the storage's threads make it.
+// A device, like a server, may take any time for a call, so the storage's threads make it.
 TEST(BulkEngine, WorkersMakeNoCallThatMayHang) {
   constexpr std::size_t mib = 1 << 20;
   EngineOptions options;

@@ -1,4 +1,4 @@
-// How transfers end: waited for, cancelled, failed in part, and beside others.
+// How transfers end: by waiting, cancelling, partial failure, and concurrently.
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -33,7 +33,7 @@ EngineOptions small_options() {
   return options;
 }
 
-// Transfers finish when the test says so.
+// Transfers finish when the test releases them.
 struct HeldTransfers : testing::Test {
   HeldTransfers() : storage(new FakeStorage) { storage->hold(); }
   ~HeldTransfers() override { storage->release(); }
@@ -187,7 +187,7 @@ TEST(BulkBatch, EveryFailedPartIsReported) {
   EXPECT_EQ(nothing.get(), 0U);
 }
 
-// Also where the caller did everything and no worker was woken.
+// Also if the caller did everything and no worker was woken.
 TEST(BulkBacklog, IsEmptyOnceEverythingIsDone) {
   const test::ScratchDirectory scratch;
   test::write_file(scratch / "file", test::pattern(8 * task_bytes, 1));

@@ -1,5 +1,5 @@
 // Transfers between files and GPU memory by GPUDirect Storage, on the mocks of cuFile and the CUDA
-// driver: what takes that way, how it fails and falls back, and that nothing is left of it.
+// driver: when it is used, its failures and fallbacks, and that nothing leaks.
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
@@ -54,7 +54,7 @@ struct GpuDirect : test::OnMockGpu {
     MockCuFile::forget();
     OnMockGpu::TearDown();
   }
-  // That does not ask the page cache.
+  // Not dependent on the page cache.
   static Engine past_the_cache(unsigned workers = 0) {
     EngineOptions options;
     options.route = Route::direct;
@@ -140,7 +140,7 @@ TEST_F(GpuDirect, WritesWholeBlocksAndLeavesTheEdgesToTheSlots) {
   file.close();
   EXPECT_TRUE(same_bytes(test::read_file(path), wanted));
   const EngineStatistics statistics = engine.statistics();
-  // The first write, and what lies between the first and the last piece of the second.
+  // The first write, and the gap between the first and the last piece of the second.
   EXPECT_EQ(statistics.gpu_direct_bytes, 5U << 20);
   EXPECT_EQ(MockCuFile::get("bytes_written"), 5 << 20);
   EXPECT_EQ(statistics.bytes_written, (4U << 20) + 3000001U + 4096U + 100U);
@@ -268,7 +268,7 @@ TEST_F(GpuDirect, ALostGpuFailsTransfersAndLosesNoThread) {
   expect_read(file, wanted);
 }
 
-// Every worker blocks in one call; a cancelled future waits for those calls, and begins no more.
+// Every worker blocks in one call; a cancelled future waits for those calls, and starts no more.
 TEST_F(GpuDirect, WorkersTransferAtTheSameTimeAndCancelWaitsForThem) {
   constexpr long workers = 4;
   const std::string wanted = pattern(32 << 20, 10);
@@ -332,8 +332,8 @@ TEST_F(GpuDirect, AChildOfForkLeavesTheHandlesToItsParent) {
   expect_read(*file, wanted);
 }
 
-// Random reads and writes of several threads, each of which has a region of the file and knows what
-// it holds, while cuFile is short, fails and refuses at random.
+// Random reads and writes of several threads, each in its own known region of the file, while
+// cuFile is short, fails and refuses at random.
 TEST_F(GpuDirect, RandomTransfersBesideAModel) {
   test::Random random;
   constexpr std::size_t region_bytes = (2 << 20) + 555;
@@ -361,7 +361,7 @@ TEST_F(GpuDirect, RandomTransfersBesideAModel) {
           memory.fill(std::string(at, untouched) + data);
           Future future = file.write_at_async(inside(memory, at), bytes, offset);
           if (stream.one_in(5)) future.cancel();
-          // What a failed or cancelled write has left is not known until it is written again.
+          // The result of a failed or cancelled write is unknown until the next write.
           while (future.results()[0] != static_cast<std::int64_t>(bytes))
             future = file.write_at_async(inside(memory, at), bytes, offset);
           model.replace(begin, bytes, data);

@@ -1,4 +1,4 @@
-// Transfers between files and GPU memory, on the mock driver: bytes, ways, bounds, failures, and
+// Transfers between files and GPU memory, on the mock driver: bytes, paths, limits, failures, and
 // that nothing is touched once a future is ready.
 #include <cerrno>
 #include <chrono>
@@ -45,7 +45,7 @@ struct GpuTransfer : test::OnMockGpu {
     EXPECT_EQ(MockCuda::get("pageable_copies"), 0) << "a copy past the page-locked memory";
     OnMockGpu::TearDown();
   }
-  // Written to the disk and out of the page cache where the kernel lets go of it.
+  // On disk, and dropped from the page cache if the kernel allows it.
   void make_cold() const {
     const test::Descriptor fd(::open(path.c_str(), O_RDONLY));
     fsync(fd);
@@ -159,7 +159,7 @@ TEST_F(GpuTransfer, ManagedMemoryIsLeftToTheDriver) {
   driver.check(driver.cuMemFree(managed), "");
 }
 
-// While the copy engine is busy the disk goes on, as far as the slots reach; and a future is not
+// While the copy engine is busy the disk continues, as far as the slots reach; a future is not
 // ready while a copy may still touch its memory.
 TEST_F(GpuTransfer, StorageAndCopiesOverlapAndCancelWaitsForCopies) {
   const std::string wanted = pattern(32 << 20, 6);

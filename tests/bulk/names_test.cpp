@@ -1,4 +1,4 @@
-// Names that lead elsewhere while a file is open: what is read is the file that was opened.
+// Names that change while a file is open: reads still use the opened file.
 #include <cerrno>
 #include <filesystem>
 #include <functional>
@@ -101,7 +101,7 @@ TEST_P(BulkNames, AFileWithoutAName) {
   expect_mine(file);
 }
 
-// The descriptor that is there has to do where the file may not be opened again.
+// The existing descriptor must do if the file may not be opened again.
 TEST_P(BulkNames, AFileThatMayNotBeOpenedAgain) {
   make(scratch / "file", mine);
   const File file(engine, scratch / "file");
@@ -127,7 +127,7 @@ bool in_a_child(const std::function<bool()>& work) {
 }
 
 bool has(const File& file, const std::string& wanted) {
-  // At most what is read where it is asked for: a sanitizer's runtime refuses threads in a child.
+  // No more than a caller reads itself: a sanitizer's runtime refuses threads in a child.
   std::string got(100'000, '#');
   return file.read_at(got.data(), got.size(), 4096) == got.size() &&
          got == wanted.substr(4096, got.size());

@@ -1,4 +1,4 @@
-// What is chosen for a transfer by where its bytes are and how many they are.
+// The choices for a transfer, by location and amount of data.
 #include "bulk/plan.hpp"
 
 #include <filesystem>
@@ -74,7 +74,7 @@ TEST(BulkPlan, LooksWhereTheBytesAre) {
     EXPECT_EQ(source_of(file, Direction::write, 0, bytes, Route::automatic), Source::memory)
         << bytes;
   }
-  // What is not there cannot be in the page cache.
+  // Missing data cannot be in the page cache.
   EXPECT_EQ(source_of(file, Direction::read, 0, 100 * mib, Route::automatic), Source::disk);
   OpenFile direct(lanes, scratch / "file", O_RDWR | O_DIRECT, 0);
   EXPECT_EQ(source_of(direct, Direction::read, 0, 4 * mib, Route::automatic), Source::disk);

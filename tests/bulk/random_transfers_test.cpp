@@ -1,5 +1,5 @@
-// Batches of random parts from several threads at once, failing, short, delayed and cancelled at
-// random, against a plain copy of the file; and that nobody writes where nobody should.
+// Batches of random parts from several threads, with random errors, short transfers, delays and
+// cancellations, compared with a plain copy of the file; checks that nothing is written elsewhere.
 #include <cerrno>
 #include <cstring>
 #include <filesystem>

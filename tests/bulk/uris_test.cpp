@@ -1,4 +1,4 @@
-// Files of other storages, named by URIs. Without a server only what can be said without one.
+// Files of other storages, named by URIs. Without a server, only what needs none.
 #include <cerrno>
 #include <filesystem>
 #include <optional>

@@ -1,4 +1,4 @@
-// Type maps of MPI datatypes: MPI itself packs with the datatype, and we with its type map.
+// Type maps of MPI datatypes, compared with MPI's own packing.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// Whatever fails on one rank is thrown on all of them, and nobody waits for ever.
+// A failure on one rank is thrown on all, and none waits for ever.
 #include <cerrno>
 #include <cstdint>
 #include <memory>
@@ -65,7 +65,7 @@ TEST(Errors, AFullDeviceIsToldToAllRanks) {
 }
 
 TEST(Errors, ADiskThatFillsUpOnTheWayIsToldToAllRanks) {
-  // Only rank 0 sees the mount, and only rank 0 needs it: it is the one writer.
+  // Only rank 0, the only writer, sees and needs the mount.
   std::unique_ptr<test::OwnMount> disk;
   std::string path(300, '\0');
   if (rank() == 0) {
@@ -137,8 +137,8 @@ TEST(Errors, NameTheRankAndTheFile) {
   EXPECT_EQ(said, "opening /missing/file (rank 0): No such file or directory");
 }
 
-// Storage that fails, is slow and transfers less than it should, under one writer, which alone sees
-// its memory.
+// Storage that fails, is slow and transfers too little, below one writer, which alone sees its
+// memory.
 TEST(Errors, FailingStorageNeitherHangsNorLies) {
   Random random;
   const std::uint64_t rounds = scaled(30);

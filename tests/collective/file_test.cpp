@@ -1,4 +1,4 @@
-// The calls of collective::File besides random transfers: opening, positions, counts, sizes.
+// collective::File besides random transfers: opening, positions, counters, sizes.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -158,7 +158,7 @@ TEST(CollectiveFile, AggregationMakesFewRequestsOfManyPieces) {
   };
   const Counts aggregate = requests(Method::aggregate);
   EXPECT_EQ(aggregate.storage_requests, 1U) << "all in one window of 4 MiB";
-  // Those on the writer's node copy, the others send one message for each node.
+  // Ranks on the writer's node copy, the others send one message per node.
   const auto& nodes = test::world().node_of();
   const auto near = std::count(nodes.begin(), nodes.end(), nodes[0]);
   const std::set<int> all(nodes.begin(), nodes.end());
@@ -204,7 +204,7 @@ TEST(CollectiveFile, AutomaticReadsWhatIsInThePageCacheIndependently) {
     std::string got(65'536, '?');
     EXPECT_EQ(file.read_at_all(0, bytes_of(got)), 65'536);
     EXPECT_TRUE(same_bytes(got, mine));
-    // Rank 0 can look into the page cache of its own node alone.
+    // Rank 0 only sees its own node's page cache.
     const bool alone = piece >= 4096 && test::world().is_one_node();
     EXPECT_EQ(file.statistics().method, alone ? Method::independent : Method::aggregate);
     if (alone) {
@@ -291,7 +291,7 @@ TEST(Large, PiecesBeyondFourGibibytes) {
   }
 }
 
-// The memory is one page of zeros seen again and again, and nothing keeps what is written.
+// Memory is one page of zeros mapped repeatedly, and writes are discarded.
 TEST(Large, MoreThanTwoGibibytesOfOneRank) {
   constexpr std::int64_t bytes = 2 * gib + 12345;
   void* memory = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ,

@@ -1,4 +1,4 @@
-// Several files, each of a group of ranks.
+// Several files, each for a group of ranks.
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
@@ -89,7 +89,7 @@ TEST(Files, GroupsShareOneAndItsWriter) {
   EXPECT_EQ(files_in(directory), groups);
 }
 
-// Where the storage lets one choose; it spreads those by itself that no server is left for.
+// If the storage allows a choice; it spreads the files beyond the number of servers itself.
 TEST(Files, BeginOnOneServerAfterTheOther) {
   const SharedDirectory directory;
   storage::Layout defaults;
@@ -130,7 +130,7 @@ TEST(Files, ErrorsOfOneAreThrownOnAllRanks) {
   file.close();
 }
 
-// How often ranks have been divided into groups since the program began.
+// How often ranks were divided into groups so far.
 int splits = 0;
 
 // Writes and reads a file for each of so many groups.
@@ -168,7 +168,7 @@ TEST(Files, RanksAreDividedOnceForEachCommunicatorAndNumberOfFiles) {
 }  // namespace
 }  // namespace ferry::collective
 
-// In the place of the MPI library's, as MPI's profiling interface lets a program do.
+// Replaces the MPI library's function, as MPI's profiling interface allows.
 int MPI_Comm_split(MPI_Comm communicator, int color, int key, MPI_Comm* made) {
   ++ferry::collective::splits;
   return PMPI_Comm_split(communicator, color, key, made);

@@ -1,5 +1,5 @@
-// Transfers from and to the memory of devices: the mock driver's GPUs, whose memory the host faults
-// at, and arenas of the `cpu` device. What plain memory gives is the reference.
+// Transfers from and to device memory: the mock driver's GPUs, whose memory faults on host access,
+// and arenas of the `cpu` device. Plain memory is the reference.
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
@@ -108,7 +108,7 @@ TEST_P(GpuMemoryMethods, RandomViewsAsFromAndToMemoryOfTheHost) {
     Memory tested(*this, is_gpu, contents);
     const std::string wanted = written(one, directory / "plain", plain);
     EXPECT_TRUE(same_bytes(written(one, directory / "gpu", tested), wanted));
-    // Also gaps in memory, and what lies behind the end of the file.
+    // Also gaps in memory, and bytes behind the end of the file.
     EXPECT_EQ(tested.contents(), contents) << "a write changed its memory";
     Case other(random);
     other.options.read_method = GetParam();
@@ -208,7 +208,7 @@ TEST_F(GpuMemory, ElementsAreReversedAsThoseOfTheHost) {
   }
 }
 
-// Each copy costs the driver some microseconds, so small extents come with what lies between them.
+// Each copy costs the driver some microseconds, so small extents are copied with their gaps.
 TEST_F(GpuMemory, SmallExtentsOfAGpuTakeFewCopies) {
   const SharedDirectory directory;
   constexpr std::int64_t count = 50'000;

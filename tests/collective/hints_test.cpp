@@ -1,4 +1,4 @@
-// Hints, and the stripes of files: what is asked for, granted, read back, and aligned to.
+// Hints, and files' stripes: requested, granted, read back, and used for alignment.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -225,7 +225,7 @@ TEST(Stripes, RequestsOfDifferentWritersNeverMeetInOne) {
   file.close();
 }
 
-// A profile for this machine and the storage of a folder, while it lives.
+// A temporary profile for this machine and the storage of a folder.
 class OwnProfile {
  public:
   OwnProfile(const SharedDirectory& directory, const std::string& collective) {
@@ -272,7 +272,7 @@ TEST(Automatic, TakesWritersAndBufferFromTheProfile) {
   file.close();
 }
 
-// Whoever makes a runtime is told what is wrong with it.
+// Making a runtime reports what is wrong with it.
 TEST(Automatic, GoesByItsRuleWhereTheProfileIsBroken) {
   const SharedDirectory directory;
   const OwnProfile profile(directory, "writers_per_node = 0\n");

@@ -1,5 +1,5 @@
-// Ranks of a file that are in different calls, or that cannot take part in one: an error on all of
-// them, and nobody waits.
+// Ranks of a file in different calls, or unable to take part: an error on all of them, and none
+// waits.
 #include <cerrno>
 #include <cstdint>
 #include <functional>
@@ -43,7 +43,7 @@ Failure failure_of(Body&& body) {
   return {};
 }
 
-// What is the same on all ranks: a number that tells texts apart.
+// Identical on all ranks: a number that identifies texts.
 bool same_on_all(const std::string& text) {
   const auto hash = static_cast<std::int64_t>(std::hash<std::string>()(text) >> 1);
   std::int64_t extremes[] = {hash, -hash};
@@ -130,7 +130,7 @@ TEST_F(Mismatches, ChangeNothing) {
   }
 }
 
-// What follows on one rank has nobody to meet on another: no collective call waits after it.
+// Later calls of one rank have no partner on another: no collective call waits after it.
 TEST_F(Mismatches, AreTheErrorOfEveryLaterCall) {
   make();
   if (rank() == 0) {

@@ -1,4 +1,4 @@
-// Runs GoogleTest on every rank. Rank 0 prints as usual, the others only what fails.
+// Runs GoogleTest on every rank. Rank 0 prints as usual, the others only failures.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -40,9 +40,9 @@ void share_seed() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A rank that fails where others wait for it must not leave them behind for ever.
+  // A rank that fails must not leave others waiting for ever.
   alarm(240);
-  // With MPI_THREAD_MULTIPLE nonblocking transfers have a thread of their own.
+  // With MPI_THREAD_MULTIPLE, nonblocking transfers have their own thread.
   const bool threads = std::getenv("FERRY_TEST_ONE_THREAD") == nullptr;
   int provided = 0;
   MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);

@@ -1,4 +1,4 @@
-// MPI-IO of the MPI library as the oracle: one process, one view, plain independent calls.
+// The MPI library's MPI-IO as the oracle: one process, one view, plain independent calls.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ inline void require_mpi(int result) {
   if (result != MPI_SUCCESS) throw std::runtime_error("MPI-IO of the library fails");
 }
 
-// ROMIO writes strided data by reading, changing and writing back what lies between too, and where
-// the file ends before, that is whatever its memory held. Frees the hints at the end.
+// ROMIO sieves strided writes, and if the file is shorter, gaps get whatever its memory held. Frees
+// the hints at the end.
 class NoSieving {
  public:
   NoSieving() {

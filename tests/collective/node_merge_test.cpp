@@ -1,4 +1,4 @@
-// Between nodes: what the ranks of one node have for a writer crosses as one message.
+// Between nodes: all data of a node's ranks for a writer is one message.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -23,8 +23,8 @@ using test::SharedDirectory;
 constexpr std::int64_t piece_bytes = 1024;
 constexpr std::int64_t pieces = 240;
 
-// Files that are opened while it lives see nodes of two ranks, and if their number is odd one of
-// one.
+// Files opened while it lives see nodes of two ranks, and one of a single rank if their number is
+// odd.
 class Nodes : public testing::Test {
  protected:
   void SetUp() override {
@@ -78,7 +78,7 @@ TEST_F(Nodes, RegularViewsAreAMessageForEachNodeAndWriter) {
   const TypeMap view = TypeMap::strided(pieces, piece_bytes, piece_bytes * ranks());
   const auto merged = counts_of(view, rank() * piece_bytes, true);
   const auto single = counts_of(view, rank() * piece_bytes, false);
-  // Every domain has data of every rank, so each node has something for the writers of the others.
+  // Every domain has data of every rank, so each node has data for the other nodes' writers.
   const std::uint64_t away = count(nodes() - 1);
   for (const std::size_t operation : {0U, 1U}) {
     EXPECT_EQ(merged[operation].remote_messages, count(nodes()) * away);
@@ -89,8 +89,8 @@ TEST_F(Nodes, RegularViewsAreAMessageForEachNodeAndWriter) {
 }
 
 TEST_F(Nodes, ExtentsOfIrregularViewsAreMergedBeforeTheyCross) {
-  // Ranks take pieces of growing length in turn: each has a list of unequal extents, which are one
-  // extent where those of a node meet.
+  // Ranks take pieces of growing length in turn: each has a list of unequal extents, which join to
+  // one extent on a node.
   std::vector<Extent> mine;
   std::int64_t at = 0;
   std::int64_t bytes = 0;
@@ -109,15 +109,15 @@ TEST_F(Nodes, ExtentsOfIrregularViewsAreMergedBeforeTheyCross) {
   EXPECT_LT(merged[0].remote_bytes, single[0].remote_bytes);
   EXPECT_LT(merged[1].remote_messages, single[1].remote_messages);
   EXPECT_LT(merged[1].remote_bytes, single[1].remote_bytes);
-  // One message for each pair of a node with two ranks and a writer elsewhere; a lone rank sends
-  // its extents apart from its data.
+  // One message per pair of a node with two ranks and a writer elsewhere; a single rank sends its
+  // extents separately.
   const std::uint64_t away = count(nodes() - 1);
   const std::uint64_t pairs = count(ranks() / 2);
   EXPECT_EQ(merged[0].remote_messages, (pairs + 2 * (count(nodes()) - pairs)) * away);
   EXPECT_EQ(single[0].remote_messages, 2 * count(ranks()) * away);
 }
 
-// What all ranks of a node read crosses once.
+// Data that all ranks of a node read is sent once.
 TEST_F(Nodes, ReadingTheSameBytesTheyGetThemOnce) {
   constexpr std::int64_t bytes = 300'000;
   const std::string all = pattern(bytes, 7);

@@ -1,4 +1,4 @@
-// Nonblocking collective transfers, with a thread that carries them out and without.
+// Nonblocking collective transfers, with and without a progress thread.
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -28,7 +28,7 @@ using test::SharedDirectory;
 
 constexpr std::int64_t piece_bytes = 30'000;
 
-// Whether a thread carries transfers out.
+// Whether a thread executes transfers.
 class Nonblocking : public testing::TestWithParam<bool> {
  protected:
   Options options() const {
@@ -45,7 +45,7 @@ class Nonblocking : public testing::TestWithParam<bool> {
   static std::int64_t place(int number, int of = rank()) {
     return (number * ranks() + of) * piece_bytes;
   }
-  // As most programs wait for something: by looking now and then.
+  // Like most programs: polls now and then.
   static void poll(Transfer& transfer) {
     while (!transfer.test())
       std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -62,7 +62,7 @@ TEST_P(Nonblocking, SeveralAreUnderWayAndCarriedOutInOrder) {
     data.push_back(piece(i));
   for (int i = 0; i < count; ++i)
     transfers.push_back(file.iwrite_at_all(place(i), bytes_of(data[static_cast<std::size_t>(i)])));
-  // The same place again: the last one counts, so these reads find that.
+  // The same place again: the last write counts, so these reads find it.
   const std::string last = piece(17);
   transfers.push_back(file.iwrite_at_all(place(2), bytes_of(last)));
   const int neighbour = (rank() + 1) % ranks();
@@ -94,7 +94,7 @@ TEST_P(Nonblocking, OtherCallsEndThemFirst) {
   EXPECT_TRUE(same_bytes(got, mine));
   EXPECT_EQ(file.statistics().counts.storage_bytes,
             static_cast<std::uint64_t>(5 * ranks() * piece_bytes));
-  // The view that it was started with holds, and nobody need wait.
+  // The view at its start applies, and waiting is optional.
   file.iwrite_at_all(place(3), bytes_of(mine));
   file.set_view(4 * ranks() * piece_bytes, TypeMap::strided(1, 10, 10 * ranks()));
   file.close();
@@ -125,13 +125,13 @@ TEST_P(Nonblocking, ErrorsAreThrownByWaitOnAllRanks) {
   File file(MPI_COMM_WORLD, "/dev/full", O_RDWR, options());
   const std::string mine = piece(0);
   Transfer full = file.iwrite_at_all(place(0), bytes_of(mine));
-  // Only the last rank asks for what cannot be.
+  // Only the last rank's request is invalid.
   Transfer wrong = file.iwrite_at_all(rank() == ranks() - 1 ? -1 : 0, bytes_of(mine));
   EXPECT_EQ(error_of([&] { wrong.wait(); }), EINVAL);
   EXPECT_TRUE(full.test());
   EXPECT_EQ(error_of([&] { full.wait(); }), ENOSPC);
   EXPECT_EQ(error_of([&] { full.wait(); }), ENOSPC) << "again";
-  // What only one rank has seen is not lost to the others.
+  // An error seen by one rank only is not lost for the others.
   Transfer seen = file.iwrite_at_all(place(0), bytes_of(mine));
   if (rank() == 0) {
     EXPECT_EQ(error_of([&] { seen.wait(); }), ENOSPC);
@@ -164,7 +164,7 @@ TEST_P(Nonblocking, StoragesThatFailAndDelayKeepTheOrder) {
   file.close();
 }
 
-// With a thread a transfer ends although nobody looks after it.
+// With a thread, a transfer ends without polling.
 TEST(NonblockingThread, AThreadMakesProgressByItself) {
   int threads = 0;
   MPI_Query_thread(&threads);

@@ -1,5 +1,5 @@
-// Random views, memories and settings: files must be byte for byte those that the MPI library's own
-// MPI-IO writes, one rank after the other, and what is read must be what was written.
+// Random views, memories and settings: files must equal those of the MPI library's MPI-IO, written
+// rank after rank, and reads must return what was written.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -68,7 +68,7 @@ void check_write(const Case& of, const SharedDirectory& directory) {
   }
 }
 
-// Reads from the file that check_write left, which may be shorter than what is asked for.
+// Reads the file of check_write, which may be shorter than the request.
 void check_read(const Case& of, const SharedDirectory& directory) {
   test::barrier();
   const std::string contents = read_file(directory / "written");
@@ -122,7 +122,7 @@ std::string method_of(const testing::TestParamInfo<Method>& of) {
 
 INSTANTIATE_TEST_SUITE_P(Methods, RandomViews, testing::ValuesIn(methods), method_of);
 
-// The library's own collective calls wait by spinning, so a few of them have to do.
+// The library's collective calls wait by spinning, so use only a few.
 TEST(MpiIo, WritesAndReadsThroughTheSameViews) {
   Random random;
   const SharedDirectory directory;

@@ -1,6 +1,5 @@
-// Views with another byte order: files must be those that the MPI library writes as "external32",
-// and element by element the reverse of what is in memory, wherever windows and extents cut
-// elements.
+// Views with another byte order: files must equal the MPI library's "external32", and each element
+// must be reversed, wherever windows and extents cut elements.
 #include <algorithm>
 #include <cstdint>
 #include <span>

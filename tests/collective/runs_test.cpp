@@ -1,4 +1,4 @@
-// Extents as they cross the wire.
+// Extents in messages.
 #include "collective/runs.hpp"
 
 #include <algorithm>

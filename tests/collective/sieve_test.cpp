@@ -1,4 +1,4 @@
-// Data sieving: few requests for many pieces, and not a byte of others is lost.
+// Data sieving: few requests for many pieces, without losing others' bytes.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -64,8 +64,8 @@ TEST(Sieve, ReadsManyPiecesWithOneRequest) {
   }
 }
 
-// Ranks write between each other's pieces at the same time, again and again: without a lock one
-// would put back what it has read before another wrote.
+// Ranks repeatedly write between each other's pieces at the same time: without a lock one would
+// write back stale data.
 TEST(Sieve, WritesLoseNothingOfOthers) {
   const SharedDirectory directory;
   Options options = options_of(Sieving::enabled);
@@ -74,7 +74,7 @@ TEST(Sieve, WritesLoseNothingOfOthers) {
     if (rank() == 0) test::write_file(directory / "file", before);
     test::barrier();
     File file(MPI_COMM_WORLD, directory / "file", O_RDWR, options);
-    // The last piece of each period is nobody's.
+    // The last piece of each period belongs to no rank.
     file.set_view(rank() * 10, TypeMap::strided(1, 10, 10 * (ranks() + 1)));
     const std::string mine(20'000, static_cast<char>('a' + rank()));
     EXPECT_EQ(file.write_at(0, bytes_of(mine)), 20'000);
@@ -109,7 +109,7 @@ TEST(Sieve, RandomViewsAndByteOrders) {
     MPI_Info_set(info, "ind_wr_buffer_size", buffer.c_str());
     const Representation order{random.one_in(2) ? ByteOrder::big : ByteOrder::little, 8};
     const std::string data = pattern(static_cast<std::size_t>(bytes), seed + std::size_t(rank()));
-    // What one way writes another reads.
+    // Each method reads what others wrote.
     const bool sieves_writes = random.one_in(2);
     for (const bool writes : {true, false}) {
       Options options = options_of(writes == sieves_writes ? Sieving::enabled : Sieving::disabled);

@@ -9,7 +9,7 @@
 namespace ferry::test {
 namespace {
 
-// Has this rank run on one CPU for as long as this lives.
+// Binds this rank to one CPU for its lifetime.
 class BoundTo {
  public:
   explicit BoundTo(int cpu) {
@@ -40,7 +40,7 @@ std::vector<int> usable_cpus() {
   return cpus;
 }
 
-// How many ranks of this one's node have passed the same CPU.
+// How many ranks on this rank's node have passed the same CPU.
 int ranks_on(int cpu) {
   std::vector<int> cpus(static_cast<std::size_t>(ranks()));
   world().gather(&cpu, sizeof cpu, cpus.data());

@@ -28,8 +28,8 @@ struct FlatMap {
   }
 };
 
-// For each of `owners` a file view, none of which overlap; some bytes may belong to nobody, and
-// some owners have none.
+// Non-overlapping file views, one for each of `owners`; some bytes may have no owner, and some
+// owners no bytes.
 inline std::vector<FlatMap> random_partition(Random& random, std::size_t owners) {
   std::vector<FlatMap> maps(owners);
   const std::uint64_t longest = random.pick(std::vector<std::uint64_t>{1, 3, 40, 700});

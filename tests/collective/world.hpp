@@ -1,5 +1,5 @@
-// What the tests that run under mpiexec share. Every rank runs every test and draws the same random
-// numbers, so each knows what all of them do.
+// Shared by the tests under mpiexec. Every rank runs every test and draws the same random numbers,
+// so each knows what all of them do.
 #pragma once
 
 #include <cerrno>

@@ -1,5 +1,5 @@
-// Compares what src/backend/cuda/cufile_abi.hpp declares with cufile.h: the layout of structures,
-// sizes and kinds of all parameters, and the numbers of all constants. It only compiles.
+// Compares src/backend/cuda/cufile_abi.hpp with cufile.h: the layout of structures, sizes and kinds
+// of parameters, and constants. It is only compiled.
 #include "backend/cuda/cufile_abi.hpp"
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Compiles every device header as CUDA, and instantiates the file calls inside a kernel. Nothing is
-// run: whether the kernels behave on a GPU is the `cuda` device's business.
+// Compiles every device header as CUDA, and instantiates the file calls in a kernel. It is not run;
+// the `cuda` device's tests check behaviour.
 #include <ferry/device.hpp>
 #include <ferry/device/control.hpp>
 #include <ferry/device/copy.hpp>

@@ -1,5 +1,5 @@
-// Compares what src/backend/cuda/abi.hpp declares with cuda.h: sizes and kinds of all parameters,
-// the numbers of all constants, and the names of all functions in the library. It only compiles.
+// Compares src/backend/cuda/abi.hpp with cuda.h: sizes and kinds of parameters, constants, and the
+// names of the library's functions. It is only compiled.
 #include <type_traits>
 
 #include <cuda.h>

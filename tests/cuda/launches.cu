@@ -1,5 +1,5 @@
-// What only a GPU can show: launches of the library's own kernels. ./test --device cuda builds and
-// runs it; without a GPU it is only compiled.
+// Launches of the library's own kernels, which need a real GPU: ./test --device cuda builds and
+// runs this; otherwise it is only compiled.
 #include <string>
 
 #include <fcntl.h>

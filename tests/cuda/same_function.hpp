@@ -1,5 +1,4 @@
-// Whether a function that Ferry declares is one of NVIDIA's headers, for comparisons at compile
-// time.
+// Whether a declaration of Ferry's matches one of NVIDIA's headers, at compile time.
 #pragma once
 
 #include <type_traits>

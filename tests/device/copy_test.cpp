@@ -1,5 +1,5 @@
-// Copies by one thread and by the lanes of a group, whatever the addresses have in common. Also in
-// kernels, by tests/cuda/device_tests.cu.
+// Copies by one thread and by a group's lanes, for any alignment of the addresses. Also in kernels,
+// by tests/cuda/device_tests.cu.
 #include <cstdint>
 #include <string>
 

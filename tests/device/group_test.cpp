@@ -1,4 +1,4 @@
-// How blocks are cut into tiles, and what a tile does that has fewer lanes than its kind.
+// How blocks are cut into tiles, and tiles with fewer lanes than their kind.
 #include <cstdint>
 #include <map>
 #include <string>

@@ -1,6 +1,6 @@
-// The ring and its cells under groups of one device program: many submit at once, one of them takes
-// and answers in another order. Also in kernels, by tests/cuda/device_tests.cu; ring_test.cpp
-// has a server that sleeps and stops.
+// The ring and its cells with the groups of one device program: many submit at once, one takes
+// requests and answers in another order. Also in kernels, by tests/cuda/device_tests.cu;
+// ring_test.cpp has a server that sleeps and stops.
 #include <cstdint>
 
 #include <gtest/gtest.h>

@@ -22,7 +22,7 @@ namespace {
 using test::Random;
 using test::scaled;
 
-// A ring on its own whose counters start where the test wants them.
+// A ring whose counters start where the test wants them.
 class OneRing {
  public:
   explicit OneRing(std::uint32_t slot_count, std::uint64_t start = 0) : slots_(slot_count) {
@@ -313,8 +313,8 @@ class SmallServer {
     return sum;
   }
 
-  // R6, as a server has to do it. The sleep is far longer than the test's patience: a wake-up that
-  // gets lost shows.
+  // R6, as a server must do it. The sleep is far longer than the test's patience: a lost wake-up
+  // shows.
   void park(LoopState& state, LoopDoorbell& bell, bool stopping) {
     const std::uint32_t seen = SystemRef<std::uint32_t>(bell.count).load(acquire);
     SystemRef<std::uint32_t> parked(state.parked);
@@ -359,8 +359,8 @@ test::TestArena make_arena(const Load& load) {
   return arena;
 }
 
-// One producer: batches of random size, waited for in random order. Returns how many requests were
-// submitted; counts the answers that are not the right ones.
+// One producer: batches of random size, waited for in random order. Returns the number of requests;
+// counts wrong answers.
 struct Producer {
   std::uint64_t submitted = 0;
   std::uint64_t wrong = 0;
@@ -476,8 +476,8 @@ TEST(RingThreads, ASingleCellGoesRound) {
   run_load(load, scaled(20'000), random);
 }
 
-// Nobody spins, so every request finds a server that is asleep or about to be, and every answer a
-// requester that is.
+// No party spins, so every request finds a server that is asleep or about to be, and every answer
+// such a requester.
 TEST(RingThreads, SleepersAreWoken) {
   Random random;
   Load load;

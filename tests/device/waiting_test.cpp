@@ -9,8 +9,8 @@
 namespace ferry::device {
 namespace {
 
-// A machine with a clock that the test winds: every look at it takes 100 ns, every sleep as long as
-// it was asked for unless `on_park` says otherwise.
+// A machine with a simulated clock: reading it takes 100 ns, a sleep its full time unless `on_park`
+// decides.
 struct Machine {
   std::uint64_t now_ns = 0;
   std::uint64_t looks_at_clock = 0;

@@ -1,6 +1,6 @@
-// Every wait of a group ends with an errno when the server says that it is dead or has stopped, and
-// not before: groups that wait for answers and groups that wait for room in the ring, with nobody
-// to serve them. Also in kernels, by tests/cuda/device_tests.cu.
+// Every wait of a group ends with an errno when the server is dead or has stopped, and not before:
+// for groups that wait for answers or for space in the ring, without a server. Also in kernels, by
+// tests/cuda/device_tests.cu.
 #include <cerrno>
 #include <cstdint>
 
@@ -18,8 +18,7 @@ constexpr std::uint32_t groups = 8;
 constexpr std::uint32_t slots = 4;  // so that half of them find no room
 constexpr std::uint64_t silence_ns = 50'000'000;
 
-// The first group ends what the others wait for, once the ring is full and silence has changed
-// nothing.
+// The first group ends the others' waits, once the ring is full and silence has changed nothing.
 struct WaitForNobody {
   Context* context;
   LoopPhase end;

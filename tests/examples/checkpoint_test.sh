@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# CHECKPOINT-PROGRAM MPIEXEC-COMMAND...: one number of ranks writes a checkpoint, others read it, and
-# the file is the same whoever has written it.
+# CHECKPOINT-PROGRAM MPIEXEC-COMMAND...: different numbers of ranks write and read a checkpoint; the
+# file is always the same.
 set -euo pipefail
 checkpoint=$1
 mpiexec=("${@:2}") # up to the option that takes the number of ranks

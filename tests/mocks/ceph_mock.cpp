@@ -1,9 +1,7 @@
-// A mock of libcephfs for tests of calls that hang and of forks, where no cluster is at hand. It
-// has the symbols that Ferry loads and keeps files in a folder of this machine: the one that the
-// first line of the configuration file names. It knows no layouts. As the real one, it drops a
-// slash at the end of a path.
-//
-// It hangs when told to: mock_ceph_hang().
+// A mock of libcephfs for tests of hanging calls and forks, without a cluster. It has the symbols
+// that Ferry loads and keeps files in the local folder named by the first line of the configuration
+// file. It knows no layouts. Like the real one, it drops a slash at the end of a path.
+// mock_ceph_hang() makes it hang.
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
@@ -88,7 +86,7 @@ void fill(const struct stat& from, ceph::Statx* to) {
 
 extern "C" {
 
-// Calls of `function`, "ceph_write" and the like, wait from now on; of "": none do.
+// From now on, calls of `function` ("ceph_write" and the like) wait; with "", none do.
 void mock_ceph_hang(const char* function) {
   const std::lock_guard lock(faults().mutex);
   faults().hanging = function;
@@ -101,7 +99,7 @@ int mock_ceph_inside() {
   return faults().inside;
 }
 
-// How many there have been, and in a child of fork() those of its parent.
+// The number of calls so far, in a child of fork() including its parent's.
 int mock_ceph_calls() {
   const std::lock_guard lock(faults().mutex);
   return faults().calls;

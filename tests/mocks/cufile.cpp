@@ -1,10 +1,10 @@
 // A cuFile library over the mock CUDA driver: it moves bytes between files and that driver's GPU
-// memory, by the driver's own copies, as nobody else can. It ends the process where a program would
-// harm itself with the real one: a handle that is not registered, a descriptor that is closed or
-// not for direct I/O, calls with the driver closed.
+// memory by the driver's own copies. It aborts where a program would misuse the real one: an
+// unregistered handle, a descriptor that is closed or not for direct I/O, calls with the driver
+// closed.
 //
-// $FERRY_MOCK_CUFILE is a list of words that say how it answers:
-//   nvidia-fs, p2p     what is beneath it; without either it runs in compatibility mode
+// $FERRY_MOCK_CUFILE lists words that control its answers:
+//   nvidia-fs, p2p     the layer below; without either it runs in compatibility mode
 //   refuses            the driver does not open
 //   no-handles         no file can be registered
 //   no-io              transfers say that the file is not supported
@@ -114,7 +114,8 @@ Blocks make_blocks(std::size_t bytes) {
   return Blocks(static_cast<char*>(memory));
 }
 
-// What a transfer is told to return instead of moving `bytes`; 0: nothing, and then perhaps fewer.
+// The return value of a transfer instead of moving `bytes`; 0: none, and then maybe fewer bytes
+// move.
 ssize_t trouble(std::size_t& bytes) {
   const unsigned call = state().calls.fetch_add(1);
   const bool at_random = wished("random");
@@ -131,7 +132,7 @@ ssize_t trouble(std::size_t& bytes) {
   return 0;
 }
 
-// Between here and when it ends a transfer is under way, and may be held up by tests.
+// The transfer is in flight from here on, and tests may delay it.
 class UnderWay {
  public:
   UnderWay() {
@@ -161,7 +162,7 @@ ssize_t read_file(int fd, DevicePointer to, std::size_t bytes, off_t offset) {
   return result == Result::success ? static_cast<ssize_t>(moved) : -pointer_invalid;
 }
 
-// Also of a part of a block, where the memory has the rest of it: a write that was cut short.
+// Also part of a block, if memory has the rest: the rest of a short write.
 ssize_t write_file(int fd, DevicePointer from, std::size_t bytes, off_t offset) {
   const std::size_t whole = rounded_up(bytes);
   const Blocks blocks = make_blocks(whole);
@@ -171,7 +172,7 @@ ssize_t write_file(int fd, DevicePointer from, std::size_t bytes, off_t offset) 
   return std::min(pwrite(fd, blocks.get(), whole, offset), static_cast<ssize_t>(bytes));
 }
 
-// Device memory and no other; a real one takes host memory too, which Ferry never gives it.
+// Only device memory; a real one also takes host memory, which Ferry never passes.
 bool is_device_memory(DevicePointer memory) {
   int managed = 0;
   const auto ask =

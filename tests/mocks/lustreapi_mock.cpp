@@ -1,12 +1,12 @@
-// A mock of liblustreapi, and of a Lustre for it: no Lustre is behind it. It has the symbols of the
-// real library that Ferry calls, and checks no more than that does (2.17): what it leaves to its
-// caller or to the servers is left here too. What a file or directory has lies in the attribute
-// user.ferry.mock.lov, in the words of the real lustre.lov. The mock file system has four OSTs, the
-// pool "fast" and, for directories without a layout, all left to it.
+// A mock of liblustreapi and of a Lustre for it. It has the symbols of the real library that Ferry
+// calls, and checks no more than that (2.17): what it leaves to its caller or to the servers is
+// unchecked here too. The attribute user.ferry.mock.lov holds the layout, in the format of the real
+// lustre.lov. The mock file system has four OSTs, the pool "fast" and, for directories without a
+// layout, only defaults.
 //
-// Preloaded into a program, it also makes statfs(2) and fstatfs(2) say that everything under the
-// folder FERRY_MOCK_LUSTRE is Lustre, and getxattr(2) tell lustre.lov there; the read of that with
-// the number FERRY_MOCK_LUSTRE_FAILS fails.
+// Preloaded into a program, it also makes statfs(2) and fstatfs(2) report Lustre for everything
+// below the folder FERRY_MOCK_LUSTRE, and getxattr(2) return lustre.lov there; its read number
+// FERRY_MOCK_LUSTRE_FAILS fails.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -54,7 +54,6 @@ int fail(int error) {
 }
 
 // ---- the words of lustre.lov
-// ---------------------------------------------------------------------
 
 class Words {
  public:
@@ -80,7 +79,7 @@ std::uint16_t count_in_words(std::uint64_t count) {
   return count == everywhere ? 0xffff : static_cast<std::uint16_t>(count);
 }
 
-// `in_file`: it has objects, or gets them later, and no word for the server that was asked for.
+// `in_file`: it has objects, or gets them later, and no word for the requested server.
 std::string words_of(const Component& one, bool in_file) {
   Words words;
   words.add(one.pool.empty() ? std::uint32_t{0x0BD10BD0} : std::uint32_t{0x0BD30BD0});
@@ -122,7 +121,7 @@ std::string words_of(const std::vector<Component>& components, bool is_composite
   return head.bytes() + entries.bytes() + blobs;
 }
 
-// What a folder gives to what is made in it, where it is not composite.
+// What new files in a folder get, if it is not composite.
 Component of_folder(const fs::path& folder) {
   Component found;
   char words[56] = {};
@@ -144,12 +143,11 @@ Component of_folder(const fs::path& folder) {
 }
 
 // ---- the servers
-// ---------------------------------------------------------------------------------
 
-// What is left to Lustre is taken from the folder, then from the file system; as for a new file,
-// there are never more stripes than OSTs unless they may share them, and then it says so only if
-// they do. A component that does not begin the file gets its servers with the first byte that is
-// written to it, and says until then what it was made with.
+// Defaults come from the folder, then from the file system. As for a new file, there are never more
+// stripes than OSTs unless they may share them, which is reported only if they do. A component that
+// does not begin the file gets its servers with the first byte written to it, and until then
+// reports its initial values.
 Component granted(Component one, const Component& folder) {
   const auto fill = [](std::uint64_t& value, std::uint64_t from_folder, std::uint64_t otherwise) {
     if (value == left_to_lustre) value = from_folder;
@@ -167,7 +165,7 @@ Component granted(Component one, const Component& folder) {
   return one;
 }
 
-// What the real library finds wrong with components before it asks the file system.
+// The real library's checks of components before it asks the file system.
 bool is_sane(const std::vector<Component>& components) {
   std::uint64_t end = 0;
   for (const Component& one : components) {
@@ -179,8 +177,7 @@ bool is_sane(const std::vector<Component>& components) {
   return true;
 }
 
-// It prints, and returns -1 with whatever errno there is: it takes away the one of a pool that it
-// has not found.
+// It prints, and returns -1 with the current errno: it clears the errno of a missing pool.
 int insane(int error) {
   if (level > 0) std::fprintf(stderr, "Invalid layout, unrecognized error: -1\n");
   return fail(error);
@@ -230,7 +227,7 @@ int llapi_layout_pattern_set(llapi_layout* layout, std::uint64_t pattern) {
   return 0;
 }
 
-// As the real one: no count is made one of 1.
+// Like the real one: turns no count into 1.
 int llapi_layout_ost_index_set(llapi_layout* layout, int stripe, std::uint64_t index) {
   if (stripe != 0) return fail(ENOTSUP);
   layout->now().first = index;
@@ -257,7 +254,7 @@ int llapi_layout_comp_extent_set(llapi_layout* layout, std::uint64_t begin, std:
   return 0;
 }
 
-// As that of Lustre 2.10, which has the new component inherit from the current one.
+// Like Lustre 2.10, whose new component inherits from the current one.
 int llapi_layout_comp_add(llapi_layout* layout) {
   Component added;
   added.begin = layout->components.back().end;
@@ -286,7 +283,7 @@ int llapi_layout_comp_use(llapi_layout* layout, unsigned which) {
 }
 
 int llapi_layout_file_open(const char* path, int flags, mode_t mode, const llapi_layout* layout) {
-  // Pools are looked for only if the current component has one, and the servers take any name.
+  // Looks for pools only if the current component has one; the servers take any name.
   const bool looks = !layout->now().pool.empty();
   const bool has_all =
       std::all_of(layout->components.begin(), layout->components.end(),
@@ -313,7 +310,6 @@ int llapi_layout_file_open(const char* path, int flags, mode_t mode, const llapi
 }
 
 // ---- of a program that it is preloaded into
-// ------------------------------------------------------
 
 static bool is_lustre(const std::string& path) {
   const char* folder = std::getenv("FERRY_MOCK_LUSTRE");

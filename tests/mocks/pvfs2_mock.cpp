@@ -1,12 +1,12 @@
-// A mock of libpvfs2: no PVFS2 is behind it. It has the symbols of the real library that Ferry
-// calls, and keeps files in a folder of this machine, so that tests can look at them: the line
+// A mock of libpvfs2. It has the symbols of the real library that Ferry calls, and keeps files in a
+// local folder, so that tests can look at them; this line of a table mounts it:
 //   mock:/the/folder /mnt/mock pvfs2 defaults 0 0
-// of a table stands for it. As with the real one, a file is gone once it is removed, times have
-// seconds, and what is asked for is checked against the user of the credential. Layouts lie in
-// attributes of the files (user.ferry.mock.*). The mock file system has four servers.
+// As with the real one, a removed file is gone, times have seconds, and permissions are checked for
+// the credential's user. Attributes of the files (user.ferry.mock.*) hold layouts. The mock file
+// system has four servers.
 //
-// It fails and hangs when told to: mock_pvfs2_fail() and mock_pvfs2_hang(), or in another process
-// by FERRY_MOCK_PVFS2_FAIL=FUNCTION:ERRNO.
+// mock_pvfs2_fail() and mock_pvfs2_hang() make it fail and hang, or in another process
+// FERRY_MOCK_PVFS2_FAIL=FUNCTION:ERRNO.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -69,7 +69,7 @@ int pvfs2_error(int number) {
   return -static_cast<int>((found - errors.begin() + 1) | error_bit);
 }
 
-// What the tests want to go wrong.
+// Faults for the tests.
 struct Faults {
   std::mutex mutex;
   std::condition_variable changed;
@@ -115,8 +115,7 @@ int fault_of(const std::string& function) {
   return pvfs2_error(found->second);
 }
 
-// Folders by the number of their file system, and open descriptors by the handle, which is the
-// inode.
+// Folders by file system number, and open descriptors by handle, which is the inode.
 struct State {
   std::mutex mutex;
   std::vector<std::string> folders;
@@ -129,7 +128,7 @@ State& state() {
   return all;
 }
 
-// Whatever is done meanwhile is done as that user.
+// Everything until the end runs as that user.
 class As {
  public:
   explicit As(const pvfs2::Credential* who) : As(who->user, who->groups[0]) {}
@@ -162,7 +161,7 @@ int know(int fd, std::int32_t file_system, pvfs2::Reference* reference) {
   return 0;
 }
 
-// Of what has a name still; -1 with errno.
+// For a file that still has a name; -1 with errno.
 int descriptor(const pvfs2::Reference& reference) {
   const std::lock_guard lock(state().mutex);
   const auto found = state().known.find(reference.handle);
@@ -184,7 +183,7 @@ int reopen(const pvfs2::Reference& reference, int flags) {
   return fd < 0 ? -1 : open(path_of(fd).c_str(), flags | O_CLOEXEC);
 }
 
-// The servers look at a file's mode at each transfer.
+// The servers check a file's mode at each transfer.
 bool may(const pvfs2::Reference& reference, const pvfs2::Credential* who, unsigned wanted) {
   const int fd = descriptor(reference);
   struct stat status {};
@@ -199,7 +198,7 @@ std::string attribute(int fd, const std::string& name) {
   return bytes > 0 ? std::string(text, static_cast<std::size_t>(bytes)) : "";
 }
 
-// As with the real one, a new file lies on one server until it has grown past its first strip.
+// Like the real one, a new file is on one server until it has grown past its first strip.
 void unstuff(int fd) {
   std::int64_t strip_bytes = 65536;
   const std::string text = attribute(fd, "user.ferry.mock.bytes");
@@ -208,7 +207,7 @@ void unstuff(int fd) {
   if (fstat(fd, &status) == 0 && status.st_size > strip_bytes) fremovexattr(fd, stuffed_name);
 }
 
-// What the real one reads in the folder of a new file, where its maker asks for nothing.
+// The real one's defaults from a new file's folder.
 std::int64_t hint(int folder, const std::string& name, const std::string& prefix) {
   const std::string text = attribute(folder, "user.ferry.mock." + name);
   return text.rfind(prefix, 0) == 0 ? std::atoll(text.c_str() + prefix.size()) : 0;
@@ -223,7 +222,7 @@ extern "C" {
 pvfs2::Request mock_byte;
 pvfs2::Request* PVFS_BYTE = nullptr;  // as with the real one, until it is initialised
 
-// From now on `function`, "PVFS_sys_io" and the like, returns that error of the system; 0: no more.
+// From now on `function` ("PVFS_sys_io" and the like) returns that system error; 0: no more.
 void mock_pvfs2_fail(const char* function, int error) {
   const std::lock_guard lock(faults().mutex);
   if (error == 0) {
@@ -233,32 +232,32 @@ void mock_pvfs2_fail(const char* function, int error) {
   }
 }
 
-// Calls of `function` wait from now on; of "": none do.
+// From now on, calls of `function` wait; with "", none do.
 void mock_pvfs2_hang(const char* function) {
   const std::lock_guard lock(faults().mutex);
   faults().hanging = function;
   faults().changed.notify_all();
 }
 
-// What every entry of a directory is called in listings; "": what it is.
+// The name of every entry in listings; "": the real ones.
 void mock_pvfs2_list(const char* name) {
   const std::lock_guard lock(faults().mutex);
   faults().listed = name;
 }
 
-// How many calls are in the library that have not been told to fail yet.
+// The number of calls in the library that were not failed yet.
 int mock_pvfs2_inside() {
   const std::lock_guard lock(faults().mutex);
   return faults().inside;
 }
 
-// So much room has the fullest server from now on.
+// Sets the fullest server's free space.
 void mock_pvfs2_room(std::int64_t bytes) {
   const std::lock_guard lock(faults().mutex);
   faults().room_bytes = bytes;
 }
 
-// How many calls there have been, and in a child of fork() those of its parent.
+// The number of calls so far, in a child of fork() including its parent's.
 int mock_pvfs2_calls() {
   const std::lock_guard lock(faults().mutex);
   return faults().calls;
@@ -457,8 +456,8 @@ int PVFS_sys_mkdir(char* name, pvfs2::Reference folder, pvfs2::Attributes attrib
   return know(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC), folder.file_system, made);
 }
 
-// A position is the number of names that were given.
-// The allocator of OrangeFS, whose blocks begin before what it gives.
+// A position is the number of names returned.
+// OrangeFS's allocator, whose blocks begin before the returned address.
 void PINT_free2(void* memory) {
   if (memory != nullptr) std::free(static_cast<char*>(memory) - allocation_header_bytes);
 }
@@ -519,8 +518,8 @@ int PVFS_sys_rename(char* old_name, pvfs2::Reference old_folder, char* new_name,
   const std::string new_path = path_of(to) + "/" + new_name;
   if (old_path == new_path) return pvfs2_error(EINVAL);
   if (rename(old_path.c_str(), new_path.c_str()) == 0) return 0;
-  // The real one moves the name and asks nothing else, so a directory below itself is gone. What it
-  // does to what is in the way is the worst that it could do.
+  // The real one moves the name without checks, so a directory moved below itself is lost. For a
+  // target in the way, this does the worst.
   std::error_code ignored;
   const bool below_itself = errno == EINVAL;
   const bool in_the_way =

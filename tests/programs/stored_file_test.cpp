@@ -14,7 +14,7 @@
 namespace ferry::bench {
 namespace {
 
-// A name in a scratch folder, or on the server that the environment names.
+// A name in a scratch folder, or on the server named by the environment.
 class StoredFiles : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {

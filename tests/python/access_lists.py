@@ -19,7 +19,7 @@ MODE = 0o670
 
 
 def give_list(path: Path) -> None:
-    """Lets another user read and write the file, too."""
+    """Also lets another user read and write the file."""
     try:
         os.setxattr(path, _NAME, LIST)
     except OSError as error:
@@ -29,7 +29,7 @@ def give_list(path: Path) -> None:
 
 
 def list_of(path: Path) -> bytes | None:
-    """The file's list; None: it has none, or its file system has none."""
+    """The file's list; None without one, or without support."""
     try:
         return os.getxattr(path, _NAME)
     except OSError as error:

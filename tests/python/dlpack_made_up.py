@@ -1,4 +1,4 @@
-"""Made-up tensors that only DLPack shows."""
+"""Artificial tensors that only DLPack shows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HOST, CUDA = 1, 2
 class Dlpack:
     """A tensor of some element type at an address; its maker keeps the memory.
 
-    ``old`` knows no version, as before DLPack 1.0: then nobody says whether the memory may be written.
+    ``old`` has no version, as before DLPack 1.0: then it is unknown whether the memory is writable.
     """
 
     def __init__(

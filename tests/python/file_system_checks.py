@@ -1,7 +1,7 @@
-"""What an fsspec file system of Ferry's must do for fsspec itself, zarr, pandas and xarray.
+"""What fsspec, zarr, pandas and xarray need of Ferry's fsspec file systems.
 
-The same for every storage: each check takes the URL of an empty folder. As a program, runs all of them
-in folders below the URL that is given, and prints the names of those that passed.
+The same for every storage: each check takes the URL of an empty folder. As a program, runs all in
+folders below the given URL, and prints the names of those that passed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ fsspec.register_implementation("ferry", FerryFileSystem, clobber=True)
 
 
 def below(url: str, name: str) -> str:
-    """The URL of ``name`` in the folder at ``url``, with that one's settings."""
+    """The URL of ``name`` in the folder at ``url``, with its settings."""
     path, question, settings = url.partition("?")
     return f"{path.rstrip('/')}/{name}{question}{settings}"
 

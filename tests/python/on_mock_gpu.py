@@ -1,4 +1,4 @@
-"""Arrays in GPU memory, on the mock driver. ``test_gpu.py`` runs this file in a process of its own."""
+"""Arrays in GPU memory, on the mock driver. ``test_gpu.py`` runs this file in its own process."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_waits_for_the_stream_that_the_array_names(path: Path, data: bytes) -> N
         assert driver.cuMemHostAlloc(ctypes.byref(source), ctypes.c_size_t(4096), 0) == 0
         ctypes.memset(source, ord("x"), 4096)
         address = ctypes.c_ulonglong(array.__cuda_array_interface__["data"][0])
-        # Still under way when the file is written: what it writes must be in the file.
+        # Still in flight when the file is written, which must contain its data.
         assert driver.cuMemcpyHtoDAsync_v2(address, source, ctypes.c_size_t(4096), stream) == 0
         with ferry.open(path, "r+") as file:
             assert file.write_at(Foreign(array, stream=stream.value), 0) == 4096

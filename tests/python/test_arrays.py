@@ -1,4 +1,4 @@
-"""Arrays and tensors in files, against what numpy and safetensors write themselves."""
+"""Arrays and tensors in files, compared with numpy's and safetensors' own."""
 
 from __future__ import annotations
 

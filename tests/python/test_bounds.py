@@ -1,4 +1,4 @@
-"""docs/reference/bounds.md names a test for each wait: those that it names are there."""
+"""The tests that docs/reference/bounds.md names for each wait exist."""
 
 import re
 from pathlib import Path

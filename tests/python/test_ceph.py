@@ -1,4 +1,4 @@
-"""Commands on CephFS, by its library and as mounted; most need a cluster, and say so."""
+"""Commands on CephFS, by its library and mounted; most need a cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def uri(name: str) -> str:
 
 @pytest.fixture(name="folder")
 def _folder() -> Iterator[str]:
-    """A folder on the cluster that is gone afterwards, by its name."""
+    """A temporary folder on the cluster."""
     folder = MOUNTED / f"ferry-test-{os.getpid()}"
     folder.mkdir()
     yield folder.name

@@ -1,4 +1,4 @@
-"""``ferry cp``: what arrives, what is refused, and that nothing half-written stays."""
+"""``ferry cp``: results, refusals, and that no partial file remains."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def contents(size: int) -> bytes:
 def long_copy(
     command: Command, scratch: Path, has_begun: Callable[[], object], *arguments: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """``cp ARGUMENTS`` of ``from`` that has begun and does not end by itself."""
+    """``cp ARGUMENTS`` of ``from``, started, and too long to end."""
     with open(scratch / "from", "wb") as file:
         file.truncate(64 << 30)  # holes: far more than can be copied meanwhile
     process = command.start("cp", *arguments)
@@ -62,7 +62,7 @@ def test_the_copy_is_the_same(command: Command, scratch: Path, size: int) -> Non
 
 
 def names_and_events(folder: int) -> list[tuple[str, int]]:
-    """What has happened in a folder, as inotify says it."""
+    """The events in a folder, from inotify."""
     found, events, at = [], os.read(folder, 1 << 16), 0
     while at < len(events):
         _, mask, _, length = struct.unpack_from("iIII", events, at)
@@ -72,7 +72,7 @@ def names_and_events(folder: int) -> list[tuple[str, int]]:
 
 
 def test_a_new_name_is_that_of_the_whole_file(command: Command, scratch: Path) -> None:
-    """Nothing is made under it first, which others would see empty."""
+    """No empty file is visible under the final name."""
     (scratch / "from").write_bytes(contents(3 << 20))
     created, moved_to = 0x100, 0x80
     libc = ctypes.CDLL(None, use_errno=True)
@@ -175,7 +175,7 @@ def test_a_device_is_not_replaced(command: Command, scratch: Path) -> None:
 
 
 def test_a_fifo_is_refused_without_opening_it(command: Command, scratch: Path) -> None:
-    """A program that waits to write into it would begin, and lose what it writes."""
+    """A program waiting to write into it would start, and lose its data."""
     os.mkfifo(scratch / "fifo")
     writer = subprocess.Popen(["bash", "-c", "echo bytes >fifo"], cwd=scratch)
     try:
@@ -307,7 +307,7 @@ def test_a_source_without_a_size(command: Command, scratch: Path, source: str) -
 
 
 def test_a_source_that_grows(command: Command, scratch: Path) -> None:
-    """It changed while it was copied: that is said, and nothing is left."""
+    """The source changed during the copy: it is reported, and nothing remains."""
     with open(scratch / "from", "wb") as file:
         file.truncate(64 << 20)
     process = command.start("cp", "from", "to")

@@ -1,4 +1,4 @@
-"""Tensors of types that NumPy has no name for, through DLPack, and PyTorch's where it is installed."""
+"""Tensors of types unknown to NumPy, through DLPack, and PyTorch's if installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dlpack_made_up import FLOAT32, Dlpack
 import ferry
 from ferry.safetensors_files import _TYPES
 
-# Code, bits and lanes of DLPack for what safetensors has and NumPy lacks.
+# DLPack's code, bits and lanes for safetensors' types that NumPy lacks.
 ELEMENTS = {
     "bfloat16": (4, 16, 1),
     "float8_e4m3fn": (10, 8, 1),

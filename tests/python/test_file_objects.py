@@ -362,7 +362,7 @@ def test_numpy_tofile_and_back(opener: Opener, path: Path) -> None:
 
 
 def test_numpy_by_the_descriptor(opener: Opener, path: Path) -> None:
-    """numpy.fromfile and tofile go by fileno(), and leave the position behind what they did."""
+    """numpy.fromfile and tofile use fileno(), and move the position."""
     with opener(path) as file:
         file.seek(2)
         assert numpy.fromfile(file, "u1", 3).tobytes() == b"234"
@@ -514,7 +514,7 @@ def leave(tmp_path: Path, program: str, *flags: str) -> subprocess.CompletedProc
 
 
 def test_leaving_beside_a_thread_that_goes_on(tmp_path: Path) -> None:
-    """What a daemon thread still holds then is no fault of anybody's, and nothing says that it is."""
+    """Objects that a daemon thread still holds are no leak and are not reported."""
     for _ in range(3):
         done = leave(tmp_path, STUBBORN_PROGRAM)
         assert (done.returncode, done.stdout) == (0, "leaving\n")
@@ -540,7 +540,7 @@ time.sleep(0.05)
 
 
 def test_leaving_beside_threads_that_print_their_errors(tmp_path: Path) -> None:
-    """Python aborts when a thread that prints ends with the lock of stderr: none comes to print."""
+    """Python aborts if a printing thread ends with stderr's lock: none may come to print."""
     for _ in range(5):
         done = leave(tmp_path, PRINTING_PROGRAM)
         assert (done.returncode, done.stderr) == (0, "")
@@ -568,7 +568,7 @@ time.sleep(0.05)
 
 
 def test_leaving_beside_a_thread_that_is_waited_for(tmp_path: Path) -> None:
-    """A function of atexit may wait for a thread that reads: it hears of the end, and ends."""
+    """A function of atexit may wait for a thread that reads, which sees the end, and ends."""
     done = leave(tmp_path, WAITED_FOR_PROGRAM)
     assert (done.returncode, done.stdout, done.stderr) == (0, "waited\n", "")
 
@@ -589,7 +589,7 @@ for future in futures:
 
 
 def test_leaving_with_transfers_of_forgotten_engines(tmp_path: Path) -> None:
-    """An engine that only its transfer holds ends before the interpreter too."""
+    """An engine kept only by its transfer also ends before the interpreter."""
     for _ in range(3):
         done = leave(tmp_path, FORGOTTEN_ENGINE_PROGRAM)
         assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""Processes that begin as copies of this one: what they read, and that they never wait for its threads."""
+"""Child processes of fork: what they read, and that they never wait for their parent's threads."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_pool_of_workers_answers(tmp_path: Path, path: Path, method: str) -> N
 
 
 def in_a_child(work: Callable[[], None]) -> None:
-    """Runs in a child of fork; it has to end without an exception there."""
+    """Runs in a child of fork, which must end without an exception."""
 
     def run() -> None:
         work()
@@ -104,7 +104,7 @@ def in_a_child(work: Callable[[], None]) -> None:
 
 
 def test_a_child_has_its_parents_file(path: Path, data: bytes) -> None:
-    """Whatever is by that name now, and wherever the child is."""
+    """Whatever the name means now, and wherever the child is."""
     os.chdir(path.parent)
     with ferry.open("file", "r+") as file:
         path.with_name("new").write_bytes(bytes(SIZE))
@@ -124,7 +124,7 @@ def test_a_child_has_its_parents_file(path: Path, data: bytes) -> None:
 
 
 def test_another_file_is_not_taken_for_it(path: Path) -> None:
-    """A child that has closed all descriptors, as daemons do, has only the name to go by."""
+    """A child that closed all descriptors, like a daemon, only has the name."""
     with ferry.open(path) as file:
         number = file.fileno()
         path.with_name("new").write_bytes(bytes(SIZE))

@@ -17,7 +17,7 @@ MOCK_CUFILE = BUILD / "libferry_mock_cufile.so"
 
 
 def gpudirect(words: str) -> dict[str, str]:
-    """Returns the environment in which the mock cuFile is asked and answers so."""
+    """Returns the environment that uses the mock cuFile, with these answers."""
     assert MOCK_CUFILE.exists(), f"{MOCK_CUFILE} is missing: build the target ferry_mock_cufile"
     return {"FERRY_GPUDIRECT": "on", "FERRY_CUFILE_LIBRARY": str(MOCK_CUFILE), "FERRY_MOCK_CUFILE": words}
 

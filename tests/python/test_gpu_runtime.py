@@ -1,4 +1,4 @@
-"""The host's side of file calls in kernels, with the mock CUDA driver in the place of the real one."""
+"""The host side of file calls in kernels, with the mock CUDA driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOCK = Path(os.environ.get("FERRY_BUILD_DIR", CHECKOUT / "build" / "release"), "
 
 
 def run(source: str, driver: str) -> subprocess.CompletedProcess[str]:
-    """Runs a program in a process of its own: a driver is looked for once in each."""
+    """Runs a program in its own process, because each looks for a driver only once."""
     package = str(Path(ferry.__file__).resolve().parents[1])
     return subprocess.run(
         [sys.executable, "-c", source],

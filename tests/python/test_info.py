@@ -1,4 +1,4 @@
-"""``ferry info``: what it says of the machine and of a path, and what it leaves."""
+"""``ferry info``: its facts about machine and path, and what it leaves untouched."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_info_leaves_nothing_in_a_folder(command: Command, scratch: Path) -> Non
 
 
 def test_info_of_a_fifo_does_not_open_it(command: Command, scratch: Path) -> None:
-    """Opening it would wait for a writer, or let one begin whose bytes nobody reads."""
+    """Opening it would wait for a writer, or let one start whose data is lost."""
     fifo = scratch / "fifo"
     os.mkfifo(fifo)
     with subprocess.Popen(["bash", "-c", 'echo bytes >"$0"', str(fifo)]) as writer:

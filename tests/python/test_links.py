@@ -1,4 +1,4 @@
-"""The documentation is in one piece: its links, its anchors, its tables, and what points to it."""
+"""The documentation is consistent: links, anchors, tables, and references to it."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Layouts on a mock of Lustre (tests/mocks): no real one has been asked."""
+"""Layouts on a mock of Lustre (tests/mocks); no real one was used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def mock(command: Command, scratch: Path) -> Command:
-    """The command, for which the scratch folder is Lustre and the mock its library."""
+    """The command, with the scratch folder as Lustre and the mock as its library."""
     probe = scratch / "probe"
     probe.touch()
     try:
@@ -43,7 +43,7 @@ HAS_SERVERS = 0x10
 
 
 def stripes(pattern: int, size: int, count: int, servers: list[int], pool: str = "") -> bytes:
-    """What Lustre keeps of a file, or of a component of one."""
+    """Lustre's facts about a file or a component."""
     magic = 0x0BD30BD0 if pool else 0x0BD10BD0
     words = struct.pack("=IIQQIHH", magic, pattern, 0, 0, size, count, 1)
     words += pool.encode().ljust(16, b"\0") if pool else b""

@@ -1,4 +1,4 @@
-"""The package by itself: what its command does where the laboratory is not installed."""
+"""The package alone: its command without the laboratory."""
 
 from __future__ import annotations
 

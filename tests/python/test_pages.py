@@ -1,4 +1,4 @@
-"""The pages beside the documentation say what is there."""
+"""The pages beside the documentation match the tree."""
 
 from __future__ import annotations
 

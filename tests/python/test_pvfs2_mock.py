@@ -1,4 +1,4 @@
-"""Commands on a mock of PVFS2 (tests/mocks): no real one is behind it."""
+"""Commands on a mock of PVFS2 (tests/mocks)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs that the README shows do what it says; the guide's first program is the same."""
+"""The README's programs do what it says; the guide's first program is the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package on files of an NFS server; what needs a server says where it gets one."""
+"""The package on files of an NFS server, which some tests need."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def registered() -> None:
 
 @pytest.fixture
 def folder() -> Iterator[None]:
-    """The served folder is afterwards as it was before."""
+    """Restores the served folder at the end."""
     before = set(SERVED.iterdir())
     yield
     for path in set(SERVED.iterdir()) - before:
@@ -133,7 +133,7 @@ def test_programs_through_fsspec(folder: None, check: Callable[[str], None]) -> 
 
 @needs_server
 def test_tables_of_pandas(folder: None) -> None:
-    """pandas hands nfs:// to urllib, which does not know it: files opened by fsspec work."""
+    """pandas passes nfs:// to urllib, which does not support it: files opened by fsspec work."""
     table = pandas.DataFrame({"x": [1.5, 2.5], "name": ["a", "ä"]})
     with fsspec.open(uri("table.csv"), "w") as file:
         table.to_csv(file, index=False)

@@ -1,4 +1,4 @@
-"""Commands on storages beyond this machine; those that need a server say where they get one."""
+"""Commands on remote storages; some tests need a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The locked Python requirements belong to what asks for them; scripts/lock.sh makes them."""
+"""The locked Python requirements match their sources; scripts/lock.sh updates them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def normalized(name: str) -> str:
 
 
 def asked(name: str) -> dict[str, str]:
-    """What an .in file asks for, and of which version; of any: an empty one."""
+    """The requirements of an .in file, with their versions; empty for any version."""
     found: dict[str, str] = {}
     for line in (FOLDER / f"{name}.in").read_text().splitlines():
         words = line.split("#")[0].strip()

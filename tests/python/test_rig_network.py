@@ -1,4 +1,4 @@
-"""The network of the rig ``ceph`` with a rate limit: what it makes, and that nothing of it stays."""
+"""The network of the rig ``ceph`` with a rate limit: what it creates and removes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OSDS = 4
 
 
 class Rig:
-    """Rigs of a checkout of their own, beside those that others may have up."""
+    """Rigs of a separate checkout, beside those already running."""
 
     def __init__(self, folder: Path) -> None:
         shutil.copytree(ROOT / "rigs", folder / "rigs")
@@ -56,7 +56,7 @@ def namespace(process: int) -> str:
 
 
 def is_running(process: int) -> bool:
-    """Whether it is there, and not only as what nobody has asked for its end yet."""
+    """Whether it exists, and not only as a zombie."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""``ferry.save`` over files that exist: the old one stays until the new one is whole."""
+"""``ferry.save`` over existing files: the old one stays until the new one is complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``./ferry`` in a checkout that its user cannot write."""
+"""``./ferry`` in a read-only checkout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def checkout() -> Iterator[Path]:
-    """A copy of what ./ferry needs, which everybody may read."""
+    """A copy of what ./ferry needs, readable by all."""
     root = Path(tempfile.mkdtemp(prefix="ferry-checkout-"))
     try:
         root.chmod(0o755)
@@ -31,7 +31,7 @@ def checkout() -> Iterator[Path]:
 
 
 def build(root: Path) -> None:
-    """Leaves what a set-up leaves; its Python says what it is given."""
+    """Makes the results of a set-up; its Python prints its arguments."""
     python = root / ".ferry" / "venv" / "bin" / "python"
     program = root / "build" / "release" / "ferry-bench"
     for path in (python, program):
@@ -42,7 +42,7 @@ def build(root: Path) -> None:
 
 
 def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs it as a user who may write nothing there."""
+    """Runs it as a user without write permission there."""
     subprocess.run(["chmod", "-R", "a-w", root], check=True)
     user: dict[str, Any] = {}
     if os.geteuid() == 0:

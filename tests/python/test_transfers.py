@@ -1,4 +1,4 @@
-"""Positioned transfers, futures, batches, and what is refused."""
+"""Positioned transfers, futures, batches, and refusals."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_reads_into_arrays_of_any_shape_and_type(path: Path, data: bytes) -> Non
 
 
 class Shows:
-    """Memory that is found only through one protocol."""
+    """Memory that only one protocol shows."""
 
     def __init__(self, array: numpy.ndarray) -> None:
         self.array = array
@@ -278,7 +278,7 @@ def test_cancelled_futures(path: Path) -> None:
 
 
 def test_a_buffer_is_free_once_the_result_is_there(path: Path) -> None:
-    """An exporter that is still held cannot be resized, closed or released."""
+    """A held exporter cannot be resized, closed or released."""
     with ferry.open(path) as file:
         for _ in range(300):
             target = bytearray(200_000)
@@ -380,7 +380,7 @@ def test_many_small_files(tmp_path: Path) -> None:
 
 
 def test_other_threads_run_meanwhile(path: Path) -> None:
-    """The interpreter's lock is free during a transfer: two threads' transfers overlap in time."""
+    """Transfers release the interpreter's lock: two threads' transfers overlap."""
     with ferry.open(path) as file, concurrent.futures.ThreadPoolExecutor(8) as pool:
         results = pool.map(lambda i: file.read_at(bytearray(SIZE), i), range(50))
         assert list(results) == [SIZE - i for i in range(50)]
@@ -410,7 +410,7 @@ def test_pinned_routes(path: Path, data: bytes) -> None:
 
 
 def test_nothing_leaks(path: Path) -> None:
-    """Neither references nor descriptors nor memory grow with the number of transfers."""
+    """The number of transfers does not increase references, descriptors or memory."""
     with ferry.open(path) as file:
         target = bytearray(200_000)
 

@@ -1,4 +1,4 @@
-"""scripts/check_tree.py finds what goes against the shape of the tree."""
+"""scripts/check_tree.py finds violations of the tree's shape."""
 
 from __future__ import annotations
 

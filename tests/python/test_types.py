@@ -1,4 +1,4 @@
-"""What type checkers are told agrees with what is there."""
+"""The type stubs match the extension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to files and processes while transfers are under way."""
+"""Changes to files and processes during transfers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def path(tmp_path: Path, data: bytes) -> Path:
 
 @pytest.fixture
 def shrinking(path: Path, data: bytes) -> Iterator[Path]:
-    """A file that somebody cuts and fills again, over and over."""
+    """A file that another process repeatedly truncates and fills."""
     ends = threading.Event()
 
     def cut() -> None:
@@ -54,7 +54,7 @@ def shrinking(path: Path, data: bytes) -> Iterator[Path]:
 
 @pytest.mark.parametrize("route", ["automatic", "buffered", "direct"])
 def test_a_file_that_shrinks_meanwhile(shrinking: Path, data: bytes, route: str) -> None:
-    """Reads are short, or have what the file held or zeros where it was cut; what was not cut is right."""
+    """Reads are short, or have the file's old data or zeros where it was cut; the rest is right."""
     wanted = numpy.frombuffer(data, numpy.uint8)
     with ferry.open(shrinking, engine=ferry.Engine(route=route, task_bytes=256 << 10)) as file:
         for _ in range(12):

@@ -1,5 +1,5 @@
-// Handles that are closed, and runtimes that end, beside calls that are under way: no other file is
-// harmed, and nothing that was acknowledged is lost.
+// Closing handles and ending runtimes beside calls in flight: no other file is harmed, and no
+// acknowledged data is lost.
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -102,7 +102,7 @@ TEST_F(Closing, ACloseAfterAFailedShutdownLosesNothing) {
   EXPECT_EQ(storage->contents("f").size(), data.size());
 }
 
-// A writer that waits for a hung storage must not keep the end from other files.
+// A writer that waits for a hung storage must not delay the end for other files.
 TEST_F(Closing, ShutdownWritesHealthyFilesBesideAHungWriter) {
   auto files = calls(0);
   const std::string data = pattern(2 * page, 1);
@@ -186,8 +186,8 @@ TEST_F(Closing, AVectoredWriteBesideItsCloseWritesToNoOtherFile) {
   EXPECT_EQ(read(mine, other, 8, 0), "gggggggg");
 }
 
-// A close has taken the handle from the cache, and its request has not reached the server, which
-// would still serve the handle. Another handle of the file has made something dirty since.
+// A close has removed the handle from the cache, and its request has not reached the server, which
+// still serves the handle. Another handle of the file has dirtied something since.
 class HalfClosed : public Closing, public testing::WithParamInterface<Placement> {
  protected:
   void SetUp() override {

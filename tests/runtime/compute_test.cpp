@@ -1,5 +1,5 @@
-// Placement `compute`: what a program sees of the page cache beside the bytes (those are compared
-// in random_calls_test.cpp).
+// Placement `compute`: visible effects of the page cache besides bytes (see random_calls_test.cpp
+// for those).
 #include <cerrno>
 #include <csignal>
 #include <cstring>

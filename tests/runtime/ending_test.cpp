@@ -1,5 +1,5 @@
-// The end of a runtime over a storage that hangs or fails: within the deadline, with what could not
-// be written by file, and again with the next shutdown().
+// The end of a runtime over a storage that hangs or fails: within the deadline, reporting unwritten
+// data by file, and retried by the next shutdown().
 #include "runtime/ending.hpp"
 
 #include <cerrno>
@@ -43,7 +43,7 @@ class EndingTest : public test::OnEndingRig {
   const std::string data = pattern(2 * page, 1);
 };
 
-// Nothing ends the hang before the first call has returned.
+// The hang lasts until the first call has returned.
 TEST_F(EndingTest, AStorageThatHangsDoesNotHoldItUp) {
   write("f", data);
   storage->hang("f");

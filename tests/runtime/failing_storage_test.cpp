@@ -1,6 +1,5 @@
-// File calls with a page cache over a storage that fails, transfers less than was asked for, and
-// takes its time: every fault is mended by trying again or reported, and what fsync says to be
-// there is there.
+// File calls with a page cache over a storage with errors, short transfers and delays: every fault
+// is repaired by a retry or reported, and data that fsync confirmed is there.
 #include "support/failing_storage.hpp"
 
 #include <atomic>
@@ -85,7 +84,7 @@ TEST_F(FailingStorageTest, AWriteBackErrorIsReportedOncePerHandle) {
   EXPECT_EQ(files.close(later), 0);
 }
 
-// What others write between two truncations would be lost.
+// Otherwise others' writes between two truncations would be lost.
 TEST_F(FailingStorageTest, OpeningATruncatedFileCutsItOnce) {
   make(8);
   auto files = calls(0);
@@ -201,7 +200,6 @@ TEST_F(FailingStorageTest, WhereFlushAndSyncFailBothAreReported) {
 }
 
 // ---- whose handle writes back
-// --------------------------------------------------------------------
 
 TEST_F(FailingStorageTest, NothingIsWrittenBackByAHandleThatAppends) {
   make(8);
@@ -215,7 +213,7 @@ TEST_F(FailingStorageTest, NothingIsWrittenBackByAHandleThatAppends) {
   std::string model = first;
   model.replace(100, 5, "place");
   EXPECT_TRUE(same_bytes(storage->contents("f"), model));
-  // Nor when the other one is closed, by whoever's hand.
+  // Nor when the other one is closed, by either handle.
   ASSERT_EQ(files.pwrite(file, "again", 5, 200), 5);
   ASSERT_EQ(files.close(file), 0);
   model.replace(200, 5, "again");
@@ -232,8 +230,7 @@ TEST_F(FailingStorageTest, NothingIsWrittenBackByAHandleThatAppends) {
   EXPECT_EQ(files.close(later), 0);
 }
 
-// What such a handle writes is in the storage when the call returns, by whatever call and
-// placement.
+// Writes through such a handle are in storage when the call returns, for any call and placement.
 TEST_F(FailingStorageTest, ASynchronousHandleWritesThrough) {
   for (const int flag : {O_SYNC, O_DSYNC}) {
     for (const Placement placement :
@@ -261,7 +258,7 @@ TEST_F(FailingStorageTest, ASynchronousHandleWritesThrough) {
       expect_written(files.wait(pending), 2 * page, data.substr(0, 300));
       const device::IoVector pieces[2] = {{data.data(), 20}, {data.data() + 20, 30}};
       expect_written(files.pwritev(file, pieces, 2, 50), 50, data.substr(0, 50));
-      // Beside what another handle made dirty, and what is older there is not written later.
+      // Beside other handles' dirty data; older data is not written later.
       ASSERT_EQ(others.pwrite(plain, "older and longer", 16, 1000), 16);
       model.replace(1000, 16, "older and longer");
       expect_written(files.pwrite(file, "newer", 5, 1000), 1000, "newer");
@@ -292,7 +289,6 @@ TEST_F(FailingStorageTest, ASynchronousWriteBesideAnErrorIsReported) {
 }
 
 // ---- a file whose write-back fails
-// ---------------------------------------------------------------
 
 TEST_F(FailingStorageTest, AFullStorageIsTheBusinessOfItsFileAlone) {
   make(32);
@@ -338,7 +334,7 @@ TEST_F(FailingStorageTest, AFullStorageIsTheBusinessOfItsFileAlone) {
   EXPECT_EQ(files.close(healthy), 0);
 }
 
-// What cannot be written back just now is in the cache alone: the host must not miss it.
+// Data that cannot be written back now is only in the cache: the host must not miss it.
 TEST_F(FailingStorageTest, AHostReadSeesWhatCannotBeWrittenBack) {
   make(8);
   auto files = calls(0);
@@ -357,7 +353,7 @@ TEST_F(FailingStorageTest, AHostReadSeesWhatCannotBeWrittenBack) {
   EXPECT_EQ(files.close(file), -EIO);
 }
 
-// A write by the host must not be undone by an older one that is written back later.
+// An older write-back must not undo a write by the host.
 TEST_F(FailingStorageTest, AHostWriteStaysBesideWhatCannotBeWrittenBack) {
   make(8);
   auto files = calls(0);
@@ -381,7 +377,7 @@ TEST_F(FailingStorageTest, AHostWriteStaysBesideWhatCannotBeWrittenBack) {
   }
 }
 
-// A call that failed has no effect: its bytes are in nobody's view of the file.
+// A failed call has no effect: its bytes are visible to no reader.
 TEST_F(FailingStorageTest, AFailedWriteLeavesNothingInItsPage) {
   make(8);
   auto files = calls(0);
@@ -402,7 +398,7 @@ TEST_F(FailingStorageTest, AFailedWriteLeavesNothingInItsPage) {
   EXPECT_TRUE(same_bytes(storage->contents("f"), model));
 }
 
-// What the last handle that may write could not write is lost, and others see the file without it.
+// Data that the last writable handle could not write is lost, and others see the file without it.
 TEST_F(FailingStorageTest, WhatACloseCouldNotWriteIsNoPartOfTheFile) {
   make(8);
   auto files = calls(0);
@@ -421,13 +417,13 @@ TEST_F(FailingStorageTest, WhatACloseCouldNotWriteIsNoPartOfTheFile) {
   EXPECT_EQ(files.close(reader), -EIO) << "every handle that was open reports the error once";
 }
 
-// Each thread owns every third piece of a file, four pieces to a page, so that a page has room for
-// all ranges and nothing is ever given up.
+// Each thread owns every third piece of a file, four pieces per page, so that a page has space for
+// all ranges and nothing is ever dropped.
 class Faults : public FailingStorageTest {
  protected:
   static constexpr std::size_t piece = page / 4;
   static constexpr std::size_t pieces = 90;
-  // What a piece may hold, byte by byte: what was written last, and after that what failed.
+  // The possible contents of a piece, byte by byte: the last write, and later failed ones.
   using Versions = std::vector<std::string>;
 
   void work(std::uint32_t index, std::uint64_t operations, Random own) {

@@ -1,5 +1,5 @@
-// Offsets up to the largest that a file may have, with a page cache that has names for fewer pages:
-// what lies behind those is the host's, whatever the placement, and never another file's.
+// Offsets up to the file size limit, with a page cache that can name fewer pages: the host handles
+// what is beyond, for any placement, without touching another file.
 #include <cerrno>
 #include <memory>
 #include <string>
@@ -26,7 +26,7 @@ constexpr std::uint32_t page = 4096;
 constexpr auto limit = static_cast<std::int64_t>(device::cache::pages_max) * page;
 constexpr std::int64_t offset_max = 0x7fffffffffffffff;
 
-// A file in memory, which may be as long as an offset can say.
+// An in-memory file of any length.
 class SparseFile {
  public:
   SparseFile() : fd_(memfd_create("ferry-test", MFD_CLOEXEC)) {}

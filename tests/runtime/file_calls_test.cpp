@@ -1,4 +1,4 @@
-// Every call through a real runtime, beside the plain system calls on a twin of the file.
+// Every call through a real runtime, compared with system calls on a twin of the file.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -52,8 +52,8 @@ class FileCallsTest : public test::OnRuntime {
   const std::string theirs = directory / "theirs";
 };
 
-// Runs `both` once with Ferry's calls and once with plain ones would be neat; the differences are
-// in the types, so each test says both sides.
+// Running `both` once with Ferry's calls and once with plain ones would be neat; but types differ,
+// so each test spells out both sides.
 TEST_P(FileCallsTest, OpensCreatesTruncatesAndRemoves) {
   write_file(directory / "there", "12345");
   mkdir((directory / "dir").c_str(), 0755);
@@ -145,7 +145,7 @@ TEST_P(FileCallsTest, OpeningForReadingCanTruncate) {
     ASSERT_GT(reader, 0);
     EXPECT_EQ(files.pread(reader, &byte, 1, 0), 0);
     EXPECT_EQ(files.pwrite(reader, &byte, 1, 0), -EBADF);
-    // What another handle has written before, wherever that is by now.
+    // Data written by another handle, wherever it is now.
     const int writer = files.open(ours.c_str(), O_RDWR);
     EXPECT_EQ(files.pwrite(writer, "dirty", 5, 0), 5);
     const int again = files.open(ours.c_str(), O_RDONLY | O_TRUNC);
@@ -251,7 +251,7 @@ TEST_P(FileCallsTest, FailsAsTheSystemCallDoes) {
             std::int64_t{-1}, std::numeric_limits<std::int64_t>::min(), offset_max,
             offset_max - 4095, offset_max - 500'000, std::int64_t{1} << 62}) {
         for (const std::size_t bytes : {std::size_t{0}, std::size_t{100}, std::size_t{600'000}}) {
-          // One error at a time: which of two wins is nobody's business.
+          // One error at a time: which of two wins is unspecified.
           if (flags != O_RDWR && offset != 0) continue;
           const std::int64_t read = plain(::pread(fd, outside.data(), bytes, offset));
           EXPECT_EQ(files.pread(file, buffer.data(), bytes, offset), read)
@@ -299,7 +299,7 @@ TEST_P(FileCallsTest, CountsOfPiecesFailAsInTheSystemCall) {
                 plain(::preadv(fd, their_pieces.data(), count, 0)))
           << count;
     }
-    // More in total than one call can move: what is there is read.
+    // More in total than one call can move: reads what exists.
     for (std::size_t i = 0; i < 1024; ++i) {
       pieces[i] = IoVector{buffer.data(), buffer.bytes()};
       their_pieces[i] = iovec{buffer.data(), buffer.bytes()};
@@ -315,7 +315,7 @@ TEST_P(FileCallsTest, HonoursPermissions) {
   chmod((directory / "secret").c_str(), 0);
   write_file(directory / "readable", "x");
   chmod((directory / "readable").c_str(), 0444);
-  // The rights of a thread are inherited by those it starts.
+  // Threads inherit the permissions of the thread that starts them.
   const bool root = geteuid() == 0;
   if (root) setfsuid(65534);
   make(test::options_of(GetParam()));
@@ -646,7 +646,6 @@ TEST_P(FileCallsTest, AfterAnAppendThePositionIsAtTheEnd) {
 }
 
 // ---- asynchronous
-// --------------------------------------------------------------------------------
 
 TEST_P(FileCallsTest, TransfersInFlight) {
   constexpr std::size_t piece = 4096;
@@ -662,10 +661,10 @@ TEST_P(FileCallsTest, TransfersInFlight) {
       pending.push_back(files.pwrite_async(file, buffer.as<char>() + i * piece, piece,
                                            static_cast<std::int64_t>(i * piece)));
     }
-    // All cells but one are taken: no more asynchronous calls, but a synchronous one works.
+    // All cells except one are taken: asynchronous calls fail, a synchronous one works.
     Pending refused = files.pwrite_async(file, buffer.data(), piece, 0);
     EXPECT_TRUE(refused.finished);
-    // Beside a page cache asynchronous writes are done at once.
+    // With a page cache, asynchronous writes complete immediately.
     EXPECT_EQ(files.wait(refused), GetParam().cache_pages == 0 ? -EAGAIN : std::int64_t{piece});
     EXPECT_EQ(files.ping(), 0);
     for (std::size_t i = 63; i-- > 0;) {

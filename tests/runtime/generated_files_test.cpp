@@ -1,4 +1,4 @@
-// Files that are made up while they are read: their size is not how much there is to read.
+// Files generated while they are read: their size is not the amount of data.
 #include <cerrno>
 #include <memory>
 #include <string>
@@ -17,7 +17,7 @@ namespace {
 
 using device::Placement;
 
-// One of a size of 0, and one that says that it has a page.
+// One with size 0, and one that reports a page.
 class GeneratedFile : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {

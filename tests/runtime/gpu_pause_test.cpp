@@ -1,6 +1,6 @@
-// A kernel goes on while the process that serves it is stopped (a debugger, Ctrl-Z). Two processes
-// play that: this program runs itself again as the host of a mock GPU, which forks the kernel; both
-// see the same memory, and the host alone is stopped.
+// A kernel continues while its server's process is stopped (a debugger, Ctrl-Z). This program runs
+// itself again as the host of a mock GPU, which forks the kernel; both share memory, and only the
+// host is stopped.
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -30,10 +30,10 @@ constexpr const char* folder_variable = "FERRY_TEST_PAUSED_HOST";
 constexpr std::size_t file_bytes = 1 << 20;
 constexpr milliseconds liveness{200};
 
-// What went wrong in the kernel, as its exit status.
+// The kernel's exit status: what went wrong.
 enum KernelEnd : int { as_it_should, open_failed, read_failed, other_bytes, cell_given_up };
 
-// A kernel can neither sleep until it is woken nor wake anybody.
+// A kernel can neither sleep until woken nor wake others.
 device::HostHooks kernel_hooks() {
   device::HostHooks hooks = cpu::host_hooks();
   hooks.park = [](const std::uint32_t*, std::uint32_t, std::uint64_t) { usleep(100); };
@@ -42,7 +42,7 @@ device::HostHooks kernel_hooks() {
   return hooks;
 }
 
-// Reads until `enough` is there. Has one thread and the memory of the GPU, nothing else.
+// Reads until `enough` is set. Has one thread and only GPU memory.
 KernelEnd play_kernel(const device::Context& on_gpu, const char* path, const std::string& contents,
                       const char* started, const char* enough) {
   device::Context context = on_gpu;

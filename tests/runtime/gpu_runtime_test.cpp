@@ -1,5 +1,4 @@
-// File calls of a GPU's kernels, played by threads on a mock GPU: what differs from the `cpu`
-// device.
+// File calls of a GPU's kernels, run by threads on a mock GPU: differences from the `cpu` device.
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -232,8 +231,8 @@ TEST_F(KernelCalls, LeaveTheCellsOfAnEarlierLaunchAlone) {
   EXPECT_EQ(files.close(file), 0);
 }
 
-// The driver may let whoever asks for page-locked memory wait until every kernel has ended, also
-// one that waits for the server that asks.
+// The driver may delay allocations of page-locked memory until every kernel has ended, including
+// one that waits for the allocating server.
 TEST_F(KernelCalls, NeedNothingOfTheDriverThatWaitsForThem) {
   RuntimeOptions wishes = options();
   wishes.server_threads = 2;
@@ -288,7 +287,7 @@ TEST_F(KernelCalls, WriteBackWhatWasLeft) {
   EXPECT_TRUE(runtime->shutdown(std::chrono::seconds(5)).errors.empty());
 }
 
-// Services come with a launch and go with it; without one such calls are made by their callers.
+// Services start and end with a launch; without one, callers make such calls themselves.
 TEST_F(KernelCalls, AreServedWhileALaunchHasServices) {
   GpuOptions groups = test::small_gpu();
   groups.services = 1;

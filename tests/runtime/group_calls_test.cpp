@@ -1,5 +1,5 @@
 // File calls of many groups at once, on the `cpu` device, on a mock GPU and, by
-// tests/cuda/device_tests.cu, in kernels: on one file, at one position, with requests counted, with
+// tests/cuda/device_tests.cu, in kernels: on one file, at one position, with counted requests, with
 // mistakes, and until the runtime ends.
 #include <cerrno>
 #include <chrono>
@@ -24,7 +24,7 @@ using device::Context;
 using device::FileCalls;
 using device::Placement;
 
-// A path where programs find it.
+// A path in memory that programs can access.
 class SharedPath {
  public:
   explicit SharedPath(const std::string& path) : path_(path.size() + 1) {
@@ -45,7 +45,7 @@ class GroupCalls : public testing::Test {
 
   GroupCalls() : machine(wishes()) {}
 
-  // How often a group does what a thread of the `cpu` device does `times` times.
+  // Scales `times` of a `cpu` device's thread for a group.
   static std::uint64_t rounds(std::uint64_t times) {
     return test::scaled(times / Machine::cost_of(Kind::lanes));
   }

@@ -1,5 +1,5 @@
-// File calls with a page cache while the storage of one file hangs, and beside calls of others that
-// change the file: nobody waits for what is none of their business.
+// File calls with a page cache while one file's storage hangs, and beside calls of others that
+// change the file: unrelated calls do not wait.
 #include <atomic>
 #include <cerrno>
 #include <memory>
@@ -61,12 +61,12 @@ class HungFileTest : public testing::Test {
     data.resize(static_cast<std::size_t>(got));
     return data;
   }
-  // Whether the cache has nothing to do with the handle any more.
+  // Whether the cache has released the handle.
   bool is_detached(int file) const {
     std::int32_t& handle = cache().open_file(file).handle;
     return device::DeviceRef<std::int32_t>(handle).load(device::acquire) != file;
   }
-  // What a program does with a file that has nothing to do with the one that hangs.
+  // Calls of a program on an unrelated file.
   void use_another_file(test::Calls& files, const std::string& name) {
     within_patience("calls on another file than the one that hangs", [&] {
       const std::string data = pattern(5 * page, 7);
@@ -116,7 +116,7 @@ TEST_F(HungFileTest, ACloseThatHangsKeepsOnlyItsOwnFileWaiting) {
   });
 }
 
-// Records are given to other files though what they were read for never came.
+// Records are reused for other files although their reads never ended.
 TEST_F(HungFileTest, PagesOfAClosedFileAreForgottenWithoutWaiting) {
   storage->version = 1;  // so that pages are kept
   auto files = calls(0);
@@ -138,8 +138,7 @@ TEST_F(HungFileTest, PagesOfAClosedFileAreForgottenWithoutWaiting) {
   });
 }
 
-// What a hung storage has under way leaves the others frames to work with, and records for their
-// own transfers.
+// A hung storage's transfers leave frames and records for others.
 class HungStorageTest : public HungFileTest {
  protected:
   void SetUp() override {
@@ -201,7 +200,7 @@ TEST_F(HungStorageTest, ItsWritersWaitAndOthersDoNot) {
       ++written;
     }
   });
-  // It has as much of the cache as it may have, and waits.
+  // It has reached its limit of the cache, and waits.
   const auto dirty = [&] {
     return device::DeviceRef<std::uint64_t>(cache().shared().dirty_pages).load(device::relaxed);
   };
@@ -212,9 +211,9 @@ TEST_F(HungStorageTest, ItsWritersWaitAndOthersDoNot) {
   within_patience("the writer of the file that hung", [&] { writer.join(); });
 }
 
-// Appends change nothing before the end, so what is read there needs one request beside them: as
-// many as are remembered may end during it. With one more it counts as outdated; the reader is sent
-// back so often, and no append begins during its turn.
+// Appends only change the end, so a read there needs one request beside as many of them as are
+// remembered. With one more it counts as outdated; the reader retries at most this often, because
+// no append begins during its turn.
 TEST_F(HungFileTest, AppendsOutdateNothingBeforeTheEnd) {
   using device::cache::Inode;
   using device::cache::tries_before_turn;

@@ -1,5 +1,5 @@
-// Threads on two storages of which one hangs again and again: calls on files of the other go on
-// meanwhile, whatever the hung file has dirty, in flight or half open, and nothing is lost.
+// Threads on two storages, one of which hangs again and again: calls on the other's files continue,
+// whatever the hung file has dirty, in flight or half open, and nothing is lost.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -87,7 +87,7 @@ class HungStorage : public testing::Test {
       ADD_FAILURE() << path << ": " << same.message();
     }
   }
-  // While nothing is executed on the one storage every thread on the other makes `more` calls.
+  // While one storage is blocked, every thread on the other makes `more` calls.
   void hang_for(std::uint64_t more) {
     failing->all_hang = true;
     std::array<std::uint64_t, threads> before{};
@@ -122,7 +122,7 @@ TEST_F(HungStorage, HarmsCallsOnItsOwnFilesOnly) {
             [=, this, fork = random.fork()]() mutable { work(i, std::move(fork)); });
       const std::uint64_t rounds = test::scaled(20);
       for (std::uint64_t i = 0; i < rounds && !HasFailure() && wrong == 0; ++i) {
-        // The hung files get to work in between, so that each time something else is under way.
+        // The hung files run in between, so that each time something else is in flight.
         const std::uint64_t so_far = calls[0];
         if (!test::eventually([&] { return calls[0] > so_far + 20 || wrong != 0; }))
           wrong = __LINE__;

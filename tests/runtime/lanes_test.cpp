@@ -1,4 +1,4 @@
-// Groups of 32 emulated lanes: cached calls and calls of the host in turn, against a plain model.
+// Groups of 32 emulated lanes: cached and host calls in turn, compared with a plain model.
 #include "backend/cpu/lanes.hpp"
 
 #include <array>
@@ -63,7 +63,7 @@ class Group {
   }
 
  private:
-  // `last` is where one lane leaves its model in the end.
+  // One lane stores its model in `last`.
   template <class Files>
   void work(const LaneGroup& group, Files& files, std::uint64_t operations, std::string* last,
             std::string& failure) {

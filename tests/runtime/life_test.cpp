@@ -40,7 +40,7 @@ RuntimeOptions small_options() {
   return options;
 }
 
-// The errno with which a runtime of these options is refused; 0 if it is not.
+// The errno that refuses a runtime with these options; 0 if accepted.
 int refused(const RuntimeOptions& options, const char* says = "") {
   try {
     const Runtime runtime(options);
@@ -229,8 +229,8 @@ TEST(Programs, MayMakeGroupsOfTheirOwn) {
   EXPECT_EQ(calls.ping(), 0);
 }
 
-// A handle that is kept after close() must not disturb the next file that has its place: here a
-// read() of the old file is still waking up when the new one is opened.
+// A stale handle must not disturb the next file in its place: here a read() of the old file is
+// still waking up when the new one is opened.
 std::atomic<int> parking{0};  // 0 as usual, 1 hold the next that parks, 2 one is held, 3 let go
 
 TEST(Positions, AnOldReadDoesNotMoveTheNextFile) {
@@ -281,7 +281,6 @@ TEST(Positions, AnOldReadDoesNotMoveTheNextFile) {
 }
 
 // ---- idleness
-// ------------------------------------------------------------------------------------
 
 TEST(Idle, CostsNextToNothingAndEndsWithTheNextCall) {
   Runtime runtime(small_options());
@@ -303,7 +302,7 @@ TEST(Idle, CostsNextToNothingAndEndsWithTheNextCall) {
 }
 
 TEST(Idle, WaitingForTheDiskIsNotBusyEither) {
-  // Nobody spins: what a call costs is its work.
+  // No party spins: a call costs only its work.
   RuntimeOptions options = small_options();
   options.server_spin = std::chrono::microseconds(0);
   options.device_spin = std::chrono::microseconds(0);
@@ -357,7 +356,6 @@ TEST(Statistics, OfTheServerSurviveTheShutdown) {
 }
 
 // ---- shutdown
-// ------------------------------------------------------------------------------------
 
 TEST(Shutdown, EndsCallsAndClosesFiles) {
   test::ScratchDirectory directory;
@@ -416,7 +414,7 @@ TEST(Shutdown, WhileProgramsRun) {
   }
 }
 
-// Closing what is left open needs no descriptor that the process may not have any more.
+// Closing open files needs no further descriptor.
 TEST(Shutdown, WorksWithoutFreeDescriptors) {
   test::ScratchDirectory directory;
   const std::string path = directory / "f";
@@ -439,8 +437,8 @@ TEST(Shutdown, WorksWithoutFreeDescriptors) {
   setrlimit(RLIMIT_NOFILE, &before);
 }
 
-// A process that is stopped for a while (Ctrl-Z, a debugger) goes on where it was: the pause says
-// nothing about the life of the server. The test runs itself again, as the process that is stopped.
+// A process that was stopped for a while (Ctrl-Z, a debugger) continues: the pause does not count
+// against the server. The test runs itself again, as the stopped process.
 TEST(Pause, IsNoDeath) {
   constexpr const char* marker = "FERRY_TEST_PAUSED_CHILD";
   if (getenv(marker) != nullptr) {

@@ -1,4 +1,4 @@
-// What placement `automatic` decides, given what it knows of a call.
+// The decisions of placement `automatic`, given facts about a call.
 #include <gtest/gtest.h>
 
 #include <ferry/device/placement_policy.hpp>

@@ -1,5 +1,5 @@
-// Random calls against a model of the file in memory (support/random_calls.hpp) on runtimes of many
-// shapes.
+// Random calls compared with an in-memory model of the file (support/random_calls.hpp) on runtimes
+// of many shapes.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -77,8 +77,7 @@ TEST_P(RandomCalls, OnACephCluster) {
   run(server->directory, test::scaled(3000), server);
 }
 
-// All threads on one file, each on stripes of its own that lie between those of the others, down to
-// neighbouring bytes.
+// All threads on one file, each on its own stripes between the others', down to neighbouring bytes.
 TEST_P(RandomCalls, AllThreadsOnOneFile) {
   const test::ScratchDirectory directory;
   const std::string path = directory / "shared";

@@ -1,7 +1,7 @@
-// Random calls through up to eight handles of mixed flags on four files on two storages, of which
-// one fails, against a model of every file; beside a second process that writes, maps, cuts and
-// replaces the files that are closed here. What is found is a class of faults: two handles of one
-// file, names that change, offsets up to 2^63, pages with more written ranges than fit.
+// Random calls through up to eight handles with mixed flags on four files on two storages, one of
+// which fails, compared with a model of every file; beside a second process that writes, maps, cuts
+// and replaces the files closed here. Covers two handles of one file, changing names, offsets up to
+// 2^63, and pages with more written ranges than fit.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -34,12 +34,12 @@ using test::Random;
 
 constexpr std::uint32_t page = 4096;
 constexpr std::uint64_t offset_max = std::numeric_limits<std::int64_t>::max();
-// What lies behind is transferred by the host: it must not be taken for something else.
+// The host transfers what is beyond: it must not be confused with other pages.
 constexpr std::uint64_t cacheable_end = std::uint64_t{page} * device::cache::pages_max;
 constexpr std::uint64_t near_end = 64 * 1024;  // most calls stay below this offset
 constexpr std::size_t handles_max = 8;
 
-// A file, under whatever name or none.
+// A file, under any name or none.
 struct Node {
   test::SparseFile contents;
   bool fails = false;  // on the failing storage
@@ -64,7 +64,7 @@ struct Handle {
   bool reads() const { return (flags & O_ACCMODE) != O_WRONLY; }
   bool writes() const { return (flags & O_ACCMODE) != O_RDONLY; }
   bool appends() const { return (flags & O_APPEND) != 0; }
-  // Whether what other handles wrote can be written back by it.
+  // Whether it can write back what other handles wrote.
   bool writes_back() const { return writes() && (flags & (O_APPEND | O_DSYNC)) == 0; }
 };
 
@@ -92,7 +92,7 @@ class RandomHandles : public testing::TestWithParam<const char*> {
   // ---- the run ---------------------------------------------------------------------------------
 
   void run(std::uint64_t steps) {
-    // Watched a part at a time: how long all of them may take depends on their number.
+    // Watched in parts: the total time depends on their number.
     constexpr std::uint64_t part = 10'000;
     for (std::uint64_t done = 0; done < steps && !HasFailure(); done += part)
       test::within_patience("random calls", [&] { make_calls(std::min(part, steps - done)); });
@@ -227,7 +227,7 @@ class RandomHandles : public testing::TestWithParam<const char*> {
     handles.push_back(handle);
   }
 
-  // Whether a handle of the node stays through which dirty pages can be written.
+  // Whether the node keeps a handle that can write dirty pages.
   bool can_still_write(const Node& node) const {
     return std::any_of(handles.begin(), handles.end(), [&](const Handle& one) {
       return one.node.get() == &node && one.writes_back();
@@ -239,7 +239,7 @@ class RandomHandles : public testing::TestWithParam<const char*> {
     const int got = close(which);
     expect(got == 0 || faulty(handle, got), got, 0);
     const Name* name = name_of(*handle.node);
-    // What cannot be written is lost with the last handle that may write, and its close says so.
+    // Unwritable data is lost with the last writable handle, whose close reports it.
     if (got != 0 && !can_still_write(*handle.node)) {
       if (name == nullptr) return close_all(*handle.node);  // nobody can look what is there
       handle.node->contents = {};

@@ -1,4 +1,4 @@
-// What stays in the page cache when a file is closed or opened once more, and what must not.
+// What may stay in the page cache when a file is closed or opened again, and what must not.
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -38,7 +38,7 @@ long type_of(const std::string& path) {
   return statfs(path.c_str(), &status) == 0 ? static_cast<long>(status.f_type) : 0;
 }
 
-// Two pages of memory, of which a system call gets the second one only when the test says so.
+// Two pages of memory; a system call gets the second only when the test releases it.
 class SlowMemory {
  public:
   SlowMemory() {
@@ -96,7 +96,7 @@ class Reopen : public testing::Test {
     test::within_patience("a device program",
                           [&] { runtime->run([&](DeviceThread& self) { program(self.files); }); });
   }
-  // Until the time of the last change can be told from that of one made now.
+  // Until the file's change time differs from that of a change made now.
   static void let_times_settle() { std::this_thread::sleep_for(std::chrono::milliseconds(150)); }
   static std::string contents(Calls& files, int file) {
     std::string got(20'000, '\0');
@@ -137,7 +137,7 @@ TEST_F(Reopen, AFileThatNobodyChangedIsStillThere) {
   }
 }
 
-// Of these the time of change says nothing.
+// Their change times prove nothing.
 TEST_F(Reopen, StoresThroughAMappingAreSeenByTheNextOpen) {
   const test::ScratchDirectory in_memory("/dev/shm");
   for (const std::string& name : {path, in_memory / "f"}) {

@@ -1,5 +1,5 @@
-// Placement `service`: calls through the page cache that somebody else executes, either the I/O
-// server's loop or a core set aside. What they do to the bytes random_calls_test.cpp compares.
+// Placement `service`: calls through the page cache executed by the I/O server's loop or on
+// reserved cores. For the bytes see random_calls_test.cpp.
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -34,7 +34,7 @@ using test::pattern;
 using test::read_file;
 using test::same_bytes;
 
-// Parameter: cores set aside.
+// Parameter: reserved cores.
 class Service : public testing::TestWithParam<unsigned> {
  protected:
   void SetUp() override { make(1, 64); }
@@ -243,7 +243,7 @@ TEST_P(Service, AsynchronousCallsAreInFlight) {
   EXPECT_TRUE(same_bytes(read_file(path), data));
 }
 
-// What a program may put into a ring by itself.
+// What a program could write into a ring itself.
 TEST_P(Service, RequestsAreValidated) {
   test::write_file(path, data);
   int file = 0;
@@ -409,7 +409,7 @@ TEST(ServiceOptions, CrossoversAreTakenOver) {
   EXPECT_EQ(runtime.info().crossovers.host_write_bytes_min, 3U);
 }
 
-// A program's view of `automatic`: what it reads at random often enough is in the cache in the end.
+// A program's view of `automatic`: data read at random often enough ends up in the cache.
 TEST(Automatic, ReadsPastTheCacheUntilAPageIsWorthItsPlace) {
   RuntimeOptions options;
   options.device_threads = 1;
@@ -447,7 +447,7 @@ TEST(Automatic, ReadsPastTheCacheUntilAPageIsWorthItsPlace) {
   });
 }
 
-// Whoever evicts a file after each pass reads it past the cache each time, however many passes.
+// A program that evicts a file after each pass always reads it past the cache.
 TEST(Automatic, AnEvictionBeginsTheCountAnew) {
   RuntimeOptions options;
   options.device_threads = 1;
@@ -481,7 +481,6 @@ TEST(Automatic, AnEvictionBeginsTheCountAnew) {
 }
 
 // ---- the end of whoever serves
-// ---------------------------------------------------------------------
 
 // A service whose core never was there, and whose loop state says so.
 TEST(EndedService, CallersLearnItFromThePhase) {
@@ -579,8 +578,7 @@ TEST(EndedService, AnswersWhatWasClaimedWhileItRan) {
   EXPECT_EQ(arena.view().loop_state(1).phase, device::LoopPhase::stopped);
 }
 
-// A loop that is stopped by a fault at any point of a call that it executes, or of the requests
-// that it serves meanwhile.
+// A loop stopped by a fault at any point of a call it executes, or of requests it serves meanwhile.
 class DyingService : public testing::TestWithParam<server::LoopPoint> {
  protected:
   static constexpr std::uint32_t frames = 8;
@@ -646,7 +644,7 @@ TEST_P(DyingService, NobodyHangs) {
       other.join();
     first.pread(file, memory(0), 4096, 0);
     EXPECT_EQ(first.ping(), -EIO);
-    // Whatever it was about to fill is nobody's any more.
+    // Frames it was about to fill become free.
     first.use(Placement::compute);
     for (std::size_t at = 0; at < 32'768; at += 4096) {
       const std::int64_t got = first.pread(file, memory(0), 4096, static_cast<std::int64_t>(at));

@@ -1,4 +1,4 @@
-// A process with a signal thread, in a child: the test runs itself again.
+// A child process with a signal thread: the test runs itself again.
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -27,7 +27,7 @@ RuntimeOptions small_options() {
   return options;
 }
 
-// Works until its calls are refused; what it saw is its exit status.
+// Works until its calls are refused; exits with what it saw.
 [[noreturn]] void work_until_signalled(int expected_signals) {
   SignalThread::block();
   std::atomic<int> seen{0};

@@ -1,6 +1,5 @@
-// Close-to-open consistency between two clients of a server, each with a page cache of its own:
-// what one has written and closed, the other sees when it opens the file. Needs a server (see
-// support/servers.hpp).
+// Close-to-open consistency between two clients of a server, each with its own page cache: when one
+// opens a file, it sees what the other wrote and closed. Needs a server (see support/servers.hpp).
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -103,7 +102,7 @@ TEST_P(TwoClients, ChangesInQuickSuccessionAreAllSeen) {
   }
 }
 
-// Ceph's servers count changes; version 3 of NFS has nothing that proves that there were none.
+// Ceph's servers count changes; NFS version 3 cannot prove that there were none.
 TEST_P(TwoClients, PagesStayWhereTheServerProvesThatNobodyChangedTheFile) {
   const bool proven = std::string_view(std::get<const char*>(GetParam())) == "CEPH";
   const std::string data = test::pattern(100'000, 1);
@@ -123,7 +122,7 @@ TEST_P(TwoClients, PagesStayWhereTheServerProvesThatNobodyChangedTheFile) {
     }
     fills = now;
   }
-  // And now somebody does.
+  // Now another client does.
   const std::string other = test::pattern(100'000, 2);
   write(other);
   EXPECT_TRUE(test::same_bytes(read(), other));

@@ -1,5 +1,5 @@
-// Close-to-open: a second process works on the same file, with plain calls or with a runtime of its
-// own, in lock-step with this one.
+// Close-to-open consistency: a second process uses the same file, with plain calls or its own
+// runtime, in lock-step.
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -32,7 +32,7 @@ using test::same_bytes;
 
 constexpr std::size_t file_bytes = 50'000;
 
-// What the other process is told to do; it answers with what it read, or nothing.
+// The commands for the other process; it answers with what it read, or nothing.
 struct Command {
   // append: small records, until there is a file of this name and `.stop`
   enum Kind : int { read, write, truncate, replace, append, use, close } kind = read;
@@ -51,7 +51,7 @@ class Link {
         static_cast<ssize_t>(message.size()))
       throw std::runtime_error("the other process is gone");
   }
-  // False: the other side has ended.
+  // Returns false if the other side has ended.
   bool receive(Command& command, std::string& data) const {
     std::string message(sizeof command + 2 * file_bytes, '\0');
     const ssize_t got = ::recv(fd_, message.data(), message.size(), 0);
@@ -185,7 +185,7 @@ class TwoProcesses : public testing::TestWithParam<Placement> {
     test::within_patience("a device program",
                           [&] { runtime->run([&](DeviceThread& self) { program(self.files); }); });
   }
-  // What a fresh open sees.
+  // What a new open sees.
   std::string look() {
     std::string got(2 * file_bytes, '\0');
     on_device([&](auto& files) {
@@ -210,8 +210,8 @@ class TwoProcesses : public testing::TestWithParam<Placement> {
   std::unique_ptr<Runtime> runtime;
 };
 
-// At random what a program may do between a close and an open; beside another open handle of the
-// file, or not.
+// Random actions that a program may take between a close and an open; beside another open handle of
+// the file, or not.
 void TwoProcesses::take_turns(bool beside_another_handle) {
   Random random;
   std::string model;

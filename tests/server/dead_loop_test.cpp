@@ -1,5 +1,5 @@
-// Loops that end by a fault or stand still in the middle of a request. Callers get -EIO and never
-// hang; nothing touches their buffers afterwards; the other loops go on.
+// Loops that end by a fault or hang inside a request. Callers get -EIO and never hang; nothing
+// touches their buffers afterwards; other loops continue.
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -62,7 +62,7 @@ class DeadLoop : public testing::TestWithParam<std::tuple<LoopPoint, Engine>> {
   }
   LoopPoint where() const { return std::get<LoopPoint>(GetParam()); }
 
-  // The buffer is the caller's again: whatever he puts there stays.
+  // The buffer is the caller's again: its new contents stay.
   void expect_untouched(const std::function<void()>& meanwhile) {
     std::memset(buffer, 'u', bytes);
     meanwhile();
@@ -95,7 +95,7 @@ TEST_P(DeadLoop, StoppedInTheMiddleOfACall) {
                         [&] { result = calls.pread(file, buffer, bytes, 0); });
   EXPECT_EQ(result, -EIO);
   expect_untouched([] {});
-  // From now on every call of that loop's groups, at once.
+  // From now on, all calls of that loop's groups, immediately.
   test::within_patience("calls after the death", [&] {
     EXPECT_EQ(calls.pread(file, buffer, bytes, 0), -EIO);
     EXPECT_EQ(rig->calls(2).ping(), -EIO);
@@ -104,7 +104,7 @@ TEST_P(DeadLoop, StoppedInTheMiddleOfACall) {
     calls.drain();
   });
   expect_other_loop_serves();
-  // The dead loop held the file; that must not hold up whoever closes it.
+  // The dead loop held the file; that must not delay its closing.
   test::within_patience("close after the death", [&] { EXPECT_EQ(rig->calls(1).close(file), 0); });
   const StopReport report = rig->server->stop(test::patience);
   EXPECT_TRUE(report.finished);
@@ -150,7 +150,7 @@ TEST_P(DeadLoop, StandingStill) {
   EXPECT_TRUE(report.finished);
 }
 
-// The stuck loop may hold a file. Whoever closes it must not wait for ever.
+// The stuck loop may hold a file, whose closing must not wait for ever.
 TEST_P(DeadLoop, AFileHeldByALoopThatStandsStillCanBeClosed) {
   injection.arm(Injection::Action::stall, 0, where());
   EXPECT_EQ(rig->calls(0).pread(file, buffer, bytes, 0), -EIO);
@@ -161,7 +161,7 @@ TEST_P(DeadLoop, AFileHeldByALoopThatStandsStillCanBeClosed) {
   injection.release();
 }
 
-// Others may wait for the position meanwhile, also those whom another loop serves.
+// Others, also of other loops, may wait for the position meanwhile.
 TEST_P(DeadLoop, NobodyWaitsForThePositionOfACallThatDied) {
   injection.arm(Injection::Action::stall, 0, where());
   std::thread holder([&] { EXPECT_EQ(rig->calls(0).read(file, buffer, bytes), -EIO); });
@@ -175,7 +175,7 @@ TEST_P(DeadLoop, NobodyWaitsForThePositionOfACallThatDied) {
   injection.release();
 }
 
-// The same with the status, which the loop itself writes into the caller's memory.
+// The same with the status, which the loop writes into the caller's memory.
 TEST_P(DeadLoop, StandingStillItForgetsTheStatusToo) {
   injection.arm(Injection::Action::stall, 0, where());
   device::Requester requester(rig->arena.context(), 0);
@@ -267,7 +267,7 @@ class DeadLoopBusyStorage : public testing::Test {
 
 TEST_F(DeadLoopBusyStorage, NoCallReturnsBeforeItsTransferHasEndedWhenTheLoopDies) {
   injection.arm(Injection::Action::stop, 0, LoopPoint::taken);
-  // Whether this one has to wait for the other's transfer is not said.
+  // Whether this one must wait for the other's transfer is unspecified.
   std::thread other([&] { EXPECT_EQ(rig->calls(1).ping(), -EIO); });
   EXPECT_TRUE(injection.reached());
   std::this_thread::sleep_for(4 * liveness);
@@ -276,8 +276,8 @@ TEST_F(DeadLoopBusyStorage, NoCallReturnsBeforeItsTransferHasEndedWhenTheLoopDie
   test::within_patience("the other caller", [&] { other.join(); });
 }
 
-// The one exception (docs/internals/architecture.md, "Who may touch a buffer"): nothing outside a
-// loop that stands still can reap what its engine holds, so there the caller's -EIO comes first.
+// The one exception (docs/internals/architecture.md, "Who may touch a buffer"): only a hung loop
+// can reap its engine's operations, so the caller's -EIO comes first there.
 TEST_F(DeadLoopBusyStorage, ACallEndsBeforeItsTransferOnlyWhenTheLoopStandsStill) {
   injection.arm(Injection::Action::stall, 0, LoopPoint::taken);
   std::thread other([&] { rig->calls(1).ping(); });
@@ -292,8 +292,8 @@ TEST_F(DeadLoopBusyStorage, ACallEndsBeforeItsTransferOnlyWhenTheLoopStandsStill
   storage->release();
 }
 
-// The kernel still works for a loop that was declared dead: the end of the server must wait for
-// that, and must not wait for ever.
+// The kernel still works for a loop declared dead: the server's end must wait for that, but not for
+// ever.
 TEST(DeadLoopInTheKernel, DestructionWaitsForTheKernelAndEnds) {
   test::ScratchDirectory directory;
   constexpr std::size_t bytes = 256 * 1024;
@@ -309,8 +309,8 @@ TEST(DeadLoopInTheKernel, DestructionWaitsForTheKernelAndEnds) {
   } catch (const std::system_error& error) {
     GTEST_SKIP() << error.what();
   }
-  // Two rings: while the loop begins the read from the second, the request that it will stand still
-  // in is put into the first.
+  // Two rings: while the loop begins the read from the second, the request it will hang in enters
+  // the first.
   device::Geometry geometry = small_geometry(1, 2);
   geometry.rings = 2;
   Injection injection;
@@ -344,8 +344,8 @@ TEST(DeadLoopInTheKernel, DestructionWaitsForTheKernelAndEnds) {
   std::int64_t result = 0;
   test::within_patience("the read", [&] { result = calls.pread(file, rig.heap(), bytes, 0); });
   EXPECT_TRUE(result == -EIO || result == static_cast<std::int64_t>(bytes)) << result;
-  // From here on the buffer is the caller's: what the loop had only prepared is not begun when it
-  // comes back.
+  // From here on the buffer is the caller's: when the loop returns, it does not begin what it had
+  // only prepared.
   auto* buffer = reinterpret_cast<char*>(rig.heap());
   if (result == -EIO) std::memset(buffer, 'u', bytes);
   releaser.join();

@@ -196,7 +196,7 @@ TEST(LargeTable, ItsLastIndexWorks) {
   EXPECT_EQ(files, 0);
 }
 
-// Some threads use files by handles that others close and open again under them.
+// Threads use files through handles that others close and reopen concurrently.
 TEST_F(Table, NobodyEverHoldsAClosedFile) {
   constexpr int slots = 4;
   std::vector<std::atomic<std::int32_t>> handles(slots);
@@ -221,7 +221,7 @@ TEST_F(Table, NobodyEverHoldsAClosedFile) {
     });
   }
   test::within_patience("closing under load", [&] {
-    // Each round may wait for a time slice of a user that was descheduled with the file in hand.
+    // Each round may wait for a time slice of a descheduled user of the file.
     for (std::uint64_t round = 0; round < test::scaled(2'000); ++round) {
       auto& handle = handles[round % slots];
       const std::int32_t old = handle;

@@ -1,4 +1,4 @@
-// Validation: what is refused, with which errno, and that nothing is held or touched then.
+// Validation: refused requests, their errno, and that nothing is held or touched then.
 #include "server/job.hpp"
 
 #include <cerrno>
@@ -194,7 +194,7 @@ TEST_F(Validation, RefusesBuffersThatReachOutOfTheArena) {
   EXPECT_EQ(check(last), 0);
 }
 
-// A stray buffer in the control block would overwrite the rings and cells of everybody.
+// A stray buffer in the control block would overwrite rings and cells.
 TEST_F(Validation, RefusesBuffersInTheControlBlock) {
   const device::Control& layout = arena.view().layout;
   for (const std::uint64_t at :
@@ -362,7 +362,7 @@ TEST_F(Validation, RefusesAStatusThatDoesNotFit) {
   EXPECT_EQ(check(asked), -EFAULT);
 }
 
-// Whatever a request says, what the storage is told lies inside the arena.
+// For any request, the storage only gets addresses inside the arena.
 TEST_F(Validation, LetsNothingThroughThatReachesOut) {
   test::Random random;
   const auto* base = arena.view().base;

@@ -1,4 +1,4 @@
-// Writes that come in pieces, from programs that keep to the rules and from others.
+// Writes in pieces, from well-behaved programs and others.
 #include "server/kept_pieces.hpp"
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// What a loop does with the requests of its rings.
+// A loop's handling of requests from its rings.
 #include "server/loop.hpp"
 
 #include <cerrno>
@@ -36,7 +36,7 @@ class LoopTest : public testing::Test {
     rig = std::make_unique<ServerRig>(geometry, std::move(fake), std::move(options));
     return *rig;
   }
-  // A request as a program would never make it; waits for the answer.
+  // A request that no program makes; waits for the answer.
   std::int64_t raw(Request request, std::uint32_t group = 0) {
     device::Requester requester(rig->arena.context(), group);
     return requester.call(request).result;
@@ -175,7 +175,8 @@ TEST_F(LoopTest, ParksWhenIdleAndWakesForARequest) {
   EXPECT_GT(device::read_counter(rig->arena.view().counters(0).doorbells), 0U);
 }
 
-// The program changes the status buffer's request after it was taken: nothing is read twice.
+// The program changes the status buffer's request after it was taken: the server reads nothing
+// twice.
 TEST_F(LoopTest, WritesTheStatusWhereTheRequestSaid) {
   make();
   device::FileStatus status{};

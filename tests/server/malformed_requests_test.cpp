@@ -1,5 +1,5 @@
-// Requests that no well-meaning program makes, written straight into the ring of a live server: it
-// answers or ignores them, and goes on serving everybody else.
+// Malformed requests, written straight into the ring of a running server: it answers or ignores
+// them, and keeps serving others.
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -29,8 +29,8 @@ using test::Random;
 using test::ServerRig;
 using test::small_geometry;
 
-// Groups that behave (0 and 4 on the first loop, 1 on the second), and the rogue: group 2, on the
-// first loop's ring and with cells of its own.
+// Well-behaved groups (0 and 4 on the first loop, 1 on the second), and the rogue: group 2, on the
+// first loop's ring with its own cells.
 class Rogue : public testing::TestWithParam<storage::Engine> {
  protected:
   void SetUp() override {
@@ -40,7 +40,7 @@ class Rogue : public testing::TestWithParam<storage::Engine> {
     } catch (const std::system_error& error) {
       GTEST_SKIP() << error.what();
     }
-    // Paths are relative and without a slash, so whatever the rogue opens or removes lies here.
+    // Paths are relative and without a slash, so the rogue only touches files here.
     before = std::filesystem::current_path();
     std::filesystem::create_directory(directory / "inside");
     std::filesystem::current_path(directory / "inside");
@@ -68,7 +68,7 @@ class Rogue : public testing::TestWithParam<storage::Engine> {
     return random.between(first, end - 1);
   }
 
-  // Keeps away from what others own in the arena and what this test itself depends on.
+  // Avoids others' parts of the arena and what this test depends on.
   std::uint64_t aim(std::uint64_t buffer) {
     const std::uint64_t control_end = rig->arena.view().layout.scratch;
     if (random.one_in(10)) return random.below(control_end);
@@ -93,8 +93,8 @@ class Rogue : public testing::TestWithParam<storage::Engine> {
     if (!random.one_in(4)) request.offset = static_cast<std::int64_t>(random.below(1 << 20));
     const bool names_path = request.opcode == Opcode::open || request.opcode == Opcode::unlink ||
                             request.opcode == Opcode::path_status;
-    // What is read or told goes nowhere but into the data part of the heap, or is refused: because
-    // it reaches out of the arena, or into the control block.
+    // Reads and answers only reach the data part of the heap, or are refused for leaving the arena
+    // or touching the control block.
     const bool fills = request.opcode == Opcode::read || request.opcode == Opcode::file_status;
     request.buffer = names_path ? number(paths, extents) : number(data, size);
     if (request.opcode == Opcode::path_status) request.buffer = data + random.below(1000);
@@ -188,7 +188,7 @@ TEST_P(Rogue, HarmsNobody) {
     }
     ASSERT_EQ(own.ping(), 0);
   });
-  // The rogue may have filled the table: nobody is protected from that.
+  // The rogue may have filled the table: nothing prevents that.
   for (std::int32_t generation = 1; generation < 400; ++generation) {
     for (std::int32_t index = 0; index < 64; ++index)
       own.close(generation * 64 | index);

@@ -1,4 +1,4 @@
-// The life of a server: stopping with and without work, deadlines, slow storages.
+// A server's life: stopping with and without work, deadlines, slow storages.
 #include "server/server.hpp"
 
 #include <cerrno>
@@ -207,7 +207,7 @@ TEST_F(ServerTest, AnswersLateTickets) {
   EXPECT_EQ(rig->arena.view().cell(3).result, -ESHUTDOWN);
 }
 
-// A device thread that was ended between claim and publish must not hold the server for ever.
+// A device thread that ended between claim and publish must not block the server for ever.
 TEST_F(ServerTest, GivesUpOnTicketsThatAreNeverPublished) {
   make(small_geometry(1, 1));
   test::claim(rig->arena.view().ring(0));

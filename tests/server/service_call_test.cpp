@@ -1,5 +1,5 @@
-// What a loop does while it executes a cached call: it goes on serving, one call at a time, and its
-// end is the call's end too.
+// A loop that executes a cached call keeps serving, one call at a time, and its end also ends the
+// call.
 #include <atomic>
 #include <cerrno>
 #include <memory>
@@ -25,7 +25,7 @@ using device::Ticket;
 using test::Injection;
 using test::ServerRig;
 
-// A loop whose cached calls pump until the test lets them go. Group 0 is the caller.
+// A loop whose cached calls run until the test releases them. Group 0 is the caller.
 class ServiceCall : public testing::Test {
  protected:
   void make(bool executes = true) {
@@ -160,7 +160,7 @@ TEST_F(ServiceCall, AFaultOfWhatIsServedMeanwhileEndsEverything) {
   injection.arm(Injection::Action::stop, 0, LoopPoint::taken);
   test::within_patience("a call that meets the fault",
                         [&] { EXPECT_EQ(rig->calls(2).ping(), -EIO); });
-  // The call under way is not through with its caller's buffer: he must not learn of the end yet.
+  // The call in flight still uses its caller's buffer, so the caller must not see the end yet.
   test::within_patience("calls after the fault", [&] {
     for (int i = 0; i < 100; ++i)
       ASSERT_EQ(rig->calls(1).ping(), -EIO);
@@ -178,7 +178,7 @@ TEST_F(ServiceCall, ACallIsNotTakenForStandingStill) {
   make();
   const Ticket ticket = start(5);
   ASSERT_TRUE(is_inside());
-  // Twice as long as a loop may stand still.
+  // Twice a loop's time limit.
   std::this_thread::sleep_for(std::chrono::milliseconds(600));
   EXPECT_EQ(rig->phase(0), LoopPhase::running);
   let_go = true;

@@ -1,6 +1,5 @@
-// What every storage must do, run against each: results, errno and bytes as from the plain system
-// calls on a twin of the file. The tests are in conformance_*_test.cpp, by subject; which storages
-// there are is said in conformance_test.cpp.
+// What every storage must do: results, errno and bytes like system calls on a twin of the file. The
+// tests are in conformance_*_test.cpp, by subject; conformance_test.cpp lists the storages.
 #pragma once
 
 #include <cerrno>
@@ -34,7 +33,7 @@ struct Variant {
   const char* directory;  // null: the usual one for temporary files
   Engine engine = Engine::automatic;
   bool direct = false;
-  // Whose folders a test sees as files of this machine, too. Null: `directory` itself.
+  // Whose folders a test also sees as local files. Null: `directory` itself.
   const char* server = nullptr;
   bool mounted = false;  // that folder itself is what is tested
   bool mock = false;     // of libpvfs2, which shows the folders of this machine (tests/mocks)
@@ -48,8 +47,8 @@ inline void PrintTo(const Variant& variant, std::ostream* out) {
   *out << variant.name;
 }
 
-// A storage, and a new folder on it. What it holds is looked at by path(), which is a path of this
-// machine, and used by at(), which is what the storage calls the same file.
+// A storage with a new folder. path() is a local path for checks, at() the storage's name for the
+// same file.
 class Conformance : public testing::TestWithParam<Variant> {
  protected:
   void SetUp() override {
@@ -113,8 +112,8 @@ class Conformance : public testing::TestWithParam<Variant> {
   std::string at(const std::string& name) const {
     return server ? uri_of(*server, name) + identity : path(name);
   }
-  // The same file as another client of the storage names it: of a storage past the kernel the mount
-  // or the server's own folder, of a mount the library.
+  // The same file as seen by another client: for a remote storage the mount or the server's own
+  // folder, for a mount the library.
   std::string at_other_client(const std::string& name) const {
     return other_client ? uri_of(*other_client, name) : path(name);
   }
@@ -123,7 +122,7 @@ class Conformance : public testing::TestWithParam<Variant> {
     return served.uri_of(folder + "/" + name);
   }
 
-  // Who asks is written in a URI; elsewhere it is the thread's user.
+  // A URI names the user; elsewhere it is the thread's.
   void become_nobody() {
     if (server) identity = "&uid=65534&gid=65534";
   }
@@ -140,10 +139,10 @@ class Conformance : public testing::TestWithParam<Variant> {
   std::string why;
 };
 
-// What only a file system mounted on this machine can be asked for.
+// Only for mounted file systems.
 class MountedConformance : public Conformance {};
 
-// What only a storage can be asked for that stripes its files.
+// Only for storages that stripe files.
 class StripedConformance : public Conformance {};
 
 }  // namespace ferry::storage

@@ -1,4 +1,4 @@
-// Bytes: where they go, and what one sees of those of another.
+// Bytes: where they go, and when others see them.
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -183,7 +183,7 @@ TEST_P(Conformance, ReachesBeyondFourGiB) {
   EXPECT_EQ(driver->close(file), 0);
 }
 
-// Parts of the file in the kernel's page cache and parts not: what is read in one go must not
+// Parts of the file are in the kernel's page cache and parts not: the result of one read must not
 // depend on it.
 TEST_P(Conformance, ReadsAcrossWhatIsCachedAndWhatIsNot) {
   constexpr std::size_t size = 2 << 20;
@@ -225,7 +225,7 @@ TEST_P(Conformance, AppendsAtTheEndAndTellsWhere) {
     if (bytes > 0) {
       EXPECT_EQ(value, model.size());
     }
-    // Somebody else's bytes in between.
+    // Another writer's bytes in between.
     const Descriptor other(::open(path("f").c_str(), O_WRONLY));
     ASSERT_EQ(::pwrite(other, "x", 1, static_cast<off_t>(model.size())), 1);
     model += 'x';
@@ -293,7 +293,7 @@ TEST_P(Conformance, SeesTheSizeThatAnotherClientMakes) {
   EXPECT_EQ(driver->close(file), 0);
 }
 
-// Neither overwrites what is the other's, and both find all of it.
+// Neither overwrites the other's data, and both find all of it.
 TEST_P(Conformance, TwoClientsWriteOneFile) {
   const std::int64_t piece = GetParam().direct ? 8192 : 5000;  // past the cache in whole blocks
   constexpr std::int64_t pieces = 100;

@@ -1,4 +1,4 @@
-// Any alignment, also where direct I/O wants one.
+// Any alignment, also with direct I/O.
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -50,8 +50,8 @@ TEST_P(Conformance, TakesAnyAlignment) {
   EXPECT_TRUE(same_bytes(read_file(path("f")), model));
 }
 
-// Pieces that share blocks and pages of the file, some fit for direct I/O and some not, under way
-// at once and through two openings of the file.
+// Pieces that share blocks and pages of the file, some suitable for direct I/O and some not, in
+// flight at once and through two descriptors of the file.
 TEST_P(Conformance, DisjointWritesInFlightAllArrive) {
   Random random;
   constexpr std::size_t bytes = 256 * 1024;
@@ -88,8 +88,8 @@ TEST_P(Conformance, DisjointWritesInFlightAllArrive) {
       const Operation& done = driver->next();
       EXPECT_GT(done.result, 0) << "at " << done.offset;
     }
-    // Not by the mount: ceph-fuse 16.2 has been seen to wait for ever for a file that another
-    // client has just written by many calls at once.
+    // Not by the mount: ceph-fuse 16.2 was seen to wait for ever for a file that another client has
+    // just written with many parallel calls.
     const std::int64_t got = driver->pread(files[0], read_back.data(), bytes, 0);
     ASSERT_GT(got, 0);
     const auto size = static_cast<std::size_t>(got);

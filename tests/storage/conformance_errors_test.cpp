@@ -1,4 +1,4 @@
-// What goes wrong, and with which errno.
+// Failures and their errno.
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -82,7 +82,7 @@ TEST_P(MountedConformance, BadMemoryIsAnErrorNotATrap) {
   EXPECT_EQ(driver->close(file), 0);
 }
 
-// As another user: the rights of a thread count, and threads started by it inherit them.
+// As another user: a thread's permissions count, and threads it starts inherit them.
 class Unprivileged {
  public:
   Unprivileged() {
@@ -116,7 +116,7 @@ TEST_P(Conformance, HonoursPermissions) {
   EXPECT_EQ(driver->path_call(Kind::unlink, at("dir/f")), -EACCES);
 }
 
-// Who creates a file may write it, whatever rights he gives it.
+// The creator of a file may write it, whatever its mode.
 TEST_P(Conformance, CreatesFilesThatNobodyMayOpenAgain) {
   chmod(directory->path().c_str(), 0777);
   const Unprivileged nobody;
@@ -144,7 +144,7 @@ TEST_P(MountedConformance, FullFileSystems) {
   test::OwnMount own("size=256k");
   if (!own) GTEST_SKIP() << own.why();
   ASSERT_TRUE(make_storage()) << why;
-  // The last write that fits is short, as the system call's; the next fails.
+  // The last write that fits is short, like the system call's; the next fails.
   for (const int append : {0, O_APPEND}) {
     File* file = driver->must_open(own / "f", O_RDWR | O_CREAT | append);
     const Descriptor twin(::open((own / "twin").c_str(), O_RDWR | O_CREAT | append, 0644));
@@ -176,13 +176,13 @@ TEST_P(MountedConformance, TheDeviceThatIsAlwaysFull) {
   EXPECT_EQ(driver->close(file), 0);
 }
 
-// Nothing that has no offsets is opened, and nobody waits for a peer.
+// Files without offsets are not opened, without waiting for a peer.
 TEST_P(Conformance, RefusesPipesAndSockets) {
   if (mkfifo(path("fifo").c_str(), 0600) != 0) {
     ASSERT_FALSE(can.full_status) << std::strerror(errno);
     return;  // there are no such files
   }
-  // Where the storage knows no such files, it says the same of all.
+  // If the storage has no such files, it answers all alike.
   const std::int64_t refused = can.full_status ? -ESPIPE : -ENXIO;
   EXPECT_EQ(driver->try_open(at("fifo"), O_RDONLY), refused);
   EXPECT_EQ(driver->try_open(at("fifo"), O_RDWR), refused);

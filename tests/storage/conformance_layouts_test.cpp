@@ -1,4 +1,4 @@
-// Layouts: asked for when a file is made, and told as granted.
+// Layouts: requested for new files, and reported as granted.
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -17,7 +17,7 @@ using test::pattern;
 using test::read_file;
 using test::same_bytes;
 
-// A call on a path that takes or tells a layout.
+// A call on a path that sets or reports a layout.
 std::int64_t layout_call(StorageDriver& driver, Kind kind, const std::string& path,
                          Layout& layout) {
   Operation operation;
@@ -57,7 +57,7 @@ TEST_P(Conformance, MakesFilesWithTheLayoutAskedFor) {
   ASSERT_EQ(layout_call(*driver, Kind::path_layout, at("f"), layout), 0);
   expect_asked(layout);
   EXPECT_EQ(layout_call(*driver, Kind::open, at("f"), layout), -EEXIST);
-  // What is written comes back from all its servers.
+  // Written data comes back from all its servers.
   const std::string data = pattern(3 << 20, 1);
   File* file = open(at("f"), O_RDWR);
   std::memcpy(arena.data(), data.data(), data.size());

@@ -67,7 +67,7 @@ TEST_P(Conformance, OpensAsTheSystemCallDoes) {
 }
 
 // All of them open at once.
-// A storage that has none says so, and makes none with a name instead.
+// A storage without them reports that, and creates no named file instead.
 TEST_P(Conformance, OpensFilesWithoutAName) {
   for (const int more : {0, O_DIRECT, O_DIRECT | O_EXCL}) {
     File* file = nullptr;
@@ -203,7 +203,7 @@ TEST_P(Conformance, Unlinks) {
   File* file = open(at("f"), O_RDWR);
   EXPECT_EQ(driver->path_call(Kind::unlink, at("f")), 0);
   EXPECT_EQ(test::file_size(path("f")), -ENOENT);
-  // The open file lives on, or says that it does not.
+  // The open file stays usable, or reports that it does not.
   std::memcpy(arena.data(), "still here", 10);
   const std::int64_t written = driver->pwrite(file, arena.data(), 10, 0);
   const std::int64_t got = driver->pread(file, arena.data() + 100, 10, 0);
@@ -245,7 +245,7 @@ TEST_P(Conformance, Renames) {
   EXPECT_EQ(rename(at("g"), server ? path("g") : "nfs://127.0.0.1/g"), -EXDEV);
   EXPECT_EQ(rename(at("g"), at("dir/g")), 0);
   EXPECT_EQ(read_file(path("dir/g")), "new");
-  // A file that is open goes on under its new name.
+  // An open file stays usable under its new name.
   File* file = open(at("dir/g"), O_RDWR);
   EXPECT_EQ(rename(at("dir/g"), at("h")), 0);
   std::memcpy(arena.data(), "newer", 5);
@@ -254,8 +254,8 @@ TEST_P(Conformance, Renames) {
   EXPECT_EQ(read_file(path("h")), "newer");
 }
 
-// What a library may leave to its caller. The same calls are made on a twin of the tree by the
-// system calls: results and what is left must be the same.
+// Checks that a library may leave to its caller. System calls on a twin of the tree must have the
+// same results and leave the same.
 class Twins {
  public:
   explicit Twins(std::string ours, std::string twin)
@@ -465,7 +465,7 @@ TEST_P(Conformance, ListsDirectories) {
   EXPECT_TRUE(entries.empty());
 }
 
-// A direct open happens in two steps; the name may be gone, or another file's, after the first.
+// A direct open has two steps; after the first, the name may be gone or another file's.
 TEST_P(Conformance, WorksOnTheFileItOpenedWhateverHappensToItsName) {
   write_file(path("f"), pattern(8192, 1));
   File* file = open(at("f"), O_RDWR);

@@ -1,4 +1,4 @@
-// The storages that the conformance suite is run against.
+// The storages of the conformance suite.
 #include "storage/conformance.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ const auto ceph = testing::Values(
             .mounted = true});
 
 INSTANTIATE_TEST_SUITE_P(Ceph, Conformance, ceph, name_of);
-// No OrangeFS is in Debian. A real one is tested where somebody has mounted it and names it.
+// Debian has no OrangeFS. A real one is tested where mounted and named.
 INSTANTIATE_TEST_SUITE_P(Pvfs2Mock, Conformance,
                          testing::Values(Variant{
                              .name = "mock", .directory = nullptr, .mock = true}),

@@ -37,7 +37,7 @@ TEST(InTime, GivesNothingWhenTheCallTakesLonger) {
   ended->get_future().wait();  // it went on by itself
 }
 
-// A client's last user may be the call: it must be gone when the program ends its client.
+// A client's last user may be the call: it must have ended before the program ends its client.
 TEST(InTime, LetsGoOfWhatTheCallOwnsBeforeItReturns) {
   struct SlowToEnd {
     explicit SlowToEnd(std::atomic<bool>& ended) : ended_(&ended) {}

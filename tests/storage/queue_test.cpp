@@ -1,4 +1,4 @@
-// What a queue promises its owner beyond the operations themselves: waking, polling, cancelling.
+// What a queue promises besides operations: waking, polling, cancelling.
 #include "storage/posix/queue.hpp"
 
 #include <atomic>
@@ -76,7 +76,7 @@ TEST_P(QueueTest, HasNothingToReapAtFirst) {
   EXPECT_EQ(driver->queue().reap(), nullptr);
 }
 
-// Whoever polls must not need wait() to see what has finished.
+// Pollers see finished operations without wait().
 TEST_P(QueueTest, ReapAloneFindsWhatHasFinished) {
   for (const int direct : {0, O_DIRECT}) {
     const std::string path = cold_file(1 << 20);
@@ -101,7 +101,7 @@ TEST_P(QueueTest, ReapAloneFindsWhatHasFinished) {
 TEST_P(QueueTest, WaitReturnsWhenTheDoorbellRings) {
   const std::string path = cold_file(4096);
   File* file = driver->must_open(path, O_RDONLY);
-  // With nothing under way, and with an operation under way that does not finish.
+  // With nothing in flight, and with an operation in flight that does not finish.
   BlockedFile blocked;
   Operation stuck = blocked.operation();
   for (const bool busy : {false, true}) {
@@ -171,7 +171,7 @@ TEST_P(QueueTest, WaitEndsAfterTheTimeout) {
   EXPECT_EQ(&driver->next(), &operation);
 }
 
-// Every worker is busy, so whatever else goes to them waits.
+// Every worker is busy, so other operations for them wait.
 class AllWorkersBusy {
  public:
   explicit AllWorkersBusy(StorageDriver& driver)
@@ -181,8 +181,8 @@ class AllWorkersBusy {
       driver.queue().submit(*operations_.back());
     }
     driver.queue().flush();
-    // Long enough for the workers to have begun, nearly always; what has not begun is only
-    // finished later.
+    // Long enough for the workers to have started, nearly always; otherwise operations just finish
+    // later.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   // Returns the `others` operations that came back beside those of the workers.
@@ -245,7 +245,7 @@ TEST_P(QueueTest, CancellingWhatHasFinishedChangesNothing) {
   driver->queue().submit(write);
   driver->queue().flush();
   const Operation* got = nullptr;
-  // Cancelled at some moment between here and there; either way it comes back once.
+  // Cancelled at some moment in between; either way it comes back once.
   driver->queue().cancel(write);
   got = &driver->next();
   EXPECT_EQ(got, &write);
@@ -297,7 +297,7 @@ TEST_P(QueueTest, CountsWhatWentWhere) {
   EXPECT_EQ(driver->close(file), 0);
 }
 
-// It waits for the medium each time, and the calls of others must not wait with it.
+// It always waits for the medium, but others' calls must not wait with it.
 TEST_P(QueueTest, WritesSynchronouslyOnOtherThreads) {
   for (const int flag : {O_DSYNC, O_SYNC}) {
     File* file = driver->must_open(directory / "f", O_RDWR | O_CREAT | flag);
@@ -331,7 +331,7 @@ TEST_P(QueueTest, OpensAndClosesAtOnceWhatIsAtHand) {
   const QueueStatistics after = counted();
   EXPECT_EQ(after.pool_operations, before.pool_operations);
   EXPECT_GE(after.inline_operations, before.inline_operations + 9);
-  // What is not there, has to be new, or is to go past the page cache, takes the long way.
+  // Paths that are missing, must be new, or bypass the page cache take the long way.
   EXPECT_EQ(driver->try_open(path, O_RDWR | O_CREAT | O_EXCL), -EEXIST);
   EXPECT_EQ(driver->try_open(directory / "absent", O_RDONLY), -ENOENT);
   EXPECT_EQ(driver->try_open(directory / "new", O_RDWR | O_CREAT), 0);
@@ -341,7 +341,7 @@ TEST_P(QueueTest, OpensAndClosesAtOnceWhatIsAtHand) {
   EXPECT_EQ(driver->try_open(path + "/below", O_RDONLY), -ENOTDIR);
 }
 
-// Opened and used by several queues, closed by one: the others must let go of what they have
+// Opened and used by several queues, closed by one: the others must release what they have
 // registered, or an unlinked file's space is never freed.
 TEST_P(QueueTest, NoQueueKeepsAClosedFileAlive) {
   StorageDriver other(*storage, arena.span());
@@ -442,9 +442,8 @@ TEST_P(QueueTest, RecordsAppendedByManyQueuesAllArrive) {
   }
 }
 
-// Pages of the file that its disk does not have yet, whether they wait to be written or are on
-// their way; -1: the kernel does not tell (before Linux 6.5). Those on their way, written once
-// more, are left out by the next write-out.
+// Dirty pages of the file, waiting or in flight; -1 if unknown (before Linux 6.5). The next
+// write-out skips those in flight, if dirtied again.
 std::int64_t unwritten_pages(int fd) {
   constexpr long number = 451;  // cachestat
   struct {
@@ -504,7 +503,7 @@ TEST_P(QueueTest, WriteOutsOutliveTheirFileAndTheirQueue) {
       ASSERT_EQ(own.run(write), bytes);
     }
     ASSERT_EQ(own.close(file), 0);
-    // Nothing of this file may have gone to the next one, which has its descriptor.
+    // Nothing of this file may reach the next one, which has its descriptor.
     if (round > 0) {
       const std::string all = test::read_file(directory / std::to_string(round - 1));
       ASSERT_EQ(all.size(), 12 * bytes);

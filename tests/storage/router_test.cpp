@@ -117,7 +117,7 @@ TEST(Router, AClusterWithoutAConfigurationIsToldAtOnce) {
   EXPECT_EQ(problem.find('\n'), std::string::npos);
 }
 
-// The library itself would go on trying for minutes, and cannot be told to stop.
+// The library itself would retry for minutes, and cannot be stopped.
 TEST(Router, AClusterThatDoesNotAnswerIsBoundedInTime) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "absent: libcephfs is not built for the thread sanitizer, which sees races in it";

@@ -1,4 +1,4 @@
-// A file on which a write blocks until the test lets it go on.
+// A file on which writes block until the test releases them.
 #pragma once
 
 #include <cerrno>
@@ -15,7 +15,7 @@
 
 namespace ferry::test {
 
-// A pipe that is full. Treated as remote, so that no queue writes to it on its own thread.
+// A full pipe. Treated as remote, so that no queue writes to it on its own thread.
 class BlockedFile {
  public:
   BlockedFile() {
@@ -48,7 +48,7 @@ class BlockedFile {
     made.vectors = {&vector_, 1};
     return made;
   }
-  // From now on up to `bytes` bytes fit.
+  // Makes space for `bytes` bytes.
   void release(std::size_t bytes = 65536) {
     std::vector<char> drain(bytes);
     if (::read(read_end_, drain.data(), drain.size()) < 0) {

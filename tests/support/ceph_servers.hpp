@@ -1,5 +1,4 @@
-// The base of tests that treat a Ceph cluster badly. Needs one that may be treated like that: the
-// rig's.
+// The base of tests that mistreat a Ceph cluster, which must be the rig's.
 #pragma once
 
 #include <cstdlib>
@@ -39,7 +38,7 @@ class CephServers : public ServerFaults {
   std::string at(const std::string& name, unsigned timeout_s = 60) const {
     return uri_of(name_of(name), timeout_s);
   }
-  // The same file, where ceph-fuse has mounted it.
+  // The same file through ceph-fuse's mount.
   std::string mounted(const std::string& name) const {
     return server->directory + "/" + name_of(name);
   }
@@ -54,7 +53,7 @@ class CephServers : public ServerFaults {
     EXPECT_EQ(unhurried([&] { return driver->simple(storage::Kind::sync, file); }), 0);
     return file;
   }
-  // As another client of the cluster, which has nothing of the file in memory.
+  // As another client of the cluster, which caches nothing of the file.
   File* reopen(File* file, const std::string& name, unsigned timeout_s = 60) {
     EXPECT_EQ(driver->close(file), 0);
     make_storage();

@@ -1,4 +1,4 @@
-// What device programs of tests write.
+// The contents that tests' device programs write.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace ferry::test {
 
-// What the byte at `at` of the data called `seed` is.
+// The byte at `at` of the data with this `seed`.
 FERRY_DEVICE inline unsigned char byte_of(std::uint64_t seed, std::uint64_t at) {
   std::uint64_t word = (seed + at) * 0x9e3779b97f4a7c15ULL;
   word ^= word >> 29;

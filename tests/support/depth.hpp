@@ -1,5 +1,5 @@
-// How much the randomised and repeated tests do: FERRY_TEST_DEPTH is quick, default or deep, and
-// FERRY_TEST_SEED repeats a run that failed. The one place where either is read.
+// The amount of randomised and repeated testing: FERRY_TEST_DEPTH is quick, default or deep, and
+// FERRY_TEST_SEED repeats a failed run. Only this file reads them.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline constexpr bool sanitized = true;
 inline constexpr bool sanitized = false;
 #endif
 
-// How often to do what a release build at default depth does `times` times.
+// Scales `times`, which is for a release build at default depth.
 inline std::uint64_t scaled(std::uint64_t times) {
   const char* text = std::getenv("FERRY_TEST_DEPTH");
   const std::string_view depth = text != nullptr ? text : "default";
@@ -28,7 +28,7 @@ inline std::uint64_t scaled(std::uint64_t times) {
   return std::max<std::uint64_t>(times, 1);
 }
 
-// Random numbers of one test; prints what it takes to get the same ones again.
+// Random numbers of one test; prints how to reproduce them.
 class Random {
  public:
   Random() : Random(choose_seed()) {}

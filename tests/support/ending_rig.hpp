@@ -1,5 +1,5 @@
-// Tests of the end of a runtime over a storage that hangs and fails: groups for calls, and one for
-// what is written back at the end.
+// Tests of a runtime's end over a storage that hangs and fails: groups for calls, and one for
+// write-back at the end.
 #pragma once
 
 #include <cstdint>

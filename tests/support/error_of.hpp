@@ -1,4 +1,4 @@
-// The errno of a call that is to fail.
+// The errno of a call that should fail.
 #pragma once
 
 #include <ferry/error.hpp>

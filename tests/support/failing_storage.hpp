@@ -1,5 +1,4 @@
-// Files in memory behind the storage interface, that fail, transfer less than was asked for, and
-// take their time, at random.
+// In-memory files behind the storage interface, with random errors, short transfers and delays.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +26,7 @@ class FailingStorage final : public storage::Storage {
  public:
   explicit FailingStorage(Random random) : random_(std::move(random)) {}
 
-  // One in so many; 0: never.
+  // One in this many; 0: never.
   struct Faults {
     std::atomic<unsigned> reads{0};
     std::atomic<unsigned> writes{0};
@@ -45,24 +44,24 @@ class FailingStorage final : public storage::Storage {
     }
   };
   Faults faults;
-  // While set nothing is executed.
+  // While set, nothing executes.
   std::atomic<bool> all_hang{false};
   std::atomic<std::uint64_t> injected{0};
-  // Only writes to this file fail; empty: to any.
+  // Only writes to this file fail; empty: to all.
   void fail_writes_to(const std::string& path) {
     const std::lock_guard lock(mutex_);
     failing_ = path.empty() ? nullptr : find(path);
   }
   std::atomic<std::uint64_t> failed_writes{0};
-  // Writes by a handle that was opened with O_DSYNC or O_SYNC, and to the end of the file.
+  // Writes by handles with O_DSYNC or O_SYNC, and appends.
   std::atomic<std::uint64_t> synchronous_writes{0};
   std::atomic<std::uint64_t> appends{0};
-  // Status::device of a file; 1 unless this says otherwise.
+  // Status::device of a file; default 1.
   void put_on_device(const std::string& path, std::uint64_t device) {
     const std::lock_guard lock(mutex_);
     find(path)->device = device;
   }
-  // From now on transfers and syncs of this file wait, until let_go().
+  // From now on, transfers and syncs of this file wait, until let_go().
   void hang(const std::string& path) {
     const std::lock_guard lock(mutex_);
     hung_ = find(path)->number;
@@ -73,22 +72,22 @@ class FailingStorage final : public storage::Storage {
     only_reads_hang_ = false;
     reads_let_go_ = 0;
   }
-  // The same, of reads alone.
+  // The same, for reads only.
   void hang_reads(const std::string& path) {
     const std::lock_guard lock(mutex_);
     hung_ = find(path)->number;
     only_reads_hang_ = true;
   }
-  // One of them is executed: that which hangs, or the next.
+  // Executes one of them: the hanging one, or the next.
   void let_a_read_go() {
     const std::lock_guard lock(mutex_);
     ++reads_let_go_;
   }
-  std::atomic<std::uint64_t> reads{0};  // of any file that have come
-  std::atomic<std::size_t> held{0};     // how many wait; of one queue
+  std::atomic<std::uint64_t> reads{0};  // arrived, for any file
+  std::atomic<std::size_t> held{0};     // how many wait; for one queue
   // Status::version of every file.
   std::atomic<std::uint64_t> version{0};
-  // Writes that said that a sync follows, and those that did not.
+  // Writes that announced a sync, and those that did not.
   std::atomic<std::uint64_t> writes_for_sync{0};
   std::atomic<std::uint64_t> other_writes{0};
   std::atomic<std::uint64_t> truncations{0};  // by opens, too
@@ -111,7 +110,7 @@ class FailingStorage final : public storage::Storage {
     const std::lock_guard lock(mutex_);
     find(path)->bytes = std::move(bytes);
   }
-  // An existing file under the new name loses it.
+  // An existing file loses the new name.
   void rename(const std::string& path, const std::string& new_path) {
     const std::lock_guard lock(mutex_);
     move(path, new_path);
@@ -165,7 +164,7 @@ class FailingStorage final : public storage::Storage {
     }
     void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override {
       if (!finished_.empty() || waiting_.size() > storage_.held) return;
-      // Nobody rings when those that hang are let go.
+      // No bell rings when hanging ones are released.
       const std::chrono::nanoseconds nap = std::chrono::milliseconds(1);
       if (!waiting_.empty()) timeout = std::min(timeout, nap);
       futex_wait(options_.doorbell.word, seen, static_cast<std::uint64_t>(timeout.count()));
@@ -279,7 +278,7 @@ class FailingStorage final : public storage::Storage {
   }
   // Whether it was opened for more than `only`.
   static bool may(const MemoryFile& file, int only) { return (file.flags & O_ACCMODE) != only; }
-  // As the kernel does it: with O_APPEND every write goes to the end.
+  // Like the kernel: with O_APPEND every write goes to the end.
   void write(const MemoryFile& file, storage::Operation& operation) {
     if (!may(file, O_RDONLY)) {
       operation.result = -EBADF;
@@ -333,8 +332,8 @@ class FailingStorage final : public storage::Storage {
       left -= bytes;
     }
   }
-  // As the kernel does it, unseen by the thread sanitizer: a page may change while it is written
-  // back, and is written again then.
+  // Like the kernel, invisible to the thread sanitizer: a page may change during its write-back,
+  // which is repeated then.
 #if defined(__SANITIZE_THREAD__)
   __attribute__((no_sanitize_thread))
 #endif

@@ -1,6 +1,5 @@
-// A small NFS server in this process, over libnfs's own decoding: it keeps files in memory, forgets
-// what was not committed when it starts anew, leaves requests of connections unread, and lists
-// whatever names it is given.
+// A small NFS server in this process, with libnfs's decoding: it keeps files in memory, loses
+// uncommitted data when it restarts, can leave requests unread, and lists any names it is given.
 #pragma once
 
 #include <array>
@@ -43,7 +42,7 @@ extern "C" {
 
 namespace ferry::test {
 
-// What is allocated meanwhile by this thread is no leak for the address sanitizer.
+// Allocations of this thread meanwhile are no leaks for the address sanitizer.
 struct NoLeakCheck {
 #if defined(__SANITIZE_ADDRESS__)
   __lsan::ScopedDisabler disabler;
@@ -91,19 +90,19 @@ class FakeNfsServer {
     const std::lock_guard lock(mutex_);
     return files_.at(names_.at(name)).bytes;
   }
-  // What the directory is said to hold.
+  // The names that the directory lists.
   void list(std::vector<std::string> names) {
     const std::lock_guard lock(mutex_);
     listed_ = std::move(names);
   }
-  // Ends and starts: what was not committed is lost. Connections stay.
+  // Restarts: uncommitted data is lost. Connections stay.
   void restart() {
     const std::lock_guard lock(mutex_);
     ++verifier_;
     for (auto& [number, file] : files_)
       file.bytes = file.durable;
   }
-  // Reads nothing more from the connections that there are, until release(). New ones are served.
+  // Stops reading from existing connections until release(). Serves new ones.
   void hold() {
     const std::lock_guard lock(mutex_);
     for (Client& client : clients_)
@@ -115,14 +114,14 @@ class FakeNfsServer {
       client.held = false;
     ::eventfd_write(wake_, 1);
   }
-  // Answers the next commit, and only that one, with this error.
+  // Answers only the next commit with this error.
   void fail_next_commit(nfsstat3 error) {
     const std::lock_guard lock(mutex_);
     commit_error_ = error;
   }
-  // That were answered.
+  // Answered ones.
   unsigned commits() const { return commits_.load(); }
-  // That were ever made.
+  // All connections ever made.
   unsigned connections() const { return connections_.load(); }
 
  private:
@@ -149,7 +148,7 @@ class FakeNfsServer {
   using Number = std::uint64_t;  // of a file, and its handle
   static constexpr Number root = 1;
 
-  // ---- the calls, which know their server by the thread that they are made in
+  // ---- the calls, which identify their server by their thread
 
   template <class Arguments>
   static const Arguments& arguments_of(const rpc_msg* call) {
@@ -310,7 +309,7 @@ class FakeNfsServer {
 
   // ---- connections
 
-  // libnfs decodes into memory that it has not cleared, and takes what is there for addresses.
+  // libnfs decodes into uncleared memory, and takes its contents for addresses.
   template <class Arguments>
   static std::uint32_t decode(ZDR* from, void* arguments, ...) {
     std::memset(arguments, 0, sizeof(Arguments));
@@ -343,7 +342,7 @@ class FakeNfsServer {
         const std::lock_guard lock(mutex_);
         for (const Client& client : clients_) {
           const int events = client.held ? 0 : library_.which_events(client.rpc);
-          // A negative descriptor is passed over: one that is held would say that it was hung up.
+          // Skips negative descriptors: a held one would report a hang-up.
           sources.push_back({client.held ? -1 : client.socket, static_cast<short>(events), 0});
         }
       }

@@ -1,4 +1,4 @@
-// A storage whose operations finish when the test says so.
+// A storage whose operations finish when the test releases them.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@
 
 namespace ferry::test {
 
-// Every path can be opened. A read fills the buffer with `fill` when it finishes; while `hold` is
-// set, reads and writes (and nothing else) do not finish.
+// Every path opens. A finished read fills its buffer with `fill`; while `hold` is set, reads and
+// writes (and nothing else) do not finish.
 class FakeStorage final : public storage::Storage {
  public:
   struct Counts {
@@ -37,7 +37,7 @@ class FakeStorage final : public storage::Storage {
   storage::Description describe() const override { return {"fake", "fake", {}}; }
 
   void hold() { holding_ = true; }
-  // Lets everything that is held finish, and whatever comes later finish at once.
+  // Finishes everything held, and later operations immediately.
   void release() {
     holding_ = false;
     const std::lock_guard lock(mutex_);

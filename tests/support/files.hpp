@@ -23,18 +23,18 @@
 
 namespace ferry::test {
 
-// What a system call says, in the way Ferry's calls say it.
+// A system call's result in the form of Ferry's calls.
 inline std::int64_t plain(std::int64_t result) {
   return result < 0 ? -errno : result;
 }
 
-// The folder of the running program, for files that must lie on a disk: /tmp may be memory, and the
+// The folder of the running program, for files that must be on a disk: /tmp may be memory, and the
 // current folder may be the checkout.
 inline std::string build_folder() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
 }
 
-// A directory that is gone with the object. Everybody may enter it.
+// A directory removed with the object. Everyone may enter it.
 class ScratchDirectory {
  public:
   ScratchDirectory() : ScratchDirectory(std::filesystem::temp_directory_path().string()) {}
@@ -78,7 +78,7 @@ inline std::int64_t file_size(const std::string& path) {
   return stat(path.c_str(), &status) == 0 ? status.st_size : -errno;
 }
 
-// Bytes in which every place and every seed differs.
+// Bytes that differ in every place and seed.
 inline std::string pattern(std::size_t bytes, std::uint64_t seed) {
   std::string text(bytes, '\0');
   std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
@@ -124,8 +124,8 @@ class Descriptor {
   int fd_;
 };
 
-// A file system of its own, seen by this thread and those it starts from now on. Where this process
-// may not mount, why() says so.
+// A private file system for this thread and those it starts later. If this process may not mount,
+// why() gives the reason.
 class OwnMount {
  public:
   // `options` as for a tmpfs: "size=1m".
@@ -151,7 +151,7 @@ class OwnMount {
  private:
   // What failed, or null.
   const char* try_mount(const std::string& options) {
-    // A user who is not root becomes root of a name space, where the kernel lets everybody do that.
+    // A user other than root becomes root of a name space, if the kernel allows that.
     if (geteuid() != 0) {
       if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return "unshare";
     } else if (unshare(CLONE_NEWNS) != 0) {

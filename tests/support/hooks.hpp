@@ -1,4 +1,4 @@
-// What a device thread of the tests waits with: the real thing.
+// How device threads of the tests wait: like real ones.
 #pragma once
 
 #include <chrono>
@@ -20,8 +20,8 @@ inline std::uint64_t claim(const device::RequestRing& ring, std::uint32_t count 
   return ticket;
 }
 
-// Zeroed memory with a laid-out control block at its start and `heap_bytes` behind it, and a
-// context of it, for the host and for device programs.
+// Zeroed memory with a control block at its start and `heap_bytes` behind it, and its context, for
+// the host and for device programs.
 class TestArena {
  public:
   TestArena(device::Geometry geometry, std::uint64_t heap_bytes)

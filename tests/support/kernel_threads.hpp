@@ -1,5 +1,5 @@
-// Threads of the host that play the threads of a kernel on a mock GPU: the same device code, on the
-// memory of the mock, with everything between them and the files as on a real one.
+// Host threads that run a kernel's device code on a mock GPU's memory; everything between them and
+// the files is real.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class KernelThreads {
       : context_(played_context(runtime.host_context(), MockCuda::get("kernel_offset"))) {}
 
   const device::Context& context() const { return context_; }
-  // Where such a thread finds what lies at a device address.
+  // The address of device memory in such a thread.
   template <class T>
   T* address(T* device) const {
     return played_address(device, MockCuda::get("kernel_offset"));

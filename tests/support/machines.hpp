@@ -1,6 +1,6 @@
-// Where device programs of tests make file calls: on a runtime of the `cpu` device, on one of a
-// mock GPU whose kernels threads play, and, compiled by nvcc, in kernels on a real GPU. A test is
-// written once, for On<Machine, Kind>, and a typed suite has it run on each of Everywhere.
+// Where tests' device programs make file calls: on a `cpu` device's runtime, on a mock GPU's with
+// kernels on threads, and, compiled by nvcc, in kernels on a real GPU. Write a test once, for
+// On<Machine, Kind>; a typed suite runs it on each of Everywhere.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@
 
 namespace ferry::test {
 
-// What tests of many groups at once need of a runtime.
+// What tests of many simultaneous groups need of a runtime.
 struct MachineOptions {
   std::uint32_t groups = 3;
   std::uint32_t services = 0;
@@ -50,7 +50,7 @@ inline GpuOptions gpu_options(const MachineOptions& wishes) {
 
 #if defined(__CUDACC__)
 
-// Finds its group among the program's blocks, of which the services are none.
+// Finds its group among the program's blocks, which exclude services.
 template <class Kind, class Program>
 struct BesideServices {
   Program program;
@@ -74,7 +74,7 @@ class RealGpu {
 
   GpuRuntime& runtime() { return runtime_; }
   const device::Context* context() const { return runtime_.context(); }
-  // Where programs find memory of the runtime.
+  // Runtime memory, as programs address it.
   template <class T>
   T* address(T* memory) const {
     return memory;
@@ -97,7 +97,7 @@ class Cpu {
  public:
   static constexpr const char* name = "Cpu";
   static constexpr std::uint32_t groups = 3;
-  // A call of many lanes costs as many switches between threads as it has barriers for each.
+  // A call of many lanes costs a thread switch per lane and barrier.
   static constexpr std::uint64_t cost_of(std::uint32_t lanes) { return lanes == 1 ? 1 : 5 * lanes; }
 
   explicit Cpu(const MachineOptions& wishes) : runtime_(options_of(wishes)) {}
@@ -138,7 +138,7 @@ class MockGpu {
   T* address(T* memory) const {
     return kernel_.address(memory);
   }
-  // As ferry::gpu::launch_with_services() does it.
+  // Like ferry::gpu::launch_with_services().
   template <class Kind, class Program>
   void run_with_services(std::uint32_t count, const Program& program) {
     const device::Context& context = kernel_.context();
@@ -185,7 +185,7 @@ using Everywhere = testing::Types<On<Cpu, Threads>, On<Cpu, Parts>, On<Cpu, Warp
                                   On<MockGpu, Blocks>>;
 #endif
 
-// What gtest calls them.
+// The names for gtest.
 struct NameOfPlace {
   template <class Place>
   static std::string GetName(int) {
@@ -193,7 +193,7 @@ struct NameOfPlace {
   }
 };
 
-// Nothing that a program wrote is left in the cache, and the end of the runtime finds no fault.
+// No data of a program is left in the cache, and the runtime ends without a fault.
 template <class Machine>
 void expect_clean_end(Machine& machine) {
   if constexpr (requires { machine.runtime().dirty_pages(); }) {

@@ -1,5 +1,5 @@
-// Files in memory behind the page cache: the storage of its tests. Knows which bytes the program
-// wrote, so that it notices every byte written that the program did not write; fails on demand.
+// In-memory files behind the page cache: the storage of its tests. Knows which bytes the program
+// wrote, so it detects any others; fails on demand.
 #pragma once
 
 #include <atomic>
@@ -24,16 +24,16 @@ namespace ferry::test {
 // Shared by all groups. Handle h is file h - 1. Thread-safe.
 class MemoryFiles {
  public:
-  static constexpr int closed = -1;  // a handle that names no file any more
+  static constexpr int closed = -1;  // a handle whose file is gone
 
   explicit MemoryFiles(std::size_t count) : files_(count) {}
-  // Fails when `random` says so.
+  // Fails if `random` decides so.
   MemoryFiles(std::size_t count, Random random) : files_(count), random_(std::move(random)) {}
 
   struct Faults {
     std::atomic<unsigned> reads_one_in{0};  // 0: never
     std::atomic<unsigned> writes_one_in{0};
-    // Some bytes are transferred, then something fails.
+    // Transfers some bytes, then fails.
     std::atomic<unsigned> short_reads_one_in{0};
     std::atomic<unsigned> short_writes_one_in{0};
     std::atomic<int> error{EIO};
@@ -42,7 +42,7 @@ class MemoryFiles {
     std::atomic<bool> late{false};
   };
   Faults faults;
-  // Called once, by the next write, before it looks at anything.
+  // Called once, by the next write, before it does anything.
   std::function<void()> at_next_write;
 
   std::int64_t read(int handle, const device::cache::Piece* pieces, std::uint32_t count,
@@ -52,7 +52,7 @@ class MemoryFiles {
     if (after_read) after_read();
     return got;
   }
-  // Called at the end of every read, before the cache has its answer. Set it before any use.
+  // Called at the end of every read, before the cache gets its answer. Set it before first use.
   std::function<void()> after_read;
 
   std::int64_t write(int handle, const device::cache::Piece* pieces, std::uint32_t count,
@@ -86,7 +86,7 @@ class MemoryFiles {
     return done;
   }
 
-  // Of the calling thread, which is a group.
+  // For the calling thread, which is a group.
   static unsigned char* staging() {
     thread_local std::vector<unsigned char> area(staging_bytes());
     return area.data();
@@ -95,8 +95,8 @@ class MemoryFiles {
   std::atomic<std::uint64_t> pull_limit{0};
   std::uint64_t pull_bytes() const { return pull_limit; }
 
-  // A flight is carried out where it is started; faults.late leaves it unanswered until somebody
-  // waits for it or has looked a few times.
+  // Executes a flight where it is started; with faults.late, answers it only when a party waits for
+  // it or has looked a few times.
   std::uint32_t loop() const { return 0; }
   void expect(std::uint32_t) {}
   int start(device::cache::Flight::Kind kind, int handle, const device::cache::Piece* pieces,
@@ -131,8 +131,8 @@ class MemoryFiles {
     return answers_[flight].result;
   }
 
-  // The program is about to write these bytes, or has cut the file here. Without `forget` what was
-  // announced behind the cut may still come.
+  // Announces that the program will write these bytes, or has cut the file here. Without `forget`,
+  // data announced beyond the cut may still arrive.
   void announce(int handle, std::size_t offset, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     File& file = files_.at(static_cast<std::size_t>(handle - 1));
@@ -159,7 +159,7 @@ class MemoryFiles {
     files_.at(static_cast<std::size_t>(handle - 1)).data = std::move(data);
   }
 
-  // Read them when nobody is at work.
+  // Read them when no thread works.
   std::uint64_t reads = 0;
   std::uint64_t write_requests = 0;  // also those that failed
   std::uint64_t failed_writes = 0;
@@ -200,8 +200,8 @@ class MemoryFiles {
     std::int64_t result = 0;
     unsigned looks_left = 0;
   };
-  // As the kernel does it, unseen by the thread sanitizer: a page may change while it is written
-  // back, and is written again then (frames.hpp, F3).
+  // Like the kernel, invisible to the thread sanitizer: a page may change during its write-back,
+  // which is repeated then (frames.hpp, F3).
 #if defined(__SANITIZE_THREAD__)
   __attribute__((no_sanitize_thread))
 #endif
@@ -246,13 +246,13 @@ class TestCache {
     memory_.reset(static_cast<unsigned char*>(
         std::aligned_alloc(4096, (view_.layout.bytes + 4095) / 4096 * 4096)));
     std::memset(memory_.get(), 0, view_.layout.pages);
-    // What a page held before must never be seen.
+    // The previous contents of a page must never be visible.
     std::memset(memory_.get() + view_.layout.pages, 0xee, view_.layout.bytes - view_.layout.pages);
     view_.base = memory_.get();
     view_.barriers_everywhere = cpu::host_hooks().barrier_everywhere != nullptr;
     device::cache::prepare(view_);
   }
-  // Before any use: marks are announced by full barriers of the readers.
+  // Set before first use: readers announce marks with full barriers.
   void have_readers_make_barriers() { view_.barriers_everywhere = false; }
   const device::cache::View& view() const { return view_; }
 

@@ -1,5 +1,4 @@
-// The mock cuFile library (tests/mocks/cufile.cpp) in the place of the real one, used whatever this
-// machine looks like.
+// Uses the mock cuFile library (tests/mocks/cufile.cpp) instead of the real one, on any machine.
 #pragma once
 
 #include <cstdlib>
@@ -10,7 +9,7 @@ namespace ferry::test {
 
 class MockCuFile {
  public:
-  // How it answers: the words of tests/mocks/cufile.cpp. Nothing may be under way.
+  // Sets its answers: the words of tests/mocks/cufile.cpp. Nothing may be in flight.
   static void answer(const char* words) {
     setenv("FERRY_CUFILE_LIBRARY", FERRY_MOCK_CUFILE_LIBRARY, 1);
     setenv("FERRY_GPUDIRECT", "on", 1);

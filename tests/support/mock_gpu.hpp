@@ -1,4 +1,4 @@
-// The mock CUDA driver (tests/mocks/cuda) in the place of the real one, and memory of its GPUs.
+// Uses the mock CUDA driver (tests/mocks/cuda) instead of the real one, and memory of its GPUs.
 #pragma once
 
 #include <cstdlib>
@@ -13,7 +13,7 @@
 
 namespace ferry::test {
 
-// Before anything can have looked for a driver.
+// Before anything looks for a driver.
 inline const bool mock_cuda_is_named = setenv("FERRY_CUDA_LIBRARY", FERRY_MOCK_CUDA, 1) == 0;
 
 // Its faults and counters; see tests/mocks/cuda/machine.cpp for their names.
@@ -59,7 +59,7 @@ class GpuBuffer {
   const cuda::DeviceMemory memory_;
 };
 
-// Every test begins without faults, and must leave nothing behind that it freed too early.
+// Every test starts without faults, and must not have freed anything too early.
 struct OnMockGpu : testing::Test {
   void SetUp() override { clear_faults(); }
   void TearDown() override {

@@ -1,6 +1,6 @@
 // A second process that changes files with plain system calls, one command at a time: whole writes,
-// long writes that go on while this process does something else, stores through shared mappings,
-// truncations, and new files under old names.
+// long writes that run in parallel, stores through shared mappings, truncations, and new files
+// under old names.
 #pragma once
 
 #include <cerrno>
@@ -29,7 +29,7 @@ class OtherProcess {
  public:
   enum class Command : int {
     write,       // `bytes` bytes of `seed` at `offset`
-    begin_long,  // the same, and does not wait for its end
+    begin_long,  // the same, without waiting for its end
     end_long,
     append,
     truncate,  // to `offset`
@@ -42,7 +42,7 @@ class OtherProcess {
   };
   static constexpr int mappings_max = 4;
 
-  // To be made before this process has threads.
+  // Make it before this process has threads.
   OtherProcess() {
     void* shared =
         mmap(nullptr, sizeof(Box), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

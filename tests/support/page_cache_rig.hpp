@@ -1,4 +1,4 @@
-// A page cache over files in memory, and the calls that its tests make.
+// A page cache over in-memory files, and the calls of its tests.
 #pragma once
 
 #include <map>
@@ -74,7 +74,7 @@ class PageCacheTest : public testing::Test {
     cache.update(file, data.data(), data.size(), offset);
     cache.end_outside(file);
   }
-  // Every frame is unpinned, nothing is under way, and the table holds each page once.
+  // Every frame is unpinned, nothing is in flight, and the table holds each page once.
   void expect_calm() {
     caches[0]->settle();
     const device::cache::View& view = memory->view();

@@ -1,4 +1,4 @@
-// The context of a GPU's kernels as threads of the host need it that play them on the mock.
+// The context of a GPU's kernels for host threads that run them on the mock.
 #pragma once
 
 #include <cstdint>

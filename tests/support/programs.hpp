@@ -1,5 +1,5 @@
-// Device programs of tests, and where they run: compiled as C++ they run on threads and on emulated
-// lanes, compiled by nvcc in kernels on a GPU. One source for both:
+// Device programs of tests, and where they run: compiled as C++ on threads and emulated lanes,
+// compiled by nvcc in kernels on a GPU. One source for both:
 //
 //   struct AddOne {                                   // a program: what it works on, and a call
 //     std::uint32_t* sums;
@@ -40,7 +40,7 @@
 
 namespace ferry::test {
 
-// Zeroed memory that host and device programs use by turns.
+// Zeroed memory that host and device programs use in turn.
 template <class T>
 class SharedArray {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -100,7 +100,7 @@ class DeviceRandom {
   std::uint64_t state_;
 };
 
-// The checks that failed in a program, of which the first is kept.
+// The failed checks of a program; keeps the first.
 struct Findings {
   std::uint32_t count;
   std::int32_t line;
@@ -108,7 +108,7 @@ struct Findings {
   std::int64_t wanted;
 };
 
-// What programs check with. Any number of threads at a time.
+// The checks in programs. For any number of threads at a time.
 class Checks {
  public:
   FERRY_DEVICE explicit Checks(Findings* findings) : findings_(findings) {}
@@ -129,7 +129,7 @@ class Checks {
   FERRY_DEVICE bool right(bool condition, int line = __builtin_LINE()) const {
     return equal(condition, true, line);
   }
-  // Whether something was wrong up to now; for programs that need not go on then.
+  // Whether any check has failed; a program may then stop.
   FERRY_DEVICE bool failed() const {
     return device::DeviceRef<std::uint32_t>(findings_->count).load(device::relaxed) != 0;
   }
@@ -143,7 +143,7 @@ class Report {
  public:
   Report() : findings_(1) {}
   Checks checks() const { return Checks(findings_.data()); }
-  // Nothing, or what went wrong first.
+  // Nothing, or the first failure.
   std::string text() const {
     const Findings& found = findings_[0];
     if (found.count == 0) return "";
@@ -159,7 +159,7 @@ class Report {
 // ---- kinds of groups ----
 
 #if defined(__CUDACC__)
-// A lane of an emulated group costs a switch between threads at every barrier.
+// An emulated lane costs a thread switch at every barrier.
 inline constexpr bool lanes_are_real = true;
 
 struct Threads {
@@ -202,8 +202,8 @@ struct Blocks {
 using Parts = Tiles<8>;
 using Warps = Tiles<32>;
 
-// For typed suites. One kind at a time of kernels, because the compiler takes a minute for each
-// that makes all calls.
+// For typed suites. One kind of kernel at a time, because the compiler takes a minute for each that
+// makes all calls.
 #if defined(__CUDACC__)
 #if !defined(FERRY_TEST_KIND)
 #define FERRY_TEST_KIND Warps
@@ -213,7 +213,7 @@ using EveryKind = testing::Types<FERRY_TEST_KIND>;
 using EveryKind = testing::Types<Threads, Parts, Warps, Blocks>;
 #endif
 
-// What gtest calls them.
+// The names for gtest.
 template <class Kind>
 std::string name_of_kind() {
   if constexpr (std::is_same_v<Kind, Threads>) return "Threads";
@@ -248,8 +248,8 @@ void run_group(std::uint32_t index, const Program& program) {
 }
 #endif
 
-// Runs `program(group, index)` on `groups` groups at the same time, and waits for them. Few enough
-// that all of them fit on a GPU at once, so that they may wait for one another.
+// Runs `program(group, index)` on `groups` groups at once, and waits for them. Few enough to fit on
+// a GPU together, so that they may wait for one another.
 template <class Kind, class Program>
 void run_groups(std::uint32_t groups, const Program& program) {
 #if defined(__CUDACC__)
@@ -273,7 +273,7 @@ void run_alone(const Program& program) {
   run_groups<Threads>(1, program);
 }
 
-// What a device program waits with.
+// How a device program waits.
 inline device::HostHooks device_hooks() {
 #if defined(__CUDACC__)
   return device::HostHooks{};

@@ -1,4 +1,4 @@
-// The mock of libpvfs2 (tests/mocks/pvfs2_mock.cpp), as the tests use it.
+// The tests' interface to the mock of libpvfs2 (tests/mocks/pvfs2_mock.cpp).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace ferry::test {
 
 inline constexpr const char* pvfs2_mock = FERRY_MOCKS "/libpvfs2.so.2";
 
-// A table of mounts that has all of this machine's files under /mock.
+// A mount table that maps all local files to /mock.
 class MockTable {
  public:
   MockTable() { write_file(path(), "mock:/ /mock pvfs2 defaults 0 0\n"); }
@@ -26,7 +26,7 @@ class MockTable {
   ScratchDirectory directory_;
 };
 
-// What goes wrong, until the object goes.
+// Faults, for the object's lifetime.
 class MockFaults {
  public:
   MockFaults()
@@ -42,23 +42,23 @@ class MockFaults {
   MockFaults(const MockFaults&) = delete;
   MockFaults& operator=(const MockFaults&) = delete;
 
-  // "PVFS_sys_io" returns this error of the system; one function at a time.
+  // "PVFS_sys_io" returns this system error; one function at a time.
   void fail(const std::string& name, int error) {
     if (!failing_.empty()) fail_(failing_.c_str(), 0);
     failing_ = name;
     if (!name.empty()) fail_(name.c_str(), error);
   }
-  // What every entry of a directory is called from now on.
+  // Sets the name of every entry in a directory.
   void list_as(const std::string& name) {
     function<void(const char*)>("mock_pvfs2_list")(name.c_str());
   }
   // How many calls wait, or have just begun.
   int inside() { return function<int()>("mock_pvfs2_inside")(); }
-  // So much of it has the fullest server.
+  // Sets the fullest server's free space.
   void leave_room(std::int64_t bytes) { function<void(std::int64_t)>("mock_pvfs2_room")(bytes); }
   // How many there have been.
   int calls() { return function<int()>("mock_pvfs2_calls")(); }
-  // Calls of that function wait until another one is named.
+  // Calls of that function wait until another one is set.
   void hang(const std::string& name) { hang_(name.c_str()); }
 
  private:

@@ -1,5 +1,5 @@
-// Random file calls against a model of the file in memory, byte for byte (after the idea of fsx): a
-// device program, for one group and one file. random_calls_host.hpp makes what it works on.
+// Random file calls against an in-memory model of the file, byte for byte (an idea of fsx): a
+// device program for one group and one file. random_calls_host.hpp sets it up.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ struct CallRecord {
   std::uint64_t offset;
 };
 
-// What goes on from one run of the program to the next, and what it found.
+// State kept between runs of the program, and its findings.
 struct CallsState {
   std::uint64_t seed;
   std::uint64_t size;  // of the model; all bytes behind it are zero
@@ -55,15 +55,15 @@ struct CallsState {
   std::int32_t file;
   std::uint32_t append;
   std::uint32_t history_count;
-  CallRecord history[calls_kept];  // the latest ones, by turns
-  // Of the first call that went wrong.
+  CallRecord history[calls_kept];  // the latest ones, in turn
+  // The first wrong call.
   std::uint32_t failed;
   std::int64_t got;
   std::int64_t wanted;
   std::uint32_t other_bytes;
 };
 
-// In memory of the group's own, so that no thread's stack has to hold it.
+// In the group's own memory, to spare threads' stacks.
 struct CallsLists {
   device::IoVector pieces[calls_pieces_max];
   device::Transfer transfers[calls_batch_max];
@@ -71,7 +71,7 @@ struct CallsLists {
 
 struct CallsPlan {
   const char* name;        // what the calls are given
-  unsigned char* inside;   // memory that transfers need no staging for
+  unsigned char* inside;   // memory whose transfers need no bounce buffer
   unsigned char* outside;  // and other memory, both calls_memory_bytes
   unsigned char* model;    // calls_size_max bytes
   CallsState* state;
@@ -116,7 +116,7 @@ class RandomCalls {
   }
 
  private:
-  // What is written: bytes of a seed, from its first one.
+  // Written data: a seed's bytes, from the first one.
   struct Data {
     std::uint64_t seed;
     std::uint64_t bytes;
@@ -177,7 +177,7 @@ class RandomCalls {
                                    : number == 6 ? 5
                                                  : 6);
   }
-  // Near the places where things go wrong: page and sector borders, the end of the file.
+  // Near critical places: page and sector borders, the end of the file.
   FERRY_DEVICE_CALL std::uint64_t edge(std::uint64_t limit) {
     std::uint64_t value = 0;
     switch (random_.below(4)) {
@@ -251,7 +251,7 @@ class RandomCalls {
     state_.wanted = wanted;
     state_.failed = 1;
   }
-  // Whether every lane found the bytes right that it looked at.
+  // Whether every lane found correct bytes.
   FERRY_DEVICE_CALL void check_bytes(bool right) {
     if (!right) device::DeviceRef<std::uint32_t>(state_.other_bytes).store(1, device::relaxed);
     group_.sync();
@@ -296,7 +296,7 @@ class RandomCalls {
     check(files_.pwrite(file_, from, data.bytes, at(offset)), at(data.bytes));
     put(target(offset), data);
   }
-  // Pieces that lie one behind the other in memory, with gaps; how many, and their bytes.
+  // Pieces consecutive in memory, with gaps; their number and bytes.
   FERRY_DEVICE_CALL std::uint32_t pieces(std::uint64_t limit, std::uint64_t& bytes) {
     const auto count = static_cast<std::uint32_t>(
         random_.one_in(20) ? random_.below(calls_pieces_max) : random_.below(6));
@@ -398,7 +398,7 @@ class RandomCalls {
     }
     finish_in_any_order(count, pending, false);
   }
-  // From one of them on, by a step that has nothing in common with their number.
+  // Starts at one of them, with a step unrelated to their number.
   FERRY_DEVICE_CALL void finish_in_any_order(std::uint32_t count, device::Pending* pending,
                                              bool reading) {
     constexpr std::uint32_t step = 41;  // a prime above calls_batch_max
@@ -460,7 +460,7 @@ class RandomCalls {
     check_bytes(same(view.data, offset, static_cast<std::uint64_t>(got)));
     files_.release(view);
   }
-  // A row for each lane, many of them in the same page.
+  // A row per lane, many of them in the same page.
   FERRY_DEVICE_CALL void each_lane() {
     if constexpr (requires { group_.ballot(true); }) {
       const std::uint64_t first = edge(calls_size_max);

@@ -1,4 +1,4 @@
-// What random_calls.hpp works on, and what comes of it.
+// Sets up random_calls.hpp and evaluates it.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@ class RandomFiles {
  public:
   explicit RandomFiles(std::uint32_t groups) : plans_(groups) {}
 
-  // The next group's. `name`: what its calls are given; `path`: where this machine has the file;
-  // `inside`: memory that transfers need no staging for, where the program finds it.
+  // For the next group. `name`: the path for its calls; `path`: the local path; `inside`: memory
+  // whose transfers need no bounce buffer, as the program addresses it.
   void add(const std::string& name, const std::string& path, unsigned char* inside, Random random,
            bool mixed) {
     One& one = files_.emplace_back(name, path);
@@ -44,7 +44,7 @@ class RandomFiles {
   const CallsPlan* plans() const { return plans_.data(); }
   std::uint32_t groups() const { return static_cast<std::uint32_t>(files_.size()); }
 
-  // Compares what the storage has with the models. Nothing, or what is wrong first.
+  // Compares the storage with the models. Returns nothing, or the first difference.
   std::string failure() const {
     for (const One& one : files_) {
       if (const std::string text = failure_of(one); !text.empty()) return one.path + ": " + text;
@@ -93,8 +93,8 @@ class RandomFiles {
   std::deque<One> files_;
 };
 
-// `count` calls by each group, `run(program)` for so many of them at a time that the files are
-// compared now and then. Nothing, or what went wrong.
+// `count` calls by each group, in several runs of `run(program)`, with comparisons between. Returns
+// nothing, or the first fault.
 template <class Run>
 std::string make_random_calls(const RandomFiles& files, const device::Context* context,
                               std::uint64_t count, Run run) {

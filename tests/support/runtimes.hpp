@@ -1,4 +1,4 @@
-// Runtimes of several shapes, and programs for one thread of them.
+// Runtimes of several shapes, and programs for one of their threads.
 #pragma once
 
 #include <functional>
@@ -52,7 +52,7 @@ inline RuntimeOptions options_of(const Shape& shape) {
   options.page_bytes = 4096;
   options.service_threads = shape.service_threads;
   options.placement = shape.placement;
-  // Low enough that `automatic` takes every way it knows.
+  // Low enough that `automatic` takes all its paths.
   options.crossovers = device::Crossovers{20'000, 30'000, 40'000, 3000, 3000};
   if (shape.one_cpu) {
     options.device_cpus = std::to_string(allowed_cpus().front());
@@ -77,7 +77,7 @@ class OnRuntime : public testing::TestWithParam<Shape> {
   void TearDown() override {
     within_patience("the end of the runtime", [this] { runtime.reset(); });
   }
-  // On the first device thread alone.
+  // Only on the first device thread.
   void on_device(const std::function<void(DeviceThread&)>& program) {
     within_patience("a device program", [&] {
       runtime->run([&](DeviceThread& self) {

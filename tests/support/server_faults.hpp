@@ -1,5 +1,5 @@
-// The base of tests that treat a rig's server badly: it ends, hangs or comes back while requests
-// are under way. FERRY_TEST_RIG is the program that controls it.
+// The base of tests that mistreat a rig's server: it ends, hangs or returns while requests are in
+// flight. FERRY_TEST_RIG is the program that controls it.
 #pragma once
 
 #include <cerrno>
@@ -24,8 +24,8 @@ namespace ferry::test {
 
 class ServerFaults : public testing::Test {
  protected:
-  // `rig_name`: nfs or ceph. `kind`: as of served_folder(). `rig_variable`: which variable of the
-  // environment names the program that controls the servers.
+  // `rig_name`: nfs or ceph. `kind`: as in served_folder(). `rig_variable`: the environment
+  // variable with the program that controls the servers.
   ServerFaults(std::string rig_name, std::string kind, const char* rig_variable = "FERRY_TEST_RIG")
       : rig_name_(std::move(rig_name)), kind_(std::move(kind)), rig_variable_(rig_variable) {}
 
@@ -43,7 +43,7 @@ class ServerFaults : public testing::Test {
     rig("up");
   }
 
-  // Another client, which has nothing in memory.
+  // Another client, with an empty cache.
   void make_storage() {
     driver.reset();
     storage = storage::make_router();
@@ -62,7 +62,7 @@ class ServerFaults : public testing::Test {
   std::string uri_of(const std::string& file, unsigned timeout_s) const {
     return server->uri_of(file) + "&timeout=" + std::to_string(timeout_s);
   }
-  // A short bound is meant for servers that hang; on a busy machine some that do not may miss it.
+  // A short bound suits hanging servers; on a busy machine, healthy ones may miss it.
   template <class Call>
   static std::int64_t unhurried(Call call) {
     const auto until = std::chrono::steady_clock::now() + patience;
@@ -71,7 +71,7 @@ class ServerFaults : public testing::Test {
       if (result != -ETIMEDOUT || std::chrono::steady_clock::now() > until) return result;
     }
   }
-  // Submits a transfer that stays under way.
+  // Submits a transfer that stays in flight.
   void begin(Operation& operation, Kind kind, File* file, iovec& vector) {
     operation.kind = kind;
     operation.file = file;
@@ -80,8 +80,8 @@ class ServerFaults : public testing::Test {
     driver->queue().flush();
   }
 
-  // Writes a piece of its own in each round and syncs it, for as long as `goes_on(result)` of what
-  // the round came to, 0 or a negative errno. Returns what is durable: the round of each place.
+  // Writes and syncs a piece of its own in each round, while `goes_on(result)` holds for the
+  // round's result, 0 or a negative errno. Returns the durable data: the round of each place.
   using Rounds = std::map<std::uint64_t, std::uint64_t>;
   Rounds write_rounds(File* file, const std::function<bool(std::int64_t)>& goes_on) {
     Rounds durable;
@@ -120,7 +120,7 @@ class ServerFaults : public testing::Test {
   const std::string rig_name_;
   const std::string kind_;
   const char* const rig_variable_;
-  std::string rig_program_;  // empty: there is no server to treat badly
+  std::string rig_program_;  // empty: there is no server to mistreat
 };
 
 }  // namespace ferry::test

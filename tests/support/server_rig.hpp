@@ -1,4 +1,4 @@
-// An arena, a storage and a live server on them, with device groups for the test to call through.
+// An arena, a storage and a running server, with device groups for the test's calls.
 #pragma once
 
 #include <atomic>
@@ -63,12 +63,12 @@ class ServerRig {
   std::unique_ptr<server::Server> server;
 };
 
-// Where an injection makes one loop stop or stand still, once armed.
+// Makes one loop stop or hang at an injection point, once armed.
 class Injection {
  public:
   enum class Action { none, stop, stall };
 
-  // Goes off at the next `where` of `loop`.
+  // Triggers at the next `where` of `loop`.
   void arm(Action action, std::uint32_t loop, server::LoopPoint where) {
     const std::lock_guard lock(mutex_);
     action_ = action;

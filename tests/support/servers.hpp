@@ -1,5 +1,5 @@
-// The servers that the tests of storages beyond this machine use: those that a rig has started
-// (./test --stage storages), told by the environment.
+// The servers for tests of remote storages, started by a rig (./test --stage storages) and named by
+// the environment.
 #pragma once
 
 #include <cstdlib>
@@ -8,12 +8,12 @@
 
 namespace ferry::test {
 
-// A folder that a server serves, and where this machine has it.
+// A folder on a server, and its local path.
 struct ServedFolder {
   std::string uri;        // "nfs://127.0.0.1/ferry?nfsport=..."
   std::string directory;  // "/.../export"
 
-  // What the server calls a file of it.
+  // The server's name for a file in it.
   std::string uri_of(const std::string& name) const {
     const std::size_t query = uri.find('?');
     const std::string settings = query == std::string::npos ? "?" : uri.substr(query);
@@ -22,8 +22,8 @@ struct ServedFolder {
   }
 };
 
-// `kind` is NFS, CEPH or PVFS2: from FERRY_TEST_NFS (the URI) and FERRY_TEST_NFS_DIRECTORY.
-// Nothing: none is there.
+// `kind` is NFS, CEPH or PVFS2: from FERRY_TEST_NFS (the URI) and FERRY_TEST_NFS_DIRECTORY. Nothing
+// if unset.
 inline std::optional<ServedFolder> served_folder(const std::string& kind) {
   const char* uri = std::getenv(("FERRY_TEST_" + kind).c_str());
   const char* directory = std::getenv(("FERRY_TEST_" + kind + "_DIRECTORY").c_str());

@@ -1,4 +1,4 @@
-// Options of runtimes that are as small as a test of file calls allows.
+// Options for the smallest runtimes that tests of file calls allow.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ inline GpuOptions small_gpu() {
   return options;
 }
 
-// A runtime, of threads or of a GPU, whose cache is smaller than what so many groups work on.
+// A runtime, of threads or of a GPU, whose cache is smaller than the data of this many groups.
 inline RuntimeOptions small_runtime(std::uint32_t groups, std::uint64_t arena_bytes) {
   RuntimeOptions options;
   options.arena_bytes = arena_bytes;

@@ -1,4 +1,4 @@
-// A file in memory of which only the blocks that were written take room: offsets up to 2^63.
+// An in-memory file that stores only written blocks: offsets up to 2^63.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class SparseFile {
     }
     size_ = size;
   }
-  // As far as the file goes.
+  // Up to the end of the file.
   std::string read(std::uint64_t offset, std::uint64_t bytes) const {
     if (offset >= size_) return "";
     std::string data(std::min(bytes, size_ - offset), '\0');

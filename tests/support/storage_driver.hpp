@@ -1,4 +1,4 @@
-// A queue of a storage, driven from one thread: submits, and waits for what comes back.
+// Drives a storage's queue from one thread: submits operations and waits for them.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ class StorageDriver {
   std::uint32_t* word() { return &word_; }
   std::uint32_t seen() { return std::atomic_ref<std::uint32_t>(word_).load(); }
 
-  // The next finished operation; throws when none comes for a long while.
+  // The next finished operation; throws if none arrives for a long time.
   Operation& next() {
     const auto until = std::chrono::steady_clock::now() + patience;
     for (;;) {
@@ -55,7 +55,7 @@ class StorageDriver {
     return operation.result;
   }
 
-  // The calls. Files are handed out as owned by the storage until close().
+  // The calls. Files belong to the storage until close().
   std::int64_t open(const std::string& path, int flags, File*& file, std::uint32_t mode = 0644) {
     Operation operation;
     operation.kind = Kind::open;
@@ -124,7 +124,7 @@ class StorageDriver {
   std::unique_ptr<storage::Queue> queue_;
 };
 
-// Memory that direct I/O accepts.
+// Memory suitable for direct I/O.
 class AlignedBytes {
  public:
   explicit AlignedBytes(std::size_t bytes)

@@ -1,5 +1,5 @@
-// Files of this machine behind a storage that stripes them, as far as one can tell from outside: it
-// grants the layouts that CephFS grants, and tells them again.
+// Local files behind a storage that appears to stripe them: it grants the layouts that CephFS
+// grants.
 #pragma once
 
 #include <cerrno>
@@ -19,8 +19,8 @@ namespace ferry::test {
 
 class StripedStorage final : public storage::Storage {
  public:
-  // `defaults`: what a file gets that asks for nothing. Stripes of 0 bytes: nothing is striped.
-  // `servers` above 0: as many, of which the first may be chosen, as Lustre's.
+  // `defaults`: for files without a request. Stripes of 0 bytes: not striped. `servers` above 0:
+  // their number; the first may be chosen, as with Lustre.
   explicit StripedStorage(storage::Layout defaults, int servers = 0)
       : defaults_(std::move(defaults)), servers_(servers) {}
   // Of a file that was made here.

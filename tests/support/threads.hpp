@@ -1,4 +1,4 @@
-// The threads of this process, by the names that they have.
+// The names of this process's threads.
 #pragma once
 
 #include <cstddef>

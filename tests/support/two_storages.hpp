@@ -1,5 +1,5 @@
-// Two storages behind one interface: paths that begin with "failing:" belong to a FailingStorage,
-// all others to this machine's files. What one of them does never waits for the other.
+// Two storages behind one interface: paths with the prefix "failing:" are a FailingStorage's,
+// others local. Neither waits for the other.
 #pragma once
 
 #include <chrono>
@@ -53,7 +53,7 @@ class TwoStorages final : public storage::Storage {
       if (operation->opened != nullptr) storage_.remember(operation->opened.get());
       return operation;
     }
-    // The failing storage has no threads: what it delays is counted in looks.
+    // The failing storage has no threads: its delays are counted in polls.
     void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override {
       constexpr std::chrono::nanoseconds look{50'000};
       files_->wait(seen, in_failing_ > 0 ? std::min(timeout, look) : timeout);

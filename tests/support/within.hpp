@@ -1,4 +1,4 @@
-// For tests of what must not hang.
+// For tests that must not hang.
 #pragma once
 
 #include <chrono>
@@ -11,11 +11,11 @@
 
 namespace ferry::test {
 
-// Long enough for the slowest machine and sanitizer; no test measures time with it.
+// Enough for the slowest machine and sanitizer; no test measures time with it.
 inline constexpr std::chrono::seconds patience{120};
 
-// Runs `work`, and ends the whole program as failed when it has not returned after a long while: a
-// thread that hangs cannot be taken back.
+// Runs `work`, and ends the whole program as failed if it does not return for a long time: a
+// hanging thread cannot be stopped.
 inline void within_patience(const char* what, const std::function<void()>& work) {
   std::promise<void> done;
   std::future<void> finished = done.get_future();
@@ -36,7 +36,7 @@ inline void within_patience(const char* what, const std::function<void()>& work)
   watch.join();
 }
 
-// Waits until `condition()` holds. False: it never did.
+// Waits until `condition()` holds. Returns false if it never does.
 template <class Condition>
 bool eventually(Condition condition, std::chrono::milliseconds limit = patience) {
   const auto until = std::chrono::steady_clock::now() + limit;

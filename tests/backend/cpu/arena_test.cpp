@@ -94,7 +94,7 @@ TEST_F(HeapTest, MergesNeighboursInAnyOrder) {
   }
 }
 
-// Against a map of what is in use.
+// Checked against a map of the used pieces.
 TEST_F(HeapTest, KeepsPiecesApartAndAligned) {
   test::Random random;
   struct Piece {

@@ -1,4 +1,4 @@
-// The driver's table, why a driver is absent, and whose memory a pointer names: on the mock driver.
+// The driver's table, the reason for its absence, and pointers' owners, on the mock driver.
 #include <cerrno>
 #include <cstdlib>
 #include <functional>
@@ -19,7 +19,7 @@ using test::MockCuda;
 
 struct CudaDriver : test::OnMockGpu {};
 
-// Runs in a process of its own, in which nothing has loaded a driver, and returns what it says.
+// Runs in its own process, without a loaded driver, and returns its output.
 std::string in_a_child(const std::function<std::string()>& what) {
   int ends[2];
   if (pipe(ends) != 0) return "no pipe";
@@ -73,7 +73,7 @@ TEST(CudaDriverAbsence, OfAGpuOrOfAYoungEnoughDriver) {
   EXPECT_EQ(with("FERRY_MOCK_CUDA_VERSION", "12080"), "found one");
 }
 
-// A program that has nothing to do with GPUs must not load a driver for its reads.
+// A program without GPUs must not load a driver for its reads.
 TEST(CudaDriverAbsence, StaysUntilSomebodyElseLoadsIt) {
   EXPECT_EQ(in_a_child([] {
               std::string said = Driver::in_use() == nullptr ? "unused, " : "in use, ";

@@ -1,4 +1,4 @@
-// What cuFile's answers mean, and when it is asked.
+// The meaning of cuFile's answers, and when it is asked.
 #include "backend/cuda/gpudirect.hpp"
 
 #include <cstdlib>
@@ -14,7 +14,7 @@
 namespace ferry::cuda {
 namespace {
 
-// What a driver says that is beneath it, or why there is none.
+// The layer below a driver, or why there is none.
 std::string answer(const char* wish, const char* library = FERRY_MOCK_CUFILE_LIBRARY) {
   setenv("FERRY_MOCK_CUFILE", wish, 1);
   try {
@@ -50,7 +50,7 @@ TEST(GpuDirectDriver, KnowsWhichFileSystemsItServes) {
   EXPECT_FALSE(kernel.serves(NFS_SUPER_MAGIC));
 }
 
-// In a child, as a process asks once and for all in which process cuFile is used.
+// In a child, because a process decides only once whether to use cuFile.
 TEST(GpuDirectDriver, IsSharedAndBelongsToOneProcess) {
   const pid_t child = fork();
   if (child == 0) {

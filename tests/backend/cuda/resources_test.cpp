@@ -1,4 +1,4 @@
-// Contexts, memory, streams and events: that they are given back, and what they throw.
+// Contexts, memory, streams and events: their release, and their errors.
 #include <cerrno>
 #include <string>
 

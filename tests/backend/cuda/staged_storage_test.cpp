@@ -1,5 +1,5 @@
-// Transfers between files and memory that only a device can address, carried by engines that end
-// their copies late and whenever they like.
+// Transfers between files and device memory that the host cannot address, by copy engines that
+// finish late and at random.
 #include "backend/cuda/staged_storage.hpp"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ using storage::Kind;
 using storage::Operation;
 using test::StorageDriver;
 
-// Addresses that trap, and the memory that they stand for.
+// Trapping addresses, and the memory behind them.
 class DeviceBytes {
  public:
   explicit DeviceBytes(std::size_t bytes) : bytes_(bytes), memory(bytes) {
@@ -57,7 +57,7 @@ struct EngineCounts {
   std::uint64_t fail_at = 0;  // the copy of this number, from 1 on, fails
 };
 
-// Copies when they are reaped, which is late; of two directions either may be ahead.
+// Copies when they are reaped, which is late; either direction may be ahead.
 class LateEngine final : public CopyEngine {
  public:
   LateEngine(DeviceBytes& device, EngineCounts& counts, test::Random random)
@@ -236,7 +236,7 @@ TEST_F(StagedTransfers, CancelsWhatIsUnderWayAndWhatIsNot) {
   Operation operation;
   operation.kind = Kind::read;
   operation.file = file;
-  iovec one{device.at(0), 4 << 20};  // far more than there are slabs for
+  iovec one{device.at(0), 4 << 20};  // far more than there are slabs
   operation.vectors = {&one, 1};
   driver->queue().submit(operation);
   driver->queue().flush();
@@ -273,14 +273,15 @@ TEST_F(StagedTransfers, SmallOnesDoNotWaitBehindALargeOne) {
   driver->close(file);
 }
 
-// Nobody rings for a GPU's request, so a thread that waits for hours would never see it.
+// No bell rings for a GPU's request, so a thread that waits for hours would never see it.
 TEST_F(StagedTransfers, WaitsEndWithoutABell) {
   make(*posix);
   for (int i = 0; i < 10; ++i)
     driver->queue().wait(driver->seen(), std::chrono::hours(1));
 }
 
-// Many transfers at once on pieces of one file that no two writes share, against plain memory.
+// Many simultaneous transfers on pieces of one file, without overlapping writes, compared with
+// plain memory.
 TEST_F(StagedTransfers, AgreesWithAReference) {
   make(*posix);
   constexpr std::size_t stretch = 700'000;

@@ -1,4 +1,4 @@
-// What is read under a mark is not given to another page (M1), with either kind of barrier.
+// Pages read under a mark are not reused meanwhile (M1), with either kind of barrier.
 #include <atomic>
 #include <set>
 #include <string>
@@ -25,7 +25,7 @@ class MarksTest : public test::PageCacheTest, public testing::WithParamInterface
  protected:
   // A file of `pages` pages and a cache of `frames` frames for it.
   void make_file(std::uint32_t frames, std::uint32_t groups, std::size_t pages) {
-    // Readahead would have pages leave at times of its own.
+    // Readahead would evict pages at unpredictable times.
     Switches switches;
     switches.readahead = false;
     make(frames, 1, groups, switches);
@@ -69,7 +69,7 @@ TEST_P(MarksTest, AMarkedFrameIsNotReusedUntilItIsLetGo) {
   ASSERT_NE(marked, no_frame);
   {
     const FrameMark mark(memory->view(), 1, marked);
-    // Everything else goes round many times.
+    // Everything else runs many times.
     for (std::size_t number = 1; number < 64; ++number)
       ASSERT_EQ(read(0, number * page, page), part(number * page, page));
     const std::string there(reinterpret_cast<const char*>(memory->view().page(marked)), page);
@@ -97,13 +97,13 @@ TEST_P(MarksTest, EveryGroupsMarkIsLookedAt) {
   }
 }
 
-// M1 itself: of a reader and somebody who takes the frame, at least one sees the other. Without
+// M1 itself: of a reader and a party that takes the frame, at least one sees the other. Without
 // barrier_everywhere() both look too early in some hundred rounds of a million.
 TEST_P(MarksTest, ReaderAndTakerDoNotMissEachOther) {
   make_file(1, 2, 1);
   const View& view = memory->view();
-  // Each side clears what the other one sets: then its own store takes long, its look does not, and
-  // a processor that may look first does.
+  // Each side clears what the other one sets: then its own store is slow, its look fast, and a
+  // processor that may reorder them does.
   const DeviceRef<std::uint64_t> state(view.frame(0).state);
   const DeviceRef<std::uint32_t> mark(view.mark(1).frame);
   state.store(0, relaxed);
@@ -148,8 +148,7 @@ TEST_P(MarksTest, ReaderAndTakerDoNotMissEachOther) {
   EXPECT_EQ(missed, 0U);
 }
 
-// Readers that hit and miss at random while pages come and go all the time: each page's bytes tell
-// which one it is.
+// Readers hit and miss at random while pages come and go: each page's bytes identify it.
 TEST_P(MarksTest, HitsBesideEvictionsGetTheRightBytes) {
   constexpr std::uint32_t threads = 4;
   constexpr std::size_t pages = 48;

@@ -1,5 +1,5 @@
-// The page cache over files in memory, against plain strings, with caches of a few pages so that
-// eviction and write-back run all the time.
+// The page cache over in-memory files, compared with plain strings, with caches of a few pages so
+// that eviction and write-back run all the time.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -140,8 +140,7 @@ TEST_F(PageCacheTest, AFailedReadIsReportedAndTheNextOneSucceeds) {
   expect_calm();
 }
 
-// A storage may give less than it was asked for when something fails half way: that is not the end
-// of the file.
+// A storage may transfer less when something fails half way: that is not the end of the file.
 TEST_F(PageCacheTest, AShortReadIsNotTheEndOfTheFile) {
   make(16, 1, 1);
   std::string model = pattern(10 * page + 100, 1);
@@ -241,8 +240,8 @@ TEST_F(PageCacheTest, DoesWhatPlainFilesDo) {
   }
 }
 
-// Threads own stripes of the same files, many to a page. What a thread reads of its stripes is what
-// it wrote; in the end the storage has everything.
+// Threads own stripes of the same files, many per page. A thread must read back what it wrote, and
+// at the end storage must have everything.
 class ManyThreads : public PageCacheTest, public testing::WithParamInterface<std::uint32_t> {
  protected:
   static constexpr std::uint32_t files = 2;
@@ -309,8 +308,7 @@ TEST_P(ManyThreads, KeepEveryByte) {
 
 INSTANTIATE_TEST_SUITE_P(Frames, ManyThreads, testing::Values(4U, 9U, 30U, 200U));
 
-// The failures that published GPU caches had: the same page loaded twice, and a page evicted while
-// somebody uses it.
+// Faults of published GPU caches: a page loaded twice, and a page evicted while in use.
 TEST_F(PageCacheTest, NoPageIsLoadedTwice) {
   constexpr std::uint32_t threads = 4;
   constexpr std::uint32_t pages = 100;
@@ -358,7 +356,7 @@ TEST_F(PageCacheTest, APinnedPageStays) {
 
 // ---- outside calls beside readers and writers -------------------------------------------------
 
-// A call of `work` by another group, which has ended when this returns.
+// A call of `work` by another group, which ends before this returns.
 template <class Work>
 void elsewhere(Work work) {
   std::thread(work).join();
@@ -396,7 +394,7 @@ TEST_F(PageCacheTest, AnOutsideCallOutdatesFillsOfItsPagesOnly) {
   expect_calm();
 }
 
-// More calls than are remembered, none of them on the page: it is read once more, then.
+// More calls than are remembered, none on the page: then it is read once more.
 TEST_F(PageCacheTest, ManyOutsideCallsDuringAFillOutdateIt) {
   make(8, 1, 2);
   const std::string data = pattern(page, 1);
@@ -438,7 +436,7 @@ TEST_F(PageCacheTest, AReaderGetsItsTurnBesideOutsideCalls) {
         caches[1]->end_outside(0);
       }
     });
-    // The storage is slower than the calls: each read has one beside it, unless none can come.
+    // The storage is slower than the calls: each read overlaps one, unless none can begin.
     storage->after_read = [&] {
       if (storage->reads > too_many) done = true;
       const std::uint64_t before = calls;
@@ -488,7 +486,7 @@ TEST_F(PageCacheTest, AWriterGetsItsTurnBesideOutsideCalls) {
         std::this_thread::yield();
     });
     caches[0]->end_outside(0);
-    // The next call comes at once, and has to wait for what asked first.
+    // The next call comes immediately, and must wait for the earlier one.
     caches[0]->begin_outside(0);
     EXPECT_EQ(memory->view().inode(0).dirty_pages, round);
     caches[0]->end_outside(0);
@@ -498,7 +496,7 @@ TEST_F(PageCacheTest, AWriterGetsItsTurnBesideOutsideCalls) {
   expect_calm();
 }
 
-// A reader that was held up until its file's record was another file's, however often.
+// A reader delayed until its file's record belongs to another file, any number of times.
 TEST_F(PageCacheTest, AFillForARecordsFormerFileIsThrownAway) {
   make(8, 1, 2);
   const std::string data = pattern(page, 1);

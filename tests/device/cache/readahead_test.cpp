@@ -1,4 +1,4 @@
-// Reading ahead: who gets it, who does not, and what becomes of pages that were asked for.
+// Readahead: who gets it, and what happens to the pages.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -123,7 +123,7 @@ TEST_F(ReadaheadTest, PrefetchBringsARange) {
   expect_read(10 * page, 31 * page);
   EXPECT_EQ(memory->counters().misses, 0U);
   EXPECT_EQ(memory->counters().readahead_used, 31U);
-  // Behind the end there is nothing, and what is there is not asked for again.
+  // Nothing exists behind the end, and existing pages are not requested again.
   caches[0]->prefetch(0, 1, 0, 1000 * page);
   caches[0]->prefetch(0, 1, 200 * page, page);
   EXPECT_EQ(memory->counters().readahead_issued, 100U);
@@ -140,7 +140,7 @@ TEST_F(ReadaheadTest, PrefetchOfMoreThanTheCacheHoldsIsCut) {
   expect_calm();
 }
 
-// Whoever started a flight may never come back: any reader ends it.
+// The party that started a flight may never return: any reader ends it.
 TEST_F(ReadaheadTest, AnyReaderEndsAFlight) {
   make_file(256, 100, 2);
   storage->faults.late = true;

@@ -1,6 +1,5 @@
-// Which changes of a frame's state word there may be, and which of them have been seen. Includes
-// the cache with its hook set: only for programs that consist of one file and do not link the
-// library.
+// The possible changes of a frame's state word, and those seen. Sets the cache's hook: only for
+// programs of one file that do not link the library.
 #pragma once
 
 #include <array>
@@ -19,7 +18,7 @@ inline void on_transition(std::uint64_t before, std::uint64_t after);
 
 namespace ferry::test {
 
-// A state word without what does not matter here: each flag one bit.
+// A state word reduced to what matters here: one bit per flag.
 namespace flags {
 inline constexpr unsigned valid = 1;
 inline constexpr unsigned dirty = 2;
@@ -48,7 +47,7 @@ inline std::string name_of(unsigned found) {
   return name;
 }
 
-// A kind of change: from states with all of `with` and any of `open` and `maybe`, but nothing else.
+// A kind of change: from states with all of `with` and any of `open` and `maybe`.
 struct Rule {
   const char* what;
   unsigned with;
@@ -59,7 +58,7 @@ struct Rule {
   bool seldom = false;  // need not be seen at all
 };
 
-// What was seen. Yields now and then, so that others run between any two changes.
+// The changes seen. Yields sometimes, so that others run between any two changes.
 class Transitions {
  public:
   void add(std::uint64_t before, std::uint64_t after) {
@@ -90,7 +89,7 @@ class Transitions {
     });
     return list;
   }
-  // Those that the rules ask for and that were not seen.
+  // Required ones that were not seen.
   std::string missing(const std::vector<Rule>& rules) const {
     std::string list;
     for (const Rule& rule : rules) {

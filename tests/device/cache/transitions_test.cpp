@@ -1,7 +1,6 @@
-// Random calls of several threads on a page cache of a few small pages, over a storage that fails:
-// byte for byte against models, every change of a frame's state held against a list (after the idea
-// of fsx, and of counting which branches were taken). The list is the specification of that
-// machine.
+// Random calls of several threads on a page cache of a few small pages over a failing storage,
+// compared byte for byte with models. Every change of a frame's state must be in a list, which
+// specifies that state machine (ideas of fsx and of branch coverage).
 #include "device/cache/transitions.hpp"
 
 #include <algorithm>
@@ -37,15 +36,15 @@ constexpr std::uint32_t page = 256;
 constexpr std::uint32_t files = 2;
 constexpr std::uint32_t threads = 4;
 
-// Each file begins with stripes, each owned by one thread and only ever written as a whole. What
-// follows is the tail, which belongs to one thread, and which that thread cuts and extends.
+// Each file begins with stripes, each owned by one thread and always written whole. The tail behind
+// them belongs to one thread, which cuts and extends it.
 constexpr std::size_t stripe = 12;  // more of them than a page's list has places do not touch
 constexpr std::size_t stripes = 720;
 constexpr std::size_t tail_begin = stripes * stripe;  // in the middle of a page
 constexpr std::size_t tail_max = 10 * page;
 
-// The state machine of a frame (State in layout.hpp says what the flags mean): every change that
-// there may be, as rules. Whoever changes the cache so that there are more writes them down here.
+// The state machine of a frame (State in layout.hpp explains the flags): every allowed change, as
+// rules. A change of the cache that adds others must add rules.
 std::vector<test::Rule> rules() {
   using namespace test::flags;
   return {
@@ -110,9 +109,9 @@ constexpr bool one_owner = true;
 constexpr bool one_owner = false;
 #endif
 
-// What a stripe may hold. Whatever fails, what was written stays, except where pages are dropped
-// that could not be written back. So what was written after the last such loss is certain, and
-// before that everything is possible since the last certain version.
+// The possible contents of a stripe. Written data stays, except where unwritable pages are dropped.
+// So data written after the last loss is certain; before that, any version since the last certain
+// one is possible.
 struct Stripe {
   std::vector<std::string> versions;
   std::uint32_t losses = 0;  // how many there had been when the last one was written
@@ -249,7 +248,7 @@ class Transitions : public testing::Test {
       }
       cache_.end_outside(file_);
     }
-    // After a flush without errors the storage has what was written before it.
+    // After a flush without errors storage has everything written before.
     void flush() {
       const bool right = cache_.flush(file_) == 0;
       all_.check(right || all_.faulty, "flush");
@@ -262,7 +261,7 @@ class Transitions : public testing::Test {
         if (certain) own.versions.erase(own.versions.begin(), own.versions.end() - 1);
       }
     }
-    // As the last close does: what cannot be written is lost.
+    // Like the last close: unwritable data is lost.
     void drop() {
       cache_.begin_outside(file_);
       const bool clean = cache_.flush(file_) == 0;

@@ -1,5 +1,5 @@
-// Views of cached pages: how long they last, what they show, and how a group that is shown an
-// absent page brings it in by copying it itself.
+// Views of cached pages: their lifetime and contents, and how a group copies a missing page in
+// itself.
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -84,8 +84,8 @@ TEST_F(ViewsTest, AViewOfAPartlyWrittenPageIsWhole) {
   expect_calm();
 }
 
-// Each of its fills has an outside call beside it, unless none can begin, and what is to be seen is
-// written anew after each.
+// Each of its fills overlaps an outside call, unless none can begin, and the data to see is
+// rewritten after each.
 TEST_F(ViewsTest, AViewOfAPartlyWrittenPageGetsItsTurnBesideOutsideCalls) {
   make_file(8, 4, 2);
   write(0, "abc", 10);
@@ -152,7 +152,7 @@ class PullsTest : public ViewsTest {
     ViewsTest::make_file(frames, pages, groups);
     storage->pull_limit = 4 * page;
   }
-  // As a group does it that copies: hold(), and what follows when that is to be pulled.
+  // Like a group that copies: hold(), and the rest if a pull is needed.
   std::int64_t begin(std::size_t offset, std::size_t bytes, std::uint32_t group = 0) {
     return caches[group]->hold(0, 1, offset, bytes, view, &pull);
   }

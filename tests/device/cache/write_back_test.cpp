@@ -1,5 +1,5 @@
-// Writing in the background, with the marks that begin it and that make writers wait; write-backs
-// that fail; and all of the cache's work with each of its optimisations off.
+// Background write-back, with the marks that start it and that make writers wait; failing
+// write-backs; and all of the cache's work with each of its optimisations off.
 #include <atomic>
 #include <functional>
 #include <string>
@@ -84,7 +84,7 @@ TEST_F(WriteBackTest, AnErrorInTheBackgroundIsKeptForTheNextFlush) {
   expect_calm();
 }
 
-// A handle that was closed meanwhile is nobody's error.
+// A handle closed meanwhile causes no error.
 TEST_F(WriteBackTest, AClosedHandleKeepsItsPagesDirty) {
   make(64, 1, 1);
   memory->view().inode(0).write_handle = MemoryFiles::closed;
@@ -112,7 +112,7 @@ TEST_F(WriteBackTest, WithoutAHandleNothingBecomesDirty) {
   expect_calm();
 }
 
-// What a write-back takes keeps its place in the page's list, so that it fits back.
+// Data taken by a write-back keeps its place in the page's list, so that it fits back.
 TEST_F(WriteBackTest, RangesOnTheirWayKeepTheirPlace) {
   make(4, 1, 1);
   Frame& frame = memory->view().frame(0);
@@ -138,8 +138,8 @@ TEST_F(WriteBackTest, RangesOnTheirWayKeepTheirPlace) {
   EXPECT_EQ(frame.range_count, 0U);
 }
 
-// Four ranges are on their way and will fail; beside them a page has no place for four others. Who
-// writes those waits until the write-back ends.
+// Four ranges are in flight and will fail; beside them a page has no space for four others, whose
+// writer waits until the write-back ends.
 class FullLists : public WriteBackTest {
  protected:
   static constexpr std::size_t length = 10;
@@ -213,7 +213,6 @@ TEST_F(FullLists, LoseNothingWhenTheHandleIsClosedUnderIt) {
 }
 
 // ---- a file whose write-back fails
-// ---------------------------------------------------------------
 
 class FailingFile : public WriteBackTest {
  protected:

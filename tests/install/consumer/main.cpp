@@ -6,8 +6,7 @@
 
 #include <ferry/ferry.hpp>
 
-// Reads the file named on the command line through Ferry, on a device and without one, and prints
-// what the device read.
+// Reads the given file through Ferry, on a device and without one, and prints it.
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const ferry::bulk::File whole(argv[1]);

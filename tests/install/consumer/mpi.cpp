@@ -6,7 +6,7 @@
 
 #include <ferry/collective.hpp>
 
-// Reads the file named on the command line through libferry_mpi and prints it.
+// Reads the given file through libferry_mpi and prints it.
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   MPI_Init(&argc, &argv);

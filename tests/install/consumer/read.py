@@ -1,4 +1,4 @@
-"""Reads the file named on the command line through an installed ferry and prints it."""
+"""Reads the given file through an installed ferry and prints it."""
 
 import os
 import sys

@@ -20,7 +20,7 @@ namespace {
 using test::pattern;
 using test::same_bytes;
 
-// A file in memory that can fail, and knows what was asked of it.
+// An in-memory file that can fail, and records requests.
 class MemoryFile : public ByteFile {
  public:
   struct Request {
@@ -115,7 +115,7 @@ TEST(BufferedFile, WritesNoByteThatWasNotPassed) {
   std::string wanted = below.contents;
   for (std::size_t at = 5; at < 20'000; at += 1000)
     wanted.replace(at, 3, "xyz");
-  // Somebody else writes in between.
+  // Another process writes in between.
   below.contents[500] = wanted[500] = 'o';
   EXPECT_EQ(file.flush(), 0);
   EXPECT_TRUE(same_bytes(below.contents, wanted));
@@ -184,7 +184,8 @@ TEST(BufferedFile, RefusesWhatMakesNoSense) {
   EXPECT_EQ(file.pwrite(&byte, 1, ~std::uint64_t{0}), -EFBIG);
 }
 
-// Any calls give what they give on a plain string, also behind the end and through a descriptor.
+// Any calls have the same results as on a plain string, also behind the end and through a
+// descriptor.
 TEST(BufferedFile, RandomCalls) {
   test::Random random;
   const test::ScratchDirectory directory;

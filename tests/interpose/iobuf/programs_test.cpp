@@ -1,4 +1,4 @@
-// Real programs with the library under them: what they print and write must be what it is without.
+// Real programs above the library: their output and files must be the same as without it.
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -38,7 +38,7 @@ std::string buffered(const std::string& settings, const std::string& summary) {
 
 class Programs : public testing::Test {
  protected:
-  // Runs the C program with and without, and returns what the summary says of its file.
+  // Runs the C program with and without it, and returns the summary for its file.
   std::string same_with_and_without(const std::string& what, const std::string& options) {
     const std::string program = std::string(FERRY_SMALL_REQUESTS " ") + what + " ";
     const std::string plain = directory_ / "plain.dat";

@@ -1,5 +1,5 @@
-// Programs that know nothing of buffering: small_requests WHAT FILE. What they print and what is in
-// FILE afterwards must not depend on whether they are buffered.
+// Programs unaware of buffering: small_requests WHAT FILE. Their output and FILE must not depend on
+// it.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static uint64_t next_random(uint64_t below) {
   return state % below;
 }
 
-// Small writes and reads of all kinds, at places that are drawn.
+// Small writes and reads of all kinds, at random places.
 static void calls(const char* path) {
   static char data[3000];
   uint64_t sum = 0;
@@ -154,7 +154,7 @@ static void opened_twice(const char* path) {
   printf("%.7s\n", mapped);
 }
 
-// The C library closes the descriptor without the program's close, and it is used again.
+// The C library closes the descriptor without the program's close, and it is reused.
 static void with_fdopen(const char* path) {
   const int file = opened(path);
   FILE* stream = fdopen(file, "w");
@@ -188,7 +188,7 @@ static void with_exit(const char* path) {
   _exit(0);
 }
 
-// The file may not become large: where is that told?
+// The file's size is limited: which call reports that?
 static void limited(const char* path) {
   signal(SIGXFSZ, SIG_IGN);
   const struct rlimit limit = {300, 300};

@@ -1,5 +1,5 @@
-// The kernel of `ferry bench --device cuda` on the mock GPU: the same program, on a thread for each
-// group, or on as many as $FERRY_MOCK_LANES says, in step.
+// The kernel of `ferry bench --device cuda` on the mock GPU: the same program, with one thread per
+// group, or $FERRY_MOCK_LANES threads in step.
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -13,7 +13,7 @@
 namespace ferry::bench {
 namespace {
 
-// Moves the pointers of a group to where host threads find what they name, and back.
+// Moves the pointers of a group to the host's addresses, and back.
 void move_pointers(KernelGroup& group, long offset_bytes) {
   const auto move = [&](auto& pointer) {
     if (pointer != nullptr) pointer = test::played_address(pointer, offset_bytes);

@@ -1,7 +1,6 @@
 // A CUDA driver without a GPU, for tests of Ferry's host side. It has the functions of
-// src/backend/cuda/abi.hpp under the names of the real library, is as strict as that where Ferry
-// could go wrong (contexts, ranges, streams, what is asynchronous), and has kernels played by host
-// threads.
+// src/backend/cuda/abi.hpp, is as strict as the real library where Ferry could go wrong (contexts,
+// ranges, streams, asynchronous calls), and runs kernels on host threads.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -72,7 +71,7 @@ Result valid_device(DeviceIndex device) {
   return device >= 0 && device < machine().devices() ? Result::success : Result::invalid_device;
 }
 
-// The default stream of a device, for calls that name none.
+// A device's default stream, for calls that name none.
 mock::Stream& stream_of(StreamHandle stream) {
   static auto* const defaults = new std::array<std::unique_ptr<CUstream_st>, mock::devices_max>;
   static std::mutex mutex;
@@ -87,8 +86,8 @@ mock::Stream& stream_of(StreamHandle stream) {
 void run_copy(std::uintptr_t to, std::uintptr_t from, std::size_t bytes, bool from_gpu) {
   if (machine().falls_due("fail_copy")) machine().set("lost", 1);
   if (!machine().lost()) {
-    // As a copy engine does it, unseen by the thread sanitizer: kernels may change a page while it
-    // is written back, and it is written again then; and the server looks at words of theirs.
+    // Like a copy engine, invisible to the thread sanitizer: kernels may change a page during its
+    // write-back, which is repeated then; and the server polls words of theirs.
     std::optional<UnseenReads> unseen;
     if (from_gpu) unseen.emplace();
     std::memcpy(machine().bytes_at(to), machine().bytes_at(from), bytes);
@@ -419,7 +418,7 @@ Result cuStreamSynchronize(StreamHandle stream) {
 }
 
 Result cuStreamQuery(StreamHandle stream) {
-  // What has run is looked at before whether it failed: a copy fails before it is over.
+  // Checks what has run before checking for failure: a copy fails before it ends.
   const bool idle = stream_of(stream).idle();
   if (const Result result = ready_to_serve(); result != Result::success) return result;
   return idle ? Result::success : Result::not_ready;
@@ -478,7 +477,7 @@ Result cuEventQuery(EventHandle event) {
     const std::lock_guard marked(mark->mutex);
     done = mark->done;
   }
-  // After `done`, not before: a copy that fails does so before the events behind it are done.
+  // After `done`, not before: a failing copy does so before the events behind it are done.
   if (const Result result = ready_to_serve(); result != Result::success) return result;
   return done ? Result::success : Result::not_ready;
 }
@@ -548,8 +547,8 @@ Result cuPointerGetAttribute(void* value, PointerAttribute attribute, DevicePoin
   return cuPointerGetAttributes(1, &attribute, &value, pointer);
 }
 
-// Any image is a module: its kernels are the functions of their names in the library that
-// $FERRY_MOCK_KERNELS names (mocks/cuda/kernels.hpp), which host threads run.
+// Any image is a module: its kernels are functions of the same names in the library
+// $FERRY_MOCK_KERNELS (mocks/cuda/kernels.hpp), run on host threads.
 Result cuModuleLoadData(ModuleHandle* module, const void* image) {
   if (const Result result = in_context(); result != Result::success) return result;
   if (image == nullptr) return Result::invalid_value;

@@ -10,14 +10,14 @@ namespace ferry::cuda::mock {
 namespace {
 
 constexpr std::size_t window_bytes = std::size_t{16} << 30;
-constexpr std::size_t granule_bytes = 2 << 20;  // as a GPU's pages; a gap lies behind every range
+constexpr std::size_t granule_bytes = 2 << 20;  // a GPU's page size; a gap follows every range
 
 long environment(const char* name, long otherwise) {
   const char* text = std::getenv(name);
   return text == nullptr ? otherwise : std::strtol(text, nullptr, 10);
 }
 
-// Whether a child of fork() sees the same memory, so that it can play a kernel of its parent.
+// Whether a child of fork() shares the memory, so that it can run its parent's kernel.
 bool is_shared() {
   static const bool shared = environment("FERRY_MOCK_CUDA_SHARED", 0) != 0;
   return shared;
@@ -90,7 +90,7 @@ bool Machine::falls_due(const std::string& name) {
 void Machine::wait_for_kernels() {
   if (get("kernel_runs") == 0) return;
   count("waits_for_kernels");
-  // Not for ever, so that a test can say what is wrong.
+  // Bounded, so that a test can report the problem.
   for (int rounds = 0; rounds < 10'000 && get("kernel_runs") != 0; ++rounds)
     std::this_thread::sleep_for(std::chrono::microseconds(100));
 }
@@ -158,13 +158,13 @@ Result Machine::remove(Range::Kind kind, std::uintptr_t address) {
     }
     range = found->second;
     if (kind == Range::Kind::device) {
-      // Whole granules, and the gap behind them, are this range's alone; not after it is gone.
+      // Whole granules, and the gap behind them, belong to this range only; not after it is freed.
       madvise(bytes_at(range.begin), (range.bytes / granule_bytes + 1) * granule_bytes,
               is_shared() ? MADV_REMOVE : MADV_DONTNEED);
     }
     ranges_.erase(found);
   }
-  // A real driver waits for the GPU here. Nobody should count on that.
+  // A real driver waits for the GPU here. Do not rely on that.
   if (range.pending_copies > 0) count("freed_under_a_copy");
   const bool pinned = kind == Range::Kind::pinned || kind == Range::Kind::registered;
   if (pinned) count("pinned_bytes", -static_cast<long>(range.bytes));
@@ -198,7 +198,7 @@ Result Machine::begin_copy(std::uintptr_t device_side, std::uintptr_t host_side,
   if (Range* host = locate(host_side, bytes)) {
     ++host->pending_copies;
   } else if (asynchronous) {
-    // Such copies a real driver makes before it returns, and slowly.
+    // A real driver makes such copies before it returns, slowly.
     ++values_["pageable_copies"];
   }
   return Result::success;
@@ -220,7 +220,7 @@ std::byte* Machine::bytes_at(std::uintptr_t address) const {
 
 }  // namespace ferry::cuda::mock
 
-// What tests ask and set, by name.
+// Faults and counters for tests, by name.
 //   faults    out_of_memory     1: nothing more can be allocated or registered
 //             fail_copy_call    n: the n-th copy from now is refused
 //             fail_copy         n: the n-th copy from now fails while it runs, and then all is lost

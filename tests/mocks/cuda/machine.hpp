@@ -1,9 +1,8 @@
-// The GPUs of the mock driver: their memory, the host's pinned memory, and what tests make go
-// wrong.
+// The mock driver's GPUs: their memory, the host's pinned memory, and faults for tests.
 //
-// Device memory has two addresses. Programs get one in a range that nobody can touch, so that a
-// host which reads or writes it faults, as with a real GPU; the bytes lie in a second mapping at a
-// fixed distance, which only the mock's copies know.
+// Device memory has two addresses. Programs get one in an inaccessible range, so that host access
+// faults, as with a real GPU; the bytes are in a second mapping at a fixed distance, which only the
+// mock's copies use.
 #pragma once
 
 #include <cstddef>
@@ -39,21 +38,21 @@ class Machine {
   long get(const std::string& name);
   void set(const std::string& name, long value);
   void count(const std::string& name, long amount = 1);
-  // Whether the n-th event from when `name` was set to n is this one.
+  // Whether this event is the n-th since `name` was set to n.
   bool falls_due(const std::string& name);
   // A fault after which every call on any GPU fails, as after an error of the hardware.
   bool lost() { return get("lost") != 0; }
 
-  // For calls that a driver may put off until no kernel runs.
+  // For calls that a driver may delay until no kernel runs.
   void wait_for_kernels();
 
   Result allocate(Range::Kind kind, int device, std::size_t bytes, std::uintptr_t& address);
   Result add_registered(std::uintptr_t begin, std::size_t bytes, int device);
   Result remove(Range::Kind kind, std::uintptr_t address);
-  // The range that an address lies in; kind, begin and size are filled in. False: none.
+  // The range of an address; kind, begin and size are filled in. Returns false if there is none.
   bool find(std::uintptr_t address, Range& found);
 
-  // Checks a copy when it is asked for, and keeps its memory from being freed unnoticed.
+  // Checks a copy when it is requested, and keeps its memory from being freed unnoticed.
   Result begin_copy(std::uintptr_t device_side, std::uintptr_t host_side, std::size_t bytes,
                     bool asynchronous = false);
   void end_copy(std::uintptr_t device_side, std::uintptr_t host_side);
@@ -63,7 +62,7 @@ class Machine {
  private:
   Machine();
   Range* locate(std::uintptr_t address, std::size_t bytes);
-  // A free place in the window, or 0. What was freed is used again as late as possible.
+  // A free place in the window, or 0. Reuses freed places as late as possible.
   std::uintptr_t place(std::size_t bytes);
 
   int devices_ = 2;

@@ -1,5 +1,4 @@
-// Streams of the mock driver: threads that do one thing after the other, after whoever asked for it
-// has gone on.
+// Streams of the mock driver: threads that execute operations in order, asynchronously.
 #pragma once
 
 #include <chrono>
@@ -14,7 +13,7 @@
 
 namespace ferry::cuda::mock {
 
-// A point that streams pass. Reusable, as CUDA's events are: each record is a mark of its own.
+// A point in a stream. Reusable, like CUDA's events: each record sets a new mark.
 struct Mark {
   std::mutex mutex;
   std::condition_variable passed;

@@ -1,4 +1,4 @@
-// A client that the metadata server evicts: its session ends, and the OSDs refuse it from then on.
+// A client that the metadata server evicts: its session ends, and the OSDs refuse it afterwards.
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -30,16 +30,16 @@ class CephEviction : public test::CephServers {
  protected:
   // All clients of this process.
   void evict() const { rig("evict", std::to_string(getpid())); }
-  // What the client has in memory it may tell until the end of its session has arrived.
+  // The client may answer from its memory until the end of its session has arrived.
   static bool finds_it(const std::function<std::int64_t()>& call) {
     return test::eventually([&] { return call() == -ESHUTDOWN; });
   }
-  // How many there are in this process, by the threads that each has one of.
+  // Their number in this process, by a thread that each has.
   static std::size_t clients() { return test::threads_named("ms_dispatch"); }
 };
 
-// What is open stays refused; what is opened or asked for by name once a call has said so is
-// another client's.
+// Open files stay refused; once a call has reported that, opens and calls by name use another
+// client.
 TEST_F(CephEviction, OpenFilesStayRefusedAndNewOnesAreNot) {
   const std::string data = pattern(4 * mib, 1);
   File* file = make_file("f", data, 5);
@@ -72,8 +72,8 @@ TEST_F(CephEviction, OpenFilesStayRefusedAndNewOnesAreNot) {
   EXPECT_EQ(driver->close(again), 0);
 }
 
-// Where no file is open, a call by name finds it. It is not asked again by itself, as the servers
-// may have done it; the next one succeeds.
+// Without open files, a call by name detects it. It is not repeated, because the servers may have
+// executed it; the next one succeeds.
 TEST_F(CephEviction, EveryKindOfCallByNameSaysSoOnce) {
   EXPECT_EQ(driver->close(make_file("f", pattern(mib, 1), 5)), 0);
   const std::string wide = at("wide", 5);
@@ -135,7 +135,7 @@ TEST_F(CephEviction, EveryKindOfCallByNameSaysSoOnce) {
   EXPECT_EQ(layout.pool, "data");
 }
 
-// Who closes without a sync is told as well, once.
+// A close without a sync also reports it, once.
 TEST_F(CephEviction, CloseTellsWhatIsLost) {
   File* file = make_file("f", pattern(mib, 1), 5);
   ASSERT_EQ(unhurried([&] { return driver->pwrite(file, arena.data(), 10, mib); }), 10);
@@ -145,8 +145,8 @@ TEST_F(CephEviction, CloseTellsWhatIsLost) {
   EXPECT_EQ(driver->try_open(at("f", 5), O_RDWR), 0);
 }
 
-// Many threads find it at once, while opens, transfers and closes of others are under way. Each
-// call succeeds or says so, synced bytes are there, and one client is left.
+// Many threads detect it at once, with opens, transfers and closes of others in flight. Each call
+// succeeds or reports it, synced bytes survive, and one client is left.
 TEST_F(CephEviction, ManyThreadsGoOnWithOneNewClient) {
   constexpr unsigned threads = 24;  // more than the storage has
   constexpr std::size_t bytes = 64 << 10;
@@ -200,7 +200,7 @@ TEST_F(CephEviction, ManyThreadsGoOnWithOneNewClient) {
   EXPECT_TRUE(test::eventually([&] { return clients() == 1; })) << clients();
 }
 
-// Clients that were lost end, with their threads, once nothing of them is open.
+// Lost clients end, with their threads, once nothing of theirs is open.
 TEST_F(CephEviction, LostClientsEnd) {
   made.push_back(at("f"));
   for (std::uint64_t i = 0; i < test::scaled(12); ++i) {
@@ -215,7 +215,7 @@ TEST_F(CephEviction, LostClientsEnd) {
   EXPECT_TRUE(test::eventually([&] { return clients() == 1; })) << clients();
 }
 
-// Files that stay open keep their lost clients, and so many are enough.
+// Files that stay open keep their lost clients, whose number is limited.
 TEST_F(CephEviction, LostClientsThatAreHeldAreBounded) {
   made.push_back(at("f"));
   std::vector<File*> files;
@@ -243,7 +243,7 @@ TEST_F(CephEviction, LostClientsThatAreHeldAreBounded) {
   EXPECT_TRUE(test::eventually([&] { return clients() == 1; })) << clients();
 }
 
-// Transfers under way end, and none says that it moved what it did not.
+// Transfers in flight end, and none reports bytes it did not move.
 TEST_F(CephEviction, TransfersUnderWayEnd) {
   const std::string data = pattern(4 * mib, 1);
   File* file = make_file("f", data, 10);
@@ -278,8 +278,8 @@ TEST_F(CephEviction, TransfersUnderWayEnd) {
   EXPECT_EQ(driver->close(file), 0);
 }
 
-// Each round writes a piece of its own and syncs it. What a sync has acknowledged before the client
-// was evicted, another client finds.
+// Each round writes and syncs a piece. Another client finds everything that a sync acknowledged
+// before the eviction.
 TEST_F(CephEviction, SyncedBytesSurviveItUnderLoad) {
   File* file = make_file("f", "", 10);
   std::thread evicts([&] { evict(); });

@@ -1,6 +1,6 @@
-// A Ceph cluster whose servers end, hang or come back while requests are under way. Needs one that
-// may be treated like that: the rig's. Tests that kill need one that stores in files
-// (FERRY_TEST_CEPH_DISK is set), and some need it mounted by ceph-fuse.
+// A Ceph cluster whose servers end, hang or return while requests are in flight: the rig's. Tests
+// that kill servers need one that stores in files (FERRY_TEST_CEPH_DISK is set), and some need
+// ceph-fuse's mount.
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -28,7 +28,7 @@ constexpr std::size_t mib = 1 << 20;
 
 class CephFaults : public test::CephServers {
  protected:
-  // Writes to a new file of it until it says that it is full. `closed`: what closing it gives.
+  // Writes to a new file until it is full. `closed`: the result of closing it.
   void fill_small_pool(const std::string& path, std::int64_t& closed) {
     Layout layout;
     layout.pool = "small";
@@ -66,7 +66,7 @@ TEST_F(CephFaults, EveryKindOfCallEndsWhenTheServersHang) {
   EXPECT_EQ(unhurried([&] { return driver->simple(Kind::sync, file); }), 0);
   rig("freeze");
   EXPECT_EQ(driver->pread(file, arena.data(), 4 * mib, 0), -ETIMEDOUT);
-  // The client's memory takes a write; then it cannot be made durable.
+  // The client's memory accepts a write, which then cannot be made durable.
   EXPECT_EQ(driver->pwrite(file, arena.data(), 10, 0), 10);
   EXPECT_EQ(driver->simple(Kind::sync, file), -ETIMEDOUT);
   EXPECT_EQ(driver->simple(Kind::truncate, file, 100), -ETIMEDOUT);
@@ -84,7 +84,7 @@ TEST_F(CephFaults, EveryKindOfCallEndsWhenTheServersHang) {
   EXPECT_EQ(driver->try_open(at("f"), O_RDONLY), 0);
 }
 
-// What answers late, answers nobody.
+// Late answers have no receiver.
 TEST_F(CephFaults, ALateAnswerTouchesNothing) {
   const std::string data = pattern(mib, 1);
   File* file = make_file("f", data, 2);
@@ -121,7 +121,7 @@ TEST_F(CephFaults, TransfersUnderWayCanBeCancelled) {
   EXPECT_EQ(driver->close(file), 0);
 }
 
-// More calls than there are threads hang at once; all end, and then others go on.
+// More calls than threads hang at once; all end, and others continue.
 TEST_F(CephFaults, ManyCallsThatHangAllEnd) {
   File* file = make_file("f", pattern(4 * mib, 1), 2);
   file = reopen(file, "f", 2);
@@ -157,8 +157,8 @@ TEST_F(CephFaults, TheStorageCanBeLeftWhileServersHang) {
   make_storage();
 }
 
-// Static objects of a program that take a while to go, as those of large ones do. They are older
-// than the library, so they go after its own.
+// Static objects whose destruction takes a while, as in large programs. They are older than the
+// library's, so they are destroyed later.
 void linger_at_exit() {
   std::atexit([] { std::this_thread::sleep_for(std::chrono::seconds(3)); });
 }
@@ -227,7 +227,6 @@ TEST_F(CephFaults, TransfersOfTheMountComeBackOnceWhenTheServersDo) {
 }
 
 // ---- servers that are killed, and come back with what they stored
-// -------------------------------------
 
 TEST_F(CephKills, ServersThatAreNotThereAreToldInTime) {
   NEEDS_A_CLUSTER_ON_DISK();
@@ -257,7 +256,7 @@ TEST_F(CephKills, ATransferOutlivesARestart) {
   EXPECT_EQ(driver->close(file), 0);
 }
 
-// Nothing bounds these calls but the servers' return, and no other file waits for them.
+// Only the servers' return bounds these calls, and no other file waits for them.
 TEST_F(CephKills, CallsOfTheMountWaitForServersThatAreGone) {
   NEEDS_A_CLUSTER_ON_DISK();
   NEEDS_A_MOUNT();
@@ -305,14 +304,14 @@ TEST_F(CephKills, SyncedBytesOfTheMountSurviveAKill) {
   ASSERT_EQ(driver->pread(elsewhere, arena.data(), 4 * mib, 0), static_cast<std::int64_t>(4 * mib));
   EXPECT_TRUE(same_bytes(arena.view(0, 4 * mib), data));
   EXPECT_EQ(driver->close(elsewhere), 0);
-  // What was open goes on.
+  // Open files continue.
   EXPECT_EQ(driver->pwrite(file, arena.data(), 10, 4 * mib), 10);
   EXPECT_EQ(driver->simple(Kind::sync, file), 0);
   EXPECT_EQ(driver->close(file), 0);
 }
 
-// Pieces are written and synced in rounds while OSDs and MDS are killed again and again. Whatever a
-// sync has acknowledged, another client finds, and a round that failed is known.
+// Pieces are written and synced in rounds while OSDs and MDS are killed repeatedly. Another client
+// finds everything that a sync acknowledged, and failed rounds are known.
 TEST_F(CephKills, SyncedBytesSurviveKillsUnderLoad) {
   NEEDS_A_CLUSTER_ON_DISK();
   constexpr std::size_t piece = 256 << 10;

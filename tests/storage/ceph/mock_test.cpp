@@ -1,5 +1,5 @@
-// Storage `ceph` on a mock of libcephfs: calls that were given up, forks, and what the library
-// leaves to its caller. No cluster is behind any of this.
+// Storage `ceph` on a mock of libcephfs: abandoned calls, forks, and what the library leaves to its
+// caller.
 #include <cerrno>
 #include <cstdint>
 #include <filesystem>
@@ -64,7 +64,7 @@ class CephMock : public testing::Test {
     operation.new_path = to.c_str();
     return driver.run(operation);
   }
-  // Threads end when the library has come back and they have had no call for a while.
+  // Threads end when the library has returned and no call came for a while.
   static void await_late_calls() {
     ASSERT_TRUE(eventually([] { return test::threads_named("ferry-calls") == 0; }));
   }
@@ -89,7 +89,7 @@ TEST_F(CephMock, FilesAreWrittenAndRead) {
   EXPECT_EQ(driver.close(file), 0);
 }
 
-// The file system is mounted by the first call; those that waited with it for that have timed out.
+// The first call mounts the file system; calls that waited with it have timed out.
 TEST_F(CephLateCalls, WhatWaitsForTheMountNeverBegins) {
   const std::string before(1000, 'a');
   test::write_file(path("emptied"), before);
@@ -144,7 +144,7 @@ TEST_F(CephLateCalls, WhatHasBegunKeepsNewerChangesOfItsFileOut) {
   EXPECT_EQ(driver.close(other), 0);
 }
 
-// Also when nobody has the file open meanwhile, and for who opens it anew.
+// Also if the file is closed meanwhile, and for new opens.
 TEST_F(CephLateCalls, ALateWriteOutlivesItsHandles) {
   test::write_file(path("f"), std::string(1000, 'a'));
   File* late = driver.must_open(at("f"), O_RDWR);

@@ -1,5 +1,5 @@
-// A ceph-fuse that the metadata server evicts: what calls through its mount give from then on, and
-// how the mount is got back.
+// A ceph-fuse that the metadata server evicts: the results of calls through its mount, and how to
+// recover it.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -71,8 +71,8 @@ class CephMountEviction : public test::CephServers {
   bool evicted_ = false;
 };
 
-// Nothing waits. A sync through ceph-fuse 16.2 says 0 although bytes are lost, and the close says
-// that they are.
+// Nothing waits. With ceph-fuse 16.2 a sync returns 0 although bytes are lost, and the close
+// reports it.
 TEST_F(CephMountEviction, EveryKindOfCallEndsAndTheLossIsTold) {
   NEEDS_A_MOUNT();
   const std::string data = pattern(mib, 1);
@@ -117,8 +117,8 @@ TEST_F(CephMountEviction, EveryKindOfCallEndsAndTheLossIsTold) {
   }
 }
 
-// A file that is open while the mount is replaced stays with the ceph-fuse that is lost, which ends
-// with it.
+// A file that is open while the mount is replaced stays with the lost ceph-fuse, which ends with
+// it.
 TEST_F(CephMountEviction, OpenFilesKeepTheLostMountUntilTheyAreClosed) {
   NEEDS_A_MOUNT();
   const std::string data = pattern(mib, 1);
@@ -136,7 +136,7 @@ TEST_F(CephMountEviction, OpenFilesKeepTheLostMountUntilTheyAreClosed) {
   EXPECT_EQ(driver->close(again), 0);
 }
 
-// Transfers under way when it is evicted come back.
+// Transfers in flight at the eviction return.
 TEST_F(CephMountEviction, TransfersUnderWayEnd) {
   NEEDS_A_MOUNT();
   const std::string data = pattern(mib, 1);
@@ -144,7 +144,7 @@ TEST_F(CephMountEviction, TransfersUnderWayEnd) {
   std::thread evicts([&] { evict(); });
   const auto until = std::chrono::steady_clock::now() + test::patience;
   std::int64_t got = 1;
-  // The kernel asks for a piece at a time; what came before one that fails is a short read.
+  // The kernel requests pieces; those before a failing one make a short read.
   while (got > 0 && std::chrono::steady_clock::now() < until) {
     std::memset(arena.data(), 0, mib);
     got = driver->pread(file, arena.data(), mib, 0);

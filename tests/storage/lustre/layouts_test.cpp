@@ -1,5 +1,5 @@
-// Layouts on Lustre, against a mock of liblustreapi (tests/mocks) and against bytes written down
-// here: no real Lustre has been asked.
+// Layouts on Lustre, on a mock of liblustreapi (tests/mocks) and with recorded bytes; no real
+// Lustre was used.
 #include "storage/lustre/layouts.hpp"
 
 #include <cerrno>
@@ -27,7 +27,6 @@ constexpr std::uint64_t mib = 1 << 20;
 constexpr const char* mock_attribute = "user.ferry.mock.lov";
 
 // ---- the words of lustre.lov
-// ---------------------------------------------------------------------
 
 // Little-endian numbers, one after the other.
 class Bytes {
@@ -62,7 +61,7 @@ Bytes pool(const char* name) {
   return made;
 }
 
-// A foreign layout, whatever it says.
+// A foreign layout, whatever its contents.
 Bytes foreign() {
   Bytes made;
   made.add(std::uint32_t{0x0BD70BD0}).add(std::uint32_t{4}).add(std::uint32_t{1});
@@ -99,7 +98,6 @@ Bytes composite(const std::vector<Piece>& pieces) {
 }
 
 // ---- by the library
-// ------------------------------------------------------------------------------
 
 class LustreMock : public testing::Test {
  protected:
@@ -403,7 +401,6 @@ TEST_F(LustreMock, WhatADirectoryLeavesOpenIsThatOfTheFileSystem) {
 }
 
 // ---- without it
-// ----------------------------------------------------------------------------------
 
 TEST(LustreLayouts, AnotherFileSystemTakesNoneWithoutTheLibrary) {
   const test::ScratchDirectory directory;
@@ -560,7 +557,6 @@ TEST(LustreAttribute, RequestsAreReadAsTheyWereMeant) {
 }
 
 // ---- which file system it is
-// ---------------------------------------------------------------------
 
 TEST(StripedSystem, IsRecognised) {
   EXPECT_EQ(striped_system_of(0x0BD00BD0, "lustre"), StripedSystem::lustre);

@@ -1,5 +1,4 @@
-// An NFS server that ends, hangs or comes back while requests are under way. Needs one that may be
-// treated like that: the rig's.
+// An NFS server that ends, hangs or returns while requests are in flight: the rig's.
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -75,7 +74,7 @@ TEST_F(NfsFaults, EveryKindOfCallEndsWhenTheServerHangs) {
   EXPECT_EQ(driver->try_open(at("f"), O_RDONLY), 0);
 }
 
-// What answers late, answers nobody.
+// Late answers have no receiver.
 TEST_F(NfsFaults, ALateAnswerTouchesNothing) {
   File* file = make_file("f", pattern(1 << 20, 1), 1);
   rig("freeze");
@@ -137,7 +136,7 @@ TEST_F(NfsFaults, PathsOutliveARestart) {
   EXPECT_EQ(driver->path_call(Kind::unlink, at("g")), 0);
 }
 
-// The server had acknowledged the write, and not that it was durable.
+// The server had acknowledged the write, but not that it was durable.
 TEST_F(NfsFaults, WritesThatARestartMayHaveLostAreReportedBySync) {
   File* file = make_file("f", "");
   std::memset(arena.data(), 'a', 4096);
@@ -165,7 +164,7 @@ TEST_F(NfsFaults, EveryOpeningReportsThatARestartMayHaveLostWrites) {
   }
 }
 
-// The server carries it out when it is well again, before anything newer.
+// The server executes it when it recovers, before anything newer.
 TEST_F(NfsFaults, AWriteThatWasGivenUpNeverLandsOverLaterOnes) {
   File* const file = make_file("f", "", 1);
   std::memset(arena.data(), 'a', 4096);
@@ -203,7 +202,7 @@ TEST_F(NfsFaults, AFullServerSaysSo) {
   small.replace(small.find("/ferry"), 6, "/ferry-small/f");
   File* file = driver->must_open(small, O_RDWR | O_CREAT | O_TRUNC);
   EXPECT_EQ(driver->pwrite(file, arena.data(), 512 << 10, 0), 512 << 10);
-  // What fits is written, as by the system call.
+  // Writes what fits, like the system call.
   const std::int64_t written = driver->pwrite(file, arena.data(), 1 << 20, 512 << 10);
   EXPECT_GT(written, 0);
   EXPECT_LE(written, 512 << 10);
@@ -212,8 +211,8 @@ TEST_F(NfsFaults, AFullServerSaysSo) {
   EXPECT_EQ(driver->path_call(Kind::unlink, small), 0);
 }
 
-// Pieces are written and synced in rounds while the server is killed again and again. Whatever a
-// sync has acknowledged is there, and a round that may be lost is known.
+// Pieces are written and synced in rounds while the server is killed repeatedly. Everything that a
+// sync acknowledged is there, and rounds that may be lost are known.
 TEST_F(NfsFaults, SyncedBytesSurviveKillsUnderLoad) {
   constexpr std::size_t piece = 256 << 10;
   constexpr std::size_t pieces = 16;

@@ -1,4 +1,4 @@
-// What a server may do to a client: forget, answer late, and list what no directory holds. With a
+// What a server may do to a client: lose writes, answer late, and list impossible names. With a
 // server in this process (support/fake_nfs_server.hpp).
 #include <cerrno>
 #include <cstring>
@@ -171,8 +171,8 @@ TEST_F(NfsServerFaults, ATruncationThatWasGivenUpNeverLandsOverLaterWrites) {
   EXPECT_EQ(driver->close(other), 0);
 }
 
-// The server says it once, over a connection that is kept for a write alone: the sync has given up,
-// or asked again over another one.
+// The server reports it once, on a connection kept only for a write: the sync has given up, or
+// asked again on another one.
 TEST_F(NfsServerFaults, AnErrorOfACommitThatIsAnsweredLateIsReported) {
   const std::string settings = "&timeout=1&connections=1";
   File* const file = open("f", settings);

@@ -1,4 +1,4 @@
-// Which writes a server may still lose, as its answers tell.
+// Which writes a server may still lose, judged by its answers.
 #include "storage/nfs/writes.hpp"
 
 #include <cerrno>
@@ -15,7 +15,7 @@ const char* const first = "12345678";
 const char* const second = "87654321";
 const char* const third = "abcdefgh";
 
-// What a commit comes to whose answer has this verifier.
+// The result of a commit whose answer has this verifier.
 int sync(NfsWrites& writes, std::uint64_t& seen, const char* verifier) {
   writes.committed(verifier, writes.begin_commit());
   return writes.error_since(seen);
@@ -40,7 +40,7 @@ TEST(NfsWrites, ACommitAheadThatWentWellIsNotASync) {
   writes.acknowledged(first);
   ASSERT_TRUE(writes.begin_ahead(64 * mib));
   writes.committed_ahead(first, 0);
-  // The server starts anew: what was written since the commit began may be gone.
+  // The server restarts: data written since the commit began may be lost.
   writes.acknowledged(first);
   EXPECT_EQ(sync(writes, seen, second), -EIO);
 }
@@ -76,7 +76,7 @@ TEST(NfsWrites, ACommitAheadWithoutAnAnswerChangesNothing) {
   EXPECT_EQ(sync(writes, seen, first), 0);
 }
 
-// A write that is acknowledged while the commit is under way is not part of that.
+// A write acknowledged during the commit is not part of it.
 TEST(NfsWrites, ALossAfterAReportedLossIsReportedToo) {
   NfsWrites writes;
   std::uint64_t seen = 0;

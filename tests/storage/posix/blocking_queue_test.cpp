@@ -1,4 +1,4 @@
-// The short cut for small files on queues that may block.
+// The shortcut for small files on queues that may block.
 #include <cerrno>
 #include <cstddef>
 #include <memory>
@@ -65,7 +65,7 @@ TEST_F(WholeFiles, SayWhyNot) {
   EXPECT_EQ(read(scratch / "missing", 100), -ENOENT);
   EXPECT_EQ(read("", 100), -ENOENT);
   EXPECT_EQ(read(scratch.path(), 100), -ENOTSUP);
-  // Nobody writes to it: opening it must not wait.
+  // No writer exists: opening it must not wait.
   ASSERT_EQ(mkfifo((scratch / "fifo").c_str(), 0600), 0);
   EXPECT_EQ(read(scratch / "fifo", 100), -ENOTSUP);
   EXPECT_EQ(make(false)->read_file("/", memory), -ENOTSUP);

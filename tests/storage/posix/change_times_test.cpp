@@ -57,7 +57,7 @@ TEST(ChangeTimes, ATimeProvesNothingBeforeTheFileWasQuiet) {
   EXPECT_EQ(ask(changed, false), 0U) << "however old";
   EXPECT_NE(ask(changed, true), 0U);
   EXPECT_EQ(asked, 3);
-  // Whoever writes now sets another time first.
+  // A writer now first sets another time.
   EXPECT_NE(ask(changed, false), 0U);
   EXPECT_EQ(asked, 3);
   EXPECT_EQ(ask(changed + 1, false), 0U);
@@ -87,7 +87,7 @@ TEST(ChangeTimes, AFileThatWasForgottenHasToBeQuietAgain) {
   EXPECT_NE(ask(ChangeTimes::files_max, false), 0U);
 }
 
-// What the storage says of files on this machine's disk.
+// The storage's answer for files on this machine's disk.
 class FileVersion : public testing::Test {
  protected:
   // Old enough that only writers matter.
@@ -158,8 +158,8 @@ TEST_F(FileVersion, IsNotThereWhereStoresThroughAMappingLeaveTheTimeAsItIs) {
   EXPECT_EQ(driver.close(file), 0);
 }
 
-// By one descriptor, beside others that open the file for writing at the moment of the look, which
-// must not get this process a signal that ends it.
+// By one descriptor, beside others that open the file for writing at that moment; no signal may end
+// this process.
 TEST_F(FileVersion, IsLookedForByManyAtOnce) {
   const test::Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_GE(fd, 0);
@@ -181,8 +181,8 @@ TEST_F(FileVersion, IsLookedForByManyAtOnce) {
     thread.join();
 }
 
-// The look whether a file is quiet keeps openers waiting for a moment, and others may have leases
-// for longer.
+// Checking whether a file is quiet delays openers for a moment, and others may hold leases for
+// longer.
 TEST_F(FileVersion, OpeningWaitsForAnotherProcessToEndItsLease) {
   const test::Descriptor holder(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_GE(holder, 0);

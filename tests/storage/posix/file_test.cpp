@@ -1,5 +1,4 @@
-// How files are opened where other programs change them meanwhile, or parts of the system are
-// missing.
+// Opening files while other programs change them, or with parts of the system missing.
 #include "storage/posix/file.hpp"
 
 #include <cerrno>
@@ -28,8 +27,7 @@ using test::Descriptor;
 using test::OwnMount;
 using test::StorageDriver;
 
-// A program that fills a file just before somebody else's read of it: after it was seen to be
-// empty.
+// A program that fills a file just before another's read, after it was seen to be empty.
 class FilledBeforeARead {
  public:
   explicit FilledBeforeARead(const std::string& path)
@@ -73,7 +71,7 @@ class FilledBeforeARead {
 
 class PosixFiles : public testing::Test {
  protected:
-  // What is opened in threads that are started now, which see the mounts of this one.
+  // Opened in threads started now, which see this one's mounts.
   void make_storage() {
     storage = make_posix(StorageEngine::threads);
     driver = std::make_unique<StorageDriver>(*storage);

@@ -32,7 +32,7 @@ class LocalMountsTest : public testing::Test {
     }
     mounts.learn(mount_of(directory / "file"));
   }
-  // A lookup that must not wait gives up where others rename or mount at the same moment.
+  // A lookup that must not wait gives up if others rename or mount at that moment.
   bool finds(const std::string& path, bool follows = true) const {
     for (int attempt = 0; attempt < 100; ++attempt) {
       const Descriptor found(mounts.find(path.c_str(), follows));

@@ -67,7 +67,7 @@ TEST_F(PlacesTest, SymbolicLinksAreFollowedToWhereTheyLead) {
   EXPECT_EQ(place_of(directory / "away", Kind::open, O_NOFOLLOW), here);
 }
 
-// As the kernel walks: up from where a link leads, not from where it lies.
+// As the kernel walks: up from a link's target, not from the link.
 TEST_F(PlacesTest, ParentsAreThoseOfWhatLinksLeadTo) {
   const test::ScratchDirectory directory;
   ASSERT_EQ(mkdir((directory / "dir").c_str(), 0755), 0);
@@ -99,8 +99,7 @@ TEST_F(PlacesTest, ARenamingLiesOnBoth) {
   EXPECT_NE(both, device_of("/"));
 }
 
-// As many calls as there are threads for one file system hang; calls on another one and by name go
-// on beside them.
+// As many calls as one file system's threads hang; calls on another one and by name continue.
 TEST(PosixPlaces, CallsThatHangHoldOnlyTheirOwnFileSystemUp) {
   const test::ScratchDirectory directory;
   test::write_file(directory / "f", "abc");

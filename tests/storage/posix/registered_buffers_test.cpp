@@ -1,4 +1,4 @@
-// Registered buffers of io_uring are used where they move the right bytes, and nowhere else.
+// io_uring's registered buffers are used only where they move the right bytes.
 #include "storage/posix/registered_buffers.hpp"
 
 #include <algorithm>
@@ -37,10 +37,10 @@ using test::same_bytes;
 using test::ScratchDirectory;
 using test::StorageDriver;
 
-// What a file system does to the bytes behind the first page.
+// A file system's effect on bytes behind the first page.
 enum class Fault : std::uint8_t { none, writes, reads, direct_only, refuses, ends_early };
 
-// A client that gets the pages of a registered buffer and goes on with the first one for ever.
+// A client that gets a registered buffer's pages and keeps using the first one.
 class FaultyTransfers final : public RegisteredTransfers {
  public:
   explicit FaultyTransfers(Fault fault) : fault_(fault), real_(make_registered_transfers()) {}
@@ -74,7 +74,7 @@ class FaultyTransfers final : public RegisteredTransfers {
   const std::unique_ptr<RegisteredTransfers> real_;
 };
 
-// Every file system is one that nothing is known of, and this is how it moves bytes.
+// Every file system counts as unknown, and this is how it moves bytes.
 class Trials final : public RegisteredBufferTrials {
  public:
   explicit Trials(Fault fault) : fault_(fault) {}
@@ -94,7 +94,7 @@ class Trials final : public RegisteredBufferTrials {
   mutable unsigned tests_ = 0;
 };
 
-// Of two trials at the same moment one finds wrong bytes and ends first.
+// Of two simultaneous trials one finds wrong bytes and ends first.
 class TwoTrials final : public RegisteredBufferTrials {
  public:
   RegisteredBuffers by_type(std::uint64_t /*type*/) const override {
@@ -245,8 +245,8 @@ TEST(RegisteredBufferTrials, KnowLustreByItsName) {
   EXPECT_EQ(without_registered_buffers(RegisteredBuffers::right, false), "");
 }
 
-// The queue of a storage on which every file system has this fault. Other pages come to lie where
-// the registered ones were: what goes through registered buffers does not arrive there.
+// The queue of a storage on which every file system has this fault. Other pages replace the
+// registered ones: transfers through registered buffers do not arrive there.
 class ReplacedMemory {
  public:
   explicit ReplacedMemory(Fault fault) {

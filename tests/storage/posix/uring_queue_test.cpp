@@ -1,5 +1,4 @@
-// The io_uring engine: its tables of registered files and buffers, and what it does when they are
-// too small.
+// The io_uring engine: its tables of registered files and buffers, also when too small.
 #include "storage/posix/uring_queue.hpp"
 
 #include <cerrno>
@@ -66,8 +65,8 @@ class Uring : public testing::Test {
   std::unique_ptr<StorageDriver> driver;
 };
 
-// More files than the kernel's table has room for, used together in one batch: each operation must
-// reach its own file, whichever of them hold an entry.
+// More files than the kernel's table can hold, used in one batch: each operation must reach its own
+// file, whichever are registered.
 TEST_F(Uring, EveryOperationReachesItsOwnFile) {
   rlimit limit{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -165,7 +164,7 @@ TEST_F(Uring, TakesMoreThanItsQueueIsDeep) {
   EXPECT_EQ(driver->close(file), 0);
 }
 
-// Files of sysfs say that they have a page, and end earlier.
+// Files of sysfs report one page, and end earlier.
 TEST_F(Uring, EndsAreBelievedOnlyWhereTheFileEnds) {
   const std::string path = "/sys/kernel/mm/transparent_hugepage/enabled";
   if (access(path.c_str(), R_OK) != 0) GTEST_SKIP() << path << " is not there";
@@ -192,8 +191,8 @@ TEST_F(Uring, EndsAreBelievedOnlyWhereTheFileEnds) {
   EXPECT_EQ(driver->queue().statistics().pool_operations, before + 8) << "a blocking call tells";
 }
 
-// -EAGAIN is what the ring says of a transfer that would have to wait and that it cannot make wait,
-// now and whenever it is asked again.
+// The ring returns -EAGAIN for a transfer that would have to wait and that it cannot make wait,
+// also when repeated.
 TEST(AfterRing, WhatTheRingCannotDoIsABlockingCall) {
   PosixFile file;
   char memory[100];
@@ -229,8 +228,8 @@ TEST_F(Uring, UsesMemoryAtTheEdgesOfTheRegisteredRange) {
   EXPECT_EQ(middle.close(file), 0);
 }
 
-// A process that may lock no more memory than this. Root is not limited, except without the
-// capability to lock.
+// A process that may lock only this much memory. Root is limited only without the capability to
+// lock.
 class LockedMemory {
  public:
   explicit LockedMemory(rlim_t bytes) {
@@ -255,7 +254,7 @@ class LockedMemory {
   __user_cap_data_struct capabilities_[2] = {};
 };
 
-// Registered buffers are locked memory, of which there may be too little: slower, but all the same.
+// Registered buffers are locked memory, which may be short: slower, but equivalent.
 TEST_F(Uring, WorksWithLittleLockedMemory) {
   AlignedBytes memory(4 << 20);
   const LockedMemory little(512 * 1024);

@@ -1,7 +1,6 @@
-// Real servers of PVFS2 or OrangeFS that are killed and come back. They are in no Debian release
-// and have no rig: FERRY_TEST_PVFS2 and FERRY_TEST_PVFS2_DIRECTORY tell where they are, and
-// FERRY_TEST_PVFS2_RIG is a program that is called as rigs/rig is, with "kill pvfs2", "up pvfs2"
-// and "thaw pvfs2".
+// Real PVFS2 or OrangeFS servers that are killed and return. Debian has none, and there is no rig:
+// FERRY_TEST_PVFS2 and FERRY_TEST_PVFS2_DIRECTORY name them, and FERRY_TEST_PVFS2_RIG is a program
+// called like rigs/rig, with "kill pvfs2", "up pvfs2" and "thaw pvfs2".
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -23,7 +22,7 @@ class Pvfs2Kills : public test::ServerFaults {
   Pvfs2Kills() : ServerFaults("pvfs2", "PVFS2", "FERRY_TEST_PVFS2_RIG") {}
 };
 
-// What a sync has acknowledged is there when the servers have come back, and a new client finds it.
+// Everything that a sync acknowledged is there when the servers return; a new client finds it.
 TEST_F(Pvfs2Kills, SyncedBytesSurviveKillsUnderLoad) {
   const std::string uri = uri_of("faults-" + std::to_string(getpid()), 30);
   File* file = driver->must_open(uri, O_RDWR | O_CREAT);

@@ -1,6 +1,6 @@
-// Calls of storage `pvfs2` that were answered as failed must not take effect later: those that wait
-// for the library's one client never begin, and what the library has already begun keeps newer
-// changes of its file out. On the mock of libpvfs2.
+// Calls of storage `pvfs2` that were reported as failed must not take effect later: those that wait
+// for the library's only client never begin, and one that has begun keeps newer changes of its file
+// out. On the mock of libpvfs2.
 #include <cerrno>
 #include <cstdint>
 #include <filesystem>
@@ -25,7 +25,7 @@ namespace {
 using test::eventually;
 using test::StorageDriver;
 
-// One operation on a pool of threads of its own; the client is that of the process.
+// One operation on its own pool of threads; the client is the process's.
 struct Call {
   explicit Call(Kind kind) { operation.kind = kind; }
   // Of one that goes to a file, before the library hangs.
@@ -137,7 +137,7 @@ TEST_F(Pvfs2LateCalls, WhatHasNotBegunNeverDoes) {
   }
 }
 
-// A write that the library has begun with, and has not come back from.
+// A write that the library has begun and not finished.
 TEST_F(Pvfs2LateCalls, WhatHasBegunKeepsNewerChangesOfItsFileOut) {
   test::write_file(path("f"), std::string(1000, 'a'));
   const auto storage = make_router({.pvfs2_library = test::pvfs2_mock});
@@ -148,7 +148,7 @@ TEST_F(Pvfs2LateCalls, WhatHasBegunKeepsNewerChangesOfItsFileOut) {
   std::string new_bytes(100, 'n');
   faults.hang("PVFS_sys_io");
   EXPECT_EQ(driver.pwrite(late, old_bytes.data(), 100, 0), -ETIMEDOUT);
-  // Refused here and now: it would wait for the library otherwise.
+  // Refused immediately: otherwise it would wait for the library.
   std::uint64_t end = 0;
   EXPECT_EQ(driver.pwrite(other, new_bytes.data(), 100, 0), -ETIMEDOUT);
   EXPECT_EQ(driver.append(other, new_bytes.data(), 100, end), -ETIMEDOUT);

@@ -1,5 +1,4 @@
-// Storage `pvfs2` on a mock of libpvfs2 (tests/mocks): loading, tables, layouts, and what goes
-// wrong. No real PVFS2 is behind any of this.
+// Storage `pvfs2` on a mock of libpvfs2 (tests/mocks): loading, tables, layouts, and failures.
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -53,7 +52,6 @@ class Pvfs2Mock : public testing::Test {
 };
 
 // ---- finding it
-// ----------------------------------------------------------------------------------
 
 TEST(Pvfs2Library, AMissingOneIsAnErrnoAndALine) {
   const auto storage = make_router({.pvfs2_library = "libferry-absent.so.2"});
@@ -126,7 +124,6 @@ TEST_F(Pvfs2Mock, AServerThatIsGoneIsSaid) {
 }
 
 // ---- layouts
-// -------------------------------------------------------------------------------------
 
 TEST_F(Pvfs2Mock, MoreDataFilesThanServersAreRefusedOrReduced) {
   Layout asked;
@@ -173,7 +170,6 @@ TEST_F(Pvfs2Mock, DirectoriesPassTheirLayoutOn) {
 }
 
 // ---- what goes wrong
-// -----------------------------------------------------------------------------
 
 TEST_F(Pvfs2Mock, ErrorsComeThrough) {
   test::write_file(path("f"), "abc");
@@ -233,7 +229,7 @@ TEST_F(Pvfs2Mock, CallsThatHangEndInTime) {
   // Behind the one that hangs.
   EXPECT_EQ(driver.path_call(Kind::path_status, at("f")), -ETIMEDOUT);
   EXPECT_GE(Clock::now() - began, std::chrono::milliseconds(1500));
-  // What comes late touches nobody's memory.
+  // Late results touch no memory.
   const std::string before = memory;
   faults.hang("");
   EXPECT_TRUE(test::eventually([&] { return driver.path_call(Kind::path_status, at("f")) == 0; },
@@ -258,7 +254,7 @@ TEST_F(Pvfs2Mock, TransfersUnderWayAreCancelled) {
   driver.queue().cancel(read);
   EXPECT_EQ(&driver.next(), &read);
   EXPECT_EQ(read.result, -ECANCELED);
-  // The library has the file still, and what it would write is not known to arrive.
+  // The library still has the file, and its write may not arrive.
   EXPECT_EQ(driver.close(file), -EIO);
   EXPECT_EQ(memory, std::string(100, 'x'));
 }
@@ -293,7 +289,7 @@ TEST_F(Pvfs2Mock, AListingWithANameThatLeadsElsewhereIsRefused) {
   EXPECT_EQ(entries[0].name, "f");
 }
 
-// The servers acknowledge what they have no room for.
+// The servers acknowledge data that does not fit.
 TEST_F(Pvfs2Mock, ASyncSaysThatAServerIsFull) {
   File* file = driver.must_open(at("f"), O_RDWR | O_CREAT);
   EXPECT_EQ(driver.pwrite(file, memory.data(), 3, 0), 3);
@@ -327,7 +323,7 @@ TEST_F(Pvfs2Mock, TheLibrarysOwnMessagesAreNotSeen) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-// The library's sockets are the parent's: a child is refused, and leaves them alone to its end.
+// The library's sockets are the parent's: a child is refused, and never touches them.
 TEST_F(Pvfs2Mock, AForkedChildIsToldToUseSpawn) {
   test::write_file(path("f"), "abc");
   File* file = driver.must_open(at("f"), O_RDWR);

@@ -31,7 +31,7 @@ struct Gate {
   }
 };
 
-// A library call that waits for a gate, if it has one, and then writes into its operation.
+// A library call that waits for a gate, if any, and then writes into its operation.
 class Call final : public BoundedCall {
  public:
   Call(Operation& operation, Inbox& inbox, std::chrono::milliseconds timeout,
@@ -99,7 +99,7 @@ TEST_F(BoundedPoolTest, AnswersAtTheDeadlineAndReplacesTheThread) {
   start(other, 1h);
   EXPECT_EQ(next(), &other);
   EXPECT_EQ(other.result, 7);
-  // What comes back late touches nothing.
+  // Late results touch nothing.
   gate->open();
   EXPECT_TRUE(eventually([&] { return gate->waiting == 0; }));
   pool.reset();
@@ -134,7 +134,7 @@ TEST_F(BoundedPoolTest, CallsThatWaitBehindLateOnesAreBegun) {
   EXPECT_EQ(behind[1].result, 7);
 }
 
-// There are no more threads than this beside those that are of use.
+// There are no further threads besides the useful ones.
 TEST_F(BoundedPoolTest, AThreadThatComesBackTakesTheNextCall) {
   constexpr std::size_t late_max = 64;
   pool = std::make_unique<BoundedPool>(late_max, allowed_cpus());

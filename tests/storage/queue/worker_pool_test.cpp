@@ -23,7 +23,7 @@ using test::BlockedFile;
 
 class Pool : public testing::Test {
  protected:
-  // Gathers what the inbox holds, in the order of its list.
+  // Collects the inbox's contents, in order.
   std::size_t gather() {
     std::size_t count = 0;
     for (Operation* next = inbox.take_all(); next != nullptr; next = next->next)
@@ -69,7 +69,7 @@ TEST_F(Pool, ABlockedWorkerHoldsNobodyElseUp) {
   ASSERT_TRUE(gather_all(1));
 }
 
-// Many calls hang on several file systems; one that answers is served all the same.
+// Many calls hang on several file systems; one that answers is still served.
 TEST_F(Pool, PlacesThatHangHoldNoOtherOneUp) {
   constexpr unsigned place_max = 2;
   constexpr Place hung = 5;
