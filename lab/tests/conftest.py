@@ -1,4 +1,4 @@
-"""The fixtures that tests of the package and of the laboratory share; support.py has them."""
+"""The shared fixtures of the package's and laboratory's tests; support.py defines them."""
 
 from support import command, data, scratch
 

@@ -1,4 +1,4 @@
-"""What the tests of ferry-bench-mpi and of its studies share."""
+"""Shared by the tests of ferry-bench-mpi and its studies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 
 def why_absent() -> str:
-    """Says why nothing of it can be tested; empty where it can."""
+    """Why it cannot be tested here; empty if it can."""
     try:
         mpi_native.mpiexec()
     except FerryError as error:
@@ -38,7 +38,7 @@ needs_mpi = pytest.mark.skipif(bool(why_absent()), reason=why_absent() or "is th
 
 
 def cell(path: Path, **changes: Any) -> Json:
-    """A small cell, with changes: 64 KiB by each of two ranks."""
+    """A small cell with overrides: 64 KiB by each of two ranks."""
     return {
         "id": "a",
         "interface": "ferry",
@@ -82,7 +82,7 @@ def samples_of(plan: Json, ranks: int) -> dict[str, list[Json]]:
 
 
 def made_up_rows(cells: list[MpiCell], time_ms: Callable[[MpiCell], float]) -> list[Json]:
-    """Rows whose every repeat took as long as ``time_ms`` says; writes, no time for the fsync."""
+    """Rows whose every repeat takes the time in ``time_ms``; writes have no fsync time."""
     return [mpi_results.make_row(one, "made up", _samples(one, time_ms(one))) for one in cells]
 
 
@@ -121,7 +121,7 @@ def _samples(one: MpiCell, time_ms: float) -> list[Json]:
 
 
 def made_up_document(study: Study, rows: list[Json], settings: Json) -> Json:
-    """A whole document of such rows, as a study writes it."""
+    """A complete document of such rows, as written by a study."""
     document = results.make_document(
         "study",
         {"quick": False, "repeats": {"made up": 20}, **settings},
@@ -136,7 +136,7 @@ def made_up_document(study: Study, rows: list[Json], settings: Json) -> Json:
 
 
 def run_small(study: Study, folder: Path, **options: Any) -> Json:
-    """Measures a study in ``folder`` twice for each point; checks all that it leaves behind."""
+    """Measures a study in ``folder`` twice per point; checks all its files."""
     out = folder / "out"
     scratch = folder / "scratch"
     scratch.mkdir()

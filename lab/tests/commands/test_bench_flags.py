@@ -1,4 +1,4 @@
-"""IOR's flags: what is read and written where, what is checked, and what ends a repeat early."""
+"""IOR's flags: the data that threads read and write, verification, and ends of repeats."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_corrupted_file_is_caught_by_name_and_byte(
     assert done.returncode == 1
     assert f"wrong at byte {at}, by way of {interface}" in done.stderr
     assert done.stderr.count("\n") == 1
-    # Nobody can know that without -R: the file is what pread says it is.
+    # Unknowable without -R: the file is what pread returns.
     assert command.run("bench", "-r", *flags, "file").returncode == 0
 
 
@@ -163,7 +163,7 @@ def test_a_file_that_ferry_did_not_write_cannot_be_checked(
 
 @pytest.mark.parametrize("way", [{}, {"queue_depth": 8}, {"placement": "compute"}], ids=str)
 def test_a_byte_that_changes_between_repeats_is_caught(data: Path, way: dict[str, Any]) -> None:
-    """The first pass over the file finds nothing; only comparing what is timed does."""
+    """The first pass over the file finds nothing; only verification while timed does."""
     first = cell(data, id="a", total_bytes=2 << 20, check=True, expect_pattern_seed=5, **way)
     # A write in between, to the same file: the cells take turns.
     other = cell(

@@ -1,4 +1,4 @@
-"""The command from end to end: what it prints, what it writes, what it leaves."""
+"""The command from end to end: output, files and leftovers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_bench_shows_the_cache_that_was_asked_for(command: Command, scratch: Pat
     done = command.run("bench", *flags, "-b", "256k", "-t", "64k", "-i", "1", "file")
     assert done.returncode == 0
     assert "page cache of 1 MiB in the device, pages of 4 KiB" in done.stdout
-    # Each of the 64 pages was a miss, or read ahead of its use.
+    # Each of the 64 pages was a miss or read ahead.
     read = re.search(r"read: page cache per repeat: (\d+) hits, (\d+) misses, ", done.stdout)
     assert read and int(read[1]) + int(read[2]) == 64
     assert int(read[2]) > 0
@@ -82,7 +82,7 @@ def test_bench_reads_with_the_device_cache_cold_and_warm(command: Command, data:
     assert done.returncode == 0
     assert ", hot, device cache warm, contents verified" in done.stdout
     assert "16 hits, 0 misses, 0 fills (0 bytes)" in done.stdout
-    # Half of it does not fit: what was read first is gone when it is read again.
+    # Half of it does not fit: the first data is evicted before it is read again.
     done = command.run("bench", *flags, "--warm", "--cache-size", "512k", data)
     assert done.returncode == 0
     assert ", hot, device cache unverified, contents verified" in done.stdout

@@ -1,4 +1,4 @@
-"""Whatever cannot be done is one line on standard error and an exit status that is not 0."""
+"""Every failure is one line on standard error and a nonzero exit status."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support import TIMEOUT_S, Command
 
 COMPUTE = ["bench", "--placement", "compute"]
 
-# Arguments (FILE: an existing file of 2 MiB, DIR: a folder), exit status, what the line says.
+# Arguments (FILE: an existing file of 2 MiB, DIR: a folder), exit status, the line.
 CASES = [
     (["bench", "-r", "missing"], 1, "missing does not exist"),
     (["bench", "-r", "DIR"], 1, "is a directory"),
@@ -150,7 +150,7 @@ def test_a_program_that_dies(command: Command, tmp_path: Path) -> None:
 
 
 def test_a_file_that_vanishes(command: Command, tmp_path: Path, data: Path) -> None:
-    # Stands in for ferry-bench, and removes the file before handing over to it.
+    # Replaces ferry-bench, and removes the file before running it.
     program = tmp_path / "ferry-bench"
     real = shutil.which("ferry-bench", path=os.environ.get("FERRY_BUILD_DIR", os.defpath))
     if real is None:
@@ -212,7 +212,7 @@ def test_a_small_disk_is_noticed_before_anything_is_written(
 def test_a_disk_that_fills_up_meanwhile(
     command: Command, small_disk: Path, interface: str
 ) -> None:
-    # There is room when it starts, and none once it writes: stands in for another program.
+    # The disk has space at the start, and none for writing: replaces another program.
     program = small_disk.parent / "bin" / "ferry-bench"
     program.parent.mkdir()
     real = programs.find_program()
@@ -220,7 +220,7 @@ def test_a_disk_that_fills_up_meanwhile(
     program.write_text(f'#!/bin/sh\nhead -c 7m /dev/zero >"{filler}"\nexec "{real}" "$@"\n')
     program.chmod(0o755)
     environment = {**command.environment, "FERRY_BUILD_DIR": str(program.parent)}
-    # The disk is full in the middle of a transfer: what is short is asked for its rest.
+    # The disk fills up during a transfer, whose rest is retried.
     flags = ["-a", interface, "-t", "640k", "-b", "1920k", "-i", "1"]
     done = command.run("bench", *flags, small_disk / "new", env=environment)
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""The stored help pages are what the parser says."""
+"""The stored help pages match the parser."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_command_prints_the_same(command: Command, arguments: list[str], nam
 
 
 def run_checkout(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs ./ferry with arguments that it answers before any set-up."""
+    """Runs ./ferry with arguments that need no set-up."""
     return subprocess.run(
         [ROOT / "ferry", *arguments],
         env={"PATH": "/usr/bin:/bin"},
@@ -109,7 +109,7 @@ def test_errors_send_to_the_page_of_the_command(
 
 
 def completed(command: Command, *words: str) -> list[str]:
-    """Returns what bash is offered for the last word: kind and value."""
+    """Returns bash's completions of the last word: kind and value."""
     done = command.run(
         env={
             **command.environment,

@@ -25,7 +25,7 @@ def _interruptible() -> None:
 
 
 def in_shell(command: Command, redirection: str, *arguments: object) -> tuple[int, str, str]:
-    """Runs the command as a shell does with such a redirection."""
+    """Runs the command like a shell with such a redirection."""
     done = subprocess.run(
         ["bash", "-c", f'"$@" {redirection}', "bash", *command.arguments(*arguments)],
         env=command.environment,
@@ -99,7 +99,7 @@ def test_results_are_written_when_nobody_reads_the_output(
 
 
 def test_ctrl_c_while_modules_load_is_no_traceback(command: Command, tmp_path: Path) -> None:
-    # A module that the command needs takes its time, and says when it has begun.
+    # A slow module of the command, which reports that it has started.
     (tmp_path / "sitecustomize.py").write_text(
         "import sys, time\n"
         "class Slow:\n"

@@ -1,4 +1,4 @@
-"""What narrow terminals show: every number, in blocks of columns."""
+"""Output on narrow terminals: every number, in blocks of columns."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ TEST(DeviceCacheState, OfWritesIsWarmWhereEveryPageWasThere) {
   Cell cell = read_cell(true);
   cell.operation = Operation::write;
   cell.rewrite = true;
-  // Filling may have made room where pages of other files were.
+  // Filling may have evicted pages of other files.
   const RuntimeStatistics filling = statistics({.misses = pages, .evictions = 1});
   const auto state = [&](const Counted& timed) {
     return std::string(name_of(device_cache_state(cell, total_bytes, filling, statistics(timed))));

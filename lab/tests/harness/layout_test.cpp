@@ -20,7 +20,7 @@ Cell cell_of(unsigned threads, unsigned segments, bool file_per_thread) {
   return cell;
 }
 
-// Every byte of every file belongs to one call of one part.
+// Every byte of every file belongs to exactly one call.
 TEST(Layout, CoversEveryFileOnce) {
   for (const unsigned threads : {1U, 3U}) {
     for (const unsigned segments : {1U, 4U}) {
@@ -70,7 +70,7 @@ TEST(Layout, AFileForEachTransferIsASharedFileCutIntoPieces) {
       const Place place = place_of(cell, part, part.offset_of(call));
       EXPECT_EQ(place.offset, 0U);
       EXPECT_TRUE(files.insert(place.file).second);
-      // Its contents are those of the piece of the large file.
+      // Its contents are those of its piece of the large file.
       EXPECT_EQ(contents_of(cell, 5, place.file).seed, 5U);
       EXPECT_EQ(contents_of(cell, 5, place.file).begin, part.offset_of(call));
     }

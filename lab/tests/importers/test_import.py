@@ -1,4 +1,4 @@
-"""What IOR and fio measured, read into ferry's schema."""
+"""Results of IOR and fio, converted to ferry's schema."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def imported(command: Command, *files: Path) -> Json:
 
 
 def changed(tmp_path: Path, source: Path, change: Callable[[Json], object]) -> Path:
-    """A copy of the file with something changed."""
+    """A changed copy of the file."""
     document = json.loads(source.read_text())
     change(document)
     path = tmp_path / "changed.json"
@@ -51,7 +51,7 @@ def test_ior(command: Command) -> None:
         assert [sample["operations"] for sample in row["repeats"]] == [256, 256]
     assert (write["sync"], write["cache_state"]) == ("fsync", None)
     assert (read["sync"], read["cache_state"]) == ("none", "unverified")
-    # From the rates, which have more digits than the times.
+    # From the rates, which are more precise than the times.
     times = [sample["elapsed_ns"] for sample in read["repeats"]]
     assert times == [round(16 / 7213.6799 * 1e9), round(16 / 7948.4619 * 1e9)]
     assert read["metrics"]["operations_per_s"]["maximum"] == pytest.approx(127872.0762)
@@ -99,7 +99,7 @@ def test_fio(command: Command) -> None:
     assert sample["callers"] == {
         **{"user_cpu_ns": 0, "system_cpu_ns": 6_000_000, "context_switches": 10}
     }
-    # Two jobs side by side are two threads of one measurement.
+    # Two parallel jobs are two threads of one measurement.
     assert (write["interface"], write["pattern"], write["operation"]) == ("uring", "random", "write")
     assert (write["threads"], write["queue_depth"], write["sync"]) == (2, 8, "fsync")
     assert (write["transfer_bytes"], write["total_bytes"]) == (4 * KIB, 32 * MIB)
@@ -138,7 +138,7 @@ def test_several_files_are_repeats_in_one_table(command: Command) -> None:
     assert [line.split()[0] for line in shown.splitlines()[3:9]] == [
         *("fio", "fio", "ferry", "ferry", "ior", "ior")
     ]
-    # What was imported can be imported.
+    # Imported results can be imported again.
     again = imported(command, command.scratch / "out.json")
     assert again["rows"] == document["rows"]
 

@@ -1,4 +1,4 @@
-"""Summaries of repeats, and the rules of writing results."""
+"""Summaries of repeats, and the rules for writing results."""
 
 from __future__ import annotations
 

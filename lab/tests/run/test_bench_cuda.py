@@ -1,4 +1,4 @@
-"""``ferry bench --device cuda``, its kernel played by threads on the mock CUDA driver."""
+"""``ferry bench --device cuda``, with its kernel on threads of the mock CUDA driver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WRITE = {"operation": "write", "seed": 3}
 
 
 def has_kernels() -> bool:
-    """Whether this ferry-bench was built where nvcc was."""
+    """Whether nvcc was available when this ferry-bench was built."""
     plan = {"runtime": {"device": "cuda"}, "cells": [cell(Path("/dev/null"))]}
     _, lines = run_bench(plan, env={**os.environ, "FERRY_CUDA_LIBRARY": "/none"})
     return not any("has no kernels" in line.get("message", "") for line in lines)
@@ -112,7 +112,7 @@ def test_a_corrupted_byte_is_caught(data: Path, at: int, known: bool) -> None:
         file.write(bytes([byte[0] ^ 1]))
     seed = {"expect_pattern_seed": 5} if known else {}
     status, lines = run_on_mock({"cells": [cell(data, **seed)]})
-    if not known:  # what a plain pread says is right
+    if not known:  # pread's result is right
         assert status == 0
         return
     assert status == 1

@@ -1,4 +1,4 @@
-"""The measured process and the page cache in the device: every placement, and the state proven."""
+"""The measured process and the device's page cache: every placement, with proven states."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_writes_reach_the_host_with_the_flush(tmp_path: Path) -> None:
         sync = sample["cell"]
         assert (sample["flush_ns"] > 0) == ("flush" in sync)
         assert (sample["sync_ns"] > 0) == ("fsync" in sync)
-        # Without either, the close writes back.
+        # Without either, closing writes back.
         assert sample["cache"]["write_back_bytes"] == TOTAL
 
 

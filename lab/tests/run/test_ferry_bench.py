@@ -1,4 +1,4 @@
-"""The measured process itself: order, contents, cache states, files, and what it refuses."""
+"""The measured process: order, contents, cache states, files, and refusals."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_what_is_written_differs_from_repeat_to_repeat(tmp_path: Path) -> None:
     assert [line["pattern_seed"] for line in samples(lines)] == [3, 4]
     assert new.stat().st_size == 65536
     blocks = {new.read_bytes()[at : at + 4096] for at in range(0, 65536, 4096)}
-    assert len(blocks) == 16  # every block is told from every other
+    assert len(blocks) == 16  # every block is unique
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
@@ -199,7 +199,7 @@ def test_overwriting_keeps_the_file(tmp_path: Path) -> None:
     {"interface": "posix"},
 ], ids=str)
 def test_a_short_write_says_why_it_is_one(tmp_path: Path, way: dict[str, Any]) -> None:
-    """The write across the limit is short; the next one says that there is a limit."""
+    """The write across the limit is short; the next one reports the limit."""
 
     def limit_file_size() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000))

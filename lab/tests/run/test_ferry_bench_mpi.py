@@ -1,4 +1,4 @@
-"""``ferry-bench-mpi``: what it measures, what it counts, what it refuses, and what it leaves behind."""
+"""``ferry-bench-mpi``: measurements, counters, refusals, and leftovers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WAYS = {
 
 
 def test_every_interface_writes_and_reads_the_same_bytes(tmp_path: Path) -> None:
-    """It verifies all of them itself: what it wrote, against the file; what it read, in memory."""
+    """Verifies everything itself: writes in the file, reads in memory."""
     cells = []
     for operation in ("write", "read"):
         for pattern in ("blocks", "interleaved"):
@@ -107,7 +107,7 @@ def test_counts_what_crosses_between_nodes(
 
 
 def test_a_file_for_each_group_is_the_librarys(tmp_path: Path) -> None:
-    """All ranks call it together; counts are those of all files."""
+    """All ranks call it together; counters are those of all files."""
     shared = {"ranks": 5, "total_bytes": 5 * MIB, "transfer_bytes": MIB, "method": "aggregate"}
     own = cell(tmp_path / "f", writers=2, file_per_writer=True, **shared)
     sample = samples_of({"cells": [own]}, 5)["a"][0]
@@ -125,7 +125,7 @@ def test_cold_reads_are_proven(tmp_path: Path) -> None:
     ]
     samples = samples_of({"repeats": 2, "cells": cells}, 2)
     assert {one["cache_state"] for one in samples["hot"]} == {"hot"}
-    # Where the file system has no cache to be emptied, it says so.
+    # Without a cache to drop, the file system reports that.
     assert {one["cache_state"] for one in samples["cold"]} <= {"cold", "unverified"}
 
 
@@ -139,7 +139,7 @@ def test_files_that_are_there_stay(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("interface", ["posix", "mpiio", "ferry", "native"])
 def test_an_error_of_one_rank_ends_all(tmp_path: Path, interface: str) -> None:
-    """A limit of file sizes stands in for a full disk. The MPI library's own files are smaller."""
+    """A limit of file sizes acts like a full disk. The MPI library's own files are smaller."""
     big = {"transfer_bytes": MIB, "total_bytes": 96 * MIB, "ranks": 2, "interface": interface}
     limited = ["prlimit", f"--fsize={64 * MIB}", *mpi_native.mpiexec(), "-n", "3"]
     plan = MpiPlan([MpiCell(**cell(tmp_path / "f", **big))], 1)
@@ -180,7 +180,7 @@ def test_interrupted(tmp_path: Path, number: signal.Signals) -> None:
             assert process.poll() is None
         process.send_signal(number)
         output, _ = process.communicate(timeout=TIMEOUT_S)
-    # The exit status is mpiexec's own, which now and then is 0.
+    # The exit status is mpiexec's, which is sometimes 0.
     assert '"errno":4,"message":"interrupted"' in output
     deadline = time.monotonic() + TIMEOUT_S
     while list(tmp_path.iterdir()):
@@ -200,7 +200,7 @@ def test_is_measured_like_any_plan(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("folders", [("/tmp/ferry-a/", "/tmp/ferry-b/"), ("ceph:/a.", "ceph:/b.")])
 def test_what_a_scratch_place_is_called_is_no_difference(folders: tuple[str, str]) -> None:
-    """So an interrupted study goes on."""
+    """Lets an interrupted study continue."""
     marks = []
     for beginning in folders:
         place = remote_files.Place("", beginning, query="?conf=/c" if "ceph" in beginning else "")

@@ -1,4 +1,4 @@
-"""Mounts that nobody else sees, and that are gone afterwards."""
+"""Private mounts, which disappear afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support import SOURCES
 MOUNTS = Path("/proc/self/mounts")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 
-# The namespace is entered for good: another process does it.
+# Entering the namespace is permanent, so another process does it.
 PROGRAM = """
 import os, sys, time
 from pathlib import Path
@@ -47,9 +47,9 @@ def run(body: str, folder: Path) -> str:
 
 
 def loops_of(folder: Path) -> list[str]:
-    """Images under ``folder`` that loop devices have.
+    """Images under ``folder`` attached to loop devices.
 
-    In a chroot the kernel puts before a path what leads to the root directory.
+    In a chroot the kernel prefixes paths with that of the root directory.
     """
     names = [p.read_text().strip() for p in Path("/sys/block").glob("loop*/loop/backing_file")]
     return [name[name.index(str(folder)) :] for name in names if str(folder) in name]
@@ -155,7 +155,7 @@ os.wait()
 
 @needs_root
 def test_a_root_directory_that_is_no_mount_point(tmp_path: Path) -> None:
-    """As after a chroot; what it lies on tells other namespaces of mounts."""
+    """As after a chroot, on a file system that propagates mounts."""
     done = subprocess.run(
         [sys.executable, "-c", CHROOTED, str(tmp_path)],
         capture_output=True,

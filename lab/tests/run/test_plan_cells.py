@@ -1,4 +1,4 @@
-"""What plans have for the study optimizations: re-writes, switches, buffers, many files."""
+"""Plans of the study optimizations: re-writes, switches, buffers, many files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RUNTIME = {"profile": False, "page_bytes": 65536}
 
 
 def samples(cells: list[dict[str, Any]], **plan: Any) -> dict[str, dict[str, Any]]:
-    """The last sample of each cell; all must succeed."""
+    """The last sample of each cell, all of which must succeed."""
     status, lines = run_bench({"cells": cells, "runtime": RUNTIME, "repeats": 3, **plan})
     assert [line for line in lines if line["type"] == "error"] == []
     assert status == 0
@@ -86,7 +86,7 @@ def test_a_file_for_each_transfer(tmp_path: Path, way: dict[str, Any], threads: 
     assert samples([made], repeats=1)["a"]["operations"] == 32
     files = sorted(tmp_path.iterdir())
     assert [file.stat().st_size for file in files] == [8192] * 32
-    # The files one after the other are one file with the pattern.
+    # Concatenated, the files are one file with the pattern.
     whole = tmp_path / "whole"
     whole.write_bytes(b"".join(file.read_bytes() for file in files))
     read = {"threads": threads, "expect_pattern_seed": 7}

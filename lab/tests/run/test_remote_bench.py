@@ -1,4 +1,4 @@
-"""``ferry bench`` on URIs; what needs a server runs on each that the environment names."""
+"""``ferry bench`` on URIs; server tests run on each server in the environment."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ NOWHERE = "nfs://127.0.0.1/x?nfsport=1&mountport=1"
 
 @dataclass
 class Served:
-    """A storage by its URI, and the same folder by the kernel."""
+    """A storage by its URI, and the same folder mounted."""
 
     folder_uri: str
     folder: Path
-    caches: bool  # whether its client library keeps what was read
+    caches: bool  # whether its client library caches reads
 
     def uri(self, name: str) -> str:
         return uris.in_folder(self.folder_uri, name)
@@ -37,7 +37,7 @@ class Served:
 
 @pytest.fixture(params=["NFS", "CEPH"])
 def served(request: pytest.FixtureRequest) -> Iterator[Served]:
-    """Each storage whose server is up; its folder is afterwards as it was before."""
+    """Each storage whose server is up; restores its folder."""
     name = f"FERRY_TEST_{request.param}"
     if name not in os.environ:
         pytest.skip(f"absent: no server ({name}); ./test --stage storages starts one")
@@ -48,7 +48,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
 
 
 def bench(command: Command, *arguments: object) -> tuple[dict[str, Any], str]:
-    """Runs it, and returns the document and what was printed."""
+    """Runs it, and returns the document and the output."""
     done = command.run("bench", "--json", "out.json", "--overwrite", *arguments)
     assert (done.returncode, done.stderr) == (0, "")
     return validated(command.scratch / "out.json"), done.stdout
@@ -137,7 +137,7 @@ def test_writes_and_reads_in_every_placement(
 
 
 def test_cold_is_claimed_only_where_every_byte_came(command: Command, served: Served) -> None:
-    """A client library that keeps what was read is told to drop it, by --cold."""
+    """--cold makes a caching client library drop the file."""
     uri = served.uri("bench")
     cold, shown = bench(command, "-b", "4m", "-i", 3, "--cold", uri)
     read = cold["rows"][1]
@@ -154,7 +154,7 @@ def test_the_devices_cache(command: Command, served: Served) -> None:
     options = ("--placement", "compute", "-b", "4m", "-i", 2)
     warm, _ = bench(command, *options, "--warm", uri)
     read = warm["rows"][1]
-    # Nothing proves that a file of an NFS server is the same at another open.
+    # Nothing proves that an NFS file is unchanged at another open.
     state = "warm" if uri.startswith("ceph:") else "unverified"
     assert (read["cache_state"], read["device_cache_state"]) == (None, state)
     cold, _ = bench(command, *options, "--cold", uri)

@@ -1,4 +1,4 @@
-"""What all studies share: resuming, estimates, and the files in --out; nothing is measured here."""
+"""The frame of studies: resuming, estimates, and the files in --out; measures nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CELLS = ("a", "b", "c")
 
 
 class Small(study.Study):
-    """Two groups of made-up cells."""
+    """Two groups of artificial cells."""
 
     name = "placements"
 
@@ -63,7 +63,7 @@ class Small(study.Study):
 
 
 class Bench:
-    """Stands in for ferry-bench; ends with ``error`` after ``ends_after`` samples."""
+    """Replaces ferry-bench; ends with ``error`` after ``ends_after`` samples."""
 
     def __init__(self) -> None:
         self.samples = 0

@@ -1,4 +1,4 @@
-"""What plans have for ``ferry tune``: variants of a runtime, gaps between reads, a time limit."""
+"""Plans of ``ferry tune``: variants of a runtime, gaps between reads, a time limit."""
 
 from __future__ import annotations
 

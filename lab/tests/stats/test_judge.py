@@ -1,4 +1,4 @@
-"""How ratios are judged: known inputs, and each of the three verdicts."""
+"""Judging ratios: known inputs, and each of the three verdicts."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The papers' numbers, as they are in the project."""
+"""The papers' numbers, as stored in the project."""
 
 from ferry_lab.studies import published
 

@@ -1,4 +1,4 @@
-"""The profile as a file: where it is, what is kept in it, how it is replaced."""
+"""The profile as a file: its path, what is kept in it, how it is replaced."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_what_is_no_profile_is_not_touched(tmp_path: Path, text: str) -> None:
 
 
 def settled() -> Outcome:
-    """Every setting at a value of its own."""
+    """Every setting with a distinct value."""
     outcome = Outcome([])
     for setting in make_settings(2, True):
         value = NEVER if setting.is_crossover else setting.candidates[0]

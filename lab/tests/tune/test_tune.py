@@ -1,4 +1,4 @@
-"""``ferry tune`` from end to end, and what it says when it cannot."""
+"""``ferry tune`` from end to end, and its errors."""
 
 from __future__ import annotations
 

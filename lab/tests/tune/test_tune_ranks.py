@@ -1,4 +1,4 @@
-"""``ferry tune --ranks``: what is taken, what is not, and that a profile with it is read."""
+"""``ferry tune --ranks``: accepted and rejected choices, and reading the profile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support import Command
 
 
 def measured(time_ns: Callable[[str, int], float]) -> Callable[[MpiPlan], Measurement]:
-    """Stands in for ferry-bench-mpi: as long as ``time_ns`` says for a cell and a repeat."""
+    """Replaces ferry-bench-mpi: takes ``time_ns`` for a cell and a repeat."""
 
     def run(plan: MpiPlan) -> Measurement:
         samples = {

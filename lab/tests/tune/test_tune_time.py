@@ -1,4 +1,4 @@
-"""How ``ferry tune`` spends its budget, with made-up times."""
+"""How ``ferry tune`` spends its budget, with artificial times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WANT = "out of time"
 
 
 class MadeUpClock(tune.Clock):
-    """Moves only with what is measured."""
+    """Advances only with measurements."""
 
     def __init__(self, budget_s: float, cell_s: float) -> None:
         super().__init__(budget_s, lambda: None)
@@ -29,7 +29,7 @@ class MadeUpClock(tune.Clock):
 def spent(
     monkeypatch: pytest.MonkeyPatch, budget_s: float, cell_s: float
 ) -> tuple[Outcome, MadeUpClock]:
-    """Tunes where every other value is a fifth faster than the one built in."""
+    """Tunes where every other value is a fifth faster than the built-in one."""
 
     def run_keys(
         folder: str, keys: Sequence[tune.Key], repeats: int, limit_s: float, clock: MadeUpClock
@@ -54,7 +54,7 @@ def spent(
 
 
 def needed_s(tuned: Tuned, outcome: Outcome, clock: MadeUpClock) -> float:
-    """How long the next step of a setting would have taken."""
+    """How long a setting's next step would have taken."""
     if tuned.candidate is None:
         return clock.expected_s(len(tune._explore_keys(tuned.setting)), 2)
     cells = len(tune._pair_keys(tune._wanted([tuned])))
@@ -85,7 +85,7 @@ def test_with_time_everything_is_tried_and_judged(monkeypatch: pytest.MonkeyPatc
 def test_a_third_of_the_budget_is_not_the_end(
     monkeypatch: pytest.MonkeyPatch, budget_s: float, cell_s: float
 ) -> None:
-    """Not even where no candidate can be judged in what another share would leave."""
+    """Even where no candidate can be judged in the time that another share would leave."""
     outcome, clock = spent(monkeypatch, budget_s, cell_s)
     assert clock.elapsed_s() > 0.9 * budget_s
     assert [tuned for tuned in outcome.tuned if tuned.verdict is not None]

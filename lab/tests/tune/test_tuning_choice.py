@@ -1,4 +1,4 @@
-"""How settings are chosen, with made-up times."""
+"""How settings are chosen, with artificial times."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def series(
 
 
 def explored(setting: Setting, time_of: Callable[[Workload, Point], float]) -> Times:
-    """What exploring gives, where a workload takes ``time_of`` at a point."""
+    """The result of exploring, where a workload takes ``time_of`` at a point."""
     points = (
         list(crossover_ends(setting))
         if setting.is_crossover
@@ -132,7 +132,7 @@ WRITE_VIEWS: list[View] = [("write", view) for view in ("call", "call + flush", 
 
 
 def verdict_of_writes(speeds: dict[str, list[float]]) -> tuple[bool, str]:
-    """Of writes that take 100 with the defaults, and that over these speeds with the others."""
+    """Writes that take 100 with the defaults, and that over these speeds with the others."""
     times = {(v, DEFAULTS): [100.0] * 40 for v in WRITE_VIEWS}
     for view in WRITE_VIEWS:
         cycle = speeds.get(view[1], [1.0])
@@ -143,7 +143,7 @@ def verdict_of_writes(speeds: dict[str, list[float]]) -> tuple[bool, str]:
 
 
 def test_noise_excuses_no_loss() -> None:
-    """A flush that takes now this long and now that may be slower; so the setting is not taken."""
+    """A flush of varying duration may be slower, so the setting is rejected."""
     wavering = [0.67, 0.2, 1.4, 0.67, 0.25, 1.3, 0.67]
     taken, reason = verdict_of_writes({"call": [10.0], "call + flush": wavering})
     assert not taken

@@ -1,5 +1,5 @@
-// Measuring in kernels where the GPU or its driver fails, on the mock; what works is tested by
-// lab/tests/run/test_bench_cuda.py.
+// Measuring in kernels while the GPU or its driver fails, on the mock;
+// lab/tests/run/test_bench_cuda.py tests success.
 #include "harness/cuda/gpu_repeat.hpp"
 
 #include <atomic>
@@ -63,7 +63,7 @@ TEST_F(GpuRepeats, KernelsThatTheDriverHasNotAreAnError) {
   EXPECT_EQ(test::error_of([&] { const MeasuredKernel kernel(gpu); }), ENOTSUP);
 }
 
-// Every launch of a repeat in turn: nothing stays open, and the next repeat is as ever.
+// Fails every launch of a repeat in turn: nothing stays open, and the next repeat works.
 TEST_F(GpuRepeats, LaunchesThatAreRefusedEndTheRepeat) {
   const MeasuredKernel kernel(gpu);
   GpuRuntime runtime(options, test::small_gpu());

@@ -8,8 +8,8 @@
 namespace ferry::bench::mpi::part_test {
 namespace {
 
-// How often each byte of each file is in some rank's part; what a part's stream says is checked to
-// have no gap.
+// How often each byte of each file is in some rank's part; also checks that a part's stream has no
+// gap.
 std::vector<std::vector<int>> covered(const Cell& cell) {
   std::vector<std::vector<int>> files(cell.files());
   for (unsigned rank = 0; rank < cell.ranks; ++rank) {
