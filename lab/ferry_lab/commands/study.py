@@ -48,7 +48,7 @@ from ferry_lab.studies import SIMULATED, STUDIES, find_study
 @click.option(
     "--cluster",
     metavar="FILE", type=flags.PATH_TYPE,
-    help="With --simulate: the cluster as TOML (a Cray XT3).",
+    help="With --simulate: the cluster as TOML (the Cray XT3 of Fahey 2007).",
 )
 @flags.OVERWRITE
 @flags.JSON

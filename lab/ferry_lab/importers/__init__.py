@@ -1,1 +1,1 @@
-"""Reads what other programs measured."""
+"""Imports other programs' results."""

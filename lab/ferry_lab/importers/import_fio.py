@@ -1,4 +1,4 @@
-"""What fio writes with ``--output-format=json``."""
+"""Imports the output of fio ``--output-format=json``."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _NS_PER_MS = 1_000_000
 
 
 def read_rows(document: Json, file: str) -> list[Json]:
-    """Returns one row for each job and direction that moved data. Raises NotUnderstood.
+    """Returns one row per job and direction that moved data. Raises NotUnderstood.
 
-    Entries of one name and one group ran side by side, so they are the threads of one measurement.
+    Entries with the same name and group ran in parallel: they are threads of one measurement.
     """
     together: dict[tuple[str, int], list[Json]] = {}
     for job in document["jobs"]:
@@ -35,7 +35,7 @@ def read_rows(document: Json, file: str) -> list[Json]:
 
 
 def _row(document: Json, jobs: Sequence[Json], operation: str, file: str) -> Json:
-    # Global options hold where a job says nothing else.
+    # Global options apply where a job sets nothing else.
     asked = {**document.get("global options", {}), **jobs[0].get("job options", {})}
     moved = [job[operation] for job in jobs]
     size_bytes = sum(m["io_bytes"] for m in moved)
@@ -55,7 +55,7 @@ def _row(document: Json, jobs: Sequence[Json], operation: str, file: str) -> Jso
         path=str(asked.get("filename") or asked.get("directory") or name),
         transfer_bytes=size_bytes // operations,
         total_bytes=size_bytes,
-        # With group_reporting one entry stands for all of them.
+        # With group_reporting, one entry represents all of them.
         threads=len(jobs) if len(jobs) > 1 else int(asked.get("numjobs", 1)),
         queue_depth=int(asked.get("iodepth", 1)),
         segments=1,
@@ -83,7 +83,7 @@ _SYNCS = ("fsync", "end_fsync", "fsync_on_close", "fdatasync")
 
 
 def _latency(moved: Sequence[Json]) -> Json | None:
-    """Percentiles of several jobs cannot be put together."""
+    """Percentiles of several jobs cannot be combined."""
     found = moved[0]["clat_ns"]
     percentiles = found.get("percentile", {})
     wanted = {"p50": "50.000000", "p90": "90.000000", "p99": "99.000000"}

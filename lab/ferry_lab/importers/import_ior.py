@@ -1,4 +1,4 @@
-"""What IOR writes with ``-O summaryFormat=JSON``."""
+"""Imports the output of IOR ``-O summaryFormat=JSON``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INTERFACES = {"POSIX": "posix", "MMAP": "mmap"}
 
 
 def read_rows(document: Json, file: str) -> list[Json]:
-    """Returns one row for each test and operation. Raises NotUnderstood."""
+    """Returns one row per test and operation. Raises NotUnderstood."""
     rows = []
     for test in document["tests"]:
         if not test["Results"]:
@@ -56,11 +56,11 @@ def _row(document: Json, test: Json, operation: str, repeats: list[Json], file: 
 
 
 def _repeat(facts: Imported, number: int, found: Json) -> Json:
-    """IOR gives times as 0.1 ms; its rates have more digits, so the times come from them."""
+    """IOR rounds times to 0.1 ms; its rates are more precise, so times are computed from them."""
     if found["bwMiB"] <= 0 or found["iops"] <= 0:
         raise NotUnderstood("a repeat moved nothing")
     elapsed_s = float(found["totalTime"])
-    # With a deadline it moved less, and both rates are of what it moved.
+    # With a deadline it moved less, and both rates are for that.
     moved_bytes = facts.total_bytes
     whole_s = facts.total_bytes / MIB / found["bwMiB"]
     if whole_s > elapsed_s + 0.001:

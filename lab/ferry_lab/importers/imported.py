@@ -1,4 +1,4 @@
-"""Rows of results that another tool measured, in ferry's schema."""
+"""Rows of other tools' results, in ferry's schema."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ Json = dict[str, Any]
 
 
 class NotUnderstood(Exception):
-    """A file is of a tool that is known, and says what cannot be read; the message is one line."""
+    """A file of a known tool that cannot be read; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What a tool was asked to do; sizes in bytes."""
+    """The settings of a tool; sizes in bytes."""
 
     id: str
     tool: str
     version: str
     command: str | None
     started: str | None
-    file: str  # that says so
+    file: str  # as reported by it
     interface: str
     operation: str
     pattern: str
@@ -41,7 +41,7 @@ class Imported:
 
 
 def make_row(facts: Imported, repeats: Sequence[Json]) -> Json:
-    """Returns the row; ``repeats`` are as the schema's ``imported_repeat`` wants them."""
+    """Returns the row; ``repeats`` follow the schema's ``imported_repeat``."""
     metrics = results.basic_metrics(repeats)
     return {
         "id": facts.id,

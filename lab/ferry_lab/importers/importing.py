@@ -1,4 +1,4 @@
-"""``ferry import``: what IOR, fio and ferry measured, in one table and one document."""
+"""``ferry import``: results of IOR, fio and ferry, in one table and one document."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HOW = (
 
 @dataclass
 class _Gathered:
-    """Rows of all files; the environments of those that ferry wrote."""
+    """Rows of all files, and the environments of ferry's own."""
 
     rows: list[Json]
     measurements: list[Measurement]
@@ -85,7 +85,7 @@ def _reader(document: Json) -> Callable[[Json, str], list[Json]] | None:
 
 
 def _load(path: str) -> Json:
-    """Returns the object in a file; lines before it, like fio's warnings, are skipped."""
+    """Returns the object in a file; skips lines before it, like fio's warnings."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read()
@@ -105,13 +105,13 @@ def _load(path: str) -> Json:
 
 
 def _merge(rows: Sequence[Json]) -> list[Json]:
-    """Returns the rows with equal measurements by the same tool joined into one, as repeats."""
+    """Joins rows with equal measurements by the same tool into one, as repeats."""
     merged: dict[str, Json] = {}
     for row in rows:
         source = row.get("source")
         different = {"repeats", "metrics", "source"}
         if row["direct"]:
-            different.add("cache_state")  # of a cache that was not used
+            different.add("cache_state")  # of an unused cache
         facts = {name: value for name, value in row.items() if name not in different}
         if source is not None:
             facts["tool"] = (source["tool"], source["version"])
@@ -166,7 +166,7 @@ def _print(gathered: _Gathered) -> None:
 
 
 def _access(row: Json) -> str:
-    """How it was read or written, in few words."""
+    """A few words on how it was read or written."""
     words = ["random"] if row["pattern"] == "random" else []
     if row["direct"]:
         words.append("direct")

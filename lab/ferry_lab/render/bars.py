@@ -1,4 +1,4 @@
-"""Bars: where the time of a program goes, and matrices of what was measured by where."""
+"""Bar charts: a program's time by phase, and matrices of measurements by place."""
 
 from __future__ import annotations
 

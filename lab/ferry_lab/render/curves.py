@@ -1,4 +1,4 @@
-"""Curves: bandwidth by transfer size, speed-up by threads; one line for each way."""
+"""Line charts, one line per choice: bandwidth by transfer size, speed-up by threads."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a study finds, as data, and all sentences about it.
+"""The findings of a study as data, and all sentences about them.
 
-A *point* is one comparison of the document (stats.comparing): where it lies on the axes
-(``transfer_bytes``, ``total_bytes``, ``threads``), the ratio of one way's speed to another's with its
-bounds, the noise, and the verdict (``finding``). A Finding is the points between two ways along one
-axis; Findings are those that belong together. A study makes them; the sentences are made here.
+A *point* is one comparison of the document (stats.comparing): its place on the axes
+(``transfer_bytes``, ``total_bytes``, ``threads``), the ratio of two speeds with its bounds, the
+noise, and the verdict (``finding``). A Finding holds the points of one pair along one axis;
+Findings hold related ones. Studies make the data; the sentences are made here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""``report.html``: one page that needs nothing else, and the plots beside it as SVG and PNG.
+"""``report.html``: a self-contained page, and its plots as SVG and PNG files.
 
-The page has no script and may load nothing: its own content security policy forbids both.
+The page has no script and loads nothing; its content security policy forbids both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the studies of many ranks show alike: bandwidths, counted quantities, where the time goes."""
+"""Tables shared by the studies of many ranks: bandwidths, counters, time by phase."""
 
 from __future__ import annotations
 

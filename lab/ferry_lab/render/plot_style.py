@@ -1,8 +1,8 @@
-"""Colours and marks of the plots: one look for each way, the same in every plot.
+"""Colours and marks of the plots: one look per series, the same in every plot.
 
-The colours keep apart under the common kinds of colour blindness and have a contrast of at least
-4.5 to 1 on their background; marker and dash differ, too. A plot is drawn in the light colours; in
-the report they become CSS variables (see render.svg), with the dark ones in dark mode.
+Common kinds of colour blindness can tell the colours apart; their contrast to the background is at
+least 4.5 to 1, and marker and dash differ, too. Plots are drawn in the light colours; the report
+turns them into CSS variables (see render.svg) for dark mode.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Plots of results: what they show, and how they become SVG and PNG.
+"""Plots of results, and their conversion to SVG and PNG.
 
-Each plot is drawn twice for the page, wide and narrow, because a drawing that is scaled down to a
-phone cannot be read. What a plot shows is in render.curves and render.bars; the units of a drawing
-are CSS pixels. matplotlib takes a while to load, so only drawing loads it.
+Each plot is drawn twice for the page, wide and narrow, because a drawing scaled down to a phone is
+unreadable. render.curves and render.bars define the contents; units are CSS pixels. Only drawing
+imports matplotlib, which loads slowly.
 """
 
 from __future__ import annotations

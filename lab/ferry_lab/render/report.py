@@ -1,4 +1,4 @@
-"""The page of a study that has no sections yet; see render.sections."""
+"""The page of a study without sections; see render.sections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all studies say alike, on the terminal and in HTML."""
+"""Text shared by all studies, on the terminal and in HTML."""
 
 from __future__ import annotations
 

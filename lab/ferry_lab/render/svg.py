@@ -1,4 +1,4 @@
-"""A plot as a part of the page: matplotlib's SVG without what would disturb others, themeable."""
+"""A plot embedded in the page: matplotlib's SVG, isolated from its surroundings and themeable."""
 
 from __future__ import annotations
 

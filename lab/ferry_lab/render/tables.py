@@ -1,4 +1,4 @@
-"""A table as text: the terminal and the report show the same one."""
+"""A table as text, the same on the terminal and in the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study on the terminal: the answer, where it was measured, then section by section."""
+"""A study on the terminal: the answer, the environment, then each section."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The documents that measurements are kept in, and their schemas."""
+"""The documents of measurements, and their schemas."""

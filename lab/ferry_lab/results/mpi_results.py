@@ -1,4 +1,4 @@
-"""Rows of results of ``ferry-bench-mpi``: what many ranks measured together."""
+"""Rows of ``ferry-bench-mpi``: measurements of many ranks."""
 
 from __future__ import annotations
 

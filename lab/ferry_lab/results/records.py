@@ -1,8 +1,8 @@
 """The records of a results document (``ferry.results/3``).
 
-They are the schema: ``python -m ferry_lab.results.schema`` writes it as JSON Schema. Units are in
-the names; what does not apply is None, and Unset where older documents do not have it.
-docs/reference/results-format.md explains them.
+They define the schema: ``python -m ferry_lab.results.schema`` writes it as JSON Schema. Names
+contain units. None means not applicable, and Unset missing in older documents. See
+docs/reference/results-format.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Results: one document for every measurement (schema ``ferry.results/3``, see results.records)."""
+"""One document for all measurements (schema ``ferry.results/3``, see results.records)."""
 
 from __future__ import annotations
 

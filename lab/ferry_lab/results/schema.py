@@ -1,7 +1,7 @@
-"""The JSON Schemas of what the laboratory writes, made from its records.
+"""The JSON Schemas of the laboratory's documents, generated from its records.
 
 ``python -m ferry_lab.results.schema`` prints that of ``ferry.results/3``; with the argument
-``simulation`` that of ``ferry.simulation/1``.
+``simulation``, that of ``ferry.simulation/1``.
 """
 
 from __future__ import annotations

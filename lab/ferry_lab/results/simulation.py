@@ -1,4 +1,4 @@
-"""The records of what ``ferry study writers --simulate`` computes (``ferry.simulation/1``)."""
+"""The records of ``ferry study writers --simulate`` (``ferry.simulation/1``)."""
 
 from __future__ import annotations
 

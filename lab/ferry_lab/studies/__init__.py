@@ -1,4 +1,4 @@
-"""The studies that ``ferry study`` knows. A new one is added here, and in the schema."""
+"""The studies of ``ferry study``. Add new ones here and in the schema."""
 
 from __future__ import annotations
 

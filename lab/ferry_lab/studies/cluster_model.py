@@ -1,7 +1,7 @@
-"""What the model of a cluster is made of, and its file (TOML).
+"""The parameters of a cluster model, and their TOML file.
 
-Sizes are bytes; rates are MB/s with MB = 10**6 bytes, as the papers have them; times are
-milliseconds. docs/reference/writers-model.md explains every key.
+Sizes are bytes; rates are MB/s with MB = 10**6 bytes, as in the papers; times are milliseconds.
+docs/reference/writers-model.md explains every key.
 """
 
 from __future__ import annotations

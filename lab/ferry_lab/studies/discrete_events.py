@@ -1,7 +1,7 @@
-"""The core of a discrete-event simulation: a clock, and stations where work waits its turn.
+"""A discrete-event simulation: a clock, and stations with queues.
 
-Times are seconds. Nothing is random and events of one time happen in the order in which they were
-asked for, so the same calls give the same times, always.
+Times are seconds. Nothing is random, and simultaneous events happen in the order of their requests,
+so equal calls always give equal times.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The study ``endian``: what byte-swapped output costs, for one rank and for many (paper 004).
+"""The study ``endian``: the cost of byte-swapped output, for one rank and many (after Fahey 2007).
 
-Ranks write and read one file through ferry.collective, as it lies in memory and with the bytes of
-every element reversed, for all element sizes.
+Ranks write and read one file through ferry.collective, in native byte order and byte-swapped, for
+all element sizes.
 """
 
 from __future__ import annotations

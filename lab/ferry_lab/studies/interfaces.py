@@ -1,7 +1,7 @@
-"""The study ``interfaces``: which way of many clients into one shared file is fastest (paper 002).
+"""The study ``interfaces``: the fastest way into one shared file (after Tirupati Nagaraj 2009).
 
-2, 4 and 6 clients write and read one file, each its own part in calls of 1 MiB to 1 GiB. The total
-is the same for any number of clients.
+2, 4 and 6 clients write and read their parts of one file in calls of 1 MiB to 1 GiB. The total is
+the same for any number of clients.
 """
 
 from __future__ import annotations

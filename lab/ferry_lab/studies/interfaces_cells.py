@@ -1,7 +1,7 @@
-"""What the study ``interfaces`` measures: the cells of its groups, side by side.
+"""The cells of the study ``interfaces``, by group.
 
-Ids are ``operation/interface/clients/transfer size``. All clients write, or read, parts of one
-file, each a piece of its own, call by call, as in paper 002.
+Ids are ``operation/interface/clients/transfer size``. All clients write or read their own piece of
+one file, call by call, as in Tirupati Nagaraj 2009.
 """
 
 from __future__ import annotations

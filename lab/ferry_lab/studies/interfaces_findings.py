@@ -1,4 +1,4 @@
-"""What the numbers of the study ``interfaces`` show. Rows' ids: see studies.interfaces_cells."""
+"""The findings of the study ``interfaces``. For rows' ids see studies.interfaces_cells."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The study ``optimizations``: what the page cache's optimisations are worth (paper 003).
+"""The study ``optimizations``: the gain of the page cache's optimisations (after Murty, Sudarsan).
 
-Write, re-write, read and re-read of 4 MiB records by files' size, with every optimisation off, each
-on alone, and all on; the kernel's tmpfs and ramfs beside them. Then buffers that are not aligned,
-and many small files beside a large one.
+Writes, re-writes, reads and re-reads of 4 MiB records by file size, with all optimisations off,
+each on alone, and all on; tmpfs and ramfs for comparison. Also unaligned buffers, and many small
+files beside a large one.
 
-All settings share one cache, whose switches are set before each measurement. With every switch off
-a second, identical series runs (``again``): what differs between the two is noise.
+All settings share one cache, whose switches are set before each measurement. A second, identical
+series with all off (``again``) measures the noise.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the study ``optimizations`` measures: the cells of its groups, side by side.
+"""The cells of the study ``optimizations``, by group.
 
-Ids are ``operation/way/size`` with the file's size in bytes.
+Ids are ``operation/way/size`` with the file size in bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the numbers of the study ``optimizations`` show: ratios, and the sentences they allow.
+"""The findings of the study ``optimizations``: ratios, and sentences about them.
 
 Rows' ids are ``operation/way/size``; see studies.optimizations_cells.
 """

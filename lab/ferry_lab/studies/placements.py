@@ -1,18 +1,18 @@
-"""The study ``placements``: which way a device program's reads and writes should go.
+"""The study ``placements``: where a device program's reads and writes should run.
 
-The placements ``host``, ``compute``, ``service`` and ``automatic``, with plain ``pread``/``pwrite``
-and ``mmap`` beside them:
+Compares the placements ``host``, ``compute``, ``service`` and ``automatic`` with plain
+``pread``/``pwrite`` and ``mmap``:
 
-- Reads by transfer size, the file in the host's page cache; for the placements that have a cache in
-  the device, with that cache cold and warm.
+- Reads by transfer size, with the file in the host's page cache and, for placements with a device
+  cache, that cache cold and warm.
 - Writes by transfer size, each repeat into a new file: the call, call + flush, call + fsync.
 - The reads again over more bytes, at fewer sizes.
 - Two programs and their write twins: ``iterative`` (move a 64 KiB piece and compute on it, piece by
   piece) and ``once`` (move everything, compute piece by piece), after Matsuo et al. 2012.
 
-A second, identical pread/pwrite series (``again``) runs beside the first; what the two differ by is
-the noise. Rows' ids are ``head/series/size`` (see placements_cells). A *view* is one question about
-them: one metric of some rows, all with the device's cache in one state.
+A second, identical (A/A) pread/pwrite series, ``again``, measures the noise. Rows' ids are
+``head/series/size`` (see placements_cells). A *view* is one question about them: one metric of some
+rows, all with the device's cache in one state.
 """
 
 from __future__ import annotations

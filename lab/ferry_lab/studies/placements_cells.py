@@ -1,4 +1,4 @@
-"""What the study ``placements`` measures: its files, and the cells of its groups side by side."""
+"""The cells of the study ``placements``, by group, and its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The papers' published numbers, ``data/published.csv``; ``data/README.md`` names the sources."""
+"""Published numbers of the papers: ``data/published.csv``; ``data/README.md`` names the sources."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""The study ``storages``: which storage is how fast, and what else tells them apart (paper 000).
+"""The study ``storages``: speed and properties of storages (after Vladimirov et al. 2014).
 
-Write, write+sync, cold read and re-read in records of 4 MiB, by one thread and by many, each with a
-file of its own, and by file size, on every storage that is there; beside them what the disk itself
-gives. Everything is by pwrite and pread, or Ferry's plainest calls where a storage is reached by its
-client library: the question is about storages.
+Writes, writes with fsync, cold reads and re-reads in records of 4 MiB, by one thread and many with
+a file each, and by file size, on every available storage; also the bare disk's speed. Uses pwrite
+and pread, or Ferry's simplest calls on client libraries, because the question is about storages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the study ``storages`` measures: the cells of its groups, side by side.
+"""The cells of the study ``storages``, by group.
 
-Ids are ``operation/storage/threads/size`` with the size of one file in bytes. A write and the fsync
-after it are one cell: "write" is the time of the calls alone, "write+sync" that of both.
+Ids are ``operation/storage/threads/size`` with the size of one file in bytes. A write and its fsync
+are one cell: "write" is the time of the calls, "write+sync" that of both.
 """
 
 from __future__ import annotations

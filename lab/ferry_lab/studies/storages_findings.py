@@ -1,7 +1,7 @@
-"""What the numbers of the study ``storages`` show: ratios, and the sentences they allow.
+"""The findings of the study ``storages``: ratios, and sentences about them.
 
 Rows' ids are ``operation/storage/threads/size``; see studies.storages_cells. A *test* is one of the
-paper's four: which rows, and which time of them.
+paper's four: some rows, and one of their times.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which storages there are: what the study ``storages`` measures, and what can be told of each.
+"""Finds the storages for the study ``storages``, and their properties.
 
 The file system of --dir, the kernel's memory file systems, and ext4, xfs and btrfs on loop devices
-whose images lie in --dir. What is made for the study is in mounts of its own (run.mounts).
+with images in --dir. Mounts made for the study are private (run.mounts).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Storages of other machines for the study ``storages``: reached by a URI, and as mounted here.
+"""Remote storages for the study ``storages``: by URI, and mounted here.
 
-URIs are that of --storage and those of the rigs that are up; what is mounted is in the kernel's own
-list. For each kind that there is none of, one line says why.
+URIs come from --storage and from running rigs; mounts from the kernel's list. One line explains
+each missing kind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The study ``stripes``: what layouts of a file and buffers of its writers change (paper 004).
+"""The study ``stripes``: the effect of file layouts and writers' buffers (after Fahey 2007).
 
 One writer and many write a shared file for all ranks, by stripe count, stripe size and buffer size,
-each beside the storage's default. What has no stripes is measured by buffer size alone, and says so.
+each beside the storage's default. Without stripes, only the buffer size varies.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The study ``writers``: how many ranks should write, or read, for all (paper 004).
+"""The study ``writers``: how many ranks should write, or read, for all (after Fahey 2007).
 
-One shared file or a file for each writer, written and read by all ranks, or by some that gather
-what the others have, or take it in turn. The time goes from open to close, a write's with an fsync:
-that all ranks open files is a part of what all ranks cost.
+One shared file or one per writer, written and read by all ranks, or by some that gather the others'
+data, at once or in turn. Times go from open to close, with an fsync for writes: opening by all
+ranks is part of their cost.
 """
 
 from __future__ import annotations

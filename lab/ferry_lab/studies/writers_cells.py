@@ -1,8 +1,8 @@
-"""What the study ``writers`` measures: the cells of its groups, side by side.
+"""The cells of the study ``writers``, by group.
 
-Ids are ``operation/file/way/writers``. A *way* is how the data of all ranks gets to those that
-write it, or back: ``all`` (each rank its own), ``aggregate`` (some gather what the others have),
-``serial`` (some take what the others have, one after the other).
+Ids are ``operation/file/way/writers``. A *way* is how data moves between all ranks and the writers:
+``all`` (each rank writes its own), ``aggregate`` (some gather the others' data), ``serial`` (some
+take the others' data in turn).
 """
 
 from __future__ import annotations

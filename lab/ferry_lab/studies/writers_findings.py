@@ -1,4 +1,4 @@
-"""What the numbers of the study ``writers`` show. Rows' ids: see studies.writers_cells."""
+"""The findings of the study ``writers``. For rows' ids see studies.writers_cells."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The model of studies.writers_simulation beside the numbers of paper 004.
+"""Compares the model of studies.writers_simulation with the numbers of Fahey 2007.
 
-Its 5 MB rows on the XT3 are what four parameters were calibrated from (calibrate); everything else
-that the paper prints about bandwidth by number of writers is held against it.
+Four parameters are calibrated from its 5 MB rows on the XT3 (calibrate); all its other bandwidths
+by number of writers test the model.
 """
 
 from __future__ import annotations

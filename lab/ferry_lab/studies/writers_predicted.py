@@ -1,7 +1,7 @@
-"""The model of many writers (studies.writers_simulation) with numbers of this machine.
+"""The model of many writers (studies.writers_simulation) with this machine's numbers.
 
-Four of its parameters come from two measured rows of each measurement, all ranks and one writer
-that gathers; what it says of the others is a prediction, to be held against what was measured.
+Four parameters come from two measured rows of each measurement, all ranks and one gathering writer;
+the rest are predictions to compare with measurements.
 """
 
 from __future__ import annotations

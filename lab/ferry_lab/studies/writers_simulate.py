@@ -1,8 +1,8 @@
 """``ferry study writers --simulate``: how many writers a described cluster should have.
 
-Nothing is measured: the numbers are those of a discrete-event model (studies.writers_simulation) of
-the cluster that a file describes. How far the model is to be trusted is said beside them: it is
-calibrated from four numbers of paper 004 and held against all its others.
+Measures nothing: the numbers come from a discrete-event model (studies.writers_simulation) of the
+cluster in a file. The output says how far to trust it: four numbers of Fahey 2007 calibrate it, all
+others test it.
 """
 
 from __future__ import annotations

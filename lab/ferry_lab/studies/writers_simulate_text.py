@@ -1,4 +1,4 @@
-"""What the model of ``ferry study writers --simulate`` says, on the terminal and in the report."""
+"""The output of ``ferry study writers --simulate``, on the terminal and in the report."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A simulated collective transfer: ranks, writers, the network, servers and metadata.
+"""Simulates a collective transfer: ranks, writers, the network, servers and metadata.
 
-Each writer opens its file at the metadata server, gathers what its group of ranks has, and keeps
-some requests on their way to the servers; a read goes the same way back. When the last byte has
-arrived the transfer has ended. What costs time is in studies.cluster_model.
+Each writer opens its file at the metadata server, gathers its group's data, and keeps some requests
+in flight to the servers; a read takes the same path back. The transfer ends when the last byte has
+arrived. studies.cluster_model has the costs.
 """
 
 from __future__ import annotations
