@@ -190,12 +190,12 @@ class File(io.RawIOBase):
     # ---- the stream ----------------------------------------------------------------------------
 
     def readable(self) -> bool:
-        """Tells whether the file was opened for reading. Raises ValueError when it is closed."""
+        """Whether the file was opened for reading. Raises ValueError when it is closed."""
         self._check_open()
         return self._readable
 
     def writable(self) -> bool:
-        """Tells whether the file was opened for writing. Raises ValueError when it is closed."""
+        """Whether the file was opened for writing. Raises ValueError when it is closed."""
         self._check_open()
         return self._writable
 
@@ -282,7 +282,7 @@ class File(io.RawIOBase):
         return wanted
 
     def close(self) -> None:
-        """Waits for transfers under way and closes the file. A second call does nothing."""
+        """Waits for transfers in flight and closes the file. A second call does nothing."""
         if self.closed:
             return
         native, self._native = self._native, None

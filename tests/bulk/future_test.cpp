@@ -144,7 +144,7 @@ TEST_F(HeldTransfers, CallbacksRunOnceAndHinderNobody) {
   });
   storage->release();
   ASSERT_TRUE(eventually([&] { return told == 1; }));
-  // The callback holds its thread; transfers go on.
+  // The callback holds its thread; transfers continue.
   EXPECT_EQ(file.read_at_async(memory.data(), 4096, 0).get(), 4096U);
   leave = true;
   first.then([&] { ++told; });  // ready: at once

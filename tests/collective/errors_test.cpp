@@ -79,7 +79,7 @@ TEST(Errors, ADiskThatFillsUpOnTheWayIsToldToAllRanks) {
     File file(MPI_COMM_WORLD, path, O_CREAT | O_RDWR | O_TRUNC, options_of(method));
     const std::string mine = pattern(400'000, static_cast<std::uint64_t>(rank()));
     EXPECT_EQ(error_of([&] { file.write_at_all(rank() * 400'000, bytes_of(mine)); }), ENOSPC);
-    // With less it goes on working.
+    // With less it keeps working.
     file.resize(0);
     const std::string less = pattern(10'000, static_cast<std::uint64_t>(rank()));
     file.write_at_all(rank() * 10'000, bytes_of(less));

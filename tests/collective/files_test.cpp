@@ -109,7 +109,7 @@ TEST(Files, BeginOnOneServerAfterTheOther) {
 
 TEST(Files, ErrorsOfOneAreThrownOnAllRanks) {
   const SharedDirectory directory;
-  // The last rank's file is there already.
+  // The last rank's file exists already.
   if (rank() == 0) {
     test::write_file(directory / "field." + std::to_string(ranks() - 1), "there");
   }
@@ -133,7 +133,7 @@ TEST(Files, ErrorsOfOneAreThrownOnAllRanks) {
 // How often ranks were divided into groups so far.
 int splits = 0;
 
-// Writes and reads a file for each of so many groups.
+// Writes and reads a file for each of this many groups.
 void use_files(MPI_Comm communicator, const std::string& path, int groups) {
   File file(communicator, path, O_CREAT | O_RDWR, options_of(groups));
   const std::string mine = of_rank(rank() + groups);

@@ -113,7 +113,7 @@ std::shared_ptr<StripedStorage> striped_storage(std::uint64_t stripe_bytes,
 
 Stripes stripes_of(const File& file) {
   Stripes stripes = file.stripes();
-  // What one rank was told, all were.
+  // All ranks have the same warnings as one.
   std::array<std::int64_t, 4> values{stripes.stripe_bytes, -stripes.stripe_bytes,
                                      stripes.stripe_count, -stripes.stripe_count};
   const auto own = values;

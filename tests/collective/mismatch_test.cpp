@@ -214,7 +214,7 @@ TEST_F(Mismatches, AnArgumentThatOneRankRefusesFailsOnAll) {
                 std::string::npos)
           << failure.text;
     }
-    make_call(Call::sync);  // the file goes on working
+    make_call(Call::sync);  // the file keeps working
   }
   EXPECT_EQ(file_->size_bytes(), ranks() * piece_bytes);
   file_->close();
@@ -235,7 +235,7 @@ TEST_F(Mismatches, ANonblockingCallThatOneRankRefusesFailsOnTheOthers) {
       EXPECT_NE(failure.text.find("(rank 0: TypeError: no buffer)"), std::string::npos);
     }
     EXPECT_EQ(file_->size_bytes(), 0);
-    file_->close();  // nothing is left to be told
+    file_->close();  // nothing is left to report
     file_.reset();
   }
 }

@@ -130,7 +130,7 @@ TEST_F(Nodes, ReadingTheSameBytesTheyGetThemOnce) {
     EXPECT_TRUE(same_bytes(got, all));
     const std::uint64_t sent = file.statistics().counts.remote_bytes;
     const std::int64_t receivers = merges ? nodes() : ranks();
-    // Each needs all domains but those of its own node; and a little is said of extents.
+    // Each needs all domains except its own node's; extents add a little.
     EXPECT_GE(sent, count(bytes * (receivers - 1)) / 2);
     if (merges) {
       EXPECT_LT(sent, count(bytes * (nodes() - 1)) + 10'000);

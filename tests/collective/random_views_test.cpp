@@ -90,7 +90,7 @@ void check_read(const Case& of, const SharedDirectory& directory) {
   file.close();
 }
 
-// The same on all ranks, so that all go on or none.
+// The same on all ranks, so that all continue or none.
 bool anybody_failed() {
   std::int64_t failed = testing::Test::HasFailure() ? 1 : 0;
   test::world().maximum(std::span(&failed, 1));
@@ -129,7 +129,7 @@ TEST(MpiIo, WritesAndReadsThroughTheSameViews) {
   for (int i = 0; i < 2; ++i) {
     Case one(random);
     one.options.write_method = one.options.read_method = Method::mpiio;
-    // Behind the end of the file it writes whatever its memory holds between the pieces.
+    // Behind the end of the file it writes its memory's contents between the pieces.
     one.bytes_before = 1'000'000;
     check_write(one, directory);
     check_read(one, directory);

@@ -80,7 +80,7 @@ TEST_F(Waiting, SpinsForTheAllowedTimeAndThenParks) {
     if (machine.parks == 1) spun_ns = machine.now_ns - park_slice_ns;
     EXPECT_EQ(at, &word);
     EXPECT_EQ(value, 0U);
-    EXPECT_EQ(parked, 1U);  // whoever answers must know
+    EXPECT_EQ(parked, 1U);  // the answering side must know
     word = 9;
   };
   EXPECT_EQ(wait(9), 0);
@@ -140,7 +140,7 @@ TEST_F(Waiting, PrefersAnAnswerThatCameJustBeforeTheEnd) {
   EXPECT_EQ(wait(1), 0);
 }
 
-// A slow disk; or a server whose process is stopped by a debugger while a kernel of it goes on.
+// A slow disk; or a server stopped by a debugger while its kernel continues.
 TEST_F(Waiting, WaitsForASilentServerThatHasNotSaidThatItEnds) {
   machine.on_park = [&](const std::uint32_t*, std::uint32_t) {
     if (machine.parks == 20'000) word = 1;  // more than a quarter of an hour
@@ -181,7 +181,7 @@ TEST_F(Waiting, ForAConditionSleepsOnAWordThatSignalsIt) {
   };
   Waiter waiter(policy, host, loop);
   EXPECT_EQ(waiter.until([&] { return machine.parks == 50; }, word), 0);
-  // Nobody promises to signal it, so no sleep was a long one.
+  // Nothing promises to signal it, so no sleep was long.
   EXPECT_LT(machine.now_ns, 50 * park_slice_ns / 10);
 }
 

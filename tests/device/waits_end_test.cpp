@@ -41,7 +41,7 @@ struct WaitForNobody {
       checks.equal(files.wait(pending), wanted);
     }
     if (group.lane() == 0) DeviceRef<std::uint32_t>(*calls_ended).fetch_add(1, relaxed);
-    // And whatever comes later.
+    // And everything later.
     FileStatus status{};
     char byte = 0;
     checks.equal(files.open("file", 0), wanted);

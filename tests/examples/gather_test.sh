@@ -11,7 +11,7 @@ fail() {
   exit 1
 }
 
-# 2000 rows of 4 KiB, each of which says its number; the cache below holds 64 of them.
+# 2000 rows of 4 KiB, each with its number; the cache below holds 64 of them.
 awk 'BEGIN { for (row = 0; row < 2000; ++row) { for (i = 0; i < 512; ++i) printf "%07d\n", row * 512 + i } }' \
   >"$scratch/table"
 awk 'BEGIN { srand(3); for (i = 0; i < 400; ++i) print int(rand() * 2000) }' >"$scratch/list"
@@ -51,7 +51,7 @@ refused 1 "No such file" "$scratch/missing" "$scratch/table" "$scratch/output"
 refused 1 "No such file" "$scratch/list" "$scratch/missing" "$scratch/output"
 refused 1 "line 2" "$scratch/wrong" "$scratch/table" "$scratch/output"
 refused 1 "not in" "$scratch/beyond" "$scratch/table" "$scratch/output"
-# What is there already is left alone.
+# Existing files are left alone.
 refused 1 "File exists" "$scratch/list" "$scratch/table" "$scratch/table"
 [[ $(stat -c %s "$scratch/table") == 8192000 ]] || fail "the table has changed"
 printf '%d checks passed\n' $((checks + 2))

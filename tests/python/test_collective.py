@@ -37,7 +37,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def run(
     ranks: int, environment: dict[str, str], *command: object
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program with so many ranks."""
+    """Runs a program with this many ranks."""
     return subprocess.run(
         [str(MPIEXEC), "-n", str(ranks), *map(str, command)],
         env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL,

@@ -32,7 +32,7 @@ def path(tmp_path: Path, data: bytes) -> Path:
     return found
 
 
-# With reads of all kinds under way in other threads whenever it forks.
+# With reads of all kinds in flight in other threads at every fork.
 POOL_PROGRAM = """
 import multiprocessing, sys, threading
 import ferry, numpy

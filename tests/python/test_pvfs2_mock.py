@@ -79,7 +79,7 @@ def test_info_says_why_it_cannot_be_used(mock: Command, scratch: Path) -> None:
 
 
 def test_programs_through_fsspec(mock: Command) -> None:
-    # The library is looked for where the process was told when it began.
+    # The library is searched where the process's environment named it at the start.
     checks = Path(__file__).parent / "file_system_checks.py"
     done = subprocess.run(
         [sys.executable, checks, "pvfs2:///mock"],

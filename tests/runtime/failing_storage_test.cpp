@@ -522,7 +522,7 @@ TEST_F(Faults, LoseNothingThatWasAcknowledged) {
     });
     EXPECT_GT(storage->injected, 0U);
     storage->faults.stop();
-    keeper.fsync(file);  // tells of what failed meanwhile
+    keeper.fsync(file);  // reports what failed meanwhile
     EXPECT_EQ(keeper.fsync(file), 0);
     for (std::size_t i = 0; i < pieces && !failed; ++i)
       check(i, storage->contents("f", i * piece, piece), "in the end");

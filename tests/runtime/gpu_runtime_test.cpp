@@ -98,7 +98,7 @@ TEST_F(KernelCalls, ReportErrors) {
   files.close(full);
 }
 
-// Lists of pieces lie in the part that both sides see, their memory does not.
+// Lists of pieces are in the shared part; their memory is not.
 TEST_F(KernelCalls, TakeManyPieces) {
   make();
   const std::string text = pattern(200'000, 3);

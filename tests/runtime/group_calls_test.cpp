@@ -71,7 +71,7 @@ TYPED_TEST_SUITE(GroupCalls, test::Everywhere, test::NameOfPlace);
 
 // ---- one file ----
 
-// Every group reads and writes stripes of its own, which lie between those of the others.
+// Every group reads and writes its own stripes, between the others'.
 struct Stripes {
   const Context* context;
   const char* path;

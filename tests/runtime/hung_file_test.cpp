@@ -98,7 +98,7 @@ TEST_F(HungFileTest, ACloseThatHangsKeepsOnlyItsOwnFileWaiting) {
   std::thread closer([&] { EXPECT_EQ(calls(1).close(hung), 0); });
   ASSERT_TRUE(eventually([&] { return is_detached(hung); }));
   use_another_file(files, "other");
-  // The file itself is there when it is closed.
+  // The file itself exists when it is closed.
   std::atomic<bool> opened{false};
   std::thread opener([&] {
     auto mine = calls(2);
@@ -233,7 +233,7 @@ TEST_F(HungFileTest, AppendsOutdateNothingBeforeTheEnd) {
       data += line;
     }
   };
-  // How many requests a read of this page takes with so many appends during each of the first.
+  // How many requests a read of this page takes with this many appends during each of the first.
   const auto requests_beside = [&](std::size_t at, std::uint32_t appends, std::uint32_t first) {
     storage->hang_reads("log");
     const std::uint64_t before = storage->reads;

@@ -46,7 +46,7 @@ struct Node {
   int handles = 0;     // open here
   int mapping = -1;    // the other process's, or none
   std::uint64_t mapped_bytes = 0;
-  bool long_write = false;  // of the other process, under way
+  bool long_write = false;  // the other process's, in flight
 };
 
 struct Name {
@@ -241,7 +241,7 @@ class RandomHandles : public testing::TestWithParam<const char*> {
     const Name* name = name_of(*handle.node);
     // Unwritable data is lost with the last writable handle, whose close reports it.
     if (got != 0 && !can_still_write(*handle.node)) {
-      if (name == nullptr) return close_all(*handle.node);  // nobody can look what is there
+      if (name == nullptr) return close_all(*handle.node);  // its contents cannot be checked
       handle.node->contents = {};
       handle.node->contents.write(0, failing->contents(name->path));
     } else if (name != nullptr && handle.node->handles == 0) {
@@ -464,7 +464,7 @@ class RandomHandles : public testing::TestWithParam<const char*> {
       store(name, seed);
     }
   }
-  // Opens, reads and closes the file, with whatever bytes it has just now.
+  // Opens, reads and closes the file, whatever it holds.
   void look_meanwhile(const Name& name) {
     const int file = files->open(name.path.c_str(), O_RDONLY);
     if (file <= 0) return fail("open: " + std::to_string(file));
@@ -529,7 +529,7 @@ class RandomHandles : public testing::TestWithParam<const char*> {
       same(there, block, offset);
     });
   }
-  // With every file closed nobody uses a page, and nothing is dirty.
+  // With every file closed no page is in use or dirty.
   void check_quiet() {
     using device::cache::State;
     const device::cache::View& cache = rig->arena.context().cache;

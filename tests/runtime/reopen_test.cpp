@@ -32,7 +32,7 @@ using test::same_bytes;
 
 using Calls = device::FileCalls<device::ThreadGroup>;
 
-// Which file system `path` lies on, as statfs(2) has it.
+// The file system type of `path`, from statfs(2).
 long type_of(const std::string& path) {
   struct statfs status {};
   return statfs(path.c_str(), &status) == 0 ? static_cast<long>(status.f_type) : 0;

@@ -480,9 +480,9 @@ TEST(Automatic, AnEvictionBeginsTheCountAnew) {
   }
 }
 
-// ---- the end of whoever serves
+// ---- the end of the serving side
 
-// A service whose core never was there, and whose loop state says so.
+// A service whose core never existed, as its loop state says.
 TEST(EndedService, CallersLearnItFromThePhase) {
   device::Geometry geometry = test::small_geometry(1, 1);
   geometry.services = 1;
@@ -502,7 +502,7 @@ TEST(EndedService, CallersLearnItFromThePhase) {
   }
 }
 
-// A group's cells are two each, of the server's and of the services', with numbers of their own.
+// A group's cells are two each, the server's and the services', with separate numbers.
 TEST(CellsOfServices, AreTheDevicesOwn) {
   device::Geometry geometry = test::small_geometry(1, 2);
   geometry.services = 1;

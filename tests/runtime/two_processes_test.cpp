@@ -87,7 +87,7 @@ std::string plainly(const std::string& path, const Command& command, const std::
   if (command.kind == Command::append) {
     const test::Descriptor end(::open(path.c_str(), O_WRONLY | O_APPEND));
     const std::string record(command.bytes, 'p');
-    // So many at most.
+    // At most this many.
     for (std::uint64_t i = 0; i < command.offset && access((path + ".stop").c_str(), F_OK) != 0;
          ++i)
       if (::write(end, record.data(), record.size()) != static_cast<ssize_t>(record.size()))

@@ -190,7 +190,7 @@ TEST_P(DeadLoop, StandingStillItForgetsTheStatusToo) {
   expect_untouched([&] { injection.release(); });
 }
 
-// It was declared dead, comes back, and meets a fault of its own.
+// It was declared dead, comes back, and fails itself.
 TEST_P(DeadLoop, StandingStillAndThenStopped) {
   std::atomic<bool> faulty{false};
   ServerOptions options;

@@ -264,7 +264,7 @@ TEST_F(Validation, ExtentsAreCopiedBeforeTheyAreLookedAt) {
 
 TEST_F(Validation, RefusesBadExtents) {
   for (const Opcode opcode : {Opcode::read_vector, Opcode::write_vector}) {
-    // Where they lie.
+    // Their positions.
     EXPECT_EQ(check_extents(opcode, {{heap, 1}}, heap + 4), -EFAULT) << "unaligned";
     device::Request asked = request(opcode);
     for (const std::uint64_t at : {size(), size() - 8, u64_max, u64_max - 15, u64_max - 7}) {

@@ -145,7 +145,7 @@ TEST_F(LoopTest, CloseWaitsForTransfersUnderWay) {
   ASSERT_TRUE(test::eventually([&] { return storage->counts.held == 2; }));
   std::atomic<int> result{77};
   std::thread closing([&] { result = closer.close(file); });
-  // Nobody new gets in, although the close has not happened yet.
+  // No new call is accepted, although the close has not happened yet.
   EXPECT_TRUE(test::eventually([&] { return reader.fsync(file) == -EBADF; }));
   EXPECT_EQ(storage->counts.closed, 0);
   EXPECT_EQ(result, 77);

@@ -153,7 +153,7 @@ TEST_P(Rogue, HarmsNobody) {
   auto own = rig->calls(4);
   const device::RequestRing ring = rig->arena.view().ring(0);
   std::atomic<bool> stop{false};
-  // Somebody works all the time.
+  // Some group works all the time.
   std::atomic<std::uint64_t> pings{0};
   std::atomic<int> failed{0};
   std::thread good([&] {

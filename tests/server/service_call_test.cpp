@@ -121,7 +121,7 @@ TEST_F(ServiceCall, WhereNothingExecutesTheyAreRefused) {
 
 TEST_F(ServiceCall, MoreThanThereAreCellsAreRefused) {
   make();
-  // All with one cell, so that only the last ones' answers can be told.
+  // All with one cell, so that only the last ones' answers are distinguishable.
   Ticket ticket;
   Request request{};
   request.opcode = Opcode::cached_read;

@@ -346,7 +346,7 @@ TEST_P(QueueTest, OpensAndClosesAtOnceWhatIsAtHand) {
 TEST_P(QueueTest, NoQueueKeepsAClosedFileAlive) {
   StorageDriver other(*storage, arena.span());
   const std::string path = directory / "f";
-  // From its first path on the storage keeps a descriptor of its own, the table of mounts.
+  // From its first path on, the storage keeps one descriptor open: the mount table.
   ASSERT_EQ(driver->path_call(Kind::path_status, path), -ENOENT);
   const std::size_t descriptors = open_descriptors();
   for (const int direct : {0, O_DIRECT}) {
@@ -466,7 +466,7 @@ TEST_P(QueueTest, AWriteWhoseSyncFollowsIsWrittenOutAtOnce) {
   File* file = driver->must_open(directory / "f", O_RDWR | O_CREAT);
   const Descriptor fd(::open((directory / "f").c_str(), O_RDONLY));
   if (unwritten_pages(fd) < 0) GTEST_SKIP() << "the kernel does not count such pages";
-  // The kernel would begin by itself after half a minute.
+  // The kernel would start itself after half a minute.
   constexpr std::chrono::seconds limit{15};
   for (int round = 0; round < 3; ++round) {
     Operation write;

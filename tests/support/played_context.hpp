@@ -9,7 +9,7 @@
 
 namespace ferry::test {
 
-// Where such a thread finds what lies at a device address.
+// The address of device memory in such a thread.
 template <class T>
 T* played_address(T* device, long offset_bytes) {
   return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(device) +

@@ -303,7 +303,7 @@ class RandomCalls {
     const bool all_inside = random_.one_in(2);
     std::uint64_t at = 0;
     bytes = 0;
-    group_.sync();  // nobody reads the last list any more
+    group_.sync();  // the last list is not read any more
     for (std::uint32_t i = 0; i < count; ++i) {
       std::uint64_t step = random_.one_in(5) ? 0 : random_.below(limit / (count + 1) + 1);
       if (random_.one_in(2)) step = step / 4096 * 4096;

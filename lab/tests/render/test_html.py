@@ -29,7 +29,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 class Text(HTMLParser):
-    """The text of a page, its links, its ids, and whatever would load something."""
+    """The text of a page, its links, its ids, and anything that would load something."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -86,7 +86,7 @@ def test_an_interrupted_study_keeps_its_rounds_and_goes_on(
 
     process = command.start(*arguments(30))
     try:
-        # The second group: the first is kept then, whatever the machine's speed.
+        # The second group: then the first is kept at any machine speed.
         wait_until(lambda: (out / "unfinished.json").exists() and measuring(command))
         os.killpg(process.pid, signal.SIGINT)
         _, message = process.communicate(timeout=PATIENCE_S)

@@ -22,7 +22,7 @@ from ferry_lab.run.plan import Cell, Plan
 from made_up import ENVIRONMENT
 
 Json = dict[str, Any]
-REPEATS = 7  # odd: a whole group is kept as it is, a part of it in pairs
+REPEATS = 7  # odd: whole groups are kept completely, partial ones in pairs
 CELLS = ("a", "b", "c")
 
 

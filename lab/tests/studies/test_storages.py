@@ -39,7 +39,7 @@ WRITE_SYNC, WRITE, COLD, REREAD = TESTS
 
 
 class FakeMounts(Mounts):
-    """Mounts nothing: folders stand for file systems."""
+    """Mounts nothing: folders represent file systems."""
 
     def __init__(self, *refused: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The study storages on storages of other machines; one test needs their servers, and says so."""
+"""The study storages on remote storages; one test needs their servers."""
 
 from __future__ import annotations
 

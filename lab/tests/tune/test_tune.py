@@ -15,7 +15,7 @@ import pytest
 from ferry_lab.tune.tune import SCHEMA
 from support import Command
 
-SECONDS = "10"  # too short to judge much; what is left out is said
+SECONDS = "10"  # too short to judge much; omissions are reported
 
 
 def test_it_writes_a_profile_that_applies(command: Command, scratch: Path) -> None:

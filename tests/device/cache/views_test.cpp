@@ -75,7 +75,7 @@ TEST_F(ViewsTest, AViewOfAPartlyWrittenPageIsWhole) {
   write(0, "abc", page + 10);
   data.replace(page + 10, 3, "abc");
   HeldView view;
-  // The range that was written is there already, and the page is not.
+  // The written range exists already, but the page does not.
   ASSERT_EQ(caches[0]->hold(0, 1, page + 10, 3, view), 3);
   EXPECT_NE(memory->view().frame(view.frame).state & State::valid, 0U);
   EXPECT_EQ(seen(view), "abc");

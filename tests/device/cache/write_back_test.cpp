@@ -103,7 +103,7 @@ TEST_F(WriteBackTest, AClosedHandleKeepsItsPagesDirty) {
   expect_calm();
 }
 
-// Its last handle is closed just now: nobody could write the page back.
+// Its last handle is closed now: none could write the page back.
 TEST_F(WriteBackTest, WithoutAHandleNothingBecomesDirty) {
   make(64, 1, 1);
   memory->view().inode(0).write_handle = 0;
@@ -159,7 +159,7 @@ class FullLists : public WriteBackTest {
     ASSERT_EQ(got, static_cast<std::int64_t>(length));
     model.replace(at, length, data);
   }
-  // The next write-back fails, and while it is under way a thread writes four ranges more.
+  // The next write-back fails, and while it is in flight a thread writes four more ranges.
   void flush_beside_writes() {
     storage->at_next_write = [this] {
       writer = std::thread([this] {

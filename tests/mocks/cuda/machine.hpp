@@ -56,7 +56,7 @@ class Machine {
   Result begin_copy(std::uintptr_t device_side, std::uintptr_t host_side, std::size_t bytes,
                     bool asynchronous = false);
   void end_copy(std::uintptr_t device_side, std::uintptr_t host_side);
-  // Where the bytes of an address lie.
+  // The bytes of an address.
   std::byte* bytes_at(std::uintptr_t address) const;
 
  private:

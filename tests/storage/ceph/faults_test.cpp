@@ -75,7 +75,7 @@ TEST_F(CephFaults, EveryKindOfCallEndsWhenTheServersHang) {
   EXPECT_EQ(driver->try_open(at("g", 1), O_RDWR | O_CREAT), -ETIMEDOUT);
   EXPECT_EQ(driver->path_call(Kind::path_status, at("absent", 1)), -ETIMEDOUT);
   EXPECT_EQ(driver->path_call(Kind::unlink, at("absent", 1)), -ETIMEDOUT);
-  // Calls of it may be under way still.
+  // Its calls may still be in flight.
   const std::int64_t closed = driver->close(file);
   EXPECT_TRUE(closed == 0 || closed == -EIO || closed == -ETIMEDOUT) << closed;
   rig("thaw");

@@ -188,7 +188,7 @@ TEST_F(CephMock, AForkedChildIsToldToUseSpawn) {
   EXPECT_EQ(driver.close(file), 0);
 }
 
-// The library drops the slash that says so.
+// The library drops the slash that shows that.
 TEST_F(CephMock, NamesOfDirectoriesAreNotThoseOfFiles) {
   test::write_file(path("f"), "abc");
   ASSERT_EQ(mkdir(path("dir").c_str(), 0755), 0);

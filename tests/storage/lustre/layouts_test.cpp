@@ -169,7 +169,7 @@ TEST_F(LustreMock, MoreStripesThanServersAreRefusedReducedOrOverstriped) {
   EXPECT_EQ(told.extras[overstriping_name], 1U);
 }
 
-// Lustre says so only of a file that has several stripes on one server.
+// Lustre reports it only for a file with several stripes on one server.
 TEST_F(LustreMock, OverstripingIsLeaveAndNoMustBe) {
   Layout asked;
   asked.stripe_count = 3;
@@ -300,7 +300,7 @@ TEST_F(LustreMock, MakesFilesOfParts) {
   EXPECT_EQ(told.parts[2].end_bytes, to_the_end);
   EXPECT_TRUE(told.parts[2].all_servers);
   EXPECT_EQ(told.parts[2].first_server, -1) << "nothing was written there yet";
-  // What was told can be asked for.
+  // Reported layouts can be requested.
   ASSERT_EQ(layouts.make(path("g"), 0640, told), 0);
   Layout again;
   ASSERT_EQ(layouts.get(path("g"), again), 0);
@@ -460,7 +460,7 @@ TEST(LustreAttribute, IsUnderstood) {
   EXPECT_EQ(told.extras[overstriping_name], 1U);
 }
 
-// The bytes of a released file are in an archive; where its objects were told is nothing.
+// The bytes of a released file are in an archive; its list of objects is empty.
 TEST(LustreAttribute, AReleasedFileHasNoServers) {
   Layout told;
   ASSERT_EQ(read(stripes(0x0BD10BD0, 0x80000001, 1 << 20, 1, 3).add(object(0)), false, told), 0);

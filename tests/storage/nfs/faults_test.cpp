@@ -149,7 +149,7 @@ TEST_F(NfsFaults, WritesThatARestartMayHaveLostAreReportedBySync) {
   ASSERT_EQ(driver->pwrite(file, arena.data(), 4096, 0), 4096);
   restart();
   ASSERT_EQ(driver->pwrite(file, arena.data(), 4096, 4096), 4096);
-  EXPECT_EQ(driver->close(file), -EIO);  // the next answer told it
+  EXPECT_EQ(driver->close(file), -EIO);  // the next answer showed it
 }
 
 TEST_F(NfsFaults, EveryOpeningReportsThatARestartMayHaveLostWrites) {
@@ -235,7 +235,7 @@ TEST_F(NfsFaults, SyncedBytesSurviveKillsUnderLoad) {
     for (std::size_t i = 0; i < pieces; ++i) {
       vectors[i] = {arena.data() + i * piece, piece};
       writes[i].offset = static_cast<std::int64_t>(i * piece);
-      writes[i].sync_follows = true;  // with commits that nobody waits for
+      writes[i].sync_follows = true;  // with commits that none waits for
       begin(writes[i], Kind::write, file, vectors[i]);
     }
     for (std::size_t i = 0; i < pieces; ++i)

@@ -55,7 +55,7 @@ TEST_F(WholeFiles, AreRead) {
 TEST_F(WholeFiles, AreRefusedWhereTheyDoNotFit) {
   write_file(scratch / "file", test::pattern(4096, 1));
   EXPECT_EQ(read(scratch / "file", 100), -EFBIG);
-  // One that just fits cannot be told from a longer one.
+  // One that just fits looks like a longer one.
   EXPECT_EQ(read(scratch / "file", 4096), -EFBIG);
   EXPECT_EQ(read(scratch / "file", 4097), 4096);
   EXPECT_EQ(read(scratch / "file", 0), -EFBIG);

@@ -23,7 +23,7 @@ TEST(WriteTurnsOf, AreTheSameForOneInodeAndFreedWithTheLastUser) {
   EXPECT_EQ(first.use_count(), 1);
 }
 
-// What the parent had under way at the fork would never end in the child.
+// The parent's transfers in flight at the fork would never end in the child.
 TEST(WriteTurnsOf, AreAChildsOwn) {
   const std::shared_ptr<WriteTurns> parents = WriteTurns::of(1, 2);
   ASSERT_TRUE(parents->try_begin_direct());

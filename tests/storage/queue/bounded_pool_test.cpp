@@ -61,7 +61,7 @@ class BoundedPoolTest : public testing::Test {
     pool->execute(call);
     return call;
   }
-  // Until none of them is under way.
+  // Until none of them is in flight.
   void finish(std::size_t operations) {
     EXPECT_TRUE(eventually([&] {
       for (Operation* found = inbox.take_all(); found != nullptr; found = found->next)

@@ -18,7 +18,7 @@ Plan read(const std::string& cells) {
   return read_plan(text);
 }
 
-// What is said about a cell with changes.
+// The error for a cell with overrides.
 std::string refusal(const std::string& changes) {
   try {
     read("{" + cell + ", " + changes + "}");
