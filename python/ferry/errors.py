@@ -15,6 +15,5 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM or SIGHUP arrived; handled like Ctrl-C, with an exit status of its own."""
 
     def __init__(self, signal_number: int) -> None:
-        """Takes the number of the signal."""
         super().__init__(signal_number)
         self.signal_number = signal_number

@@ -20,7 +20,6 @@ class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3 
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Returns bytes."""
         if isinstance(value, int):
             return value
         try:
@@ -35,12 +34,10 @@ class CountType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3
     name = "number"
 
     def __init__(self, least: int, most: int) -> None:
-        """Takes the limits, inclusive."""
         self.least = least
         self.most = most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Returns the number."""
         try:
             number = int(value)
         except ValueError:
@@ -56,7 +53,6 @@ class PathType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3 
     name = "path"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Returns it unchanged."""
         if why := uris.why_no_uri(value):
             self.fail(why, param, ctx)
         return str(value)
@@ -79,7 +75,6 @@ class PartType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> layout.Part:
-        """Returns the part."""
         from ferry import layout
 
         try:

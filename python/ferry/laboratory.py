@@ -19,7 +19,6 @@ class MissingError(FerryError):
     exit_status = 2
 
     def __init__(self, name: str) -> None:
-        """Takes the command's name."""
         super().__init__(f"ferry {name} is not installed; pip install 'ferry-io[lab]' brings it")
 
 

@@ -79,7 +79,6 @@ class MeasuringError(FerryError):
     """
 
     def __init__(self, message: str, error_number: int | None) -> None:
-        """Takes the line for the user, and the errno."""
         super().__init__(message)
         self.error_number = error_number
 

@@ -89,7 +89,6 @@ class _Output(io.FileIO):
     """A descriptor whose errors name standard output."""
 
     def write(self, data: Any) -> int | None:  # type: ignore[override]  # its name is positional
-        """Writes some of the bytes."""
         try:
             return super().write(data)
         except OSError as error:
@@ -224,16 +223,13 @@ class Bar:
     """A progress bar; without a display it does nothing."""
 
     def __init__(self, display: Progress | None = None) -> None:
-        """Takes the display, whose only line it is."""
         self._display = display
 
     def advance(self, steps: float = 1) -> None:
-        """Advances the bar."""
         if self._display is not None:
             self._display.advance(self._display.task_ids[0], steps)
 
     def label(self, text: str) -> None:
-        """Sets the description."""
         if self._display is not None:
             self._display.update(self._display.task_ids[0], description=printable(text))
 
@@ -242,7 +238,6 @@ class _SpeedColumn(ProgressColumn):
     """Transfer speed, in powers of 1024 like all other output."""
 
     def render(self, task: Task) -> Text:
-        """Returns the text."""
         speed = task.finished_speed or task.speed
         text = "?" if speed is None else f"{speed / MIB:.0f} MiB/s"
         return Text(text, style="progress.data.speed")

@@ -48,7 +48,6 @@ class TransferError(OSError):
     """Parts of a batch failed. ``errno`` and ``filename`` are those of the first of ``failures``."""
 
     def __init__(self, failures: Sequence[Failure]) -> None:
-        """Takes at least one failure."""
         first = failures[0]
         text = _describe(first)
         if len(failures) > 1:

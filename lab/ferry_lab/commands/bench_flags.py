@@ -72,11 +72,9 @@ class InterfaceType(click.Choice[str]):
     """An I/O interface, also in IOR's spelling."""
 
     def __init__(self) -> None:
-        """Takes all interfaces."""
         super().__init__(INTERFACES, case_sensitive=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Returns the interface."""
         if answer := _IOR_INTERFACES.get(str(value).upper()):
             self.fail(f"'{value}' is not one of {', '.join(INTERFACES)}; {answer}", param, ctx)
         return super().convert(value, param, ctx)
@@ -86,7 +84,6 @@ class BenchCommand(click.Command):
     """A command that answers IOR's options it lacks with their replacements."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Reads the command line."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:

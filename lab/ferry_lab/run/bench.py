@@ -413,7 +413,6 @@ def _latency_line(row: Json) -> str:
 
 
 def _cpu_time(row: Json, whose: str) -> str:
-    """Medians of the repeats."""
 
     def median_ms(kind: str) -> float:
         return float(np.median([sample[whose][kind] for sample in row["repeats"]])) * 1e-6

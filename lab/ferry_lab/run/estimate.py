@@ -39,7 +39,6 @@ class Estimate:
     """Guesses seconds; probes each folder's file system once."""
 
     def __init__(self) -> None:
-        """Has probed nothing."""
         self._bytes_per_s: dict[int, float] = {}
 
     def plan_s(self, plan: Plan | MpiPlan) -> float:

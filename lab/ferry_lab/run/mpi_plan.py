@@ -42,7 +42,6 @@ class MpiCell:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """Checks the interface."""
         if self.interface not in INTERFACES:
             raise ValueError(f"no interface {self.interface}")
 

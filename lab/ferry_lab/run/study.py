@@ -46,8 +46,6 @@ _OUT_BYTES = 16 * MIB  # space for the other files of --out
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """The options."""
-
     folder: str  # for scratch files
     file: str | None
     quick: bool
@@ -68,7 +66,6 @@ class Group:
     runtime: RuntimeSettings = field(default_factory=lambda: RuntimeSettings(device_threads=1))
 
     def plan(self, repeats: int | None = None) -> Plan:
-        """Returns the plan, by default for all repeats."""
         return Plan(self.cells, self.repeats if repeats is None else repeats, self.runtime)
 
 
@@ -80,7 +77,6 @@ class MpiGroup:
     repeats: int
 
     def plan(self, repeats: int | None = None) -> MpiPlan:
-        """Returns the plan, by default for all repeats."""
         return MpiPlan(self.cells, self.repeats if repeats is None else repeats)
 
 

@@ -51,7 +51,6 @@ class Judgement:
     pairs: int
 
     def sentence(self) -> str:
-        """Returns the judgement in one line."""
         text = (
             f"{self.verdict}: {self.ratio.median:.3f} ({self.ratio.low:.3f} to "
             f"{self.ratio.high:.3f}), wanted {self.direction} {self.target:g}; {self.pairs} pairs"

@@ -56,8 +56,6 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """The options."""
-
     folder: str  # on the storage to tune; also for scratch files
     budget_s: int
     out: str | None  # None: where the library looks
@@ -104,7 +102,6 @@ class Clock:
     """The time budget, its progress bar, and how long a cell takes."""
 
     def __init__(self, budget_s: float, advance: Callable[[], None]) -> None:
-        """Starts the clock; ``advance`` moves the bar by a second."""
         self.budget_s = budget_s
         self._advance = advance
         self._begin = time.monotonic()
@@ -113,11 +110,9 @@ class Clock:
         self._cells = 1
 
     def elapsed_s(self) -> float:
-        """Returns the elapsed time."""
         return time.monotonic() - self._begin
 
     def left_s(self) -> float:
-        """Returns the remaining budget."""
         return self.budget_s - self.elapsed_s()
 
     def show(self, _cell: str = "") -> None:
@@ -158,7 +153,6 @@ class Samples:
     """Times by view and point, from one plan."""
 
     def __init__(self) -> None:
-        """Starts empty."""
         self.times: dict[tuple[View, Point], list[float]] = {}
         self.again: dict[View, list[float]] = {}
         self.notes: list[str] = []

@@ -31,8 +31,6 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class RanksChoice:
-    """The outcome."""
-
     ranks: int
     default: tuple[int, int]  # writers, bytes of a buffer
     best: tuple[int, int]
