@@ -81,8 +81,7 @@ bool run(bool writes, const std::string& path) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   Options options;
-  // As many writers as the decomposition has rows: what one of them gathers is contiguous in each
-  // plane.
+  // One writer per row of the decomposition: what it gathers is contiguous in each plane.
   const Block block(MPI_COMM_WORLD, options.writers);
   std::vector<double> field = block.values();
   File file(MPI_COMM_WORLD, path, writes ? O_CREAT | O_TRUNC | O_WRONLY : O_RDONLY, options);

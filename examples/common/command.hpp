@@ -21,8 +21,7 @@ struct WrongArguments : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Removes `option N` from `words`. Throws WrongArguments unless it is absent or from `least` to
-// `most`.
+// Removes `option N` from `words`. Throws WrongArguments if it is not from `least` to `most`.
 inline std::uint64_t take_number(Words& words, std::string_view option, std::uint64_t otherwise,
                                  std::uint64_t least, std::uint64_t most) {
   for (std::size_t i = 0; i < words.size(); ++i) {

@@ -46,8 +46,7 @@ FERRY_DEVICE void open_files(device::FileCalls<Group>& files, Group group, Gathe
   job.output = output;
 }
 
-// One group calls this at the end. Closing writes back dirty pages; an incomplete output is
-// removed.
+// One group calls this at the end. Closing writes back; an incomplete output is removed.
 template <class Group>
 FERRY_DEVICE void close_files(device::FileCalls<Group>& files, Group group, GatherJob& job) {
   if (job.table > 0) files.close(job.table);

@@ -15,8 +15,7 @@ struct SearchRequest {
   unsigned groups = 0;  // 0: chosen for the device
 };
 
-// `count(request)` returns the number of occurrences. Like grep: 0 if there are some, 1 for none, 2
-// for errors.
+// `count(request)` counts occurrences. Like grep: 0 if there are some, 1 for none, 2 for errors.
 template <class Count>
 int search_command(const char* name, int argc, char** argv, Count count) {
   return run_command(name, argc, argv, 2, [&](Words words) {

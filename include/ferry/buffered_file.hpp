@@ -5,8 +5,7 @@
 //   file.pwrite(record, sizeof record, at);  // fills a buffer
 //   if (const int error = file.flush()) ...  // the error that close(2) would report
 //
-// See docs/guide/unmodified-programs.md, also for the library that puts it under unmodified
-// programs.
+// See docs/guide/unmodified-programs.md, also for its use under unmodified programs.
 #pragma once
 
 #include <cstddef>

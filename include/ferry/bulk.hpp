@@ -80,8 +80,7 @@ struct Failure {
   int error_number = 0;
 };
 
-// Thrown by Future::get() when parts failed; code() is the first errno, and what() names its path
-// and range.
+// Thrown by Future::get() when parts failed; code() is the first errno, what() its path and range.
 class TransferError : public Error {
  public:
   explicit TransferError(std::vector<Failure> failures);
@@ -272,8 +271,7 @@ class File {
   std::uint64_t size() const;
   void truncate(std::uint64_t bytes) const;
   void sync() const;  // data and metadata are durable
-  // Waits for transfers in flight and closes. Reports errors of close(2); a second call does
-  // nothing.
+  // Waits for transfers in flight and closes. Reports errors of close(2). May be repeated.
   void close();
 
   const std::string& path() const;

@@ -91,8 +91,7 @@ struct Options {
   bool progress_thread = true;
   unsigned mode = 0644;            // of a new file
   MPI_Info hints = MPI_INFO_NULL;  // docs/reference/hints.md lists the known names
-  // Rank 0 calls it with one line per unknown or invalid hint. Empty: writes the lines to standard
-  // error.
+  // Rank 0 calls it with one line per unknown or invalid hint. Empty: prints them on stderr.
   std::function<void(const std::string&)> warn;
   // On each rank. If not empty: why this rank cannot open the file; see File::refuse().
   std::string refusal;

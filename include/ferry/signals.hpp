@@ -29,8 +29,7 @@ class SignalThread {
   explicit SignalThread(Runtime& runtime,
                         std::chrono::milliseconds deadline = std::chrono::seconds(10),
                         std::function<void(int)> on_signal = {});
-  // The same with another way to end (GpuRuntime::shutdown(), several runtimes): `shut_down` must
-  // not throw.
+  // The same with another way to end (GpuRuntime::shutdown()): `shut_down` must not throw.
   explicit SignalThread(std::function<void()> shut_down, std::function<void(int)> on_signal = {});
   // Waits for a shutdown in progress. Later signals stay blocked.
   ~SignalThread();

@@ -9,8 +9,7 @@
 namespace ferry::bulk {
 namespace {
 
-// A transfer up to this size is one blocking call on the caller's thread: handing it over would
-// cost more.
+// Up to this size a transfer is a blocking call on the caller's thread: a hand-over costs more.
 constexpr std::uint64_t sync_bytes_max = 128 << 10;
 
 // A file that explain() and read_files() use temporarily.

@@ -11,8 +11,7 @@ namespace ferry::bulk {
 
 class Scheduler;
 
-// Below this size, many tasks in flight through slots beat a call that blocks a worker. Not
-// measured.
+// Below this size, many tasks in flight beat a call that blocks a worker. Not measured.
 inline constexpr std::uint64_t gpu_direct_bytes_min = small_part_bytes;
 
 // Moves a piece of GPU memory past the page cache and records the result; blocks. Returns false if

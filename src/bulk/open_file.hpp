@@ -32,8 +32,7 @@ class OpenFile {
   // Returns false while it is being closed.
   bool begin_use();
   void end_use();
-  // Refuses new uses, waits for current ones and closes: 0 or a negative errno. A second call
-  // returns 0.
+  // Refuses new uses, waits for current ones, closes: 0 or a negative errno. May be repeated.
   std::int64_t close();
 
   const std::string& path() const { return path_; }

@@ -83,8 +83,7 @@ class Scheduler {
   std::shared_ptr<Request> submit(Direction direction, std::span<const Part> parts,
                                   const std::vector<std::shared_ptr<OpenFile>>& files,
                                   bool caller_helps);
-  // For callers about to wait: executes what needs no wait for a disk, and starts nothing after the
-  // deadline.
+  // For callers about to wait: executes what needs no disk; starts nothing after the deadline.
   void help(const std::shared_ptr<Request>& request,
             std::chrono::steady_clock::time_point deadline =
                 std::chrono::steady_clock::time_point::max());

@@ -126,8 +126,7 @@ void Worker::start_next_piece() {
   if (claim.count == 0) finish_current();
 }
 
-// Tasks that turn out not to be copies may be larger (plan.hpp) than a slot and than what keeps a
-// disk busy.
+// Tasks that are no copies may exceed (plan.hpp) a slot and what keeps a disk busy.
 std::uint64_t Worker::piece_bytes_max(const Piece& piece, Way way) const {
   const std::uint64_t task_bytes = scheduler_.options().task_bytes;
   if (piece.gpu != nullptr) return std::max(task_bytes, gpu_task_bytes);

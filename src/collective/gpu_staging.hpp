@@ -19,8 +19,7 @@ namespace ferry::collective {
 // The GPU whose memory a transfer uses. Null: it is host memory.
 using Gpu = std::shared_ptr<const cuda::PrimaryContext>;
 
-// Page-locked memory: two pieces, and a buffer for small extents on a GPU. Kept between a file's
-// transfers.
+// Page-locked memory, kept between transfers: two pieces, and a buffer for small extents on a GPU.
 class PinnedPieces {
  public:
   // Throws std::system_error (ENOMEM, and other errors of the driver).
@@ -102,8 +101,7 @@ class StagedMemory {
   const Memory raw_;                     // the user's
   const TypeMap dense_;                  // of a piece
   std::unique_ptr<std::byte[]> buffer_;  // two pieces, if host memory is not dense
-  // The GPU allocation that the memory begins in: gaps inside it may be read. 0 bytes if the driver
-  // does not say.
+  // The memory's GPU allocation: gaps inside it may be read. 0 bytes if the driver does not say.
   std::uintptr_t range_begin_ = 0;
   std::size_t range_bytes_ = 0;
   std::vector<Scattered> group_;    // small neighbouring extents, not copied yet

@@ -132,8 +132,7 @@ class Converted {
       }
     }
   }
-  // Waits until this piece and all before it, which must be ready, are converted, and acquires the
-  // results.
+  // Waits until this piece and all before it are converted, and acquires the results.
   void finish_converting(std::int64_t last) {
     for (std::int64_t piece = claimed_.load(); piece <= last; piece = claimed_.load())
       if (claimed_.compare_exchange_strong(piece, piece + 1)) convert(piece, phases_.pack_ns);

@@ -1,5 +1,4 @@
-// Windows that the ranks of a node share: the rank that owns data copies it once, and no message is
-// sent.
+// Windows shared by the ranks of a node: the owner of data copies it once, without a message.
 //
 // Each writer owns a segment with two windows, which the other ranks of its node map. On other
 // nodes with several ranks, one of them, the writer's relay, owns such a segment in its place: it
@@ -10,8 +9,7 @@
 //   2. each waits for that (await_turn()), copies into or out of it, and leaves (leave());
 //   3. the owner waits until all have left (await_all()).
 //
-// The words of a board are futexes. If a process is lost, MPI ends the job, so nothing waits for
-// ever.
+// The words of a board are futexes. If a process is lost, MPI ends the job and all waits.
 #pragma once
 
 #include <array>

@@ -18,8 +18,7 @@ namespace {
 
 constexpr int ranks_per_writer = 8;
 constexpr int node_writers_min = 2;
-// Within a node, windows that fit a processor's cache are best; between nodes, fewer messages are
-// better.
+// Within a node, windows should fit a processor's cache; between nodes, messages should be few.
 constexpr std::int64_t node_buffer_bytes = 4 << 20;
 constexpr std::int64_t default_buffer_bytes = 16 << 20;
 constexpr std::int64_t block_bytes_min = 4096;

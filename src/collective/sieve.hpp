@@ -29,8 +29,7 @@ class RangeLock {
   const int descriptor_;
 };
 
-// Pieces within `buffer_bytes`, with holes of up to `hole_bytes_max` between them, form one
-// request.
+// Pieces within `buffer_bytes`, with holes of up to `hole_bytes_max`, form one request.
 struct Sieve {
   std::int64_t buffer_bytes = 4 << 20;
   std::int64_t hole_bytes_max = 0;

@@ -9,8 +9,7 @@ namespace {
 constexpr std::int64_t piece_bytes_max = 16 << 20;
 constexpr std::int64_t piece_bytes_min = 4096;
 
-// A few windows, so that rounds overlap within a piece, too. The same on all ranks, and whole
-// elements.
+// A few windows, so that rounds overlap within a piece. The same on all ranks; whole elements.
 std::int64_t piece_bytes_of(const Settings& settings) {
   const std::int64_t bytes = std::min(settings.buffer_bytes, piece_bytes_max / 4) * 4;
   return std::max(bytes - bytes % element_bytes_max, piece_bytes_min);

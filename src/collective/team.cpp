@@ -20,8 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long to poll before the first nap if each rank may have a CPU; and the minimum number of
-// polls.
+// How long to poll before the first nap if each rank may have a CPU; and the minimum of polls.
 constexpr std::chrono::milliseconds spin_max{2};
 constexpr int polls_min = 20;
 

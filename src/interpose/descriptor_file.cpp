@@ -46,8 +46,7 @@ std::int64_t DescriptorFile::write(const void* data, std::uint64_t bytes, std::u
 
 std::int64_t DescriptorFile::size_bytes() {
   struct stat status {};
-  // The kernel's structure equals the C library's on 64-bit machines, but only fstatat exists on
-  // all.
+  // On 64-bit machines the structure equals the C library's, but only fstatat exists on all.
   if (syscall(SYS_newfstatat, descriptor_, "", &status, AT_EMPTY_PATH) != 0) return -errno;
   return status.st_size;
 }

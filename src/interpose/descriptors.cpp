@@ -1,5 +1,4 @@
-// Calls with a descriptor: buffers small reads and writes, and ends a file's buffering where
-// needed.
+// Calls with a descriptor: buffers small reads and writes, and ends buffering where needed.
 #include <algorithm>
 #include <cerrno>
 #include <cstdarg>

@@ -1,5 +1,4 @@
-// Facts for `ferry info` about a path's storage: everything for a URI, the layout for mounted
-// files.
+// Facts for `ferry info` about a path's storage: all for a URI, the layout for mounted files.
 #pragma once
 
 #include <string>

@@ -137,8 +137,7 @@ TEST(Errors, NameTheRankAndTheFile) {
   EXPECT_EQ(said, "opening /missing/file (rank 0): No such file or directory");
 }
 
-// Storage that fails, is slow and transfers too little, below one writer, which alone sees its
-// memory.
+// Storage that fails, is slow and transfers too little, below the only writer.
 TEST(Errors, FailingStorageNeitherHangsNorLies) {
   Random random;
   const std::uint64_t rounds = scaled(30);

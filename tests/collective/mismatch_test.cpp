@@ -1,5 +1,4 @@
-// Ranks of a file in different calls, or unable to take part: an error on all of them, and none
-// waits.
+// Ranks in different calls, or unable to take part: an error on all of them, and none waits.
 #include <cerrno>
 #include <cstdint>
 #include <functional>

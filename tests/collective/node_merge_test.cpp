@@ -23,8 +23,7 @@ using test::SharedDirectory;
 constexpr std::int64_t piece_bytes = 1024;
 constexpr std::int64_t pieces = 240;
 
-// Files opened while it lives see nodes of two ranks, and one of a single rank if their number is
-// odd.
+// Files opened while it lives see nodes of two ranks, and the last of one if ranks are odd.
 class Nodes : public testing::Test {
  protected:
   void SetUp() override {

@@ -65,8 +65,7 @@ struct CopyRanges {
 template <class Kind>
 class Copies : public testing::Test {
  protected:
-  // Of many lanes fewer, because each copy costs switches between threads; deep runs have all
-  // skews.
+  // Fewer with many lanes, because copies cost thread switches; deep runs have all skews.
   static void expect_exact(Way way, std::uint64_t count) {
     constexpr std::uint32_t groups = 3;
     test::Random random;

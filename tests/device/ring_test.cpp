@@ -313,8 +313,7 @@ class SmallServer {
     return sum;
   }
 
-  // R6, as a server must do it. The sleep is far longer than the test's patience: a lost wake-up
-  // shows.
+  // R6, as a server must do it. The sleep exceeds the test's patience: a lost wake-up shows.
   void park(LoopState& state, LoopDoorbell& bell, bool stopping) {
     const std::uint32_t seen = SystemRef<std::uint32_t>(bell.count).load(acquire);
     SystemRef<std::uint32_t> parked(state.parked);

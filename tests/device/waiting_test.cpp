@@ -9,8 +9,7 @@
 namespace ferry::device {
 namespace {
 
-// A machine with a simulated clock: reading it takes 100 ns, a sleep its full time unless `on_park`
-// decides.
+// A machine with a simulated clock: reading it takes 100 ns, a sleep its time or `on_park`'s.
 struct Machine {
   std::uint64_t now_ns = 0;
   std::uint64_t looks_at_clock = 0;

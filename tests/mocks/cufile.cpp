@@ -114,8 +114,7 @@ Blocks make_blocks(std::size_t bytes) {
   return Blocks(static_cast<char*>(memory));
 }
 
-// The return value of a transfer instead of moving `bytes`; 0: none, and then maybe fewer bytes
-// move.
+// The result of a transfer instead of moving `bytes`; 0: none, but maybe fewer bytes move.
 ssize_t trouble(std::size_t& bytes) {
   const unsigned call = state().calls.fetch_add(1);
   const bool at_random = wished("random");

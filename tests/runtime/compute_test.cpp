@@ -1,5 +1,4 @@
-// Placement `compute`: visible effects of the page cache besides bytes (see random_calls_test.cpp
-// for those).
+// Placement `compute`: effects of the page cache besides bytes (see random_calls_test.cpp).
 #include <cerrno>
 #include <csignal>
 #include <cstring>

@@ -292,8 +292,7 @@ TEST_F(DeadLoopBusyStorage, ACallEndsBeforeItsTransferOnlyWhenTheLoopStandsStill
   storage->release();
 }
 
-// The kernel still works for a loop declared dead: the server's end must wait for that, but not for
-// ever.
+// The kernel still works for a loop declared dead: the server's end waits for that, with a bound.
 TEST(DeadLoopInTheKernel, DestructionWaitsForTheKernelAndEnds) {
   test::ScratchDirectory directory;
   constexpr std::size_t bytes = 256 * 1024;
@@ -309,8 +308,8 @@ TEST(DeadLoopInTheKernel, DestructionWaitsForTheKernelAndEnds) {
   } catch (const std::system_error& error) {
     GTEST_SKIP() << error.what();
   }
-  // Two rings: while the loop begins the read from the second, the request it will hang in enters
-  // the first.
+  // While the loop begins a read from the second ring, the request it will hang in enters the
+  // first.
   device::Geometry geometry = small_geometry(1, 2);
   geometry.rings = 2;
   Injection injection;

@@ -175,8 +175,7 @@ TEST_F(LoopTest, ParksWhenIdleAndWakesForARequest) {
   EXPECT_GT(device::read_counter(rig->arena.view().counters(0).doorbells), 0U);
 }
 
-// The program changes the status buffer's request after it was taken: the server reads nothing
-// twice.
+// The program changes the status request after it was taken: the server reads nothing twice.
 TEST_F(LoopTest, WritesTheStatusWhereTheRequestSaid) {
   make();
   device::FileStatus status{};

@@ -1,5 +1,4 @@
-// A loop that executes a cached call keeps serving, one call at a time, and its end also ends the
-// call.
+// A loop that executes a cached call keeps serving, one call at a time, and ends it at its end.
 #include <atomic>
 #include <cerrno>
 #include <memory>

@@ -47,8 +47,7 @@ inline void PrintTo(const Variant& variant, std::ostream* out) {
   *out << variant.name;
 }
 
-// A storage with a new folder. path() is a local path for checks, at() the storage's name for the
-// same file.
+// A storage with a new folder. path() is local, for checks; at() is the storage's name.
 class Conformance : public testing::TestWithParam<Variant> {
  protected:
   void SetUp() override {

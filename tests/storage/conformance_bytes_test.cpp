@@ -183,8 +183,7 @@ TEST_P(Conformance, ReachesBeyondFourGiB) {
   EXPECT_EQ(driver->close(file), 0);
 }
 
-// Parts of the file are in the kernel's page cache and parts not: the result of one read must not
-// depend on it.
+// The result of one read must not depend on which parts the kernel's page cache has.
 TEST_P(Conformance, ReadsAcrossWhatIsCachedAndWhatIsNot) {
   constexpr std::size_t size = 2 << 20;
   const std::string data = pattern(size, 3);

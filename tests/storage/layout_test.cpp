@@ -189,8 +189,7 @@ TEST(Layout, IsWrittenAsLfsReadsIt) {
   EXPECT_EQ(lustre_command(Layout{}, "/f"), "lfs setstripe '/f'");
 }
 
-// lfs gives a part the stripes and pool of the previous one unless it has its own. It refuses -S 0
-// and -c 0.
+// lfs gives a part the previous one's stripes and pool by default. It refuses -S 0 and -c 0.
 TEST(Layout, PartsAreWrittenAsLfsReadsThem) {
   Layout layout = in_parts({4 * mib, 64 * mib, to_the_end}, {mib});
   layout.parts[0].stripe_count = 1;

@@ -181,8 +181,7 @@ class AllWorkersBusy {
       driver.queue().submit(*operations_.back());
     }
     driver.queue().flush();
-    // Long enough for the workers to have started, nearly always; otherwise operations just finish
-    // later.
+    // Nearly always enough for the workers to start; otherwise operations just finish later.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   // Returns the `others` operations that came back beside those of the workers.

@@ -22,8 +22,7 @@ struct ServedFolder {
   }
 };
 
-// `kind` is NFS, CEPH or PVFS2: from FERRY_TEST_NFS (the URI) and FERRY_TEST_NFS_DIRECTORY. Nothing
-// if unset.
+// `kind` is NFS, CEPH or PVFS2: reads FERRY_TEST_NFS (the URI) and FERRY_TEST_NFS_DIRECTORY.
 inline std::optional<ServedFolder> served_folder(const std::string& kind) {
   const char* uri = std::getenv(("FERRY_TEST_" + kind).c_str());
   const char* directory = std::getenv(("FERRY_TEST_" + kind + "_DIRECTORY").c_str());

@@ -1,5 +1,4 @@
-// Local files behind a storage that appears to stripe them: it grants the layouts that CephFS
-// grants.
+// Local files behind a storage that appears to stripe them, granting CephFS's layouts.
 #pragma once
 
 #include <cerrno>

@@ -1,5 +1,4 @@
-// The memory of the `cpu` device: one mapping, in huge pages and near the device's cores where
-// possible.
+// The memory of the `cpu` device: one mapping, if possible in huge pages and near its cores.
 #pragma once
 
 #include <cstddef>

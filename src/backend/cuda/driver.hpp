@@ -1,5 +1,4 @@
-// The CUDA driver, loaded at run time: its functions, why it is absent, and its errors as text and
-// errno.
+// The CUDA driver, loaded at run time: its functions, why it is absent, and its errors.
 //
 //   const cuda::Driver& driver = cuda::Driver::get();           // throws without a driver
 //   driver.check(driver.cuMemAlloc(&memory, bytes), "cuMemAlloc");

@@ -11,8 +11,7 @@
 
 namespace ferry::cuda {
 
-// Thread-safe. Keeps the primary context of every GPU it has seen, and cuFile's driver once
-// requested.
+// Thread-safe. Keeps the primary context of every GPU seen, and cuFile's driver once requested.
 class Gpus {
  public:
   // The GPU that owns this memory; null for host memory, pinned or not. Throws ferry::Error:

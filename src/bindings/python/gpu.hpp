@@ -13,12 +13,10 @@
 
 namespace ferry::python {
 
-// GPU memory of another object. The buffer protocol shows it to transfers only: the host cannot
-// touch it.
+// GPU memory of another object, shown to transfers by the buffer protocol.
 class GpuView {
  public:
-  // Raises ValueError for memory that the CUDA driver does not know, OSError (ENODEV) without a
-  // driver.
+  // Raises ValueError for memory unknown to the CUDA driver, OSError (ENODEV) without a driver.
   GpuView(std::uintptr_t address, std::uint64_t bytes, bool writable, nb::object owner);
   // Of a DLPack capsule. Raises ValueError for memory of other devices, or not contiguous.
   explicit GpuView(nb::handle capsule);

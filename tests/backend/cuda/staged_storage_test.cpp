@@ -280,8 +280,7 @@ TEST_F(StagedTransfers, WaitsEndWithoutABell) {
     driver->queue().wait(driver->seen(), std::chrono::hours(1));
 }
 
-// Many simultaneous transfers on pieces of one file, without overlapping writes, compared with
-// plain memory.
+// Many simultaneous transfers on one file, without overlapping writes, against plain memory.
 TEST_F(StagedTransfers, AgreesWithAReference) {
   make(*posix);
   constexpr std::size_t stretch = 700'000;

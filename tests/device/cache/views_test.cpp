@@ -1,5 +1,4 @@
-// Views of cached pages: their lifetime and contents, and how a group copies a missing page in
-// itself.
+// Views of cached pages: lifetime and contents, and missing pages copied in by a group.
 #include <atomic>
 #include <cstring>
 #include <string>

@@ -149,8 +149,7 @@ class FullLists : public WriteBackTest {
     storage->faults.error = error;
     model.assign(page, '\0');
   }
-  // Tries again what is refused: a writer that finds no place gets the error of the write-back,
-  // too.
+  // Repeats refused writes: a writer without a place also gets the write-back's error.
   void put(std::size_t at, std::uint32_t group) {
     const std::string data = pattern(length, at + 1);
     std::int64_t got = -1;

@@ -184,8 +184,7 @@ TEST(BufferedFile, RefusesWhatMakesNoSense) {
   EXPECT_EQ(file.pwrite(&byte, 1, ~std::uint64_t{0}), -EFBIG);
 }
 
-// Any calls have the same results as on a plain string, also behind the end and through a
-// descriptor.
+// Any calls act as on a plain string, also behind the end and through a descriptor.
 TEST(BufferedFile, RandomCalls) {
   test::Random random;
   const test::ScratchDirectory directory;

@@ -38,8 +38,7 @@ class CephEviction : public test::CephServers {
   static std::size_t clients() { return test::threads_named("ms_dispatch"); }
 };
 
-// Open files stay refused; once a call has reported that, opens and calls by name use another
-// client.
+// Open files stay refused; once a call has reported that, opens and names use another client.
 TEST_F(CephEviction, OpenFilesStayRefusedAndNewOnesAreNot) {
   const std::string data = pattern(4 * mib, 1);
   File* file = make_file("f", data, 5);

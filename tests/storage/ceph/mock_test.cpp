@@ -1,5 +1,4 @@
-// Storage `ceph` on a mock of libcephfs: abandoned calls, forks, and what the library leaves to its
-// caller.
+// Storage `ceph` on a mock of libcephfs: abandoned calls, forks, and checks the library lacks.
 #include <cerrno>
 #include <cstdint>
 #include <filesystem>

@@ -1,5 +1,4 @@
-// A ceph-fuse that the metadata server evicts: the results of calls through its mount, and how to
-// recover it.
+// A ceph-fuse evicted by the metadata server: calls through its mount, and recovery.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -71,8 +70,7 @@ class CephMountEviction : public test::CephServers {
   bool evicted_ = false;
 };
 
-// Nothing waits. With ceph-fuse 16.2 a sync returns 0 although bytes are lost, and the close
-// reports it.
+// Nothing waits. With ceph-fuse 16.2 a sync returns 0 for lost bytes; the close reports them.
 TEST_F(CephMountEviction, EveryKindOfCallEndsAndTheLossIsTold) {
   NEEDS_A_MOUNT();
   const std::string data = pattern(mib, 1);
@@ -117,8 +115,7 @@ TEST_F(CephMountEviction, EveryKindOfCallEndsAndTheLossIsTold) {
   }
 }
 
-// A file that is open while the mount is replaced stays with the lost ceph-fuse, which ends with
-// it.
+// A file that is open while the mount is replaced stays with the lost ceph-fuse.
 TEST_F(CephMountEviction, OpenFilesKeepTheLostMountUntilTheyAreClosed) {
   NEEDS_A_MOUNT();
   const std::string data = pattern(mib, 1);

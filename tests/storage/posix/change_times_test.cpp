@@ -158,8 +158,7 @@ TEST_F(FileVersion, IsNotThereWhereStoresThroughAMappingLeaveTheTimeAsItIs) {
   EXPECT_EQ(driver.close(file), 0);
 }
 
-// By one descriptor, beside others that open the file for writing at that moment; no signal may end
-// this process.
+// By one descriptor, while others open the file for writing; no signal may end this process.
 TEST_F(FileVersion, IsLookedForByManyAtOnce) {
   const test::Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_GE(fd, 0);
@@ -181,8 +180,7 @@ TEST_F(FileVersion, IsLookedForByManyAtOnce) {
     thread.join();
 }
 
-// Checking whether a file is quiet delays openers for a moment, and others may hold leases for
-// longer.
+// Checking whether a file is quiet delays openers briefly, and others may hold leases longer.
 TEST_F(FileVersion, OpeningWaitsForAnotherProcessToEndItsLease) {
   const test::Descriptor holder(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_GE(holder, 0);

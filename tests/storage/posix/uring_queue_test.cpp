@@ -228,8 +228,7 @@ TEST_F(Uring, UsesMemoryAtTheEdgesOfTheRegisteredRange) {
   EXPECT_EQ(middle.close(file), 0);
 }
 
-// A process that may lock only this much memory. Root is limited only without the capability to
-// lock.
+// A process that may lock only this much memory. Limits root only without that capability.
 class LockedMemory {
  public:
   explicit LockedMemory(rlim_t bytes) {

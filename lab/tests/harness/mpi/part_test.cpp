@@ -8,8 +8,7 @@
 namespace ferry::bench::mpi::part_test {
 namespace {
 
-// How often each byte of each file is in some rank's part; also checks that a part's stream has no
-// gap.
+// How often each byte of each file is in some rank's part; checks that streams have no gaps.
 std::vector<std::vector<int>> covered(const Cell& cell) {
   std::vector<std::vector<int>> files(cell.files());
   for (unsigned rank = 0; rank < cell.ranks; ++rank) {
