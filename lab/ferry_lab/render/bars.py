@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ferry_lab.render.plot_style import looks
 from ferry_lab.render.plots import (
@@ -42,6 +42,14 @@ class Bar:
     text: str  # at its end
     tip: str
     published: float | None = None  # what a paper has beside it, in the same unit
+
+    @classmethod
+    def of(cls, name: str, label: str, summary: dict[str, Any], unit: str = "") -> Bar:
+        """Returns a median and its bounds; ``summary`` is of a row's metrics."""
+        median, low, high = (summary[key] for key in ("median", "median_low_95", "median_high_95"))
+        unit = f" {unit}" if unit else ""
+        tip = f"{label}: {low:,.0f} to {high:,.0f}{unit}"
+        return cls(name, label, [median], low, high, f"{median:,.0f}{unit}", tip)
 
     @property
     def end(self) -> float:

@@ -225,7 +225,8 @@ def describe_ranges(
     sizes = [axis.label(axis.value(point)) for point in points]
     if axis.words:
         named = [size for size, inside in zip(sizes, chosen, strict=True) if inside]
-        return f" {axis.words.format(listed(named))}"
+        words = f" {axis.words.format(listed(named))}"
+        return words.removesuffix("s") if named == ["1"] else words
     if all(chosen):
         return " at every size"
     ranges = []

@@ -141,7 +141,15 @@ def oversubscription(rows: Sequence[Json], cpus: int) -> str | None:
     )
 
 
-def label_of(row: Json) -> str:
-    """Returns "oversubscribed", or the state of the cache, or both."""
-    labels = [row["cache_state"]] if row["cache_state"] else []
-    return ", ".join([*labels, *(["oversubscribed"] if row["oversubscribed"] else [])])
+def label_of(*rows: Json) -> str:
+    """Returns the state of the cache and "oversubscribed", where it is; of several rows each once."""
+    labels = []
+    for row in rows:
+        said = [row["cache_state"], "oversubscribed" if row["oversubscribed"] else None]
+        labels.append(", ".join(filter(None, said)))
+    return "; ".join(dict.fromkeys(filter(None, labels)))
+
+
+def count_of(number: int, what: str) -> str:
+    """Returns "1 rank" or "4 ranks"."""
+    return f"{number} {what}{'s' if number != 1 else ''}"

@@ -32,11 +32,12 @@ from ferry_lab.render.tables import Table
 
 _LINES_MAX, _LINE_WIDTH = 8, 80
 
-HOW_TO_READ = (
-    "Numbers are medians, ± half the width of their 95 % bounds. noise is the spread between two "
-    "identical (A/A) series; differences within it, or within the spread of neighbouring repeats, "
-    "are reported as none. The contents of every transfer are verified."
+NOISE = (
+    "noise is the spread between two identical (A/A) series; differences within it, or within the "
+    "spread of neighbouring repeats, are reported as none. The contents of every transfer are "
+    "verified."
 )
+HOW_TO_READ = f"Numbers are medians, ± half the width of their 95 % bounds. {NOISE}"
 
 
 @dataclass(frozen=True)

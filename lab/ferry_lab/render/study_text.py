@@ -35,7 +35,9 @@ def describe_run(document: Json) -> str:
     if document["environment"]["machine"] is None:
         return f"{head}: a model, computed; nothing was measured"
     storage = document["settings"].get("storage")
-    where = f"{head} on {describe_place(document)}{f' and {storage}' if storage else ''}"
+    local = document["environment"]["file_systems"] or not storage
+    places = ([describe_place(document)] if local else []) + ([storage] if storage else [])
+    where = f"{head} on {' and '.join(places)}"
     for runtime in document["environment"]["runtimes"][:1]:
         where += (
             f": device CPUs {runtime['device_cpus']}, server CPUs {runtime['server_cpus']}, "

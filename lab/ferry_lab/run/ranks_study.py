@@ -12,7 +12,7 @@ from ferry_lab.render.mpi_tables import oversubscription
 from ferry_lab.run.mpi_native import mpiexec, read_info
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.remote_files import Place, scratch_place
-from ferry_lab.run.study import Matrix, MpiGroup, PagedStudy, StudyOptions
+from ferry_lab.run.study import Matrix, MpiGroup, Study, StudyOptions
 
 Json = dict[str, Any]
 
@@ -26,7 +26,7 @@ class RanksPlan:
     cells: Callable[[Sequence[Place]], dict[str, list[MpiCell]]]  # by group
 
 
-class RanksStudy(PagedStudy):
+class RanksStudy(Study):
     """A study whose rows many ranks measured together."""
 
     takes_storage = True

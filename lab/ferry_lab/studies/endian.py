@@ -17,7 +17,7 @@ from ferry.sizes import MIB
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
-from ferry_lab.run.study import PagedFindings, StudyOptions
+from ferry_lab.run.study import PagedFindings, PagedStudy, StudyOptions
 from ferry_lab.stats import judge
 from ferry_lab.studies.endian_report import compare, conclude, print_report
 
@@ -34,7 +34,7 @@ SEED = 1
 Json = dict[str, Any]
 
 
-class Endian(RanksStudy):
+class Endian(RanksStudy, PagedStudy):
     """See the module."""
 
     name = "endian"

@@ -1,29 +1,33 @@
 """The study ``interfaces``: the fastest way into one shared file (after Tirupati Nagaraj 2009).
 
-2, 4 and 6 clients write and read their parts of one file in calls of 1 MiB to 1 GiB. The total is
-the same for any number of clients.
+2, 4 and 6 clients write and read one file, each a part of its own, in calls of 1 MiB to 1 GiB. The
+total is the same for any number of clients. Rows' ids are ``operation/interface/clients/transfer
+size``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from ferry.sizes import GIB, MIB, format_size
-from ferry_lab.render.mpi_tables import memory_bytes
+from ferry_lab.render.bars import Bar, BarPanel, Bars
+from ferry_lab.render.curves import Curves, Panel, Series
+from ferry_lab.render.findings import Finding, Findings
+from ferry_lab.render.mpi_tables import counted_table, label_of, mean_and_deviation, memory_bytes
+from ferry_lab.render.sections import NOISE, Answer, Figure, Section, Word
+from ferry_lab.render.tables import Table
+from ferry_lab.results.mpi_results import durable_ns
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
-from ferry_lab.run.study import PagedFindings, StudyOptions
+from ferry_lab.run.study import StudyOptions
 from ferry_lab.stats import judge
-from ferry_lab.studies.interfaces_cells import OPERATIONS, cells_of, present
-from ferry_lab.studies.interfaces_findings import compare, conclude
-from ferry_lab.studies.interfaces_report import print_report
+from ferry_lab.stats.comparing import make_comparison, speed_ratio_of_rows
+from ferry_lab.studies import published
 
-if TYPE_CHECKING:
-    from ferry_lab.render.report import Page
+Json = dict[str, Any]
 
 CLIENTS = [2, 4, 6]
 TRANSFERS = [MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
@@ -31,8 +35,32 @@ QUICK_TRANSFERS = [MIB, 4 * MIB]
 # Multiples of every transfer size times 2, 4 and 6.
 QUICK_TOTAL_BYTES = 48 * MIB
 TOTAL_BYTES = 768 * MIB
+SEED = 1
 
-Json = dict[str, Any]
+OPERATIONS = ("write", "read")
+POSIX, MPIIO, VIEWS, NATIVE_VIEWS, NATIVE = (
+    "posix",
+    "mpiio-posix",
+    "views-posix",
+    "views-native",
+    "native",
+)
+AGAIN = "again"
+LABELS = {
+    POSIX: "POSIX",
+    MPIIO: "MPI-IO over POSIX",
+    VIEWS: "Ferry's views over POSIX",
+    NATIVE_VIEWS: "Ferry's views over the native client",
+    NATIVE: "native client",
+}
+_MEANINGS = {
+    POSIX: "each client its own part, by pread and pwrite",
+    MPIIO: "the MPI library's own MPI-IO, independent calls",
+    VIEWS: "file views of ferry.collective on the mounted file system, collective calls",
+    NATIVE_VIEWS: "the same on the storage of --storage; not the paper's MPI-IO driver",
+    NATIVE: "each client its own part, through the storage's client library",
+}
+_METRIC = "bandwidth_with_sync_mib_per_s"
 
 
 class Interfaces(RanksStudy):
@@ -89,20 +117,61 @@ class Interfaces(RanksStudy):
             )
         return notes + super().notes(rows, machine)
 
-    def findings(self, rows: Sequence[Json]) -> PagedFindings:
-        """Sets each interface beside the first one."""
-        comparisons = compare(rows)
-        return PagedFindings(comparisons, conclude(comparisons, rows))
+    def compare(self, rows: Sequence[Json]) -> list[Json]:
+        """Sets each interface beside the first one, at every point."""
+        first = _interface_of(rows[0])
+        comparisons = []
+        for row in rows:
+            if _interface_of(row) not in (first, AGAIN):
+                where = (row["ranks"], row["transfer_bytes"])
+                base, again = (_row(rows, row["operation"], n, *where) for n in (first, AGAIN))
+                aa = speed_ratio_of_rows(base, again, durable_ns)
+                question = "interface_and_posix"
+                comparisons.append(make_comparison(question, _METRIC, durable_ns, row, base, aa))
+        return comparisons
 
-    def print_tables(self, console: Console, document: Json) -> None:
-        """Prints a table for each question."""
-        print_report(console, document)
+    def answer(self, document: Json) -> Answer:
+        """Names the interface with the highest mean, then how the others compare with the first."""
+        settings = document["settings"]
+        conclusion = [_highest(document, operation) for operation in OPERATIONS]
+        for operation in OPERATIONS:
+            found = findings_of(document, operation, settings["clients"][-1])
+            winners = "; ".join(finding.winners() for finding in found.findings)
+            conclusion.append(f"{found.about}: {winners}.")
+        absent = [f"{LABELS[name]}: absent; {why}." for name, why in settings["absent"].items()]
+        return Answer(
+            "Which interface is fastest for many clients and one shared file?",
+            conclusion,
+            [
+                f"One shared file ({settings['mpi']}); each client writes and reads a part of its "
+                "own, call by call; all clients together move the same, however many they are. A "
+                "write's time has the fsync in it; opening and closing are timed apart. MiB/s of "
+                "all clients together, mean ± standard deviation over the repeats, as in the paper. "
+                f"{NOISE}",
+                *absent,
+            ],
+            [Word(name, LABELS[name], _MEANINGS[name]) for name in settings["interfaces"]],
+        )
 
-    def page(self, document: Json) -> Page:
-        """Returns the report's plots and tables."""
-        from ferry_lab.studies.interfaces_page import make_page  # see Study.page
+    def sections(self, document: Json) -> Sequence[Section]:
+        """Returns bandwidths by transfer size and clients, what was counted, and the paper."""
+        return [
+            *(_by_size(document, operation) for operation in OPERATIONS),
+            _counted(document),
+            Section(
+                "Beside the paper",
+                [
+                    f"The study follows {published.SOURCES['002']}: machines of their own for each "
+                    "client, and data larger than all memories. Ferry's views are not what the paper "
+                    "calls MPI-IO. Its MPI-IO over the native client (mpiio-native) is absent: "
+                    "Debian's MPI libraries have no such driver."
+                ],
+                tables=[paper_table(document), _paper_usage_table()],
+            ),
+        ]
 
-        return make_page(document)
+
+# ---- what is measured ----------------------------------------------------------------------------
 
 
 def fitting(transfers: Sequence[int], notes: list[str]) -> list[int]:
@@ -123,3 +192,221 @@ def total_bytes(transfer: int, quick: bool) -> int:
     least = 12 * transfer  # divisible by 2, 4 and 6 clients
     total = QUICK_TOTAL_BYTES if quick else TOTAL_BYTES
     return max(total, least)
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One of them, and where its file lies."""
+
+    name: str
+    place: Place
+
+    @property
+    def kind(self) -> str:
+        """Returns what a cell calls it."""
+        return {POSIX: "posix", MPIIO: "mpiio", NATIVE: "native"}.get(self.name, "ferry")
+
+
+def present(folder: Place | None, storage: Place | None) -> tuple[list[Interface], dict[str, str]]:
+    """Returns the interfaces that can be measured, and why each of the others cannot."""
+    there, absent = [], {}
+    for name in LABELS:
+        place = storage if name in (NATIVE_VIEWS, NATIVE) else folder
+        if place is not None:
+            there.append(Interface(name, place))
+        elif folder is None:
+            absent[name] = "name with --dir where the storage is mounted"
+        else:
+            absent[name] = "name a storage with a client library by --storage, such as ceph:/"
+    return there, absent
+
+
+def cells_of(
+    interfaces: Sequence[Interface], operation: str, clients: int, transfer: int, total: int
+) -> list[MpiCell]:
+    """Returns every interface at one point, and the first of them again, for the noise."""
+    named: Mapping[str, Interface] = {
+        **{one.name: one for one in interfaces},
+        AGAIN: interfaces[0],
+    }
+    cells = []
+    for name, interface in named.items():
+        cell = MpiCell(
+            id=f"{operation}/{name}/{clients}/{transfer}",
+            interface=interface.kind,
+            operation=operation,
+            path=interface.place.path(f"interfaces.{operation}"),
+            ranks=clients,
+            transfer_bytes=transfer,
+            total_bytes=total,
+            sync="fsync" if operation == "write" else "none",
+            cold=operation == "read",
+            seed=SEED,
+        )
+        interface.place.handed_out += cell.paths
+        cells.append(cell)
+    return cells
+
+
+# ---- what it shows -------------------------------------------------------------------------------
+
+
+def _interface_of(row: Json) -> str:
+    return str(row["id"].split("/")[1])
+
+
+def _row(rows: Sequence[Json], operation: str, name: str, clients: int, transfer: int) -> Json:
+    wanted = f"{operation}/{name}/{clients}/{transfer}"
+    return next(row for row in rows if row["id"] == wanted)
+
+
+def _at_most(document: Json, operation: str, name: str) -> Json:
+    """Returns the row with the most clients and the largest transfers."""
+    clients, transfers = (document["settings"][key] for key in ("clients", "transfers_bytes"))
+    return _row(document["rows"], operation, name, clients[-1], transfers[-1])
+
+
+def findings_of(document: Json, operation: str, clients: int) -> Findings:
+    """Returns how the interfaces compare with the first one, by transfer size."""
+    first, *others = document["settings"]["interfaces"]
+
+    def finding(name: str) -> Finding:
+        head = f"{operation}/{name}/{clients}/"
+        points = [point for point in document["comparisons"] if point["row"].startswith(head)]
+        return Finding(LABELS[name], LABELS[first], points)
+
+    about = f"{operation.capitalize()}, {clients} clients"
+    return Findings(about, [finding(name) for name in others])
+
+
+def _highest(document: Json, operation: str) -> str:
+    settings = document["settings"]
+    names, clients = settings["interfaces"], settings["clients"]
+    means = {n: _at_most(document, operation, n)["metrics"][_METRIC]["mean"] for n in names}
+    best = max(names, key=means.__getitem__)
+    points = [p for p in document["comparisons"] if p["operation"] == operation]
+    decided = sum(point["finding"] in ("faster", "slower") for point in points)
+    return (
+        f"{operation.capitalize()}, {clients[-1]} clients, "
+        f"{format_size(settings['transfers_bytes'][-1])}: {LABELS[best]} has the highest mean "
+        f"({means[best]:.0f} MiB/s); {decided} of {len(points)} points differ from "
+        f"{LABELS[names[0]]} by more than the noise."
+    )
+
+
+def _short(name: str) -> str:
+    return LABELS[name].replace("Ferry's views over", "views,")
+
+
+def _by_size(document: Json, operation: str) -> Section:
+    settings = document["settings"]
+    transfers, panels = settings["transfers_bytes"], []
+    for clients in settings["clients"]:
+        series = []
+        for name in settings["interfaces"]:
+            rows = [_row(document["rows"], operation, name, clients, size) for size in transfers]
+            summaries = [row["metrics"][_METRIC] for row in rows]
+            series.append(Series.of(name, _short(name), transfers, summaries))
+        panels.append(Panel(f"{clients} clients", series))
+    figure = Figure(
+        operation,
+        Curves(panels, columns=2),
+        "Curves of bandwidth by transfer size, a line for each interface; the tables below have the "
+        "numbers.",
+        f"{operation.capitalize()}: bandwidth of all clients together by transfer size. Lines are "
+        "medians, shaded are their 95 % bounds. Both axes are logarithmic.",
+    )
+    return Section(
+        operation.capitalize(),
+        figure=figure,
+        findings=[findings_of(document, operation, clients) for clients in settings["clients"]],
+        tables=[_bandwidth_table(document, operation, n) for n in settings["clients"]],
+    )
+
+
+def _bandwidth_table(document: Json, operation: str, clients: int) -> Table:
+    """Returns a line for each interface, absent ones too."""
+    settings = document["settings"]
+    transfers, lines = settings["transfers_bytes"], []
+    for name, label in LABELS.items():
+        if name in settings["absent"]:
+            lines.append([label, *["absent"] * len(transfers), ""])
+            continue
+        rows = [_row(document["rows"], operation, name, clients, size) for size in transfers]
+        cells = [mean_and_deviation(row["metrics"][_METRIC]) for row in rows]
+        lines.append([label, *cells, label_of(*rows)])
+    title = f"{operation.capitalize()}, {clients} clients, by transfer size (MiB/s)"
+    return Table(title, ["interface", *map(format_size, transfers), ""], lines)
+
+
+def _counted(document: Json) -> Section:
+    """Shows what was counted with the most clients and the largest transfers."""
+    settings = document["settings"]
+    names, clients = settings["interfaces"], settings["clients"][-1]
+    transfer = format_size(settings["transfers_bytes"][-1])
+    panels, tables = [], []
+    for operation in OPERATIONS:
+        rows = {name: _at_most(document, operation, name) for name in names}
+        for metric, title in (
+            ("ranks_context_switches", "context switches of the clients"),
+            ("machine_context_switches", "of the whole machine"),
+        ):
+            bars = [Bar.of(n, _short(n), row["metrics"][metric]) for n, row in rows.items()]
+            panels.append(BarPanel(f"{operation.capitalize()}: {title}", bars))
+        named = [(LABELS[name], row) for name, row in rows.items()]
+        tables.append(counted_table(f"{operation}, {clients} clients, {transfer}", named))
+    figure = Figure(
+        "context-switches",
+        Bars(panels, common_scale=False, label_width=170.0),
+        "Bars of context switches for each interface; the tables below have the numbers.",
+        f"Context switches with {clients} clients and calls of {transfer}. The line across the end "
+        "is the median's 95 % bounds. Each panel has a scale of its own.",
+    )
+    return Section("What was counted", figure=figure, tables=tables)
+
+
+# ---- the paper -----------------------------------------------------------------------------------
+
+# The paper's names; its MPI-IO over the native client is a driver that no packaged MPI library has.
+_PAPER = {"posix": POSIX, "mpiio-posix": MPIIO, "native": NATIVE, "mpiio-native": None}
+
+
+def paper_table(document: Json) -> Table:
+    """Returns the paper's bandwidths beside ours of the same interface, with as many clients."""
+    settings, lines = document["settings"], []
+    numbers = [n for n in published.of_study("interfaces") if n.operation in OPERATIONS]
+    sizes = {transfer // MIB: transfer for transfer in settings["transfers_bytes"]}
+    largest = settings["transfers_bytes"][-1]
+    for number in numbers:
+        name = _PAPER[number.system]
+        clients, transfer = int(number.threads), sizes.get(int(number.x), largest)
+        if name is None or name in settings["absent"]:
+            found = "absent"
+        elif clients not in settings["clients"]:
+            found = "not measured"
+        else:
+            row = _row(document["rows"], number.operation, name, clients, transfer)
+            found = mean_and_deviation(row["metrics"][_METRIC])
+            if transfer != int(number.x) * MIB:
+                found += f" (with {format_size(transfer)})"
+        deviation = number.note.split("sd ")[1].rstrip(")")
+        value = number.value * 1e6 / MIB
+        published_text = f"{value:.0f} ± {float(deviation) * 1e6 / MIB:.0f}"
+        lines.append([number.system, number.operation, f"{number.x:g} MB", published_text, found])
+    title = "Paper 002, six clients and six servers of PVFS2 on InfiniBand, beside ours (MiB/s)"
+    return Table(title, ["interface", "", "call", "published", "here"], lines, left=2)
+
+
+def _paper_usage_table() -> Table:
+    lines = []
+    for name in _PAPER:
+        found = {n.operation: n for n in published.of_study("interfaces") if n.system == name}
+        lines.append(
+            [
+                name,
+                f"{found['context switches'].value:,.0f}",
+                *(f"{found[f'cpu {kind}'].value:g} %" for kind in ("user", "system")),
+            ]
+        )
+    title = "Paper 002: what its interfaces cost each machine (24 GB, calls of 256 MB)"
+    return Table(title, ["interface", "context switches", "CPU user", "system"], lines)

@@ -17,7 +17,7 @@ from ferry.sizes import KIB, MIB
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
-from ferry_lab.run.study import PagedFindings, StudyOptions
+from ferry_lab.run.study import PagedFindings, PagedStudy, StudyOptions
 from ferry_lab.stats import judge
 from ferry_lab.studies.stripes_report import (
     AGAIN,
@@ -44,7 +44,7 @@ SEED = 1
 Json = dict[str, Any]
 
 
-class Stripes(RanksStudy):
+class Stripes(RanksStudy, PagedStudy):
     """See the module."""
 
     name = "stripes"

@@ -16,7 +16,7 @@ from ferry.sizes import MIB
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
-from ferry_lab.run.study import PagedFindings, StudyOptions
+from ferry_lab.run.study import PagedFindings, PagedStudy, StudyOptions
 from ferry_lab.stats import judge
 from ferry_lab.studies.writers_cells import FILES, OPERATIONS, writers_cells
 from ferry_lab.studies.writers_findings import compare, conclude
@@ -31,7 +31,7 @@ BYTES_PER_RANK, QUICK_BYTES_PER_RANK = 8 * MIB, 4 * MIB
 Json = dict[str, Any]
 
 
-class Writers(RanksStudy):
+class Writers(RanksStudy, PagedStudy):
     """See the module."""
 
     name = "writers"

@@ -9,10 +9,18 @@ from ferry.sizes import GIB, KIB, MIB
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.remote_files import Place
 from ferry_lab.studies import interfaces
-from ferry_lab.studies.interfaces import Interfaces, fitting, total_bytes
-from ferry_lab.studies.interfaces_cells import NATIVE, NATIVE_VIEWS, OPERATIONS, cells_of, present
-from ferry_lab.studies.interfaces_findings import points_of
-from ferry_lab.studies.interfaces_report import paper_table
+from ferry_lab.studies.interfaces import (
+    NATIVE,
+    NATIVE_VIEWS,
+    OPERATIONS,
+    Interfaces,
+    cells_of,
+    findings_of,
+    fitting,
+    paper_table,
+    present,
+    total_bytes,
+)
 from made_up import report_files, shown
 from mpi import made_up_document, made_up_rows, needs_mpi, run_small
 
@@ -83,12 +91,19 @@ def test_findings_name_the_interfaces() -> None:
     rows = made_up_rows(cells, lambda cell: 5.0 if cell.id.split("/")[1] == "mpiio-posix" else 10.0)
     study = Interfaces()
     document = made_up_document(study, rows, settings)
-    points = points_of(document["comparisons"], "write", "mpiio-posix", 6)
-    assert [point["finding"] for point in points] == ["faster", "faster"]
-    assert (
+    mpiio = findings_of(document, "write", 6).findings[0]
+    assert [point["finding"] for point in mpiio.points] == ["faster", "faster"]
+    assert [said for said in document["conclusions"] if said.startswith("Write, 6 clients: ")] == [
         "Write, 6 clients: MPI-IO over POSIX is faster at every size, 2.00 times the bandwidth of "
-        "POSIX; Ferry's views over POSIX is within 5 % of POSIX at every size."
-    ) in document["conclusions"]
+        "POSIX.",
+        "Write, 6 clients: Ferry's views over POSIX is within 5 % of POSIX at every size.",
+    ]
+    assert study.answer(document).first_lines()[0::2] == [
+        "Write, 6 clients, 64 MiB: MPI-IO over POSIX has the highest mean (153600 MiB/s); 4 of 8 "
+        "points differ from POSIX by more than the noise.",
+        "Write, 6 clients: MPI-IO over POSIX has 2.0 times the bandwidth of POSIX at every size; "
+        "Ferry's views over POSIX and POSIX are within 5 %.",
+    ]
     text = shown(study, document)
     assert "native client: absent; name a storage" in text
     assert "mpiio-posix" in text and "151,000" in text
