@@ -2,12 +2,10 @@
 // on standard output; exit status 0, 1 (failed), 2 (wrong arguments or plan), 130 (interrupted).
 #include <cerrno>
 #include <cstdio>
-#include <exception>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
-#include <system_error>
 
 #include <nlohmann/json.hpp>
 
@@ -21,6 +19,7 @@
 #include "harness/runtimes.hpp"
 #include "harness/session.hpp"
 #include "programs/file_system.hpp"
+#include "programs/json_lines.hpp"
 #include "programs/storage_facts.hpp"
 #include "programs/stored_file.hpp"
 
@@ -33,8 +32,6 @@ constexpr const char* usage =
     "Both print JSON lines. The ferry command makes the plans;\n"
     "docs/reference/results-format.md describes them.\n";
 
-constexpr int exit_failed = 1;
-constexpr int exit_wrong_arguments = 2;
 constexpr int exit_interrupted = 130;
 
 Plan load_plan(const std::string& file_name) {
@@ -44,7 +41,8 @@ Plan load_plan(const std::string& file_name) {
   return read_plan(file);
 }
 
-int run_plan(const std::string& file_name, Report& report) {
+int run_plan(const std::string& file_name) {
+  Report report;
   const Plan plan = load_plan(file_name);
   hold_signals();
   report_bus_errors();
@@ -57,23 +55,23 @@ int run_plan(const std::string& file_name, Report& report) {
     report.done();
     return 0;
   } catch (const CellFailure& failure) {
-    report.error(failure.cell, failure.error_number, failure.what());
+    print_error(failure.cell, failure.error_number, failure.what());
   } catch (const Error& error) {
     if (!interruption.stopped()) throw;
-    report.error("", EINTR, "interrupted");
+    print_error("", EINTR, "interrupted");
   }
   return interruption.stopped() ? exit_interrupted : exit_failed;
 }
 
 // What is not there counts as removed.
-int remove_files(int count, char** paths, Report& report) {
+int remove_files(int count, char** paths) {
   const std::shared_ptr<storage::Storage> clients = side_storage();
   int status = 0;
   for (int i = 0; i < count; ++i) {
     try {
       remove_file(paths[i]);
     } catch (const Error& error) {
-      report.error("", error.code().value(), error.what());
+      print_error("", error.code().value(), error.what());
       status = exit_failed;
     }
   }
@@ -93,34 +91,19 @@ int run(int count, char** arguments) {
     std::fputs(usage, stderr);
     return exit_wrong_arguments;
   }
-  Report report;
+  if (removal) return remove_files(count - 2, arguments + 2);
   try {
-    if (removal) return remove_files(count - 2, arguments + 2, report);
-    return run_plan(value, report);
+    return run_plan(value);
   } catch (const PlanError& error) {
-    report.error("", EINVAL, error.what());
+    print_error("", EINVAL, error.what());
     return exit_wrong_arguments;
-  } catch (const Error& error) {
-    // Why a device cannot be used is a sentence of its own.
-    const int number = error.code().value();
-    const bool is_sentence = number == ENODEV || number == ENOSYS;
-    report.error("", number, is_sentence ? error.reason() : error.what());
-  } catch (const std::system_error& error) {
-    report.error("", error.code().value(), error.what());
-  } catch (const std::bad_alloc&) {
-    report.error("", ENOMEM, "out of memory");
   }
-  return exit_failed;
 }
 
 }  // namespace
 }  // namespace ferry::bench
 
 int main(int count, char** arguments) {
-  try {
-    return ferry::bench::run(count, arguments);
-  } catch (const std::exception& error) {  // standard output is gone, too
-    std::fprintf(stderr, "ferry-bench: %s\n", error.what());
-    return 1;
-  }
+  return ferry::bench::run_reporting_errors("ferry-bench",
+                                            [&] { return ferry::bench::run(count, arguments); });
 }

@@ -1,27 +1,18 @@
 #include "harness/report.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "harness/programs.hpp"
 #include "harness/usage.hpp"
+#include "programs/json_lines.hpp"
 
 namespace ferry::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-void print(const Json& line) {
-  // Paths need not be UTF-8.
-  const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    throw Error(errno, "standard output");
-  }
-}
 
 // Nearest rank: the smallest value that at least this share of them does not exceed.
 std::uint64_t percentile(const std::vector<std::uint64_t>& sorted, unsigned percent) {
@@ -85,11 +76,11 @@ Json cache_json(const device::cache::Counters& counters) {
 void Report::environment(const Json& facts) {
   Json line = {{"type", "environment"}};
   line.update(facts);
-  print(line);
+  print_line(line);
 }
 
 void Report::verified(const Cell& cell) {
-  print({{"type", "verified"}, {"cell", cell.id}});
+  print_line({{"type", "verified"}, {"cell", cell.id}});
 }
 
 void Report::sample(const Cell& cell, unsigned repeat, const Sample& sample,
@@ -124,18 +115,11 @@ void Report::sample(const Cell& cell, unsigned repeat, const Sample& sample,
   if (sample.device_cache) line["device_cache_state"] = name_of(*sample.device_cache);
   if (cell.is_cached()) line["cache"] = cache_json(sample.counted.cache);
   if (pattern_seed) line["pattern_seed"] = *pattern_seed;
-  print(line);
+  print_line(line);
 }
 
 void Report::done() {
-  print({{"type", "done"}});
-}
-
-void Report::error(const std::string& cell, int error_number, const std::string& message) {
-  Json line = {{"type", "error"}, {"cell", nullptr}, {"errno", error_number}};
-  if (!cell.empty()) line["cell"] = cell;
-  line["message"] = message;
-  print(line);
+  print_line({{"type", "done"}});
 }
 
 }  // namespace ferry::bench

@@ -22,8 +22,6 @@ class Report {
   void sample(const Cell& cell, unsigned repeat, const Sample& sample,
               std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed);
   void done();
-  // `cell` is empty where the error belongs to none.
-  void error(const std::string& cell, int error_number, const std::string& message);
 };
 
 }  // namespace ferry::bench

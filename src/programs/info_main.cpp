@@ -1,11 +1,7 @@
 // ferry-info: reports what this machine offers and how a path would be served. One JSON object on
 // standard output; exit status 0, 1 (failed), 2 (wrong arguments).
-#include <cerrno>
 #include <cstdio>
-#include <exception>
-#include <new>
 #include <string>
-#include <system_error>
 
 #include <nlohmann/json.hpp>
 
@@ -13,6 +9,7 @@
 
 #include "programs/file_system.hpp"
 #include "programs/info_facts.hpp"
+#include "programs/json_lines.hpp"
 #include "programs/storage_facts.hpp"
 #include "programs/stored_file.hpp"
 
@@ -24,15 +21,6 @@ using Json = nlohmann::ordered_json;
 constexpr const char* usage =
     "Usage: ferry-info [PATH]\n"
     "Prints one JSON object. The ferry command runs it as ferry info.\n";
-constexpr int exit_failed = 1;
-constexpr int exit_wrong_arguments = 2;
-
-void print(const Json& line) {
-  const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    throw Error(errno, "standard output");
-  }
-}
 
 Json facts_of(const std::string& path) {
   RuntimeOptions options;
@@ -51,11 +39,6 @@ Json facts_of(const std::string& path) {
   return facts;
 }
 
-int report_error(int error_number, const std::string& message) {
-  print({{"type", "error"}, {"cell", ""}, {"errno", error_number}, {"message", message}});
-  return exit_failed;
-}
-
 int run(int count, char** arguments) {
   const std::string path = count > 1 ? arguments[1] : "";
   if (count == 2 && path == "--help") {
@@ -66,29 +49,14 @@ int run(int count, char** arguments) {
     std::fputs(usage, stderr);
     return exit_wrong_arguments;
   }
-  try {
-    print(facts_of(path));
-    return 0;
-  } catch (const Error& error) {
-    // The reason why a device cannot be used is a complete sentence.
-    const int number = error.code().value();
-    const bool is_sentence = number == ENODEV || number == ENOSYS;
-    return report_error(number, is_sentence ? error.reason() : error.what());
-  } catch (const std::system_error& error) {
-    return report_error(error.code().value(), error.what());
-  } catch (const std::bad_alloc&) {
-    return report_error(ENOMEM, "out of memory");
-  }
+  print_line(facts_of(path));
+  return 0;
 }
 
 }  // namespace
 }  // namespace ferry::bench
 
 int main(int count, char** arguments) {
-  try {
-    return ferry::bench::run(count, arguments);
-  } catch (const std::exception& error) {  // standard output is closed, too
-    std::fprintf(stderr, "ferry-info: %s\n", error.what());
-    return 1;
-  }
+  return ferry::bench::run_reporting_errors("ferry-info",
+                                            [&] { return ferry::bench::run(count, arguments); });
 }
