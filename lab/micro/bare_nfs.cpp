@@ -1,42 +1,37 @@
 // The irreducible work of moving a file to or from an NFS server: asynchronous calls of libnfs, as
-// many in flight as told, over as many connections as told, each with a thread of its own. What is
-// read stays where libnfs has it, and what is written is one buffer again and again.
+// many in flight as --depth says, over as many connections as --threads says, each with a thread of
+// its own. What is read stays where libnfs has it, and what is written is one buffer again and
+// again.
 //
-//   bench_bare_nfs read|write CONNECTIONS DEPTH BYTES URL
-//
-// Prints the seconds from opening to closing; a write ends with a commit. The connections are there
-// before, and DEPTH requests of 1 MiB (or what the server takes) are under way on each.
+// Gives the seconds from opening to closing; a write ends with a commit. The connections are there
+// before, and the requests under way are of 1 MiB (or what the server takes).
 #include <algorithm>
 #include <atomic>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include <fcntl.h>
 #include <nfsc/libnfs.h>
 #include <poll.h>
-#include <sys/time.h>
+#include <sys/time.h>  // which nfsc/libnfs.h lacks
 
 #include "micro/pairs.hpp"
+#include "micro/subcommand.hpp"
 
 namespace {
 
+using namespace ferry::benchmarks;
+
 constexpr std::uint64_t piece_bytes = 1 << 20;
 
-[[noreturn]] void fail(nfs_context* nfs, const char* what) {
-  std::fprintf(stderr, "bench_bare_nfs: %s: %s\n", what, nfs_get_error(nfs));
-  std::exit(1);
+[[noreturn]] void fail(nfs_context* nfs, const std::string& what) {
+  ferry::benchmarks::fail(what + ": " + nfs_get_error(nfs));
 }
 
 class Connection {
  public:
-  explicit Connection(const char* text) : nfs_(nfs_init_context()) {
-    nfs_url* url = nfs_parse_url_full(nfs_, text);
+  explicit Connection(const std::string& text) : nfs_(nfs_init_context()) {
+    nfs_url* url = nfs_parse_url_full(nfs_, text.c_str());
     if (url == nullptr) fail(nfs_, text);
     name_ = url->file;
     if (nfs_mount(nfs_, url->server, url->path) != 0) fail(nfs_, "mount");
@@ -54,10 +49,10 @@ class Connection {
     if (failed != 0) fail(nfs_, "open");
   }
   // Takes pieces from `next` until there are none.
-  void move(std::atomic<std::uint64_t>& next, std::uint64_t bytes, int depth) {
+  void move(std::atomic<std::uint64_t>& next, std::uint64_t bytes, std::uint64_t depth) {
     next_ = &next;
     bytes_ = bytes;
-    for (int i = 0; i < depth; ++i)
+    for (std::uint64_t i = 0; i < depth; ++i)
       start();
     while (under_way_ > 0) {
       pollfd socket{nfs_get_fd(nfs_), static_cast<short>(nfs_which_events(nfs_)), 0};
@@ -98,34 +93,27 @@ class Connection {
   std::vector<char> memory_ = std::vector<char>(piece_bytes, 'x');
 };
 
-}  // namespace
-
-int main(int count, char** arguments) {
-  const std::string kind = count == 6 ? arguments[1] : "";
-  const int connections = count == 6 ? std::atoi(arguments[2]) : 0;
-  const int depth = count == 6 ? std::atoi(arguments[3]) : 0;
-  const std::uint64_t bytes = count == 6 ? std::strtoull(arguments[4], nullptr, 10) : 0;
-  if ((kind != "read" && kind != "write") || connections < 1 || depth < 1 || bytes == 0) {
-    std::fprintf(stderr, "usage: bench_bare_nfs read|write CONNECTIONS DEPTH BYTES URL\n");
-    return 2;
-  }
-  const bool writes = kind == "write";
+void bare_nfs(const BenchmarkOptions& options) {
+  const bool writes = options.kind == "write";
   std::vector<std::unique_ptr<Connection>> all;
-  for (int i = 0; i < connections; ++i)
-    all.push_back(std::make_unique<Connection>(arguments[5]));
+  for (std::uint64_t i = 0; i < options.threads; ++i)
+    all.push_back(std::make_unique<Connection>(options.path));
   std::atomic<std::uint64_t> next{0};
-  const auto begin = ferry::benchmarks::Clock::now();
+  const auto begin = Clock::now();
   for (const auto& connection : all)
     connection->open(writes, writes && connection == all.front());
   std::vector<std::thread> threads;
   for (const auto& connection : all)
-    threads.emplace_back([&] { connection->move(next, bytes, depth); });
+    threads.emplace_back([&] { connection->move(next, options.bytes, options.depth); });
   for (std::thread& thread : threads)
     thread.join();
   if (writes) all.front()->commit();
   for (const auto& connection : all)
     connection->close();
-  const std::chrono::duration<double> took = ferry::benchmarks::Clock::now() - begin;
-  std::printf("%.6f\n", took.count());
-  return 0;
+  report_figure(options.kind, "s", {seconds_since(begin)});
 }
+
+const Subcommand registered("bare-nfs", "URL read|write --threads --depth --bytes",
+                            "a file of an NFS server by bare calls of libnfs", bare_nfs);
+
+}  // namespace

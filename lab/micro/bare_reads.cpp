@@ -1,14 +1,9 @@
-// The irreducible part of bench_cold_reads: a thread that wants blocks and spins for them, a thread
+// The irreducible part of cold-reads: a thread that wants blocks and spins for them, a thread
 // that reads them through io_uring, and one word per block between the two. What this loses against
 // a program whose only thread does both (fio) is what two threads cost on this machine; no ring, no
 // validation and no file calls have a share in it.
-//
-//   bench_bare_reads FILE BYTES DEPTH SECONDS
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <iostream>
 #include <memory>
 #include <random>
 #include <string>
@@ -17,20 +12,16 @@
 
 #include <fcntl.h>
 #include <liburing.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "base/cpus.hpp"
+#include "micro/memory.hpp"
+#include "micro/pairs.hpp"
+#include "micro/subcommand.hpp"
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-constexpr std::size_t huge_page_bytes = 2 << 20;
-
-void fail(const std::string& message) {
-  std::cerr << "bench_bare_reads: " << message << '\n';
-  std::exit(1);
-}
+using namespace ferry::benchmarks;
 
 // Where in the file a block is wanted from, or `there`: then it is the wanting thread's again.
 struct alignas(64) Slot {
@@ -95,7 +86,7 @@ class Reader {
     unsigned seen = 0;
     io_uring_for_each_cqe(&ring_, head, entry) {
       ++seen;
-      if (entry->res != static_cast<int>(bytes_)) fail("a read failed");
+      check(entry->res, bytes_);
       started_[entry->user_data] = false;
       slots_[entry->user_data].offset.store(Slot::there, std::memory_order_release);
     }
@@ -124,39 +115,32 @@ double bytes_per_second(std::vector<Slot>& slots, std::uint64_t places, std::uin
       slot.offset.store(random() % places * bytes, std::memory_order_release);
     }
   }
-  const std::chrono::duration<double> elapsed = Clock::now() - begin;
+  const double elapsed = seconds_since(begin);
   done -= std::min<std::uint64_t>(done, slots.size());  // those that were only asked for
-  return static_cast<double>(done * bytes) / elapsed.count();
+  return static_cast<double>(done * bytes) / elapsed;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc != 5) {
-    std::cerr << "usage: bench_bare_reads FILE BYTES DEPTH SECONDS\n";
-    return 2;
-  }
-  const std::uint64_t bytes = std::stoul(argv[2]);
-  std::vector<Slot> slots(std::stoul(argv[3]));
-  const int fd = open(argv[1], O_RDONLY | O_DIRECT);
+void bare_reads(const BenchmarkOptions& options) {
+  std::vector<Slot> slots(options.depth);
+  const int fd = opened(open(options.path.c_str(), O_RDONLY | O_DIRECT), options.path);
   struct stat status {};
-  if (fd < 0 || fstat(fd, &status) != 0) fail(std::string("cannot open ") + argv[1]);
-  const std::size_t room =
-      (bytes * slots.size() + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
-  const std::unique_ptr<char, void (*)(void*)> memory(
-      static_cast<char*>(std::aligned_alloc(huge_page_bytes, room)), std::free);
-  if (!memory) fail("no memory");
-  madvise(memory.get(), room, MADV_HUGEPAGE);
-  std::fill_n(memory.get(), room, '\1');
+  check(fstat(fd, &status), 0);
+  const HugeMemory memory(options.bytes * slots.size());
   const ferry::CpuSet cpus = ferry::allowed_cpus();
   std::atomic<bool> stop{false};
   std::thread server([&] {
     ferry::run_this_thread_on({cpus.back()});
-    Reader(fd, memory.get(), bytes, slots).run(stop);
+    Reader(fd, memory.data(), options.bytes, slots).run(stop);
   });
   ferry::run_this_thread_on({cpus.front()});
-  const auto places = static_cast<std::uint64_t>(status.st_size) / bytes;
-  std::cout << bytes_per_second(slots, places, bytes, std::stod(argv[4])) << std::endl;
+  const auto places = static_cast<std::uint64_t>(status.st_size) / options.bytes;
+  report_figure("bare reads", "bytes/s",
+                {bytes_per_second(slots, places, options.bytes, options.seconds)});
   stop = true;
   server.join();
 }
+
+const Subcommand registered("bare-reads", "FILE --bytes --depth --seconds",
+                            "random direct reads by two bare threads", bare_reads);
+
+}  // namespace

@@ -1,20 +1,16 @@
-"""What the parts of bulk_transfers.py share: measures, and files whose page cache is known."""
+"""What the parts of bulk.py share: measures, peers, and files whose page cache is known."""
 
 from __future__ import annotations
 
 import importlib
-import os
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ferry
+from common import Block, drop, make_file
 
-MIB = 1 << 20
-Block = Callable[[], float]
+import ferry
 
 
 @dataclass
@@ -27,30 +23,21 @@ class Measure:
     wanted: float | None
 
 
-def seconds(work: Callable[[], Any]) -> float:
-    """Returns how long ``work`` takes."""
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
+def file_of(folder: Path, size: int) -> Path:
+    """Returns the large file, which is made when it is first needed."""
+    path = folder / "large"
+    if not path.exists():
+        make_file(path, size)
+    return path
 
 
-def drop(paths: list[Path]) -> None:
-    """Writes files back and takes them out of the page cache; ends the program if they stay."""
+def dropped(paths: list[Path]) -> None:
+    """Takes files out of the page cache; ends the program if they stay."""
     for path in paths:
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        drop(path)
         there = ferry.explain(path)["resident_bytes"]
         if there is None or there > path.stat().st_size // 100:
-            sys.exit(f"bulk_transfers: {path} stays in the page cache ({there} bytes)")
-
-
-def make_file(path: Path, size: int) -> None:
-    """Writes a file that no layer can compress away."""
-    block = os.urandom(MIB)
-    with path.open("wb") as file:
-        for number in range(size // MIB):
-            file.write(number.to_bytes(8, "little") + block[8:])
+            sys.exit(f"bulk: {path} stays in the page cache ({there} bytes)")
 
 
 def peer(module: str) -> Any:

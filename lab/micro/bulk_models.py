@@ -1,4 +1,4 @@
-"""Models in safetensors files, loaded by Ferry and by others; a part of bulk_transfers.py."""
+"""Models in safetensors files, loaded by Ferry and by others; a part of bulk.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-from bulk_measures import MIB, Measure, drop, peer, seconds
+from bulk_measures import Measure, dropped, peer
+from common import MIB, seconds
 
 import ferry
 
@@ -138,7 +139,7 @@ def models(folder: Path, size: int) -> Iterator[Measure]:
 
             def prepared(name: str, work: Callable[[], Any], state: str = state) -> float:
                 if state == "cold":
-                    drop(shards)
+                    dropped(shards)
                 back_memory(size + size // 4)
                 return in_child(name, work)
 

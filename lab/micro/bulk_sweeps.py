@@ -1,4 +1,4 @@
-"""What the engine chooses beside the best point of a sweep; a part of bulk_transfers.py."""
+"""What the engine chooses beside the best point of a sweep; a part of bulk.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy
-from bulk_measures import MIB, Measure, drop, make_file, seconds
+from bulk_measures import Measure, dropped, file_of
+from common import MIB, seconds
 
 import ferry
 
@@ -46,15 +47,13 @@ def sweeps(folder: Path, size: int) -> Iterator[Measure]:
 
     The file is in the page cache or not; the memory is a NumPy array's, so direct reads have to be staged.
     """
-    path = folder / "large"
-    if not path.exists():
-        make_file(path, size)
+    path = file_of(folder, size)
     target = numpy.ones(size, numpy.uint8)
     chosen = ferry.Engine()
 
     def read(engine: ferry.Engine, state: str, size_bytes: int) -> float:
         if state == "cold":
-            drop([path])
+            dropped([path])
         with ferry.open(path, engine=engine) as file:
             return seconds(lambda: file.read_at(target[:size_bytes], 0))
 

@@ -1,9 +1,6 @@
 // Placement `compute` on pages that are resident in device memory, beside the plain calls on the
 // same file in the kernel's page cache and beside bare copies over as much memory in huge pages.
-//
-//   bench_cached_calls FILE [WORD]     at least 256 MiB, opened for writing
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
@@ -15,26 +12,18 @@
 
 #include "micro/memory.hpp"
 #include "micro/pairs.hpp"
+#include "micro/subcommand.hpp"
 
 namespace {
 
 using namespace ferry;
 using namespace ferry::benchmarks;
 
-constexpr int pair_count = 24;
 constexpr std::uint64_t file_bytes = 256ULL << 20;
 constexpr std::uint64_t page_bytes = 64 << 10;
 constexpr std::uint64_t large_bytes = 1 << 20;
 // In one block: enough that what a block finds in the core's caches of the other's is no matter.
 constexpr std::uint64_t calls_max = 64 << 10;
-
-void fail(const std::string& message) {
-  std::cerr << "bench_cached_calls: " << message << '\n';
-  std::exit(1);
-}
-void check(std::int64_t got, std::uint64_t wanted) {
-  if (got != static_cast<std::int64_t>(wanted)) fail("a call gave " + std::to_string(got));
-}
 
 // The file's whole range, resident on both sides, and as much bare memory.
 class Calls {
@@ -42,14 +31,12 @@ class Calls {
   Calls(DeviceThread& self, const std::string& path, char* memory)
       : files_(self.files),
         memory_(memory),
-        file_(files_.open(path.c_str(), O_RDWR)),
-        plain_(::open(path.c_str(), O_RDWR)) {
-    if (file_ < 0 || plain_ < 0) fail("cannot open " + path);
+        file_(opened(files_.open(path.c_str(), O_RDWR), path)),
+        plain_(opened(::open(path.c_str(), O_RDWR), path)) {
     files_.use(device::Placement::compute);
-    for (std::uint64_t at = 0; at < file_bytes; at += large_bytes) {
-      check(files_.pread(file_, memory_, large_bytes, signed_of(at)), large_bytes);
+    read_through(files_, file_, memory_, large_bytes, file_bytes);
+    for (std::uint64_t at = 0; at < file_bytes; at += large_bytes)
       check(::pread(plain_, memory_, large_bytes, signed_of(at)), large_bytes);
-    }
   }
   ~Calls() {
     files_.close(file_);
@@ -128,49 +115,39 @@ class Calls {
 void measure_reads(Calls& calls, const std::string& name, std::uint64_t bytes, bool random) {
   const auto cached = [&] { return calls.cached_read(bytes, random); };
   measure_pairs(
-      name + ": pread / compute", "ns", pair_count, [&] { return calls.plain_read(bytes, random); },
-      cached);
+      name + ": pread / compute", "ns", [&] { return calls.plain_read(bytes, random); }, cached);
   measure_pairs(
-      name + ": memcpy / compute", "ns", pair_count, [&] { return calls.copy_out(bytes, random); },
-      cached);
+      name + ": memcpy / compute", "ns", [&] { return calls.copy_out(bytes, random); }, cached);
   // What the machine allows: nobody reads these bytes faster than a copy without a look-up.
   measure_pairs(
-      name + ": pread / bare memcpy", "ns", pair_count,
-      [&] { return calls.plain_read(bytes, random); },
+      name + ": pread / bare memcpy", "ns", [&] { return calls.plain_read(bytes, random); },
       [&] { return calls.copy_out(bytes, random); });
 }
 void measure_small_writes(Calls& calls, const std::string& name, std::uint64_t bytes) {
   const auto plain = [&] { return calls.plain_write(bytes); };
-  measure_pairs(name + ": pwrite / compute", "ns", pair_count, plain,
+  measure_pairs(name + ": pwrite / compute", "ns", plain,
                 [&] { return calls.cached_write(bytes); });
-  measure_pairs(name + ": pwrite / bare memcpy", "ns", pair_count, plain,
+  measure_pairs(name + ": pwrite / bare memcpy", "ns", plain,
                 [&] { return calls.copy_in(bytes, library_copy); });
 }
 void measure_large_writes(Calls& calls, const std::string& name, std::uint64_t bytes) {
   if (!is_wanted(name)) return;
   const Copy copy = calls.best_copy_in(bytes);
   measure_pairs(
-      name, "ns", pair_count, [&] { return calls.copy_in(bytes, copy); },
+      name, "ns", [&] { return calls.copy_in(bytes, copy); },
       [&] { return calls.cached_write(bytes); });
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc != 2 && argc != 3) {
-    std::cerr << "usage: bench_cached_calls FILE [WORD]\n";
-    return 2;
-  }
-  if (argc == 3) only = argv[2];
-  RuntimeOptions options;
-  options.device_threads = 1;
+void cached_calls(const BenchmarkOptions& options) {
+  RuntimeOptions runtime_options;
+  runtime_options.device_threads = 1;
   // Half of a cache may be dirty before it is written in the background: this all is, then.
-  options.cache_bytes = 2 * file_bytes + (32 << 20);
-  options.page_bytes = page_bytes;
-  Runtime runtime(options);
+  runtime_options.cache_bytes = 2 * file_bytes + (32 << 20);
+  runtime_options.page_bytes = page_bytes;
+  Runtime runtime(runtime_options);
   const Buffer buffer = runtime.allocate(large_bytes);
   runtime.run([&](DeviceThread& self) {
-    Calls calls(self, argv[1], buffer.as<char>());
+    Calls calls(self, options.path, buffer.as<char>());
     measure_reads(calls, "cached random read, 64 B", 64, true);
     measure_reads(calls, "cached random read, 512 B", 512, true);
     measure_reads(calls, "cached random read, 4 KiB", 4096, true);
@@ -180,3 +157,9 @@ int main(int argc, char** argv) {
     measure_large_writes(calls, "overwrite, 1 MiB: best copy / compute", 1 << 20);
   });
 }
+
+const Subcommand registered("cached-calls", "FILE",
+                            "reads and writes of resident pages, of 256 MiB that are overwritten",
+                            cached_calls);
+
+}  // namespace

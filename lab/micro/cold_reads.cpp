@@ -1,10 +1,7 @@
-// Cold direct reads with a fixed number in flight, for a fixed time; lab/micro/run interleaves it
-// with fio on the same file.
-//
-//   bench_cold_reads FILE sequential|random TRANSFER_BYTES DEPTH SECONDS
-#include <cstdlib>
+// Cold direct reads for a fixed time; lab/micro/run interleaves them with fio on the same file.
+// `sequential` and `random` go by the host with a fixed number in flight; `cached` is one
+// sequential pass through the page cache, call by call.
 #include <random>
-#include <string>
 #include <vector>
 
 #include <fcntl.h>
@@ -12,73 +9,82 @@
 #include <ferry/ferry.hpp>
 
 #include "micro/pairs.hpp"
+#include "micro/subcommand.hpp"
 
 namespace {
 
 using namespace ferry;
 using namespace ferry::benchmarks;
+using Files = device::FileCalls<device::ThreadGroup>;
 
-struct Job {
-  std::string path;
-  bool random;
-  std::uint64_t bytes;
-  unsigned depth;
-  double seconds;
-};
-
-void fail(const std::string& message) {
-  std::cerr << "bench_cold_reads: " << message << '\n';
-  std::exit(1);
-}
-
-double bytes_per_second(DeviceThread& self, const Job& job, char* memory) {
-  auto& files = self.files;
-  const int file = files.open(job.path.c_str(), O_RDONLY | O_DIRECT);
+double bytes_per_second(Files& files, int file, const BenchmarkOptions& job, char* memory) {
   device::FileStatus status{};
-  if (file < 0 || files.fstat(file, &status) != 0) fail("cannot open " + job.path);
+  check(files.fstat(file, &status), 0);
   const std::uint64_t places = status.size_bytes / job.bytes;
+  const bool random_places = job.kind == "random";
   std::mt19937_64 random(1);
   std::uint64_t next = 0;
-  const auto start = [&](unsigned slot) {
-    const std::uint64_t place = (job.random ? random() : next++) % places;
+  const auto start = [&](std::uint64_t slot) {
+    const std::uint64_t place = (random_places ? random() : next++) % places;
     return files.pread_async(file, memory + slot * job.bytes, job.bytes,
                              static_cast<std::int64_t>(place * job.bytes));
   };
   std::vector<device::Pending> pending;
   const auto begin = Clock::now();
   const auto end = begin + std::chrono::duration<double>(job.seconds);
-  for (unsigned slot = 0; slot < job.depth; ++slot)
+  for (std::uint64_t slot = 0; slot < job.depth; ++slot)
     pending.push_back(start(slot));
   std::uint64_t done = 0;
-  const auto finish = [&](unsigned slot) {
-    if (files.wait(pending[slot]) != static_cast<std::int64_t>(job.bytes)) fail("a read failed");
+  const auto finish = [&](std::uint64_t slot) {
+    check(files.wait(pending[slot]), job.bytes);
     ++done;
   };
   while (Clock::now() < end) {
-    const unsigned slot = files.wait_any(pending.data(), job.depth);
+    const unsigned slot = files.wait_any(pending.data(), static_cast<unsigned>(job.depth));
     finish(slot);
     pending[slot] = start(slot);
   }
-  for (unsigned slot = 0; slot < job.depth; ++slot)
+  for (std::uint64_t slot = 0; slot < job.depth; ++slot)
     finish(slot);
-  const std::chrono::duration<double> elapsed = Clock::now() - begin;
-  files.close(file);
-  return static_cast<double>(done * job.bytes) / elapsed.count();
+  return static_cast<double>(done * job.bytes) / seconds_since(begin);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc != 6) {
-    std::cerr << "usage: bench_cold_reads FILE sequential|random BYTES DEPTH SECONDS\n";
-    return 2;
+double cached_bytes_per_second(Files& files, int file, const BenchmarkOptions& job, char* memory) {
+  std::int64_t at = 0;
+  const auto begin = Clock::now();
+  const auto end = begin + std::chrono::duration<double>(job.seconds);
+  while (Clock::now() < end) {
+    const std::int64_t got = files.pread(file, memory, job.bytes, at);
+    if (got < 0) fail("a read gave " + std::to_string(got));
+    if (got == 0) break;
+    at += got;
   }
-  const Job job{argv[1], std::string(argv[2]) == "random", std::stoul(argv[3]),
-                static_cast<unsigned>(std::stoul(argv[4])), std::stod(argv[5])};
-  Runtime runtime;
-  const Buffer buffer = runtime.allocate(job.bytes * job.depth);
+  return static_cast<double>(at) / seconds_since(begin);
+}
+
+void cold_reads(const BenchmarkOptions& options) {
+  const bool cached = options.kind == "cached";
+  RuntimeOptions runtime_options;
+  if (cached) {
+    runtime_options.device_threads = 1;
+    runtime_options.cache_bytes = 256ULL << 20;
+    runtime_options.placement = device::Placement::compute;
+  }
+  Runtime runtime(runtime_options);
+  const Buffer buffer = runtime.allocate(options.bytes * options.depth);
   runtime.run([&](DeviceThread& self) {
     if (self.index != 0) return;
-    std::cout << bytes_per_second(self, job, buffer.as<char>()) << std::endl;
+    // Direct, so that the kernel's page cache has no part in it.
+    const int flags = O_RDONLY | O_DIRECT;
+    const int file = opened(self.files.open(options.path.c_str(), flags), options.path);
+    const auto measured = cached ? cached_bytes_per_second : bytes_per_second;
+    report_figure("cold reads", "bytes/s",
+                  {measured(self.files, file, options, buffer.as<char>())});
+    self.files.close(file);
   });
 }
+
+const Subcommand registered("cold-reads", "FILE sequential|random|cached --bytes --depth --seconds",
+                            "direct reads beside which fio is measured", cold_reads);
+
+}  // namespace

@@ -3,7 +3,7 @@
 // misses by the second, and `automatic` beside each placement; and where pulling and copy engines
 // cross. No GPU has run this yet (docs/internals/gpu.md).
 //
-//   nvcc -std=c++20 -O3 -arch=native -Iinclude -Isrc -Ibenchmarks
+//   nvcc -std=c++20 -O3 -arch=native -Iinclude -Isrc
 //        lab/micro/cuda_device.cu build/release/libferry.a -luring -o cuda-device
 //   ./cuda-device DIRECTORY [MEASURE]      (with room for 2 GiB; JSON lines, as lab/micro/run
 //   judges)
@@ -39,7 +39,7 @@ constexpr std::uint64_t spread = 7919;  // a prime: every piece once, in no orde
 constexpr std::uint64_t buffers_max = std::uint64_t{4} << 30;
 constexpr unsigned threads = 256;
 constexpr unsigned warps_per_block = threads / 32;
-constexpr int pairs = 20;
+constexpr int rate_count = 20;
 
 // Seconds that `launch` keeps the GPU busy.
 template <class Launch>
@@ -195,11 +195,11 @@ void measure_cached_reads(const std::string& path, unsigned blocks, const char* 
   const std::uint64_t rows = file_bytes / row_bytes;
   device.read(page_bytes, pages, 1, Placement::compute);
   measure_pairs(
-      "gpu, cached pages: copy / read", "s", pairs,
+      "gpu, cached pages: copy / read", "s",
       [&] { return device.read(page_bytes, pages, 1, Placement::compute); },
       [&] { return device.copy(array, page_bytes, pages, 1); });
   measure_pairs(
-      "gpu, cached rows: array / read", "s", pairs,
+      "gpu, cached rows: array / read", "s",
       [&] { return device.read(row_bytes, rows, spread, Placement::compute); },
       [&] { return device.copy(array, row_bytes, rows, spread); });
 }
@@ -220,16 +220,16 @@ void measure_pulls(const std::string& path, unsigned blocks) {
     Device copying(path, setup);
     const std::uint64_t count = std::min<std::uint64_t>(file_bytes / bytes, 1 << 16);
     measure_pairs(
-        name + "past the cache: copy engine / pull", "s", pairs,
+        name + "past the cache: copy engine / pull", "s",
         [&] { return pulling.read(bytes, count, spread, Placement::host); },
         [&] { return copying.read(bytes, count, spread, Placement::host); });
     measure_pairs(
-        name + "pages missed: copy engine / pull", "s", pairs,
+        name + "pages missed: copy engine / pull", "s",
         [&] { return pulling.read_cold(bytes, count, spread, Placement::compute); },
         [&] { return copying.read_cold(bytes, count, spread, Placement::compute); });
     const std::string rate = name + "pages missed, by one server thread";
     std::vector<double> rates;
-    for (int i = 0; i < pairs && is_wanted(rate); ++i) {
+    for (int i = 0; i < rate_count && is_wanted(rate); ++i) {
       rates.push_back(static_cast<double>(count) /
                       pulling.read_cold(bytes, count, spread, Placement::compute));
     }
@@ -251,11 +251,11 @@ void measure_placements(const std::string& path, unsigned blocks) {
           std::string(other == Placement::host ? "host" : "compute") + " / automatic";
       device.read(bytes, count, 1, Placement::compute);
       measure_pairs(
-          name + "warm: " + ratio, "s", pairs,
+          name + "warm: " + ratio, "s",
           [&] { return device.read(bytes, count, 1, Placement::automatic); },
           [&] { return device.read(bytes, count, 1, other); });
       measure_pairs(
-          name + "cold: " + ratio, "s", pairs,
+          name + "cold: " + ratio, "s",
           [&] { return device.read_cold(bytes, count, 1, Placement::automatic); },
           [&] { return device.read_cold(bytes, count, 1, other); });
     }
@@ -276,14 +276,14 @@ void measure_bulk(const std::string& path, char* array) {
   {
     ferry::bulk::File file(engine, path, O_RDONLY);
     measure_pairs(
-        "gpu, bulk read: pinned copy / file", "s", pairs,
+        "gpu, bulk read: pinned copy / file", "s",
         [&] { return seconds([&](long) { file.read_at(array, file_bytes, 0); }); },
         [&] { return copy(array, pinned); });
   }
   {
     ferry::bulk::File file(engine, path + ".written", O_RDWR | O_CREAT, 0644);
     measure_pairs(
-        "gpu, bulk write: pinned copy / file", "s", pairs,
+        "gpu, bulk write: pinned copy / file", "s",
         [&] { return seconds([&](long) { file.write_at(array, file_bytes, 0); }); },
         [&] { return copy(pinned, array); });
   }

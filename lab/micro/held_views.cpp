@@ -1,8 +1,5 @@
 // A file read in place, page by page: through views that hold a cached page, beside the same pages
 // mapped by the kernel. Both sum every word.
-//
-//   bench_held_views FILE [WORD]     at least 256 MiB
-#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -14,20 +11,15 @@
 
 #include "micro/memory.hpp"
 #include "micro/pairs.hpp"
+#include "micro/subcommand.hpp"
 
 namespace {
 
 using namespace ferry;
 using namespace ferry::benchmarks;
 
-constexpr int pair_count = 24;
 constexpr std::uint64_t file_bytes = 256ULL << 20;
 constexpr std::uint64_t page_bytes = 64 << 10;
-
-void fail(const std::string& message) {
-  std::cerr << "bench_held_views: " << message << '\n';
-  std::exit(1);
-}
 
 std::uint64_t sum_of(const unsigned char* data, std::uint64_t bytes) {
   std::uint64_t sum = 0;
@@ -42,11 +34,11 @@ std::uint64_t sum_of(const unsigned char* data, std::uint64_t bytes) {
 // The file, mapped and touched.
 class Mapping {
  public:
-  explicit Mapping(const char* path) {
-    const int file = ::open(path, O_RDONLY);
+  explicit Mapping(const std::string& path) {
+    const int file = opened(::open(path.c_str(), O_RDONLY), path);
     base_ = mmap(nullptr, file_bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, file, 0);
     ::close(file);
-    if (base_ == MAP_FAILED) fail(std::string("cannot map ") + path);
+    if (base_ == MAP_FAILED) fail("cannot map " + path);
   }
   ~Mapping() { munmap(base_, file_bytes); }
   Mapping(const Mapping&) = delete;
@@ -60,9 +52,10 @@ class Mapping {
 
 class Sums {
  public:
-  Sums(DeviceThread& self, const char* path)
-      : files_(self.files), file_(files_.open(path, O_RDONLY)), mapping_(path) {
-    if (file_ < 0) fail(std::string("cannot open ") + path);
+  Sums(DeviceThread& self, const std::string& path)
+      : files_(self.files),
+        file_(opened(files_.open(path.c_str(), O_RDONLY), path)),
+        mapping_(path) {
     if (through_views() != through_mapping()) fail("the two disagree about the contents");
   }
   ~Sums() { files_.close(file_); }
@@ -102,30 +95,28 @@ class Sums {
   HugeMemory bare_{file_bytes};
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc != 2 && argc != 3) {
-    std::cerr << "usage: bench_held_views FILE [WORD]\n";
-    return 2;
-  }
-  if (argc == 3) only = argv[2];
-  RuntimeOptions options;
-  options.device_threads = 1;
-  options.cache_bytes = file_bytes + (16 << 20);
-  options.page_bytes = page_bytes;
-  options.placement = device::Placement::compute;
-  Runtime runtime(options);
+void held_views(const BenchmarkOptions& options) {
+  RuntimeOptions runtime_options;
+  runtime_options.device_threads = 1;
+  runtime_options.cache_bytes = file_bytes + (16 << 20);
+  runtime_options.page_bytes = page_bytes;
+  runtime_options.placement = device::Placement::compute;
+  Runtime runtime(runtime_options);
   runtime.run([&](DeviceThread& self) {
-    Sums sums(self, argv[1]);
+    Sums sums(self, options.path);
     volatile std::uint64_t result = 0;
     const auto mapped = [&] {
       return nanoseconds_each(1, [&](long) { result = sums.through_mapping(); });
     };
-    measure_pairs("held view: mmap / hold", "ns", pair_count, mapped, [&] {
+    measure_pairs("held view: mmap / hold", "ns", mapped, [&] {
       return nanoseconds_each(1, [&](long) { result = sums.through_views(); });
     });
-    measure_pairs("held view: mmap / bare memory", "ns", pair_count, mapped,
+    measure_pairs("held view: mmap / bare memory", "ns", mapped,
                   [&] { return nanoseconds_each(1, [&](long) { result = sums.bare(); }); });
   });
 }
+
+const Subcommand registered("held-views", "FILE", "views of cached pages beside mmap, of 256 MiB",
+                            held_views);
+
+}  // namespace

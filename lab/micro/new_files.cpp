@@ -1,12 +1,8 @@
 // Files that are written for the first time, beside tmpfs; and writes that must be durable, beside
 // the plain calls, with the bytes that reach the storage for each byte that was written.
-//
-//   bench_new_files DIR TMPFS_DIR [WORD]     scratch files are made in both and removed
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -15,28 +11,18 @@
 #include <ferry/ferry.hpp>
 
 #include "micro/pairs.hpp"
+#include "micro/subcommand.hpp"
 
 namespace {
 
 using namespace ferry;
 using namespace ferry::benchmarks;
 
-constexpr int pair_count = 20;
+constexpr int rounds = 20;
 constexpr std::uint64_t new_bytes = 64ULL << 20;
 constexpr std::uint64_t sync_bytes = 16ULL << 20;
 constexpr std::uint64_t sync_call_bytes = 64 << 10;
 constexpr std::uint64_t large_bytes = 4 << 20;
-
-void fail(const std::string& message) {
-  std::cerr << "bench_new_files: " << message << '\n';
-  std::exit(1);
-}
-void check(std::int64_t got, std::uint64_t wanted) {
-  if (got != static_cast<std::int64_t>(wanted)) fail("a call gave " + std::to_string(got));
-}
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // The same calls, to the kernel and to Ferry.
 struct Plain {
@@ -63,8 +49,7 @@ template <class Calls>
 double write_new(const Calls& calls, const std::string& path, const char* from, std::uint64_t bytes,
                  bool with_close) {
   const auto begin = Clock::now();
-  const int file = calls.open(path);
-  if (file < 0) fail("cannot open " + path);
+  const int file = opened(calls.open(path), path);
   for (std::uint64_t at = 0; at < new_bytes; at += bytes)
     check(calls.pwrite(file, from, bytes, static_cast<std::int64_t>(at)), bytes);
   const double before_close = seconds_since(begin);
@@ -79,7 +64,7 @@ void measure_new(const Cached& cached, const std::string& directory, const std::
   for (const bool with_close : {false, true}) {
     const std::string measure = "new file, " + name + (with_close ? ", with close" : "");
     measure_pairs(
-        measure + ": tmpfs / compute", "s", pair_count,
+        measure + ": tmpfs / compute", "s",
         [&] { return write_new(Plain{}, tmpfs + "/ferry-new-file", from, bytes, with_close); },
         [&] { return write_new(cached, directory + "/new-file", from, bytes, with_close); });
   }
@@ -100,11 +85,10 @@ void measure_sync(const Cached& cached, const std::string& directory, const char
   const std::string name = "write + fsync: pwrite + fsync / compute";
   if (!is_wanted(name)) return;
   const Plain plain;
-  const int ours = cached.open(directory + "/cached-sync");
-  const int theirs = plain.open(directory + "/plain-sync");
-  if (ours < 0 || theirs < 0) fail("cannot open files in " + directory);
+  const int ours = opened(cached.open(directory + "/cached-sync"), directory + "/cached-sync");
+  const int theirs = opened(plain.open(directory + "/plain-sync"), directory + "/plain-sync");
   measure_pairs(
-      name, "s", pair_count, [&] { return write_and_sync(plain, theirs, from); },
+      name, "s", [&] { return write_and_sync(plain, theirs, from); },
       [&] { return write_and_sync(cached, ours, from); });
   check(cached.close(ours), 0);
   check(plain.close(theirs), 0);
@@ -118,8 +102,7 @@ void measure_bytes(const Runtime& runtime, const Cached& cached, const std::stri
   constexpr std::uint64_t writes = 4096;
   const std::string name = "bytes written to storage per byte dirtied";
   if (!is_wanted(name)) return;
-  const int file = cached.open(directory + "/scattered");
-  if (file < 0) fail("cannot open a file in " + directory);
+  const int file = opened(cached.open(directory + "/scattered"), directory + "/scattered");
   check(cached.pwrite(file, from, 1, static_cast<std::int64_t>(sync_bytes * 2 - 1)), 1);
   check(cached.fsync(file), 0);
   std::vector<std::uint64_t> slots(sync_bytes * 2 / slot_bytes - 1);
@@ -127,7 +110,7 @@ void measure_bytes(const Runtime& runtime, const Cached& cached, const std::stri
     slots[i] = i;
   std::mt19937_64 random(1);
   std::vector<double> samples;
-  for (int round = 0; round < pair_count; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     std::shuffle(slots.begin(), slots.end(), random);
     const std::uint64_t before = runtime.statistics().bytes_written;
     std::uint64_t dirtied = 0;
@@ -146,26 +129,24 @@ void measure_bytes(const Runtime& runtime, const Cached& cached, const std::stri
   report_figure(name, "bytes", samples);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc != 3 && argc != 4) {
-    std::cerr << "usage: bench_new_files DIR TMPFS_DIR [WORD]\n";
-    return 2;
-  }
-  if (argc == 4) only = argv[3];
-  RuntimeOptions options;
-  options.device_threads = 1;
-  options.cache_bytes = 272ULL << 20;
-  options.placement = device::Placement::compute;
-  Runtime runtime(options);
+void new_files(const BenchmarkOptions& options) {
+  RuntimeOptions runtime_options;
+  runtime_options.device_threads = 1;
+  runtime_options.cache_bytes = 272ULL << 20;
+  runtime_options.placement = device::Placement::compute;
+  Runtime runtime(runtime_options);
   const Buffer buffer = runtime.allocate(large_bytes);
   runtime.run([&](DeviceThread& self) {
     const Cached cached{self.files};
     const char* from = buffer.as<char>();
-    measure_new(cached, argv[1], argv[2], from, "4 KiB", 4096);
-    measure_new(cached, argv[1], argv[2], from, "4 MiB", large_bytes);
-    measure_sync(cached, argv[1], from);
-    measure_bytes(runtime, cached, argv[1], from);
+    measure_new(cached, options.path, options.other, from, "4 KiB", 4096);
+    measure_new(cached, options.path, options.other, from, "4 MiB", large_bytes);
+    measure_sync(cached, options.path, from);
+    measure_bytes(runtime, cached, options.path, from);
   });
 }
+
+const Subcommand registered("new-files", "FOLDER TMPFS",
+                            "new files beside those of a tmpfs, and fsync", new_files);
+
+}  // namespace

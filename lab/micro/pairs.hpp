@@ -1,8 +1,10 @@
 // Two things measured in turn, A B B A A B B A ..., so that a machine whose speed drifts is equally
-// unkind to both. Results leave as one JSON line for lab/micro/run to judge.
+// unkind to both. Every measure leaves as one JSON line.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <string>
@@ -14,6 +16,42 @@ namespace ferry::benchmarks {
 
 using Clock = std::chrono::steady_clock;
 
+// Measures whose name does not contain `only` are left out.
+inline std::string only;
+inline int pair_count = 24;
+
+inline bool is_wanted(const std::string& name) {
+  return name.find(only) != std::string::npos;
+}
+
+// Ends the program.
+[[noreturn]] inline void fail(const std::string& message) {
+  std::cerr << "ferry-micro: " << message << '\n';
+  std::exit(1);
+}
+// Of a call that moves bytes.
+inline void check(std::int64_t got, std::uint64_t wanted) {
+  if (got != static_cast<std::int64_t>(wanted)) {
+    fail("a call gave " + std::to_string(got) + " instead of " + std::to_string(wanted));
+  }
+}
+// A file's descriptor, or none.
+inline int opened(int file, const std::string& path) {
+  if (file < 0) fail("cannot open " + path);
+  return file;
+}
+
+// Reads a file from its beginning: what it has is resident then.
+template <class Files>
+void read_through(Files& files, int file, void* memory, std::uint64_t call_bytes,
+                  std::uint64_t bytes) {
+  for (std::uint64_t at = 0; at < bytes; at += call_bytes)
+    check(files.pread(file, memory, call_bytes, static_cast<std::int64_t>(at)), call_bytes);
+}
+
+inline double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 // Nanoseconds per call of `work`, called `count` times.
 template <class Work>
 double nanoseconds_each(long count, Work work) {
@@ -24,24 +62,22 @@ double nanoseconds_each(long count, Work work) {
   return elapsed.count() / static_cast<double>(count);
 }
 
-// Measures whose name does not contain this are left out; programs take it as their last argument.
-inline std::string only;
-inline bool is_wanted(const std::string& name) {
-  return name.find(only) != std::string::npos;
+inline void print(const nlohmann::json& line) {
+  std::cout << line.dump() << std::endl;
 }
 
 // One side of a comparison: a block of work that returns its figure (say, ns per operation).
 using Block = std::function<double()>;
 
-// Measures `pairs` pairs (rounded up to an even number) after one unmeasured pair, and the same
-// number of A/A pairs, whose spread tells what the machine's noise alone does to a ratio.
-inline void measure_pairs(const std::string& name, const std::string& unit, int pairs,
-                          const Block& ours, const Block& baseline) {
+// Measures `pair_count` pairs (rounded up to an even number) after one unmeasured pair, and the
+// same number of A/A pairs, whose spread tells what the machine's noise alone does to a ratio.
+inline void measure_pairs(const std::string& name, const std::string& unit, const Block& ours,
+                          const Block& baseline) {
   if (!is_wanted(name)) return;
   ours();
   baseline();
   nlohmann::json line{{"measure", name}, {"unit", unit}};
-  for (int i = 0; i < pairs; i += 2) {
+  for (int i = 0; i < pair_count; i += 2) {
     const double a1 = ours();
     const double b1 = baseline();
     const double b2 = baseline();
@@ -49,19 +85,18 @@ inline void measure_pairs(const std::string& name, const std::string& unit, int 
     line["pairs"].push_back({{"ours", a1}, {"baseline", b1}});
     line["pairs"].push_back({{"ours", a2}, {"baseline", b2}});
   }
-  for (int i = 0; i < pairs; ++i) {
+  for (std::size_t i = 0; i < line["pairs"].size(); ++i) {
     const double first = baseline();
     const double second = baseline();
     line["same"].push_back({{"ours", first}, {"baseline", second}});
   }
-  std::cout << line.dump() << std::endl;
+  print(line);
 }
 
 // A figure without a counterpart, all samples kept.
 inline void report_figure(const std::string& name, const std::string& unit,
                           const std::vector<double>& samples) {
-  std::cout << nlohmann::json{{"measure", name}, {"unit", unit}, {"samples", samples}}.dump()
-            << std::endl;
+  if (is_wanted(name)) print({{"measure", name}, {"unit", unit}, {"samples", samples}});
 }
 
 }  // namespace ferry::benchmarks

@@ -1,9 +1,6 @@
 // Every placement at every size, in turn: host, compute, service, automatic, and back. The file is
 // resident in device memory and in the kernel's page cache.
-//
-//   bench_placements FILE [WORD]     at least 256 MiB, opened for writing
 #include <array>
-#include <cstdlib>
 #include <random>
 #include <string>
 
@@ -12,6 +9,7 @@
 #include <ferry/ferry.hpp>
 
 #include "micro/pairs.hpp"
+#include "micro/subcommand.hpp"
 
 namespace {
 
@@ -25,12 +23,6 @@ constexpr std::uint64_t block_bytes = 4 << 20;  // moved per block at least, wit
 constexpr long calls_min = 2;
 constexpr long calls_max = 512;
 
-void check(std::int64_t got, std::uint64_t wanted) {
-  if (got == static_cast<std::int64_t>(wanted)) return;
-  std::cerr << "bench_placements: a call gave " << got << '\n';
-  std::exit(1);
-}
-
 struct Named {
   const char* name;
   device::Placement placement;
@@ -42,12 +34,12 @@ constexpr std::array<Named, 4> placements{{{"host", device::Placement::host},
 
 class Calls {
  public:
-  Calls(DeviceThread& self, const char* path, void* memory)
-      : files_(self.files), memory_(memory), file_(files_.open(path, O_RDWR)) {
+  Calls(DeviceThread& self, const std::string& path, void* memory)
+      : files_(self.files),
+        memory_(memory),
+        file_(opened(files_.open(path.c_str(), O_RDWR), path)) {
     files_.use(device::Placement::compute);
-    for (std::uint64_t at = 0; at < file_bytes; at += largest_bytes)
-      check(files_.pread(file_, memory_, largest_bytes, static_cast<std::int64_t>(at)),
-            largest_bytes);
+    read_through(files_, file_, memory_, largest_bytes, file_bytes);
   }
   ~Calls() { files_.close(file_); }
   Calls(const Calls&) = delete;
@@ -97,28 +89,27 @@ void measure(Calls& calls, bool reading, bool random, std::uint64_t bytes) {
     const double second = time(automatic);
     line["same"].push_back({{"ours", first}, {"baseline", second}});
   }
-  std::cout << line.dump() << std::endl;
+  print(line);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc != 2 && argc != 3) {
-    std::cerr << "usage: bench_placements FILE [WORD]\n";
-    return 2;
-  }
-  if (argc == 3) only = argv[2];
-  RuntimeOptions options;
-  options.device_threads = 1;
+void measure_placements(const BenchmarkOptions& options) {
+  RuntimeOptions runtime_options;
+  runtime_options.device_threads = 1;
   // Half of a cache may be dirty before it is written in the background: this all is, then.
-  options.cache_bytes = 2 * file_bytes + (32 << 20);
-  Runtime runtime(options);
+  runtime_options.cache_bytes = 2 * file_bytes + (32 << 20);
+  Runtime runtime(runtime_options);
   const Buffer buffer = runtime.allocate(largest_bytes);
   runtime.run([&](DeviceThread& self) {
-    Calls calls(self, argv[1], buffer.data());
+    Calls calls(self, options.path, buffer.data());
     for (const bool reading : {true, false})
       for (const bool random : {false, true})
         for (std::uint64_t bytes = 512; bytes <= largest_bytes; bytes *= 2)
           measure(calls, reading, random, bytes);
   });
 }
+
+const Subcommand registered("placements", "FILE",
+                            "automatic beside each placement, on 256 MiB that are overwritten",
+                            measure_placements);
+
+}  // namespace

@@ -14,13 +14,14 @@
 #include "base/cpus.hpp"
 #include "base/futex.hpp"
 #include "micro/pairs.hpp"
+#include "micro/subcommand.hpp"
 
 namespace {
 
 using namespace ferry;
 using namespace ferry::benchmarks;
 
-constexpr int pair_count = 20;
+constexpr int rate_count = 20;
 constexpr long line_trips = 100'000;
 constexpr long system_call_trips = 2'000;
 
@@ -111,7 +112,7 @@ void two_cpus() {
   Runtime runtime;
   const RuntimeInfo info = runtime.info();
   if (info.oversubscribed) {
-    std::cerr << "round_trip: needs two CPUs for the polling measures\n";
+    std::cerr << "ferry-micro: round-trip needs two CPUs for the polling measures\n";
     return;
   }
   runtime.run([&](DeviceThread& self) {
@@ -123,16 +124,15 @@ void two_cpus() {
         files.ping();
       return nanoseconds_each(line_trips, [&](long) { files.ping(); });
     };
-    measure_pairs("round trip / cache line ping-pong", "ns", pair_count, ping,
+    measure_pairs("round trip / cache line ping-pong", "ns", ping,
                   [&] { return cache_line_ping_pong(peer); });
     measure_pairs(
-        "futex ping-pong / round trip", "ns", pair_count,
+        "futex ping-pong / round trip", "ns",
         [&] { return futex_ping_pong(peer, system_call_trips); }, ping);
     measure_pairs(
-        "eventfd ping-pong / round trip", "ns", pair_count, [&] { return eventfd_ping_pong(peer); },
-        ping);
+        "eventfd ping-pong / round trip", "ns", [&] { return eventfd_ping_pong(peer); }, ping);
     std::vector<double> rates;
-    for (int i = 0; i < pair_count; ++i) {
+    for (int i = 0; i < rate_count; ++i) {
       constexpr long batches = 5'000;
       constexpr int depth = 16;
       const double each = nanoseconds_each(batches, [&](long) { files.ping_batch(depth); });
@@ -150,7 +150,7 @@ void one_cpu() {
   Runtime runtime(options);
   runtime.run([&](DeviceThread& self) {
     measure_pairs(
-        "one CPU: round trip / futex ping-pong", "ns", pair_count,
+        "one CPU: round trip / futex ping-pong", "ns",
         [&] { return nanoseconds_each(system_call_trips, [&](long) { self.files.ping(); }); },
         [&] { return futex_ping_pong(cpu, system_call_trips); });
   });
@@ -176,10 +176,13 @@ void idle_server() {
   });
 }
 
-}  // namespace
-
-int main() {
+void round_trip(const BenchmarkOptions&) {
   two_cpus();
   one_cpu();
   idle_server();
 }
+
+const Subcommand registered("round-trip", "", "empty requests, and what an idle server costs",
+                            round_trip);
+
+}  // namespace

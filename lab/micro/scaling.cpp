@@ -1,9 +1,6 @@
 // How much faster two device threads are than one, reading resident pages at random, beside how
 // much faster two copies at once are than one over as much memory in huge pages.
-//
-//   bench_scaling FILE OTHER_FILE [WORD]     at least 128 MiB each
 #include <barrier>
-#include <cstdlib>
 #include <functional>
 #include <random>
 #include <string>
@@ -14,40 +11,35 @@
 
 #include "micro/memory.hpp"
 #include "micro/pairs.hpp"
+#include "micro/subcommand.hpp"
 
 namespace {
 
 using namespace ferry;
 using namespace ferry::benchmarks;
 
-constexpr int pair_count = 24;
 constexpr std::uint64_t file_bytes = 128ULL << 20;
 constexpr std::uint64_t fill_bytes = 1 << 20;
-
-void fail(const std::string& message) {
-  std::cerr << "bench_scaling: " << message << '\n';
-  std::exit(1);
-}
 
 // Two device threads; the second sleeps while the first works alone.
 class Team {
  public:
   using Work = std::function<void(unsigned index)>;
 
-  // Nanoseconds that `threads` of them took for `work`. For the first thread.
+  // Seconds that `threads` of them took for `work`. For the first thread.
   double timed(unsigned threads, const Work& work) {
     work_ = &work;
     if (threads == 1) {
       const auto begin = Clock::now();
       work(0);
-      return nanoseconds_since(begin);
+      return seconds_since(begin);
     }
     meet_.arrive_and_wait();
     meet_.arrive_and_wait();  // both are awake now
     const auto begin = Clock::now();
     work(0);
     meet_.arrive_and_wait();
-    return nanoseconds_since(begin);
+    return seconds_since(begin);
   }
   void dismiss() {
     work_ = nullptr;
@@ -65,9 +57,6 @@ class Team {
   }
 
  private:
-  static double nanoseconds_since(Clock::time_point begin) {
-    return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
-  }
   const Work* work_ = nullptr;
   std::barrier<> meet_{2};
 };
@@ -79,11 +68,6 @@ struct Reader {
   std::mt19937_64 random;
   int file = -1;
 
-  void fill() {
-    for (std::uint64_t at = 0; at < file_bytes; at += fill_bytes)
-      check(files->pread(file, buffer.data(), fill_bytes, static_cast<std::int64_t>(at)),
-            fill_bytes);
-  }
   void read(std::uint64_t bytes, std::uint64_t total) {
     for (std::uint64_t done = 0; done < total; done += bytes)
       check(files->pread(file, buffer.data(), bytes, static_cast<std::int64_t>(place(bytes))),
@@ -96,9 +80,6 @@ struct Reader {
 
  private:
   std::uint64_t place(std::uint64_t bytes) { return random() % (file_bytes / bytes) * bytes; }
-  static void check(std::int64_t got, std::uint64_t wanted) {
-    if (got != static_cast<std::int64_t>(wanted)) fail("a read gave " + std::to_string(got));
-  }
 };
 
 // Throughput of two threads over that of one, each doing `work`.
@@ -115,7 +96,7 @@ void measure(Team& team, Reader* readers, const HugeMemory& bare, const std::str
     measure_pairs(
         "two threads / one, " + files + ", " + std::to_string(bytes >> 10) +
             " KiB: compute / memcpy",
-        "ratio", pair_count,
+        "ratio",
         [&] { return scaling(team, [&](unsigned index) { readers[index].read(bytes, total); }); },
         [&] {
           return scaling(team, [&](unsigned index) {
@@ -125,31 +106,24 @@ void measure(Team& team, Reader* readers, const HugeMemory& bare, const std::str
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc != 3 && argc != 4) {
-    std::cerr << "usage: bench_scaling FILE OTHER_FILE [WORD]\n";
-    return 2;
-  }
-  if (argc == 4) only = argv[3];
-  RuntimeOptions options;
-  options.device_cpus = options.server_cpus = "0-1";  // hits need no server
-  options.device_threads = 2;
-  options.cache_bytes = 2 * file_bytes + (16 << 20);
-  options.placement = device::Placement::compute;
-  Runtime runtime(options);
+void measure_scaling(const BenchmarkOptions& options) {
+  RuntimeOptions runtime_options;
+  runtime_options.device_cpus = runtime_options.server_cpus = "0-1";  // hits need no server
+  runtime_options.device_threads = 2;
+  runtime_options.cache_bytes = 2 * file_bytes + (16 << 20);
+  runtime_options.placement = device::Placement::compute;
+  Runtime runtime(runtime_options);
   Team team;
   Reader readers[2];
   const HugeMemory bare(2 * file_bytes);
   runtime.run([&](DeviceThread& self) {
     Reader& mine = readers[self.index];
+    const std::string& path = self.index == 0 ? options.path : options.other;
     mine.files = &self.files;
     mine.buffer = runtime.allocate(fill_bytes);
     mine.random.seed(self.index + 1);
-    mine.file = self.files.open(argv[1 + self.index], O_RDONLY);
-    if (mine.file < 0) fail(std::string("cannot open ") + argv[1 + self.index]);
-    mine.fill();
+    mine.file = opened(self.files.open(path.c_str(), O_RDONLY), path);
+    read_through(self.files, mine.file, mine.buffer.data(), fill_bytes, file_bytes);
     if (self.index == 1) {
       team.help();
     } else {
@@ -164,3 +138,9 @@ int main(int argc, char** argv) {
     self.files.close(mine.file);
   });
 }
+
+const Subcommand registered("scaling", "FILE OTHER",
+                            "hits of two threads beside those of one, of 128 MiB each",
+                            measure_scaling);
+
+}  // namespace

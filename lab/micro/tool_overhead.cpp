@@ -1,8 +1,5 @@
 // What ferry-bench itself costs for each transfer of 4 KiB: its measured loop around a file that
 // does nothing, beside the bare system call; and the loop around the system call beside the call.
-//
-//   bench_tool_overhead FILE     at least 64 MiB; overwritten
-#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -15,13 +12,13 @@
 #include "harness/programs.hpp"
 #include "harness/usage.hpp"
 #include "micro/pairs.hpp"
+#include "micro/subcommand.hpp"
 
 namespace {
 
 using namespace ferry;
 using namespace ferry::benchmarks;
 
-constexpr int pair_count = 24;
 constexpr std::uint64_t file_bytes = std::uint64_t{64} << 20;
 constexpr std::uint64_t transfer_bytes = 4096;
 constexpr auto calls = static_cast<long>(file_bytes / transfer_bytes);
@@ -40,7 +37,7 @@ class NoFile final : public bench::FileAccess {
   void close() override {}
 };
 
-bench::Cell cell_of(const char* path, bench::Operation operation) {
+bench::Cell cell_of(const std::string& path, bench::Operation operation) {
   bench::Cell cell;
   cell.interface = bench::Interface::posix;
   cell.operation = operation;
@@ -69,16 +66,14 @@ double bare(bench::Operation operation, int fd, unsigned char* buffer) {
     const ssize_t moved = operation == bench::Operation::read
                               ? ::pread(fd, buffer, transfer_bytes, offset)
                               : ::pwrite(fd, buffer, transfer_bytes, offset);
-    if (moved == static_cast<ssize_t>(transfer_bytes)) return;
-    std::cerr << "bench_tool_overhead: a call moved " << moved << " bytes\n";
-    std::exit(1);
+    check(moved, transfer_bytes);
   });
 }
 
-void measure(DeviceThread& self, const char* path, bench::Operation operation,
+void measure(DeviceThread& self, const std::string& path, bench::Operation operation,
              unsigned char* buffer) {
   const bench::Cell cell = cell_of(path, operation);
-  const int fd = ::open(path, O_RDWR);
+  const int fd = opened(::open(path.c_str(), O_RDWR), path);
   bench::Accesses nothing;
   nothing.push_back(std::make_unique<NoFile>(path));
   bench::Accesses file;
@@ -88,29 +83,28 @@ void measure(DeviceThread& self, const char* path, bench::Operation operation,
   const std::string name = std::string("4 KiB hot ") + (reads ? "read: " : "write: ");
   const Block call = [&] { return bare(operation, fd, buffer); };
   measure_pairs(
-      name + "ferry-bench without the call / bare call", "ns", pair_count,
+      name + "ferry-bench without the call / bare call", "ns",
       [&] { return through_tool(cell, nothing, buffer); }, call);
   measure_pairs(
-      name + "ferry-bench / bare call", "ns", pair_count,
-      [&] { return through_tool(cell, file, buffer); }, call);
+      name + "ferry-bench / bare call", "ns", [&] { return through_tool(cell, file, buffer); },
+      call);
   file.front()->close();
   ::close(fd);
 }
 
-}  // namespace
-
-int main(int count, char** arguments) {
-  if (count < 2) {
-    std::cerr << "usage: bench_tool_overhead FILE [WORD]\n";
-    return 2;
-  }
-  if (count > 2) only = arguments[2];
-  RuntimeOptions options;
-  options.device_threads = 1;
-  Runtime runtime(options);
+void tool_overhead(const BenchmarkOptions& options) {
+  RuntimeOptions runtime_options;
+  runtime_options.device_threads = 1;
+  Runtime runtime(runtime_options);
   const Buffer buffer = runtime.allocate(transfer_bytes);
   runtime.run([&](DeviceThread& self) {
     for (const auto operation : {bench::Operation::read, bench::Operation::write})
-      measure(self, arguments[1], operation, buffer.as<unsigned char>());
+      measure(self, options.path, operation, buffer.as<unsigned char>());
   });
 }
+
+const Subcommand registered("tool-overhead", "FILE",
+                            "what the loop of ferry-bench costs, on 64 MiB that are overwritten",
+                            tool_overhead);
+
+}  // namespace

@@ -15,15 +15,12 @@ opposite settings.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import sys
-import tempfile
-from pathlib import Path
 
 import numpy as np
-from rich.console import Console
+from common import console, parser, write_json
 from rich.table import Table
 
 from ferry.files import scratch_folder
@@ -83,36 +80,32 @@ def point_of(entry: dict) -> Point:
     return point
 
 
-def sweep(folder: str, tuned: Point, rounds: int, limit_s: float) -> list[dict]:
+def sweep(folder: str, tuned: Point, rounds: int, limit_s: float, only: str) -> list[dict]:
     """Measures the grid; returns one line for each case."""
-    keys: list[Key] = []
-    for workloads, points in ((READS, READ_POINTS), (WRITES, WRITE_POINTS)):
+    groups = [
+        ([workload for workload in workloads if only in workload.name], points)
+        for workloads, points in ((READS, READ_POINTS), (WRITES, WRITE_POINTS))
+    ]
+    keys: dict[Key, None] = {}
+    for workloads, points in groups:
         for workload in workloads:
-            keys += [(workload, DEFAULTS, False), (workload, tuned, False)]
-            keys += [(workload, point, False) for point in points]
-            keys.append((workload, DEFAULTS, True))
-    keys = list(dict.fromkeys(keys))
-    samples = run_keys(folder, keys, rounds, limit_s, Clock(limit_s, lambda: None))
+            keys |= {(workload, point, False): None for point in (DEFAULTS, tuned, *points)}
+            keys[workload, DEFAULTS, True] = None
+    samples = run_keys(folder, list(keys), rounds, limit_s, Clock(limit_s, lambda: None))
     for note in samples.notes:
         print(f"note: {note}", file=sys.stderr)
     lines = []
-    for workloads, points in ((READS, READ_POINTS), (WRITES, WRITE_POINTS)):
+    for workloads, points in groups:
         measured = [DEFAULTS, tuned, *points]
-        views = [
-            (workload.name, view)
-            for workload in workloads
-            for view in workload.views
-            if (workload.name, view) in samples.again
-        ]
+        views = [(workload.name, view) for workload in workloads for view in workload.views]
         times_of = {
             view: {point: samples.times[view, point] for point in measured}
             for view in views
-            if all((view, point) in samples.times for point in measured)
+            if view in samples.again and all((view, point) in samples.times for point in measured)
         }
-        best = best_of_all(list(times_of.values()))
-        lines += [
-            case(view, times, samples.again[view], tuned, best) for view, times in times_of.items()
-        ]
+        if times_of:
+            best = best_of_all(list(times_of.values()))
+            lines += [case(view, times, samples.again[view], tuned, best) for view, times in times_of.items()]
     return lines
 
 
@@ -130,9 +123,7 @@ def odd_median(series: list[float]) -> float:
     return float(np.median(judge.odd_and_even(series)[0]))
 
 
-def case(
-    view: View, times: dict[Point, list[float]], again: list[float], tuned: Point, best: Point
-) -> dict:
+def case(view: View, times: dict[Point, list[float]], again: list[float], tuned: Point, best: Point) -> dict:
     """Returns how the tuned settings did in one case."""
     best_here = min(times, key=lambda point: odd_median(times[point]))
     even = {point: judge.odd_and_even(series)[1] for point, series in times.items()}
@@ -159,7 +150,7 @@ def case(
 
 def show(lines: list[dict], tuned: Point) -> bool:
     """Prints the table; returns whether what is wanted was reached."""
-    console = Console(width=None if sys.stdout.isatty() else 150)
+    screen = console()
     table = Table(
         *("case", "of the best point", "95 % bounds", "of the best for this case"),
         *("of the built-in", "noise", "finding"),
@@ -174,32 +165,30 @@ def show(lines: list[dict], tuned: Point) -> bool:
             f"{line['noise'] * 100:.0f} %",
             line["finding"].replace("_", " "),
         )  # fmt: skip
-    console.print(table)
+    screen.print(table)
     for point in dict.fromkeys(json.dumps(line["best_point"]) for line in lines):
-        console.print(f"best point: {point}")
+        screen.print(f"best point: {point}")
     close = sum(line["within_5_percent"] for line in lines)
     slower = sum(line["finding"] == "slower" for line in lines)
     rounds = min(line["rounds"] for line in lines)
-    console.print(f"tuned settings: {json.dumps(tuned.variant())}, {rounds} rounds")
-    console.print(f"within 5 % of the best point: {close} of {len(lines)} cases; slower than the built-in: {slower}")
+    screen.print(f"tuned settings: {json.dumps(tuned.variant())}, {rounds} rounds")
+    screen.print(f"within 5 % of the best point: {close} of {len(lines)} cases; slower than the built-in: {slower}")
     if rounds < judge.PAIRS_MIN:
-        console.print(f"no verdict: {judge.PAIRS_MIN} rounds are needed; raise --limit")
+        screen.print(f"no verdict: {judge.PAIRS_MIN} rounds are needed; raise --limit")
         return False
     reached = close >= SHARE * len(lines) and slower == 0
-    console.print("reached" if reached else "missed")
+    screen.print("reached" if reached else "missed")
     return reached
 
 
 def main() -> None:
     """Tunes, sweeps, prints."""
-    parser = argparse.ArgumentParser(prog="tuned.py", description=__doc__.splitlines()[0])
-    parser.add_argument("--dir", default=tempfile.gettempdir(), help="whose storage")
-    parser.add_argument("--profile", help="take the last entry of this profile instead of tuning")
-    parser.add_argument("--budget", type=int, default=90, help="seconds for tuning")
-    parser.add_argument("--limit", type=int, default=180, help="seconds for the sweep")
-    parser.add_argument("--rounds", type=int, default=judge.PAIRS_MIN)
-    parser.add_argument("--json", type=Path, help="write all numbers here")
-    arguments = parser.parse_args()
+    made = parser("tuned", __doc__)
+    made.add_argument("--profile", help="take the last entry of this profile instead of tuning")
+    made.add_argument("--budget", type=int, default=90, help="seconds for tuning")
+    made.add_argument("--limit", type=int, default=180, help="seconds for the sweep")
+    made.add_argument("--rounds", type=int, default=judge.PAIRS_MIN)
+    arguments = made.parse_args()
     with scratch_folder(arguments.dir, 2 * FILE_BYTES) as scratch:
         folder = str(scratch)
         if arguments.profile:
@@ -210,10 +199,9 @@ def main() -> None:
             outcome = measure(folder, facts, Clock(arguments.budget, lambda: None))
             entry = make_entry(facts, outcome, "now")[1]
         tuned = point_of(entry)
-        lines = sweep(folder, tuned, arguments.rounds, arguments.limit)
+        lines = sweep(folder, tuned, arguments.rounds, arguments.limit, arguments.only)
     reached = show(lines, tuned)
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"entry": entry, "cases": lines}, indent=1) + "\n")
+    write_json(arguments.json, {"entry": entry, "cases": lines})
     sys.exit(0 if reached else 1)
 
 

@@ -1,49 +1,40 @@
 // Many ranks, one shared file: Ferry's methods beside the MPI library's own MPI-IO and beside one
-// rank that writes or reads it all. Run by lab/micro/collective_io.py, which starts
+// rank that writes or reads it all. lab/micro/collective_io.py starts it under mpiexec.
 //
-//   mpiexec -n RANKS bench_collective_io FOLDER PATTERN write|read MIB REPEATS SECONDS WAY...
-//
-// FOLDER may be a URI, such as ceph:/folder?conf=FILE. PATTERN is interleaved (pieces of 4 KiB in
-// turn), subarray (a block of a 4-D array of doubles, cut along its last dimensions first) or
-// blocks (one piece for each rank). Ways are measured in turn, A B C C B A, and each sample is one
-// JSON line; after SECONDS no further repeat begins (0: no such limit). Its time goes from before
-// the open to after the close; a write has a sync in it, into a new file. Reads find the file in
-// the page cache; with WAY:cold it was dropped from there. Of a URI both are the same: each sample
-// is a new client. WAY:unsieved switches data sieving off; calls has each rank make a call for
-// each of its pieces. Every sample's data is compared, outside
-// of the time.
+// The folder may be a URI, such as ceph:/folder?conf=FILE. Patterns are interleaved (pieces of 4
+// KiB in turn), subarray (a block of a 4-D array of doubles, cut along its last dimensions first)
+// and blocks (one piece for each rank). Ways are measured in turn, A B C C B A, and each sample is
+// one JSON line; after --seconds no further repeat begins. Its time goes from before the open to
+// after the close; a write has a sync in it, into a new file. Reads find the file in the page
+// cache; with WAY:cold it was dropped from there. Of a URI both are the same: each sample is a new
+// client. WAY:unsieved switches data sieving off; calls has each rank make a call for each of its
+// pieces. Every sample's data is compared, outside of the time.
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <functional>
-#include <iostream>
 #include <memory>
 #include <numeric>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include <fcntl.h>
 #include <mpi.h>
-#include <nlohmann/json.hpp>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <ferry/collective.hpp>
 
+#include "harness/usage.hpp"
+#include "micro/memory.hpp"
+#include "micro/pairs.hpp"
+#include "micro/subcommand.hpp"
 #include "storage/router.hpp"
 #include "storage/sync_file.hpp"
 #include "storage/uri.hpp"
 
 namespace {
 
+using namespace ferry::benchmarks;
 using ferry::collective::Extent;
 using ferry::collective::File;
 using ferry::collective::Method;
@@ -54,6 +45,7 @@ using ferry::collective::TypeMap;
 using nlohmann::json;
 using Word = std::uint64_t;
 
+constexpr std::int64_t word_bytes = sizeof(Word);
 constexpr std::int64_t piece_bytes = 4096;
 constexpr std::int64_t one_rank_bytes = 4 << 20;
 
@@ -61,7 +53,7 @@ int rank_here = 0;
 int rank_count = 1;
 
 [[noreturn]] void give_up(const std::string& what) {
-  std::fprintf(stderr, "bench_collective_io: rank %d: %s\n", rank_here, what.c_str());
+  std::cerr << "ferry-micro: rank " << rank_here << ": " << what << std::endl;
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::abort();
 }
@@ -79,23 +71,21 @@ Word word_at(std::int64_t index) {
 class PlainFile {
  public:
   PlainFile(const std::string& path, int flags) : path_(path) {
-    check(file_.open(path, flags, 0644));
+    done(file_.open(path, flags, 0644), 0);
   }
 
-  void write(const Word* data, std::int64_t bytes, std::int64_t at) {
-    check(file_.write(data, static_cast<std::uint64_t>(bytes), static_cast<std::uint64_t>(at)));
+  // All of the bytes.
+  void move(bool writes, Word* data, std::int64_t bytes, std::int64_t at) {
+    const auto count = static_cast<std::uint64_t>(bytes);
+    const auto offset = static_cast<std::uint64_t>(at);
+    done(writes ? file_.write(data, count, offset) : file_.read(data, count, offset), bytes);
   }
-  void read(Word* data, std::int64_t bytes, std::int64_t at) {
-    const std::int64_t moved =
-        check(file_.read(data, static_cast<std::uint64_t>(bytes), static_cast<std::uint64_t>(at)));
-    if (moved != bytes) give_up("a transfer of " + path_ + " is short");
-  }
-  void sync() { check(file_.sync()); }
+  void sync() { done(file_.sync(), 0); }
 
  private:
-  std::int64_t check(std::int64_t result) const {
+  void done(std::int64_t result, std::int64_t wanted) const {
     if (result < 0) give_up(path_ + ": " + std::strerror(static_cast<int>(-result)));
-    return result;
+    if (result != wanted) give_up("a transfer of " + path_ + " is short");
   }
 
   const std::string path_;
@@ -161,7 +151,6 @@ struct Pattern {
   template <class Use>
   void for_each_word(Use&& use) const {
     for_each_extent([&](std::int64_t offset, std::int64_t extent_bytes) {
-      constexpr std::int64_t word_bytes = sizeof(Word);
       for (std::int64_t i = 0; i < extent_bytes / word_bytes; ++i)
         use(offset / word_bytes + i);
     });
@@ -282,12 +271,8 @@ class Sample {
     PlainFile file(path_, writes_ ? O_CREAT | O_RDWR : O_RDONLY);
     Word* memory = data.data();
     pattern_.for_each_extent([&](std::int64_t offset, std::int64_t bytes) {
-      if (writes_) {
-        file.write(memory, bytes, offset);
-      } else {
-        file.read(memory, bytes, offset);
-      }
-      memory += bytes / std::int64_t{sizeof(Word)};
+      file.move(writes_, memory, bytes, offset);
+      memory += bytes / word_bytes;
     });
     if (writes_) file.sync();
   }
@@ -297,15 +282,9 @@ class Sample {
   void by_one_rank(std::vector<Word>& data) const {
     if (rank_here != 0) return;
     PlainFile file(path_, writes_ ? O_CREAT | O_RDWR : O_RDONLY);
-    for (std::int64_t at = 0; at < file_bytes_; at += one_rank_bytes) {
-      const std::int64_t bytes = std::min(one_rank_bytes, file_bytes_ - at);
-      Word* const memory = data.data() + at / std::int64_t{sizeof(Word)};
-      if (writes_) {
-        file.write(memory, bytes, at);
-      } else {
-        file.read(memory, bytes, at);
-      }
-    }
+    for (std::int64_t at = 0; at < file_bytes_; at += one_rank_bytes)
+      file.move(writes_, data.data() + at / word_bytes, std::min(one_rank_bytes, file_bytes_ - at),
+                at);
     if (writes_) file.sync();
   }
 
@@ -315,27 +294,25 @@ class Sample {
   std::int64_t file_bytes_;
 };
 
-// The whole file, as it must be. Only rank 0.
-void write_file(const std::string& path, std::int64_t file_bytes) {
-  std::vector<Word> words(static_cast<std::size_t>(one_rank_bytes) / sizeof(Word));
-  PlainFile file(path, O_CREAT | O_TRUNC | O_WRONLY);
-  for (std::int64_t at = 0; at < file_bytes; at += one_rank_bytes) {
-    for (std::size_t i = 0; i < words.size(); ++i)
-      words[i] = word_at(at / 8 + static_cast<std::int64_t>(i));
-    file.write(words.data(), one_rank_bytes, at);
-  }
-  file.sync();
+// Words of the file, as they must be.
+std::vector<Word> words_of(std::int64_t first, std::int64_t count) {
+  std::vector<Word> words;
+  for (std::int64_t i = first; i < first + count; ++i)
+    words.push_back(word_at(i));
+  return words;
 }
 
-void check_file(const std::string& path, std::int64_t file_bytes) {
-  std::vector<Word> words(static_cast<std::size_t>(one_rank_bytes) / sizeof(Word));
-  PlainFile file(path, O_RDONLY);
+// Writes the whole file as it must be, or compares it. Only rank 0.
+void whole_file(bool writes, const std::string& path, std::int64_t file_bytes) {
+  PlainFile file(path, writes ? O_CREAT | O_TRUNC | O_WRONLY : O_RDONLY);
   for (std::int64_t at = 0; at < file_bytes; at += one_rank_bytes) {
-    file.read(words.data(), one_rank_bytes, at);
-    for (std::size_t i = 0; i < words.size(); ++i)
-      if (words[i] != word_at(at / 8 + static_cast<std::int64_t>(i)))
-        give_up("wrong data in " + path);
+    const std::vector<Word> wanted = words_of(at / word_bytes, one_rank_bytes / word_bytes);
+    std::vector<Word> words = wanted;
+    if (!writes) std::fill(words.begin(), words.end(), 0);
+    file.move(writes, words.data(), one_rank_bytes, at);
+    if (words != wanted) give_up("wrong data in " + path);
   }
+  if (writes) file.sync();
 }
 
 void drop(const std::string& path) {
@@ -351,30 +328,12 @@ void drop(const std::string& path) {
 // ones has not used before. So every way finds as many large blocks as a new file takes just given
 // back by this program.
 void warm_memory(std::int64_t bytes) {
-  const auto length = static_cast<std::size_t>(bytes);
-  void* memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return;
-  madvise(memory, length, MADV_HUGEPAGE);
-  std::memset(memory, 1, length);
-  munmap(memory, length);
+  const HugeMemory touched(static_cast<std::uint64_t>(bytes));
 }
 
-struct Usage {
-  std::array<double, 4> values{};  // voluntary and involuntary switches, user and system seconds
-  Usage() {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    const auto seconds = [](const timeval& time) {
-      return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-    };
-    values = {static_cast<double>(usage.ru_nvcsw), static_cast<double>(usage.ru_nivcsw),
-              seconds(usage.ru_utime), seconds(usage.ru_stime)};
-  }
-};
-
-class Benchmark {
+class Samples {
  public:
-  Benchmark(const std::string& folder, std::string_view pattern, bool writes, std::int64_t bytes)
+  Samples(const std::string& folder, std::string_view pattern, bool writes, std::int64_t bytes)
       : path_(path_in(folder)),
         writes_(writes),
         file_bytes_(bytes),
@@ -383,22 +342,20 @@ class Benchmark {
     pattern_.for_each_word([&](std::int64_t index) { mine_.push_back(word_at(index)); });
     // Rank 0 has the whole file for the way of one rank.
     if (rank_here == 0) {
-      whole_.resize(static_cast<std::size_t>(bytes) / sizeof(Word));
-      for (std::size_t i = 0; i < whole_.size(); ++i)
-        whole_[i] = word_at(static_cast<std::int64_t>(i));
-      if (!writes) write_file(path_, bytes);
+      whole_ = words_of(0, bytes / word_bytes);
+      if (!writes) whole_file(true, path_, bytes);
     }
     got_ = mine_;
   }
-  ~Benchmark() {
+  ~Samples() {
     if (rank_here == 0) remove_file(path_);
   }
-  Benchmark(const Benchmark&) = delete;
-  Benchmark& operator=(const Benchmark&) = delete;
+  Samples(const Samples&) = delete;
+  Samples& operator=(const Samples&) = delete;
 
   // Whether all ranks may go on, by rank 0's clock.
-  static bool is_before(std::chrono::steady_clock::time_point end) {
-    int before = std::chrono::steady_clock::now() < end ? 1 : 0;
+  static bool is_before(Clock::time_point end) {
+    int before = Clock::now() < end ? 1 : 0;
     MPI_Bcast(&before, 1, MPI_INT, 0, MPI_COMM_WORLD);
     return before != 0;
   }
@@ -411,23 +368,22 @@ class Benchmark {
     if (!writes_) std::fill(data.begin(), data.end(), 0);
     json line{{"way", name}, {"repeat", repeat}};
     MPI_Barrier(MPI_COMM_WORLD);
-    const Usage before;
-    const auto begin = std::chrono::steady_clock::now();
+    const ferry::bench::Usage before = ferry::bench::process_usage();
+    const auto begin = Clock::now();
     sample_.run(name, data, line);
     // Ranks that have nothing to do must not take the CPU from the one that does.
     if (way == "one-rank") rest();
     MPI_Barrier(MPI_COMM_WORLD);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    const Usage after;
-    std::array<double, 4> used{};
-    for (std::size_t i = 0; i < used.size(); ++i)
-      used[i] = after.values[i] - before.values[i];
-    MPI_Allreduce(MPI_IN_PLACE, used.data(), 4, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    line["seconds"] = took.count();
-    line["context_switches"] = used[0] + used[1];
-    line["cpu_seconds"] = used[2] + used[3];
+    const double took = seconds_since(begin);
+    const ferry::bench::Usage usage = ferry::bench::process_usage() - before;
+    std::array<std::uint64_t, 2> used{usage.voluntary_switches + usage.involuntary_switches,
+                                      usage.user_cpu_ns + usage.system_cpu_ns};
+    MPI_Allreduce(MPI_IN_PLACE, used.data(), 2, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+    line["seconds"] = took;
+    line["context_switches"] = used[0];
+    line["cpu_seconds"] = static_cast<double>(used[1]) / 1e9;
     check(way);
-    if (rank_here == 0 && repeat >= 0) std::cout << line.dump() << std::endl;
+    if (rank_here == 0 && repeat >= 0) print(line);
   }
 
  private:
@@ -436,7 +392,7 @@ class Benchmark {
     const std::size_t end =
         is_uri(folder) ? std::min(folder.find('?'), folder.size()) : folder.size();
     const bool has_slash = end > 0 && folder[end - 1] == '/';
-    return folder.insert(end, has_slash ? "bench_collective_io" : "/bench_collective_io");
+    return folder.insert(end, has_slash ? "ferry-micro.tmp" : "/ferry-micro.tmp");
   }
 
   void prepare(bool cold) const {
@@ -448,7 +404,7 @@ class Benchmark {
       if (cold) {
         drop(path_);
       } else {
-        check_file(path_, file_bytes_);
+        whole_file(false, path_, file_bytes_);
       }
     }
     rest();
@@ -464,10 +420,10 @@ class Benchmark {
 
   void check(std::string_view way) const {
     if (writes_) {
-      if (rank_here == 0) check_file(path_, file_bytes_);
+      if (rank_here == 0) whole_file(false, path_, file_bytes_);
     } else if (way == "one-rank") {
-      for (std::size_t i = 0; i < whole_.size(); ++i)
-        if (whole_[i] != word_at(static_cast<std::int64_t>(i))) give_up("has read something else");
+      if (rank_here == 0 && whole_ != words_of(0, file_bytes_ / word_bytes))
+        give_up("has read something else");
     } else if (got_ != mine_) {
       give_up("has read something else");
     }
@@ -484,40 +440,31 @@ class Benchmark {
   std::vector<Word> whole_;
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
+void collective(const BenchmarkOptions& options) {
+  MPI_Init(nullptr, nullptr);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_here);
   MPI_Comm_size(MPI_COMM_WORLD, &rank_count);
-  const std::string_view operation = argc > 7 ? argv[3] : "";
-  if (operation != "write" && operation != "read") {
-    if (rank_here == 0) {
-      std::fprintf(stderr,
-                   "usage: mpiexec -n RANKS bench_collective_io FOLDER PATTERN write|read MIB "
-                   "REPEATS SECONDS WAY...\n");
-    }
-    MPI_Finalize();
-    return 2;
-  }
   try {
-    Benchmark benchmark(argv[1], argv[2], operation == "write",
-                        std::int64_t{1 << 20} * std::atoi(argv[4]));
-    std::vector<std::string> ways(argv + 7, argv + argc);
-    const int limit_s = std::atoi(argv[6]);
-    const auto end = std::chrono::steady_clock::now() +
-                     (limit_s > 0 ? std::chrono::seconds(limit_s) : std::chrono::hours(24 * 365));
+    Samples samples(options.path, options.other, options.kind == "write",
+                    static_cast<std::int64_t>(options.bytes));
+    std::vector<std::string> ways = options.words;
+    const auto end = Clock::now() + std::chrono::seconds(static_cast<long>(options.seconds));
     for (const std::string& way : ways)
-      benchmark.measure(way, -1);
-    for (int repeat = 0; repeat < std::atoi(argv[5]); ++repeat) {
-      if (repeat > 0 && !Benchmark::is_before(end)) break;
+      samples.measure(way, -1);
+    for (int repeat = 0; repeat < static_cast<int>(options.repeats); ++repeat) {
+      if (repeat > 0 && !Samples::is_before(end)) break;
       for (const std::string& way : ways)
-        benchmark.measure(way, repeat);
+        samples.measure(way, repeat);
       std::reverse(ways.begin(), ways.end());
     }
   } catch (const std::exception& error) {
     give_up(error.what());
   }
   MPI_Finalize();
-  return 0;
 }
+
+const Subcommand registered("collective",
+                            "FOLDER PATTERN write|read WAY... --bytes --repeats --seconds",
+                            "ranks that share a file, under mpiexec", collective);
+
+}  // namespace

@@ -1,8 +1,7 @@
-"""Bulk transfers beside what else reads files into memory.
+"""Measures bulk transfers beside what else reads files into memory.
 
-Usage: lab/micro/run bulk [--dir DIR] [--only GROUPS] [--pairs N] [--peers DIR]. Every pair of series is
-interleaved (A B B A); ratios are judged by ferry.judge, and what was read is compared once. One line
-for each measure, and JSON with --json.
+Every pair of series is interleaved (A B B A); ratios are judged by ferry_lab.stats.judge, and what was
+read is compared once. One line for each measure, and JSON with --json.
 
 The peers (safetensors, fastsafetensors, runai-model-streamer and KvikIO, and PyTorch, which some of them
 need) are no dependencies of Ferry. --peers names a folder outside the repository for a Python environment
@@ -12,16 +11,14 @@ reason. KvikIO asks the CUDA driver whose memory it reads into, also for the hos
 needs a stand-in, a libcuda.so.1 in a folder of LD_LIBRARY_PATH that has the functions it looks up, and whose
 cuPointerGetAttribute returns CUDA_ERROR_INVALID_VALUE for every address, as a driver does for memory it does not know.
 
---quick takes a file of 256 MiB and a model of 1 GiB; the pairs stay. --match 'hot: fastsafetensors' and the
+--quick takes a file of 256 MiB and a model of 1 GiB; the pairs stay. --only 'hot: fastsafetensors' and the
 like measure one peer at a time.
 """
 
 from __future__ import annotations
 
-import argparse
 import concurrent.futures
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -32,9 +29,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-from bulk_measures import MIB, Block, Measure, drop, make_file, peer, seconds
+from bulk_measures import Measure, dropped, file_of, peer
 from bulk_models import models, peaks_mib
 from bulk_sweeps import sweeps
+from common import MIB, Block, fio, in_turn, make_file, micro, parser, seconds, write_json
 
 import ferry
 from ferry_lab.stats import judge
@@ -47,9 +45,7 @@ KVIKIO_PASSES = 5
 
 def hot_reads(folder: Path, size: int) -> Iterator[Measure]:
     """A file in the page cache, into one NumPy array that is there already."""
-    path = folder / "large"
-    if not path.exists():
-        make_file(path, size)
+    path = file_of(folder, size)
     target = numpy.ones(size, numpy.uint8)
     source = numpy.fromfile(path, numpy.uint8)
     file = ferry.open(path)
@@ -86,24 +82,22 @@ def hot_reads(folder: Path, size: int) -> Iterator[Measure]:
         lambda: seconds(lambda: list(pool.map(copy, bounds))), None,
     )  # fmt: skip
     yield Measure("hot: readinto / ferry", ours, lambda: seconds(readinto), 0.95)
-    yield Measure(
-        "hot: memcpy by threads / ferry", ours, lambda: seconds(lambda: list(pool.map(copy, bounds))), 0.95
-    )
+    yield Measure("hot: memcpy by threads / ferry", ours, lambda: seconds(lambda: list(pool.map(copy, bounds))), 0.95)
     yield from kvikio_reads(path, target, ours)
     yield from bare_copies(path)
 
 
 def bare_copies(path: Path) -> Iterator[Measure]:
     """Whether a mapping of the file, copied past the core's caches, would be a better way than preadv."""
-    program = Path(os.environ.get("FERRY_BUILD_DIR", "build/release")) / "bench_bare_copies"
 
-    def times() -> list[float]:
-        command = [program, path, str(os.cpu_count() or 1), "1"]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        return [float(word) for word in done.stdout.split()]
+    def times() -> dict[str, float]:
+        lines = micro("bare-copies", path, "--threads", os.cpu_count() or 1, "--repeats", 1)
+        return {line["measure"]: line["samples"][0] for line in lines}
 
-    for way, name in ((1, "mapping and streaming stores"), (2, "mapping alone"), (3, "memory by streaming stores")):
-        yield Measure(f"hot: bare preads / {name}", lambda way=way: times()[way], lambda: times()[0], None)
+    for name in ("mapping and streaming stores", "mapping alone", "memory by streaming stores"):
+        yield Measure(
+            f"hot: bare preads / {name}", lambda name=name: times()[name], lambda: times()["preads of 256 KiB"], None
+        )
 
 
 def kvikio_reads(path: Path, target: numpy.ndarray, ours: Block) -> Iterator[Measure]:
@@ -142,26 +136,19 @@ def kvikio_reads(path: Path, target: numpy.ndarray, ours: Block) -> Iterator[Mea
 
 def cold_reads(folder: Path, size: int) -> Iterator[Measure]:
     """A file that is not in the page cache; fio reads it directly, through io_uring."""
-    path = folder / "large"
-    if not path.exists():
-        make_file(path, size)
+    path = file_of(folder, size)
     target = numpy.ones(size, numpy.uint8)
 
     def read_with(engine: ferry.Engine | None) -> float:
-        drop([path])
+        dropped([path])
         with ferry.open(path, engine=engine) as file:
             return seconds(lambda: file.read_at(target, 0))
 
-    def fio() -> float:
-        drop([path])
-        command = [
-            "fio", "--name=cold", f"--filename={path}", "--readonly", "--direct=1", "--ioengine=io_uring",
-            "--registerfiles=1", "--fixedbufs=1", "--rw=read", "--bs=1m", "--iodepth=8", "--output-format=json",
-        ]  # fmt: skip
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        return size / json.loads(done.stdout)["jobs"][0]["read"]["bw_bytes"]
+    def by_fio() -> float:
+        dropped([path])
+        return size / fio(path, "sequential", MIB, 8)
 
-    yield Measure("cold: fio io_uring direct / ferry", lambda: read_with(None), fio, 0.95)
+    yield Measure("cold: fio io_uring direct / ferry", lambda: read_with(None), by_fio, 0.95)
 
 
 def small_files(folder: Path, _: int) -> Iterator[Measure]:
@@ -181,10 +168,9 @@ def small_files(folder: Path, _: int) -> Iterator[Measure]:
             read(name)
 
     def bare() -> float:
-        program = Path(os.environ.get("FERRY_BUILD_DIR", "build/release")) / "bench_bare_files"
-        command = [program, folder, str(len(paths)), str(os.cpu_count() or 1), "2"]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        return float(done.stdout.split()[1])
+        numbers = ("--count", len(paths), "--threads", os.cpu_count() or 1, "--repeats", 2)
+        [line] = micro("bare-files", folder, "all", *numbers)
+        return float(line["samples"][1])
 
     assert [bytes(c) for c in ferry.read_files(names)] == [read(name) for name in names]
     pool = concurrent.futures.ThreadPoolExecutor(16)
@@ -247,14 +233,10 @@ def run(measure: Measure, pairs: int) -> dict[str, Any]:
         measure.theirs()
     except RuntimeError as error:
         raise PeerFailed(f"{measure.name}: {error}") from error
-    ours, theirs, same = [], [], []
-    for _ in range(max(pairs // 2, 1)):
-        first, second = measure.ours(), measure.theirs()
-        third, fourth = measure.theirs(), measure.ours()
-        ours += [first, fourth]
-        theirs += [second, third]
-        same += [first / fourth, second / third]
-    ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
+    times = in_turn({"ours": measure.ours, "theirs": measure.theirs}, max(pairs // 2 * 2, 2))
+    ours, theirs = times["ours"], times["theirs"]
+    ratios = judge.pair_ratios(theirs, ours).tolist()
+    same = [first / second for one in (ours, theirs) for first, second in zip(one[::2], one[1::2], strict=True)]
     return {
         "measure": measure.name, "wanted": measure.wanted, "ours_s": ours, "theirs_s": theirs,
         "ratios": ratios, "same": same,
@@ -262,7 +244,7 @@ def run(measure: Measure, pairs: int) -> dict[str, Any]:
 
 
 def verdict_of(line: dict[str, Any]) -> str:
-    """Judges a measure by the rule of ferry.judge, where it has pairs enough for that."""
+    """Judges a measure by the rule of ferry_lab.stats.judge, where it has pairs enough for that."""
     if len(line["ratios"]) < judge.PAIRS_MIN:
         return f"(not judged: fewer than {judge.PAIRS_MIN} pairs)"
     margin = max(abs(1 - line["wanted"]), NOISE_BORNE)
@@ -312,28 +294,27 @@ def scratch_folder(parent: str, keep: bool) -> Iterator[Path]:
 
 def main() -> None:
     """Measures what is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dir", default=tempfile.gettempdir(), help="where files are made")
-    parser.add_argument("--only", default="", help=f"groups, with commas: {', '.join(GROUPS)}")
-    parser.add_argument("--match", default="", help="measures whose name contains this")
-    parser.add_argument("--pairs", type=int, default=20)
-    parser.add_argument("--quick", action="store_true", help="a smaller file and a smaller model")
-    parser.add_argument("--size-mib", type=int, help="of the large file; 1024, with --quick 256")
-    parser.add_argument("--model-mib", type=int, help="of the model; 4096, with --quick 1024")
-    parser.add_argument("--keep", action="store_true", help="leave the files in DIR/ferry-bulk, use those there")
-    parser.add_argument("--peers", type=Path, help="folder of an environment with the peers")
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    made = parser("bulk", __doc__)
+    made.add_argument("groups", nargs="*", default=[*GROUPS], metavar="GROUP", help=", ".join(GROUPS))
+    made.add_argument("--pairs", type=int, default=judge.PAIRS_MIN)
+    made.add_argument("--quick", action="store_true", help="a smaller file and a smaller model")
+    made.add_argument("--size-mib", type=int, help="of the large file; 1024, with --quick 256")
+    made.add_argument("--model-mib", type=int, help="of the model; 4096, with --quick 1024")
+    made.add_argument("--keep", action="store_true", help="leave the files in DIR/ferry-bulk, use those there")
+    made.add_argument("--peers", type=Path, help="folder of an environment with the peers")
+    arguments = made.parse_args()
+    if unknown := set(arguments.groups) - set(GROUPS):
+        made.error(f"no group {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
     if arguments.peers is not None:
         enter_peers(arguments.peers)
     file_mib = arguments.size_mib or (256 if arguments.quick else 1024)
     model_mib = arguments.model_mib or (1024 if arguments.quick else 4096)
     lines = []
-    for group in arguments.only.split(",") if arguments.only else GROUPS:
+    for group in arguments.groups:
         size = (model_mib if group == "models" else file_mib) * MIB
         with scratch_folder(arguments.dir, arguments.keep) as scratch:
             for measure in GROUPS[group](scratch, size):
-                if arguments.match not in measure.name:
+                if arguments.only not in measure.name:
                     continue
                 try:
                     lines.append(run(measure, arguments.pairs))
@@ -343,8 +324,7 @@ def main() -> None:
                 show(lines[-1])
     for name, (mib, before_mib) in peaks_mib.items():
         print(f"peak memory, {name}: {mib} MiB, {before_mib} of them before the load")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(lines, indent=1) + "\n")
+    write_json(arguments.json, lines)
 
 
 if __name__ == "__main__":

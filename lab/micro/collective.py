@@ -1,13 +1,12 @@
-"""Collective I/O beside the MPI library's own MPI-IO:
-lab/micro/collective_io.py [--dir DIR] [--ranks N] [--only WORD] [--sweep]
+"""Collective I/O beside the MPI library's own MPI-IO.
 
-DIR is a folder, or the URI of one: ceph:/?conf=FILE, as `./ferry rig up ceph` prints it. There the
+--dir is a folder, or the URI of one: ceph:/?conf=FILE, as `./ferry rig up ceph` prints it. There the
 MPI library has no driver, every sample is a new client, `independent:unsieved` reads stand beside
 what Ferry's data sieving makes of independent ones (which have up to 32 requests in flight; `calls`
 are one after the other), and the servers' CPU time is not counted.
 
-Each measure is one run of bench_collective_io under mpiexec: the ways take turns (A B C C B A), every
-sample is verified, and a write's time has the sync in it. MPI-IO is measured twice for the noise.
+Each measure is one run of `ferry-micro collective` under mpiexec: the ways take turns (A B C C B A),
+every sample is verified, and a write's time has the sync in it. MPI-IO is measured twice for the noise.
 Sizes are those of the file. With --seconds a measure ends after the repeat during which that time
 is over. With --build build/openmpi it is Open MPI, where that was built. Prints a table for each
 measure: the median time, its 95 % bootstrap bounds, how many times as long as `automatic` a way
@@ -21,22 +20,15 @@ import json
 import os
 import re
 import statistics
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.console import Console
+from common import BUILD, MIB, Json, console, output, parser, write_json
 from rich.table import Table
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "lab")]
+from ferry.uris import is_uri
+from ferry_lab.stats import judge
 
-from ferry.uris import is_uri  # noqa: E402
-from ferry_lab.stats import judge  # noqa: E402
-
-BUILD = ROOT / "build" / "release"
 # Open MPI refuses root, and more ranks than cores, unless it is told otherwise.
 ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -47,6 +39,7 @@ BASELINE = "automatic"
 WAYS = ("automatic", "mpi", "one-rank", "independent", "mpi:again")
 URI_WAYS = ("automatic", "one-rank", "independent:unsieved", "independent", "calls", "automatic:again")
 AGAIN = f"{BASELINE}:again"
+NO_LIMIT_S = 365 * 24 * 3600
 SWEEP_TARGET = 1.05  # times the best number of writers
 # Pattern and operation; cold: the file is not in the page cache.
 MEASURES = (
@@ -58,11 +51,6 @@ MEASURES = (
     ("blocks", "write", False),
     ("blocks", "read", False),
 )
-
-
-def program_of(build: Path) -> Path:
-    """Returns what a build measures with."""
-    return build / "bench_collective_io"
 
 
 def mpiexec_of(build: Path) -> str:
@@ -79,37 +67,32 @@ def measures(arguments: argparse.Namespace) -> Iterator[tuple[str, str, str, boo
             yield name, pattern, operation, cold
 
 
-def samples_of(
-    pattern: str, operation: str, cold: bool, arguments: argparse.Namespace
-) -> dict[str, list[dict]]:
+def samples_of(pattern: str, operation: str, cold: bool, arguments: argparse.Namespace) -> dict[str, list[Json]]:
     """Runs one measure and returns the samples of each way."""
     ways = [f"{way}:cold" if cold else way for way in arguments.ways.split(",")]
     if operation == "write" and is_uri(arguments.dir):
         ways = [way for way in ways if not way.endswith(":unsieved")]  # writes there never are
-    command = [
-        mpiexec_of(arguments.build), "-n", str(arguments.ranks), str(program_of(arguments.build)),
-        arguments.dir, pattern, operation, str(arguments.mib), str(arguments.repeats),
-        str(arguments.seconds), *ways,
-    ]  # fmt: skip
-    environment = {**ENVIRONMENT, **os.environ}
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=environment)
-    if done.returncode != 0:
-        sys.exit(f"collective_io: {' '.join(command)} ended with status {done.returncode}")
-    samples: dict[str, list[dict]] = {way: [] for way in ways}
-    for line in done.stdout.splitlines():
+    printed = output(
+        mpiexec_of(arguments.build), "-n", arguments.ranks, arguments.build / "ferry-micro", "collective",
+        arguments.dir, pattern, operation, *ways, "--bytes", arguments.mib * MIB,
+        "--repeats", arguments.repeats, "--seconds", arguments.seconds or NO_LIMIT_S,
+        environment={**ENVIRONMENT, **os.environ},
+    )  # fmt: skip
+    samples: dict[str, list[Json]] = {way: [] for way in ways}
+    for line in printed.splitlines():
         sample = json.loads(line)
         samples[sample["way"]].append(sample)
     return samples
 
 
-def counted(samples: list[dict], key: str) -> str:
+def counted(samples: list[Json], key: str) -> str:
     """Returns the median of a counted quantity, or nothing where a way does not tell it."""
     if key not in samples[0]:
         return ""
     return f"{statistics.median(sample[key] for sample in samples):,.0f}"
 
 
-def table_of(title: str, samples: dict[str, list[dict]]) -> Table:
+def table_of(title: str, samples: dict[str, list[Json]]) -> Table:
     """Returns one measure as a table."""
     table = Table(
         "way", "ms", "95 % bounds", "times automatic", "CPU ms", "requests", "messages", "message MiB",
@@ -122,8 +105,7 @@ def table_of(title: str, samples: dict[str, list[dict]]) -> Table:
         ratio = judge.median_bounds(judge.pair_ratios(seconds[way], baseline))
         cpu_s = statistics.median(one["cpu_seconds"] for one in ones)
         megabytes = [
-            f"{ones[0][key] / 2**20:.0f}" if key in ones[0] else ""
-            for key in ("message_bytes", "shared_bytes")
+            f"{ones[0][key] / 2**20:.0f}" if key in ones[0] else "" for key in ("message_bytes", "shared_bytes")
         ]
         table.add_row(
             way,
@@ -139,7 +121,7 @@ def table_of(title: str, samples: dict[str, list[dict]]) -> Table:
     return table
 
 
-def both_orders(samples: list[dict]) -> list[dict]:
+def both_orders(samples: list[Json]) -> list[Json]:
     """Returns the samples in the order 0 2 1 3 4 6 5 7 and so on.
 
     Every second repeat measures the ways backwards. So there are as many of these among the odd ones,
@@ -149,7 +131,7 @@ def both_orders(samples: list[dict]) -> list[dict]:
     return [samples[start + i] for start in range(0, whole, 4) for i in (0, 2, 1, 3)]
 
 
-def sweep(arguments: argparse.Namespace) -> dict[str, dict[str, list[dict]]]:
+def sweep(arguments: argparse.Namespace) -> dict[str, dict[str, list[Json]]]:
     """Holds `automatic` against the best number of writers: picked on the odd repeats, judged on the even ones."""
     counts = sorted({count for count in (1, 2, 3, 4, 6, 8, 12, 16) if count < arguments.ranks} | {arguments.ranks})
     points = [f"aggregate/{count}" for count in counts] + ["independent"]
@@ -181,37 +163,29 @@ def sweep(arguments: argparse.Namespace) -> dict[str, dict[str, list[dict]]]:
 
 def main() -> None:
     """Measures and prints; with --json all samples are kept."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--dir", default=tempfile.gettempdir(), help="where the file is made: a folder or a URI")
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--mib", type=int, default=256, help="size of the file")
-    parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--seconds", type=int, default=0, help="of a measure, then no repeat begins; 0: no limit")
-    parser.add_argument("--ways", help="a method[/writers[/buffer KiB]], mpi, one-rank; with commas between them")
-    parser.add_argument("--build", type=Path, default=BUILD, help="a build directory; of the checkout: build/release")
-    parser.add_argument("--only", default="", help="measures whose name contains this")
-    parser.add_argument(
+    made = parser("collective", __doc__)
+    made.add_argument("--ranks", type=int, default=2)
+    made.add_argument("--mib", type=int, default=256, help="size of the file")
+    made.add_argument("--repeats", type=int, default=10)
+    made.add_argument("--seconds", type=int, default=0, help="of a measure, then no repeat begins; 0: no limit")
+    made.add_argument("--ways", help="a method[/writers[/buffer KiB]], mpi, one-rank; with commas between them")
+    made.add_argument("--build", type=Path, default=BUILD, help="a build directory; of the checkout: build/release")
+    made.add_argument(
         "--sweep", action="store_true", help="hold automatic against every number of writers; 40 repeats or more"
     )
-    parser.add_argument("--json", type=Path, help="write all samples here")
-    arguments = parser.parse_args()
-    program = program_of(arguments.build)
-    if not program.exists():
-        sys.exit(f"collective_io: there is no {program}; build it with `make`, with an MPI library installed")
+    arguments = made.parse_args()
     if arguments.ways is None:
         arguments.ways = ",".join(URI_WAYS if is_uri(arguments.dir) else WAYS)
     if arguments.sweep and arguments.repeats < 2 * judge.PAIRS_MIN:
-        parser.error(f"--sweep needs --repeats of {2 * judge.PAIRS_MIN} or more")
-    console = Console(width=None if sys.stdout.isatty() else 150)
+        made.error(f"--sweep needs --repeats of {2 * judge.PAIRS_MIN} or more")
     kept = sweep(arguments) if arguments.sweep else {}
     for name, pattern, operation, cold in () if arguments.sweep else measures(arguments):
         samples = kept[name] = samples_of(pattern, operation, cold, arguments)
         repeats = len(next(iter(samples.values())))
         title = f"{name}, {arguments.ranks} ranks, {arguments.mib} MiB, {repeats} repeats"
-        console.print(table_of(title, samples))
-    if arguments.json:
-        environment = {"ranks": arguments.ranks, "mib": arguments.mib, "cpus": os.cpu_count()}
-        arguments.json.write_text(json.dumps({"environment": environment, "measures": kept}, indent=1) + "\n")
+        console().print(table_of(title, samples))
+    environment = {"ranks": arguments.ranks, "mib": arguments.mib, "cpus": os.cpu_count()}
+    write_json(arguments.json, {"environment": environment, "measures": kept})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,118 @@
+"""What the measuring scripts share: the program, pairs, files whose page cache is known, verdicts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from ferry_lab.stats import judge
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("FERRY_BUILD_DIR", ROOT / "build" / "release"))
+MIB = 1 << 20
+AGAIN = "again"  # the baseline measured a second time, for the noise
+Block = Callable[[], float]
+Json = dict[str, Any]
+
+
+def parser(name: str, description: str) -> argparse.ArgumentParser:
+    """Returns a parser with the options that all scripts take."""
+    made = argparse.ArgumentParser(
+        prog=f"lab/micro/run {name}".strip(),
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--dir", default=tempfile.gettempdir(), help="where files are made")
+    made.add_argument("--only", default="", help="measures whose name contains this")
+    made.add_argument("--json", type=Path, help="write all numbers here")
+    return made
+
+
+def write_json(path: Path | None, document: object) -> None:
+    """Writes what was measured, where a file was named for it."""
+    if path is not None:
+        path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def console() -> Console:
+    """Returns a console that is wide enough for the tables where there is no terminal."""
+    return Console(width=None if sys.stdout.isatty() else 150)
+
+
+def output(*command: object, environment: Mapping[str, str] | None = None) -> str:
+    """Runs a command and returns what it prints; ends this program when it fails."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False, env=environment)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(words)} ended with status {done.returncode}")
+    return done.stdout
+
+
+def micro(*arguments: object) -> list[Json]:
+    """Returns the measures that a subcommand of ferry-micro prints."""
+    return [json.loads(line) for line in output(BUILD / "ferry-micro", *arguments).splitlines()]
+
+
+def figure(*arguments: object) -> float:
+    """Returns the last sample of the only figure that a subcommand of ferry-micro prints."""
+    [line] = micro(*arguments)
+    return float(line["samples"][-1])
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Returns how long ``work`` takes."""
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def in_turn(ways: Mapping[str, Block], pairs: int, before: Callable[[], None] | None = None) -> dict[str, list[float]]:
+    """Measures ways in the order A B C C B A and so on, each after ``before``."""
+    samples: dict[str, list[float]] = {name: [] for name in ways}
+    for pair in range(pairs):
+        for name in ways if pair % 2 == 0 else reversed(ways):
+            if before is not None:
+                before()
+            samples[name].append(ways[name]())
+    return samples
+
+
+def median(values: Sequence[float]) -> float:
+    """Returns the median."""
+    return judge.median_bounds(values).median
+
+
+def make_file(path: Path, size: int) -> None:
+    """Writes a file that no layer can compress away."""
+    block = os.urandom(MIB)
+    with path.open("wb") as file:
+        for number in range(size // MIB):
+            file.write(number.to_bytes(8, "little") + block[8:])
+        os.fsync(file.fileno())
+
+
+def drop(path: Path) -> None:
+    """Writes a file back and asks the kernel to take it out of its page cache."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def fio(path: Path, pattern: str, transfer_bytes: int, depth: int, *others: str) -> float:
+    """Returns bytes per second of fio's direct reads through io_uring, set up for speed."""
+    done = output(
+        "fio", "--name=cold", f"--filename={path}", "--readonly", "--direct=1", "--ioengine=io_uring",
+        "--registerfiles=1", "--fixedbufs=1", f"--rw={'randread' if pattern == 'random' else 'read'}",
+        f"--bs={transfer_bytes}", f"--iodepth={depth}", "--output-format=json", *others,
+    )  # fmt: skip
+    return float(json.loads(done)["jobs"][0]["read"]["bw_bytes"])
