@@ -1,7 +1,6 @@
 """Ferry: file I/O for arrays, and the ``ferry`` command.
 
-The package reads and writes files in bulk, many ranges and many files at once, straight into your
-arrays::
+The package reads and writes files in bulk, many ranges and many files at once, into your arrays::
 
     >>> import ferry, numpy, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "squares.npy")

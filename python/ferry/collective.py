@@ -118,8 +118,7 @@ class TypeMap:
 class Transfer:
     """A nonblocking collective transfer, made by the ``i..._all`` methods of a File.
 
-    Keeps its buffer until done; do not touch the buffer before. Use it on the thread that opened
-    the file.
+    Keeps its buffer, which you must not touch, until done. Use it on the thread that opened the file.
     """
 
     def __init__(self, native: Any) -> None:

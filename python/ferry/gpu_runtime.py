@@ -76,8 +76,7 @@ class GpuRuntime:
     """Memory and I/O server for one GPU's file calls. Thread-safe; a context manager.
 
     Your kernels take ``context`` and include ``<ferry/cuda.hpp>``; see ``nvrtc_options``. Before
-    shutdown, all kernels must have ended and written back their data; closing a file in a kernel
-    writes it back.
+    shutdown, all kernels must have ended and written their data back, as closing a file does.
 
     Args:
         arena_bytes: GPU memory for your programs.

@@ -33,8 +33,7 @@ def to_json(document: Json) -> str:
 def encode(text: str) -> bytes:
     """Returns JSON as text for a file.
 
-    Bytes of a name that are not UTF-8 become the surrogate escapes of json.dumps, which os.fsencode
-    turns back.
+    Bytes of a name that are not UTF-8 become surrogate escapes, which os.fsencode turns back.
     """
     return text.encode("utf-8", errors="backslashreplace")
 

@@ -16,8 +16,7 @@ from ferry_lab.run.mpi_plan import MpiCell, MpiPlan
 from ferry_lab.run.plan import Cell, Plan
 
 _PROBE_BYTES = 8 * MIB
-# Cost of a call besides its bytes, in seconds; placements other than compute may have to wake a
-# thread.
+# Seconds per call besides its bytes; placements other than compute may have to wake a thread.
 _CALL_S = {"posix": 1e-6, "mmap": 1e-6, "host": 15e-6, "service": 15e-6}
 _CALL_ELSE_S = 3e-6
 _FILE_S = 100e-6  # create or find a file, open and close it

@@ -13,8 +13,7 @@ def make_pattern_file(
 ) -> int:
     """Makes a durable file at ``path``; returns the seed of its pattern. Raises FerryError.
 
-    ``piece_bytes`` splits it into files of that size, as program ``files`` needs; these are not
-    synced.
+    ``piece_bytes`` splits it into files of that size, as program ``files`` needs, without sync.
     """
     whole = piece_bytes is None
     cell = Cell(

@@ -90,8 +90,7 @@ class Plan:
     cells: list[Cell]
     repeats: int
     runtime: RuntimeSettings = field(default_factory=RuntimeSettings)
-    # Further runtimes, each by its differences: page_bytes, server_threads, readahead_bytes,
-    # crossovers.
+    # Further runtimes, each by its differences: page_bytes, server_threads and so on.
     variants: Sequence[dict[str, Any]] = ()
     time_limit_ms: int = 0  # no new round of repeats after this time; 0: no limit
 

@@ -23,8 +23,7 @@ Json = dict[str, Any]
 
 
 def status(uri: str) -> Json | None:
-    """Returns the storage's answer for a path (``kind``, ``size_bytes``); None if nothing exists
-    there.
+    """Returns the storage's answer for a path (``kind``, ``size_bytes``); None if it is missing.
 
     Raises a FerryError of one line if the storage does not work or answer: missing client library,
     no server, or a path through a file.
