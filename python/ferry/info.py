@@ -105,10 +105,10 @@ def _print_gpus(console: Console, gpu: Json) -> None:
 
 
 _PLACEMENTS = {
-    "host": "by the I/O server, no cache in the device",
+    "host": "in the I/O server, without a cache in the device",
     "compute": "on the calling core, through the device's page cache",
-    "service": "for others, on cores set aside or the I/O server's, through that cache",
-    "automatic": "Ferry chooses among the three, call by call",
+    "service": "on reserved cores or the I/O server's, through that cache",
+    "automatic": "one of these, chosen for each call",
 }
 
 
@@ -132,7 +132,7 @@ def _print_placements(console: Console, facts: Json) -> None:
         f"({format_size(cache['page_bytes_min'])} to {format_size(cache['page_bytes_max'])})",
     )
     if cache["cache_bytes"] == 0:
-        _line(console, "", "without it every placement is host; ferry bench sizes one to its file")
+        _line(console, "", "without it, every placement is host; ferry bench sizes it for its file")
 
 
 def _print_clients(console: Console, clients: list[Json] | None) -> None:
@@ -176,15 +176,15 @@ def _print_profile(console: Console, facts: Json) -> None:
         _line(console, "profile", f"none: {profile['why']}")
     others = [name for name in profile["storages"] if name != profile["storage"]]
     if others:
-        _line(console, "", f"files on {', '.join(others)} have settings of their own")
+        _line(console, "", f"files on {', '.join(others)} have their own settings")
     crossovers = tuning["crossovers"]
     _line(
         console,
         "automatic",
         f"{tuning['source']}: what is not in the device's cache goes to the host, "
-        f"{_from(crossovers['host_stream_read_bytes_min'])} where reads follow each other, "
-        f"{_from(crossovers['host_read_bytes_min'])} where they do not, and writes "
-        f"{_from(crossovers['host_write_bytes_min'])}; else the calling core fetches it",
+        f"{_from(crossovers['host_stream_read_bytes_min'])} for sequential reads, "
+        f"{_from(crossovers['host_read_bytes_min'])} for others, and writes "
+        f"{_from(crossovers['host_write_bytes_min'])}; else the calling core reads it",
     )
     depth = tuning["queue_depth"]
     _line(
@@ -213,7 +213,7 @@ def _block_device(device: Json | None) -> str:
         words.append("on " + " and ".join(device["below"]))
     words += [str(device[key]) for key in ("driver", "model") if device[key]]
     if device["rotational"] is not None:
-        words.append("says it rotates" if device["rotational"] else "does not rotate")
+        words.append("rotational" if device["rotational"] else "not rotational")
     if device["logical_block_bytes"]:
         words.append(f"blocks of {format_size(device['logical_block_bytes'])}")
     return ", ".join(words)
