@@ -7,15 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
+from ferry import output_files
+from ferry_lab.results.records import Document, read_document
 from ferry_lab.results.schema import make_schema
 
 SCHEMA = make_schema()
+jsonschema.Draft202012Validator.check_schema(SCHEMA)
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
 def validated(path: Path) -> dict[str, Any]:
     """The document, once the schema accepts it and finds nothing that JSON has not."""
     document: dict[str, Any] = json.loads(path.read_text(), parse_constant=pytest.fail)
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    VALIDATOR.validate(document)
     return document
+
+
+def check_both(document: Document) -> None:
+    """Sees that the schema accepts what is written of a document, and that it reads back equal."""
+    parsed = json.loads(output_files.to_json(msgspec.to_builtins(document)))
+    VALIDATOR.validate(parsed)
+    assert read_document(parsed) == document

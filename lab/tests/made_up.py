@@ -7,9 +7,19 @@ import io
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from ferry.sizes import MIB
 from ferry_lab.render import html
 from ferry_lab.results import results
+from ferry_lab.results.records import (
+    COUNTERS,
+    Document,
+    Environment,
+    MeasuredRow,
+    Repeat,
+    StorageCounters,
+    Usage,
+)
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.plan import Cell
 from ferry_lab.run.remote_files import Place as RemotePlace
@@ -39,29 +49,39 @@ Json = dict[str, Any]
 REPEATS = 20
 
 
-def row(cell: Cell, group: str, time_ns: float, virtual_machine: bool = False) -> Json:
+def row(cell: Cell, group: str, time_ns: float, virtual_machine: bool = False) -> MeasuredRow:
     """A row whose every repeat took that long; flush, sync and computing as long as the calls."""
     follows = cell.operation == "write"
+    ns = int(time_ns)
     samples = [
-        {
-            "repeat": repeat,
-            "bytes": cell.total_bytes,
-            "io_ns": int(time_ns),
-            "open_ns": 0,
-            "close_ns": 0,
-            "flush_ns": int(time_ns) if follows else 0,
-            "sync_ns": int(time_ns) if follows else 0,
-            "compute_ns": int(time_ns) if cell.computes else None,
-            "elapsed_ns": int(time_ns),
-            "operations": 1,
-            "cache_state": _cache_state(cell),
-            "device_cache_state": None,
-            "cache": None,
-            "verified": True,
-        }
-        for repeat in range(REPEATS)
+        sample(
+            number,
+            bytes=cell.total_bytes,
+            io_ns=ns,
+            flush_ns=ns if follows else 0,
+            sync_ns=ns if follows else 0,
+            compute_ns=ns if cell.computes else None,
+            elapsed_ns=ns,
+            cache_state=_cache_state(cell),
+        )
+        for number in range(REPEATS)
     ]
     return results.make_row(cell, group, samples, virtual_machine)
+
+
+def sample(repeat: int = 0, **changes: Any) -> Repeat:
+    """One repeat that took no time, with changes."""
+    times = ("elapsed_ns", "open_ns", "io_ns", "flush_ns", "sync_ns", "close_ns")
+    usage = Usage(0, 0, 0, 0)
+    facts: Json = {
+        **dict.fromkeys((*times, "first_done_ns", "last_done_ns"), 0),
+        **{"repeat": repeat, "bytes": 1, "operations": 1, "deadline_reached": False},
+        **{"callers": usage, "server": usage, "storage": StorageCounters(None, None, None, None)},
+        **{"compute_ns": None, "latency_ns": None, "cache": None, "pattern_seed": None},
+        **{"cache_state": None, "device_cache_state": None, "verified": True},
+        "counters": dict.fromkeys(COUNTERS, 0),
+    }
+    return Repeat(**{**facts, **changes})
 
 
 def _cache_state(cell: Cell) -> str | None:
@@ -70,7 +90,7 @@ def _cache_state(cell: Cell) -> str | None:
     return "cold" if cell.cold else "hot"
 
 
-ENVIRONMENT: Json = {
+_ENVIRONMENT: Json = {
     "machine": {
         "kernel": "Linux 6.1",
         "architecture": "x86_64",
@@ -83,6 +103,7 @@ ENVIRONMENT: Json = {
         "page_bytes": 4096,
     },
     "versions": {"ferry": "0.1.0", "compiler": "12.2.0"},
+    "storages": [],
     "file_systems": [
         {
             "mount_point": "/",
@@ -94,7 +115,8 @@ ENVIRONMENT: Json = {
                 "name": "vda",
                 "disk": "vda",
                 "driver": "virtio_blk",
-                "model": None,
+                **dict.fromkeys(("model", "rotational", "scheduler")),
+                **dict.fromkeys(("logical_block_bytes", "size_bytes")),
             },
         }
     ],
@@ -102,17 +124,22 @@ ENVIRONMENT: Json = {
         {
             "device": "cpu",
             "device_cpus": "0",
+            "device_threads": 1,
             "server_cpus": "1",
+            "server_threads": 1,
             "oversubscribed": False,
             "storage_engine": "io_uring",
+            "arena_bytes": MIB,
             "arena_pages": "huge pages",
             "service": {"cpus": "", "threads": 0},
+            "automatic_source": None,
             "page_cache": cache,
             "notes": ["no locked memory: the arena may be swapped out"],
         }
         for cache in (None, {"cache_bytes": 64 * MIB, "page_bytes": 65536})
     ],
 }
+ENVIRONMENT = msgspec.convert(_ENVIRONMENT, Environment)
 
 
 def time_ns(cell: Cell, crossing_bytes: int = 64 * 1024) -> float:
@@ -122,7 +149,7 @@ def time_ns(cell: Cell, crossing_bytes: int = 64 * 1024) -> float:
     return 2e6 if cell.transfer_bytes < crossing_bytes else 8e6
 
 
-def placements_document(writes: bool = True) -> Json:
+def placements_document(writes: bool = True) -> Document:
     """A document of the study placements, as complete as its report needs."""
     cells = [("read", cell) for cell in read_cells("/f", 16 * MIB, SIZES, 1)]
     if writes:
@@ -142,7 +169,7 @@ def placements_document(writes: bool = True) -> Json:
     return _document(Placements(), settings, rows)
 
 
-def _document(study: Study, settings: Json, rows: list[Json]) -> Json:
+def _document(study: Study, settings: Json, rows: list[MeasuredRow]) -> Document:
     document = results.make_document(
         "study",
         {"quick": False, **settings},
@@ -181,7 +208,7 @@ def optimizations_places(kernel: tuple[str, ...] = KERNEL_KINDS) -> Places:
 
 def optimizations_document(
     kernel: tuple[str, ...] = KERNEL_KINDS, times: dict[str, float] | None = None
-) -> Json:
+) -> Document:
     """A document of the study optimizations: each way takes 1 ms for a MiB, or that many."""
     groups = make_groups(OPTIONS, optimizations_places(kernel), FILE_SIZES)
     rows = []
@@ -229,7 +256,7 @@ def storages_document(
     raw: bool = True,
     virtual_machine: bool = True,
     network: bool = False,
-) -> Json:
+) -> Document:
     """A document of the study storages: each storage takes 1 ms for a MiB, or that many.
 
     Threads share the work and take as long as one would.

@@ -14,7 +14,17 @@ from documents import validated
 from ferry.errors import FerryError
 from ferry.programs import find_program
 from ferry.sizes import KIB
-from ferry_lab.results import mpi_results, results
+from ferry_lab.results import results
+from ferry_lab.results.records import (
+    Document,
+    MachineUsage,
+    Phases,
+    RanksRepeat,
+    RanksRow,
+    RanksUsage,
+    TimeSplit,
+    TransferCounts,
+)
 from ferry_lab.run import mpi_native
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.mpi_plan import MpiCell
@@ -81,46 +91,44 @@ def samples_of(plan: Json, ranks: int) -> dict[str, list[Json]]:
     return found
 
 
-def made_up_rows(cells: list[MpiCell], time_ms: Callable[[MpiCell], float]) -> list[Json]:
+def made_up_rows(cells: list[MpiCell], time_ms: Callable[[MpiCell], float]) -> list[RanksRow]:
     """Rows whose every repeat takes the time in ``time_ms``; writes have no fsync time."""
-    return [mpi_results.make_row(one, "made up", _samples(one, time_ms(one))) for one in cells]
-
-
-def _samples(one: MpiCell, time_ms: float) -> list[Json]:
-    phases = dict.fromkeys(mpi_results.PHASES, 1_000_000)
-    usage = {"user_cpu_ns": 10**6, "system_cpu_ns": 2 * 10**6}
-    told = one.interface != "mpiio"
     return [
-        {
-            "repeat": repeat,
-            "elapsed_ns": int(time_ms * 1e6),
-            **{"open_ns": 10_000, "io_ns": int(time_ms * 1e6), "sync_ns": 0, "close_ns": 0},
-            "bytes": one.total_bytes,
-            "operations": 1,
-            **{"writers": one.writers or None, "method": None, "reason": None},
-            "oversubscribed": one.ranks > 2,
-            "ranks_usage": {
-                **usage,
-                **{"voluntary_switches": 3, "involuntary_switches": 4},
-                **{"read_calls": 5, "write_calls": 6},
-            },
-            "machine_usage": {
-                **usage,
-                **{"context_switches": 9, "network_bytes": 0, "network_packets": 0},
-            },
-            "counts": dict.fromkeys(mpi_results.COUNTS, 7) if told else None,
-            "time_split": {"mean": phases, "maximum": phases} if told else None,
-            "stripes": None,
-            "layout": None,
-            "cache_state": None if one.operation == "write" else "cold",
-            "verified": True,
-            "pattern_seed": 1,
-        }
-        for repeat in range(20)
+        results.make_row(one, "made up", [sample(one, n, time_ms(one) * 1e6) for n in range(20)])
+        for one in cells
     ]
 
 
-def made_up_document(study: Study, rows: list[Json], settings: Json) -> Json:
+def sample(one: MpiCell, repeat: int, time_ns: float) -> RanksRepeat:
+    """One repeat that took so long."""
+    phases = Phases(*[1_000_000] * len(Phases.__struct_fields__))
+    told = one.interface != "mpiio"
+    return RanksRepeat(
+        repeat=repeat,
+        elapsed_ns=int(time_ns),
+        open_ns=10_000,
+        io_ns=int(time_ns),
+        sync_ns=0,
+        close_ns=0,
+        bytes=one.total_bytes,
+        operations=1,
+        writers=one.writers or None,
+        method=None,
+        reason=None,
+        oversubscribed=one.ranks > 2,
+        ranks_usage=RanksUsage(10**6, 2 * 10**6, 3, 4, 5, 6),
+        machine_usage=MachineUsage(10**6, 2 * 10**6, 9, 0, 0),
+        counts=TransferCounts(*[7] * len(TransferCounts.__struct_fields__)) if told else None,
+        time_split=TimeSplit(phases, phases) if told else None,
+        stripes=None,
+        layout=None,
+        cache_state=None if one.operation == "write" else "cold",
+        verified=True,
+        pattern_seed=1,
+    )
+
+
+def made_up_document(study: Study, rows: list[RanksRow], settings: Json) -> Document:
     """A complete document of such rows, as written by a study."""
     document = results.make_document(
         "study",

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ferry_lab.importers.imported import Imported, NotUnderstood, make_row
+from ferry_lab.importers.imported import NotUnderstood, make_row
+from ferry_lab.results.records import (
+    ImportedCallers,
+    ImportedRepeat,
+    ImportedRow,
+    Latencies,
+    Operation,
+    Source,
+)
 
 Json = dict[str, Any]
 
@@ -13,7 +21,7 @@ _INTERFACES = {"psync": "posix", "pvsync": "posix", "mmap": "mmap", "io_uring": 
 _NS_PER_MS = 1_000_000
 
 
-def read_rows(document: Json, file: str) -> list[Json]:
+def read_rows(document: Json, file: str) -> list[ImportedRow]:
     """Returns one row per job and direction that moved data. Raises NotUnderstood.
 
     Entries with the same name and group ran in parallel: they are threads of one measurement.
@@ -34,7 +42,7 @@ def read_rows(document: Json, file: str) -> list[Json]:
     return rows
 
 
-def _row(document: Json, jobs: Sequence[Json], operation: str, file: str) -> Json:
+def _row(document: Json, jobs: Sequence[Json], operation: Operation, file: str) -> ImportedRow:
     # Global options apply where a job sets nothing else.
     asked = {**document.get("global options", {}), **jobs[0].get("job options", {})}
     moved = [job[operation] for job in jobs]
@@ -42,13 +50,22 @@ def _row(document: Json, jobs: Sequence[Json], operation: str, file: str) -> Jso
     operations = sum(m["total_ios"] for m in moved)
     name = str(jobs[0]["jobname"])
     engine = str(asked.get("ioengine", "psync"))
-    facts = Imported(
+    runtime_ns = max(m["runtime"] for m in moved) * _NS_PER_MS
+    repeat = ImportedRepeat(
+        repeat=0,
+        elapsed_ns=runtime_ns,
+        bytes=size_bytes,
+        operations=operations,
+        open_ns=None,
+        io_ns=runtime_ns,
+        close_ns=None,
+        latency_ns=_latency(moved),
+        callers=_callers(jobs, operation),
+    )
+    return make_row(
+        Source("fio", str(document["fio version"]), None, str(document["time"]), [file]),
+        [repeat],
         id=f"fio/{name}/{operation}",
-        tool="fio",
-        version=str(document["fio version"]),
-        command=None,
-        started=str(document["time"]),
-        file=file,
         interface=_INTERFACES.get(engine, engine),
         operation=operation,
         pattern="random" if str(asked.get("rw", "read")).startswith("rand") else "sequential",
@@ -61,43 +78,30 @@ def _row(document: Json, jobs: Sequence[Json], operation: str, file: str) -> Jso
         segments=1,
         file_per_thread="filename" not in asked,
         direct=str(asked.get("direct", "0")) not in ("0", ""),
-        sync=operation == "write" and any(asked.get(k, "0") != "0" for k in _SYNCS),
+        synced=any(asked.get(k, "0") != "0" for k in _SYNCS),
         verified="verify" in asked and asked["verify"] != "0",
     )
-    runtime_ns = max(m["runtime"] for m in moved) * _NS_PER_MS
-    sample = {
-        "repeat": 0,
-        "elapsed_ns": runtime_ns,
-        "bytes": size_bytes,
-        "operations": operations,
-        "open_ns": None,
-        "io_ns": runtime_ns,
-        "close_ns": None,
-        "latency_ns": _latency(moved),
-        "callers": _callers(jobs, operation),
-    }
-    return make_row(facts, [sample])
 
 
 _SYNCS = ("fsync", "end_fsync", "fsync_on_close", "fdatasync")
 
 
-def _latency(moved: Sequence[Json]) -> Json | None:
+def _latency(moved: Sequence[Json]) -> Latencies | None:
     """Percentiles of several jobs cannot be combined."""
     found = moved[0]["clat_ns"]
     percentiles = found.get("percentile", {})
     wanted = {"p50": "50.000000", "p90": "90.000000", "p99": "99.000000"}
     if len(moved) > 1 or found["N"] == 0 or not percentiles.keys() >= set(wanted.values()):
         return None
-    return {
+    return Latencies(
         **{name: percentiles[key] for name, key in wanted.items()},
-        "max": found["max"],
-        "samples": found["N"],
-        "one_call_in": 1,
-    }
+        max=found["max"],
+        samples=found["N"],
+        one_call_in=1,
+    )
 
 
-def _callers(jobs: Sequence[Json], operation: str) -> Json | None:
+def _callers(jobs: Sequence[Json], operation: Operation) -> ImportedCallers | None:
     """fio counts both directions of a job together."""
     other = "read" if operation == "write" else "write"
     if any(job[other]["total_ios"] > 0 for job in jobs):
@@ -106,8 +110,8 @@ def _callers(jobs: Sequence[Json], operation: str) -> Json | None:
     def cpu_ns(kind: str) -> int:
         return round(sum(job[kind] / 100 * job["job_runtime"] for job in jobs) * _NS_PER_MS)
 
-    return {
-        "user_cpu_ns": cpu_ns("usr_cpu"),
-        "system_cpu_ns": cpu_ns("sys_cpu"),
-        "context_switches": sum(job["ctx"] for job in jobs),
-    }
+    return ImportedCallers(
+        user_cpu_ns=cpu_ns("usr_cpu"),
+        system_cpu_ns=cpu_ns("sys_cpu"),
+        context_switches=sum(job["ctx"] for job in jobs),
+    )

@@ -7,26 +7,36 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
 from ferry import output_files, terminal
 from ferry.errors import FerryError
 from ferry.sizes import format_size
 from ferry_lab.importers import import_fio, import_ior
 from ferry_lab.importers.imported import NotUnderstood
 from ferry_lab.results import results
+from ferry_lab.results.records import (
+    SCHEMA,
+    ImportedRow,
+    Metrics,
+    RanksMetrics,
+    RanksRow,
+    Row,
+    read_document,
+)
 from ferry_lab.run.measuring import Measurement
 
 Json = dict[str, Any]
 
-_HOW = (
-    "name what ior -O summaryFormat=JSON, fio --output-format=json or ferry bench --json has written"
-)
+_HOW = "name what ior -O summaryFormat=JSON, fio --output-format=json or ferry bench --json has written"
 
 
 @dataclass
 class _Gathered:
     """Rows of all files, and the environments of ferry's own."""
 
-    rows: list[Json]
+    rows: list[Row]
     measurements: list[Measurement]
     notes: list[str]
 
@@ -50,20 +60,17 @@ def run(files: Sequence[str], json_path: str | None, overwrite: bool) -> None:
             started=started,
             notes=gathered.notes,
         )
-        output_files.write_json(json_path, document, overwrite)
+        output_files.write_json(json_path, msgspec.to_builtins(document), overwrite)
 
 
 def _gather(path: str, gathered: _Gathered) -> None:
     document = _load(path)
-    if document.get("schema") == results.SCHEMA:
-        gathered.rows += document["rows"]
-        gathered.measurements.append(Measurement(environment=document["environment"]))
-        gathered.notes += [note for note in document["notes"] if note not in gathered.notes]
+    schema = str(document.get("schema", ""))
+    if schema == SCHEMA:
+        _gather_own(path, document, gathered)
         return
-    if str(document.get("schema", "")).startswith("ferry."):
-        raise FerryError(
-            f"{path} is {document['schema']}, and this is about {results.SCHEMA}; measure again"
-        )
+    if schema.startswith("ferry."):
+        raise FerryError(f"{path} is {schema}, and this is about {SCHEMA}; measure again")
     reader = _reader(document)
     if reader is None:
         raise FerryError(f"{path} is nothing that ferry import knows; {_HOW}")
@@ -76,7 +83,17 @@ def _gather(path: str, gathered: _Gathered) -> None:
         raise FerryError(f"{path} is not as it should be ({what}); {_HOW}") from None
 
 
-def _reader(document: Json) -> Callable[[Json, str], list[Json]] | None:
+def _gather_own(path: str, parsed: Json, gathered: _Gathered) -> None:
+    try:
+        document = read_document(parsed)
+    except msgspec.ValidationError as error:
+        raise FerryError(f"{path} is not as it should be ({error}); {_HOW}") from None
+    gathered.rows += document.rows
+    gathered.measurements.append(Measurement(environment=document.environment))
+    gathered.notes += [note for note in document.notes if note not in gathered.notes]
+
+
+def _reader(document: Json) -> Callable[[Json, str], list[ImportedRow]] | None:
     if "fio version" in document:
         return import_fio.read_rows
     if "tests" in document and "Command line" in document:
@@ -104,55 +121,60 @@ def _load(path: str) -> Json:
     return document
 
 
-def _merge(rows: Sequence[Json]) -> list[Json]:
+def _merge(rows: Sequence[Row]) -> list[Row]:
     """Joins rows with equal measurements by the same tool into one, as repeats."""
-    merged: dict[str, Json] = {}
+    merged: dict[str, Row] = {}
     for row in rows:
-        source = row.get("source")
         different = {"repeats", "metrics", "source"}
-        if row["direct"]:
+        if getattr(row, "direct", None):
             different.add("cache_state")  # of an unused cache
-        facts = {name: value for name, value in row.items() if name not in different}
-        if source is not None:
-            facts["tool"] = (source["tool"], source["version"])
-        key = json.dumps(facts, sort_keys=True)
-        if key in merged:
-            merged[key] = _join(merged[key], row)
-        else:
-            merged[key] = row
+        facts = [getattr(row, name) for name in row.__struct_fields__ if name not in different]
+        if isinstance(row, ImportedRow):
+            facts += [row.source.tool, row.source.version]
+        key = repr((type(row), facts))
+        merged[key] = _join(merged[key], row) if key in merged else row
     return list(merged.values())
 
 
-def _join(row: Json, more: Json) -> Json:
-    repeats = [*row["repeats"], *more["repeats"]]
-    repeats = [{**sample, "repeat": number} for number, sample in enumerate(repeats)]
-    joined = {**row, "repeats": repeats}
-    metrics = results.basic_metrics(repeats)
-    if row["cache_state"] != more["cache_state"]:
-        joined["cache_state"] = "unverified"
-    joined["metrics"] = {name: results.summarize(values) for name, values in metrics.items()}
-    if "source" in row:
-        files = [*row["source"]["files"], *more["source"]["files"]]
-        joined["source"] = {**row["source"], "files": list(dict.fromkeys(files))}
+def _join(row: Row, more: Row) -> Row:
+    repeats = [
+        replace(sample, repeat=number) for number, sample in enumerate(row.repeats + more.repeats)
+    ]
+    joined = replace(row, repeats=repeats, metrics=_metrics(row, repeats))
+    if row.cache_state != more.cache_state:
+        joined.cache_state = "unverified"
+    if isinstance(row, ImportedRow):
+        files = list(dict.fromkeys(row.source.files + more.source.files))
+        joined.source = replace(row.source, files=files)
     return joined
+
+
+def _metrics(row: Row, repeats: list[Any]) -> Metrics | RanksMetrics:
+    if isinstance(row, RanksRow):
+        return results.make_ranks_metrics(repeats)
+    if isinstance(row, ImportedRow):
+        return results.make_metrics(repeats)
+    return results.make_metrics(repeats, row.sync, row.program)
 
 
 def _print(gathered: _Gathered) -> None:
     columns = ["tool", "interface", "access", "transfer", "total", "threads", "depth", "n"]
     table = terminal.BlockTable(None, [*columns, "MiB/s", "95 % bounds"], left=3)
     for row in gathered.rows:
-        bandwidth = row["metrics"]["bandwidth_mib_per_s"]
+        bandwidth = row.metrics.bandwidth_mib_per_s
+        of_ranks = isinstance(row, RanksRow)
+        placement = None if of_ranks else row.placement
         table.add_row(
-            row["source"]["tool"] if "source" in row else "ferry",
-            row["interface"] + (f"/{row['placement']}" if row["placement"] else ""),
+            row.source.tool if isinstance(row, ImportedRow) else "ferry",
+            row.interface + (f"/{placement}" if placement else ""),
             _access(row),
-            format_size(row["transfer_bytes"]),
-            format_size(row["total_bytes"]),
-            str(row["threads"]),
-            str(row["queue_depth"]),
-            str(bandwidth["count"]),
-            f"{bandwidth['median']:.1f}",
-            f"{bandwidth['median_low_95']:.1f} to {bandwidth['median_high_95']:.1f}",
+            format_size(row.transfer_bytes),
+            format_size(row.total_bytes),
+            str(row.ranks if of_ranks else row.threads),
+            "1" if of_ranks else str(row.queue_depth),
+            str(bandwidth.count),
+            f"{bandwidth.median:.1f}",
+            f"{bandwidth.median_low_95:.1f} to {bandwidth.median_high_95:.1f}",
         )
     console = terminal.output_console()
     console.print(table)
@@ -165,11 +187,11 @@ def _print(gathered: _Gathered) -> None:
         console.print(f"note: {note}", soft_wrap=True)
 
 
-def _access(row: Json) -> str:
+def _access(row: Row) -> str:
     """A few words on how it was read or written."""
-    words = ["random"] if row["pattern"] == "random" else []
-    if row["direct"]:
+    words = [row.pattern] if row.pattern in ("random", "interleaved") else []
+    if getattr(row, "direct", None):
         words.append("direct")
-    elif row["cache_state"] in ("hot", "cold"):
-        words.append(row["cache_state"])
-    return " ".join([*words, row["operation"]])
+    elif row.cache_state in ("hot", "cold"):
+        words.append(row.cache_state)
+    return " ".join([*words, row.operation])

@@ -37,13 +37,20 @@ Segments = Annotated[Positive, about("in a shared file each has a block of every
 
 
 class Record(msgspec.Struct, forbid_unknown_fields=True):
-    """One object of a document: no other fields. ``record["field"]`` is ``record.field``."""
+    """One object of a document, with no other fields. ``record["name"]`` is ``record.name``."""
 
     def __getitem__(self, name: str) -> Any:
+        """Returns a field by a name that is data, such as a metric's."""
         return getattr(self, name)
 
     def __contains__(self, name: str) -> bool:
+        """Whether the document has the field."""
         return getattr(self, name, UNSET) is not UNSET
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Returns a field if the document has it."""
+        value = getattr(self, name, UNSET)
+        return default if value is UNSET else value
 
 
 # ---- where it was measured -----------------------------------------------------------------------
@@ -203,7 +210,7 @@ class CacheCounters(Record):
     readahead_wasted: Annotated[Count, about("of those, pages that were evicted or dropped unread")]
 
 
-_COUNTERS = [
+COUNTERS = [
     *("calls", "requests", "doorbells", "parks", "staged_calls", "inline_operations"),
     *("engine_operations", "pool_operations", "bytes_read", "bytes_written"),
 ]
@@ -261,7 +268,7 @@ class Repeat(Record):
         dict[str, Count],
         Meta(
             description="Ferry's own counters over the same time.",
-            extra_json_schema={"required": _COUNTERS},
+            extra_json_schema={"required": COUNTERS},
         ),
     ]
     cache: Annotated[CacheCounters | None, about("null where no such cache is used")]
@@ -678,6 +685,11 @@ class Document(Record):
     rows: Annotated[list[Row], Meta(min_length=1)]
     comparisons: list[Comparison]
     conclusions: list[str]
+
+
+def read_repeat(parsed: Any) -> Repeat | RanksRepeat:
+    """Returns the repeat that was parsed from JSON. Raises msgspec.ValidationError."""
+    return msgspec.convert(parsed, RanksRepeat if "ranks_usage" in parsed else Repeat)
 
 
 def read_document(parsed: Any) -> Document:

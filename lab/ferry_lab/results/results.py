@@ -2,73 +2,105 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
-import io
-import json
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ferry import __version__, file_systems
+from ferry import __version__
 from ferry.sizes import MIB
 from ferry.uris import is_uri
-from ferry_lab.results.records import SCHEMA
+from ferry_lab.results.records import (
+    SCHEMA,
+    Comparison,
+    Document,
+    Environment,
+    ImportedRepeat,
+    MeasuredRow,
+    Metrics,
+    Phases,
+    RanksMetrics,
+    RanksRepeat,
+    RanksRow,
+    Repeat,
+    Row,
+    Summary,
+    TransferCounts,
+)
 from ferry_lab.run.measuring import Measurement
+from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.plan import Cell
 from ferry_lab.stats import judge
 
-# What the page cache in the device's memory counts; samples have them under "cache".
-CACHE_COUNTERS = (
-    *("hits", "misses", "fills", "fill_bytes", "evictions", "write_backs", "write_back_bytes"),
-    *("waits", "readahead_issued", "readahead_used", "readahead_wasted"),
-)
-
-Json = dict[str, Any]
+AnyRepeat = Repeat | ImportedRepeat | RanksRepeat
 
 
-def summarize(values: Sequence[float]) -> Json:
+def summarize(values: Sequence[float]) -> Summary:
     """Returns count, mean, median, its 95 % bootstrap bounds, and standard deviation.
 
-    The standard deviation is that of a sample (n - 1), null for a single value.
+    The standard deviation is that of a sample (n - 1), None for a single value.
     """
     sample = np.asarray(values, float)
     bounds = judge.median_bounds(sample)
-    return {
-        "count": int(sample.size),
-        "mean": float(sample.mean()),
-        "median": bounds.median,
-        "median_low_95": bounds.low,
-        "median_high_95": bounds.high,
-        "standard_deviation": float(sample.std(ddof=1)) if sample.size > 1 else None,
-        "minimum": float(sample.min()),
-        "maximum": float(sample.max()),
-    }
+    return Summary(
+        count=int(sample.size),
+        mean=float(sample.mean()),
+        median=bounds.median,
+        median_low_95=bounds.low,
+        median_high_95=bounds.high,
+        standard_deviation=float(sample.std(ddof=1)) if sample.size > 1 else None,
+        minimum=float(sample.min()),
+        maximum=float(sample.max()),
+    )
 
 
-def call_ns(sample: Json) -> int:
+# ---- times of a repeat ---------------------------------------------------------------------------
+
+
+def call_ns(sample: AnyRepeat) -> int:
     """Returns the time in the transfers alone."""
-    return int(sample["io_ns"])
+    return sample.io_ns
 
 
-def call_and_flush_ns(sample: Json) -> int:
+def call_and_flush_ns(sample: Repeat) -> int:
     """Returns the time in the transfers and in the flush after them."""
-    return int(sample["io_ns"] + sample["flush_ns"])
+    return sample.io_ns + sample.flush_ns
 
 
-def call_and_sync_ns(sample: Json) -> int:
+def durable_ns(sample: Repeat | RanksRepeat) -> int:
     """Returns the time in the transfers and in all that makes them durable: flush and fsync."""
-    return int(sample["io_ns"] + sample["flush_ns"] + sample["sync_ns"])
+    flush_ns = sample.flush_ns if isinstance(sample, Repeat) else 0
+    return sample.io_ns + flush_ns + sample.sync_ns
 
 
-def loop_ns(sample: Json) -> int:
+def whole_ns(sample: AnyRepeat) -> int:
+    """Returns the time from the beginning of open to the end of close."""
+    return sample.elapsed_ns
+
+
+def loop_ns(sample: Repeat) -> int:
     """Returns the time of a program's whole loop: calls and computing."""
-    return int(sample["io_ns"] + (sample["compute_ns"] or 0))
+    return sample.io_ns + (sample.compute_ns or 0)
+
+
+def loop_and_sync_ns(sample: Repeat) -> int:
+    """Returns the time of a program's whole loop and of what makes its writes durable."""
+    return loop_ns(sample) + sample.flush_ns + sample.sync_ns
+
+
+def communication_ns(phases: Phases) -> int:
+    """Returns the time of a time split that goes to other ranks: agreeing, messages, waiting."""
+    return phases.plan_ns + phases.exchange_ns + phases.wait_ns
+
+
+def file_ns(phases: Phases) -> int:
+    """Returns the time of a time split that goes to the file."""
+    return phases.file_io_ns + phases.sync_ns
 
 
 def bandwidth_mib_per_s(size_bytes: int, time_ns: int) -> float:
@@ -76,137 +108,211 @@ def bandwidth_mib_per_s(size_bytes: int, time_ns: int) -> float:
     return size_bytes / MIB / (max(time_ns, 1) * 1e-9)
 
 
-def loop_and_sync_ns(sample: Json) -> int:
-    """Returns the time of a program's whole loop and of what makes its writes durable."""
-    return loop_ns(sample) + int(sample["flush_ns"] + sample["sync_ns"])
+# ---- metrics -------------------------------------------------------------------------------------
 
 
-def cache_state(samples: Sequence[Json], key: str = "cache_state") -> str | None:
+def _rate(time_ns: Callable[[Any], int]) -> Callable[[Any], float]:
+    return lambda s: bandwidth_mib_per_s(s.bytes, time_ns(s))
+
+
+_Metric = Callable[[Any], float]  # of a repeat
+
+_EVERY: dict[str, _Metric] = {
+    "bandwidth_mib_per_s": _rate(call_ns),
+    "elapsed_ns": whole_ns,
+    "io_ns": call_ns,
+    "operations_per_s": lambda s: s.operations / (max(s.io_ns, 1) * 1e-9),
+}
+_FLUSHED: dict[str, _Metric] = {
+    "flush_ns": lambda s: s.flush_ns,
+    "bandwidth_with_flush_mib_per_s": _rate(call_and_flush_ns),
+}
+_SYNCED: dict[str, _Metric] = {
+    "sync_ns": lambda s: s.sync_ns,
+    "bandwidth_with_sync_mib_per_s": _rate(durable_ns),
+}
+_COMPUTED: dict[str, _Metric] = {"compute_ns": lambda s: s.compute_ns, "loop_ns": loop_ns}
+_OF_RANKS: dict[str, _Metric] = {
+    **_EVERY,
+    **_SYNCED,
+    "bandwidth_open_to_close_mib_per_s": _rate(whole_ns),
+    "open_ns": lambda s: s.open_ns,
+    "close_ns": lambda s: s.close_ns,
+    "ranks_user_cpu_ns": lambda s: s.ranks_usage.user_cpu_ns,
+    "ranks_system_cpu_ns": lambda s: s.ranks_usage.system_cpu_ns,
+    "ranks_context_switches": lambda s: (
+        s.ranks_usage.voluntary_switches + s.ranks_usage.involuntary_switches
+    ),
+    "read_and_write_calls": lambda s: s.ranks_usage.read_calls + s.ranks_usage.write_calls,
+    "machine_user_cpu_ns": lambda s: s.machine_usage.user_cpu_ns,
+    "machine_system_cpu_ns": lambda s: s.machine_usage.system_cpu_ns,
+    "machine_context_switches": lambda s: s.machine_usage.context_switches,
+    "machine_network_bytes": lambda s: s.machine_usage.network_bytes,
+    "machine_network_packets": lambda s: s.machine_usage.network_packets,
+}
+
+
+def _summaries(metrics: dict[str, _Metric], samples: Sequence[AnyRepeat]) -> dict[str, Summary]:
+    return {name: summarize([of(s) for s in samples]) for name, of in metrics.items()}
+
+
+def make_metrics(
+    samples: Sequence[Repeat | ImportedRepeat], sync: str = "none", program: str = "stream"
+) -> Metrics:
+    """Returns the metrics that a row of one process has, imported or not."""
+    metrics = dict(_EVERY)
+    if "flush" in sync:
+        metrics |= _FLUSHED
+    if "fsync" in sync:
+        metrics |= _SYNCED
+    if program in ("iterative", "once"):
+        metrics |= _COMPUTED
+        if "fsync" in sync:
+            metrics["loop_with_sync_ns"] = loop_and_sync_ns
+    return Metrics(**_summaries(metrics, samples))
+
+
+def make_ranks_metrics(samples: Sequence[RanksRepeat]) -> RanksMetrics:
+    """Returns those of many ranks."""
+    metrics = dict(_OF_RANKS)
+    if all(s.counts for s in samples):
+        for name in TransferCounts.__struct_fields__:
+            metrics[name] = lambda s, name=name: getattr(s.counts, name)
+    if all(s.time_split for s in samples):
+        parts = {"communication": communication_ns, "pack": lambda p: p.pack_ns, "file": file_ns}
+        for kind in ("mean", "maximum"):
+            for part, time_ns in parts.items():
+                metrics[f"{part}_{kind}_ns"] = lambda s, kind=kind, time_ns=time_ns: time_ns(
+                    getattr(s.time_split, kind)
+                )
+    return RanksMetrics(**_summaries(metrics, samples))
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+def cache_state(samples: Sequence[Any], key: str = "cache_state") -> Any:
     """Returns the state of all repeats, ``unverified`` where they differ, None where none is."""
-    states = {sample[key] for sample in samples}
+    states = {getattr(sample, key) for sample in samples}
     return states.pop() if len(states) == 1 else "unverified"
 
 
-def basic_metrics(samples: Sequence[Json]) -> dict[str, list[float]]:
-    """Returns, by name, what every measurement has: one value for each sample."""
-    return {
-        "bandwidth_mib_per_s": [bandwidth_mib_per_s(s["bytes"], call_ns(s)) for s in samples],
-        "elapsed_ns": [s["elapsed_ns"] for s in samples],
-        "io_ns": [s["io_ns"] for s in samples],
-        "operations_per_s": [s["operations"] / (max(s["io_ns"], 1) * 1e-9) for s in samples],
-    }
-
-
 def make_row(
-    cell: Cell, group: str, samples: Sequence[Json], virtual_machine: bool = False
-) -> Json:
+    cell: Cell | MpiCell, group: str, samples: Sequence[Any], virtual_machine: bool = False
+) -> MeasuredRow | RanksRow:
     """Returns one row of the document: what was measured, summaries, and every repeat.
 
     In a virtual machine a cold row is ``guest-cold``: what its disk's host has cached nobody here
     knows. That of a URI is ``client-cold``, for what its servers have cached.
     """
     state = cache_state(samples)
-    if state == "cold" and is_uri(cell.path):
+    if state == "cold" and isinstance(cell, Cell) and is_uri(cell.path):
         state = "client-cold"
     if virtual_machine and state == "cold":
         state = "guest-cold"
-    metrics = basic_metrics(samples)
-    if "flush" in cell.sync:
-        metrics["flush_ns"] = [s["flush_ns"] for s in samples]
-        metrics["bandwidth_with_flush_mib_per_s"] = [
-            bandwidth_mib_per_s(s["bytes"], call_and_flush_ns(s)) for s in samples
-        ]
-    if "fsync" in cell.sync:
-        metrics["sync_ns"] = [s["sync_ns"] for s in samples]
-        metrics["bandwidth_with_sync_mib_per_s"] = [
-            bandwidth_mib_per_s(s["bytes"], call_and_sync_ns(s)) for s in samples
-        ]
-    if cell.computes:
-        metrics["compute_ns"] = [s["compute_ns"] for s in samples]
-        metrics["loop_ns"] = [loop_ns(s) for s in samples]
-        if "fsync" in cell.sync:
-            metrics["loop_with_sync_ns"] = [loop_and_sync_ns(s) for s in samples]
-    return {
-        "id": cell.id,
-        "group": group,
-        "interface": cell.interface,
-        "placement": cell.placement,
-        "program": cell.program,
-        "operation": cell.operation,
-        "pattern": cell.pattern,
-        "path": cell.path,
-        "transfer_bytes": cell.transfer_bytes,
-        "total_bytes": cell.total_bytes,
-        "threads": cell.threads,
-        "queue_depth": cell.queue_depth,
-        "segments": cell.segments,
-        "file_per_thread": cell.file_per_thread,
-        "reorder": cell.reorder,
-        "barriers": cell.barriers,
-        "deadline_ms": cell.deadline_ms,
-        "check": cell.check,
-        "rewrite": cell.rewrite,
-        "buffer_offset_bytes": cell.buffer_offset_bytes,
-        "cache_switches": None if cell.cache_switches is None else list(cell.cache_switches),
-        "direct": cell.direct,
-        "sync": cell.sync,
-        "cache_state": state,
-        "device_cache_state": cache_state(samples, "device_cache_state"),
-        "verified": all(s["verified"] for s in samples),
-        "metrics": {name: summarize(values) for name, values in metrics.items()},
-        "repeats": list(samples),
+    make = _make_measured_row if isinstance(cell, Cell) else _make_ranks_row
+    return make(cell, group, samples, state)
+
+
+def _make_measured_row(
+    cell: Cell, group: str, samples: Sequence[Repeat], state: Any
+) -> MeasuredRow:
+    return MeasuredRow(
+        **_facts(cell, MeasuredRow),
+        group=group,
+        cache_switches=None if cell.cache_switches is None else list(cell.cache_switches),
+        cache_state=state,
+        device_cache_state=cache_state(samples, "device_cache_state"),
+        verified=all(s.verified for s in samples),
+        metrics=make_metrics(samples, cell.sync, cell.program),
+        repeats=list(samples),
+    )
+
+
+def _make_ranks_row(
+    cell: MpiCell, group: str, samples: Sequence[RanksRepeat], state: Any
+) -> RanksRow:
+    facts = _facts(cell, RanksRow) | {
+        "method": cell.method if cell.interface == "ferry" else None,
+        "piece_bytes": cell.piece_bytes if cell.pattern == "interleaved" else None,
+        "element_bytes": cell.element_bytes if cell.byte_order != "native" else None,
     }
+    for name in ("writers", "buffer_bytes", "stripe_bytes", "stripe_count"):
+        facts[name] = facts[name] or None
+    return RanksRow(
+        **facts,
+        group=group,
+        program="ranks",
+        oversubscribed=any(s.oversubscribed for s in samples),
+        cache_state=state,
+        device_cache_state=None,
+        verified=all(s.verified for s in samples),
+        metrics=make_ranks_metrics(samples),
+        repeats=list(samples),
+    )
+
+
+def _facts(cell: Cell | MpiCell, row: type[Row]) -> dict[str, Any]:
+    """Returns what a row takes over from its cell."""
+    return {
+        name: getattr(cell, name)
+        for name in row.__struct_fields__
+        if hasattr(cell, name) and name != "cache_switches"
+    }
+
+
+# ---- documents -----------------------------------------------------------------------------------
 
 
 def make_document(
     kind: str,
-    settings: Json,
+    settings: dict[str, Any],
     measurements: Sequence[Measurement],
-    rows: list[Json],
+    rows: Sequence[Row],
     *,
     study: str | None = None,
     started: datetime.datetime,
     notes: Sequence[str] = (),
-    comparisons: Sequence[Json] = (),
+    comparisons: Sequence[Comparison] = (),
     conclusions: Sequence[str] = (),
-) -> Json:
+) -> Document:
     """Returns the whole document; ``measurements`` were made on one machine, in this order."""
-    return {
-        "schema": SCHEMA,
-        "ferry_version": __version__,
-        "kind": kind,
-        "study": study,
-        "command": ["ferry", *sys.argv[1:]],
-        "started": started.isoformat(timespec="seconds"),
-        "finished": now().isoformat(timespec="seconds"),
-        "environment": _environment([m.environment for m in measurements]),
-        "settings": settings,
-        "notes": list(notes),
-        "rows": rows,
-        "comparisons": list(comparisons),
-        "conclusions": list(conclusions),
-    }
+    return Document(
+        schema=SCHEMA,
+        ferry_version=__version__,
+        kind=kind,
+        study=study,
+        command=["ferry", *sys.argv[1:]],
+        started=started.isoformat(timespec="seconds"),
+        finished=now().isoformat(timespec="seconds"),
+        environment=_environment([m.environment for m in measurements]),
+        settings=settings,
+        notes=list(notes),
+        rows=list(rows),
+        comparisons=list(comparisons),
+        conclusions=list(conclusions),
+    )
 
 
-def _environment(parts: Sequence[Json]) -> Json:
+def _environment(parts: Sequence[Environment]) -> Environment:
     """Returns where it was measured; without ``parts`` nobody knows."""
-    systems = {s["mount_point"]: s for part in parts for s in part["file_systems"]}
-    return {
-        "machine": parts[0]["machine"] if parts else None,
-        "versions": {
-            **(parts[0]["versions"] if parts else {"ferry": __version__, "compiler": None}),
+    systems = {s.mount_point: s for part in parts for s in part.file_systems}
+    return Environment(
+        machine=parts[0].machine if parts else None,
+        versions={
+            **(parts[0].versions if parts else {"ferry": __version__, "compiler": None}),
             "python": platform.python_version(),
             "numpy": np.__version__,
             "git_revision": git_revision(),
         },
-        "file_systems": list(systems.values()),
-        "storages": _distinct([s for part in parts for s in part.get("storages", [])]),
-        "runtimes": [runtime for part in parts for runtime in part["runtimes"]],
-    }
+        file_systems=list(systems.values()),
+        storages=_distinct([s for part in parts for s in part.storages or []]),
+        runtimes=[runtime for part in parts for runtime in part.runtimes],
+    )
 
 
-def _distinct(objects: Sequence[Json]) -> list[Json]:
-    return list({json.dumps(one, sort_keys=True): one for one in objects}.values())
+def _distinct(objects: Sequence[Any]) -> list[Any]:
+    return list({repr(one): one for one in objects}.values())
 
 
 def now() -> datetime.datetime:
@@ -230,64 +336,3 @@ def git_revision() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return answer.stdout.strip() or None
-
-
-def _csv_field(value: Any) -> Any:
-    return " ".join(value) if isinstance(value, list) else value
-
-
-def storage_of(path: str, environment: Json) -> str:
-    """Returns on what a measured path lies: "ext4 on /dev/vda", or "ceph" for a URI."""
-    if is_uri(path):
-        return path.partition(":")[0]
-    inside = [
-        system
-        for system in environment["file_systems"]
-        if f"{path}/".startswith(f"{system['mount_point'].rstrip('/')}/")
-    ]
-    if not inside:
-        return file_systems.UNKNOWN
-    return file_systems.on_source(max(inside, key=lambda system: len(system["mount_point"])))
-
-
-def csv_rates(sample: Json) -> list[float]:
-    """Returns what CSV_RATES names, of one repeat."""
-    durable_ns = sample["io_ns"] + sample.get("flush_ns", 0) + sample["sync_ns"]
-    times_ns = (sample["io_ns"], durable_ns, sample["elapsed_ns"])
-    return [round(bandwidth_mib_per_s(sample["bytes"], time_ns), 3) for time_ns in times_ns]
-
-
-CSV_RATES = (
-    "bandwidth_mib_per_s",
-    "bandwidth_with_sync_mib_per_s",
-    "bandwidth_open_to_close_mib_per_s",
-)
-
-
-def to_csv(rows: Sequence[Json], environment: Json) -> str:
-    """Returns the rows as CSV, one line per repeat; nested values are left out."""
-    facts = [
-        *("id", "group", "interface", "placement", "program", "operation", "pattern", "path"),
-        *("transfer_bytes", "total_bytes", "threads", "queue_depth", "direct", "sync"),
-        *("rewrite", "buffer_offset_bytes", "cache_switches"),
-    ]
-    numbers = [
-        *("repeat", "elapsed_ns", "open_ns", "io_ns", "compute_ns", "flush_ns", "sync_ns"),
-        *("close_ns", "operations", "cache_state", "device_cache_state", "verified", "bytes"),
-    ]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*facts, "storage", *numbers, *CSV_RATES, *(f"cache_{name}" for name in CACHE_COUNTERS)])
-    for row in rows:
-        for sample in row["repeats"]:
-            cache = sample["cache"] or {}
-            writer.writerow(
-                [
-                    *(_csv_field(row[name]) for name in facts),
-                    storage_of(row["path"], environment),
-                    *(sample[name] for name in numbers),
-                    *csv_rates(sample),
-                    *(cache.get(name) for name in CACHE_COUNTERS),
-                ]
-            )
-    return text.getvalue()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from rich.console import Console
 
@@ -120,7 +121,7 @@ def run(options: BenchOptions) -> None:
         document = results.make_document(
             "bench", _settings(options), measurements, rows, started=started, notes=notes
         )
-        output_files.write_json(options.json, document, options.overwrite)
+        output_files.write_json(options.json, msgspec.to_builtins(document), options.overwrite)
 
 
 def _check_path(options: BenchOptions) -> None:
@@ -409,7 +410,9 @@ def _latency_line(row: Json) -> str:
     longest = max(one["max"] for one in latencies) * 1e-3
     stride = latencies[0]["one_call_in"]
     timed = "every call timed" if stride == 1 else f"one call in {stride} timed"
-    return f"{row['operation']}: single calls: {', '.join(texts)}, longest {longest:.2f} µs ({timed})"
+    return (
+        f"{row['operation']}: single calls: {', '.join(texts)}, longest {longest:.2f} µs ({timed})"
+    )
 
 
 def _cpu_time(row: Json, whose: str) -> str:

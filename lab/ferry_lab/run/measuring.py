@@ -10,9 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from ferry.errors import FerryError
 from ferry.native import Process, check, lines, process_of, running
 from ferry.programs import find_program
+from ferry_lab.results.records import Environment, RanksRepeat, Repeat, read_repeat
 from ferry_lab.run import mpi_native
 from ferry_lab.run.mpi_plan import MpiPlan
 from ferry_lab.run.plan import Plan
@@ -26,8 +29,8 @@ Json = dict[str, Any]
 class Measurement:
     """The result of one invocation: its environment, and each cell's samples by repeat."""
 
-    environment: Json = field(default_factory=dict)
-    samples: dict[str, list[Json]] = field(default_factory=dict)
+    environment: Environment | None = None
+    samples: dict[str, list[Repeat] | list[RanksRepeat]] = field(default_factory=dict)
 
 
 def run_plan(
@@ -48,19 +51,32 @@ def run_plan(
     with _measuring(plan) as process:
         for line in lines(process):
             if line["type"] == "environment":
-                measurement.environment = {k: v for k, v in line.items() if k != "type"}
+                measurement.environment = _read_environment(line)
             elif line["type"] == "sample":
                 cell = line["cell"]
-                kept = {k: v for k, v in line.items() if k not in ("type", "cell")}
-                measurement.samples[cell].append(kept)
+                measurement.samples[cell].append(_read_sample(line))
                 if on_sample is not None:
                     on_sample(cell)
             elif line["type"] == "error":
                 problem = line
     check(process, problem)
     for samples in measurement.samples.values():
-        samples.sort(key=lambda sample: sample["repeat"])
+        samples.sort(key=lambda sample: sample.repeat)
     return measurement
+
+
+def _read_environment(line: Json) -> Environment:
+    known = {name: line[name] for name in Environment.__struct_fields__ if name in line}
+    return msgspec.convert(known, Environment)
+
+
+def _read_sample(line: Json) -> Repeat | RanksRepeat:
+    try:
+        return read_repeat({k: v for k, v in line.items() if k not in ("type", "cell")})
+    except msgspec.ValidationError as error:
+        raise FerryError(
+            f"the measured program is of another version of Ferry ({error}); build it again"
+        ) from None
 
 
 def _check_names(plan: Plan | MpiPlan) -> None:

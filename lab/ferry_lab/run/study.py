@@ -7,8 +7,6 @@ render.sections). Everything else is here.
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 from rich.console import Console
 
 from ferry import output_files, terminal
@@ -26,7 +25,9 @@ from ferry.files import check_folder, signals_ignored
 from ferry.sizes import KIB, MIB
 from ferry_lab.render.sections import Answer, Section, conclusions
 from ferry_lab.render.terminal import print_answer, print_study
-from ferry_lab.results import mpi_results, results
+from ferry_lab.results import results
+from ferry_lab.results.csv_file import to_csv
+from ferry_lab.results.records import Comparison, Document, Machine, Row
 from ferry_lab.run.estimate import Estimate, describe_s
 from ferry_lab.run.measuring import Measurement, run_plan
 from ferry_lab.run.mpi_plan import MpiCell, MpiPlan
@@ -109,20 +110,20 @@ class Study(ABC):
         Checks free space first. Appends what a reader must know to ``notes``. Raises FerryError.
         """
 
-    def notes(self, _rows: Sequence[Json], _machine: Json) -> list[str]:
+    def notes(self, _rows: Sequence[Row], _machine: Machine) -> list[str]:
         """Returns further notes on the rows, given ``environment.machine``."""
         return []
 
     @abstractmethod
-    def compare(self, rows: Sequence[Json]) -> list[Json]:
+    def compare(self, rows: Sequence[Row]) -> list[Comparison]:
         """Returns the judged ratios (stats.comparing) between rows (results.make_row)."""
 
     @abstractmethod
-    def answer(self, document: Json) -> Answer:
+    def answer(self, document: Document) -> Answer:
         """Returns the question, and its answer in a few lines."""
 
     @abstractmethod
-    def sections(self, document: Json) -> Sequence[Section]:
+    def sections(self, document: Document) -> Sequence[Section]:
         """Returns tables, findings and figures."""
 
 
@@ -130,7 +131,7 @@ class Study(ABC):
 class PagedFindings:
     """Of a PagedStudy: judged ratios, and the sentences about them."""
 
-    comparisons: list[Json]
+    comparisons: list[Comparison]
     conclusions: list[str]
 
 
@@ -138,26 +139,26 @@ class PagedStudy(Study):
     """A study that still makes its page and its output on the terminal itself."""
 
     @abstractmethod
-    def findings(self, rows: Sequence[Json]) -> PagedFindings:
+    def findings(self, rows: Sequence[Row]) -> PagedFindings:
         """Judges the rows of the document (results.make_row)."""
 
     @abstractmethod
-    def print_tables(self, console: Console, document: Json) -> None:
+    def print_tables(self, console: Console, document: Document) -> None:
         """Prints the study's tables and conclusions."""
 
     @abstractmethod
-    def page(self, document: Json) -> Page:
+    def page(self, document: Document) -> Page:
         """Returns what the report shows."""
 
-    def compare(self, rows: Sequence[Json]) -> list[Json]:
+    def compare(self, rows: Sequence[Row]) -> list[Comparison]:
         """See Study."""
         return self.findings(rows).comparisons
 
-    def answer(self, document: Json) -> Answer:
+    def answer(self, document: Document) -> Answer:
         """See Study."""
         return self.page(document).answer()
 
-    def sections(self, document: Json) -> Sequence[Section]:
+    def sections(self, document: Document) -> Sequence[Section]:
         """See Study."""
         return self.page(document).sections
 
@@ -175,7 +176,9 @@ def run(study: Study, options: StudyOptions) -> None:
         files, fault = _report(study, options, document)
         with signals_ignored():
             if options.json is not None:
-                output_files.write_json(options.json, document, options.overwrite)
+                output_files.write_json(
+                    options.json, msgspec.to_builtins(document), options.overwrite
+                )
             write_out(options.out, {**_result_files(document), **files}, options.overwrite)
             unfinished.remove()
     if fault is not None:
@@ -183,7 +186,7 @@ def run(study: Study, options: StudyOptions) -> None:
 
 
 def _report(
-    study: Study, options: StudyOptions, document: Json
+    study: Study, options: StudyOptions, document: Document
 ) -> tuple[dict[str, bytes], Exception | None]:
     """Adds the conclusions, prints the study; returns the report's files, and what went wrong."""
     try:
@@ -199,18 +202,18 @@ def _report(
     return {}, None
 
 
-def conclude(study: Study, document: Json) -> tuple[Answer, Sequence[Section]]:
+def conclude(study: Study, document: Document) -> tuple[Answer, Sequence[Section]]:
     """Returns what the study shows; its sentences go into the document's ``conclusions``."""
     if isinstance(study, PagedStudy):  # its page reads them
-        document["conclusions"] = study.findings(document["rows"]).conclusions
+        document.conclusions = study.findings(document.rows).conclusions
         return study.answer(document), study.sections(document)
     sections = study.sections(document)
-    document["conclusions"] = conclusions(sections)
+    document.conclusions = conclusions(sections)
     return study.answer(document), sections
 
 
 def print_on(
-    console: Console, study: Study, document: Json, answer: Answer, sections: Sequence[Section]
+    console: Console, study: Study, document: Document, answer: Answer, sections: Sequence[Section]
 ) -> None:
     """Prints the answer, then what it comes from."""
     if isinstance(study, PagedStudy):
@@ -237,11 +240,11 @@ def _make_document(
     notes: list[str],
 ) -> Json:
     rows = [
-        _make_row(
+        results.make_row(
             cell,
             name,
             kept.groups[name].samples[cell.id],
-            kept.groups[name].environment["machine"]["virtual_machine"],
+            kept.groups[name].environment.machine.virtual_machine,
         )
         for name, group in matrix.groups.items()
         for cell in group.cells
@@ -256,7 +259,7 @@ def _make_document(
         notes.append(f"with fewer than {judge.FINDING_PAIRS_MIN} pairs, no difference is reported")
     notes += unverified_notes(rows)
     first = kept.groups[next(iter(matrix.groups))]
-    notes += study.notes(rows, first.environment["machine"])
+    notes += study.notes(rows, first.environment.machine)
     return results.make_document(
         "study",
         {
@@ -273,13 +276,7 @@ def _make_document(
     )
 
 
-def _make_row(cell: Cell | MpiCell, *rest: Any) -> Json:
-    if isinstance(cell, MpiCell):
-        return mpi_results.make_row(cell, *rest)
-    return results.make_row(cell, *rest)
-
-
-def unverified_notes(rows: Sequence[Json]) -> list[str]:
+def unverified_notes(rows: Sequence[Row]) -> list[str]:
     """Returns one line per cache whose state was not proven, with the cells."""
     notes = []
     for key, cache in (("cache_state", "host's"), ("device_cache_state", "device's")):
@@ -393,22 +390,12 @@ def _measure_groups(name: str, matrix: Matrix, kept: Kept, unfinished: Unfinishe
 # ---- output --------------------------------------------------------------------------------------
 
 
-def _result_files(document: Json) -> dict[str, bytes]:
+def _result_files(document: Document) -> dict[str, bytes]:
     """Returns the contents of the result files in --out, by path."""
     return {
-        RESULTS_JSON: output_files.encode(output_files.to_json(document)),
-        RESULTS_CSV: _to_csv(document).encode("utf-8", errors="replace"),
+        RESULTS_JSON: output_files.encode(output_files.to_json(msgspec.to_builtins(document))),
+        RESULTS_CSV: to_csv(document.rows, document.environment).encode("utf-8", errors="replace"),
     }
-
-
-def _to_csv(document: Json) -> str:
-    """Returns one CSV line per repeat; results of ranks have their own columns."""
-    rows, environment = document["rows"], document["environment"]
-    if "ranks" not in rows[0]:
-        return results.to_csv(rows, environment)
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(mpi_results.csv_lines(rows, environment))
-    return text.getvalue()
 
 
 def write_out(out: str | None, files: Mapping[str, bytes], overwrite: bool) -> None:

@@ -7,7 +7,6 @@ plan is compared.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import os
@@ -16,6 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
 from ferry import __version__, terminal
 from ferry.errors import FerryError
 from ferry.files import signals_ignored
@@ -23,6 +25,7 @@ from ferry.native import read_info
 from ferry.programs import PROGRAM, find_program
 from ferry.uris import is_uri
 from ferry_lab.results import results
+from ferry_lab.results.records import Environment, read_repeat
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.mpi_native import PROGRAM as MPI_PROGRAM
 from ferry_lab.run.mpi_plan import MpiPlan
@@ -65,15 +68,14 @@ def to_go_on_from(measurement: Measurement, repeats: int) -> Measurement:
 
 def joined(first: Measurement, second: Measurement) -> Measurement:
     """Returns two invocations of the same cells as one, with consecutive repeats."""
-    environment = copy.deepcopy(second.environment)
-    environment["runtimes"] = first.environment["runtimes"] + second.environment["runtimes"]
+    runtimes = first.environment.runtimes + second.environment.runtimes
     before = complete_rounds(first)
     samples = {
         cell: first.samples[cell]
-        + [{**sample, "repeat": sample["repeat"] + before} for sample in later]
+        + [replace(sample, repeat=sample.repeat + before) for sample in later]
         for cell, later in second.samples.items()
     }
-    return Measurement(environment, samples)
+    return Measurement(replace(second.environment, runtimes=runtimes), samples)
 
 
 def fingerprint(study: str, plans: Mapping[str, Plan | MpiPlan], scratch: Sequence[str]) -> Json:
@@ -99,6 +101,11 @@ def fingerprint(study: str, plans: Mapping[str, Plan | MpiPlan], scratch: Sequen
         "the machine": infos[0]["machine"] if infos else None,
         "the file system": [_place((info["path"] or {}).get("file_system")) for info in infos],
     }
+
+
+def _read_measurement(group: Json) -> Measurement:
+    samples = {cell: list(map(read_repeat, kept)) for cell, kept in group["samples"].items()}
+    return Measurement(msgspec.convert(group["environment"], Environment), samples)
 
 
 def _digest(data: bytes) -> str:
@@ -150,14 +157,11 @@ class Unfinished:
         try:
             document = json.loads(self.path.read_text(encoding="utf-8"))
             marks = document["fingerprint"] if document["schema"] == SCHEMA else None
-            groups = {
-                name: Measurement(group["environment"], group["samples"])
-                for name, group in document["groups"].items()
-            }
+            groups = {name: _read_measurement(group) for name, group in document["groups"].items()}
             kept = Kept(groups, document["began"])
         except OSError as error:
             raise FerryError(f"{self.path}: {error.strerror}; choose another --out") from None
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, msgspec.ValidationError):
             marks = None
         if marks == self._marks:
             return kept
@@ -195,11 +199,12 @@ class Unfinished:
                 for name, group in groups.items()
             },
         }
+        text = json.dumps(msgspec.to_builtins(document))
         beside = self.path.with_name(f".{FILE_NAME}.{os.getpid()}")
         with signals_ignored():
             try:
                 self.path.parent.mkdir(exist_ok=True)
-                beside.write_text(json.dumps(document), encoding="utf-8", errors="replace")
+                beside.write_text(text, encoding="utf-8", errors="replace")
                 beside.replace(self.path)
             except OSError:
                 beside.unlink(missing_ok=True)

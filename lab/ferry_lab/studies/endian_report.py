@@ -17,7 +17,7 @@ from ferry_lab.render.mpi_tables import bandwidth_of, counted_table, label_of, p
 from ferry_lab.render.tables import Table
 from ferry_lab.render.terminal import print_wrapped
 from ferry_lab.results import results
-from ferry_lab.results.mpi_results import durable_ns
+from ferry_lab.results.results import durable_ns
 from ferry_lab.stats.comparing import TimeOf, make_comparison, speed_ratio_of_rows
 from ferry_lab.studies import published
 

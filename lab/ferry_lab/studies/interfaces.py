@@ -18,7 +18,7 @@ from ferry_lab.render.findings import Finding, Findings
 from ferry_lab.render.mpi_tables import counted_table, label_of, mean_and_deviation, memory_bytes
 from ferry_lab.render.sections import NOISE, Answer, Figure, Section, Word
 from ferry_lab.render.tables import Table
-from ferry_lab.results.mpi_results import durable_ns
+from ferry_lab.results.results import durable_ns
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place

@@ -194,7 +194,7 @@ WRITE_VIEWS = [
     for detail, metric, time_ns in (
         ("the call alone", "", results.call_ns),
         ("call + flush", "with_flush_", results.call_and_flush_ns),
-        ("call + fsync", "with_sync_", results.call_and_sync_ns),
+        ("call + fsync", "with_sync_", results.durable_ns),
     )
 ]
 PROGRAM_VIEWS = [view for program in ("iterative", "once") for view in _program_views(program)]
@@ -392,10 +392,11 @@ class _Line:
 
     def times_ms(self) -> list[float]:
         """Returns calls, computing, loop, and of writes sync and total: medians."""
-        medians = {name: summary["median"] for name, summary in self.row["metrics"].items()}
-        times = [medians["io_ns"], medians["compute_ns"], medians["loop_ns"]]
-        if self.row["operation"] == "write":
-            times += [medians["flush_ns"] + medians["sync_ns"], medians["loop_with_sync_ns"]]
+        metrics = self.row.metrics
+        times = [metrics.io_ns.median, metrics.compute_ns.median, metrics.loop_ns.median]
+        if self.row.operation == "write":
+            times.append(metrics.flush_ns.median + metrics.sync_ns.median)
+            times.append(metrics.loop_with_sync_ns.median)
         return [time * 1e-6 for time in times]
 
     def bar(self) -> Bar:

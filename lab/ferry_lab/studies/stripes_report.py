@@ -15,7 +15,7 @@ from ferry_lab.render.findings import largest_noise, listed
 from ferry_lab.render.mpi_tables import bandwidth_of, counted_table, label_of, place_of
 from ferry_lab.render.tables import Table
 from ferry_lab.render.terminal import print_wrapped
-from ferry_lab.results.mpi_results import durable_ns
+from ferry_lab.results.results import durable_ns
 from ferry_lab.stats.comparing import make_comparison, speed_ratio_of_rows
 from ferry_lab.studies import published
 

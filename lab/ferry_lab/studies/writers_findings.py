@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ferry_lab.render.findings import largest_noise, listed
-from ferry_lab.results.mpi_results import whole_ns
+from ferry_lab.results.results import whole_ns
 from ferry_lab.stats.comparing import make_comparison, speed_ratio_of_rows
 from ferry_lab.studies.writers_cells import AGAIN, ALL, FILES, OPERATIONS, SUBSETS
 

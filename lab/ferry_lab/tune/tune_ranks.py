@@ -14,7 +14,7 @@ from rich.console import Console
 
 from ferry.files import scratch_folder
 from ferry.sizes import KIB, MIB, format_size
-from ferry_lab.results.mpi_results import whole_ns
+from ferry_lab.results.results import whole_ns
 from ferry_lab.run.measuring import run_plan
 from ferry_lab.run.mpi_plan import MpiCell, MpiPlan
 from ferry_lab.stats import judge

@@ -13,7 +13,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from documents import SCHEMA, validated
-from ferry_lab.results import results
+from ferry_lab.results.records import CacheCounters
 from ferry_lab.run.bench import _COLUMNS
 from ferry_lab.run.plan import INTERFACES, PLACEMENTS
 from support import TIMEOUT_S, Command
@@ -59,7 +59,7 @@ def test_bench_of_every_placement(command: Command, scratch: Path, placement: st
         for sample in row["repeats"]:
             assert (sample["cache"] is not None) == cached
             if cached:
-                assert tuple(sample["cache"]) == results.CACHE_COUNTERS
+                assert tuple(sample["cache"]) == CacheCounters.__struct_fields__
 
 
 def test_bench_shows_the_cache_that_was_asked_for(command: Command, scratch: Path) -> None:

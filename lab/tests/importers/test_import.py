@@ -9,9 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from documents import validated
+from ferry import output_files
 from ferry.sizes import KIB, MIB
+from ferry_lab.results import results
+from ferry_lab.run.measuring import Measurement
+from ferry_lab.run.mpi_plan import MpiCell
+from made_up import ENVIRONMENT
+from mpi import made_up_rows
 from support import Command
 
 DATA = Path(__file__).resolve().parent / "data"
@@ -87,7 +94,11 @@ def test_ior_with_tasks_files_and_checks(command: Command, tmp_path: Path) -> No
 
 def test_fio(command: Command) -> None:
     read, write = imported(command, FIO)["rows"]
-    assert (read["interface"], read["pattern"], read["operation"]) == ("posix", "sequential", "read")
+    assert (read["interface"], read["pattern"], read["operation"]) == (
+        "posix",
+        "sequential",
+        "read",
+    )
     assert (read["transfer_bytes"], read["total_bytes"]) == (64 * KIB, 16 * MIB)
     (sample,) = read["repeats"]
     assert sample["io_ns"] == 31_000_000
@@ -124,7 +135,9 @@ def test_fio_groups_and_mixed_jobs(command: Command, tmp_path: Path) -> None:
 
 
 def test_several_files_are_repeats_in_one_table(command: Command) -> None:
-    done = command.run("bench", "-a", "posix", "-b", "64k", "-t", "4k", "-i", "2", "--json", "b", "f")
+    done = command.run(
+        "bench", "-a", "posix", "-b", "64k", "-t", "4k", "-i", "2", "--json", "b", "f"
+    )
     assert done.returncode == 0
     mine = command.scratch / "b"
     document = imported(command, FIO, mine, IOR, FIO, mine)
@@ -141,6 +154,31 @@ def test_several_files_are_repeats_in_one_table(command: Command) -> None:
     # Imported results can be imported again.
     again = imported(command, command.scratch / "out.json")
     assert again["rows"] == document["rows"]
+
+
+def test_what_ranks_measured_keeps_its_metrics(command: Command) -> None:
+    cell = MpiCell("a", "native", "write", "/f", ranks=4, transfer_bytes=MIB, total_bytes=4 * MIB)
+    rows = made_up_rows([cell], lambda _: 10.0)
+    made = results.make_document(
+        "study", {}, [Measurement(ENVIRONMENT)], rows, study="writers", started=results.now()
+    )
+    mine = command.scratch / "ranks.json"
+    output_files.write_json(str(mine), msgspec.to_builtins(made), False)
+    (row,) = imported(command, mine, mine)["rows"]
+    assert len(row["repeats"]) == row["metrics"]["storage_bytes"]["count"] == 40
+    shown = command.run("import", mine).stdout.splitlines()[3].split()
+    assert shown[:8] == ["ferry", "native", "write", "1", "MiB", "4", "MiB", "4"]
+
+
+def test_a_document_with_a_field_too_many_is_refused_in_one_line(command: Command) -> None:
+    document = imported(command, IOR)
+    document["rows"][0]["repeats"][0]["speed"] = 3
+    path = command.scratch / "wrong.json"
+    path.write_text(json.dumps(document))
+    done = command.run("import", path)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "unknown field `speed`" in done.stderr
 
 
 def test_lines_before_the_json_are_skipped(command: Command, tmp_path: Path) -> None:

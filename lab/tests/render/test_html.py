@@ -15,12 +15,14 @@ from ferry import file_systems
 from ferry_lab.render import html as report
 from ferry_lab.render.sections import Answer
 from ferry_lab.render.terminal import print_answer
-from ferry_lab.results import results
+from ferry_lab.results import csv_file
+from ferry_lab.results.records import Document
 from ferry_lab.run.study_files import PLOTS, REPORT_HTML
 from ferry_lab.studies import find_study
 from ferry_lab.studies.placements import Placements
 from ferry_lab.tune.tune_report import storage_of
-from made_up import DOCUMENTS, Json, placements_document, report_files, shown, storages_document
+from made_up import DOCUMENTS, placements_document, report_files, shown, storages_document
+from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console
 from support import TIMEOUT_S
@@ -59,12 +61,12 @@ class Text(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def document() -> Json:
+def document() -> Document:
     return placements_document()
 
 
 @pytest.fixture(scope="module")
-def files(document: Json) -> dict[str, bytes]:
+def files(document: Document) -> dict[str, bytes]:
     return report_files(Placements(), document)
 
 
@@ -73,7 +75,7 @@ def page(files: dict[str, bytes]) -> Text:
     return Text(files[REPORT_HTML].decode())
 
 
-def test_the_conclusion_follows_from_the_numbers_and_is_short(document: Json) -> None:
+def test_the_conclusion_follows_from_the_numbers_and_is_short(document: Document) -> None:
     sentences = Placements().answer(document).conclusion
     # compute takes half the time below 64 KiB and twice as long from there on.
     assert sentences[0].startswith(
@@ -94,9 +96,9 @@ def test_without_writes_the_conclusion_does_not_speak_of_them() -> None:
     assert figures == ["reads", "programs-read"]
 
 
-def test_what_shows_nothing_is_not_concluded_from(document: Json) -> None:
-    points = [{**c, "finding": "no_difference"} for c in document["comparisons"]]
-    sentences = Placements().answer({**document, "comparisons": points}).conclusion
+def test_what_shows_nothing_is_not_concluded_from(document: Document) -> None:
+    points = [replace(c, finding="no_difference") for c in document.comparisons]
+    sentences = Placements().answer(replace(document, comparisons=points)).conclusion
     assert sentences[0].count("no difference is measured between compute and host") == 2
     assert "faster" not in " ".join(sentences)
     assert "times the" not in " ".join(sentences)
@@ -105,7 +107,7 @@ def test_what_shows_nothing_is_not_concluded_from(document: Json) -> None:
 
 @pytest.mark.parametrize("width", [80, 110])
 def test_the_page_and_the_terminal_begin_with_the_same_sentences(
-    document: Json, width: int
+    document: Document, width: int
 ) -> None:
     answer = Answer("Which?", [f"{'word ' * 60}one.", f"{'word ' * 100}two.", "Three isn't long."])
     html = Text(report.files(document, answer, [])[REPORT_HTML].decode()).text
@@ -117,7 +119,7 @@ def test_the_page_and_the_terminal_begin_with_the_same_sentences(
     assert "Three isn’t long." in html
 
 
-def test_everything_is_on_the_page(page: Text, document: Json) -> None:
+def test_everything_is_on_the_page(page: Text, document: Document) -> None:
     for sentence in Placements().answer(document).conclusion:
         assert sentence.replace("'", "’") in page.text
     machine = document["environment"]["machine"]
@@ -155,10 +157,10 @@ def test_the_commands_to_repeat_it_are_at_the_bottom(files: dict[str, bytes]) ->
         ),
     ],
 )
-def test_the_commands_can_be_pasted(document: Json, revision: str | None, lines: list[str]) -> None:
-    environment = {**document["environment"], "versions": {"git_revision": revision}}
+def test_the_commands_can_be_pasted(document: Document, revision: str | None, lines: list[str]) -> None:
+    environment = replace(document.environment, versions={"git_revision": revision})
     command = ["ferry", "study", "placements", "--dir", "a b"]
-    changed = {**document, "environment": environment, "command": command}
+    changed = replace(document, environment=environment, command=command)
     assert report.commands(changed) == lines
 
 
@@ -216,7 +218,7 @@ def test_axes_have_readable_units(files: dict[str, bytes]) -> None:
     assert {"host", "compute", "service", "automatic", "pread", "mmap"} <= texts
 
 
-def test_the_same_results_make_the_same_report(document: Json, files: dict[str, bytes]) -> None:
+def test_the_same_results_make_the_same_report(document: Document, files: dict[str, bytes]) -> None:
     assert report_files(Placements(), document) == files
 
 
@@ -227,7 +229,7 @@ def test_numbers_stay_with_their_units() -> None:
     )
 
 
-def test_the_paper_agrees_or_not(document: Json) -> None:
+def test_the_paper_agrees_or_not(document: Document) -> None:
     sections = Placements().sections(document)
     section = next(s for s in sections if s.title == "Beside the paper")
     rows = {line[0]: line for line in section.tables[0].rows}
@@ -245,9 +247,9 @@ def test_the_paper_agrees_or_not(document: Json) -> None:
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_an_unknown_mount_leaves_no_hole_in_a_sentence(name: str) -> None:
     document = DOCUMENTS[name]()
-    (system,) = document["environment"]["file_systems"]
-    unknown = {**system, "mount_point": "", "type": "", "source": "", "options": ""}
-    document["environment"]["file_systems"] = [{**unknown, "block_device": None}]
+    (system,) = document.environment.file_systems
+    empty = dict.fromkeys(("mount_point", "type", "source", "options"), "")
+    document.environment.file_systems = [replace(system, **empty, block_device=None)]
     study = find_study(name)()
     html = Text(report_files(study, document)[REPORT_HTML].decode()).text
     title = next(line for line in shown(study, document).splitlines() if line.startswith("Study "))
@@ -300,7 +302,7 @@ def test_an_answer_has_whole_sentences_only() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 40])
-def test_the_terminal_shows_every_number_and_sentence(document: Json, width: int) -> None:
+def test_the_terminal_shows_every_number_and_sentence(document: Document, width: int) -> None:
     study = Placements()
     text = shown(study, document, width)
     lines = [line for line in text.splitlines() if not line.startswith("note: ")]
@@ -330,22 +332,21 @@ def test_only_drawing_loads_the_plotting_library() -> None:
 
 def test_the_csv_file_says_where_and_how_fast() -> None:
     document = storages_document({"tmpfs": 0.5}, network=True)
-    document["environment"]["file_systems"].append(
-        {**document["environment"]["file_systems"][0], "mount_point": "/memory", "type": "tmpfs",
-         "source": "none"}
-    )  # fmt: skip
-    lines = list(csv.DictReader(io.StringIO(results.to_csv(document["rows"], document["environment"]))))
-    samples = [(row, sample) for row in document["rows"] for sample in row["repeats"]]
+    systems = document.environment.file_systems
+    systems.append(replace(systems[0], mount_point="/memory", type="tmpfs", source="none"))
+    text = csv_file.to_csv(document.rows, document.environment)
+    lines = list(csv.DictReader(io.StringIO(text)))
+    samples = [(row, sample) for row in document.rows for sample in row.repeats]
     assert len(lines) == len(samples)
     for line, (row, sample) in zip(lines, samples, strict=True):
-        storage = row["id"].split("/")[1]
+        storage = row.id.split("/")[1]
         named = {"tmpfs": "tmpfs on none", "ceph": "ceph"}
         assert line["storage"] == named.get(storage, "ext4 on /dev/vda")
-        assert line["path"] == row["path"]
-        assert int(line["bytes"]) == sample["bytes"]
-        wanted = sample["bytes"] / (1 << 20) / (sample["io_ns"] * 1e-9)
+        assert line["path"] == row.path
+        assert int(line["bytes"]) == sample.bytes
+        wanted = sample.bytes / (1 << 20) / (sample.io_ns * 1e-9)
         assert float(line["bandwidth_mib_per_s"]) == pytest.approx(wanted, rel=1e-4)
         synced = float(line["bandwidth_with_sync_mib_per_s"])
-        share = 3 if row["operation"] == "write" else 1  # flush and sync take as long as the calls
+        share = 3 if row.operation == "write" else 1  # flush and sync take as long as the calls
         assert synced == pytest.approx(wanted / share, rel=1e-4)
-    assert results.storage_of("/elsewhere", {"file_systems": []}) == "an unknown file system"
+    assert csv_file.storage_of("/elsewhere", replace(document.environment, file_systems=[])) == "an unknown file system"

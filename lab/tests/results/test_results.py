@@ -9,20 +9,21 @@ import pytest
 from ferry import output_files
 from ferry.errors import FerryError
 from ferry_lab.results import results
+from made_up import sample
 
 
 def test_summaries() -> None:
     summary = results.summarize([1.0, 2.0, 3.0, 10.0])
-    assert summary["count"] == 4
-    assert summary["mean"] == 4.0
-    assert summary["median"] == 2.5
-    assert summary["standard_deviation"] == pytest.approx(4.0825, abs=1e-4)
-    assert summary["minimum"] <= summary["median_low_95"] <= summary["median"]
-    assert summary["median"] <= summary["median_high_95"] <= summary["maximum"]
+    assert summary.count == 4
+    assert summary.mean == 4.0
+    assert summary.median == 2.5
+    assert summary.standard_deviation == pytest.approx(4.0825, abs=1e-4)
+    assert summary.minimum <= summary.median_low_95 <= summary.median
+    assert summary.median <= summary.median_high_95 <= summary.maximum
 
 
 def test_one_repeat_has_no_deviation() -> None:
-    assert results.summarize([5])["standard_deviation"] is None
+    assert results.summarize([5]).standard_deviation is None
 
 
 def test_bandwidth() -> None:
@@ -34,7 +35,7 @@ def test_bandwidth() -> None:
     [(["hot", "hot"], "hot"), (["cold", "hot"], "unverified"), ([None, None], None)],
 )
 def test_a_row_is_in_one_state_or_unverified(states: list[str | None], state: str | None) -> None:
-    assert results.cache_state([{"cache_state": s} for s in states]) == state
+    assert results.cache_state([sample(cache_state=s) for s in states]) == state
 
 
 def test_results_are_not_overwritten(tmp_path: Path) -> None:
@@ -55,15 +56,15 @@ def test_numbers_that_json_has_not_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_device_cache_has_a_state_of_its_own() -> None:
-    samples = [{"device_cache_state": s} for s in ("warm", "warm", "unverified")]
+    samples = [sample(device_cache_state=s) for s in ("warm", "warm", "unverified")]
     assert results.cache_state(samples, "device_cache_state") == "unverified"
     assert results.cache_state(samples[:2], "device_cache_state") == "warm"
 
 
 def test_times_of_what_follows_the_calls() -> None:
-    sample = {"io_ns": 1000, "compute_ns": 200, "flush_ns": 30, "sync_ns": 4}
-    assert results.call_ns(sample) == 1000
-    assert results.call_and_flush_ns(sample) == 1030
-    assert results.call_and_sync_ns(sample) == 1034
-    assert results.loop_ns(sample) == 1200
-    assert results.loop_and_sync_ns(sample) == 1234
+    repeat = sample(io_ns=1000, compute_ns=200, flush_ns=30, sync_ns=4)
+    assert results.call_ns(repeat) == 1000
+    assert results.call_and_flush_ns(repeat) == 1030
+    assert results.durable_ns(repeat) == 1034
+    assert results.loop_ns(repeat) == 1200
+    assert results.loop_and_sync_ns(repeat) == 1234

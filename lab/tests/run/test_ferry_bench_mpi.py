@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from ferry.sizes import KIB, MIB
-from ferry_lab.results import mpi_results
+from ferry_lab.results.records import TransferCounts
 from ferry_lab.run import measuring, mpi_native, remote_files
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.measuring import run_plan as measure
@@ -78,7 +78,7 @@ def test_counts_what_it_moves(tmp_path: Path) -> None:
     )
     posix, mpiio, one, turns = (samples[name][0] for name in ("posix", "mpiio", "one", "turns"))
     wanted = {"storage_requests": 4, "storage_bytes": 4 * MIB, "storage_opens": 4}
-    assert posix["counts"] == {**dict.fromkeys(mpi_results.COUNTS, 0), **wanted}
+    assert posix["counts"] == {**dict.fromkeys(TransferCounts.__struct_fields__, 0), **wanted}
     assert posix["ranks_usage"]["write_calls"] == 4
     assert (mpiio["counts"], mpiio["time_split"]) == (None, None)
     assert mpiio["ranks_usage"]["write_calls"] >= 4
@@ -193,9 +193,9 @@ def test_is_measured_like_any_plan(tmp_path: Path) -> None:
     seen: list[str] = []
     measurement = measure(plan, seen.append, Measurement())
     assert seen == ["a", "a"]
-    assert [sample["repeat"] for sample in measurement.samples["a"]] == [0, 1]
-    assert "mpi" in measurement.environment["versions"]
-    assert measurement.environment["file_systems"]
+    assert [sample.repeat for sample in measurement.samples["a"]] == [0, 1]
+    assert "mpi" in measurement.environment.versions
+    assert measurement.environment.file_systems
 
 
 @pytest.mark.parametrize("folders", [("/tmp/ferry-a/", "/tmp/ferry-b/"), ("ceph:/a.", "ceph:/b.")])

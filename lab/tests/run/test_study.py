@@ -19,7 +19,8 @@ from ferry_lab.run import study, study_files, unfinished
 from ferry_lab.run.estimate import Estimate, describe_s, write_room_bytes
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.plan import Cell, Plan
-from made_up import ENVIRONMENT
+from made_up import ENVIRONMENT, sample
+from msgspec import structs
 
 Json = dict[str, Any]
 REPEATS = 7  # odd: whole groups are kept completely, partial ones in pairs
@@ -62,6 +63,12 @@ class Small(study.Study):
         return [Section("All", findings=[Findings("Reads", [finding])])]
 
 
+# What a made-up sample counts its number in.
+NUMBERED = (
+    *("bytes", "open_ns", "io_ns", "flush_ns", "sync_ns", "close_ns", "operations", "elapsed_ns"),
+)
+
+
 class Bench:
     """Replaces ferry-bench; ends with ``error`` after ``ends_after`` samples."""
 
@@ -75,35 +82,17 @@ class Bench:
         self, plan: Plan, on_sample: Callable[[str], None], into: Measurement
     ) -> Measurement:
         self.plans.append(plan)
-        runtime = {**ENVIRONMENT["runtimes"][0], "device_cpus": str(len(self.plans))}
-        into.environment.update({**ENVIRONMENT, "runtimes": [runtime]})
+        runtime = structs.replace(ENVIRONMENT.runtimes[0], device_cpus=str(len(self.plans)))
+        into.environment = structs.replace(ENVIRONMENT, runtimes=[runtime])
         into.samples.update({cell.id: [] for cell in plan.cells})
         for repeat in range(plan.repeats):
             for cell in plan.cells if repeat % 2 == 0 else reversed(plan.cells):
                 if self.samples == self.ends_after:
                     raise self.error
                 self.samples += 1
-                into.samples[cell.id].append(sample(repeat, self.samples))
+                into.samples[cell.id].append(sample(repeat, **dict.fromkeys(NUMBERED, self.samples)))
                 on_sample(cell.id)
         return into
-
-
-def sample(repeat: int, number: int) -> Json:
-    names = (
-        "bytes",
-        "open_ns",
-        "io_ns",
-        "flush_ns",
-        "sync_ns",
-        "close_ns",
-        "operations",
-        "elapsed_ns",
-    )
-    return {
-        **dict.fromkeys(names, number),
-        **{"repeat": repeat, "compute_ns": None, "cache": None, "verified": True},
-        **{"cache_state": "hot", "device_cache_state": None},
-    }
 
 
 @pytest.fixture

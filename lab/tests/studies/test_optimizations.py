@@ -121,7 +121,7 @@ def test_noise_is_no_difference() -> None:
     for row in document["rows"]:
         if "/again/" in row["id"]:
             for index, sample in enumerate(row["repeats"]):
-                sample["io_ns"] = int(sample["io_ns"] * (0.2 if index % 2 else 5))
+                sample.io_ns = int(sample.io_ns * (0.2 if index % 2 else 5))
     findings = optimizations.Optimizations().findings(document["rows"])
     sentence = conclude_operation("write", findings.comparisons)[0]
     start = "Write: no difference from all off measured at any size with all on, batched"

@@ -147,7 +147,7 @@ def test_noise_is_said_once() -> None:
     for made in rows:
         if "/again/" in made["id"]:
             for index, sample in enumerate(made["repeats"]):
-                sample["io_ns"] = int(sample["io_ns"] * (0.5 if index % 2 else 2))
+                sample.io_ns = int(sample.io_ns * (0.5 if index % 2 else 2))
     cold, _ = READ_VIEWS
     assert findings_of(cold, Placements().compare(rows)).sentences() == [
         "Reads, device cache cold: no difference measured at any size between compute and host, "
@@ -161,7 +161,7 @@ def test_a_series_that_wavers_shows_nothing_although_plain_calls_do_not() -> Non
     for made in rows:
         if "/compute/" in made["id"]:
             for index, sample in enumerate(made["repeats"]):
-                sample["io_ns"] = int(sample["io_ns"] * (0.8 if index % 2 else 1.6))
+                sample.io_ns = int(sample.io_ns * (0.8 if index % 2 else 1.6))
     points = [
         c
         for c in Placements().compare(rows)
@@ -185,7 +185,7 @@ def test_what_is_unverified_is_named() -> None:
     rows = [row(cell, "read", 1e6) for cell in cells]
     assert study.unverified_notes(rows) == []
     for made in rows[:5]:
-        made["device_cache_state"] = "unverified"
+        made.device_cache_state = "unverified"
     (note,) = study.unverified_notes(rows)
     assert "device's page cache" in note
     assert "read/host/4096, read/compute/4096, read/service/4096 and 2 more" in note

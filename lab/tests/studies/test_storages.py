@@ -231,7 +231,7 @@ def test_noise_is_no_difference() -> None:
     for row in rows:
         if "/again/" in row["id"]:
             for index, sample in enumerate(row["repeats"]):
-                sample["io_ns"] = int(sample["io_ns"] * (0.1 if index % 2 else 10))
+                sample.io_ns = int(sample.io_ns * (0.1 if index % 2 else 10))
     comparisons = storages.Storages().findings(rows).comparisons
     (sentence, *_) = conclude_threads(WRITE, comparisons, ["ext4"])
     assert sentence == (
@@ -311,8 +311,8 @@ def test_the_headline_claims_no_more_than_was_compared() -> None:
     """Cold reads of the disk take seven times as long as tmpfs; nothing else differs."""
     document = storages_document()
     for point in document["comparisons"]:
-        if point["question"] == STORAGES:
-            point |= {"finding": "no_difference", "ratio_median": 7.0}
+        if point.question == STORAGES:
+            point.finding, point.ratio_median = "no_difference", 7.0
     headline = make_page(document).conclusion[0]
     assert headline == (
         "One thread: the noise hides any difference from ext4 on vda at 7 points, whose medians are "

@@ -67,14 +67,14 @@ def test_what_was_granted_is_said() -> None:
     row = made_up_rows_of(lambda _: 10.0)[0]
     assert granted(row) == "no stripes"
     for sample in row["repeats"]:
-        sample["layout"] = {"stripe_count": 4, "stripe_bytes": MIB}
+        sample.layout = {"stripe_count": 4, "stripe_bytes": MIB}
     assert granted(row) == "4 × 1 MiB"
 
 
 def test_a_folder_whose_layout_says_nothing_is_reported_all_the_same() -> None:
     rows = made_up_rows_of(lambda _: 10.0)
     for sample in rows[0]["repeats"]:
-        sample["layout"] = {"stripe_count": 4, "stripe_bytes": None}
+        sample.layout = {"stripe_count": 4, "stripe_bytes": None}
     assert granted(rows[0]) == "4 × unknown"
     study = Stripes()
     for count, size, said in (

@@ -11,7 +11,7 @@ import pytest
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.mpi_plan import MpiPlan
 from ferry_lab.tune import profile, tune_ranks
-from mpi import needs_mpi
+from mpi import needs_mpi, sample
 from support import Command
 
 
@@ -20,7 +20,7 @@ def measured(time_ns: Callable[[str, int], float]) -> Callable[[MpiPlan], Measur
 
     def run(plan: MpiPlan) -> Measurement:
         samples = {
-            cell.id: [{"elapsed_ns": time_ns(cell.id, repeat)} for repeat in range(plan.repeats)]
+            cell.id: [sample(cell, n, time_ns(cell.id, n) * 1e6) for n in range(plan.repeats)]
             for cell in plan.cells
         }
         return Measurement(samples=samples)

@@ -9,6 +9,7 @@ from ferry_lab.stats import judge
 from ferry_lab.tune import tune
 from ferry_lab.tune.tune_outcome import Outcome, Tuned
 from ferry_lab.tune.tuning_workloads import DEFAULTS
+from made_up import sample
 
 FACTS = {"machine": {"cpus_usable": 8}, "path": {"file_system": {"type": "ext4"}}}
 WANT = "out of time"
@@ -42,7 +43,7 @@ def spent(
         samples = tune.Samples()
         for workload, point, second in keys:
             time_ns = 100 if point == DEFAULTS else 80
-            times = {"io_ns": time_ns, "flush_ns": 0, "sync_ns": 0, "cache_state": "cold"}
+            times = sample(io_ns=time_ns, cache_state="cold")
             samples.add((workload, point, second), [times] * done)
         return samples
 
