@@ -1,6 +1,5 @@
-// What it takes to bring a file from the page cache into memory that is there already, by the ways
-// that the kernel offers. Mapping is no way for a library: a file that is truncated meanwhile ends
-// the process.
+// The cost of moving a cached file into resident memory, by the kernel's methods. A library cannot
+// map files: truncating one meanwhile ends the process.
 #include <algorithm>
 #include <atomic>
 #include <functional>

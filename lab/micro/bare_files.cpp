@@ -1,8 +1,7 @@
-// The irreducible work of reading many small files: open, read and close, by plain system calls of
-// a few threads, each file into memory of its own that is there already. The files are
-// FOLDER/small0 and so on. To tell what takes the time, `open` does not read, `same-memory` reads
-// all files of a thread into the same 16 KiB, and `memory` opens nothing and writes the bytes to
-// memory as the kernel does, by plain stores.
+// The minimal work to read many small files, FOLDER/small0 and so on: open, read and close, by
+// plain system calls of a few threads, each file into its own resident memory. To split the time,
+// `open` does not read, `same-memory` reads all files of a thread into the same 16 KiB, and
+// `memory` opens nothing and only writes the bytes to memory, by plain stores.
 #include <cstring>
 #include <thread>
 

@@ -1,10 +1,9 @@
-// The irreducible work of moving a file to or from an NFS server: asynchronous calls of libnfs, as
-// many in flight as --depth says, over as many connections as --threads says, each with a thread of
-// its own. What is read stays where libnfs has it, and what is written is one buffer again and
-// again.
+// The minimal work to move a file to or from an NFS server: asynchronous calls of libnfs, --depth
+// in flight over --threads connections with a thread each. Data read stays in libnfs's memory;
+// writes repeat one buffer.
 //
-// Gives the seconds from opening to closing; a write ends with a commit. The connections are there
-// before, and the requests under way are of 1 MiB (or what the server takes).
+// Returns the seconds from opening to closing; a write ends with a commit. Connections exist
+// before, and requests have 1 MiB (or the server's maximum).
 #include <algorithm>
 #include <atomic>
 #include <memory>

@@ -1,7 +1,6 @@
-// The irreducible part of cold-reads: a thread that wants blocks and spins for them, a thread
-// that reads them through io_uring, and one word per block between the two. What this loses against
-// a program whose only thread does both (fio) is what two threads cost on this machine; no ring, no
-// validation and no file calls have a share in it.
+// The minimal part of cold-reads: a thread that spins for blocks, a thread that reads them through
+// io_uring, and one word per block between them. The loss against a program with a single thread
+// (fio) is the cost of two threads on this machine, without ring, validation or file calls.
 #include <algorithm>
 #include <atomic>
 #include <memory>

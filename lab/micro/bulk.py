@@ -1,18 +1,18 @@
-"""Measures bulk transfers beside what else reads files into memory.
+"""Compares bulk transfers with other ways of reading files into memory.
 
-Every pair of series is interleaved (A B B A); ratios are judged by ferry_lab.stats.judge, and what was
-read is compared once. One line for each measure, and JSON with --json.
+Series are interleaved (A B B A), ferry_lab.stats.judge judges the ratios, and data is verified
+once. Prints one line per measure, and JSON with --json.
 
-The peers (safetensors, fastsafetensors, runai-model-streamer and KvikIO, and PyTorch, which some of them
-need) are no dependencies of Ferry. --peers names a folder outside the repository for a Python environment
-that has them; what lab/micro/requirements-peers.txt asks for is installed there first, some 8 GB. Without
---peers, this interpreter is searched for them. A peer that is absent or does not run is named, with the
-reason. KvikIO asks the CUDA driver whose memory it reads into, also for the host's: where there is no driver it
-needs a stand-in, a libcuda.so.1 in a folder of LD_LIBRARY_PATH that has the functions it looks up, and whose
-cuPointerGetAttribute returns CUDA_ERROR_INVALID_VALUE for every address, as a driver does for memory it does not know.
+The peers (safetensors, fastsafetensors, runai-model-streamer and KvikIO, and PyTorch, which some
+need) are no dependencies of Ferry. --peers names a folder outside the repository for a Python
+environment with them; lab/micro/requirements-peers.txt is installed there first, about 8 GB.
+Without --peers, this interpreter is searched. Missing or failing peers are reported with the
+reason. KvikIO always asks the CUDA driver about memory: without a driver it needs a stand-in, a
+libcuda.so.1 in LD_LIBRARY_PATH with the functions it looks up, whose cuPointerGetAttribute returns
+CUDA_ERROR_INVALID_VALUE for every address.
 
---quick takes a file of 256 MiB and a model of 1 GiB; the pairs stay. --only 'hot: fastsafetensors' and the
-like measure one peer at a time.
+--quick takes a file of 256 MiB and a model of 1 GiB, with as many pairs. --only 'hot:
+fastsafetensors' and the like measure one peer at a time.
 """
 
 from __future__ import annotations

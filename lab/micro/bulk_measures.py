@@ -1,4 +1,4 @@
-"""What the parts of bulk.py share: measures, peers, and files whose page cache is known."""
+"""Shared by the parts of bulk.py: measures, peers, and files with a known cache state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine chooses beside the best point of a sweep; a part of bulk.py."""
+"""Compares the engine's choices with the best point of a sweep; a part of bulk.py."""
 
 from __future__ import annotations
 

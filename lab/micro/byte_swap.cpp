@@ -1,5 +1,5 @@
-// What byte swapping costs beside memcpy, by each way that this processor has, for each size of
-// elements. `ferry study endian` measures what it costs a file that is written.
+// The cost of byte swapping compared with memcpy, by each method of this processor and each element
+// size. `ferry study endian` measures the cost for files.
 #include "base/byte_swap.hpp"
 
 #include <algorithm>

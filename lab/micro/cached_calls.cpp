@@ -1,5 +1,5 @@
-// Placement `compute` on pages that are resident in device memory, beside the plain calls on the
-// same file in the kernel's page cache and beside bare copies over as much memory in huge pages.
+// Placement `compute` on resident pages, compared with plain calls on the same cached file and with
+// bare copies over as much memory in huge pages.
 #include <algorithm>
 #include <random>
 #include <string>

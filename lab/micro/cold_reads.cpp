@@ -1,6 +1,6 @@
 // Cold direct reads for a fixed time; lab/micro/run interleaves them with fio on the same file.
-// `sequential` and `random` go by the host with a fixed number in flight; `cached` is one
-// sequential pass through the page cache, call by call.
+// `sequential` and `random` use the host with a fixed number in flight; `cached` is one sequential
+// pass through the device's page cache, call by call.
 #include <random>
 #include <vector>
 

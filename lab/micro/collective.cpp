@@ -1,14 +1,13 @@
-// Many ranks, one shared file: Ferry's methods beside the MPI library's own MPI-IO and beside one
-// rank that writes or reads it all. lab/micro/collective_io.py starts it under mpiexec.
+// Many ranks, one shared file: Ferry's methods compared with the MPI library's MPI-IO and with one
+// rank that writes or reads everything. lab/micro/collective.py starts it under mpiexec.
 //
 // The folder may be a URI, such as ceph:/folder?conf=FILE. Patterns are interleaved (pieces of 4
 // KiB in turn), subarray (a block of a 4-D array of doubles, cut along its last dimensions first)
-// and blocks (one piece for each rank). Ways are measured in turn, A B C C B A, and each sample is
-// one JSON line; after --seconds no further repeat begins. Its time goes from before the open to
-// after the close; a write has a sync in it, into a new file. Reads find the file in the page
-// cache; with WAY:cold it was dropped from there. Of a URI both are the same: each sample is a new
-// client. WAY:unsieved switches data sieving off; calls has each rank make a call for each of its
-// pieces. Every sample's data is compared, outside of the time.
+// and blocks (one piece per rank). Ways are measured in turn, A B C C B A, with one line of JSON
+// per sample; no repeat begins after --seconds. Times go from before open to after close; writes
+// include a sync, into a new file. Reads find the file in the page cache, or with WAY:cold not; for
+// a URI each sample is a new client. WAY:unsieved disables data sieving; calls makes each rank call
+// for each of its pieces. All data is verified, outside the time.
 #include <algorithm>
 #include <array>
 #include <cstring>

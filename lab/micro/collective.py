@@ -1,16 +1,15 @@
-"""Collective I/O beside the MPI library's own MPI-IO.
+"""Compares collective I/O with the MPI library's MPI-IO.
 
---dir is a folder, or the URI of one: ceph:/?conf=FILE, as `./ferry rig up ceph` prints it. There the
-MPI library has no driver, every sample is a new client, `independent:unsieved` reads stand beside
-what Ferry's data sieving makes of independent ones (which have up to 32 requests in flight; `calls`
-are one after the other), and the servers' CPU time is not counted.
+--dir is a folder or its URI: ceph:/?conf=FILE, as printed by `./ferry rig up ceph`. For a URI the
+MPI library has no driver, every sample is a new client, `independent:unsieved` is compared with
+independent reads with data sieving (up to 32 requests in flight; `calls` run one after another),
+and the servers' CPU time is not counted.
 
-Each measure is one run of `ferry-micro collective` under mpiexec: the ways take turns (A B C C B A),
-every sample is verified, and a write's time has the sync in it. MPI-IO is measured twice for the noise.
-Sizes are those of the file. With --seconds a measure ends after the repeat during which that time
-is over. With --build build/openmpi it is Open MPI, where that was built. Prints a table for each
-measure: the median time, its 95 % bootstrap bounds, how many times as long as `automatic` a way
-takes, and what was counted, as medians.
+Each measure is one run of `ferry-micro collective` under mpiexec: ways take turns (A B C C B A),
+samples are verified, and write times include the sync. MPI-IO is measured twice for the noise.
+Sizes are the file's. With --seconds a measure ends after the repeat in which that time ends.
+--build build/openmpi uses Open MPI, if built. Prints a table per measure: median time, its 95 %
+bootstrap bounds, time as a multiple of `automatic`'s, and medians of counters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the measuring scripts share: the program, pairs, files whose page cache is known, verdicts."""
+"""Shared by the measuring scripts: the program, pairs, files with a known cache state, verdicts."""
 
 from __future__ import annotations
 

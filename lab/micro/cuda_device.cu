@@ -1,12 +1,11 @@
-// What is promised of the `cuda` device, each beside the GPU's own limit: cached reads beside a
-// copy in its memory, rows beside the same rows of an array, bulk transfers beside pinned copies,
-// misses by the second, and `automatic` beside each placement; and where pulling and copy engines
-// cross. No GPU has run this yet (docs/internals/gpu.md).
+// The promises for the `cuda` device, each compared with the GPU's own limit: cached reads with
+// copies in its memory, rows with rows of an array, bulk transfers with pinned copies, misses per
+// second, and `automatic` with each placement; also the crossover of pulling and copy engines. No
+// GPU has run this yet (docs/internals/gpu.md).
 //
 //   nvcc -std=c++20 -O3 -arch=native -Iinclude -Isrc
 //        lab/micro/cuda_device.cu build/release/libferry.a -luring -o cuda-device
-//   ./cuda-device DIRECTORY [MEASURE]      (with room for 2 GiB; JSON lines, as lab/micro/run
-//   judges)
+//   ./cuda-device DIRECTORY [MEASURE]      (with space for 2 GiB; JSON lines for lab/micro/run)
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

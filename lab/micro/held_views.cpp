@@ -1,5 +1,5 @@
-// A file read in place, page by page: through views that hold a cached page, beside the same pages
-// mapped by the kernel. Both sum every word.
+// Reads a file in place, page by page: through views that hold a cached page, compared with the
+// same pages mapped by the kernel. Both sum every word.
 #include <cstring>
 #include <string>
 

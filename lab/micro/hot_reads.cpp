@@ -1,6 +1,6 @@
-// Placement `host` on a file in the kernel's page cache, beside plain pread on the same CPU and
-// into the same memory. And the irreducible part of it: a pread that another core executes, with
-// one word between the two.
+// Placement `host` on a cached file, compared with plain pread on the same CPU into the same
+// memory, and with the minimal work: a pread executed by another core, with one word between the
+// two.
 #include <atomic>
 #include <thread>
 #include <vector>

@@ -1,5 +1,5 @@
-// ferry-micro: measurements that need a bare opponent in the same process. `ferry-micro --help`
-// lists them. Each prints a JSON line for each of its measures (pairs.hpp).
+// ferry-micro: measurements with a bare opponent in the same process. `ferry-micro --help` lists
+// them. Each measure is one line of JSON (pairs.hpp).
 #include <algorithm>
 #include <exception>
 #include <iostream>

@@ -1,5 +1,4 @@
-// Memory in huge pages that are there before anything is measured, and copies between such: what a
-// cached call cannot do without.
+// Resident memory in huge pages, and copies between such: the minimal work of a cached call.
 #pragma once
 
 #include <cstdint>

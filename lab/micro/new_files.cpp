@@ -1,5 +1,5 @@
-// Files that are written for the first time, beside tmpfs; and writes that must be durable, beside
-// the plain calls, with the bytes that reach the storage for each byte that was written.
+// First writes of files, compared with tmpfs; and durable writes, compared with plain calls, with
+// the bytes that reach the storage per byte written.
 #include <algorithm>
 #include <random>
 #include <string>

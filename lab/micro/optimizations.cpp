@@ -1,5 +1,5 @@
-// Records of 4 MiB in pages that are resident, with every optimisation of the cache on, beside
-// memcpy over as much memory in huge pages and beside all of them off.
+// Records of 4 MiB in resident pages, with all optimisations of the cache, compared with memcpy
+// over as much memory in huge pages, and with no optimisations.
 #include <string>
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// Two things measured in turn, A B B A A B B A ..., so that a machine whose speed drifts is equally
-// unkind to both. Every measure leaves as one JSON line.
+// Measures two things in turn, A B B A A B B A ..., so that drift affects both alike. Each measure
+// is one line of JSON.
 #pragma once
 
 #include <chrono>

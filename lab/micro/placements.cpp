@@ -1,4 +1,4 @@
-// Every placement at every size, in turn: host, compute, service, automatic, and back. The file is
+// All placements at every size, in turn: host, compute, service, automatic, and back. The file is
 // resident in device memory and in the kernel's page cache.
 #include <array>
 #include <random>

@@ -1,7 +1,7 @@
-"""Measures what docs/results/performance.md promises and judges every ratio against its target.
+"""Measures the promises of docs/results/performance.md and judges every ratio against its target.
 
-The rule is that of ferry_lab.stats.judge: at least 20 pairs in the order A B B A, the 95 % bootstrap
-bound of the median ratio must reach the target, and an A/A run as long tells what noise alone does.
+The rule is ferry_lab.stats.judge's: at least 20 pairs in the order A B B A; the 95 % bootstrap
+bound of the median ratio must reach the target; an A/A run of the same length shows the noise.
 """
 
 from __future__ import annotations

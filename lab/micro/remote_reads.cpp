@@ -1,7 +1,6 @@
-// Reads of 4 KiB by a device thread that were read before: through the page cache of the device,
-// and by placement `host`, which asks the storage each time. In a file that stays open, and in one
-// that is closed and opened anew before each block of reads, where the cache has to ask whether its
-// pages are still right.
+// Repeated reads of 4 KiB by a device thread: through the device's page cache, and by placement
+// `host`, which always asks the storage. In a file that stays open, and in one reopened before each
+// block of reads, where the cache must revalidate its pages.
 #include <fcntl.h>
 
 #include <ferry/ferry.hpp>

@@ -1,6 +1,6 @@
-// How long an empty request takes there and back, beside the bare ways in which two threads can
-// answer each other: one cache line, a futex, an eventfd. All between the same two CPUs, then on
-// one CPU; then what an idle server costs and how fast it wakes.
+// The time of an empty request and its answer, compared with the bare ways of two threads to answer
+// each other: a cache line, a futex, an eventfd. On the same two CPUs, then on one; also an idle
+// server's cost, and how fast it wakes.
 #include <atomic>
 #include <latch>
 #include <thread>

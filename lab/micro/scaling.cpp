@@ -1,5 +1,5 @@
-// How much faster two device threads are than one, reading resident pages at random, beside how
-// much faster two copies at once are than one over as much memory in huge pages.
+// The speed-up of two device threads over one, reading resident pages at random, compared with that
+// of two simultaneous copies over as much memory in huge pages.
 #include <barrier>
 #include <functional>
 #include <random>

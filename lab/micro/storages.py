@@ -1,18 +1,16 @@
-"""Measures storages behind a network beside other clients of the same servers.
+"""Compares Ferry on network storages with other clients of the same servers.
 
-The servers are the rigs' (`./ferry rig`), and are stopped again unless they were up; it takes root.
-Ways take turns (A B C C B A), and each sample is a new client on every side, so what is read comes from
-the servers. Ferry moves each file in pieces of 4 MiB, 4 at once (ferry-micro streams). Writes end with a
-sync.
+The servers are the rigs' (`./ferry rig`), stopped again unless they ran before; needs root. Ways
+take turns (A B C C B A), and each sample is a new client, so reads come from the servers. Ferry
+moves files in pieces of 4 MiB, 4 at once (ferry-micro streams). Writes end with a sync.
 
-ceph-streams   beside fio on ceph-fuse, a file for each stream. fio makes one call after the other
-               (psync) on a ceph-fuse of its own with its default settings, whose page cache and
-               readahead do the rest.
-ceph-striping  one large file on one OSD of CephFS, and striped over four. As four OSDs of one machine
-               share what one could have, each has a rate limit; the rig must not be up before.
-nfs-copies     beside nfs-cp of libnfs-utils, which copies from and to a file in /dev/shm; its whole
-               time counts. `ferry cp` copies from and to the same file (its verification, which nfs-cp
-               has none of, does not count); the bare calls of libnfs are what a stream needs at least.
+ceph-streams   fio on ceph-fuse, one file per stream. fio makes one call after another (psync) on its
+               own ceph-fuse with default settings, helped by page cache and readahead.
+ceph-striping  one large file on one OSD of CephFS, and striped over four. Each OSD has a rate limit,
+               because they share one machine; the rig must not run before.
+nfs-copies     nfs-cp of libnfs-utils, from and to a file in /dev/shm; its whole time counts. `ferry
+               cp` uses the same file, without its verification; the bare calls of libnfs are the
+               minimum for a stream.
 remote-reads   re-reads of 4 KiB: by the device's page cache, and by placement `host`.
 """
 

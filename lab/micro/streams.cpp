@@ -1,6 +1,6 @@
-// Large sequential transfers straight to a storage, several files at once: seconds for all of them,
-// from the opening of the first to the closing of the last, writes with a sync. The files are named
-// URI0, URI1, ... where the name ends, before any ? of the URI.
+// Large sequential transfers straight to a storage, several files at once: seconds from the first
+// open to the last close, for writes with a sync. The files are URI0, URI1 and so on, with the
+// number before any ? of the URI.
 #include <memory>
 #include <thread>
 

@@ -1,5 +1,5 @@
-// What ferry-bench itself costs for each transfer of 4 KiB: its measured loop around a file that
-// does nothing, beside the bare system call; and the loop around the system call beside the call.
+// The overhead of ferry-bench per transfer of 4 KiB: its measured loop around a file that does
+// nothing, and around a system call, each compared with the bare system call.
 #include <memory>
 #include <vector>
 

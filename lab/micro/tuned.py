@@ -1,13 +1,12 @@
 """Whether `ferry tune` finds what an exhaustive sweep finds.
 
-Tunes a folder's storage, or takes a profile that is there. Then it measures every point of a small
-grid of settings, the built-in ones and the tuned ones, interleaved. The best point is the one whose
-times have the least geometric mean over all cases, of reads and of writes; picked on the odd rounds
-and judged on the even ones. Wanted: 95 % of its speed in 9 of 10 cases, and never slower than the
-built-in settings beyond the noise.
+Tunes a folder's storage, or takes an existing profile. Then measures, interleaved, a small grid of
+settings, the built-in ones and the tuned ones. The best point has the smallest geometric mean of
+times over all cases, reads and writes; the odd rounds select it and the even ones judge it. Target:
+95 % of its speed in 9 of 10 cases, and never slower than the built-in settings beyond the noise.
 
-A profile is one choice for all cases. What a choice for each case alone would give stands beside it,
-and is more than any profile can have: a write that is flushed at once and one that is not want
+A profile is one choice for all cases. The best choice for each single case is shown for comparison;
+no profile can reach it, because a write that is flushed immediately and one that is not need
 opposite settings.
 
     lab/micro/run tuned --dir DIRECTORY
