@@ -1,5 +1,4 @@
-// Compares what Ferry declares of a client library with the library's own headers, where those are
-// installed. All of it happens at compile time.
+// Compares Ferry's declarations of a client library with its headers at compile time, if installed.
 #pragma once
 
 #include <cstddef>

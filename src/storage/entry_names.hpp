@@ -1,4 +1,4 @@
-// The names that a server gives for the entries of a directory.
+// Checks the names that a server returns for a directory's entries.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// A blocking call that may take for ever, with a bound.
+// Bounds a blocking call that may take for ever.
 #pragma once
 
 #include <cerrno>

@@ -1,5 +1,5 @@
-// The last name of a path, and what the system calls say of it by its words alone. For storages
-// whose libraries take a path as it comes.
+// The last name of a path, and the errors that system calls derive from its text alone. For
+// storages whose libraries do not check it.
 #pragma once
 
 #include <cerrno>

@@ -1,9 +1,9 @@
-// Changes of a file that were answered as failed and are still under way.
+// Changes of a file that were reported as failed but are still in flight.
 //
-// A client library or a server may carry out a write or a truncation long after its caller had
-// -ETIMEDOUT for it, over newer bytes that were acknowledged and synced meanwhile. So a file that
-// such a call is out for refuses writes, truncations and syncs, with the error that the call was
-// answered with. Reads go on. When the call returns, the file can be changed again.
+// A client library or a server may execute a write or truncation long after its caller got
+// -ETIMEDOUT, over newer bytes that were acknowledged and synced meanwhile. So a file with such a
+// call outstanding refuses writes, truncations and syncs, with that call's error, until it returns.
+// Reads continue.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A client library that is loaded when it is first needed, so that Ferry runs without it.
+// A client library that is loaded on first use, so that Ferry runs without it.
 #pragma once
 
 #include <stdexcept>

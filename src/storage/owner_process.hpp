@@ -1,6 +1,6 @@
-// A client library that must stay with the process that has used it first. After fork() the child
-// has a copy of the library's state and the parent's sockets: two processes that speak on one
-// connection break it for both.
+// Keeps a client library with the process that first used it. After fork() the child has copies of
+// the library's state and of the parent's sockets; two processes on one connection break it for
+// both.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,4 @@
-// One operation on a storage whose client library has only blocking calls, which are made in memory
-// of the worker that has it.
+// One operation on a storage whose client library only has blocking calls, on the worker's memory.
 #pragma once
 
 #include <chrono>

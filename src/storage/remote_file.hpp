@@ -1,5 +1,4 @@
-// What the files of storages have in common that are reached past the kernel: how they were opened,
-// and what must be refused because of it.
+// Shared by files of remote storages: their open flags, and what these forbid.
 #pragma once
 
 #include <chrono>

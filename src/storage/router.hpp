@@ -1,5 +1,5 @@
-// All storages behind one: every path goes to the storage that it names, every file to the one that
-// opened it.
+// All storages behind one interface: routes paths by their scheme, and files to the storage that
+// opened them.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,8 @@
-// The storage interface: what a file lives on, seen from above.
+// The storage interface: executes operations on files asynchronously.
 //
-// A storage executes operations on files asynchronously. It knows nothing of rings, caches or
-// devices, and depends on nothing else in Ferry; the I/O server, the bulk transfers and the tools
-// all use it through this header. One file per kind of storage implements it.
+// It knows nothing of rings, caches or devices, and depends on nothing else in Ferry; the I/O
+// server, bulk transfers and the programs all use storages through this header. There is one
+// implementation per kind of storage.
 #pragma once
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// Paths and URIs: which storage a path names, and the parts of a URI.
+// Paths and URIs: the storage that a path names, and the parts of a URI.
 #pragma once
 
 #include <map>

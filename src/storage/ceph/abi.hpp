@@ -1,6 +1,6 @@
-// What Ferry needs of the binary interface of libcephfs 2 (Ceph 16 and later) on 64-bit machines,
-// so that no build needs libcephfs-dev. Where that is installed, the build compares
-// (ceph_abi_check.cpp). The names in comments are those of libcephfs.h.
+// The parts of libcephfs 2's binary interface (Ceph 16 and later, 64-bit) that Ferry uses, so that
+// builds do not need libcephfs-dev. If that is installed, the build compares them
+// (ceph/abi_check.cpp). Names in comments are those of libcephfs.h.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Compiled where libcephfs's headers are installed: they must be what ceph_abi.hpp and
-// ceph_library.hpp say.
+// Compiled if libcephfs's headers are installed: compares them with abi.hpp and library.hpp.
 #include "storage/abi_check.hpp"
 
 #include <cephfs/libcephfs.h>

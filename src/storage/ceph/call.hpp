@@ -1,4 +1,4 @@
-// One operation on CephFS, executed by blocking calls of libcephfs in memory of the worker.
+// One operation on CephFS: blocking calls of libcephfs on the worker's memory.
 #pragma once
 
 #include <memory>

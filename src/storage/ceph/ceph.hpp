@@ -1,7 +1,7 @@
-// Storage `ceph`: files of CephFS, named ceph:/path, through libcephfs and past the kernel. The
-// library is loaded when the first such path is used.
+// Storage `ceph`: files of CephFS, named ceph:/path, through libcephfs instead of the kernel. The
+// first such path loads the library.
 //
-// Settings after a ? in the path, joined by &: conf (the cluster's configuration file; without it
+// Settings after a ? in the path, joined by &: conf (the cluster's configuration file; default
 // CEPH_CONF or /etc/ceph/ceph.conf), user, fs, uid, gid, timeout in seconds for each call (30).
 #pragma once
 

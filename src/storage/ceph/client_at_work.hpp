@@ -1,5 +1,5 @@
-// Clients of a library that has threads of its own, and the end of the process: exit(3) destroys
-// the library's static objects while its threads still use them, which ends in a fault.
+// Keeps client libraries with threads alive at the end of the process: exit(3) destroys the
+// library's static objects while its threads use them, which crashes.
 #pragma once
 
 namespace ferry::storage {

@@ -1,4 +1,4 @@
-// One client of a Ceph file system, as which everything is asked that the same user asks.
+// One client of a Ceph file system, shared by all requests of one user.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,4 @@
-// The clients of Ceph clusters that a storage has: one for each address, and another one when the
-// servers have given that up.
+// A storage's clients of Ceph clusters: one per address, replaced if the servers evict it.
 #pragma once
 
 #include <array>

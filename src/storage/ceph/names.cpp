@@ -1,6 +1,5 @@
-// What the system calls ask of a path and libcephfs does not: it drops a slash at the end, takes
-// "." and ".." for names, and looks at permissions before it looks whether a path leads through a
-// directory.
+// Path checks that system calls make and libcephfs does not: it drops a slash at the end, takes "."
+// and ".." for names, and checks permissions before whether a path leads through a directory.
 #include <algorithm>
 #include <cerrno>
 #include <string>

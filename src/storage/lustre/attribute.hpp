@@ -1,6 +1,6 @@
-// Layouts as the kernel's Lustre client has them, for machines without liblustreapi: the attribute
-// lustre.lov, which tells them, and the argument of the ioctl LL_IOC_LOV_SETSTRIPE, which sets
-// plain ones.
+// Layouts in the formats of the kernel's Lustre client, for machines without liblustreapi: the
+// attribute lustre.lov, which reports them, and the argument of the ioctl LL_IOC_LOV_SETSTRIPE,
+// which sets plain ones.
 #pragma once
 
 #include <cstddef>

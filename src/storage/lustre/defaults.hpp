@@ -1,4 +1,4 @@
-// What a Lustre gives a file that asks for nothing, as its client on this machine has it.
+// Lustre's default layout for new files, from the local client.
 #pragma once
 
 #include <string>

@@ -1,6 +1,5 @@
-// Layouts of files on Lustre as it is mounted. They are read from the attribute in which its client
-// has them, and set by liblustreapi, loaded when it is first needed, or where it is not there by
-// the client itself.
+// Layouts of files on a mounted Lustre. Reads them from its client's attribute, and sets them
+// through liblustreapi, loaded on first use, or without it through the client.
 #pragma once
 
 #include <cstdint>

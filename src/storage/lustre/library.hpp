@@ -1,5 +1,5 @@
-// The functions of liblustreapi that Ferry calls, loaded at run time. Their types are written down
-// here, as Lustre is in no Debian release; they are those of lustreapi.h from version 2.10 on.
+// The functions of liblustreapi that Ferry calls, loaded at run time. Their types are declared
+// here, because Debian has no Lustre; they are those of lustreapi.h since version 2.10.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// What Ferry needs of the binary interface of libnfs 4 on 64-bit machines: the messages of NFS
-// version 3 and of its mount protocol as structs. Where libnfs's headers are installed, the build
-// compares (nfs_abi_check.cpp). The names are those of RFC 1813.
+// The parts of libnfs 4's binary interface (64-bit) that Ferry uses: the messages of NFS version 3
+// and of its mount protocol as structs. If libnfs's headers are installed, the build compares them
+// (nfs/abi_check.cpp). Names are those of RFC 1813.
 #pragma once
 
 #include <cstdint>

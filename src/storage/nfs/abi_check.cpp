@@ -1,5 +1,4 @@
-// Compiled where libnfs's headers are installed: they must be what nfs_abi.hpp and nfs_library.hpp
-// say.
+// Compiled if libnfs's headers are installed: compares them with abi.hpp and library.hpp.
 #include "storage/abi_check.hpp"
 
 #include "storage/nfs/library.hpp"

@@ -1,5 +1,5 @@
-// A thread that keeps many requests in flight over one connection to an NFS server. A connection on
-// which a write is out that was answered as failed is kept beside it, until the server answers.
+// A thread with many requests in flight over one connection to an NFS server. A connection with a
+// write that was reported as failed is kept aside until the server answers.
 #pragma once
 
 #include <atomic>

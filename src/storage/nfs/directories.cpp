@@ -1,4 +1,4 @@
-// Directories of an NFS server: made, removed and listed.
+// Makes, removes and lists directories of an NFS server.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>

@@ -1,4 +1,4 @@
-// What an NFS client keeps of an open file.
+// An NFS client's state of an open file.
 #pragma once
 
 #include <algorithm>

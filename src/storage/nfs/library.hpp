@@ -1,8 +1,8 @@
 // The functions of libnfs that Ferry calls, loaded at run time.
 //
-// Only its RPC layer is used: one call of this per request on the wire. The file functions above it
-// would not tell whether a server forgot writes that it had not made durable (the write verifier of
-// RFC 1813), and touch the caller's buffer after a call has failed.
+// Only its RPC layer is used: one call per request. The file functions above it do not report
+// whether a server lost unsynced writes (the write verifier of RFC 1813), and touch the caller's
+// buffer after a call has failed.
 #pragma once
 
 #include <string>

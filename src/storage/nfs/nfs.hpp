@@ -1,11 +1,11 @@
-// Storage `nfs`: files of NFS servers, named nfs://server/export/path, through libnfs and past the
-// kernel. The library is loaded when the first such path is used.
+// Storage `nfs`: files of NFS servers, named nfs://server/export/path, through libnfs instead of
+// the kernel. The first such path loads the library.
 //
-// A child of fork() is refused (ECHILD): it opens a storage of its own.
+// A child of fork() is refused (ECHILD): it must open its own storage.
 //
-// Settings after a ? in the path, joined by &: nfsport and mountport (without them the server's
-// portmapper is asked), uid, gid, connections (4), timeout in seconds for each request (30),
-// version (3 is the only one).
+// Settings after a ? in the path, joined by &: nfsport and mountport (default: ask the server's
+// portmapper), uid, gid, connections (4), timeout in seconds for each request (30), version (only
+// 3).
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Blocking operations on an NFS server: what goes by path, and what happens too seldom to be driven
-// by events. Each is a chain of calls over one connection, bounded in time as a whole.
+// Blocking operations on an NFS server: those by path, and those too rare to be event-driven. Each
+// is a chain of calls over one connection, with a time limit for the whole.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// One NFS server as seen from here: its exports, its connections, and the operations on it.
+// A client's view of one NFS server: its exports, its connections, and the operations on it.
 #pragma once
 
 #include <array>

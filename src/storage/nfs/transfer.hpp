@@ -1,4 +1,4 @@
-// A read, write or sync of an NFS file, cut into requests that go over several connections at once.
+// A read, write or sync of an NFS file, split into requests over several connections.
 #pragma once
 
 #include <atomic>

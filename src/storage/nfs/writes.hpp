@@ -1,4 +1,4 @@
-// What every opening of a file on an NFS server must know of its writes.
+// What all openings of a file on an NFS server must know of its writes.
 #pragma once
 
 #include <array>

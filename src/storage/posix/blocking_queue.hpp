@@ -1,5 +1,5 @@
-// The queue of storage `posix` for threads that may block: every operation is a plain system call
-// on the thread that flushes.
+// The queue of storage `posix` for threads that may block: each operation is a plain system call on
+// the thread that flushes.
 #pragma once
 
 #include "storage/posix/queue.hpp"

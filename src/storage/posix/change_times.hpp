@@ -1,21 +1,20 @@
-// When the time of a file's last change proves what the file holds.
+// When a file's change time proves its contents.
 //
 // Linux sets that time (ctime, which no program can set) at the beginning of a change: before a
 // write copies its bytes, however long that takes, and at the first store through a shared mapping
-// into each of its pages, not at later stores into them. So two equal times prove nothing while a
-// change may be under way.
+// into each of its pages, but not at later ones. So equal times prove nothing while a change may be
+// in progress.
 //
-// They do from a moment on at which
-//   - nobody has the file open for writing. A mapping keeps its file open, also after close(2), and
-//     so does a write under way. A read lease (fcntl(2), F_SETLEASE) is granted only then; and
-//   - the time is older than a tick of the clock that it comes from.
-// Whatever changes after that moment begins after it, with an open file, and gets a later time:
-// before its first byte changes or, where a file is cut, before the call is over. While the time
-// stays the same, the contents do.
+// They do from a moment at which
+//   - the file is not open for writing. A mapping keeps its file open, also after close(2), and so
+//     does a write in progress. A read lease (fcntl(2), F_SETLEASE) is granted only then; and
+//   - the time is older than a tick of its clock.
+// Later changes begin with opening the file, and set a later time: before the first byte changes
+// or, for truncation, before the call returns. While the time is the same, so are the contents.
 //
-// This holds on file systems that see the first store into every page of a new mapping: ext4, xfs
-// and btrfs do, also where the page was read before. tmpfs does not, and no time is trusted there.
-// Nor is one from a server: what is open there, and what it writes, cannot be seen from here.
+// This holds on file systems that notice the first store into every page of a new mapping: ext4,
+// xfs and btrfs do, also for pages read before. tmpfs does not, and is never trusted; nor are
+// servers, whose open files and writes are invisible here.
 #pragma once
 
 #include <chrono>

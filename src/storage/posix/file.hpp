@@ -1,4 +1,4 @@
-// A file on a mounted file system, and the blocking form of every operation on it.
+// A file on a mounted file system, with the blocking form of every operation.
 #pragma once
 
 #include <atomic>

@@ -1,10 +1,9 @@
-// Which mounts are of local file systems, so that a thread that others wait for may look for a path
-// there: what the kernel has in memory of it is found in a microsecond, where handing the call over
-// to a worker thread takes tens.
+// Knows which mounts are local, so that a thread that must not wait may look up paths there: names
+// in kernel memory are found in a microsecond, while handing the call to a worker takes tens.
 //
-// For one thread. It learns from files that a worker thread has opened. A mount's number is never
-// used again while the machine runs, so that what is local stays so; kernels before 6.8 have no
-// such number, and nothing is learnt there.
+// For one thread. Learns from files that worker threads have opened. Mount numbers are unique while
+// the machine runs, so local ones stay local; kernels before 6.8 have none, and nothing is learnt
+// there.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Which file system an operation lies on, found without asking that file system: a mount whose
-// server does not answer hangs every call that touches it.
+// Finds the file system of an operation without touching it: if a mount's server does not answer,
+// every call on the mount hangs.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Storage `posix`: any mounted file system, through io_uring or, where the kernel refuses it,
-// through blocking calls on worker threads.
+// Storage `posix`: mounted file systems, through io_uring or, if the kernel refuses it, through
+// blocking calls on worker threads.
 #pragma once
 
 #include <memory>

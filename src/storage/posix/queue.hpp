@@ -1,16 +1,16 @@
-// What the two engines of the `posix` storage share: which operations run where they are, and
-// which are given away.
+// Shared by the two engines of storage `posix`: which operations run in place, and which on other
+// threads.
 //
-// A queue's thread polls for others, so it must not block. It executes on the spot
+// A queue's thread polls for others, so it must not block. It executes in place
 //   - reads from the page cache that cannot wait (RWF_NOWAIT), and reads from tmpfs and ramfs;
-//   - buffered writes and truncations on local file systems: a copy into the page cache is
-//     cheaper than any hand-over. They can block when the kernel throttles a writer, so a call
-//     that took long sends the following ones to the worker threads for a while (InlinePolicy),
-//     and so does a write that the medium is to begin with, where the engine cannot have that done;
-//   - opening, closing and asking about files that are there, on local file systems from which a
-//     file was opened before, where the kernel has all of the path in memory (LocalMounts). Under
-//     the same policy: closing the last descriptor of a removed file frees its blocks;
-// and gives away everything else: other paths, syncs, remote file systems.
+//   - buffered writes and truncations on local file systems: a copy into the page cache is cheaper
+//     than any hand-over. They can block when the kernel throttles a writer, so after a slow call
+//     the next ones go to worker threads for a while (InlinePolicy), as do writes that must start
+//     write-out, if the engine cannot do that;
+//   - opening, closing and status of existing files, on local file systems with an earlier open, if
+//     the kernel has the whole path in memory (LocalMounts). Under the same policy: closing the
+//     last descriptor of a removed file frees its blocks;
+// and hands over everything else: other paths, syncs, remote file systems.
 #pragma once
 
 #include <atomic>

@@ -1,11 +1,10 @@
-// Whether io_uring may move bytes of a file system through registered buffers.
+// Decides whether io_uring may use registered buffers on a file system.
 //
-// A file system gets such a transfer as an iterator over pages instead of addresses. Few are tested
-// with that: the client of Lustre (2.17) advances the iterator wrongly, and everything behind the
-// first page of a direct transfer is another page's bytes, without an error. So registered buffers
-// are used on file systems that are known to do it right, and on those that have just shown it: a
-// nameless scratch file in the folder of the first file that is opened there is written through
-// them and read back without, and the other way round.
+// A file system gets such a transfer as an iterator over pages instead of addresses, which few are
+// tested with: the client of Lustre (2.17) advances the iterator wrongly, and everything behind the
+// first page of a direct transfer is silently another page's data. So registered buffers are used
+// only on file systems known to be right, or just tested: an unnamed scratch file in the folder of
+// the first opened file is written through them and read back without, and the reverse.
 #pragma once
 
 #include <array>

@@ -1,10 +1,10 @@
-// Keeps the direct and the buffered writes of one file apart in time.
+// Keeps direct and buffered writes of one file apart in time.
 //
-// A direct write drops the pages it went past from the kernel's page cache. A buffered write that
-// has dirtied one of them meanwhile, or only its neighbour in a large folio or in the same block,
-// makes that fail: the kernel cannot say any more which bytes are the newest, and the next fsync of
-// the file returns -EIO (dio_warn_stale_pagecache in mm/filemap.c). Programs that align everything
-// never see this; one whose unaligned transfers Ferry sends through the page cache would.
+// A direct write drops the pages it bypasses from the kernel's page cache. If a buffered write has
+// dirtied one of them meanwhile, or just a neighbour in a large folio or in the same block, that
+// fails: the kernel no longer knows which bytes are newest, and the file's next fsync returns -EIO
+// (dio_warn_stale_pagecache in mm/filemap.c). Programs with aligned transfers never see this; one
+// whose unaligned transfers Ferry sends through the page cache would.
 #pragma once
 
 #include <condition_variable>

@@ -1,7 +1,6 @@
-// What Ferry needs of the binary interface of libpvfs2 2.10 (OrangeFS) on 64-bit machines, written
-// down here as OrangeFS is in no Debian release. Where its headers are installed, the build
-// compares (pvfs2_abi_check.cpp). The names in comments are those of pvfs2-types.h and
-// pvfs2-sysint.h.
+// The parts of libpvfs2 2.10's (OrangeFS) binary interface (64-bit) that Ferry uses, declared here
+// because Debian has no OrangeFS. If its headers are installed, the build compares them
+// (pvfs2/abi_check.cpp). Names in comments are those of pvfs2-types.h and pvfs2-sysint.h.
 #pragma once
 
 #include <cstdint>

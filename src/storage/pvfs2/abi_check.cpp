@@ -1,4 +1,4 @@
-// Compiled where OrangeFS's headers are installed: they must be what pvfs2_abi.hpp says.
+// Compiled if OrangeFS's headers are installed: compares them with abi.hpp.
 extern "C" {
 #include <pvfs2.h>
 }

@@ -1,4 +1,4 @@
-// One operation on PVFS2, executed by blocking calls of its system interface.
+// One operation on PVFS2: blocking calls of its system interface.
 #pragma once
 
 #include <array>

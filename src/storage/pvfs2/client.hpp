@@ -1,5 +1,5 @@
-// The client of PVFS2 and OrangeFS in this process. Its library is one for all, and not known to be
-// safe for several threads, so one call is made at a time.
+// This process's client of PVFS2 and OrangeFS. The library has only one, and is not known to be
+// thread-safe, so it gets one call at a time.
 #pragma once
 
 #include <chrono>

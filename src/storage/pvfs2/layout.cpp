@@ -1,5 +1,5 @@
-// Layouts of PVFS2: those of files as their attributes tell them, those of folders as the hints
-// that the library reads when it makes a file there.
+// Layouts of PVFS2: a file's from its attributes, a folder's from the hints that the library reads
+// for new files.
 #include <algorithm>
 #include <array>
 #include <cerrno>

@@ -1,10 +1,9 @@
-// Storage `pvfs2`: files of PVFS2 and OrangeFS, named pvfs2:/mount/path, through the system
-// interface of libpvfs2 and past the kernel. The library is loaded when the first such path is
-// used.
+// Storage `pvfs2`: files of PVFS2 and OrangeFS, named pvfs2:/mount/path, through libpvfs2's system
+// interface instead of the kernel. The first such path loads the library.
 //
-// The mount is one that a table lists, as of mount(8): the file that tab=, PVFS2TAB_FILE or else
-// /etc/fstab or /etc/pvfs2tab names. Nothing need be mounted. Settings after a ? in the path,
-// joined by &: tab, uid, gid, timeout in seconds for each call (30).
+// A table like that of mount(8) lists the mount: the file of tab=, PVFS2TAB_FILE, /etc/fstab or
+// /etc/pvfs2tab. It need not be mounted. Settings after a ? in the path, joined by &: tab, uid,
+// gid, timeout in seconds for each call (30).
 #pragma once
 
 #include <memory>

@@ -1,8 +1,8 @@
-// Renaming on PVFS2. The library moves the name and asks nothing: a directory that is moved below
-// itself is lost with all that is in it. What rename(2) says is said here.
+// Renames on PVFS2. The library moves the name without checks: a directory moved below itself is
+// lost with its contents. The checks of rename(2) are here.
 //
-// Between these looks and the renaming another client may change the tree; the servers have no call
-// that does both.
+// Another client may change the tree between these checks and the renaming; the servers have no
+// call for both.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>

@@ -1,6 +1,5 @@
-// Threads that execute blocking calls of a client library which knows no bound and cannot be told
-// to stop. Whoever asked is answered in time; a thread that the library keeps is left behind with
-// memory of its own.
+// Threads for blocking calls of a client library without time limits or cancellation. Callers are
+// answered in time; a thread stuck in the library is left behind with its own memory.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The queue of a storage whose calls are executed by a BoundedPool.
+// The queue of a storage whose calls run on a BoundedPool.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// What queues have in common whose operations are executed by other threads: a list of what was
-// submitted, an inbox for what has finished, and the counters.
+// Shared by queues whose operations run on other threads: a list of submitted operations, an inbox
+// of finished ones, and counters.
 #pragma once
 
 #include "storage/queue/worker_pool.hpp"

@@ -1,4 +1,4 @@
-// Threads that execute blocking operations, for whatever has no asynchronous form.
+// Threads for blocking operations without an asynchronous form.
 #pragma once
 
 #include <condition_variable>
