@@ -1,4 +1,4 @@
-// One repeat of one cell: opens, transfers, syncs and closes on the device threads, and times each.
+// One repeat of one cell: opens, transfers, syncs and closes on the device threads, each timed.
 #pragma once
 
 #include <atomic>

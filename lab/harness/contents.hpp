@@ -1,4 +1,4 @@
-// Comparing what was read with what must be there.
+// Verifies the data that was read.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The device's page cache of one file: emptying or filling it before a measurement, and what its
-// counters prove about the state it was in.
+// One file's pages in the device's page cache: drops or fills them before a measurement, and
+// derives their state from counters.
 #pragma once
 
 #include <cstdint>

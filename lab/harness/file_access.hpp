@@ -1,5 +1,4 @@
-// The interfaces that are measured beside each other: the same calls, on the same device threads,
-// into the same device memory.
+// The measured interfaces: the same calls, on the same device threads, into the same device memory.
 #pragma once
 
 #include <cstdint>

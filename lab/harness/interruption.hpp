@@ -1,5 +1,5 @@
-// SIGINT, SIGTERM and SIGHUP end a measurement cleanly: calls under way return, files that the
-// measurement made are removed, and the process exits with 130.
+// Ends a measurement cleanly on SIGINT, SIGTERM and SIGHUP: calls in flight return, the
+// measurement's files are removed, and the process exits with 130.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Reading the JSON of a plan: what is wrong with it is said with its place.
+// Reads a plan's JSON; errors name the place.
 #pragma once
 
 #include <array>

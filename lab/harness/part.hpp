@@ -1,4 +1,4 @@
-// Where in a file the calls of one measured thread go; for threads of the host and for kernels.
+// The file positions of one measured thread's calls; for host threads and kernels.
 #pragma once
 
 #include <cstdint>

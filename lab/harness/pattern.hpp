@@ -1,4 +1,4 @@
-// What measured files contain, and the work that the papers' programs do on it.
+// The contents of measured files, and the computation of the papers' programs on them.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The words that measured files consist of; for threads of the host and for kernels.
+// The words of measured files' contents; for host threads and kernels.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What one device thread does between opening and syncing: the measured loops.
+// The measured loops: one device thread's work between opening and syncing.
 #pragma once
 
 #include <atomic>

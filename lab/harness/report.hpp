@@ -1,4 +1,4 @@
-// What ferry-bench says: one JSON object per line on standard output.
+// The output of ferry-bench: one JSON object per line on standard output.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// The devices, each with a runtime of its own, that a plan's cells need: one without a page cache
-// in the device's memory, as placement `host` wants it (beside a cache its calls would have to stay
-// coherent), and one with; the same for each variant.
+// The devices that a plan's cells need, each with its runtime: one without a device page cache, for
+// placement `host` (with a cache its calls would have to stay coherent), and one with; the same for
+// each variant.
 #pragma once
 
 #include <memory>

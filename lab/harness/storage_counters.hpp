@@ -1,5 +1,5 @@
-// What the kernel counts of transfers between memory and storage: evidence for cold and hot reads
-// that the state of the page cache alone does not give.
+// The kernel's counters of storage transfers: evidence for cold and hot reads beyond the state of
+// the page cache.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A plain loop over io_uring, as a baseline beside the calls of Ferry.
+// A plain loop over io_uring, as a baseline.
 #pragma once
 
 #include <memory>

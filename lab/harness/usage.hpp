@@ -1,4 +1,4 @@
-// What the operating system charges to threads.
+// CPU time and other resources that the operating system charges to threads.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Whether the right bytes arrived. All of it happens outside the timed region.
+// Verifies the data, outside timed regions.
 #pragma once
 
 #include <atomic>

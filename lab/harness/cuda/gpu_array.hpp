@@ -1,4 +1,4 @@
-// An array in a GPU's memory, filled and read by the host between launches.
+// An array in GPU memory, which the host fills and reads between launches.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The device `cuda`: cells are measured in kernels on the first GPU.
+// The device `cuda`: measures cells in kernels on the first GPU.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// One repeat of one cell in kernels: a launch for each step that is timed, or one for all of them
-// where the cell has no barriers.
+// One repeat of one cell in kernels: a launch per timed step, or a single one for cells without
+// barriers.
 #pragma once
 
 #include <atomic>

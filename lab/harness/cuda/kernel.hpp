@@ -1,5 +1,5 @@
-// The measured kernel, which the build has put into this program: loaded by the CUDA driver, which
-// compiles it for the GPU that is there, and launched.
+// The measured kernel, embedded in this program: loaded and compiled by the CUDA driver, and
+// launched.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The groups of a cell's threads in the GPU's memory, and the launches of their steps.
+// The groups of a cell's threads in GPU memory, and the launches of their steps.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Writing and comparing the contents of measured files with all lanes of a group.
+// Writes and verifies the contents of measured files with all lanes of a group.
 #pragma once
 
 #include <cstdint>

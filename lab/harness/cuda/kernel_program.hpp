@@ -1,8 +1,7 @@
-// What one group of a measured kernel does: the steps of a task, one after the other. Compiled as
-// CUDA, and as plain C++ for threads that play a kernel.
+// One group of a measured kernel: executes the steps of a task. Compiled as CUDA, and as plain C++
+// for threads that run a kernel.
 //
-// A group that meets a fault notes it, leaves out what is measured from then on, and still closes
-// its files.
+// After a fault, a group records it, skips further measurements, and still closes its files.
 #pragma once
 
 #include <cstdint>

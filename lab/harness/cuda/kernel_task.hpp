@@ -1,5 +1,5 @@
-// What the measured kernel is told, and what it tells. Plain structures in the GPU's memory, which
-// the host fills before a launch and reads after it. A group is one "thread" of a cell.
+// Input and output of the measured kernel: plain structures in GPU memory, which the host fills
+// before a launch and reads after it. A group is one "thread" of a cell.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The measured program of `ferry bench --device cuda`: a warp for each "thread" of a cell. One warp
-// makes a block, so that few of them still have a multiprocessor each. The bounds leave each thread
+// The measured program of `ferry bench --device cuda`: one warp per "thread" of a cell, and one
+// warp per block, so that a few of them spread over multiprocessors. The bounds leave each thread
 // 64 registers (docs/internals/gpu.md).
 #include <ferry/cuda.hpp>
 

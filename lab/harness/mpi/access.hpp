@@ -1,4 +1,4 @@
-// The interfaces: how one rank reads and writes its part of a file that others share.
+// The interfaces: one rank's reads and writes of its part of a shared file.
 #pragma once
 
 #include <cstddef>
