@@ -8,8 +8,7 @@ import pytest
 from ferry.sizes import KIB, MIB
 from ferry_lab.run.remote_files import Place
 from ferry_lab.studies import endian
-from ferry_lab.studies.endian import FOREIGN, Endian, endian_cells
-from ferry_lab.studies.endian_report import TESTS, paper_ratio, points_of
+from ferry_lab.studies.endian import FOREIGN, TESTS, Endian, endian_cells, paper_ratios
 from made_up import report_files, shown
 from mpi import made_up_document, made_up_rows, needs_mpi, run_small
 
@@ -50,13 +49,19 @@ def test_swapped_files_are_files_of_their_own() -> None:
 def test_what_swapping_leaves() -> None:
     study, document = made_up(swapped_ms=20.0)
     for test in TESTS:
-        assert [p["finding"] for p in points_of(document["comparisons"], test, 4)] == ["slower"] * 2
-    said = "Write, 1 rank: swapping elements of 4 and 8 bytes gives 0.50 of native's bandwidth."
-    assert said in document["conclusions"]
+        assert [p["finding"] for p in test.points(document, 4)] == ["slower"] * 2
+    assert (
+        "Write, 1 rank: swapped is slower with elements of 4 and 8 bytes, 0.50 times the bandwidth "
+        "of native."
+    ) in document["conclusions"]
+    assert study.answer(document).first_lines()[0] == (
+        "Write: swapped data has 0.50 of native's bandwidth; slower by more than the noise at 4 of 4 "
+        "points."
+    )
     text = shown(study, document)
     assert "paper 004, 1 rank" in text and "0.52" in text
-    assert paper_ratio(1) == pytest.approx(9.4 / 18)
-    assert paper_ratio(7) is None
+    assert paper_ratios()[1] == pytest.approx(9.4 / 18)
+    assert 7 not in paper_ratios()
     assert set(report_files(study, document)) >= {
         *("plots/write.png", "plots/write-and-sync.png", "plots/read.svg"),
     }
