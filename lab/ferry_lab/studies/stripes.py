@@ -1,37 +1,33 @@
 """The study ``stripes``: the effect of file layouts and writers' buffers (after Fahey 2007).
 
 One writer and many write a shared file for all ranks, by stripe count, stripe size and buffer size,
-each beside the storage's default. Without stripes, only the buffer size varies.
+each beside the storage's default. Without stripes, only the buffer size varies. Rows' ids are
+``axis/value/writers``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
+from typing import Any
 
 from ferry.errors import FerryError
 from ferry.native import run_layout
-from ferry.sizes import KIB, MIB
+from ferry.sizes import KIB, MIB, format_size
+from ferry_lab.render.bars import Bar, BarPanel, Bars
+from ferry_lab.render.findings import Axis, Finding, Findings
+from ferry_lab.render.mpi_tables import bandwidth_of, count_of, counted_table, label_of
+from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
+from ferry_lab.render.tables import Table
+from ferry_lab.results.mpi_results import durable_ns
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
-from ferry_lab.run.study import PagedFindings, PagedStudy, StudyOptions
+from ferry_lab.run.study import StudyOptions
 from ferry_lab.stats import judge
-from ferry_lab.studies.stripes_report import (
-    AGAIN,
-    COUNT,
-    DEFAULT,
-    SIZE,
-    compare,
-    conclude,
-    print_report,
-)
-from ferry_lab.studies.stripes_report import BUFFER as BUFFERS_AXIS
+from ferry_lab.stats.comparing import make_comparison, speed_ratio_of_rows
+from ferry_lab.studies import published
 
-if TYPE_CHECKING:
-    from ferry_lab.render.report import Page
+Json = dict[str, Any]
 
 RANKS, QUICK_RANKS = 8, 4
 BYTES_PER_RANK, QUICK_BYTES_PER_RANK = 16 * MIB, 8 * MIB
@@ -41,10 +37,13 @@ BUFFERS, QUICK_BUFFERS = [MIB, 4 * MIB, 16 * MIB], [MIB, 16 * MIB]
 SIZE_OF_COUNTS, COUNT_OF_SIZES = MIB, 4  # what the one axis has where the other is varied
 SEED = 1
 
-Json = dict[str, Any]
+DEFAULT, AGAIN = "default", "again"
+COUNT, SIZE, BUFFER = "stripe count", "stripe size", "buffer"
+_FIELDS = {COUNT: "stripe_count", SIZE: "stripe_bytes", BUFFER: "buffer_bytes"}  # of a row
+_METRIC = "bandwidth_with_sync_mib_per_s"
 
 
-class Stripes(RanksStudy, PagedStudy):
+class Stripes(RanksStudy):
     """See the module."""
 
     name = "stripes"
@@ -63,12 +62,12 @@ class Stripes(RanksStudy, PagedStudy):
         axes = {
             COUNT: (QUICK_COUNTS if options.quick else COUNTS) if layout else [],
             SIZE: (QUICK_SIZES if options.quick else SIZES) if layout else [],
-            BUFFERS_AXIS: QUICK_BUFFERS if options.quick else BUFFERS,
+            BUFFER: QUICK_BUFFERS if options.quick else BUFFERS,
         }
 
         def cells(places: Sequence[Place]) -> dict[str, list[MpiCell]]:
             return {
-                f"{writers} writer{'s' if writers > 1 else ''}": stripes_cells(
+                count_of(writers, "writer"): stripes_cells(
                     places[0], ranks, writers, ranks * each, axes
                 )
                 for writers in (1, ranks)
@@ -85,20 +84,64 @@ class Stripes(RanksStudy, PagedStudy):
         }
         return RanksPlan(3 * ranks * each, settings, cells)
 
-    def findings(self, rows: Sequence[Json]) -> PagedFindings:
-        """Sets each point beside the default."""
-        comparisons = compare(rows)
-        return PagedFindings(comparisons, conclude(comparisons))
+    def compare(self, rows: Sequence[Json]) -> list[Json]:
+        """Sets each point beside the default with as many writers."""
+        comparisons = []
+        for row in rows:
+            axis = row["id"].split("/")[0]
+            if axis not in (DEFAULT, AGAIN):
+                base, again = (_row(rows, one, 0, row["writers"]) for one in (DEFAULT, AGAIN))
+                aa = speed_ratio_of_rows(base, again, durable_ns)
+                question = "stripes_and_default"
+                comparisons.append(make_comparison(question, _METRIC, durable_ns, row, base, aa))
+        return comparisons
 
-    def print_tables(self, console: Console, document: Json) -> None:
-        """Prints a table for each question."""
-        print_report(console, document)
+    def answer(self, document: Json) -> Answer:
+        """Names the best point by the number of writers."""
+        settings = document["settings"]
+        layout = settings["default_layout"]
+        default = "nothing is striped here"
+        if layout:
+            default = f"the default is {_stripes(layout)}, as the storage says"
+        size, count = format_size(settings["stripe_bytes_of_counts"]), settings["stripe_count_of_sizes"]
+        meanings = {
+            COUNT: f"stripes of {size} over so many servers",
+            SIZE: f"stripes of that size over {count} servers",
+            BUFFER: "of each writer; the layout is the default",
+        }
+        return Answer(
+            "What do stripes and buffers change?",
+            [_best(document, writers) for writers in settings["writers"]],
+            [
+                f"{settings['ranks']} ranks with {format_size(settings['bytes_per_rank'])} each "
+                f"({settings['mpi']}) write one shared file through one writer, and through all as "
+                "writers, aggregated by ferry.collective. Stripes are given when the file is made, "
+                f"and read back; {default}. The time has the fsync in it. MiB/s of all ranks "
+                f"together. {HOW_TO_READ}"
+            ],
+            [
+                Word(DEFAULT, DEFAULT, "the storage's own layout, and the writers' usual buffer"),
+                *(Word(axis, axis, meanings[axis]) for axis in _axes(document)),
+            ],
+        )
 
-    def page(self, document: Json) -> Page:
-        """Returns the report's plots and tables."""
-        from ferry_lab.studies.stripes_page import make_page  # see Study.page
+    def sections(self, document: Json) -> Sequence[Section]:
+        """Returns a section for each axis, what was counted, and the paper."""
+        return [
+            *(_section(document, axis) for axis in _axes(document)),
+            Section("What was counted", tables=[_counts_table(document)]),
+            Section(
+                "Beside the paper",
+                [
+                    f"The study follows {published.SOURCES['004']}, where one writer on Lustre got "
+                    "no more from more stripes."
+                ],
+                tables=[_paper_table(document)],
+            ),
+        ]
 
-        return make_page(document)
+
+# ---- what is measured ----------------------------------------------------------------------------
 
 
 def default_layout(where: str) -> Json | None:
@@ -116,10 +159,7 @@ def default_layout(where: str) -> Json | None:
 def stripes_cells(
     place: Place, ranks: int, writers: int, total: int, axes: dict[str, list[int]]
 ) -> list[MpiCell]:
-    """Returns the default, twice for the noise, and every point of each axis.
-
-    Ids are ``axis/value/writers``.
-    """
+    """Returns the default, twice for the noise, and every point of each axis."""
     fields: list[tuple[str, int, Json]] = [(DEFAULT, 0, {}), (AGAIN, 0, {})]
     fields += [
         (COUNT, count, {"stripe_count": count, "stripe_bytes": SIZE_OF_COUNTS})
@@ -128,7 +168,7 @@ def stripes_cells(
     fields += [
         (SIZE, size, {"stripe_count": COUNT_OF_SIZES, "stripe_bytes": size}) for size in axes[SIZE]
     ]
-    fields += [(BUFFERS_AXIS, size, {"buffer_bytes": size}) for size in axes[BUFFERS_AXIS]]
+    fields += [(BUFFER, size, {"buffer_bytes": size}) for size in axes[BUFFER]]
     cells = [
         MpiCell(
             id=f"{axis}/{value}/{writers}",
@@ -148,3 +188,144 @@ def stripes_cells(
     ]
     place.handed_out += cells[0].paths
     return cells
+
+
+# ---- what it shows -------------------------------------------------------------------------------
+
+
+def _row(rows: Sequence[Json], axis: str, value: int, writers: int) -> Json:
+    wanted = f"{axis}/{value}/{writers}"
+    return next(row for row in rows if row["id"] == wanted)
+
+
+def _axes(document: Json) -> list[str]:
+    """Returns what was varied."""
+    return [axis for axis, values in document["settings"]["axes"].items() if values]
+
+
+def _value_label(axis: str, value: int) -> str:
+    """Returns "4", or "1 MiB"."""
+    return str(value) if axis == COUNT else format_size(value)
+
+
+def finding_of(document: Json, axis: str, writers: int) -> Finding:
+    """Returns how the points of one axis compare with the default."""
+    rows = {row["id"]: row for row in document["rows"]}
+    points = [
+        point
+        for point in document["comparisons"]
+        if point["row"].startswith(f"{axis}/") and rows[point["row"]]["writers"] == writers
+    ]
+    along = Axis(
+        lambda point: int(rows[point["row"]][_FIELDS[axis]]),
+        lambda value: _value_label(axis, value),
+        "with {}",
+    )
+    return Finding(f"a chosen {axis}", "the default", points, along)
+
+
+def _best(document: Json, writers: int) -> str:
+    """Names the best point, if it is better than the default by more than noise."""
+    rows = {row["id"]: row for row in document["rows"]}
+    points = [
+        (point, axis)
+        for axis in _axes(document)
+        for point in finding_of(document, axis, writers).points
+    ]
+    better = [
+        (point["ratio_median"], axis, rows[point["row"]][_FIELDS[axis]])
+        for point, axis in points
+        if point["finding"] == "faster"
+    ]
+    worse = sum(point["finding"] == "slower" for point, _ in points)
+    who = count_of(writers, "writer")
+    slower = f"{worse} point{'s are' if worse != 1 else ' is'} slower"
+    if not better:
+        return f"{who}: no point is faster than the default by more than the noise; {slower}."
+    ratio, axis, value = max(better)
+    return (
+        f"{who}: fastest beside the default is {axis} {_value_label(axis, value)}, {ratio:.2f} times "
+        f"its bandwidth; {slower}."
+    )
+
+
+def _stripes(layout: Json) -> str:
+    """Says what is known of a layout; a directory's may be empty."""
+    count, size = layout["stripe_count"], layout["stripe_bytes"]
+    if count is None and size is None:
+        return "left to the servers"
+    counted = "a count left to the servers" if count is None else str(count)
+    return f"{counted} of {'a size left to them' if size is None else format_size(size)}"
+
+
+def granted(row: Json) -> str:
+    """Returns the layout that the files of a row were granted."""
+    layouts = {
+        f"{layout['stripe_count'] or 'unknown'} × "
+        f"{'unknown' if layout['stripe_bytes'] is None else format_size(layout['stripe_bytes'])}"
+        for sample in row["repeats"]
+        if (layout := sample["layout"]) is not None
+    }
+    return " or ".join(sorted(layouts)) or "no stripes"
+
+
+def _section(document: Json, axis: str) -> Section:
+    counts = document["settings"]["writers"]
+    findings = [finding_of(document, axis, writers) for writers in counts]
+    ratios = {p["row"]: f"{p['ratio_median']:.2f}" for found in findings for p in found.points}
+    bars: dict[int, list[Bar]] = {writers: [] for writers in counts}
+    lines = []
+    values = document["settings"]["axes"][axis]
+    for name, value in [(DEFAULT, 0), *((axis, value) for value in values)]:
+        label = DEFAULT if name == DEFAULT else _value_label(axis, value)
+        rows = [_row(document["rows"], name, value, writers) for writers in counts]
+        cells = []
+        for row in rows:
+            bars[row["writers"]].append(Bar.of(name, label, row["metrics"][_METRIC], "MiB/s"))
+            cells += [bandwidth_of(row, _METRIC), ratios.get(row["id"], "")]
+        lines.append([label, *cells, granted(rows[0]), label_of(*rows)])
+    figure = Figure(
+        axis.replace(" ", "-"),
+        Bars([BarPanel(count_of(n, "writer"), of) for n, of in bars.items()], label_width=80.0),
+        f"Bars of bandwidth by {axis}; the table below has the numbers.",
+        f"Bandwidth of all ranks together by {axis}, beside the default. The line across the end is "
+        "the median's 95 % bounds.",
+    )
+    heads = [head for writers in counts for head in (count_of(writers, "writer"), "of default")]
+    return Section(
+        f"By {axis} (MiB/s)",
+        figure=figure,
+        findings=[
+            Findings(f"{axis.capitalize()}, {count_of(writers, 'writer')}", [found])
+            for writers, found in zip(counts, findings, strict=True)
+        ],
+        tables=[Table("", [axis, *heads, "granted", ""], lines)],
+    )
+
+
+def _counts_table(document: Json) -> Table:
+    counts, axes = (document["settings"][key] for key in ("writers", "axes"))
+    points = [
+        (f"{axis} {_value_label(axis, value)}, {writers}", axis, value, writers)
+        for writers in counts
+        for axis in _axes(document)
+        for value in axes[axis]
+    ]
+    points += [(f"default, {writers}", DEFAULT, 0, writers) for writers in counts]
+    rows = [(name, _row(document["rows"], *where)) for name, *where in points]
+    return counted_table("point and writers", rows)
+
+
+def _paper_table(document: Json) -> Table:
+    """Returns the paper's bandwidths of one writer by stripe count, beside ours."""
+    said = {int(n.x): f"{n.value:.0f} MB/s" for n in published.of_study("stripes")}
+    here = {
+        count: bandwidth_of(_row(document["rows"], COUNT, count, 1), _METRIC)
+        for count in document["settings"]["axes"][COUNT]
+    }
+    lines = [
+        [str(count), said.get(count, ""), here.get(count, "not measured")]
+        for count in sorted({*said, *here})
+    ]
+    title = "Paper 004, one writer, stripes of 20 MB on Lustre, beside ours (MiB/s)"
+    return Table(title, ["stripe count", "published", "here"], lines)

@@ -9,8 +9,15 @@ import pytest
 from ferry.sizes import KIB, MIB
 from ferry_lab.run.remote_files import Place
 from ferry_lab.studies import stripes
-from ferry_lab.studies.stripes import Stripes, stripes_cells
-from ferry_lab.studies.stripes_report import BUFFER, COUNT, SIZE, granted, points_of
+from ferry_lab.studies.stripes import (
+    BUFFER,
+    COUNT,
+    SIZE,
+    Stripes,
+    finding_of,
+    granted,
+    stripes_cells,
+)
 from made_up import report_files, shown
 from mpi import made_up_document, made_up_rows, needs_mpi, run_small
 
@@ -49,17 +56,20 @@ def test_each_point_stands_beside_the_default() -> None:
     rows = made_up_rows_of(lambda cell: 5.0 if cell.id == "stripe count/4/4" else 10.0)
     study = Stripes()
     document = made_up_document(study, rows, SETTINGS)
-    findings = [p["finding"] for p in points_of(document["comparisons"], COUNT, 4)]
+    findings = [point["finding"] for point in finding_of(document, COUNT, 4).points]
     assert findings == ["within_5_percent", "faster"]
     said = (
-        "Stripe count, 4 writers: within 5 % of the default with 1; faster than the default with 4 "
-        "(2.00 times)."
+        "Stripe count, 4 writers: a chosen stripe count is within 5 % of the default with 1; a "
+        "chosen stripe count is faster with 4, 2.00 times the bandwidth of the default."
     )
     assert said in document["conclusions"]
     text = " ".join(shown(study, document).split())
     assert "the default is 1 of 4 MiB" in text and "150 MB/s" in text
-    page = study.page(document)
-    assert page.conclusion[1].startswith("4 writers: fastest beside the default is stripe count 4")
+    assert "4 3200 ±0% 1.00 6400 ±0% 2.00 no stripes" in text
+    assert study.answer(document).first_lines()[1] == (
+        "4 writers: fastest beside the default is stripe count 4, 2.00 times its bandwidth; 0 points "
+        "are slower."
+    )
     assert set(report_files(study, document)) >= {"plots/stripe-count.png", "plots/buffer.svg"}
 
 
