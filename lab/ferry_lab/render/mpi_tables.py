@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ferry.sizes import MIB
-from ferry_lab.render.study_text import describe_place, format_bandwidth
+from ferry_lab.render.study_text import format_bandwidth
 from ferry_lab.render.tables import Table
 
 Json = dict[str, Any]
@@ -114,14 +114,6 @@ def split_table(heads: str, rows: Sequence[tuple[str, Json]]) -> Table:
         "whole call, and how many times that file I/O the rest of it takes"
     )
     return Table(title, [heads, *SPLIT_HEADS], [[name, *split_cells(row)] for name, row in rows])
-
-
-def place_of(document: Json) -> str:
-    """Returns where it was measured: the file system, and the storage of --storage."""
-    uri = document["settings"].get("storage")
-    local = document["environment"]["file_systems"]
-    names = [describe_place(document)] if local else []
-    return " and ".join([*names, *([uri] if uri else [])]) or "unknown"
 
 
 def memory_bytes() -> int:

@@ -2,36 +2,65 @@
 
 One shared file or one per writer, written and read by all ranks, or by some that gather the others'
 data, at once or in turn. Times go from open to close, with an fsync for writes: opening by all
-ranks is part of their cost.
+ranks is part of their cost. A *measurement* is one operation on one kind of files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rich.console import Console
-
-from ferry.sizes import MIB
+from ferry.sizes import MIB, format_size
+from ferry_lab.render.bars import Bar, BarPanel, Bars
+from ferry_lab.render.curves import Curves, Panel, Series
+from ferry_lab.render.findings import Axis, Finding, Findings, range_of
+from ferry_lab.render.mpi_tables import (
+    bandwidth_of,
+    call_ms,
+    count_of,
+    counted_table,
+    label_of,
+    split_ratio,
+    split_table,
+)
+from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
+from ferry_lab.render.tables import Table
+from ferry_lab.results.mpi_results import whole_ns
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
-from ferry_lab.run.study import PagedFindings, PagedStudy, StudyOptions
+from ferry_lab.run.study import StudyOptions
 from ferry_lab.stats import judge
-from ferry_lab.studies.writers_cells import FILES, OPERATIONS, writers_cells
-from ferry_lab.studies.writers_findings import compare, conclude
-from ferry_lab.studies.writers_report import print_report
-
-if TYPE_CHECKING:
-    from ferry_lab.render.report import Page
+from ferry_lab.stats.comparing import make_comparison, speed_ratio_of_rows
+from ferry_lab.studies import published
+from ferry_lab.studies.writers_cells import (
+    AGAIN,
+    ALL,
+    FILES,
+    LABELS,
+    METRIC,
+    OPERATIONS,
+    SUBSETS,
+    rows_of,
+    way_of,
+    writers_cells,
+)
+from ferry_lab.studies.writers_predicted import check_paper, predictions
 
 RANKS, QUICK_RANKS = 16, 8
 BYTES_PER_RANK, QUICK_BYTES_PER_RANK = 8 * MIB, 4 * MIB
+SUBSET, BEST = "subset_and_all", "writers_and_best"
+_MEANINGS = {
+    ALL: "each rank writes, or reads, its own",
+    "aggregate": "some gather what the others have, and write it",
+    "serial": "some take what the others have, one after the other",
+}
+_MEASUREMENTS = [(operation, kind) for kind in FILES for operation in OPERATIONS]
 
 Json = dict[str, Any]
 
 
-class Writers(RanksStudy, PagedStudy):
+class Writers(RanksStudy):
     """See the module."""
 
     name = "writers"
@@ -50,8 +79,7 @@ class Writers(RanksStudy, PagedStudy):
                 f"{operation}, {FILES[kind]}": writers_cells(
                     places[0], kind, operation, ranks, bytes_per_rank, counts
                 )
-                for kind in FILES
-                for operation in OPERATIONS
+                for operation, kind in _MEASUREMENTS
             }
 
         # What is read by each number of readers, and the file being written.
@@ -59,17 +87,299 @@ class Writers(RanksStudy, PagedStudy):
         settings = {"ranks": ranks, "bytes_per_rank": bytes_per_rank, "writers": counts}
         return RanksPlan(scratch_bytes, settings, cells)
 
-    def findings(self, rows: Sequence[Json]) -> PagedFindings:
-        """Sets every subset beside all ranks, and every point beside the best."""
-        comparisons = compare(rows)
-        return PagedFindings(comparisons, conclude(comparisons, rows))
+    def compare(self, rows: Sequence[Json]) -> list[Json]:
+        """Sets each subset beside all ranks, and every point beside the best of its measurement."""
+        comparisons = []
+        for operation, kind in _MEASUREMENTS:
+            found = rows_of(rows, operation, kind)
+            ((every,), (again,)) = (rows_of(rows, operation, kind, way) for way in (ALL, AGAIN))
+            aa = speed_ratio_of_rows(every, again, whole_ns)
+            best = best_row(found)
+            pairs = [(SUBSET, row, every) for row in found if row is not every]
+            pairs += [(BEST, row, best) for row in found if row is not best]
+            comparisons += [
+                make_comparison(question, METRIC, whole_ns, row, baseline, aa)
+                for question, row, baseline in pairs
+            ]
+        return comparisons
 
-    def print_tables(self, console: Console, document: Json) -> None:
-        """Prints a table for each question."""
-        print_report(console, document)
+    def answer(self, document: Json) -> Answer:
+        """Names the fastest of each measurement, and says how many lose against it."""
+        settings = document["settings"]
+        return Answer(
+            "How many ranks should write, and read, for all of them?",
+            [
+                *(_fastest(document, kind) for kind in FILES),
+                "A point loses where it is slower than the fastest by more than the noise.",
+            ],
+            [
+                f"{settings['ranks']} ranks with {format_size(settings['bytes_per_rank'])} each "
+                f"({settings['mpi']}), written and read through ferry.collective, by all ranks and "
+                "by some of them. The time goes from open to close, a write's with an fsync in it. "
+                f"MiB/s of all ranks together. {HOW_TO_READ}"
+            ],
+            [
+                *(Word(way, label, _MEANINGS[way]) for way, label in LABELS.items()),
+                Word(
+                    "model",
+                    "model",
+                    "what docs/reference/writers-model.md says of aggregated data, with this "
+                    "machine's numbers from all ranks and from one writer",
+                ),
+            ],
+        )
 
-    def page(self, document: Json) -> Page:
-        """Returns the report's plots and tables."""
-        from ferry_lab.studies.writers_page import make_page  # see Study.page
+    def sections(self, document: Json) -> Sequence[Section]:
+        """Returns each measurement, where the time goes, what was counted, and the paper."""
+        rows = [
+            (f"{operation} {kind}: {row['writers']} {LABELS[way_of(row)]}", row)
+            for operation, kind in _MEASUREMENTS
+            for row in rows_of(document["rows"], operation, kind)
+        ]
+        heads = "shared file, or own of each"
+        return [
+            _curves(document),
+            *(_numbers(document, operation, kind) for operation, kind in _MEASUREMENTS),
+            Section(
+                "Where the time goes",
+                figure=_split_figure(document),
+                tables=[split_table(heads, rows), _ratios_table(document)],
+            ),
+            Section("What was counted", tables=[counted_table(heads, rows)]),
+            _paper(),
+        ]
 
-        return make_page(document)
+
+# ---- what is compared ----------------------------------------------------------------------------
+
+
+def best_row(rows: Sequence[Json]) -> Json:
+    """Returns the row with the highest median."""
+    return max(rows, key=lambda row: float(row["metrics"][METRIC]["median"]))
+
+
+def points_of(document: Json, question: str, operation: str, kind: str) -> list[Json]:
+    """Returns the comparisons of one measurement."""
+    head = f"{operation}/{kind}/"
+    return [
+        point
+        for point in document["comparisons"]
+        if point["question"] == question and point["row"].startswith(head)
+    ]
+
+
+def findings_of(document: Json, operation: str, kind: str) -> list[Findings]:
+    """Returns how the points of a measurement compare with the fastest, and with all ranks."""
+    rows = {row["id"]: row for row in rows_of(document["rows"], operation, kind)}
+    verb, who = ("writing", "writers") if operation == "write" else ("reading", "readers")
+    axis = Axis(lambda point: int(rows[point["row"]]["writers"]), str, f"with {{}} {who}")
+
+    def finding(question: str, way: str, baseline: str) -> Finding:
+        points = points_of(document, question, operation, kind)
+        points = [point for point in points if way_of(rows[point["row"]]) == way]
+        if way == ALL:
+            return Finding(f"{verb} by all ranks", baseline, points, None)
+        return Finding(LABELS[way], baseline, points, axis)
+
+    about = f"{operation.capitalize()}, {FILES[kind]}"
+    best = best_row([*rows.values()])
+    return [
+        Findings(
+            f"{about}, beside the fastest ({_name(best)}: {_rate(best)})",
+            [finding(BEST, way, "the fastest") for way in LABELS],
+        ),
+        Findings(
+            f"{about}, beside all {best['ranks']} ranks",
+            [finding(SUBSET, way, "all ranks") for way in SUBSETS],
+        ),
+    ]
+
+
+def _losing(document: Json, operation: str, kind: str) -> set[str]:
+    """Returns the ids of the rows that are slower than the best by more than the noise."""
+    points = points_of(document, BEST, operation, kind)
+    return {point["row"] for point in points if point["finding"] == "slower"}
+
+
+def _name(row: Json) -> str:
+    """Returns "2 writers, aggregated", or "all 8 ranks"."""
+    if way_of(row) == ALL:
+        return f"all {row['ranks']} ranks"
+    who = "writer" if row["operation"] == "write" else "reader"
+    return f"{count_of(row['writers'], who)}, {SUBSETS[way_of(row)]}"
+
+
+def _rate(row: Json) -> str:
+    return f"{row['metrics'][METRIC]['median']:.0f} MiB/s"
+
+
+def _fastest(document: Json, kind: str) -> str:
+    clauses = []
+    for operation in OPERATIONS:
+        found = rows_of(document["rows"], operation, kind)
+        best, count = best_row(found), len(_losing(document, operation, kind))
+        others = f"{count or 'none'} of {len(found) - 1} other points"
+        lose = f"{others} lose{'s' if count == 1 else ''}"
+        clauses.append(f"{operation}: {_name(best)} ({_rate(best)}), against which {lose}")
+    label = FILES[kind]
+    return f"{label[0].upper()}{label[1:]}, {'; '.join(clauses)}."
+
+
+# ---- by the number of writers --------------------------------------------------------------------
+
+
+def _curves(document: Json) -> Section:
+    panels = []
+    for operation, kind in _MEASUREMENTS:
+        series = []
+        for way in (*SUBSETS, ALL):
+            rows = rows_of(document["rows"], operation, kind, way)
+            summaries = [row["metrics"][METRIC] for row in rows]
+            counts = [row["writers"] for row in rows]
+            series.append(Series.of(way, LABELS[way], counts, summaries))
+        said = predictions(document["rows"], operation, kind)
+        rows = rows_of(document["rows"], operation, kind, "aggregate")
+        rows = [row for row in rows if row["id"] in said]
+        if len(rows) > 1:
+            values = [said[row["id"]] for row in rows]
+            counts = [row["writers"] for row in rows]
+            series.append(Series("model", "model", counts, values, values, values))
+        panels.append(Panel(f"{operation.capitalize()}, {FILES[kind]}", series))
+    figure = Figure(
+        "writers",
+        Curves(
+            panels,
+            x="threads",
+            x_label="ranks that write or read",
+            columns=2,
+            x_ticks=document["settings"]["writers"],
+        ),
+        "Curves of bandwidth by the number of writers, for each way; the tables below have the "
+        "numbers.",
+        "Lines are medians, shaded are their 95 % bounds; the model is calibrated from all ranks and "
+        "from one writer. Both axes are logarithmic.",
+    )
+    text = "Bandwidth of all ranks together, by the number of those that write or read."
+    return Section("By the number of writers", [text], figure)
+
+
+def _numbers(document: Json, operation: str, kind: str) -> Section:
+    said = predictions(document["rows"], operation, kind)
+    lost = _losing(document, operation, kind)
+    of_fastest, of_all = (
+        {p["row"]: f"{p['ratio_median']:.2f}" for p in points_of(document, question, operation, kind)}
+        for question in (BEST, SUBSET)
+    )
+    lines = []
+    for way, label in LABELS.items():
+        for row in rows_of(document["rows"], operation, kind, way):
+            model, deviation = "calibrated", ""
+            if row["id"] in said:
+                model = f"{said[row['id']]:.0f}"
+                times = said[row["id"]] / row["metrics"][METRIC]["median"]
+                deviation = f"{round((times - 1) * 100):+d} %"
+            lines.append(
+                [
+                    label,
+                    str(row["writers"]),
+                    bandwidth_of(row, METRIC),
+                    of_fastest.get(row["id"], "1"),
+                    of_all.get(row["id"], "1"),
+                    f"{row['metrics']['open_ns']['median'] / 1e6:.1f}",
+                    *(model, deviation),
+                    "loses" if row["id"] in lost else "",
+                    label_of(row),
+                ]
+            )
+    who = "writers" if operation == "write" else "readers"
+    heads = ["way", who, "MiB/s", "of fastest", "of all", "opens ms", "model", "deviation", "", ""]
+    return Section(
+        f"{operation.capitalize()}, {FILES[kind]}",
+        findings=findings_of(document, operation, kind),
+        tables=[Table("", heads, lines)],
+    )
+
+
+# ---- where the time goes -------------------------------------------------------------------------
+
+_SPLIT = {"communication": "communication", "pack": "copying", "file": "file I/O"}
+
+
+def _split_figure(document: Json) -> Figure:
+    panels = [
+        BarPanel(
+            f"{operation.capitalize()}, {FILES[kind]}",
+            [_split_bar(row) for row in rows_of(document["rows"], operation, kind)],
+        )
+        for operation, kind in _MEASUREMENTS
+    ]
+    return Figure(
+        "time-split",
+        Bars(panels, common_scale=False, label_width=140.0),
+        "Bars of the time of a call, of which a part is file I/O; the table below has the numbers.",
+        "How long the transfers and the fsync after them take: the longest file I/O of any rank, "
+        "and, fainter, what is not that: communication, copying, waiting for a CPU. What overlaps "
+        "with file I/O is not seen. Medians; each panel has a scale of its own.",
+    )
+
+
+def _split_bar(row: Json) -> Bar:
+    medians = {name: summary["median"] / 1e6 for name, summary in row["metrics"].items()}
+    longest, whole, way = medians["file_maximum_ns"], call_ms(row), way_of(row)
+    means = [f"{label} {medians[f'{name}_mean_ns']:.1f} ms" for name, label in _SPLIT.items()]
+    return Bar(
+        way,
+        f"{row['writers']} {LABELS[way]}" if way != ALL else LABELS[ALL],
+        [min(longest, whole), max(whole - longest, 0.0)],
+        whole,
+        whole,
+        text=f"{whole:.0f} ms",
+        tip=f"longest file I/O {longest:.1f} of {whole:.1f} ms; means over the ranks: "
+        f"{', '.join(means)}",
+    )
+
+
+def _ratios_table(document: Json) -> Table:
+    """Returns the paper's ratios of communication and file I/O beside those of here."""
+    lines = [
+        [f"paper 004, {number.system}", f"{number.x:g}", f"{number.value:.2f}"]
+        for number in published.of_study("collective")
+    ]
+    for operation in OPERATIONS:
+        rows = rows_of(document["rows"], operation, "shared", "aggregate")
+        found: Sequence[float] = [r for row in rows if (r := split_ratio(row)) is not None]
+        if found:
+            name = f"here, {operation}, one shared file, aggregated"
+            lines.append([name, str(document["settings"]["ranks"]), range_of(min(found), max(found))])
+    title = "Communication over file I/O in collective calls (here: rest/file)"
+    return Table(title, ["", "ranks", "ratio"], lines)
+
+
+# ---- the paper -----------------------------------------------------------------------------------
+
+
+def _paper() -> Section:
+    lines = []
+    for point in check_paper():
+        deviation = point["model_mb_per_s"] / point["published_mb_per_s"] - 1
+        lines.append(
+            [
+                *(point["where"], point["operation"], str(point["writers"])),
+                f"{point['published_mb_per_s'] / 1000:.2f} GB/s",
+                f"{point['model_mb_per_s'] / 1000:.2f} GB/s",
+                f"{round(deviation * 100):+d} %",
+                "calibrated" if point["calibrated"] else "held out",
+            ]
+        )
+    heads = ["row", "", "writers", "published", "model", "deviation", ""]
+    return Section(
+        "Beside the paper",
+        [
+            f"The study follows {published.SOURCES['004']}: thousands of ranks of a Cray XT with "
+            "Lustre, where all ranks writing at once cost most of the bandwidth. Beside its "
+            "numbers stands the model of that machine (docs/reference/writers-model.md), which is "
+            "calibrated from the rows that say so. What some ranks on one machine show is another "
+            "question: here opening files is cheap, and ranks share the CPUs."
+        ],
+        tables=[Table("Paper 004, beside the model of its machine", heads, lines, left=2)],
+    )

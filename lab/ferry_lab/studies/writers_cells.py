@@ -8,8 +8,8 @@ take the others' data in turn).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from ferry.sizes import KIB
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.remote_files import Place
 
@@ -17,8 +17,11 @@ FILES = {"shared": "one shared file", "own": "a file for each writer"}
 OPERATIONS = ("write", "read")
 ALL, AGAIN = "all", "again"
 SUBSETS = {"aggregate": "aggregated", "serial": "sent serially"}
-PIECE_BYTES = 64 * KIB
+LABELS = {ALL: "all ranks", **SUBSETS}
+METRIC = "bandwidth_open_to_close_mib_per_s"
 SEED = 1
+
+Json = dict[str, Any]
 
 
 def writers_cells(
@@ -58,3 +61,20 @@ def cell(
     )
     place.handed_out += made.paths
     return made
+
+
+def rows_of(rows: Sequence[Json], operation: str, kind: str, way: str | None = None) -> list[Json]:
+    """Returns the rows of one measurement by writers, without the second run of all ranks."""
+    ways = LABELS if way is None else (way,)
+    found = [
+        row
+        for row in rows
+        if (row["operation"], row["file_per_writer"]) == (operation, kind == "own")
+        and way_of(row) in ways
+    ]
+    return sorted(found, key=lambda row: int(row["writers"]))
+
+
+def way_of(row: Json) -> str:
+    """Returns one of LABELS, or AGAIN."""
+    return str(row["id"].split("/")[2])

@@ -12,8 +12,7 @@ from typing import Any
 
 from ferry.sizes import MIB
 from ferry_lab.studies.cluster_model import MB, Client, Cluster, Job, Metadata, Network, Servers
-from ferry_lab.studies.writers_cells import ALL
-from ferry_lab.studies.writers_findings import METRIC, rows_of, way_of
+from ferry_lab.studies.writers_cells import ALL, METRIC, rows_of, way_of
 from ferry_lab.studies.writers_simulation import Transfer, simulate
 
 Json = dict[str, Any]

@@ -10,9 +10,8 @@ from ferry_lab.render.mpi_tables import split_ratio
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.remote_files import Place
 from ferry_lab.studies import writers
-from ferry_lab.studies.writers import Writers
-from ferry_lab.studies.writers_cells import FILES, OPERATIONS, writers_cells
-from ferry_lab.studies.writers_findings import BEST, SUBSET, best_row, points_of, rows_of
+from ferry_lab.studies.writers import BEST, SUBSET, Writers, best_row, points_of
+from ferry_lab.studies.writers_cells import FILES, OPERATIONS, rows_of, writers_cells
 from ferry_lab.studies.writers_predicted import check_paper, predictions
 from documents import check_both
 from made_up import report_files, shown
@@ -55,38 +54,51 @@ def test_all_ranks_and_every_subset_are_measured() -> None:
 
 def test_the_sweet_spot_and_who_loses() -> None:
     rows = made_up_rows(cells(), sweet_spot)
-    findings = Writers().findings(rows)
+    document = made_up_document(Writers(), rows, SETTINGS)
     assert best_row(rows_of(rows, "write", "shared"))["id"] == "write/shared/aggregate/2"
-    points = points_of(findings.comparisons, BEST, "write", "shared")
+    points = points_of(document, BEST, "write", "shared")
     assert len(points) == 6 and {point["finding"] for point in points} == {"slower"}
     beside_all = {
         point["row"]: point["finding"]
-        for point in points_of(findings.comparisons, SUBSET, "write", "shared")
+        for point in points_of(document, SUBSET, "write", "shared")
     }
     assert beside_all["write/shared/aggregate/2"] == "faster"
     assert beside_all["write/shared/serial/2"] == "within_5_percent"
-    first, second = (s for s in findings.conclusions if s.startswith("Write, one shared file"))
-    assert "fastest were 2 writers, aggregated (800 MiB/s)" in first
-    assert "all 8 ranks (0.20 times)" in first
-    assert "faster than all ranks: 1 writer, aggregated (1.25 times)" in second
+    fastest = "Write, one shared file, beside the fastest (2 writers, aggregated: 800 MiB/s): "
+    every = "Write, one shared file, beside all 8 ranks: "
+    assert [said for said in document["conclusions"] if said.startswith("Write, one shared")] == [
+        f"{fastest}writing by all ranks is slower, 0.20 times the bandwidth of the fastest.",
+        f"{fastest}aggregated is slower with 1 and 4 writers, 0.25 to 0.50 times the bandwidth of "
+        "the fastest.",
+        f"{fastest}sent serially is slower with 1, 2 and 4 writers, 0.20 times the bandwidth of the "
+        "fastest.",
+        f"{every}aggregated is faster with 1, 2 and 4 writers, 1.25 to 5.00 times the bandwidth of "
+        "all ranks.",
+        f"{every}sent serially is within 5 % of all ranks with 1, 2 and 4 writers.",
+    ]
 
 
 def test_noise_is_no_difference() -> None:
     rows = made_up_rows(cells(), sweet_spot)
     for row in rows:
         for number, sample in enumerate(row["repeats"]):
-            sample.elapsed_ns = 10_000_000 * (1 + 9 * (number % 2))
-    findings = Writers().findings(rows)
-    assert {point["finding"] for point in findings.comparisons} == {"no_difference"}
-    assert all("noise" in sentence for sentence in findings.conclusions)
-    beside_all = findings.conclusions[1]
-    assert "no difference measured between all ranks and any subset of them" in beside_all
+            sample["elapsed_ns"] = 10_000_000 * (1 + 9 * (number % 2))
+    document = made_up_document(Writers(), rows, SETTINGS)
+    assert {point["finding"] for point in document["comparisons"]} == {"no_difference"}
+    assert all("noise" in sentence for sentence in document["conclusions"])
+    beside_all = "no difference measured between aggregated or sent serially and all ranks (noise"
+    assert beside_all in document["conclusions"][1]
 
 
 def test_one_writer_that_is_fastest_is_one() -> None:
     rows = made_up_rows(cells(), lambda cell: 10.0 if cell.writers == 1 else 40.0)
-    first = Writers().findings(rows).conclusions[0]
-    assert "fastest was 1 writer, aggregated" in first and first.endswith("lose against it.")
+    document = made_up_document(Writers(), rows, SETTINGS)
+    assert "beside the fastest (1 writer, aggregated: 800 MiB/s): " in document["conclusions"][0]
+    # The other subset of one is as fast.
+    assert Writers().answer(document).first_lines()[0] == (
+        "One shared file, write: 1 writer, aggregated (800 MiB/s), against which 5 of 6 other points "
+        "lose; read: 1 reader, aggregated (800 MiB/s), against which 5 of 6 other points lose."
+    )
 
 
 def test_the_page_and_the_tables_say_what_the_rows_say() -> None:
