@@ -22,14 +22,14 @@ LoopServices::LoopServices(const device::Context& context, std::uint32_t first_g
   const device::Geometry& geometry = context_.arena.layout.geometry;
   for (std::uint32_t loop = 0; loop < geometry.loops; ++loop) {
     // Ring i is one of those that loop i polls.
-    requesters_.push_back(std::make_unique<device::Requester>(context_, first_group + loop, loop));
+    executors_.push_back({{}, device::Requester(context_, first_group + loop, loop)});
   }
 }
 
 std::int64_t LoopServices::execute(std::uint32_t loop, const device::Request& request,
                                    server::Pump& pump) {
   current_pump = &pump;
-  return device::serve_cached(device::ThreadGroup{}, *requesters_[loop], request);
+  return device::serve_cached(executors_[loop], request);
 }
 
 ServiceThreads::ServiceThreads(const device::Context& context, std::uint32_t first_group,

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <thread>
 #include <vector>
 
-#include <ferry/device/requester.hpp>
+#include <ferry/device/caller.hpp>
 #include <ferry/device/service.hpp>
 
 #include "base/cpus.hpp"
@@ -25,7 +24,7 @@ class LoopServices {
 
  private:
   device::Context context_;  // the device's, but for how it waits
-  std::vector<std::unique_ptr<device::Requester>> requesters_;
+  std::vector<device::Caller<device::ThreadGroup>> executors_;  // one of each loop
 };
 
 // Cores of the device that are set aside: one thread for each of Geometry.services, with the groups

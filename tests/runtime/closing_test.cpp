@@ -169,8 +169,8 @@ TEST_F(Closing, AVectoredWriteBesideItsCloseWritesToNoOtherFile) {
   int other = 0;
   auto mine = calls(1);
   std::string piece = "WXYZ";
-  const std::int64_t got =
-      device::cached_transfer(requester, false, closed, 2, 0, [&](int i, device::IoVector& out) {
+  const std::int64_t got = device::cached_transfer(
+      requester, device::Direction::write, closed, 2, 0, [&](int i, device::IoVector& out) {
         out = device::IoVector{piece.data(), piece.size()};
         if (i == 0) return 0;
         const auto* entry = &cache.open_file(closed);  // what other threads do meanwhile

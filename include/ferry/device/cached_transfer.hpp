@@ -23,31 +23,40 @@ FERRY_DEVICE inline std::uint64_t clamp_transfer(std::uint64_t bytes) {
   return bytes < transfer_bytes_max ? bytes : transfer_bytes_max;
 }
 
-// Moves `count` pieces one after the other, until one is moved in part only. `piece(i, out)` gives
-// the i-th, or an error. Returns bytes, or the error if there were none.
-template <class PieceOf>
-FERRY_DEVICE std::int64_t cached_transfer(Requester& requester, bool reading, int file, int count,
-                                          std::int64_t offset, PieceOf piece_of) {
-  cache::CachedFiles files(requester);
-  if (files.find(file) == nullptr) return -EBADF;
+// Moves `count` pieces one after the other, until one is moved in part only. `piece_of(i, out)`
+// gives the i-th, or an error; `move(memory, bytes, offset)` moves it. Returns bytes, or the error
+// if there were none.
+template <class PieceOf, class Move>
+FERRY_DEVICE std::int64_t move_pieces(int count, std::int64_t offset, PieceOf piece_of, Move move) {
   std::uint64_t total = 0;
   for (int i = 0; i < count; ++i) {
     IoVector piece;
     std::int64_t moved = piece_of(i, piece);
-    // For each piece: the handle may be closed meanwhile, and its entry another file's.
-    const cache::OpenFile* entry = files.find(file);
-    if (entry == nullptr) moved = -EBADF;
     const std::uint64_t bytes = clamp_transfer(total + clamp_transfer(piece.bytes)) - total;
     const std::int64_t at = offset + static_cast<std::int64_t>(total);
-    if (moved == 0) {
-      moved = reading ? files.read(*entry, file, piece.base, bytes, at)
-                      : files.write(*entry, piece.base, bytes, at);
-    }
+    if (moved == 0) moved = move(static_cast<unsigned char*>(piece.base), bytes, at);
     if (moved < 0) return total > 0 ? static_cast<std::int64_t>(total) : moved;
     total += static_cast<std::uint64_t>(moved);
     if (static_cast<std::uint64_t>(moved) < bytes) break;
   }
   return static_cast<std::int64_t>(total);
+}
+
+// The pieces' transfer by the leader alone.
+template <class PieceOf>
+FERRY_DEVICE std::int64_t cached_transfer(Requester& requester, Direction direction, int file,
+                                          int count, std::int64_t offset, PieceOf piece_of) {
+  cache::CachedFiles files(requester);
+  if (files.find(file) == nullptr) return -EBADF;
+  return move_pieces(
+      count, offset, piece_of,
+      [&](unsigned char* memory, std::uint64_t bytes, std::int64_t at) -> std::int64_t {
+        // For each piece: the handle may be closed meanwhile, and its entry another file's.
+        const cache::OpenFile* entry = files.find(file);
+        if (entry == nullptr) return -EBADF;
+        return direction == Direction::read ? files.read(*entry, file, memory, bytes, at)
+                                            : files.write(*entry, memory, bytes, at);
+      });
 }
 
 }  // namespace ferry::device

@@ -1,6 +1,6 @@
 // The file calls of a device program. With placement `host` every call is a request to the I/O
 // server; with `compute`, reads and writes of regular files go through the page cache; with
-// `service` likewise, executed by somebody else; `automatic` is whichever is fastest, by call.
+// `service` likewise, on another core; `automatic` is whichever is fastest, by call.
 //
 // POSIX meaning throughout: bytes transferred (short at end of file), 0 for success, or a negative
 // errno; nothing traps and nothing throws. Beyond what POSIX says, every call may return
@@ -19,195 +19,284 @@
 #include <cerrno>
 #include <cstdint>
 
-#include <ferry/device/coherent_calls.hpp>
+#include <ferry/device/caller.hpp>
+#include <ferry/device/coherence.hpp>
 #include <ferry/device/control.hpp>
-#include <ferry/device/file_position.hpp>
 #include <ferry/device/group.hpp>
-#include <ferry/device/pending_calls.hpp>
-#include <ferry/device/requester.hpp>
+#include <ferry/device/open_files.hpp>
+#include <ferry/device/pending.hpp>
+#include <ferry/device/resident_calls.hpp>
 
 namespace ferry::device {
 
-// Its bases, each a subject: the calls that wait for their transfer (transfer_calls.hpp), those on
-// the page cache (page_calls.hpp), those that do not wait (pending_calls.hpp). Here: files, their
-// status, and the round trip.
 template <class Group>
-class FileCalls : public PendingCalls<Group> {
+class FileCalls {
  public:
   FERRY_DEVICE FileCalls(const Context& context, Group group, std::uint32_t group_index)
-      : Base(context, group, group_index) {}
+      : caller_{group, Requester(context, group_index), context.placement} {}
 
   // Where this group's reads and writes are executed from now on; the context says where at first.
   // Without a page cache it is the host in any case.
-  FERRY_DEVICE void use(Placement placement) { placement_ = placement; }
+  FERRY_DEVICE void use(Placement placement) { caller_.placement = placement; }
+
+  // ---- files -----------------------------------------------------------------------------------
 
   // Opens `path` with the flags of open(2) (O_RDONLY, O_CREAT, O_APPEND, O_DIRECT, ...). Returns a
   // handle for this device, from 1 up. O_DIRECT bypasses the kernel's page cache; transfers that
   // are not aligned for it go through the page cache instead. With O_SYNC or O_DSYNC every write is
   // in the storage, and durable there, when it returns.
   FERRY_DEVICE int open(const char* path, int flags, std::uint32_t mode = 0) {
-    return leads([&]() -> int {
-      Request request{};
-      request.opcode = Opcode::open;
-      if (const int error = stage_path(path, request); error != 0) return error;
-      request.argument = truncates_once_open(flags) ? flags & ~open_flag_truncate : flags;
-      request.mode = mode;
-      const std::int64_t handle = requester_.call(request).result;
-      if (handle >= 0) {
-        FilePosition& position = position_of(static_cast<int>(handle));
-        // A read() with the handle that was here before may still hold the lock.
-        PositionLock::lock(position, requester_.context().hooks);
-        position.position = 0;
-        // As words that may be looked at without the lock (appends()).
-        DeviceRef<std::uint32_t>(position.append)
-            .store((flags & open_flag_append) != 0 ? 1 : 0, relaxed);
-        position.handle = static_cast<std::int32_t>(handle);
-        PositionLock::unlock(position, requester_.context().hooks);
-        if (!has_cache()) return static_cast<int>(handle);
-        if (const int error = attach(static_cast<int>(handle), flags); error != 0) {
-          close_file(static_cast<int>(handle));
-          return error;
-        }
-      }
-      return static_cast<int>(handle);
-    });
+    return caller_.leads([&] { return open_file(caller_.requester, path, flags, mode); });
   }
-
   // Writes back what is dirty, then closes the handle once no call of any thread works on the file
   // any more. Reports what could not be written and what the storage reports on close; the handle
   // is gone either way.
   FERRY_DEVICE int close(int file) {
-    return leads([&] { return close_file(file); });
+    return caller_.leads([&] { return close_file(caller_.requester, file); });
   }
 
   // Writes back what is dirty in the page cache, without asking for durability.
   FERRY_DEVICE int flush(int file) {
-    return leads([&] {
-      return with_cached(file,
-                         [](cache::CachedFiles& files, auto& entry) { return files.flush(entry); });
-    });
+    return leads_if_cached(file, [](auto& files, auto& entry) { return files.flush(entry); });
   }
   // Makes data and metadata durable; fdatasync leaves out what is not needed to read the data.
   // Both report every failed write-back since the last report, once per handle. A call reports one
   // error: where the storage's sync fails too, that one, and the next call or close() the other.
   FERRY_DEVICE int fsync(int file) {
-    return leads([&] { return sync_file(Opcode::sync, file); });
+    return caller_.leads([&] { return sync_file(caller_.requester, Opcode::sync, file); });
   }
   FERRY_DEVICE int fdatasync(int file) {
-    return leads([&] { return sync_file(Opcode::sync_data, file); });
+    return caller_.leads([&] { return sync_file(caller_.requester, Opcode::sync_data, file); });
   }
-
   FERRY_DEVICE int ftruncate(int file, std::int64_t size_bytes) {
-    return leads([&] { return truncate_file(file, size_bytes); });
+    return caller_.leads([&] { return truncate_file(caller_.requester, file, size_bytes); });
   }
 
   // Follows symbolic links. `status` may lie anywhere.
   FERRY_DEVICE int stat(const char* path, FileStatus* status) {
-    return get_status(status, [&](Request& request) {
+    return get_status(status, [&](FileStatus& found) {
+      Request request{};
       request.opcode = Opcode::path_status;
-      return stage_path(path, request);
+      const int error = stage_path(caller_.requester, path, request);
+      return error != 0 ? error : call_for_status(caller_.requester, request, found);
     });
   }
   FERRY_DEVICE int fstat(int file, FileStatus* status) {
-    return get_status(status, [&](Request& request) { return ask_status(file, request); });
+    return get_status(
+        status, [&](FileStatus& found) { return storage_status(caller_.requester, file, found); });
   }
 
   FERRY_DEVICE int unlink(const char* path) {
-    return leads([&] {
+    return caller_.leads([&] {
       Request request{};
       request.opcode = Opcode::unlink;
-      if (const int error = stage_path(path, request); error != 0) return error;
-      return static_cast<int>(requester_.call(request).result);
+      const int error = stage_path(caller_.requester, path, request);
+      return error != 0 ? error : static_cast<int>(caller_.requester.call(request).result);
     });
   }
 
   // An empty request: answered by the server without touching a storage. Measures the round trip.
-  FERRY_DEVICE int ping() { return simple(Opcode::nop, 0); }
+  FERRY_DEVICE int ping() {
+    return caller_.leads([&] { return ask(caller_.requester, Opcode::nop, 0); });
+  }
   // `count` (at most 16) of them as one batch.
   FERRY_DEVICE int ping_batch(std::uint32_t count) {
-    return leads([&] {
-      Request requests[batch_max]{};
-      Ticket tickets[batch_max];
+    return caller_.leads([&] {
+      Requester& requester = caller_.requester;
+      Request requests[batch_requests_max]{};
+      Ticket tickets[batch_requests_max];
       std::uint32_t ready = 0;
-      while (ready < count && ready < batch_max &&
-             requester_.prepare(requests[ready], tickets[ready], 0) == 0) {
+      while (ready < count && ready < batch_requests_max &&
+             requester.prepare(requests[ready], tickets[ready], 0) == 0) {
         ++ready;
       }
-      int error = requester_.submit(requests, ready);
+      int error = requester.submit(requests, ready);
       if (error != 0) return error;
       for (std::uint32_t i = 0; i < ready; ++i) {
-        const auto result = static_cast<int>(requester_.wait(tickets[i]).result);
+        const auto result = static_cast<int>(requester.wait(tickets[i]).result);
         if (error == 0) error = result;
       }
       return error;
     });
   }
 
- private:
-  using Base = PendingCalls<Group>;
-  using Base::ask_status;
-  using Base::attach;
-  using Base::batch_max;
-  using Base::close_file;
-  using Base::correct_size;
-  using Base::group_;
-  using Base::has_cache;
-  using Base::leads;
-  using Base::open_flag_append;
-  using Base::open_flag_truncate;
-  using Base::placement_;
-  using Base::position_of;
-  using Base::requester_;
-  using Base::sync_file;
-  using Base::truncate_file;
-  using Base::truncates_once_open;
-  using Base::with_cached;
+  // ---- transfers at an explicit offset ---------------------------------------------------------
 
-  FERRY_DEVICE int simple(Opcode opcode, int file) {
-    return leads([&] {
-      Request request{};
-      request.opcode = opcode;
-      request.file = file;
-      return static_cast<int>(requester_.call(request).result);
-    });
+  FERRY_DEVICE std::int64_t pread(int file, void* buffer, std::uint64_t bytes,
+                                  std::int64_t offset) {
+    const bool hit = has_several_lanes(caller_.group)
+                         ? read_hit_together(caller_, file, buffer, bytes, offset)
+                         : read_hit(caller_, file, buffer, bytes, offset);
+    if (hit) return static_cast<std::int64_t>(bytes);
+    return transfer_piece(caller_, Opcode::read, file, buffer, bytes, offset);
+  }
+  // On a file opened with O_APPEND the data goes to the end of the file, as on Linux.
+  FERRY_DEVICE std::int64_t pwrite(int file, const void* buffer, std::uint64_t bytes,
+                                   std::int64_t offset) {
+    return transfer_piece(caller_, Opcode::write, file, const_cast<void*>(buffer), bytes, offset);
   }
 
-  // Copies the path into the arena, where the server can see it (and copies it again before
-  // looking at it).
-  FERRY_DEVICE int stage_path(const char* path, Request& request) {
-    if (path == nullptr) return -EFAULT;
-    unsigned char* scratch = requester_.arena().scratch(requester_.group());
-    std::uint64_t length = 0;
-    while (path[length] != '\0') {
-      if (length + 1 >= path_bytes_max) return -ENAMETOOLONG;
-      scratch[length] = static_cast<unsigned char>(path[length]);
-      ++length;
-    }
-    scratch[length] = 0;
-    request.buffer = requester_.arena().offset_of(scratch);
-    request.length = length + 1;
-    return 0;
+  // At most extents_max (1024) pieces, else -EINVAL. One request when every piece lies in the
+  // arena; staged one staging area at a time otherwise.
+  FERRY_DEVICE std::int64_t preadv(int file, const IoVector* pieces, int count,
+                                   std::int64_t offset) {
+    return transfer_vector(caller_, Opcode::read_vector, file, pieces, count, offset);
+  }
+  FERRY_DEVICE std::int64_t pwritev(int file, const IoVector* pieces, int count,
+                                    std::int64_t offset) {
+    return transfer_vector(caller_, Opcode::write_vector, file, pieces, count, offset);
   }
 
-  template <class Fill>
-  FERRY_DEVICE int get_status(FileStatus* status, Fill fill) {
-    if (status == nullptr) return -EFAULT;
-    unsigned char* scratch = requester_.arena().scratch(requester_.group());
-    const int result = leads([&] {
-      Request request{};
-      if (const int error = fill(request); error != 0) return error;
-      // The answer overwrites the path, which the server has copied out by then.
-      request.buffer = requester_.arena().offset_of(scratch);
-      return static_cast<int>(requester_.call(request).result);
-    });
-    if (result == 0) {
-      // What is dirty counts.
-      if (has_cache()) leads([&] { return correct_size(scratch); });
-      __builtin_memcpy(status, scratch, sizeof(FileStatus));
+  // A read for each lane: of its own range, into its own buffer, with its own result. For groups
+  // whose lanes can vote (a warp, or a part of one). Lanes whose bytes lie in the same cached page
+  // share its lookup, and all lanes copy each lane's bytes.
+  FERRY_DEVICE std::int64_t pread_each(int file, void* buffer, std::uint64_t bytes,
+                                       std::int64_t offset) {
+    std::int64_t result = 0;
+    std::uint64_t left = caller_.group.ballot(true);  // lanes that still have nothing
+    // Not ::pread(), which is what the bare name means where <unistd.h> is.
+    const auto plain = [&](const LaneRead& one) {
+      return this->pread(file, one.to, one.bytes, one.offset);
+    };
+    while (left != 0) {
+      const std::uint32_t first = Requester::lowest_bit(left);
+      left &=
+          ~read_page_of(caller_, first, left, file, LaneRead{buffer, bytes, offset}, result, plain);
     }
-    group_.sync();  // nobody uses the scratch area again before every lane has its copy
     return result;
   }
+
+  // ---- transfers at the file's position --------------------------------------------------------
+
+  // The position is shared by all threads that use the handle; calls on it take turns.
+  FERRY_DEVICE std::int64_t read(int file, void* buffer, std::uint64_t bytes) {
+    return transfer_at_position(caller_, Opcode::read, file, buffer, bytes);
+  }
+  FERRY_DEVICE std::int64_t write(int file, const void* buffer, std::uint64_t bytes) {
+    return transfer_at_position(caller_, Opcode::write, file, const_cast<void*>(buffer), bytes);
+  }
+
+  // ---- transfers that are waited for later -----------------------------------------------------
+
+  // Starts a transfer and returns at once; wait() gives its result, exactly once. A buffer outside
+  // the arena is transferred before the call returns, and so is what goes through the page cache on
+  // this core.
+  FERRY_DEVICE Pending pread_async(int file, void* buffer, std::uint64_t bytes,
+                                   std::int64_t offset) {
+    const Transfer one{file, buffer, bytes, offset};
+    Pending pending;
+    start(caller_, Opcode::read, &one, 1, &pending);
+    return pending;
+  }
+  FERRY_DEVICE Pending pwrite_async(int file, const void* buffer, std::uint64_t bytes,
+                                    std::int64_t offset) {
+    const Transfer one{file, const_cast<void*>(buffer), bytes, offset};
+    Pending pending;
+    start(caller_, Opcode::write, &one, 1, &pending);
+    return pending;
+  }
+  // Starts `count` transfers with as few doorbells as possible (one per 16).
+  FERRY_DEVICE void pread_batch(const Transfer* transfers, std::uint32_t count, Pending* pending) {
+    start(caller_, Opcode::read, transfers, count, pending);
+  }
+  FERRY_DEVICE void pwrite_batch(const Transfer* transfers, std::uint32_t count, Pending* pending) {
+    start(caller_, Opcode::write, transfers, count, pending);
+  }
+
+  // Waits for one transfer: bytes or a negative errno.
+  FERRY_DEVICE std::int64_t wait(Pending& pending) {
+    if (!pending.finished) {
+      pending.result = caller_.leads([&] { return caller_.requester.wait(pending.ticket).result; });
+      pending.finished = true;
+    }
+    return pending.result;
+  }
+  // Waits until at least one of `count` (> 0) transfers is ready and returns its index, by turns
+  // where several are. wait() on it returns at once. A transfer that was waited for counts as
+  // ready, so start a new one in its place or leave it out.
+  FERRY_DEVICE std::uint32_t wait_any(const Pending* pending, std::uint32_t count) {
+    return caller_.leads([&] {
+      const std::uint32_t found =
+          wait_for_any(caller_.requester, pending, count, next_any_ % count);
+      next_any_ = found + 1;
+      return found;
+    });
+  }
+  // Whether wait() would return at once.
+  FERRY_DEVICE bool ready(const Pending& pending) const {
+    return pending.finished || caller_.group.broadcast(caller_.group.lane() == 0 &&
+                                                       caller_.requester.done(pending.ticket));
+  }
+
+  // Waits for every transfer of this group that nobody has waited for, and forgets the results. The
+  // device calls it when a program ends, so that nothing writes into a buffer afterwards.
+  FERRY_DEVICE void drain() {
+    caller_.group.sync();
+    if (caller_.group.lane() == 0) caller_.requester.drain();
+    caller_.group.sync();
+  }
+
+  // ---- the page cache --------------------------------------------------------------------------
+
+  // Asks for a range to be brought into the page cache, and does not wait for it. Advice: a runtime
+  // without a cache, a file that is not cached and a cache that is busy do nothing. 0 or an errno.
+  FERRY_DEVICE int prefetch(int file, std::int64_t offset, std::uint64_t bytes) {
+    return leads_if_cached(
+        file, [&](auto& files, auto& entry) { return files.prefetch(entry, file, offset, bytes); });
+  }
+  // Writes the file's dirty pages back and drops all of them, for whoever will not read them again
+  // soon. Advice, too. 0, or the error that keeps something from the storage.
+  FERRY_DEVICE int evict(int file) {
+    return leads_if_cached(file, [&](auto& files, auto& entry) {
+      const Context& context = caller_.requester.context();
+      forget_bypasses(context, entry.inode, files.pages().size(entry.inode));
+      return files.evict(entry);
+    });
+  }
+
+  // Shows up to `bytes` bytes at `offset` where they lie in the page cache, as far as their page
+  // and the file go, until release(). Returns how many, 0 at the end of the file, or a negative
+  // errno: -EOPNOTSUPP for files that are not cached, -EAGAIN where views hold half the cache or
+  // what cannot be written back leaves no place. The view is read-only; it follows what calls of
+  // any placement write there.
+  FERRY_DEVICE std::int64_t hold(int file, std::int64_t offset, std::uint64_t bytes,
+                                 cache::HeldView& view) {
+    return hold_page(caller_, file, offset, bytes, view);
+  }
+  // Every view has to be released, by the group that holds it; once, though a second time is
+  // harmless.
+  FERRY_DEVICE void release(cache::HeldView& view) {
+    caller_.group.sync();
+    if (caller_.group.lane() == 0) release_pages(caller_.requester, view);
+    view = cache::HeldView{};
+  }
+
+ private:
+  template <class Work>
+  FERRY_DEVICE int leads_if_cached(int file, Work work) {
+    return caller_.leads([&] { return if_cached(caller_.requester, file, work); });
+  }
+
+  // `ask(status)` by the leader.
+  template <class Ask>
+  FERRY_DEVICE int get_status(FileStatus* status, Ask ask) {
+    if (status == nullptr) return -EFAULT;
+    unsigned char* shown = caller_.requester.arena().scratch(caller_.requester.group());
+    const int result = caller_.leads([&] {
+      FileStatus found{};
+      const int error = ask(found);
+      if (error != 0) return error;
+      correct_size(caller_.requester, found);
+      __builtin_memcpy(shown, &found, sizeof found);
+      return 0;
+    });
+    if (result == 0) __builtin_memcpy(status, shown, sizeof(FileStatus));
+    caller_.group.sync();  // nobody uses the scratch area again before every lane has its copy
+    return result;
+  }
+
+  Caller<Group> caller_;
+  std::uint32_t next_any_ = 0;  // where the next wait_any() begins to look
 };
 
 }  // namespace ferry::device

@@ -10,6 +10,11 @@
 
 namespace ferry::device {
 
+FERRY_DEVICE inline FilePosition& position_of(const ArenaView& arena, int file) {
+  const std::uint32_t files = arena.layout.geometry.files;
+  return arena.position(handle_index(file, files) % files);
+}
+
 // Used by the leader of a group. Words: 0 free, 1 held, 2 held and somebody may be parked.
 struct PositionLock {
   FERRY_DEVICE static void lock(FilePosition& position, const HostHooks& hooks) {

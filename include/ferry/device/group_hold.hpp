@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include <ferry/device/cache/cached_files.hpp>
+#include <ferry/device/caller.hpp>
 #include <ferry/device/copy.hpp>
-#include <ferry/device/requester.hpp>
 
 namespace ferry::device {
 
@@ -16,38 +16,36 @@ namespace ferry::device {
 FERRY_DEVICE inline std::int64_t lead_hold(Requester& requester, int file, std::int64_t offset,
                                            std::uint64_t bytes, cache::HeldView& view,
                                            cache::Pull* pull) {
-  if (requester.context().cache.base == nullptr) return -EBADF;
+  if (!requester.has_cache()) return -EBADF;
   cache::CachedFiles files(requester);
   const cache::OpenFile* entry = files.find(file);
   return entry == nullptr ? -EBADF : files.hold(*entry, file, offset, bytes, view, pull);
 }
 
-// Every lane calls with the same arguments, and gets the same result and the same view.
-// `requester`: the leader's is used. As PageCache::hold(), and -EBADF where the file is not cached.
+// Every lane calls with the same arguments, and gets the same result and the same view. As
+// PageCache::hold(), and -EBADF where the file is not cached.
 template <class Group>
-FERRY_DEVICE_CALL std::int64_t hold_together(Group group, Requester& requester, int file,
-                                             std::int64_t offset, std::uint64_t bytes,
-                                             cache::HeldView& view) {
+FERRY_DEVICE_CALL std::int64_t hold_together(Caller<Group>& caller, int file, std::int64_t offset,
+                                             std::uint64_t bytes, cache::HeldView& view) {
+  const Group& group = caller.group;
   for (;;) {
-    std::int64_t result = 0;
     cache::Pull pull;
     // A lone thread would wait for the bus again and again.
     cache::Pull* may_pull = has_several_lanes(group) ? &pull : nullptr;
-    group.sync();
-    if (group.lane() == 0) result = lead_hold(requester, file, offset, bytes, view, may_pull);
-    result = group.broadcast(result);
+    std::int64_t result = caller.leads(
+        [&] { return lead_hold(caller.requester, file, offset, bytes, view, may_pull); });
     if (result == cache::pulled) {
       pull = group.broadcast(pull);
-      const cache::View& pages = requester.context().cache;
+      const cache::View& pages = caller.requester.cache();
       for (std::uint32_t i = 0; i < pull.count; ++i)
         copy_bytes(group, pages.page(pull.frames[i]), pull.from + pull.start_of(i, pages),
                    pull.bytes_of(i, pages));
       // The handle may be closed by now; the pull has to end all the same.
-      if (group.lane() == 0) {
-        result = cache::CachedFiles(requester).pages().end_pull(
-            pull, static_cast<std::uint64_t>(offset), bytes, view);
-      }
-      result = group.broadcast(result);
+      result = caller.leads([&] {
+        return cache::CachedFiles(caller.requester)
+            .pages()
+            .end_pull(pull, static_cast<std::uint64_t>(offset), bytes, view);
+      });
       if (result == cache::again) continue;
     }
     view = group.broadcast(view);

@@ -19,7 +19,7 @@ namespace ferry::device {
 
 // What the decision looks at.
 struct CallFacts {
-  bool reading = true;
+  Direction direction = Direction::read;
   bool continues = false;  // where the group's last call on this file ended
   std::uint64_t bytes = 0;
 };
@@ -30,12 +30,13 @@ struct CallFacts {
 template <class Resident, class MayBypass>
 FERRY_DEVICE Placement choose_placement(const Crossovers& crossovers, const CallFacts& call,
                                         Resident resident, MayBypass may_bypass) {
-  const std::uint64_t host_bytes_min = !call.reading    ? crossovers.host_write_bytes_min
+  const bool reads = call.direction == Direction::read;
+  const std::uint64_t host_bytes_min = !reads           ? crossovers.host_write_bytes_min
                                        : call.continues ? crossovers.host_stream_read_bytes_min
                                                         : crossovers.host_read_bytes_min;
   if (call.bytes >= host_bytes_min && !resident() && may_bypass()) return Placement::host;
   const std::uint64_t service_bytes_min =
-      call.reading ? crossovers.service_read_bytes_min : crossovers.service_write_bytes_min;
+      reads ? crossovers.service_read_bytes_min : crossovers.service_write_bytes_min;
   return call.bytes >= service_bytes_min ? Placement::service : Placement::compute;
 }
 

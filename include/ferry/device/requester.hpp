@@ -93,6 +93,12 @@ class Requester {
   FERRY_DEVICE const Context& context() const {
     return context_;
   }
+  FERRY_DEVICE const cache::View& cache() const {
+    return context_.cache;
+  }
+  FERRY_DEVICE bool has_cache() const {
+    return context_.cache.base != nullptr;
+  }
   FERRY_DEVICE std::uint32_t group() const {
     return group_;
   }
@@ -101,6 +107,11 @@ class Requester {
   }
   FERRY_DEVICE GroupCounters& counters() const {
     return context_.arena.counters(group_);
+  }
+  // `first`: of the call's.
+  FERRY_DEVICE void count_staged(std::uint64_t bytes, bool first) const {
+    if (first) add_to(counters().staged_calls, 1);
+    add_to(counters().staged_bytes, bytes);
   }
 
   // Reserves a cell and writes its address into `request`. -EAGAIN: fewer than `spare` + 1 cells

@@ -86,6 +86,19 @@ static_assert(cached_call(Opcode::write) == Opcode::cached_write);
 static_assert(cached_call(Opcode::read_vector) == Opcode::cached_read_vector);
 static_assert(cached_call(Opcode::write_vector) == Opcode::cached_write_vector);
 
+// Which way the bytes of a transfer go: read from a file, or written to it.
+enum class Direction : std::uint8_t { read, write };
+
+FERRY_DEVICE constexpr Direction direction_of(Opcode transfer) {
+  const bool reads = transfer == Opcode::read || transfer == Opcode::read_vector ||
+                     transfer == Opcode::cached_read || transfer == Opcode::cached_read_vector;
+  return reads ? Direction::read : Direction::write;
+}
+FERRY_DEVICE constexpr bool is_vector(Opcode transfer) {
+  return transfer == Opcode::read_vector || transfer == Opcode::write_vector ||
+         transfer == Opcode::cached_read_vector || transfer == Opcode::cached_write_vector;
+}
+
 inline constexpr std::uint8_t flag_append = 1;  // write at the end; `value` is the new position
 // Write: a sync of these bytes follows, so the medium may as well begin.
 inline constexpr std::uint8_t flag_sync_follows = 2;

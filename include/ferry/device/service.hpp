@@ -13,54 +13,47 @@
 #include <cerrno>
 #include <cstdint>
 
+#include <ferry/device/caller.hpp>
 #include <ferry/device/control.hpp>
 #include <ferry/device/group_transfer.hpp>
-#include <ferry/device/requester.hpp>
 #include <ferry/device/waiting.hpp>
 
 namespace ferry::device {
 
-// Executes one cached call with the executor's own `requester`. `request` is a private copy; what
-// it names is looked at only after it was found to lie where a program's memory may lie. Returns
-// bytes or a negative errno, as the call itself does. Every lane of the executor calls it.
+// Executes one cached call with the executor's own requester. `request` is a private copy; what it
+// names is looked at only after it was found to lie where a program's memory may lie. Returns bytes
+// or a negative errno, as the call itself does. Every lane of the executor calls it.
 template <class Group>
-FERRY_DEVICE_CALL std::int64_t serve_cached(Group group, Requester& requester,
-                                            const Request& request) {
-  const ArenaView& arena = requester.arena();
+FERRY_DEVICE_CALL std::int64_t serve_cached(Caller<Group>& executor, const Request& request) {
+  const ArenaView& arena = executor.requester.arena();
   if (!is_cached_call(request.opcode)) return -EINVAL;
-  const bool reading =
-      request.opcode == Opcode::cached_read || request.opcode == Opcode::cached_read_vector;
-  const bool plain =
-      request.opcode == Opcode::cached_read || request.opcode == Opcode::cached_write;
-  if (group.lane() == 0) add_to(requester.counters().served, 1);
-  if (plain) {
+  if (executor.group.lane() == 0) add_to(executor.requester.counters().served, 1);
+  const Direction direction = direction_of(request.opcode);
+  if (!is_vector(request.opcode)) {
     if (!arena.allows(request.buffer, request.length)) return -EFAULT;
-    return transfer_together(group, requester, reading, request.file, 1, request.offset,
-                             [&](int, IoVector& piece) {
-                               piece = IoVector{arena.address_of(request.buffer), request.length};
-                               return 0;
-                             });
+    const auto piece_of = [&](int, IoVector& piece) {
+      piece = IoVector{arena.address_of(request.buffer), request.length};
+      return 0;
+    };
+    return transfer_together(executor, direction, request.file, 1, request.offset, piece_of);
   }
   if (request.length > extents_max) return -EINVAL;
   if (request.buffer % alignof(Extent) != 0) return -EFAULT;
   if (!arena.allows(request.buffer, request.length * sizeof(Extent))) return -EFAULT;
-  return transfer_together(group, requester, reading, request.file,
-                           static_cast<int>(request.length), request.offset,
-                           [&](int i, IoVector& piece) {
-                             // Copied before the check, by one lane for all: the program may
-                             // change it meanwhile.
-                             Extent extent{};
-                             if (group.lane() == 0) {
-                               __builtin_memcpy(&extent,
-                                                arena.address_of(request.buffer) +
-                                                    static_cast<std::uint64_t>(i) * sizeof extent,
-                                                sizeof extent);
-                             }
-                             extent = group.broadcast(extent);
-                             if (!arena.allows(extent.buffer, extent.length)) return -EFAULT;
-                             piece = IoVector{arena.address_of(extent.buffer), extent.length};
-                             return 0;
-                           });
+  const auto piece_of = [&](int i, IoVector& piece) {
+    // Copied before the check, by one lane for all: the program may change it meanwhile.
+    Extent extent{};
+    if (executor.group.lane() == 0) {
+      const std::uint64_t at = static_cast<std::uint64_t>(i) * sizeof extent;
+      __builtin_memcpy(&extent, arena.address_of(request.buffer) + at, sizeof extent);
+    }
+    extent = executor.group.broadcast(extent);
+    if (!arena.allows(extent.buffer, extent.length)) return -EFAULT;
+    piece = IoVector{arena.address_of(extent.buffer), extent.length};
+    return 0;
+  };
+  return transfer_together(executor, direction, request.file, static_cast<int>(request.length),
+                           request.offset, piece_of);
 }
 
 // The life of those who serve others: a core of the device, or a block of a GPU, whose leader takes
@@ -74,8 +67,7 @@ class ServiceLoop {
   FERRY_DEVICE ServiceLoop(const Context& context, Group group, std::uint32_t service,
                            std::uint32_t index)
       : context_(context),
-        group_(group),
-        requester_(context, index),
+        executor_{group, Requester(context, index)},
         state_(context.arena.loop_state(context.arena.layout.geometry.loops + service)),
         doorbell_(context.arena.doorbell(context.arena.layout.geometry.loops + service)),
         ring_(context.arena.ring(context.arena.layout.geometry.rings + service)) {
@@ -85,14 +77,12 @@ class ServiceLoop {
   FERRY_DEVICE_CALL void run() {
     for (;;) {
       Request request{};
-      group_.sync();
-      const bool more = group_.broadcast(group_.lane() == 0 && take(request));
-      if (!more) break;
-      request = group_.broadcast(request);
-      const std::int64_t result = serve_cached(group_, requester_, request);
-      if (group_.lane() == 0) respond(request, result);
+      if (!executor_.leads([&] { return take(request); })) break;
+      request = executor_.group.broadcast(request);
+      const std::int64_t result = serve_cached(executor_, request);
+      if (executor_.group.lane() == 0) respond(request, result);
     }
-    if (group_.lane() != 0) return;
+    if (executor_.group.lane() != 0) return;
     LoopPhase expected = LoopPhase::stopping;
     SystemRef<LoopPhase>(state_.phase)
         .compare_exchange_strong(expected, LoopPhase::stopped, acq_rel);
@@ -177,8 +167,7 @@ class ServiceLoop {
   }
 
   const Context& context_;
-  Group group_;
-  Requester requester_;
+  Caller<Group> executor_;
   LoopState& state_;
   LoopDoorbell& doorbell_;
   RingConsumer ring_;

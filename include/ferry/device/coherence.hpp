@@ -1,0 +1,269 @@
+// What the page cache has to do with a read or write, wherever it is executed.
+//
+// With placement `compute` a transfer is the cache's alone; with `service` too, on another core.
+// With placement `host` the server does it, and this keeps the cache right: what is dirty is
+// written back before the server reads, and cached pages follow what the server writes. While
+// something dirty cannot be written back the cache serves these calls, too: the storage does not
+// have what the host would read, and would get what is older after what it writes. `automatic` is
+// one of these, call by call. Files that are not cached, and runtimes without a cache, pass
+// straight through.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+
+#include <ferry/device/cache/cached_files.hpp>
+#include <ferry/device/caller.hpp>
+#include <ferry/device/group_transfer.hpp>
+#include <ferry/device/open_files.hpp>
+#include <ferry/device/placement_policy.hpp>
+#include <ferry/device/sending.hpp>
+
+namespace ferry::device {
+
+enum class CacheRole : std::uint8_t {
+  none,     // the host transfers, past the cache
+  serves,   // the calling core transfers, through the cache
+  lends,    // a service does
+  flushes,  // what is dirty is written back, then the host reads
+  follows,  // the host writes, and cached pages follow
+};
+
+FERRY_DEVICE inline bool appends(const cache::OpenFile& entry, std::uint8_t flags) {
+  return (flags & flag_append) != 0 || (entry.access & cache::OpenFile::appends) != 0;
+}
+// Whether a write must have reached the storage by its own handle when it returns.
+FERRY_DEVICE inline bool writes_through(const cache::OpenFile& entry, std::uint8_t flags) {
+  return appends(entry, flags) || (entry.access & cache::OpenFile::synchronous) != 0;
+}
+
+// The leader's part of `automatic`.
+FERRY_DEVICE inline Placement choose_for(const Context& context, StreamWatch& stream,
+                                         const cache::OpenFile& entry, const TransferCall& call) {
+  const auto at = static_cast<std::uint64_t>(call.offset);
+  const CallFacts facts{direction_of(call.opcode),
+                        stream.continues(call.file, call.offset, call.bytes), call.bytes};
+  const auto resident = [&] { return are_ends_resident(context, entry.inode, at, call.bytes); };
+  const auto may_bypass = [&] {
+    // The host would have to write back first.
+    std::uint64_t& dirty = context.cache.inode(entry.inode).dirty_pages;
+    if (DeviceRef<std::uint64_t>(dirty).load(relaxed) != 0) return false;
+    return !call.reads() || !bypass_pays_off(context, entry.inode, at, call.bytes);
+  };
+  const Crossovers& crossovers = context.cache.tuning(entry.inode).crossovers;
+  return choose_placement(crossovers, facts, resident, may_bypass);
+}
+
+// The leader's part of cache_role().
+template <class Group>
+FERRY_DEVICE_CALL CacheRole lead_role(Caller<Group>& caller, const TransferCall& call) {
+  const cache::CachedFiles files(caller.requester);
+  const cache::OpenFile* entry = files.find(call.file);
+  // What a close has taken from the cache is refused there.
+  if (entry == nullptr) return files.has_left(call.file) ? CacheRole::serves : CacheRole::none;
+  const CacheRole by_host = call.reads() ? CacheRole::flushes : CacheRole::follows;
+  if (!call.reads() && writes_through(*entry, call.flags)) return by_host;
+  const auto accepted = [&] {
+    const std::uint32_t access =
+        call.reads() ? cache::OpenFile::readable : cache::OpenFile::writable;
+    return cache::CachedFiles::refusal(*entry, access, call.bytes, call.offset) == 0;
+  };
+  if (files.ends_past_the_cache(call.bytes, call.offset) && accepted()) return by_host;
+  const Placement placement =
+      caller.placement == Placement::automatic
+          ? choose_for(caller.requester.context(), caller.stream, *entry, call)
+          : caller.placement;
+  if (placement == Placement::host) return by_host;
+  // What will be refused is refused here, so that the error is the same however it is staged.
+  const bool lends = placement == Placement::service && caller.requester.is_served() && accepted();
+  return lends ? CacheRole::lends : CacheRole::serves;
+}
+template <class Group>
+FERRY_DEVICE CacheRole cache_role(Caller<Group>& caller, const TransferCall& call) {
+  if (!caller.requester.has_cache()) return CacheRole::none;
+  return caller.leads([&] { return lead_role(caller, call); });
+}
+
+// Before the host reads these pages, by the leader: whether anything of the file was dirty, or the
+// error that keeps some of them from the storage; -EBADF where the handle is being closed.
+FERRY_DEVICE_CALL inline int flush_for_host(Requester& requester, int file, cache::Pages pages) {
+  cache::CachedFiles files(requester);
+  const cache::OpenFile* entry = files.find(file);
+  if (entry == nullptr) return files.has_left(file) ? -EBADF : 0;
+  if (files.pages().is_clean(entry->inode)) return 0;
+  // A read does not ask a storage again that has just refused.
+  if (const auto last = static_cast<int>(files.pages().last_error(entry->inode)); last != 0)
+    return last;
+  const auto error = static_cast<int>(files.pages().flush(entry->inode, pages));
+  return error != 0 ? error : 1;
+}
+
+// A write by the host as the cache sees it: an outside call. The leader's.
+class HostWrite {
+ public:
+  // 1: end() has to follow. 0: the file is not cached. Else the error that keeps something dirty
+  // from the storage, or -EBADF as above, and nothing has begun.
+  FERRY_DEVICE_CALL int begin(Requester& requester, const TransferCall& call) {
+    cache::CachedFiles files(requester);
+    const cache::OpenFile* entry = files.find(call.file);
+    if (entry == nullptr) return files.has_left(call.file) ? -EBADF : 0;
+    inode_ = entry->inode;
+    appends_ = appends(*entry, call.flags);
+    const cache::View& view = requester.cache();
+    // Appended bytes go behind everything that is dirty: all of that first, then.
+    const cache::Pages pages =
+        appends_ ? cache::Pages{}
+                 : view.pages_of(static_cast<std::uint64_t>(call.offset), call.bytes);
+    cache::Pages changed = pages;
+    size_before_ = files.pages().size(inode_);
+    if (appends_) changed.first = size_before_ >> view.layout.page_shift;
+    files.pages().begin_outside(inode_, pages, changed);
+    const auto error = static_cast<int>(files.pages().flush(inode_, pages));
+    if (error != 0) files.pages().end_outside(inode_);
+    return error != 0 ? error : 1;
+  }
+
+  // The handle may have been closed meanwhile, while others of the file are open.
+  FERRY_DEVICE_CALL int end(Requester& requester, const TransferCall& call, std::int64_t result) {
+    cache::CachedFiles files(requester);
+    const std::uint64_t written = result > 0 ? static_cast<std::uint64_t>(result) : 0;
+    if (written > 0 && appends_) {
+      // Where it went is not known here, and others may have appended too.
+      FileStatus status{};
+      // Unless the storage says it, by this device's own changes. The next open asks again.
+      if (storage_status(requester, call.file, status) != 0)
+        status.size_bytes = files.pages().size(inode_) + written;
+      files.pages().appended(inode_, size_before_, written, status.size_bytes);
+    }
+    std::uint64_t left = appends_ ? 0 : written;
+    auto at = static_cast<std::uint64_t>(call.offset);
+    for (int i = 0; i < call.count && left > 0; ++i) {
+      const std::uint64_t step = call.pieces[i].bytes < left ? call.pieces[i].bytes : left;
+      files.pages().update(inode_, call.pieces[i].base, step, at);
+      at += step;
+      left -= step;
+    }
+    files.pages().end_outside(inode_);
+    return 0;
+  }
+
+ private:
+  std::uint32_t inode_ = 0;
+  std::uint64_t size_before_ = 0;
+  bool appends_ = false;
+};
+
+template <class Group>
+FERRY_DEVICE_CALL Answer serve_here(Caller<Group>& caller, const TransferCall& call) {
+  const auto piece_of = [&](int i, IoVector& piece) {
+    piece = call.pieces[i];
+    return 0;
+  };
+  return Answer{transfer_together(caller, direction_of(call.opcode), call.file, call.count,
+                                  call.offset, piece_of),
+                0};
+}
+
+template <class Group>
+FERRY_DEVICE_ONCE Answer read_by_host(Caller<Group>& caller, const TransferCall& call) {
+  const auto flush = [&](cache::Pages pages) {
+    return caller.leads([&] { return flush_for_host(caller.requester, call.file, pages); });
+  };
+  const cache::Pages pages =
+      caller.requester.cache().pages_of(static_cast<std::uint64_t>(call.offset), call.bytes);
+  // Behind what can be cached nothing is dirty, and the cache could not serve it.
+  const int dirty = pages.end == 0 ? 0 : flush(pages);
+  if (dirty < 0) return serve_here(caller, call);
+  const Answer answer = send(caller, call, Target::server);
+  // Pages behind these that were dirty may make the file longer than the storage knew.
+  const bool ended = answer.result >= 0 && static_cast<std::uint64_t>(answer.result) < call.bytes;
+  if (!ended || dirty == 0) return answer;
+  if (flush(cache::Pages{}) < 0) return serve_here(caller, call);
+  return send(caller, call, Target::server);
+}
+
+template <class Group>
+FERRY_DEVICE_ONCE Answer write_by_host(Caller<Group>& caller, const TransferCall& call) {
+  HostWrite write;
+  const int begun = caller.leads([&] { return write.begin(caller.requester, call); });
+  if (begun < 0) {
+    const bool cannot = caller.leads([&] {
+      const cache::OpenFile* entry = cache::CachedFiles(caller.requester).find(call.file);
+      return entry == nullptr || writes_through(*entry, call.flags);
+    });
+    return cannot ? Answer{begun, 0} : serve_here(caller, call);
+  }
+  const Answer answer = send(caller, call, Target::server);
+  if (begun > 0) caller.leads([&] { return write.end(caller.requester, call, answer.result); });
+  return answer;
+}
+
+// Executes the call where it belongs.
+template <class Group>
+FERRY_DEVICE_ONCE Answer transfer(Caller<Group>& caller, const TransferCall& call) {
+  switch (cache_role(caller, call)) {
+    case CacheRole::serves:
+      return serve_here(caller, call);
+    case CacheRole::lends:
+      return send(caller, call, Target::service);
+    case CacheRole::flushes:
+      return read_by_host(caller, call);
+    case CacheRole::follows:
+      return write_by_host(caller, call);
+    case CacheRole::none:
+      break;
+  }
+  return send(caller, call, Target::server);
+}
+
+// The same of one piece.
+template <class Group>
+FERRY_DEVICE_CALL std::int64_t transfer_piece(Caller<Group>& caller, Opcode opcode, int file,
+                                              void* buffer, std::uint64_t bytes,
+                                              std::int64_t offset) {
+  bytes = clamp_transfer(bytes);
+  if (buffer == nullptr && bytes > 0) return -EFAULT;
+  const IoVector piece{buffer, bytes};
+  return transfer(caller, TransferCall(opcode, file, &piece, 1, offset)).result;
+}
+
+template <class Group>
+FERRY_DEVICE_CALL std::int64_t transfer_vector(Caller<Group>& caller, Opcode opcode, int file,
+                                               const IoVector* pieces, int count,
+                                               std::int64_t offset) {
+  if (count < 0 || static_cast<std::uint32_t>(count) > extents_max) return -EINVAL;
+  if (pieces == nullptr && count > 0) return -EFAULT;
+  for (int i = 0; i < count; ++i) {
+    if (pieces[i].bytes > file_offset_max) return -EINVAL;
+    if (pieces[i].base == nullptr && pieces[i].bytes > 0) return -EFAULT;
+  }
+  return transfer(caller, TransferCall(opcode, file, pieces, count, offset)).result;
+}
+
+// One piece at the file's position.
+template <class Group>
+FERRY_DEVICE_CALL std::int64_t transfer_at_position(Caller<Group>& caller, Opcode opcode, int file,
+                                                    void* buffer, std::uint64_t bytes) {
+  if (buffer == nullptr && bytes > 0) return -EFAULT;
+  FilePosition& position = position_of(caller.requester.arena(), file);
+  const HostHooks& hooks = caller.requester.context().hooks;
+  // The leader holds the lock for the whole group, across the staged steps.
+  if (caller.group.lane() == 0) PositionLock::lock(position, hooks);
+  caller.group.sync();
+  const bool append = opcode == Opcode::write && appends(caller, file, 0);
+  const auto offset = static_cast<std::int64_t>(caller.group.broadcast(position.position));
+  const std::uint8_t flags = append ? flag_append : 0;
+  const IoVector piece{buffer, clamp_transfer(bytes)};
+  const Answer answer = transfer(caller, TransferCall(opcode, file, &piece, 1, offset, flags));
+  if (caller.group.lane() == 0) {
+    if (answer.result > 0 && position.handle == file) {
+      position.position =
+          append ? answer.value : static_cast<std::uint64_t>(offset + answer.result);
+    }
+    PositionLock::unlock(position, hooks);
+  }
+  caller.group.sync();
+  return answer.result;
+}
+
+}  // namespace ferry::device

@@ -1,0 +1,124 @@
+// Transfers that are started now and waited for later, alone and in batches.
+#pragma once
+
+#include <cstdint>
+
+#include <ferry/device/coherence.hpp>
+#include <ferry/device/control.hpp>
+
+namespace ferry::device {
+
+// One transfer of a batch.
+struct Transfer {
+  int file = -1;
+  void* buffer = nullptr;
+  std::uint64_t bytes = 0;
+  std::int64_t offset = 0;
+};
+
+// A transfer in flight. Its buffer belongs to Ferry until wait() returns.
+struct Pending {
+  Ticket ticket;
+  std::int64_t result = 0;  // once `finished`
+  bool finished = true;
+};
+
+inline constexpr std::uint32_t batch_requests_max = 16;
+
+// The leader's part of start_batch(): requests for those in `chosen` that are not finished yet.
+FERRY_DEVICE inline void submit_in_arena(Requester& requester, Opcode opcode,
+                                         const Transfer* transfers, std::uint32_t count,
+                                         Pending* pending, std::uint32_t chosen, Target target) {
+  Request requests[batch_requests_max];
+  std::uint32_t ready = 0;
+  FERRY_NO_UNROLL
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (pending[i].finished || (chosen & (1U << i)) == 0) continue;
+    const Transfer& one = transfers[i];
+    requests[ready] = transfer_request(requester.arena(),
+                                       target == Target::service ? cached_call(opcode) : opcode,
+                                       one.file, one.buffer, clamp_transfer(one.bytes), one.offset);
+    const int error = requester.prepare(requests[ready], pending[i].ticket, 1, target);
+    if (error != 0) {
+      pending[i].result = error;
+      pending[i].finished = true;
+    } else {
+      ++ready;
+    }
+  }
+  if (ready == 0) return;
+  const int error = requester.submit(requests, ready);
+  for (std::uint32_t i = 0; error != 0 && i < count; ++i) {
+    if (pending[i].finished || (chosen & (1U << i)) == 0) continue;
+    pending[i].result = error;
+    pending[i].finished = true;
+  }
+}
+
+// One doorbell (and one more for a service) for at most batch_requests_max transfers.
+template <class Group>
+FERRY_DEVICE void start_batch(Caller<Group>& caller, Opcode opcode, const Transfer* transfers,
+                              std::uint32_t count, Pending* pending) {
+  Requester& requester = caller.requester;
+  std::uint32_t served = 0;  // one bit each
+  FERRY_NO_UNROLL
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Transfer& one = transfers[i];
+    const IoVector piece{one.buffer, clamp_transfer(one.bytes)};
+    pending[i] = Pending{};
+    CacheRole role = cache_role(caller, TransferCall(opcode, one.file, &piece, 1, one.offset));
+    // While something dirty cannot be written back, the host would read what is older.
+    if (role == CacheRole::flushes &&
+        caller.leads([&] { return flush_for_host(requester, one.file, cache::Pages{}); }) < 0)
+      role = CacheRole::serves;
+    // What the page cache does on this core, or has to follow, is done at once.
+    if (!requester.arena().contains(piece.base, piece.bytes) || role == CacheRole::serves ||
+        role == CacheRole::follows) {
+      pending[i].result =
+          transfer_piece(caller, opcode, one.file, one.buffer, one.bytes, one.offset);
+    } else {
+      pending[i].finished = false;
+      if (role == CacheRole::lends) served |= 1U << i;
+    }
+  }
+  caller.group.sync();
+  if (caller.group.lane() == 0) {
+    submit_in_arena(requester, opcode, transfers, count, pending, ~served, Target::server);
+    if (served != 0)
+      submit_in_arena(requester, opcode, transfers, count, pending, served, Target::service);
+  }
+  FERRY_NO_UNROLL
+  for (std::uint32_t i = 0; i < count; ++i)
+    pending[i] = caller.group.broadcast(pending[i]);
+}
+
+// As few doorbells as possible.
+template <class Group>
+FERRY_DEVICE_CALL void start(Caller<Group>& caller, Opcode opcode, const Transfer* transfers,
+                             std::uint32_t count, Pending* pending) {
+  for (std::uint32_t at = 0; at < count;) {
+    const std::uint32_t step = count - at < batch_requests_max ? count - at : batch_requests_max;
+    start_batch(caller, opcode, transfers + at, step, pending + at);
+    at += step;
+  }
+}
+
+// Which of the transfers is ready first, from `first` on and round; by the leader.
+FERRY_DEVICE inline std::uint32_t wait_for_any(Requester& requester, const Pending* pending,
+                                               std::uint32_t count, std::uint32_t first) {
+  std::uint32_t found = first;
+  requester.wait_until(
+      [&] {
+        for (std::uint32_t i = 0; i < count; ++i) {
+          const std::uint32_t index = first + i < count ? first + i : first + i - count;
+          if (!pending[index].finished && !requester.done(pending[index].ticket)) continue;
+          found = index;
+          return true;
+        }
+        return false;
+      },
+      pending[first].ticket);
+  return found;
+}
+
+}  // namespace ferry::device

@@ -1,0 +1,175 @@
+// A read or write as requests, to the server or to a service: in place where its memory lies in the
+// arena, through the group's staging area where it does not.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+
+#include <ferry/device/cached_transfer.hpp>
+#include <ferry/device/caller.hpp>
+#include <ferry/device/control.hpp>
+#include <ferry/device/copy.hpp>
+#include <ferry/device/file_position.hpp>
+
+namespace ferry::device {
+
+inline constexpr std::uint64_t file_offset_max = 0x7fffffffffffffff;
+
+// One read or write call.
+struct TransferCall {
+  Opcode opcode;  // of the one request that does it in place
+  int file;
+  const IoVector* pieces;
+  int count;
+  std::int64_t offset;
+  std::uint8_t flags;
+  std::uint64_t bytes;  // of all pieces, at most transfer_bytes_max
+
+  FERRY_DEVICE TransferCall(Opcode transfer, int handle, const IoVector* some, int some_count,
+                            std::int64_t at, std::uint8_t with = 0)
+      : opcode(transfer),
+        file(handle),
+        pieces(some),
+        count(some_count),
+        offset(at),
+        flags(with),
+        bytes(0) {
+    for (int i = 0; i < count; ++i)
+      bytes = clamp_transfer(bytes + clamp_transfer(pieces[i].bytes));
+  }
+  FERRY_DEVICE bool reads() const { return direction_of(opcode) == Direction::read; }
+};
+
+FERRY_DEVICE inline Request transfer_request(const ArenaView& arena, Opcode opcode, int file,
+                                             const void* buffer, std::uint64_t length,
+                                             std::int64_t offset, std::uint8_t flags = 0) {
+  Request request{};
+  request.opcode = opcode;
+  request.flags = flags;
+  request.file = file;
+  request.offset = offset;
+  request.buffer = arena.offset_of(buffer);
+  request.length = length;
+  return request;
+}
+
+FERRY_DEVICE inline Answer call_target(Requester& requester, Target target, Request& request) {
+  if (target == Target::service) request.opcode = cached_call(request.opcode);
+  return requester.call(request, target);
+}
+
+// Copies bytes [from, from + bytes) of the concatenated pieces to or from `area`.
+template <class Group>
+FERRY_DEVICE void copy_pieces(Group group, const TransferCall& call, std::uint64_t from,
+                              unsigned char* area, std::uint64_t bytes) {
+  std::uint64_t start = 0;  // of piece i in the concatenation
+  for (int i = 0; i < call.count && bytes > 0; start += call.pieces[i].bytes, ++i) {
+    const std::uint64_t end = start + call.pieces[i].bytes;
+    if (from >= end) continue;
+    const std::uint64_t step = end - from < bytes ? end - from : bytes;
+    auto* memory = static_cast<unsigned char*>(call.pieces[i].base) + (from - start);
+    copy_bytes(group, call.reads() ? memory : area, call.reads() ? area : memory, step);
+    area += step;
+    from += step;
+    bytes -= step;
+  }
+}
+
+// Whether a write goes to the end of the file.
+template <class Group>
+FERRY_DEVICE bool appends(Caller<Group>& caller, int file, std::uint8_t flags) {
+  return caller.leads([&] {
+    FilePosition& position = position_of(caller.requester.arena(), file);
+    return (flags & flag_append) != 0 ||
+           DeviceRef<std::uint32_t>(position.append).load(relaxed) != 0;
+  });
+}
+
+// An append of more than one staging area's worth is still one write, or other writers' bytes could
+// come between its own: the server keeps the pieces until it has the last one.
+template <class Group>
+FERRY_DEVICE_CALL Answer append_staged(Caller<Group>& caller, const TransferCall& call) {
+  const ArenaView& arena = caller.requester.arena();
+  const std::uint64_t area_bytes = arena.layout.geometry.staging_bytes;
+  unsigned char* area = arena.staging(caller.requester.group());
+  for (std::uint64_t done = 0;;) {
+    const std::uint64_t left = call.bytes - done;
+    const std::uint64_t step = left < area_bytes ? left : area_bytes;
+    copy_pieces(caller.group, call, done, area, step);
+    const Answer answer = caller.leads([&] {
+      Request request =
+          transfer_request(arena, Opcode::write, call.file, area, step, call.offset, call.flags);
+      if (step < left) request.flags |= flag_more;
+      request.kept = done;
+      caller.requester.count_staged(step, done == 0);
+      return caller.requester.call(request);
+    });
+    if (answer.result < 0 || step == left) return answer;
+    done += step;
+  }
+}
+
+// Moves the call through the staging area, one area's worth per request, until everything is moved
+// or the storage gives less than was asked for. `counted`: because its memory is outside the arena.
+template <class Group>
+FERRY_DEVICE_CALL Answer send_staged(Caller<Group>& caller, const TransferCall& call, Target target,
+                                     bool counted) {
+  const ArenaView& arena = caller.requester.arena();
+  const std::uint64_t area_bytes = arena.layout.geometry.staging_bytes;
+  unsigned char* area = arena.staging(caller.requester.group());
+  // A range that no file has; in steps it would be refused half way.
+  if (call.offset < 0 || call.bytes > file_offset_max - static_cast<std::uint64_t>(call.offset))
+    return Answer{-EINVAL, 0};
+  if (!call.reads() && call.bytes > area_bytes && appends(caller, call.file, call.flags))
+    return append_staged(caller, call);
+  Answer sum{0, 0};
+  do {
+    const auto done = static_cast<std::uint64_t>(sum.result);
+    const std::uint64_t left = call.bytes - done;
+    const std::uint64_t step = left < area_bytes ? left : area_bytes;
+    if (!call.reads()) copy_pieces(caller.group, call, done, area, step);
+    const Answer answer = caller.leads([&] {
+      Request request =
+          transfer_request(arena, call.reads() ? Opcode::read : Opcode::write, call.file, area,
+                           step, call.offset + sum.result, call.flags);
+      if (counted) caller.requester.count_staged(step, done == 0);
+      return call_target(caller.requester, target, request);
+    });
+    // As POSIX has it: an error after some bytes were moved is reported by the next call.
+    if (answer.result < 0) return done > 0 ? sum : answer;
+    const auto got = static_cast<std::uint64_t>(answer.result);
+    if (call.reads()) copy_pieces(caller.group, call, done, area, got);
+    sum.result += answer.result;
+    sum.value = answer.value;
+    if (got < step) break;
+  } while (static_cast<std::uint64_t>(sum.result) < call.bytes);
+  return sum;
+}
+
+// Has the target execute the call, past what the caller's core could do itself.
+template <class Group>
+FERRY_DEVICE_ONCE Answer send(Caller<Group>& caller, const TransferCall& call, Target target) {
+  const ArenaView& arena = caller.requester.arena();
+  bool inside = true;
+  for (int i = 0; i < call.count; ++i)
+    inside = inside && arena.contains(call.pieces[i].base, call.pieces[i].bytes);
+  const bool pulled =
+      !is_vector(call.opcode) && call.bytes <= caller.requester.context().pull_bytes;
+  if (!inside || pulled) return send_staged(caller, call, target, !inside);
+  return caller.leads([&] {
+    const void* buffer = call.pieces[0].base;
+    std::uint64_t length = call.bytes;
+    if (is_vector(call.opcode)) {
+      auto* extents = reinterpret_cast<Extent*>(arena.scratch(caller.requester.group()));
+      for (int i = 0; i < call.count; ++i)
+        extents[i] = Extent{arena.offset_of(call.pieces[i].base), call.pieces[i].bytes};
+      buffer = extents;
+      length = static_cast<std::uint64_t>(call.count);
+    }
+    Request request =
+        transfer_request(arena, call.opcode, call.file, buffer, length, call.offset, call.flags);
+    return call_target(caller.requester, target, request);
+  });
+}
+
+}  // namespace ferry::device
