@@ -284,6 +284,19 @@ struct ArenaView {
   }
 };
 
+FERRY_DEVICE inline Request transfer_request(const ArenaView& arena, Opcode opcode, int file,
+                                             const void* buffer, std::uint64_t length,
+                                             std::int64_t offset, std::uint8_t flags = 0) {
+  Request request{};
+  request.opcode = opcode;
+  request.flags = flags;
+  request.file = file;
+  request.offset = offset;
+  request.buffer = arena.offset_of(buffer);
+  request.length = length;
+  return request;
+}
+
 // File handles: in the lowest bits a slot of the server's table, in the others the generation that
 // the slot was in when the file was opened, so that a handle kept after close() is recognised. As
 // few bits as there are slots name the slot.

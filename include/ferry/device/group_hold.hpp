@@ -12,18 +12,20 @@
 
 namespace ferry::device {
 
-// The leader's part of what follows.
-FERRY_DEVICE inline std::int64_t lead_hold(Requester& requester, int file, std::int64_t offset,
-                                           std::uint64_t bytes, cache::HeldView& view,
-                                           cache::Pull* pull) {
-  if (!requester.has_cache()) return -EBADF;
-  cache::CachedFiles files(requester);
-  const cache::OpenFile* entry = files.find(file);
-  return entry == nullptr ? -EBADF : files.hold(*entry, file, offset, bytes, view, pull);
+// Runs `work(files, entry)` on the leader where the file is cached, and gives every lane its
+// result; -EBADF where it is not.
+template <class Result = std::int64_t, class Group, class Work>
+FERRY_DEVICE Result leads_on_file(Caller<Group>& caller, int file, Work work) {
+  return caller.leads([&] {
+    if (!caller.requester.has_cache()) return Result(-EBADF);
+    cache::CachedFiles files(caller.requester);
+    const cache::OpenFile* entry = files.find(file);
+    return entry == nullptr ? Result(-EBADF) : Result(work(files, *entry));
+  });
 }
 
-// Every lane calls with the same arguments, and gets the same result and the same view. As
-// PageCache::hold(), and -EBADF where the file is not cached.
+// Every lane calls with the same arguments, and gets the same view. As PageCache::hold(): bytes or
+// an error.
 template <class Group>
 FERRY_DEVICE_CALL std::int64_t hold_together(Caller<Group>& caller, int file, std::int64_t offset,
                                              std::uint64_t bytes, cache::HeldView& view) {
@@ -32,24 +34,26 @@ FERRY_DEVICE_CALL std::int64_t hold_together(Caller<Group>& caller, int file, st
     cache::Pull pull;
     // A lone thread would wait for the bus again and again.
     cache::Pull* may_pull = has_several_lanes(group) ? &pull : nullptr;
-    std::int64_t result = caller.leads(
-        [&] { return lead_hold(caller.requester, file, offset, bytes, view, may_pull); });
-    if (result == cache::pulled) {
+    cache::StepResult held =
+        leads_on_file<cache::StepResult>(caller, file, [&](auto& files, auto& entry) {
+          return files.hold(entry, file, offset, bytes, view, may_pull);
+        });
+    if (held.step == cache::Step::pulled) {
       pull = group.broadcast(pull);
       const cache::View& pages = caller.requester.cache();
       for (std::uint32_t i = 0; i < pull.count; ++i)
         copy_bytes(group, pages.page(pull.frames[i]), pull.from + pull.start_of(i, pages),
                    pull.bytes_of(i, pages));
       // The handle may be closed by now; the pull has to end all the same.
-      result = caller.leads([&] {
+      held = caller.leads([&] {
         return cache::CachedFiles(caller.requester)
             .pages()
             .end_pull(pull, static_cast<std::uint64_t>(offset), bytes, view);
       });
-      if (result == cache::again) continue;
+      if (held.step == cache::Step::again) continue;
     }
     view = group.broadcast(view);
-    return result;
+    return held.value;
   }
 }
 

@@ -15,17 +15,6 @@ namespace ferry::device {
 
 // Every lane makes each of these calls, with the same arguments.
 
-// Runs `work(files, entry)` on the leader while the file is cached, and gives every lane its
-// result.
-template <class Group, class Work>
-FERRY_DEVICE std::int64_t leads_on_file(Caller<Group>& caller, int file, Work work) {
-  return caller.leads([&]() -> std::int64_t {
-    cache::CachedFiles files(caller.requester);
-    const cache::OpenFile* entry = files.find(file);
-    return entry == nullptr ? -EBADF : work(files, *entry);
-  });
-}
-
 template <class Group>
 FERRY_DEVICE_CALL std::int64_t read_together(Caller<Group>& caller, int file, unsigned char* to,
                                              std::uint64_t bytes, std::int64_t offset) {
@@ -36,10 +25,9 @@ FERRY_DEVICE_CALL std::int64_t read_together(Caller<Group>& caller, int file, un
     std::int64_t got = hold_together(caller, file, at, bytes - done, view);
     if (got == -EAGAIN) {
       // Views hold half the cache: then the leader copies alone, which needs a page for less long.
-      got =
-          leads_on_file(caller, file, [&](cache::CachedFiles& files, const cache::OpenFile& entry) {
-            return files.read(entry, file, to + done, bytes - done, at);
-          });
+      got = leads_on_file(caller, file, [&](auto& files, auto& entry) {
+        return files.read(entry, file, to + done, bytes - done, at);
+      });
     }
     if (got <= 0) return done > 0 ? static_cast<std::int64_t>(done) : got;
     if (view.data != nullptr) {
@@ -56,33 +44,34 @@ template <class Group>
 FERRY_DEVICE_CALL std::int64_t write_together(Caller<Group>& caller, int file,
                                               const unsigned char* from, std::uint64_t bytes,
                                               std::int64_t offset) {
+  using cache::Step;
+  using cache::StepResult;
   std::uint64_t done = 0;
   do {
     const std::int64_t at = offset + static_cast<std::int64_t>(done);
+    const auto write_alone = [&](auto& files, auto& entry) {
+      return files.write(entry, from + done, bytes - done, at);
+    };
+    if (bytes == 0) return leads_on_file(caller, file, write_alone);
     cache::WriteAccess access;
-    std::int64_t error =
-        leads_on_file(caller, file, [&](cache::CachedFiles& files, const cache::OpenFile& entry) {
-          return bytes == 0 ? files.write(entry, from, 0, at)
-                            : files.begin_write(entry, bytes - done, at, access);
-        });
-    if (error == cache::past) {  // by the leader alone, then
-      error =
-          leads_on_file(caller, file, [&](cache::CachedFiles& files, const cache::OpenFile& entry) {
-            return files.write(entry, from + done, bytes - done, at);
-          });
-      if (error < 0) return done > 0 ? static_cast<std::int64_t>(done) : error;
-      return static_cast<std::int64_t>(done) + error;
+    StepResult result = leads_on_file<StepResult>(caller, file, [&](auto& files, auto& entry) {
+      return files.begin_write(entry, bytes - done, at, access);
+    });
+    if (result.step == Step::past) {
+      const std::int64_t written = leads_on_file(caller, file, write_alone);
+      if (written < 0) return done > 0 ? static_cast<std::int64_t>(done) : written;
+      return static_cast<std::int64_t>(done) + written;
     }
-    if (error != 0) return done > 0 ? static_cast<std::int64_t>(done) : error;
-    if (bytes == 0) return 0;
-    access = caller.group.broadcast(access);
-    copy_bytes(caller.group, access.data, from + done, access.bytes);
-    error =
-        leads_on_file(caller, file, [&](cache::CachedFiles& files, const cache::OpenFile& entry) {
-          return files.end_write(entry, at, access);
-        });
-    if (error == cache::again) continue;
-    if (error != 0) return done > 0 ? static_cast<std::int64_t>(done) : error;
+    if (result.step == Step::done) {
+      access = caller.group.broadcast(access);
+      copy_bytes(caller.group, access.data, from + done, access.bytes);
+      result = leads_on_file<StepResult>(caller, file, [&](auto& files, auto& entry) {
+        return files.end_write(entry, at, access);
+      });
+    }
+    if (result.step == Step::again) continue;
+    if (result.step == Step::failed)
+      return done > 0 ? static_cast<std::int64_t>(done) : result.value;
     done += access.bytes;
   } while (done < bytes);
   return static_cast<std::int64_t>(done);

@@ -40,19 +40,6 @@ struct TransferCall {
   FERRY_DEVICE bool reads() const { return direction_of(opcode) == Direction::read; }
 };
 
-FERRY_DEVICE inline Request transfer_request(const ArenaView& arena, Opcode opcode, int file,
-                                             const void* buffer, std::uint64_t length,
-                                             std::int64_t offset, std::uint8_t flags = 0) {
-  Request request{};
-  request.opcode = opcode;
-  request.flags = flags;
-  request.file = file;
-  request.offset = offset;
-  request.buffer = arena.offset_of(buffer);
-  request.length = length;
-  return request;
-}
-
 FERRY_DEVICE inline Answer call_target(Requester& requester, Target target, Request& request) {
   if (target == Target::service) request.opcode = cached_call(request.opcode);
   return requester.call(request, target);

@@ -449,16 +449,16 @@ TEST_F(PageCacheTest, AReaderGetsItsTurnBesideOutsideCalls) {
       } else {
         Cache& cache = *caches[0];
         HeldView view;
-        std::int64_t got = device::cache::again;
-        while (got == device::cache::again) {
+        StepResult got = Step::again;
+        while (got.step == Step::again) {
           Pull pull;
           got = cache.hold(0, 1, 0, page, view, &pull);
-          if (got == pulled) {
+          if (got.step == Step::pulled) {
             std::memcpy(memory->view().page(pull.frames[0]), pull.from, page);
             got = cache.end_pull(pull, 0, page, view);
           }
         }
-        EXPECT_EQ(got, page);
+        EXPECT_EQ(got.value, page);
         EXPECT_EQ(std::string(reinterpret_cast<const char*>(view.data), page), data);
         release_view(memory->view(), 0, view);
       }

@@ -37,7 +37,7 @@ class ViewsTest : public test::PageCacheTest {
 TEST_F(ViewsTest, AViewShowsThePageUntilItIsReleased) {
   make_file(8, 200);
   HeldView view;
-  ASSERT_EQ(caches[0]->hold(0, 1, 3 * page + 100, 10 * page, view), page - 100);
+  ASSERT_EQ(caches[0]->hold(0, 1, 3 * page + 100, 10 * page, view).value, page - 100);
   EXPECT_EQ(seen(view), data.substr(3 * page + 100, page - 100));
   for (std::size_t at = 0; at < data.size(); at += page)
     expect_read(at, page);
@@ -57,14 +57,14 @@ TEST_F(ViewsTest, AViewEndsWhereTheFileEnds) {
   make(8, 1, 1);
   put(0, pattern(page + 50, 1));
   HeldView view;
-  EXPECT_EQ(caches[0]->hold(0, 1, page, page, view), 50);
+  EXPECT_EQ(caches[0]->hold(0, 1, page, page, view).value, 50);
   release_view(memory->view(), 0, view);
-  EXPECT_EQ(caches[0]->hold(0, 1, page + 50, page, view), 0);
-  EXPECT_EQ(caches[0]->hold(0, 1, 0, 0, view), 0);
+  EXPECT_EQ(caches[0]->hold(0, 1, page + 50, page, view).value, 0);
+  EXPECT_EQ(caches[0]->hold(0, 1, 0, 0, view).value, 0);
   EXPECT_EQ(view.data, nullptr);
   EXPECT_EQ(memory->view().shared().held_pages, 0U);
   storage->faults.reads_one_in = 1;
-  EXPECT_EQ(caches[0]->hold(0, 1, 0, page, view), -EIO);
+  EXPECT_EQ(caches[0]->hold(0, 1, 0, page, view).value, -EIO);
   EXPECT_EQ(memory->view().shared().held_pages, 0U);
   expect_calm();
 }
@@ -75,7 +75,7 @@ TEST_F(ViewsTest, AViewOfAPartlyWrittenPageIsWhole) {
   data.replace(page + 10, 3, "abc");
   HeldView view;
   // The written range exists already, but the page does not.
-  ASSERT_EQ(caches[0]->hold(0, 1, page + 10, 3, view), 3);
+  ASSERT_EQ(caches[0]->hold(0, 1, page + 10, 3, view).value, 3);
   EXPECT_NE(memory->view().frame(view.frame).state & State::valid, 0U);
   EXPECT_EQ(seen(view), "abc");
   release_view(memory->view(), 0, view);
@@ -117,7 +117,7 @@ TEST_F(ViewsTest, AViewOfAPartlyWrittenPageGetsItsTurnBesideOutsideCalls) {
   };
   HeldView view;
   test::within_patience("a view beside outside calls",
-                        [&] { ASSERT_EQ(caches[0]->hold(0, 1, 10, 3, view), 3); });
+                        [&] { ASSERT_EQ(caches[0]->hold(0, 1, 10, 3, view).value, 3); });
   done = true;
   other.join();
   storage->after_read = nullptr;
@@ -133,11 +133,11 @@ TEST_F(ViewsTest, ViewsLeaveHalfTheCache) {
   make_file(8, 100);
   std::vector<HeldView> views(5);
   for (std::size_t i = 0; i < 4; ++i)
-    ASSERT_EQ(caches[0]->hold(0, 1, i * page, page, views[i]), page);
-  EXPECT_EQ(caches[0]->hold(0, 1, 4 * page, page, views[4]), -EAGAIN);
+    ASSERT_EQ(caches[0]->hold(0, 1, i * page, page, views[i]).value, page);
+  EXPECT_EQ(caches[0]->hold(0, 1, 4 * page, page, views[4]).value, -EAGAIN);
   expect_read(0, 100 * page);
   release_view(memory->view(), 0, views[0]);
-  EXPECT_EQ(caches[0]->hold(0, 1, 4 * page, page, views[4]), page);
+  EXPECT_EQ(caches[0]->hold(0, 1, 4 * page, page, views[4]).value, page);
   for (HeldView& view : views)
     release_view(memory->view(), 0, view);
   expect_calm();
@@ -152,7 +152,7 @@ class PullsTest : public ViewsTest {
     storage->pull_limit = 4 * page;
   }
   // Like a group that copies: hold(), and the rest if a pull is needed.
-  std::int64_t begin(std::size_t offset, std::size_t bytes, std::uint32_t group = 0) {
+  StepResult begin(std::size_t offset, std::size_t bytes, std::uint32_t group = 0) {
     return caches[group]->hold(0, 1, offset, bytes, view, &pull);
   }
   void copy() const {
@@ -161,7 +161,7 @@ class PullsTest : public ViewsTest {
       std::memcpy(pages.page(pull.frames[i]), pull.from + Pull::start_of(i, pages),
                   pull.bytes_of(i, pages));
   }
-  std::int64_t end(std::size_t offset, std::size_t bytes, std::uint32_t group = 0) {
+  StepResult end(std::size_t offset, std::size_t bytes, std::uint32_t group = 0) {
     return caches[group]->end_pull(pull, offset, bytes, view);
   }
   void release(std::uint32_t group = 0) { release_view(memory->view(), group, view); }
@@ -176,15 +176,15 @@ class PullsTest : public ViewsTest {
 
 TEST_F(PullsTest, AnAbsentPageIsPulledAndAPresentOneIsNot) {
   make_file(8, 8);
-  ASSERT_EQ(begin(page + 10, 100), pulled);
+  ASSERT_EQ(begin(page + 10, 100).step, Step::pulled);
   EXPECT_EQ(pull.count, 1U);
   EXPECT_EQ(pull.bytes, page);
   EXPECT_NE(memory->view().frame(pull.frames[0]).state & State::filling, 0U);
   copy();
-  ASSERT_EQ(end(page + 10, 100), 100);
+  ASSERT_EQ(end(page + 10, 100).value, 100);
   EXPECT_EQ(seen(view), data.substr(page + 10, 100));
   release();
-  ASSERT_EQ(begin(page + 20, 100), 100);
+  ASSERT_EQ(begin(page + 20, 100).value, 100);
   EXPECT_EQ(seen(view), data.substr(page + 20, 100));
   release();
   EXPECT_EQ(storage->reads, 1U);
@@ -196,10 +196,10 @@ TEST_F(PullsTest, NeighboursAreOneRequestAsFarAsTheyAreAbsent) {
   make_file(24, 16);
   expect_read(6 * page, page);
   storage->reads = 0;
-  ASSERT_EQ(begin(4 * page, 4 * page), pulled);
+  ASSERT_EQ(begin(4 * page, 4 * page).step, Step::pulled);
   EXPECT_EQ(pull.count, 2U) << "the third is there";
   copy();
-  ASSERT_EQ(end(4 * page, 4 * page), page);
+  ASSERT_EQ(end(4 * page, 4 * page).value, page);
   release();
   EXPECT_EQ(storage->reads, 1U);
   expect_read(4 * page, 2 * page);
@@ -209,11 +209,11 @@ TEST_F(PullsTest, NeighboursAreOneRequestAsFarAsTheyAreAbsent) {
 
 TEST_F(PullsTest, MoreThanFitsIsFilledInTheUsualWay) {
   make_file(24, 16);
-  EXPECT_EQ(begin(0, 5 * page), page);
+  EXPECT_EQ(begin(0, 5 * page).value, page);
   EXPECT_EQ(seen(view), data.substr(0, page));
   release();
   storage->pull_limit = page - 1;
-  EXPECT_EQ(begin(8 * page, 10), 10);
+  EXPECT_EQ(begin(8 * page, 10).value, 10);
   release();
   expect_all_calm();
 }
@@ -223,13 +223,13 @@ TEST_F(PullsTest, BehindTheEndOfTheFileThereAreZeros) {
   data = pattern(page + 50, 1);
   put(0, data);
   storage->pull_limit = 4 * page;
-  ASSERT_EQ(begin(page - 1, 2 * page), pulled);
+  ASSERT_EQ(begin(page - 1, 2 * page).step, Step::pulled);
   EXPECT_EQ(pull.count, 2U);
   EXPECT_EQ(pull.bytes, page + 50);
   copy();
-  ASSERT_EQ(end(page - 1, 2 * page), 1);
+  ASSERT_EQ(end(page - 1, 2 * page).value, 1);
   release();
-  ASSERT_EQ(begin(page, page), 50);
+  ASSERT_EQ(begin(page, page).value, 50);
   EXPECT_EQ(seen(view), data.substr(page));
   const std::string behind(reinterpret_cast<const char*>(view.data) + 50, page - 50);
   EXPECT_EQ(behind, std::string(page - 50, '\0'));
@@ -240,20 +240,20 @@ TEST_F(PullsTest, BehindTheEndOfTheFileThereAreZeros) {
 TEST_F(PullsTest, AnErrorIsReportedAndTheNextOneSucceeds) {
   make_file(8, 8);
   storage->faults.reads_one_in = 1;
-  EXPECT_EQ(begin(0, 100), -EIO);
+  EXPECT_EQ(begin(0, 100).value, -EIO);
   EXPECT_EQ(view.data, nullptr);
   expect_all_calm();
   storage->faults.reads_one_in = 0;
-  ASSERT_EQ(begin(0, 100), pulled);
+  ASSERT_EQ(begin(0, 100).step, Step::pulled);
   copy();
-  EXPECT_EQ(end(0, 100), 100);
+  EXPECT_EQ(end(0, 100).value, 100);
   release();
   expect_all_calm();
 }
 
 TEST_F(PullsTest, WhatWasPulledBesideAnOutsideCallIsThrownAway) {
   make_file(8, 8, 2);
-  ASSERT_EQ(begin(0, 100), pulled);
+  ASSERT_EQ(begin(0, 100).step, Step::pulled);
   const std::string fresh(100, 'n');
   const int handle = 1;
   Cache& other = *caches[1];
@@ -263,13 +263,13 @@ TEST_F(PullsTest, WhatWasPulledBesideAnOutsideCallIsThrownAway) {
                     fresh.size()};
   ASSERT_EQ(storage->write(handle, &piece, 1, 0), 100);
   copy();
-  EXPECT_EQ(end(0, 100), again);
+  EXPECT_EQ(end(0, 100).step, Step::again);
   EXPECT_EQ(view.data, nullptr);
   other.update(0, fresh.data(), fresh.size(), 0);
   other.end_outside(0);
-  ASSERT_EQ(begin(0, 100), pulled);
+  ASSERT_EQ(begin(0, 100).step, Step::pulled);
   copy();
-  ASSERT_EQ(end(0, 100), 100);
+  ASSERT_EQ(end(0, 100).value, 100);
   EXPECT_EQ(seen(view), fresh);
   release();
   expect_all_calm();
@@ -277,25 +277,27 @@ TEST_F(PullsTest, WhatWasPulledBesideAnOutsideCallIsThrownAway) {
 
 TEST_F(PullsTest, AFileThatWasCutMeanwhileHasNothingToShow) {
   make_file(8, 8);
-  ASSERT_EQ(begin(3 * page, 100), pulled);
+  ASSERT_EQ(begin(3 * page, 100).step, Step::pulled);
   storage->cut(1, page);
   caches[0]->set_size(0, page);  // as the end of an outside call that this pull came after
   copy();
-  EXPECT_EQ(end(3 * page, 100), 0);
+  const StepResult ended = end(3 * page, 100);
+  EXPECT_EQ(ended.step, Step::done);
+  EXPECT_EQ(ended.value, 0);
   EXPECT_EQ(view.data, nullptr);
   expect_all_calm();
 }
 
 TEST_F(PullsTest, OthersWaitForThePage) {
   make_file(8, 8, 2);
-  ASSERT_EQ(begin(0, 100), pulled);
+  ASSERT_EQ(begin(0, 100).step, Step::pulled);
   std::string got;
   std::thread reader([&] { got = read(0, 0, page, 1); });
   while (DeviceRef<std::uint64_t>(memory->view().counters(1).waits).load(relaxed) == 0)
     std::this_thread::yield();
   EXPECT_EQ(storage->reads, 1U);
   copy();
-  ASSERT_EQ(end(0, 100), 100);
+  ASSERT_EQ(end(0, 100).value, 100);
   test::within_patience("the reader", [&] { reader.join(); });
   EXPECT_TRUE(test::same_bytes(got, data.substr(0, page)));
   EXPECT_EQ(storage->reads, 1U);
@@ -307,12 +309,12 @@ TEST_F(PullsTest, ViewsLeaveHalfTheCache) {
   make_file(4, 8);
   std::vector<HeldView> views(2);
   for (std::size_t i = 0; i < views.size(); ++i) {
-    ASSERT_EQ(begin(i * page, page), pulled);
+    ASSERT_EQ(begin(i * page, page).step, Step::pulled);
     copy();
-    ASSERT_EQ(end(i * page, page), page);
+    ASSERT_EQ(end(i * page, page).value, page);
     views[i] = view;
   }
-  EXPECT_EQ(begin(4 * page, page), -EAGAIN);
+  EXPECT_EQ(begin(4 * page, page).value, -EAGAIN);
   for (HeldView& held : views)
     release_view(memory->view(), 0, held);
   expect_all_calm();

@@ -23,12 +23,11 @@ class RingIo {
 
   FERRY_DEVICE std::int64_t read(std::int32_t handle, const Piece* pieces, std::uint32_t count,
                                  std::int64_t offset) {
-    return transfer(count == 1 ? Opcode::read : Opcode::read_vector, handle, pieces, count, offset);
+    return transfer(Direction::read, handle, pieces, count, offset);
   }
   FERRY_DEVICE std::int64_t write(std::int32_t handle, const Piece* pieces, std::uint32_t count,
                                   std::int64_t offset) {
-    return transfer(count == 1 ? Opcode::write : Opcode::write_vector, handle, pieces, count,
-                    offset);
+    return transfer(Direction::write, handle, pieces, count, offset);
   }
 
   // Where the group's lanes can fetch from, and how much they may pull; 0: nothing.
@@ -68,21 +67,11 @@ class RingIo {
   FERRY_DEVICE int start(Flight::Kind kind, std::int32_t handle, const Piece* pieces,
                          std::uint32_t count, std::int64_t offset, std::uint32_t flight,
                          std::uint32_t sequence) {
-    const bool writes = kind != Flight::reads;
     const ArenaView& arena = requester_.arena();
     static_assert(run_max <= shared_extents_max);
-    Extent* extents = arena.shared_extents(flight);
-    FERRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < count; ++i)
-      extents[i] = Extent{arena.offset_of(pieces[i].data), pieces[i].bytes};
-    Request request{};
-    request.opcode = count == 1 ? (writes ? Opcode::write : Opcode::read)
-                                : (writes ? Opcode::write_vector : Opcode::read_vector);
-    request.flags = kind == Flight::writes_for_sync ? flag_sync_follows : std::uint8_t{0};
-    request.file = handle;
-    request.offset = offset;
-    request.buffer = count == 1 ? extents[0].buffer : arena.offset_of(extents);
-    request.length = count == 1 ? extents[0].length : count;
+    Request request = request_of(kind == Flight::reads ? Direction::read : Direction::write, handle,
+                                 pieces, count, offset, arena.shared_extents(flight));
+    if (kind == Flight::writes_for_sync) request.flags = flag_sync_follows;
     request.cell = arena.shared_cell(flight);
     request.sequence = sequence;
     return requester_.submit_shared(request);
@@ -105,24 +94,24 @@ class RingIo {
     return arena.cell(arena.shared_cell(flight));
   }
 
-  FERRY_DEVICE std::int64_t transfer(Opcode opcode, std::int32_t handle, const Piece* pieces,
-                                     std::uint32_t count, std::int64_t offset) {
+  // `extents`: where the list of several pieces goes.
+  FERRY_DEVICE Request request_of(Direction direction, std::int32_t handle, const Piece* pieces,
+                                  std::uint32_t count, std::int64_t offset, Extent* extents) const {
     const ArenaView& arena = requester_.arena();
-    Request request{};
-    request.opcode = opcode;
-    request.file = handle;
-    request.offset = offset;
-    if (count == 1) {
-      request.buffer = arena.offset_of(pieces[0].data);
-      request.length = pieces[0].bytes;
-    } else {
-      auto* extents = reinterpret_cast<Extent*>(arena.scratch(requester_.group()));
-      FERRY_NO_UNROLL
-      for (std::uint32_t i = 0; i < count; ++i)
-        extents[i] = Extent{arena.offset_of(pieces[i].data), pieces[i].bytes};
-      request.buffer = arena.offset_of(extents);
-      request.length = count;
-    }
+    const bool reads = direction == Direction::read;
+    if (count == 1)
+      return transfer_request(arena, reads ? Opcode::read : Opcode::write, handle, pieces[0].data,
+                              pieces[0].bytes, offset);
+    FERRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < count; ++i)
+      extents[i] = Extent{arena.offset_of(pieces[i].data), pieces[i].bytes};
+    return transfer_request(arena, reads ? Opcode::read_vector : Opcode::write_vector, handle,
+                            extents, count, offset);
+  }
+  FERRY_DEVICE std::int64_t transfer(Direction direction, std::int32_t handle, const Piece* pieces,
+                                     std::uint32_t count, std::int64_t offset) {
+    auto* extents = reinterpret_cast<Extent*>(requester_.arena().scratch(requester_.group()));
+    Request request = request_of(direction, handle, pieces, count, offset, extents);
     return requester_.call(request).result;
   }
 
@@ -267,16 +256,16 @@ class CachedFiles {
   }
 
   // The two halves of a write to one page (PageCache::begin_write).
-  FERRY_DEVICE std::int64_t begin_write(const OpenFile& entry, std::uint64_t bytes,
-                                        std::int64_t offset, WriteAccess& access) {
+  FERRY_DEVICE StepResult begin_write(const OpenFile& entry, std::uint64_t bytes,
+                                      std::int64_t offset, WriteAccess& access) {
     if (const int error = refusal(entry, OpenFile::writable, bytes, offset); error != 0)
-      return error;
+      return StepResult(error);
     const auto at = static_cast<std::uint64_t>(offset);
-    if (at >= view_.bytes_max()) return -EFBIG;
+    if (at >= view_.bytes_max()) return StepResult(-EFBIG);
     return pages_.begin_write(entry.inode, at, bytes, access);
   }
-  FERRY_DEVICE std::int64_t end_write(const OpenFile& entry, std::int64_t offset,
-                                      const WriteAccess& access) {
+  FERRY_DEVICE StepResult end_write(const OpenFile& entry, std::int64_t offset,
+                                    const WriteAccess& access) {
     return pages_.end_write(entry.inode, static_cast<std::uint64_t>(offset), access);
   }
 
@@ -287,14 +276,14 @@ class CachedFiles {
     pages_.prefetch(entry.inode, handle, static_cast<std::uint64_t>(offset), bytes);
     return 0;
   }
-  FERRY_DEVICE std::int64_t hold(const OpenFile& entry, std::int32_t handle, std::int64_t offset,
-                                 std::uint64_t bytes, HeldView& view, Pull* pull) {
+  FERRY_DEVICE StepResult hold(const OpenFile& entry, std::int32_t handle, std::int64_t offset,
+                               std::uint64_t bytes, HeldView& view, Pull* pull) {
     if (const int error = refusal(entry, OpenFile::readable, bytes, offset); error != 0)
-      return error;
+      return StepResult(error);
     const auto at = static_cast<std::uint64_t>(offset);
     // There may be bytes, but no page for them.
     const std::uint64_t end = view_.bytes_max();
-    if (at >= end && pages_.size(entry.inode) == end) return -EOPNOTSUPP;
+    if (at >= end && pages_.size(entry.inode) == end) return StepResult(-EOPNOTSUPP);
     return pages_.hold(entry.inode, handle, at, bytes, view, pull);
   }
 

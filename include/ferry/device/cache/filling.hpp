@@ -21,11 +21,23 @@
 
 namespace ferry::device::cache {
 
-// What stands in the place of an error without being one. No errno, and no number of bytes.
-inline constexpr std::int64_t again = -1'000'000;   // look for the page once more
-inline constexpr std::int64_t pulled = -1'000'001;  // a Pull has begun
-// What cannot be written back leaves the page no place in the cache: the call goes past it.
-inline constexpr std::int64_t past = -1'000'002;
+// What a step of a call through the cache came to.
+enum class Step : std::uint8_t {
+  done,
+  again,   // look for the page once more
+  pulled,  // a Pull has begun
+  past,    // what cannot be written back leaves the page no place: the call goes past the cache
+  failed,
+};
+struct StepResult {
+  Step step = Step::done;
+  std::int64_t value = 0;  // done: bytes, where the step moves some; failed: a negative errno
+
+  FERRY_DEVICE StepResult() {}
+  FERRY_DEVICE StepResult(Step came_to) : step(came_to) {}
+  FERRY_DEVICE explicit StepResult(std::int64_t result)
+      : step(result < 0 ? Step::failed : Step::done), value(result) {}
+};
 
 // A fill that the reader's group has to copy from its staging area, and then to end.
 struct Pull {
@@ -50,6 +62,21 @@ struct Pull {
 };
 static_assert(sizeof(Pull) <= 64);  // what a block of a GPU hands round at once
 
+// What a call looks for in the cache, page by page, and how far it has come.
+struct PageLook {
+  std::uint32_t inode;
+  std::int32_t handle;        // that may read
+  bool whole = false;         // pages have to be readable as a whole, not just where the call reads
+  Pull* pull = nullptr;       // takes what is absent, if the caller's group can copy it
+  std::uint64_t counted = 0;  // pages before this one were brought in by this call
+  bool noted = false;         // the streams know of it
+};
+struct FoundPage {
+  StepResult result;
+  std::uint32_t frame = no_frame;  // done: pinned, and readable
+  bool held = false;               // not as a whole: end_writing_to() has to follow
+};
+
 template <class Io>
 class Filling {
  public:
@@ -67,21 +94,20 @@ class Filling {
 
   // ---- what a reader needs ---------------------------------------------------------------------
 
-  // Fills `page`, and of the `wanted` pages from there those that are absent and in one run. On 0,
-  // `first` is the frame of `page`, pinned and valid, and pages before `counted` are counted.
-  FERRY_DEVICE_CALL std::int64_t fill(std::uint32_t inode, std::int32_t handle, std::uint64_t page,
-                                      std::uint64_t wanted, std::uint32_t& first,
-                                      std::uint64_t& counted) {
+  // Fills `page`, and of the `wanted` pages from there those that are absent and in one run.
+  FERRY_DEVICE_CALL FoundPage fill(PageLook& look, std::uint64_t page, std::uint64_t wanted) {
+    FoundPage found;
     const std::uint32_t limit = limit_of(wanted, run_max);
     std::uint64_t outside = 0;
-    if (!begin_fill(inode, Pages{page, page + limit}, outside)) return again;
     std::uint32_t run[run_max];
-    bool stuck = false;
-    const std::uint32_t count = begin_run(inode, page, limit, run, stuck);
-    if (count == 0) return give_way(stuck);
-    if (page + count > counted) counted = page + count;
-    first = run[0];
-    return end_run(inode, outside, run, count, read_run(handle, page, run, count));
+    std::uint32_t count = 0;
+    found.result = begin_run(look.inode, page, limit, outside, run, count);
+    if (found.result.step != Step::done) return found;
+    if (page + count > look.counted) look.counted = page + count;
+    found.frame = run[0];
+    found.result =
+        end_run(look.inode, outside, run, count, read_run(look.handle, page, run, count));
+    return found;
   }
 
   // Whether so much is pulled.
@@ -89,37 +115,38 @@ class Filling {
     return wanted <= Pull::pages_max &&
            Pull::start_of(static_cast<std::uint32_t>(wanted), view_) <= io_.pull_bytes();
   }
-  // The same by a pull. On 0 its bytes lie in the staging area; after they are copied, end() has to
-  // follow.
-  FERRY_DEVICE_CALL std::int64_t begin(std::uint32_t inode, std::int32_t handle, std::uint64_t page,
-                                       std::uint64_t wanted, Pull& pull) {
+  // The same by a pull. On `pulled` its bytes lie in the staging area; after they are copied, end()
+  // has to follow.
+  FERRY_DEVICE_CALL StepResult begin(const PageLook& look, std::uint64_t page,
+                                     std::uint64_t wanted) {
+    Pull& pull = *look.pull;
     pull = Pull{};
-    pull.inode = inode;
+    pull.inode = look.inode;
     const std::uint32_t limit = limit_of(wanted, Pull::pages_max);
-    if (!begin_fill(inode, Pages{page, page + limit}, pull.outside)) return again;
-    bool stuck = false;
-    pull.count = begin_run(inode, page, limit, pull.frames, stuck);
-    if (pull.count == 0) return give_way(stuck);
+    const StepResult begun =
+        begin_run(look.inode, page, limit, pull.outside, pull.frames, pull.count);
+    if (begun.step != Step::done) return begun;
     unsigned char* staging = io_.staging();
     Piece piece{staging, Pull::start_of(pull.count, view_)};
-    const std::int64_t got = read_pieces(inode, handle, &piece, 1, page << view_.layout.page_shift);
-    if (got < 0) return end_run(inode, pull.outside, pull.frames, pull.count, got);
+    const std::int64_t got =
+        read_pieces(look.inode, look.handle, &piece, 1, page << view_.layout.page_shift);
+    if (got < 0) return end_run(look.inode, pull.outside, pull.frames, pull.count, got);
     pull.from = staging;
     pull.bytes = static_cast<std::uint64_t>(got);
-    return 0;
+    return Step::pulled;
   }
-  // On 0 its first frame is pinned and valid.
-  FERRY_DEVICE_CALL std::int64_t end(const Pull& pull) {
+  // When done its first frame is pinned and valid.
+  FERRY_DEVICE_CALL StepResult end(const Pull& pull) {
     for (std::uint32_t i = 0; i < pull.count; ++i)
       frames_.clear_behind(pull.frames[i], pull.bytes, i);
     return end_run(pull.inode, pull.outside, pull.frames, pull.count, 0);
   }
 
-  // 0: the range may be read while the pin lasts. `again`: look for the page once more. `held`: the
-  // page is not valid, and counts its reader as a writer so that nobody fills it meanwhile. Where
-  // `held` is null the whole page is made valid.
-  FERRY_DEVICE std::int64_t make_readable(std::uint32_t frame, std::int32_t handle, Range range,
-                                          bool* held) {
+  // When done the range of the found page may be read while the pin lasts. `held`, unless the look
+  // is for whole pages: the page is not valid, and counts its reader as a writer so that nobody
+  // fills it meanwhile.
+  FERRY_DEVICE StepResult make_readable(const PageLook& look, FoundPage& found, Range range) {
+    const std::uint32_t frame = found.frame;
     for (;;) {
       std::uint64_t now = frames_.state(frame).load(acquire);
       if ((now & State::filling) != 0) {
@@ -127,30 +154,30 @@ class Filling {
         now = transfers_.wait_while(frame, State::filling);
       }
       if ((now & State::orphan) != 0) return sent_back();
-      if ((now & State::valid) != 0) return 0;
-      if (held != nullptr) {
-        if (!transfers_.begin_writing_to(frame)) return again;
-        *held = frames_.has_range(frame, range);
-        if (*held) return 0;
+      if ((now & State::valid) != 0) return {};
+      if (!look.whole) {
+        if (!transfers_.begin_writing_to(frame)) return Step::again;
+        found.held = frames_.has_range(frame, range);
+        if (found.held) return {};
         transfers_.end_writing_to(frame);
       }
-      const std::int64_t error = complete(frame, handle);
-      if (error != 0) return error;
+      const StepResult completed = complete(frame, look.handle);
+      if (completed.step != Step::done) return completed;
     }
   }
 
   // Reads what lies between the written ranges.
-  FERRY_DEVICE_CALL std::int64_t complete(std::uint32_t frame, std::int32_t handle) {
+  FERRY_DEVICE_CALL StepResult complete(std::uint32_t frame, std::int32_t handle) {
     const std::uint32_t inode = inode_of(frames_.key(frame));
     const std::uint64_t page = page_of(frames_.key(frame));
     const std::uint64_t start = page << view_.layout.page_shift;
     std::uint64_t outside = 0;
-    if (!begin_fill(inode, Pages{page, page + 1}, outside)) return again;
-    if (!transfers_.begin(frame, State::filling)) return again;
+    if (!begin_fill(inode, Pages{page, page + 1}, outside)) return Step::again;
+    if (!transfers_.begin(frame, State::filling)) return Step::again;
     if ((frames_.state(frame).load(acquire) & State::valid) != 0) {
       // Another reader has done so meanwhile, and more may be reading what it brought.
       transfers_.end(frame, State::filling);
-      return 0;
+      return {};
     }
     const Ranges there = frames_.ranges(frame);  // F2: nobody adds one now
     std::int64_t error = 0;
@@ -160,10 +187,11 @@ class Filling {
       if (at < end) error = read_gap(handle, frame, start, Range{at, end});
       if (i < there.count) at = there.list[i].end;
     }
+    StepResult result(error);
     if (error == 0 && outside_.is_outdated(inode, Pages{page, page + 1}, outside))
-      error = sent_back();
-    transfers_.end(frame, State::filling, error == 0 ? State::valid : 0);
-    return error;
+      result = sent_back();
+    transfers_.end(frame, State::filling, result.step == Step::done ? State::valid : 0);
+    return result;
   }
 
   // Frames for pages of this file that are needed now: evicting may have to write back first. Fewer
@@ -193,36 +221,36 @@ class Filling {
   }
 
   // Another group entered the page, or every frame is in use: look again, unless frames are stuck.
-  FERRY_DEVICE std::int64_t give_way(bool stuck) {
-    if (stuck) return past;
+  FERRY_DEVICE Step give_way(bool stuck) {
+    if (stuck) return Step::past;
     // Frames may be held by fills that are answered and that nobody has asked for.
     transfers_.finish_answered();
     transfers_.look_later(0, waits_++);
-    return again;
+    return Step::again;
   }
 
   // ---- past the cache --------------------------------------------------------------------------
 
-  // Reads up to `bytes` bytes of absent pages, from `at` on: bytes, 0 at the end of the file, or an
-  // error. What others write there meanwhile is read or not, as with any read.
-  FERRY_DEVICE_CALL std::int64_t read_past(std::uint32_t inode, std::int32_t handle, void* to,
-                                           std::uint64_t bytes, std::uint64_t at) {
+  // Reads up to `bytes` bytes of absent pages, from `at` on; 0 at the end of the file. What others
+  // write there meanwhile is read or not, as with any read.
+  FERRY_DEVICE_CALL StepResult read_past(const PageLook& look, void* to, std::uint64_t bytes,
+                                         std::uint64_t at) {
     const std::uint64_t page = at >> view_.layout.page_shift;
     const std::uint64_t last = (at + bytes - 1) >> view_.layout.page_shift;
     const std::uint64_t absent =
-        frames_.count_absent(key_of(inode, page), limit_of(last - page + 1, run_max));
-    if (absent == 0) return again;
+        frames_.count_absent(key_of(look.inode, page), limit_of(last - page + 1, run_max));
+    if (absent == 0) return Step::again;
     const std::uint64_t there = ((page + absent) << view_.layout.page_shift) - at;
     if (bytes > there) bytes = there;
     if (bytes > io_.staging_bytes()) bytes = io_.staging_bytes();
     Piece piece{io_.staging(), bytes};
-    const std::int64_t got = read_pieces(inode, handle, &piece, 1, at);
-    if (got < 0) return got;
+    const std::int64_t got = read_pieces(look.inode, look.handle, &piece, 1, at);
+    if (got < 0) return StepResult(got);
     copy_alone(to, io_.staging(), static_cast<std::uint64_t>(got));
     // The file is longer than the storage knows: what lies between is a hole.
     const std::uint64_t hole = bytes - static_cast<std::uint64_t>(got);
     __builtin_memset(static_cast<unsigned char*>(to) + got, 0, hole);
-    return static_cast<std::int64_t>(bytes);
+    return StepResult(static_cast<std::int64_t>(bytes));
   }
 
   // ---- what a reader will need -----------------------------------------------------------------
@@ -278,9 +306,9 @@ class Filling {
     return false;
   }
   // By an outside call: the next try is in a turn if there were enough of them.
-  FERRY_DEVICE std::int64_t sent_back() const {
+  FERRY_DEVICE Step sent_back() const {
     ++view_.reader(group_).tries;
-    return again;
+    return Step::again;
   }
 
   // How many of the wanted pages one fill takes: half the cache at most, so that threads with large
@@ -290,33 +318,37 @@ class Filling {
     const std::uint32_t limit = half < most ? half : most;
     return wanted < limit ? static_cast<std::uint32_t>(wanted) : limit;
   }
-  // Enters up to `limit` absent pages from `page` on, `filling` and pinned; returns how many.
-  FERRY_DEVICE_CALL std::uint32_t begin_run(std::uint32_t inode, std::uint64_t page,
-                                            std::uint32_t limit, std::uint32_t* run, bool& stuck) {
+  // Enters up to `limit` absent pages from `page` on, `filling` and pinned.
+  FERRY_DEVICE_CALL StepResult begin_run(std::uint32_t inode, std::uint64_t page,
+                                         std::uint32_t limit, std::uint64_t& outside,
+                                         std::uint32_t* run, std::uint32_t& count) {
+    if (!begin_fill(inode, Pages{page, page + limit}, outside)) return Step::again;
     const std::uint64_t key = key_of(inode, page);
+    bool stuck = false;
     const std::uint32_t taken = take(inode, run, frames_.count_absent(key, limit), stuck);
-    const std::uint32_t count = enter(key, run, taken);
-    if (taken > 0) stuck = false;
-    if (count == 0) return 0;
+    count = enter(key, run, taken);
+    if (count == 0) return give_way(stuck && taken == 0);
     fruitless_ = 0;
     Frames::add_one(counters_.misses, count);
-    return count;
+    return {};
   }
-  // Their bytes are there, or `error` says why not. On 0 the first stays pinned.
-  FERRY_DEVICE_CALL std::int64_t end_run(std::uint32_t inode, std::uint64_t outside,
-                                         const std::uint32_t* run, std::uint32_t count,
-                                         std::int64_t error) {
+  // Their bytes are there, or `error` says why not. When done the first stays pinned.
+  FERRY_DEVICE_CALL StepResult end_run(std::uint32_t inode, std::uint64_t outside,
+                                       const std::uint32_t* run, std::uint32_t count,
+                                       std::int64_t error) {
     const std::uint64_t page = page_of(frames_.key(run[0]));
+    StepResult result(error);
     // Whoever waits for an outdated page looks again, and finds it gone.
     if (error == 0 && outside_.is_outdated(inode, Pages{page, page + count}, outside))
-      error = sent_back();
-    if (error == 0) view_.reader(group_).tries = 0;
+      result = sent_back();
+    const bool done = result.step == Step::done;
+    if (done) view_.reader(group_).tries = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
-      if (error != 0) frames_.make_orphan(run[i]);
-      transfers_.end(run[i], State::filling, error == 0 ? State::valid : 0);
-      if (error != 0 || i > 0) frames_.unpin(run[i]);
+      if (!done) frames_.make_orphan(run[i]);
+      transfers_.end(run[i], State::filling, done ? State::valid : 0);
+      if (!done || i > 0) frames_.unpin(run[i]);
     }
-    return error;
+    return result;
   }
   // Enters a run with the frames taken, gives back those left over; returns how many were entered.
   FERRY_DEVICE std::uint32_t enter(std::uint64_t first_key, const std::uint32_t* frames,

@@ -56,19 +56,18 @@ class PageCache {
   // `handle` may read.
   FERRY_DEVICE_CALL std::int64_t read(std::uint32_t inode, std::int32_t handle, void* to,
                                       std::uint64_t bytes, std::uint64_t offset) {
+    PageLook look{inode, handle};
     std::uint64_t done = 0;
-    Progress progress;
     while (done < bytes) {
       const std::uint64_t at = offset + done;
       const std::uint64_t end = size(inode);
       if (at >= end) break;
       const std::uint64_t left = bytes - done < end - at ? bytes - done : end - at;
-      const std::int64_t got =
-          read_page(inode, handle, static_cast<unsigned char*>(to) + done, left, at,
-                    streams_copies(bytes, read_streaming_bytes), progress);
-      if (got == again) continue;
-      if (got < 0) return done > 0 ? static_cast<std::int64_t>(done) : got;
-      done += static_cast<std::uint64_t>(got);
+      const StepResult got = read_page(look, static_cast<unsigned char*>(to) + done, left, at,
+                                       streams_copies(bytes, read_streaming_bytes));
+      if (got.step == Step::again) continue;
+      if (got.step == Step::failed) return done > 0 ? static_cast<std::int64_t>(done) : got.value;
+      done += static_cast<std::uint64_t>(got.value);
     }
     return static_cast<std::int64_t>(done);
   }
@@ -82,11 +81,11 @@ class PageCache {
       const std::uint64_t at = offset + done;
       const Range range = range_of(at, bytes - done);
       const auto* source = static_cast<const unsigned char*>(from) + done;
-      std::int64_t got = write_page(inode, at, range, source, streaming);
-      if (got == past) got = write_past(inode, at, range, source);
-      if (got == again) continue;
-      if (got < 0) return done > 0 ? static_cast<std::int64_t>(done) : got;
-      done += static_cast<std::uint64_t>(got);
+      StepResult got = write_page(inode, at, range, source, streaming);
+      if (got.step == Step::past) got = StepResult(write_past(inode, at, range, source));
+      if (got.step == Step::again) continue;
+      if (got.step == Step::failed) return done > 0 ? static_cast<std::int64_t>(done) : got.value;
+      done += static_cast<std::uint64_t>(got.value);
     }
     return static_cast<std::int64_t>(done);
   }
@@ -94,45 +93,45 @@ class PageCache {
   // ---- writes in two halves, for groups that copy together --------------------------------------
 
   // Makes room for up to `bytes` bytes at `at`, as far as their page goes: they are to be stored at
-  // access.data, and end_write() has to follow. Or an error, and nothing has begun; `past`:
-  // write() has to do it. The inode has a handle that may write.
-  FERRY_DEVICE std::int64_t begin_write(std::uint32_t inode, std::uint64_t at, std::uint64_t bytes,
-                                        WriteAccess& access) {
+  // access.data, and end_write() has to follow. Failed: nothing has begun; `past`: write() has to
+  // do it. The inode has a handle that may write.
+  FERRY_DEVICE StepResult begin_write(std::uint32_t inode, std::uint64_t at, std::uint64_t bytes,
+                                      WriteAccess& access) {
     std::uint32_t tries = 0;
-    const std::int64_t error = try_begin_write(inode, at, bytes, access, tries);
-    return error == again ? begin_write_later(inode, at, bytes, access, tries) : error;
+    const StepResult begun = try_begin_write(inode, at, bytes, access, tries);
+    return begun.step == Step::again ? begin_write_later(inode, at, bytes, access, tries) : begun;
   }
 
-  // 0: the bytes are the file's. `again`: the page was dropped, and begin_write() comes once more.
-  // Else what that says.
-  FERRY_DEVICE_CALL std::int64_t end_write(std::uint32_t inode, std::uint64_t at,
-                                           const WriteAccess& access) {
+  // Done: the bytes are the file's. `again`: the page was dropped, and begin_write() comes once
+  // more.
+  FERRY_DEVICE_CALL StepResult end_write(std::uint32_t inode, std::uint64_t at,
+                                         const WriteAccess& access) {
     Inode& file = view_.inode(inode);
     const Range range = range_of(at, access.bytes);
-    std::int64_t error = 0;
+    StepResult result;
     bool entered = frames_.add_range(access.frame, range, file);
-    while (!entered && error == 0) {
-      error = write_back_.make_room(access.frame);
+    while (!entered && result.step == Step::done) {
+      result = StepResult(write_back_.make_room(access.frame));
       // Whoever drops the page waits for its writers, and nobody writes back an orphan.
       if ((frames_.state(access.frame).load(acquire) & State::orphan) != 0) {
-        error = again;
+        result = Step::again;
       } else if (frames_.add_range(access.frame, range, file)) {
         entered = true;  // after an error, too: some ranges may have been written
-        error = 0;
+        result = Step::done;
       }
     }
     if (entered) {
       grow(inode, at + access.bytes);
-    } else if (error != again) {
+    } else if (result.step == Step::failed) {
       // The bytes are in the page and must not be seen. They lie outside its ranges, since a range
       // that they touch would have taken them in: so whoever reads them next has them from the
       // storage (F2: not before this writer has left).
       frames_.state(access.frame).fetch_and(~State::valid, acq_rel);
     }
-    leave_write(access.frame, error);
-    if (error == 0 && !access.was_dirty)
+    leave_write(access.frame);
+    if (entered && !access.was_dirty)
       write_back_.relieve(key_of(inode, at >> view_.layout.page_shift));
-    return error;
+    return result;
   }
 
   // Writes back what is dirty and waits for what others write back just now. 0 or the last error of
@@ -164,57 +163,44 @@ class PageCache {
   // ---- held views ------------------------------------------------------------------------------
 
   // Pins the page at `offset`; `view` shows up to `bytes` bytes from there, as far as the page and
-  // the file go. Returns how many, 0 at the end of the file, or a negative errno; -EAGAIN: half the
-  // cache is held by views, or what cannot be written back leaves the page no place. With `pull`,
-  // what is absent may be pulled by the caller's group: then `pulled`, and end_pull() has to
-  // follow.
-  FERRY_DEVICE_CALL std::int64_t hold(std::uint32_t inode, std::int32_t handle,
-                                      std::uint64_t offset, std::uint64_t bytes, HeldView& view,
-                                      Pull* pull = nullptr) {
+  // the file go. How many, 0 at the end of the file; -EAGAIN: half the cache is held by views, or
+  // what cannot be written back leaves the page no place. With `pull`, what is absent may be pulled
+  // by the caller's group: then `pulled`, and end_pull() has to follow.
+  FERRY_DEVICE_CALL StepResult hold(std::uint32_t inode, std::int32_t handle, std::uint64_t offset,
+                                    std::uint64_t bytes, HeldView& view, Pull* pull = nullptr) {
     view = HeldView{};
-    if (!take_view()) return -EAGAIN;
-    Progress progress;
-    std::int64_t error = again;
-    while (error == again) {
-      const std::uint64_t end = size(inode);
-      if (offset >= end || bytes == 0) {
-        error = 0;
-        break;
-      }
-      const std::uint64_t left = bytes < end - offset ? bytes : end - offset;
-      const Range range = range_of(offset, left);
-      std::uint32_t frame = no_frame;
-      // With the pages behind it that the caller wants too, by one request. Later nobody would know
-      // which bytes are there: the whole page has to be.
-      error = get(inode, handle, offset, left, progress, frame, nullptr, pull);
-      if (error == pulled) return pulled;
-      if (error == past) error = -EAGAIN;
-      if (error != 0) continue;
-      view = HeldView{view_.page(frame) + range.begin, range.end - range.begin, frame};
-      return static_cast<std::int64_t>(view.bytes);
+    if (!take_view()) return StepResult(-EAGAIN);
+    // Later nobody would know which bytes are there: the whole page has to be.
+    PageLook look{inode, handle, true, pull};
+    StepResult result = Step::again;
+    while (result.step == Step::again) {
+      const std::uint64_t left = left_of(inode, offset, bytes);
+      result = {};
+      if (left == 0) break;
+      // With the pages behind it that the caller wants too, by one request.
+      const FoundPage found = get(look, offset, left);
+      result = found.result;
+      if (result.step == Step::done) return show(found.frame, offset, left, view);
     }
+    if (result.step == Step::pulled) return result;
     give_back_view(view_, reader_);
-    return error;
+    return result.step == Step::past ? StepResult(-EAGAIN) : result;
   }
-  // After the bytes of a pull are where they belong: what hold() with the same arguments returns,
+  // After the bytes of a pull are where they belong: what hold() with the same arguments comes to,
   // or `again`: it has to be called once more.
-  FERRY_DEVICE_CALL std::int64_t end_pull(const Pull& pull, std::uint64_t offset,
-                                          std::uint64_t bytes, HeldView& view) {
+  FERRY_DEVICE_CALL StepResult end_pull(const Pull& pull, std::uint64_t offset, std::uint64_t bytes,
+                                        HeldView& view) {
     view = HeldView{};
-    const std::int64_t result = filling_.end(pull);
-    if (result == 0) {
-      const std::uint64_t end = size(pull.inode);
-      if (offset < end) {
-        const Range range = range_of(offset, bytes < end - offset ? bytes : end - offset);
-        const std::uint32_t frame = pull.frames[0];
-        view = HeldView{view_.page(frame) + range.begin, range.end - range.begin, frame};
-        return static_cast<std::int64_t>(view.bytes);
-      }
+    const StepResult result = filling_.end(pull);
+    if (result.step == Step::done) {
+      const std::uint64_t left = left_of(pull.inode, offset, bytes);
+      if (left != 0) return show(pull.frames[0], offset, left, view);
       frames_.unpin(pull.frames[0]);  // the file was cut meanwhile
     }
     give_back_view(view_, reader_);
     return result;
   }
+
   // ---- outside calls ---------------------------------------------------------------------------
 
   // Between these two no cached write to these pages of the file is under way, and none to any of
@@ -335,11 +321,19 @@ class PageCache {
   FERRY_DEVICE std::uint32_t storage_of(std::uint32_t frame) const {
     return cache::storage(view_, inode_of(frames_.key(frame)));
   }
-  // How far a read has come.
-  struct Progress {
-    std::uint64_t counted = 0;  // pages before this one were brought in by this call
-    bool noted = false;         // the streams know of it
-  };
+  // How many of these bytes the file has.
+  FERRY_DEVICE std::uint64_t left_of(std::uint32_t inode, std::uint64_t offset,
+                                     std::uint64_t bytes) const {
+    const std::uint64_t end = size(inode);
+    const std::uint64_t there = offset < end ? end - offset : 0;
+    return bytes < there ? bytes : there;
+  }
+  FERRY_DEVICE StepResult show(std::uint32_t frame, std::uint64_t offset, std::uint64_t bytes,
+                               HeldView& view) const {
+    const Range range = range_of(offset, bytes);
+    view = HeldView{view_.page(frame) + range.begin, range.end - range.begin, frame};
+    return StepResult(static_cast<std::int64_t>(view.bytes));
+  }
 
   FERRY_DEVICE void wait_for_writers(std::uint32_t frame) const {
     for (std::uint32_t looks = 0; (frames_.state(frame).load(seq_cst) & State::writers) != 0;
@@ -351,71 +345,59 @@ class PageCache {
     return bytes >= from && view_.switches.streaming_copies;
   }
 
-  // The frame of the page at `at`, pinned and readable there; brings in what of the `left` bytes
-  // from there is absent. `again`: look once more. `held`: end_writing_to() has to follow; null:
-  // the page is readable as a whole. `pulled`: that is under way, and there is no frame yet.
-  FERRY_DEVICE std::int64_t get(std::uint32_t inode, std::int32_t handle, std::uint64_t at,
-                                std::uint64_t left, Progress& progress, std::uint32_t& frame,
-                                bool* held, Pull* pull = nullptr) {
-    if (reader_.tries >= tries_before_turn)
-      return get_in_turn(inode, handle, at, left, progress, frame, held);
-    return try_get(inode, handle, at, left, progress, frame, held, pull);
+  // The page at `at`; brings in what of the `left` bytes from there is absent.
+  FERRY_DEVICE FoundPage get(PageLook& look, std::uint64_t at, std::uint64_t left) {
+    return reader_.tries >= tries_before_turn ? get_in_turn(look, at, left)
+                                              : try_get(look, at, left);
   }
   // What outside calls have sent back too often. A pull would take longer than the turn.
-  FERRY_DEVICE_CALL std::int64_t get_in_turn(std::uint32_t inode, std::int32_t handle,
-                                             std::uint64_t at, std::uint64_t left,
-                                             Progress& progress, std::uint32_t& frame, bool* held) {
-    outside_.begin_turn(inode);
-    const std::int64_t error = try_get(inode, handle, at, left, progress, frame, held, nullptr);
-    outside_.end_turn(inode);
-    if (error == 0) reader_.tries = 0;
-    return error;
+  FERRY_DEVICE_CALL FoundPage get_in_turn(PageLook& look, std::uint64_t at, std::uint64_t left) {
+    Pull* const pull = look.pull;
+    look.pull = nullptr;
+    outside_.begin_turn(look.inode);
+    const FoundPage found = try_get(look, at, left);
+    outside_.end_turn(look.inode);
+    look.pull = pull;
+    if (found.result.step == Step::done) reader_.tries = 0;
+    return found;
   }
-  FERRY_DEVICE std::int64_t try_get(std::uint32_t inode, std::int32_t handle, std::uint64_t at,
-                                    std::uint64_t left, Progress& progress, std::uint32_t& frame,
-                                    bool* held, Pull* pull) {
+  FERRY_DEVICE FoundPage try_get(PageLook& look, std::uint64_t at, std::uint64_t left) {
     const std::uint64_t page = at >> view_.layout.page_shift;
-    const std::uint64_t key = key_of(inode, page);
+    const std::uint64_t key = key_of(look.inode, page);
     std::uint64_t before = 0;
-    frame = frames_.find(key, before);
-    if (frame == no_frame || (before & (State::ahead | State::filling)) != 0)
-      note(inode, handle, page, at + left, frame == no_frame, progress);
-    if (frame == no_frame) {
-      const std::uint64_t last = (at + left - 1) >> view_.layout.page_shift;
-      const std::uint64_t wanted = last - page + 1;
-      if (pull != nullptr && filling_.pulls(wanted)) {
-        const std::int64_t error = filling_.begin(inode, handle, page, wanted, *pull);
-        if (error == 0) reader_.last_key = key;
-        return error == 0 ? pulled : error;
-      }
-      const std::int64_t error =
-          filling_.fill(inode, handle, page, wanted, frame, progress.counted);
-      if (error != 0) return error;
-    } else if (page >= progress.counted) {
+    FoundPage found;
+    found.frame = frames_.find(key, before);
+    const std::uint64_t wanted = ((at + left - 1) >> view_.layout.page_shift) - page + 1;
+    const bool missed = found.frame == no_frame;
+    if (!look.noted && (missed || (before & (State::ahead | State::filling)) != 0)) {
+      look.noted = true;
+      filling_.read_ahead(look.inode, look.handle, page, wanted, missed);
+    }
+    if (missed && look.pull != nullptr && filling_.pulls(wanted)) {
+      found.result = filling_.begin(look, page, wanted);
+      if (found.result.step == Step::pulled) reader_.last_key = key;
+      return found;
+    }
+    if (missed) {
+      found = filling_.fill(look, page, wanted);
+      if (found.result.step != Step::done) return found;
+    } else if (page >= look.counted) {
       Frames::add_one(counters_.hits);
       // Neither what was read ahead of this use, nor the next piece of the page used last, is used
       // again: a scan must not look like a habit.
       if ((before & (State::ahead | State::filling)) == 0 && key != reader_.last_key)
-        frames_.touch(frame, before);
+        frames_.touch(found.frame, before);
     }
     reader_.last_key = key;
     if ((before & (State::valid | State::filling | State::orphan | State::ahead)) == State::valid)
-      return 0;
-    const std::int64_t error = filling_.make_readable(frame, handle, range_of(at, left), held);
-    if (error != 0) {
-      frames_.unpin(frame);
-    } else if ((frames_.state(frame).fetch_and(~State::ahead, relaxed) & State::ahead) != 0) {
+      return found;
+    found.result = filling_.make_readable(look, found, range_of(at, left));
+    if (found.result.step != Step::done) {
+      frames_.unpin(found.frame);
+    } else if ((frames_.state(found.frame).fetch_and(~State::ahead, relaxed) & State::ahead) != 0) {
       Frames::add_one(counters_.readahead_used);
     }
-    return error;
-  }
-
-  FERRY_DEVICE void note(std::uint32_t inode, std::int32_t handle, std::uint64_t page,
-                         std::uint64_t end, bool missed, Progress& progress) {
-    if (progress.noted) return;
-    progress.noted = true;
-    const std::uint64_t last = (end - 1) >> view_.layout.page_shift;
-    filling_.read_ahead(inode, handle, page, last - page + 1, missed);
+    return found;
   }
 
   // The part of [at, at + bytes) that lies in the page of `at`.
@@ -441,40 +423,36 @@ class PageCache {
     frames_.cut_ranges(frame, 0, view_.inode(inode));
   }
 
-  // The part of a read that lies in the page of `at`, or more of it past the cache: bytes, an
-  // error, or `again`.
-  FERRY_DEVICE std::int64_t read_page(std::uint32_t inode, std::int32_t handle, unsigned char* to,
-                                      std::uint64_t left, std::uint64_t at, bool streaming,
-                                      Progress& progress) {
+  // The part of a read that lies in the page of `at`, or more of it past the cache.
+  FERRY_DEVICE StepResult read_page(PageLook& look, unsigned char* to, std::uint64_t left,
+                                    std::uint64_t at, bool streaming) {
+    const FoundPage found = get(look, at, left);
+    if (found.result.step == Step::past) return filling_.read_past(look, to, left, at);
+    if (found.result.step != Step::done) return found.result;
     const Range range = range_of(at, left);
-    std::uint32_t frame = no_frame;
-    bool held = false;
-    const std::int64_t error = get(inode, handle, at, left, progress, frame, &held);
-    if (error == past) return filling_.read_past(inode, handle, to, left, at);
-    if (error != 0) return error;
-    copy_out(to, view_.page(frame) + range.begin, range.end - range.begin, streaming);
-    if (held) transfers_.end_writing_to(frame);
-    frames_.unpin(frame);
-    return range.end - range.begin;
+    copy_out(to, view_.page(found.frame) + range.begin, range.end - range.begin, streaming);
+    if (found.held) transfers_.end_writing_to(found.frame);
+    frames_.unpin(found.frame);
+    return StepResult(std::int64_t{range.end - range.begin});
   }
 
-  FERRY_DEVICE_CALL std::int64_t begin_write_later(std::uint32_t inode, std::uint64_t at,
-                                                   std::uint64_t bytes, WriteAccess& access,
-                                                   std::uint32_t tries) {
-    std::int64_t error = again;
-    while (error == again) {
+  FERRY_DEVICE_CALL StepResult begin_write_later(std::uint32_t inode, std::uint64_t at,
+                                                 std::uint64_t bytes, WriteAccess& access,
+                                                 std::uint32_t tries) {
+    StepResult begun = Step::again;
+    while (begun.step == Step::again) {
       outside_.rest_once(inode);
       const bool turn = tries >= tries_before_turn;
       if (turn) outside_.begin_turn(inode);
-      error = try_begin_write(inode, at, bytes, access, tries);
+      begun = try_begin_write(inode, at, bytes, access, tries);
       if (turn) outside_.end_turn(inode);
     }
-    return error;
+    return begun;
   }
-  // `again`: to be tried once more; `tries` counts how often an outside call was the reason.
-  FERRY_DEVICE_CALL std::int64_t try_begin_write(std::uint32_t inode, std::uint64_t at,
-                                                 std::uint64_t bytes, WriteAccess& access,
-                                                 std::uint32_t& tries) {
+  // `tries` counts how often an outside call was the reason for `again`.
+  FERRY_DEVICE_CALL StepResult try_begin_write(std::uint32_t inode, std::uint64_t at,
+                                               std::uint64_t bytes, WriteAccess& access,
+                                               std::uint32_t& tries) {
     const std::uint64_t key = key_of(inode, at >> view_.layout.page_shift);
     std::uint64_t before = 0;
     std::uint32_t frame = frames_.find(key, before);
@@ -483,7 +461,7 @@ class PageCache {
       if (filling_.take(inode, &frame, 1, stuck) == 0) return filling_.give_way(stuck);
       if (frames_.insert_run(key, &frame, 1, 0) == 0) {
         frames_.give_back(frame);
-        return again;
+        return Step::again;
       }
       Frames::add_one(counters_.misses);
     } else {
@@ -493,37 +471,42 @@ class PageCache {
     reader_.last_key = key;
     if (!transfers_.begin_writing_to(frame)) {
       frames_.unpin(frame);
-      return again;
+      return Step::again;
     }
     // Either an outside call sees this writer on the page, or this writer sees the call: both
     // announce first and look then, in the single order of seq_cst accesses.
     Inode& file = view_.inode(inode);
-    std::int64_t error = 0;
+    StepResult begun;
     if (outside_.is_active(inode)) {
-      error = again;
+      begun = Step::again;
       ++tries;
     } else if (DeviceRef<std::uint32_t>(view_.shared().stopping).load(seq_cst) != 0) {
-      error = -ESHUTDOWN;
+      begun = StepResult(-ESHUTDOWN);
     } else if (DeviceRef<std::uint32_t>(file.id).load(acquire) != inode) {
-      error = -EBADF;  // the record is another file's by now; the page goes when it is evicted
+      // The record is another file's by now; the page goes when it is evicted.
+      begun = StepResult(-EBADF);
     } else if (is_hindered(file)) {
-      error = hindrance(file, before);
+      begun = hindrance(file, before);
     }
-    if (error != 0) return leave_write(frame, error);
+    if (begun.step != Step::done) {
+      leave_write(frame);
+      return begun;
+    }
     const Range range = range_of(at, bytes);
     access = WriteAccess{view_.page(frame) + range.begin, range.end - range.begin, frame,
                          (before & State::dirty) != 0};
-    return 0;
+    return begun;
   }
 
-  FERRY_DEVICE std::int64_t write_page(std::uint32_t inode, std::uint64_t at, Range range,
-                                       const unsigned char* from, bool streaming) {
+  FERRY_DEVICE StepResult write_page(std::uint32_t inode, std::uint64_t at, Range range,
+                                     const unsigned char* from, bool streaming) {
     WriteAccess access;
-    std::int64_t error = begin_write(inode, at, range.end - range.begin, access);
-    if (error != 0) return error;
+    const StepResult begun = begin_write(inode, at, range.end - range.begin, access);
+    if (begun.step != Step::done) return begun;
     copy_in(access.data, from, access.bytes, streaming);
-    error = end_write(inode, at, access);
-    return error != 0 ? error : static_cast<std::int64_t>(access.bytes);
+    StepResult ended = end_write(inode, at, access);
+    if (ended.step == Step::done) ended.value = static_cast<std::int64_t>(access.bytes);
+    return ended;
   }
   // The same past the cache, as an outside call: the storage has these bytes, or says why not.
   FERRY_DEVICE_CALL std::int64_t write_past(std::uint32_t inode, std::uint64_t at, Range range,
@@ -549,16 +532,15 @@ class PageCache {
   }
   // Nobody could write the page back: its handle is closed just now. And a file whose write-back
   // fails makes no more pages dirty (`before`: the page's state) while the cache has many.
-  FERRY_DEVICE_CALL std::int64_t hindrance(Inode& file, std::uint64_t before) const {
-    if (DeviceRef<std::int32_t>(file.write_handle).load(acquire) == 0) return -EBADF;
+  FERRY_DEVICE_CALL StepResult hindrance(Inode& file, std::uint64_t before) const {
+    if (DeviceRef<std::int32_t>(file.write_handle).load(acquire) == 0) return StepResult(-EBADF);
     const std::uint64_t dirty = DeviceRef<std::uint64_t>(view_.shared().dirty_pages).load(relaxed);
-    return (before & State::dirty) == 0 && dirty > view_.layout.dirty_low ? past : 0;
+    return (before & State::dirty) == 0 && dirty > view_.layout.dirty_low ? Step::past : Step::done;
   }
 
-  FERRY_DEVICE std::int64_t leave_write(std::uint32_t frame, std::int64_t error) {
+  FERRY_DEVICE void leave_write(std::uint32_t frame) {
     transfers_.end_writing_to(frame);
     frames_.unpin(frame);
-    return error;
   }
 
   const View& view_;
