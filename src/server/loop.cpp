@@ -4,7 +4,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <thread>
 
 #include "base/futex.hpp"
 
@@ -27,24 +26,6 @@ constexpr std::chrono::milliseconds park_slice{1000};
 constexpr std::chrono::microseconds deferred_close_nap{200};
 
 }  // namespace
-
-// Holds the gate while the loop is inside the storage.
-class Loop::StorageSection {
- public:
-  explicit StorageSection(Loop& loop) : loop_(loop) {
-    Gate expected = Gate::open;
-    if (!loop_.gate_.compare_exchange_strong(expected, Gate::storage, std::memory_order_acq_rel)) {
-      throw Declared{};
-    }
-  }
-  // Only the loop leaves this state, so a plain store is enough.
-  ~StorageSection() { loop_.gate_.store(Gate::open, std::memory_order_release); }
-  StorageSection(const StorageSection&) = delete;
-  StorageSection& operator=(const StorageSection&) = delete;
-
- private:
-  Loop& loop_;
-};
 
 Loop::Loop(const device::ArenaView& arena, storage::Storage& storage, FileTable& files,
            LoopOptions options)
@@ -84,7 +65,7 @@ void Loop::run() {
     LoopPhase expected = LoopPhase::stopping;
     SystemRef<LoopPhase>(state_.phase)
         .compare_exchange_strong(expected, LoopPhase::stopped, device::acq_rel);
-  } catch (const Declared&) {
+  } catch (const Gate::Closed&) {
     // The watchdog has set the phase already. What the kernel still holds ends here, on the thread
     // that the engine belongs to.
     if (queue_ != nullptr) drop_queue();
@@ -183,7 +164,7 @@ bool Loop::takes_piece(Job& job) {
   const bool more = (request.flags & device::flag_more) != 0;
   int error = 0;
   if (more) {
-    const StorageSection section(*this);  // reads a program's memory
+    const Gate::Section section(gate_);  // reads a program's memory
     error = kept_pieces_.keep(job);
   } else {
     error = kept_pieces_.complete(job);
@@ -231,7 +212,7 @@ bool Loop::serve_storage() {
   std::array<storage::Operation*, takes_per_round> finished;  // set below, `count` of them
   unsigned count = 0;
   {
-    const StorageSection section(*this);
+    const Gate::Section section(gate_);
     queue_->flush();
     while (count < finished.size() && count < in_storage_jobs_) {
       finished[count] = queue_->reap();
@@ -287,7 +268,7 @@ void Loop::deliver(Job& job) {
     case Kind::file_status:
     case Kind::path_status: {
       const device::FileStatus status = to_device(job.status);
-      const StorageSection section(*this);  // writes to a program's memory
+      const Gate::Section section(gate_);  // writes to a program's memory
       std::memcpy(arena_.address_of(job.request.buffer), &status, sizeof status);
       break;
     }
@@ -343,7 +324,7 @@ void Loop::cancel_overdue() {
   const Clock::time_point deadline = stop_deadline_.load(std::memory_order_relaxed);
   if (cancelled() || Clock::now() < deadline) return;
   cancelled_at_ = deadline;
-  const StorageSection section(*this);
+  const Gate::Section section(gate_);
   for (Job& job : jobs_) {
     if (job.in_storage) queue_->cancel(job);
   }
@@ -380,7 +361,7 @@ void Loop::park(std::chrono::nanoseconds nap) {
     // While stopping, claimed tickets may still be unpublished and nobody rings for time passing.
     const bool ending = phase() != LoopPhase::running || !(serves_all() || cancelled());
     const bool busy = !deferred_closes_.empty() || ending;
-    const StorageSection section(*this);
+    const Gate::Section section(gate_);
     queue_->wait(seen, busy ? std::min<std::chrono::nanoseconds>(nap, deferred_close_nap) : nap);
   }
   parked.store(0, relaxed);

@@ -15,6 +15,7 @@
 #include <ferry/device/control.hpp>
 
 #include "server/file_table.hpp"
+#include "server/gate.hpp"
 #include "server/job.hpp"
 #include "server/kept_pieces.hpp"
 #include "storage/storage.hpp"
@@ -89,7 +90,7 @@ class Loop final : private Pump {
   // For the watchdog. Counts iterations; stands still while the loop is stuck.
   std::uint64_t iterations() const { return iterations_.load(std::memory_order_relaxed); }
   // Whether the loop is, by its own word, inside the storage or a cached call: slow is not dead.
-  bool in_storage() const { return gate_.load(std::memory_order_relaxed) == Gate::storage; }
+  bool in_storage() const { return gate_.state() == Gate::State::storage; }
   // Declares a stuck loop dead, unless it is inside the storage. From then on it touches no
   // file and no program's buffer, even if it comes back to life.
   bool declare_dead();
@@ -100,13 +101,8 @@ class Loop final : private Pump {
   LoopStatistics statistics() const;
 
  private:
-  // Who may touch files and buffers: nobody just now; the loop, in its storage section or in a
-  // cached call; or (for good) nobody, because the loop was declared dead.
-  enum class Gate : std::uint32_t { open, storage, closed };
-  class StorageSection;
   // So that one busy ring cannot keep finished operations waiting.
   static constexpr unsigned takes_per_round = 64;
-  struct Declared {};  // thrown to leave run() once the gate is closed
 
   void serve();
   bool take_requests();
@@ -183,7 +179,7 @@ class Loop final : private Pump {
 
   std::atomic<std::uint64_t> iterations_{0};
   std::atomic<bool> ended_{false};
-  std::atomic<Gate> gate_{Gate::open};
+  Gate gate_;
   LoopStatistics statistics_;
 };
 

@@ -41,17 +41,14 @@ bool Loop::serve_call() {
     respond(request, now == LoopPhase::dead ? -EIO : -ESHUTDOWN);
     return true;
   }
-  Gate expected = Gate::open;
-  if (!gate_.compare_exchange_strong(expected, Gate::storage, std::memory_order_acq_rel)) {
-    throw Declared{};
-  }
+  if (!gate_.enter()) throw Gate::Closed{};
   const std::int64_t result = options_.execute(request, *this);
   if (ended_in_call_ != nullptr) {
     // Not if the loop was declared dead: the caller knows, and the cell may have another's word.
     if (operations_ended_) respond(request, result);
     std::rethrow_exception(ended_in_call_);
   }
-  gate_.store(Gate::open, std::memory_order_release);
+  gate_.leave();
   respond(request, result);
   return true;
 }
@@ -63,14 +60,11 @@ void Loop::pump(const std::uint32_t* word, std::uint32_t value,
     return;
   }
   awaited_ = word;
-  gate_.store(Gate::open, std::memory_order_release);
+  gate_.leave();
   try {
     serve_beside_call(word, value, timeout);
-    Gate expected = Gate::open;
-    if (!gate_.compare_exchange_strong(expected, Gate::storage, std::memory_order_acq_rel)) {
-      throw Declared{};
-    }
-  } catch (const Declared&) {
+    if (!gate_.enter()) throw Gate::Closed{};
+  } catch (const Gate::Closed&) {
     ended_in_call_ = std::current_exception();
     end_beside_call(true);
   } catch (const std::exception&) {
@@ -110,7 +104,7 @@ bool Loop::is_cell(const std::uint32_t* word) const {
 void Loop::end_beside_call(bool declared) {
   if (!declared && end_operations()) return;
   // Declared dead, now or meanwhile. What the kernel still holds of the call's pages ends here.
-  ended_in_call_ = std::make_exception_ptr(Declared{});
+  ended_in_call_ = std::make_exception_ptr(Gate::Closed{});
   if (queue_ != nullptr) drop_queue();
 }
 

@@ -33,10 +33,7 @@ void Loop::serve_only(std::uint32_t group, Clock::time_point deadline) {
 }
 
 bool Loop::declare_dead() {
-  Gate expected = Gate::open;
-  if (!gate_.compare_exchange_strong(expected, Gate::closed, std::memory_order_acq_rel)) {
-    return false;
-  }
+  if (!gate_.close()) return false;
   SystemRef<LoopPhase>(state_.phase).store(LoopPhase::dead, seq_cst);
   files_.hold_for_ever();
   return true;
@@ -69,10 +66,7 @@ void Loop::die() {
 // was declared dead, and touches nothing any more.
 bool Loop::end_operations() {
   // The watchdog must not take this wait for standing still.
-  Gate expected = Gate::open;
-  if (!gate_.compare_exchange_strong(expected, Gate::storage, std::memory_order_acq_rel)) {
-    return false;
-  }
+  if (!gate_.enter()) return false;
   if (current_ != nullptr && current_->sequence != 0) respond(*current_, -EIO);
   // Reaped together with the one whose answer failed.
   for (Job& job : jobs_) {
