@@ -224,7 +224,7 @@ FERRY_DEVICE_CALL std::int64_t transfer_piece(Caller<Group>& caller, Opcode opco
   bytes = clamp_transfer(bytes);
   if (buffer == nullptr && bytes > 0) return -EFAULT;
   const IoVector piece{buffer, bytes};
-  return transfer(caller, TransferCall(opcode, file, &piece, 1, offset)).result;
+  return transfer(caller, TransferCall{opcode, file, &piece, 1, offset}).result;
 }
 
 template <class Group>
@@ -237,7 +237,7 @@ FERRY_DEVICE_CALL std::int64_t transfer_vector(Caller<Group>& caller, Opcode opc
     if (pieces[i].bytes > file_offset_max) return -EINVAL;
     if (pieces[i].base == nullptr && pieces[i].bytes > 0) return -EFAULT;
   }
-  return transfer(caller, TransferCall(opcode, file, pieces, count, offset)).result;
+  return transfer(caller, TransferCall{opcode, file, pieces, count, offset}).result;
 }
 
 // One piece at the file's position.
@@ -254,7 +254,7 @@ FERRY_DEVICE_CALL std::int64_t transfer_at_position(Caller<Group>& caller, Opcod
   const auto offset = static_cast<std::int64_t>(caller.group.broadcast(position.position));
   const std::uint8_t flags = append ? flag_append : 0;
   const IoVector piece{buffer, clamp_transfer(bytes)};
-  const Answer answer = transfer(caller, TransferCall(opcode, file, &piece, 1, offset, flags));
+  const Answer answer = transfer(caller, TransferCall{opcode, file, &piece, 1, offset, flags});
   if (caller.group.lane() == 0) {
     if (answer.result > 0 && position.handle == file) {
       position.position =

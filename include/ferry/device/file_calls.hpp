@@ -159,7 +159,7 @@ class FileCalls {
       return this->pread(file, one.to, one.bytes, one.offset);
     };
     while (left != 0) {
-      const std::uint32_t first = Requester::lowest_bit(left);
+      const std::uint32_t first = lowest_bit(left);
       left &=
           ~read_page_of(caller_, first, left, file, LaneRead{buffer, bytes, offset}, result, plain);
     }

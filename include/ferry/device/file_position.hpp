@@ -23,24 +23,14 @@ struct PositionLock {
     if (word.compare_exchange_strong(expected, 1, acquire, relaxed)) return;
     // Leave 2 behind, so that whoever holds it wakes us; holding it as 2 costs one spare wake-up.
     // The holder is a running group whose own wait is bounded by the server's life: this ends.
-    while (word.exchange(2, acquire) != 0) {
-#if defined(__CUDA_ARCH__)
-      (void)hooks;
-      __nanosleep(200);
-#else
-      constexpr std::uint64_t slice_ns = 50'000'000;
-      hooks.park(&position.lock, 2, slice_ns);
-#endif
-    }
+    constexpr std::uint64_t slice_ns = 50'000'000;
+    while (word.exchange(2, acquire) != 0)
+      park(hooks, position.lock, 2, slice_ns);
   }
 
   FERRY_DEVICE static void unlock(FilePosition& position, const HostHooks& hooks) {
-    const std::uint32_t before = DeviceRef<std::uint32_t>(position.lock).exchange(0, release);
-#if defined(__CUDA_ARCH__)
-    (void)hooks, (void)before;
-#else
-    if (before == 2) hooks.wake(&position.lock);
-#endif
+    if (DeviceRef<std::uint32_t>(position.lock).exchange(0, release) == 2)
+      wake(hooks, position.lock);
   }
 };
 

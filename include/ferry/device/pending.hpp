@@ -29,30 +29,30 @@ inline constexpr std::uint32_t batch_requests_max = 16;
 FERRY_DEVICE inline void submit_in_arena(Requester& requester, Opcode opcode,
                                          const Transfer* transfers, std::uint32_t count,
                                          Pending* pending, std::uint32_t chosen, Target target) {
+  const auto is_due = [&](std::uint32_t i) {
+    return !pending[i].finished && (chosen & (1U << i)) != 0;
+  };
+  const auto fail = [&](std::uint32_t i, int error) {
+    pending[i].result = error;
+    pending[i].finished = true;
+  };
   Request requests[batch_requests_max];
   std::uint32_t ready = 0;
   FERRY_NO_UNROLL
   for (std::uint32_t i = 0; i < count; ++i) {
-    if (pending[i].finished || (chosen & (1U << i)) == 0) continue;
+    if (!is_due(i)) continue;
     const Transfer& one = transfers[i];
     requests[ready] = transfer_request(requester.arena(),
                                        target == Target::service ? cached_call(opcode) : opcode,
                                        one.file, one.buffer, clamp_transfer(one.bytes), one.offset);
     const int error = requester.prepare(requests[ready], pending[i].ticket, 1, target);
-    if (error != 0) {
-      pending[i].result = error;
-      pending[i].finished = true;
-    } else {
-      ++ready;
-    }
+    if (error == 0) ++ready;
+    if (error != 0) fail(i, error);
   }
   if (ready == 0) return;
   const int error = requester.submit(requests, ready);
-  for (std::uint32_t i = 0; error != 0 && i < count; ++i) {
-    if (pending[i].finished || (chosen & (1U << i)) == 0) continue;
-    pending[i].result = error;
-    pending[i].finished = true;
-  }
+  for (std::uint32_t i = 0; error != 0 && i < count; ++i)
+    if (is_due(i)) fail(i, error);
 }
 
 // One doorbell (and one more for a service) for at most batch_requests_max transfers.
@@ -66,7 +66,7 @@ FERRY_DEVICE void start_batch(Caller<Group>& caller, Opcode opcode, const Transf
     const Transfer& one = transfers[i];
     const IoVector piece{one.buffer, clamp_transfer(one.bytes)};
     pending[i] = Pending{};
-    CacheRole role = cache_role(caller, TransferCall(opcode, one.file, &piece, 1, one.offset));
+    CacheRole role = cache_role(caller, TransferCall{opcode, one.file, &piece, 1, one.offset});
     // While something dirty cannot be written back, the host would read what is older.
     if (role == CacheRole::flushes &&
         caller.leads([&] { return flush_for_host(requester, one.file, cache::Pages{}); }) < 0)

@@ -86,9 +86,18 @@ FERRY_DEVICE inline void pause_briefly() {
 #endif
 }
 
+// Of bits that are not all 0.
+FERRY_DEVICE inline std::uint32_t lowest_bit(std::uint64_t bits) {
+#if defined(__CUDA_ARCH__)
+  return static_cast<std::uint32_t>(__ffsll(static_cast<long long>(bits)) - 1);
+#else
+  return static_cast<std::uint32_t>(__builtin_ctzll(bits));
+#endif
+}
+
 // What a thread of the `cpu` device needs from its operating system in order to wait politely.
 // Device code itself makes no system call; the `cpu` device fills these in. A CUDA kernel has no
-// such thing and polls instead (`__CUDA_ARCH__` branches in waiting.hpp).
+// such thing and naps instead (below).
 struct HostHooks {
   // Sleeps while *word == value, at most timeout_ns. May return early.
   void (*park)(const std::uint32_t* word, std::uint32_t value, std::uint64_t timeout_ns);
@@ -102,5 +111,33 @@ struct HostHooks {
   // returns; those that do not run have passed one. Null where that cannot be had.
   void (*barrier_everywhere)();
 };
+
+inline constexpr unsigned gpu_nap_ns = 1000;
+
+FERRY_DEVICE inline void park(const HostHooks& hooks, const std::uint32_t& word,
+                              std::uint32_t value, std::uint64_t timeout_ns) {
+#if defined(__CUDA_ARCH__)
+  (void)hooks, (void)word, (void)value, (void)timeout_ns;
+  __nanosleep(gpu_nap_ns);
+#else
+  hooks.park(&word, value, timeout_ns);
+#endif
+}
+FERRY_DEVICE inline void wake(const HostHooks& hooks, const std::uint32_t& word) {
+#if defined(__CUDA_ARCH__)
+  (void)hooks, (void)word;  // nobody sleeps there
+#else
+  hooks.wake(&word);
+#endif
+}
+FERRY_DEVICE inline void yield(const HostHooks& hooks, unsigned nap_ns = gpu_nap_ns) {
+#if defined(__CUDA_ARCH__)
+  (void)hooks;
+  __nanosleep(nap_ns);
+#else
+  (void)nap_ns;
+  hooks.yield();
+#endif
+}
 
 }  // namespace ferry::device

@@ -78,36 +78,13 @@ class Requester {
     free_ = all & ~state().retired & ~left_;
   }
 
-  // Of bits that are not all 0.
-  FERRY_DEVICE static std::uint32_t lowest_bit(std::uint64_t bits) {
-#if defined(__CUDA_ARCH__)
-    return static_cast<std::uint32_t>(__ffsll(static_cast<long long>(bits)) - 1);
-#else
-    return static_cast<std::uint32_t>(__builtin_ctzll(bits));
-#endif
-  }
-
-  FERRY_DEVICE const ArenaView& arena() const {
-    return context_.arena;
-  }
-  FERRY_DEVICE const Context& context() const {
-    return context_;
-  }
-  FERRY_DEVICE const cache::View& cache() const {
-    return context_.cache;
-  }
-  FERRY_DEVICE bool has_cache() const {
-    return context_.cache.base != nullptr;
-  }
-  FERRY_DEVICE std::uint32_t group() const {
-    return group_;
-  }
-  FERRY_DEVICE GroupState& state() const {
-    return context_.arena.group(group_);
-  }
-  FERRY_DEVICE GroupCounters& counters() const {
-    return context_.arena.counters(group_);
-  }
+  FERRY_DEVICE const ArenaView& arena() const { return context_.arena; }
+  FERRY_DEVICE const Context& context() const { return context_; }
+  FERRY_DEVICE const cache::View& cache() const { return context_.cache; }
+  FERRY_DEVICE bool has_cache() const { return context_.cache.base != nullptr; }
+  FERRY_DEVICE std::uint32_t group() const { return group_; }
+  FERRY_DEVICE GroupState& state() const { return context_.arena.group(group_); }
+  FERRY_DEVICE GroupCounters& counters() const { return context_.arena.counters(group_); }
   // `first`: of the call's.
   FERRY_DEVICE void count_staged(std::uint64_t bytes, bool first) const {
     if (first) add_to(counters().staged_calls, 1);
@@ -189,9 +166,7 @@ class Requester {
   }
 
   // Of the server, that takes this group's requests.
-  FERRY_DEVICE std::uint32_t loop() const {
-    return server_.loop;
-  }
+  FERRY_DEVICE std::uint32_t loop() const { return server_.loop; }
 
   // Waits until a cell that belongs to nobody has the answer `sequence` of server loop `loop`, or a
   // later one. 0, -EIO or -ESHUTDOWN.

@@ -127,7 +127,7 @@ FERRY_DEVICE std::uint64_t read_page_of(Caller<Group>& caller, std::uint32_t fir
     return std::uint64_t{1} << first;
   }
   for (std::uint64_t rest = served; rest != 0; rest &= rest - 1) {
-    const std::uint32_t lane = Requester::lowest_bit(rest);
+    const std::uint32_t lane = lowest_bit(rest);
     const LaneRead one = group.shuffle(mine, lane);
     const auto at = static_cast<std::uint64_t>(one.offset - start);
     const std::uint64_t there = at < view.bytes ? view.bytes - at : 0;

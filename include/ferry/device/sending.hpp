@@ -15,6 +15,13 @@ namespace ferry::device {
 
 inline constexpr std::uint64_t file_offset_max = 0x7fffffffffffffff;
 
+FERRY_DEVICE inline std::uint64_t bytes_of(const IoVector* pieces, int count) {
+  std::uint64_t bytes = 0;
+  for (int i = 0; i < count; ++i)
+    bytes = clamp_transfer(bytes + clamp_transfer(pieces[i].bytes));
+  return bytes;
+}
+
 // One read or write call.
 struct TransferCall {
   Opcode opcode;  // of the one request that does it in place
@@ -22,21 +29,9 @@ struct TransferCall {
   const IoVector* pieces;
   int count;
   std::int64_t offset;
-  std::uint8_t flags;
-  std::uint64_t bytes;  // of all pieces, at most transfer_bytes_max
+  std::uint8_t flags = 0;
+  std::uint64_t bytes = bytes_of(pieces, count);  // at most transfer_bytes_max
 
-  FERRY_DEVICE TransferCall(Opcode transfer, int handle, const IoVector* some, int some_count,
-                            std::int64_t at, std::uint8_t with = 0)
-      : opcode(transfer),
-        file(handle),
-        pieces(some),
-        count(some_count),
-        offset(at),
-        flags(with),
-        bytes(0) {
-    for (int i = 0; i < count; ++i)
-      bytes = clamp_transfer(bytes + clamp_transfer(pieces[i].bytes));
-  }
   FERRY_DEVICE bool reads() const { return direction_of(opcode) == Direction::read; }
 };
 

@@ -120,7 +120,7 @@ class ServiceLoop {
       } else if (ring_.outstanding() == 0 || server_ended()) {
         return false;
       } else {
-        rest();  // a claimed ticket is published at once
+        yield(context_.hooks);  // a claimed ticket is published at once
       }
     }
   }
@@ -128,12 +128,7 @@ class ServiceLoop {
   FERRY_DEVICE void respond(const Request& request, std::int64_t result) const {
     if (!context_.arena.is_service_cell(request.cell)) return;
     Cell& cell = context_.arena.cell(request.cell);
-    const bool asleep = answer(cell, request.sequence, result, 0);
-#if defined(__CUDA_ARCH__)
-    (void)asleep;  // nobody sleeps there
-#else
-    if (asleep) context_.hooks.wake(&cell.sequence);
-#endif
+    if (answer(cell, request.sequence, result, 0)) wake(context_.hooks, cell.sequence);
   }
 
   // Polls for as long as spinning helps, then sleeps.
@@ -146,7 +141,7 @@ class ServiceLoop {
       if (clock_ns(context_.hooks) - idle_since_ns_ < context_.wait.spin_ns) return;
     }
 #if defined(__CUDA_ARCH__)
-    rest();
+    yield(context_.hooks);
 #else
     const std::uint32_t seen = SystemRef<std::uint32_t>(doorbell_.count).load(acquire);
     SystemRef<std::uint32_t> parked(state_.parked);
@@ -155,14 +150,6 @@ class ServiceLoop {
     if (!ring_.ready() && phase(state_) == LoopPhase::running)
       context_.hooks.park(&doorbell_.count, seen, idle_slice_ns);
     parked.store(0, relaxed);
-#endif
-  }
-
-  FERRY_DEVICE void rest() const {
-#if defined(__CUDA_ARCH__)
-    __nanosleep(1000);
-#else
-    context_.hooks.yield();
 #endif
   }
 

@@ -154,21 +154,12 @@ class Waiter {
 
   FERRY_DEVICE void sleep(const std::uint32_t& word, std::uint32_t seen, std::uint64_t timeout_ns) {
     slept_ = true;
-#if defined(__CUDA_ARCH__)
-    (void)word, (void)seen, (void)timeout_ns;
-    __nanosleep(1000);
-#else
-    hooks_.park(&word, seen, timeout_ns);
-#endif
+    park(hooks_, word, seen, timeout_ns);
   }
 
   FERRY_DEVICE void nap() {
     slept_ = true;
-#if defined(__CUDA_ARCH__)
-    __nanosleep(1000);
-#else
-    hooks_.yield();
-#endif
+    yield(hooks_);
   }
 
   static constexpr int spins_before_pausing = 32;

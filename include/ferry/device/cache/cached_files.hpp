@@ -57,12 +57,9 @@ class RingIo {
   // Those who waited for the last answer have left `parked` set. Its server may have stored the
   // answer and not yet looked at `parked`, and finds nobody then: who clears it wakes instead.
   FERRY_DEVICE void expect(std::uint32_t flight) {
-    Cell& cell = this->cell(flight);
-    SystemRef<std::uint32_t> parked(cell.parked);
+    SystemRef<std::uint32_t> parked(cell(flight).parked);
     if (parked.load(relaxed) == 0 || parked.exchange(0, seq_cst) == 0) return;
-#if !defined(__CUDA_ARCH__)
-    requester_.context().hooks.wake(&cell.sequence);
-#endif
+    wake(requester_.context().hooks, cell(flight).sequence);
   }
   FERRY_DEVICE int start(Flight::Kind kind, std::int32_t handle, const Piece* pieces,
                          std::uint32_t count, std::int64_t offset, std::uint32_t flight,
@@ -84,9 +81,7 @@ class RingIo {
         DeviceRef<std::uint32_t>(requester_.context().cache.flight(flight).loop).load(relaxed);
     return requester_.wait_shared(cell(flight), loop, sequence);
   }
-  FERRY_DEVICE std::int64_t result(std::uint32_t flight) const {
-    return cell(flight).result;
-  }
+  FERRY_DEVICE std::int64_t result(std::uint32_t flight) const { return cell(flight).result; }
 
  private:
   FERRY_DEVICE Cell& cell(std::uint32_t flight) const {
@@ -379,11 +374,7 @@ class CachedFiles {
         if (const int result = stop_storage(storage); result != 0) error = result;
       }
       left = busy;
-#if defined(__CUDA_ARCH__)
-      __nanosleep(1000);
-#else
-      if (left != 0) hooks_.park(&view_.shared().stopping, 1, stop_slice_ns);
-#endif
+      if (left != 0) park(hooks_, view_.shared().stopping, 1, stop_slice_ns);
     }
     return error;
   }
@@ -527,20 +518,11 @@ class CachedFiles {
       busy = inode.busy;
       inode.busy = 0;
     }
-#if !defined(__CUDA_ARCH__)
-    if (busy == busy_and_waited) hooks_.wake(&inode.busy);
-#else
-    (void)busy;
-#endif
+    if (busy == busy_and_waited) wake(hooks_, inode.busy);
   }
   // Until the record is not busy any more, or for a while.
   FERRY_DEVICE void rest_while_busy(const Inode& inode) const {
-#if defined(__CUDA_ARCH__)
-    (void)inode;
-    __nanosleep(1000);
-#else
-    hooks_.park(&inode.busy, busy_and_waited, park_slice_ns);
-#endif
+    park(hooks_, inode.busy, busy_and_waited, park_slice_ns);
   }
 
   FERRY_DEVICE std::uint32_t next_id(std::uint32_t id) const {

@@ -298,13 +298,6 @@ class Frames {
     DeviceRef<std::uint64_t> word(counter);
     word.store(word.load(relaxed) + amount, relaxed);
   }
-  FERRY_DEVICE void yield() const {
-#if defined(__CUDA_ARCH__)
-    __nanosleep(200);
-#else
-    hooks_.yield();
-#endif
-  }
 
  private:
   // Before pages are entered. Either an outside call (outside.hpp), which announces itself and

@@ -129,23 +129,16 @@ class OutsideCalls {
     while (
         !word.compare_exchange_weak(now, (now - what) & ~Inode::outside_waited, seq_cst, relaxed)) {
     }
-#if !defined(__CUDA_ARCH__)
-    if ((now & Inode::outside_waited) != 0) hooks_.wake(&outside);
-#endif
+    if ((now & Inode::outside_waited) != 0) wake(hooks_, outside);
   }
   // While the word is `now`, or a little longer.
   FERRY_DEVICE void rest(std::uint32_t inode, std::uint32_t now, std::uint32_t looks) const {
-#if defined(__CUDA_ARCH__)
-    (void)inode, (void)now, (void)looks;
-    __nanosleep(1000);
-#else
-    if (looks < looks_before_parking) return hooks_.yield();
+    if (looks < looks_before_parking) return yield(hooks_);
     std::uint32_t& outside = view_.inode(inode).outside;
     const std::uint32_t waited = now | Inode::outside_waited;
     if (now == waited ||
         DeviceRef<std::uint32_t>(outside).compare_exchange_strong(now, waited, relaxed, relaxed))
-      hooks_.park(&outside, waited, park_slice_ns);
-#endif
+      park(hooks_, outside, waited, park_slice_ns);
   }
 
   const View& view_;

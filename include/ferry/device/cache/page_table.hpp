@@ -42,11 +42,7 @@ class SpinLock {
       if (lock.load(relaxed) == 0) return;
       pause_briefly();
     }
-#if defined(__CUDA_ARCH__)
-    (void)hooks;
-#else
-    hooks.yield();
-#endif
+    yield(hooks, 0);
   }
 
   std::uint32_t& word_;

@@ -118,14 +118,9 @@ class Transfers {
   // After so many looks in vain at something that nobody says the end of, as that of a writer, who
   // is gone soon unless his range finds no room before a write-back.
   FERRY_DEVICE_CALL void look_later(std::uint32_t frame, std::uint32_t looks) const {
-#if defined(__CUDA_ARCH__)
-    (void)frame, (void)looks;
-    __nanosleep(1000);
-#else
-    if (looks < looks_before_parking) return hooks_.yield();
-    std::uint32_t& wake = view_.frame(frame).wake;
-    hooks_.park(&wake, DeviceRef<std::uint32_t>(wake).load(relaxed), nap_ns);
-#endif
+    if (looks < looks_before_parking) return yield(hooks_);
+    std::uint32_t& word = view_.frame(frame).wake;
+    park(hooks_, word, DeviceRef<std::uint32_t>(word).load(relaxed), nap_ns);
   }
   // Clears `flags` and sets `also`; skips the wake-up where nobody waits.
   FERRY_DEVICE void end(std::uint32_t frame, std::uint64_t flags, std::uint64_t also = 0) const {
@@ -134,11 +129,9 @@ class Transfers {
                                                        acq_rel, relaxed)) {
     }
     if ((now & State::waited) == 0 && view_.switches.quiet_wakeups) return;
-    std::uint32_t& wake = view_.frame(frame).wake;
-    DeviceRef<std::uint32_t>(wake).fetch_add(1, release);
-#if !defined(__CUDA_ARCH__)
-    hooks_.wake(&wake);
-#endif
+    std::uint32_t& word = view_.frame(frame).wake;
+    DeviceRef<std::uint32_t>(word).fetch_add(1, release);
+    wake(hooks_, word);
   }
 
   // ---- beginning -------------------------------------------------------------------------------
@@ -255,7 +248,7 @@ class Transfers {
   // Waits for the flight, whoever began it, and ends it unless somebody else does.
   FERRY_DEVICE_CALL void attend(std::uint32_t index) const {
     const std::uint64_t seen = state(index).load(acquire);
-    if (phase(seen) != Flight::under_way) return frames_.yield();  // soon it is, or is ended
+    if (phase(seen) != Flight::under_way) return yield(hooks_, 200);  // soon it is, or is ended
     finish(index, seen, io_.wait(index, sequence(seen)));
   }
   // Waits for some write-back of the file's storage; for whoever must not make more pages dirty.
