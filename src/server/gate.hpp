@@ -30,8 +30,19 @@ class Gate {
   State state() const { return state_.load(std::memory_order_relaxed); }
 
   // Inside for the length of a scope. Throws Closed where enter() refuses.
-  class Section;
   struct Closed {};
+  class Section {
+   public:
+    explicit Section(Gate& gate) : gate_(gate) {
+      if (!gate.enter()) throw Closed{};
+    }
+    ~Section() { gate_.leave(); }
+    Section(const Section&) = delete;
+    Section& operator=(const Section&) = delete;
+
+   private:
+    Gate& gate_;
+  };
 
  private:
   bool change(State to) {
@@ -40,19 +51,6 @@ class Gate {
   }
 
   std::atomic<State> state_{State::open};
-};
-
-class Gate::Section {
- public:
-  explicit Section(Gate& gate) : gate_(gate) {
-    if (!gate.enter()) throw Closed{};
-  }
-  ~Section() { gate_.leave(); }
-  Section(const Section&) = delete;
-  Section& operator=(const Section&) = delete;
-
- private:
-  Gate& gate_;
 };
 
 }  // namespace ferry::server

@@ -248,10 +248,12 @@ FERRY_DEVICE_CALL std::int64_t transfer_at_position(Caller<Group>& caller, Opcod
   FilePosition& position = position_of(caller.requester.arena(), file);
   const HostHooks& hooks = caller.requester.context().hooks;
   // The leader holds the lock for the whole group, across the staged steps.
-  if (caller.group.lane() == 0) PositionLock::lock(position, hooks);
-  caller.group.sync();
+  const std::uint64_t at = caller.leads([&] {
+    PositionLock::lock(position, hooks);
+    return position.position;
+  });
+  const auto offset = static_cast<std::int64_t>(at);
   const bool append = opcode == Opcode::write && appends(caller, file, 0);
-  const auto offset = static_cast<std::int64_t>(caller.group.broadcast(position.position));
   const std::uint8_t flags = append ? flag_append : 0;
   const IoVector piece{buffer, clamp_transfer(bytes)};
   const Answer answer = transfer(caller, TransferCall{opcode, file, &piece, 1, offset, flags});

@@ -231,9 +231,7 @@ class FileCalls {
   // Waits for every transfer of this group that nobody has waited for, and forgets the results. The
   // device calls it when a program ends, so that nothing writes into a buffer afterwards.
   FERRY_DEVICE void drain() {
-    caller_.group.sync();
-    if (caller_.group.lane() == 0) caller_.requester.drain();
-    caller_.group.sync();
+    caller_.leads([&] { return caller_.requester.drain(), 0; });
   }
 
   // ---- the page cache --------------------------------------------------------------------------
@@ -267,7 +265,8 @@ class FileCalls {
   // harmless.
   FERRY_DEVICE void release(cache::HeldView& view) {
     caller_.group.sync();
-    if (caller_.group.lane() == 0) release_pages(caller_.requester, view);
+    if (caller_.group.lane() == 0)
+      cache::release_view(caller_.requester.cache(), caller_.requester.group(), view);
     view = cache::HeldView{};
   }
 

@@ -45,10 +45,9 @@ FERRY_DEVICE_CALL std::int64_t hold_together(Caller<Group>& caller, int file, st
         copy_bytes(group, pages.page(pull.frames[i]), pull.from + pull.start_of(i, pages),
                    pull.bytes_of(i, pages));
       // The handle may be closed by now; the pull has to end all the same.
+      const auto at = static_cast<std::uint64_t>(offset);
       held = caller.leads([&] {
-        return cache::CachedFiles(caller.requester)
-            .pages()
-            .end_pull(pull, static_cast<std::uint64_t>(offset), bytes, view);
+        return cache::CachedFiles(caller.requester).pages().end_pull(pull, at, bytes, view);
       });
       if (held.step == cache::Step::again) continue;
     }

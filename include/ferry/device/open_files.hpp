@@ -145,12 +145,6 @@ FERRY_DEVICE_CALL inline int truncate_file(Requester& requester, int file,
 FERRY_DEVICE inline bool truncates_once_open(const Requester& requester, int flags) {
   return requester.has_cache() && (flags & OpenFlags::truncate) != 0 && OpenFlags::may_write(flags);
 }
-// Whether O_TRUNC has something to do: it leaves devices alone, and a file that the open has
-// created may have been written by others since.
-FERRY_DEVICE inline bool truncates_existing(int flags, const FileStatus& status) {
-  constexpr int must_create = OpenFlags::create | OpenFlags::exclusive;
-  return is_regular(status) && (flags & must_create) != must_create;
-}
 // Tells the cache of a file that was opened just now. One that it cannot take is served past it. 0,
 // or an error: then what the cache has of the file would not be right.
 FERRY_DEVICE_CALL inline int attach_file(Requester& requester, int file, int flags) {
@@ -162,7 +156,11 @@ FERRY_DEVICE_CALL inline int attach_file(Requester& requester, int file, int fla
   if (OpenFlags::may_write(flags)) access |= cache::OpenFile::writable;
   if ((flags & OpenFlags::append) != 0) access |= cache::OpenFile::appends;
   if ((flags & OpenFlags::synchronous) != 0) access |= cache::OpenFile::synchronous;
-  const bool truncates = truncates_once_open(requester, flags) && truncates_existing(flags, status);
+  // O_TRUNC leaves devices alone, and a file that the open has created may have been written by
+  // others since.
+  constexpr int must_create = OpenFlags::create | OpenFlags::exclusive;
+  const bool truncates = truncates_once_open(requester, flags) && is_regular(status) &&
+                         (flags & must_create) != must_create;
   cache::CachedFiles files(requester);
   const cache::OpenFile* entry = files.attach(file, access, status) ? files.find(file) : nullptr;
   if (entry == nullptr) return truncates ? ask(requester, Opcode::truncate, file) : 0;

@@ -42,9 +42,8 @@ FERRY_DEVICE inline void submit_in_arena(Requester& requester, Opcode opcode,
   for (std::uint32_t i = 0; i < count; ++i) {
     if (!is_due(i)) continue;
     const Transfer& one = transfers[i];
-    requests[ready] = transfer_request(requester.arena(),
-                                       target == Target::service ? cached_call(opcode) : opcode,
-                                       one.file, one.buffer, clamp_transfer(one.bytes), one.offset);
+    requests[ready] = transfer_request(requester.arena(), opcode_for(target, opcode), one.file,
+                                       one.buffer, clamp_transfer(one.bytes), one.offset);
     const int error = requester.prepare(requests[ready], pending[i].ticket, 1, target);
     if (error == 0) ++ready;
     if (error != 0) fail(i, error);

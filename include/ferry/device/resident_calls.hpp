@@ -50,9 +50,6 @@ FERRY_DEVICE_FAST bool hold_hit(const Requester& requester, int file, std::int64
          cache::hold_hit(requester.cache(), requester.group(), inode, bytes,
                          static_cast<std::uint64_t>(offset), held);
 }
-FERRY_DEVICE_FAST void release_pages(const Requester& requester, cache::HeldView view) {
-  if (requester.has_cache()) cache::release_view(requester.cache(), requester.group(), view);
-}
 // The same hit for a group of several lanes, which copy together. Every lane.
 template <class Group>
 FERRY_DEVICE bool read_hit_together(Caller<Group>& caller, int file, void* to, std::uint64_t bytes,
@@ -67,13 +64,13 @@ FERRY_DEVICE bool read_hit_together(Caller<Group>& caller, int file, void* to, s
       caller.stream.note(file, offset, bytes);
       return true;
     }
-    release_pages(requester, held);  // it goes on in the next page
+    cache::release_view(requester.cache(), requester.group(), held);  // it goes on in the next page
     return false;
   });
   if (!hit) return false;
   held = caller.group.broadcast(held);
   copy_bytes(caller.group, to, held.data, bytes);
-  if (caller.group.lane() == 0) release_pages(requester, held);
+  if (caller.group.lane() == 0) cache::release_view(requester.cache(), requester.group(), held);
   return true;
 }
 
@@ -136,7 +133,8 @@ FERRY_DEVICE std::uint64_t read_page_of(Caller<Group>& caller, std::uint32_t fir
     if (group.lane() == lane) result = static_cast<std::int64_t>(step);
   }
   group.sync();
-  if (group.lane() == 0) release_pages(caller.requester, view);
+  if (group.lane() == 0)
+    cache::release_view(caller.requester.cache(), caller.requester.group(), view);
   return served;
 }
 

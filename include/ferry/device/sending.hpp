@@ -35,9 +35,8 @@ struct TransferCall {
   FERRY_DEVICE bool reads() const { return direction_of(opcode) == Direction::read; }
 };
 
-FERRY_DEVICE inline Answer call_target(Requester& requester, Target target, Request& request) {
-  if (target == Target::service) request.opcode = cached_call(request.opcode);
-  return requester.call(request, target);
+FERRY_DEVICE constexpr Opcode opcode_for(Target target, Opcode transfer) {
+  return target == Target::service ? cached_call(transfer) : transfer;
 }
 
 // Copies bytes [from, from + bytes) of the concatenated pieces to or from `area`.
@@ -111,11 +110,11 @@ FERRY_DEVICE_CALL Answer send_staged(Caller<Group>& caller, const TransferCall& 
     const std::uint64_t step = left < area_bytes ? left : area_bytes;
     if (!call.reads()) copy_pieces(caller.group, call, done, area, step);
     const Answer answer = caller.leads([&] {
-      Request request =
-          transfer_request(arena, call.reads() ? Opcode::read : Opcode::write, call.file, area,
-                           step, call.offset + sum.result, call.flags);
+      const Opcode opcode = opcode_for(target, call.reads() ? Opcode::read : Opcode::write);
+      Request request = transfer_request(arena, opcode, call.file, area, step,
+                                         call.offset + sum.result, call.flags);
       if (counted) caller.requester.count_staged(step, done == 0);
-      return call_target(caller.requester, target, request);
+      return caller.requester.call(request, target);
     });
     // As POSIX has it: an error after some bytes were moved is reported by the next call.
     if (answer.result < 0) return done > 0 ? sum : answer;
@@ -139,18 +138,19 @@ FERRY_DEVICE_ONCE Answer send(Caller<Group>& caller, const TransferCall& call, T
       !is_vector(call.opcode) && call.bytes <= caller.requester.context().pull_bytes;
   if (!inside || pulled) return send_staged(caller, call, target, !inside);
   return caller.leads([&] {
-    const void* buffer = call.pieces[0].base;
-    std::uint64_t length = call.bytes;
+    const Opcode opcode = opcode_for(target, call.opcode);
+    Request request;
     if (is_vector(call.opcode)) {
       auto* extents = reinterpret_cast<Extent*>(arena.scratch(caller.requester.group()));
       for (int i = 0; i < call.count; ++i)
         extents[i] = Extent{arena.offset_of(call.pieces[i].base), call.pieces[i].bytes};
-      buffer = extents;
-      length = static_cast<std::uint64_t>(call.count);
+      request = transfer_request(arena, opcode, call.file, extents,
+                                 static_cast<std::uint64_t>(call.count), call.offset, call.flags);
+    } else {
+      request = transfer_request(arena, opcode, call.file, call.pieces[0].base, call.bytes,
+                                 call.offset, call.flags);
     }
-    Request request =
-        transfer_request(arena, call.opcode, call.file, buffer, length, call.offset, call.flags);
-    return call_target(caller.requester, target, request);
+    return caller.requester.call(request, target);
   });
 }
 

@@ -123,8 +123,8 @@ class Waiter {
         if (condition()) return true;
       }
       // The clock starts after the first round: an answer from a hot server comes before that.
-      if (start == 0) start = now_ns();
-    } while (now_ns() - start < policy_.spin_ns);
+      if (start == 0) start = clock_ns(hooks_);
+    } while (clock_ns(hooks_) - start < policy_.spin_ns);
     return false;
   }
 
@@ -138,18 +138,8 @@ class Waiter {
   }
 
   FERRY_DEVICE int server_error() const {
-    switch (SystemRef<LoopPhase>(const_cast<LoopPhase&>(loop_.phase)).load(acquire)) {
-      case LoopPhase::dead:
-        return -EIO;
-      case LoopPhase::stopped:
-        return -ESHUTDOWN;
-      default:
-        return 0;
-    }
-  }
-
-  FERRY_DEVICE std::uint64_t now_ns() const {
-    return clock_ns(hooks_);
+    const LoopPhase now = SystemRef<LoopPhase>(const_cast<LoopPhase&>(loop_.phase)).load(acquire);
+    return now == LoopPhase::dead ? -EIO : now == LoopPhase::stopped ? -ESHUTDOWN : 0;
   }
 
   FERRY_DEVICE void sleep(const std::uint32_t& word, std::uint32_t seen, std::uint64_t timeout_ns) {

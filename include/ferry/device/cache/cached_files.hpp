@@ -379,14 +379,8 @@ class CachedFiles {
     return error;
   }
   // Writes back what is dirty of every file. 0 or the last error.
-  FERRY_DEVICE_CALL int write_back_all() {
-    int error = 0;
-    for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
-      const std::uint32_t id = DeviceRef<std::uint32_t>(view_.inode(i).id).load(acquire);
-      const auto result = static_cast<int>(pages_.flush(id));
-      if (result != 0) error = result;
-    }
-    return error;
+  FERRY_DEVICE int write_back_all() {
+    return flush_files([](std::uint32_t) { return true; });
   }
 
  private:
@@ -493,13 +487,16 @@ class CachedFiles {
   }
 
   // Writes back the files of one storage, after its cached writes. 0 or the last error.
-  FERRY_DEVICE_CALL int stop_storage(std::uint32_t storage) {
+  FERRY_DEVICE int stop_storage(std::uint32_t storage) {
     pages_.wait_for_all_writers(storage);
+    return flush_files([&](std::uint32_t id) { return cache::storage(view_, id) == storage; });
+  }
+  template <class IsWanted>
+  FERRY_DEVICE_CALL int flush_files(IsWanted is_wanted) {
     int error = 0;
     for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
       const std::uint32_t id = DeviceRef<std::uint32_t>(view_.inode(i).id).load(acquire);
-      if (cache::storage(view_, id) != storage) continue;
-      const auto result = static_cast<int>(pages_.flush(id));
+      const auto result = is_wanted(id) ? static_cast<int>(pages_.flush(id)) : 0;
       if (result != 0) error = result;
     }
     return error;

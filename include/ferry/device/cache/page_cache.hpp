@@ -60,9 +60,8 @@ class PageCache {
     std::uint64_t done = 0;
     while (done < bytes) {
       const std::uint64_t at = offset + done;
-      const std::uint64_t end = size(inode);
-      if (at >= end) break;
-      const std::uint64_t left = bytes - done < end - at ? bytes - done : end - at;
+      const std::uint64_t left = left_of(inode, at, bytes - done);
+      if (left == 0) break;
       const StepResult got = read_page(look, static_cast<unsigned char*>(to) + done, left, at,
                                        streams_copies(bytes, read_streaming_bytes));
       if (got.step == Step::again) continue;
@@ -154,10 +153,8 @@ class PageCache {
   // Asks for the pages of this range; does not wait for them.
   FERRY_DEVICE void prefetch(std::uint32_t inode, std::int32_t handle, std::uint64_t offset,
                              std::uint64_t bytes) {
-    const std::uint64_t file_end = size(inode);
-    if (offset >= file_end || bytes == 0) return;
-    const std::uint64_t rest = file_end - offset;
-    filling_.prefetch(inode, handle, view_.pages_of(offset, bytes < rest ? bytes : rest));
+    const std::uint64_t left = left_of(inode, offset, bytes);
+    if (left > 0) filling_.prefetch(inode, handle, view_.pages_of(offset, left));
   }
 
   // ---- held views ------------------------------------------------------------------------------
@@ -206,11 +203,10 @@ class PageCache {
   // Between these two no cached write to these pages of the file is under way, and none to any of
   // its pages begins. `flush()` in between leaves nothing dirty in them, then. Outside calls take
   // turns. `changed`: the pages that the call changes.
-  FERRY_DEVICE_CALL void begin_outside(std::uint32_t inode, Pages pages, Pages changed) {
+  FERRY_DEVICE_CALL void begin_outside(std::uint32_t inode, Pages pages = {}, Pages changed = {}) {
     outside_.begin(inode, changed);
     frames_.each_of(inode, pages, [&](std::uint32_t frame) { wait_for_writers(frame); });
   }
-  FERRY_DEVICE void begin_outside(std::uint32_t inode) { begin_outside(inode, Pages{}, Pages{}); }
   FERRY_DEVICE void end_outside(std::uint32_t inode) { outside_.end(inode); }
 
   // The file's own end has moved to `size`, by `written` bytes that an outside call appended when

@@ -104,15 +104,7 @@ class Transfers {
         pause_briefly();
         continue;
       }
-#if defined(__CUDA_ARCH__)
-      __nanosleep(1000);
-#else
-      // Whoever ends the transfer clears the flag and then grows the word, if it finds `waited`.
-      const std::uint32_t seen = DeviceRef<std::uint32_t>(waited.wake).load(acquire);
-      if ((frames_.state(frame).fetch_or(State::waited, acq_rel) & flags) == 0) continue;
-      if (DeviceRef<std::uint32_t>(waited.flight).load(acquire) != 0) continue;  // X3
-      hooks_.park(&waited.wake, seen, park_slice_ns);
-#endif
+      sleep_while(frame, flags);
     }
   }
   // After so many looks in vain at something that nobody says the end of, as that of a writer, who
@@ -296,9 +288,7 @@ class Transfers {
   FERRY_DEVICE static std::uint32_t phase(std::uint64_t state) {
     return static_cast<std::uint32_t>(state & 3);
   }
-  FERRY_DEVICE static std::uint64_t number(std::uint64_t state) {
-    return state >> 2;
-  }
+  FERRY_DEVICE static std::uint64_t number(std::uint64_t state) { return state >> 2; }
   FERRY_DEVICE static std::uint32_t sequence(std::uint64_t state) {
     return static_cast<std::uint32_t>(number(state));
   }
@@ -391,6 +381,20 @@ class Transfers {
       end(flight.frames[i], State::writing);
       frames_.unpin(flight.frames[i]);
     }
+  }
+
+  // Until one of `flags` is cleared, or for a while.
+  FERRY_DEVICE void sleep_while(std::uint32_t frame, std::uint64_t flags) const {
+#if defined(__CUDA_ARCH__)
+    yield(hooks_);
+#else
+    // Whoever ends the transfer clears the flag and then grows the word, if it finds `waited`.
+    Frame& waited = view_.frame(frame);
+    const std::uint32_t seen = DeviceRef<std::uint32_t>(waited.wake).load(acquire);
+    if ((frames_.state(frame).fetch_or(State::waited, acq_rel) & flags) == 0) return;
+    if (DeviceRef<std::uint32_t>(waited.flight).load(acquire) != 0) return;  // X3
+    park(hooks_, waited.wake, seen, park_slice_ns);
+#endif
   }
 
   const View& view_;
