@@ -18,7 +18,7 @@ from ferry_lab.render.findings import Axis, Finding, Findings
 from ferry_lab.render.mpi_tables import bandwidth_of, count_of, counted_table, label_of
 from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
 from ferry_lab.render.tables import Table
-from ferry_lab.results.mpi_results import durable_ns
+from ferry_lab.results.results import durable_ns
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place

@@ -25,7 +25,7 @@ from ferry_lab.render.mpi_tables import (
 )
 from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
 from ferry_lab.render.tables import Table
-from ferry_lab.results.mpi_results import whole_ns
+from ferry_lab.results.results import whole_ns
 from ferry_lab.run.mpi_plan import MpiCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place

@@ -82,7 +82,7 @@ def test_noise_is_no_difference() -> None:
     rows = made_up_rows(cells(), sweet_spot)
     for row in rows:
         for number, sample in enumerate(row["repeats"]):
-            sample["elapsed_ns"] = 10_000_000 * (1 + 9 * (number % 2))
+            sample.elapsed_ns = 10_000_000 * (1 + 9 * (number % 2))
     document = made_up_document(Writers(), rows, SETTINGS)
     assert {point["finding"] for point in document["comparisons"]} == {"no_difference"}
     assert all("noise" in sentence for sentence in document["conclusions"])
