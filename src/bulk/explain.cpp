@@ -106,8 +106,7 @@ Explanation Engine::explain(const std::string& path) const {
   OpenFile file(scheduler_->lanes(), path, O_RDONLY, 0);
   const EngineOptions& options = scheduler_->options();
   const storage::Description storage = scheduler_->lanes()->storage().describe_path(path);
-  storage::Operation status;
-  status.kind = storage::Kind::file_status;
+  storage::Operation status{.kind = storage::Kind::file_status};
   if (const std::int64_t error = file.control(status); error < 0) {
     throw Error(static_cast<int>(-error), path);
   }

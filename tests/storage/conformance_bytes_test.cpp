@@ -175,9 +175,7 @@ TEST_P(Conformance, ReachesBeyondFourGiB) {
     ASSERT_EQ(driver->pread(file, arena.data(), 8192, offset), 8192);
     EXPECT_TRUE(same_bytes(arena.view(0, 8192), data)) << offset;
   }
-  Operation status;
-  status.kind = Kind::file_status;
-  status.file = file;
+  Operation status{.kind = Kind::file_status, .file = file};
   ASSERT_EQ(driver->run(status), 0);
   EXPECT_EQ(status.status.size_bytes, static_cast<std::uint64_t>(100 * gib + 8192));
   EXPECT_EQ(driver->close(file), 0);
@@ -268,9 +266,7 @@ TEST_P(Conformance, SeesWhatOtherDescriptorsWrote) {
 TEST_P(Conformance, SeesTheSizeThatAnotherClientMakes) {
   File* file = open(at("f"), O_RDWR | O_CREAT);
   const auto size_now = [&] {
-    Operation status;
-    status.kind = Kind::file_status;
-    status.file = file;
+    Operation status{.kind = Kind::file_status, .file = file};
     return driver->run(status) == 0 ? static_cast<std::int64_t>(status.status.size_bytes) : -1;
   };
   const std::string data = pattern(8192, 1);

@@ -20,12 +20,11 @@ using test::same_bytes;
 // A call on a path that sets or reports a layout.
 std::int64_t layout_call(StorageDriver& driver, Kind kind, const std::string& path,
                          Layout& layout) {
-  Operation operation;
-  operation.kind = kind;
-  operation.path = path.c_str();
-  operation.layout = &layout;
-  operation.flags = O_RDWR | O_CREAT | O_EXCL;
-  operation.mode = 0644;
+  Operation operation{.kind = kind,
+                      .path = path.c_str(),
+                      .layout = &layout,
+                      .flags = O_RDWR | O_CREAT | O_EXCL,
+                      .mode = 0644};
   const std::int64_t result = driver.run(operation);
   if (operation.opened != nullptr) driver.close(operation.opened.release());
   return result;

@@ -181,9 +181,7 @@ TEST_P(Conformance, TellsTheStatus) {
   struct stat theirs {};
   ASSERT_EQ(stat(path("f").c_str(), &theirs), 0);
   File* file = open(at("f"), O_RDONLY);
-  Operation operation;
-  operation.kind = Kind::file_status;
-  operation.file = file;
+  Operation operation{.kind = Kind::file_status, .file = file};
   ASSERT_EQ(driver->run(operation), 0);
   expect_same_status(operation.status, theirs, can.full_status);
   for (const char* name : {"f", "second", "link"}) {
@@ -225,10 +223,7 @@ TEST_P(Conformance, Unlinks) {
 
 TEST_P(Conformance, Renames) {
   const auto rename = [&](const std::string& from, const std::string& to) {
-    Operation operation;
-    operation.kind = Kind::rename;
-    operation.path = from.c_str();
-    operation.new_path = to.c_str();
+    Operation operation{.kind = Kind::rename, .path = from.c_str(), .new_path = to.c_str()};
     return driver->run(operation);
   };
   write_file(path("f"), "new");
@@ -331,10 +326,7 @@ TEST_P(Conformance, RenamesAndRefusesAsTheSystemCallDoes) {
        }) {
     const std::string from = at("tree/" + one.from);
     const std::string to = at("tree/" + one.to);
-    Operation operation;
-    operation.kind = Kind::rename;
-    operation.path = from.c_str();
-    operation.new_path = to.c_str();
+    Operation operation{.kind = Kind::rename, .path = from.c_str(), .new_path = to.c_str()};
     const std::int64_t ours = driver->run(operation);
     const std::int64_t plainly =
         plain(::rename(twins.twin(one.from).c_str(), twins.twin(one.to).c_str()));
@@ -350,10 +342,7 @@ TEST_P(Conformance, RenamingTwoNamesOfOneFileLeavesBoth) {
   }
   const std::string from = at("f");
   const std::string to = at("second");
-  Operation operation;
-  operation.kind = Kind::rename;
-  operation.path = from.c_str();
-  operation.new_path = to.c_str();
+  Operation operation{.kind = Kind::rename, .path = from.c_str(), .new_path = to.c_str()};
   EXPECT_EQ(driver->run(operation), 0);
   EXPECT_EQ(read_file(path("f")), "x");
   EXPECT_EQ(read_file(path("second")), "x");
@@ -369,10 +358,7 @@ TEST_P(Conformance, NamesThatAreNoneEndAsInTheSystemCalls) {
       "link/.", "flink/",    "full/below/f/"};
   const auto call = [&](Kind kind, const std::string& name) {
     const std::string there = at("tree/" + name);
-    Operation operation;
-    operation.kind = kind;
-    operation.path = there.c_str();
-    operation.mode = 0755;
+    Operation operation{.kind = kind, .path = there.c_str(), .mode = 0755};
     return driver->run(operation);
   };
   for (const std::string& name : names) {
@@ -398,10 +384,7 @@ TEST_P(Conformance, NamesThatAreNoneEndAsInTheSystemCalls) {
 
 TEST_P(Conformance, MakesAndRemovesDirectories) {
   const auto call = [&](Kind kind, const std::string& path) {
-    Operation operation;
-    operation.kind = kind;
-    operation.path = path.c_str();
-    operation.mode = 0750;
+    Operation operation{.kind = kind, .path = path.c_str(), .mode = 0750};
     return driver->run(operation);
   };
   write_file(path("f"), "x");
@@ -428,10 +411,7 @@ TEST_P(Conformance, ListsDirectories) {
   std::vector<DirectoryEntry> entries;
   const auto list = [&](const std::string& path) {
     entries.clear();
-    Operation operation;
-    operation.kind = Kind::list_directory;
-    operation.path = path.c_str();
-    operation.entries = &entries;
+    Operation operation{.kind = Kind::list_directory, .path = path.c_str(), .entries = &entries};
     return driver->run(operation);
   };
   mkdir(path("dir").c_str(), 0755);

@@ -52,9 +52,7 @@ TEST(LateChangesTest, TheFileRefusesWhatChangesOrSyncsItAndGoesOnReading) {
   file.opened_with(O_RDWR);
   file.changes = LateChanges::of(1, 2);
   const auto refusal = [&](Kind kind) {
-    Operation operation;
-    operation.kind = kind;
-    operation.file = &file;
+    Operation operation{.kind = kind, .file = &file};
     return file.refusal(operation);
   };
   const std::vector<Kind> refused = {Kind::write, Kind::append, Kind::truncate, Kind::sync,

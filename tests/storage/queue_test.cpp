@@ -224,9 +224,7 @@ TEST_P(QueueTest, ACancelledCloseClosesAllTheSame) {
   File* file = driver->must_open(directory / "f", O_RDWR | O_CREAT);
   const std::string name = "/proc/self/fd/" + std::to_string(static_cast<PosixFile*>(file)->fd);
   AllWorkersBusy busy(*driver);
-  Operation close;
-  close.kind = Kind::close;
-  close.file = file;
+  Operation close{.kind = Kind::close, .file = file};
   driver->queue().submit(close);
   driver->queue().flush();
   driver->queue().cancel(close);

@@ -42,10 +42,8 @@ class BlockedFile {
   storage::PosixFile& file() { return file_; }
   // Appends one byte. Lives no longer than this.
   storage::Operation operation() {
-    storage::Operation made;
-    made.kind = storage::Kind::append;
-    made.file = &file_;
-    made.vectors = {&vector_, 1};
+    storage::Operation made{
+        .kind = storage::Kind::append, .file = &file_, .vectors = {&vector_, 1}};
     return made;
   }
   // Makes space for `bytes` bytes.

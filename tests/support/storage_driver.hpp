@@ -57,11 +57,7 @@ class StorageDriver {
 
   // The calls. Files belong to the storage until close().
   std::int64_t open(const std::string& path, int flags, File*& file, std::uint32_t mode = 0644) {
-    Operation operation;
-    operation.kind = Kind::open;
-    operation.path = path.c_str();
-    operation.flags = flags;
-    operation.mode = mode;
+    Operation operation{.kind = Kind::open, .path = path.c_str(), .flags = flags, .mode = mode};
     run(operation);
     file = operation.opened.release();
     if ((operation.result == 0) != (file != nullptr)) throw std::runtime_error("no file or two");
@@ -84,19 +80,12 @@ class StorageDriver {
   }
   std::int64_t close(File* file) { return simple(Kind::close, file); }
   std::int64_t simple(Kind kind, File* file, std::int64_t offset = 0) {
-    Operation operation;
-    operation.kind = kind;
-    operation.file = file;
-    operation.offset = offset;
+    Operation operation{.kind = kind, .file = file, .offset = offset};
     return run(operation);
   }
   std::int64_t transfer(Kind kind, File* file, std::vector<iovec> vectors, std::int64_t offset,
                         std::uint64_t* value = nullptr) {
-    Operation operation;
-    operation.kind = kind;
-    operation.file = file;
-    operation.offset = offset;
-    operation.vectors = vectors;
+    Operation operation{.kind = kind, .file = file, .offset = offset, .vectors = vectors};
     const std::int64_t result = run(operation);
     if (value != nullptr) *value = operation.value;
     return result;
@@ -111,9 +100,7 @@ class StorageDriver {
     return transfer(Kind::append, file, {iovec{const_cast<void*>(buffer), bytes}}, 0, &value);
   }
   std::int64_t path_call(Kind kind, const std::string& path, storage::Status* status = nullptr) {
-    Operation operation;
-    operation.kind = kind;
-    operation.path = path.c_str();
+    Operation operation{.kind = kind, .path = path.c_str()};
     const std::int64_t result = run(operation);
     if (status != nullptr) *status = operation.status;
     return result;

@@ -233,9 +233,7 @@ TEST_F(StagedTransfers, CancelsWhatIsUnderWayAndWhatIsNot) {
   make(fake);
   storage::File* file = driver->must_open("file", O_RDONLY);
   fake.hold();
-  Operation operation;
-  operation.kind = Kind::read;
-  operation.file = file;
+  Operation operation{.kind = Kind::read, .file = file};
   iovec one{device.at(0), 4 << 20};  // far more than there are slabs
   operation.vectors = {&one, 1};
   driver->queue().submit(operation);

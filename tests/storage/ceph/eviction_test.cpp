@@ -104,12 +104,11 @@ TEST_F(CephEviction, EveryKindOfCallByNameSaysSoOnce) {
         Layout two;
         two.stripe_bytes = mib;
         two.stripe_count = 2;
-        Operation create;
-        create.kind = Kind::open;
-        create.path = wide.c_str();
-        create.flags = O_RDWR | O_CREAT | O_EXCL;
-        create.mode = 0644;
-        create.layout = &two;
+        Operation create{.kind = Kind::open,
+                         .path = wide.c_str(),
+                         .layout = &two,
+                         .flags = O_RDWR | O_CREAT | O_EXCL,
+                         .mode = 0644};
         driver->run(create);
         if (create.result == 0) driver->close(create.opened.release());
         return create.result;

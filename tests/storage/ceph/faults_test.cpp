@@ -32,12 +32,11 @@ class CephFaults : public test::CephServers {
   void fill_small_pool(const std::string& path, std::int64_t& closed) {
     Layout layout;
     layout.pool = "small";
-    Operation create;
-    create.kind = Kind::open;
-    create.path = path.c_str();
-    create.layout = &layout;
-    create.flags = O_RDWR | O_CREAT | O_EXCL;
-    create.mode = 0644;
+    Operation create{.kind = Kind::open,
+                     .path = path.c_str(),
+                     .layout = &layout,
+                     .flags = O_RDWR | O_CREAT | O_EXCL,
+                     .mode = 0644};
     ASSERT_EQ(driver->run(create), 0);
     EXPECT_EQ(layout.pool, "small");
     File* file = create.opened.release();

@@ -57,10 +57,7 @@ class CephMock : public testing::Test {
            "&timeout=" + std::to_string(timeout_s);
   }
   std::int64_t rename(const std::string& from, const std::string& to) {
-    Operation operation;
-    operation.kind = Kind::rename;
-    operation.path = from.c_str();
-    operation.new_path = to.c_str();
+    Operation operation{.kind = Kind::rename, .path = from.c_str(), .new_path = to.c_str()};
     return driver.run(operation);
   }
   // Threads end when the library has returned and no call came for a while.
@@ -108,10 +105,7 @@ TEST_F(CephLateCalls, WhatWaitsForItsTurnNeverBegins) {
   File* late = driver.must_open(at("f"), O_RDWR);
   StorageDriver holder(*storage);
   iovec vector{memory.data(), 100};
-  Operation first;
-  first.kind = Kind::append;
-  first.file = file;
-  first.vectors = {&vector, 1};
+  Operation first{.kind = Kind::append, .file = file, .vectors = {&vector, 1}};
   faults.hang("ceph_write");
   holder.queue().submit(first);
   holder.queue().flush();

@@ -97,9 +97,7 @@ class FileVersion : public testing::Test {
   }
   std::uint64_t version(int flags = O_RDONLY) {
     test::File* file = driver.must_open(path, flags);
-    Operation operation;
-    operation.kind = Kind::file_status;
-    operation.file = file;
+    Operation operation{.kind = Kind::file_status, .file = file};
     EXPECT_EQ(driver.run(operation), 0);
     EXPECT_EQ(driver.close(file), 0);
     return operation.status.version;
@@ -150,9 +148,7 @@ TEST_F(FileVersion, IsNotThereWhereStoresThroughAMappingLeaveTheTimeAsItIs) {
   test::write_file(name, "bytes");
   std::this_thread::sleep_for(std::chrono::milliseconds(150));
   test::File* file = driver.must_open(name, O_RDONLY);
-  Operation operation;
-  operation.kind = Kind::file_status;
-  operation.file = file;
+  Operation operation{.kind = Kind::file_status, .file = file};
   EXPECT_EQ(driver.run(operation), 0);
   EXPECT_EQ(operation.status.version, 0U);
   EXPECT_EQ(driver.close(file), 0);

@@ -26,10 +26,7 @@ Place device_of(const std::string& path) {
 class PlacesTest : public testing::Test {
  protected:
   Place place_of(const std::string& path, Kind kind = Kind::path_status, int flags = 0) {
-    Operation operation;
-    operation.kind = kind;
-    operation.path = path.c_str();
-    operation.flags = flags;
+    Operation operation{.kind = kind, .path = path.c_str(), .flags = flags};
     by_words = places.of(operation);
     return places.find(operation, by_words);
   }
@@ -88,10 +85,7 @@ TEST_F(PlacesTest, ParentsAreThoseOfWhatLinksLeadTo) {
 }
 
 TEST_F(PlacesTest, ARenamingLiesOnBoth) {
-  Operation operation;
-  operation.kind = Kind::rename;
-  operation.path = "/proc/one";
-  operation.new_path = "/proc/two";
+  Operation operation{.kind = Kind::rename, .path = "/proc/one", .new_path = "/proc/two"};
   EXPECT_EQ(places.of(operation), device_of("/proc"));
   operation.new_path = "/two";
   const Place both = places.of(operation);

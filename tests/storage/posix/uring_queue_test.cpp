@@ -199,10 +199,7 @@ TEST(AfterRing, WhatTheRingCannotDoIsABlockingCall) {
   for (const Kind kind : {Kind::read, Kind::write}) {
     for (const int refused : {-EAGAIN, -EINTR}) {
       iovec vector{memory, sizeof memory};
-      Operation operation;
-      operation.kind = kind;
-      operation.file = &file;
-      operation.vectors = {&vector, 1};
+      Operation operation{.kind = kind, .file = &file, .vectors = {&vector, 1}};
       EXPECT_EQ(after_ring(operation, refused), AfterRing::blocking_call);
       EXPECT_EQ(after_ring(operation, 60), AfterRing::ring_again) << "the rest";
       EXPECT_EQ(after_ring(operation, refused), AfterRing::blocking_call);

@@ -32,12 +32,11 @@ class Pvfs2Mock : public testing::Test {
   std::string at(const std::string& name) const { return table.uri_of(path(name)) + "&timeout=1"; }
 
   std::int64_t layout_call(Kind kind, const std::string& uri, Layout& layout) {
-    Operation operation;
-    operation.kind = kind;
-    operation.path = uri.c_str();
-    operation.layout = &layout;
-    operation.flags = O_RDWR | O_CREAT | O_EXCL;
-    operation.mode = 0644;
+    Operation operation{.kind = kind,
+                        .path = uri.c_str(),
+                        .layout = &layout,
+                        .flags = O_RDWR | O_CREAT | O_EXCL,
+                        .mode = 0644};
     const std::int64_t result = driver.run(operation);
     if (operation.opened != nullptr) driver.close(operation.opened.release());
     return result;
@@ -271,10 +270,7 @@ TEST_F(Pvfs2Mock, AListingWithANameThatLeadsElsewhereIsRefused) {
   test::write_file(path("f"), "");
   const std::string folder = table.uri_of(directory.path());
   std::vector<DirectoryEntry> entries;
-  Operation list;
-  list.kind = Kind::list_directory;
-  list.path = folder.c_str();
-  list.entries = &entries;
+  Operation list{.kind = Kind::list_directory, .path = folder.c_str(), .entries = &entries};
   for (const char* name : {"../f", "/etc/passwd", "f/g"}) {
     faults.list_as(name);
     EXPECT_EQ(driver.run(list), -EIO) << name;

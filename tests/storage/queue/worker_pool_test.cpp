@@ -59,9 +59,7 @@ TEST_F(Pool, ABlockedWorkerHoldsNobodyElseUp) {
   WorkerPool pool(2, execute_blocking);
   Operation slow = blocked.operation();
   pool.execute(slow, inbox);
-  Operation quick;
-  quick.kind = Kind::path_status;
-  quick.path = "/";
+  Operation quick{.kind = Kind::path_status, .path = "/"};
   pool.execute(quick, inbox);
   ASSERT_TRUE(gather_all(1));
   EXPECT_EQ(quick.result, 0);
@@ -112,9 +110,7 @@ TEST_F(Pool, AnOperationIsExecutedWhereItIsFoundToLie) {
   Operation slow = blocked.operation();
   pool.execute(slow, inbox, words);
   ASSERT_TRUE(test::eventually([&] { return asked == 1; }));
-  Operation quick;
-  quick.kind = Kind::path_status;
-  quick.path = "/";
+  Operation quick{.kind = Kind::path_status, .path = "/"};
   pool.execute(quick, inbox, words);
   ASSERT_TRUE(gather_all(1)) << "the other one holds up its own place only";
   EXPECT_EQ(quick.result, 0);
@@ -130,9 +126,7 @@ TEST_F(Pool, WithdrawsOnlyWhatNobodyHasBegun) {
   pool.execute(begun, inbox);
   ASSERT_TRUE(test::eventually(
       [&] { return !pool.withdraw(begun) || (pool.execute(begun, inbox), false); }));
-  Operation waiting;
-  waiting.kind = Kind::path_status;
-  waiting.path = "/";
+  Operation waiting{.kind = Kind::path_status, .path = "/"};
   waiting.result = 77;
   pool.execute(waiting, inbox);
   EXPECT_TRUE(pool.withdraw(waiting));
@@ -168,9 +162,7 @@ TEST_F(Pool, ServesManyQueuesAtOnce) {
       std::uint32_t own_word = 0;
       Inbox own(Doorbell{&own_word});
       for (std::uint64_t round = 0; round < test::scaled(2000); ++round) {
-        Operation operation;
-        operation.kind = Kind::path_status;
-        operation.path = "/";
+        Operation operation{.kind = Kind::path_status, .path = "/"};
         pool.execute(operation, own);
         Operation* got = nullptr;
         if (!test::eventually([&] { return (got = own.take_all()) != nullptr; })) ++wrong;
