@@ -1,4 +1,4 @@
-// How large the page cache of a runtime is, and where it finds room.
+// The size of a runtime's page cache, and its place in memory.
 #pragma once
 
 #include <cstdint>

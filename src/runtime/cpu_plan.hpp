@@ -1,4 +1,4 @@
-// Who runs where: splits the machine's CPUs between device and server.
+// Splits the machine's CPUs between device and server.
 #pragma once
 
 #include <ferry/runtime.hpp>

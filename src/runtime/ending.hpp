@@ -1,6 +1,5 @@
-// The end of a runtime whose device is in this process: what is dirty is written back, then the
-// server stops. All of it within a deadline; what is left then goes on by itself, and the next
-// shutdown() takes it up.
+// Ends a runtime whose device is in this process: writes dirty data back, then stops the server,
+// within a deadline. What remains continues by itself, and the next shutdown() resumes it.
 #pragma once
 
 #include <chrono>

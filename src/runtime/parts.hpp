@@ -1,4 +1,4 @@
-// What the runtimes of all kinds of devices do alike.
+// Shared by the runtimes of all kinds of devices.
 #pragma once
 
 #include <chrono>

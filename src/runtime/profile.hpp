@@ -1,5 +1,5 @@
-// A profile: what `ferry tune` measured, as TOML (schema "ferry.profile/1"; docs/guide/tuning.md).
-// One machine, and for each of its storages the settings that were best there.
+// The profile of `ferry tune`, as TOML (schema "ferry.profile/1"; docs/guide/tuning.md): for one
+// machine, the best settings for each of its storages.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Placement `service` on the `cpu` device: who executes cached calls for others, and with what.
+// Placement `service` on the `cpu` device: the threads that execute cached calls for others.
 #pragma once
 
 #include <cstdint>

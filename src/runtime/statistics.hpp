@@ -1,4 +1,4 @@
-// Adds up what the parts of a runtime have counted. Thread-safe: each number is exact, they may be
+// Adds up the counters of a runtime's parts. Thread-safe: each number is exact, but they may be
 // read at slightly different times.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Which settings a runtime takes: what its options say, else what the profile of this machine says
-// for the storage, else the built-in ones.
+// Chooses a runtime's settings: from its options, else from this machine's profile for the storage,
+// else built-in ones.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The open files of one server, named by handles that a device may get wrong in any way.
+// The open files of one server, named by handles that a device may get wrong.
 #pragma once
 
 #include <atomic>

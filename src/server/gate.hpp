@@ -1,5 +1,5 @@
-// Who may touch files and programs' buffers: a loop, while it is inside the storage; or for good
-// nobody, once the loop was declared dead.
+// Decides who may touch files and programs' buffers: a loop while it is inside the storage, and no
+// one once the loop was declared dead.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// A request on its way through the server: validated, translated, and remembered until answered.
+// A request in the server: validated, translated, and kept until answered.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Writes that come in pieces and have to be one: an append of more bytes than a staging area holds.
+// Collects writes that arrive in pieces but must be one: appends larger than a staging area.
 #pragma once
 
 #include <cstddef>

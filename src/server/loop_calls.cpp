@@ -1,4 +1,4 @@
-// Cached calls on a loop's thread: one is executed at a time, and the loop serves beside it.
+// Cached calls on a loop's thread: executes one at a time while the loop keeps serving.
 #include <algorithm>
 #include <cerrno>
 #include <thread>

@@ -1,4 +1,4 @@
-// How a loop ends: asked to, declared dead by the watchdog, or by a fault of its own.
+// The end of a loop: requested, declared dead by the watchdog, or by its own fault.
 #include <cerrno>
 
 #include "base/futex.hpp"

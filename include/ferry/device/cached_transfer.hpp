@@ -1,5 +1,5 @@
-// A transfer through the page cache, on the calling core: what placement `compute` does for its own
-// group and a service for others.
+// A transfer through the page cache, on the calling core: by placement `compute` for its own group,
+// by a service for others.
 #pragma once
 
 #include <cerrno>

@@ -1,12 +1,11 @@
-// What the page cache has to do with a read or write, wherever it is executed.
+// The page cache's part in every read or write, wherever it runs.
 //
-// With placement `compute` a transfer is the cache's alone; with `service` too, on another core.
-// With placement `host` the server does it, and this keeps the cache right: what is dirty is
-// written back before the server reads, and cached pages follow what the server writes. While
-// something dirty cannot be written back the cache serves these calls, too: the storage does not
-// have what the host would read, and would get what is older after what it writes. `automatic` is
-// one of these, call by call. Files that are not cached, and runtimes without a cache, pass
-// straight through.
+// With placement `compute` the cache executes a transfer; with `service` it does so on another
+// core. With placement `host` the server does, and this keeps the cache coherent: dirty data is
+// written back before the server reads, and cached pages follow the server's writes. While dirty
+// data cannot be written back, the cache serves these calls too: the host would read stale data,
+// and older data would later overwrite what it writes. `automatic` chooses one of these for each
+// call. Uncached files, and runtimes without a cache, pass straight through.
 #pragma once
 
 #include <cerrno>

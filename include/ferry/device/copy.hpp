@@ -1,4 +1,4 @@
-// Copies between a program's buffer and device memory, shared out over the lanes of a group.
+// Copies between a program's buffer and device memory, shared by the lanes of a group.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace ferry::device {
 
 namespace detail {
 
-// What one lane moves at a time; may lie in memory of any type.
+// The unit that one lane moves; may be in memory of any type.
 struct [[gnu::may_alias]] alignas(16) Word16 {
   std::uint64_t low;
   std::uint64_t high;
@@ -24,8 +24,8 @@ struct [[gnu::may_alias]] alignas(4) Word4 {
   std::uint32_t value;
 };
 
-// `count` words; both addresses are aligned for them. Several loads are under way before the first
-// store, so that a lane waits for memory (or for the bus) once for all of them.
+// `count` aligned words. Several loads are in flight before the first store, so that a lane waits
+// for memory (or for the bus) once for all of them.
 template <class Word, class Group>
 FERRY_DEVICE void copy_words(Group group, unsigned char* to, const unsigned char* from,
                              std::uint64_t count) {
@@ -46,7 +46,7 @@ FERRY_DEVICE void copy_words(Group group, unsigned char* to, const unsigned char
     target[at] = source[at];
 }
 
-// Words as large as the two addresses have in common, and single bytes before and behind them.
+// Words of the largest common alignment, and single bytes before and after.
 template <class Group>
 FERRY_DEVICE void copy_shared_out(Group group, unsigned char* to, const unsigned char* from,
                                   std::uint64_t bytes) {
@@ -67,7 +67,7 @@ FERRY_DEVICE void copy_shared_out(Group group, unsigned char* to, const unsigned
     to[at] = from[at];
 }
 
-// The lanes of a group, however many, and those of a whole tile.
+// The lanes of any group, and those of a whole tile.
 struct SomeLanes {
   std::uint32_t index;
   std::uint32_t count;
@@ -88,8 +88,8 @@ FERRY_DEVICE_ONCE inline void copy_by_some(SomeLanes lanes, unsigned char* to,
 
 }  // namespace detail
 
-// Copies `bytes` bytes for one thread; the ranges must not overlap. A GPU's compiler makes single
-// bytes of a memcpy whose alignment it does not know.
+// Copies `bytes` bytes with one thread; the ranges must not overlap. A GPU's compiler turns a
+// memcpy of unknown alignment into single bytes.
 FERRY_DEVICE inline void copy_alone(void* target, const void* source, std::uint64_t bytes) {
 #if defined(__CUDA_ARCH__)
   detail::copy_shared_out(ThreadGroup{}, static_cast<unsigned char*>(target),
@@ -99,8 +99,8 @@ FERRY_DEVICE inline void copy_alone(void* target, const void* source, std::uint6
 #endif
 }
 
-// The same by all lanes of a group, which call it with the same arguments; the copy is complete and
-// visible to every lane on return.
+// The same with all lanes of a group, which pass the same arguments; on return the copy is complete
+// and visible to every lane.
 template <class Group>
 FERRY_DEVICE void copy_bytes(Group group, void* target, const void* source, std::uint64_t bytes) {
   if (!has_several_lanes(group)) return copy_alone(target, source, bytes);
@@ -108,7 +108,7 @@ FERRY_DEVICE void copy_bytes(Group group, void* target, const void* source, std:
   const auto* from = static_cast<const unsigned char*>(source);
   group.sync();
   if constexpr (requires { Group::lanes_max; }) {
-    // A whole tile's lanes are a number that the compiler knows; the other tile is rare.
+    // The compiler knows the number of lanes of a whole tile; the other tile is rare.
     if (group.size() == Group::lanes_max) {
       detail::copy_shared_out(detail::AllLanes<Group::lanes_max>{group.lane()}, to, from, bytes);
     } else {
@@ -120,8 +120,8 @@ FERRY_DEVICE void copy_bytes(Group group, void* target, const void* source, std:
   group.sync();
 }
 
-// Stores `bytes` bytes past the core's caches, for memory that it will not touch soon: neither
-// reads what it overwrites nor drives out what the program works on (paper 003, section 4.3).
+// Stores `bytes` bytes past the core's caches, for memory not used again soon: neither reads what
+// it overwrites nor evicts the program's data (Murty, Sudarsan, section 4.3).
 FERRY_DEVICE inline void copy_streaming(unsigned char* to, const unsigned char* from,
                                         std::uint64_t bytes) {
 #if defined(FERRY_HAS_STREAMING_STORES)
@@ -146,14 +146,14 @@ FERRY_DEVICE inline void copy_streaming(unsigned char* to, const unsigned char* 
     _mm_stream_si128(target + 3, d);
   }
   __builtin_memcpy(to + at, from + at, bytes - at);
-  _mm_sfence();  // streaming stores are not ordered by the release that tells others of them
+  _mm_sfence();  // a release does not order streaming stores
 #else
   copy_alone(to, from, bytes);
 #endif
 }
 
-// Sizes of a call from which its copies stream. Into the cache: the page is not the caller's to
-// touch. Out of it: the program is about to read its buffer, so only what no cache would keep.
+// Minimum sizes of streaming copies. Into the cache: the caller does not use the page itself. Out
+// of it: the program is about to read its buffer, so only for sizes beyond any cache.
 inline constexpr std::uint64_t write_streaming_bytes = 64 << 10;
 inline constexpr std::uint64_t read_streaming_bytes = 4 << 20;
 

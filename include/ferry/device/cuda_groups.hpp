@@ -1,8 +1,7 @@
-// Groups of CUDA threads that make calls together: a part of a warp, a warp, a block. Every thread
-// of the group must take part in each call. In a kernel only; elsewhere these do not exist.
+// Groups of CUDA threads that make calls together: part of a warp, a warp, or a block. All threads
+// of the group must take part in each call. For kernels only.
 //
-// Which group of the device a group is, follows from its place in the grid; each must be below
-// GpuOptions::groups.
+// A group's index follows from its place in the grid; it must be below GpuOptions::groups.
 #pragma once
 
 #if !defined(__CUDACC__)
@@ -16,7 +15,7 @@
 
 namespace ferry::device {
 
-// Of the calling thread, counted through the whole grid.
+// For the calling thread, counted through the whole grid.
 __device__ inline std::uint32_t block_in_grid() {
   return (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
 }
@@ -31,8 +30,8 @@ __device__ inline std::uint32_t thread_in_grid() {
 }
 
 // `lanes_` neighbouring lanes of a warp: 2, 4, 8, 16 or 32; fewer in the last tile of a block that
-// is no multiple of them. What is voted on and handed round are bits of these lanes, counted from
-// the first. Lanes that a tile lacks count as exited ones, which CUDA's warp operations leave out.
+// is no multiple of them. Votes and shuffles use bits of these lanes, from the first. Missing lanes
+// count as exited, and CUDA's warp operations leave them out.
 template <std::uint32_t lanes_>
 class TileGroup {
   static_assert(lanes_ >= 2 && lanes_ <= 32 && (lanes_ & (lanes_ - 1)) == 0);
@@ -40,7 +39,7 @@ class TileGroup {
  public:
   static constexpr std::uint32_t lanes_max = lanes_;
 
-  // Which tile this is, of all in the grid: each block has tiles_in_block() of them.
+  // The tile's index in the grid: each block has tiles_in_block() of them.
   __device__ static std::uint32_t index_in_grid() {
     return tile_in_grid(block_in_grid(), threads_per_block(), thread_in_block(), lanes_);
   }
@@ -145,7 +144,7 @@ class BlockGroup {
     __syncthreads();
     T result;
     memcpy(&result, shown, sizeof(T));
-    __syncthreads();  // nobody overwrites what another thread still reads
+    __syncthreads();  // no thread overwrites what another still reads
     return result;
 #else
     return value;

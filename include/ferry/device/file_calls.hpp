@@ -1,19 +1,19 @@
 // The file calls of a device program. With placement `host` every call is a request to the I/O
 // server; with `compute`, reads and writes of regular files go through the page cache; with
-// `service` likewise, on another core; `automatic` is whichever is fastest, by call.
+// `service` likewise, on another core; `automatic` chooses the fastest for each call.
 //
-// POSIX meaning throughout: bytes transferred (short at end of file), 0 for success, or a negative
-// errno; nothing traps and nothing throws. Beyond what POSIX says, every call may return
+// POSIX semantics: a call returns the bytes transferred (fewer at the end of the file), 0 for
+// success, or a negative errno; nothing traps or throws. Beyond POSIX, every call may return
 //   -EIO         the server died or its loop was stopped; the call may or may not have happened
 //   -ESHUTDOWN   the runtime is shutting down; the call did not happen
-//   -EAGAIN      (asynchronous calls) this group has as many calls in flight as it can
+//   -EAGAIN      (asynchronous calls) the group has its maximum of calls in flight
 //                (cells_per_group - 1)
-// One FileCalls object belongs to one group and is not thread-safe; any number of them work on the
-// same files. Every lane of a group must make the same call with the same arguments, and every
-// lane gets the same result.
+// A FileCalls object belongs to one group and is not thread-safe; many of them may use the same
+// files. All lanes of a group must make the same call with the same arguments, and get the same
+// result.
 //
-// Buffers may lie anywhere. One inside the arena is read or written in place; one outside is
-// staged through this group's staging area, slower, and counted (GroupCounters.staged_calls).
+// Buffers may be anywhere. One inside the arena is read or written in place; another goes through
+// the group's staging area, which is slower and counted (GroupCounters.staged_calls).
 #pragma once
 
 #include <cerrno>

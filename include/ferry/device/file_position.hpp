@@ -1,6 +1,6 @@
-// The position of an open file, shared by every thread of the device that calls read() or write()
-// on it. As in POSIX the position moves by what was really transferred, so it stays locked for the
-// length of the call; pread() and pwrite() do not come near it.
+// The position of an open file, shared by all device threads that call read() or write() on it. As
+// in POSIX it advances by the bytes transferred, so it is locked during the call; pread() and
+// pwrite() do not use it.
 #pragma once
 
 #include <cstdint>

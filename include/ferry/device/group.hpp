@@ -1,4 +1,4 @@
-// Groups: who makes a call together.
+// Groups: the threads that make a call together.
 //
 // A call takes a group: one thread, or (on CUDA) a warp tile or a block. One lane, the leader, does
 // the queue work; every lane gets the same result. Code below this header only uses these members:
@@ -22,13 +22,13 @@
 
 namespace ferry::device {
 
-// Blocks are cut into tiles one by one, so that no tile has threads of two blocks. Where a block is
-// no multiple of the tile, its last tile is a smaller one.
+// Blocks are cut into tiles one by one, so that no tile spans two blocks. If a block is no multiple
+// of the tile, its last tile is smaller.
 FERRY_DEVICE constexpr std::uint32_t tiles_in_block(std::uint32_t threads_per_block,
                                                     std::uint32_t lanes) {
   return (threads_per_block + lanes - 1) / lanes;
 }
-// Which tile of the grid the thread `thread` of the block `block` belongs to.
+// The grid's tile that contains thread `thread` of block `block`.
 FERRY_DEVICE constexpr std::uint32_t tile_in_grid(std::uint32_t block,
                                                   std::uint32_t threads_per_block,
                                                   std::uint32_t thread, std::uint32_t lanes) {
@@ -41,8 +41,8 @@ FERRY_DEVICE constexpr std::uint32_t lanes_in_tile(std::uint32_t threads_per_blo
   return left < lanes ? left : lanes;
 }
 
-// Whether the calls of this group are made by several lanes. For tiles that is known when a call is
-// compiled; a single lane at the end of a block then does what several would do.
+// Whether several lanes make this group's calls. For tiles that is known at compile time; a single
+// lane at the end of a block then acts like several.
 template <class Group>
 FERRY_DEVICE constexpr bool has_several_lanes(const Group& group) {
   if constexpr (requires { Group::lanes_max; }) {

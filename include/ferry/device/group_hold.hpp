@@ -1,6 +1,5 @@
-// Shows a group the bytes of a cached page. What is absent is brought in by all of its lanes where
-// that is sooner done than by a copy engine: the storage fills the group's staging area, and the
-// lanes copy from there.
+// Shows a group the bytes of a cached page. All lanes bring a missing page in if that is faster
+// than a copy engine: the storage fills the group's staging area, and the lanes copy from there.
 #pragma once
 
 #include <cerrno>

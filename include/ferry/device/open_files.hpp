@@ -1,6 +1,5 @@
-// What a group's leader does with files: opens and closes them, makes them durable, cuts them, and
-// asks for their status. Each keeps the page cache right: what is dirty counts, and reaches the
-// storage first.
+// Opens and closes files, makes them durable, truncates them, and gets their status, for a group's
+// leader. Each keeps the page cache coherent: dirty data counts, and reaches storage first.
 #pragma once
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// Transfers that are started now and waited for later, alone and in batches.
+// Asynchronous transfers, single and in batches: started now, waited for later.
 #pragma once
 
 #include <cstdint>

@@ -1,13 +1,13 @@
-// Placement `automatic`: where one call is executed.
+// Placement `automatic`: chooses where a call runs.
 //
-// Decided before a byte moves, from its direction and size, whether it goes on where the group's
-// last call ended, and what the page cache has of it. Small calls of a stream are not worth more
-// than a comparison. Others look for their first and last page, small ones of them now and then.
+// It decides before any byte moves, from direction and size, whether the call continues the group's
+// last one, and what the page cache holds. Small calls of a stream cost only a comparison; others
+// look up their first and last page, small ones only sometimes.
 //
-// What is resident is nearest here. What is not, a large or a random read gets faster from the
-// host, but then it never becomes resident: so pages that are read past the cache again and again
-// are brought in, as soon as what that has cost is about what bringing them in costs. Whatever the
-// pattern, that is at most about twice the time of the better choice.
+// Resident data is fastest here. For other data, the host is faster for large or random reads, but
+// then it never becomes resident: so pages that are repeatedly read past the cache are brought in
+// once that has cost about as much as bringing them in. For any pattern this takes at most about
+// twice the time of the better choice.
 #pragma once
 
 #include <cstdint>

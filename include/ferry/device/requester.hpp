@@ -1,4 +1,4 @@
-// One group's end of a request ring: its cells, submission, waiting.
+// One group's side of a request ring: its cells, submission, waiting.
 #pragma once
 
 #include <cerrno>

@@ -1,5 +1,4 @@
-// Calls on what lies in the page cache: reads that hit, views, and reads by which lanes share what
-// they find.
+// Calls on cached data: reads that hit, views, and reads whose lanes share look-ups.
 #pragma once
 
 #include <cerrno>

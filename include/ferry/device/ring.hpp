@@ -1,10 +1,10 @@
-// The request ring and the completion cell: how a device asks and how the server answers.
+// The request ring and the completion cell: how a device asks and the server answers.
 //
 // Many producers (groups of device threads), one consumer (the server loop that owns the ring).
-// Requests are 64 bytes and describe a transfer; the payload never passes through here. The answer
-// goes to a cell that the requester owns, in whatever order the requests finish.
+// Requests are 64 bytes and describe a transfer; payload never passes through here. The answer goes
+// to a cell owned by the requester, in any order.
 //
-// Words and their one writer each (no read-modify-write ever crosses between device and server):
+// Each word has one writer (no read-modify-write ever crosses between device and server):
 //
 //   word                   written by   read by     meaning
 //   RingTickets.tail       device       server(*)   next free ticket
@@ -19,30 +19,29 @@
 //   (in the rings of a device's own services, "server" is the service that takes the requests)
 //   (*) only while stopping, to learn how many tickets are still to come.
 //
-// Invariants (verification/ring.pml checks them; tests/device/ring_test.cpp and TSan run them):
-//   R1  A ticket is claimed once, and only when its slot is free; it is published at once: as a
-//       request, or as a NOP when the loop turned out to be stopping. Nobody waits in between.
+// Invariants (checked by verification/ring.pml, tests/device/ring_test.cpp and TSan):
+//   R1  A ticket is claimed once, and only when its slot is free; it is published immediately: as a
+//       request, or as a NOP if the loop is stopping. No wait is in between.
 //   R2  The server takes tickets in order, each exactly once: no request is lost or doubled.
-//   R3  A slot is written only when the request one lap earlier has been copied out
-//       (ticket - head < slots), so nothing is overwritten before it is read.
-//   R4  A cell is reused only after its last answer has come: its next sequence number is issued
-//       by the same group, which waited for the last one. If it did not wait (its program ended
-//       with requests in flight), the group's next Requester leaves the cell alone until that
-//       answer is there.
-//   R5  A request that was published while the loop ran is answered. Stopping is announced first
-//       (seq_cst), then the tail is read (seq_cst): a claimant either sees `stopping` after its
-//       claim, or its ticket is below that tail and is waited for and answered.
+//   R3  A slot is written only after the request one lap earlier was copied out (ticket - head <
+//       slots), so nothing is overwritten before it is read.
+//   R4  A cell is reused only after its last answer: the same group issues its next sequence
+//       number, after waiting for the last one. If it did not wait (its program ended with requests
+//       in flight), the group's next Requester leaves the cell alone until that answer arrives.
+//   R5  A request published while the loop ran is answered. Stopping is announced first (seq_cst),
+//       then the tail is read (seq_cst): a claimant either sees `stopping` after its claim, or its
+//       ticket is below that tail and is waited for and answered.
 //   R6  No wake-up is lost. Sleeper: parked = 1, then look again. Waker: publish, then look at
 //       parked. All four accesses are seq_cst, so at least one side sees the other.
-//   R7  Progress needs no help: nobody waits for another claimant, room only needs the server, and
-//       every wait of a device thread also watches the server's phase.
-//   R8  Every death is announced. A loop that meets a fault says `dead` itself, one that stands
-//       still is declared dead by the server's watchdog, which goes by the host's clock and leaves
-//       out time in which the host did not run. Both sides belong to one process: threads of the
-//       `cpu` device end with it, and the driver ends the kernels of a process that has ended. So a
-//       server that will never answer has either said so or taken its callers along, and one that
-//       is merely silent is waited for. A device in a process of its own would need the operating
-//       system's word for the death of its peer (a pidfd); no arena is shared in that way.
+//   R7  Progress needs no help: claimants do not wait for each other, space only needs the server,
+//       and every wait of a device thread also watches the server's phase.
+//   R8  Every death is announced. A loop reports its own fault as `dead`; the server's watchdog
+//       declares a stuck one dead, by the host's clock without the time in which the host did not
+//       run. Both sides belong to one process: threads of the `cpu` device end with it, and the
+//       driver ends the kernels of an ended process. So a server that will never answer has either
+//       said so or ended its callers, and a merely silent one is waited for. A device in another
+//       process would need the operating system's report of its peer's death (a pidfd); no arena is
+//       shared so.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// A read or write as requests, to the server or to a service: in place where its memory lies in the
-// arena, through the group's staging area where it does not.
+// Sends a read or write as requests to the server or a service: in place if its memory is in the
+// arena, else through the group's staging area.
 #pragma once
 
 #include <cerrno>

@@ -1,13 +1,12 @@
-// Placement `service`: cached calls executed on behalf of those who make them.
+// Placement `service`: executes cached calls for other groups.
 //
-// The caller's side is the ordinary one (requester.hpp): a request in a ring, an answer in a cell.
-// The other side is one of
-//   - a ServiceLoop on a core of the device that is set aside for this (on a GPU: in a block of its
-//     own), with a ring of its own; it answers in cells that the device keeps for that;
-//   - where no core is set aside, the I/O server's loop, which hands such a request to
-//     serve_cached() and keeps serving its rings while that waits (server/loop.hpp).
-// Whoever executes has a group of its own, so what it needs from the storage travels like anybody
-// else's requests.
+// The caller's side is the usual one (requester.hpp): a request in a ring, an answer in a cell. The
+// other side is either
+//   - a ServiceLoop on a reserved device core (on a GPU: in its own block) with its own ring, which
+//     answers in cells that the device keeps for it; or
+//   - without reserved cores, the I/O server's loop, which passes such a request to serve_cached()
+//     and keeps serving its rings meanwhile (server/loop.hpp).
+// Either has a group of its own, so its storage requests travel like all others.
 #pragma once
 
 #include <cerrno>

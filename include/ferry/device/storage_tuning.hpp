@@ -1,4 +1,4 @@
-// What is fastest on a storage, as far as it was measured; plain data, the same for all groups.
+// The fastest settings for a storage, as far as measured; plain data, the same for all groups.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 namespace ferry::device {
 
 struct StorageTuning {
-  std::uint64_t device = 0;  // FileStatus::device of the files that it is for
+  std::uint64_t device = 0;  // FileStatus::device of its files
   Crossovers crossovers;
-  std::uint32_t readahead_bytes_max = 8 << 20;  // ahead of one stream; 0: none
+  std::uint32_t readahead_bytes_max = 8 << 20;  // per stream; 0: none
 };
 
-// Which one is a file's is decided when it is opened.
+// Chosen for a file when it is opened.
 struct StorageTunings {
   static constexpr std::uint32_t count_max = 8;
-  StorageTuning list[count_max];  // the first is for the files of every other storage
+  StorageTuning list[count_max];  // the first is for all other storages
   std::uint32_t count = 1;
 
   FERRY_DEVICE std::uint32_t find(std::uint64_t device) const {

@@ -1,10 +1,9 @@
-// How a device thread waits: spin for a bounded time, then park, and watch the server's phase.
+// How a device thread waits: it spins for a bounded time, then parks, and watches the server's
+// phase.
 //
-// What bounds a wait is the life of the server, never the duration of an I/O: a slow disk is not an
-// error. The server says in LoopState.phase how it ends: `dead` ends the wait with -EIO, `stopped`
-// with -ESHUTDOWN. Its silence says nothing: a process that is stopped (a debugger, Ctrl-Z, a
-// paused virtual machine) goes on later, and then the transfer is made after all. ring.hpp says why
-// every death is announced (R8).
+// Only the server's end ends a wait, not a slow disk. LoopState.phase reports it: `dead` ends the
+// wait with -EIO, `stopped` with -ESHUTDOWN. Silence means nothing: a stopped process (a debugger,
+// Ctrl-Z, a paused virtual machine) continues later. Every death is announced (R8 in ring.hpp).
 #pragma once
 
 #include <cerrno>

@@ -1,10 +1,10 @@
-// Open files and the page cache: which file a handle stands for, and how calls that go past the
-// cache stay coherent with it.
+// Open files and the page cache: the file behind a handle, and coherence with calls that bypass the
+// cache.
 //
-// Every function is for the leader of a group. Close-to-open: a file's last close writes its pages
-// back, so that other processes see it as it is. Every open asks for the file's version and drops
-// its pages unless that is the one they were read at; where the storage tells no version, they go
-// with the last close.
+// Only a group's leader calls these functions. Consistency is close-to-open: a file's last close
+// writes its pages back, so that other processes see them. Every open asks for the file's version
+// and drops its pages unless they were read at that version; if the storage reports none, the last
+// close drops them.
 #pragma once
 
 #include <cerrno>

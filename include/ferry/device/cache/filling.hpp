@@ -1,12 +1,12 @@
-// Bringing pages in: at once for a reader that needs them, and ahead of one that will.
+// Reads pages into the cache: immediately for a reader that needs them, and ahead of later reads.
 //
 // A fill takes frames for a run of absent pages, enters them as `filling`, and reads them with one
-// request; whoever else wants one of them waits for that. Where an outside call changed one of them
-// meanwhile, what was read is thrown away (outside.hpp).
+// request; others that want them wait. If an outside call changed one meanwhile, the data is
+// discarded (outside.hpp).
 //
 // Small fills can be *pulled*: the storage reads into the staging area of the reader's group, whose
-// lanes copy from there to the frames before the fill ends. On a GPU that is sooner done than
-// starting a copy engine.
+// lanes copy to the frames before the fill ends. On a GPU that is faster than starting a copy
+// engine.
 #pragma once
 
 #include <cstdint>

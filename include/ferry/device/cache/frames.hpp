@@ -1,15 +1,14 @@
-// Frames: pinning, written ranges, and giving frames away.
+// Frames: pins, written ranges, and reuse.
 //
 // Invariants, together with those of the table:
-//   F1  Bytes of a frame are touched only by whoever has pinned or marked it and has seen, after
-//       that, the right key and neither `orphan` nor `taken`. A frame is given to another page only
-//       by a change of its state word from "no pins" to `taken`, in one step, and by finding it
-//       unmarked then (M1): a page in use is never evicted or reused.
-//   F2  Between setting and clearing `filling` one thread (or one group, if it pulls) writes to the
-//       frame's bytes outside its ranges, and nobody else does: it is set only while there are no
-//       writers, and writers that find it set step back.
-//   F3  A range is entered after its bytes are in place, and taken out before they are written to
-//       the storage: bytes that change during a write-back are entered again afterwards.
+//   F1  A party touches a frame's bytes only after it has pinned or marked the frame and then seen
+//       the right key and neither `orphan` nor `taken`. A frame is reused only by changing its
+//       state word from "no pins" to `taken` in one step, and then finding it unmarked (M1): a page
+//       in use is never evicted or reused.
+//   F2  While `filling` is set, only one thread (or group, if it pulls) writes to the frame's bytes
+//       outside its ranges: it is set only without writers, and writers that find it set step back.
+//   F3  A range is entered after its bytes are in place, and removed before they are written to
+//       storage: bytes that change during a write-back are entered again.
 //   F4  `dirty` is set exactly while there are ranges (both change under range_lock).
 #pragma once
 

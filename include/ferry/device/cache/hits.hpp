@@ -1,5 +1,5 @@
-// The ways of a read that hits: all that it wants lies in one page, which is there. They take no
-// lock, know nothing of the storage, and leave everything else to PageCache. Views of pages, too.
+// The fast path of reads that hit: all bytes are in one page of the cache. Takes no lock, does not
+// use the storage, and leaves everything else to PageCache. Also views of pages.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace ferry::device::cache {
 
-// Bytes of a cached page that stay where they are until they are released. Read-only; they follow
-// what other calls write to the file. A view of a file that was closed or cut keeps its memory.
+// Bytes of a cached page that do not move until released. Read-only; later writes to the file are
+// visible. A view of a closed or truncated file keeps its memory.
 struct HeldView {
   const unsigned char* data = nullptr;
   std::uint64_t bytes = 0;
@@ -22,8 +22,8 @@ struct HeldView {
 
 inline constexpr std::uint32_t views_at_once_max = 16;
 
-// Views may hold half the cache. A group takes the right to some of that at a time and keeps it,
-// so that most views cost nothing that is shared.
+// Views may hold half the cache. A group reserves some of that at a time and keeps it, so that most
+// views touch nothing shared.
 FERRY_DEVICE inline std::uint32_t views_at_once(const View& view) {
   const Geometry& geometry = view.layout.geometry;
   const std::uint32_t share = geometry.frames / (16 * geometry.groups);
@@ -38,7 +38,7 @@ FERRY_DEVICE_FAST void give_back_view(const View& view, Reader& reader) {
   DeviceRef<std::uint32_t>(view.shared().held_pages).fetch_sub(some, relaxed);
 }
 
-// The frame that most likely holds these bytes of one page, which the file must have; and their
+// The frame that most likely holds these bytes of one page, which must be in the file, and the
 // page's key.
 FERRY_DEVICE_FAST std::uint32_t guess(const View& view, std::uint32_t inode, std::uint64_t bytes,
                                       std::uint64_t offset, std::uint64_t& key) {
@@ -47,8 +47,8 @@ FERRY_DEVICE_FAST std::uint32_t guess(const View& view, std::uint32_t inode, std
   key = key_of(inode, offset >> view.layout.page_shift);
   return PageTable::guess(view, key);
 }
-// What a fast way found when it had marked or pinned the frame: whether that is its page, with
-// every byte, and nothing is to be done about it. Counts it, then.
+// The check after marking or pinning a frame: whether it is the right page, complete, with nothing
+// left to do. Counts the hit then.
 FERRY_DEVICE_FAST bool is_hit(const View& view, std::uint32_t group, std::uint32_t number,
                               std::uint64_t key, std::uint64_t state) {
   constexpr std::uint64_t looked_at =
@@ -67,9 +67,9 @@ FERRY_DEVICE_FAST bool is_hit(const View& view, std::uint32_t group, std::uint32
   return true;
 }
 
-// The usual read, in as few instructions as it can be: all of it lies in the file and in one
-// page, which is there. False: anything else, and nothing has happened. The fewer they are, the
-// more of the following reads does a core begin while the bytes of this one come from memory.
+// The usual read, in the fewest instructions: all of it is in the file and in one cached page.
+// Returns false otherwise, without effects. With fewer instructions, a core starts more of the
+// following reads while the bytes of this one come from memory.
 FERRY_DEVICE_FAST bool read_hit(const View& view, std::uint32_t group, std::uint32_t inode,
                                 void* to, std::uint64_t bytes, std::uint64_t offset) {
   const std::uint64_t begin = offset & (view.page_bytes() - 1);
@@ -90,8 +90,8 @@ FERRY_DEVICE_FAST bool read_hit(const View& view, std::uint32_t group, std::uint
   return true;
 }
 
-// Likewise a view of `bytes` bytes at `offset`, as far as their page goes, if the group may hold
-// one more without asking (PageCache::take_view).
+// Likewise a view of `bytes` bytes at `offset`, up to the end of the page, if the group has one
+// reserved (PageCache::take_view).
 FERRY_DEVICE_FAST bool hold_hit(const View& view, std::uint32_t group, std::uint32_t inode,
                                 std::uint64_t bytes, std::uint64_t offset, HeldView& held) {
   const std::uint64_t begin = offset & (view.page_bytes() - 1);
@@ -112,7 +112,7 @@ FERRY_DEVICE_FAST bool hold_hit(const View& view, std::uint32_t group, std::uint
   return true;
 }
 
-// A second time is harmless.
+// May be repeated.
 FERRY_DEVICE_FAST void release_view(const View& view, std::uint32_t group, HeldView& held) {
   if (held.frame == no_frame) return;
   DeviceRef<std::uint64_t>(view.frame(held.frame).state).fetch_sub(State::one_pin, release);

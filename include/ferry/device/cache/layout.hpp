@@ -1,15 +1,14 @@
-// The page cache in device memory: what it consists of and where that lies.
+// The page cache in device memory: its data structures and their layout.
 //
 //   | Shared | Flight[] | Counters[], Mark[], Reader[] by group | Inode[] | OpenFile[] | Bucket[] |
 //   | Frame[] | pages ... |
 //
-// Only device threads touch it; the server sees nothing but the pages, as the target of reads and
-// the source of writes. Offsets only, like everything in an arena.
+// Only device threads use it; the server only sees pages, as targets of reads and sources of
+// writes. As everywhere in an arena, all references are offsets.
 //
-// Words: a *page* is a piece of a file, `page_bytes` long and as much aligned. A *frame* is a place
-// for one page in the cache. The *table* finds the frame of a page. An *inode* is a file, however
-// often it is open; its number changes when its record is given to another file, so that whoever
-// still uses a closed handle finds no page of the new one.
+// Terms: a *page* is an aligned piece of a file of `page_bytes`. A *frame* is a place for one page.
+// The *table* finds a page's frame. An *inode* is a file, opened any number of times; its number
+// changes when its record is reused, so that a stale handle finds no page of the new file.
 #pragma once
 
 #include <cstddef>
@@ -23,31 +22,31 @@ namespace ferry::device::cache {
 
 inline constexpr std::uint32_t page_bytes_min = 4096;
 inline constexpr std::uint32_t page_bytes_max = 2 << 20;
-inline constexpr unsigned frame_bits = 24;  // of a frame's number + 1
+inline constexpr unsigned frame_bits = 24;  // of a frame number + 1
 inline constexpr std::uint32_t frames_max = (1U << frame_bits) - 2;
 inline constexpr std::uint32_t flights_max = 64;
 inline constexpr std::uint32_t no_frame = ~0U;
 
 struct Geometry {
   std::uint32_t page_bytes = 64 * 1024;  // a power of two
-  std::uint32_t frames = 0;              // 0: there is no cache
-  std::uint32_t inodes = 0;              // as many files as can be open; a power of two
+  std::uint32_t frames = 0;              // 0: no cache
+  std::uint32_t inodes = 0;              // the maximum of open files; a power of two
   std::uint32_t groups = 0;
-  std::uint32_t flights = 0;  // transfers under way that no call waits for, at most
+  std::uint32_t flights = 0;  // maximum of transfers in flight that no call waits for
 };
 
-// What may be switched off, so that a study can show what each is worth (paper 003, section 4).
-// Everything is right with any of them off, only slower.
+// Optimisations that a study can switch off to measure their gain (Murty, Sudarsan, section 4).
+// Results are the same without them, only slower.
 struct Switches {
-  bool batched_allocation = true;  // all frames of one call at once; else one by one
-  bool batched_insertion = true;   // the pages of one call entered at once; likewise
+  bool batched_allocation = true;  // takes all frames of a call together; else one by one
+  bool batched_insertion = true;   // enters the pages of a call together; likewise
   bool precomputed_hash = true;    // each frame keeps its page's hash; else computed at every use
-  bool streaming_copies = true;    // large copies past the core's caches; else plain memcpy
-  bool quiet_wakeups = true;       // nobody is woken where nobody waits
-  bool readahead = true;           // sequential and strided readers get pages ahead of them
+  bool streaming_copies = true;    // large copies bypass the core's caches; else plain memcpy
+  bool quiet_wakeups = true;       // wakes only if a thread waits
+  bool readahead = true;           // reads ahead for sequential and strided readers
 };
 
-// Enough to keep a fast disk busy, and few where the cache is small: each holds frames.
+// Enough to keep a fast disk busy, but few in a small cache: each holds frames.
 inline std::uint32_t flights_for(std::uint32_t frames) {
   return frames / 8 < 2 ? 2 : frames / 8 > flights_max ? flights_max : frames / 8;
 }
@@ -58,27 +57,26 @@ struct Range {
   std::uint32_t end = 0;
 };
 
-// The state of a frame: one word, changed by read-modify-write only, so that a pin that comes at
-// the wrong time costs its owner a retry and nobody anything else.
+// The state of a frame: one word, changed only by read-modify-write, so that a badly timed pin only
+// costs its owner a retry.
 //
-//   - pins: who uses the frame just now. Nothing takes away a frame that is pinned.
-//   - writers: of those, who copies into it just now, or out of a page that is not valid.
-//   - valid: every byte of the page is there.
-//   - dirty: the frame has ranges that the storage has not; set and cleared under its range lock.
-//   - filling: one thread reads from the storage into the frame; everyone else keeps off its bytes.
-//   - writing: one thread writes ranges of it to the storage; bytes may be read and written
-//     meanwhile.
-//   - orphan: not in the table any more, or about to leave it; whoever finds it looks again.
-//   - taken: free, or being given to another page; whoever finds it looks again.
-//   - waited: somebody sleeps until filling or writing ends.
-//   - touched: used since the clock's hand came by.
-//   - ahead: brought in by readahead, and nobody has used it yet.
+//   - pins: parties that use the frame now. A pinned frame is not reused.
+//   - writers: those of them that copy into it now, or out of a page that is not valid.
+//   - valid: every byte of the page is present.
+//   - dirty: the frame has unwritten ranges; set and cleared under its range lock.
+//   - filling: one thread reads from storage into the frame; others do not touch its bytes.
+//   - writing: one thread writes ranges of it to storage; others may read and write its bytes.
+//   - orphan: removed from the table, or about to be; a party that finds it looks again.
+//   - taken: free, or being reused for another page; a party that finds it looks again.
+//   - waited: a thread sleeps until filling or writing ends.
+//   - touched: used since the clock's hand passed.
+//   - ahead: brought in by readahead, and not used yet.
 //
 // filling and writing exclude each other; filling also needs writers == 0.
-// Pins and writers have room for all that there can be (asserted below). What a hit looks at lies
-// within 32 bits, which is one instruction.
+// Pins and writers never overflow (asserted below). All that a hit checks is within 32 bits, for a
+// single instruction.
 struct State {
-  static constexpr unsigned count_bits = 24;  // of pins, and of writers
+  static constexpr unsigned count_bits = 24;  // of pins and writers
   static constexpr unsigned first_flag = count_bits;
   static constexpr unsigned first_writer = 40;
   static constexpr std::uint64_t one_pin = 1;
@@ -98,9 +96,9 @@ struct State {
 static_assert(State::ahead < std::uint64_t{1} << 32 && State::waited < State::one_writer);
 static_assert(State::first_writer + State::count_bits == 64);
 
-// Groups of one device, at most. One that makes a call has at most three pins of a page for it, and
-// one more while it finds that a frame is another page's; views hold at most half the frames. So no
-// count of a state word can run over.
+// Maximum groups of a device. A call of a group has at most three pins of a page, and one more
+// while it finds that a frame holds another page; views hold at most half the frames. So the counts
+// of a state word cannot overflow.
 inline constexpr std::uint32_t groups_max = (1U << 20) + (1U << 16);
 inline constexpr std::uint32_t pins_of_a_call = 4;
 static_assert((frames_max + 1) / 2 + std::uint64_t{groups_max} * pins_of_a_call + flights_max <=
@@ -110,72 +108,71 @@ inline constexpr std::uint32_t ranges_max = 4;
 
 struct alignas(cache_line_bytes) Frame {
   std::uint64_t state;
-  std::uint64_t key;         // of the page; while the frame is free, the next free one
+  std::uint64_t key;         // of the page; in a free frame, the next free one
   std::uint32_t wake;        // futex word: grows when filling or writing ends
   std::uint32_t range_lock;  // 0 free, 1 held; guards the ranges and `dirty`
   std::uint16_t range_count;
-  std::uint16_t taken_count;  // ranges on their way to the storage; their places stay free
-  std::uint32_t flight;       // the transfer under way that fills or writes it, + 1; 0: a call does
-  Range ranges[ranges_max];   // written and not yet in the storage; sorted, not touching each other
+  std::uint16_t taken_count;  // ranges being written to storage; their places stay free
+  std::uint32_t flight;       // its transfer in flight, + 1; 0: a call fills or writes it
+  Range ranges[ranges_max];   // written and not yet in storage; sorted, not touching each other
 };
 static_assert(sizeof(Frame) == 64);
 
-// One line of the table. An entry is 0, or 40 bits of the key and the frame's number + 1.
+// One cache line of the table. An entry is 0, or 40 bits of the key and the frame number + 1.
 struct alignas(cache_line_bytes) Bucket {
   static constexpr std::uint32_t entries_max = 7;
   std::uint64_t entries[entries_max];
-  std::uint32_t lock;  // 0 free, 1 held; of whoever inserts or removes a page that belongs here
-  // How many entries that belong to this bucket or to one before it lie behind it.
+  std::uint32_t lock;  // 0 free, 1 held; for inserting or removing pages of this bucket
+  // Entries of this bucket or an earlier one that are in later buckets.
   std::uint32_t overflow;
 };
 static_assert(sizeof(Bucket) == 64);
 
-// A page's name: 24 bits of inode, 40 bits of page number. The last number is no page's, so that
-// the name behind a page's is never one of another file. What lies behind the last page of a file
-// is not cached (View::bytes_max).
+// A page's name: 24 bits of inode, 40 bits of page number. The last number is unused, so that the
+// name after a page's never belongs to another file. Bytes beyond a file's last page number are not
+// cached (View::bytes_max).
 inline constexpr std::uint32_t page_number_bits = 40;
 inline constexpr std::uint32_t inode_bits = 24;
 inline constexpr std::uint64_t pages_max = (std::uint64_t{1} << page_number_bits) - 1;
-// Pages [first, end) of a file; as it stands, all of them.
+// Pages [first, end) of a file; by default, all of them.
 struct Pages {
   std::uint64_t first = 0;
   std::uint64_t end = pages_max;
 };
 
 struct alignas(cache_line_bytes) Inode {
-  // Bits of `outside`: a call is under way; somebody sleeps until that changes; and from there up,
-  // how many groups have a turn.
+  // Bits of `outside`: a call is in flight; a thread sleeps until that changes; and above, the
+  // number of groups with a turn.
   static constexpr std::uint32_t outside_active = 1;
   static constexpr std::uint32_t outside_waited = 2;
   static constexpr std::uint32_t outside_turn = 4;
   static constexpr std::uint32_t outside_kept = 8;
-  // As this device sees it: what is dirty counts. At most View::bytes_max(), so that what lies in
-  // the file by this size has a name; longer files are as long as the storage says.
+  // As seen by this device, including dirty data. At most View::bytes_max(), so that all bytes
+  // below have a name; for longer files the storage knows the size.
   std::uint64_t size_bytes;
-  std::uint64_t dirty_pages;    // dirty or on their way to the storage: 0 means that it has all
-  std::uint64_t outside_count;  // calls so far that change the file past the cache (outside.hpp)
+  std::uint64_t dirty_pages;    // dirty or being written: 0 means that storage has everything
+  std::uint64_t outside_count;  // calls so far that changed the file past the cache (outside.hpp)
   std::uint32_t outside;        // futex word; bits above
-  std::int32_t write_handle;    // the open handle that write-backs use; 0: none may
+  std::int32_t write_handle;    // the open handle for write-backs; 0: none is suitable
   std::int32_t write_error;     // the last errno (> 0) of a write-back
-  std::uint32_t write_errors;   // how many there have been; handles remember what they reported
-  std::uint32_t id;  // its number at present: the record's index + a multiple of `inodes`
-  // What the last write-back came to: 0 or an errno. While it is one, nobody tries the file's pages
-  // but who needs them written, and then one request tells.
+  std::uint32_t write_errors;   // their number; handles remember what they reported
+  std::uint32_t id;             // current number: the record's index + a multiple of `inodes`
+  // The result of the last write-back: 0 or an errno. While it is an errno, only calls that need
+  // the file's pages written retry, with one request.
   std::int32_t failing;
-  std::uint32_t references;  // open handles; this and what follows is guarded by open_lock
-  std::uint32_t storage;     // which of Shared's counts are those of the storage it lies on
-  std::uint64_t number;      // which file of the storage this is
+  std::uint32_t references;  // open handles; guarded by open_lock, like the following
+  std::uint32_t storage;     // index of its storage in Shared's counts
+  std::uint64_t number;      // identifies the file on the storage
   std::uint64_t device;
-  // FileStatus::version of what clean pages hold. 0: unknown, or there are none. Also changed by
-  // outside calls, which take turns.
+  // FileStatus::version of the contents of clean pages. 0: unknown, or no pages. Outside calls also
+  // change it, in turns.
   std::uint64_t version;
-  std::uint64_t tuning;  // View::tunings' of the storage it lies on
-  // Behind the last page that was ever entered under this number: whoever looks for all pages of
-  // the file looks no further.
+  std::uint64_t tuning;  // index of its storage in View::tunings
+  // After the last page ever entered under this number: the end for searches of the file's pages.
   std::uint64_t page_end;
   std::uint32_t kept_id;  // while references == 0 and version != 0: the number of its pages
-  // Futex word. 0: nobody; 1: an open or a close works on the record, without open_lock; 2: and
-  // somebody sleeps until it has ended.
+  // Futex word. 0: free; 1: an open or a close works on the record, without open_lock; 2: and a
+  // thread sleeps until it has ended.
   std::uint32_t busy;
   std::uint64_t unused[3];
   Pages outside_pages[outside_kept];  // what the last calls changed, by their number
@@ -184,15 +181,14 @@ static_assert(sizeof(Inode) == 256);
 
 // An open handle, by its index.
 struct OpenFile {
-  // Whose entry this is. 0: nobody's, or a file that is not cached. The negative of a handle: a
-  // close has taken it from the cache.
+  // The handle that owns this entry. 0: none, or an uncached file. The negative of a handle: a
+  // close has removed it from the cache.
   std::int32_t handle;
-  // Its number. Stored (release) while `handle` is 0 or less, and by may_hit() read (acquire)
-  // before it: a handle that is closed, whose entry another open is taking, is told by `handle`
-  // then.
+  // The inode's number. Stored (release) while `handle` is 0 or less, and read (acquire) by
+  // may_hit() before `handle`, which then tells whether a closed handle's entry is being reused.
   std::uint32_t inode;
   std::uint32_t access;           // bits below
-  std::uint32_t errors_reported;  // Inode::write_errors when it last told of one
+  std::uint32_t errors_reported;  // Inode::write_errors at its last report
   static constexpr std::uint32_t readable = 1;
   static constexpr std::uint32_t writable = 2;
   static constexpr std::uint32_t appends = 4;
@@ -200,87 +196,87 @@ struct OpenFile {
 };
 static_assert(sizeof(OpenFile) == 16);
 
-// What a group counts about its own use of the cache; one writer each.
+// A group's counters of its own use of the cache; one writer each.
 struct alignas(cache_line_bytes) Counters {
   std::uint64_t hits;        // pages found
   std::uint64_t misses;      // pages that were not there
   std::uint64_t fills;       // requests that read pages
-  std::uint64_t fill_bytes;  // what those brought
+  std::uint64_t fill_bytes;  // pages they read
   std::uint64_t evictions;
   std::uint64_t write_backs;       // requests that wrote dirty ranges
-  std::uint64_t write_back_bytes;  // what those wrote
+  std::uint64_t write_back_bytes;  // bytes they wrote
   std::uint64_t waits;             // for a page that another thread was filling or writing
-  std::uint64_t readahead_issued;  // pages asked for ahead of a reader or by prefetch
-  std::uint64_t readahead_used;    // of those, pages that were read then
-  std::uint64_t readahead_wasted;  // of those, pages that were evicted or dropped unread
+  std::uint64_t readahead_issued;  // pages requested ahead of a reader or by prefetch
+  std::uint64_t readahead_used;    // of those, pages used later
+  std::uint64_t readahead_wasted;  // of those, pages evicted or dropped unused
   std::uint64_t reserved[5];
 };
 static_assert(sizeof(Counters) == 128);
 
-// Pages of one request at most.
+// Maximum pages of one request.
 inline constexpr std::uint32_t run_max = 32;
 
-// A transfer that no call waits for: readahead, and write-backs in the background. Whoever first
-// wants what it brings ends it (transfers.hpp).
+// A transfer that no call waits for: readahead, and background write-back. The first party that
+// needs its data ends it (transfers.hpp).
 struct alignas(cache_line_bytes) Flight {
-  // Two bits of phase, and above them the flight's number, so that nobody ends another transfer
-  // than the one he saw.
+  // Two bits of phase, and above them the flight's number, so that a party ends only the transfer
+  // it saw.
   enum Phase : std::uint32_t { free = 0, claimed = 1, under_way = 2, ending = 3 };
-  // The last: a sync follows, so the storage may begin with the bytes on its medium.
+  // The last: a sync follows, so the storage may start writing to its medium.
   enum Kind : std::uint32_t { reads = 0, writes, writes_for_sync };
   std::uint64_t state;
   std::uint64_t offset;   // in the file
   std::uint64_t bytes;    // wanted
   std::uint64_t outside;  // Inode::outside_count when it began
   std::uint32_t inode;    // its number
-  std::uint32_t loop;     // of the server, that answers it
+  std::uint32_t loop;     // of the server that answers it
   std::uint32_t count;    // frames
   std::uint32_t kind;     // a Kind
   std::uint32_t storage;  // Inode::storage
   std::uint32_t reserved[3];
   std::uint32_t frames[run_max];
-  Range ranges[run_max];  // of a write-back: what of each frame
+  Range ranges[run_max];  // of a write-back: the ranges of each frame
 };
 static_assert(sizeof(Flight) == 448);
 
-// A row of reads by one group that look alike: each begins `stride` pages behind the one before.
+// A series of similar reads by one group: each begins `stride` pages after the previous one.
 struct alignas(cache_line_bytes) Stream {
   std::uint64_t start;   // first page of the last read
   std::uint64_t stride;  // 0: only one read is known
-  std::uint64_t ahead;   // first page that nobody has asked for yet
+  std::uint64_t ahead;   // first page not requested yet
   std::uint32_t inode;
   std::uint32_t length;  // pages of the last read; 0: the record is unused
-  std::uint32_t window;  // how many pages may be ahead
-  std::uint32_t fits;    // reads that were where they were expected
+  std::uint32_t window;  // how many pages it may be ahead
+  std::uint32_t fits;    // reads that were predicted
   std::uint32_t reserved[6];
 };
 static_assert(sizeof(Stream) == 64);
 inline constexpr std::uint32_t streams_max = 8;
 
-// What a group remembers of its own reads. Written and read by its leader alone.
+// A group's memory of its own reads. Only its leader uses it.
 struct alignas(cache_line_bytes) Reader {
   Stream streams[streams_max];
-  std::uint64_t last_key;     // of the page it used last: the next piece of it is no second use
-  std::uint32_t next_stream;  // to be given away next
-  std::uint32_t views;        // that it may hold beside those it holds; part of Shared::held_pages
-  std::uint32_t tries;        // in a row that an outside call made vain (outside.hpp)
+  std::uint64_t last_key;     // of the page it used last, whose next piece is no second use
+  std::uint32_t next_stream;  // the next to evict
+  std::uint32_t views;        // additional ones it may hold; part of Shared::held_pages
+  std::uint32_t tries;        // consecutive failures caused by outside calls (outside.hpp)
   std::uint32_t reserved[11];
 };
 static_assert(sizeof(Reader) == (streams_max + 1) * 64);
 
-// For a group's list of ranges on their way to the storage (write_back.hpp). Not on the stack,
-// which a GPU sets aside for each of its threads.
+// A group's list of ranges being written (write_back.hpp). Not on the stack, which a GPU allocates
+// for each of its threads.
 inline constexpr std::uint64_t work_bytes = 1856;
 
-// Which frame a group reads just now without having pinned it (marks.hpp). A line of its own, so
-// that a read writes to nothing that others write to.
+// The frame that a group reads now without a pin (marks.hpp). On its own cache line, so that a read
+// writes to nothing shared.
 struct alignas(cache_line_bytes) Mark {
   std::uint32_t frame;  // its number + 1; 0: none
   std::uint32_t reserved[15];
 };
 static_assert(sizeof(Mark) == 64);
 
-// Storages that are told apart; more of them share counts.
+// Storages with separate counts; beyond this number they share.
 inline constexpr std::uint32_t storages_max = 16;
 // `device`: FileStatus::device of a file on it.
 FERRY_DEVICE inline std::uint32_t storage_of(std::uint64_t device) {
@@ -290,32 +286,31 @@ static_assert(storages_max == 1U << 4);
 
 struct Shared {
   alignas(cache_line_bytes) std::uint64_t hand;  // of the clock; modulo the number of frames
-  // The first free frame + 1 in the low frame_bits; what lies above grows with every change.
+  // The first free frame + 1 in the low frame_bits; the bits above change with every update.
   alignas(cache_line_bytes) std::uint64_t free_frames;
-  alignas(cache_line_bytes) std::uint64_t dirty_pages;  // of all files, as Inode::dirty_pages
-  std::uint32_t held_pages;  // that views pin, or that groups may pin without asking
+  alignas(cache_line_bytes) std::uint64_t dirty_pages;  // of all files; see Inode::dirty_pages
+  std::uint32_t held_pages;                             // pinned by views, or reserved for groups
   std::uint32_t flush_hand;  // where the next background write-back looks
-  // 0 free, 1 held: opening, closing. Its holder asks no storage and waits for nobody else: what
-  // takes long is done to a record that is `busy`.
+  // 0 free, 1 held: opening, closing. Its holder calls no storage and waits for nothing else: slow
+  // work happens on a `busy` record.
   alignas(cache_line_bytes) std::uint32_t open_lock;
-  std::uint32_t stopping;  // 1: no cached write begins any more
-  // Of flights that are claimed or under way: how many, how many pages they fill, and how many each
-  // storage has.
+  std::uint32_t stopping;  // 1: cached writes may not begin any more
+  // Claimed flights and those in flight: their number, the pages they fill, and the number per
+  // storage.
   alignas(cache_line_bytes) std::uint32_t flights;
   std::uint32_t flying_pages;
   alignas(cache_line_bytes) std::uint32_t flights_of[storages_max];
 };
 static_assert(sizeof(Shared) == 384);
 
-// Where everything lies, in bytes from the start of the cache.
+// The layout, in bytes from the start of the cache.
 struct Layout {
   Geometry geometry;
   std::uint32_t page_shift = 0;
   std::uint32_t bucket_mask = 0;
-  std::uint32_t dirty_low = 0;  // more dirty pages than this are written in the background
-  // And with more than this, writers wait for their own storage; nothing is read ahead, either,
-  // that would make it more with the pages that flights fill. So a storage that hangs leaves the
-  // others a quarter of the cache.
+  std::uint32_t dirty_low = 0;  // background write-back starts above this number of dirty pages
+  // Above this number, writers wait for their own storage, and readahead that would exceed it
+  // stops. So a storage that hangs leaves a quarter of the cache to others.
   std::uint32_t dirty_high = 0;
   std::uint64_t flights = 0;
   std::uint64_t counters = 0;
@@ -340,7 +335,7 @@ inline Layout lay_out(Geometry geometry) {
   layout.geometry = geometry;
   while ((1U << layout.page_shift) < geometry.page_bytes)
     ++layout.page_shift;
-  // Half full at most, so that a page is found in its first bucket nearly always.
+  // Half full at most, so that pages are nearly always in their first bucket.
   std::uint32_t buckets = 1;
   while (std::uint64_t{buckets} * Bucket::entries_max < 2 * std::uint64_t{geometry.frames})
     buckets *= 2;
@@ -373,8 +368,8 @@ FERRY_DEVICE inline std::uint32_t inode_of(std::uint64_t key) {
 FERRY_DEVICE inline std::uint64_t page_of(std::uint64_t key) {
   return key & ((std::uint64_t{1} << page_number_bits) - 1);
 }
-// Four neighbouring pages belong to one bucket, so that they are entered under one lock and found
-// on one line. Groups of four are spread by Fibonacci hashing.
+// Four neighbouring pages share a bucket, so that they are entered under one lock and found on one
+// cache line. Fibonacci hashing spreads groups of four.
 inline constexpr unsigned bucket_group_bits = 2;
 FERRY_DEVICE inline std::uint32_t hash_of(std::uint64_t key) {
   return static_cast<std::uint32_t>(((key >> bucket_group_bits) * 0x9e3779b97f4a7c15ULL) >> 32);
@@ -387,7 +382,7 @@ struct View {
   unsigned char* base = nullptr;
   Layout layout;
   Switches switches;
-  // Whoever gives frames away runs HostHooks::barrier_everywhere, so that marking one needs none.
+  // Evictions run HostHooks::barrier_everywhere, so that marks need no barrier.
   bool barriers_everywhere = false;
   // Whether a read that hits marks its frame (marks.hpp) instead of pinning it.
   bool marks = true;
@@ -417,8 +412,8 @@ struct View {
   FERRY_DEVICE const StorageTuning& tuning(std::uint32_t id) const {
     return tunings.list[inode(id).tuning];
   }
-  // That of a handle. There are as many as files can be open, rounded up to a power of two: handles
-  // of other files differ in the bits that are looked at.
+  // A handle's entry. Their number is that of open files, rounded up to a power of two: handles of
+  // other files differ in the bits used.
   FERRY_DEVICE OpenFile& open_file(std::int32_t handle) const {
     return open_file_at(static_cast<std::uint32_t>(handle));
   }
@@ -433,12 +428,12 @@ struct View {
     return base + layout.pages + (std::uint64_t{frame} << layout.page_shift);
   }
   FERRY_DEVICE std::uint32_t page_bytes() const { return layout.geometry.page_bytes; }
-  // As much of a file can be cached.
+  // The cacheable part of a file.
   FERRY_DEVICE std::uint64_t bytes_max() const { return pages_max << layout.page_shift; }
   FERRY_DEVICE std::uint64_t size_of(std::uint64_t bytes) const {
     return bytes < bytes_max() ? bytes : bytes_max();
   }
-  // The pages that a range of bytes lies in, as far as they can be cached.
+  // The pages of a range of bytes, as far as cacheable.
   FERRY_DEVICE Pages pages_of(std::uint64_t offset, std::uint64_t bytes) const {
     const Pages all;
     const std::uint64_t first = offset >> layout.page_shift;
@@ -448,7 +443,7 @@ struct View {
   }
 };
 
-// Makes an empty cache out of zeroed memory.
+// Makes an empty cache in zeroed memory.
 inline void prepare(const View& view) {
   const std::uint32_t frames = view.layout.geometry.frames;
   for (std::uint32_t i = 0; i < frames; ++i) {

@@ -1,30 +1,29 @@
-// Marks: how the usual read keeps a frame from being given away without a read-modify-write.
+// Marks: how the usual read protects a frame from reuse without a read-modify-write.
 //
-// A pin is two of them on a word that other cores change too. On x86 each is a full barrier, so
-// that a core cannot begin the next read while memory still answers this one; and the line moves
-// from core to core although all of them only read. A mark is a plain store to a line of the
-// group's own. (The idea is that of hazard pointers: M. M. Michael, "Hazard Pointers: Safe Memory
-// Reclamation for Lock-Free Objects", IEEE TPDS 15(6), 2004.)
+// A pin takes two of them on a word that other cores also change. On x86 each is a full barrier, so
+// that a core cannot begin the next read while memory still answers this one; and the cache line
+// moves between cores although all of them only read. A mark is a plain store to a line of the
+// group's own: a hazard pointer (M. M. Michael, "Hazard Pointers: Safe Memory Reclamation for
+// Lock-Free Objects", IEEE TPDS 15(6), 2004).
 //
-//   reader                          who gives frames away
+//   reader                          evicting party
 //   mark := frame                   state: no pins -> taken
 //   full barrier                    full barrier
 //   look at state and key           look at all marks
 //   copy                            marked: state: taken -> orphan; the clock comes by again
-//   mark := none (release)          (acquire) not marked: the frame is his
+//   mark := none (release)          (acquire) not marked: it owns the frame
 //
 // Invariant:
-//   M1  Either the reader sees `taken`, or who took the frame sees the mark: each announces first
-//   and
-//       looks then. So nobody changes the bytes of a frame while a reader who found it right
+//   M1  Either the reader sees `taken`, or the evicting party sees the mark, because each announces
+//       first and then looks. So a frame's bytes do not change while a reader that found it right
 //       copies.
 //
-// Where the system has barriers for all threads at once (HostHooks::barrier_everywhere), he who
-// gives frames away pays for both sides, once for many frames, and the reader's is only the
-// compiler's.
+// Where the system has barriers for all threads at once (HostHooks::barrier_everywhere), the
+// evicting party pays for both sides, once for many frames, and the reader only needs a compiler
+// barrier.
 //
-// On a GPU reads pin (View::marks is false): its atomic operations are executed by the memory, not
-// by the core, and there are thousands of groups whose marks would have to be looked at.
+// On a GPU reads pin (View::marks is false): memory, not the core, executes its atomic operations,
+// and evictions would have to look at the marks of thousands of groups.
 #pragma once
 
 #include <cstdint>
@@ -45,13 +44,13 @@ class FrameMark {
       word_.store(frame + 1, seq_cst);
     }
   }
-  // Release: whoever sees the mark gone sees the copy as done.
+  // Release: a party that sees the mark gone sees the copy as done.
   FERRY_DEVICE_FAST ~FrameMark() { word_.store(0, release); }
   FrameMark(const FrameMark&) = delete;
   FrameMark& operator=(const FrameMark&) = delete;
 
  private:
-  // Keeps the compiler from looking before it announces.
+  // Keeps the compiler from looking before announcing.
   FERRY_DEVICE_FAST static void keep_order() {
 #if !defined(__CUDACC__)
     std::atomic_signal_fence(seq_cst);
@@ -61,7 +60,7 @@ class FrameMark {
   DeviceRef<std::uint32_t> word_;
 };
 
-// After frames were taken and before anybody looks whether they are marked.
+// After frames were taken and before any look at their marks.
 FERRY_DEVICE inline void before_looking_at_marks(const View& view, const HostHooks& hooks) {
 #if defined(__CUDA_ARCH__)
   (void)view;

@@ -1,20 +1,19 @@
-// Outside calls of a file: those that change it past the cache (page_cache.hpp), and who has to
-// wait for them.
+// Outside calls, which change a file past the cache (page_cache.hpp), and the calls that wait for
+// them.
 //
-// A call says which pages it changes. A fill of other pages is none of its business; one of the
-// same pages waits until the call has ended, and is thrown away if a call came while it read. Calls
-// that come one after the other could outdate every fill of a page: whoever was sent back
-// `tries_before_turn` times takes a *turn*, and while anybody has one no outside call begins. A
-// turn lasts for one try, and the next one takes as many failures as the first, so an outside call
-// waits once for each group that has a turn when it comes.
+// A call states which pages it changes. It does not affect fills of other pages; a fill of the same
+// pages waits until the call has ended, and is discarded if a call came while it read. A sequence
+// of calls could outdate every fill of a page: so after `tries_before_turn` failures a group takes
+// a *turn*, during which no outside call begins. A turn lasts for one try, and the next one takes
+// as many failures again, so an outside call waits once for each group with a turn.
 //
 // Invariants:
-//   C1  Inode.outside changes by exchanges of the whole word, so that no call is under way while
-//       there is a turn that was taken when none was.
-//   C2  A call's pages are entered, then it is counted, then it looks for pages of the cache. A
-//       fill takes the count, then enters its pages, reads, and takes the count again. Both sides'
-//       accesses to the count are seq_cst, and so is what enters pages (Frames::extend): either the
-//       call finds the page and waits for its filling, or the fill finds the call.
+//   C1  Inode.outside changes by exchanges of the whole word, so that no call is in flight during a
+//       turn that was taken when none was.
+//   C2  A call enters its pages, then is counted, then looks for pages of the cache. A fill reads
+//       the count, enters its pages, reads, and reads the count again. All accesses to the count
+//       are seq_cst, and so is entering pages (Frames::extend): either the call finds the page and
+//       waits for its fill, or the fill finds the call.
 #pragma once
 
 #include <cstdint>

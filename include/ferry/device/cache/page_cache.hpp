@@ -1,15 +1,15 @@
 // Reads and writes files through the page cache, on the calling core.
 //
-// A hit finds the page, marks or pins it, copies, and lets go. A miss takes frames for a run of
-// absent pages, enters them as `filling` and reads them with one request; whoever else wants one of
-// them waits for that. A write to an absent page reads nothing: the page keeps the ranges that were
-// written. Dirty ranges are written exactly as they are, neighbours with one request.
+// A hit finds the page, marks or pins it, copies, and releases it. A miss takes frames for a run of
+// absent pages, enters them as `filling` and reads them with one request; others that want them
+// wait. A write to an absent page reads nothing: the page keeps the written ranges. Write-back
+// writes exactly these ranges, neighbours with one request.
 //
 // Calls that change the file past the cache (truncations, appends, writes of placement `host`) are
-// *outside* calls (outside.hpp). While one is under way cached writes to that file wait, and a fill
-// that ran beside one and is of a page that it changes is thrown away.
+// *outside* calls (outside.hpp). While one is in flight, cached writes to that file wait, and a
+// concurrent fill of a page it changes is discarded.
 //
-// Errors are negative errno values. What a write-back reports is kept with the inode until a flush.
+// Errors are negative errno values. The inode keeps the error of a write-back until a flush.
 #pragma once
 
 #include <cerrno>

@@ -1,16 +1,16 @@
-// Finds the frame of a page. Look-ups take no lock; inserting and removing a page take the lock of
-// the bucket that it belongs to, so that no page is ever there twice.
+// Finds the frame of a page. Look-ups take no lock; inserting and removing a page lock its bucket,
+// so that no page is ever entered twice.
 //
-// A page belongs to the bucket that its hash names and lies there or, where that was full, in the
-// next one with room. Invariants:
-//   T1  At most one entry for a page: entries are added and removed under the lock of the bucket
-//       that the page belongs to, after looking for one.
+// A page belongs to the bucket of its hash, and is there or, if that was full, in the next one with
+// space. Invariants:
+//   T1  At most one entry for a page: entries are added and removed under the lock of the page's
+//       bucket, after looking for one.
 //   T2  A look-up that begins after an insertion ended finds the page until its removal begins:
-//       `overflow` of each bucket on the way grew before the entry was stored, and shrinks after it
-//       was cleared. One that runs at the same time may miss it; whoever acts on that looks again
-//       under the lock.
-//   T3  An entry names a frame, not a page: the frame may have been given to another page since.
-//       Only a pin followed by a look at the frame's key tells (frames.hpp).
+//       `overflow` of each bucket on the way grows before the entry is stored, and shrinks after it
+//       is cleared. A concurrent look-up may miss it; acting on that needs another look under the
+//       lock.
+//   T3  An entry names a frame, not a page: the frame may have been reused since. Only a pin
+//       followed by a look at the frame's key is proof (frames.hpp).
 #pragma once
 
 #include <cstdint>

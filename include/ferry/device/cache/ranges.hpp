@@ -1,4 +1,4 @@
-// The ranges of a frame that were written and that the storage does not have yet.
+// The written ranges of a frame that are not yet in storage.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,11 @@ struct Ranges {
   std::uint32_t count = 0;
 };
 
-// The written ranges of one frame. Every function wants range_lock held.
+// The written ranges of one frame. Every function needs range_lock held.
 //
-// A write-back takes them all, and each keeps its place in the list until the write-back ends: so
-// what it could not write always fits back, whatever was written meanwhile. With range_count and
-// taken_count no larger together than ranges_max, it does: a range that comes back gives up one
-// place and needs one at most.
+// A write-back takes them all, and each keeps its place in the list until it ends: so ranges it
+// could not write always fit back. That holds while range_count and taken_count together do not
+// exceed ranges_max: a returning range frees one place and needs at most one.
 class RangeList {
  public:
   FERRY_DEVICE explicit RangeList(Frame& frame) : frame_(frame) {}
@@ -30,9 +29,9 @@ class RangeList {
     return false;
   }
 
-  // False: there is no place for it, and nothing has changed.
+  // Returns false if there is no place, without effects.
   FERRY_DEVICE bool add(Range range) {
-    // Those that touch it become one with it; they are neighbours in the sorted list.
+    // Ranges that touch it are merged; they are neighbours in the sorted list.
     std::uint32_t first = 0;
     while (first < frame_.range_count && frame_.ranges[first].end < range.begin)
       ++first;
@@ -56,7 +55,7 @@ class RangeList {
     return true;
   }
 
-  // Empties the list for a write-back. Those that it cannot write come back one by one; all_back()
+  // Empties the list for a write-back. Ranges that it cannot write return one by one; all_back()
   // ends it.
   FERRY_DEVICE Ranges take() {
     const Ranges ranges = copy();
@@ -70,7 +69,7 @@ class RangeList {
   }
   FERRY_DEVICE void all_back() { frame_.taken_count = 0; }
 
-  // Forgets what lies at or behind `end`.
+  // Drops everything at or after `end`.
   FERRY_DEVICE void cut(std::uint32_t end) {
     while (frame_.range_count > 0 && frame_.ranges[frame_.range_count - 1].begin >= end)
       --frame_.range_count;

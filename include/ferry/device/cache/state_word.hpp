@@ -1,19 +1,19 @@
-// The state word of a frame (State in layout.hpp says what its bits mean).
+// The state word of a frame (State in layout.hpp explains its bits).
 #pragma once
 
 #include <cstdint>
 
 #include <ferry/device/platform.hpp>
 
-// Told of every change of a state word, for the test that holds them against the list of those that
-// may be (tests/device/cache/transitions_test.cpp).
+// Called for every change of a state word, for the test that compares changes with the allowed ones
+// (tests/device/cache/transitions_test.cpp).
 #ifndef FERRY_CACHE_TRANSITION
 #define FERRY_CACHE_TRANSITION(before, after) static_cast<void>(0)
 #endif
 
 namespace ferry::device::cache {
 
-// A frame's state word. Every change of one goes through here.
+// A frame's state word. All changes go through here.
 class StateWord {
  public:
   using Order = decltype(relaxed);

@@ -1,12 +1,12 @@
-// Which reads of a group belong together, and how far to read ahead of them.
+// Detects streams among a group's reads, and decides how far to read ahead.
 //
-// A stream is told by its reads: one that begins where the last one ended continues a sequential
-// stream at once; one that leaves a gap begins a strided stream, which counts once the same
-// distance comes again. What fits nowhere begins a stream of its own, so random reads get no
-// readahead. Only reads that find a page absent, or use one that was read ahead, are looked at.
+// A read that begins where the last one ended continues a sequential stream immediately; one that
+// leaves a gap begins a strided stream, which counts once the same distance repeats. Others begin
+// new streams, so random reads get no readahead. Only reads of absent or prefetched pages are
+// considered.
 //
-// The window doubles while the stream goes on, up to a bound, and is halved when a page that was
-// read ahead is gone before it was used.
+// The window doubles while the stream continues, up to a limit, and is halved when a prefetched
+// page is evicted before its use.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace ferry::device::cache {
 
-// Pages to ask for: `length` of them at `first` and at every further `stride`, in front of `end`.
+// Pages to request: `length` of them at `first` and at every further `stride`, before `end`.
 struct Ahead {
   std::uint64_t first = 0;
   std::uint64_t end = 0;
@@ -29,7 +29,7 @@ class Streams {
   FERRY_DEVICE Streams(Reader& reader, std::uint32_t window_max)
       : reader_(reader), window_max_(window_max) {}
 
-  // A read of `length` pages at `page`. Null: it is the first of its stream, or does not prove one.
+  // A read of `length` pages at `page`. Null: it is the first of its stream, or proves none.
   FERRY_DEVICE Stream* note(std::uint32_t inode, std::uint64_t page, std::uint32_t length) {
     Stream* stream = find(inode, page);
     if (stream == nullptr) {
@@ -42,7 +42,7 @@ class Streams {
       stream->stride = page - stream->start;
       stream->fits = 0;
     } else {
-      // A sequential stream has no gaps, however much each of its reads takes.
+      // A sequential stream has no gaps, whatever the size of its reads.
       if (sequential) stream->stride = length;
       ++stream->fits;
     }
@@ -51,12 +51,12 @@ class Streams {
     return stream->fits > 0 ? stream : nullptr;
   }
 
-  // What to ask for now. `missed`: the page that the read began with was not there.
+  // What to request now. `missed`: the read's first page was absent.
   FERRY_DEVICE Ahead plan(Stream& stream, bool missed) const {
     const bool sequential = stream.stride == stream.length;
     const std::uint64_t behind = stream.start + stream.stride;
     if (missed && stream.ahead > stream.start && stream.window > 0) {
-      stream.window /= 2;  // it was asked for, and is gone
+      stream.window /= 2;  // requested, but evicted
       stream.ahead = behind;
     }
     if (stream.ahead < behind) stream.ahead = behind;
@@ -64,7 +64,7 @@ class Streams {
     const std::uint64_t reads = stream.window / stream.length;
     const std::uint64_t end =
         behind + (sequential ? stream.window : (reads > 0 ? reads : 1) * stream.stride);
-    // Large requests, unless the reader is about to catch up.
+    // Makes large requests, unless the reader is about to catch up.
     const std::uint64_t wanted = end > stream.ahead ? end - stream.ahead : 0;
     const bool close = stream.ahead - behind <= stream.window / 4;
     if (wanted == 0 || (sequential && !close && wanted < stream.window / 4)) return Ahead{};
@@ -82,7 +82,7 @@ class Streams {
     if (stream.window > window_max_) stream.window = window_max_;
   }
 
-  // The stream that the read continues; else the one right in front of it that may become strided.
+  // The stream that the read continues; else one before it that may become strided.
   FERRY_DEVICE Stream* find(std::uint32_t inode, std::uint64_t page) {
     Stream* nearest = nullptr;
     FERRY_NO_UNROLL

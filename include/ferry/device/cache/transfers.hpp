@@ -1,21 +1,19 @@
-// Transfers between frames and the storage: who fills or writes a frame, and how others wait for
-// it.
+// Transfers between frames and storage: which party fills or writes a frame, and how others wait.
 //
-// A transfer belongs to the call that began it, or to nobody: a *flight* is started and left alone
-// (readahead, write-backs in the background), and whoever first wants one of its frames, or the
-// record it stands in, ends it. So nothing depends on a group that computes for a long time.
+// A transfer belongs to the call that began it, or it is a *flight*: started without a waiting call
+// (readahead, background write-back), and ended by the first party that needs one of its frames or
+// its record. So nothing depends on a group that computes for a long time.
 //
 // Invariants, together with those of the frames:
-//   X1  Flight.state holds a phase and the flight's number. It is ended by the one that changes
-//       "under way" to "ending" for the number he saw answered: once, and never in the place of a
-//       later flight in the same record. The low 32 bits of the number are the sequence number of
-//       the flight's request.
+//   X1  Flight.state holds a phase and the flight's number. A party ends it by changing "under way"
+//       to "ending" for the number it saw answered: once, and never for a later flight in the same
+//       record. The low 32 bits of the number are the sequence number of the flight's request.
 //   X2  Between "under way" and its end a flight holds one pin and `filling` or `writing` of each
 //       of its frames, and each of them names it in Frame.flight.
-//   X3  Frame.flight is set before the request is published, and cleared before the flag is.
-//       Whoever starts a flight sets it and looks for `waited` then; whoever goes to sleep sets
-//       `waited` and looks for a flight then.
-//   X4  What a flight read beside an outside call that changes one of its pages is thrown away.
+//   X3  Frame.flight is set before the request is published, and cleared before the flag is. A
+//       party that starts a flight sets it and then looks for `waited`; one that goes to sleep sets
+//       `waited` and then looks for a flight.
+//   X4  Data that a flight read beside an outside call on one of its pages is discarded.
 #pragma once
 
 #include <cerrno>

@@ -1,10 +1,10 @@
-// Writing dirty ranges to the storage: exactly what the program wrote, neighbours with one request.
+// Writes dirty ranges to storage: exactly what the program wrote, neighbours with one request.
 //
 // Three ways: now(), for a call that needs the frame or its ranges; flush(), a file's dirty pages
-// with as many requests under way as there may be; relieve(), a little in the background whenever
-// more pages are dirty than the low-water mark allows, and a wait where that does not keep up.
-// Nobody waits for another storage's write-backs: one that hangs has its share of records, and what
-// finds none is written without.
+// with as many requests in flight as allowed; relieve(), some in the background while more pages
+// are dirty than the low-water mark allows, waiting if that falls behind. No call waits for another
+// storage's write-backs: a storage that hangs has a limited share of records, and others write
+// without them.
 #pragma once
 
 #include <cerrno>
@@ -29,12 +29,12 @@ class WriteBack {
         counters_(counters),
         group_(group) {}
 
-  // Writes back the page, which the caller has pinned, and the dirty ones right behind it.
+  // Writes back the page, pinned by the caller, and the dirty ones right after it.
   FERRY_DEVICE std::int64_t now(std::uint32_t frame) {
     return transfers_.begin(frame, State::writing) ? finish(frame) : 0;
   }
-  // For a writer whose range has no place in the page's list: those that are on their way may free
-  // some, else all of them have to go. 0 or the error of that.
+  // For a writer whose range has no place in the page's list: ranges in flight may free some, else
+  // all must be written. Returns 0 or the error.
   FERRY_DEVICE_CALL std::int64_t make_room(std::uint32_t frame) {
     if ((frames_.state(frame).load(acquire) & State::writing) == 0) return now(frame);
     transfers_.wait_while(frame, State::writing);
@@ -67,10 +67,9 @@ class WriteBack {
     return error;
   }
 
-  // Writes back what is dirty of these pages of the file and waits for what others write back just
-  // now. 0: the storage has it all. Else an error; the inode keeps count of them. The first error
-  // ends it: a file whose last write-back failed is asked for with one request, and what a storage
-  // without room would refuse is not sent.
+  // Writes back these pages of the file and waits for others' write-backs. Returns 0 if storage has
+  // everything, else an error, which the inode counts. Stops at the first error: a file whose last
+  // write-back failed gets one request, and nothing is sent that a full storage would refuse.
   FERRY_DEVICE_CALL std::int64_t flush(std::uint32_t inode, Pages pages, Flight::Kind kind) {
     Inode& file = view_.inode(inode);
     if (DeviceRef<std::uint64_t>(file.dirty_pages).load(acquire) == 0) return 0;
@@ -79,7 +78,7 @@ class WriteBack {
       if (error == 0 && failing(file) != 0) error = write_dirty(frame);
       if (error == 0) begin(frame, kind);
     });
-    // What is dirty by now was written meanwhile, or its flight failed: then the error counts.
+    // A page dirty now was written meanwhile, or its flight failed: then the error counts.
     frames_.each_of(inode, pages, [&](std::uint32_t frame) {
       if (error == 0) {
         error = write_dirty(frame);
@@ -90,7 +89,7 @@ class WriteBack {
     return error;
   }
 
-  // Writes up to a staging area of a call's bytes at once: how many, or the error.
+  // Writes up to a staging area of a call's bytes: returns the number, or the error.
   FERRY_DEVICE_CALL std::int64_t write_through(Inode& inode, const unsigned char* from,
                                                std::uint64_t bytes, std::uint64_t at) {
     Piece piece{io_.staging(), bytes < io_.staging_bytes() ? bytes : io_.staging_bytes()};
@@ -103,17 +102,16 @@ class WriteBack {
       got = io_.write(handle, &piece, 1, static_cast<std::int64_t>(at));
     } while (got == -EBADF && write_handle.load(acquire) != handle);
     if (got == 0) return -EIO;
-    if (got > 0) Frames::note_result(inode, 0);  // there is room
+    if (got > 0) Frames::note_result(inode, 0);  // there is space
     return got;
   }
 
-  // After this page became dirty, by a caller that has nothing pinned.
+  // Call it after this page became dirty, with nothing pinned.
   FERRY_DEVICE void relieve(std::uint64_t key) {
     const std::uint64_t dirty = DeviceRef<std::uint64_t>(view_.shared().dirty_pages).load(relaxed);
     if (dirty > view_.layout.dirty_low) relieve(key, dirty);
   }
-  // Starts to write back a page, which the caller has pinned, of a storage that it does not want to
-  // wait for.
+  // Starts to write back a page, pinned by the caller, whose storage it does not want to wait for.
   FERRY_DEVICE void begin_elsewhere(std::uint32_t frame) {
     if (transfers_.may_claim(inode_of(frames_.key(frame)))) start(frame, Flight::writes);
   }
@@ -142,7 +140,7 @@ class WriteBack {
     if (dirty <= view_.layout.dirty_high) return;
     if (!transfers_.attend_some_write_back(group_, inode_of(key))) write_back_own(key);
   }
-  // There are too many dirty pages, and none of this one's storage is on its way.
+  // There are too many dirty pages, and none of this storage's is in flight.
   FERRY_DEVICE void write_back_own(std::uint64_t key) {
     const std::uint32_t frame = frames_.find(key);
     if (frame == no_frame) return;
@@ -152,14 +150,14 @@ class WriteBack {
     frames_.unpin(frame);
   }
 
-  // For flush(): waits until nobody writes the page back, and does so if it is dirty then. One look
-  // at both: a page that is clean because it is on its way has to be waited for.
+  // For flush(): waits until no party writes the page back, then does so if it is dirty. Checks
+  // both at once: a page that is clean because it is in flight must be waited for.
   FERRY_DEVICE std::int64_t write_dirty(std::uint32_t frame) {
     const std::uint64_t state = transfers_.wait_while(frame, State::writing);
     return (state & State::dirty) != 0 ? now(frame) : 0;
   }
 
-  // For flush(): starts what can be started, and leaves the rest.
+  // For flush(): starts what is possible, and leaves the rest.
   FERRY_DEVICE_CALL void begin(std::uint32_t frame, Flight::Kind kind) {
     while (view_.layout.geometry.flights > 0) {
       const std::uint64_t state = frames_.state(frame).load(acquire);
@@ -169,8 +167,8 @@ class WriteBack {
     }
   }
 
-  // Starts a flight that writes the page, which the caller has pinned, and those right behind it
-  // that continue it. Only pages with one range: others take several requests.
+  // Starts a flight that writes the page, pinned by the caller, and those right after it that
+  // continue it. Only pages with one range: others take several requests.
   FERRY_DEVICE_CALL Start start(std::uint32_t frame, Flight::Kind kind) {
     const std::uint64_t key = frames_.key(frame);
     const std::uint32_t index = transfers_.claim_flight(group_, inode_of(key));
@@ -181,7 +179,7 @@ class WriteBack {
     flight.bytes = 0;
     std::uint32_t from = Frames::anywhere;
     for (std::uint32_t next = frame;;) {
-      // The first is pinned by the caller; a flight has pins of its own (X2).
+      // The caller has pinned the first; a flight has its own pins (X2).
       if (flight.count == 0 && !frames_.pin(next, key)) break;
       Range range;
       if (!take_only_range(next, from, range)) {
@@ -211,7 +209,7 @@ class WriteBack {
     return Start::started;
   }
 
-  // Sets `writing` and takes the page's range, if that is all it has.
+  // Sets `writing` and takes the page's range, if it is the only one.
   FERRY_DEVICE bool take_only_range(std::uint32_t frame, std::uint32_t begin, Range& range) {
     if (!transfers_.try_begin_writing(frame)) return false;
     if (frames_.take_only_range(frame, begin, range)) return true;
@@ -219,16 +217,16 @@ class WriteBack {
     return false;
   }
 
-  // Ranges on their way to the storage, in the order of the file. One of each group, in memory that
-  // is not the stack: only finish() has one, and it does not call itself.
+  // Ranges being written, in file order. One list per group, not on the stack: only finish() uses
+  // it, without recursion.
   struct Work {
     std::uint32_t frames[run_max];
     Ranges ranges[run_max];
     std::uint32_t count;
     Piece pieces[run_max];
     std::uint32_t piece_count;
-    std::uint32_t piece_page;   // which page the first piece is from
-    std::uint32_t piece_range;  // and which of its ranges
+    std::uint32_t piece_page;   // the page of the first piece
+    std::uint32_t piece_range;  // its range
     std::uint64_t offset;       // of the first piece
     std::uint64_t bytes;
 
@@ -239,8 +237,8 @@ class WriteBack {
     }
   };
 
-  // Takes the page's ranges, F3; sends what does not continue before them. An error of that ends
-  // it, and put_back() has to follow.
+  // Takes the page's ranges (F3); first sends pieces that do not continue them. An error ends it,
+  // and put_back() must follow.
   FERRY_DEVICE std::int64_t collect(Work& work, std::uint32_t frame, Inode& inode) {
     const std::uint32_t index = work.count++;
     work.frames[index] = frame;
@@ -263,7 +261,7 @@ class WriteBack {
     return 0;
   }
 
-  // Writes all pieces: their bytes, or the error that ended it. Uses them up.
+  // Writes all pieces and removes them: returns their bytes, or the error that ended it.
   FERRY_DEVICE std::int64_t write_pieces(Work& work, Inode& inode) {
     Piece* pieces = work.pieces;
     std::uint32_t count = work.piece_count;
@@ -273,11 +271,11 @@ class WriteBack {
       const std::int32_t handle = write_handle.load(acquire);
       const std::int64_t got =
           io_.write(handle, pieces, count, static_cast<std::int64_t>(work.offset + done));
-      // A handle may be closed just now; then the inode has had another one before, or has none.
+      // A handle may be closing; then the inode has had another one before, or has none.
       if (got == -EBADF && write_handle.load(acquire) != handle) continue;
       if (got < 0) return got;
       if (got == 0) return -EIO;
-      // What is short is continued, so that its cause is known.
+      // Continues short writes, to find their cause.
       done += static_cast<std::uint64_t>(got);
       if (skip(pieces, count, static_cast<std::uint64_t>(got)) == 0)
         return static_cast<std::int64_t>(done);
@@ -297,8 +295,7 @@ class WriteBack {
     return 0;
   }
 
-  // After an error: everything from the first piece on, which was not sent or not written, is dirty
-  // again.
+  // After an error: everything from the first piece on, unsent or unwritten, is dirty again.
   FERRY_DEVICE void put_back(const Work& work, Inode& inode) {
     std::uint32_t range = work.piece_range;
     for (std::uint32_t i = work.piece_page; i < work.count; ++i) {
