@@ -45,7 +45,7 @@ class RingIo {
   // ---- transfers that no call waits for --------------------------------------------------------
 
   FERRY_DEVICE std::uint32_t loop() const { return requester_.loop(); }
-  // Whether every answer that is due will come.
+  // Whether every pending answer will come.
   FERRY_DEVICE bool server_runs() const {
     const ArenaView& arena = requester_.arena();
     for (std::uint32_t i = 0; i < arena.layout.geometry.loops; ++i) {
@@ -54,8 +54,8 @@ class RingIo {
     }
     return true;
   }
-  // Those who waited for the last answer have left `parked` set. Its server may have stored the
-  // answer and not yet looked at `parked`, and finds nobody then: who clears it wakes instead.
+  // Waiters for the last answer have left `parked` set. Its server may have stored the answer and
+  // not yet looked at `parked`, and then finds it clear: whoever clears it wakes instead.
   FERRY_DEVICE void expect(std::uint32_t flight) {
     SystemRef<std::uint32_t> parked(cell(flight).parked);
     if (parked.load(relaxed) == 0 || parked.exchange(0, seq_cst) == 0) return;
@@ -89,7 +89,7 @@ class RingIo {
     return arena.cell(arena.shared_cell(flight));
   }
 
-  // `extents`: where the list of several pieces goes.
+  // `extents`: where to put the list of several pieces.
   FERRY_DEVICE Request request_of(Direction direction, std::int32_t handle, const Piece* pieces,
                                   std::uint32_t count, std::int64_t offset, Extent* extents) const {
     const ArenaView& arena = requester_.arena();
@@ -125,21 +125,21 @@ class CachedFiles {
 
   FERRY_DEVICE PageCache<RingIo>& pages() { return pages_; }
 
-  // The entry of a cached file, or null: closed, not a regular file, or there is no cache.
+  // The entry of a cached file, or null: closed, not a regular file, or no cache.
   FERRY_DEVICE OpenFile* find(std::int32_t handle) const {
     if (view_.base == nullptr || handle <= 0) return nullptr;
     OpenFile& entry = view_.open_file(handle);
     const bool same = DeviceRef<std::int32_t>(entry.handle).load(acquire) == handle;
     return same ? &entry : nullptr;
   }
-  // Whether a close has taken the handle from the cache. Its calls are refused from then on: the
-  // server may not know of the close yet, and past the cache they would miss what other handles
-  // have made dirty, or leave it as it was.
+  // Whether a close has removed the handle from the cache. Its later calls are refused: the server
+  // may not know of the close yet, and past the cache they would miss or bypass other handles'
+  // dirty data.
   FERRY_DEVICE bool has_left(std::int32_t handle) const {
     if (view_.base == nullptr || handle <= 0) return false;
     return DeviceRef<std::int32_t>(view_.open_file(handle).handle).load(acquire) == -handle;
   }
-  // The number of the file that `status` tells of, while it is open.
+  // The number of the file with this `status`, while it is open.
   FERRY_DEVICE bool inode_of_file(const FileStatus& status, std::uint32_t& id) const {
     if (view_.base == nullptr) return false;
     const SpinLock lock(view_.shared().open_lock, hooks_);
@@ -149,15 +149,15 @@ class CachedFiles {
     return true;
   }
 
-  // `handle` was opened just now; revalidate() or truncate() has to follow. False: every record is
-  // in use (there are as many as handles), or it is no regular file, or one whose size does not say
-  // how much there is to read: then it is not cached.
+  // Enters a newly opened `handle`; revalidate() or truncate() must follow. Returns false if every
+  // record is in use (there are as many as handles), or the file is not cached: not regular, or of
+  // a size that is not its amount of data.
   FERRY_DEVICE_CALL bool attach(std::int32_t handle, std::uint32_t access,
                                 const FileStatus& status) {
     if (view_.base == nullptr) return false;
     DeviceRef<std::int32_t>(view_.open_file(handle).handle).store(0, release);
     if (!is_regular(status) || status.generated != 0) return false;
-    // Waits for an open or a close of the same file that is under way, and for nothing else.
+    // Waits only for an open or a close of the same file in progress.
     for (;;) {
       Inode* inode = nullptr;
       Joining joining;
@@ -177,22 +177,21 @@ class CachedFiles {
     }
   }
 
-  // Some open handle of the file that may write, or 0.
+  // Some writable open handle of the file, or 0.
   FERRY_DEVICE std::int32_t writer(const OpenFile& entry) const {
     return DeviceRef<std::int32_t>(view_.inode(entry.inode).write_handle).load(acquire);
   }
 
-  // Before the handle is closed: writes back, and hands the writing over to another handle of the
-  // file. What cannot be written is lost with the last handle that may write; the error says so,
-  // and the file is as long then as the storage has it: `ask(status)` asks, while the handle is
-  // open. Returns what flush() does.
+  // Before the handle is closed: writes back, and passes write-back on to another handle of the
+  // file. What the last writable handle cannot write is lost and reported, and the file's size is
+  // then the storage's, from `ask(status)` while the handle is open. Returns the result of flush().
   template <class Ask>
   FERRY_DEVICE_CALL int detach(OpenFile& entry, std::int32_t handle, Ask ask) {
     const std::uint32_t id = entry.inode;
     Inode& inode = view_.inode(id);
     int error = flush(entry);
-    // The server refuses this call, too: it did not happen, and the end of the runtime writes what
-    // is dirty, or tries again.
+    // The server refuses this call, too: it did not happen, and the runtime's end writes dirty
+    // data, or tries again.
     if (error == -ESHUTDOWN && !pages_.is_clean(id)) return error;
     const Leaving leaving = leave(entry, handle, inode);
     if (leaving == Leaving::closed_already) return -EBADF;
@@ -211,7 +210,7 @@ class CachedFiles {
     DeviceRef<std::int32_t> write_handle(inode.write_handle);
     if (write_handle.load(relaxed) == handle) write_handle.store(0, release);
     if (last) {
-      // From now on whoever still has the old number writes nothing.
+      // From now on a party with the old number writes nothing.
       inode.kept_id = id;
       DeviceRef<std::uint32_t>(inode.id).store(next_id(id), release);
     }
@@ -220,8 +219,8 @@ class CachedFiles {
     return error;
   }
 
-  // Whether the range ends behind what can be cached: then the host executes the transfer, whatever
-  // the placement.
+  // Whether the range exceeds the cacheable part: then the host executes the transfer, at any
+  // placement.
   FERRY_DEVICE bool ends_past_the_cache(std::uint64_t bytes, std::int64_t offset) const {
     return static_cast<std::uint64_t>(offset) + bytes > view_.bytes_max();
   }
@@ -282,9 +281,9 @@ class CachedFiles {
     return pages_.hold(entry.inode, handle, at, bytes, view, pull);
   }
 
-  // An outside call after an open: drops the file's pages unless its version is theirs.
-  // `ask(status)` asks the storage, and returns 0 or an error. What cannot be written back stays as
-  // it is, and with it the other pages.
+  // An outside call after an open: drops the file's pages unless they have its version.
+  // `ask(status)` asks the storage, and returns 0 or an error. Pages that cannot be written back
+  // stay, and with them the others.
   template <class Ask>
   FERRY_DEVICE int revalidate(const OpenFile& entry, Ask ask) {
     const std::uint32_t id = entry.inode;
@@ -296,7 +295,7 @@ class CachedFiles {
     if (error == 0 && !same) {
       inode.version = 0;
       if (pages_.flush(id) == 0) {
-        // Once more: for the size with what was written just now.
+        // Again: for the size including recent writes.
         pages_.drop(id);
         error = ask(status);
         if (error == 0) {
@@ -308,8 +307,8 @@ class CachedFiles {
     pages_.end_outside(id);
     return error;
   }
-  // An outside call that drops the file's pages, for whoever knows that nobody wants them soon. 0
-  // or the error that keeps something from the storage; then that stays.
+  // An outside call that drops the file's pages, when they are not needed soon. Returns 0 or the
+  // error of a write-back; then the pages stay.
   FERRY_DEVICE int evict(const OpenFile& entry) {
     const std::uint32_t id = entry.inode;
     pages_.begin_outside(id);
@@ -319,14 +318,14 @@ class CachedFiles {
     return error;
   }
 
-  // What the handle was told of last by flush() is told once more.
+  // Reports again what flush() last reported to the handle.
   FERRY_DEVICE void report_again(OpenFile& entry) {
     std::uint32_t& count = view_.inode(entry.inode).write_errors;
     const std::uint32_t errors = DeviceRef<std::uint32_t>(count).load(acquire);
     DeviceRef<std::uint32_t>(entry.errors_reported).store(errors - 1, relaxed);
   }
-  // Writes back what is dirty. Reports every error of a write-back since this handle's last report,
-  // once. `sync_follows`: the storage may begin with them on its medium.
+  // Writes back dirty data. Reports every write-back error since this handle's last report, once.
+  // `sync_follows`: the storage may start writing to its medium.
   FERRY_DEVICE_CALL int flush(OpenFile& entry, bool sync_follows = false) {
     Inode& inode = view_.inode(entry.inode);
     auto error = static_cast<int>(pages_.flush(entry.inode, {}, sync_follows));
@@ -338,12 +337,12 @@ class CachedFiles {
     return error;
   }
 
-  // An outside call that cuts or extends the file; `truncate()` does it in the storage and returns
-  // 0 or an error. What is dirty behind the new end is written first all the same: a write-back
-  // that is under way somewhere would else extend the file again.
+  // An outside call that truncates or extends the file; `truncate()` does it in the storage and
+  // returns 0 or an error. Dirty data behind the new end is still written first: otherwise a
+  // write-back in flight would extend the file again.
   template <class Truncate>
   FERRY_DEVICE int truncate(const OpenFile& entry, std::uint64_t size_bytes, Truncate truncate) {
-    // Looked at once: the handle may be closed meanwhile, and its entry another file's.
+    // Read once: the handle may be closed meanwhile, and its entry reused.
     const std::uint32_t id = entry.inode;
     const Pages changed{size_bytes >> view_.layout.page_shift, Pages{}.end};
     pages_.begin_outside(id, Pages{}, changed);
@@ -357,9 +356,9 @@ class CachedFiles {
     return error;
   }
 
-  // Ends cached writes with -ESHUTDOWN from now on and writes back every file; for the end of a
-  // runtime. 0 or the last error. What hangs comes last: a storage that has something under way is
-  // left alone until that has ended, unless nobody would say so.
+  // Ends cached writes with -ESHUTDOWN from now on and writes back every file, for the end of a
+  // runtime. Returns 0 or the last error. Hanging storages come last: one with transfers in flight
+  // is left alone until these have ended, unless their end would never be reported.
   FERRY_DEVICE_CALL int stop() {
     DeviceRef<std::uint32_t> stopping(view_.shared().stopping);
     // seq_cst, as in PageCache::write_page(): a write that misses this is seen on its frame.
@@ -378,14 +377,13 @@ class CachedFiles {
     }
     return error;
   }
-  // Writes back what is dirty of every file. 0 or the last error.
+  // Writes back the dirty data of every file. Returns 0 or the last error.
   FERRY_DEVICE int write_back_all() {
     return flush_files([](std::uint32_t) { return true; });
   }
 
  private:
-  // Under open_lock. The record of a file that is open, or being opened or closed, or that kept its
-  // pages.
+  // Under open_lock. The record of a file that is open, opening or closing, or has kept its pages.
   FERRY_DEVICE Inode* search(const FileStatus& status) const {
     for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
       Inode& inode = view_.inode(i);
@@ -398,8 +396,8 @@ class CachedFiles {
     return inode.references > 0 || inode.busy != 0 || inode.version != 0;
   }
   enum class Joining : std::uint8_t { refused, joined, later, first };
-  // Under open_lock. `later`: the record is busy. `first`: it is now, and the file's from here on;
-  // forget_former() and enter() have to follow.
+  // Under open_lock. `later`: the record is busy. `first`: it is busy now, and the file's;
+  // forget_former() and enter() must follow.
   FERRY_DEVICE Joining join(std::int32_t handle, std::uint32_t access, const FileStatus& status,
                             Inode*& inode) const {
     inode = search(status);
@@ -428,8 +426,8 @@ class CachedFiles {
     entry.errors_reported = DeviceRef<std::uint32_t>(inode.write_errors).load(acquire);
     DeviceRef<std::int32_t>(entry.handle).store(handle, release);
   }
-  // Under open_lock. A record for a file that is not open, `busy` now: one without any pages, or
-  // one whose pages have to go. Null: all are in use.
+  // Under open_lock. A record for a file that is not open, now `busy`: one without pages, or one
+  // whose pages must go. Null: all are in use.
   FERRY_DEVICE Inode* begin_use(const FileStatus& status) const {
     Inode* found = nullptr;
     for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
@@ -441,18 +439,18 @@ class CachedFiles {
     found->busy = 1;
     found->number = status.inode;
     found->device = status.device;
-    // By now the record tells the file's size (inode_of_file).
+    // The record now has the file's size (inode_of_file).
     DeviceRef<std::uint64_t>(found->size_bytes).store(view_.size_of(status.size_bytes), release);
     return found;
   }
-  // Of a busy record: its former file's pages go, and it is the new one's.
+  // For a busy record: drops its former file's pages; it is the new file's.
   FERRY_DEVICE void forget_former(Inode& inode, const FileStatus& status) {
     if (inode.version != 0) pages_.forget(inode.kept_id);
     inode.version = 0;
     inode.tuning = view_.tunings.find(status.device);
     DeviceRef<std::uint32_t>(inode.storage).store(storage_of(status.device), relaxed);
-    // Relaxed: who looks for frames to evict may still ask about the former file, and then passes
-    // over a page or tries one in vain.
+    // Relaxed: a party that looks for frames to evict may still use the former file, and then skips
+    // a page or tries one in vain.
     DeviceRef<std::int32_t>(inode.write_error).store(0, relaxed);
     DeviceRef<std::uint32_t>(inode.write_errors).store(0, relaxed);
     DeviceRef<std::int32_t>(inode.failing).store(0, relaxed);
@@ -460,7 +458,7 @@ class CachedFiles {
   }
 
   enum class Leaving : std::uint8_t { closed_already, one_of_many, last_writer, last };
-  // Takes the handle from the file. The record is `busy` if what follows takes long.
+  // Removes the handle from the file. The record is `busy` if the rest takes long.
   FERRY_DEVICE_CALL Leaving leave(OpenFile& entry, std::int32_t handle, Inode& inode) {
     for (;;) {
       {
@@ -505,7 +503,7 @@ class CachedFiles {
   static constexpr std::uint64_t stop_slice_ns = 1'000'000;
   static constexpr std::uint32_t busy_and_waited = 2;
   static constexpr std::uint64_t park_slice_ns = 10'000'000;
-  // `last()`: what is to be done under open_lock.
+  // `last()`: runs under open_lock.
   template <class Last>
   FERRY_DEVICE void end_busy(Inode& inode, Last last) const {
     std::uint32_t busy = 0;
@@ -525,9 +523,9 @@ class CachedFiles {
   FERRY_DEVICE std::uint32_t next_id(std::uint32_t id) const {
     return (id + view_.layout.geometry.inodes) & ((1U << inode_bits) - 1);
   }
-  // Whether a handle with this access can write back what others have written. One that appends
-  // puts it elsewhere. A synchronous one would do, but slowly, and its own writes are never dirty:
-  // so the file's other writers have a handle of their own.
+  // Whether a handle with this access can write back others' data. An appending one writes it
+  // elsewhere. A synchronous one is slow, and its own writes are never dirty, so the file's other
+  // writers have another handle.
   FERRY_DEVICE static bool writes_back(std::uint32_t access) {
     constexpr std::uint32_t looked_at =
         OpenFile::writable | OpenFile::appends | OpenFile::synchronous;

@@ -21,12 +21,12 @@
 
 namespace ferry::device::cache {
 
-// What a step of a call through the cache came to.
+// The outcome of a step of a call through the cache.
 enum class Step : std::uint8_t {
   done,
-  again,   // look for the page once more
+  again,   // look for the page again
   pulled,  // a Pull has begun
-  past,    // what cannot be written back leaves the page no place: the call goes past the cache
+  past,    // no place for the page, because write-back fails: the call bypasses the cache
   failed,
 };
 struct StepResult {
@@ -39,18 +39,18 @@ struct StepResult {
       : step(result < 0 ? Step::failed : Step::done), value(result) {}
 };
 
-// A fill that the reader's group has to copy from its staging area, and then to end.
+// A fill that the reader's group must copy from its staging area, and then end.
 struct Pull {
   static constexpr std::uint32_t pages_max = 8;
 
   const unsigned char* from = nullptr;
-  std::uint64_t bytes = 0;    // that the storage gave
+  std::uint64_t bytes = 0;    // from the storage
   std::uint64_t outside = 0;  // outside calls when it began
   std::uint32_t inode = 0;
   std::uint32_t count = 0;  // pages
   std::uint32_t frames[pages_max] = {};
 
-  // Where page `index` begins, and how much of it there is.
+  // The offset and length of page `index`.
   FERRY_DEVICE static std::uint64_t start_of(std::uint32_t index, const View& view) {
     return std::uint64_t{index} << view.layout.page_shift;
   }
@@ -60,21 +60,21 @@ struct Pull {
     return left < view.page_bytes() ? left : view.page_bytes();
   }
 };
-static_assert(sizeof(Pull) <= 64);  // what a block of a GPU hands round at once
+static_assert(sizeof(Pull) <= 64);  // what a GPU's block broadcasts at once
 
-// What a call looks for in the cache, page by page, and how far it has come.
+// A call's search in the cache, page by page, and its progress.
 struct PageLook {
   std::uint32_t inode;
   std::int32_t handle;        // that may read
-  bool whole = false;         // pages have to be readable as a whole, not just where the call reads
-  Pull* pull = nullptr;       // takes what is absent, if the caller's group can copy it
+  bool whole = false;         // needs complete pages, not only the bytes to read
+  Pull* pull = nullptr;       // takes absent data, if the caller's group can copy it
   std::uint64_t counted = 0;  // pages before this one were brought in by this call
   bool noted = false;         // the streams know of it
 };
 struct FoundPage {
   StepResult result;
   std::uint32_t frame = no_frame;  // done: pinned, and readable
-  bool held = false;               // not as a whole: end_writing_to() has to follow
+  bool held = false;               // incomplete: end_writing_to() must follow
 };
 
 template <class Io>
@@ -94,7 +94,7 @@ class Filling {
 
   // ---- what a reader needs ---------------------------------------------------------------------
 
-  // Fills `page`, and of the `wanted` pages from there those that are absent and in one run.
+  // Fills `page`, and the run of absent pages after it among the `wanted` ones.
   FERRY_DEVICE_CALL FoundPage fill(PageLook& look, std::uint64_t page, std::uint64_t wanted) {
     FoundPage found;
     const std::uint32_t limit = limit_of(wanted, run_max);
@@ -110,13 +110,12 @@ class Filling {
     return found;
   }
 
-  // Whether so much is pulled.
+  // Whether this many bytes are pulled.
   FERRY_DEVICE bool pulls(std::uint64_t wanted) const {
     return wanted <= Pull::pages_max &&
            Pull::start_of(static_cast<std::uint32_t>(wanted), view_) <= io_.pull_bytes();
   }
-  // The same by a pull. On `pulled` its bytes lie in the staging area; after they are copied, end()
-  // has to follow.
+  // The same by a pull. On `pulled` the bytes are in the staging area; copy them, then call end().
   FERRY_DEVICE_CALL StepResult begin(const PageLook& look, std::uint64_t page,
                                      std::uint64_t wanted) {
     Pull& pull = *look.pull;
@@ -142,9 +141,9 @@ class Filling {
     return end_run(pull.inode, pull.outside, pull.frames, pull.count, 0);
   }
 
-  // When done the range of the found page may be read while the pin lasts. `held`, unless the look
-  // is for whole pages: the page is not valid, and counts its reader as a writer so that nobody
-  // fills it meanwhile.
+  // When done, the range of the found page may be read while the pin lasts. `held`, unless complete
+  // pages are needed: the page is not valid, and counts its reader as a writer, which prevents a
+  // fill meanwhile.
   FERRY_DEVICE StepResult make_readable(const PageLook& look, FoundPage& found, Range range) {
     const std::uint32_t frame = found.frame;
     for (;;) {
@@ -166,7 +165,7 @@ class Filling {
     }
   }
 
-  // Reads what lies between the written ranges.
+  // Reads the gaps between the written ranges.
   FERRY_DEVICE_CALL StepResult complete(std::uint32_t frame, std::int32_t handle) {
     const std::uint32_t inode = inode_of(frames_.key(frame));
     const std::uint64_t page = page_of(frames_.key(frame));
@@ -175,11 +174,11 @@ class Filling {
     if (!begin_fill(inode, Pages{page, page + 1}, outside)) return Step::again;
     if (!transfers_.begin(frame, State::filling)) return Step::again;
     if ((frames_.state(frame).load(acquire) & State::valid) != 0) {
-      // Another reader has done so meanwhile, and more may be reading what it brought.
+      // Another reader has done so meanwhile, and others may be reading the result.
       transfers_.end(frame, State::filling);
       return {};
     }
-    const Ranges there = frames_.ranges(frame);  // F2: nobody adds one now
+    const Ranges there = frames_.ranges(frame);  // F2: none can be added now
     std::int64_t error = 0;
     std::uint32_t at = 0;
     for (std::uint32_t i = 0; i <= there.count && error == 0; ++i) {
@@ -194,10 +193,10 @@ class Filling {
     return result;
   }
 
-  // Frames for pages of this file that are needed now: evicting may have to write back first. Fewer
-  // than wanted: too many are in use just now, or `stuck`: of files whose write-back fails, or of
-  // other storages that do not get rid of them. A call pays for no file's trouble but its own, so
-  // the pages of the former are left alone, and it waits for none of the latter.
+  // Frames for pages of this file needed now: eviction may write back first. Fewer than wanted: too
+  // many are in use, or `stuck`: of files whose write-back fails, or of other storages that do not
+  // write them. A call suffers only from its own file's problems: it leaves the former alone and
+  // does not wait for the latter.
   FERRY_DEVICE_CALL std::uint32_t take(std::uint32_t inode, std::uint32_t* frames,
                                        std::uint32_t wanted, bool& stuck) {
     const std::uint64_t rounds = 3 * std::uint64_t{view_.layout.geometry.frames};
@@ -223,7 +222,7 @@ class Filling {
   // Another group entered the page, or every frame is in use: look again, unless frames are stuck.
   FERRY_DEVICE Step give_way(bool stuck) {
     if (stuck) return Step::past;
-    // Frames may be held by fills that are answered and that nobody has asked for.
+    // Answered fills that no party has ended may hold frames.
     transfers_.finish_answered();
     transfers_.look_later(0, waits_++);
     return Step::again;
@@ -231,8 +230,8 @@ class Filling {
 
   // ---- past the cache --------------------------------------------------------------------------
 
-  // Reads up to `bytes` bytes of absent pages, from `at` on; 0 at the end of the file. What others
-  // write there meanwhile is read or not, as with any read.
+  // Reads up to `bytes` bytes of absent pages, from `at` on; 0 at the end of the file. Concurrent
+  // writes by others may or may not be seen, as with any read.
   FERRY_DEVICE_CALL StepResult read_past(const PageLook& look, void* to, std::uint64_t bytes,
                                          std::uint64_t at) {
     const std::uint64_t page = at >> view_.layout.page_shift;
@@ -247,7 +246,7 @@ class Filling {
     const std::int64_t got = read_pieces(look.inode, look.handle, &piece, 1, at);
     if (got < 0) return StepResult(got);
     copy_alone(to, io_.staging(), static_cast<std::uint64_t>(got));
-    // The file is longer than the storage knows: what lies between is a hole.
+    // The file is longer than the storage knows: the gap is a hole.
     const std::uint64_t hole = bytes - static_cast<std::uint64_t>(got);
     __builtin_memset(static_cast<unsigned char*>(to) + got, 0, hole);
     return StepResult(static_cast<std::int64_t>(bytes));
@@ -255,11 +254,11 @@ class Filling {
 
   // ---- what a reader will need -----------------------------------------------------------------
 
-  // A read of `length` pages at `page` found its first page absent (`missed`), or was the first to
-  // use one that was read ahead. Asks for what the stream will want next, and does not wait for it.
+  // A read of `length` pages at `page` found its first page absent (`missed`), or first used a
+  // prefetched one. Requests what the stream will need next, without waiting.
   FERRY_DEVICE_CALL void read_ahead(std::uint32_t inode, std::int32_t handle, std::uint64_t page,
                                     std::uint64_t length, bool missed) {
-    // Several streams have to fit into the cache, beside what else is in it.
+    // Several streams must fit into the cache, besides its other contents.
     const std::uint32_t share = view_.layout.geometry.frames / 16;
     std::uint32_t window = view_.tuning(inode).readahead_bytes_max >> view_.layout.page_shift;
     if (share < window) window = share;
@@ -277,7 +276,7 @@ class Filling {
     if (at > stream->ahead) stream->ahead = at;
   }
 
-  // Asks for the absent ones of these pages, up to half the cache; does not wait.
+  // Requests the absent ones of these pages, up to half the cache; does not wait.
   FERRY_DEVICE_CALL void prefetch(std::uint32_t inode, std::int32_t handle, Pages pages) {
     const std::uint64_t half = view_.layout.geometry.frames / 2;
     if (pages.end - pages.first > half) pages.end = pages.first + half;
@@ -285,12 +284,11 @@ class Filling {
   }
 
  private:
-  // How often in a row a call finds nothing but pages of other storages until it goes past the
+  // After this many consecutive searches that find only other storages' pages, a call bypasses the
   // cache.
   static constexpr std::uint32_t fruitless_max = 8;
 
-  // Of a dirty page, which the caller has pinned. `own`: its storage is the one that the call waits
-  // for anyway.
+  // For a dirty page, pinned by the caller. `own`: on the storage that the call waits for anyway.
   FERRY_DEVICE void write_back_for_place(std::uint32_t frame, bool own) {
     if (!own) {
       write_back_.begin_elsewhere(frame);
@@ -298,20 +296,20 @@ class Filling {
       write_back_.finish(frame);
     }
   }
-  // Before these pages are entered. False: an outside call was changing one of them.
+  // Before these pages are entered. Returns false if an outside call is changing one of them.
   FERRY_DEVICE bool begin_fill(std::uint32_t inode, Pages pages, std::uint64_t& outside) const {
     if (outside_.may_fill(inode, pages, outside)) return true;
     sent_back();
     outside_.rest_once(inode);
     return false;
   }
-  // By an outside call: the next try is in a turn if there were enough of them.
+  // Outdated by an outside call: after enough failures the next try takes a turn.
   FERRY_DEVICE Step sent_back() const {
     ++view_.reader(group_).tries;
     return Step::again;
   }
 
-  // How many of the wanted pages one fill takes: half the cache at most, so that threads with large
+  // How many of the wanted pages one fill takes: at most half the cache, so that threads with large
   // reads leave each other some frames.
   FERRY_DEVICE std::uint32_t limit_of(std::uint64_t wanted, std::uint32_t most) const {
     const std::uint32_t half = (view_.layout.geometry.frames + 1) / 2;
@@ -332,13 +330,13 @@ class Filling {
     Frames::add_one(counters_.misses, count);
     return {};
   }
-  // Their bytes are there, or `error` says why not. When done the first stays pinned.
+  // Their bytes are present, or `error` gives the reason. When done the first stays pinned.
   FERRY_DEVICE_CALL StepResult end_run(std::uint32_t inode, std::uint64_t outside,
                                        const std::uint32_t* run, std::uint32_t count,
                                        std::int64_t error) {
     const std::uint64_t page = page_of(frames_.key(run[0]));
     StepResult result(error);
-    // Whoever waits for an outdated page looks again, and finds it gone.
+    // A party that waits for an outdated page looks again, and finds it gone.
     if (error == 0 && outside_.is_outdated(inode, Pages{page, page + count}, outside))
       result = sent_back();
     const bool done = result.step == Step::done;
@@ -350,7 +348,7 @@ class Filling {
     }
     return result;
   }
-  // Enters a run with the frames taken, gives back those left over; returns how many were entered.
+  // Enters a run with the frames taken, and returns the surplus; returns how many were entered.
   FERRY_DEVICE std::uint32_t enter(std::uint64_t first_key, const std::uint32_t* frames,
                                    std::uint32_t taken) const {
     const std::uint32_t count = frames_.insert_run(first_key, frames, taken, State::filling);
@@ -391,8 +389,8 @@ class Filling {
     return 0;
   }
 
-  // Reads up to the end of the file: bytes, or an error. What is short before that is asked for
-  // once more, so that an error in the middle is never taken for the end. Uses up `pieces`.
+  // Reads up to the end of the file: returns bytes, or an error. Continues a short read, so that an
+  // error in the middle is never taken for the end. Uses up `pieces`.
   FERRY_DEVICE_CALL std::int64_t read_pieces(std::uint32_t inode, std::int32_t handle,
                                              Piece* pieces, std::uint32_t count,
                                              std::uint64_t offset) {
@@ -410,7 +408,7 @@ class Filling {
     }
   }
 
-  // Starts flights for the absent ones of these pages. False: no more can be had just now.
+  // Starts flights for the absent ones of these pages. Returns false if no more are possible now.
   FERRY_DEVICE bool start_pages(std::uint32_t inode, std::int32_t handle, Pages pages) {
     const std::uint64_t behind =
         (size(view_, inode) + view_.page_bytes() - 1) >> view_.layout.page_shift;
@@ -430,7 +428,7 @@ class Filling {
     return true;
   }
 
-  // How many pages more may be on their way, by the look of it, so that enough are neither that nor
+  // How many more pages may be in flight, approximately, so that enough are neither in flight nor
   // dirty.
   FERRY_DEVICE std::uint32_t room_for_fills() const {
     Shared& shared = view_.shared();
@@ -439,7 +437,7 @@ class Filling {
     const std::uint32_t most = view_.layout.dirty_high;
     return busy < most ? most - static_cast<std::uint32_t>(busy) : 0;
   }
-  // One flight for up to `wanted` pages, without waiting for anything. Returns how many.
+  // One flight for up to `wanted` pages, without waiting. Returns how many.
   FERRY_DEVICE_CALL std::uint32_t start_fill(std::uint32_t inode, std::int32_t handle,
                                              std::uint64_t page, std::uint32_t wanted) {
     std::uint64_t outside = 0;
@@ -450,7 +448,7 @@ class Filling {
     const std::uint32_t index = transfers_.claim_flight(group_, inode);
     if (index == no_flight) return 0;
     Flight& flight = view_.flight(index);
-    // Only what goes at once: a reader must not wait for what it does not need yet.
+    // Only frames available immediately: a reader must not wait for data it does not need yet.
     const std::uint64_t looks = 4 * std::uint64_t{wanted} + 16;
     const std::uint32_t taken =
         frames_.take_run(flight.frames, wanted, looks, counters_, [](std::uint32_t) {});

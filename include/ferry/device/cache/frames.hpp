@@ -27,12 +27,12 @@ FERRY_DEVICE inline std::uint64_t size(const View& view, std::uint32_t inode) {
   return DeviceRef<std::uint64_t>(view.inode(inode).size_bytes).load(acquire);
 }
 
-// Which of Shared's counts are those of the storage that the file lies on.
+// The index of the file's storage in Shared's counts.
 FERRY_DEVICE inline std::uint32_t storage(const View& view, std::uint32_t inode) {
   return DeviceRef<std::uint32_t>(view.inode(inode).storage).load(relaxed);
 }
 
-// The errno (> 0) of the file's last write-back, if that failed.
+// The errno (> 0) of the file's last write-back, if it failed.
 FERRY_DEVICE inline std::int32_t failing(Inode& inode) {
   return DeviceRef<std::int32_t>(inode.failing).load(relaxed);
 }
@@ -54,7 +54,7 @@ class Frames {
 
   // ---- pins ------------------------------------------------------------------------------------
 
-  // F1. The acquire pairs with the release that made the frame this page's: its key is seen.
+  // F1. The acquire pairs with the release that gave the frame to this page: its key is visible.
   // `before`: the state found.
   FERRY_DEVICE bool pin(std::uint32_t frame, std::uint64_t wanted, std::uint64_t& before) const {
     before = state(frame).fetch_add(State::one_pin, acquire);
@@ -66,7 +66,7 @@ class Frames {
     std::uint64_t before;
     return pin(frame, wanted, before);
   }
-  // Release: whoever takes the frame away sees what was done under the pin as done.
+  // Release: a party that takes the frame sees everything done under the pin.
   FERRY_DEVICE void unpin(std::uint32_t frame) const {
     state(frame).fetch_sub(State::one_pin, release);
   }
@@ -80,12 +80,12 @@ class Frames {
     std::uint64_t before;
     return find(wanted, before);
   }
-  // A use that counts when a page to evict is looked for; `before` is what find() gave. Once per
-  // visit of the clock's hand, so that hits only read that bit.
+  // Marks a use, for the search for pages to evict; `before` is from find(). Once per round of the
+  // clock's hand, so that hits only read that bit.
   FERRY_DEVICE void touch(std::uint32_t frame, std::uint64_t before) const {
     if ((before & State::touched) == 0) state(frame).fetch_or(State::touched, relaxed);
   }
-  // How many pages from `wanted` are not in the table, up to `limit`; by the look of it.
+  // How many pages from `wanted` are not in the table, up to `limit`, approximately.
   FERRY_DEVICE_ONCE std::uint32_t count_absent(std::uint64_t wanted, std::uint32_t limit) const {
     std::uint32_t count = 0;
     while (count < limit) {
@@ -99,9 +99,9 @@ class Frames {
     return count;
   }
 
-  // Enters pages from `first` on with `frames`, which the caller has taken: each pinned once and
-  // with `flags`. Stops at a page that is there already; returns how many were entered. The other
-  // frames are still the caller's. Pages that belong to one bucket are entered under one lock.
+  // Enters pages from `first` on with `frames`, taken by the caller: each pinned once and with
+  // `flags`. Stops at an existing page; returns how many were entered. The caller keeps the other
+  // frames. Pages of one bucket are entered under one lock.
   FERRY_DEVICE_ONCE std::uint32_t insert_run(std::uint64_t first, const std::uint32_t* frames,
                                              std::uint32_t count, std::uint64_t flags) const {
     extend(view_.inode(inode_of(first)), page_of(first) + count);
@@ -120,8 +120,8 @@ class Frames {
     return done;
   }
 
-  // Takes the page out of the table. True: by this call; then the frame is an orphan, which frees
-  // itself in the clock's next round. The caller has it pinned.
+  // Removes the page from the table, pinned by the caller. Returns true if this call did; the frame
+  // is then an orphan, which becomes free in the clock's next round.
   FERRY_DEVICE_ONCE bool make_orphan(std::uint32_t frame) const {
     const std::uint64_t mine = key(frame);
     const std::uint32_t hashed = hash(mine);
@@ -161,7 +161,7 @@ class Frames {
 
   // ---- written ranges --------------------------------------------------------------------------
 
-  // F3, F4. False: there is no room for one more range.
+  // F3, F4. Returns false if there is no space for another range.
   FERRY_DEVICE_ONCE bool add_range(std::uint32_t frame, Range range, Inode& inode) const {
     Frame& written = view_.frame(frame);
     const SpinLock lock(written.range_lock, hooks_);
@@ -169,7 +169,7 @@ class Frames {
     set_dirty(frame, inode);
     return true;
   }
-  // For a write-back; written_back() has to follow.
+  // For a write-back; written_back() must follow.
   FERRY_DEVICE_ONCE Ranges take_ranges(std::uint32_t frame) const {
     Frame& written = view_.frame(frame);
     const SpinLock lock(written.range_lock, hooks_);
@@ -184,7 +184,7 @@ class Frames {
     RangeList(written).put_back(range);
     set_dirty(frame, inode);
   }
-  // The same for a page with one range, if that begins at `begin` or that is `anywhere`.
+  // The same for a page with a single range, if that begins at `begin` or that is `anywhere`.
   FERRY_DEVICE_ONCE bool take_only_range(std::uint32_t frame, std::uint32_t begin,
                                          Range& range) const {
     Frame& written = view_.frame(frame);
@@ -196,7 +196,7 @@ class Frames {
     return true;
   }
   static constexpr std::uint32_t anywhere = ~0U;
-  // What was taken of this many ranges of the page is in the storage, or dirty again.
+  // The ranges taken of this many pages are in storage, or dirty again.
   FERRY_DEVICE_ONCE void written_back(std::uint32_t frame, std::uint32_t ranges,
                                       Inode& inode) const {
     if (ranges == 0) return;
@@ -205,8 +205,8 @@ class Frames {
     RangeList(written).all_back();
     one_dirty_less(inode);
   }
-  // What a write-back came to: 0 or a negative errno. A handle that was closed under it is no error
-  // of the storage, and the next write-back takes another one.
+  // The result of a write-back: 0 or a negative errno. A handle closed meanwhile is no error of the
+  // storage; the next write-back takes another.
   FERRY_DEVICE static void note_result(Inode& inode, std::int64_t error) {
     if (error == -EBADF) return;
     const auto number = static_cast<std::int32_t>(-error);
@@ -216,8 +216,8 @@ class Frames {
     DeviceRef<std::int32_t>(inode.write_error).store(number, relaxed);
     DeviceRef<std::uint32_t>(inode.write_errors).fetch_add(1, release);
   }
-  // Page `index` of a run of which the storage gave `got` bytes: behind the end of the file there
-  // are zeros, should it grow.
+  // Page `index` of a run of which the storage returned `got` bytes: zeros behind the end of the
+  // file, in case it grows.
   FERRY_DEVICE_ONCE void clear_behind(std::uint32_t frame, std::uint64_t got,
                                       std::uint32_t index) const {
     const std::uint64_t start = std::uint64_t{index} << view_.layout.page_shift;
@@ -244,10 +244,10 @@ class Frames {
 
   // ---- giving frames away ----------------------------------------------------------------------
 
-  // Frames that are free, or become so by evicting clean pages that nobody has used since the
-  // clock's hand came by; `taken`. Looks at `steps` frames at most and returns how many it got, up
-  // to `wanted`. `dirty(frame)` is told of pages that would go if they were clean. Takes them all
-  // with one step of the hand where it can: then they lie side by side, and so do their pages.
+  // Frames that are free, or become free by evicting clean pages unused since the clock's hand
+  // passed; `taken`. Looks at up to `steps` frames and returns how many it got, up to `wanted`.
+  // Calls `dirty(frame)` for pages that would be evicted if clean. If possible takes all with one
+  // step of the hand: then frames and pages are contiguous.
   template <class Dirty>
   FERRY_DEVICE std::uint32_t take_run(std::uint32_t* taken, std::uint32_t wanted,
                                       std::uint64_t steps, Counters& counters, Dirty dirty) const {
@@ -282,7 +282,7 @@ class Frames {
     return count;
   }
 
-  // Gives back a frame that was taken and not used.
+  // Returns a frame that was taken and not used.
   FERRY_DEVICE_ONCE void give_back(std::uint32_t frame) const {
     DeviceRef<std::uint64_t> head(view_.shared().free_frames);
     std::uint64_t first = head.load(relaxed);
@@ -299,10 +299,10 @@ class Frames {
   }
 
  private:
-  // Before pages are entered. Either an outside call (outside.hpp), which announces itself and
-  // looks at page_end then, sees this, or the one who enters them sees the call when he looks for
-  // it afterwards: all in the single order of seq_cst accesses. Acquire suffices where another
-  // one's extension is enough.
+  // Before pages are entered. Either an outside call (outside.hpp), which announces itself and then
+  // looks at page_end, sees this, or the entering party sees the call when it looks for it
+  // afterwards: all in the single order of seq_cst accesses. Acquire suffices where another's
+  // extension is enough.
   FERRY_DEVICE static void extend(Inode& inode, std::uint64_t end) {
     DeviceRef<std::uint64_t> page_end(inode.page_end);
     std::uint64_t now = page_end.load(acquire);
@@ -310,14 +310,14 @@ class Frames {
     }
   }
 
-  // Of Shared::free_frames. The tag has 40 bits: who looked at the list, and goes on when it has
-  // changed so often, has slept for hours.
+  // For Shared::free_frames. The tag has 40 bits: a party that looked at the list, and continues
+  // after that many changes, has slept for hours.
   static constexpr std::uint64_t first_free = (std::uint64_t{1} << frame_bits) - 1;
   FERRY_DEVICE static std::uint64_t next_tag(std::uint64_t head) {
     return ((head >> frame_bits) + 1) << frame_bits;
   }
   static constexpr std::uint32_t surplus_max = 16;
-  static constexpr std::uint32_t few = 4;  // more than that bear the price of a barrier
+  static constexpr std::uint32_t few = 4;  // more than that justify a barrier
 
   // After a range was entered, under the range lock.
   FERRY_DEVICE void set_dirty(std::uint32_t frame, Inode& inode) const {
@@ -335,7 +335,7 @@ class Frames {
     DeviceRef<std::uint64_t>(view_.shared().dirty_pages).fetch_sub(1, relaxed);
   }
 
-  // The hash of a page, kept from one use to the next where that is not switched off.
+  // The page's hash, kept between uses unless that is switched off.
   FERRY_DEVICE std::uint32_t hash(std::uint64_t key) const {
     if (!view_.switches.precomputed_hash) return hash_of(key);
     if (!same_bucket(key, hashed_key_)) {
@@ -345,25 +345,25 @@ class Frames {
     return hash_;
   }
 
-  // Under the bucket's lock. False: the page is there already.
+  // Under the bucket's lock. Returns false if the page exists already.
   FERRY_DEVICE_ONCE bool insert(std::uint64_t wanted, std::uint32_t hashed, std::uint32_t frame,
                                 std::uint64_t flags) const {
-    // An orphan on its way out has the same key and does not count: find() refuses it.
+    // An orphan about to leave has the same key and does not count: find() refuses it.
     const std::uint32_t found = find(wanted);
     if (found != no_frame) {
       unpin(found);
       return false;
     }
     set_key(frame, wanted);
-    // Entered first: a reader with an old entry for the same page in the same frame could pin it
-    // before others find it, and an outside call would not see what he fills.
+    // Entered first: a reader with an old entry for the same page in the same frame could otherwise
+    // pin it before others find it, and an outside call would miss its fill.
     table_.insert(hashed, wanted, frame);
-    // Pins that came at the wrong time are kept; everything else is known to be `taken`.
+    // Keeps badly timed pins; otherwise the state is `taken`.
     state(frame).fetch_add(State::one_pin + flags - State::taken, release);
     return true;
   }
 
-  // What the clock's hand does with the frame it comes to. True: it is the caller's, `taken`.
+  // The clock's hand arrives at the frame. Returns true if the caller has it now, `taken`.
   template <class Dirty>
   FERRY_DEVICE_ONCE bool evict(std::uint32_t frame, Counters& counters, Dirty dirty) const {
     constexpr std::uint64_t in_use = State::pins | State::taken | State::filling | State::writing;
@@ -380,7 +380,7 @@ class Frames {
         if ((now & (in_use | State::dirty | State::touched)) != 0) return false;
       }
     }
-    // F1: acquire, so that what was done under the last pin is done; seq_cst for M1.
+    // F1: acquire everything done under the last pin; seq_cst for M1.
     if (!state(frame).compare_exchange_strong(now, now | State::taken, seq_cst, relaxed))
       return false;
     if ((now & State::ahead) != 0) add_one(counters.readahead_wasted);
@@ -391,15 +391,15 @@ class Frames {
       table_.remove(hashed, mine, frame);
       add_one(counters.evictions);
     }
-    // Everything but `taken` and the pins of those who came at the wrong time.
+    // Everything but `taken` and badly timed pins.
     view_.frame(frame).range_count = 0;
     state(frame).fetch_and(State::taken | State::pins, acq_rel);
     return true;
   }
 
-  // A few clean frames more, for the list of free ones, because a barrier for all threads
-  // (before_looking_at_marks) costs as much as bringing a page in, and is the same for all of them.
-  // At most a 64th of the cache goes before its time.
+  // Takes some more clean frames, for the free list, because a barrier for all threads
+  // (before_looking_at_marks) costs as much as bringing a page in, for any number of frames. Evicts
+  // at most a 64th of the cache early.
   FERRY_DEVICE_ONCE std::uint32_t evict_more(std::uint32_t* evicted, Counters& counters) const {
     const std::uint32_t frames = view_.layout.geometry.frames;
     const std::uint32_t share = frames / 64;
@@ -415,9 +415,8 @@ class Frames {
     return count;
   }
 
-  // M1, after before_looking_at_marks(). Lets go of those frames, just evicted, that somebody is
-  // reading: their pages are gone, and the clock's hand will find them again. Returns how many are
-  // left.
+  // M1, after before_looking_at_marks(). Releases those frames, just evicted, that are being read:
+  // their pages are gone, and the clock's hand will find them again. Returns how many are left.
   FERRY_DEVICE_ONCE std::uint32_t spare_marked(std::uint32_t* evicted, std::uint32_t count) const {
     std::uint32_t left = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -430,7 +429,7 @@ class Frames {
     return left;
   }
 
-  // Up to `wanted` frames of the list of free ones, by one change of its head.
+  // Up to `wanted` frames of the free list, by one change of its head.
   FERRY_DEVICE_ONCE std::uint32_t pop_free(std::uint32_t* frames, std::uint32_t wanted) const {
     DeviceRef<std::uint64_t> head(view_.shared().free_frames);
     std::uint64_t first = head.load(acquire);
@@ -440,7 +439,7 @@ class Frames {
       while (next != 0 && count < wanted) {
         const auto frame = static_cast<std::uint32_t>(next - 1);
         frames[count++] = frame;
-        // May be stale by now; then the tag has changed and the exchange fails.
+        // May be stale; then the tag has changed and the exchange fails.
         next = key(frame) & first_free;
         if (next > view_.layout.geometry.frames) break;
       }

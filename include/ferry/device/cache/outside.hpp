@@ -32,7 +32,7 @@ class OutsideCalls {
 
   // ---- the call --------------------------------------------------------------------------------
 
-  // Waits until no other call is under way and nobody has a turn.
+  // Waits until no other call is in flight and no group has a turn.
   FERRY_DEVICE_CALL void begin(std::uint32_t inode, Pages changed) const {
     DeviceRef<std::uint32_t> word(view_.inode(inode).outside);
     std::uint32_t looks = 0;
@@ -48,22 +48,22 @@ class OutsideCalls {
     enter(inode, changed);
   }
   FERRY_DEVICE_CALL void end(std::uint32_t inode) const { leave(inode, Inode::outside_active); }
-  // The call under way changes all pages.
+  // The call in flight changes all pages.
   FERRY_DEVICE void widen(std::uint32_t inode) const { enter(inode, Pages{}); }
 
   // ---- fills -----------------------------------------------------------------------------------
 
-  // Before these pages are entered to be filled. False: a call that changes one of them is under
-  // way; rest_once() waits for its end.
+  // Before these pages are entered to be filled. Returns false if a call that changes one of them
+  // is in flight; rest_once() waits for its end.
   FERRY_DEVICE bool may_fill(std::uint32_t inode, Pages pages, std::uint64_t& since) const {
     Inode& file = view_.inode(inode);
     since = DeviceRef<std::uint64_t>(file.outside_count).load(seq_cst);
     const std::uint32_t now = DeviceRef<std::uint32_t>(file.outside).load(seq_cst);
-    // One that has begun and is not counted yet is found by is_outdated().
+    // A call that has begun and is not counted yet is found by is_outdated().
     return (now & Inode::outside_active) == 0 || !changed(file, since, pages);
   }
-  // Whether what a fill read may be older than the file: a call that may_fill() did not count has
-  // changed one of its pages since, or the record is another file's by now.
+  // Whether a fill's data may be older than the file: a call that may_fill() did not count has
+  // changed one of its pages, or the record now belongs to another file.
   FERRY_DEVICE bool is_outdated(std::uint32_t inode, Pages pages, std::uint64_t since) const {
     Inode& file = view_.inode(inode);
     if (DeviceRef<std::uint32_t>(file.id).load(acquire) != inode) return true;
@@ -72,7 +72,7 @@ class OutsideCalls {
     if (last - since >= Inode::outside_kept) return true;
     for (std::uint64_t call = since + 1; call <= last; ++call)
       if (changed(file, call, pages)) return true;
-    // A later call may have overwritten what was read here; then it, or the one before it, was
+    // A later call may have overwritten the data read here; then it, or the one before it, was
     // counted (acquire in changed()).
     return count.load(acquire) - since >= Inode::outside_kept;
   }
@@ -83,12 +83,12 @@ class OutsideCalls {
     return (DeviceRef<std::uint32_t>(view_.inode(inode).outside).load(seq_cst) &
             Inode::outside_active) != 0;
   }
-  // Until the call that is under way has ended, or for a while.
+  // Until the call in flight has ended, or for a while.
   FERRY_DEVICE_CALL void rest_once(std::uint32_t inode) const {
     const std::uint32_t now = DeviceRef<std::uint32_t>(view_.inode(inode).outside).load(relaxed);
     if ((now & Inode::outside_active) != 0) rest(inode, now, looks_before_parking);
   }
-  // Once it returns no outside call is under way, and none begins until end_turn().
+  // When it returns, no outside call is in flight, and none begins until end_turn().
   FERRY_DEVICE_CALL void begin_turn(std::uint32_t inode) const {
     DeviceRef<std::uint32_t> word(view_.inode(inode).outside);
     std::uint32_t now = word.fetch_add(Inode::outside_turn, seq_cst) + Inode::outside_turn;
@@ -103,7 +103,7 @@ class OutsideCalls {
   static constexpr std::uint32_t looks_before_parking = 20;
   static constexpr std::uint64_t park_slice_ns = 10'000'000;
 
-  // C2, by the call that is under way. Release: see is_outdated().
+  // C2, by the call in flight. Release: see is_outdated().
   FERRY_DEVICE void enter(std::uint32_t inode, Pages changed) const {
     Inode& file = view_.inode(inode);
     DeviceRef<std::uint64_t> count(file.outside_count);
@@ -120,7 +120,7 @@ class OutsideCalls {
            DeviceRef<std::uint64_t>(theirs.end).load(acquire) > pages.first;
   }
 
-  // Takes `what` from the word, and wakes those who wait if nothing else keeps them.
+  // Removes `what` from the word, and wakes waiters if nothing else holds them.
   FERRY_DEVICE void leave(std::uint32_t inode, std::uint32_t what) const {
     std::uint32_t& outside = view_.inode(inode).outside;
     DeviceRef<std::uint32_t> word(outside);

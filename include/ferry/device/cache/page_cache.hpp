@@ -34,7 +34,7 @@ struct WriteAccess {
   bool was_dirty = false;
 };
 
-// One object per group, used by its leader; any number of them share a cache. `Io`: transfers.hpp.
+// One object per group, for its leader; many share a cache. `Io`: see transfers.hpp.
 template <class Io>
 class PageCache {
  public:
@@ -71,7 +71,7 @@ class PageCache {
     return static_cast<std::int64_t>(done);
   }
 
-  // The inode has a handle that may write, and the bytes lie within View::bytes_max().
+  // The inode must have a writable handle, and the bytes must be within View::bytes_max().
   FERRY_DEVICE_CALL std::int64_t write(std::uint32_t inode, const void* from, std::uint64_t bytes,
                                        std::uint64_t offset) {
     const bool streaming = streams_copies(bytes, write_streaming_bytes);
@@ -91,9 +91,9 @@ class PageCache {
 
   // ---- writes in two halves, for groups that copy together --------------------------------------
 
-  // Makes room for up to `bytes` bytes at `at`, as far as their page goes: they are to be stored at
-  // access.data, and end_write() has to follow. Failed: nothing has begun; `past`: write() has to
-  // do it. The inode has a handle that may write.
+  // Reserves up to `bytes` bytes at `at`, up to the end of their page: store them at access.data,
+  // then call end_write(). Failed: nothing has begun; `past`: call write() instead. The inode must
+  // have a writable handle.
   FERRY_DEVICE StepResult begin_write(std::uint32_t inode, std::uint64_t at, std::uint64_t bytes,
                                       WriteAccess& access) {
     std::uint32_t tries = 0;
@@ -101,8 +101,7 @@ class PageCache {
     return begun.step == Step::again ? begin_write_later(inode, at, bytes, access, tries) : begun;
   }
 
-  // Done: the bytes are the file's. `again`: the page was dropped, and begin_write() comes once
-  // more.
+  // Done: the bytes are the file's. `again`: the page was dropped; call begin_write() again.
   FERRY_DEVICE_CALL StepResult end_write(std::uint32_t inode, std::uint64_t at,
                                          const WriteAccess& access) {
     Inode& file = view_.inode(inode);
@@ -111,7 +110,7 @@ class PageCache {
     bool entered = frames_.add_range(access.frame, range, file);
     while (!entered && result.step == Step::done) {
       result = StepResult(write_back_.make_room(access.frame));
-      // Whoever drops the page waits for its writers, and nobody writes back an orphan.
+      // Dropping a page waits for its writers, and orphans are not written back.
       if ((frames_.state(access.frame).load(acquire) & State::orphan) != 0) {
         result = Step::again;
       } else if (frames_.add_range(access.frame, range, file)) {
@@ -122,9 +121,9 @@ class PageCache {
     if (entered) {
       grow(inode, at + access.bytes);
     } else if (result.step == Step::failed) {
-      // The bytes are in the page and must not be seen. They lie outside its ranges, since a range
-      // that they touch would have taken them in: so whoever reads them next has them from the
-      // storage (F2: not before this writer has left).
+      // The bytes are in the page and must stay invisible. They are outside its ranges, since a
+      // range that touches them would have included them: so the next reader gets them from storage
+      // (F2: not before this writer has left).
       frames_.state(access.frame).fetch_and(~State::valid, acq_rel);
     }
     leave_write(access.frame);
@@ -133,8 +132,8 @@ class PageCache {
     return result;
   }
 
-  // Writes back what is dirty and waits for what others write back just now. 0 or the last error of
-  // these; errors of earlier write-backs are in Inode::write_error.
+  // Writes back dirty data and waits for others' write-backs. Returns 0 or their last error; errors
+  // of earlier write-backs are in Inode::write_error.
   FERRY_DEVICE std::int64_t flush(std::uint32_t inode, Pages pages = {},
                                   bool sync_follows = false) {
     return write_back_.flush(inode, pages, sync_follows ? Flight::writes_for_sync : Flight::writes);
@@ -143,14 +142,14 @@ class PageCache {
   FERRY_DEVICE std::int64_t last_error(std::uint32_t inode) const {
     return -std::int64_t{failing(view_.inode(inode))};
   }
-  // Whether the storage has everything.
+  // Whether storage has everything.
   FERRY_DEVICE bool is_clean(std::uint32_t inode) const {
     return DeviceRef<std::uint64_t>(view_.inode(inode).dirty_pages).load(acquire) == 0;
   }
   // Ends transfers that no call waited for.
   FERRY_DEVICE void settle() { transfers_.settle(); }
 
-  // Asks for the pages of this range; does not wait for them.
+  // Requests the pages of this range without waiting.
   FERRY_DEVICE void prefetch(std::uint32_t inode, std::int32_t handle, std::uint64_t offset,
                              std::uint64_t bytes) {
     const std::uint64_t left = left_of(inode, offset, bytes);
@@ -159,22 +158,22 @@ class PageCache {
 
   // ---- held views ------------------------------------------------------------------------------
 
-  // Pins the page at `offset`; `view` shows up to `bytes` bytes from there, as far as the page and
-  // the file go. How many, 0 at the end of the file; -EAGAIN: half the cache is held by views, or
-  // what cannot be written back leaves the page no place. With `pull`, what is absent may be pulled
-  // by the caller's group: then `pulled`, and end_pull() has to follow.
+  // Pins the page at `offset`; `view` shows up to `bytes` bytes from there, up to the end of the
+  // page and the file. Returns how many, 0 at the end of the file; -EAGAIN: views hold half the
+  // cache, or failing write-back leaves the page no place. With `pull`, the caller's group may pull
+  // absent data: on `pulled` end_pull() must follow.
   FERRY_DEVICE_CALL StepResult hold(std::uint32_t inode, std::int32_t handle, std::uint64_t offset,
                                     std::uint64_t bytes, HeldView& view, Pull* pull = nullptr) {
     view = HeldView{};
     if (!take_view()) return StepResult(-EAGAIN);
-    // Later nobody would know which bytes are there: the whole page has to be.
+    // Later the present bytes would be unknown: the whole page must be.
     PageLook look{inode, handle, true, pull};
     StepResult result = Step::again;
     while (result.step == Step::again) {
       const std::uint64_t left = left_of(inode, offset, bytes);
       result = {};
       if (left == 0) break;
-      // With the pages behind it that the caller wants too, by one request.
+      // With the following pages that the caller also wants, by one request.
       const FoundPage found = get(look, offset, left);
       result = found.result;
       if (result.step == Step::done) return show(found.frame, offset, left, view);
@@ -183,8 +182,8 @@ class PageCache {
     give_back_view(view_, reader_);
     return result.step == Step::past ? StepResult(-EAGAIN) : result;
   }
-  // After the bytes of a pull are where they belong: what hold() with the same arguments comes to,
-  // or `again`: it has to be called once more.
+  // After a pull's bytes are in place: the result of hold() with the same arguments, or `again`:
+  // call it again.
   FERRY_DEVICE_CALL StepResult end_pull(const Pull& pull, std::uint64_t offset, std::uint64_t bytes,
                                         HeldView& view) {
     view = HeldView{};
@@ -200,17 +199,17 @@ class PageCache {
 
   // ---- outside calls ---------------------------------------------------------------------------
 
-  // Between these two no cached write to these pages of the file is under way, and none to any of
-  // its pages begins. `flush()` in between leaves nothing dirty in them, then. Outside calls take
-  // turns. `changed`: the pages that the call changes.
+  // Between these two no cached write to these pages is in flight, and none to the file's pages
+  // begins: a `flush()` in between leaves them clean. Outside calls take turns. `changed`: the
+  // pages that the call changes.
   FERRY_DEVICE_CALL void begin_outside(std::uint32_t inode, Pages pages = {}, Pages changed = {}) {
     outside_.begin(inode, changed);
     frames_.each_of(inode, pages, [&](std::uint32_t frame) { wait_for_writers(frame); });
   }
   FERRY_DEVICE void end_outside(std::uint32_t inode) { outside_.end(inode); }
 
-  // The file's own end has moved to `size`, by `written` bytes that an outside call appended when
-  // the file ended at `before`, as far as this device knew: pages from there on are dropped.
+  // The file's end has moved to `size`, by `written` bytes that an outside call appended when the
+  // file ended at `before`, as far as this device knew: drops pages from there on.
   FERRY_DEVICE_CALL void appended(std::uint32_t inode, std::uint64_t before, std::uint64_t written,
                                   std::uint64_t size) {
     if (size < written || size - written < before) {  // others have cut the file
@@ -222,8 +221,7 @@ class PageCache {
     resize(inode, size);
   }
 
-  // The file now holds `bytes` at `offset`, put there by an outside call after a flush: cached
-  // pages follow.
+  // An outside call has put `bytes` at `offset` into the file, after a flush: cached pages follow.
   FERRY_DEVICE_CALL void update(std::uint32_t inode, const void* from, std::uint64_t bytes,
                                 std::uint64_t offset) {
     const std::uint64_t end = view_.size_of(offset + bytes);
@@ -234,7 +232,7 @@ class PageCache {
       const std::uint32_t frame = frames_.find(key_of(inode, at >> view_.layout.page_shift));
       if (frame != no_frame) {
         // A page that is not valid has nothing dirty after the flush, so it reads all of this from
-        // the storage.
+        // storage.
         if ((transfers_.wait_while(frame, State::filling) & State::valid) != 0) {
           copy_alone(view_.page(frame) + range.begin,
                      static_cast<const unsigned char*>(from) + done, range.end - range.begin);
@@ -246,8 +244,8 @@ class PageCache {
     grow(inode, end);
   }
 
-  // The file was cut or extended to `size` by an outside call, after a flush: pages behind its end
-  // are dropped, with what is dirty in them because it could not be written.
+  // An outside call has truncated or extended the file to `size`, after a flush: drops pages behind
+  // its end, with dirty data that could not be written.
   FERRY_DEVICE_CALL void resize(std::uint32_t inode, std::uint64_t size) {
     frames_.each_of(inode, Pages{}, [&](std::uint32_t frame) {
       const std::uint64_t start = page_of(frames_.key(frame)) << view_.layout.page_shift;
@@ -265,12 +263,12 @@ class PageCache {
     DeviceRef<std::uint64_t>(view_.inode(inode).size_bytes).store(view_.size_of(size), release);
   }
 
-  // Waits until every cached write to a storage's files that is under way has ended.
+  // Waits until all cached writes in flight to a storage's files have ended.
   FERRY_DEVICE_CALL void wait_for_all_writers(std::uint32_t storage) {
     for (std::uint32_t frame = 0; frame < view_.layout.geometry.frames; ++frame)
       if (storage_of(frame) == storage) wait_for_writers(frame);
   }
-  // Starts to write back what can be started without waiting for anything.
+  // Starts write-backs that need no waiting.
   FERRY_DEVICE_CALL void begin_flush(std::uint32_t inode) {
     if (is_clean(inode)) return;
     frames_.each_of(inode, Pages{}, [&](std::uint32_t frame) {
@@ -278,7 +276,7 @@ class PageCache {
         write_back_.begin_elsewhere(frame);
     });
   }
-  // One bit for each storage of whose pages some are on their way.
+  // One bit for each storage with pages in flight.
   FERRY_DEVICE_CALL std::uint32_t busy_storages() const {
     transfers_.finish_answered();
     std::uint32_t busy = 0;
@@ -288,18 +286,18 @@ class PageCache {
     return busy;
   }
 
-  // Takes the pages of a file that nobody has open from the table, without waiting: nothing in them
-  // is dirty, and what still fills them ends on its own.
+  // Removes the pages of a closed file from the table, without waiting: none is dirty, and fills
+  // end by themselves.
   FERRY_DEVICE_CALL void forget(std::uint32_t inode) {
     frames_.each_of(inode, Pages{}, [&](std::uint32_t frame) { frames_.make_orphan(frame); });
   }
-  // Drops every page of the file; what is dirty is lost. During an outside call.
+  // Drops every page of the file; dirty data is lost. During an outside call.
   FERRY_DEVICE_CALL void drop(std::uint32_t inode) {
     frames_.each_of(inode, Pages{}, [&](std::uint32_t frame) { drop_page(frame, inode); });
   }
 
  private:
-  // False: half the cache is held, or may be by others.
+  // Returns false if half the cache is held, or may be by others.
   FERRY_DEVICE bool take_view() {
     if (reader_.views == 0) {
       const std::uint32_t half = (view_.layout.geometry.frames + 1) / 2;
@@ -346,7 +344,7 @@ class PageCache {
     return reader_.tries >= tries_before_turn ? get_in_turn(look, at, left)
                                               : try_get(look, at, left);
   }
-  // What outside calls have sent back too often. A pull would take longer than the turn.
+  // Outside calls have sent it back too often. A pull would take longer than the turn.
   FERRY_DEVICE_CALL FoundPage get_in_turn(PageLook& look, std::uint64_t at, std::uint64_t left) {
     Pull* const pull = look.pull;
     look.pull = nullptr;
@@ -379,8 +377,8 @@ class PageCache {
       if (found.result.step != Step::done) return found;
     } else if (page >= look.counted) {
       Frames::add_one(counters_.hits);
-      // Neither what was read ahead of this use, nor the next piece of the page used last, is used
-      // again: a scan must not look like a habit.
+      // Neither readahead's use nor the next piece of the page used last is a second use: a scan
+      // must not look like a habit.
       if ((before & (State::ahead | State::filling)) == 0 && key != reader_.last_key)
         frames_.touch(found.frame, before);
     }
@@ -396,7 +394,7 @@ class PageCache {
     return found;
   }
 
-  // The part of [at, at + bytes) that lies in the page of `at`.
+  // The part of [at, at + bytes) in the page of `at`.
   FERRY_DEVICE Range range_of(std::uint64_t at, std::uint64_t bytes) const {
     const auto begin = static_cast<std::uint32_t>(at & (view_.page_bytes() - 1));
     const std::uint64_t room = view_.page_bytes() - begin;
@@ -412,14 +410,14 @@ class PageCache {
 
   FERRY_DEVICE void drop_page(std::uint32_t frame, std::uint32_t inode) {
     frames_.make_orphan(frame);
-    // A writer that came after begin_outside() has not looked for the call yet, perhaps. It must do
-    // so while the call is under way, or it would write to the orphan.
+    // A writer that came after begin_outside() may not have looked for the call yet. It must do so
+    // while the call is in flight, or it would write to the orphan.
     wait_for_writers(frame);
     transfers_.wait_while(frame, State::filling | State::writing);
     frames_.cut_ranges(frame, 0, view_.inode(inode));
   }
 
-  // The part of a read that lies in the page of `at`, or more of it past the cache.
+  // The part of a read in the page of `at`, or more of it past the cache.
   FERRY_DEVICE StepResult read_page(PageLook& look, unsigned char* to, std::uint64_t left,
                                     std::uint64_t at, bool streaming) {
     const FoundPage found = get(look, at, left);
@@ -445,7 +443,7 @@ class PageCache {
     }
     return begun;
   }
-  // `tries` counts how often an outside call was the reason for `again`.
+  // `tries` counts how often an outside call caused `again`.
   FERRY_DEVICE_CALL StepResult try_begin_write(std::uint32_t inode, std::uint64_t at,
                                                std::uint64_t bytes, WriteAccess& access,
                                                std::uint32_t& tries) {
@@ -479,7 +477,7 @@ class PageCache {
     } else if (DeviceRef<std::uint32_t>(view_.shared().stopping).load(seq_cst) != 0) {
       begun = StepResult(-ESHUTDOWN);
     } else if (DeviceRef<std::uint32_t>(file.id).load(acquire) != inode) {
-      // The record is another file's by now; the page goes when it is evicted.
+      // The record belongs to another file by now; the page goes when it is evicted.
       begun = StepResult(-EBADF);
     } else if (is_hindered(file)) {
       begun = hindrance(file, before);
@@ -504,13 +502,13 @@ class PageCache {
     if (ended.step == Step::done) ended.value = static_cast<std::int64_t>(access.bytes);
     return ended;
   }
-  // The same past the cache, as an outside call: the storage has these bytes, or says why not.
+  // The same past the cache, as an outside call: storage has these bytes, or returns the reason.
   FERRY_DEVICE_CALL std::int64_t write_past(std::uint32_t inode, std::uint64_t at, Range range,
                                             const unsigned char* from) {
     Inode& file = view_.inode(inode);
     const Pages page = view_.pages_of(at, range.end - range.begin);
     begin_outside(inode, page, page);
-    // What is older must not be written back later.
+    // Older data must not be written back later.
     std::int64_t got = flush(inode, page);
     if (got == 0 && DeviceRef<std::uint32_t>(file.id).load(acquire) != inode) got = -EBADF;
     if (got == 0) got = write_back_.write_through(file, from, range.end - range.begin, at);
@@ -519,15 +517,14 @@ class PageCache {
     return got;
   }
 
-  // Whether a write to the file needs a closer look. One branch for both, on the way of every
-  // write.
+  // Whether a write to the file needs a closer look. One branch for both, on every write's path.
   FERRY_DEVICE static bool is_hindered(Inode& file) {
     const unsigned unwritable = DeviceRef<std::int32_t>(file.write_handle).load(acquire) == 0;
     const unsigned fails = failing(file) != 0;
     return (unwritable | fails) != 0;
   }
-  // Nobody could write the page back: its handle is closed just now. And a file whose write-back
-  // fails makes no more pages dirty (`before`: the page's state) while the cache has many.
+  // The page could not be written back: its handle is just closing. Nor does a file whose
+  // write-back fails make more pages dirty (`before`: the page's state) while the cache has many.
   FERRY_DEVICE_CALL StepResult hindrance(Inode& file, std::uint64_t before) const {
     if (DeviceRef<std::int32_t>(file.write_handle).load(acquire) == 0) return StepResult(-EBADF);
     const std::uint64_t dirty = DeviceRef<std::uint64_t>(view_.shared().dirty_pages).load(relaxed);

@@ -19,8 +19,7 @@
 
 namespace ferry::device::cache {
 
-// A lock that is held for a few instructions. Where its holder may have lost its core, others
-// yield.
+// A lock held for a few instructions. Waiters yield, because its holder may have lost its core.
 class SpinLock {
  public:
   FERRY_DEVICE SpinLock(std::uint32_t& word, const HostHooks& hooks) : word_(word) {
@@ -34,7 +33,7 @@ class SpinLock {
  private:
   static constexpr int looks_before_yielding = 64;
 
-  // Until it is free, or was not for some time.
+  // Until it is free, or for a limited time.
   FERRY_DEVICE_CALL void wait(const HostHooks& hooks) const {
     const DeviceRef<std::uint32_t> lock(word_);
     FERRY_NO_UNROLL
@@ -71,8 +70,8 @@ class PageTable {
     return no_frame;
   }
 
-  // The frame that most likely holds the page, or no_frame: a look at one entry, for whoever finds
-  // out by himself whether it does.
+  // The frame that most likely holds the page, or no_frame: reads one entry, which the caller must
+  // verify.
   FERRY_DEVICE_FAST static std::uint32_t guess(const View& view, std::uint64_t key) {
     const std::uint32_t hash = hash_of(key);
     std::uint64_t& slot = view.bucket(hash).entries[first_slot(hash, key)];
@@ -83,7 +82,7 @@ class PageTable {
   // The lock of the bucket that a page belongs to.
   FERRY_DEVICE std::uint32_t& lock_of(std::uint32_t hash) const { return view_.bucket(hash).lock; }
 
-  // Under that lock. The table has room for every frame.
+  // Under that lock. The table has space for every frame.
   FERRY_DEVICE void insert(std::uint32_t hash, std::uint64_t key, std::uint32_t frame) const {
     const std::uint64_t entry = (tag_of(key) << frame_bits) | (frame + 1);
     for (std::uint64_t step = 0;; ++step) {
@@ -101,7 +100,7 @@ class PageTable {
     }
   }
 
-  // Under that lock. The page is there.
+  // Under that lock. The page exists.
   FERRY_DEVICE void remove(std::uint32_t hash, std::uint64_t key, std::uint32_t frame) const {
     const std::uint64_t entry = (tag_of(key) << frame_bits) | (frame + 1);
     std::uint64_t step = 0;
@@ -112,11 +111,10 @@ class PageTable {
   }
 
  private:
-  // 40 bits: the number of the page in its file. Another file's page of the same number may lie in
-  // the same bucket; the pin tells (T3).
+  // 40 bits: the page's number in its file. The same bucket may have another file's page of that
+  // number; the pin tells them apart (T3).
   FERRY_DEVICE static std::uint64_t tag_of(std::uint64_t key) { return page_of(key); }
-  // Where an entry is put if it can be: the pages of a group beside one another, and two groups
-  // nearly beside each other.
+  // The preferred place of an entry: the pages of a group are neighbours, and groups nearly so.
   FERRY_DEVICE static std::uint32_t first_slot(std::uint32_t hash, std::uint64_t key) {
     const auto place = static_cast<std::uint32_t>(key) & ((1U << bucket_group_bits) - 1);
     return place + (hash >> 31) * (Bucket::entries_max - (1U << bucket_group_bits));

@@ -31,7 +31,7 @@ struct Piece {
   std::uint64_t bytes = 0;
 };
 
-// Makes one piece of those that lie side by side; returns how many are left.
+// Joins contiguous pieces; returns how many are left.
 FERRY_DEVICE inline std::uint32_t merge(Piece* pieces, std::uint32_t count) {
   std::uint32_t last = 0;
   FERRY_NO_UNROLL
@@ -45,7 +45,7 @@ FERRY_DEVICE inline std::uint32_t merge(Piece* pieces, std::uint32_t count) {
   return count == 0 ? 0 : last + 1;
 }
 
-// Takes the first `bytes` bytes off the pieces; returns how many pieces are left.
+// Removes the first `bytes` bytes of the pieces; returns how many pieces are left.
 FERRY_DEVICE inline std::uint32_t skip(Piece*& pieces, std::uint32_t& count, std::uint64_t bytes) {
   for (; count > 0 && bytes >= pieces->bytes; ++pieces, --count)
     bytes -= pieces->bytes;
@@ -64,17 +64,17 @@ inline constexpr std::uint32_t no_flight = ~0U;
 //   write(int handle, const Piece*, uint32_t count, int64_t offset) -> int64_t
 //     bytes or an error
 //   staging() -> unsigned char*, staging_bytes() -> uint64_t, pull_bytes() -> uint64_t
-//     memory that the storage reads into like into a page, and how much of it pulls may use
+//     memory that storage reads into as into a page, and how much of it pulls may use
 //   start(Flight::Kind, int handle, const Piece*, uint32_t count, int64_t offset, uint32_t flight,
 //         uint32_t sequence) -> int
-//     0, or an error and nothing was started
+//     0, or an error with nothing started
 //   expect(uint32_t flight)
-//     comes before start(), and before anybody waits for the answer
+//     call it before start(), and before any wait for the answer
 //   answered(uint32_t flight, uint32_t sequence) -> bool
 //   loop() -> uint32_t
 //     the server loop that answers what start() starts
 //   wait(uint32_t flight, uint32_t sequence) -> int
-//     until it is answered; or the error that says that the server is gone
+//     until it is answered; or the error if the server is gone
 //   result(uint32_t flight) -> int64_t
 //     of an answered one
 template <class Io>
@@ -86,8 +86,8 @@ class Transfers {
 
   // ---- waiting ---------------------------------------------------------------------------------
 
-  // Waits until none of `flags` is set; returns the state then. The caller has a pin, and whoever
-  // set the flag clears it after a transfer whose length the server's life bounds.
+  // Waits until none of `flags` is set; returns the state then. The caller has a pin, and the flag
+  // is cleared after a transfer bounded by the server's life.
   FERRY_DEVICE_CALL std::uint64_t wait_while(std::uint32_t frame, std::uint64_t flags) const {
     Frame& waited = view_.frame(frame);
     for (int looks = 0;; ++looks) {
@@ -105,14 +105,14 @@ class Transfers {
       sleep_while(frame, flags);
     }
   }
-  // After so many looks in vain at something that nobody says the end of, as that of a writer, who
-  // is gone soon unless his range finds no room before a write-back.
+  // After this many failed looks at something without notification, like a writer, which ends soon
+  // unless its range needs a write-back first.
   FERRY_DEVICE_CALL void look_later(std::uint32_t frame, std::uint32_t looks) const {
     if (looks < looks_before_parking) return yield(hooks_);
     std::uint32_t& word = view_.frame(frame).wake;
     park(hooks_, word, DeviceRef<std::uint32_t>(word).load(relaxed), nap_ns);
   }
-  // Clears `flags` and sets `also`; skips the wake-up where nobody waits.
+  // Clears `flags` and sets `also`; skips the wake-up without waiters.
   FERRY_DEVICE void end(std::uint32_t frame, std::uint64_t flags, std::uint64_t also = 0) const {
     std::uint64_t now = frames_.state(frame).load(relaxed);
     while (!frames_.state(frame).compare_exchange_weak(now, (now & ~(flags | State::waited)) | also,
@@ -126,8 +126,8 @@ class Transfers {
 
   // ---- beginning -------------------------------------------------------------------------------
 
-  // Sets `flag` once none of `against` is set and, for a filling, nobody writes. False: the page
-  // has become an orphan meanwhile. The caller has a pin.
+  // Sets `flag` once none of `against` is set and, for a filling, there are no writers. Returns
+  // false if the page has become an orphan. The caller has a pin.
   FERRY_DEVICE bool begin(std::uint32_t frame, std::uint64_t flag) const {
     constexpr std::uint64_t transfers = State::filling | State::writing;
     const std::uint64_t against =
@@ -143,8 +143,8 @@ class Transfers {
         return true;
     }
   }
-  // Sets `writing` if the page is dirty and nobody transfers just now: for whoever must not wait,
-  // because others may be waiting for pages of his.
+  // Sets `writing` if the page is dirty and not being transferred: for callers that must not wait,
+  // because others may wait for their pages.
   FERRY_DEVICE bool try_begin_writing(std::uint32_t frame) const {
     constexpr std::uint64_t busy = State::filling | State::writing | State::orphan;
     std::uint64_t now = frames_.state(frame).load(acquire);
@@ -155,7 +155,7 @@ class Transfers {
     return false;
   }
 
-  // F2. False: the page has become an orphan. The caller has a pin.
+  // F2. Returns false if the page has become an orphan. The caller has a pin.
   FERRY_DEVICE bool begin_writing_to(std::uint32_t frame) const {
     for (;;) {
       // seq_cst: see PageCache::write_page().
@@ -172,23 +172,23 @@ class Transfers {
 
   // ---- flights ---------------------------------------------------------------------------------
 
-  // Whether a flight of a storage that has `own` of the `all` under way may be claimed. One that
-  // hangs must leave others some: each gets three quarters of what is left by those before it, and
-  // the last record only as its first.
+  // Whether a flight of a storage that has `own` of the `all` in flight may be claimed. A hanging
+  // storage must leave some to others: each gets three quarters of what the ones before it leave,
+  // and the last record only as its first.
   FERRY_DEVICE bool has_share(std::uint32_t own, std::uint32_t all) const {
     const std::uint32_t count = view_.layout.geometry.flights;
     if (all >= count) return false;
     return own == 0 || own < 3 * (count - all - 1);
   }
-  // By the look of it.
+  // Approximately.
   FERRY_DEVICE bool may_claim(std::uint32_t inode) const {
     Shared& shared = view_.shared();
     const std::uint32_t own = cache::storage(view_, inode);
     return has_share(DeviceRef<std::uint32_t>(shared.flights_of[own]).load(relaxed),
                      DeviceRef<std::uint32_t>(shared.flights).load(relaxed));
   }
-  // A record to start a flight of this file in, or no_flight: all that its storage may have are
-  // under way. Ends those that are answered.
+  // A record for a flight of this file, or no_flight if its storage has its maximum in flight. Ends
+  // answered ones.
   FERRY_DEVICE_CALL std::uint32_t claim_flight(std::uint32_t from, std::uint32_t inode) const {
     const std::uint32_t count = view_.layout.geometry.flights;
     const std::uint32_t own = cache::storage(view_, inode);
@@ -216,8 +216,8 @@ class Transfers {
     state(index).store(word(number(state(index).load(relaxed)), Flight::free), release);
     give_back_share(storage);
   }
-  // Starts the claimed flight; its record says what is to be transferred, and `handle` for which
-  // open file. What cannot be started ends at once, with that error.
+  // Starts the claimed flight; its record describes the transfer, and `handle` names the open file.
+  // If it cannot start, it ends immediately with that error.
   FERRY_DEVICE_CALL void start(std::uint32_t index, std::int32_t handle, const Piece* pieces,
                                std::uint32_t count) const {
     Flight& flight = view_.flight(index);
@@ -229,20 +229,20 @@ class Transfers {
     const std::uint64_t started = word(number(claimed), Flight::under_way);
     DeviceRef<std::uint32_t>(flight.loop).store(io_.loop(), relaxed);
     io_.expect(index);
-    // Before the request: from then on an answer may be there, and somebody who looks for it.
+    // Before the request: from then on an answer may arrive and be looked for.
     state(index).store(started, release);
     const int error = io_.start(static_cast<Flight::Kind>(flight.kind), handle, pieces, count,
                                 static_cast<std::int64_t>(flight.offset), index, sequence(started));
     if (error != 0) finish(index, started, error);
   }
-  // Waits for the flight, whoever began it, and ends it unless somebody else does.
+  // Waits for the flight, whoever began it, and ends it unless another party does.
   FERRY_DEVICE_CALL void attend(std::uint32_t index) const {
     const std::uint64_t seen = state(index).load(acquire);
     if (phase(seen) != Flight::under_way) return yield(hooks_, 200);  // soon it is, or is ended
     finish(index, seen, io_.wait(index, sequence(seen)));
   }
-  // Waits for some write-back of the file's storage; for whoever must not make more pages dirty.
-  // False: there is none.
+  // Waits for some write-back of the file's storage; for callers that must not make more pages
+  // dirty. Returns false if there is none.
   FERRY_DEVICE_CALL bool attend_some_write_back(std::uint32_t from, std::uint32_t inode) const {
     const std::uint32_t count = view_.layout.geometry.flights;
     const std::uint32_t own = cache::storage(view_, inode);
@@ -261,7 +261,7 @@ class Transfers {
     return false;
   }
 
-  // Ends the flights that are answered by now.
+  // Ends answered flights.
   FERRY_DEVICE_CALL void finish_answered() const {
     for (std::uint32_t index = 0; index < view_.layout.geometry.flights; ++index) {
       const std::uint64_t now = state(index).load(acquire);
@@ -269,7 +269,7 @@ class Transfers {
         finish(index, now, 0);
     }
   }
-  // Ends every flight that is under way now.
+  // Ends every flight now in flight.
   FERRY_DEVICE_CALL void settle() const {
     for (std::uint32_t index = 0; index < view_.layout.geometry.flights; ++index)
       if (phase(state(index).load(acquire)) == Flight::under_way) attend(index);
@@ -293,8 +293,8 @@ class Transfers {
   FERRY_DEVICE static std::uint64_t word(std::uint64_t number, Flight::Phase phase) {
     return (number << 2) | phase;
   }
-  // X3. Whoever went to sleep before he could know of the flight looks again. end() changes the
-  // state word, so it comes before the sleeper's `waited`, who sees the flight then, or after it.
+  // X3. A party that slept before it could know of the flight looks again. end() changes the state
+  // word either before the sleeper's `waited`, who then sees the flight, or after it.
   FERRY_DEVICE void name_flight(std::uint32_t frame, std::uint32_t flight) const {
     DeviceRef<std::uint32_t>(view_.frame(frame).flight).store(flight, release);
     end(frame, 0);
@@ -319,8 +319,8 @@ class Transfers {
     give_back_share(storage);
   }
 
-  // Counted before it is looked at, so that two who come together may both find too many, and never
-  // too few.
+  // Counted before checking, so that two simultaneous callers may both find too many, but never too
+  // few.
   FERRY_DEVICE bool take_share(std::uint32_t storage) const {
     Shared& shared = view_.shared();
     const std::uint32_t own =
@@ -337,7 +337,7 @@ class Transfers {
   }
 
   FERRY_DEVICE void finish_fill(const Flight& flight, std::int64_t result) const {
-    // Short before the end of the file: an error is behind it, which a reader may have.
+    // Short before the end of the file: there is an error behind it, which a reader may have.
     const bool whole = result == static_cast<std::int64_t>(flight.bytes) ||
                        (result >= 0 && flight.offset + static_cast<std::uint64_t>(result) >=
                                            size(view_, flight.inode));
@@ -366,7 +366,7 @@ class Transfers {
   FERRY_DEVICE void finish_write(const Flight& flight, std::int64_t result) const {
     Inode& inode = view_.inode(flight.inode);
     const bool written = result == static_cast<std::int64_t>(flight.bytes);
-    // A short write says that something is wrong, and the next one what.
+    // A short write shows a problem, and the next one which.
     if (written || result < 0) Frames::note_result(inode, written ? 0 : result);
     if (written) {
       Frames::add_one(counters_.write_backs);
@@ -386,7 +386,8 @@ class Transfers {
 #if defined(__CUDA_ARCH__)
     yield(hooks_);
 #else
-    // Whoever ends the transfer clears the flag and then grows the word, if it finds `waited`.
+    // The party that ends the transfer clears the flag and then grows the word, if it finds
+    // `waited`.
     Frame& waited = view_.frame(frame);
     const std::uint32_t seen = DeviceRef<std::uint32_t>(waited.wake).load(acquire);
     if ((frames_.state(frame).fetch_or(State::waited, acq_rel) & flags) == 0) return;
