@@ -27,7 +27,7 @@ device::cache::Layout cache_layout(const RuntimeOptions& options,
       {page, count, geometry.files, geometry.groups, device::cache::flights_for(count)});
 }
 
-// Twice as many counters as pages: enough to tell which ones should have been among them.
+// Twice as many counters as pages: enough to recognise pages that should have been cached.
 std::uint32_t bypass_entries(std::uint32_t frames) {
   std::uint32_t entries = 1;
   while (entries < 2 * frames)

@@ -9,16 +9,15 @@ namespace ferry {
 
 inline constexpr std::uint64_t cache_alignment_bytes = 4096;
 
-// Of a cache as the options want it, for so many groups and open files. Throws ferry::Error
-// (EINVAL) for sizes that cannot be.
+// For the cache that the options ask for, with this many groups and open files. Throws ferry::Error
+// (EINVAL) for invalid sizes.
 device::cache::Layout cache_layout(const RuntimeOptions& options, const device::Geometry& geometry);
 
-// Of the counters of reads past a cache of so many pages.
+// For the counters of reads past a cache of this many pages.
 std::uint32_t bypass_entries(std::uint32_t frames);
 
-// Fills in what follows from the rest of the geometry and from the options: the cells that belong
-// to the cache, and the size of the arena. Throws ferry::Error (EINVAL; ENOMEM: larger than any
-// memory).
+// Fills in what follows from the rest of the geometry and the options: the cache's cells and the
+// arena's size. Throws ferry::Error (EINVAL; ENOMEM: larger than any memory).
 void size_arena(const RuntimeOptions& options, device::Geometry& geometry);
 
 }  // namespace ferry

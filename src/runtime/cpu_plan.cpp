@@ -30,10 +30,10 @@ CpuSet without(const CpuSet& cpus, const CpuSet& taken) {
   return left.empty() ? cpus : left;
 }
 
-// Takes the services' CPUs from the device's partition, which keeps at least one. Where the machine
-// has too few, the services share them all.
+// Takes the services' CPUs from the device's partition, which keeps at least one. If there are too
+// few, the services share them all.
 void set_services_aside(CpuPlan& plan, const RuntimeOptions& options) {
-  // They serve the page cache's calls; without one there is nothing to serve.
+  // They serve calls of the page cache; without one there are none.
   plan.service_threads = options.cache_bytes > 0 ? options.service_threads : 0;
   const std::size_t cpus = plan.device_cpus.size();
   if (plan.service_threads == 0) return;
@@ -66,7 +66,7 @@ CpuPlan plan_cpus(const RuntimeOptions& options, const CpuSet& allowed, unsigned
   if (plan.server_cpus.empty()) {
     const CpuSet candidates =
         plan.device_cpus.empty() ? allowed : without(allowed, plan.device_cpus);
-    // Leave the device at least one CPU, where there is more than one.
+    // Leave the device at least one CPU, if there are several.
     const auto count = static_cast<unsigned>(candidates.size());
     const unsigned spare = plan.device_cpus.empty() ? std::max(1U, count - 1) : count;
     const unsigned take = std::min(plan.server_threads, spare);

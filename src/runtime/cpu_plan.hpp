@@ -14,13 +14,13 @@ struct CpuPlan {
   unsigned device_threads = 1;
   unsigned server_threads = 1;
   unsigned service_threads = 0;
-  // Whether every thread of the kind has a CPU of its own, so that spinning can help.
+  // Whether every such thread has its own CPU, so that spinning can help.
   bool device_may_spin = false;
   bool server_may_spin = false;
 };
 
-// `allowed` is not empty; `usable` counts CPUs' worth of time. Throws ferry::Error (EINVAL) for
-// CPUs that are not allowed, and for named ones that are too few for the services.
+// `allowed` is not empty; `usable` counts whole CPUs of time. Throws ferry::Error (EINVAL) for
+// forbidden CPUs, and for too few named ones for the services.
 CpuPlan plan_cpus(const RuntimeOptions& options, const CpuSet& allowed, unsigned usable);
 
 }  // namespace ferry

@@ -11,7 +11,7 @@
 namespace ferry {
 namespace {
 
-// Beyond the deadline, for what is as good as done; the server has the same.
+// Time beyond the deadline, for nearly finished work; the server has the same.
 constexpr std::chrono::milliseconds grace{100};
 
 template <class Word>
@@ -58,7 +58,7 @@ ShutdownReport Ending::shutdown(std::chrono::milliseconds deadline) {
 std::vector<std::string> Ending::write_back(std::unique_lock<std::mutex>& lock,
                                             Clock::time_point until) {
   if (written_ || context_.cache.base == nullptr) return {};
-  // What an earlier call began may have ended since, and what failed then is tried again.
+  // Work of an earlier call may have ended since, and failures are retried.
   if (!writing_) start_writer();
   if (!changed_.wait_until(lock, until + grace, [this] { return !writing_; })) {
     std::vector<std::string> list = unwritten();

@@ -21,21 +21,21 @@ class Ending {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `group` is the runtime's own; nobody else makes calls with it. `stop_services` announces the
-  // end to those who execute calls for others, and does not wait.
+  // `group` is the runtime's own, unused otherwise. `stop_services` announces the end to the
+  // executors of others' calls, without waiting.
   Ending(const device::Context& context, std::uint32_t group, server::Server& server,
          std::function<void()> stop_services = {});
-  // Waits for what cannot be cancelled.
+  // Waits for transfers that cannot be cancelled.
   ~Ending();
   Ending(const Ending&) = delete;
   Ending& operator=(const Ending&) = delete;
 
-  // As Runtime::shutdown(). While something cannot be written back, the server goes on for that
-  // alone.
+  // Like Runtime::shutdown(). While some data cannot be written back, the server stays for that
+  // only.
   ShutdownReport shutdown(std::chrono::milliseconds deadline);
 
  private:
-  // Until then: what could not be written back, by file; empty if everything was.
+  // Until then: unwritten data, by file; empty if everything was written.
   std::vector<std::string> write_back(std::unique_lock<std::mutex>& lock, Clock::time_point until);
   void start_writer();
   std::vector<std::string> unwritten() const;
@@ -48,10 +48,10 @@ class Ending {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool busy_ = false;  // a shutdown() is under way; this and what follows is guarded by the mutex
+  bool busy_ = false;  // a shutdown() is running; this and the following are guarded by the mutex
   bool written_ = false;  // everything was written back
   bool writing_ = false;  // by the thread
-  int error_ = 0;         // what it came to
+  int error_ = 0;         // its result
   std::thread writer_;
 };
 

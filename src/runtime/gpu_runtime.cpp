@@ -23,7 +23,7 @@ namespace ferry {
 namespace {
 
 constexpr std::uint32_t slots_per_ring = 1024;
-// Kernels have far more groups that submit at once than a CPU has threads.
+// Kernels have far more simultaneously submitting groups than a CPU has threads.
 constexpr unsigned rings_per_loop = 4;
 
 device::Geometry make_geometry(const RuntimeOptions& options, const GpuOptions& gpu,
@@ -47,7 +47,7 @@ device::Geometry make_geometry(const RuntimeOptions& options, const GpuOptions& 
   return geometry;
 }
 
-// The server's threads alone; kernels need no CPU.
+// Only the server's threads; kernels need no CPU.
 CpuPlan plan_server(RuntimeOptions options) {
   options.device_cpus.clear();
   options.device_threads = 1;
@@ -78,7 +78,7 @@ class GpuRuntime::Implementation {
     context_.always_served = false;
     context_.pull_bytes = gpu.pull_bytes;
     if (options.cache_bytes > 0) make_cache(options);
-    // No launch has brought the services yet.
+    // No launch has started the services yet.
     const std::vector<device::LoopState> stopped(gpu.services,
                                                  device::LoopState{device::LoopPhase::stopped, 0});
     arena_.write(&context_.arena.loop_state(geometry_.loops), stopped.data(),
@@ -171,8 +171,8 @@ class GpuRuntime::Implementation {
     cache.layout = cache_layout(options, geometry_);
     cache.switches = options.cache_switches;
     cache.tunings = tuning_.tunings;
-    // Atomic operations are cheap on a GPU, and looking at thousands of marks for every page that
-    // is given away is not.
+    // Atomic operations are cheap on a GPU; looking at thousands of marks for every eviction is
+    // not.
     cache.marks = false;
     const auto take = [&](std::uint64_t bytes, std::uint64_t alignment) {
       void* memory = heap_->allocate(bytes, alignment);
@@ -180,7 +180,7 @@ class GpuRuntime::Implementation {
       return memory;
     };
     cache.base = static_cast<unsigned char*>(take(cache.layout.bytes, cache_alignment_bytes));
-    // Everything in front of the pages themselves, which nobody reads before they are filled.
+    // Everything before the pages themselves, which are not read before they are filled.
     std::vector<unsigned char> image(cache.layout.pages);
     device::cache::View host = cache;
     host.base = image.data();

@@ -12,7 +12,7 @@
 
 namespace ferry {
 
-// Why a runtime's calls are refused (ECHILD).
+// Why a runtime refuses calls (ECHILD).
 inline constexpr const char* not_of_a_child =
     "the runtime belongs to the parent of this process; make one in the child";
 
@@ -22,7 +22,7 @@ inline constexpr std::chrono::seconds shutdown_deadline_default{10};
 // Runtime::allocate(), from this heap, which must outlive the buffer.
 Buffer allocate_from(cpu::Heap& heap, std::uint64_t bytes, std::uint64_t alignment_bytes);
 
-// What follows from the settings and the storage; the rest is the device's to fill in.
+// Derived from the settings and the storage; the device fills in the rest.
 RuntimeInfo describe_settings(const Tuning& tuning, const storage::Description& storage);
 
 }  // namespace ferry

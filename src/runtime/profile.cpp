@@ -18,7 +18,7 @@ constexpr std::int64_t crossover_bytes_most = std::int64_t{1} << 40;
 constexpr std::int64_t bypasses_most = 255;
 constexpr std::int64_t collective_buffer_bytes_most = std::int64_t{1} << 30;
 
-// One table that is being read: knows where it is, for messages, and which keys were used.
+// One table being read: knows its position, for messages, and the keys used.
 class Fields {
  public:
   Fields(const toml::table& table, std::string where) : table_(table), where_(std::move(where)) {}
@@ -76,7 +76,7 @@ class Fields {
     return *node->as_table();
   }
 
-  // What only people and `ferry tune` read.
+  // Only people and `ferry tune` read it.
   void ignore(const char* key) { find(key); }
 
   void refuse_unknown() const {

@@ -15,8 +15,7 @@
 
 namespace ferry {
 
-// How a profile names a storage: by file system and block device where there is one, else by where
-// it is mounted.
+// A profile's name for a storage: file system and block device, or else the mount point.
 struct StorageName {
   std::string file_system;
   std::string block_device;              // "vda1"; empty: by mount_point
@@ -28,7 +27,7 @@ struct StorageProfile {
   std::string device;    // whose calls it is for: "cpu"
   std::string measured;  // when
   StorageName name;
-  // Absent: not tuned, so the built-in one holds.
+  // Absent: not tuned, so the built-in value applies.
   std::optional<std::uint32_t> page_bytes;
   std::optional<std::uint32_t> readahead_bytes;
   std::optional<unsigned> server_threads;
@@ -45,7 +44,7 @@ struct Profile {
   std::vector<StorageProfile> storages;
 };
 
-// What is wrong with a profile, in one line, and where.
+// A profile's error in one line, with its position.
 struct ProfileError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -53,7 +52,7 @@ struct ProfileError : std::runtime_error {
 // Throws ProfileError.
 Profile parse_profile(std::string_view text);
 
-// The storage that is mounted there, by the name that a profile would give it.
+// The storage mounted there, as a profile would name it.
 StorageName storage_name(const Mount& mount);
 
 // Whether a name in a profile means that storage.

@@ -43,8 +43,8 @@ device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& pla
     throw Error(EINVAL, "rings: at least one per server thread");
   }
   geometry.services = plan.service_threads;
-  // Behind the device threads' come the runtime's own group and those of the executors of cached
-  // calls: the services, or the server's loops.
+  // After the device threads' groups come the runtime's own and those of executors of cached calls:
+  // the services, or the server's loops.
   geometry.groups = plan.device_threads + 1;
   if (options.cache_bytes > 0)
     geometry.groups += geometry.services > 0 ? geometry.services : geometry.loops;
@@ -76,7 +76,7 @@ class Runtime::Implementation {
     context_.arena.base = arena_.base();
     context_.arena.local = arena_.base();
     context_.arena.layout = device::lay_out(geometry_);
-    // For a process that joins later; both sides here keep the copy they were given.
+    // For a process that joins later; both sides here keep their copies.
     std::memcpy(arena_.base(), &context_.arena.layout, sizeof(device::Control));
     context_.hooks = cpu::host_hooks();
     context_.wait.spin_ns = static_cast<std::uint64_t>(
@@ -174,7 +174,7 @@ class Runtime::Implementation {
     context_.cache.switches = options.cache_switches;
     context_.cache.barriers_everywhere = context_.hooks.barrier_everywhere != nullptr;
     context_.cache.tunings = tuning_.tunings;
-    // The arena was mapped just now: it is zeroed.
+    // A new mapping: the arena is zeroed.
     context_.cache.base = static_cast<unsigned char*>(
         heap_->allocate(context_.cache.layout.bytes, cache_alignment_bytes));
     if (context_.cache.base == nullptr) throw Error(ENOMEM, "no room for the page cache");
@@ -186,7 +186,7 @@ class Runtime::Implementation {
     if (context_.bypassed.entries == nullptr) throw Error(ENOMEM, "no room for the page cache");
   }
 
-  // Those who execute cached calls for others: threads of their own, or the server's loops.
+  // The executors of others' cached calls: their own threads, or the server's loops.
   void start_services(server::ServerOptions& server) {
     if (context_.cache.base == nullptr) return;
     const std::uint32_t first_group = plan_.device_threads + 1;
@@ -201,7 +201,7 @@ class Runtime::Implementation {
     };
   }
 
-  // One CPU each where there are enough; else the scheduler spreads them over the partition.
+  // One CPU each if there are enough; else the scheduler spreads them over the partition.
   void bind_device_thread(unsigned index) const {
     if (plan_.device_threads <= plan_.device_cpus.size()) {
       run_this_thread_on({plan_.device_cpus[index]});

@@ -5,14 +5,14 @@
 namespace ferry {
 namespace {
 
-// Of the call that this thread executes. The hooks of device code carry no state.
+// For the call that this thread executes. Device code's hooks carry no state.
 thread_local server::Pump* current_pump = nullptr;
 
 }  // namespace
 
 LoopServices::LoopServices(const device::Context& context, std::uint32_t first_group)
     : context_(context) {
-  // Nobody else can bring about what a loop waits for while it spins.
+  // Only this loop can bring about what it waits for while it spins.
   context_.wait.spin_ns = 0;
   context_.hooks.park = [](const std::uint32_t* word, std::uint32_t value,
                            std::uint64_t timeout_ns) {

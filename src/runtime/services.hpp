@@ -13,8 +13,8 @@
 
 namespace ferry {
 
-// The part of the server's loops, where no cores are set aside: each executes with a group of its
-// own, `first_group` + its index, and waits by keeping the loop serving.
+// The server's loops as executors, without reserved cores: each has its own group, `first_group` +
+// its index, and keeps serving while it waits.
 class LoopServices {
  public:
   LoopServices(const device::Context& context, std::uint32_t first_group);
@@ -27,20 +27,19 @@ class LoopServices {
   std::vector<device::Caller<device::ThreadGroup>> executors_;  // one of each loop
 };
 
-// Cores of the device that are set aside: one thread for each of Geometry.services, with the groups
-// from `first_group` up.
+// Reserved cores of the device: one thread for each of Geometry.services, with the groups from
+// `first_group` up.
 class ServiceThreads {
  public:
-  // Thread i runs on the i-th of `cpus`, or on all where there are fewer than threads. `context`
-  // must outlive this.
+  // Thread i runs on the i-th of `cpus`, or on all if there are fewer than threads. `context` must
+  // outlive this.
   ServiceThreads(const device::Context& context, std::uint32_t first_group, const CpuSet& cpus);
-  // Stops, and waits until the threads have ended: not before the server has answered what they
-  // wait for.
+  // Stops the threads and waits for them: their pending requests need the server's answers first.
   ~ServiceThreads();
   ServiceThreads(const ServiceThreads&) = delete;
   ServiceThreads& operator=(const ServiceThreads&) = delete;
 
-  // Calls that are not under way yet end with -ESHUTDOWN from now on.
+  // From now on, new calls end with -ESHUTDOWN.
   void stop();
 
  private:

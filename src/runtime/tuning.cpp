@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* device_name = "cpu";
 constexpr std::uint32_t page_bytes_default = 64 * 1024;
-// A cache of fewer pages than that would be another one than the profile's was measured with.
+// With fewer pages the cache would differ from the one that the profile measured.
 constexpr std::uint64_t pages_min = 64;
 constexpr const char* measure_hint = "; ferry tune measures one";
 
@@ -28,7 +28,7 @@ std::uint64_t to_status_device(dev_t device) {
   return (std::uint64_t{major(device)} << 32) | minor(device);
 }
 
-// Every subvolume of btrfs has a number of its own, which only its files tell.
+// Every subvolume of btrfs has its own number, which only its files reveal.
 std::uint64_t device_of(const Mount& mount) {
   struct stat status {};
   if (mount.type == "btrfs" && ::stat(mount.point.c_str(), &status) == 0) {
@@ -37,7 +37,7 @@ std::uint64_t device_of(const Mount& mount) {
   return to_status_device(mount.device);
 }
 
-// Why a profile is not this machine's; empty where it is.
+// Why a profile is not for this machine; empty if it is.
 std::string other_machine(const Profile& profile, const Surroundings& here) {
   if (profile.cpu_model != here.cpu_model) {
     return "measured on another machine, with a processor \"" + profile.cpu_model +
@@ -104,7 +104,7 @@ class Choice {
     device::StorageTunings& tunings = made_.tunings;
     bool found = false;
     for (const Mount& mount : here_.mounts) {
-      // Its block device is looked up only where it may be the one.
+      // Looks up its block device only if it may be the one.
       if (mount.type != entry.name.file_system) continue;
       if (!is_same_storage(entry.name, storage_name(mount))) continue;
       found = true;
@@ -143,7 +143,7 @@ class Choice {
   Tuning made_;
 };
 
-// 0, or the errno. A regular file only: nobody should wait for a FIFO here.
+// 0, or the errno. Only for regular files: a FIFO would block.
 int read_file(const std::string& path, std::string& text) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return errno;
@@ -163,7 +163,7 @@ Surroundings look_around(const RuntimeOptions& options) {
   try {
     here.storage = mount_of(options.storage_path.empty() ? "." : options.storage_path);
   } catch (const std::system_error&) {
-    // Nothing is there yet: no storage is what the runtime is set up for.
+    // The path does not exist: no storage is selected.
   }
   return here;
 }
@@ -171,8 +171,7 @@ Surroundings look_around(const RuntimeOptions& options) {
 }  // namespace
 
 std::string profile_path() {
-  // Read once, while the runtime is made; programs that change it meanwhile are told not to by
-  // setenv(3) itself.
+  // Read once, while the runtime is made; setenv(3) itself forbids changing it meanwhile.
   if (const char* path = std::getenv("FERRY_PROFILE")) return path;
   const char* folder = std::getenv("XDG_CONFIG_HOME");
   if (folder != nullptr && *folder == '/') return std::string(folder) + "/ferry/profile.toml";
@@ -228,9 +227,9 @@ std::optional<StorageProfile> profile_of(const std::string& path) {
     for (const StorageProfile& entry : profile.storages)
       if (entry.device == device_name && is_same_storage(entry.name, here)) return entry;
   } catch (const ProfileError&) {
-    // Whoever makes a runtime is told, and so is who asks ferry info.
+    // Making a runtime reports it, and so does ferry info.
   } catch (const std::system_error&) {
-    // Nothing is there: opening the file will say so.
+    // It does not exist: opening the file will report that.
   }
   return std::nullopt;
 }

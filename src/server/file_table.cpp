@@ -68,7 +68,7 @@ std::int32_t FileTable::insert_reserved(std::unique_ptr<storage::File> file, std
   Slot& slot = slots_[index];
   slot.file = file.release();
   slot.path = std::move(path);
-  // Release: whoever acquires the slot as open sees the file.
+  // Release: acquiring the slot as open makes the file visible.
   const std::uint64_t before = slot.word.fetch_or(open_bit, std::memory_order_release);
   return handle_of(before, index);
 }
@@ -87,7 +87,7 @@ storage::File* FileTable::acquire(std::int32_t handle) {
 }
 
 void FileTable::release(std::int32_t handle) {
-  // Release: what this user did to the file happens before finish_close().
+  // Release: this user's accesses happen before finish_close().
   find(handle)->word.fetch_sub(1, std::memory_order_release);
 }
 

@@ -13,54 +13,53 @@
 
 namespace ferry::server {
 
-// Thread-safe. A handle holds the index of a slot and the slot's generation, so that one kept after
-// close() is refused instead of naming the next file. Free slots are used by turns, so that a
-// handle comes again only after as many openings as there are handles, 2^31, with few files open,
-// and after 2^31 divided by the number of slots (rounded up to a power of two) when all but one are
-// in use.
+// Thread-safe. A handle holds the index of a slot and the slot's generation, so that a stale one is
+// refused instead of naming the next file. Free slots are used in turn, so a handle repeats only
+// after as many openings as there are handles, 2^31, with few files open, and after 2^31 divided by
+// the number of slots (rounded up to a power of two) with all but one in use.
 class FileTable {
  public:
-  // `generation`: of all slots at first, from 1 up. For tests.
+  // `generation`: initial one of all slots, from 1 up. For tests.
   explicit FileTable(std::uint32_t files_max, std::uint32_t generation = 1);
-  // Closes what a dead loop held to the end. Nobody may use the table any more.
+  // Closes files that a dead loop held to the end. The table must not be used any more.
   ~FileTable();
   FileTable(const FileTable&) = delete;
   FileTable& operator=(const FileTable&) = delete;
 
-  // Promises a slot to an open that is about to begin, so that one that finds the table full does
-  // not create or truncate anything. False: the table is full. Each promise is taken up by
-  // insert_reserved() or given back.
+  // Reserves a slot for an open about to begin, so that an open with a full table does not create
+  // or truncate anything. Returns false if it is full. Each reservation ends in insert_reserved()
+  // or is returned.
   bool reserve();
   void give_back();
-  // Takes the file in, into a slot that was reserved. Returns its handle, from 1 up. `path`: what
-  // it was opened by.
+  // Puts the file into a reserved slot. Returns its handle, from 1 up. `path`: the name it was
+  // opened by.
   std::int32_t insert_reserved(std::unique_ptr<storage::File> file, std::string path = {});
-  // Both in one step: the handle, or -ENFILE, which leaves `file` alone.
+  // Both in one step: returns the handle, or -ENFILE, which leaves `file` alone.
   std::int32_t insert(std::unique_ptr<storage::File>& file);
 
-  // The file, protected from close() until release(); null for a handle that names none.
+  // The file, protected from close() until release(); null for an invalid handle.
   storage::File* acquire(std::int32_t handle);
   void release(std::int32_t handle);
-  // What the file was opened by; empty for a handle that names none.
+  // The name the file was opened by; empty for an invalid handle.
   std::string path_of(std::int32_t handle);
 
-  // Refuses the handle from now on. False: it named no open file.
+  // Refuses the handle from now on. Returns false if it named no open file.
   bool begin_close(std::int32_t handle);
-  // Whether every acquire() of a file under close has been released.
+  // Whether all acquire()s of a closing file were released.
   bool unused(std::int32_t handle) const;
-  // Takes the file out, after begin_close() and once unused.
+  // Removes the file, after begin_close() and once unused.
   storage::File* finish_close(std::int32_t handle);
 
-  // Says that some user will never release what it holds; close() must not wait for it.
+  // Records that a user will never release its hold; close() must not wait for it.
   void hold_for_ever() { held_for_ever_.store(true, std::memory_order_release); }
   bool held_for_ever() const { return held_for_ever_.load(std::memory_order_acquire); }
 
-  // The handles of all files that are open.
+  // The handles of all open files.
   std::vector<std::int32_t> open_handles() const;
 
  private:
   // Bits of Slot::word: generation (31) | open (1) | users (32). One word, so that acquire() checks
-  // and takes hold in one step.
+  // and holds in one step.
   static constexpr std::uint64_t users_mask = 0xffffffff;
   static constexpr std::uint64_t open_bit = std::uint64_t{1} << 32;
   static constexpr unsigned generation_shift = 33;
@@ -82,9 +81,9 @@ class FileTable {
   std::vector<Slot> slots_;
   const unsigned index_bits_;       // of a handle; the generation has the others
   std::mutex mutex_;                // guards free_ and reserved_
-  std::deque<std::uint32_t> free_;  // the one that has been free longest comes first
+  std::deque<std::uint32_t> free_;  // the longest-free one comes first
   std::atomic<bool> held_for_ever_{false};
-  std::uint32_t reserved_ = 0;  // of those in free_, promised to opens under way
+  std::uint32_t reserved_ = 0;  // of those in free_, reserved for opens in flight
 };
 
 }  // namespace ferry::server

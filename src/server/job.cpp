@@ -47,7 +47,7 @@ int vectored_transfer(Job& job, const ArenaView& arena) {
     device::Extent extent{};
     std::memcpy(&extent, list + i * sizeof extent, sizeof extent);
     if (!arena.allows(extent.buffer, extent.length)) return -EFAULT;
-    // Linux cuts a transfer at its largest size; so does this.
+    // Linux limits the size of a transfer; so does this.
     extent.length = std::min(extent.length, device::transfer_bytes_max - total);
     total += extent.length;
     job.many[i] = iovec{arena.address_of(extent.buffer), extent.length};
@@ -125,7 +125,7 @@ int translate(Job& job, const ArenaView& arena) {
     case Opcode::cached_write_vector:
       break;
   }
-  return -EINVAL;  // nop and cached calls never get here; anything else is not an opcode
+  return -EINVAL;  // nop and cached calls never get here; anything else is invalid
 }
 
 bool names_file(Opcode opcode) {
@@ -142,7 +142,7 @@ int validate(Job& job, const device::ArenaView& arena, FileTable& files) {
   if (names_file(job.request.opcode)) {
     job.file = files.acquire(job.request.file);
     if (job.file == nullptr) {
-      // An opcode that is none must not be taken for a call on a file.
+      // An invalid opcode must not be taken for a call on a file.
       return job.request.opcode <= Opcode::unlink ? -EBADF : -EINVAL;
     }
     job.holds_file = true;

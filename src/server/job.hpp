@@ -16,12 +16,12 @@
 namespace ferry::server {
 
 // One slot of a loop's table of requests in flight: the storage operation, and what to do with its
-// result. While no storage has it, `next` links the free ones.
+// result. `next` links free slots.
 struct Job final : storage::Operation {
   device::Request request{};    // the private copy; shared memory is never read twice
   bool in_storage = false;      // between submit() and reap()
   bool reaped = false;          // after that, until it is answered
-  bool reserved = false;        // a place in the file table is kept for what it opens
+  bool reserved = false;        // a slot of the file table is reserved for the file it opens
   bool holds_file = false;      // release() is due
   iovec one{};                  // the vector of a plain transfer
   std::vector<iovec> many;      // those of a vectored one; keeps its memory between jobs
@@ -29,12 +29,12 @@ struct Job final : storage::Operation {
   std::array<char, device::path_bytes_max> path_copy;
 };
 
-// Turns job.request into a storage operation: known opcode, file, range without overflow, memory
-// inside the arena; copies paths and extents out of shared memory before looking at them. Returns 0
-// (and has acquired the file, where there is one) or the errno to answer with.
+// Turns job.request into a storage operation: checks opcode, file, overflow of the range, and
+// memory inside the arena; copies paths and extents out of shared memory before using them. Returns
+// 0 (with the file acquired, if any) or the errno to answer.
 int validate(Job& job, const device::ArenaView& arena, FileTable& files);
 
-// What the device gets to see of a file status.
+// The part of a file status that devices see.
 device::FileStatus to_device(const storage::Status& status);
 
 }  // namespace ferry::server

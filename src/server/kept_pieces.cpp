@@ -14,7 +14,7 @@ std::uint32_t KeptPieces::group_of(const device::Request& request) const {
 }
 
 int KeptPieces::find(const device::Request& request, Pieces*& found) {
-  // They are read right here, not by the storage.
+  // Read here, not by the storage.
   if (!arena_.allows_to_server(request.buffer, request.length)) return -EFAULT;
   const auto at = by_group_.find(group_of(request));
   if (at == by_group_.end()) return -EINVAL;
@@ -27,7 +27,7 @@ int KeptPieces::find(const device::Request& request, Pieces*& found) {
 int KeptPieces::keep(const Job& job) try {
   const std::uint32_t group = group_of(job.request);
   if (group >= arena_.layout.geometry.groups) return -EINVAL;
-  // The first piece of another write: the group has given up the one before.
+  // The first piece of another write: the group has abandoned the previous one.
   if (job.request.kept == 0) {
     forget(group);
     by_group_[group].file = job.request.file;
@@ -57,7 +57,7 @@ void KeptPieces::forget(std::uint32_t group) {
 int KeptPieces::complete(Job& job) {
   Pieces* pieces = nullptr;
   if (const int error = find(job.request, pieces); error != 0) return error;
-  // What validate() looked at was the last piece alone.
+  // validate() checked only the last piece.
   const std::uint64_t all = job.request.kept + job.request.length;
   constexpr std::uint64_t largest = std::numeric_limits<std::int64_t>::max();
   if (all > largest - static_cast<std::uint64_t>(job.request.offset)) return -EINVAL;

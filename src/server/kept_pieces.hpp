@@ -13,23 +13,21 @@
 
 namespace ferry::server {
 
-// Keeps one write for each group, of as many bytes as a transfer may have, and of all groups
-// together no more than `bytes_max`: what a program began and never ends stays until its group
-// begins another one. For one thread.
+// Keeps one write per group, up to the size of a transfer, and up to `bytes_max` for all groups
+// together: an unfinished one stays until its group begins another. For one thread.
 class KeptPieces {
  public:
   static constexpr std::uint64_t bytes_max = 4 * device::transfer_bytes_max;
 
   explicit KeptPieces(const device::ArenaView& arena) : arena_(arena) {}
 
-  // Whether the request, which is a write, is one of several pieces.
+  // Whether the request, a write, is one of several pieces.
   static bool is_piece(const device::Request& request) {
     return (request.flags & device::flag_more) != 0 || request.kept != 0;
   }
-  // Takes a copy of a validated piece that others follow. 0 or a negative errno.
+  // Copies a validated piece that others follow. Returns 0 or a negative errno.
   int keep(const Job& job);
-  // Puts what was kept in front of the last piece, which is to be written then. 0 or a negative
-  // errno.
+  // Prepends the kept pieces to the last one, to be written then. Returns 0 or a negative errno.
   int complete(Job& job);
 
  private:
@@ -38,7 +36,7 @@ class KeptPieces {
     std::vector<std::byte> bytes;
   };
   std::uint32_t group_of(const device::Request& request) const;
-  // What is kept of the write that this is the next piece of. 0, or why it is none.
+  // The bytes kept of the write that this piece continues. Returns 0, or why it continues none.
   int find(const device::Request& request, Pieces*& found);
 
   void forget(std::uint32_t group);

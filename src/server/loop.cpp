@@ -22,7 +22,7 @@ constexpr unsigned idle_polls_before_pausing = 64;
 constexpr unsigned idle_polls_per_clock_read = 16;
 constexpr std::chrono::nanoseconds storage_spin{5'000};
 constexpr std::chrono::milliseconds park_slice{1000};
-// While a close waits for another loop to let go of the file, nobody rings.
+// While a close waits for another loop to release the file, no doorbell rings.
 constexpr std::chrono::microseconds deferred_close_nap{200};
 
 }  // namespace
@@ -61,13 +61,13 @@ void Loop::run() {
     }
     serve();
     drop_queue();
-    // Release: a caller that sees `stopped` sees every answer that was given. Not over `dead`.
+    // Release: a caller that sees `stopped` sees every answer. Does not overwrite `dead`.
     LoopPhase expected = LoopPhase::stopping;
     SystemRef<LoopPhase>(state_.phase)
         .compare_exchange_strong(expected, LoopPhase::stopped, device::acq_rel);
   } catch (const Gate::Closed&) {
-    // The watchdog has set the phase already. What the kernel still holds ends here, on the thread
-    // that the engine belongs to.
+    // The watchdog has set the phase already. What the kernel still holds ends here, on the
+    // engine's own thread.
     if (queue_ != nullptr) drop_queue();
   } catch (const std::exception&) {
     die();
@@ -94,7 +94,7 @@ void Loop::serve() {
   }
 }
 
-// seq_cst, so that a look at the tails that follows a look that saw `stopping` counts (R5).
+// seq_cst, so that a look at the tails after a look that saw `stopping` counts (R5).
 LoopPhase Loop::phase() const {
   return SystemRef<LoopPhase>(state_.phase).load(seq_cst);
 }
@@ -113,7 +113,7 @@ bool Loop::take_requests() {
   return taken > 0;
 }
 
-// `job` is the first free one; it is taken from the list only if the storage gets it.
+// `job` is the first free one; it leaves the list only if the storage gets it.
 void Loop::begin(Job& job) {
   add(statistics_.requests, 1);
   const device::Request& request = job.request;
@@ -157,7 +157,7 @@ void Loop::begin(Job& job) {
   point(LoopPoint::submitted);
 }
 
-// A validated piece of a write: true if it is answered. With the last one the whole is to be
+// A validated piece of a write: returns true if it is answered. With the last piece the whole is
 // written.
 bool Loop::takes_piece(Job& job) {
   const device::Request& request = job.request;
@@ -186,12 +186,12 @@ void Loop::begin_close(Job& job) {
   deferred_closes_.push_back(&job);
 }
 
-// A file is closed once nobody uses it: other loops may still be reading from it.
+// Closes a file once it is unused: other loops may still be reading from it.
 bool Loop::run_deferred_closes() {
   const auto still_used = [&](Job* job) {
     if (!files_.unused(job->request.file)) {
       if (!files_.held_for_ever()) return true;
-      // By a loop that was declared dead: the file stays open until the process ends.
+      // By a loop declared dead: the file stays open until the process ends.
       respond(job->request, -EIO);
       free_job(*job);
       return false;
@@ -207,7 +207,7 @@ bool Loop::run_deferred_closes() {
   return progress;
 }
 
-// Starts what was submitted, answers what has finished.
+// Starts submitted operations, and answers finished ones.
 bool Loop::serve_storage() {
   std::array<storage::Operation*, takes_per_round> finished;  // set below, `count` of them
   unsigned count = 0;
@@ -240,7 +240,7 @@ void Loop::finish(Job& job) {
   if (job.holds_file) files_.release(job.request.file);
   job.holds_file = false;
   deliver(job);
-  // Cancelled because the deadline of a shutdown passed.
+  // Cancelled because a shutdown's deadline has passed.
   const std::int64_t result = job.result == -ECANCELED ? -ESHUTDOWN : job.result;
   respond(job.request, result, job.value);
   current_ = nullptr;
@@ -254,7 +254,7 @@ void Loop::free_job(Job& job) {
   free_ = &job;
 }
 
-// What a result means for the server and the arena.
+// The effect of a result on the server and the arena.
 void Loop::deliver(Job& job) {
   if (job.reserved) {
     job.reserved = false;
@@ -288,7 +288,7 @@ void Loop::respond(const device::Request& request, std::int64_t result, std::uin
   if (request.cell >= arena_.cell_count()) return;  // a program that wants no answer gets none
   device::Cell& cell = arena_.cell(request.cell);
   const bool asleep = device::answer(cell, request.sequence, result, value);
-  // A call that this thread executes looks again by itself.
+  // A call executed by this thread polls itself.
   if (asleep && &cell.sequence != awaited_) futex_wake_all(&cell.sequence);
 }
 
@@ -304,13 +304,13 @@ bool Loop::drained() const {
                      [&](const device::RingConsumer& ring) { return outstanding(ring) == 0; });
 }
 
-// After the deadline nobody waits for tickets that were claimed and never published.
+// After the deadline, tickets that were claimed and never published do not count.
 bool Loop::gives_up() const {
   return in_storage_jobs_ == 0 && deferred_closes_.empty() &&
          Clock::now() > stop_deadline_.load(std::memory_order_relaxed);
 }
 
-// Cells lie by group, and behind all those the ones that belong to nobody.
+// Cells are ordered by group; the unowned ones follow.
 bool Loop::admits(const device::Request& request) const {
   const std::uint32_t group = only_group_.load(std::memory_order_relaxed);
   if (group == all_groups) return true;
@@ -319,7 +319,7 @@ bool Loop::admits(const device::Request& request) const {
   return owner == group || owner >= geometry.groups;
 }
 
-// Once for each deadline.
+// Once per deadline.
 void Loop::cancel_overdue() {
   const Clock::time_point deadline = stop_deadline_.load(std::memory_order_relaxed);
   if (cancelled() || Clock::now() < deadline) return;
@@ -330,17 +330,17 @@ void Loop::cancel_overdue() {
   }
 }
 
-// Returns at once while polling is worth it, else sleeps for `nap` at most.
+// Returns immediately while polling is worthwhile, else sleeps for up to `nap`.
 void Loop::idle(std::chrono::nanoseconds nap) {
   if (options_.spin.count() > 0) {
-    // The next request of a busy device is a few hundred cycles away: look again at once. Only
-    // then does the time since the last work begin to count.
+    // The next request of a busy device is a few hundred cycles away: look again immediately. Only
+    // then starts the time since the last work.
     if (++idle_polls_ < idle_polls_before_pausing) return;
     device::pause_briefly();
     if (idle_polls_ == idle_polls_before_pausing) last_work_ = Clock::now();
     if (idle_polls_ % idle_polls_per_clock_read != 0) return;
     // Whatever is still in the storage is slow: it ends a sleep in the kernel soon enough, and a
-    // core that polls meanwhile may be the one that the device's driver or emulator needs.
+    // polling core may be the one that the device's driver or emulator needs.
     const auto patience =
         in_storage_jobs_ > 0 ? std::min(options_.spin, storage_spin) : options_.spin;
     if (Clock::now() - last_work_ < patience) return;
@@ -352,13 +352,13 @@ void Loop::park(std::chrono::nanoseconds nap) {
   const std::uint32_t seen = SystemRef<std::uint32_t>(doorbell_.count).load(device::acquire);
   SystemRef<std::uint32_t> parked(state_.parked);
   parked.store(1, seq_cst);
-  // R6: look again. A stop rings the doorbell, so `seen` covers it. With no job free only finished
-  // operations can help, and those end the wait too.
+  // R6: look again. A stop rings the doorbell, so `seen` covers it. Without a free job only
+  // finished operations can help, and those end the wait too.
   const bool work = free_ != nullptr && std::any_of(rings_.begin(), rings_.end(),
                                                     [](const auto& ring) { return ring.ready(); });
   if (!work) {
     add(statistics_.parks, 1);
-    // While stopping, claimed tickets may still be unpublished and nobody rings for time passing.
+    // While stopping, claimed tickets may still be unpublished, and passing time rings no doorbell.
     const bool ending = phase() != LoopPhase::running || !(serves_all() || cancelled());
     const bool busy = !deferred_closes_.empty() || ending;
     const Gate::Section section(gate_);

@@ -22,20 +22,20 @@
 
 namespace ferry::server {
 
-// Where a test may stop a loop in the middle of a request.
+// Where a test may stop a loop inside a request.
 enum class LoopPoint : std::uint8_t { taken, validated, submitted, finished };
 
-// Thrown by an injection to end a loop as if by a fault.
+// Thrown by an injection to end a loop like a fault.
 struct LoopStopped : std::runtime_error {
   LoopStopped() : std::runtime_error("the server loop was stopped by injection") {}
 };
 
-// What a loop gives to the code that executes a cached call on its thread: whenever that code would
-// sleep, it keeps the loop serving instead, which may be what it waits for.
+// Passed to the code that executes a cached call on a loop's thread: instead of sleeping, that code
+// keeps the loop serving, which may bring about what it waits for.
 class Pump {
  public:
-  // Serves what there is; sleeps, where that is nothing, until *word may have changed from `value`,
-  // and for a short time at most if it is no cell's. Without a word it only lets others run.
+  // Serves pending requests; if there are none, sleeps until *word may have changed from `value`,
+  // or for a short time if it is no cell's. Without a word it only lets others run.
   virtual void pump(const std::uint32_t* word, std::uint32_t value,
                     std::chrono::nanoseconds timeout) noexcept = 0;
 
@@ -43,8 +43,8 @@ class Pump {
   ~Pump() = default;
 };
 
-// Executes a cached call (device::is_cached_call) and returns its result. Must not throw. Makes its
-// requests through a ring of the loop it runs on.
+// Executes a cached call (device::is_cached_call) and returns its result. Must not throw. Uses a
+// ring of its own loop for requests.
 using ExecuteCall = std::function<std::int64_t(const device::Request&, Pump&)>;
 
 // Reads a word of the device's own part of the arena, as of some time after the call began.
@@ -59,10 +59,10 @@ struct LoopOptions {
   std::function<void(LoopPoint)> inject;  // tests only; may throw LoopStopped, or not return
 };
 
-// A consistent enough picture: each number is exact, they may be read at slightly different times.
+// Consistent enough: each number is exact, but they may be read at slightly different times.
 struct LoopStatistics {
   std::uint64_t requests = 0;
-  std::uint64_t refused = 0;  // answered with an errno by validation
+  std::uint64_t refused = 0;  // answered with an errno after validation
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
   std::uint64_t parks = 0;
@@ -79,20 +79,20 @@ class Loop final : private Pump {
   // The thread's body; returns after stop(), or when the loop has died.
   void run();
 
-  // Announces the end: calls that are not under way yet get -ESHUTDOWN; those under way may go on
-  // until `deadline` and are cancelled then.
+  // Announces the end: new calls get -ESHUTDOWN; those in flight may continue until `deadline` and
+  // are then cancelled.
   void stop(Clock::time_point deadline);
 
-  // From now on only calls of this group are served, and transfers of the page cache that belong to
-  // no call; others get -ESHUTDOWN. What is under way at `deadline` is cancelled.
+  // From now on only serves this group's calls and transfers of the page cache that belong to no
+  // call; others get -ESHUTDOWN. Operations in flight at `deadline` are cancelled.
   void serve_only(std::uint32_t group, Clock::time_point deadline);
 
   // For the watchdog. Counts iterations; stands still while the loop is stuck.
   std::uint64_t iterations() const { return iterations_.load(std::memory_order_relaxed); }
-  // Whether the loop is, by its own word, inside the storage or a cached call: slow is not dead.
+  // Whether the loop reports that it is inside the storage or a cached call: slow is not dead.
   bool in_storage() const { return gate_.state() == Gate::State::storage; }
-  // Declares a stuck loop dead, unless it is inside the storage. From then on it touches no
-  // file and no program's buffer, even if it comes back to life.
+  // Declares a stuck loop dead, unless it is inside the storage. From then on it touches no file
+  // and no program's buffer, even if it continues.
   bool declare_dead();
 
   // Whether run() has returned.
@@ -157,7 +157,7 @@ class Loop final : private Pump {
   std::vector<device::RingConsumer> rings_;
 
   std::vector<Job> jobs_;  // before the queue, which may still hold some when it is destroyed
-  // Made and dropped by the loop's own thread, under the mutex for the sake of statistics().
+  // Made and destroyed by the loop's own thread, under the mutex because of statistics().
   std::unique_ptr<storage::Queue> queue_;
   mutable std::mutex queue_mutex_;
   Job* free_ = nullptr;
@@ -165,15 +165,15 @@ class Loop final : private Pump {
   const device::Request* current_ = nullptr;  // taken or finished, not answered yet
   std::vector<Job*> deferred_closes_;
   KeptPieces kept_pieces_{arena_};
-  // Cached calls that wait for their turn: one is executed at a time, and none inside another.
+  // Waiting cached calls: one is executed at a time, without nesting.
   std::deque<device::Request> calls_;
-  const std::uint32_t* awaited_ = nullptr;  // the word that the one under way waits for just now
-  std::exception_ptr ended_in_call_;        // what ended the loop while it executed one
-  bool operations_ended_ = false;           // end_operations() was here
+  const std::uint32_t* awaited_ = nullptr;  // the word that the one in flight waits for now
+  std::exception_ptr ended_in_call_;        // what ended the loop during one
+  bool operations_ended_ = false;           // end_operations() has run
   static constexpr std::uint32_t all_groups = ~0U;
-  std::atomic<std::uint32_t> only_group_{all_groups};  // whose calls are served
+  std::atomic<std::uint32_t> only_group_{all_groups};  // the only group served
   std::atomic<Clock::time_point> stop_deadline_{Clock::time_point::max()};
-  Clock::time_point cancelled_at_{};  // the deadline at which operations were cancelled last
+  Clock::time_point cancelled_at_{};  // the deadline of the last cancellation
   Clock::time_point last_work_{};
   unsigned idle_polls_ = 0;
 

@@ -12,14 +12,13 @@ using device::LoopPhase;
 
 namespace {
 
-// Where a cached call waits for what another thread does, nobody rings.
+// A cached call that waits for another thread's work gets no doorbell.
 constexpr std::chrono::microseconds call_nap{50};
 constexpr std::chrono::milliseconds ended_nap{1};
 
 }  // namespace
 
-// A cached call needs no job: what it asks of the storage comes through the ring like anything
-// else.
+// A cached call needs no job: its own requests come through the ring like all others.
 void Loop::begin_call(const device::Request& request) {
   // Every call in flight has a cell of its own.
   const bool refused = !options_.execute || calls_.size() >= arena_.cell_count();
@@ -31,9 +30,9 @@ void Loop::begin_call(const device::Request& request) {
   calls_.push_back(request);
 }
 
-// Executes the cached call that has waited longest. While it waits, pump() serves everything else;
-// it returns only when it is done with its caller's buffer. Its pages' fills may have been what
-// other threads wait for, so it always returns: after a fault, because nothing stays unanswered.
+// Executes the cached call that has waited longest; meanwhile, pump() serves everything else.
+// Returns only when it no longer uses its caller's buffer. Other threads may wait for its fills, so
+// it always returns: after a fault, because nothing stays unanswered.
 bool Loop::serve_call() {
   const device::Request request = calls_.front();
   calls_.pop_front();
@@ -87,7 +86,7 @@ void Loop::serve_beside_call(const std::uint32_t* word, std::uint32_t value,
   } else if (word == nullptr) {
     std::this_thread::yield();
   } else if (std::atomic_ref(const_cast<std::uint32_t&>(*word)).load(device::acquire) == value) {
-    // The answer that the call waits for comes by this loop. For anything else nobody rings.
+    // This loop delivers the answer that the call waits for. Nothing rings for other waits.
     idle(std::min<std::chrono::nanoseconds>(timeout, is_cell(word) ? timeout : call_nap));
   }
 }
@@ -108,8 +107,8 @@ void Loop::end_beside_call(bool declared) {
   if (queue_ != nullptr) drop_queue();
 }
 
-// What is left to do for a call whose loop has ended: to refuse what it, and those whom it waits
-// for, still ask. Unless the loop was declared dead; then the phase tells them.
+// The rest of a call whose loop has ended: refuses its requests and those of groups it waits for,
+// unless the loop was declared dead, which the phase tells them.
 void Loop::rest_after_end(const std::uint32_t* word, std::uint32_t value) {
   if (operations_ended_) refuse_waiting();
   if (word == nullptr) {

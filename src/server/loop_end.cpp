@@ -39,18 +39,18 @@ bool Loop::declare_dead() {
   return true;
 }
 
-// Answers what is in the rings without looking at it.
+// Answers the requests in the rings without executing them.
 void Loop::refuse_waiting() {
   device::Request request;
   for (device::RingConsumer& ring : rings_) {
-    // Groups that try again at once must not keep finished operations waiting.
+    // Groups that retry immediately must not delay finished operations.
     for (unsigned i = 0; i < takes_per_round && ring.take(request); ++i)
       if (request.sequence != 0) respond(request, -EIO);
   }
 }
 
-// The loop ends by a fault of its own. Operations under way are waited for first, so that no call
-// returns while its buffer may still change.
+// The loop ends by its own fault. Waits for operations in flight first, so that no call returns
+// while its buffer may still change.
 void Loop::die() {
   if (!operations_ended_ && !end_operations()) {
     if (queue_ != nullptr) drop_queue();
@@ -58,14 +58,14 @@ void Loop::die() {
   }
   for (const device::Request& request : calls_)
     respond(request, -EIO);
-  // Everyone else learns it from the phase.
+  // All others learn it from the phase.
   SystemRef<LoopPhase>(state_.phase).store(LoopPhase::dead, seq_cst);
 }
 
-// Answers or waits for everything but cached calls, and takes the gate for good. False: the loop
-// was declared dead, and touches nothing any more.
+// Answers or waits for everything except cached calls, and takes the gate for good. Returns false
+// if the loop was declared dead and must not touch anything.
 bool Loop::end_operations() {
-  // The watchdog must not take this wait for standing still.
+  // The watchdog must not take this wait for a hang.
   if (!gate_.enter()) return false;
   if (current_ != nullptr && current_->sequence != 0) respond(*current_, -EIO);
   // Reaped together with the one whose answer failed.
@@ -87,12 +87,12 @@ bool Loop::end_operations() {
         respond(job.request, -EIO);
       }
       if (in_storage_jobs_ == 0) break;
-      // Callers do not ring for a loop that is not parked, so this looks after them by itself.
+      // Callers do not ring for a loop that is not parked, so this polls.
       queue_->wait(SystemRef<std::uint32_t>(doorbell_.count).load(device::acquire), dying_nap);
     }
     drop_queue();
   }
-  // Nobody else must wait for this loop to let go of a file.
+  // Releases files, so that others need not wait for this loop.
   for (Job& job : jobs_) {
     if (job.holds_file) files_.release(job.request.file);
     job.holds_file = false;

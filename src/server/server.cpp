@@ -14,8 +14,8 @@
 namespace ferry::server {
 namespace {
 
-// The CPU clock of any thread of this process, as pthread_getcpuclockid makes it. It is exact while
-// the thread runs, where /proc/self/task/ID/schedstat is as old as the last tick.
+// The CPU clock of any thread of this process, as made by pthread_getcpuclockid. Exact while the
+// thread runs, where /proc/self/task/ID/schedstat is as old as the last tick.
 clockid_t cpu_clock(pid_t thread) {
   constexpr unsigned per_thread_scheduler_clock = 6;
   return static_cast<clockid_t>(~static_cast<unsigned>(thread) << 3U | per_thread_scheduler_clock);
@@ -80,11 +80,10 @@ Server::~Server() {
   close_files(rest, std::chrono::steady_clock::time_point::max());
 }
 
-// Declares a loop dead that stands still for the liveness timeout: that neither moves nor says that
-// it is inside the storage. Time in which the watchdog itself did not run (a stopped process, a
-// suspended machine) says nothing about a loop. It holds no lock but its own and calls nothing that
-// could wait, so it runs as long as the process does: callers learn of a hung loop from nobody else
-// (R8).
+// Declares a loop dead that hangs for the liveness timeout: that neither progresses nor reports
+// that it is inside the storage. Time in which the watchdog itself did not run (a stopped process,
+// a suspended machine) does not count. It only holds its own lock and never waits, so it runs as
+// long as the process: callers have no other source for a hung loop's death (R8).
 void Server::watch() {
   using Clock = std::chrono::steady_clock;
   struct Seen {
@@ -136,7 +135,7 @@ void Server::end_threads() {
 }
 
 StopReport Server::stop(std::chrono::milliseconds deadline) {
-  // Time for cancelled operations to come back.
+  // Time for cancelled operations to return.
   constexpr std::chrono::milliseconds grace{100};
   const std::lock_guard lock(stop_mutex_);
   StopReport report;
@@ -167,8 +166,8 @@ void Server::serve_only(std::uint32_t group, std::chrono::steady_clock::time_poi
     loop->serve_only(group, deadline);
 }
 
-// Closes under way, all at once, so that a file whose storage hangs holds up no other. The queue
-// goes first: it knows the operations.
+// Closes in progress, all at once, so that a hung storage delays no other file. The queue is
+// destroyed first: it knows the operations.
 struct Server::Closes {
   struct Close : storage::Operation {
     std::string path;
@@ -187,7 +186,7 @@ struct Server::Closes {
   std::unique_ptr<storage::Queue> queue;
 };
 
-// Destroying a file closes it too, but cannot report late errors.
+// Destroying a file also closes it, but cannot report late errors.
 void Server::close_without_queue(StopReport& report) {
   for (const std::int32_t handle : files_.open_handles()) {
     if (!files_.begin_close(handle) || !files_.unused(handle)) continue;
@@ -204,12 +203,12 @@ void Server::begin_closes(StopReport& report) {
   options.doorbell = storage::Doorbell{&closes->word};
   try {
     if (!handles.empty()) closes->queue = storage_.make_queue(options);
-  } catch (const std::system_error&) {  // out of descriptors, say
+  } catch (const std::system_error&) {  // for example, out of descriptors
     return close_without_queue(report);
   }
   for (const std::int32_t handle : handles) {
     std::string path = files_.path_of(handle);
-    // A loop that was declared dead may still hold it; the kernel closes it with the process.
+    // A loop declared dead may still hold it; the kernel closes it with the process.
     if (!files_.begin_close(handle) || !files_.unused(handle)) continue;
     Closes::Close& close = closes->list.emplace_back();
     close.path = std::move(path);

@@ -24,24 +24,24 @@
 namespace ferry::server {
 
 struct ServerOptions {
-  CpuSet cpus;  // loop i runs on the i-th of them, or on all where there are fewer than loops
+  CpuSet cpus;  // loop i runs on the i-th of them, or on all if there are fewer than loops
   std::chrono::nanoseconds spin{100'000};
   std::chrono::nanoseconds liveness_timeout{5'000'000'000};
   unsigned in_flight_max = 256;
   // Executes cached calls on the thread of `loop`; empty: they are refused.
   std::function<std::int64_t(std::uint32_t loop, const device::Request&, Pump&)> execute;
-  ReadWord read_word;                                         // as LoopOptions has it
+  ReadWord read_word;                                         // see LoopOptions
   std::function<void(std::uint32_t loop, LoopPoint)> inject;  // tests only
 };
 
 // What a stopped server could not do.
 struct StopReport {
-  bool finished = false;      // nothing is left under way
-  unsigned files_closed = 0;  // that the programs had left open
+  bool finished = false;      // nothing is left in flight
+  unsigned files_closed = 0;  // left open by programs
   std::vector<std::string> errors;
 };
 
-// What the operating system says of one server thread.
+// The operating system's counters of one server thread.
 struct ThreadUsage {
   std::uint64_t cpu_ns = 0;
   std::uint64_t voluntary_switches = 0;
@@ -52,20 +52,20 @@ struct ThreadUsage {
 class Server {
  public:
   Server(const device::ArenaView& arena, storage::Storage& storage, ServerOptions options);
-  // Stops, and waits as long as operations are under way.
+  // Stops, and waits as long as operations are in flight.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Calls that are not under way yet end with -ESHUTDOWN, those under way are cancelled at the
-  // deadline. Then closes what is open. What cannot be cancelled is reported, not waited for: a
-  // later call, or destruction, finishes the work.
+  // New calls end with -ESHUTDOWN, those in flight are cancelled at the deadline. Then closes open
+  // files. Operations that cannot be cancelled are reported, without waiting: a later call, or
+  // destruction, finishes them.
   StopReport stop(std::chrono::milliseconds deadline);
-  // Before stop(): all calls but those of this group end with -ESHUTDOWN. What is under way at
-  // `deadline` is cancelled.
+  // Before stop(): all calls except this group's end with -ESHUTDOWN. Operations in flight at
+  // `deadline` are cancelled.
   void serve_only(std::uint32_t group, std::chrono::steady_clock::time_point deadline);
 
-  // What this handle was opened by; empty for one that names no open file.
+  // The name this handle was opened by; empty if it names no open file.
   std::string path_of(std::int32_t handle) { return files_.path_of(handle); }
 
   unsigned loops() const { return static_cast<unsigned>(loops_.size()); }
@@ -76,7 +76,7 @@ class Server {
   void watch();
   bool wait_for_loops(std::chrono::steady_clock::time_point until);
   void end_threads();
-  // False: some could not be closed by then.
+  // Returns false if some could not be closed by then.
   bool close_files(StopReport& report, std::chrono::steady_clock::time_point until);
   void close_without_queue(StopReport& report);
   void begin_closes(StopReport& report);
@@ -87,7 +87,7 @@ class Server {
   FileTable files_;
   std::vector<std::unique_ptr<Loop>> loops_;
   std::vector<std::atomic<pid_t>> thread_ids_;
-  // What ended threads had used; those that run are asked. Guarded by the mutex.
+  // Times of ended threads; running ones are queried. Guarded by the mutex.
   std::vector<ThreadUsage> last_usage_;
   mutable std::mutex usage_mutex_;
   std::vector<std::thread> threads_;

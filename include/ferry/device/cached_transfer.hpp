@@ -16,16 +16,16 @@ struct IoVector {
   std::uint64_t bytes = 0;
 };
 
-// Linux transfers at most this much in one call; so does Ferry.
+// Linux's limit for one call, and Ferry's.
 inline constexpr std::uint64_t transfer_bytes_max = 0x7ffff000;
 
 FERRY_DEVICE inline std::uint64_t clamp_transfer(std::uint64_t bytes) {
   return bytes < transfer_bytes_max ? bytes : transfer_bytes_max;
 }
 
-// Moves `count` pieces one after the other, until one is moved in part only. `piece_of(i, out)`
-// gives the i-th, or an error; `move(memory, bytes, offset)` moves it. Returns bytes, or the error
-// if there were none.
+// Moves `count` pieces in order, until one is moved only in part. `piece_of(i, out)` returns the
+// i-th, or an error; `move(memory, bytes, offset)` moves it. Returns bytes, or the error if none
+// moved.
 template <class PieceOf, class Move>
 FERRY_DEVICE std::int64_t move_pieces(int count, std::int64_t offset, PieceOf piece_of, Move move) {
   std::uint64_t total = 0;
@@ -51,7 +51,7 @@ FERRY_DEVICE std::int64_t cached_transfer(Requester& requester, Direction direct
   return move_pieces(
       count, offset, piece_of,
       [&](unsigned char* memory, std::uint64_t bytes, std::int64_t at) -> std::int64_t {
-        // For each piece: the handle may be closed meanwhile, and its entry another file's.
+        // For each piece: the handle may be closed meanwhile, and its entry reused.
         const cache::OpenFile* entry = files.find(file);
         if (entry == nullptr) return -EBADF;
         return direction == Direction::read ? files.read(*entry, file, memory, bytes, at)

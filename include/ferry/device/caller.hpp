@@ -15,9 +15,9 @@ struct Caller {
   Group group;
   Requester requester;
   Placement placement = Placement::host;
-  StreamWatch stream{};  // of the calls that `automatic` decides on
+  StreamWatch stream{};  // for the calls that `automatic` decides on
 
-  // Runs `work` on the leader and gives every lane its result.
+  // Runs `work` on the leader and returns its result on every lane.
   template <class Work>
   FERRY_DEVICE auto leads(Work work) {
     using Result = decltype(work());

@@ -24,14 +24,14 @@ enum class CacheRole : std::uint8_t {
   none,     // the host transfers, past the cache
   serves,   // the calling core transfers, through the cache
   lends,    // a service does
-  flushes,  // what is dirty is written back, then the host reads
+  flushes,  // dirty data is written back, then the host reads
   follows,  // the host writes, and cached pages follow
 };
 
 FERRY_DEVICE inline bool appends(const cache::OpenFile& entry, std::uint8_t flags) {
   return (flags & flag_append) != 0 || (entry.access & cache::OpenFile::appends) != 0;
 }
-// Whether a write must have reached the storage by its own handle when it returns.
+// Whether a write must reach storage through its own handle before it returns.
 FERRY_DEVICE inline bool writes_through(const cache::OpenFile& entry, std::uint8_t flags) {
   return appends(entry, flags) || (entry.access & cache::OpenFile::synchronous) != 0;
 }
@@ -58,7 +58,7 @@ template <class Group>
 FERRY_DEVICE_CALL CacheRole lead_role(Caller<Group>& caller, const TransferCall& call) {
   const cache::CachedFiles files(caller.requester);
   const cache::OpenFile* entry = files.find(call.file);
-  // What a close has taken from the cache is refused there.
+  // There, a handle that a close has removed from the cache is refused.
   if (entry == nullptr) return files.has_left(call.file) ? CacheRole::serves : CacheRole::none;
   const CacheRole by_host = call.reads() ? CacheRole::flushes : CacheRole::follows;
   if (!call.reads() && writes_through(*entry, call.flags)) return by_host;
@@ -73,7 +73,7 @@ FERRY_DEVICE_CALL CacheRole lead_role(Caller<Group>& caller, const TransferCall&
           ? choose_for(caller.requester.context(), caller.stream, *entry, call)
           : caller.placement;
   if (placement == Placement::host) return by_host;
-  // What will be refused is refused here, so that the error is the same however it is staged.
+  // Refused here already, so that the error does not depend on staging.
   const bool lends = placement == Placement::service && caller.requester.is_served() && accepted();
   return lends ? CacheRole::lends : CacheRole::serves;
 }
@@ -83,25 +83,25 @@ FERRY_DEVICE CacheRole cache_role(Caller<Group>& caller, const TransferCall& cal
   return caller.leads([&] { return lead_role(caller, call); });
 }
 
-// Before the host reads these pages, by the leader: whether anything of the file was dirty, or the
-// error that keeps some of them from the storage; -EBADF where the handle is being closed.
+// Called by the leader before the host reads these pages: whether anything of the file was dirty,
+// or the error that keeps some of them from storage; -EBADF if the handle is being closed.
 FERRY_DEVICE_CALL inline int flush_for_host(Requester& requester, int file, cache::Pages pages) {
   cache::CachedFiles files(requester);
   const cache::OpenFile* entry = files.find(file);
   if (entry == nullptr) return files.has_left(file) ? -EBADF : 0;
   if (files.pages().is_clean(entry->inode)) return 0;
-  // A read does not ask a storage again that has just refused.
+  // A read does not repeat a request that the storage has just refused.
   if (const auto last = static_cast<int>(files.pages().last_error(entry->inode)); last != 0)
     return last;
   const auto error = static_cast<int>(files.pages().flush(entry->inode, pages));
   return error != 0 ? error : 1;
 }
 
-// A write by the host as the cache sees it: an outside call. The leader's.
+// A write by the host as the cache sees it: an outside call. For the leader.
 class HostWrite {
  public:
-  // 1: end() has to follow. 0: the file is not cached. Else the error that keeps something dirty
-  // from the storage, or -EBADF as above, and nothing has begun.
+  // 1: end() must follow. 0: the file is not cached. Else the error that keeps dirty data from
+  // storage, or -EBADF as above, and nothing has begun.
   FERRY_DEVICE_CALL int begin(Requester& requester, const TransferCall& call) {
     cache::CachedFiles files(requester);
     const cache::OpenFile* entry = files.find(call.file);
@@ -109,7 +109,7 @@ class HostWrite {
     inode_ = entry->inode;
     appends_ = appends(*entry, call.flags);
     const cache::View& view = requester.cache();
-    // Appended bytes go behind everything that is dirty: all of that first, then.
+    // Appended bytes go after everything dirty: write all of that first.
     const cache::Pages pages =
         appends_ ? cache::Pages{}
                  : view.pages_of(static_cast<std::uint64_t>(call.offset), call.bytes);
@@ -127,9 +127,9 @@ class HostWrite {
     cache::CachedFiles files(requester);
     const std::uint64_t written = result > 0 ? static_cast<std::uint64_t>(result) : 0;
     if (written > 0 && appends_) {
-      // Where it went is not known here, and others may have appended too.
+      // Its position is unknown here, and others may have appended too.
       FileStatus status{};
-      // Unless the storage says it, by this device's own changes. The next open asks again.
+      // Unless the storage reports it, assume only this device's changes. The next open asks again.
       if (storage_status(requester, call.file, status) != 0)
         status.size_bytes = files.pages().size(inode_) + written;
       files.pages().appended(inode_, size_before_, written, status.size_bytes);
@@ -170,11 +170,11 @@ FERRY_DEVICE_ONCE Answer read_by_host(Caller<Group>& caller, const TransferCall&
   };
   const cache::Pages pages =
       caller.requester.cache().pages_of(static_cast<std::uint64_t>(call.offset), call.bytes);
-  // Behind what can be cached nothing is dirty, and the cache could not serve it.
+  // Nothing is dirty beyond the cacheable part, and the cache could not serve it.
   const int dirty = pages.end == 0 ? 0 : flush(pages);
   if (dirty < 0) return serve_here(caller, call);
   const Answer answer = send(caller, call, Target::server);
-  // Pages behind these that were dirty may make the file longer than the storage knew.
+  // Dirty pages behind these may make the file longer than the storage knows.
   const bool ended = answer.result >= 0 && static_cast<std::uint64_t>(answer.result) < call.bytes;
   if (!ended || dirty == 0) return answer;
   if (flush(cache::Pages{}) < 0) return serve_here(caller, call);
@@ -197,7 +197,7 @@ FERRY_DEVICE_ONCE Answer write_by_host(Caller<Group>& caller, const TransferCall
   return answer;
 }
 
-// Executes the call where it belongs.
+// Executes the call in its place.
 template <class Group>
 FERRY_DEVICE_ONCE Answer transfer(Caller<Group>& caller, const TransferCall& call) {
   switch (cache_role(caller, call)) {
@@ -215,7 +215,7 @@ FERRY_DEVICE_ONCE Answer transfer(Caller<Group>& caller, const TransferCall& cal
   return send(caller, call, Target::server);
 }
 
-// The same of one piece.
+// The same for one piece.
 template <class Group>
 FERRY_DEVICE_CALL std::int64_t transfer_piece(Caller<Group>& caller, Opcode opcode, int file,
                                               void* buffer, std::uint64_t bytes,

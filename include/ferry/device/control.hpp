@@ -25,28 +25,28 @@ namespace ferry::device {
 inline constexpr std::uint64_t control_magic = 0x31'79'72'72'65'66ULL;  // "ferry1"
 inline constexpr std::uint32_t control_version = 2;
 
-// Bytes of each group's scratch area: a path, a file status, or the extents of one vectored call.
+// Bytes of each group's scratch area: a path, a file status, or one vectored call's extents.
 inline constexpr std::uint64_t scratch_bytes = 16 * 1024;
-inline constexpr std::uint64_t path_bytes_max = 4096;  // the terminating zero included
+inline constexpr std::uint64_t path_bytes_max = 4096;  // including the terminating zero
 inline constexpr std::uint32_t extents_max = scratch_bytes / sizeof(Extent);
-// Extents of a request that is answered in a shared cell, at most.
+// Maximum extents of a request that is answered in a shared cell.
 inline constexpr std::uint32_t shared_extents_max = 32;
 
-// How many of each there are. Chosen once, when the arena is made.
+// Numbers of each, chosen when the arena is made.
 struct Geometry {
   std::uint32_t loops = 1;                   // server threads
   std::uint32_t rings = 1;                   // ring r is polled by loop r % loops
-  std::uint32_t services = 0;                // device cores that serve calls; a ring each
+  std::uint32_t services = 0;                // device cores that serve calls, with a ring each
   std::uint32_t slots_per_ring = 256;        // a power of two
   std::uint32_t groups = 1;                  // device threads, or groups of lanes
   std::uint32_t cells_per_group = 64;        // at most 64
-  std::uint32_t shared_cells = 0;            // of nobody: for requests of the page cache
+  std::uint32_t shared_cells = 0;            // unowned, for requests of the page cache
   std::uint32_t files = 1024;                // open files
   std::uint64_t staging_bytes = 256 * 1024;  // per group
-  std::uint64_t arena_bytes = 0;             // everything, this block included
+  std::uint64_t arena_bytes = 0;             // everything, including this block
 };
 
-// Where everything lies: offsets from the start of the arena, in bytes.
+// The layout: offsets from the start of the arena, in bytes.
 struct Control {
   std::uint64_t magic;
   std::uint32_t version;
@@ -73,42 +73,42 @@ struct Control {
   std::uint64_t heap;  // first byte that programs may use
 };
 
-// The position of an open file: what read() and write() share. Device words only.
+// The position of an open file, shared by read() and write(). Device words only.
 struct FilePosition {
-  std::uint32_t lock;      // 0 free, 1 held, 2 held and somebody waits (futex word on the CPU)
+  std::uint32_t lock;      // 0 free, 1 held, 2 held with a waiter (futex word on the CPU)
   std::uint32_t append;    // opened with O_APPEND
   std::uint64_t position;  // bytes; guarded by lock
-  std::int32_t handle;     // whose position this is; a handle kept after close() must not move it
+  std::int32_t handle;     // the position's owner; a stale handle must not move it
   std::uint32_t reserved[3];
 };
 static_assert(sizeof(FilePosition) == 32);
 
 inline constexpr std::uint32_t cells_per_group_max = 64;  // one bit each in a word
 
-// What a group remembers of its cells from one program to the next. Written and read by its leader
-// alone, and kept off the cells' lines, which travel between device and server.
+// A group's memory of its cells between programs. Only its leader uses it, and it is on other cache
+// lines than the cells, which travel between device and server.
 struct alignas(cache_line_bytes) GroupState {
-  // Last sequence number handed out, by cell: of those that the server answers in, of those that
-  // services do.
+  // Last sequence number issued, by cell: for those that the server answers in, and for those of
+  // services.
   std::uint32_t issued[cells_per_group_max];
   std::uint32_t issued_to_services[cells_per_group_max];
-  std::uint64_t retired;  // cells given up on a dead server: never used again
-  // Cells of requests that nobody has waited for yet, and which of them a service answers. A
-  // program that ends without drain() leaves such cells to the next. Every lane of a group looks at
-  // these two when a program begins, so they are loaded and stored as atomics (relaxed: only what
-  // the leader sees counts, and it is the one who stores).
+  std::uint64_t retired;  // cells abandoned on a dead server: never used again
+  // Cells of requests not waited for yet, and which of them a service answers. A program that ends
+  // without drain() leaves such cells to the next. Every lane of a group reads these two when a
+  // program begins, so they are atomics (relaxed: only the leader stores them, and only its view
+  // counts).
   std::uint64_t in_flight;
   std::uint64_t at_service;
 };
 static_assert(sizeof(GroupState) == 576);
 
-// What a group counts about its own calls. Written by the group's leader alone (add_to), read by
-// anyone (read_counter).
+// A group's counters of its own calls. Written only by the group's leader (add_to), read by anyone
+// (read_counter).
 struct alignas(cache_line_bytes) GroupCounters {
   std::uint64_t calls;
-  std::uint64_t batches;       // doorbell checks: one per submission, however many requests
+  std::uint64_t batches;       // doorbell checks: one per submission of any number of requests
   std::uint64_t doorbells;     // submissions that had to wake the server
-  std::uint64_t parks;         // waits that outlasted the spinning
+  std::uint64_t parks;         // waits longer than the spinning
   std::uint64_t staged_calls;  // transfers with a buffer outside the arena
   std::uint64_t staged_bytes;
   std::uint64_t served;  // cached calls that this group executed for others
@@ -124,7 +124,7 @@ FERRY_DEVICE inline void add_to(std::uint64_t& counter, std::uint64_t amount) {
   SystemRef<std::uint64_t>(counter).store(read_counter(counter) + amount, relaxed);
 }
 
-// Where things would lie; `heap` is also the size of everything before it.
+// A possible layout; `heap` is also the size of everything before it.
 inline Control lay_out(const Geometry& geometry) {
   constexpr auto round_up = [](std::uint64_t value, std::uint64_t step) {
     return (value + step - 1) / step * step;
@@ -171,11 +171,11 @@ inline Control lay_out(const Geometry& geometry) {
   return control;
 }
 
-// An arena as one side sees it: a base address and a trusted copy of the layout. The server builds
-// its copy when the arena is made and never reads the shared one again.
+// An arena as one side sees it: a base address and a trusted copy of the layout. The server makes
+// its copy with the arena and never reads the shared one again.
 struct ArenaView {
   unsigned char* base = nullptr;   // of the shared part
-  unsigned char* local = nullptr;  // where offset 0 would be if the device's own part followed on
+  unsigned char* local = nullptr;  // where offset 0 would be if the device's own part followed
                                    // nothing: `base` itself, or an address on a GPU
   Control layout{};
 
@@ -190,7 +190,7 @@ struct ArenaView {
   FERRY_DEVICE T* own(std::uint64_t offset, std::uint64_t index = 0) const {
     return reinterpret_cast<T*>(local + offset) + index;
   }
-  // Of the server's loops, and behind them of the device's services. Rings likewise.
+  // The server's loops, followed by the device's services. Rings likewise.
   FERRY_DEVICE LoopState& loop_state(std::uint32_t loop) const {
     const std::uint32_t loops = layout.geometry.loops;
     return loop < loops ? *shared<LoopState>(layout.loop_states, loop)
@@ -201,8 +201,8 @@ struct ArenaView {
     return loop < loops ? *shared<LoopDoorbell>(layout.doorbells, loop)
                         : *own<LoopDoorbell>(layout.service_doorbells, loop - loops);
   }
-  // Of those that the server answers in, and behind them of those that services do, which are the
-  // device's own: what services answer does not cross the bus.
+  // Cells that the server answers in, followed by those of services, which are the device's own:
+  // services' answers do not cross the bus.
   FERRY_DEVICE Cell& cell(std::uint32_t index) const {
     return index < cell_count() ? *shared<Cell>(layout.cells, index)
                                 : *own<Cell>(layout.service_cells, index - cell_count());
@@ -259,18 +259,18 @@ struct ArenaView {
     return within(offset, bytes, layout.scratch, layout.local) ||
            within(offset, bytes, layout.heap, layout.geometry.arena_bytes);
   }
-  // Likewise what the server itself loads or stores: paths, statuses, lists of extents.
+  // Likewise for data that the server itself loads or stores: paths, statuses, lists of extents.
   FERRY_DEVICE bool allows_to_server(std::uint64_t offset, std::uint64_t bytes) const {
     return (offset < layout.local || local == base) && allows(offset, bytes);
   }
-  // Whether [pointer, pointer + bytes) lies inside the arena.
+  // Whether [pointer, pointer + bytes) is inside the arena.
   FERRY_DEVICE bool contains(const void* pointer, std::uint64_t bytes) const {
     const std::uint64_t offset = offset_of(pointer);
     const std::uint64_t end =
         offset < layout.local && local != base ? layout.local : layout.geometry.arena_bytes;
     return within(offset, bytes, 0, end);
   }
-  // Of a pointer into either part.
+  // For a pointer into either part.
   FERRY_DEVICE std::uint64_t offset_of(const void* pointer) const {
     const auto address = reinterpret_cast<std::uintptr_t>(pointer);
     const std::uint64_t from_base = address - reinterpret_cast<std::uintptr_t>(base);
@@ -297,12 +297,11 @@ FERRY_DEVICE inline Request transfer_request(const ArenaView& arena, Opcode opco
   return request;
 }
 
-// File handles: in the lowest bits a slot of the server's table, in the others the generation that
-// the slot was in when the file was opened, so that a handle kept after close() is recognised. As
-// few bits as there are slots name the slot.
+// File handles: the lowest bits are a slot of the server's table, as few as needed, the others the
+// slot's generation when the file was opened, which reveals stale handles.
 inline constexpr std::uint32_t open_files_max = 1U << 16;
 inline constexpr std::uint32_t handle_bits = 31;  // a handle is positive
-// The bits of a handle that name one of `files` slots, or none.
+// The bits of a handle for one of `files` slots, or none.
 FERRY_DEVICE constexpr std::uint32_t handle_index_mask(std::uint32_t files) {
   std::uint32_t mask = files - 1;
   for (std::uint32_t shift = 1; shift < 32; shift *= 2)
@@ -313,7 +312,7 @@ FERRY_DEVICE constexpr std::uint32_t handle_index(std::int32_t handle, std::uint
   return static_cast<std::uint32_t>(handle) & handle_index_mask(files);
 }
 
-// What stat tells. Fixed layout: the server writes it into the arena.
+// The result of stat. Fixed layout: the server writes it into the arena.
 struct FileStatus {
   std::uint64_t size_bytes;
   std::uint64_t allocated_bytes;
@@ -325,8 +324,8 @@ struct FileStatus {
   std::uint32_t owner;
   std::uint32_t group;
   std::uint32_t block_bytes;  // preferred transfer size
-  std::uint32_t generated;    // 1: made up while it is read, as in /proc; the size says nothing
-  std::uint64_t version;      // the same as an earlier one: so are the contents; 0: unknown
+  std::uint32_t generated;    // 1: generated while it is read, as in /proc; the size is meaningless
+  std::uint64_t version;      // equal versions have equal contents; 0: unknown
 };
 static_assert(sizeof(FileStatus) == 72);
 FERRY_DEVICE inline bool is_regular(const FileStatus& status) {

@@ -35,33 +35,32 @@ class FileCalls {
   FERRY_DEVICE FileCalls(const Context& context, Group group, std::uint32_t group_index)
       : caller_{group, Requester(context, group_index), context.placement} {}
 
-  // Where this group's reads and writes are executed from now on; the context says where at first.
-  // Without a page cache it is the host in any case.
+  // Sets where this group's reads and writes run from now on; the context has the initial
+  // placement. Without a page cache it is always the host.
   FERRY_DEVICE void use(Placement placement) { caller_.placement = placement; }
 
   // ---- files -----------------------------------------------------------------------------------
 
   // Opens `path` with the flags of open(2) (O_RDONLY, O_CREAT, O_APPEND, O_DIRECT, ...). Returns a
-  // handle for this device, from 1 up. O_DIRECT bypasses the kernel's page cache; transfers that
-  // are not aligned for it go through the page cache instead. With O_SYNC or O_DSYNC every write is
-  // in the storage, and durable there, when it returns.
+  // handle for this device, from 1 up. O_DIRECT bypasses the kernel's page cache, except for
+  // unaligned transfers. With O_SYNC or O_DSYNC every write is durable in storage when it returns.
   FERRY_DEVICE int open(const char* path, int flags, std::uint32_t mode = 0) {
     return caller_.leads([&] { return open_file(caller_.requester, path, flags, mode); });
   }
-  // Writes back what is dirty, then closes the handle once no call of any thread works on the file
-  // any more. Reports what could not be written and what the storage reports on close; the handle
-  // is gone either way.
+  // Writes back dirty data, then closes the handle once no thread's call uses the file. Reports
+  // write-back errors and the storage's error on close; the handle is gone in any case.
   FERRY_DEVICE int close(int file) {
     return caller_.leads([&] { return close_file(caller_.requester, file); });
   }
 
-  // Writes back what is dirty in the page cache, without asking for durability.
+  // Writes back dirty pages of the cache, without asking for durability.
   FERRY_DEVICE int flush(int file) {
     return leads_if_cached(file, [](auto& files, auto& entry) { return files.flush(entry); });
   }
-  // Makes data and metadata durable; fdatasync leaves out what is not needed to read the data.
-  // Both report every failed write-back since the last report, once per handle. A call reports one
-  // error: where the storage's sync fails too, that one, and the next call or close() the other.
+  // Makes data and metadata durable; fdatasync omits metadata not needed to read the data. Both
+  // report every failed write-back since the last report, once per handle. A call reports one
+  // error: if the storage's sync fails too, that one, and the next call or close() reports the
+  // other.
   FERRY_DEVICE int fsync(int file) {
     return caller_.leads([&] { return sync_file(caller_.requester, Opcode::sync, file); });
   }
@@ -72,7 +71,7 @@ class FileCalls {
     return caller_.leads([&] { return truncate_file(caller_.requester, file, size_bytes); });
   }
 
-  // Follows symbolic links. `status` may lie anywhere.
+  // Follows symbolic links. `status` may be anywhere.
   FERRY_DEVICE int stat(const char* path, FileStatus* status) {
     return get_status(status, [&](FileStatus& found) {
       Request request{};
@@ -95,7 +94,7 @@ class FileCalls {
     });
   }
 
-  // An empty request: answered by the server without touching a storage. Measures the round trip.
+  // An empty request, answered by the server without any storage. Measures the round trip.
   FERRY_DEVICE int ping() {
     return caller_.leads([&] { return ask(caller_.requester, Opcode::nop, 0); });
   }
@@ -147,14 +146,14 @@ class FileCalls {
     return transfer_vector(caller_, Opcode::write_vector, file, pieces, count, offset);
   }
 
-  // A read for each lane: of its own range, into its own buffer, with its own result. For groups
-  // whose lanes can vote (a warp, or a part of one). Lanes whose bytes lie in the same cached page
-  // share its lookup, and all lanes copy each lane's bytes.
+  // A read for each lane: its own range, buffer and result. For groups whose lanes can vote (a
+  // warp, or part of one). Lanes with bytes in the same cached page share its lookup, and all lanes
+  // copy each lane's bytes.
   FERRY_DEVICE std::int64_t pread_each(int file, void* buffer, std::uint64_t bytes,
                                        std::int64_t offset) {
     std::int64_t result = 0;
     std::uint64_t left = caller_.group.ballot(true);  // lanes that still have nothing
-    // Not ::pread(), which is what the bare name means where <unistd.h> is.
+    // Not ::pread(), which the bare name would mean with <unistd.h>.
     const auto plain = [&](const LaneRead& one) {
       return this->pread(file, one.to, one.bytes, one.offset);
     };
@@ -178,9 +177,9 @@ class FileCalls {
 
   // ---- transfers that are waited for later -----------------------------------------------------
 
-  // Starts a transfer and returns at once; wait() gives its result, exactly once. A buffer outside
-  // the arena is transferred before the call returns, and so is what goes through the page cache on
-  // this core.
+  // Starts a transfer and returns immediately; wait() returns its result, exactly once. Transfers
+  // with buffers outside the arena complete before the call returns, as do those through the page
+  // cache on this core.
   FERRY_DEVICE Pending pread_async(int file, void* buffer, std::uint64_t bytes,
                                    std::int64_t offset) {
     const Transfer one{file, buffer, bytes, offset};
@@ -211,9 +210,9 @@ class FileCalls {
     }
     return pending.result;
   }
-  // Waits until at least one of `count` (> 0) transfers is ready and returns its index, by turns
-  // where several are. wait() on it returns at once. A transfer that was waited for counts as
-  // ready, so start a new one in its place or leave it out.
+  // Waits until at least one of `count` (> 0) transfers is ready and returns its index, in turn if
+  // several are. wait() on it then does not block. A transfer already waited for counts as ready,
+  // so replace or omit it.
   FERRY_DEVICE std::uint32_t wait_any(const Pending* pending, std::uint32_t count) {
     return caller_.leads([&] {
       const std::uint32_t found =
@@ -222,13 +221,13 @@ class FileCalls {
       return found;
     });
   }
-  // Whether wait() would return at once.
+  // Whether wait() would not block.
   FERRY_DEVICE bool ready(const Pending& pending) const {
     return pending.finished || caller_.group.broadcast(caller_.group.lane() == 0 &&
                                                        caller_.requester.done(pending.ticket));
   }
 
-  // Waits for every transfer of this group that nobody has waited for, and forgets the results. The
+  // Waits for all of this group's transfers not waited for yet, and discards the results. The
   // device calls it when a program ends, so that nothing writes into a buffer afterwards.
   FERRY_DEVICE void drain() {
     caller_.leads([&] { return caller_.requester.drain(), 0; });
@@ -236,14 +235,14 @@ class FileCalls {
 
   // ---- the page cache --------------------------------------------------------------------------
 
-  // Asks for a range to be brought into the page cache, and does not wait for it. Advice: a runtime
-  // without a cache, a file that is not cached and a cache that is busy do nothing. 0 or an errno.
+  // Requests a range for the page cache, without waiting. Advice: runtimes without a cache,
+  // uncached files and busy caches ignore it. Returns 0 or an errno.
   FERRY_DEVICE int prefetch(int file, std::int64_t offset, std::uint64_t bytes) {
     return leads_if_cached(
         file, [&](auto& files, auto& entry) { return files.prefetch(entry, file, offset, bytes); });
   }
-  // Writes the file's dirty pages back and drops all of them, for whoever will not read them again
-  // soon. Advice, too. 0, or the error that keeps something from the storage.
+  // Writes the file's dirty pages back and drops all of them, if they will not be read again soon.
+  // Advice, too. Returns 0, or the error of a write-back.
   FERRY_DEVICE int evict(int file) {
     return leads_if_cached(file, [&](auto& files, auto& entry) {
       const Context& context = caller_.requester.context();
@@ -252,17 +251,15 @@ class FileCalls {
     });
   }
 
-  // Shows up to `bytes` bytes at `offset` where they lie in the page cache, as far as their page
-  // and the file go, until release(). Returns how many, 0 at the end of the file, or a negative
-  // errno: -EOPNOTSUPP for files that are not cached, -EAGAIN where views hold half the cache or
-  // what cannot be written back leaves no place. The view is read-only; it follows what calls of
-  // any placement write there.
+  // Shows up to `bytes` bytes at `offset` in the page cache, up to the end of the page and the
+  // file, until release(). Returns how many, 0 at the end of the file, or a negative errno:
+  // -EOPNOTSUPP for uncached files, -EAGAIN if views hold half the cache or failing write-back
+  // leaves no place. The view is read-only; later writes by calls of any placement are visible.
   FERRY_DEVICE std::int64_t hold(int file, std::int64_t offset, std::uint64_t bytes,
                                  cache::HeldView& view) {
     return hold_page(caller_, file, offset, bytes, view);
   }
-  // Every view has to be released, by the group that holds it; once, though a second time is
-  // harmless.
+  // The group that holds a view must release it, once; repeating that is harmless.
   FERRY_DEVICE void release(cache::HeldView& view) {
     caller_.group.sync();
     if (caller_.group.lane() == 0)
@@ -290,12 +287,12 @@ class FileCalls {
       return 0;
     });
     if (result == 0) __builtin_memcpy(status, shown, sizeof(FileStatus));
-    caller_.group.sync();  // nobody uses the scratch area again before every lane has its copy
+    caller_.group.sync();  // no lane reuses the scratch area before every lane has its copy
     return result;
   }
 
   Caller<Group> caller_;
-  std::uint32_t next_any_ = 0;  // where the next wait_any() begins to look
+  std::uint32_t next_any_ = 0;  // where the next wait_any() starts
 };
 
 }  // namespace ferry::device

@@ -15,14 +15,14 @@ FERRY_DEVICE inline FilePosition& position_of(const ArenaView& arena, int file) 
   return arena.position(handle_index(file, files) % files);
 }
 
-// Used by the leader of a group. Words: 0 free, 1 held, 2 held and somebody may be parked.
+// Used by the leader of a group. Words: 0 free, 1 held, 2 held with a possibly parked waiter.
 struct PositionLock {
   FERRY_DEVICE static void lock(FilePosition& position, const HostHooks& hooks) {
     DeviceRef<std::uint32_t> word(position.lock);
     std::uint32_t expected = 0;
     if (word.compare_exchange_strong(expected, 1, acquire, relaxed)) return;
-    // Leave 2 behind, so that whoever holds it wakes us; holding it as 2 costs one spare wake-up.
-    // The holder is a running group whose own wait is bounded by the server's life: this ends.
+    // Store 2, so that the holder wakes us; holding it as 2 costs one spare wake-up. The holder is
+    // a running group whose own wait is bounded by the server's life, so this ends.
     constexpr std::uint64_t slice_ns = 50'000'000;
     while (word.exchange(2, acquire) != 0)
       park(hooks, position.lock, 2, slice_ns);

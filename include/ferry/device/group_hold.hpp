@@ -11,8 +11,8 @@
 
 namespace ferry::device {
 
-// Runs `work(files, entry)` on the leader where the file is cached, and gives every lane its
-// result; -EBADF where it is not.
+// Runs `work(files, entry)` on the leader if the file is cached, and returns its result on every
+// lane; else -EBADF.
 template <class Result = std::int64_t, class Group, class Work>
 FERRY_DEVICE Result leads_on_file(Caller<Group>& caller, int file, Work work) {
   return caller.leads([&] {
@@ -23,15 +23,15 @@ FERRY_DEVICE Result leads_on_file(Caller<Group>& caller, int file, Work work) {
   });
 }
 
-// Every lane calls with the same arguments, and gets the same view. As PageCache::hold(): bytes or
-// an error.
+// Every lane calls it with the same arguments, and gets the same view. Like PageCache::hold():
+// bytes or an error.
 template <class Group>
 FERRY_DEVICE_CALL std::int64_t hold_together(Caller<Group>& caller, int file, std::int64_t offset,
                                              std::uint64_t bytes, cache::HeldView& view) {
   const Group& group = caller.group;
   for (;;) {
     cache::Pull pull;
-    // A lone thread would wait for the bus again and again.
+    // A single thread would wait for the bus repeatedly.
     cache::Pull* may_pull = has_several_lanes(group) ? &pull : nullptr;
     cache::StepResult held =
         leads_on_file<cache::StepResult>(caller, file, [&](auto& files, auto& entry) {
@@ -43,7 +43,7 @@ FERRY_DEVICE_CALL std::int64_t hold_together(Caller<Group>& caller, int file, st
       for (std::uint32_t i = 0; i < pull.count; ++i)
         copy_bytes(group, pages.page(pull.frames[i]), pull.from + pull.start_of(i, pages),
                    pull.bytes_of(i, pages));
-      // The handle may be closed by now; the pull has to end all the same.
+      // The handle may be closed by now; the pull must still end.
       const auto at = static_cast<std::uint64_t>(offset);
       held = caller.leads([&] {
         return cache::CachedFiles(caller.requester).pages().end_pull(pull, at, bytes, view);

@@ -24,7 +24,7 @@ FERRY_DEVICE_CALL std::int64_t read_together(Caller<Group>& caller, int file, un
     cache::HeldView view;
     std::int64_t got = hold_together(caller, file, at, bytes - done, view);
     if (got == -EAGAIN) {
-      // Views hold half the cache: then the leader copies alone, which needs a page for less long.
+      // Views hold half the cache: then only the leader copies, which needs a page for less time.
       got = leads_on_file(caller, file, [&](auto& files, auto& entry) {
         return files.read(entry, file, to + done, bytes - done, at);
       });
@@ -77,8 +77,8 @@ FERRY_DEVICE_CALL std::int64_t write_together(Caller<Group>& caller, int file,
   return static_cast<std::int64_t>(done);
 }
 
-// cached_transfer() by however many lanes the group has. `piece_of(i, out)` has to give every lane
-// the same.
+// cached_transfer() with any number of lanes. `piece_of(i, out)` must return the same on every
+// lane.
 template <class Group, class PieceOf>
 FERRY_DEVICE std::int64_t transfer_together(Caller<Group>& caller, Direction direction, int file,
                                             int count, std::int64_t offset, PieceOf piece_of) {

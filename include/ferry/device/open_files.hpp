@@ -12,7 +12,7 @@
 
 namespace ferry::device {
 
-// Of open(2); no <fcntl.h> in a kernel. O_DSYNC is part of O_SYNC.
+// Flags of open(2); kernels have no <fcntl.h>. O_DSYNC is part of O_SYNC.
 struct OpenFlags {
   static constexpr int access_mask = 3;
   static constexpr int write_only = 1;
@@ -39,8 +39,7 @@ FERRY_DEVICE_CALL inline int ask(Requester& requester, Opcode opcode, int file,
   return static_cast<int>(requester.call(request).result);
 }
 
-// Copies the path into the arena, where the server can see it (and copies it again before looking
-// at it).
+// Copies the path into the arena, visible to the server (which copies it again before use).
 FERRY_DEVICE inline int stage_path(const Requester& requester, const char* path, Request& request) {
   if (path == nullptr) return -EFAULT;
   unsigned char* scratch = requester.arena().scratch(requester.group());
@@ -56,10 +55,10 @@ FERRY_DEVICE inline int stage_path(const Requester& requester, const char* path,
   return 0;
 }
 
-// The answer to a request for a status, as the storage has it.
+// The answer to a status request, as the storage reports it.
 FERRY_DEVICE_CALL inline int call_for_status(Requester& requester, Request& request,
                                              FileStatus& status) {
-  // The answer overwrites a path, which the server has copied out by then.
+  // The answer overwrites a path that the server has copied by then.
   unsigned char* scratch = requester.arena().scratch(requester.group());
   request.buffer = requester.arena().offset_of(scratch);
   const auto error = static_cast<int>(requester.call(request).result);
@@ -73,8 +72,8 @@ FERRY_DEVICE inline int storage_status(Requester& requester, int file, FileStatu
   return call_for_status(requester, request, status);
 }
 
-// `cached(files, entry)` where the file is cached, `otherwise()` where it is not. -EBADF where a
-// close has taken the handle from the cache.
+// `cached(files, entry)` if the file is cached, else `otherwise()`. -EBADF if a close has removed
+// the handle from the cache.
 template <class Cached, class Otherwise>
 FERRY_DEVICE_CALL auto where_cached(Requester& requester, int file, Cached cached,
                                     Otherwise otherwise) -> decltype(otherwise()) {
@@ -85,7 +84,7 @@ FERRY_DEVICE_CALL auto where_cached(Requester& requester, int file, Cached cache
   }
   return otherwise();
 }
-// Where the file is not cached there is nothing to do but to tell whether the handle is one.
+// For an uncached file it only checks the handle.
 template <class Cached>
 FERRY_DEVICE int if_cached(Requester& requester, int file, Cached cached) {
   return where_cached(requester, file, cached, [&] {
@@ -94,7 +93,7 @@ FERRY_DEVICE int if_cached(Requester& requester, int file, Cached cached) {
   });
 }
 
-// `work(files, entry)` where the file is cached, then the request; the first error of the two.
+// `work(files, entry)` if the file is cached, then the request; returns the first error.
 template <class Work>
 FERRY_DEVICE int work_then_ask(Requester& requester, Opcode opcode, int file, Work work) {
   int error = 0;
@@ -115,8 +114,8 @@ FERRY_DEVICE_CALL inline int close_file(Requester& requester, int file) {
                             [&](FileStatus& now) { return storage_status(requester, file, now); });
       });
 }
-// Writes back, then has the storage make it durable. Where both fail this reports the storage's
-// error, which it tells once, and the next report of the handle is the other one.
+// Writes back, then makes the storage sync. If both fail, this reports the storage's error, which
+// it reports once, and the handle's next report is the other one.
 FERRY_DEVICE_CALL inline int sync_file(Requester& requester, Opcode opcode, int file) {
   int written = 0;
   const int error = work_then_ask(requester, opcode, file, [&](auto& files, auto& entry) {
@@ -139,13 +138,13 @@ FERRY_DEVICE_CALL inline int truncate_file(Requester& requester, int file,
       truncate);
 }
 
-// Whether an open with these flags leaves the truncation to attach_file(), which does it in turn
-// with what the cache has of the file, dirty or under way to the storage.
+// Whether an open with these flags leaves the truncation to attach_file(), which orders it with the
+// cache's dirty data and write-backs in flight.
 FERRY_DEVICE inline bool truncates_once_open(const Requester& requester, int flags) {
   return requester.has_cache() && (flags & OpenFlags::truncate) != 0 && OpenFlags::may_write(flags);
 }
-// Tells the cache of a file that was opened just now. One that it cannot take is served past it. 0,
-// or an error: then what the cache has of the file would not be right.
+// Enters a newly opened file into the cache; files that do not fit are served past it. Returns 0,
+// or an error: then the cache's data of the file would be wrong.
 FERRY_DEVICE_CALL inline int attach_file(Requester& requester, int file, int flags) {
   FileStatus status{};
   if (const int error = storage_status(requester, file, status); error != 0) return error;
@@ -155,16 +154,15 @@ FERRY_DEVICE_CALL inline int attach_file(Requester& requester, int file, int fla
   if (OpenFlags::may_write(flags)) access |= cache::OpenFile::writable;
   if ((flags & OpenFlags::append) != 0) access |= cache::OpenFile::appends;
   if ((flags & OpenFlags::synchronous) != 0) access |= cache::OpenFile::synchronous;
-  // O_TRUNC leaves devices alone, and a file that the open has created may have been written by
-  // others since.
+  // O_TRUNC leaves devices alone, and others may have written to a file since this open created it.
   constexpr int must_create = OpenFlags::create | OpenFlags::exclusive;
   const bool truncates = truncates_once_open(requester, flags) && is_regular(status) &&
                          (flags & must_create) != must_create;
   cache::CachedFiles files(requester);
   const cache::OpenFile* entry = files.attach(file, access, status) ? files.find(file) : nullptr;
   if (entry == nullptr) return truncates ? ask(requester, Opcode::truncate, file) : 0;
-  // O_RDONLY | O_TRUNC, which POSIX leaves undefined, has cut the file when it was opened. What
-  // another handle wrote before and is not in the storage yet must not make it longer again.
+  // O_RDONLY | O_TRUNC, undefined in POSIX, has truncated the file when it was opened. Another
+  // handle's earlier data that is not in storage yet must not extend it again.
   int writer = truncates ? file : 0;
   if ((flags & OpenFlags::truncate) != 0 && !OpenFlags::may_write(flags))
     writer = files.writer(*entry);
@@ -184,10 +182,10 @@ FERRY_DEVICE_CALL inline int open_file(Requester& requester, const char* path, i
   const auto file = static_cast<int>(requester.call(request).result);
   if (file < 0) return file;
   FilePosition& position = position_of(requester.arena(), file);
-  // A read() with the handle that was here before may still hold the lock.
+  // A read() with the slot's previous handle may still hold the lock.
   PositionLock::lock(position, requester.context().hooks);
   position.position = 0;
-  // As words that may be looked at without the lock (appends()).
+  // As words that appends() may read without the lock.
   DeviceRef<std::uint32_t>(position.append)
       .store((flags & OpenFlags::append) != 0 ? 1 : 0, relaxed);
   position.handle = file;
@@ -198,8 +196,7 @@ FERRY_DEVICE_CALL inline int open_file(Requester& requester, const char* path, i
   return error != 0 ? error : file;
 }
 
-// A file is as long as the cache knows. One that is longer than what can be cached is as long as
-// the storage says.
+// The cache knows the file's size, up to the cacheable part; for longer files the storage does.
 FERRY_DEVICE_CALL inline void correct_size(Requester& requester, FileStatus& status) {
   if (!requester.has_cache()) return;
   cache::CachedFiles files(requester);

@@ -66,11 +66,11 @@ FERRY_DEVICE void start_batch(Caller<Group>& caller, Opcode opcode, const Transf
     const IoVector piece{one.buffer, clamp_transfer(one.bytes)};
     pending[i] = Pending{};
     CacheRole role = cache_role(caller, TransferCall{opcode, one.file, &piece, 1, one.offset});
-    // While something dirty cannot be written back, the host would read what is older.
+    // While dirty data cannot be written back, the host would read stale data.
     if (role == CacheRole::flushes &&
         caller.leads([&] { return flush_for_host(requester, one.file, cache::Pages{}); }) < 0)
       role = CacheRole::serves;
-    // What the page cache does on this core, or has to follow, is done at once.
+    // Work of the page cache on this core, also for coherence, happens immediately.
     if (!requester.arena().contains(piece.base, piece.bytes) || role == CacheRole::serves ||
         role == CacheRole::follows) {
       pending[i].result =
@@ -102,7 +102,7 @@ FERRY_DEVICE_CALL void start(Caller<Group>& caller, Opcode opcode, const Transfe
   }
 }
 
-// Which of the transfers is ready first, from `first` on and round; by the leader.
+// The first ready transfer, from `first` on and around; for the leader.
 FERRY_DEVICE inline std::uint32_t wait_for_any(Requester& requester, const Pending* pending,
                                                std::uint32_t count, std::uint32_t first) {
   std::uint32_t found = first;

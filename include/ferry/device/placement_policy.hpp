@@ -17,16 +17,15 @@
 
 namespace ferry::device {
 
-// What the decision looks at.
+// The facts behind the decision.
 struct CallFacts {
   Direction direction = Direction::read;
   bool continues = false;  // where the group's last call on this file ended
   std::uint64_t bytes = 0;
 };
 
-// `resident()` tells whether the first and the last page are in the cache, and `may_bypass()`
-// whether it is all right to leave absent ones where they are; asked only where it matters, in this
-// order. Never `automatic`.
+// `resident()` returns whether the first and the last page are cached, and `may_bypass()` whether
+// absent ones may stay absent; called only if needed, in this order. Never returns `automatic`.
 template <class Resident, class MayBypass>
 FERRY_DEVICE Placement choose_placement(const Crossovers& crossovers, const CallFacts& call,
                                         Resident resident, MayBypass may_bypass) {
@@ -40,8 +39,7 @@ FERRY_DEVICE Placement choose_placement(const Crossovers& crossovers, const Call
   return call.bytes >= service_bytes_min ? Placement::service : Placement::compute;
 }
 
-// Whether the page is in the cache just now, or on its way there. Changes nothing, and may be wrong
-// by the time it returns.
+// Whether the page is cached now, or about to be. Changes nothing, and may be stale on return.
 FERRY_DEVICE inline bool is_resident(const Context& context, std::uint32_t inode,
                                      std::uint64_t page) {
   const cache::Frames frames(context.cache, context.hooks);
@@ -58,8 +56,8 @@ FERRY_DEVICE inline bool are_ends_resident(const Context& context, std::uint32_t
   return is_resident(context, inode, first) && (first == last || is_resident(context, inode, last));
 }
 
-// How often a read of this size leaves an absent page where it is: a fill costs as much as about
-// this many such reads save.
+// How often a read of this size may leave an absent page absent: a fill costs about as much as this
+// many such reads save.
 FERRY_DEVICE inline std::uint32_t bypass_limit(const Crossovers& crossovers,
                                                std::uint32_t page_bytes, std::uint64_t bytes) {
   constexpr std::uint64_t least = 3;
@@ -67,12 +65,12 @@ FERRY_DEVICE inline std::uint32_t bypass_limit(const Crossovers& crossovers,
   return worth < crossovers.bypasses_max ? static_cast<std::uint32_t>(worth)
                                          : crossovers.bypasses_max;
 }
-// Unlike the page table's, it tells neighbouring pages apart, and has 64 bits.
+// Unlike the page table's hash, it separates neighbouring pages, and has 64 bits.
 FERRY_DEVICE inline std::uint64_t bypass_hash(std::uint64_t key) {
   const std::uint64_t mixed = key * 0x9e3779b97f4a7c15ULL;
   return mixed ^ (mixed >> 32);
 }
-// Counts a read that could go past the cache. True: it should not.
+// Counts a read that could bypass the cache. Returns true if it should not.
 FERRY_DEVICE inline bool bypass_pays_off(const Context& context, std::uint32_t inode,
                                          std::uint64_t offset, std::uint64_t bytes) {
   if (context.bypassed.entries == nullptr) return false;
@@ -82,9 +80,9 @@ FERRY_DEVICE inline bool bypass_pays_off(const Context& context, std::uint32_t i
       bypass_limit(context.cache.tuning(inode).crossovers, context.cache.page_bytes(), bytes));
 }
 
-// Whoever evicts a file says that its pages are not worth their place: what was read past the cache
-// until then no longer counts for them. A file with more pages than the table has entries has left
-// little of other files there: then all counts begin anew.
+// Evicting a file shows that its pages are not worth caching: earlier reads past the cache no
+// longer count for them. A file with more pages than the table has entries has displaced other
+// files' counts: then all are reset.
 FERRY_DEVICE inline void forget_bypasses(const Context& context, std::uint32_t inode,
                                          std::uint64_t size_bytes) {
   const BypassTable& table = context.bypassed;
@@ -102,7 +100,7 @@ FERRY_DEVICE inline void forget_bypasses(const Context& context, std::uint32_t i
 // Recognises the group's sequential stream.
 class StreamWatch {
  public:
-  // Notes the call. Returns whether it begins where the last one on the same file ended, or where
+  // Records the call. Returns whether it begins where the last one on the same file ended, or where
   // most streams begin.
   FERRY_DEVICE bool continues(int file, std::int64_t offset, std::uint64_t bytes) {
     const bool does = (file == file_ && offset == next_) || offset == 0;

@@ -72,7 +72,7 @@ inline constexpr auto seq_cst = std::memory_order_seq_cst;
 
 #endif
 
-// Words that two processors write never share a line. 64 bytes on every processor Ferry runs on.
+// Words with different writers never share a cache line. 64 bytes on every processor Ferry runs on.
 inline constexpr std::size_t cache_line_bytes = 64;
 
 // Tells the core that this thread is polling, so that a sibling hardware thread can use it.
@@ -86,7 +86,7 @@ FERRY_DEVICE inline void pause_briefly() {
 #endif
 }
 
-// Of bits that are not all 0.
+// For bits that are not all 0.
 FERRY_DEVICE inline std::uint32_t lowest_bit(std::uint64_t bits) {
 #if defined(__CUDA_ARCH__)
   return static_cast<std::uint32_t>(__ffsll(static_cast<long long>(bits)) - 1);
@@ -95,9 +95,9 @@ FERRY_DEVICE inline std::uint32_t lowest_bit(std::uint64_t bits) {
 #endif
 }
 
-// What a thread of the `cpu` device needs from its operating system in order to wait politely.
-// Device code itself makes no system call; the `cpu` device fills these in. A CUDA kernel has no
-// such thing and naps instead (below).
+// The operating system calls that a thread of the `cpu` device needs for waiting. Device code
+// itself makes no system call; the `cpu` device fills these in. CUDA kernels have none and nap
+// instead (below).
 struct HostHooks {
   // Sleeps while *word == value, at most timeout_ns. May return early.
   void (*park)(const std::uint32_t* word, std::uint32_t value, std::uint64_t timeout_ns);
@@ -107,8 +107,8 @@ struct HostHooks {
   void (*yield)();
   // A monotonic clock.
   std::uint64_t (*now_ns)();
-  // Has every thread of this process that runs just now pass a full memory barrier before it
-  // returns; those that do not run have passed one. Null where that cannot be had.
+  // Makes every running thread of this process pass a full memory barrier before it returns; other
+  // threads have passed one. Null if unsupported.
   void (*barrier_everywhere)();
 };
 
@@ -125,7 +125,7 @@ FERRY_DEVICE inline void park(const HostHooks& hooks, const std::uint32_t& word,
 }
 FERRY_DEVICE inline void wake(const HostHooks& hooks, const std::uint32_t& word) {
 #if defined(__CUDA_ARCH__)
-  (void)hooks, (void)word;  // nobody sleeps there
+  (void)hooks, (void)word;  // no thread sleeps there
 #else
   hooks.wake(&word);
 #endif

@@ -11,36 +11,35 @@
 
 namespace ferry::device {
 
-// Where read and write calls are executed. All of them see the same bytes.
+// Where read and write calls run. All placements see the same bytes.
 //   host       by the I/O server
 //   compute    on the calling core, through the page cache in device memory
 //   service    on cores that serve such calls for others, through the same cache
-//   automatic  wherever it is expected to be fastest, call by call
+//   automatic  wherever it is expected to be fastest, chosen for each call
 enum class Placement : std::uint8_t { host, compute, service, automatic };
 
-// Everything a device program needs to make calls; handed to it as an argument. The same for all
-// groups of a device, read-only while programs run.
+// Everything a device program needs for calls, passed to it as an argument. The same for all groups
+// of a device, read-only while programs run.
 struct Context {
   ArenaView arena;
   WaitPolicy wait;
   HostHooks hooks{};
-  cache::View cache{};  // base is null where there is none
+  cache::View cache{};  // base is null if there is none
   Placement placement = Placement::host;
   BypassTable bypassed{};
-  // Whether somebody always executes calls of placement `service`. On a GPU only while a launch has
-  // services; without them such calls are made on the calling core.
+  // Whether calls of placement `service` always have an executor. On a GPU only launches with
+  // services do; without them the calling core executes such calls.
   bool always_served = true;
-  // Transfers of at most so many bytes go through the group's staging area even if their buffer
-  // lies in the arena: the group copies them itself, which on a GPU is sooner done than starting a
-  // copy engine for them.
+  // Transfers up to this size go through the group's staging area even if their buffer is in the
+  // arena: the group copies them itself, which on a GPU is faster than starting a copy engine.
   std::uint64_t pull_bytes = 0;
 };
 
-// Who takes a request: the I/O server, or whoever executes cached calls for others. Where no cores
-// are set aside for those (Geometry.services is 0), it is the I/O server's loop as well.
+// The receiver of a request: the I/O server, or the executor of cached calls for others, which
+// without reserved cores (Geometry.services is 0) is the I/O server's loop as well.
 enum class Target : std::uint8_t { server, service };
 
-// A request on its way: names the cell and the answer expected there.
+// A request in flight: its cell and the expected sequence number.
 struct Ticket {
   std::uint32_t cell = 0;
   std::uint32_t sequence = 0;
@@ -54,11 +53,11 @@ struct Answer {
 // Used by the leader of one group; not thread-safe.
 class Requester {
  public:
-  // At most 64 cells. The group's former Requester, if any, is not used any more. What it left in
-  // flight keeps its cells until the answers are there.
+  // At most 64 cells. The group's previous Requester, if any, is no longer used; its requests in
+  // flight keep their cells until the answers arrive.
   FERRY_DEVICE Requester(const Context& context, std::uint32_t group)
       : Requester(context, group, group % context.arena.layout.geometry.rings) {}
-  // For a group that has to use a certain ring of the server.
+  // For a group that must use a certain ring of the server.
   FERRY_DEVICE Requester(const Context& context, std::uint32_t group, std::uint32_t ring)
       : context_(context),
         group_(group),
@@ -85,7 +84,7 @@ class Requester {
   FERRY_DEVICE std::uint32_t group() const { return group_; }
   FERRY_DEVICE GroupState& state() const { return context_.arena.group(group_); }
   FERRY_DEVICE GroupCounters& counters() const { return context_.arena.counters(group_); }
-  // `first`: of the call's.
+  // `first`: the call's.
   FERRY_DEVICE void count_staged(std::uint64_t bytes, bool first) const {
     if (first) add_to(counters().staged_calls, 1);
     add_to(counters().staged_bytes, bytes);
@@ -114,9 +113,9 @@ class Requester {
     return 0;
   }
 
-  // Publishes requests that were prepared for the same target, as one batch with one look at the
-  // doorbell. On an error (-ESHUTDOWN, -EIO; -EINVAL for more requests than the ring has slots)
-  // nothing was submitted and the cells are free again.
+  // Publishes requests prepared for the same target, as one batch with one look at the doorbell. On
+  // an error (-ESHUTDOWN, -EIO; -EINVAL for more requests than the ring has slots) nothing was
+  // submitted and the cells are free.
   FERRY_DEVICE_CALL int submit(const Request* requests, std::uint32_t count) {
     if (count == 0) return 0;
     const bool service = (at_service_ & bit_of(requests[0].cell)) != 0;
@@ -124,12 +123,12 @@ class Requester {
     if (error != 0) give_back(requests, count);
     return error;
   }
-  // One request to the server that is answered in a cell of somebody else.
+  // One request to the server, answered in another owner's cell.
   FERRY_DEVICE_CALL int submit_shared(const Request& request) {
     return publish(&request, 1, server_);
   }
 
-  // Whether somebody executes calls of Target::service.
+  // Whether calls of Target::service have an executor.
   FERRY_DEVICE bool is_served() const {
     return context_.always_served ||
            (context_.arena.layout.geometry.services > 0 && phase(service_) == LoopPhase::running);
@@ -140,8 +139,9 @@ class Requester {
     return SystemRef<std::uint32_t>(cell.sequence).load(acquire) == ticket.sequence;
   }
 
-  // Waits until `condition` holds, which must come about by answers of this group, that to `likely`
-  // for one. Returns early when the server is dead or stopped: waiting for an answer then tells.
+  // Waits until `condition` holds, which answers to this group must bring about, most likely that
+  // to `likely`. Returns early when the server is dead or stopped: waiting for an answer then
+  // reports that.
   template <class Condition>
   FERRY_DEVICE void wait_until(Condition condition, const Ticket& likely) {
     Waiter waiter(context_.wait, context_.hooks, loop_of(likely));
@@ -168,8 +168,8 @@ class Requester {
   // Of the server, that takes this group's requests.
   FERRY_DEVICE std::uint32_t loop() const { return server_.loop; }
 
-  // Waits until a cell that belongs to nobody has the answer `sequence` of server loop `loop`, or a
-  // later one. 0, -EIO or -ESHUTDOWN.
+  // Waits until an unowned cell has the answer `sequence` of server loop `loop`, or a later one.
+  // Returns 0, -EIO or -ESHUTDOWN.
   FERRY_DEVICE_CALL int wait_shared(Cell& cell, std::uint32_t loop, std::uint32_t sequence) {
     Waiter waiter(context_.wait, context_.hooks, context_.arena.loop_state(loop));
     const int error = waiter.until_passed(cell.sequence, sequence, cell.parked);
@@ -177,8 +177,8 @@ class Requester {
     return error;
   }
 
-  // Waits for every request that is still in flight, also for those that the group's former
-  // Requester left, and forgets the answers.
+  // Waits for every request in flight, including the previous Requester's, and discards the
+  // answers.
   FERRY_DEVICE_CALL void drain() {
     const std::uint32_t cells = context_.arena.layout.geometry.cells_per_group;
     for (std::uint32_t i = 0; i < cells; ++i) {
@@ -188,7 +188,7 @@ class Requester {
     left_ = 0;
   }
 
-  // One request, waited for.
+  // One request with its wait.
   FERRY_DEVICE_CALL Answer call(Request& request, Target target = Target::server) {
     Ticket ticket;
     if (const int error = prepare(request, ticket, 0, target); error != 0) return Answer{error, 0};
@@ -197,7 +197,7 @@ class Requester {
   }
 
  private:
-  // A ring, and the index of the loop that takes from it.
+  // A ring, and the index of its loop.
   struct Way {
     RequestRing ring;
     std::uint32_t loop;
@@ -216,8 +216,8 @@ class Requester {
     DeviceRef<std::uint64_t> in_flight(state().in_flight);
     in_flight.store(in_flight.load(relaxed) & ~bits, relaxed);
   }
-  // Takes over the cells that the group's former Requester left in flight and that have their
-  // answers by now (R4). Rare: it is called when cells run short.
+  // Takes over cells that the previous Requester left in flight and that have their answers now
+  // (R4). Rare: called when cells run short.
   FERRY_DEVICE_CALL void reclaim() {
     FERRY_NO_UNROLL
     for (std::uint64_t rest = left_; rest != 0; rest &= rest - 1) {
@@ -228,8 +228,8 @@ class Requester {
     }
   }
 
-  // Each of the group's cells is two: one that the server answers in, and one that services do
-  // where there are any. They are in use by turns.
+  // Each of the group's cells is two: one that the server answers in and, if there are services,
+  // one for them. They are used in turn.
   FERRY_DEVICE bool is_answered_apart(std::uint32_t index) const {
     return ((at_service_ >> index) & 1) != 0 && context_.arena.layout.geometry.services > 0;
   }
@@ -243,8 +243,8 @@ class Requester {
     const std::uint32_t all = context_.arena.cell_count();
     return std::uint64_t{1} << ((cell < all ? cell : cell - all) - first_cell_);
   }
-  // Of whoever answers this one; its life bounds the wait. A service of a GPU's launch lives as
-  // long as its callers, and nobody watches it: there it is the server that it depends on.
+  // The answering side's, whose life bounds the wait. A service of a GPU's launch lives as long as
+  // its callers, unwatched: there the server's counts.
   FERRY_DEVICE LoopState& loop_of(const Ticket& ticket) const {
     const bool service = (at_service_ & bit_of(ticket.cell)) != 0 && context_.always_served;
     return context_.arena.loop_state(service ? service_.loop : server_.loop);
@@ -295,7 +295,7 @@ class Requester {
     give_back(bits);
   }
 
-  // R6: publish() came first. A CUDA device cannot wake anybody: there the server naps for bounded
+  // R6: publish() came first. A CUDA device cannot wake anything: there the server naps for bounded
   // times instead of parking.
   FERRY_DEVICE void ring_doorbell(const Way& way) {
 #if defined(__CUDA_ARCH__)

@@ -12,7 +12,7 @@
 
 namespace ferry::device {
 
-// Whether the handle is of a cached file that it may read; which one, then.
+// Whether the handle is a readable, cached file; if so, which.
 FERRY_DEVICE_FAST bool may_hit(const cache::View& view, int file, std::int64_t offset,
                                std::uint32_t& inode) {
   if (view.base == nullptr || file <= 0 || offset < 0) return false;
@@ -26,8 +26,8 @@ FERRY_DEVICE inline bool reads_here(Placement placement) {
   return placement != Placement::host && placement != Placement::service;
 }
 
-// A read that finds all it wants in one cached page; false: it has to go the usual way. The
-// leader's.
+// A read whose bytes are all in one cached page; returns false if it must go the usual way. For the
+// leader.
 template <class Group>
 FERRY_DEVICE_FAST bool read_hit(Caller<Group>& caller, int file, void* to, std::uint64_t bytes,
                                 std::int64_t offset) {
@@ -49,7 +49,7 @@ FERRY_DEVICE_FAST bool hold_hit(const Requester& requester, int file, std::int64
          cache::hold_hit(requester.cache(), requester.group(), inode, bytes,
                          static_cast<std::uint64_t>(offset), held);
 }
-// The same hit for a group of several lanes, which copy together. Every lane.
+// The same hit for a group of several lanes, which copy together. For every lane.
 template <class Group>
 FERRY_DEVICE bool read_hit_together(Caller<Group>& caller, int file, void* to, std::uint64_t bytes,
                                     std::int64_t offset) {
@@ -63,7 +63,7 @@ FERRY_DEVICE bool read_hit_together(Caller<Group>& caller, int file, void* to, s
       caller.stream.note(file, offset, bytes);
       return true;
     }
-    cache::release_view(requester.cache(), requester.group(), held);  // it goes on in the next page
+    cache::release_view(requester.cache(), requester.group(), held);  // more in the next page
     return false;
   });
   if (!hit) return false;
@@ -83,20 +83,20 @@ FERRY_DEVICE std::int64_t hold_page(Caller<Group>& caller, int file, std::int64_
   }
   const std::int64_t result = hold_together(caller, file, offset, bytes, view);
   if (result != -EBADF) return result;
-  return caller.leads([&] {  // of no file, or of one that is not cached
+  return caller.leads([&] {  // of no file, or of an uncached one
     const int error = if_cached(caller.requester, file, [](auto&, auto&) { return -EBADF; });
     return std::int64_t{error != 0 ? error : -EOPNOTSUPP};
   });
 }
 
-// What one lane wants of pread_each().
+// One lane's part of pread_each().
 struct LaneRead {
   void* to = nullptr;
   std::uint64_t bytes = 0;
   std::int64_t offset = 0;
 };
-// Serves lane `first`, and those of `lanes` that want something of the same page; sets the results
-// of the lanes that it served, and returns which. `pread(read)` is the plain call.
+// Serves lane `first`, and those of `lanes` with bytes in the same page; sets the results of the
+// lanes served, and returns which. `pread(read)` is the plain call.
 template <class Group, class Pread>
 FERRY_DEVICE std::uint64_t read_page_of(Caller<Group>& caller, std::uint32_t first,
                                         std::uint64_t lanes, int file, const LaneRead& mine,
@@ -105,7 +105,7 @@ FERRY_DEVICE std::uint64_t read_page_of(Caller<Group>& caller, std::uint32_t fir
   const LaneRead lead = group.shuffle(mine, first);
   const std::uint64_t page_bytes =
       caller.requester.has_cache() ? caller.requester.cache().page_bytes() : 0;
-  const auto within = [&](const LaneRead& one) {  // a page, which may not be there
+  const auto within = [&](const LaneRead& one) {  // a page, possibly absent
     return page_bytes != 0 && one.to != nullptr && one.bytes > 0 && one.offset >= 0 &&
            one.bytes <= page_bytes - (static_cast<std::uint64_t>(one.offset) & (page_bytes - 1));
   };
@@ -117,7 +117,7 @@ FERRY_DEVICE std::uint64_t read_page_of(Caller<Group>& caller, std::uint32_t fir
   const std::uint64_t served = group.ballot(same) & lanes;
   cache::HeldView view;
   const std::int64_t held = served != 0 ? hold_page(caller, file, start, page_bytes, view) : -1;
-  if (held <= 0) {  // not cached, an error, or the end of the file: as the plain call has it
+  if (held <= 0) {  // uncached, an error, or the end of the file: like the plain call
     const std::int64_t alone = pread(lead);
     if (group.lane() == first) result = alone;
     return std::uint64_t{1} << first;

@@ -65,8 +65,8 @@ enum class Opcode : std::uint8_t {
   file_status,
   path_status,
   unlink,
-  // Transfers through the page cache, for whoever executes such calls on behalf of their callers
-  // (placement `service`, service.hpp). Last, and in this order.
+  // Transfers through the page cache, for executors on behalf of their callers (placement
+  // `service`, service.hpp). Last, and in this order.
   cached_read,
   cached_write,
   cached_read_vector,
@@ -76,7 +76,7 @@ enum class Opcode : std::uint8_t {
 FERRY_DEVICE constexpr bool is_cached_call(Opcode opcode) {
   return opcode >= Opcode::cached_read && opcode <= Opcode::cached_write_vector;
 }
-// The cached call that does what a plain transfer does.
+// The cached call equivalent to a plain transfer.
 FERRY_DEVICE constexpr Opcode cached_call(Opcode transfer) {
   return static_cast<Opcode>(static_cast<int>(transfer) - static_cast<int>(Opcode::read) +
                              static_cast<int>(Opcode::cached_read));
@@ -85,7 +85,7 @@ static_assert(cached_call(Opcode::write) == Opcode::cached_write);
 static_assert(cached_call(Opcode::read_vector) == Opcode::cached_read_vector);
 static_assert(cached_call(Opcode::write_vector) == Opcode::cached_write_vector);
 
-// Which way the bytes of a transfer go: read from a file, or written to it.
+// The direction of a transfer: read from a file, or written to it.
 enum class Direction : std::uint8_t { read, write };
 
 FERRY_DEVICE constexpr Direction direction_of(Opcode transfer) {
@@ -99,13 +99,13 @@ FERRY_DEVICE constexpr bool is_vector(Opcode transfer) {
 }
 
 inline constexpr std::uint8_t flag_append = 1;  // write at the end; `value` is the new position
-// Write: a sync of these bytes follows, so the medium may as well begin.
+// Write: a sync of these bytes follows, so the medium may start already.
 inline constexpr std::uint8_t flag_sync_follows = 2;
-// Write: more bytes of the same write follow, which has to be one. The server keeps these, answers
-// 0, and writes all of them with the last piece, which has no such flag. One at a time per group.
+// Write: more bytes of the same write follow, which must be one. The server keeps these, answers 0,
+// and writes all of them with the last piece, which lacks this flag. One at a time per group.
 inline constexpr std::uint8_t flag_more = 4;
 
-// One request. Offsets only: the server may see the arena at another address than the device.
+// One request. Offsets only: device and server may map the arena at different addresses.
 struct alignas(cache_line_bytes) Request {
   std::uint32_t commit;    // lap + 1; last to be written
   Opcode opcode;           // what to do
@@ -129,14 +129,14 @@ static_assert(offsetof(Request, offset) == 24);
 static_assert(offsetof(Request, argument) == 48);
 #endif
 
-// One piece of a vectored transfer, as it lies in the arena.
+// One piece of a vectored transfer, in the arena.
 struct Extent {
   std::uint64_t buffer;  // offset in the arena, bytes
   std::uint64_t length;  // bytes
 };
 static_assert(sizeof(Extent) == 16);
 
-// Where the answer arrives. One line: the server's store brings everything the waiter reads.
+// The place of an answer. One cache line: the server's store brings everything the waiter reads.
 struct alignas(cache_line_bytes) Cell {
   std::uint32_t sequence;  // server
   std::uint32_t reserved;
@@ -161,7 +161,7 @@ static_assert(sizeof(RingTickets) == 64 && sizeof(RingHead) == 64);
 
 enum class LoopPhase : std::uint32_t { running = 0, stopping, stopped, dead };
 
-// One per server loop. The server's words and the doorbell lie on lines of their own.
+// One per server loop. The server's words and the doorbell are on separate cache lines.
 struct alignas(cache_line_bytes) LoopState {
   LoopPhase phase;
   std::uint32_t parked;  // a doorbell is wanted
@@ -182,8 +182,8 @@ struct RequestRing {
   FERRY_DEVICE Request& slot(std::uint64_t ticket) const {
     return slots[ticket & (slot_count - 1)];
   }
-  // The value of `commit` that says "this lap's request is here". 32 bits of laps: a stale slot
-  // would have to be 2^32 laps old to be mistaken for a new one.
+  // The value of `commit` that says "this lap's request is here". Laps have 32 bits: only a slot
+  // 2^32 laps old could be mistaken for a new one.
   FERRY_DEVICE std::uint32_t lap(std::uint64_t ticket) const {
     return static_cast<std::uint32_t>(ticket >> slot_shift) + 1;
   }
@@ -198,13 +198,13 @@ struct RequestRing {
     DeviceRef<std::uint64_t> known(tickets->known_head);
     if (last - known.load(acquire) <= slot_count) return true;
     const std::uint64_t seen = SystemRef<std::uint64_t>(head->head).load(acquire);
-    known.store(seen, release);  // may go backwards in a race: that only costs a second look
+    known.store(seen, release);  // a race may move it backwards: that only costs a second look
     return last - seen <= slot_count;
   }
 
   // Takes `count` (<= slot_count) consecutive tickets whose slots are free; `ticket` becomes the
-  // first. False: the ring is full just now. Never waits while holding a ticket: a claimant that
-  // gave up waiting would leave a hole that the server waits at for ever.
+  // first. Returns false if the ring is full now. Never waits while holding a ticket: a claimant
+  // that gave up would leave a hole for which the server waits for ever.
   FERRY_DEVICE bool try_claim(std::uint32_t count, std::uint64_t& ticket) const {
     // System scope, although only devices write it: the server reads it while stopping.
     SystemRef<std::uint64_t> tail(tickets->tail);
@@ -261,10 +261,10 @@ class RingConsumer {
   RingConsumer() = default;
   FERRY_DEVICE explicit RingConsumer(RequestRing ring) : ring_(ring) {}
 
-  // Goes on where the ring's last consumer ended.
+  // Continues where the ring's last consumer ended.
   FERRY_DEVICE void resume() { next_ = SystemRef<std::uint64_t>(ring_.head->head).load(acquire); }
 
-  // Copies the next request out and frees its slot. False: nothing is there yet.
+  // Copies the next request out and frees its slot. Returns false if there is none yet.
   FERRY_DEVICE bool take(Request& out) {
     Request& slot = ring_.slot(next_);
     SystemRef<std::uint32_t> commit(slot.commit);
@@ -282,7 +282,7 @@ class RingConsumer {
     return SystemRef<std::uint32_t>(ring_.slot(next_).commit).load(seq_cst) == ring_.lap(next_);
   }
 
-  // How many claimed tickets have not been taken. Meaningful after `stopping` was announced (R5).
+  // How many claimed tickets were not taken. Meaningful once `stopping` was announced (R5).
   FERRY_DEVICE std::uint64_t outstanding() const {
     return outstanding(SystemRef<std::uint64_t>(ring_.tickets->tail).load(seq_cst));
   }
@@ -295,13 +295,12 @@ class RingConsumer {
   std::uint64_t next_ = 0;
 };
 
-// The server's answer; `value` matters where the request had flag_append. Returns whether a waiter
-// may be asleep on `cell.sequence` and has to be woken (R6). The cell must not be touched
-// afterwards.
+// The server's answer; `value` matters for requests with flag_append. Returns whether a waiter may
+// be asleep on `cell.sequence` and must be woken (R6). Do not touch the cell afterwards.
 FERRY_DEVICE inline bool answer(Cell& cell, std::uint32_t sequence, std::int64_t result,
                                 std::uint64_t value) {
   cell.result = result;
-  if (value != 0) cell.value = value;  // one store less to a line that somebody polls
+  if (value != 0) cell.value = value;  // one store fewer to a polled cache line
   SystemRef<std::uint32_t>(cell.sequence).store(sequence, seq_cst);
   return SystemRef<std::uint32_t>(cell.parked).load(seq_cst) != 0;
 }

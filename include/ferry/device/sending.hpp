@@ -24,7 +24,7 @@ FERRY_DEVICE inline std::uint64_t bytes_of(const IoVector* pieces, int count) {
 
 // One read or write call.
 struct TransferCall {
-  Opcode opcode;  // of the one request that does it in place
+  Opcode opcode;  // for the single request that does it in place
   int file;
   const IoVector* pieces;
   int count;
@@ -66,8 +66,8 @@ FERRY_DEVICE bool appends(Caller<Group>& caller, int file, std::uint8_t flags) {
   });
 }
 
-// An append of more than one staging area's worth is still one write, or other writers' bytes could
-// come between its own: the server keeps the pieces until it has the last one.
+// An append larger than a staging area is still one write, or other writers' bytes could come
+// between: the server keeps the pieces until it has the last one.
 template <class Group>
 FERRY_DEVICE_CALL Answer append_staged(Caller<Group>& caller, const TransferCall& call) {
   const ArenaView& arena = caller.requester.arena();
@@ -90,15 +90,15 @@ FERRY_DEVICE_CALL Answer append_staged(Caller<Group>& caller, const TransferCall
   }
 }
 
-// Moves the call through the staging area, one area's worth per request, until everything is moved
-// or the storage gives less than was asked for. `counted`: because its memory is outside the arena.
+// Moves the call through the staging area, one area's worth per request, until all is moved or the
+// storage returns less than requested. `counted`: because its memory is outside the arena.
 template <class Group>
 FERRY_DEVICE_CALL Answer send_staged(Caller<Group>& caller, const TransferCall& call, Target target,
                                      bool counted) {
   const ArenaView& arena = caller.requester.arena();
   const std::uint64_t area_bytes = arena.layout.geometry.staging_bytes;
   unsigned char* area = arena.staging(caller.requester.group());
-  // A range that no file has; in steps it would be refused half way.
+  // A range that no file has, which in steps would be refused half way.
   if (call.offset < 0 || call.bytes > file_offset_max - static_cast<std::uint64_t>(call.offset))
     return Answer{-EINVAL, 0};
   if (!call.reads() && call.bytes > area_bytes && appends(caller, call.file, call.flags))
@@ -116,7 +116,7 @@ FERRY_DEVICE_CALL Answer send_staged(Caller<Group>& caller, const TransferCall& 
       if (counted) caller.requester.count_staged(step, done == 0);
       return caller.requester.call(request, target);
     });
-    // As POSIX has it: an error after some bytes were moved is reported by the next call.
+    // Like POSIX: an error after some bytes were moved is reported by the next call.
     if (answer.result < 0) return done > 0 ? sum : answer;
     const auto got = static_cast<std::uint64_t>(answer.result);
     if (call.reads()) copy_pieces(caller.group, call, done, area, got);
@@ -127,7 +127,7 @@ FERRY_DEVICE_CALL Answer send_staged(Caller<Group>& caller, const TransferCall& 
   return sum;
 }
 
-// Has the target execute the call, past what the caller's core could do itself.
+// Lets the target execute the call, bypassing what the caller's core could do itself.
 template <class Group>
 FERRY_DEVICE_ONCE Answer send(Caller<Group>& caller, const TransferCall& call, Target target) {
   const ArenaView& arena = caller.requester.arena();

@@ -19,9 +19,9 @@
 
 namespace ferry::device {
 
-// Executes one cached call with the executor's own requester. `request` is a private copy; what it
-// names is looked at only after it was found to lie where a program's memory may lie. Returns bytes
-// or a negative errno, as the call itself does. Every lane of the executor calls it.
+// Executes one cached call with the executor's own requester. `request` is a private copy; the
+// memory it names is used only after its range was checked. Returns bytes or a negative errno, like
+// the call itself. Every lane of the executor calls it.
 template <class Group>
 FERRY_DEVICE_CALL std::int64_t serve_cached(Caller<Group>& executor, const Request& request) {
   const ArenaView& arena = executor.requester.arena();
@@ -55,9 +55,9 @@ FERRY_DEVICE_CALL std::int64_t serve_cached(Caller<Group>& executor, const Reque
                            request.offset, piece_of);
 }
 
-// The life of those who serve others: a core of the device, or a block of a GPU, whose leader takes
-// the calls and all of whose lanes copy. Ends after `stopping` was announced in its LoopState and
-// its doorbell rung (stop_service()), when every claimed ticket is answered.
+// Serves others' calls: on a core of the device, or in a block of a GPU, whose leader takes the
+// calls and all of whose lanes copy. After `stopping` was announced in its LoopState and its
+// doorbell rung (stop_service()), it ends when every claimed ticket is answered.
 template <class Group>
 class ServiceLoop {
  public:
@@ -95,7 +95,7 @@ class ServiceLoop {
   FERRY_DEVICE static LoopPhase phase(LoopState& state) {
     return SystemRef<LoopPhase>(state.phase).load(seq_cst);
   }
-  // Then nobody waits for what is not in the ring by now: the phase tells them.
+  // Then nothing waits for requests that are not in the ring yet: the phase tells their callers.
   FERRY_DEVICE bool server_ended() const {
     for (std::uint32_t i = 0; i < context_.arena.layout.geometry.loops; ++i) {
       const LoopPhase now = phase(context_.arena.loop_state(i));
@@ -104,7 +104,7 @@ class ServiceLoop {
     return true;
   }
 
-  // Waits for a call to execute. False: there will be none.
+  // Waits for a call to execute. Returns false if there will be none.
   FERRY_DEVICE bool take(Request& request) {
     for (;;) {
       // R5: seen before the look at the tail.
@@ -119,7 +119,7 @@ class ServiceLoop {
       } else if (ring_.outstanding() == 0 || server_ended()) {
         return false;
       } else {
-        yield(context_.hooks);  // a claimed ticket is published at once
+        yield(context_.hooks);  // a claimed ticket is published immediately
       }
     }
   }
@@ -161,7 +161,7 @@ class ServiceLoop {
   std::uint64_t idle_since_ns_ = 0;
 };
 
-// Announces the end to a service: it answers what has been claimed, with -ESHUTDOWN, and ends.
+// Announces the end to a service: it answers claimed tickets with -ESHUTDOWN, and ends.
 FERRY_DEVICE inline void announce_stop(const Context& context, std::uint32_t service) {
   const std::uint32_t index = context.arena.layout.geometry.loops + service;
   LoopPhase expected = LoopPhase::running;

@@ -15,7 +15,7 @@
 namespace ferry::device {
 
 struct WaitPolicy {
-  std::uint64_t spin_ns = 500'000;  // 0 where spinning cannot help (more threads than CPUs)
+  std::uint64_t spin_ns = 500'000;  // 0 if spinning cannot help (more threads than CPUs)
 };
 
 // A monotonic clock.
@@ -32,7 +32,7 @@ FERRY_DEVICE inline std::uint64_t clock_ns(const HostHooks& hooks) {
 
 // Longest sleep between two looks at the server's phase.
 inline constexpr std::uint64_t park_slice_ns = 50'000'000;
-// And where nobody is sure to wake the sleeper.
+// And if no wake-up is certain.
 inline constexpr std::uint64_t nap_ns = 50'000;
 
 class Waiter {
@@ -62,8 +62,8 @@ class Waiter {
     return error;
   }
 
-  // Waits until `word` is `wanted` or has passed it; for cells that several threads wait at. Each
-  // announces its sleep and none takes that back: only whoever reuses the cell may.
+  // Waits until `word` is `wanted` or has passed it; for cells with several waiting threads. Each
+  // announces its sleep and does not take that back: only the next user of the cell may.
   FERRY_DEVICE int until_passed(std::uint32_t& word, std::uint32_t wanted, std::uint32_t& parked) {
     SystemRef<std::uint32_t> watched(word);
     const auto passed = [&](std::uint32_t seen) {
@@ -80,8 +80,8 @@ class Waiter {
     }
   }
 
-  // Waits until `condition()` holds; for conditions that nobody signals (room in a ring). With a
-  // word that is likely to change when it does, naps end then, and after nap_ns in any case.
+  // Waits until `condition()` holds; for conditions without a signal (space in a ring). With a word
+  // that is likely to change then, naps end at its change, and after nap_ns in any case.
   template <class Condition>
   FERRY_DEVICE int until(Condition condition) {
     return until_true(condition, [&] { nap(); });
@@ -127,7 +127,7 @@ class Waiter {
     return false;
   }
 
-  // R6. A CUDA thread never sleeps where somebody could wake it, and spares the bus the store.
+  // R6. A CUDA thread never sleeps where it could be woken, and spares the bus the store.
   FERRY_DEVICE static void announce(std::uint32_t* parked, std::uint32_t asleep) {
 #if defined(__CUDA_ARCH__)
     (void)parked, (void)asleep;
