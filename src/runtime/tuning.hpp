@@ -18,8 +18,7 @@ struct Surroundings {
   std::string cpu_model;
   unsigned cpus_usable = 0;
   std::vector<Mount> mounts;
-  Mount storage;  // that of RuntimeOptions::storage_path; its type is empty if the path does not
-                  // exist
+  Mount storage;  // of RuntimeOptions::storage_path; an empty type: no such path
 };
 
 struct Tuning {
