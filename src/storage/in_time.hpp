@@ -16,10 +16,10 @@
 
 namespace ferry::storage {
 
-// What call() returns; nothing when it takes longer. Then it goes on in a thread of its own, so it
-// must own what it uses; else that is let go of before this returns. Throws Unavailable when call()
-// throws: an exception of this thread's own, with the same words, for one that two threads share is
-// released by whichever is later.
+// Returns the result of call(); nothing if it takes longer. It then continues in its own thread, so
+// it must own what it uses, which is otherwise released before this returns. Throws Unavailable if
+// call() throws: a new exception with the same text, because the later of two threads releases a
+// shared one.
 template <class Call>
 auto in_time(std::chrono::milliseconds timeout, Call call) -> std::optional<decltype(call())> {
   using Result = decltype(call());

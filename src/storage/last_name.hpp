@@ -21,9 +21,9 @@ struct LastName {
     has_slash_behind = end + 1 < path.size();
   }
 
-  // No name of its own: the root, "." or "..".
+  // It has no proper name: the root, "." or "..".
   bool is_none() const { return text.empty() || text == "." || text == ".."; }
-  // What it names must be a directory.
+  // It must name a directory.
   bool wants_directory() const { return has_slash_behind || is_none(); }
   // 0, or the negative errno of a call that makes, removes or renames a name that is none.
   int refusal(Kind kind, int flags = 0) const {
@@ -46,7 +46,7 @@ struct LastName {
   bool has_slash_behind = false;
 };
 
-// For what is made or replaced by a name that says it is a directory.
+// For creating or replacing a name that says it is a directory.
 inline std::string without_slash(std::string path) {
   while (path.size() > 1 && path.back() == '/')
     path.pop_back();

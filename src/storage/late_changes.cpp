@@ -10,7 +10,7 @@ namespace {
 struct Known {
   std::mutex mutex;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::weak_ptr<LateChanges>> files;
-  std::size_t sweep_at = 64;  // so many of them: those that nobody has are dropped
+  std::size_t sweep_at = 64;  // at this number, unused ones are dropped
 };
 
 }  // namespace

@@ -37,7 +37,7 @@ class LateChanges {
 // more. To be made before its caller is answered.
 class LateChange {
  public:
-  // `error`: what its caller is answered with.
+  // `error`: the answer to its caller.
   LateChange(std::shared_ptr<LateChanges> file, int error) : file_(std::move(file)) {
     file_->begin(error);
   }

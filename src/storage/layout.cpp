@@ -19,7 +19,7 @@ constexpr std::size_t lustre_pool_name_max = 15;
 constexpr std::uint32_t pvfs2_count_max = 1024;
 constexpr std::uint64_t pvfs2_bytes_max = std::numeric_limits<std::int64_t>::max();
 
-// The multiple of `step` next below `bytes`, and not above `most`; 0 where there is none.
+// The largest multiple of `step` up to `bytes` and `most`; 0 if there is none.
 std::uint64_t rounded_bytes(std::uint64_t bytes, std::uint64_t step, std::uint64_t most) {
   return std::min(bytes, most) / step * step;
 }
@@ -219,8 +219,8 @@ bool grants_part(const LayoutPart& granted, LayoutPart asked) {
 bool grants(const Layout& granted, const Layout& asked) {
   const auto grants_extra = [&](const auto& extra) {
     const auto found = granted.extras.find(extra.first);
-    // Of all servers, a file tells how many that were; and it tells of overstriping only where one
-    // server has several of its stripes.
+    // Of all servers, a file reports their number; and it reports overstriping only if one server
+    // has several of its stripes.
     return extra.second == 0 || extra.first == all_servers_name ||
            extra.first == overstriping_name ||
            (found != granted.extras.end() && found->second == extra.second);
@@ -237,12 +237,12 @@ bool grants(const Layout& granted, const Layout& asked) {
 
 namespace {
 
-// Whether a layout says over how many servers.
+// Whether a layout states the number of servers.
 bool has_count(const Layout& layout) {
   return layout.stripe_count > 0 || has_extra(layout, all_servers_name);
 }
 
-// The options of lfs setstripe for one part. What is left to Lustre is left out: -S 0 and -c 0 are
+// The options of lfs setstripe for one part. Omits what is left to Lustre: -S 0 and -c 0 are
 // refused.
 std::string lustre_options(const Layout& layout, const Layout& before) {
   std::string options;

@@ -8,8 +8,8 @@
 namespace ferry::storage {
 namespace {
 
-// The loader keeps its words for this thread until they were asked for twice, and the leak checker
-// finds them in threads that are just ending.
+// The loader keeps its message for this thread until it was read twice, and the leak checker finds
+// it in ending threads.
 void forget_error() {
   ::dlerror();
   ::dlerror();

@@ -27,7 +27,7 @@ class Library {
   Library(const std::string& file_name, std::string advice);
 
  protected:
-  // Becomes a pointer to whatever the library has under that name.
+  // Converts to a pointer to the library's symbol of that name.
   class Symbol {
    public:
     explicit Symbol(void* address) : address_(address) {}
@@ -40,7 +40,7 @@ class Library {
     void* address_;
   };
   Symbol symbol(const char* name) const;
-  // Null where the library has none.
+  // Null if the library has none.
   Symbol symbol_or_null(const char* name) const;
 
  private:

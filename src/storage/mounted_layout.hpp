@@ -10,15 +10,14 @@ namespace ferry::storage {
 
 enum class StripedSystem : std::uint8_t { none, ceph, lustre };
 
-// Of a mounted file system: the number that statfs(2) tells of its kind, and its name in the list
-// of mounts.
+// A kind of file system: its number in statfs(2), and its name in the list of mounts.
 StripedSystem striped_system_of(std::uint64_t kind, const std::string& mount_type);
-// By the file system of `path`, or of the nearest directory above it that is there.
+// For the file system of `path`, or of its nearest existing parent.
 StripedSystem striped_system(const std::string& path);
 
-// CephFS has layouts as extended attributes; for Lustre see lustre_layouts.hpp. All return 0 or a
-// negative errno, -EOPNOTSUPP where nothing is striped, or not in a way that Ferry knows. Of a
-// directory: what is made in it gets.
+// CephFS has layouts as extended attributes; for Lustre see lustre/layouts.hpp. All return 0 or a
+// negative errno, -EOPNOTSUPP for unstriped or unknown file systems. For a directory: the layout of
+// new files.
 int mounted_layout(const std::string& path, Layout& layout);
 int set_mounted_layout(const std::string& directory, const Layout& layout);
 // Makes the empty file `path` with O_EXCL.

@@ -16,7 +16,7 @@ namespace ferry::storage {
 // Of one library. Thread-safe, and takes no lock.
 class OwnerProcess {
  public:
-  // What calls in a child end with.
+  // The error of calls in a child.
   static constexpr int refused = ENOTCONN;
 
   // To be said before the library makes anything that a child would share.

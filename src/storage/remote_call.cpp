@@ -64,7 +64,7 @@ std::int64_t RemoteCall::work(std::vector<char>& memory) {
 
 bool RemoteCall::copy(char* memory, std::int64_t done, std::int64_t bytes, bool out) {
   return touch([&](Operation& operation) {
-    // A page of a device's cache may change while it is written back; what is new in it follows.
+    // A page of a device's cache may change during its write-back; the change is written later.
     const UnseenReads unseen;
     auto skip = static_cast<std::size_t>(done);
     auto left = static_cast<std::size_t>(bytes);

@@ -22,7 +22,7 @@ class RemoteCall : public BoundedCall {
   std::int64_t work(std::vector<char>& memory) final;
 
  protected:
-  // What is to be done, by calls of the library. Errors of paths and of libraries may be thrown.
+  // The operation, with calls of the library. May throw errors of paths and of libraries.
   virtual std::int64_t execute(std::vector<char>& memory) = 0;
   // The library's file is used no more by this call: to be said before it is answered, because a
   // close may follow.
@@ -35,7 +35,7 @@ class RemoteCall : public BoundedCall {
 
   std::int64_t read(std::vector<char>& memory);
   std::int64_t write(std::vector<char>& memory, std::int64_t offset);
-  // At the end of the file as it is once this is the only append of this process.
+  // At the file's current end, if this is the only append of this process.
   std::int64_t append(std::vector<char>& memory, std::mutex& turn);
 
   // Makes a call of the library that changes a file: its result, or why it must not be made.
@@ -56,7 +56,7 @@ class RemoteCall : public BoundedCall {
   const Layout layout_;
   const bool has_layout_;
   std::int64_t bytes_ = 0;
-  // Of the open file, where there is one.
+  // For the open file, if any.
   bool appends_ = false;
   bool writable_ = false;
   bool directory_ = false;
@@ -78,12 +78,12 @@ class RemoteCall : public BoundedCall {
 
   std::unique_ptr<RemoteFile> closing_;
 
-  // Copies between `memory` and the operation's vectors, from its byte `done` on. False: it was
-  // ended early.
+  // Copies between `memory` and the operation's vectors, from its byte `done` on. Returns false if
+  // it was ended early.
   bool copy(char* memory, std::int64_t done, std::int64_t bytes, bool out);
 };
 
-// What storages have in common whose calls are made like this.
+// Shared by storages whose calls are made like this.
 Capabilities remote_capabilities(std::chrono::milliseconds timeout);
 
 // How long this operation may take: as its file was opened, or as `address_of` finds in the URI.

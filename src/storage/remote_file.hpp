@@ -13,8 +13,8 @@ namespace ferry::storage {
 class RemoteFile : public File {
  public:
   using File::File;
-  // 0 or the negative errno that this operation on the file ends with before it begins: what the
-  // kernel would say of the arguments of a transfer, and what a late change of the file says.
+  // 0 or the negative errno that ends this operation on the file before it begins: the kernel's
+  // checks of a transfer's arguments, and the file's late changes.
   int refusal(const Operation& operation) const;
   // By its flags of open(2).
   void opened_with(int flags);
@@ -25,18 +25,18 @@ class RemoteFile : public File {
   bool directory = false;
   bool synchronous = false;  // O_SYNC, O_DSYNC: each write is durable when it is acknowledged
   std::uint64_t inode = 0;
-  std::shared_ptr<LateChanges> changes;  // null where none can be late
+  std::shared_ptr<LateChanges> changes;  // null if none can be late
   std::chrono::milliseconds timeout{0};  // of each call on it
 
  private:
   int refusal_of_transfer(const Operation& operation) const;
 };
 
-// What open(2) says of a file of this mode that is neither a regular one nor a directory, where it
-// is reached past the kernel. 0: it can be opened.
+// The error of open(2) for a remote file of this mode that is neither regular nor a directory. 0:
+// it can be opened.
 int refusal_of_type(std::uint32_t mode);
 
-// umask(2) can only be asked by changing it for all threads; this asks the kernel otherwise.
+// umask(2) can only be read by changing it for all threads; this asks the kernel in another way.
 std::uint32_t umask_of_process();
 
 }  // namespace ferry::storage

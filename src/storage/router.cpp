@@ -39,7 +39,7 @@ class Router final : public Storage {
 
  private:
   const RouterOptions options_;
-  // Later the thread that asks for another storage may be bound to one CPU.
+  // Later, the thread that first uses another storage may be bound to one CPU.
   const CpuSet cpus_ = allowed_cpus();
   const std::unique_ptr<Storage> posix_;
   std::mutex mutex_;
@@ -99,8 +99,8 @@ class RouterQueue final : public Queue {
     return nullptr;
   }
 
-  // All have the same doorbell, so the wait of one ends for the others too. But one that has
-  // nothing under way need not sleep.
+  // All have the same doorbell, so one's wait ends for the others too. But one with nothing in
+  // flight need not sleep.
   void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override {
     Queue* sleeps = posix_.get();
     for (const auto& other : others_) {
@@ -143,7 +143,7 @@ class RouterQueue final : public Queue {
     std::unique_ptr<Queue>& queue = others_[static_cast<std::size_t>(scheme)];
     if (queue != nullptr) return *queue;
     std::unique_ptr<Queue> made = router_.other(scheme).make_queue(options_);
-    // Whoever asks for the counters does so from another thread.
+    // Other threads read the counters.
     const std::lock_guard lock(mutex_);
     queue = std::move(made);
     return *queue;

@@ -22,7 +22,7 @@ struct RouterOptions {
 // The names of all storages.
 std::vector<std::string> built_in();
 
-// The library that a storage's client is in, and why it cannot be used; empty where it can.
+// The library of a storage's client, and why it cannot be used; empty if it can.
 struct ClientLibrary {
   std::string storage;
   std::string file_name;
@@ -32,9 +32,9 @@ struct ClientLibrary {
 // Loads them all.
 std::vector<ClientLibrary> client_libraries(const RouterOptions& options = {});
 
-// Throws std::system_error when an engine is demanded and refused. Storages other than `posix` are
-// made when a path first names them, and so is what a queue needs for them: a program that uses
-// none pays one comparison per operation.
+// Throws std::system_error if a required engine is refused. Storages other than `posix`, and their
+// queues, are made when a path first names them: a program that uses none pays one comparison per
+// operation.
 std::unique_ptr<Storage> make_router(const RouterOptions& options = {});
 
 }  // namespace ferry::storage

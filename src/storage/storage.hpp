@@ -59,22 +59,22 @@ struct Status {
   std::uint32_t owner = 0;
   std::uint32_t group = 0;
   std::uint32_t block_bytes = 0;
-  // Of a file_status. Equal to an earlier one of the same file only if the contents did not change
-  // between the two, and no change that began before the first was still under way at it. 0:
-  // nothing proves that, or not yet.
+  // In a file_status. Equal values for the same file prove that its contents did not change between
+  // the two, and that no change begun before the first was in progress at it. 0: nothing proves
+  // that, or not yet.
   std::uint64_t version = 0;
-  // Of a file_status: the contents are made up while they are read, as in /proc. What is read does
-  // not follow from the size, and is never the same for certain.
+  // In a file_status: the contents are generated while they are read, as in /proc. The data does
+  // not follow from the size, and may differ each time.
   bool generated = false;
 };
 
-// What a directory holds. The status is that of the name: a symbolic link is not followed.
+// An entry of a directory. Symbolic links are not followed.
 struct DirectoryEntry {
   std::string name;
   Status status;
 };
 
-// What a path names: a file of a mounted file system, or by its scheme one of another storage.
+// The target of a path: a mounted file, or by its scheme a file of another storage.
 enum class Scheme : std::uint8_t { posix, nfs, ceph, pvfs2 };
 inline constexpr std::size_t schemes = 4;
 
@@ -109,7 +109,7 @@ class DirectWrite {
   }
   DirectWrite(const DirectWrite&) = delete;
   DirectWrite& operator=(const DirectWrite&) = delete;
-  // False: one through the page cache is under way, and this one has to go through it, too.
+  // Returns false if a write through the page cache is in flight, and this one must use it, too.
   bool granted() const { return granted_; }
 
  private:
@@ -144,8 +144,8 @@ struct Operation {
   std::uint32_t state = 0;
 };
 
-// A futex word that the owner of a queue may be asleep on. Storages that complete operations from
-// threads of their own add 1 and wake it.
+// A futex word that a queue's owner may be asleep on. Storages that complete operations on other
+// threads add 1 and wake it.
 struct Doorbell {
   std::uint32_t* word = nullptr;
   void ring() const;
@@ -156,7 +156,7 @@ struct QueueOptions {
   // Memory that most transfers will use; a storage may register it with its engine.
   std::span<std::byte> arena = {};
   unsigned depth = 256;  // operations in flight at most
-  // Nobody else waits for the threads that use this queue, so flush() may execute operations there
+  // No one else waits for the threads that use this queue, so flush() may execute operations there
   // and block. Such a queue may pass from thread to thread, one at a time.
   bool may_block = false;
 };
@@ -175,53 +175,52 @@ class Queue {
   virtual ~Queue() = default;
   // Takes an operation. Nothing is promised to have started before flush().
   virtual void submit(Operation& operation) = 0;
-  // Works on what was submitted; may execute cheap operations on the spot. To be called again and
-  // again while operations are under way: some may be held back to be started together, at the
-  // latest by a call before which nothing was submitted, or by wait().
+  // Works on submitted operations; may execute cheap ones in place. Call it repeatedly while
+  // operations are in flight: some may be held back to start together, at the latest in a call
+  // without new submissions, or in wait().
   virtual void flush() = 0;
   // A finished operation, or null.
   virtual Operation* reap() = 0;
   // Sleeps until an operation has finished, *doorbell != seen, or the timeout. May return early.
   virtual void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) = 0;
-  // Asks for `operation` to be ended early; it still arrives through reap(), with -ECANCELED if it
+  // Requests the early end of `operation`; it still arrives through reap(), with -ECANCELED if it
   // could be stopped.
   virtual void cancel(Operation& operation) = 0;
   virtual QueueStatistics statistics() const = 0;
-  // A short cut for small files, on queues that may block: opens, reads and closes the regular file
-  // `path` here and now. Returns its bytes, or a negative errno; -EFBIG if it does not fit into
-  // `memory`, -ENOTSUP where there is no such short cut or the path is no regular file.
+  // A shortcut for small files, on queues that may block: opens, reads and closes the regular file
+  // `path` immediately. Returns its bytes, or a negative errno; -EFBIG if it does not fit into
+  // `memory`, -ENOTSUP without such a shortcut or for other than regular files.
   virtual std::int64_t read_file(const char* /*path*/, std::span<std::byte> /*memory*/) {
     return -ENOTSUP;
   }
 };
 
-// What a storage does of the things that not every storage does. Callers and tests ask here instead
-// of trying.
+// The optional features of a storage. Callers and tests check here instead of trying.
 struct Capabilities {
   bool atomic_append = true;       // appends by several clients never overwrite each other
-  bool open_after_unlink = true;   // a file that was removed stays usable where it is open
+  bool open_after_unlink = true;   // a removed file stays usable while open
   bool special_files = true;       // devices and terminals can be opened
-  bool change_while_open = true;   // what another client writes is seen without opening anew
-  bool cancels_transfers = true;   // one under way can be ended early
+  bool change_while_open = true;   // other clients' writes are visible without reopening
+  bool cancels_transfers = true;   // an operation in flight can be ended early
   bool page_cache_of_host = true;  // data may be in the host's page cache
   bool tells_holes = true;         // Status::allocated_bytes leaves them out
-  bool full_status = true;         // hard links, special files and parts of seconds are told
-  bool rights_at_open = true;      // a file that its owner has open he may use, whatever its mode
+  bool full_status = true;         // reports hard links, special files, fractions of seconds
+  bool rights_at_open = true;      // its owner may use an open file, whatever its mode
   bool layouts = false;            // files can be made with a Layout
   // The longest that one request to the storage takes; then it has failed with -ETIMEDOUT. 0: no
   // bound, as the kernel has none for local file systems.
   std::chrono::milliseconds request_timeout{0};
 };
 
-// What a storage can do here and how; for `ferry info`.
+// A storage's features here, and how it works; for `ferry info`.
 struct Description {
   std::string name;                // "posix", "nfs", "ceph", "pvfs2"
   std::string engine;              // "io_uring", "threads", "libnfs", "libcephfs" or "libpvfs2"
-  std::vector<std::string> notes;  // what is degraded, and why
+  std::vector<std::string> notes;  // degraded features, and why
   Capabilities capabilities = {};
-  // One line that says why a path cannot be used here and what to do; empty where it can.
+  // One line that says why a path cannot be used here and what to do; empty if it can.
   std::string problem = {};
-  std::string layout_rules = {};  // where it has layouts: which ones, for people
+  std::string layout_rules = {};  // the kinds of layouts, for people; empty without
 };
 
 // Every thing that the storage cannot do, in words.

@@ -11,9 +11,9 @@
 
 namespace ferry::storage {
 
-// Blocking calls, by a queue and a doorbell of their own. Not thread-safe: one thread at a time. A
-// call lasts as long as the storage takes; Capabilities::request_timeout bounds that for storages
-// whose servers may fall silent.
+// Blocking calls, with their own queue and doorbell. Not thread-safe: one thread at a time. A call
+// lasts as long as the storage takes; Capabilities::request_timeout bounds that for storages whose
+// servers may fall silent.
 class SyncCalls {
  public:
   // `storage` outlives it. The options' doorbell is not used.
@@ -21,15 +21,15 @@ class SyncCalls {
   SyncCalls(const SyncCalls&) = delete;
   SyncCalls& operator=(const SyncCalls&) = delete;
 
-  // Executes one operation while nothing else is under way; returns its result.
+  // Executes one operation with nothing else in flight; returns its result.
   std::int64_t run(Operation& operation);
   std::int64_t run(Operation&& operation) { return run(operation); }
-  // Goes on until all bytes are moved, a read meets the end of the file, or an error, which hides
-  // what was moved before it.
+  // Continues until all bytes are moved, a read reaches the end of the file, or an error, which
+  // hides the bytes moved before it.
   std::int64_t transfer(File& file, Direction direction, void* data, std::uint64_t bytes,
                         std::uint64_t offset);
 
-  // To have several operations under way, submit them here.
+  // Submit here to have several operations in flight.
   Queue& queue() { return *queue_; }
   // A finished one of them. The second returns null when none has finished after `timeout`.
   Operation& next();
@@ -44,14 +44,14 @@ class SyncCalls {
 class SyncFile {
  public:
   explicit SyncFile(SyncCalls& calls) : calls_(calls) {}
-  // Makes calls of its own to `storage`, which outlives it.
+  // Makes its own calls to `storage`, which must outlive it.
   explicit SyncFile(Storage& storage) : own_(std::make_unique<SyncCalls>(storage)), calls_(*own_) {}
-  // Closes what is open; close() tells a late error of writing, this does not.
+  // Closes an open file and ignores errors; close() reports late write errors.
   ~SyncFile();
   SyncFile(const SyncFile&) = delete;
   SyncFile& operator=(const SyncFile&) = delete;
 
-  // Nothing may be open. `layout`: see Kind::open.
+  // No file may be open. `layout`: see Kind::open.
   std::int64_t open(const std::string& path, int flags, std::uint32_t mode = 0,
                     Layout* layout = nullptr);
   bool is_open() const { return file_ != nullptr; }
@@ -63,7 +63,7 @@ class SyncFile {
   std::int64_t sync() { return run(Kind::sync); }
   std::int64_t truncate(std::uint64_t bytes) { return run(Kind::truncate, bytes); }
   std::int64_t status(Status& status);
-  // It is closed whatever the result.
+  // It is closed with any result.
   std::int64_t close();
 
  private:
@@ -74,7 +74,7 @@ class SyncFile {
   std::unique_ptr<File> file_;
 };
 
-// Returns the result of a call, or throws ferry::Error with `what` where it is a negative errno.
+// Returns the result of a call, or throws ferry::Error with `what` for a negative errno.
 std::int64_t checked(std::int64_t result, const std::string& what);
 
 }  // namespace ferry::storage

@@ -9,12 +9,12 @@
 
 namespace ferry::storage {
 
-// By the beginning of the path alone: "nfs://", "ceph:/", "pvfs2:/" or else posix. A file of a
-// mounted file system whose relative path begins like that is named with "./" before it.
+// Only by the beginning of the path: "nfs://", "ceph:/", "pvfs2:/" or else posix. Put "./" before a
+// relative path of a mounted file that begins like that.
 Scheme scheme_of(std::string_view path);
 const char* name_of(Scheme scheme);
 
-// Where the name of the file ends: before the query of a URI, at the end of another path.
+// The end of the file's name: before the query of a URI, at the end of another path.
 std::size_t path_end(std::string_view path);
 
 // scheme://host:port/path?name=value&name=value, or without a host ceph:/path?name=value
@@ -22,7 +22,7 @@ std::size_t path_end(std::string_view path);
 struct Uri {
   std::string host;
   unsigned port = 0;  // 0: none given
-  std::string path;   // from the first slash on; %41 stands for A
+  std::string path;   // from the first slash on; %41 encodes A
   std::map<std::string, std::string> query;
 
   // The value of `name` in the query, or `otherwise`.

@@ -22,7 +22,7 @@ std::int64_t nanoseconds(const timespec& time) {
   return time.tv_sec * 1'000'000'000 + time.tv_nsec;
 }
 
-// Whoever writes counts the file's changes, and tells the servers before another may read. The time
+// Writers count the file's changes, and tell the servers before another client may read. The time
 // is added for clients that do not count all of them.
 std::uint64_t version_of(const ceph::Statx& from) {
   if ((from.mask & ceph::version_member) == 0) return 0;
@@ -85,7 +85,7 @@ std::int64_t CephCall::execute(std::vector<char>& memory) {
     mount = handle_->mount();
     if (const int error = may_begin(); error != 0 && kind_ != Kind::close) return error;
     result = execute_on_file(*mount, memory);
-    // The library's word where it cannot ask whether the pool may be used.
+    // The library's error if it cannot ask whether the pool may be used.
     if (result == -EIO && kind_ != Kind::close && mount->lost()) result = -ESHUTDOWN;
   } else {
     const Uri uri = parse_uri(path_);
@@ -94,7 +94,7 @@ std::int64_t CephCall::execute(std::vector<char>& memory) {
     if (const int error = may_begin(); error != 0) return error;
     result = execute_path(mount, uri);
   }
-  // Not asked again of another client: what changes names may have happened.
+  // Not repeated through another client: changes of names may have happened.
   if (result == -ESHUTDOWN) mount->lose();
   return result;
 }
@@ -183,8 +183,8 @@ int CephCall::status_of(CephMount& mount, Status& status, const char* path, unsi
 
 int CephCall::open_number(CephMount& mount, const std::string& path) {
   const CephLibrary& library = mount.library();
-  // Ferry appends by itself, and truncates when it knows which file that is. The library's direct
-  // I/O would be no faster; see open().
+  // Ferry appends itself, and truncates once it knows the file. The library's direct I/O would not
+  // be faster; see open().
   const int not_passed_on =
       O_APPEND | O_DIRECT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (truncates_opened() ? O_TRUNC : 0);
   const int flags = flags_ & ~not_passed_on;
@@ -200,7 +200,7 @@ int CephCall::open_number(CephMount& mount, const std::string& path) {
       fitted.pool.empty() ? nullptr : fitted.pool.c_str());
 }
 
-// What is open for reading only can be truncated by opening it alone.
+// A file open only for reading can be truncated only by opening it.
 bool CephCall::truncates_opened() const {
   return (flags_ & O_TRUNC) != 0 && (flags_ & O_ACCMODE) != O_RDONLY;
 }
@@ -262,7 +262,7 @@ std::int64_t CephCall::size_now() {
 }
 
 std::int64_t CephCall::close() {
-  // A call that the library keeps has it still; what that one writes is not known to arrive.
+  // A call stuck in the library still has it, and its write may not arrive.
   if (handle_.use_count() > 1) return writable_ ? -EIO : 0;
   return handle_->close();
 }

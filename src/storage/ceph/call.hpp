@@ -26,7 +26,7 @@ class CephHandle {
   ~CephHandle() { close(); }
   CephHandle(const CephHandle&) = delete;
   CephHandle& operator=(const CephHandle&) = delete;
-  // 0 or a negative errno: what had been written and could not be stored.
+  // 0 or a negative errno: earlier writes could not be stored.
   int close();
   int number() const { return number_; }
   const std::shared_ptr<CephMount>& mount() const { return mount_; }
@@ -59,7 +59,7 @@ class CephCall final : public RemoteCall {
   std::int64_t size_now() override;
   std::int64_t close();
   int list_directory(CephMount& mount, const std::string& path);
-  // What the library does not ask of a path: 0 or a negative errno.
+  // The library's missing checks of a path: 0 or a negative errno.
   int refusal_of_name(CephMount& mount, const std::string& path);
   int rename(CephMount& mount, const std::string& path, const std::string& new_path);
   int explained(CephMount& mount, const std::string& path, int error);

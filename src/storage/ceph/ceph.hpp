@@ -16,7 +16,7 @@ namespace ferry::storage {
 
 class Ceph final : public Storage {
  public:
-  // `cpus`: where its threads may run.
+  // `cpus`: for its threads.
   Ceph(std::string library, CpuSet cpus);
   ~Ceph() override;
 
@@ -24,8 +24,8 @@ class Ceph final : public Storage {
   Description describe() const override;
   Description describe_path(const std::string& path) override;
 
-  // Clients that the servers have given up and that open files keep; a client has about twenty
-  // threads, and the memory of its cache. When there are so many, the next one is not replaced.
+  // Maximum of evicted clients kept by open files; a client has about twenty threads, and the
+  // memory of its cache. Beyond that, the next one is not replaced.
   static constexpr std::size_t lost_clients_max = 8;
 
   class Shared;

@@ -31,7 +31,7 @@ ClientAtWork::~ClientAtWork() {
   --at_work;
 }
 
-// What is registered last is run first, so this comes before the end of all objects made until now.
+// Handlers run in reverse order, so this runs before the destructors of all objects made until now.
 void ClientAtWork::more_objects() {
   ::on_exit(end_at_once, nullptr);
 }

@@ -4,10 +4,10 @@
 
 namespace ferry::storage {
 
-// Lives as long as a client whose threads may run. A process that calls exit(), or returns from
-// main(), while there is any ends where it would have destroyed the library's objects: what the
-// program wrote to its streams is flushed and the status is that of exit(), but what had been
-// registered with atexit(3) before the library was loaded is not run. Thread-safe.
+// Lives as long as a client whose threads may run. With any alive, a process that calls exit(), or
+// returns from main(), ends before the library's objects are destroyed: the program's streams are
+// flushed and the status is that of exit(), but handlers registered with atexit(3) before the
+// library was loaded do not run. Thread-safe.
 class ClientAtWork {
  public:
   // To be made after the library is loaded.
@@ -16,7 +16,7 @@ class ClientAtWork {
   ClientAtWork(const ClientAtWork&) = delete;
   ClientAtWork& operator=(const ClientAtWork&) = delete;
 
-  // Says that the library may have made static objects since.
+  // Records that the library may have made static objects since.
   static void more_objects();
 };
 

@@ -35,7 +35,7 @@ int CephCall::list_directory(CephMount& mount, const std::string& path) {
     }
     found.push_back({std::string(name), {}});
     if (S_ISREG(status.mode)) {
-      // What comes with the name may be older than what another client has just written.
+      // Attributes returned with the name may be older than another client's latest writes.
       const std::string one = path + '/' + found.back().name;
       const int error = library.ceph_statx(mount.get(), one.c_str(), &status, ceph::basic_members,
                                            AT_SYMLINK_NOFOLLOW);

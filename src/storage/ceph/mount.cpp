@@ -11,8 +11,8 @@
 namespace ferry::storage {
 namespace {
 
-// Undoes ceph_create() where something fails after it. That may take half a minute when the servers
-// do not answer, and nobody waits for it.
+// Undoes ceph_create() after a later failure. That may take half a minute if the servers do not
+// answer, without delaying any call.
 class Created {
  public:
   Created(std::shared_ptr<const CephLibrary> library, ceph::Client* client,
@@ -74,7 +74,7 @@ ceph::Client* CephMount::mount() {
   check(library_->ceph_conf_parse_env(client, nullptr), "CEPH_ARGS cannot be understood");
   const auto timeout_s = std::chrono::duration_cast<std::chrono::seconds>(address_.timeout).count();
   const std::string seconds = std::to_string(timeout_s);
-  // Calls wait for what others have asked for before them: they are to meet their own bound first.
+  // Calls wait for requests before them, which should reach their own bound first.
   const std::string twice = std::to_string(2 * timeout_s);
   for (const auto& [option, value] :
        {std::pair<const char*, std::string>{"client_mount_uid", std::to_string(address_.uid)},

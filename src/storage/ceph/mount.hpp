@@ -16,7 +16,7 @@
 
 namespace ferry::storage {
 
-// Which cluster, which file system of it, and as whom.
+// The cluster, the file system, and the user.
 struct CephAddress {
   std::string configuration;  // its file; empty: the usual places and the environment
   std::string user;           // "admin" of client.admin; empty: what the configuration says
@@ -40,23 +40,23 @@ class CephMount {
 
   // The mounted file system; mounts it when it is first needed. Throws Unavailable.
   ceph::Client* get();
-  // The servers have given this client up (they evicted it), which a call has found: all that it is
-  // asked for from then on ends with -ESHUTDOWN. Whoever has seen such an answer finds it lost.
+  // The servers have evicted this client, as a call has found: all its later calls end with
+  // -ESHUTDOWN. Seeing such an answer marks it lost.
   void lose() { lost_.store(true, std::memory_order_relaxed); }
   bool lost() const { return lost_.load(std::memory_order_relaxed); }
   const CephLibrary& library() const { return *library_; }
   const CephAddress& address() const { return address_; }
-  // As granted: of an open file, or of a path; of a directory, what is made in it gets. 0 or a
-  // negative errno.
+  // As granted: for an open file, or a path; for a directory, the layout of new files. Returns 0 or
+  // a negative errno.
   int layout_of(int number, Layout& layout);
   int layout_of(const std::string& path, Layout& layout);
-  // Of a directory: for what is made in it from now on. Throws std::invalid_argument.
+  // For a directory: the layout of new files from now on. Throws std::invalid_argument.
   int set_layout(const std::string& path, const Layout& layout);
   // For people: how it is reached. Throws Unavailable.
   std::vector<std::string> facts();
 
  private:
-  // A layout as the library tells it.
+  // A layout as the library reports it.
   struct CephNumbers {
     int stripe_bytes = 0;
     int stripe_count = 0;

@@ -17,15 +17,15 @@
 
 namespace ferry::storage {
 
-// Also what their calls share. Thread-safe.
+// Also holds what their calls share. Thread-safe.
 class CephMounts {
  public:
-  // `lost_max`: how many clients may be lost and not ended yet.
+  // `lost_max`: maximum of lost clients not ended yet.
   CephMounts(std::string library, std::size_t lost_max)
       : library_name_(std::move(library)), lost_max_(lost_max) {}
   // The process whose sockets the library has; others must not call it.
   static OwnerProcess& owner();
-  // Unmounts; what takes longer than a call may take is left to itself.
+  // Unmounts; what takes longer than a call may is left alone.
   ~CephMounts();
   CephMounts(const CephMounts&) = delete;
   CephMounts& operator=(const CephMounts&) = delete;
@@ -38,8 +38,8 @@ class CephMounts {
   std::mutex& turn_of(std::uint64_t inode) { return appending_[inode % appending_.size()]; }
 
  private:
-  // Shared with whoever ends the last use of a client, and with the thread that then unmounts it:
-  // that may take long, and no call waits for it.
+  // Shared with the last user of a client, and with the thread that then unmounts it: that may take
+  // long, and no call waits.
   struct Clients {
     std::mutex mutex;
     std::condition_variable changed;

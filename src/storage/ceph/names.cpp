@@ -13,7 +13,7 @@
 namespace ferry::storage {
 namespace {
 
-// Where the last name of `path` lies.
+// The folder of the last name of `path`.
 std::string folder_of(const std::string& path) {
   const std::string name = without_slash(path);
   return name.substr(0, std::max<std::size_t>(name.rfind('/'), 1));
@@ -21,7 +21,7 @@ std::string folder_of(const std::string& path) {
 
 }  // namespace
 
-// -ENOTDIR for -EACCES where `path` leads through what is no directory.
+// -ENOTDIR instead of -EACCES if `path` leads through a file.
 int CephCall::explained(CephMount& mount, const std::string& path, int error) {
   int result = error;
   for (std::string at = path; result == -EACCES && at != "/";) {
@@ -50,9 +50,9 @@ int CephCall::refusal_of_name(CephMount& mount, const std::string& path) {
   return changes_names ? last_name.refusal(kind_, flags_) : 0;
 }
 
-// Two renames that the library must not be asked for: that of a missing name, after which it
-// answers no call about either name for half a minute, and that of a name to itself, after which it
-// takes the name for missing.
+// Two renames must not reach the library: of a missing name, after which it answers no call about
+// either name for half a minute, and of a name to itself, after which it takes the name for
+// missing.
 int CephCall::rename(CephMount& mount, const std::string& path, const std::string& new_path) {
   const LastName last_name(new_path);
   Status from;

@@ -82,7 +82,7 @@ void read_count(const Stripes& stripes, Layout& layout) {
   if (stripes.stripe_count != all_servers) layout.extras[overstriping_name] = 1;
 }
 
-// `objects`: where the list of the servers that a file has begins.
+// `objects`: the offset of the list of the file's servers.
 void read_first_server(std::span<const std::byte> bytes, const Stripes& stripes,
                        std::size_t objects, bool is_directory, Layout& layout) {
   StripeObject first{};
@@ -123,7 +123,7 @@ bool read_stripes(std::span<const std::byte> bytes, bool is_directory, Layout& l
   return true;
 }
 
-// Room to grow has the size of its steps where others have that of their stripes, and no servers.
+// Space to grow has the size of its steps in place of a stripe size, and no servers.
 Layout extension(const Layout& read) {
   Layout layout;
   layout.extras[extension_bytes_name] = read.stripe_bytes * extension_step_bytes;

@@ -11,8 +11,8 @@
 
 namespace ferry::storage {
 
-// 0, or -EIO for what cannot be understood. Of a directory: what is made in it gets, with 0 for
-// what it leaves to the file system. Thread-safe, as all of this.
+// 0, or -EIO for an unknown format. For a directory: the layout of new files, with 0 for the file
+// system's choice. Thread-safe, like everything here.
 int layout_of_attribute(std::span<const std::byte> attribute, bool is_directory, Layout& layout);
 
 // For a layout that fits.
@@ -20,7 +20,7 @@ std::vector<std::byte> stripes_request(const Layout& layout);
 
 // The number of the ioctl that takes it.
 unsigned long set_stripes_number();
-// The flag of open(2) that keeps Lustre from choosing a layout by itself.
+// The flag of open(2) that keeps Lustre from choosing a layout.
 int open_without_layout();
 
 }  // namespace ferry::storage

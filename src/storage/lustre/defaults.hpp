@@ -8,11 +8,11 @@
 
 namespace ferry::storage {
 
-// The name of the file system in what is mounted: "lustre" of "mgs@tcp:/lustre/folder".
+// The file system's name in a mount's source: "lustre" of "mgs@tcp:/lustre/folder".
 std::string lustre_name(const std::string& source);
 
-// Fills in the stripe size and count that a directory's layout, or a part of it, leaves to the file
-// system. `folders` are where the client keeps its parameters; what is not told there stays open.
+// Fills in the stripe size and count that a directory's layout, or a part, leaves to the file
+// system. `folders` hold the client's parameters; unknown ones stay open.
 void fill_in_lustre_defaults(const std::vector<std::string>& folders, const std::string& name,
                              Layout& layout);
 

@@ -52,7 +52,7 @@ bool write_pool(const LustreLibrary& library, const std::string& pool, LustreLay
   return pool == inherited.data() || library.pool_name_set(to, pool.c_str()) == 0;
 }
 
-// The current component. False with errno. The count comes after the server, which changes it.
+// The current component. Returns false with errno. The count follows the server, which changes it.
 bool write_component(const LustreLibrary& library, const Layout& from, LustreLayout* to) {
   const std::uint64_t pattern =
       has_extra(from, overstriping_name) ? lustre_overstriping : lustre_raid0;
@@ -115,7 +115,7 @@ int open_with(const std::string& path, int flags, mode_t mode, const Layout& lay
   return error;
 }
 
-// The name of the file system that a path lies on; empty where it is not known.
+// The name of a path's file system; empty if unknown.
 std::string mounted_name(const std::string& path) {
   try {
     return lustre_name(mount_of(path).source);
@@ -201,7 +201,7 @@ int LustreLayouts::make(const std::string& path, std::uint32_t mode, const Layou
     int error = fd < 0 ? fd : 0;
     if (fd >= 0) ::close(fd);
     if (error == 0) error = is_granted(path, fitted);
-    // The library leaves what it has made where it cannot set the layout. One that holds bytes is
+    // The library leaves the file it has made if it cannot set the layout. A file with data is
     // another program's.
     const bool is_there = ::lstat(path.c_str(), &status) == 0 && status.st_size == 0;
     if (error != 0 && error != -EEXIST && is_there) ::unlink(path.c_str());

@@ -14,35 +14,35 @@
 
 namespace ferry::storage {
 
-// Where the kernel's client is asked; the tests have places of their own.
+// Where to ask the kernel's client; tests replace these.
 struct LustrePlaces {
   std::string attribute = "lustre.lov";
-  // The folders with its parameters, and the name of the file system; empty: as it is mounted.
+  // The folders with its parameters, and the name of the file system; empty: from the mount.
   std::vector<std::string> parameters = {"/sys/fs/lustre/lov", "/proc/fs/lustre/lov"};
   std::string name;
 };
 
-// Thread-safe. Its functions return 0 or a negative errno: -EINVAL for a layout that cannot be,
-// -EOPNOTSUPP where the file system does not take layouts this way.
+// Thread-safe. Functions return 0 or a negative errno: -EINVAL for an impossible layout,
+// -EOPNOTSUPP if the file system does not take layouts this way.
 class LustreLayouts {
  public:
   explicit LustreLayouts(std::string library, LustrePlaces places = {})
       : library_name_(std::move(library)), places_(std::move(places)) {}
 
-  // As granted; of a directory: what is made in it gets.
+  // As granted; for a directory: the layout of new files.
   int get(const std::string& path, Layout& layout) const;
-  // Looks at what the directory has afterwards: without Layout::at_most, it is what was asked for.
+  // Checks the directory afterwards: without Layout::at_most, it has what was requested.
   int set(const std::string& directory, const Layout& layout);
-  // Makes the empty file `path` with O_EXCL, and looks at what was granted: without
-  // Layout::at_most, less than was asked for is refused.
+  // Makes the empty file `path` with O_EXCL, and checks what was granted: without Layout::at_most,
+  // less than requested is refused.
   int make(const std::string& path, std::uint32_t mode, const Layout& layout);
   // Empty, or why the library is not used.
   std::string without_library();
 
  private:
-  // Null: it is not there.
+  // Null: it is not installed.
   const LustreLibrary* library();
-  // 0, or -EINVAL for a layout with less than was asked for.
+  // 0, or -EINVAL for a layout with less than requested.
   int is_granted(const std::string& path, const Layout& asked) const;
 
   const std::string library_name_;

@@ -12,7 +12,7 @@
 
 namespace ferry::storage {
 
-// Opaque. One of its components is the current one, which the calls set and tell.
+// Opaque. The calls read and set its current component.
 struct LustreLayout;
 
 struct LustreLibrary : Library {
@@ -21,17 +21,17 @@ struct LustreLibrary : Library {
       : Library(file_name,
                 "install Lustre's own package lustre-client-utils (lustre-client on Red Hat); "
                 "Debian has none") {
-    // It would print lines of its own beside what it returns.
+    // Otherwise it would also print lines.
     if (set_level != nullptr) set_level(0);
   }
 
-  // Most return 0, or -1 with errno, which may be 0 all the same.
+  // Most return 0, or -1 with errno, which may still be 0.
   LustreLayout* (*alloc)() = symbol("llapi_layout_alloc");
   void (*free)(LustreLayout*) = symbol("llapi_layout_free");
   int (*stripe_count_set)(LustreLayout*, std::uint64_t) = symbol("llapi_layout_stripe_count_set");
   int (*stripe_size_set)(LustreLayout*, std::uint64_t) = symbol("llapi_layout_stripe_size_set");
   int (*pattern_set)(LustreLayout*, std::uint64_t) = symbol("llapi_layout_pattern_set");
-  // Sets a count of 1 where none is set.
+  // Sets a count of 1 if none is set.
   int (*ost_index_set)(LustreLayout*, int, std::uint64_t) = symbol("llapi_layout_ost_index_set");
   int (*pool_name_get)(const LustreLayout*, char*,
                        std::size_t) = symbol("llapi_layout_pool_name_get");
@@ -41,7 +41,7 @@ struct LustreLibrary : Library {
   // After the last component, whose end must have been set; the new one becomes the current one. Of
   // versions up to 2.11 it takes over the old one's stripes and pool.
   int (*add)(LustreLayout*) = symbol("llapi_layout_comp_add");
-  // 0, 1 where there is no such component, or -1.
+  // 0, 1 if there is no such component, or -1.
   int (*use)(LustreLayout*, unsigned) = symbol("llapi_layout_comp_use");
   // A descriptor, or -1. It looks for the pools of all components if the current one has a pool.
   int (*file_open)(const char*, int, mode_t,
@@ -54,7 +54,7 @@ inline constexpr std::uint64_t lustre_all_servers = lustre_default + 1;
 // Patterns.
 inline constexpr std::uint64_t lustre_raid0 = 0;
 inline constexpr std::uint64_t lustre_overstriping = 4;
-// Which component is to be the current one.
+// Selects the current component.
 inline constexpr unsigned lustre_first = 1;
 inline constexpr unsigned lustre_next = 3;
 

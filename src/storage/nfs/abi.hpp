@@ -206,7 +206,7 @@ struct dirlistplus3 {
 };
 
 // ---- messages ----------------------------------------------------------------------------------
-// Of replies only what the server says where the call succeeded.
+// Replies only contain what a successful call returns.
 
 struct GETATTR3args {
   nfs_fh3 object;

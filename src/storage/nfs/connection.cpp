@@ -150,7 +150,7 @@ void NfsConnection::connect() {
   connect_not_before_ = NfsClock::now() + pause;
 }
 
-// What had no answer waits for the next connection, before everything else and in the old order.
+// Unanswered requests wait for the next connection, before everything else and in the old order.
 void NfsConnection::lose_connection(Line& line) {
   line.rpc->disconnect();  // ends every flight on it
   std::sort(unanswered_.begin(), unanswered_.end(), [](const NfsPieceOf& a, const NfsPieceOf& b) {
@@ -221,7 +221,7 @@ void NfsConnection::serve(Line& line, int events) {
     lose_connection(line);
     return;
   }
-  // The connection stands, so these are calls that the server's RPC layer refused.
+  // The connection works, so the server's RPC layer has refused these calls.
   for (const NfsPieceOf& what : unanswered_)
     fail(what, -EIO);
   unanswered_.clear();
@@ -313,7 +313,7 @@ int NfsConnection::start_call(Flight& flight) {
   return library_.rpc_nfs3_commit_async(rpc, on_reply, &arguments, &flight);
 }
 
-// Nobody waits for these: one that cannot be sent is left away, as the sync that follows commits
+// No call waits for these: one that cannot be sent is dropped, because the following sync commits
 // all.
 void NfsConnection::start_commits_ahead() {
   while (!commits_due_.empty()) {
@@ -337,7 +337,7 @@ void NfsConnection::on_commit_ahead(rpc_context*, int status, void* data, void* 
   if (reply == nullptr || reply->status == NFS3ERR_JUKEBOX) {
     commit.writes->committed_ahead(nullptr, 0);
   } else if (reply->status != NFS3_OK) {
-    // The server may tell it only once, so it is kept for the sync.
+    // The server may report it only once, so keep it for the sync.
     commit.writes->committed_ahead(nullptr, nfs_error(reply->status));
   } else {
     commit.writes->committed_ahead(reply->COMMIT3res_u.resok.verf, 0);
@@ -360,8 +360,8 @@ void NfsConnection::on_reply(rpc_context*, int status, void* data, void* flight_
   self.flights_.erase(flight.self);
 }
 
-// No call waits for it. What a write has changed may be lost like any other's, and the server may
-// say only once that a commit has failed.
+// No call waits for it. A write's data may be lost like any other's, and the server may report a
+// failed commit only once.
 void NfsConnection::answered_late(const Flight& flight, const void* data) {
   const NfsTransfer& transfer = *flight.what.transfer;
   if (transfer.kind() == Kind::read) return;
@@ -392,7 +392,7 @@ void NfsConnection::answered(Flight& flight, void* data) {
       break;
   }
   if (finished && what.piece().error == -EAGAIN) {
-    // The server asks to come again later. That is still the same request.
+    // The server asks for a later retry. That is still the same request.
     what.piece().error = 0;
     what.piece().not_before = last_answer_ + pause;
     finished = false;
@@ -406,7 +406,7 @@ void NfsConnection::answered(Flight& flight, void* data) {
   waiting_.push_front(what);
 }
 
-// Whether the piece is done; what is left of it goes out again.
+// Whether the piece is done; otherwise the rest is sent.
 bool NfsConnection::answered_read(const NfsPieceOf& what, const READ3res& reply) {
   NfsPiece& piece = what.piece();
   if (reply.status != NFS3_OK) {
@@ -448,7 +448,7 @@ bool NfsConnection::answered_commit(const NfsPieceOf& what, const COMMIT3res& re
     error = nfs_error(reply.status);
     return true;
   }
-  // The server may tell it only once, and so to one opening of the file.
+  // The server may report it only once, to one opening of the file.
   if (reply.status != NFS3_OK) {
     transfer.writes().commit_failed(nfs_error(reply.status));
   } else {

@@ -16,31 +16,30 @@
 
 namespace ferry::storage {
 
-// Every piece that is given to it ends: with the server's answer, or with -ETIMEDOUT when that does
-// not come in the time that the address states. When the connection breaks, what had no answer is
-// sent again over a new one: all these requests may be repeated.
+// Every piece ends: with the server's answer, or with -ETIMEDOUT if that does not arrive in the
+// time of the address. If the connection breaks, unanswered requests are sent again over a new one:
+// all of them are repeatable.
 //
-// What it reads arrives in memory of libnfs and is copied to the caller's, and what it writes is
-// copied from there when it is sent. So it touches a caller's memory only while the piece is its,
-// and a piece can end while its request is still on the way. The server may carry out such a write
-// whenever it comes to it; until it has answered, or its end of the connection is gone, the file is
-// not changed otherwise (LateChanges).
+// Data read arrives in libnfs's memory and is copied to the caller's; data to write is copied from
+// there when sent. So it touches a caller's memory only while it has the piece, which can end with
+// its request in flight. The server may execute such a write at any time; until it has answered, or
+// its end of the connection is gone, the file is not changed otherwise (LateChanges).
 class NfsConnection {
  public:
   NfsConnection(const NfsLibrary& library, const NfsAddress& address);
-  // Nothing may be under way.
+  // Nothing may be in flight.
   ~NfsConnection();
   NfsConnection(const NfsConnection&) = delete;
   NfsConnection& operator=(const NfsConnection&) = delete;
 
-  // Thread-safe, like look_again(), which has to follow NfsTransfer::cancel().
+  // Thread-safe, like look_again(), which must follow NfsTransfer::cancel().
   void add(NfsPieceOf piece);
   void look_again();
   // Waits for the answer to a call that has failed on `rpc` and may change a file. Thread-safe.
   void add_late(std::unique_ptr<NfsRpc> rpc, std::unique_ptr<LateChange> change);
 
  private:
-  // A connection, and what is under way on it.
+  // A connection with its requests in flight.
   struct Line {
     std::unique_ptr<NfsRpc> rpc;
     std::size_t flights = 0;
@@ -57,7 +56,7 @@ class NfsConnection {
     std::list<Flight>::iterator self;
   };
 
-  // A commit that nobody waits for, so that the server begins with its medium.
+  // A commit without a waiting call, so that the server starts writing to its medium.
   struct CommitAhead {
     NfsConnection* connection;
     NfsHandle handle;
@@ -98,10 +97,10 @@ class NfsConnection {
   std::deque<NfsPieceOf> waiting_;
   std::list<Flight> flights_;
   std::list<CommitAhead> commits_due_;
-  std::list<CommitAhead> commits_ahead_;  // under way
+  std::list<CommitAhead> commits_ahead_;  // in flight
   std::vector<NfsPieceOf> unanswered_;    // ended by the connection, not by the server
   std::vector<char> gathered_;
-  std::vector<pollfd> sources_;  // of the poll() that is under way, the first is wake_
+  std::vector<pollfd> sources_;  // of the poll() in progress; the first is wake_
   std::vector<Line*> watched_;   // by the same index
   NfsClock::time_point connect_not_before_{};
   NfsClock::time_point last_answer_{};

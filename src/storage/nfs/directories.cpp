@@ -12,7 +12,7 @@
 namespace ferry::storage {
 namespace {
 
-// Of one reply. Servers send less where they like less.
+// Size of one reply. Servers may send less.
 constexpr count3 reply_bytes_max = 64 << 10;
 
 }  // namespace
@@ -43,8 +43,8 @@ int NfsCalls::remove_directory(const Found& what) {
   return result == -ENOENT && repeated_ ? 0 : result;  // as for remove()
 }
 
-// One reply: entries, whose type is 0 where the server does not tell their attributes, and where to
-// go on.
+// One reply: entries, with type 0 if the server does not report their attributes, and where to
+// continue.
 int NfsCalls::list_some(const NfsHandle& directory, READDIRPLUS3args& from, bool& all,
                         std::vector<DirectoryEntry>& entries) {
   from.dir = directory.argument();
@@ -69,7 +69,7 @@ int NfsCalls::list_some(const NfsHandle& directory, READDIRPLUS3args& from, bool
           }
           entries.push_back(std::move(added));
         }
-        // One that sends nothing would be asked for ever.
+        // A server that sends nothing would be asked for ever.
         return found.reply.entries == nullptr && !all ? -EIO : 0;
       });
 }
@@ -87,7 +87,7 @@ int NfsCalls::list_directory(const NfsHandle& directory, std::vector<DirectoryEn
     NfsAttributes attributes;
     const int error = lookup(directory, entry.name, object, attributes);
     if (error != 0 && error != -ENOENT) return error;
-    entry.status = attributes.status;  // still nothing where it was removed meanwhile
+    entry.status = attributes.status;  // still nothing if it was removed meanwhile
   }
   std::copy_if(std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()),
                std::back_inserter(entries),

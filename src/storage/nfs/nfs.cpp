@@ -115,7 +115,7 @@ class Nfs::Shared {
   WorkerPool pool{workers_max, [this](Operation& operation) { execute(operation); }, cpus_};
 };
 
-// Transfers and syncs go to the connections' threads, all else to the workers.
+// Transfers and syncs go to the connections' threads, everything else to the workers.
 class NfsQueue final : public InboxQueue {
  public:
   NfsQueue(Nfs::Shared& shared, const QueueOptions& options)
@@ -183,7 +183,7 @@ class NfsQueue final : public InboxQueue {
       case Kind::sync:
       case Kind::sync_data:
         if (file->directory) {
-          finish_now(operation, 0);  // a server has made what happened to names durable already
+          finish_now(operation, 0);  // servers make changes of names durable immediately
         } else {
           transfer(operation);
         }
@@ -229,7 +229,7 @@ class NfsQueue final : public InboxQueue {
   }
 
   Nfs::Shared& shared_;
-  std::unordered_map<Operation*, std::shared_ptr<NfsTransfer>> transfers_;  // under way
+  std::unordered_map<Operation*, std::shared_ptr<NfsTransfer>> transfers_;  // in flight
 };
 
 Nfs::Nfs(std::string library, CpuSet cpus)

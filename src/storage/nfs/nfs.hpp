@@ -20,7 +20,7 @@ class NfsQueue;
 
 class Nfs final : public Storage {
  public:
-  // `cpus`: where its threads may run.
+  // `cpus`: for its threads.
   Nfs(std::string library, CpuSet cpus);
   ~Nfs() override;
 

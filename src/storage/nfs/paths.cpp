@@ -43,7 +43,7 @@ mode_t type_bits(ftype3 type) {
   return 0;
 }
 
-// Puts the components of a path before what is left to walk.
+// Prepends the components of a path to the rest to walk.
 void prepend(std::deque<std::string>& rest, const std::string& path) {
   std::vector<std::string> names;
   for (std::size_t at = 0; at < path.size();) {
@@ -79,7 +79,7 @@ NfsCalls::NfsCalls(const NfsLibrary& library, const NfsAddress& address, NfsRpc&
       server_hash_(std::hash<std::string>()(address.host) ^ address.nfs_port),
       deadline_(NfsClock::now() + address.timeout) {}
 
-// After an error of the way to the server. False: there is no time left, or no hope.
+// After a connection error. Returns false if no time or no hope is left.
 bool NfsCalls::may_try_again(int error) {
   if (error != -ECONNRESET && error != -ECONNREFUSED && error != -EAGAIN) return false;
   if (error == -ECONNREFUSED && !patient_) return false;
@@ -322,7 +322,7 @@ int NfsCalls::walk(const NfsExport& from, const std::string& path, bool follow, 
     found.object = found.parent;
     found.attributes.type = NF3DIR;
     if (!target.empty() && target.front() == '/') {
-      // A path of the server; what lies outside the export is out of reach.
+      // A path on the server; anything outside the export is unreachable.
       if (!lies_under(target, from.path)) return -EXDEV;
       target = target.substr(from.path == "/" ? 0 : from.path.size());
       found.object = from.root;

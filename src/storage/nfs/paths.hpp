@@ -17,7 +17,7 @@ inline constexpr std::size_t nfs_name_bytes_max = 255;
 // A name in a directory, as argument of a call; refers to both.
 diropargs3 nfs_entry(const NfsHandle& directory, const std::string& name);
 
-// Whether `path` is `root` or lies below it.
+// Whether `path` is `root` or below it.
 bool lies_under(const std::string& path, const std::string& root);
 
 struct NfsAttributes {
@@ -34,12 +34,12 @@ struct NfsExport {
   std::vector<std::string> all;  // that the server has
 };
 
-// One chain of calls. Reconnects and repeats a call when the server goes away, until the deadline.
+// One chain of calls. Reconnects and repeats a call if the server disappears, until the deadline.
 class NfsCalls {
  public:
   NfsCalls(const NfsLibrary& library, const NfsAddress& address, NfsRpc& rpc, bool patient);
 
-  // What the server exports for `path`: the longest that it begins with.
+  // The server's export for `path`: the longest matching prefix.
   int find_export(const std::string& path, NfsExport& found);
 
   int get_attributes(const NfsHandle& handle, NfsAttributes& attributes);
@@ -52,7 +52,7 @@ class NfsCalls {
   // The file that the last call may change late, after -ETIMEDOUT; see NfsRpc::waits().
   const std::shared_ptr<LateChanges>& late_changes() const { return late_changes_; }
 
-  // Where a path leads.
+  // The target of a path.
   struct Found {
     NfsHandle parent;
     std::string name;  // in the parent; empty for the export itself
@@ -60,7 +60,7 @@ class NfsCalls {
     NfsHandle object;
     NfsAttributes attributes;
   };
-  // `follow`: the last component may be a symbolic link to somewhere else.
+  // `follow`: the last component may be a symbolic link.
   int walk(const NfsExport& from, const std::string& path, bool follow, Found& found);
   int create(const Found& where, bool exclusive, std::uint32_t mode, NfsHandle& made);
   int remove(const Found& what);
@@ -69,11 +69,11 @@ class NfsCalls {
   // Directories; see nfs_directories.cpp.
   int make_directory(const Found& where, std::uint32_t mode);
   int remove_directory(const Found& what);
-  // Adds what it holds to `entries`, or nothing.
+  // Adds its entries to `entries`, or nothing.
   int list_directory(const NfsHandle& directory, std::vector<DirectoryEntry>& entries);
 
  private:
-  // changes: those of the file that the call changes; null where it changes none's contents.
+  // changes: those of the changed file; null if no file's contents change.
   template <class Reply, class Issue, class Use>
   int perform(Issue issue, Use use, const std::shared_ptr<LateChanges>& changes = nullptr);
   int lookup(const NfsHandle& directory, const std::string& name, NfsHandle& object,

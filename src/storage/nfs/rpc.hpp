@@ -20,7 +20,7 @@ namespace ferry::storage {
 
 using NfsClock = std::chrono::steady_clock;
 
-// Where a server is and how to use it; what a URI says.
+// A server's address and settings, from a URI.
 struct NfsAddress {
   std::string host;
   unsigned nfs_port = 0;    // 0: ask the server's portmapper
@@ -30,7 +30,7 @@ struct NfsAddress {
   unsigned connections = 4;
   std::chrono::milliseconds timeout{30'000};  // for each request
 
-  // Where the threads of its connections run: not on the CPU of the one that polls for others.
+  // For the threads of its connections: not the CPU of the polling thread.
   CpuSet cpus = {};
 
   bool operator<(const NfsAddress& other) const {
@@ -45,7 +45,7 @@ struct NfsAddress {
 // A negative errno for the status that a server gave.
 int nfs_error(nfsstat3 status);
 
-// Not thread-safe. A reply's data is read before it is gone, by the function given with the call.
+// Not thread-safe. The function passed with a call reads the reply's data before it is freed.
 class NfsRpc {
  public:
   NfsRpc(const NfsLibrary& library, const NfsAddress& address)
@@ -54,21 +54,21 @@ class NfsRpc {
   NfsRpc(const NfsRpc&) = delete;
   NfsRpc& operator=(const NfsRpc&) = delete;
 
-  // 0, -ETIMEDOUT, or -ECONNREFUSED for whatever else keeps it from the server.
+  // 0, -ETIMEDOUT, or -ECONNREFUSED for any other failure to connect.
   int connect(int program, int version, unsigned port, NfsClock::time_point deadline);
   bool connected() const { return context_ != nullptr; }
-  // Calls under way end: their callbacks are called now.
+  // Ends calls in flight and runs their callbacks now.
   void disconnect();
 
   // For those who drive the connection themselves.
   rpc_context* context() const { return rpc_; }
-  // Handles what poll() saw. False: the connection is broken; disconnect() is the next step.
+  // Handles poll()'s events. Returns false if the connection is broken; call disconnect() next.
   bool service(int events) { return library_.rpc_service(rpc_, events) == 0; }
 
   // Makes one call and waits for its reply: issue(context, callback, data) starts it, and
-  // use(reply) returns a result. Returns that, -ETIMEDOUT (the connection is given up, as the reply
-  // may still come), -ECONNRESET when the connection broke, or -EIO when the server's RPC layer
-  // refused the call. With `keeps` a connection whose reply is late stays, see waits().
+  // use(reply) returns a result. Returns that, -ETIMEDOUT (and drops the connection, as the reply
+  // may still arrive), -ECONNRESET if the connection broke, or -EIO if the server's RPC layer
+  // refused the call. With `keeps`, a connection with a late reply stays; see waits().
   template <class Reply, class Issue, class Use>
   int call(Issue issue, Use use, NfsClock::time_point deadline, bool keeps = false) {
     auto owned = std::make_unique<Waiting>();
@@ -97,7 +97,7 @@ class NfsRpc {
     return result;
   }
 
-  // Whether the reply to a call that has timed out may still come. Nothing else is called
+  // Whether the reply to a call that has timed out may still arrive. No other call is made
   // meanwhile.
   bool waits() const { return late_ != nullptr && !late_->done; }
 
@@ -106,7 +106,7 @@ class NfsRpc {
     bool done = false;
     int status = 0;
     int result = 0;
-    std::function<int(void* reply)> use;  // empty once nobody waits
+    std::function<int(void* reply)> use;  // empty once no call waits
   };
   static void on_reply(rpc_context* rpc, int status, void* data, void* waiting);
   int await(const Waiting& waiting, NfsClock::time_point deadline);

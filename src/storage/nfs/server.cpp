@@ -42,8 +42,8 @@ void NfsServer::execute(Operation& operation, const std::string& path,
                                file->changes);
       break;
     case Kind::file_status: {
-      // Without a version: of changes the protocol has times only, and what is under way at the
-      // server, by which the same time may be that of other bytes, cannot be seen from here.
+      // Without a version: the protocol only has times of changes, and operations in progress on
+      // the server, which may give other bytes the same time, are invisible here.
       NfsAttributes attributes;
       operation.result = calls.get_attributes(file->handle, attributes);
       operation.status = attributes.status;
@@ -97,7 +97,7 @@ std::int64_t NfsServer::execute_path(NfsCalls& calls, Operation& operation, cons
   }
 }
 
-// On what a path leads to.
+// For the target of a path.
 int NfsServer::execute_found(NfsCalls& calls, Operation& operation, const NfsCalls::Found& found) {
   const bool directory = found.attributes.type == NF3DIR;
   switch (operation.kind) {
@@ -259,7 +259,7 @@ std::vector<std::unique_ptr<NfsConnection>>& NfsServer::connections() {
 
 void NfsServer::start(const std::shared_ptr<NfsTransfer>& transfer) {
   auto& all = connections();
-  // Once the last piece is given away, the transfer may be over.
+  // After the last piece was handed over, the transfer may be over.
   const std::size_t count = transfer->pieces().size();
   for (std::size_t i = 0; i < count; ++i) {
     all[next_.fetch_add(1, std::memory_order_relaxed) % all.size()]->add({transfer, i});

@@ -20,14 +20,14 @@ class NfsServer : public std::enable_shared_from_this<NfsServer> {
       : library_(std::move(library)), address_(std::move(address)) {}
 
   const NfsAddress& address() const { return address_; }
-  // Executes an operation that goes by path (`path` and `new_path`: the server's), or one on a file
-  // that is no plain transfer; sets its result. Blocks, no longer than the address's timeout.
+  // Executes an operation by path (`path` and `new_path`: the server's), or one on a file that is
+  // no plain transfer; sets its result. Blocks for at most the address's timeout.
   void execute(Operation& operation, const std::string& path, const std::string& new_path);
   // Starts the pieces of a transfer.
   void start(const std::shared_ptr<NfsTransfer>& transfer);
   // Makes the connections look for transfers that were cancelled.
   void look_again();
-  // What serves `path`, in words. Throws Unavailable.
+  // Describes the server of `path`. Throws Unavailable.
   std::vector<std::string> facts(const std::string& path);
 
  private:
@@ -53,7 +53,7 @@ class NfsServer : public std::enable_shared_from_this<NfsServer> {
   std::vector<std::unique_ptr<NfsConnection>> connections_;  // made once, then only read
   std::atomic<bool> known_{false};                           // it has answered before
   std::atomic<std::size_t> next_{0};
-  // The appends to one file take turns: each asks for the end of the file first.
+  // Appends to a file take turns: each asks for the end of the file first.
   std::array<std::mutex, 16> appending_;
 };
 

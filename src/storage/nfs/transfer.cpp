@@ -79,7 +79,7 @@ const char* NfsTransfer::source(const NfsPiece& piece, std::vector<char>& gather
   });
   if (whole != nullptr) return whole;
   gathered.clear();
-  // A page of a device's cache may change while it is written back; what is new in it follows.
+  // A page of a device's cache may change during its write-back; the change is written later.
   const UnseenReads unseen;
   each_stretch(piece, bytes, [&](const char* memory, std::size_t here) {
     gathered.insert(gathered.end(), memory, memory + here);
@@ -94,7 +94,7 @@ void NfsTransfer::take(const NfsPiece& piece, const char* data, std::size_t byte
   });
 }
 
-// What arrived from the beginning on without a gap; an error only where nothing did.
+// The bytes that arrived from the beginning without a gap; an error only if there are none.
 std::int64_t NfsTransfer::result() const {
   std::int64_t total = 0;
   for (const NfsPiece& piece : pieces_) {
@@ -106,7 +106,7 @@ std::int64_t NfsTransfer::result() const {
 }
 
 void NfsTransfer::finish_piece() {
-  // Release and acquire: the last one sees what all others have moved.
+  // Release and acquire: the last one sees all others' results.
   if (left_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   operation_.result = result();
   inbox_.put(operation_);

@@ -18,7 +18,7 @@ struct NfsPiece {
   std::uint64_t offset = 0;
   std::size_t bytes = 0;
   std::size_t moved = 0;
-  // Where its bytes lie: from byte `skip` of vector `first` on.
+  // Its bytes: from byte `skip` of vector `first` on.
   std::size_t first = 0;
   std::size_t skip = 0;
   int error = 0;
@@ -35,22 +35,22 @@ class NfsTransfer {
   std::vector<NfsPiece>& pieces() { return pieces_; }
   Kind kind() const { return kind_; }
   bool sync_follows() const { return sync_follows_; }
-  NfsFile& file() { return file_; }  // which may be gone once the operation is over
+  NfsFile& file() { return file_; }  // which may be destroyed once the operation is over
   // These stay.
   NfsWrites& writes() const { return *writes_; }
   const std::shared_ptr<LateChanges>& changes() const { return changes_; }
 
-  // Memory that holds the rest of the piece to be written: the caller's, or `gathered` where that
-  // lies in several places.
+  // The memory of the rest of a piece to write: the caller's, or `gathered` if that is not
+  // contiguous.
   const char* source(const NfsPiece& piece, std::vector<char>& gathered) const;
-  // Copies bytes that were read to where the rest of the piece belongs.
+  // Copies read bytes to their place in the rest of the piece.
   void take(const NfsPiece& piece, const char* data, std::size_t bytes) const;
 
-  // The piece is done: it has moved what it could and has its error. The operation may be over with
-  // this, and then nothing of it may be touched any more.
+  // The piece is done: it has moved what it could and has its error. The operation may end with
+  // this; do not touch it any more.
   void finish_piece();
 
-  // Asks for an early end; the connections look at it. Thread-safe.
+  // Requests an early end, which the connections notice. Thread-safe.
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
   std::uint64_t commit_begun = 0;

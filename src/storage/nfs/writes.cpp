@@ -11,7 +11,7 @@
 namespace ferry::storage {
 namespace {
 
-// Records of files that nobody has open any more.
+// Records of closed files.
 constexpr std::size_t kept_max = 65536;
 
 class Records {
@@ -46,7 +46,7 @@ class Records {
   struct Entry {
     std::shared_ptr<NfsWrites> writes;
     unsigned openings = 0;
-    std::list<std::string>::iterator kept;  // where nobody has it open
+    std::list<std::string>::iterator kept;  // if it is closed
   };
   std::mutex mutex_;
   std::unordered_map<std::string, Entry> entries_;
@@ -113,7 +113,7 @@ bool NfsWrites::is_settled() const {
   return !any_ && !ahead_ && (reported_ || errors_ == 0);
 }
 
-// With what the server said before. Each loss is one error: from then on its new verifier counts.
+// With the server's previous answer. Each loss is one error: from then on its new verifier counts.
 void NfsWrites::compare(const char* verifier) {
   if (!any_ || std::memcmp(verifier_.data(), verifier, verifier_.size()) == 0) return;
   std::memcpy(verifier_.data(), verifier, verifier_.size());

@@ -12,24 +12,24 @@
 
 namespace ferry::storage {
 
-// Of one file: follows the writes that its server has acknowledged without making them durable.
-// Each such answer carries a verifier that changes when the server starts anew: a commit that
-// brings another one says that the writes before may be lost. They are not kept here to be sent
-// again, so that is an error of the file. So is an error of a commit. Each opening reports it once,
-// whichever of them has written. Thread-safe.
+// Follows one file's writes that its server has acknowledged without making them durable. Each such
+// answer carries a verifier, which changes when the server restarts: a commit with another one
+// reveals that earlier writes may be lost. They are not kept for repetition, so that is an error of
+// the file, like a commit's error. Each opening reports it once, whichever has written.
+// Thread-safe.
 class NfsWrites {
  public:
   void acknowledged(const char* verifier);
-  // Before a commit is sent; what committed() must be given.
+  // Call it before a commit is sent; pass its result to committed().
   std::uint64_t begin_commit();
   // The server's answer.
   void committed(const char* verifier, std::uint64_t begun);
   void commit_failed(int error);
 
-  // After an acknowledged write which a sync follows: whether the server should begin with what it
-  // has, for which nobody waits. If so, committed_ahead() has to follow.
+  // After an acknowledged write before a sync: whether the server should start writing to its
+  // medium, without a waiting call. If so, committed_ahead() must follow.
   bool begin_ahead(std::size_t bytes);
-  // `verifier`: null where there was no good answer; `error`: what the server said, or 0.
+  // `verifier`: null without a good answer; `error`: the server's, or 0.
   void committed_ahead(const char* verifier, int error);
 
   // For a new opening: which errors it need not report, because another one has.
@@ -37,7 +37,7 @@ class NfsWrites {
   // The last error, as a negative errno, if it is newer than `seen`, which it becomes part of; or
   // 0.
   int error_since(std::uint64_t& seen);
-  // Whether there is nothing more to report, whatever the server does.
+  // Whether nothing can be left to report.
   bool is_settled() const;
 
  private:
@@ -51,7 +51,7 @@ class NfsWrites {
   std::array<char, write_verifier_bytes> verifier_{};
   std::uint64_t count_ = 0;
   bool any_ = false;    // the server may lose something
-  bool ahead_ = false;  // a commit that nobody waits for is under way
+  bool ahead_ = false;  // a commit without a waiting call is in flight
   std::size_t ahead_bytes_ = 0;
   std::uint64_t errors_ = 0;
   int error_ = 0;          // the last of them
@@ -70,7 +70,7 @@ class NfsOpenWrites {
 
   const std::shared_ptr<NfsWrites>& of_file() const { return of_file_; }
   NfsWrites* operator->() const { return of_file_.get(); }
-  // What this opening has to report: once.
+  // This opening's errors to report, once.
   int error();
 
  private:

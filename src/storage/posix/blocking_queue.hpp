@@ -13,7 +13,7 @@ class BlockingQueue final : public Queue {
   void submit(Operation& operation) override;
   void flush() override;
   Operation* reap() override { return finished_.pop(); }
-  // Returns at once: what was flushed has finished.
+  // Returns immediately: flushed operations have finished.
   void wait(std::uint32_t, std::chrono::nanoseconds) override {}
   void cancel(Operation&) override {}
   QueueStatistics statistics() const override;

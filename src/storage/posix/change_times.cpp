@@ -9,15 +9,15 @@
 namespace ferry::storage {
 
 bool has_no_writers(int fd) {
-  // By a description of its own: what is set here belongs to all who share one, in other threads
-  // and in processes that were forked.
+  // With a separate open file description: settings here affect all its sharers, in other threads
+  // and forked processes.
   char path[32];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   const int own = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (own < 0) return false;
-  // The kernel sends a signal to a lease's holder when the file is opened for writing. The
-  // default, SIGIO, would end the process; SIGURG is ignored where nothing handles it. Giving the
-  // lease back undoes the setting.
+  // The kernel signals a lease's holder when the file is opened for writing. The default, SIGIO,
+  // would end the process; SIGURG is ignored unless handled. Returning the lease undoes the
+  // setting.
   const bool granted = fcntl(own, F_SETSIG, SIGURG) == 0 && fcntl(own, F_SETLEASE, F_RDLCK) == 0;
   if (granted) fcntl(own, F_SETLEASE, F_UNLCK);
   ::close(own);
@@ -32,7 +32,7 @@ bool ChangeTimes::is_proven(const File& file, std::int64_t changed_ns) const {
 
 void ChangeTimes::remember(const File& file, std::int64_t changed_ns) {
   const std::lock_guard lock(mutex_);
-  // A file that is forgotten has to be quiet once more.
+  // A forgotten file must be quiet again.
   if (proven_.size() >= files_max && !proven_.contains(file)) proven_.clear();
   proven_[file] = changed_ns;
 }

@@ -33,10 +33,10 @@ constexpr std::chrono::nanoseconds tick_max(std::int64_t changed_ns) {
                                          : std::chrono::milliseconds(2000);
 }
 
-// Whether at this moment nobody has the file open for writing, by any descriptor or mapping.
-// `fd` is open for reading only. False also where the kernel does not say: it says it to the file's
-// owner and to processes with CAP_LEASE. A process that opens the file for writing at this very
-// moment waits for some microseconds; with O_NONBLOCK its call fails with EWOULDBLOCK.
+// Whether the file is not open for writing now, by any descriptor or mapping. `fd` is open only for
+// reading. Also false if the kernel does not say: it does to the file's owner and to processes with
+// CAP_LEASE. A process opening the file for writing at this moment waits for some microseconds;
+// with O_NONBLOCK its call fails with EWOULDBLOCK.
 bool has_no_writers(int fd);
 
 // Remembers the times that were proven, of as many files as it has room for. Thread-safe.
@@ -48,14 +48,14 @@ class ChangeTimes {
     auto operator<=>(const File&) const = default;  // NOLINT: a null pointer is seen in it
   };
 
-  // Status::version of a file that was last changed at `changed_ns`, as was asked no later than
-  // `now_ns`. `is_quiet()` says whether nobody can be changing it just now; asked only where that
-  // matters. 0: the time proves nothing.
+  // Status::version of a file last changed at `changed_ns`, queried no later than `now_ns`.
+  // `is_quiet()` returns whether no change can be in progress; called only if needed. 0: the time
+  // proves nothing.
   template <class IsQuiet>
   std::uint64_t version(const File& file, std::int64_t changed_ns, std::int64_t now_ns,
                         IsQuiet is_quiet) {
     if (!is_proven(file, changed_ns)) {
-      // The time first: a change that is over when the question is asked may have begun before.
+      // The time first: a change that is over at the question may have begun before.
       if (now_ns - changed_ns <= tick_max(changed_ns).count() || !is_quiet()) return 0;
       remember(file, changed_ns);
     }

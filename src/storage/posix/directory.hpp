@@ -8,7 +8,7 @@
 
 namespace ferry::storage {
 
-// Adds what the directory holds to `entries`, or nothing. Blocks. 0 or a negative errno.
+// Adds the directory's entries to `entries`, or nothing. Blocks. Returns 0 or a negative errno.
 std::int64_t list_directory(const char* path, std::vector<DirectoryEntry>& entries);
 
 }  // namespace ferry::storage

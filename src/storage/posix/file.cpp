@@ -32,8 +32,7 @@ constexpr long fusectl_magic = 0x65735543;
 constexpr long pstore_magic = 0x6165676C;
 constexpr long resctrl_magic = 0x07655821;
 
-// Whether a file system of this type, as statfs(2) tells it, is served by another machine or by a
-// process.
+// Whether another machine or a process serves file systems of this type, from statfs(2).
 bool is_remote(long type) {
   switch (type) {
     case NFS_SUPER_MAGIC:
@@ -56,7 +55,7 @@ bool stamps_changes(long type) {
   return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == BTRFS_SUPER_MAGIC;
 }
 
-// Whether files are made up while they are read: what their size says has nothing to do with it.
+// Whether files are generated while they are read: their size is meaningless.
 bool generates_files(long type) {
   switch (type) {
     case PROC_SUPER_MAGIC:
@@ -81,7 +80,7 @@ bool generates_files(long type) {
   }
 }
 
-// The same for a file of any file system, by what it does: it says that it is empty, and is not.
+// The same for a file of any file system, by behaviour: it reports size 0, and is not empty.
 bool has_bytes_behind_its_size(int fd, const struct stat& status) {
   char byte = 0;
   if (!S_ISREG(status.st_mode) || status.st_size != 0 || ::pread(fd, &byte, 1, 0) <= 0)
@@ -99,7 +98,7 @@ std::uint64_t device_of(const struct statx& status) {
 }
 
 std::uint64_t version_of(const PosixFile& file, const struct statx& from) {
-  // For the whole process: what it says of a file is true for every descriptor. Never destroyed, as
+  // For the whole process: its answers about a file hold for every descriptor. Never destroyed, as
   // threads may use it to the end.
   static ChangeTimes& times = *new ChangeTimes;
   timespec now{};
@@ -153,7 +152,7 @@ std::int64_t get_file_status(const PosixFile& file, Status& status) {
   return 0;
 }
 
-// What direct I/O asks for; 4 KiB suits every device where the kernel does not tell.
+// The alignment for direct I/O; 4 KiB suits every device if the kernel does not report it.
 void learn_alignment(PosixFile& file) {
   file.memory_alignment_bytes = 4096;
   file.offset_alignment_bytes = 4096;
@@ -167,14 +166,13 @@ void learn_alignment(PosixFile& file) {
 #endif
 }
 
-// Opens the same file once more, with O_DIRECT, whatever has happened to its name meanwhile.
+// Opens the same file again, with O_DIRECT, even if its name has changed.
 std::int64_t open_direct(PosixFile& file, int flags, const struct stat& status) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", file.fd);
   const int kept = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW | O_TMPFILE);
   file.direct_fd = ::open(path, kept | O_DIRECT | O_CLOEXEC);
-  // Created with a mode that forbids opening it again: the page cache has to do.
-  // So where there is no /proc.
+  // Created with a mode that forbids opening it again, or without /proc: use the page cache.
   const bool may_be_buffered = (errno == EACCES && (flags & O_CREAT) != 0) || errno == ENOENT;
   if (file.direct_fd < 0) return may_be_buffered ? 0 : -errno;
   learn_alignment(file);
@@ -232,7 +230,7 @@ std::int64_t open_file(Operation& operation) {
   // the holder of a lease on a file (execute_waiting()).
   const int flags = (operation.flags & ~O_DIRECT) | O_CLOEXEC | O_NONBLOCK;
   if (operation.layout == nullptr) return open_with(operation, flags);
-  // One that is made with a layout is there before it is opened.
+  // A file made with a layout exists before it is opened.
   if ((flags & O_CREAT) == 0 || (flags & O_EXCL) == 0) return -EINVAL;
   const int made = make_with_layout(operation.path, operation.mode, *operation.layout);
   if (made != 0) return made;
@@ -252,7 +250,7 @@ std::int64_t close_file(PosixFile* file) {
   return result;
 }
 
-// Holds the turn of one blocking write and says which descriptor it is to use.
+// Holds one blocking write's turn and selects its descriptor.
 class WriteTurn {
  public:
   WriteTurn(const PosixFile& file, bool may_be_direct) : file_(file) {
@@ -285,13 +283,13 @@ std::int64_t read_once(const PosixFile& file, const Operation& operation, int co
 std::int64_t write_once(const PosixFile& file, const Operation& operation, int count,
                         off_t offset) {
   const WriteTurn turn(file, fits_direct(file, operation));
-  // A page of a device's cache may change while it is written back; what is new in it follows
+  // A page of a device's cache may change during its write-back; the change is written later
   // (device/cache/frames.hpp, F3).
   const UnseenReads unseen;
   return retried([&] { return pwritev(turn.fd(), operation.vectors.data(), count, offset); });
 }
 
-// Reads or writes until everything is moved, the file ends, or an error comes after some bytes.
+// Reads or writes until all is moved, the file ends, or an error comes after some bytes.
 std::int64_t transfer(Operation& operation) {
   auto& file = static_cast<PosixFile&>(*operation.file);
   for (;;) {
@@ -362,8 +360,8 @@ std::int64_t read_file_blocking(const char* path, std::span<std::byte> memory) {
         retried([&] { return ::read(fd, memory.data() + got, memory.size() - got); });
     if (more < 0) return closed(more);
     got += static_cast<std::size_t>(more);
-    // Asked for more, it stopped where the end has just been seen; a file that changes size in
-    // between is read on until its end says so. Files of /proc say that they are empty.
+    // Asked for more, it stopped at the end; a file that changes size meanwhile is read until its
+    // end is seen. Files of /proc report that they are empty.
     if (more == 0 || (got == expected && expected > 0))
       return closed(static_cast<std::int64_t>(got));
   }
@@ -394,7 +392,7 @@ bool wants_write_out(const Operation& operation) {
 
 void begin_write_out(const Operation& operation) {
   const auto& file = static_cast<const PosixFile&>(*operation.file);
-  // A hint: what goes wrong here is found again, and reported, by the sync.
+  // A hint: the sync finds and reports failures again.
   sync_file_range(file.fd, operation.offset, operation.result, SYNC_FILE_RANGE_WRITE);
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned statx_unique_mount = 0x4000;  // STATX_MNT_ID_UNIQUE, Linux 6.8
 
-// Without asking a server. False where it fails.
+// Without asking a server. Returns false on failure.
 bool look_at(int fd, struct statx& status) {
   return ::syscall(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
                    STATX_TYPE | statx_unique_mount, &status) == 0;

@@ -11,16 +11,16 @@
 
 namespace ferry::storage {
 
-// 0 where the kernel does not tell.
+// 0 if the kernel does not report it.
 std::uint64_t mount_number(int fd);
 
 class LocalMounts {
  public:
-  // That a file of a local file system lies there. 0 is none.
+  // Records that the mount is local. 0 is none.
   void learn(std::uint64_t mount);
 
-  // A descriptor (O_PATH) of the regular file or directory that `path` leads to, if the kernel
-  // knows all of the way without asking a medium and it is on one of these mounts; else -1.
+  // A descriptor (O_PATH) of the regular file or directory at `path`, if the kernel knows the whole
+  // path without I/O and it is on one of these mounts; else -1.
   int find(const char* path, bool follows_last_link) const;
 
  private:

@@ -29,7 +29,7 @@ std::string absolute(const char* path) {
     if (!name.empty() && name != ".") whole += '/' + name;
     begin = end + 1;
   }
-  // What follows a link at the end of a path stays, too.
+  // The rest after a link at the end of a path stays, too.
   const bool is_folder = text.ends_with('/') || text.ends_with("/.");
   return is_folder || whole.empty() ? whole + '/' : whole;
 }
@@ -50,7 +50,7 @@ const Mount* mount_above(const std::vector<Mount>& mounts, const std::string& pa
   return best;
 }
 
-// A call that goes to two file systems may wait for either.
+// A call on two file systems may wait for either.
 Place both(Place one, Place other) {
   constexpr Place odd = 0x9e3779b97f4a7c15;
   return one == other ? one : one * odd + other;
@@ -89,7 +89,7 @@ Places::Mounts Places::mounts() {
 Place Places::of(const Operation& operation) {
   if (operation.file != nullptr) return static_cast<const PosixFile*>(operation.file)->place;
   const Mounts known = mounts();
-  // Nobody looks for the links of a renaming's paths: they count by their words alone.
+  // A rename's links are not resolved: only the text of its paths counts.
   const bool by_words = operation.kind == Kind::rename;
   const auto place_of = [&](const char* path) -> Place {
     const std::string whole = absolute(path);
@@ -112,8 +112,8 @@ Place Places::follow(const std::string& path, Place place, bool follows_last) {
   std::string whole;
   const Mount* mount = nullptr;
   std::size_t end = 0;  // no link and no ".." before here
-  // From now on the rest of the path is this one, of which so much is known. False: it goes on
-  // elsewhere.
+  // From now on this is the rest of the path, of which this much is known. Returns false if it
+  // leads elsewhere.
   const auto go_on = [&](const std::string& with, std::size_t resolved) {
     whole = with;
     mount = mount_above(*known, before_parents(whole));

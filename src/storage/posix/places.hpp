@@ -23,8 +23,8 @@ class Places {
 
   // Of an open file, or of a path by its words alone.
   Place of(const Operation& operation);
-  // The same once the symbolic links of the path that lie on `place` are followed, as far as they
-  // lie there. Reads them, so it may wait for that file system.
+  // The same after following the path's symbolic links on `place`, as far as they stay there. Reads
+  // them, so it may wait for that file system.
   Place find(const Operation& operation, Place place);
 
  private:
@@ -35,7 +35,7 @@ class Places {
 
   std::mutex mutex_;  // guards what follows
   Mounts mounts_;
-  int table_ = -1;  // says when they are no longer true
+  int table_ = -1;  // reports when they are stale
 };
 
 }  // namespace ferry::storage

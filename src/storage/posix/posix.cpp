@@ -69,10 +69,10 @@ class Posix final : public Storage {
   }
 
  private:
-  // Empty where they are used, or nothing is known of the path.
+  // Empty if they are used, or nothing is known of the path.
   std::string without_registered_buffers(const std::string& path) {
     if (!shared_.registered_buffers) return "";
-    // Opens nothing: that could do harm where the path is no file, but a FIFO or a device.
+    // Opens nothing: that could do harm if the path is a FIFO or a device.
     const int fd = ::open(path.c_str(), O_PATH | O_CLOEXEC);
     if (fd < 0) return "";
     const RegisteredBuffers result = shared_.registered_buffers->of(fd);

@@ -32,7 +32,7 @@ PosixQueue::PosixQueue(PosixShared& shared, const QueueOptions& options)
 
 // Workers hold a pointer to the inbox until their operation is in it.
 PosixQueue::~PosixQueue() {
-  // What has not begun must not begin any more: nobody may be waiting for it.
+  // Operations not begun must not begin any more: their caller may be gone.
   take_back(shared_.pool.withdraw_all(inbox_));
   await_others();
 }
@@ -72,7 +72,7 @@ void PosixQueue::start(Operation& operation) {
       }
       [[fallthrough]];
     case Kind::append:
-      // It waits for the medium, or perhaps for direct writes, which may be this thread's to end.
+      // It waits for the medium, or for direct writes that this thread may have to end.
       if (file->synchronous || file->turns != nullptr) break;
       if (operation.sync_follows && !can_write_out()) break;
       [[fallthrough]];
@@ -86,8 +86,8 @@ void PosixQueue::start(Operation& operation) {
   give_to_pool(operation);
 }
 
-// Between this look and the call the path may come to lead elsewhere, also to where one has to
-// wait: whoever may rename what lies on a local file system can hold up a queue once.
+// The path may change between this check and the call, also to one that must wait: a process that
+// may rename local files can delay a queue once.
 bool PosixQueue::is_at_hand(const Operation& operation) const {
   if (operation.kind == Kind::open &&
       (operation.flags & (O_EXCL | O_DIRECT | (O_TMPFILE & ~O_DIRECTORY))) != 0)
@@ -130,8 +130,8 @@ namespace {
 constexpr std::uint32_t cached_reads_trusted = 64;
 constexpr std::size_t trusted_bytes_max = 64 * 1024;
 
-// Nanoseconds of a clock that moves once per tick of the kernel (1 to 10 ms). Looking at it twice
-// costs 10 ns where the exact one costs 50, of the 800 that a read of 4 KiB takes.
+// Nanoseconds of a clock that advances once per tick of the kernel (1 to 10 ms). Two reads cost 10
+// ns instead of the exact clock's 50, of the 800 of a read of 4 KiB.
 std::int64_t coarse_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -180,7 +180,7 @@ bool PosixQueue::read_now(Operation& operation) {
     }
     if (moved < 0 && operation.done_bytes == 0) operation.result = -errno;
     if (moved <= 0 || advance(operation, moved)) break;
-    // Short: the end of the file, or of what is in the page cache. The next call tells.
+    // Short: the end of the file, or of its cached part. The next call tells which.
   }
   if (operation.done_bytes > 0) operation.result = operation.done_bytes;
   // Counts that queues lose to each other do not matter.
@@ -198,7 +198,7 @@ void PosixQueue::give_to_pool(Operation& operation) {
 }
 
 void PosixQueue::cancel(Operation& operation) {
-  if (operation.kind == Kind::close) return;  // nobody would close the file
+  if (operation.kind == Kind::close) return;  // otherwise the file would never be closed
   if (!shared_.pool.withdraw(operation)) return;
   take_back(1);
   operation.result = operation.done_bytes > 0 ? operation.done_bytes : -ECANCELED;

@@ -45,7 +45,7 @@ class InlinePolicy {
   Clock::time_point not_before_{};
 };
 
-// What the queues of one storage share.
+// Shared by the queues of one storage.
 struct PosixShared {
   static constexpr unsigned workers_max = 16;  // of one file system
   // Null: io_uring is not used. Before the pool, whose threads use it to their end.
@@ -60,9 +60,9 @@ struct PosixShared {
       },
       allowed_cpus(),
       [this](const Operation& operation, Place place) { return places.find(operation, place); }};
-  // Grows with every close, so that the queues know when to drop what they have registered.
+  // Grows with every close, so that queues know when to drop registered files.
   std::atomic<std::uint64_t> closes{0};
-  // What the engine could not have, for `ferry info`.
+  // Features the engine lacks, for `ferry info`.
   std::mutex mutex;
   std::vector<std::string> notes;
   void note(const std::string& text);
@@ -80,8 +80,8 @@ class PosixQueue : public InboxQueue {
   void cancel(Operation& operation) override;
 
  protected:
-  // Executes a read that cannot block. False: it would have had to wait; what it did move is kept
-  // in done_bytes.
+  // Executes a read that cannot block. Returns false if it would have to wait; done_bytes has the
+  // bytes moved.
   bool read_now(Operation& operation);
   // The same by plain pread, which costs the kernel some 100 ns less than preadv2 and can block:
   // only for small reads of files that have long been found in the page cache. A tick of the kernel
@@ -90,10 +90,10 @@ class PosixQueue : public InboxQueue {
   std::int64_t read_trusting(Operation& operation);
   void execute_now(Operation& operation);
   bool execute_if_allowed(Operation& operation);
-  // Whether the path can be opened, or asked about, without waiting.
+  // Whether the path can be opened, or queried, without waiting.
   bool is_at_hand(const Operation& operation) const;
   void give_to_pool(Operation& operation);
-  // What to do with a transfer that is not executed on the spot.
+  // What to do with a transfer that is not executed in place.
   virtual void transfer(Operation& operation) { give_to_pool(operation); }
   // Has the engine begin_write_out(), without waiting for it. The queue's own thread must not do
   // it.

@@ -23,13 +23,13 @@ constexpr std::size_t page_bytes = 4096;
 constexpr std::uint64_t xfs_magic = 0x58465342;
 constexpr std::uint64_t ramfs_magic = 0x858458F6;
 constexpr std::uint64_t lustre_magic = 0x0BD00BD0;
-// Folders may differ in what one may make there, so that one attempt is not the last.
+// Folders may differ in permissions, so one attempt is not the last.
 constexpr unsigned attempts_max = 8;
 
 // ---- by io_uring
 // ---------------------------------------------------------------------------------
 
-// A signal may arrive at any time; the transfer goes on.
+// A signal may arrive at any time; the transfer continues.
 int uninterrupted(auto call) {
   for (;;) {
     if (const int result = call(); result != -EINTR) return result;
@@ -43,7 +43,7 @@ class UringTransfers final : public RegisteredTransfers {
     std::free(memory_);
   }
 
-  // False where the kernel refuses.
+  // Returns false if the kernel refuses.
   bool set_up() {
     memory_ = static_cast<std::byte*>(std::aligned_alloc(page_bytes, bytes));
     if (memory_ == nullptr || io_uring_queue_init(1, &ring_, 0) != 0) return false;
@@ -102,7 +102,7 @@ constexpr std::array<Piece, 3> tested_pieces = {
 
 using Bytes = std::vector<std::byte>;
 
-// Every page and every seed has bytes of its own.
+// Every page and every seed has distinct bytes.
 void fill(std::span<std::byte> part, std::uint64_t seed) {
   std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
   for (std::byte& byte : part) {
@@ -143,7 +143,7 @@ RegisteredBuffers try_read(RegisteredTransfers& transfers, int fd, int plain_fd,
   return compared(moved, piece, part, wanted);
 }
 
-// What is wrong once is wrong.
+// A file system found wrong once stays wrong.
 RegisteredBuffers worse(RegisteredBuffers one, RegisteredBuffers other) {
   if (one == RegisteredBuffers::wrong || other == RegisteredBuffers::wrong)
     return RegisteredBuffers::wrong;
@@ -177,7 +177,7 @@ class ScratchFile {
   int direct_fd_ = -1;
 };
 
-// Of an open file, or the directory itself; empty where it is not known.
+// For an open file, or the directory itself; empty if unknown.
 std::string folder_of(int fd) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return "";
@@ -245,7 +245,7 @@ void RegisteredBufferTrials::note(const Place& place, RegisteredBuffers result) 
   const std::lock_guard lock(mutex_);
   auto* trial = const_cast<Trial*>(find(place));
   if (trial == nullptr) trial = &trials_.emplace_back(Trial{place});
-  // Several may have tried at once: one of them that was wrong counts, and so does a proof.
+  // Several may have tried at once: a wrong one counts, and so does a proof.
   if (trial->attempts == 0 || trial->result == RegisteredBuffers::untestable) {
     trial->result = result;
   } else if (result != RegisteredBuffers::untestable) {

@@ -43,14 +43,14 @@ class RegisteredTransfers {
   virtual std::int64_t write(int fd, std::span<std::byte> part, std::int64_t offset) = 0;
 };
 
-// By io_uring. Null where the kernel refuses it.
+// With io_uring. Null if the kernel refuses it.
 std::unique_ptr<RegisteredTransfers> make_registered_transfers();
 
 // Overwrites an empty scratch file through registered buffers and without, reads it back the other
 // way, and compares. `direct_fd` is the same file with O_DIRECT, or -1.
 RegisteredBuffers try_registered_buffers(RegisteredTransfers& transfers, int fd, int direct_fd);
 
-// What is known of the file systems that were met. Thread-safe.
+// Knowledge of the file systems seen. Thread-safe.
 class RegisteredBufferTrials {
  public:
   RegisteredBufferTrials() = default;
@@ -62,11 +62,11 @@ class RegisteredBufferTrials {
   virtual RegisteredBuffers by_type(std::uint64_t type) const;
   // Without a test.
   RegisteredBuffers known(int fd) const;
-  // With one, where it is possible. Blocks for as long as the file system takes.
+  // With one, if possible. Blocks as long as the file system takes.
   RegisteredBuffers of(int fd);
 
  protected:
-  // What moves the bytes of a test.
+  // The transfers of a test.
   virtual std::unique_ptr<RegisteredTransfers> transfers() const {
     return make_registered_transfers();
   }
@@ -92,7 +92,7 @@ class RegisteredBufferTrials {
   std::vector<Trial> trials_;
 };
 
-// Why registered buffers are not used, for people; empty where they are.
+// Why registered buffers are not used, for people; empty if they are.
 std::string without_registered_buffers(RegisteredBuffers result, bool is_lustre);
 
 }  // namespace ferry::storage

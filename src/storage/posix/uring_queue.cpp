@@ -26,7 +26,7 @@ constexpr unsigned submit_max = 8;
 // The kernel registers at most this much memory as one buffer.
 constexpr std::uint64_t buffer_bytes_max = std::uint64_t{1} << 30;
 constexpr unsigned registered_files = 1024;
-// Where a doorbell cannot interrupt a wait for I/O (before Linux 6.7), waits are this short.
+// If a doorbell cannot interrupt a wait for I/O (before Linux 6.7), waits are this short.
 constexpr std::chrono::microseconds nap{100};
 
 // Values of user_data that are not the address of an operation.
@@ -54,9 +54,9 @@ int set_up(io_uring& ring, unsigned depth) {
   return error;
 }
 
-// Whether the file's size, as the kernel has it, agrees that there is nothing more to read. A busy
-// machine was once seen to get 0 from the ring for pieces in the middle of a file, and whoever
-// believes that loses the rest; a blocking call then tells.
+// Whether the file's size in the kernel agrees that nothing is left to read. On a busy machine, the
+// ring was once seen to return 0 for pieces in the middle of a file, which would lose the rest; a
+// blocking call then decides.
 bool ends_here(const Operation& operation) {
   const auto& file = static_cast<const PosixFile&>(*operation.file);
   const bool wants_nothing = std::all_of(operation.vectors.begin(), operation.vectors.end(),
@@ -135,8 +135,8 @@ UringQueue::UringQueue(PosixShared& shared, const QueueOptions& options)
 }
 
 UringQueue::~UringQueue() {
-  // Nothing begins any more, not even what is prepared: the callers of a loop that was declared
-  // dead have their buffers back.
+  // Nothing begins any more, not even prepared operations: callers of a loop declared dead have
+  // their buffers back.
   closing_ = true;
   withdraw_prepared();
   // The kernel must not be left with addresses of operations and buffers.
@@ -195,14 +195,14 @@ io_uring_sqe& UringQueue::next_entry() {
 
 int UringQueue::registered_index(const PosixFile& file, bool direct) {
   if (!files_registered_) return -1;
-  // Direct-mapped: the latest file that wants an entry has it. Operations under way on the one
-  // that is pushed out keep their own reference in the kernel.
+  // Direct-mapped: the latest file that needs an entry has it. Operations in flight on the
+  // displaced file keep their own reference in the kernel.
   const auto index =
       static_cast<unsigned>((file.identity->number * 2 + (direct ? 1 : 0)) % registered_files);
   Registered& entry = files_[index];
   if (entry.identity == file.identity && entry.direct == direct) return static_cast<int>(index);
   const int fd = direct ? file.direct_fd : file.fd;
-  // What is prepared but not sent yet names the file that is here now by this index.
+  // Operations prepared but not sent refer to the current file of this index.
   if (io_uring_sq_ready(&ring_) > 0) io_uring_submit(&ring_);
   if (io_uring_register_files_update(&ring_, index, &fd, 1) != 1) return -1;
   entry = Registered{file.identity, direct};
@@ -280,7 +280,7 @@ void UringQueue::write_out(const Operation& operation) {
                                 SYNC_FILE_RANGE_WRITE);
   entry.user_data = tag_write_out;
   ++in_ring_;
-  // Now: the descriptor may be closed as soon as the operation is over. The kernel keeps the file.
+  // Now: the descriptor may be closed when the operation ends. The kernel keeps the file.
   io_uring_submit(&ring_);
 }
 
@@ -289,8 +289,8 @@ void UringQueue::flush() {
   const bool more = submitted_count_ > 0;
   PosixQueue::flush();
   const unsigned prepared = io_uring_sq_ready(&ring_);
-  // While operations keep coming, gather them: one call into the kernel, and one notification of a
-  // virtual device, for all. The round that brings nothing new, or wait(), sends what is there.
+  // While operations keep arriving, collect them: one call into the kernel, and one notification of
+  // a virtual device, for all. The first round without new ones, or wait(), submits them.
   held_back_ = more && prepared < submit_max;
   if (prepared > 0 && !held_back_) io_uring_submit(&ring_);
 }
@@ -352,7 +352,7 @@ void UringQueue::wait(std::uint32_t seen, std::chrono::nanoseconds timeout) {
   if (!futex_wait_works_) {
     timeout = std::min<std::chrono::nanoseconds>(timeout, nap);
   } else if (!doorbell_armed_) {
-    // Completes when the doorbell rings, or at once if it has rung since `seen`.
+    // Completes when the doorbell rings, or immediately if it has rung since `seen`.
     io_uring_sqe& entry = next_entry();
     std::memset(&entry, 0, sizeof entry);
     entry.opcode = op_futex_wait;
@@ -382,7 +382,7 @@ void UringQueue::cancel(Operation& operation) {
 }  // namespace
 
 AfterRing after_ring(Operation& operation, int result) {
-  // The ring says -EAGAIN where it would have to wait and cannot, and may say so each time.
+  // The ring returns -EAGAIN where it would have to wait and cannot, and may do so each time.
   if (result == -EINTR || result == -EAGAIN) return AfterRing::blocking_call;
   if (result == 0 && operation.kind == Kind::read && !ends_here(operation))
     return AfterRing::blocking_call;

@@ -8,13 +8,13 @@
 
 namespace ferry::storage {
 
-// Must be called, and the queue used, on one and the same thread (IORING_SETUP_SINGLE_ISSUER).
-// Throws std::system_error where the kernel refuses io_uring.
+// Call it, and use the queue, on the same thread (IORING_SETUP_SINGLE_ISSUER). Throws
+// std::system_error if the kernel refuses io_uring.
 std::unique_ptr<Queue> make_uring_queue(PosixShared& shared, const QueueOptions& options);
 
-// What follows on the ring's answer to a transfer.
+// The consequence of the ring's answer to a transfer.
 enum class AfterRing : std::uint8_t { over, ring_again, blocking_call };
-// Counts what was moved, and sets the result of a transfer that is over.
+// Counts the bytes moved, and sets the result of a finished transfer.
 AfterRing after_ring(Operation& operation, int result);
 
 // Whether this process may use io_uring: 0 or a negative errno.

@@ -32,8 +32,8 @@ void WriteTurns::end_buffered() {
 
 namespace {
 
-// Of the process, as the page cache that they protect is the machine's. A child of fork() has
-// turns of its own: what its parent had under way never ends there.
+// Per process, although the page cache is the machine's. A child of fork() has its own turns: its
+// parent's transfers in flight never end there.
 struct KnownTurns {
   std::mutex mutex;
   std::map<std::pair<dev_t, ino_t>, std::weak_ptr<WriteTurns>> by_inode;

@@ -16,15 +16,15 @@
 
 namespace ferry::storage {
 
-// Thread-safe. Invariant: direct_ == 0 or no buffered write is under way.
+// Thread-safe. Invariant: direct_ == 0 or no buffered write is in flight.
 class WriteTurns {
  public:
-  // Whether a direct write may start; end_direct() has to follow. Never waits: where buffered
-  // writes are under way or wait for their turn, this one is to be a buffered one too, so that a
-  // stream of direct writes cannot keep those waiting.
+  // Whether a direct write may start; end_direct() must follow. Never waits: with buffered writes
+  // in flight or waiting, this one must be buffered too, so that a stream of direct writes cannot
+  // starve them.
   bool try_begin_direct();
   void end_direct();
-  // Waits until no direct write is under way. Never on the thread that has to end them.
+  // Waits until no direct write is in flight. Never call it on the thread that must end them.
   void begin_buffered();
   void end_buffered();
 
@@ -34,8 +34,8 @@ class WriteTurns {
  private:
   std::mutex mutex_;
   std::condition_variable no_direct_;
-  unsigned direct_ = 0;    // under way
-  unsigned buffered_ = 0;  // under way or waiting
+  unsigned direct_ = 0;    // in flight
+  unsigned buffered_ = 0;  // in flight or waiting
 };
 
 }  // namespace ferry::storage

@@ -14,7 +14,7 @@ struct Reference {
   std::int32_t padding = 0;
 };
 
-// PVFS_credential: who asks.
+// PVFS_credential: the user.
 struct Credential {
   std::uint32_t user = 0;
   std::uint32_t group_count = 0;
@@ -89,8 +89,8 @@ struct Name {
 
 // PVFS_sysresp_readdir
 struct Listed {
-  std::uint64_t position = 0;  // where to go on
-  Name* names = nullptr;       // whoever asked frees them, as the library wants it
+  std::uint64_t position = 0;  // where to continue
+  Name* names = nullptr;       // the caller frees them, as the library requires
   std::uint32_t count = 0;
   std::uint64_t version = 0;
 };

@@ -83,7 +83,7 @@ std::int64_t Pvfs2Call::execute_on_file(std::vector<char>& memory) {
   std::int64_t result = -EINVAL;
   switch (kind_) {
     case Kind::close:
-      // A call that the library keeps has it still; what that one writes is not known to arrive.
+      // A call stuck in the library still has it, and its write may not arrive.
       return handle_.use_count() > 1 && writable_ ? -EIO : 0;
     case Kind::read:
       return read(memory);
@@ -183,8 +183,8 @@ int Pvfs2Call::find_any(const std::string& path, bool follows, Reference& refere
   if (error == -EMLINK) return -ELOOP;  // the library's word for links that lead to each other
   const std::size_t slash = place.path.rfind('/');
   if (error != -ENOENT || slash == 0 || slash == std::string::npos) return error;
-  // The library tells no difference between a folder without the name and a file with something
-  // behind it.
+  // The library does not distinguish a folder without the name from a file with something behind
+  // it.
   Status status;
   Reference above;
   const bool below_file =
@@ -362,7 +362,7 @@ int Pvfs2Call::set_size(const Reference& reference, std::int64_t bytes,
 }
 
 // Servers that stuff files keep a new one on one server until it grows past its first strip. Only
-// then is it spread over as many as were asked for, so it is made to grow, and is empty again.
+// then is it spread as requested, so it is extended and truncated.
 int Pvfs2Call::spread(const Reference& reference, const std::shared_ptr<LateChanges>& file,
                       Layout& granted) {
   const auto past_first_strip = static_cast<std::int64_t>(granted.stripe_bytes) + 1;
@@ -436,13 +436,13 @@ std::int64_t Pvfs2Call::sync() {
   return error == 0 && writable_ ? room_left() : error;
 }
 
-// Servers take what they have no room for, and lose it without a word.
+// Servers accept data they have no space for, and lose it silently.
 int Pvfs2Call::room_left() {
   pvfs2::Room room;
   const int error = ask([&](const Pvfs2Library& library, const Credential* who) {
     return library.statfs(handle_->reference.file_system, who, &room, nullptr);
   });
-  if (error != 0) return 0;  // not known; what the flush has said stands
+  if (error != 0) return 0;  // unknown; the flush's result stands
   return room.bytes_available < std::max(room.servers, 1) * room_min_bytes ? -ENOSPC : 0;
 }
 

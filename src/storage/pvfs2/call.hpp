@@ -18,7 +18,7 @@ struct Uri;
 // Throws std::invalid_argument.
 Pvfs2Address pvfs2_address_of(const Uri& uri);
 
-// What the calls share. Thread-safe.
+// Shared by the calls. Thread-safe.
 struct Pvfs2Shared {
   explicit Pvfs2Shared(const std::string& library) : client(Pvfs2Client::of(library)) {}
   // Appends of this process to one file take turns.
@@ -52,7 +52,7 @@ class Pvfs2Call final : public RemoteCall {
     std::string name;
   };
 
-  // Of a transfer: what one call of the library moves.
+  // For a transfer: the bytes of one call of the library.
   struct Piece {
     char* memory;
     std::int64_t bytes;
@@ -102,7 +102,7 @@ class Pvfs2Call final : public RemoteCall {
               pvfs2::Reference& reference);
   int place_of(const std::string& path, Pvfs2Place& place);
   int find_any(const std::string& path, bool follows, pvfs2::Reference& reference);
-  // Only a directory, where the path says that it is one.
+  // Must be a directory if the path says so.
   int find(const std::string& path, bool follows, pvfs2::Reference& reference);
   int find_entry(const std::string& path, Entry& entry);
   int status_of(const pvfs2::Reference& reference, Status& status);

@@ -14,7 +14,7 @@ constexpr int other_error_bit = 1 << 29;  // PVFS_NON_ERRNO_ERROR_BIT
 constexpr auto credential_life = std::chrono::minutes(30);
 constexpr unsigned credential_life_s = 3600;
 
-// Errors that the library has beside those of the system, by their numbers in pvfs2-types.h.
+// The library's own errors besides the system's, by their numbers in pvfs2-types.h.
 int errno_of_other(int number) {
   switch (number) {
     case 1:  // PVFS_ECANCEL
@@ -84,7 +84,7 @@ const Pvfs2Library& Pvfs2Client::ready() {
                                "(PVFS2TAB_FILE, keys) is right");
   }
   library->be_quiet();
-  // What other clients change is seen at once.
+  // Other clients' changes are visible immediately.
   library->set_info(pvfs2::attribute_cache_timeout, 0);
   library->set_info(pvfs2::name_cache_timeout, 0);
   library_ = std::move(library);
@@ -106,7 +106,7 @@ const pvfs2::Table& Pvfs2Client::table(const std::string& name) {
 void Pvfs2Client::connect(pvfs2::Mount& mount) {
   if (mount.file_system != 0) return;
   int error = errno_result(library_->fs_add(&mount));
-  library_->be_quiet();  // what it has read may have made it speak again
+  library_->be_quiet();  // reading them may have re-enabled its messages
   if (error == 0 || error == -EEXIST) return;
   // The library's word for servers that do not say how they are configured.
   if (error == -ENOPROTOOPT) error = -EHOSTDOWN;

@@ -17,7 +17,7 @@
 
 namespace ferry::storage {
 
-// Where the mounts are listed, and as whom their servers are asked.
+// The list of mounts, and the user for their servers.
 struct Pvfs2Address {
   std::string table;  // a file; empty: PVFS2TAB_FILE, /etc/fstab or /etc/pvfs2tab
   unsigned uid = 0;
@@ -27,18 +27,17 @@ struct Pvfs2Address {
   auto operator<=>(const Pvfs2Address&) const = default;  // NOLINT: a null pointer is seen in it
 };
 
-// A path, as the file system that it lies on calls it.
+// A path in the terms of its file system.
 struct Pvfs2Place {
   std::int32_t file_system = 0;
   std::string path;    // from its root on, without a slash at the end
   std::string source;  // for people
 };
 
-// Thread-safe. Its calls block, without a bound, and must not be made where owner() is another
-// process.
+// Thread-safe. Calls block, without a bound, and must not be made if owner() is another process.
 class Pvfs2Client {
  public:
-  // The client of this library; lives on until the process ends, as late calls may be in it.
+  // The library's client; lives until the process ends, as late calls may use it.
   static Pvfs2Client& of(const std::string& library);
 
   // The process whose sockets the library has.
@@ -48,12 +47,12 @@ class Pvfs2Client {
   Pvfs2Client(const Pvfs2Client&) = delete;
   Pvfs2Client& operator=(const Pvfs2Client&) = delete;
 
-  // Loads, initialises and connects whatever is needed. Throws Unavailable.
+  // Loads, initialises and connects as needed. Throws Unavailable.
   Pvfs2Place place_of(const Pvfs2Address& address, const std::string& path);
 
-  // Calls use(library, credential) with the right to the library and as `address` says; makes of
-  // what it returns 0 or more, or a negative errno. That right may have come late: where
-  // may_begin() then says a negative errno, that is all. Throws Unavailable.
+  // Calls use(library, credential) while holding the library, as `address` requires; turns its
+  // result into 0 or more, or a negative errno. The wait may have been long: if may_begin() then
+  // returns a negative errno, returns that. Throws Unavailable.
   template <class MayBegin, class Use>
   int call(const Pvfs2Address& address, MayBegin may_begin, Use use) {
     const std::lock_guard lock(mutex_);

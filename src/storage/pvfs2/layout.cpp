@@ -21,7 +21,7 @@ constexpr const char* count_name = "user.pvfs2.num_dfiles";
 constexpr const char* distribution_name = "user.pvfs2.dist_name";
 constexpr const char* settings_name = "user.pvfs2.dist_params";
 
-// Of "strip_size:65536\n"; 0 where it says nothing of that.
+// From "strip_size:65536\n"; 0 if it has none.
 std::uint64_t strip_bytes_of(std::string_view settings) {
   constexpr std::string_view name = "strip_size:";
   const std::size_t at = settings.find(name);
@@ -32,8 +32,8 @@ std::uint64_t strip_bytes_of(std::string_view settings) {
   return bytes;
 }
 
-// Of a distribution as it travels: the length of its name, the name, and from the next multiple of
-// eight bytes on what it is set to. 0 where it is another one.
+// From an encoded distribution: the length of its name, the name, and from the next multiple of
+// eight bytes on its settings. 0 for another one.
 std::uint64_t strip_bytes_of_encoded(std::span<const char> encoded) {
   constexpr std::string_view name = "simple_stripe";
   constexpr std::size_t settings_at = 24;

@@ -20,13 +20,13 @@ struct Pvfs2Library : Library {
       : Library(file_name,
                 "install the client of your OrangeFS or PVFS2, which is in no Debian release") {}
 
-  // A table of mounts, which the library keeps; null where the file has none.
+  // A table of mounts, which the library keeps; null if the file has none.
   const pvfs2::Table* (*parse_table)(const char*) = symbol("PVFS_util_parse_pvfstab");
   int (*initialize)(std::uint64_t) = symbol("PVFS_sys_initialize");
   int (*fs_add)(pvfs2::Mount*) = symbol("PVFS_sys_fs_add");
   int (*set_info)(std::int32_t, unsigned) = symbol("PVFS_sys_set_info");
-  // Where the library's messages go, by the mode of fopen(3). Its gossip_disable() leaves errors on
-  // standard error.
+  // Redirects the library's messages, with a mode of fopen(3). Its gossip_disable() leaves errors
+  // on standard error.
   int (*log_to_file)(const char*, const char*) = symbol("gossip_enable_file");
   int (*errno_of)(int) = symbol("PVFS_get_errno_mapping");
   // User, group, seconds (0: the library's choice), key and certificate (null: the usual ones).
@@ -44,7 +44,7 @@ struct Pvfs2Library : Library {
                pvfs2::Hint*) = symbol("PVFS_sys_mkdir");
   int (*readdir)(Reference, std::uint64_t, std::int32_t, const Credential*, pvfs2::Listed*,
                  pvfs2::Hint*) = symbol("PVFS_sys_readdir");
-  // For what the library has allocated. Builds of OrangeFS have an allocator of their own, whose
+  // For memory allocated by the library. Some builds of OrangeFS have their own allocator, whose
   // blocks free() does not know; others have none.
   void (*free_memory)(void*) = symbol_or_null("PINT_free2");
   int (*remove)(char*, Reference, const Credential*, pvfs2::Hint*) = symbol("PVFS_sys_remove");
@@ -62,7 +62,7 @@ struct Pvfs2Library : Library {
   int (*seteattr)(Reference, const Credential*, pvfs2::Value*, pvfs2::Value*, std::int32_t,
                   pvfs2::Hint*) = symbol("PVFS_sys_seteattr");
 
-  // It writes each error to standard error, plain ones too; Ferry says what is to be said.
+  // It writes every error to standard error; Ferry reports what matters.
   void be_quiet() const { log_to_file("/dev/null", "a"); }
 
   pvfs2::Request** bytes = symbol("PVFS_BYTE");  // set by initialize()

@@ -12,8 +12,8 @@
 namespace ferry::storage {
 namespace {
 
-// The library works on one call at a time; the others are there so that calls behind one that hangs
-// are answered in time.
+// The library works on one call at a time; further threads answer calls behind a hanging one in
+// time.
 constexpr unsigned threads_max = 4;
 
 Capabilities capabilities_of(const Pvfs2Address& address) {

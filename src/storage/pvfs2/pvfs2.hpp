@@ -19,7 +19,7 @@ class BoundedPool;
 
 class Pvfs2 final : public Storage {
  public:
-  // `cpus`: where its threads may run.
+  // `cpus`: for its threads.
   Pvfs2(const std::string& library, CpuSet cpus);
   ~Pvfs2() override;
 

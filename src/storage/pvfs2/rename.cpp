@@ -64,7 +64,7 @@ std::int64_t Pvfs2Call::rename() {
   });
 }
 
-// What there is at the new path: -EEXIST where that is what is renamed.
+// Checks the new path: -EEXIST if it is the renamed file.
 int Pvfs2Call::may_replace(const Reference& from, const Status& from_status) {
   Reference to;
   Status status;
@@ -100,9 +100,9 @@ int Pvfs2Call::link_target(const Reference& link, std::string& target) {
   });
 }
 
-// -EINVAL where the entry's folder is `above` or lies below it; also where that cannot be seen, as
-// a wrong guess would lose the tree. Directories do not know what they are in, so the path is
-// followed name by name, from the root on.
+// -EINVAL if the entry's folder is `above` or below it; also if unknown, because a wrong guess
+// would lose the tree. Directories do not know their parents, so the path is followed name by name
+// from the root.
 int Pvfs2Call::lies_below(const Reference& above, const Entry& entry) {
   Pvfs2Place place;
   if (const int error = place_of(entry.folder_path, place); error != 0) return error;
@@ -135,7 +135,7 @@ int Pvfs2Call::lies_below(const Reference& above, const Entry& entry) {
     if (++links > links_max) return -ELOOP;
     error = link_target(here, target);
     if (error != 0) return error;
-    // Where an absolute one begins is a matter of how the file system is mounted.
+    // How the file system is mounted decides where an absolute path begins.
     if (target.empty() || target.front() == '/') return -EINVAL;
     put_in_front(target, left);
   }

@@ -18,7 +18,7 @@ void BoundedCall::end_early(int error) {
   const std::lock_guard lock(mutex_);
   if (over_) return;
   over_ = true;
-  // Before the answer: what is asked next must find it.
+  // Before the answer: the next query must find it.
   if (changing_ != nullptr) late_.emplace(changing_, error);
   operation_.result = error;
   inbox_.put(operation_);
@@ -56,7 +56,7 @@ BoundedPool::BoundedPool(unsigned threads_max, CpuSet cpus)
 
 BoundedPool::~BoundedPool() {
   if (!made_here()) {
-    // The threads are the parent's, and whatever one of them had locked stays locked.
+    // The threads are the parent's, and their locks stay locked.
     static_cast<void>(new (std::nothrow) std::shared_ptr<State>(state_));
     static_cast<void>(new (std::nothrow) std::thread(std::move(watcher_)));
     return;
@@ -136,7 +136,7 @@ void BoundedPool::watch(const std::shared_ptr<State>& state, const CpuSet& cpus,
     const auto now = BoundedCall::Clock::now();
     state->next_look = now + std::chrono::hours(1);
     const auto expired = [&](const std::shared_ptr<BoundedCall>& call) {
-      // At the end, nobody waits for what was cancelled.
+      // At the end, cancelled calls do not matter.
       const bool given_up = state->closing && call->over();
       if (!given_up && call->deadline() > now) {
         state->next_look = std::min(state->next_look, call->deadline());
@@ -153,7 +153,7 @@ void BoundedPool::watch(const std::shared_ptr<State>& state, const CpuSet& cpus,
                                                      state->threads - state->late < threads_max;
            --left)
         start_thread(state, cpus, threads_max);
-    } catch (const std::system_error&) {  // no thread is to be had: they wait on
+    } catch (const std::system_error&) {  // no thread is available: they keep waiting
     }
     if (state->closing) state->changed.notify_all();
     if (state->closing && state->threads == state->late) break;

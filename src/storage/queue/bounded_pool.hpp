@@ -20,9 +20,9 @@
 
 namespace ferry::storage {
 
-// One operation. From end_early() on, the worker that has it touches neither the operation nor its
-// memory, and begins no call of the library for it: it asks may_begin() or begin_change() when it
-// has every lock that it waited for.
+// One operation. After end_early(), its worker touches neither the operation nor its memory, and
+// begins no call of the library for it: it calls may_begin() or begin_change() once it has all
+// locks it needs.
 class BoundedCall {
  public:
   using Clock = std::chrono::steady_clock;
@@ -37,7 +37,7 @@ class BoundedCall {
   // inside of touch(). Returns the result.
   virtual std::int64_t work(std::vector<char>& memory) = 0;
 
-  // Answers with `error` if the call is still under way. Thread-safe, as all that follows.
+  // Answers with `error` if the call is still in flight. Thread-safe, like everything below.
   void end_early(int error);
   void finish(std::int64_t result);
   bool over() const;
@@ -45,14 +45,15 @@ class BoundedCall {
   bool belongs_to(const Operation& operation) const { return &operation_ == &operation; }
 
  protected:
-  // Runs `use` with the operation, which nobody takes away meanwhile. False: it was ended early.
+  // Runs `use` with the operation, which stays valid meanwhile. Returns false if it was ended
+  // early.
   template <class Use>
   bool touch(Use use) {
     const std::lock_guard lock(mutex_);
     if (!over_) use(operation_);
     return !over_;
   }
-  // 0, or -ECANCELED where this was ended early, and the library is to be asked for nothing more.
+  // 0, or -ECANCELED if this was ended early, and the library must not be called any more.
   int may_begin() const { return over() ? -ECANCELED : 0; }
   // The same before a call that changes `file`, or the error of a late change of it. 0: until
   // end_change(), ending this early makes that call a late change of the file.
@@ -86,12 +87,12 @@ class BoundedPool {
   struct State {
     std::mutex mutex;
     std::condition_variable more;     // calls, or the end
-    std::condition_variable changed;  // of what the watcher looks at
+    std::condition_variable changed;  // for the watcher
     std::deque<std::shared_ptr<BoundedCall>> waiting;
     std::vector<std::shared_ptr<BoundedCall>> running;
     unsigned threads = 0;
     unsigned idle = 0;
-    unsigned late = 0;  // threads whose call is over for everybody else
+    unsigned late = 0;  // threads with abandoned calls
     BoundedCall::Clock::time_point next_look = BoundedCall::Clock::time_point::max();
     bool closing = false;
   };
@@ -104,7 +105,7 @@ class BoundedPool {
   const MadeHere made_here_;
   const unsigned threads_max_;
   const CpuSet cpus_;
-  // Shared with the threads, some of which may outlive the pool.
+  // Shared with the threads, which may outlive the pool.
   const std::shared_ptr<State> state_ = std::make_shared<State>();
   std::thread watcher_;
 };

@@ -9,7 +9,7 @@
 namespace ferry::storage {
 
 BoundedQueue::~BoundedQueue() {
-  if (!pool_.made_here()) {  // in a child of fork(): the calls under way are the parent's
+  if (!pool_.made_here()) {  // in a child of fork(): the calls in flight are the parent's
     static_cast<void>(new (std::nothrow) decltype(calls_)(std::move(calls_)));
     return;
   }

@@ -22,13 +22,13 @@ class BoundedQueue : public InboxQueue {
  private:
   virtual std::shared_ptr<BoundedCall> make_call(Operation& operation) = 0;
   void start(Operation& operation) override;
-  // 0, or what the operation ends with here and now.
+  // 0, or the operation's immediate result.
   int refusal(const Operation& operation) const;
   void end_here(Operation& operation, int result);
 
   BoundedPool& pool_;
   const OwnerProcess& owner_;
-  std::unordered_map<Operation*, std::shared_ptr<BoundedCall>> calls_;  // under way
+  std::unordered_map<Operation*, std::shared_ptr<BoundedCall>> calls_;  // in flight
 };
 
 }  // namespace ferry::storage

@@ -53,7 +53,7 @@ Operation* InboxQueue::reap() {
 }
 
 void InboxQueue::wait(std::uint32_t seen, std::chrono::nanoseconds timeout) {
-  // The doorbell is rung after every operation that others finish, so one word stands for both.
+  // The doorbell rings after every operation that other threads finish, so one word serves both.
   if (!nothing_finished()) return;
   futex_wait(options_.doorbell.word, seen, static_cast<std::uint64_t>(timeout.count()));
 }

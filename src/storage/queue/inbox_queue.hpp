@@ -29,16 +29,16 @@ class InboxQueue : public Queue {
   Operation* reap() override;
   void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override;
   QueueStatistics statistics() const override;
-  // Whether reap() has nothing to give.
+  // Whether reap() has nothing.
   bool nothing_finished() const { return finished_.empty() && inbox_.empty(); }
 
  protected:
   void finish(Operation& operation) { finished_.push(operation); }
-  // Somebody else has the operation, and will put it into the inbox.
+  // Another thread has the operation, and will put it into the inbox.
   void give_away() { ++away_; }
   // `count` operations were taken back before anybody began with them.
   void take_back(unsigned count) { away_ -= count; }
-  // Waits until nobody has an operation of this queue, nor holds on to its inbox. Results are lost.
+  // Waits until no thread has an operation of this queue, or its inbox. Results are lost.
   void await_others();
   void count_inline_operation() { count(statistics_.inline_operations); }
   void count_engine_operation() { count(statistics_.engine_operations); }

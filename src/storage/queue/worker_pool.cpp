@@ -13,7 +13,7 @@ void Doorbell::ring() const {
   futex_wake_all(word);
 }
 
-// A stack that many workers push to and one queue empties at once; the release of the push makes
+// A stack that many workers push to and one queue empties completely; the release of the push makes
 // the result visible to the acquire of the take.
 void Inbox::put(Operation& operation) {
   users_.fetch_add(1, std::memory_order_relaxed);
@@ -59,8 +59,8 @@ void WorkerPool::grow(const Line& line) {
   if (threads_.size() < threads_max() || has_none) threads_.emplace_back([this] { work(); });
 }
 
-// Of the line's operations, how many may be executed now. When all threads but those that are kept
-// for lines that have none are busy, only such a line has its turn.
+// How many of the line's operations may be executed now. When all threads except those kept for
+// lines without one are busy, only such a line has its turn.
 std::size_t WorkerPool::executable(const Line& line) const {
   const bool full = busy_ >= threads_max();
   const unsigned most = full ? 1 : place_max_;
@@ -74,8 +74,7 @@ std::size_t WorkerPool::executable() const {
   return count;
 }
 
-// Lines that have no thread come first: the thread that one of them was given must not be taken by
-// another one.
+// Lines without a thread come first: another line must not take the thread meant for them.
 WorkerPool::Lines::iterator WorkerPool::next_line() {
   const auto rank = [](const Line& line) {
     return std::pair(line.busy > 0, line.jobs.front().number);

@@ -17,7 +17,7 @@
 
 namespace ferry::storage {
 
-// Where the workers leave finished operations for one queue.
+// Workers put one queue's finished operations here.
 class Inbox {
  public:
   explicit Inbox(Doorbell doorbell) : doorbell_(doorbell) {}
@@ -34,22 +34,21 @@ class Inbox {
   Doorbell doorbell_;
 };
 
-// What operations lie on that can keep each other waiting when it does not answer: a file system.
+// A group of operations that can block each other, such as a file system that does not answer.
 using Place = std::uint64_t;
 
-// Executes operations with `execute`, a blocking call that sets their result, on several threads.
+// Executes operations on several threads with `execute`, a blocking call that sets their result.
 //
-// Of one place, at most `place_max` are executed at once, so one that hangs leaves threads for the
-// others. Threads are started as operations queue up, `places_full` times as many at most; beyond
-// that, only one for each place that has none. They stay until destruction. They run
-// on `cpus`, else on every CPU that the thread might use which made the pool: bound to the CPU of
-// the thread that started them, they would wait for it to stop polling.
-// Thread-safe. Destruction waits for the operations under way.
+// At most `place_max` operations per place run at once, so a hanging one leaves threads for others.
+// Threads start as operations queue up, at most `places_full` times as many; beyond that, only one
+// for each place without any. They stay until destruction. They run on `cpus`, else on every CPU
+// that the pool's maker may use: bound to the CPU of the thread that started them, they would wait
+// for it to stop polling. Thread-safe. Destruction waits for operations in flight.
 class WorkerPool {
  public:
   using Execute = std::function<void(Operation&)>;
-  // Where an operation lies that was thought to lie at `place`, which a thread of that place asks
-  // before it executes the operation: if elsewhere, the operation is left to that place's.
+  // The place of an operation expected at `place`, whose thread asks before executing it: if
+  // elsewhere, that place's threads get the operation.
   using Find = std::function<Place(const Operation& operation, Place place)>;
   static constexpr unsigned places_full = 4;
 
@@ -63,7 +62,7 @@ class WorkerPool {
   WorkerPool& operator=(const WorkerPool&) = delete;
 
   void execute(Operation& operation, Inbox& inbox, Place place = 0);
-  // Takes back an operation that no worker has begun. False: it is too late.
+  // Takes back an operation that no worker has begun. Returns false if it is too late.
   bool withdraw(Operation& operation);
   // The same for all operations of one queue; returns how many there were.
   unsigned withdraw_all(const Inbox& inbox);
@@ -73,7 +72,7 @@ class WorkerPool {
     Operation* operation;
     Inbox* inbox;
     std::uint64_t number;  // in order of arrival
-    bool found = false;    // where it lies
+    bool found = false;    // its place
   };
   struct Line {
     std::deque<Job> jobs;
