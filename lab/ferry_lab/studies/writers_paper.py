@@ -25,9 +25,9 @@ _STEPS_MAX = 40
 
 NOT_HELD_AGAINST = (
     "The ratios of communication and file I/O (IOR, FlashIO): the paper does not say how much data.",
-    "One process with Fortran’s sequential records, 18 MB/s, and all byte-swapped rows: what the "
-    "language’s library costs is not in the model.",
-    "The paper’s figures (IOR with 16, 32 and 64 GB): their numbers are in pictures only.",
+    "One process with Fortran's sequential records, 18 MB/s, and all byte-swapped rows: what the "
+    "language's library costs is not in the model.",
+    "The paper's figures (IOR with 16, 32 and 64 GB): their numbers are in pictures only.",
 )
 
 

@@ -10,21 +10,24 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ferry import __version__, output_files, terminal
 from ferry.files import signals_ignored
-from ferry_lab.render.terminal import print_answer
+from ferry_lab.render.bars import Bar, BarPanel, Bars
+from ferry_lab.render.curves import Curves, Panel, Series
+from ferry_lab.render.sections import Answer, Figure, Section, Word
+from ferry_lab.render.tables import Table
+from ferry_lab.render.terminal import print_study
 from ferry_lab.results import results
 from ferry_lab.run.study import check_out, write_out
 from ferry_lab.run.study_files import RESULTS_CSV, RESULTS_JSON
 from ferry_lab.studies.cluster_model import MB, Cluster, built_in_cluster, read_cluster, to_json
 from ferry_lab.studies.writers_paper import NOT_HELD_AGAINST, points
-from ferry_lab.studies.writers_simulate_page import make_page
-from ferry_lab.studies.writers_simulate_text import conclude, print_report
 from ferry_lab.studies.writers_simulation import (
     REQUESTS_MAX,
     Operation,
@@ -35,6 +38,7 @@ from ferry_lab.studies.writers_simulation import (
 
 SCHEMA = "ferry.simulation/1"
 CLOSE_TO_BEST = 0.95  # of the best bandwidth; so few writers are as good
+_X_TICKS = 5
 _OPERATIONS: tuple[Operation, ...] = ("write", "read")
 
 Json = dict[str, Any]
@@ -58,11 +62,18 @@ def run(options: Options) -> None:
     output_files.check_output(options.json, options.overwrite)
     check_out(options.out, options.overwrite)
     document = make_document(cluster, options.quick, started)
+    answer, sections = make_answer(document), make_sections(document)
     if options.json != "-":
-        console = terminal.output_console()
-        print_answer(console, make_page(document).answer())
-        print_report(console, document)
-    files = _files(document) if options.out is not None else {}
+        print_study(terminal.output_console(), document, answer, sections)
+    files = {}
+    if options.out is not None:
+        from ferry_lab.render import html  # jinja2 takes a while to load
+
+        files = {
+            RESULTS_JSON: output_files.encode(output_files.to_json(document)),
+            RESULTS_CSV: to_csv(document).encode(),
+            **html.files(document, answer, sections),
+        }
     with signals_ignored():
         if options.json is not None:
             output_files.write_json(options.json, document, options.overwrite)
@@ -216,14 +227,228 @@ def to_csv(document: Json) -> str:
     return text.getvalue()
 
 
-# ---- what is written -----------------------------------------------------------------------------
+# ---- what is shown -------------------------------------------------------------------------------
 
 
-def _files(document: Json) -> dict[str, bytes]:
-    from ferry_lab.render import report  # it loads matplotlib, which takes a while
+def make_answer(document: Json) -> Answer:
+    """Returns the best numbers of writers, and how far to trust them."""
+    cluster = document["settings"]["cluster"]
+    job = cluster["job"]
+    files = "one shared file" if job["file"] == "shared" else "a file for each writer"
+    return Answer(
+        "How many ranks should write, and read, for all of them?",
+        document["conclusions"],
+        [
+            f"A model of: {cluster['name']}; {job['ranks']} ranks with "
+            f"{job['bytes_per_rank'] / 1e6:g} MB each, {files}, {cluster['servers']['count']} "
+            "servers.",
+            "A discrete-event simulation: each rank's data goes through its node's link, the "
+            "network that all share, and the queue of a server; each writer opens its file at one "
+            "metadata server, which gets slower the more are waiting. GB and MB are powers of ten, "
+            "as in the paper.",
+        ],
+        [
+            Word("write", "write", "creating the files is inside the time; no sync, no close"),
+            Word("read", "read", "opening the files is inside the time"),
+        ],
+    )
 
-    return {
-        RESULTS_JSON: output_files.encode(output_files.to_json(document)),
-        RESULTS_CSV: to_csv(document).encode(),
-        **report.files(make_page(document), document),
-    }
+
+def make_sections(document: Json) -> list[Section]:
+    """Returns the sweeps, the paper beside the model, and the parameters."""
+    writers = Figure(
+        "writers",
+        _curves(document, "by writers", "number of writers"),
+        "Curves of bandwidth by the number of writers, for writes and reads; the table below has "
+        "the numbers.",
+        "Bandwidth of all ranks together by the number of writers; the other ranks send them their "
+        "data, or get it from them. Both axes are logarithmic.",
+    )
+    ranks = Figure(
+        "ranks",
+        _curves(document, "all ranks write", "number of ranks, all of which write"),
+        "Curves of bandwidth by the number of ranks where all write or read; the table below has "
+        "the numbers.",
+        "Bandwidth where every rank writes its own data, and there are more and more ranks. Both "
+        "axes are logarithmic.",
+    )
+    return [
+        Section(
+            "The same data, by the number of writers",
+            ["Opens, in the table: when the last file was open. Servers busy: the mean of all."],
+            writers,
+            tables=[_sweep_table(document, "by writers")],
+        ),
+        Section(
+            "Everybody writes, and the job grows: as many ranks as writers, the same for each",
+            figure=ranks,
+            tables=[_sweep_table(document, "all ranks write")],
+        ),
+        _paper_section(document),
+        _parameters_section(document),
+    ]
+
+
+def conclude(document: Json) -> list[str]:
+    """Returns three sentences: the best number, what others cost, how far to trust it."""
+    ranks = document["settings"]["cluster"]["job"]["ranks"]
+    counts, shares = [], []
+    for operation, best in document["best"].items():
+        few, many = best["fewest_writers_within_5_percent"], best["most_writers_within_5_percent"]
+        span = f"{few} to {many} are" if few != many else "no other number tried is"
+        highest = best["bandwidth_mb_per_s"]
+        counts.append(f"{best['writers']} to {operation} ({_rate(highest)}; {span} within 5 %)")
+        rates = {
+            row["writers"]: row["bandwidth_mb_per_s"]
+            for row in _rows_of(document, "by writers", operation)
+        }
+        one, every = (_percent(rates[count] / highest) for count in (1, ranks))
+        shares.append(f"{operation}: {every} with all {ranks}, {one} with one")
+    return [
+        f"Best numbers of writers: {', '.join(counts)}.",
+        f"Of the best that is, {'; '.join(shares)}.",
+        _trust_sentence(document),
+    ]
+
+
+def _trust_sentence(document: Json) -> str:
+    """Returns how the model does where it was not calibrated."""
+    held = [row for row in document["paper"] if not row["calibrated"]]
+    worst = max(held, key=lambda row: abs(row["deviation"]))
+    median = statistics.median(abs(row["deviation"]) for row in held)
+    return (
+        f"Calibrated from {len(document['paper']) - len(held)} numbers of paper 004, the model of "
+        f"its XT3 is off by {_percent(median)} in the median of {len(held)} others, at worst by "
+        f"{worst['deviation'] * 100:+.0f} % ({worst['operation']} on {worst['where']})."
+    )
+
+
+def _rate(mb_per_s: float) -> str:
+    """Returns a rate with its unit, which is that of all tables and plots."""
+    return f"{mb_per_s / 1000:.1f} GB/s" if mb_per_s >= 1000 else f"{mb_per_s / 1000:.3f} GB/s"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
+
+
+def _rows_of(document: Json, group: str, operation: str) -> list[Json]:
+    """Returns the rows of a group, by writers."""
+    found = [r for r in document["rows"] if (r["group"], r["operation"]) == (group, operation)]
+    return sorted(found, key=lambda row: row["writers"])
+
+
+def _sweep_table(document: Json, group: str) -> Table:
+    written, read = (_rows_of(document, group, operation) for operation in _OPERATIONS)
+
+    def cells(row: Json) -> list[str]:
+        return [
+            f"{row['bandwidth_mb_per_s'] / 1000:.2f}",
+            f"{row['opens_s']:.2f} s",
+            _percent(row["servers_busy_share"]),
+        ]
+
+    return Table(
+        "",
+        ["writers", "write GB/s", "opens", "servers busy", "read GB/s", "opens", "servers busy"],
+        [
+            [str(one["writers"]), *cells(one), *cells(other)]
+            for one, other in zip(written, read, strict=True)
+        ],
+    )
+
+
+def _curves(document: Json, group: str, x_label: str) -> Curves:
+    series = []
+    for operation in _OPERATIONS:
+        rows = _rows_of(document, group, operation)
+        rates = [row["bandwidth_mb_per_s"] for row in rows]
+        counts = [row["writers"] for row in rows]
+        series.append(Series(operation, operation, counts, rates, rates, rates))
+    return Curves(
+        [Panel("", series)], x="threads", y="rate", x_label=x_label, x_ticks=_ticks(counts)
+    )
+
+
+def _ticks(counts: Sequence[int]) -> list[float]:
+    """Returns some of the counts, about evenly apart on a logarithmic axis, and both ends."""
+    step = (counts[-1] / counts[0]) ** (1 / _X_TICKS)
+    chosen: list[float] = [counts[0]]
+    for count in counts:
+        if count >= chosen[-1] * step and count * step**0.7 <= counts[-1]:
+            chosen.append(count)
+    return [*chosen, counts[-1]] if counts[-1] > counts[0] else chosen
+
+
+_PANELS: tuple[tuple[str, Callable[[Json], bool]], ...] = (
+    ("calibrated", lambda row: row["calibrated"]),
+    ("held out, many writers", lambda row: not row["calibrated"] and row["writers"] > 1),
+    ("held out, one writer", lambda row: not row["calibrated"] and row["writers"] == 1),
+)
+
+
+def _paper_section(document: Json) -> Section:
+    panels = [
+        BarPanel(title, [_bar(row) for row in document["paper"] if belongs(row)])
+        for title, belongs in _PANELS
+    ]
+    figure = Figure(
+        "paper",
+        Bars(panels, columns=1, common_scale=False, label_width=150.0),
+        "Bars of the model's bandwidth for each published number, a diamond at the published one; "
+        "the table below has the numbers.",
+        "Bars are the model, diamonds what the paper published. The upper four gave four "
+        "parameters; the others are predictions. Each part has a scale of its own.",
+    )
+    lines = [
+        [
+            *(row["where"], row["operation"], str(row["writers"])),
+            *(_rate(row["published_mb_per_s"]), _rate(row["bandwidth_mb_per_s"])),
+            f"{round(row['deviation'] * 100):+d} %",
+            "calibrated" if row["calibrated"] else "held out",
+        ]
+        for row in document["paper"]
+    ]
+    heads = ["row", "", "writers", "published", "model", "deviation", ""]
+    return Section(
+        "Held against paper 004",
+        [
+            _trust_sentence(document),
+            "The paper says of the runs with 8640 and 960 writers that others used the machine, too; "
+            "the XT4 is another machine, of which only the number of servers is put in here.",
+        ],
+        figure,
+        tables=[Table("Paper 004 beside the model of its XT3", heads, lines, left=2)],
+    )
+
+
+def _bar(row: Json) -> Bar:
+    value, published = row["bandwidth_mb_per_s"], row["published_mb_per_s"]
+    system, what = row["where"].split(", ")[:2]
+    label = f"{system}, {what}" if row["writers"] == 1 else f"{system} {what}: {row['writers']}"
+    return Bar(
+        row["operation"],
+        label.replace("one writer, stripe", "1, stripe"),
+        [value],
+        value,
+        value,
+        text=f"{round(row['deviation'] * 100):+d} %",
+        tip=f"{row['where']}, {row['writers']} writers: model {_rate(value)}, published "
+        f"{_rate(published)}",
+        published=published,
+    )
+
+
+def _parameters_section(document: Json) -> Section:
+    cluster = document["settings"]["cluster"]
+    rows = [
+        [f"{section}.{key}", f"{value:,}" if isinstance(value, int) else str(value)]
+        for section, values in cluster.items()
+        if isinstance(values, dict)
+        for key, value in values.items()
+    ]
+    return Section(
+        "The parameters",
+        ["As the file has them; docs/reference/writers-model.md explains each."],
+        tables=[Table(cluster["name"], ["parameter", "value"], rows)],
+    )
