@@ -324,9 +324,12 @@ def _split_figure(document: Json) -> Figure:
 
 
 def _split_bar(row: Json) -> Bar:
-    medians = {name: summary["median"] / 1e6 for name, summary in row["metrics"].items()}
-    longest, whole, way = medians["file_maximum_ns"], call_ms(row), way_of(row)
-    means = [f"{label} {medians[f'{name}_mean_ns']:.1f} ms" for name, label in _SPLIT.items()]
+    metrics, whole, way = row["metrics"], call_ms(row), way_of(row)
+    longest = metrics["file_maximum_ns"]["median"] / 1e6
+    means = [
+        f"{label} {metrics[f'{name}_mean_ns']['median'] / 1e6:.1f} ms"
+        for name, label in _SPLIT.items()
+    ]
     return Bar(
         way,
         f"{row['writers']} {LABELS[way]}" if way != ALL else LABELS[ALL],
