@@ -120,7 +120,7 @@ class Stripes(RanksStudy):
                 f"together. {HOW_TO_READ}"
             ],
             [
-                Word(DEFAULT, DEFAULT, "the storage's own layout, and the writers' usual buffer"),
+                Word(DEFAULT, DEFAULT, "the storage's own layout, and each writer's usual buffer"),
                 *(Word(axis, axis, meanings[axis]) for axis in _axes(document)),
             ],
         )

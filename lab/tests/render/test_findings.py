@@ -169,6 +169,14 @@ def test_an_axis_that_is_no_size_lists_its_values() -> None:
     ]
 
 
+def test_one_of_an_axis_is_not_several() -> None:
+    made = [{**p, "threads": n} for n, p in zip((1, 2), points(0.5, 2), strict=True)]
+    assert Finding("many", "one", made, THREADS).clause() == (
+        "many is slower with 1 thread, 0.50 times the bandwidth of one; many is faster with 2 "
+        "threads, 2.00 times the bandwidth of one"
+    )
+
+
 def test_the_winners_are_named_where_they_win() -> None:
     def winners(*ratios: float, noise: float = 0.02) -> str:
         return Finding("compute", "host", points(*ratios, noise=noise)).winners()
