@@ -52,8 +52,9 @@ def console() -> Console:
 def output(*command: object, environment: Mapping[str, str] | None = None) -> str:
     """Runs a command and returns what it prints; ends this program when it fails."""
     words = [str(word) for word in command]
-    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False, env=environment)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
+        sys.stderr.write(done.stderr)
         sys.exit(f"{' '.join(words)} ended with status {done.returncode}")
     return done.stdout
 

@@ -31,7 +31,7 @@ class Stream {
 
   void run(const std::string& path) {
     const int flags = kind_ == Kind::write ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY;
-    check(file_.open(path, flags, 0644), 0);
+    if (file_.open(path, flags, 0644) != 0) fail("cannot open " + path);
     transfer();
     if (kind_ == Kind::write) check(file_.sync(), 0);
     check(file_.close(), 0);
