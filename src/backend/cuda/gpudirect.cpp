@@ -13,16 +13,14 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/magic.hpp"
+
 namespace ferry::cuda {
 namespace {
 
 constexpr unsigned serves_local = cufile::serves_nvme | cufile::serves_nvme_of |
                                   cufile::serves_scsi | cufile::serves_scaleflux |
                                   cufile::serves_nvmesh | cufile::serves_nvme_p2p;
-// Missing in the kernel's headers.
-constexpr long lustre_magic = 0x0bd00bd0;
-constexpr long gpfs_magic = 0x47504653;
-constexpr long beegfs_magic = 0x19830326;
 
 std::string_view setting(const char* name) {
   const char* text = std::getenv(name);

@@ -11,6 +11,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/magic.hpp"
 #include "base/sanitizer.hpp"
 #include "storage/mounted_layout.hpp"
 #include "storage/posix/change_times.hpp"
@@ -19,18 +20,6 @@
 
 namespace ferry::storage {
 namespace {
-
-// Not in every version of <linux/magic.h>.
-constexpr long cifs_magic = 0xFF534D42;
-constexpr long smb2_magic = 0xFE534D42;
-constexpr long ceph_magic = 0x00C36400;
-constexpr long lustre_magic = 0x0BD00BD0;
-constexpr long orangefs_magic = 0x20030528;
-constexpr long ramfs_magic = 0x858458F6;
-constexpr long configfs_magic = 0x62656570;
-constexpr long fusectl_magic = 0x65735543;
-constexpr long pstore_magic = 0x6165676C;
-constexpr long resctrl_magic = 0x07655821;
 
 // Whether another machine or a process serves file systems of this type, from statfs(2).
 bool is_remote(long type) {

@@ -13,16 +13,13 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/magic.hpp"
 #include "storage/posix/local_mounts.hpp"
 
 namespace ferry::storage {
 namespace {
 
 constexpr std::size_t page_bytes = 4096;
-// Not in every version of <linux/magic.h>.
-constexpr std::uint64_t xfs_magic = 0x58465342;
-constexpr std::uint64_t ramfs_magic = 0x858458F6;
-constexpr std::uint64_t lustre_magic = 0x0BD00BD0;
 // Folders may differ in permissions, so one attempt is not the last.
 constexpr unsigned attempts_max = 8;
 
