@@ -55,11 +55,11 @@ stage_python() {
   # The mock CUDA driver is a target of the tests.
   setup_is_configured release-tests || setup_configure release-tests
   setup_build release
-  cmake --build build/release --target ferry_mock_cuda >>"$setup_log" 2>&1 ||
-    setup_die "the mock CUDA driver could not be built; $setup_log says why"
+  cmake --build build/release --target mocks >>"$setup_log" 2>&1 ||
+    setup_die "the mocks could not be built; $setup_log says why"
   unset PYTHONHOME
   PYTHONPATH=$root/python:$root/lab FERRY_BUILD_DIR=$root/build/release \
-    "$setup_python" -m pytest tests/python lab/tests -q --durations=10
+    "$setup_python" -m pytest tests/python lab/tests -q --durations=10 -n "$(nproc)" --dist loadfile
 }
 
 stage_asan() { build_and_test asan asan; }
