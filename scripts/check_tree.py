@@ -88,10 +88,6 @@ PRIVATE = re.compile(r"src/storage/(ceph|lustre|nfs|posix|pvfs2)/")
 EXCEPTIONS = {
     ("python/ferry/laboratory.py", "ferry_lab.commands.load"): "finds commands that are installed",
     ("src/collective/hints.cpp", "runtime/tuning.hpp"): "hints come from the profile as well",
-    ("lab/harness/mpi/access.hpp", "collective/team.hpp"): "measured ranks agree as a file's do",
-    ("lab/harness/mpi/cell_run.hpp", "collective/team.hpp"): "measured ranks agree as a file's do",
-    ("lab/harness/mpi/part.hpp", "collective/division.hpp"): "names the files of Options::files",
-    ("lab/harness/mpi/session.hpp", "collective/team.hpp"): "measured ranks agree as a file's do",
 }
 
 SOURCE = re.compile(r"\.(c|cpp|cu|h|hpp|py|pyi)$")

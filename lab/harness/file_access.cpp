@@ -166,16 +166,22 @@ void FileAccess::close_plain(int fd) const {
   check(or_errno(::close(fd)), "closing");
 }
 
+std::unique_ptr<FileAccess> make_posix_access(std::string path) {
+  return std::make_unique<PosixAccess>(std::move(path));
+}
+
 std::unique_ptr<FileAccess> make_access(const Cell& cell, unsigned file, DeviceThread& thread) {
   std::string path = file_path(cell, file);
   switch (cell.interface) {
     case Interface::posix:
-      return std::make_unique<PosixAccess>(std::move(path));
+      return make_posix_access(std::move(path));
     case Interface::mmap:
-      return std::make_unique<MmapAccess>(std::move(path), file_bytes(cell));
+      return std::make_unique<MmapAccess>(std::move(path), file_bytes(cell, file));
     case Interface::uring:
       return make_uring_access(cell, std::move(path));
     case Interface::ferry:
+    case Interface::mpiio:
+    case Interface::native:
       break;
   }
   return std::make_unique<FerryAccess>(cell, std::move(path), thread);

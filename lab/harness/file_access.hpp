@@ -55,6 +55,9 @@ class FileAccess {
 // Access to file number `file` of the cell (harness/layout.hpp).
 std::unique_ptr<FileAccess> make_access(const Cell& cell, unsigned file, DeviceThread& thread);
 
+// By pread and pwrite.
+std::unique_ptr<FileAccess> make_posix_access(std::string path);
+
 // Access to every file of a part: one, or one for each transfer.
 using Accesses = std::vector<std::unique_ptr<FileAccess>>;
 Accesses make_accesses(const Cell& cell, const Part& part, DeviceThread& thread);

@@ -2,24 +2,26 @@
 
 #include <cerrno>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include "harness/usage.hpp"
 #include "programs/stored_file.hpp"
 
 namespace ferry::bench {
 namespace {
 
-constexpr int exit_interrupted = 130;
 constexpr std::chrono::milliseconds shutdown_deadline{2000};
+constexpr std::uint64_t patience_ns = 3'000'000'000;
 
 // For the two ways out that run no destructors. The lock spins, so that a signal handler may take
 // it: no thread that holds it touches mapped memory.
 std::atomic_flag scratch_lock;
-const std::vector<std::string>* scratch_paths = nullptr;
+ScratchFiles* first_scratch = nullptr;
 
 void lock_scratch() {
   while (scratch_lock.test_and_set(std::memory_order_acquire)) {
@@ -34,20 +36,10 @@ void remove_if_possible(const std::string& path) {
   }
 }
 
-// A signal handler can remove files of mounted file systems only.
-enum class Caller : std::uint8_t { thread, handler };
+using Caller = ScratchFiles::Caller;
 
 [[noreturn]] void leave_at_once(int status, Caller caller) {
-  lock_scratch();
-  if (scratch_paths != nullptr) {
-    for (const std::string& path : *scratch_paths) {
-      if (!is_uri(path)) {
-        ::unlink(path.c_str());
-      } else if (caller == Caller::thread) {
-        remove_if_possible(path);
-      }
-    }
-  }
+  ScratchFiles::remove_all(caller);
   ::_exit(status);
 }
 
@@ -69,14 +61,21 @@ void hold_signals() {
 }
 
 Interruption::Interruption(const Runtimes& runtimes)
-    : thread_(
-          [&runtimes] {
-            for (const Runtimes::Entry& entry : runtimes.all())
-              entry.device->shutdown(shutdown_deadline);
-          },
-          [this](int) {
-            if (stopped_.exchange(true)) leave_at_once(exit_interrupted, Caller::thread);
-          }) {}
+    : thread_([this, &runtimes] { end_calls(runtimes); },
+              [this](int) {
+                if (stopped_.exchange(true)) leave_at_once(exit_interrupted, Caller::thread);
+              }) {}
+
+void Interruption::end_calls(const Runtimes& runtimes) {
+  bool ended = true;
+  for (const Runtimes::Entry& entry : runtimes.all())
+    ended = entry.device->shutdown(shutdown_deadline) && ended;
+  const std::uint64_t deadline_ns = now_ns() + patience_ns;
+  while (!ended && !over_) {
+    if (now_ns() > deadline_ns) leave_at_once(exit_interrupted, Caller::thread);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
 
 void Interruption::check() const {
   if (stopped_.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
@@ -84,18 +83,35 @@ void Interruption::check() const {
 
 ScratchFiles::ScratchFiles(std::vector<std::string> paths) : paths_(std::move(paths)) {
   lock_scratch();
-  scratch_paths = &paths_;
+  next_ = std::exchange(first_scratch, this);
   scratch_lock.clear(std::memory_order_release);
 }
 
 ScratchFiles::~ScratchFiles() {
   lock_scratch();
-  scratch_paths = nullptr;
+  ScratchFiles** place = &first_scratch;
+  while (*place != this)
+    place = &(*place)->next_;
+  *place = next_;
   if (!kept_) {
     for (const std::string& path : paths_)
       remove_if_possible(path);
   }
   scratch_lock.clear(std::memory_order_release);
+}
+
+void ScratchFiles::remove_all(Caller caller) {
+  lock_scratch();
+  for (const ScratchFiles* files = first_scratch; files != nullptr; files = files->next_) {
+    if (files->kept_) continue;
+    for (const std::string& path : files->paths_) {
+      if (!is_uri(path)) {
+        ::unlink(path.c_str());
+      } else if (caller == Caller::thread) {
+        remove_if_possible(path);
+      }
+    }
+  }
 }
 
 void report_bus_errors() {

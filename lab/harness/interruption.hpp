@@ -12,14 +12,18 @@
 
 namespace ferry::bench {
 
+inline constexpr int exit_interrupted = 130;
+
 // Blocks the signals for this thread and all that it starts from now on, before the runtime.
 void hold_signals();
 
-// On the first signal it sets stopped() and shuts the runtimes down; on the second it ends the
+// On the first signal it sets stopped() and has the devices end their calls; on the second, or
+// where a device cannot do that and the measurement does not end by itself soon, it ends the
 // process.
 class Interruption {
  public:
   explicit Interruption(const Runtimes& runtimes);
+  ~Interruption() { over_ = true; }
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;
 
@@ -28,12 +32,14 @@ class Interruption {
   void check() const;
 
  private:
+  void end_calls(const Runtimes& runtimes);
+
   std::atomic<bool> stopped_{false};
+  std::atomic<bool> over_{false};
   SignalThread thread_;  // last: it uses what is above
 };
 
-// The files that a repeat makes: removed when this ends, however it ends, unless kept. There is one
-// at a time.
+// Files that the measurement makes: removed when this ends, however it ends, unless kept.
 class ScratchFiles {
  public:
   explicit ScratchFiles(std::vector<std::string> paths);
@@ -43,8 +49,14 @@ class ScratchFiles {
 
   void keep() { kept_ = true; }
 
+  // A signal handler can remove files of mounted file systems only.
+  enum class Caller : std::uint8_t { thread, handler };
+  // For a process that then ends and runs no destructors: others wait here.
+  static void remove_all(Caller caller);
+
  private:
   std::vector<std::string> paths_;
+  ScratchFiles* next_ = nullptr;  // of all that there are
   bool kept_ = false;
 };
 

@@ -29,19 +29,30 @@ Part part_of(const Cell& cell, unsigned index) {
 unsigned file_count(const Cell& cell) {
   if (cell.program == Program::files)
     return static_cast<unsigned>(cell.total_bytes / cell.transfer_bytes);
+  if (cell.file_per_writer) return cell.writers;
   return cell.file_per_thread ? cell.threads : 1;
 }
 
 std::string file_path(const Cell& cell, unsigned file) {
-  if (!cell.file_per_thread && cell.program != Program::files) return cell.path;
+  const bool several =
+      cell.file_per_thread || cell.file_per_writer || cell.program == Program::files;
+  if (!several) return cell.path;
+  const std::size_t digits = cell.file_per_writer ? std::to_string(cell.writers - 1).size() : 8;
   std::array<char, 16> number{};
-  std::snprintf(number.data(), number.size(), ".%08u", file);
+  std::snprintf(number.data(), number.size(), ".%0*u", static_cast<int>(digits), file);
   std::string path = cell.path;
   return path.insert(storage::path_end(path), number.data());
 }
 
-std::uint64_t file_bytes(const Cell& cell) {
+std::uint64_t file_bytes(const Cell& cell, unsigned file) {
+  if (cell.file_per_writer)
+    return (first_rank_of(cell, file + 1) - first_rank_of(cell, file)) * cell.part_bytes();
   return cell.span_bytes() / file_count(cell);
+}
+
+unsigned first_rank_of(const Cell& cell, unsigned file) {
+  const unsigned files = file_count(cell);
+  return static_cast<unsigned>((std::uint64_t{file} * cell.threads + files - 1) / files);
 }
 
 Contents contents_of(const Cell& cell, std::uint64_t seed, unsigned file) {

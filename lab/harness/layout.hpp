@@ -1,9 +1,10 @@
-// Which bytes of which file belong to which thread.
+// Which bytes of which file belong to which thread, and which files there are.
 //
 // A part is what one thread writes, and what one thread reads. In a shared file it has one block in
 // every segment: block 0 of part 0, block 0 of part 1, and so on, then block 1 of part 0. With a
 // file for each thread, a part is a whole file. With a file for each transfer (program `files`),
-// parts lie as in a shared file that was cut into pieces of one transfer.
+// parts lie as in a shared file that was cut into pieces of one transfer. What a rank has is in
+// harness/mpi/rank_part.hpp.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,13 @@ namespace ferry::bench {
 Part part_of(const Cell& cell, unsigned index);
 
 unsigned file_count(const Cell& cell);
-// With several files PATH.00000000, PATH.00000001 and so on, as IOR names them; before a URI's
-// query.
+// With several files PATH.00000000, PATH.00000001 and so on, as IOR names them, or for writers as
+// libferry_mpi does, with as many digits as the last one needs; before a URI's query.
 std::string file_path(const Cell& cell, unsigned file);
-std::uint64_t file_bytes(const Cell& cell);
+std::uint64_t file_bytes(const Cell& cell, unsigned file);
+// The first of the neighbouring ranks that share a file, as libferry_mpi divides them; for the file
+// behind the last, how many ranks there are.
+unsigned first_rank_of(const Cell& cell, unsigned file);
 
 // The pattern of one file of a cell whose pattern is `seed`: no two files hold the same.
 inline std::uint64_t file_seed(std::uint64_t seed, unsigned file) {

@@ -1,109 +1,57 @@
-// ferry-bench: the measured process. Runs a plan that lab/ferry_lab made. One JSON object per line
-// on standard output; exit status 0, 1 (failed), 2 (wrong arguments or plan), 130 (interrupted).
-#include <cerrno>
-#include <cstdio>
-#include <fstream>
-#include <iostream>
+// ferry-bench: the measured process, on threads of the host or on a GPU.
 #include <memory>
-#include <string>
 
-#include <nlohmann/json.hpp>
-
-#include <ferry/ferry.hpp>
-
-#include "harness/environment.hpp"
-#include "harness/interruption.hpp"
+#include "harness/bench.hpp"
+#include "harness/cuda/gpu_device.hpp"
 #include "harness/json_fields.hpp"
-#include "harness/plan.hpp"
-#include "harness/report.hpp"
-#include "harness/runtimes.hpp"
-#include "harness/session.hpp"
-#include "programs/file_system.hpp"
-#include "programs/json_lines.hpp"
-#include "programs/storage_facts.hpp"
-#include "programs/stored_file.hpp"
+#include "harness/verification.hpp"
 
 namespace ferry::bench {
 namespace {
 
-constexpr const char* usage =
-    "Usage: ferry-bench --plan FILE    runs a plan (schema ferry.plan/2; - is standard input)\n"
-    "       ferry-bench --remove PATH...  removes files, of any storage\n"
-    "Both print JSON lines. The ferry command makes the plans;\n"
-    "docs/reference/results-format.md describes them.\n";
+constexpr device::cache::Switches all_switches;
 
-constexpr int exit_interrupted = 130;
+class CpuDevice final : public MeasuredDevice {
+ public:
+  explicit CpuDevice(const RuntimeOptions& options) : runtime_(options) {}
 
-Plan load_plan(const std::string& file_name) {
-  if (file_name == "-") return read_plan(std::cin);
-  std::ifstream file(file_name);
-  if (!file) throw PlanError(file_name + " cannot be read");
-  return read_plan(file);
-}
+  Sample run_cell(const CellRun& run, const std::atomic<bool>& stopped) override {
+    set_switches(run.cell);
+    return bench::run_cell(runtime_, run, stopped);
+  }
+  void verify_reads(const Cell& cell, const std::atomic<bool>& stopped) override {
+    set_switches(cell);
+    bench::verify_reads(runtime_, cell, stopped);
+  }
+  std::optional<RuntimeInfo> info() const override { return runtime_.info(); }
+  bool shutdown(std::chrono::milliseconds deadline) override {
+    runtime_.shutdown(deadline);
+    return true;
+  }
 
-int run_plan(const std::string& file_name) {
-  Report report;
-  const Plan plan = load_plan(file_name);
-  hold_signals();
-  report_bus_errors();
-  const std::shared_ptr<storage::Storage> clients = side_storage();  // for all that is untimed
-  const Runtimes runtimes(plan);
-  const Interruption interruption(runtimes);
-  try {
-    report.environment(environment_facts(plan, runtimes));
-    Session(plan, runtimes, interruption, report).run();
-    report.done();
-    return 0;
-  } catch (const CellFailure& failure) {
-    print_error(failure.cell, failure.error_number, failure.what());
-  } catch (const Error& error) {
-    if (!interruption.stopped()) throw;
-    print_error("", EINTR, "interrupted");
+ private:
+  void set_switches(const Cell& cell) {
+    if (cell.is_cached()) runtime_.use_cache_switches(cell.cache_switches.value_or(all_switches));
   }
-  return interruption.stopped() ? exit_interrupted : exit_failed;
-}
 
-// What is not there counts as removed.
-int remove_files(int count, char** paths) {
-  const std::shared_ptr<storage::Storage> clients = side_storage();
-  int status = 0;
-  for (int i = 0; i < count; ++i) {
-    try {
-      remove_file(paths[i]);
-    } catch (const Error& error) {
-      print_error("", error.code().value(), error.what());
-      status = exit_failed;
-    }
-  }
-  return status;
-}
+  Runtime runtime_;
+};
 
-int run(int count, char** arguments) {
-  const std::string word = count > 1 ? arguments[1] : "";
-  const std::string value = count > 2 ? arguments[2] : "";
-  if (word == "--help" && count == 2) {
-    std::fputs(usage, stdout);
-    return 0;
+std::unique_ptr<MeasuredDevice> make_device(const Plan& plan, const RuntimeOptions& options) {
+  switch (plan.device) {
+    case Device::cuda:
+      return make_gpu_device(plan, options);
+    case Device::ranks:
+      throw PlanError("runtime.device: ranks are measured by ferry-bench-mpi");
+    case Device::cpu:
+      break;
   }
-  const bool plan = word == "--plan" && count == 3;
-  const bool removal = word == "--remove" && count > 2;
-  if (!plan && !removal) {
-    std::fputs(usage, stderr);
-    return exit_wrong_arguments;
-  }
-  if (removal) return remove_files(count - 2, arguments + 2);
-  try {
-    return run_plan(value);
-  } catch (const PlanError& error) {
-    print_error("", EINVAL, error.what());
-    return exit_wrong_arguments;
-  }
+  return std::make_unique<CpuDevice>(options);
 }
 
 }  // namespace
 }  // namespace ferry::bench
 
 int main(int count, char** arguments) {
-  return ferry::bench::run_reporting_errors("ferry-bench",
-                                            [&] { return ferry::bench::run(count, arguments); });
+  return ferry::bench::bench("ferry-bench", count, arguments, ferry::bench::make_device);
 }

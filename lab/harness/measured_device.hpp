@@ -3,7 +3,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <ferry/ferry.hpp>
 
@@ -26,13 +30,23 @@ class MeasuredDevice {
   // what a plain pread (of a URI: another client) gives for the same bytes. Throws likewise.
   virtual void verify_reads(const Cell& cell, const std::atomic<bool>& stopped) = 0;
 
-  virtual RuntimeInfo info() const = 0;
-  // Ends calls that are under way. Thread-safe, and does not throw.
-  virtual void shutdown(std::chrono::milliseconds deadline) = 0;
+  // What a repeat has written, however much of it the deadline left; files that are read afterwards
+  // are whole then. Throws likewise.
+  virtual void verify_write(const CellRun& run, const Sample& sample,
+                            const std::atomic<bool>& stopped);
+
+  // Absent where it has no runtime.
+  virtual std::optional<RuntimeInfo> info() const { return std::nullopt; }
+  // What else is to be said of the environment.
+  virtual void add_facts(nlohmann::ordered_json& /*environment*/) const {}
+  // Ends calls that are under way; whether that can be done. Thread-safe, and does not throw.
+  virtual bool shutdown(std::chrono::milliseconds deadline) = 0;
 };
 
-// The plan's device, set up in this way. Throws ferry::Error: ENODEV where the machine has no such
-// device, ENOSYS where this build cannot use it, and what a runtime throws.
-std::unique_ptr<MeasuredDevice> make_device(const Plan& plan, const RuntimeOptions& options);
+// The plan's device, set up in this way. Throws PlanError for one that the program does not have,
+// and ferry::Error: ENODEV where the machine has no such device, ENOSYS where this build cannot use
+// it, and what a runtime throws.
+using DeviceMaker =
+    std::function<std::unique_ptr<MeasuredDevice>(const Plan&, const RuntimeOptions&)>;
 
 }  // namespace ferry::bench

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -16,13 +18,17 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<const char*, 2> device_names = {"cpu", "cuda"};
-constexpr std::array<const char*, 4> interface_names = {"ferry", "posix", "mmap", "uring"};
+constexpr std::array<const char*, 3> device_names = {"cpu", "cuda", "ranks"};
+constexpr std::array<const char*, 6> interface_names = {"ferry", "posix", "mmap",
+                                                        "uring", "mpiio", "native"};
 constexpr std::array<const char*, 2> operation_names = {"read", "write"};
 constexpr std::array<const char*, 4> program_names = {"stream", "iterative", "once", "files"};
 constexpr std::array<const char*, 4> placement_names = {"host", "compute", "service", "automatic"};
 constexpr std::array<const char*, 3> reorder_names = {"none", "neighbour", "random"};
 constexpr std::array<const char*, 4> sync_names = {"none", "flush", "fsync", "flush+fsync"};
+constexpr std::array<const char*, 5> method_names = {"automatic", "independent", "serial",
+                                                     "aggregate", "mpiio"};
+constexpr std::array<const char*, 3> order_names = {"native", "little", "big"};
 constexpr std::array<const char*, 3> engine_names = {"automatic", "io_uring", "threads"};
 constexpr unsigned ferry_queue_depth_max = device::cells_per_group_max - 1;
 constexpr unsigned queue_depth_max = 1024;
@@ -35,6 +41,10 @@ constexpr std::uint64_t arena_slack_bytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t cache_bytes_least = std::uint64_t{64} << 20;  // where nobody says more
 constexpr std::uint32_t page_bytes_default = 64 << 10;
 constexpr unsigned threads_max = 4096;
+constexpr unsigned ranks_max = 1U << 16;
+constexpr std::uint64_t bytes_max = std::uint64_t{1} << 62;
+// MPI counts bytes of one call with an int.
+constexpr std::uint64_t ranks_transfer_bytes_max = std::uint64_t{1} << 30;
 constexpr unsigned repeats_max = 1'000'000;
 constexpr unsigned variants_max = 64;
 constexpr std::uint64_t time_limit_ms_max = 86'400'000;  // a day
@@ -43,7 +53,8 @@ void check_sizes(const Cell& cell, const Fields& fields) {
   // One step after the other: the product of all three may be more than 64 bits hold.
   const std::uint64_t step_bytes = cell.transfer_bytes * cell.threads;
   if (cell.total_bytes % step_bytes != 0 || cell.total_bytes / step_bytes % cell.segments != 0) {
-    fields.fail("total_bytes", "must be a multiple of transfer_bytes times threads and segments");
+    fields.fail("total_bytes",
+                "must be a multiple of transfer_bytes times threads and segments, or times ranks");
   }
   if (cell.call_bytes() > device::transfer_bytes_max) {
     fields.fail("transfer_bytes", "one call moves less than 2 GiB");
@@ -88,13 +99,48 @@ void check_program(const Cell& cell, const Fields& fields) {
 // Files of a URI are no files of this machine's kernel.
 void check_uri(const Cell& cell, const Fields& fields) {
   if (storage::scheme_of(cell.path) == storage::Scheme::posix) return;
-  if (cell.interface != Interface::ferry) {
+  if (cell.interface != Interface::ferry && cell.interface != Interface::native) {
     fields.fail("interface", "must be ferry for a URI; the others reach mounted file systems only");
   }
   if (cell.direct) fields.fail("direct", "not for a URI, whose files no kernel's cache holds");
 }
 
-void check(const Cell& cell, const Fields& fields) {
+void check_on_ranks(const Cell& cell, const Fields& fields) {
+  const Interface interface = cell.interface;
+  if (cell.interleaved && cell.transfer_bytes % cell.piece_bytes != 0) {
+    fields.fail("transfer_bytes", "must be a multiple of piece_bytes");
+  }
+  if ((cell.element_bytes & (cell.element_bytes - 1)) != 0) {
+    fields.fail("element_bytes", "must be 1, 2, 4, 8 or 16");
+  }
+  if (cell.order != ByteOrder::native && cell.transfer_bytes % cell.element_bytes != 0) {
+    fields.fail("transfer_bytes", "must be a multiple of element_bytes");
+  }
+  if (cell.writers > cell.threads) fields.fail("writers", "must be at most ranks");
+  if (cell.file_per_writer && cell.writers == 0) fields.fail("writers", "must be given");
+  const bool alone = interface == Interface::posix || interface == Interface::native;
+  if (alone && cell.writers != 0 && cell.writers != cell.threads) {
+    fields.fail("writers", "are all ranks where none sends its data to another");
+  }
+  if (interface != Interface::ferry && cell.order != ByteOrder::native) {
+    fields.fail("byte_order", "is for interface ferry");
+  }
+  if (interface != Interface::mpiio && cell.collective) {
+    fields.fail("collective", "is for interface mpiio");
+  }
+  if (cell.flushes()) fields.fail("sync", "must be none or fsync with device ranks");
+}
+
+void check(const Cell& cell, const Fields& fields, Device device) {
+  if (cell.id.empty()) fields.fail("id", "must not be empty");
+  if (cell.path.empty()) fields.fail("path", "must not be empty");
+  const bool of_threads = cell.interface == Interface::mmap || cell.interface == Interface::uring;
+  const bool of_ranks = cell.interface == Interface::mpiio || cell.interface == Interface::native;
+  if (device == Device::ranks ? of_threads : of_ranks) {
+    fields.fail("interface", std::string("cannot be ") + name_of(cell.interface) + " with device " +
+                                 name_of(device));
+  }
+  if (device == Device::ranks) check_on_ranks(cell, fields);
   check_uri(cell, fields);
   check_sizes(cell, fields);
   check_program(cell, fields);
@@ -159,23 +205,12 @@ device::cache::Switches read_switches(const json& list, const Fields& fields) {
   return switches;
 }
 
-Cell read_cell(const json& object, const std::string& where) {
-  Fields fields(object, where);
-  Cell cell;
-  for (const char* key : {"id", "interface", "operation", "path", "transfer_bytes", "total_bytes"})
-    fields.require(key);
-  cell.id = fields.text("id");
-  cell.path = fields.text("path");
-  cell.interface = static_cast<Interface>(fields.choice("interface", interface_names, 0));
-  cell.program = static_cast<Program>(fields.choice("program", program_names, 0));
-  cell.operation = static_cast<Operation>(fields.choice("operation", operation_names, 0));
-  cell.placement = static_cast<device::Placement>(fields.choice("placement", placement_names, 0));
+void read_of_threads(const json& object, Fields& fields, Cell& cell) {
   constexpr std::array<const char*, 2> patterns = {"sequential", "random"};
   cell.random = fields.choice("pattern", patterns, 0) == 1;
-  cell.sync = static_cast<Sync>(fields.choice("sync", sync_names, 0));
-  constexpr std::uint64_t bytes_max = std::uint64_t{1} << 62;
+  cell.program = static_cast<Program>(fields.choice("program", program_names, 0));
+  cell.placement = static_cast<device::Placement>(fields.choice("placement", placement_names, 0));
   fields.number("transfer_bytes", cell.transfer_bytes, 1, bytes_max / threads_max);
-  fields.number("total_bytes", cell.total_bytes, 1, bytes_max);
   fields.number("stride_bytes", cell.stride_bytes, 0, bytes_max / calls_max);
   fields.number("threads", cell.threads, 1, threads_max);
   fields.number("queue_depth", cell.queue_depth, 1, queue_depth_max);
@@ -190,7 +225,6 @@ Cell read_cell(const json& object, const std::string& where) {
     fields.number("variant", *cell.variant, 0, variants_max - 1);
   }
   fields.flag("direct", cell.direct);
-  fields.flag("cold", cell.cold);
   fields.flag("warm", cell.warm);
   fields.flag("rewrite", cell.rewrite);
   fields.number("buffer_offset_bytes", cell.buffer_offset_bytes, 0, buffer_offset_bytes_max);
@@ -198,13 +232,49 @@ Cell read_cell(const json& object, const std::string& where) {
     cell.cache_switches = read_switches(object["cache_switches"], fields);
   fields.flag("overwrite", cell.overwrite);
   fields.flag("keep", cell.keep);
-  fields.number("seed", cell.seed, 0, UINT64_MAX);
   if (fields.has("expect_pattern_seed")) {
     cell.expect_pattern_seed.emplace(0);
     fields.number("expect_pattern_seed", *cell.expect_pattern_seed, 0, UINT64_MAX);
   }
+}
+
+void read_of_ranks(Fields& fields, Cell& cell) {
+  constexpr std::array<const char*, 2> patterns = {"blocks", "interleaved"};
+  cell.interleaved = fields.choice("pattern", patterns, 0) == 1;
+  cell.method = static_cast<CollectiveMethod>(fields.choice("method", method_names, 0));
+  cell.order = static_cast<ByteOrder>(fields.choice("byte_order", order_names, 0));
+  fields.flag("collective", cell.collective);
+  fields.flag("file_per_writer", cell.file_per_writer);
+  fields.number("ranks", cell.threads, 1, ranks_max);
+  fields.number("writers", cell.writers, 0, ranks_max);
+  fields.number("transfer_bytes", cell.transfer_bytes, 1, ranks_transfer_bytes_max);
+  fields.number("piece_bytes", cell.piece_bytes, 1, ranks_transfer_bytes_max);
+  fields.number("buffer_bytes", cell.writer_buffer_bytes, 0, ranks_transfer_bytes_max);
+  fields.number("stripe_bytes", cell.stripe_bytes, 0, bytes_max);
+  fields.number("stripe_count", cell.stripe_count, 0, ranks_max);
+  fields.number("element_bytes", cell.element_bytes, 1, 16);
+}
+
+Cell read_cell(const json& object, const std::string& where, Device device) {
+  Fields fields(object, where);
+  Cell cell;
+  for (const char* key : {"id", "interface", "operation", "path", "transfer_bytes", "total_bytes"})
+    fields.require(key);
+  cell.id = fields.text("id");
+  cell.path = fields.text("path");
+  cell.interface = static_cast<Interface>(fields.choice("interface", interface_names, 0));
+  cell.operation = static_cast<Operation>(fields.choice("operation", operation_names, 0));
+  cell.sync = static_cast<Sync>(fields.choice("sync", sync_names, 0));
+  fields.number("total_bytes", cell.total_bytes, 1, bytes_max);
+  fields.flag("cold", cell.cold);
+  fields.number("seed", cell.seed, 0, UINT64_MAX);
+  if (device == Device::ranks) {
+    read_of_ranks(fields, cell);
+  } else {
+    read_of_threads(object, fields, cell);
+  }
   fields.refuse_unknown();
-  check(cell, fields);
+  check(cell, fields, device);
   return cell;
 }
 
@@ -250,6 +320,10 @@ RuntimeOptions read_runtime(const json& object, Device& device) {
   device = static_cast<Device>(fields.choice("device", device_names, 0));
   options.arena_bytes = 0;
   options.page_bytes = page_bytes_default;
+  if (device == Device::ranks) {  // which need none
+    fields.refuse_unknown();
+    return options;
+  }
   fields.number("device_threads", options.device_threads, 0, threads_max);
   read_tuning(object, fields, "runtime", options);
   fields.flag("profile", options.use_profile);
@@ -349,24 +423,28 @@ void check_across(const Plan& plan, const Fields& fields) {
 
 }  // namespace
 
-Plan read_plan(std::istream& input) {
+Plan read_plan(std::string text) {
   json document;
   try {
-    document = json::parse(input);
+    document = json::parse(text);
   } catch (const json::exception& error) {
     throw PlanError(std::string("not JSON: ") + error.what());
   }
   Fields fields(document, "plan");
   fields.require("schema");
-  if (fields.text("schema") != "ferry.plan/2") fields.fail("schema", "must be ferry.plan/2");
+  if (fields.text("schema") != "ferry.plan/3") fields.fail("schema", "must be ferry.plan/3");
   Plan plan;
+  plan.text = std::move(text);
   fields.number("repeats", plan.repeats, 1, repeats_max);
   plan.runtime =
       read_runtime(fields.has("runtime") ? document["runtime"] : json::object(), plan.device);
   fields.require("cells");
   if (!document["cells"].is_array()) fields.fail("cells", "must be an array");
-  for (const json& cell : document["cells"]) {
-    plan.cells.push_back(read_cell(cell, "cells[" + std::to_string(plan.cells.size()) + "]"));
+  std::set<std::string> ids;
+  for (const json& object : document["cells"]) {
+    const std::string where = "cells[" + std::to_string(plan.cells.size()) + "]";
+    const Cell& cell = plan.cells.emplace_back(read_cell(object, where, plan.device));
+    if (!ids.insert(cell.id).second) throw PlanError(where + ".id: there are two of " + cell.id);
   }
   if (plan.cells.empty()) fields.fail("cells", "must not be empty");
   fields.number("time_limit_ms", plan.time_limit_ms, 0, time_limit_ms_max);

@@ -1,17 +1,24 @@
-// The plan: which cells to measure, how often, on which runtime. JSON, schema "ferry.plan/2".
+// The plan: which cells to measure, how often, on which device. JSON, schema "ferry.plan/3".
 #pragma once
 
 #include <cstdint>
-#include <istream>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <ferry/byte_order.hpp>
 #include <ferry/ferry.hpp>
 
 namespace ferry::bench {
 
-enum class Interface : std::uint8_t { ferry, posix, mmap, uring };
+enum class Interface : std::uint8_t {
+  ferry,   // the device's file calls; of ranks, the file views of libferry_mpi
+  posix,   // pread and pwrite
+  mmap,    // of threads
+  uring,   // likewise
+  mpiio,   // of ranks: MPI-IO of the MPI library
+  native,  // of ranks: Ferry's storage itself; of ceph:/path, libcephfs
+};
 enum class Operation : std::uint8_t { read, write };
 enum class Program : std::uint8_t {
   stream,     // transfers, nothing else
@@ -20,7 +27,11 @@ enum class Program : std::uint8_t {
   files,      // each transfer in a file of its own: open, transfer, close
 };
 
-enum class Device : std::uint8_t { cpu, cuda };
+// What makes the calls: threads of this process, warps of a GPU, or MPI ranks.
+enum class Device : std::uint8_t { cpu, cuda, ranks };
+
+// As collective::Method.
+enum class CollectiveMethod : std::uint8_t { automatic, independent, serial, aggregate, mpiio };
 
 // Which part of the data each thread reads: the one that the thread of its number writes, that of
 // the next, or one drawn anew for each repeat.
@@ -29,8 +40,8 @@ enum class Reorder : std::uint8_t { none, neighbour, random };
 // What follows the last transfer, each step timed apart.
 enum class Sync : std::uint8_t { none, flush, fsync, flush_and_fsync };
 
-// One point of a study's matrix: a way to move `total_bytes` of one file, or of a file for each
-// thread (harness/layout.hpp).
+// One point of a study's matrix: a way to move `total_bytes` of one file, or of several
+// (harness/layout.hpp).
 struct Cell {
   std::string id;
   Interface interface = Interface::ferry;
@@ -40,9 +51,9 @@ struct Cell {
   bool random = false;
   std::string path;
   std::uint64_t transfer_bytes = 0;
-  std::uint64_t total_bytes = 0;   // moved, by all threads
+  std::uint64_t total_bytes = 0;   // moved, by all threads or ranks
   std::uint64_t stride_bytes = 0;  // reads: from one call's place to the next; 0: transfer_bytes
-  unsigned threads = 1;
+  unsigned threads = 1;            // of the device `ranks`: ranks
   unsigned queue_depth = 1;
   unsigned segments = 1;  // each has a block of every thread
   bool file_per_thread = false;
@@ -67,12 +78,26 @@ struct Cell {
   // for. Writes: read back through their own interface after each repeat.
   bool check = false;
 
+  // Of the device `ranks` alone, which makes the files that it reads.
+  bool interleaved = false;  // a rank has pieces, in turn with the others; else one block
+  std::uint64_t piece_bytes = 4096;
+  CollectiveMethod method = CollectiveMethod::automatic;  // of interface ferry
+  bool collective = false;                                // of interface mpiio: by such calls
+  unsigned writers = 0;          // who read or write for all; 0: as the interface does by itself
+  bool file_per_writer = false;  // each with the data of a group of neighbouring ranks
+  std::uint64_t writer_buffer_bytes = 0;  // cb_buffer_size; 0: the default
+  std::uint64_t stripe_bytes = 0;         // of files that are made; 0: left to the storage
+  unsigned stripe_count = 0;
+  ByteOrder order = ByteOrder::native;  // in the file; of interface ferry
+  unsigned element_bytes = 8;
+
   // Whether the calls go through the device's page cache.
   bool is_cached() const {
     return interface == Interface::ferry && placement != device::Placement::host;
   }
   bool computes() const { return program == Program::iterative || program == Program::once; }
   bool flushes() const { return sync == Sync::flush || sync == Sync::flush_and_fsync; }
+  bool is_striped() const { return stripe_bytes != 0 || stripe_count != 0; }
   bool syncs() const { return sync == Sync::fsync || sync == Sync::flush_and_fsync; }
   std::uint64_t part_bytes() const { return total_bytes / threads; }
   // What one call moves.
@@ -94,11 +119,12 @@ struct Plan {
   RuntimeOptions runtime;  // its cache is for the cells that are cached; the others have none
   std::vector<RuntimeOptions> variants;  // the same with changes, side by side with it
   std::vector<Cell> cells;
+  std::string text;  // that it was read from
 };
 
 // Throws PlanError. Fills in the sizes of the arena and of the page cache and the number of device
-// threads from the cells where the plan leaves them out.
-Plan read_plan(std::istream& input);
+// threads, or ranks, from the cells where the plan leaves them out.
+Plan read_plan(std::string text);
 
 const char* name_of(Device device);
 const char* name_of(Interface interface);

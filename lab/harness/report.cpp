@@ -28,13 +28,6 @@ Json latency_json(const Cell& cell, const Sample& sample) {
           {"samples", sorted.size()},      {"one_call_in", latency_stride(cell)}};
 }
 
-Json usage_json(const Usage& usage) {
-  return {{"user_cpu_ns", usage.user_cpu_ns},
-          {"system_cpu_ns", usage.system_cpu_ns},
-          {"voluntary_switches", usage.voluntary_switches},
-          {"involuntary_switches", usage.involuntary_switches}};
-}
-
 Json counters_json(const RuntimeStatistics& statistics) {
   return {{"calls", statistics.calls},
           {"batches", statistics.batches},
@@ -71,7 +64,34 @@ Json cache_json(const device::cache::Counters& counters) {
   return object;
 }
 
+// Also of a GPU's warps.
+Json of_threads(const Cell& cell, const Sample& sample) {
+  Json object = {{"deadline_reached", sample.deadline_reached},
+                 {"flush_ns", sample.flush_ns},
+                 {"compute_ns", nullptr},
+                 {"first_done_ns", sample.first_done_ns},
+                 {"last_done_ns", sample.last_done_ns},
+                 {"latency_ns", latency_json(cell, sample)},
+                 {"callers", usage_json(sample.callers)},
+                 {"server", usage_json(sample.others)},
+                 {"storage", storage_json(sample.storage)},
+                 {"device_cache_state", nullptr},
+                 {"counters", counters_json(sample.counted)},
+                 {"cache", nullptr}};
+  if (cell.computes()) object["compute_ns"] = sample.compute_ns;
+  if (sample.device_cache) object["device_cache_state"] = name_of(*sample.device_cache);
+  if (cell.is_cached()) object["cache"] = cache_json(sample.counted.cache);
+  return object;
+}
+
 }  // namespace
+
+Json usage_json(const Usage& usage) {
+  return {{"user_cpu_ns", usage.user_cpu_ns},
+          {"system_cpu_ns", usage.system_cpu_ns},
+          {"voluntary_switches", usage.voluntary_switches},
+          {"involuntary_switches", usage.involuntary_switches}};
+}
 
 void Report::environment(const Json& facts) {
   Json line = {{"type", "environment"}};
@@ -85,36 +105,16 @@ void Report::verified(const Cell& cell) {
 
 void Report::sample(const Cell& cell, unsigned repeat, const Sample& sample,
                     std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed) {
-  Json line = {{"type", "sample"},
-               {"cell", cell.id},
-               {"repeat", repeat},
-               {"elapsed_ns", sample.elapsed_ns},
-               {"bytes", sample.bytes},
-               {"operations", sample.operations},
-               {"deadline_reached", sample.deadline_reached},
-               {"open_ns", sample.open_ns},
-               {"io_ns", sample.io_ns},
-               {"flush_ns", sample.flush_ns},
-               {"sync_ns", sample.sync_ns},
-               {"close_ns", sample.close_ns},
-               {"compute_ns", nullptr},
-               {"first_done_ns", sample.first_done_ns},
-               {"last_done_ns", sample.last_done_ns},
-               {"latency_ns", latency_json(cell, sample)},
-               {"callers", usage_json(sample.callers)},
-               {"server", usage_json(sample.others)},
-               {"storage", storage_json(sample.storage)},
-               {"cache_state", nullptr},
-               {"device_cache_state", nullptr},
-               {"verified", true},
-               {"pattern_seed", nullptr},
-               {"counters", counters_json(sample.counted)},
-               {"cache", nullptr}};
-  if (cell.computes()) line["compute_ns"] = sample.compute_ns;
+  Json line = {{"type", "sample"},          {"cell", cell.id},
+               {"repeat", repeat},          {"elapsed_ns", sample.elapsed_ns},
+               {"bytes", sample.bytes},     {"operations", sample.operations},
+               {"open_ns", sample.open_ns}, {"io_ns", sample.io_ns},
+               {"sync_ns", sample.sync_ns}, {"close_ns", sample.close_ns},
+               {"cache_state", nullptr},    {"verified", true},
+               {"pattern_seed", nullptr}};
   if (state) line["cache_state"] = name_of(*state);
-  if (sample.device_cache) line["device_cache_state"] = name_of(*sample.device_cache);
-  if (cell.is_cached()) line["cache"] = cache_json(sample.counted.cache);
   if (pattern_seed) line["pattern_seed"] = *pattern_seed;
+  line.update(sample.of_ranks ? *sample.of_ranks : of_threads(cell, sample));
   print_line(line);
 }
 

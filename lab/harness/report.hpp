@@ -13,12 +13,14 @@
 
 namespace ferry::bench {
 
+nlohmann::ordered_json usage_json(const Usage& usage);
+
 class Report {
  public:
   // Every line is flushed. Throws ferry::Error when standard output is gone.
   void environment(const nlohmann::ordered_json& facts);
   void verified(const Cell& cell);
-  // `state` is of reads only, `pattern_seed` of writes only.
+  // `state` is of reads only, `pattern_seed` of writes and of ranks.
   void sample(const Cell& cell, unsigned repeat, const Sample& sample,
               std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed);
   void done();

@@ -2,11 +2,11 @@
 
 namespace ferry::bench {
 
-Runtimes::Runtimes(const Plan& plan) {
+Runtimes::Runtimes(const Plan& plan, const DeviceMaker& make_device) {
   // Those without a cache first, as they always were.
   for (const bool cached : {false, true}) {
     for (const Cell& cell : plan.cells)
-      if (cell.is_cached() == cached && find(cell) == nullptr) add(plan, cell);
+      if (cell.is_cached() == cached && find(cell) == nullptr) add(plan, cell, make_device);
   }
 }
 
@@ -17,7 +17,7 @@ const Runtimes::Entry* Runtimes::find(const Cell& cell) const {
   return nullptr;
 }
 
-void Runtimes::add(const Plan& plan, const Cell& cell) {
+void Runtimes::add(const Plan& plan, const Cell& cell, const DeviceMaker& make_device) {
   RuntimeOptions options = cell.variant ? plan.variants[*cell.variant] : plan.runtime;
   if (!cell.is_cached()) {
     options.cache_bytes = 0;

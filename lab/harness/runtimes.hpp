@@ -14,8 +14,8 @@ namespace ferry::bench {
 
 class Runtimes {
  public:
-  // Throws ferry::Error.
-  explicit Runtimes(const Plan& plan);
+  // Throws as the maker does.
+  Runtimes(const Plan& plan, const DeviceMaker& make_device);
 
   MeasuredDevice& of(const Cell& cell) const { return *find(cell)->device; }
 
@@ -30,7 +30,7 @@ class Runtimes {
 
  private:
   const Entry* find(const Cell& cell) const;
-  void add(const Plan& plan, const Cell& cell);
+  void add(const Plan& plan, const Cell& cell, const DeviceMaker& make_device);
 
   std::vector<Entry> all_;
 };

@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <ferry/ferry.hpp>
 
@@ -42,6 +45,8 @@ struct Sample {
   StorageCounters storage;
   std::optional<DeviceCacheState> device_cache;  // reads through the device's cache only
   std::vector<std::uint64_t> latencies_ns;       // of the sampled calls, in ascending order
+  // Of ranks: what the report says in the place of what only threads and warps have.
+  std::shared_ptr<const nlohmann::ordered_json> of_ranks;
 };
 
 struct Span {

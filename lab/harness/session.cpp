@@ -13,6 +13,7 @@
 
 #include "harness/cell_run.hpp"
 #include "harness/layout.hpp"
+#include "harness/striping.hpp"
 #include "harness/usage.hpp"
 #include "harness/verification.hpp"
 #include "programs/file_system.hpp"
@@ -23,7 +24,7 @@ namespace {
 
 CacheState prepare_file(const Cell& cell, unsigned number) {
   const PlainFile file(file_path(cell, number));
-  const std::uint64_t bytes = file_bytes(cell);
+  const std::uint64_t bytes = file_bytes(cell, number);
   if (cell.cold) return make_cold(file, bytes);
   // Direct reads go past the page cache: it is left as it is.
   if (cell.direct) return cache_state(file, bytes);
@@ -80,29 +81,21 @@ std::vector<std::string> paths_of(const Cell& cell) {
   return paths;
 }
 
-// What is written over: other contents than those that the timed writes bring.
-// Durable where those will be, so that they do not pay for it.
-void make_existing(const Cell& cell, std::uint64_t pattern_seed) {
-  for (const std::string& path : paths_of(cell))
-    const StoredFile made(path, O_WRONLY | O_CREAT | O_EXCL);
-  complete_written(cell, pattern_seed, std::vector<std::uint64_t>(cell.threads));
-  if (!cell.direct && !cell.syncs()) return;
-  for (const std::string& path : paths_of(cell))
-    StoredFile(path, O_WRONLY).sync();
-}
-
 }  // namespace
 
 void Session::run() {
   const std::uint64_t begin_ns = now_ns();
-  verify_cells();
+  prepare_cells();
   const std::size_t count = cells_.size();
-  for (unsigned repeat = 0; repeat < repeats_; ++repeat) {
+  const unsigned rounds = plan_.repeats + uncounted_rounds_;
+  for (unsigned round = 0; round < rounds; ++round) {
     const std::uint64_t elapsed_ms = (now_ns() - begin_ns) / 1'000'000;
-    if (time_limit_ms_ != 0 && repeat > 0 && elapsed_ms >= time_limit_ms_) break;
+    const bool late = plan_.time_limit_ms != 0 && elapsed_ms >= plan_.time_limit_ms;
+    if (late && round > uncounted_rounds_) break;
+    const bool forward = (round + uncounted_rounds_) % 2 == 0;
     for (std::size_t i = 0; i < count; ++i) {
       interruption_.check();
-      repeat_cell(repeat % 2 == 0 ? i : count - 1 - i, repeat);
+      repeat_cell(forward ? i : count - 1 - i, round);
     }
   }
 }
@@ -116,17 +109,20 @@ void Session::on_cell(const Cell& cell, Work work) {
     throw CellFailure(cell.id, 0, error.what());
   } catch (const std::system_error& error) {
     // Interrupted calls end with several errors; the reason is one.
-    if (interruption_.stopped()) throw CellFailure(cell.id, EINTR, "interrupted");
-    throw CellFailure(cell.id, error.code().value(), error.what());
+    const int number = error.code().value();
+    if (interruption_.stopped() || number == EINTR)
+      throw CellFailure(cell.id, EINTR, "interrupted");
+    throw CellFailure(cell.id, number, error.what());
   }
 }
 
-void Session::verify_cells() {
+void Session::prepare_cells() {
   for (Cell& cell : cells_) {
     block_devices_.push_back(block_device_of(cell));
     sums_.push_back(0);
     if (cell.operation != Operation::read) continue;
     on_cell(cell, [&] {
+      if (plan_.device == Device::ranks) make_files(cell);
       check_readable(cell);
       if (cell.check && !cell.expect_pattern_seed) {
         cell.expect_pattern_seed = find_pattern_seed(cell);
@@ -138,15 +134,37 @@ void Session::verify_cells() {
   }
 }
 
-void Session::repeat_cell(std::size_t index, unsigned repeat) {
+// Those that the cell reads, unless another one has made them.
+void Session::make_files(Cell& cell) {
+  cell.expect_pattern_seed = cell.seed;
+  const std::vector<std::string> paths = paths_of(cell);
+  for (unsigned i = 0; i < paths.size(); ++i) {
+    if (!made_paths_.insert(paths[i]).second) continue;
+    made_.push_back(std::make_unique<ScratchFiles>(std::vector{paths[i]}));
+    try {
+      make_file(cell, cell.seed, i);
+    } catch (const Error& error) {
+      if (error.code().value() == EEXIST) made_.back()->keep();
+      throw;
+    }
+  }
+}
+
+void Session::repeat_cell(std::size_t index, unsigned round) {
   const Cell& cell = cells_[index];
   on_cell(cell, [&] {
     if (cell.operation == Operation::read) {
-      read_once(index, repeat);
+      read_once(index, round);
     } else {
-      write_once(index, repeat);
+      write_once(index, round);
     }
   });
+}
+
+void Session::report(const Cell& cell, unsigned round, const Sample& sample,
+                     std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed) {
+  if (round < uncounted_rounds_) return;
+  report_.sample(cell, round - uncounted_rounds_, sample, state, pattern_seed);
 }
 
 // A hot read is as fast as what the cell before it left in the processor's caches: 16 MiB from the
@@ -157,17 +175,17 @@ void Session::repeat_cell(std::size_t index, unsigned repeat) {
 std::uint64_t Session::settling_passes(const Cell& cell) const {
   constexpr std::uint64_t bytes = std::uint64_t{128} << 20;
   constexpr std::uint64_t passes_max = 8;
-  if (cells_.size() == 1 || cell.cold || cell.direct) return 0;
+  if (cells_.size() == 1 || cell.cold || cell.direct || uncounted_rounds_ != 0) return 0;
   if (is_uri(cell.path)) return 1;  // for what its client keeps; the network hides the rest
   return std::clamp(bytes / cell.total_bytes, std::uint64_t{1}, passes_max);
 }
 
-void Session::read_once(std::size_t index, unsigned repeat) {
+void Session::read_once(std::size_t index, unsigned round) {
   const Cell& cell = cells_[index];
   const bool remote = is_uri(cell.path);
   std::optional<CacheState> state;
   if (!remote) state = prepare_cache(cell);
-  const CellRun run{cell, repeat, 0, 0, block_devices_[index]};
+  const CellRun run{cell, round, 0, 0, block_devices_[index]};
   for (std::uint64_t pass = 0; pass < settling_passes(cell); ++pass)
     runtimes_.of(cell).run_cell(run, interruption_.stopped());
   const Sample sample = runtimes_.of(cell).run_cell(run, interruption_.stopped());
@@ -181,12 +199,12 @@ void Session::read_once(std::size_t index, unsigned repeat) {
   } else if (cell.cold || !cell.direct) {
     state = confirm(*state, sample.bytes, sample.storage.process_read_bytes);
   }
-  report_.sample(cell, repeat, sample, state, std::nullopt);
+  report(cell, round, sample, state, std::nullopt);
 }
 
-void Session::write_once(std::size_t index, unsigned repeat) {
+void Session::write_once(std::size_t index, unsigned round) {
   const Cell& cell = cells_[index];
-  CellRun run{cell, repeat, cell.seed + repeat, O_CREAT | O_EXCL, block_devices_[index]};
+  CellRun run{cell, round, cell.seed + round, O_CREAT | O_EXCL, block_devices_[index]};
   std::vector<std::string> fresh;
   for (const std::string& path : paths_of(cell)) {
     if (!file_exists(path)) {
@@ -196,38 +214,28 @@ void Session::write_once(std::size_t index, unsigned repeat) {
     if (!cell.overwrite) throw Error(EEXIST, path);
     run.create_flags = O_CREAT | O_TRUNC;
   }
-  if (!fresh.empty() && !cell.rewrite) warm_memory(cell);
+  if (!fresh.empty() && !cell.rewrite && uncounted_rounds_ == 0) warm_memory(cell);
   ScratchFiles made(std::move(fresh));
   Sample sample;
   try {
-    if (cell.rewrite) {
-      make_existing(cell, run.pattern_seed + 1);
+    if (cell.rewrite) {  // other contents than those that the timed writes bring
+      for (unsigned i = 0; i < file_count(cell); ++i)
+        make_file(cell, run.pattern_seed + 1, i);
       run.create_flags = 0;
+    }
+    // Ferry's own views make it with its stripes themselves.
+    if (cell.is_striped() && cell.interface != Interface::ferry) {
+      for (const std::string& path : paths_of(cell))
+        make_striped(cell, path);
     }
     sample = runtimes_.of(cell).run_cell(run, interruption_.stopped());
   } catch (const std::system_error& error) {
     if (error.code().value() == EEXIST) made.keep();  // somebody else made it just now
     throw;
   }
-  verify_write(run, sample);
-  if (cell.keep && repeat + 1 == repeats_) made.keep();
-  report_.sample(cell, repeat, sample, std::nullopt, run.pattern_seed);
-}
-
-// Files that are read afterwards are whole, whatever the deadline was.
-void Session::verify_write(const CellRun& run, const Sample& sample) {
-  const Cell& cell = run.cell;
-  if (sample.deadline_reached) {
-    verify_written(cell, run.pattern_seed, sample.calls_of_part);
-    if (!cell.keep && !cell.check) return;
-    complete_written(cell, run.pattern_seed, sample.calls_of_part);
-  }
-  verify_written(cell, run.pattern_seed);
-  if (!cell.check) return;
-  Cell back = cell;
-  back.operation = Operation::read;
-  back.expect_pattern_seed = run.pattern_seed;
-  runtimes_.of(cell).verify_reads(back, interruption_.stopped());
+  runtimes_.of(cell).verify_write(run, sample, interruption_.stopped());
+  if (cell.keep && round + 1 == plan_.repeats + uncounted_rounds_) made.keep();
+  report(cell, round, sample, std::nullopt, run.pattern_seed);
 }
 
 }  // namespace ferry::bench

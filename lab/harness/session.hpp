@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -27,8 +30,8 @@ class Session {
  public:
   Session(const Plan& plan, const Runtimes& runtimes, const Interruption& interruption,
           Report& report)
-      : repeats_(plan.repeats),
-        time_limit_ms_(plan.time_limit_ms),
+      : plan_(plan),
+        uncounted_rounds_(plan.device == Device::ranks ? 1 : 0),
         cells_(plan.cells),
         runtimes_(runtimes),
         interruption_(interruption),
@@ -39,23 +42,28 @@ class Session {
   void run();
 
  private:
-  void verify_cells();
-  void repeat_cell(std::size_t index, unsigned repeat);
+  void prepare_cells();
+  void make_files(Cell& cell);
+  void repeat_cell(std::size_t index, unsigned round);
   std::uint64_t settling_passes(const Cell& cell) const;
-  void read_once(std::size_t index, unsigned repeat);
-  void write_once(std::size_t index, unsigned repeat);
-  void verify_write(const CellRun& run, const Sample& sample);
+  void read_once(std::size_t index, unsigned round);
+  void write_once(std::size_t index, unsigned round);
+  void report(const Cell& cell, unsigned round, const Sample& sample,
+              std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed);
   template <class Work>
   void on_cell(const Cell& cell, Work work);
 
-  unsigned repeats_;
-  std::uint64_t time_limit_ms_;  // 0: none
-  std::vector<Cell> cells_;      // with the seeds that were found in files
+  const Plan& plan_;
+  // Of ranks, one opens connections and touches memory. The others warm up before each repeat.
+  const unsigned uncounted_rounds_;
+  std::vector<Cell> cells_;  // with the seeds that were found in files
   const Runtimes& runtimes_;
   const Interruption& interruption_;
   Report& report_;
   std::vector<std::string> block_devices_;  // of the cells
   std::vector<std::uint32_t> sums_;         // of the read cells' files
+  std::set<std::string> made_paths_;        // of files that are read
+  std::vector<std::unique_ptr<ScratchFiles>> made_;
 };
 
 }  // namespace ferry::bench

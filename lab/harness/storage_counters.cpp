@@ -27,6 +27,8 @@ void read_process(StorageCounters& counters) {
   while (file >> key >> value) {
     if (key == "read_bytes:") counters.process_read_bytes = value;
     if (key == "write_bytes:") counters.process_write_bytes = value;
+    if (key == "syscr:") counters.read_calls = value;
+    if (key == "syscw:") counters.write_calls = value;
   }
 }
 
@@ -78,6 +80,8 @@ StorageCounters StorageCounters::operator-(const StorageCounters& earlier) const
           difference(process_write_bytes, earlier.process_write_bytes),
           difference(device_read_bytes, earlier.device_read_bytes),
           difference(device_write_bytes, earlier.device_write_bytes),
+          difference(read_calls, earlier.read_calls),
+          difference(write_calls, earlier.write_calls),
           difference(network_read_bytes, earlier.network_read_bytes)};
 }
 

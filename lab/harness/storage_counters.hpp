@@ -16,6 +16,9 @@ struct StorageCounters {
   // /sys/dev/block: what the file system's block device did, for anybody.
   std::optional<std::uint64_t> device_read_bytes;
   std::optional<std::uint64_t> device_write_bytes;
+  // Its system calls that read or wrote, on whatever descriptor.
+  std::optional<std::uint64_t> read_calls;
+  std::optional<std::uint64_t> write_calls;
   // What came by this process's TCP connections: of a URI's file all that its client was sent.
   std::optional<std::uint64_t> network_read_bytes;
 

@@ -6,9 +6,12 @@
 #include <memory>
 #include <optional>
 
+#include <ferry/byte_order.hpp>
+
 #include "harness/file_access.hpp"
 #include "harness/layout.hpp"
 #include "harness/pattern.hpp"
+#include "harness/striping.hpp"
 
 namespace ferry::bench {
 namespace {
@@ -19,6 +22,7 @@ void expect_written(const Cell& cell, std::uint64_t seed, unsigned char* data, s
                     std::uint64_t offset) {
   if (!cell.computes()) {
     fill_pattern(data, bytes, offset, seed);
+    if (is_foreign(cell.order)) swap_bytes(data, bytes, cell.element_bytes);
     return;
   }
   for (std::uint64_t at = 0; at < bytes;) {
@@ -60,25 +64,6 @@ void verify_part(const Cell& cell, const Part& part, const Accesses& files, unsi
   }
 }
 
-void verify_written_file(const Cell& cell, std::uint64_t pattern_seed, unsigned number) {
-  const StoredFile file(file_path(cell, number));
-  const std::uint64_t wanted_bytes = file_bytes(cell);
-  if (file.size_bytes() != wanted_bytes) {
-    throw ContentsError(file.path() + " has " + std::to_string(file.size_bytes()) +
-                        " bytes after " + std::to_string(wanted_bytes) +
-                        " were written, by way of " + name_of(cell.interface));
-  }
-  const Contents contents = contents_of(cell, pattern_seed, number);
-  std::vector<unsigned char> found(std::min(step_bytes, wanted_bytes));
-  std::vector<unsigned char> expected(found.size());
-  for (std::uint64_t at = 0; at < wanted_bytes; at += step_bytes) {
-    const std::uint64_t bytes = std::min(step_bytes, wanted_bytes - at);
-    file.read(found.data(), bytes, at);
-    expect_written(cell, contents.seed, expected.data(), bytes, contents.begin + at);
-    compare_contents(file.path(), cell.interface, found.data(), expected.data(), bytes, at);
-  }
-}
-
 }  // namespace
 
 Expected::Expected(const Cell& cell, unsigned file) : cell_(cell), plain_(file_path(cell, file)) {
@@ -103,7 +88,7 @@ void check_readable(const Cell& cell) {
     const StoredFile file(file_path(cell, i));
     if (!file.is_regular()) throw Error(EINVAL, file.path() + " is no regular file");
     const std::uint64_t size_bytes = file.size_bytes();
-    const std::uint64_t needed_bytes = file_bytes(cell);
+    const std::uint64_t needed_bytes = file_bytes(cell, i);
     if (size_bytes < needed_bytes) {
       throw Error(EINVAL, file.path() + " has " + std::to_string(size_bytes) +
                               " bytes, and the measurement needs " + std::to_string(needed_bytes));
@@ -126,7 +111,7 @@ void verify_reads(Runtime& runtime, const Cell& cell, const std::atomic<bool>& s
 std::uint64_t find_pattern_seed(const Cell& cell) {
   const StoredFile file(file_path(cell, 0));
   Block block;
-  for (std::uint64_t i = 0; (i + 1) * block_bytes <= file_bytes(cell); ++i) {
+  for (std::uint64_t i = 0; (i + 1) * block_bytes <= file_bytes(cell, 0); ++i) {
     file.read(block.data(), block_bytes, i * block_bytes);
     if (const auto seed = seed_of_block(block, i)) return *seed;
   }
@@ -138,8 +123,8 @@ std::uint32_t sum_files(const Cell& cell) {
   std::uint32_t sum = 0;
   for (unsigned i = 0; i < file_count(cell); ++i) {
     const StoredFile file(file_path(cell, i));
-    for (std::uint64_t at = 0; at < file_bytes(cell); at += step_bytes) {
-      const std::uint64_t bytes = std::min(step_bytes, file_bytes(cell) - at);
+    for (std::uint64_t at = 0; at < file_bytes(cell, i); at += step_bytes) {
+      const std::uint64_t bytes = std::min(step_bytes, file_bytes(cell, i) - at);
       file.read(buffer.data(), bytes, at);
       sum += sum_words(buffer.data(), bytes);
     }
@@ -163,7 +148,27 @@ void verify_buffer(const ProgramInput& input, std::uint64_t calls) {
 
 void verify_written(const Cell& cell, std::uint64_t pattern_seed) {
   for (unsigned i = 0; i < file_count(cell); ++i)
-    verify_written_file(cell, pattern_seed, i);
+    verify_written(cell, pattern_seed, i, 0, file_bytes(cell, i));
+}
+
+void verify_written(const Cell& cell, std::uint64_t pattern_seed, unsigned number,
+                    std::uint64_t begin, std::uint64_t end) {
+  const StoredFile file(file_path(cell, number));
+  const std::uint64_t wanted_bytes = file_bytes(cell, number);
+  if (file.size_bytes() != wanted_bytes) {
+    throw ContentsError(file.path() + " has " + std::to_string(file.size_bytes()) +
+                        " bytes after " + std::to_string(wanted_bytes) +
+                        " were written, by way of " + name_of(cell.interface));
+  }
+  const Contents contents = contents_of(cell, pattern_seed, number);
+  std::vector<unsigned char> found(std::min(step_bytes, end - begin));
+  std::vector<unsigned char> expected(found.size());
+  for (std::uint64_t at = begin; at < end; at += step_bytes) {
+    const std::uint64_t bytes = std::min(step_bytes, end - at);
+    file.read(found.data(), bytes, at);
+    expect_written(cell, contents.seed, expected.data(), bytes, contents.begin + at);
+    compare_contents(file.path(), cell.interface, found.data(), expected.data(), bytes, at);
+  }
 }
 
 void verify_written(const Cell& cell, std::uint64_t pattern_seed,
@@ -182,6 +187,22 @@ void verify_written(const Cell& cell, std::uint64_t pattern_seed,
       compare_contents(file.path(), cell.interface, found.data(), expected.data(), bytes, offset);
     }
   }
+}
+
+void make_file(const Cell& cell, std::uint64_t pattern_seed, unsigned number) {
+  const std::string path = file_path(cell, number);
+  if (cell.is_striped()) make_striped(cell, path);
+  const StoredFile file(path, O_WRONLY | O_CREAT | (cell.is_striped() ? 0 : O_EXCL));
+  const Contents contents = contents_of(cell, pattern_seed, number);
+  const std::uint64_t end = file_bytes(cell, number);
+  std::vector<unsigned char> data(std::min(step_bytes, end));
+  for (std::uint64_t at = 0; at < end; at += step_bytes) {
+    const std::uint64_t bytes = std::min(step_bytes, end - at);
+    fill_pattern(data.data(), bytes, contents.begin + at, contents.seed);
+    if (is_foreign(cell.order)) swap_bytes(data.data(), bytes, cell.element_bytes);
+    file.write(data.data(), bytes, at);
+  }
+  if (cell.operation == Operation::read || cell.direct || cell.syncs()) file.sync();
 }
 
 void complete_written(const Cell& cell, std::uint64_t pattern_seed,

@@ -49,11 +49,17 @@ std::uint32_t sum_files(const Cell& cell);
 // What is left in the buffer after a timed read of so many calls, that is the last of every slot.
 void verify_buffer(const ProgramInput& input, std::uint64_t calls);
 
-// Reads back, in that way, what a write cell has written: everything, or so many calls of each
-// part where a deadline came first. Throws ContentsError, ferry::Error.
+// Reads back, in that way, what a write cell has written: everything, [begin, end) of one file, or
+// so many calls of each part where a deadline came first. Throws ContentsError, ferry::Error.
 void verify_written(const Cell& cell, std::uint64_t pattern_seed);
+void verify_written(const Cell& cell, std::uint64_t pattern_seed, unsigned file,
+                    std::uint64_t begin, std::uint64_t end);
 void verify_written(const Cell& cell, std::uint64_t pattern_seed,
                     const std::vector<std::uint64_t>& calls_of_part);
+
+// Makes a file that a cell reads, or writes over, with the stripes that it asks for. It is as
+// durable as what is measured, so that this does not pay for it. Throws ferry::Error.
+void make_file(const Cell& cell, std::uint64_t pattern_seed, unsigned file);
 
 // Writes what the deadline kept a write cell from writing. Throws ferry::Error.
 void complete_written(const Cell& cell, std::uint64_t pattern_seed,

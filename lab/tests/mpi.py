@@ -25,9 +25,8 @@ from ferry_lab.results.records import (
     TimeSplit,
     TransferCounts,
 )
-from ferry_lab.run import mpi_native
-from ferry_lab.run.measuring import Measurement
-from ferry_lab.run.mpi_plan import MpiCell
+from ferry_lab.run.measuring import MPI_PROGRAM, Measurement, mpiexec
+from ferry_lab.run.plan import SCHEMA, RanksCell
 from ferry_lab.run.study import Study, StudyOptions, conclude, run
 from made_up import ENVIRONMENT
 from support import TIMEOUT_S
@@ -38,7 +37,7 @@ Json = dict[str, Any]
 def why_absent() -> str:
     """Why it cannot be tested here; empty if it can."""
     try:
-        mpi_native.mpiexec()
+        mpiexec()
     except FerryError as error:
         return str(error)
     return ""
@@ -65,10 +64,10 @@ def run_plan(plan: Json, ranks: int, **options: Any) -> tuple[int, list[Json]]:
     """Runs ``ferry-bench-mpi`` on a plan: exit status and lines."""
     done = subprocess.run(
         [
-            *(*mpi_native.mpiexec(), "-n", str(ranks)),
-            *(str(find_program(mpi_native.PROGRAM)), "--plan", "-"),
+            *(*mpiexec(), "-n", str(ranks)),
+            *(str(find_program(MPI_PROGRAM)), "--plan", "-"),
         ],
-        input=json.dumps({"schema": "ferry.mpi-plan/1", **plan}),
+        input=json.dumps({"schema": SCHEMA, "runtime": {"device": "ranks"}, **plan}),
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -91,7 +90,7 @@ def samples_of(plan: Json, ranks: int) -> dict[str, list[Json]]:
     return found
 
 
-def made_up_rows(cells: list[MpiCell], time_ms: Callable[[MpiCell], float]) -> list[RanksRow]:
+def made_up_rows(cells: list[RanksCell], time_ms: Callable[[RanksCell], float]) -> list[RanksRow]:
     """Rows whose every repeat takes the time in ``time_ms``; writes have no fsync time."""
     return [
         results.make_row(one, "made up", [sample(one, n, time_ms(one) * 1e6) for n in range(20)])
@@ -99,7 +98,7 @@ def made_up_rows(cells: list[MpiCell], time_ms: Callable[[MpiCell], float]) -> l
     ]
 
 
-def sample(one: MpiCell, repeat: int, time_ns: float) -> RanksRepeat:
+def sample(one: RanksCell, repeat: int, time_ns: float) -> RanksRepeat:
     """One repeat that took so long."""
     phases = Phases(*[1_000_000] * len(Phases.__struct_fields__))
     told = one.interface != "mpiio"

@@ -6,7 +6,6 @@
 
 #include <fcntl.h>
 
-#include "collective/division.hpp"
 #include "collective/domains.hpp"
 #include "collective/groups.hpp"
 #include "collective/impl.hpp"
@@ -35,6 +34,13 @@ int default_writers(const std::vector<int>& node_of, int per_node) {
     writers += std::min(ranks, per_node > 0 ? per_node : std::max(share, node_writers_min));
   }
   return writers;
+}
+
+// PATH.0, PATH.1 and so on, padded to equal length; in a URI before its query.
+std::string path_of(std::string path, int file, int files) {
+  std::string number = std::to_string(file);
+  number.insert(0, std::to_string(files - 1).size() - number.size(), '0');
+  return path.insert(storage::path_end(path), "." + number);
 }
 
 // What a new file asks for: the hints, or with `automatic` one stripe per window and one server per
@@ -104,7 +110,7 @@ File::Impl::~Impl() {
 void File::Impl::divide(MPI_Comm communicator) {
   all_.broadcast(&files_, sizeof files_);
   if (files_ == 0) return;
-  file_index_ = file_of(all_.rank(), all_.size(), files_);
+  file_index_ = static_cast<int>(std::int64_t{all_.rank()} * files_ / all_.size());
   path_ = path_of(path_, file_index_, files_);
   if (files_ == 1) return;
   const bool alone = files_ == all_.size();

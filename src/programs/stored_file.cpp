@@ -43,14 +43,12 @@ std::shared_ptr<storage::Storage> side_storage() {
   return storage;
 }
 
-StoredFile::StoredFile(const std::string& path, int flags,
-                       std::shared_ptr<storage::Storage> storage)
-    : path_(path) {
+StoredFile::StoredFile(const std::string& path, int flags) : path_(path) {
   if (!is_uri(path)) {
     plain_.emplace(path, flags);
     return;
   }
-  storage_ = storage != nullptr ? std::move(storage) : side_storage();
+  storage_ = side_storage();
   file_ = std::make_unique<storage::SyncFile>(*storage_);
   checked(file_->open(path_, flags, mode_of_new_files), path_);
 }

@@ -24,9 +24,8 @@ std::shared_ptr<storage::Storage> side_storage();
 // the path. For one thread.
 class StoredFile {
  public:
-  // `flags` of open(2). Uses the clients of `storage`; null: of side_storage().
-  explicit StoredFile(const std::string& path, int flags = O_RDONLY,
-                      std::shared_ptr<storage::Storage> storage = nullptr);
+  // `flags` of open(2).
+  explicit StoredFile(const std::string& path, int flags = O_RDONLY);
 
   const std::string& path() const { return path_; }
   std::uint64_t size_bytes() const;

@@ -101,7 +101,7 @@ def run_bench(plan: dict[str, Any], **options: Any) -> tuple[int, list[dict[str,
     """Runs ``ferry-bench`` on a plan: exit status and lines."""
     done = subprocess.run(
         [str(programs.find_program()), "--plan", "-"],
-        input=json.dumps({"schema": "ferry.plan/2", **plan}),
+        input=json.dumps({"schema": "ferry.plan/3", **plan}),
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,

@@ -33,8 +33,7 @@ from ferry_lab.results.records import (
     TransferCounts,
 )
 from ferry_lab.run.measuring import Measurement
-from ferry_lab.run.mpi_plan import MpiCell
-from ferry_lab.run.plan import Cell
+from ferry_lab.run.plan import Cell, RanksCell
 from ferry_lab.stats import judge
 
 AnyRepeat = Repeat | ImportedRepeat | RanksRepeat
@@ -198,7 +197,7 @@ def cache_state(samples: Sequence[Any], key: str = "cache_state") -> Any:
 
 
 def make_row(
-    cell: Cell | MpiCell, group: str, samples: Sequence[Any], virtual_machine: bool = False
+    cell: Cell | RanksCell, group: str, samples: Sequence[Any], virtual_machine: bool = False
 ) -> MeasuredRow | RanksRow:
     """Returns one row of the document: what was measured, summaries, and every repeat.
 
@@ -230,7 +229,7 @@ def _make_measured_row(
 
 
 def _make_ranks_row(
-    cell: MpiCell, group: str, samples: Sequence[RanksRepeat], state: Any
+    cell: RanksCell, group: str, samples: Sequence[RanksRepeat], state: Any
 ) -> RanksRow:
     facts = _facts(cell, RanksRow) | {
         "method": cell.method if cell.interface == "ferry" else None,
@@ -252,7 +251,7 @@ def _make_ranks_row(
     )
 
 
-def _facts(cell: Cell | MpiCell, row: type[Row]) -> dict[str, Any]:
+def _facts(cell: Cell | RanksCell, row: type[Row]) -> dict[str, Any]:
     """Returns what a row takes over from its cell."""
     return {
         name: getattr(cell, name)

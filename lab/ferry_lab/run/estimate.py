@@ -12,8 +12,7 @@ import time
 
 from ferry.sizes import MIB
 from ferry.uris import is_uri
-from ferry_lab.run.mpi_plan import MpiCell, MpiPlan
-from ferry_lab.run.plan import Cell, Plan
+from ferry_lab.run.plan import Cell, Plan, RanksCell
 
 _PROBE_BYTES = 8 * MIB
 # Seconds per call besides its bytes; placements other than compute may have to wake a thread.
@@ -40,16 +39,16 @@ class Estimate:
     def __init__(self) -> None:
         self._bytes_per_s: dict[int, float] = {}
 
-    def plan_s(self, plan: Plan | MpiPlan) -> float:
+    def plan_s(self, plan: Plan) -> float:
         """Returns how long an invocation takes, in seconds."""
-        if isinstance(plan, MpiPlan):  # one round is a warm-up
+        if plan.ranks:  # one round is a warm-up
             return _MPI_START_S + (plan.repeats + 1) * sum(map(self.repeat_s, plan.cells))
         verifying = sum(self.repeat_s(cell) for cell in plan.cells if cell.operation == "read")
         return _START_S + verifying + plan.repeats * sum(map(self.repeat_s, plan.cells))
 
-    def repeat_s(self, cell: Cell | MpiCell) -> float:
+    def repeat_s(self, cell: Cell | RanksCell) -> float:
         """Returns how long one repeat of a cell takes in seconds, including untimed parts."""
-        if isinstance(cell, MpiCell):
+        if isinstance(cell, RanksCell):
             return self._ranks_s(cell)
         calls = cell.total_bytes / cell.transfer_bytes / cell.threads
         call_s = calls * _CALL_S.get(cell.placement or cell.interface, _CALL_ELSE_S)
@@ -70,7 +69,7 @@ class Estimate:
             write_s += cell.total_bytes / self._storage(cell)
         return _REPEAT_S + call_s + write_s + copy_s
 
-    def _ranks_s(self, cell: MpiCell) -> float:
+    def _ranks_s(self, cell: RanksCell) -> float:
         """Ranks wait for each other at a dozen points, longer if fewer of them run at once."""
         waits_s = _RANK_S * cell.ranks
         if cell.interface == "mpiio":  # it polls
@@ -79,7 +78,7 @@ class Estimate:
         copies_s = 3 * cell.total_bytes / _NEW_PAGES_BYTES_PER_S
         return waits_s + copies_s + cell.total_bytes / self._storage(cell)
 
-    def _storage(self, cell: Cell | MpiCell) -> float:
+    def _storage(self, cell: Cell | RanksCell) -> float:
         if is_uri(cell.path):
             return _REMOTE_BYTES_PER_S
         folder = os.path.dirname(cell.path)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import shlex
+import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from ferry.errors import FerryError
-from ferry.native import Process, check, lines, process_of, running
-from ferry.programs import find_program
+from ferry.native import check, lines, running
+from ferry.programs import PROGRAM, find_program
 from ferry_lab.results.records import Environment, RanksRepeat, Repeat, read_repeat
-from ferry_lab.run import mpi_native
-from ferry_lab.run.mpi_plan import MpiPlan
 from ferry_lab.run.plan import Plan
 
+MPI_PROGRAM = "ferry-bench-mpi"
 _REMOVE_TIMEOUT_S = 60.0
+_INFO_TIMEOUT_S = 60.0
 
 Json = dict[str, Any]
 
@@ -34,7 +36,7 @@ class Measurement:
 
 
 def run_plan(
-    plan: Plan | MpiPlan,
+    plan: Plan,
     on_sample: Callable[[str], None] | None = None,
     into: Measurement | None = None,
 ) -> Measurement:
@@ -48,7 +50,8 @@ def run_plan(
     measurement = Measurement() if into is None else into
     measurement.samples.update({cell.id: [] for cell in plan.cells})
     problem: Json | None = None
-    with _measuring(plan) as process:
+    stdin = json.dumps(plan.to_json())
+    with running(command_of(plan), stdin, program_of(plan)) as process:
         for line in lines(process):
             if line["type"] == "environment":
                 measurement.environment = _read_environment(line)
@@ -79,7 +82,7 @@ def _read_sample(line: Json) -> Repeat | RanksRepeat:
         ) from None
 
 
-def _check_names(plan: Plan | MpiPlan) -> None:
+def _check_names(plan: Plan) -> None:
     """Plans are JSON, which cannot hold arbitrary bytes. Raises FerryError."""
     for cell in plan.cells:
         try:
@@ -91,18 +94,55 @@ def _check_names(plan: Plan | MpiPlan) -> None:
             ) from None
 
 
-@contextmanager
-def _measuring(plan: Plan | MpiPlan) -> Iterator[Process]:
-    if isinstance(plan, Plan):
-        with process_of("--plan", "-", stdin=json.dumps(plan.to_json())) as process:
-            yield process
-        return
+def program_of(plan: Plan) -> str:
+    """Returns the name of the program that measures a plan."""
+    return MPI_PROGRAM if plan.ranks else PROGRAM
 
-    with (
-        mpi_native.plan_command(plan) as command,
-        running(command, None, mpi_native.PROGRAM) as process,
-    ):
-        yield process
+
+def command_of(plan: Plan) -> list[str]:
+    """Returns its command, which reads the plan from standard input. Raises FerryError."""
+    launch = [*mpiexec(), "-n", str(plan.ranks)] if plan.ranks else []
+    return [*launch, str(find_program(program_of(plan))), "--plan", "-"]
+
+
+def read_mpi_info() -> Json:
+    """Returns the MPI library of the build and its mpiexec. Raises FerryError without one."""
+    try:
+        program = find_program(MPI_PROGRAM)
+    except FerryError as error:
+        raise FerryError(f"{error}; {_what_it_needs()}") from None
+    done = subprocess.run(
+        [str(program), "--info"], capture_output=True, text=True, timeout=_INFO_TIMEOUT_S
+    )
+    try:
+        answer: Json = json.loads(done.stdout)
+    except ValueError:
+        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        raise FerryError(f"{MPI_PROGRAM} does not start: {last}; build it again") from None
+    return answer
+
+
+def _what_it_needs() -> str:
+    """Says what measuring with ranks lacks: an MPI library, or a build with it."""
+    compiler = next(filter(None, map(shutil.which, ("mpicxx", "mpic++"))), None)
+    if compiler is not None:
+        return f"the MPI library of {compiler} is here, and a build from now on uses it"
+    return (
+        "it needs an MPI library (Debian: mpich and libmpich-dev), without which the studies "
+        "interfaces, stripes, writers and endian do not run"
+    )
+
+
+def mpiexec() -> list[str]:
+    """Returns the launcher: ``$FERRY_MPIEXEC``, or the library's own. Raises FerryError."""
+    own = os.environ.get("FERRY_MPIEXEC")
+    command = shlex.split(own) if own else [read_mpi_info()["mpiexec"]]
+    if not command or shutil.which(command[0]) is None:
+        raise FerryError(
+            f"{' '.join(command) or 'FERRY_MPIEXEC'} cannot be run; install it (Debian: mpich), or "
+            "name another in FERRY_MPIEXEC"
+        )
+    return command
 
 
 def remove(paths: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Plans for ``ferry-bench``: what to measure (schema ``ferry.plan/2``)."""
+"""Plans for ``ferry-bench``: what to measure (schema ``ferry.plan/3``)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ferry.sizes import KIB
+from ferry.uris import is_uri
 
-SCHEMA = "ferry.plan/2"
+SCHEMA = "ferry.plan/3"
 DEVICES = ("cpu", "cuda")
 INTERFACES = ("ferry", "posix", "mmap", "uring")
+RANKS_INTERFACES = ("posix", "mpiio", "ferry", "native")
 PLACEMENTS = ("host", "compute", "service", "automatic")
 
 
@@ -84,23 +86,72 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class RanksCell:
+    """One point of a study's matrix: one way for many ranks to move ``total_bytes``, in one file or
+    one per writer.
+    """
+
+    id: str
+    interface: str  # one of RANKS_INTERFACES
+    operation: str  # read, write
+    path: str  # or a URI
+    ranks: int
+    transfer_bytes: int  # per call of a rank
+    total_bytes: int  # over all ranks
+    method: str = "automatic"  # interface ferry: how data reaches the writers
+    collective: bool = False  # interface mpiio: with collective calls
+    pattern: str = "blocks"  # blocks: one piece per rank; interleaved: small pieces in turn
+    writers: int = 0  # aggregators; 0: the interface's choice
+    file_per_writer: bool = False  # PATH.0, PATH.1, ... with as many digits as the last
+    piece_bytes: int = 4 * KIB
+    buffer_bytes: int = 0  # per writer; 0: the default
+    stripe_bytes: int = 0  # of new files; 0: the storage's choice
+    stripe_count: int = 0
+    byte_order: str = "native"  # of the file: native, little, big
+    element_bytes: int = 8
+    sync: str = "none"  # none, fsync
+    cold: bool = False  # reads: drop the file from the kernel's page cache first
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.interface not in RANKS_INTERFACES:
+            raise ValueError(f"no interface {self.interface}")
+
+    @property
+    def paths(self) -> list[str]:
+        """Returns the files it creates."""
+        if not self.file_per_writer:
+            return [self.path]
+        path, question, query = self.path, "", ""
+        if is_uri(path):
+            path, question, query = path.partition("?")
+        digits = len(str(self.writers - 1))
+        return [f"{path}.{number:0{digits}}{question}{query}" for number in range(self.writers)]
+
+
+@dataclass(frozen=True)
 class Plan:
     """The cells of one invocation, interleaved, ``repeats`` times each."""
 
-    cells: list[Cell]
+    cells: Sequence[Cell] | Sequence[RanksCell]
     repeats: int
-    runtime: RuntimeSettings = field(default_factory=RuntimeSettings)
+    runtime: RuntimeSettings = field(default_factory=RuntimeSettings)  # ranks have none
     # Further runtimes, each by its differences: page_bytes, server_threads and so on.
     variants: Sequence[dict[str, Any]] = ()
     time_limit_ms: int = 0  # no new round of repeats after this time; 0: no limit
 
+    @property
+    def ranks(self) -> int:
+        """Returns the number of ranks, 0 without any; in cells with fewer, the rest sleep."""
+        return max((c.ranks for c in self.cells if isinstance(c, RanksCell)), default=0)
+
     def to_json(self) -> dict[str, Any]:
-        """Returns the document that ``ferry-bench --plan`` reads."""
+        """Returns the document that ``ferry-bench`` or ``ferry-bench-mpi`` reads."""
         return {
             "schema": SCHEMA,
             "repeats": self.repeats,
             "time_limit_ms": self.time_limit_ms,
-            "runtime": dataclasses.asdict(self.runtime),
+            "runtime": {"device": "ranks"} if self.ranks else dataclasses.asdict(self.runtime),
             "variants": list(self.variants),
             "cells": [dataclasses.asdict(cell) for cell in self.cells],
         }

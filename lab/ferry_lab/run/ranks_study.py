@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ferry_lab.render.mpi_tables import oversubscription
-from ferry_lab.run.mpi_native import mpiexec, read_info
-from ferry_lab.run.mpi_plan import MpiCell
+from ferry_lab.run.measuring import mpiexec, read_mpi_info
+from ferry_lab.run.plan import RanksCell
 from ferry_lab.run.remote_files import Place, scratch_place
-from ferry_lab.run.study import Matrix, MpiGroup, Study, StudyOptions
+from ferry_lab.run.study import Group, Matrix, Study, StudyOptions
 
 Json = dict[str, Any]
 
@@ -23,7 +23,7 @@ class RanksPlan:
 
     scratch_bytes: int  # space its files need in each place
     settings: Json  # what was asked for
-    cells: Callable[[Sequence[Place]], dict[str, list[MpiCell]]]  # by group
+    cells: Callable[[Sequence[Place]], dict[str, list[RanksCell]]]  # by group
 
 
 class RanksStudy(Study):
@@ -44,7 +44,7 @@ class RanksStudy(Study):
     @contextlib.contextmanager
     def prepare(self, options: StudyOptions, notes: list[str]) -> Iterator[Matrix]:
         """Gives the matrix, with places for its files meanwhile. Raises FerryError."""
-        info = read_info()
+        info = read_mpi_info()
         mpiexec()
         plan = self.plan(options, notes)
         repeats = options.repeats or (self.quick_repeats if options.quick else self.repeats)
@@ -53,7 +53,7 @@ class RanksStudy(Study):
                 stack.enter_context(scratch_place(where, plan.scratch_bytes))
                 for where in self.places(options)
             ]
-            groups = {name: MpiGroup(cells, repeats) for name, cells in plan.cells(places).items()}
+            groups = {name: Group(cells, repeats) for name, cells in plan.cells(places).items()}
             settings = {**plan.settings, "storage": options.storage, "mpi": info["mpi"]}
             yield Matrix(groups, settings, [place.beginning.rstrip("/") for place in places])
 

@@ -30,8 +30,7 @@ from ferry_lab.results.csv_file import to_csv
 from ferry_lab.results.records import Comparison, Document, Machine, Row
 from ferry_lab.run.estimate import Estimate, describe_s
 from ferry_lab.run.measuring import Measurement, run_plan
-from ferry_lab.run.mpi_plan import MpiCell, MpiPlan
-from ferry_lab.run.plan import Cell, Plan, RuntimeSettings
+from ferry_lab.run.plan import Cell, Plan, RanksCell, RuntimeSettings
 from ferry_lab.run.study_files import PLOTS, REPORT_HTML, RESULTS_CSV, RESULTS_JSON
 from ferry_lab.run.unfinished import Kept, Unfinished, complete_rounds, fingerprint, joined
 from ferry_lab.stats import judge
@@ -62,7 +61,7 @@ class StudyOptions:
 class Group:
     """Cells of one invocation, interleaved; the study chooses their ids."""
 
-    cells: list[Cell]
+    cells: Sequence[Cell] | Sequence[RanksCell]
     repeats: int
     runtime: RuntimeSettings = field(default_factory=lambda: RuntimeSettings(device_threads=1))
 
@@ -71,21 +70,10 @@ class Group:
 
 
 @dataclass(frozen=True)
-class MpiGroup:
-    """A group of cells for many ranks."""
-
-    cells: list[MpiCell]
-    repeats: int
-
-    def plan(self, repeats: int | None = None) -> MpiPlan:
-        return MpiPlan(self.cells, self.repeats if repeats is None else repeats)
-
-
-@dataclass(frozen=True)
 class Matrix:
     """A study's whole matrix. Cell ids are unique over all groups."""
 
-    groups: Mapping[str, Group | MpiGroup]
+    groups: Mapping[str, Group]
     settings: Json  # added to the document, beside "quick" and "repeats"
     # Folders made for this run, none inside another. Plans are compared without their names; mounts
     # in them are identified by their position there.
@@ -335,7 +323,7 @@ def _going_on_from(unfinished: Unfinished) -> Iterator[None]:
         raise
 
 
-def _check_room(options: StudyOptions, plans: Mapping[str, Plan | MpiPlan]) -> None:
+def _check_room(options: StudyOptions, plans: Mapping[str, Plan]) -> None:
     """The results must fit, too."""
     if options.out is not None:
         samples = sum(len(plan.cells) * plan.repeats for plan in plans.values())
@@ -348,7 +336,7 @@ def _existing(out: str) -> str:
 
 
 def _announce_resumption(
-    unfinished: Unfinished, kept: Kept, plans: Mapping[str, Plan | MpiPlan], notes: list[str]
+    unfinished: Unfinished, kept: Kept, plans: Mapping[str, Plan], notes: list[str]
 ) -> None:
     if not kept.groups:
         return

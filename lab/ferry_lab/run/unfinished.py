@@ -22,13 +22,11 @@ from ferry import __version__, terminal
 from ferry.errors import FerryError
 from ferry.files import signals_ignored
 from ferry.native import read_info
-from ferry.programs import PROGRAM, find_program
+from ferry.programs import find_program
 from ferry.uris import is_uri
 from ferry_lab.results import results
 from ferry_lab.results.records import Environment, read_repeat
-from ferry_lab.run.measuring import Measurement
-from ferry_lab.run.mpi_native import PROGRAM as MPI_PROGRAM
-from ferry_lab.run.mpi_plan import MpiPlan
+from ferry_lab.run.measuring import Measurement, program_of
 from ferry_lab.run.plan import Plan
 
 FILE_NAME = "unfinished.json"
@@ -78,7 +76,7 @@ def joined(first: Measurement, second: Measurement) -> Measurement:
     return Measurement(replace(second.environment, runtimes=runtimes), samples)
 
 
-def fingerprint(study: str, plans: Mapping[str, Plan | MpiPlan], scratch: Sequence[str]) -> Json:
+def fingerprint(study: str, plans: Mapping[str, Plan], scratch: Sequence[str]) -> Json:
     """Returns the facts that two runs must share for their samples to be mixed, by name.
 
     ``scratch`` are this run's folders. Raises FerryError.
@@ -92,7 +90,7 @@ def fingerprint(study: str, plans: Mapping[str, Plan | MpiPlan], scratch: Sequen
     for plan in asked.values():
         for cell in plan["cells"]:
             cell["path"] = _in_plan(cell["path"], scratch)
-    programs = {PROGRAM if isinstance(plan, Plan) else MPI_PROGRAM for plan in plans.values()}
+    programs = {program_of(plan) for plan in plans.values()}
     return {
         "what is measured": _digest(json.dumps([study, asked], sort_keys=True).encode()),
         "the files that are read": {path: _state(path) for path in outside},

@@ -21,7 +21,7 @@ from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
 from ferry_lab.render.tables import Table
 from ferry_lab.results import results
 from ferry_lab.results.results import durable_ns
-from ferry_lab.run.mpi_plan import MpiCell
+from ferry_lab.run.plan import RanksCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
 from ferry_lab.run.study import StudyOptions
@@ -53,7 +53,7 @@ class Endian(RanksStudy):
         elements = QUICK_ELEMENTS if options.quick else ELEMENTS
         each = QUICK_BYTES_PER_RANK if options.quick else BYTES_PER_RANK
 
-        def cells(places: Sequence[Place]) -> dict[str, list[MpiCell]]:
+        def cells(places: Sequence[Place]) -> dict[str, list[RanksCell]]:
             return {
                 f"{operation}, {count_of(count, 'rank')}": endian_cells(
                     places[0], operation, count, count * each, elements
@@ -174,12 +174,12 @@ def rank_counts(quick: bool) -> list[int]:
 
 def endian_cells(
     place: Place, operation: str, ranks: int, total: int, elements: Sequence[int]
-) -> list[MpiCell]:
+) -> list[RanksCell]:
     """Returns native output, twice for the noise, and swapped output for each element size."""
     ways = [("native", "native", 8), ("again", "native", 8)]
     ways += [(f"swapped{size}", FOREIGN, size) for size in elements]
     cells = [
-        MpiCell(
+        RanksCell(
             id=f"{operation}/{name}/{ranks}",
             interface="ferry",
             operation=operation,

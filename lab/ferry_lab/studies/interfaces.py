@@ -19,7 +19,7 @@ from ferry_lab.render.mpi_tables import counted_table, label_of, mean_and_deviat
 from ferry_lab.render.sections import NOISE, Answer, Figure, Section, Word
 from ferry_lab.render.tables import Table
 from ferry_lab.results.results import durable_ns
-from ferry_lab.run.mpi_plan import MpiCell
+from ferry_lab.run.plan import RanksCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
 from ferry_lab.run.study import StudyOptions
@@ -89,7 +89,7 @@ class Interfaces(RanksStudy):
             "larger_than_caches": min(totals.values()) > memory_bytes(),
         }
 
-        def cells(places: Sequence[Place]) -> dict[str, list[MpiCell]]:
+        def cells(places: Sequence[Place]) -> dict[str, list[RanksCell]]:
             folder = places[0] if options.storage is None or options.folder_given else None
             storage = None if options.storage is None else places[-1]
             # Which there are is known now.
@@ -223,7 +223,7 @@ def present(folder: Place | None, storage: Place | None) -> tuple[list[Interface
 
 def cells_of(
     interfaces: Sequence[Interface], operation: str, clients: int, transfer: int, total: int
-) -> list[MpiCell]:
+) -> list[RanksCell]:
     """Returns every interface at one point, and the first of them again, for the noise."""
     named: Mapping[str, Interface] = {
         **{one.name: one for one in interfaces},
@@ -231,7 +231,7 @@ def cells_of(
     }
     cells = []
     for name, interface in named.items():
-        cell = MpiCell(
+        cell = RanksCell(
             id=f"{operation}/{name}/{clients}/{transfer}",
             interface=interface.kind,
             operation=operation,

@@ -19,7 +19,7 @@ from ferry_lab.render.mpi_tables import bandwidth_of, count_of, counted_table, l
 from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
 from ferry_lab.render.tables import Table
 from ferry_lab.results.results import durable_ns
-from ferry_lab.run.mpi_plan import MpiCell
+from ferry_lab.run.plan import RanksCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
 from ferry_lab.run.study import StudyOptions
@@ -65,7 +65,7 @@ class Stripes(RanksStudy):
             BUFFER: QUICK_BUFFERS if options.quick else BUFFERS,
         }
 
-        def cells(places: Sequence[Place]) -> dict[str, list[MpiCell]]:
+        def cells(places: Sequence[Place]) -> dict[str, list[RanksCell]]:
             return {
                 count_of(writers, "writer"): stripes_cells(
                     places[0], ranks, writers, ranks * each, axes
@@ -158,7 +158,7 @@ def default_layout(where: str) -> Json | None:
 
 def stripes_cells(
     place: Place, ranks: int, writers: int, total: int, axes: dict[str, list[int]]
-) -> list[MpiCell]:
+) -> list[RanksCell]:
     """Returns the default, twice for the noise, and every point of each axis."""
     fields: list[tuple[str, int, Json]] = [(DEFAULT, 0, {}), (AGAIN, 0, {})]
     fields += [
@@ -170,7 +170,7 @@ def stripes_cells(
     ]
     fields += [(BUFFER, size, {"buffer_bytes": size}) for size in axes[BUFFER]]
     cells = [
-        MpiCell(
+        RanksCell(
             id=f"{axis}/{value}/{writers}",
             interface="ferry",
             method="aggregate",

@@ -26,7 +26,7 @@ from ferry_lab.render.mpi_tables import (
 from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
 from ferry_lab.render.tables import Table
 from ferry_lab.results.results import whole_ns
-from ferry_lab.run.mpi_plan import MpiCell
+from ferry_lab.run.plan import RanksCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
 from ferry_lab.run.study import StudyOptions
@@ -74,7 +74,7 @@ class Writers(RanksStudy):
         bytes_per_rank = QUICK_BYTES_PER_RANK if options.quick else BYTES_PER_RANK
         counts = [1 << power for power in range(ranks.bit_length())]
 
-        def cells(places: Sequence[Place]) -> dict[str, list[MpiCell]]:
+        def cells(places: Sequence[Place]) -> dict[str, list[RanksCell]]:
             return {
                 f"{operation}, {FILES[kind]}": writers_cells(
                     places[0], kind, operation, ranks, bytes_per_rank, counts

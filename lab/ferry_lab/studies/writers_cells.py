@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ferry_lab.run.mpi_plan import MpiCell
+from ferry_lab.run.plan import RanksCell
 from ferry_lab.run.remote_files import Place
 
 FILES = {"shared": "one shared file", "own": "a file for each writer"}
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 def writers_cells(
     place: Place, kind: str, operation: str, ranks: int, bytes_per_rank: int, counts: Sequence[int]
-) -> list[MpiCell]:
+) -> list[RanksCell]:
     """Returns all ranks, twice for the noise, and each number of writers in both ways."""
     ways = [(ALL, ranks), (AGAIN, ranks)]
     ways += [(way, count) for way in SUBSETS for count in counts if count < ranks]
@@ -41,10 +41,10 @@ def cell(
     ranks: int,
     bytes_per_rank: int,
     writers: int,
-) -> MpiCell:
+) -> RanksCell:
     """Returns one cell; what is read is one file for all ways, as far as they read the same."""
     name = f"{kind}.{writers}" if kind == "own" else kind
-    made = MpiCell(
+    made = RanksCell(
         id=f"{operation}/{kind}/{way}/{writers}",
         interface="ferry",
         method=way if way in SUBSETS else "independent",

@@ -20,8 +20,7 @@ from ferry.files import scratch_folder
 from ferry.native import read_info
 from ferry.sizes import MIB
 from ferry_lab.results import results
-from ferry_lab.run import mpi_native
-from ferry_lab.run.measuring import run_plan
+from ferry_lab.run.measuring import mpiexec, run_plan
 from ferry_lab.run.plan import Cell, Plan, RuntimeSettings
 from ferry_lab.stats import judge
 from ferry_lab.tune import profile, tune_ranks
@@ -71,7 +70,7 @@ def run(options: TuneOptions) -> None:
     profile.check_target(path, options.overwrite)
     output_files.check_output(options.json, options.overwrite)
     if options.ranks is not None:
-        mpi_native.mpiexec()  # raises before measuring
+        mpiexec()  # raises before measuring
     with scratch_folder(options.folder, 2 * FILE_BYTES) as scratch:
         facts = read_info(str(scratch))
         with _clock(options) as clock:

@@ -16,7 +16,7 @@ from ferry.files import scratch_folder
 from ferry.sizes import KIB, MIB, format_size
 from ferry_lab.results.results import whole_ns
 from ferry_lab.run.measuring import run_plan
-from ferry_lab.run.mpi_plan import MpiCell, MpiPlan
+from ferry_lab.run.plan import Plan, RanksCell
 from ferry_lab.stats import judge
 
 BUFFERS = [MIB, 4 * MIB, 16 * MIB]
@@ -111,8 +111,8 @@ def _name(choice: tuple[int, int]) -> str:
     return f"{choice[0]}/{choice[1]}"
 
 
-def _cell(path: str, ranks: int, choice: tuple[int, int], name: str = "") -> MpiCell:
-    return MpiCell(
+def _cell(path: str, ranks: int, choice: tuple[int, int], name: str = "") -> RanksCell:
+    return RanksCell(
         id=name or _name(choice),
         interface="ferry",
         method="aggregate",
@@ -129,8 +129,8 @@ def _cell(path: str, ranks: int, choice: tuple[int, int], name: str = "") -> Mpi
     )
 
 
-def _times(cells: list[MpiCell], repeats: int) -> dict[str, list[float]]:
-    measured = run_plan(MpiPlan(cells, repeats))
+def _times(cells: list[RanksCell], repeats: int) -> dict[str, list[float]]:
+    measured = run_plan(Plan(cells, repeats))
     return {
         name: [float(whole_ns(sample)) for sample in samples]
         for name, samples in measured.samples.items()

@@ -36,8 +36,11 @@ class GpuDevice final : public MeasuredDevice {
   void verify_reads(const Cell& cell, const std::atomic<bool>& stopped) override {
     verify_reads_on_gpu(runtime_, kernel_, cell, stopped);
   }
-  RuntimeInfo info() const override { return runtime_.info(); }
-  void shutdown(std::chrono::milliseconds deadline) override { runtime_.shutdown(deadline); }
+  std::optional<RuntimeInfo> info() const override { return runtime_.info(); }
+  bool shutdown(std::chrono::milliseconds deadline) override {
+    runtime_.shutdown(deadline);
+    return true;
+  }
 
  private:
   const MeasuredKernel kernel_;

@@ -7,7 +7,7 @@
 
 namespace ferry::bench {
 
-// Throws as make_device().
+// Throws as a DeviceMaker does.
 std::unique_ptr<MeasuredDevice> make_gpu_device(const Plan& plan, const RuntimeOptions& options);
 
 }  // namespace ferry::bench

@@ -1,158 +1,116 @@
 #include "harness/mpi/access.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <span>
 #include <utility>
 
 #include <fcntl.h>
-#include <unistd.h>
 
+#include "harness/file_access.hpp"
+#include "harness/usage.hpp"
 #include "storage/sync_file.hpp"
 
-namespace ferry::bench::mpi {
+namespace ferry::bench {
 namespace {
 
-using collective::Phases;
+using collective::Method;
 using collective::Statistics;
-using collective::Stopwatch;
 using collective::TypeMap;
+
+static_assert(static_cast<Method>(CollectiveMethod::aggregate) == Method::aggregate &&
+              static_cast<Method>(CollectiveMethod::mpiio) == Method::mpiio);
 
 constexpr unsigned mode_of_new_files = 0600;
 
+// A file of Ferry's storage by blocking calls.
+class NativeAccess final : public FileAccess {
+ public:
+  NativeAccess(std::string path, storage::Storage& storage)
+      : FileAccess(std::move(path)), file_(storage) {}
+
+  void open(int flags) override { check(file_.open(path(), flags, mode_of_new_files), "opening"); }
+  std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset) override {
+    return file_.read(data, bytes, offset);
+  }
+  std::int64_t write(const void* data, std::uint64_t bytes, std::uint64_t offset) override {
+    return file_.write(data, bytes, offset);
+  }
+  void sync() override { check(file_.sync(), "syncing"); }
+  void close() override { check(file_.close(), "closing"); }
+
+ private:
+  storage::SyncFile file_;
+};
+
 // Each rank its own, one request for each piece that lies together. The first rank makes the file
 // before the others open it.
-class Independent : public Access {
+class Independent final : public RankAccess {
  public:
-  using Access::Access;
+  Independent(const Teams& teams, const RankPart& part, std::unique_ptr<FileAccess> file)
+      : RankAccess(teams, part), file_(std::move(file)) {}
 
-  void open() final {
-    int error = 0;
-    if (team_.rank() == 0) error = open_file(writes() ? O_RDWR | O_CREAT : O_RDONLY);
-    team_.agree(error, "opening " + part_.path());
-    if (team_.rank() != 0) error = open_file(writes() ? O_RDWR : O_RDONLY);
-    team_.agree(error, "opening " + part_.path());
-  }
-
-  void transfer(std::byte* data, std::uint64_t stream, std::uint64_t bytes) final {
-    const Stopwatch watch(phases_.file_io_ns);
-    part_.for_each_piece(stream, bytes, [&](std::uint64_t offset, std::uint64_t at, auto length) {
-      move_all(data + (at - stream), length, offset);
+  void open() override {
+    const bool first = team_.rank() == 0;
+    const int flags = writes() ? O_RDWR : O_RDONLY;
+    team_.agree_on("opening " + part_.path(), [&] {
+      if (first) file_->open(writes() ? flags | O_CREAT : flags);
+    });
+    team_.agree_on("opening " + part_.path(), [&] {
+      if (!first) file_->open(flags);
     });
   }
 
-  void sync() final {
-    const Stopwatch watch(phases_.sync_ns);
-    check(sync_file(), "syncing");
+  void transfer(std::byte* data, std::uint64_t stream, std::uint64_t bytes) override {
+    const std::uint64_t begin_ns = now_ns();
+    part_.for_each_piece(stream, bytes, [&](std::uint64_t offset, std::uint64_t at, auto length) {
+      std::byte* const piece = data + (at - stream);
+      const std::int64_t moved =
+          writes() ? file_->write(piece, length, offset) : file_->read(piece, length, offset);
+      const int error = moved < 0 ? static_cast<int>(-moved) : EIO;  // it ends before
+      if (moved != static_cast<std::int64_t>(length)) throw Error(error, part_.path());
+      ++requests_;
+    });
+    io_ns_ += now_ns() - begin_ns;
   }
 
-  void close() final { check(close_file(), "closing"); }
+  void sync() override {
+    const std::uint64_t begin_ns = now_ns();
+    file_->sync();
+    sync_ns_ = now_ns() - begin_ns;
+  }
 
-  std::optional<Statistics> counted() final {
-    Statistics result;
-    std::array<double, 2> times = {phases_.file_io_ns, phases_.sync_ns};
-    std::array<double, 2> longest = times;
-    std::array<double, 3> counts = {static_cast<double>(requests_), static_cast<double>(bytes_),
-                                    1.0};
-    all_.sum(times);
+  void close() override { file_->close(); }
+
+  std::optional<Statistics> counted() override {
+    std::array<std::uint64_t, 2> longest = {io_ns_, sync_ns_};
+    std::array<std::uint64_t, 3> sums = {io_ns_, sync_ns_, requests_};
     all_.maximum(longest);
-    all_.sum(counts);
-    result.mean.file_io_ns = times[0] / all_.size();
-    result.mean.sync_ns = times[1] / all_.size();
-    result.maximum.file_io_ns = longest[0];
-    result.maximum.sync_ns = longest[1];
-    result.counts.storage_requests = static_cast<std::uint64_t>(counts[0]);
-    result.counts.storage_bytes = static_cast<std::uint64_t>(counts[1]);
-    result.counts.storage_opens = static_cast<std::uint64_t>(counts[2]);
-    result.writers = all_.size();
+    all_.sum(sums);
+    Statistics result;
+    result.mean.file_io_ns = static_cast<double>(sums[0]) / all_.size();
+    result.mean.sync_ns = static_cast<double>(sums[1]) / all_.size();
+    result.maximum.file_io_ns = static_cast<double>(longest[0]);
+    result.maximum.sync_ns = static_cast<double>(longest[1]);
+    result.counts.storage_requests = sums[2];
+    result.counts.storage_bytes = part_.cell.total_bytes;
+    result.counts.storage_opens = all_.size();
+    result.writers = static_cast<int>(all_.size());
     return result;
   }
 
- protected:
-  // An errno or 0.
-  virtual int open_file(int flags) = 0;
-  virtual int sync_file() = 0;
-  virtual int close_file() = 0;
-  // Bytes, or a negative errno.
-  virtual std::int64_t move(std::byte* data, std::uint64_t bytes, std::uint64_t offset) = 0;
-
  private:
-  void check(int error, const char* what) const {
-    if (error != 0) throw Error(error, std::string(what) + " " + part_.path());
-  }
-
-  void move_all(std::byte* data, std::uint64_t bytes, std::uint64_t offset) {
-    while (bytes > 0) {
-      const std::int64_t moved = move(data, bytes, offset);
-      if (moved == -EINTR) continue;
-      if (moved < 0) check(static_cast<int>(-moved), writes() ? "writing" : "reading");
-      if (moved == 0) throw Error(EIO, part_.path() + " ends at " + std::to_string(offset));
-      ++requests_;
-      bytes_ += static_cast<std::uint64_t>(moved);
-      data += moved;
-      offset += static_cast<std::uint64_t>(moved);
-      bytes -= static_cast<std::uint64_t>(moved);
-    }
-  }
-
-  Phases phases_;
+  const std::unique_ptr<FileAccess> file_;
+  std::uint64_t io_ns_ = 0;
+  std::uint64_t sync_ns_ = 0;
   std::uint64_t requests_ = 0;
-  std::uint64_t bytes_ = 0;
-};
-
-class PosixAccess final : public Independent {
- public:
-  using Independent::Independent;
-  ~PosixAccess() override {
-    if (fd_ >= 0) ::close(fd_);
-  }
-
- protected:
-  int open_file(int flags) override {
-    fd_ = ::open(part_.path().c_str(), flags | O_CLOEXEC, mode_of_new_files);
-    return fd_ < 0 ? errno : 0;
-  }
-  int sync_file() override { return ::fsync(fd_) != 0 ? errno : 0; }
-  int close_file() override { return ::close(std::exchange(fd_, -1)) != 0 ? errno : 0; }
-  std::int64_t move(std::byte* data, std::uint64_t bytes, std::uint64_t offset) override {
-    const auto at = static_cast<off_t>(offset);
-    const ssize_t moved = writes() ? ::pwrite(fd_, data, bytes, at) : ::pread(fd_, data, bytes, at);
-    return moved < 0 ? -errno : moved;
-  }
-
- private:
-  int fd_ = -1;
-};
-
-class NativeAccess final : public Independent {
- public:
-  NativeAccess(const Teams& teams, const Part& part, storage::Storage& storage)
-      : Independent(teams, part), file_(storage) {}
-
- protected:
-  int open_file(int flags) override {
-    return errno_of(file_.open(part_.path(), flags, mode_of_new_files));
-  }
-  int sync_file() override { return errno_of(file_.sync()); }
-  int close_file() override { return errno_of(file_.close()); }
-  std::int64_t move(std::byte* data, std::uint64_t bytes, std::uint64_t offset) override {
-    return writes() ? file_.write(data, bytes, offset) : file_.read(data, bytes, offset);
-  }
-
- private:
-  static int errno_of(std::int64_t result) {
-    return static_cast<int>(-std::min<std::int64_t>(result, 0));
-  }
-
-  storage::SyncFile file_;
 };
 
 // A view of the part, as MPI sees it. Blocks need none but their displacement.
 class PartType {
  public:
-  explicit PartType(const Part& part) {
-    if (part.cell.pattern == Pattern::blocks) {
+  explicit PartType(const RankPart& part) {
+    if (!part.cell.interleaved) {
       displacement_ = static_cast<MPI_Offset>(part.index * part.bytes());
       return;
     }
@@ -179,9 +137,9 @@ class PartType {
 };
 
 // The MPI library's own MPI-IO, which tells nothing of what it does.
-class MpiioAccess final : public Access {
+class MpiioAccess final : public RankAccess {
  public:
-  MpiioAccess(const Teams& teams, const Part& part) : Access(teams, part), type_(part) {}
+  MpiioAccess(const Teams& teams, const RankPart& part) : RankAccess(teams, part), type_(part) {}
   ~MpiioAccess() override {
     if (file_ != MPI_FILE_NULL) MPI_File_close(&file_);
   }
@@ -191,8 +149,8 @@ class MpiioAccess final : public Access {
     MPI_Info_create(&info);
     const Cell& cell = part_.cell;
     if (cell.writers != 0) MPI_Info_set(info, "cb_nodes", std::to_string(cell.writers).c_str());
-    if (cell.buffer_bytes != 0) {
-      MPI_Info_set(info, "cb_buffer_size", std::to_string(cell.buffer_bytes).c_str());
+    if (cell.writer_buffer_bytes != 0) {
+      MPI_Info_set(info, "cb_buffer_size", std::to_string(cell.writer_buffer_bytes).c_str());
     }
     const int mode = writes() ? MPI_MODE_CREATE | MPI_MODE_RDWR : MPI_MODE_RDONLY;
     const int opened =
@@ -205,8 +163,6 @@ class MpiioAccess final : public Access {
     MPI_Info_free(&info);
     team_.agree(error, "MPI-IO: opening " + part_.path());
   }
-
-  bool is_collective() const override { return part_.cell.collective; }
 
   void transfer(std::byte* data, std::uint64_t stream, std::uint64_t bytes) override {
     const auto at = static_cast<MPI_Offset>(stream);
@@ -253,18 +209,18 @@ class MpiioAccess final : public Access {
   MPI_File file_ = MPI_FILE_NULL;
 };
 
-class FerryAccess final : public Access {
+class FerryAccess final : public RankAccess {
  public:
-  using Access::Access;
+  using RankAccess::RankAccess;
 
   void open() override {
     const Cell& cell = part_.cell;
     collective::Options options;
-    options.write_method = options.read_method = cell.method;
+    options.write_method = options.read_method = static_cast<Method>(cell.method);
     // Each file has one writer where there is one for each.
     options.writers = cell.file_per_writer ? 1 : static_cast<int>(cell.writers);
     options.files = cell.file_per_writer ? static_cast<int>(cell.writers) : 0;
-    options.buffer_bytes = static_cast<std::int64_t>(cell.buffer_bytes);
+    options.buffer_bytes = static_cast<std::int64_t>(cell.writer_buffer_bytes);
     options.mode = mode_of_new_files;
     const bool makes_stripes = writes() && cell.is_striped();
     if (makes_stripes) {
@@ -280,8 +236,6 @@ class FerryAccess final : public Access {
                                                     static_cast<int>(cell.element_bytes)};
     file_->set_view(displacement(), view(), representation);
   }
-
-  bool is_collective() const override { return true; }
 
   void transfer(std::byte* data, std::uint64_t stream, std::uint64_t bytes) override {
     const auto at = static_cast<std::int64_t>(stream);
@@ -299,12 +253,12 @@ class FerryAccess final : public Access {
 
  private:
   std::int64_t displacement() const {
-    const bool blocks = part_.cell.pattern == Pattern::blocks;
+    const bool blocks = !part_.cell.interleaved;
     return static_cast<std::int64_t>(part_.index * (blocks ? part_.bytes() : piece_bytes()));
   }
   std::uint64_t piece_bytes() const { return part_.cell.piece_bytes; }
   TypeMap view() const {
-    if (part_.cell.pattern == Pattern::blocks) return {};
+    if (!part_.cell.interleaved) return {};
     const auto bytes = static_cast<std::int64_t>(piece_bytes());
     return TypeMap::strided(1, bytes, bytes * part_.count);
   }
@@ -314,19 +268,19 @@ class FerryAccess final : public Access {
 
 }  // namespace
 
-std::unique_ptr<Access> make_access(const Access::Teams& teams, const Part& part,
-                                    storage::Storage& storage) {
+std::unique_ptr<RankAccess> make_access(const RankAccess::Teams& teams, const RankPart& part,
+                                        storage::Storage& storage) {
   switch (part.cell.interface) {
     case Interface::mpiio:
       return std::make_unique<MpiioAccess>(teams, part);
     case Interface::ferry:
       return std::make_unique<FerryAccess>(teams, part);
     case Interface::native:
-      return std::make_unique<NativeAccess>(teams, part, storage);
-    case Interface::posix:
-      break;
+      return std::make_unique<Independent>(teams, part,
+                                           std::make_unique<NativeAccess>(part.path(), storage));
+    default:
+      return std::make_unique<Independent>(teams, part, make_posix_access(part.path()));
   }
-  return std::make_unique<PosixAccess>(teams, part);
 }
 
-}  // namespace ferry::bench::mpi
+}  // namespace ferry::bench

@@ -9,32 +9,30 @@
 
 #include <ferry/collective.hpp>
 
-#include "collective/team.hpp"
-#include "harness/mpi/part.hpp"
+#include "harness/mpi/rank_part.hpp"
+#include "harness/mpi/ranks.hpp"
 #include "storage/storage.hpp"
 
-namespace ferry::bench::mpi {
+namespace ferry::bench {
 
 // All functions throw ferry::Error. Those marked "collective" are called by all ranks of the cell,
 // and throw on all of a file or on none; of the others a caller must let the ranks agree.
-class Access {
+class RankAccess {
  public:
   // The ranks of the cell, and those of them that share this rank's file.
   struct Teams {
-    const collective::Team& all;
-    const collective::Team& of_file;
+    const Ranks& all;
+    const Ranks& of_file;
   };
-  Access(const Teams& teams, const Part& part)
+  RankAccess(const Teams& teams, const RankPart& part)
       : team_(teams.of_file), all_(teams.all), part_(part) {}
-  virtual ~Access() = default;
-  Access(const Access&) = delete;
-  Access& operator=(const Access&) = delete;
+  virtual ~RankAccess() = default;
+  RankAccess(const RankAccess&) = delete;
+  RankAccess& operator=(const RankAccess&) = delete;
 
   // Collective. A file that is to be written is made, unless it has been made before with its
   // layout.
   virtual void open() = 0;
-  // Whether transfer() is collective.
-  virtual bool is_collective() const { return false; }
   // `bytes` of the rank's stream from `stream` on.
   virtual void transfer(std::byte* data, std::uint64_t stream, std::uint64_t bytes) = 0;
   virtual void sync() = 0;
@@ -46,13 +44,13 @@ class Access {
  protected:
   bool writes() const { return part_.cell.operation == Operation::write; }
 
-  const collective::Team& team_;  // of the file
-  const collective::Team& all_;
-  const Part& part_;
+  const Ranks& team_;  // of the file
+  const Ranks& all_;
+  const RankPart& part_;
 };
 
 // `storage` serves interface native, and must outlive it.
-std::unique_ptr<Access> make_access(const Access::Teams& teams, const Part& part,
-                                    storage::Storage& storage);
+std::unique_ptr<RankAccess> make_access(const RankAccess::Teams& teams, const RankPart& part,
+                                        storage::Storage& storage);
 
-}  // namespace ferry::bench::mpi
+}  // namespace ferry::bench

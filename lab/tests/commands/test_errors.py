@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from ferry import files, native, programs
 from ferry.errors import FerryError
-from ferry_lab.run import mpi_native, remote_files
+from ferry_lab.run import measuring, remote_files
 from ferry_lab.run.plan import INTERFACES
 from support import TIMEOUT_S, Command
 
@@ -310,7 +310,7 @@ def test_a_build_without_ranks_says_what_is_missing(
         (tmp_path / "mpicxx").write_text("#!/bin/sh\n")
         (tmp_path / "mpicxx").chmod(0o755)
     with pytest.raises(FerryError) as caught:
-        mpi_native.read_info()
+        measuring.read_mpi_info()
     message = str(caught.value)
     assert ("it needs an MPI library (Debian: " in message) == (not is_here)
     found = f"the MPI library of {tmp_path}/mpicxx is here, and a build from now on uses it"

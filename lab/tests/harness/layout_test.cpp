@@ -34,8 +34,8 @@ TEST(Layout, CoversEveryFileOnce) {
         }
         EXPECT_EQ(offsets.size(), file_count(cell));
         for (const auto& [file, of_file] : offsets) {
-          EXPECT_EQ(of_file.size() * cell.transfer_bytes, file_bytes(cell));
-          EXPECT_EQ(*of_file.rbegin(), file_bytes(cell) - cell.transfer_bytes);
+          EXPECT_EQ(of_file.size() * cell.transfer_bytes, file_bytes(cell, file));
+          EXPECT_EQ(*of_file.rbegin(), file_bytes(cell, file) - cell.transfer_bytes);
         }
       }
     }
@@ -61,7 +61,7 @@ TEST(Layout, AFileForEachTransferIsASharedFileCutIntoPieces) {
   Cell cell = cell_of(2, 1, false);  // 3 * 2 calls of 4096 bytes for each thread
   cell.program = Program::files;
   EXPECT_EQ(file_count(cell), 12U);
-  EXPECT_EQ(file_bytes(cell), cell.transfer_bytes);
+  EXPECT_EQ(file_bytes(cell, 0), cell.transfer_bytes);
   EXPECT_EQ(file_path(cell, 7), "/data/file.00000007");
   std::set<unsigned> files;
   for (unsigned index = 0; index < cell.threads; ++index) {

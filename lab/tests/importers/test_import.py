@@ -16,7 +16,7 @@ from ferry import output_files
 from ferry.sizes import KIB, MIB
 from ferry_lab.results import results
 from ferry_lab.run.measuring import Measurement
-from ferry_lab.run.mpi_plan import MpiCell
+from ferry_lab.run.plan import RanksCell
 from made_up import ENVIRONMENT
 from mpi import made_up_rows
 from support import Command
@@ -157,7 +157,7 @@ def test_several_files_are_repeats_in_one_table(command: Command) -> None:
 
 
 def test_what_ranks_measured_keeps_its_metrics(command: Command) -> None:
-    cell = MpiCell("a", "native", "write", "/f", ranks=4, transfer_bytes=MIB, total_bytes=4 * MIB)
+    cell = RanksCell("a", "native", "write", "/f", ranks=4, transfer_bytes=MIB, total_bytes=4 * MIB)
     rows = made_up_rows([cell], lambda _: 10.0)
     made = results.make_document(
         "study", {}, [Measurement(ENVIRONMENT)], rows, study="writers", started=results.now()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,10 +12,10 @@ from pathlib import Path
 import pytest
 from ferry.sizes import KIB, MIB
 from ferry_lab.results.records import TransferCounts
-from ferry_lab.run import measuring, mpi_native, remote_files
+from ferry_lab.run import measuring, remote_files
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.measuring import run_plan as measure
-from ferry_lab.run.mpi_plan import MpiCell, MpiPlan
+from ferry_lab.run.plan import Plan, RanksCell
 from ferry_lab.run.unfinished import fingerprint
 from mpi import cell, needs_mpi, run_plan, samples_of
 from support import TIMEOUT_S, Command
@@ -141,15 +142,16 @@ def test_files_that_are_there_stay(tmp_path: Path) -> None:
 def test_an_error_of_one_rank_ends_all(tmp_path: Path, interface: str) -> None:
     """A limit of file sizes acts like a full disk. The MPI library's own files are smaller."""
     big = {"transfer_bytes": MIB, "total_bytes": 96 * MIB, "ranks": 2, "interface": interface}
-    limited = ["prlimit", f"--fsize={64 * MIB}", *mpi_native.mpiexec(), "-n", "3"]
-    plan = MpiPlan([MpiCell(**cell(tmp_path / "f", **big))], 1)
-    with mpi_native.plan_command(plan) as command:
-        done = subprocess.run(
-            [*limited, *command[command.index("-n") + 2 :]],
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-        )
+    limited = ["prlimit", f"--fsize={64 * MIB}", *measuring.mpiexec(), "-n", "3"]
+    plan = Plan([RanksCell(**cell(tmp_path / "f", **big))], 1)
+    command = measuring.command_of(plan)
+    done = subprocess.run(
+        [*limited, *command[command.index("-n") + 2 :]],
+        input=json.dumps(plan.to_json()),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
     assert done.returncode == 1
     # EFBIG; MPI-IO has no class for it.
     assert f'"errno":{5 if interface == "mpiio" else 27}' in done.stdout, done.stdout
@@ -168,18 +170,25 @@ def test_what_is_wrong_with_a_plan_is_said_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(tmp_path: Path, number: signal.Signals) -> None:
     cells = [
-        MpiCell(**cell(tmp_path / "w")),
-        MpiCell(**cell(tmp_path / "r", id="b", operation="read")),
+        RanksCell(**cell(tmp_path / "w")),
+        RanksCell(**cell(tmp_path / "r", id="b", operation="read")),
     ]
-    with mpi_native.plan_command(MpiPlan(cells, 100_000)) as command:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, start_new_session=True
-        )
-        assert process.stdout is not None
-        while '"type":"sample"' not in process.stdout.readline():
-            assert process.poll() is None
-        process.send_signal(number)
-        output, _ = process.communicate(timeout=TIMEOUT_S)
+    plan = Plan(cells, 100_000)
+    process = subprocess.Popen(
+        measuring.command_of(plan),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(json.dumps(plan.to_json()))
+    process.stdin.close()
+    while '"type":"sample"' not in process.stdout.readline():
+        assert process.poll() is None
+    process.send_signal(number)
+    output = process.stdout.read()
+    process.wait(TIMEOUT_S)
     # The exit status is mpiexec's, which is sometimes 0.
     assert '"errno":4,"message":"interrupted"' in output
     deadline = time.monotonic() + TIMEOUT_S
@@ -189,7 +198,7 @@ def test_interrupted(tmp_path: Path, number: signal.Signals) -> None:
 
 
 def test_is_measured_like_any_plan(tmp_path: Path) -> None:
-    plan = MpiPlan([MpiCell(**cell(tmp_path / "f"))], 2)
+    plan = Plan([RanksCell(**cell(tmp_path / "f"))], 2)
     seen: list[str] = []
     measurement = measure(plan, seen.append, Measurement())
     assert seen == ["a", "a"]
@@ -204,9 +213,9 @@ def test_what_a_scratch_place_is_called_is_no_difference(folders: tuple[str, str
     marks = []
     for beginning in folders:
         place = remote_files.Place("", beginning, query="?conf=/c" if "ceph" in beginning else "")
-        one = MpiCell("a", "ferry", "write", place.path("f"), 2, 64 * KIB, 128 * KIB)
+        one = RanksCell("a", "ferry", "write", place.path("f"), 2, 64 * KIB, 128 * KIB)
         scratch = [place.beginning.rstrip("/")]
-        marks.append(fingerprint("writers", {"g": MpiPlan([one], 2)}, scratch))
+        marks.append(fingerprint("writers", {"g": Plan([one], 2)}, scratch))
     assert marks[0] == marks[1]
     assert marks[0]["the machine"] is not None
 

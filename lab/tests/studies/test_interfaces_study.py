@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from ferry.sizes import GIB, KIB, MIB
-from ferry_lab.run.mpi_plan import MpiCell
+from ferry_lab.run.plan import RanksCell
 from ferry_lab.run.remote_files import Place
 from ferry_lab.studies import interfaces
 from ferry_lab.studies.interfaces import (
@@ -27,7 +27,7 @@ from mpi import made_up_document, made_up_rows, needs_mpi, run_small
 FOLDER, CEPH = Place("", "/scratch/"), Place("ceph:/", "ceph:/ferry-1.")
 
 
-def made_up(folder: Place | None, storage: Place | None) -> tuple[list[MpiCell], dict[str, object]]:
+def made_up(folder: Place | None, storage: Place | None) -> tuple[list[RanksCell], dict[str, object]]:
     there, absent = present(folder, storage)
     cells = [
         cell

@@ -84,7 +84,7 @@ def test_the_groups_of_a_study() -> None:
 def test_the_plan_as_json() -> None:
     cells = read_cells("/file", MIB, [4 * KIB], 3)
     plan = Plan(cells, 7, RuntimeSettings(device_threads=1)).to_json()
-    assert plan["schema"] == "ferry.plan/2"
+    assert plan["schema"] == "ferry.plan/3"
     assert plan["repeats"] == 7
     assert plan["runtime"]["device_threads"] == 1
     assert plan["runtime"]["cache_bytes"] == 0

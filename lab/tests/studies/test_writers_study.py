@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ferry.sizes import KIB, MIB
 from ferry_lab.render.mpi_tables import split_ratio
-from ferry_lab.run.mpi_plan import MpiCell
+from ferry_lab.run.plan import RanksCell
 from ferry_lab.run.remote_files import Place
 from ferry_lab.studies import writers
 from ferry_lab.studies.writers import BEST, SUBSET, Writers, best_row, points_of
@@ -21,7 +21,7 @@ COUNTS = [1, 2, 4, 8]
 SETTINGS = {"ranks": 8, "bytes_per_rank": MIB, "writers": COUNTS, "storage": None, "mpi": "An MPI"}
 
 
-def cells() -> list[MpiCell]:
+def cells() -> list[RanksCell]:
     place = Place("", "/scratch/")
     return [
         cell
@@ -31,7 +31,7 @@ def cells() -> list[MpiCell]:
     ]
 
 
-def sweet_spot(cell: MpiCell) -> float:
+def sweet_spot(cell: RanksCell) -> float:
     """Milliseconds: two aggregating writers are fastest, and all ranks lose."""
     if cell.id.split("/")[2] == "aggregate":
         return {1: 40.0, 2: 10.0, 4: 20.0}[cell.writers]

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 from ferry_lab.run.measuring import Measurement
-from ferry_lab.run.mpi_plan import MpiPlan
+from ferry_lab.run.plan import Plan
 from ferry_lab.tune import profile, tune_ranks
 from mpi import needs_mpi, sample
 from support import Command
 
 
-def measured(time_ns: Callable[[str, int], float]) -> Callable[[MpiPlan], Measurement]:
+def measured(time_ns: Callable[[str, int], float]) -> Callable[[Plan], Measurement]:
     """Replaces ferry-bench-mpi: takes ``time_ns`` for a cell and a repeat."""
 
-    def run(plan: MpiPlan) -> Measurement:
+    def run(plan: Plan) -> Measurement:
         samples = {
             cell.id: [sample(cell, n, time_ns(cell.id, n) * 1e6) for n in range(plan.repeats)]
             for cell in plan.cells

@@ -1,21 +1,21 @@
-#include "harness/mpi/plan.hpp"
+#include "harness/plan.hpp"
 
-#include <sstream>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "harness/json_fields.hpp"
+#include "harness/layout.hpp"
 
-namespace ferry::bench::mpi::plan_test {
+namespace ferry::bench::plan_test {
 namespace {
 
 const std::string cell = R"("id": "a", "interface": "ferry", "operation": "write", "path": "/f",
   "ranks": 4, "transfer_bytes": 1024, "total_bytes": 8192)";
 
 Plan read(const std::string& cells) {
-  std::istringstream text(R"({"schema": "ferry.mpi-plan/1", "cells": [)" + cells + "]}");
-  return read_plan(text);
+  return read_plan(R"({"schema": "ferry.plan/3", "runtime": {"device": "ranks"}, "cells": [)" +
+                   cells + "]}");
 }
 
 // The error for a cell with overrides.
@@ -28,39 +28,55 @@ std::string refusal(const std::string& changes) {
   return "taken";
 }
 
-TEST(MpiPlan, IsRead) {
+TEST(RanksPlan, IsRead) {
   const Plan plan = read("{" + cell + R"(, "method": "serial", "writers": 2, "sync": "fsync",
     "byte_order": "big", "element_bytes": 4, "file_per_writer": true})");
   ASSERT_EQ(plan.cells.size(), 1U);
   const Cell& read = plan.cells[0];
-  EXPECT_EQ(plan.ranks, 4U);
-  EXPECT_EQ(read.method, collective::Method::serial);
-  EXPECT_EQ(read.files(), 2U);
+  EXPECT_EQ(plan.runtime.device_threads, 4U);
+  EXPECT_EQ(read.method, CollectiveMethod::serial);
+  EXPECT_EQ(file_count(read), 2U);
   EXPECT_EQ(read.part_bytes(), 2048U);
   EXPECT_EQ(read.order, ByteOrder::big);
-  EXPECT_TRUE(read.sync);
+  EXPECT_TRUE(read.syncs());
 }
 
-TEST(MpiPlan, SaysWhatIsWrongAndWhere) {
+TEST(RanksPlan, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(refusal(R"("writers": 5)"), "cells[0].writers: must be at most ranks");
   EXPECT_EQ(refusal(R"("file_per_writer": true)"), "cells[0].writers: must be given");
-  EXPECT_EQ(refusal(R"("cold": true)"), "cells[0].cold: is for reads");
+  EXPECT_EQ(refusal(R"("cold": true)"),
+            "cells[0].operation: cold, reorder and expect_pattern_seed are for reads");
   EXPECT_EQ(refusal(R"("collective": true)"), "cells[0].collective: is for interface mpiio");
   EXPECT_EQ(refusal(R"("pattern": "interleaved")"),
             "cells[0].transfer_bytes: must be a multiple of piece_bytes");
   EXPECT_EQ(refusal(R"("element_bytes": 3)"), "cells[0].element_bytes: must be 1, 2, 4, 8 or 16");
+  EXPECT_EQ(refusal(R"("sync": "flush")"),
+            "cells[0].sync: must be none or fsync with device ranks");
+  EXPECT_EQ(refusal(R"("queue_depth": 2)"), "cells[0].queue_depth: is not known");
   EXPECT_EQ(refusal(R"("speed": 1)"), "cells[0].speed: is not known");
 }
 
-TEST(MpiPlan, RefusesUrisWhereNoneIsTaken) {
+TEST(RanksPlan, RefusesUrisWhereNoneIsTaken) {
   const std::string uri = R"({"id": "a", "interface": "posix", "operation": "read",
     "path": "ceph:/f", "transfer_bytes": 1, "total_bytes": 1})";
   EXPECT_THROW(read(uri), PlanError);
 }
 
-TEST(MpiPlan, RefusesTwoCellsOfOneName) {
+TEST(RanksPlan, KeepsInterfacesAndFieldsToTheirDevice) {
+  EXPECT_THROW(read(R"({"id": "a", "interface": "mmap", "operation": "read",
+    "path": "/f", "transfer_bytes": 1, "total_bytes": 1})"),
+               PlanError);
+  for (const char* changes : {R"("interface": "mpiio")", R"("interface": "posix", "ranks": 2)"}) {
+    EXPECT_THROW(read_plan(R"({"schema": "ferry.plan/3", "cells": [{"id": "a", "operation": "read",
+      "path": "/f", "transfer_bytes": 1, "total_bytes": 2, )" +
+                           std::string(changes) + "}]}"),
+                 PlanError);
+  }
+}
+
+TEST(RanksPlan, RefusesTwoCellsOfOneName) {
   EXPECT_THROW(read("{" + cell + "}, {" + cell + "}"), PlanError);
 }
 
 }  // namespace
-}  // namespace ferry::bench::mpi::plan_test
+}  // namespace ferry::bench::plan_test

@@ -1,4 +1,4 @@
-#include "harness/mpi/counters.hpp"
+#include "harness/mpi/machine_counters.hpp"
 
 #include <fstream>
 #include <sstream>
@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-namespace ferry::bench::mpi {
+namespace ferry::bench {
 
 SystemCounters SystemCounters::operator-(const SystemCounters& earlier) const {
   return {context_switches - earlier.context_switches, user_cpu_ns - earlier.user_cpu_ns,
@@ -51,20 +51,4 @@ SystemCounters system_counters() {
   return counters;
 }
 
-CallCounters CallCounters::operator-(const CallCounters& earlier) const {
-  return {reads - earlier.reads, writes - earlier.writes};
-}
-
-CallCounters call_counters() {
-  CallCounters counters;
-  std::ifstream file("/proc/self/io");
-  std::string key;
-  std::uint64_t value = 0;
-  while (file >> key >> value) {
-    if (key == "syscr:") counters.reads = value;
-    if (key == "syscw:") counters.writes = value;
-  }
-  return counters;
-}
-
-}  // namespace ferry::bench::mpi
+}  // namespace ferry::bench

@@ -1,11 +1,10 @@
-// What the kernel counts of this process's calls, and of the whole machine.
+// What the kernel counts of the whole machine, everybody's together.
 #pragma once
 
 #include <cstdint>
 
-namespace ferry::bench::mpi {
+namespace ferry::bench {
 
-// Of the machine, everybody's together.
 struct SystemCounters {
   std::uint64_t context_switches = 0;
   std::uint64_t user_cpu_ns = 0;    // in steps of a clock tick
@@ -18,14 +17,4 @@ struct SystemCounters {
 
 SystemCounters system_counters();
 
-// System calls of this process that read or wrote, on whatever descriptor.
-struct CallCounters {
-  std::uint64_t reads = 0;
-  std::uint64_t writes = 0;
-
-  CallCounters operator-(const CallCounters& earlier) const;
-};
-
-CallCounters call_counters();
-
-}  // namespace ferry::bench::mpi
+}  // namespace ferry::bench

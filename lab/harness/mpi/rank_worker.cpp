@@ -1,0 +1,225 @@
+#include "harness/mpi/rank_worker.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+#include <signal.h>
+
+#include "harness/mpi/access.hpp"
+#include "harness/mpi/machine_counters.hpp"
+#include "harness/mpi/rank_part.hpp"
+#include "harness/pattern.hpp"
+#include "harness/report.hpp"
+#include "harness/storage_counters.hpp"
+#include "harness/striping.hpp"
+#include "harness/verification.hpp"
+#include "programs/layout_facts.hpp"
+#include "storage/router.hpp"
+
+namespace ferry::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Of a rank other than 0: nobody takes the signals there, which are held.
+bool is_interrupted() {
+  sigset_t pending;
+  sigpending(&pending);
+  return sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1 ||
+         sigismember(&pending, SIGHUP) == 1;
+}
+
+class RankRepeat {
+ public:
+  RankRepeat(const Ranks& team, const Cell& cell, std::uint64_t pattern_seed,
+             std::vector<std::byte>& memory, storage::Storage& storage)
+      : team_(team),
+        cell_(cell),
+        pattern_seed_(pattern_seed),
+        memory_(memory),
+        part_(cell, team.rank()),
+        file_team_(cell.file_per_writer ? team.split(static_cast<int>(part_.file)) : nullptr),
+        access_(make_access({team_, file_team_ ? *file_team_ : team_}, part_, storage)) {}
+
+  Sample run() {
+    fill_memory();
+    team_.agree(team_.rank() != 0 && is_interrupted() ? EINTR : 0, "interrupted");
+    const SystemCounters system = system_counters();
+    const StorageCounters before = read_storage_counters("");
+    const StorageCounters storage = read_storage_counters("");
+    const StorageCounters asking = storage - before;
+    const Usage usage = process_usage();
+    time_phases();
+    const auto counted = access_->counted();
+    phase("closing", sample_.close_ns, [&] { access_->close(); });
+    sample_.callers = process_usage() - usage;
+    sample_.storage = read_storage_counters("") - storage - asking;
+    const SystemCounters machine = system_counters() - system;
+    add_up();
+    if (cell_.operation == Operation::read) compare_memory();
+    if (team_.rank() == 0) sample_.of_ranks = std::make_shared<const Json>(facts(machine, counted));
+    return sample_;
+  }
+
+ private:
+  std::uint64_t seed() const { return file_seed(pattern_seed_, part_.file); }
+
+  void fill_memory() {
+    if (cell_.operation == Operation::read) {
+      std::memset(memory_.data(), 0xa5, part_.bytes());
+      return;
+    }
+    part_.for_each_piece(0, part_.bytes(), [&](auto offset, auto stream, auto bytes) {
+      fill_pattern(memory_.data() + stream, bytes, offset, seed());
+    });
+  }
+
+  // Begins on all ranks together; what fails on one is thrown on all.
+  template <class Step>
+  void phase(const char* what, std::uint64_t& time_ns, Step step) {
+    team_.agree(0, "");
+    const std::string tried =
+        std::string(what) + " " + part_.path() + ", by way of " + name_of(cell_.interface);
+    team_.agree_on(tried, [&] {
+      const std::uint64_t begin_ns = now_ns();
+      step();
+      time_ns = now_ns() - begin_ns;
+    });
+  }
+
+  void time_phases() {
+    phase("opening", sample_.open_ns, [&] { access_->open(); });
+    const char* const moving = cell_.operation == Operation::write ? "writing" : "reading";
+    phase(moving, sample_.io_ns, [&] {
+      for (std::uint64_t at = 0; at < part_.bytes(); at += cell_.transfer_bytes)
+        access_->transfer(memory_.data() + at, at, cell_.transfer_bytes);
+    });
+    if (cell_.syncs()) phase("syncing", sample_.sync_ns, [&] { access_->sync(); });
+  }
+
+  // Times: the slowest rank's. Everything else: of all ranks together.
+  void add_up() {
+    std::array<std::uint64_t, 4> times = {sample_.open_ns, sample_.io_ns, sample_.sync_ns,
+                                          sample_.close_ns};
+    team_.maximum(times);
+    sample_.open_ns = times[0];
+    sample_.io_ns = times[1];
+    sample_.sync_ns = times[2];
+    sample_.close_ns = times[3];
+    sample_.elapsed_ns = times[0] + times[1] + times[2] + times[3];
+    Usage& usage = sample_.callers;
+    StorageCounters& storage = sample_.storage;
+    std::array<std::uint64_t, 7> sums = {usage.user_cpu_ns,
+                                         usage.system_cpu_ns,
+                                         usage.voluntary_switches,
+                                         usage.involuntary_switches,
+                                         storage.read_calls.value_or(0),
+                                         storage.write_calls.value_or(0),
+                                         storage.process_read_bytes.value_or(0)};
+    team_.sum(sums);
+    usage = {sums[0], sums[1], sums[2], sums[3]};
+    storage.read_calls = sums[4];
+    storage.write_calls = sums[5];
+    storage.process_read_bytes = sums[6];
+    sample_.bytes = cell_.total_bytes;
+    sample_.operations = cell_.total_bytes / cell_.transfer_bytes;
+  }
+
+  void compare_memory() {
+    PatternChecker checker(seed());
+    int error = 0;
+    part_.for_each_piece(0, part_.bytes(), [&](auto offset, auto stream, auto bytes) {
+      if (checker.first_difference(memory_.data() + stream, bytes, offset) != bytes)
+        error = EBADMSG;
+    });
+    team_.agree(error, "the contents of " + part_.path() + " are wrong, by way of " +
+                           name_of(cell_.interface));
+  }
+
+  // `machine` is rank 0's; `counted` is over all files.
+  Json facts(const SystemCounters& machine,
+             const std::optional<collective::Statistics>& counted) const {
+    // As the library tells it.
+    const Json told = counted ? Json::parse(collective::to_json(*counted)) : Json();
+    const auto of = [&](const char* key) { return counted ? told[key] : Json(nullptr); };
+    const bool by_views = counted && cell_.interface == Interface::ferry;
+    const auto of_views = [&](const char* key) { return by_views ? told[key] : Json(nullptr); };
+    Json usage = usage_json(sample_.callers);
+    usage["read_calls"] = *sample_.storage.read_calls;
+    usage["write_calls"] = *sample_.storage.write_calls;
+    const auto layout = layout_of(file_path(cell_, 0));
+    return {{"writers", of("writers")},
+            {"method", of_views("method")},
+            {"reason", of_views("reason")},
+            {"oversubscribed", team_.is_oversubscribed()},
+            {"ranks_usage", std::move(usage)},
+            {"machine_usage",
+             {{"user_cpu_ns", machine.user_cpu_ns},
+              {"system_cpu_ns", machine.system_cpu_ns},
+              {"context_switches", machine.context_switches},
+              {"network_bytes", machine.network_bytes},
+              {"network_packets", machine.network_packets}}},
+            {"counts", of("counts")},
+            {"time_split",
+             counted ? Json{{"mean", told["mean"]}, {"maximum", told["maximum"]}} : Json(nullptr)},
+            {"stripes", of_views("stripes")},
+            {"layout", layout ? layout_facts(*layout) : Json(nullptr)},
+            {"pattern_seed", pattern_seed_}};
+  }
+
+  const Ranks& team_;
+  const Cell& cell_;
+  const std::uint64_t pattern_seed_;
+  std::vector<std::byte>& memory_;
+  const RankPart part_;
+  const std::unique_ptr<Ranks> file_team_;  // for interfaces that know of one file only
+  std::unique_ptr<RankAccess> access_;
+  Sample sample_;
+};
+
+}  // namespace
+
+RankWorker::RankWorker(const Ranks& world, const Plan& plan)
+    : plan_(plan), storage_(storage::make_router()) {
+  std::uint64_t bytes = 0;
+  for (const Cell& cell : plan.cells) {
+    bytes = std::max(bytes, cell.part_bytes());
+    if (teams_.count(cell.threads) == 0)
+      teams_[cell.threads] = world.split(world.rank() < cell.threads ? 0 : MPI_UNDEFINED);
+  }
+  memory_.resize(bytes);
+}
+
+Sample RankWorker::run(std::size_t number, std::uint64_t pattern_seed) {
+  const Cell& cell = plan_.cells[number];
+  const Ranks* const team = teams_.at(cell.threads).get();
+  if (team == nullptr) return {};
+  return RankRepeat(*team, cell, pattern_seed, memory_, *storage_).run();
+}
+
+void RankWorker::verify(std::size_t number, std::uint64_t pattern_seed) {
+  const Cell& cell = plan_.cells[number];
+  const Ranks* const team = teams_.at(cell.threads).get();
+  if (team == nullptr) return;
+  const RankPart part(cell, team->rank());
+  int error = 0;
+  std::string what = "verifying " + cell.path;
+  try {
+    const std::uint64_t begin = part.index * part.bytes();
+    verify_written(cell, pattern_seed, part.file, begin, begin + part.bytes());
+  } catch (const ContentsError& failed) {
+    error = EBADMSG;
+    what = failed.what();
+  } catch (const Error& failed) {
+    error = failed.code().value();
+    what = failed.reason();
+  }
+  team->agree(error, what);
+}
+
+}  // namespace ferry::bench
