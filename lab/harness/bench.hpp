@@ -1,4 +1,4 @@
-// What ferry-bench and ferry-bench-mpi do: run a plan on a device, or remove files.
+// The commands of ferry-bench and ferry-bench-mpi: run a plan on a device, or remove files.
 #pragma once
 
 #include "harness/measured_device.hpp"

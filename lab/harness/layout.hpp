@@ -1,10 +1,9 @@
-// Which bytes of which file belong to which thread, and which files there are.
+// Assigns bytes of files to threads, and names the files.
 //
-// A part is what one thread writes, and what one thread reads. In a shared file it has one block in
-// every segment: block 0 of part 0, block 0 of part 1, and so on, then block 1 of part 0. With a
-// file for each thread, a part is a whole file. With a file for each transfer (program `files`),
-// parts lie as in a shared file that was cut into pieces of one transfer. What a rank has is in
-// harness/mpi/rank_part.hpp.
+// A part is the data that one thread writes or reads. In a shared file it has one block in every
+// segment: block 0 of part 0, block 0 of part 1, and so on, then block 1 of part 0. With a file per
+// thread, a part is a whole file. With a file per transfer (program `files`), parts are laid out as
+// in a shared file cut into pieces of one transfer. For ranks see harness/mpi/rank_part.hpp.
 #pragma once
 
 #include <cstdint>

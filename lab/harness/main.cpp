@@ -1,4 +1,4 @@
-// ferry-bench: the measured process, on threads of the host or on a GPU.
+// ferry-bench: the measured process, on host threads or on a GPU.
 #include <memory>
 
 #include "harness/bench.hpp"

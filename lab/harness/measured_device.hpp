@@ -1,4 +1,4 @@
-// The device that a plan's cells are measured on, with its runtime.
+// The device that measures a plan's cells, with its runtime.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// The plan: which cells to measure, how often, on which device. JSON, schema "ferry.plan/3".
+// The plan: cells to measure, repeats, and the device. JSON, schema "ferry.plan/3".
 #pragma once
 
 #include <cstdint>

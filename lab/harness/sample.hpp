@@ -1,5 +1,5 @@
-// What one repeat of a cell measured, and how it is put together from what its threads did and what
-// was counted meanwhile. The same for all devices.
+// The result of one repeat of a cell, combined from its threads' times and from counters. The same
+// for all devices.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Files over the servers of their storage: making them with stripes, and reading back what was
-// granted.
+// Files striped over their storage's servers: makes them, and reads back what was granted.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What the kernel counts of the whole machine, everybody's together.
+// The kernel's counters for the whole machine, all processes included.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which bytes of which file a rank has.
+// The bytes of each file that a rank has.
 #pragma once
 
 #include <algorithm>

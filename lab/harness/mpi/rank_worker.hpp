@@ -1,4 +1,4 @@
-// One of the ranks that measure: what it does of a plan, together with the others.
+// One measuring rank: executes its share of a plan, together with the others.
 #pragma once
 
 #include <cstddef>

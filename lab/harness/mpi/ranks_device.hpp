@@ -1,5 +1,5 @@
-// The device `ranks`: cells are measured by the MPI ranks that were started together. Rank 0 runs
-// the session, and says to the others what to do.
+// The device `ranks`: the MPI ranks started together measure the cells. Rank 0 runs the session and
+// directs the others.
 #pragma once
 
 #include <memory>
