@@ -33,7 +33,7 @@ struct StepResult {
   Step step = Step::done;
   std::int64_t value = 0;  // done: bytes, where the step moves some; failed: a negative errno
 
-  FERRY_DEVICE StepResult() {}
+  StepResult() = default;
   FERRY_DEVICE StepResult(Step came_to) : step(came_to) {}
   FERRY_DEVICE explicit StepResult(std::int64_t result)
       : step(result < 0 ? Step::failed : Step::done), value(result) {}
