@@ -50,4 +50,5 @@ function(ferry_parts name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/lab)
   target_compile_definitions(${name} PRIVATE FERRY_VERSION="${PROJECT_VERSION}")
   target_link_libraries(${name} PUBLIC Threads::Threads nlohmann_json::nlohmann_json ${ARG_LINK})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)  # also with CMAKE_UNITY_BUILD
 endfunction()
