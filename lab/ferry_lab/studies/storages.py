@@ -3,28 +3,40 @@
 Writes, writes with fsync, cold reads and re-reads in records of 4 MiB, by one thread and many with
 a file each, and by file size, on every available storage; also the bare disk's speed. Uses pwrite
 and pread, or Ferry's simplest calls on client libraries, because the question is about storages.
+
+Rows' ids are ``operation/storage/threads/size`` (see storages_cells). A *test* is one of the paper's
+four: some rows, and one of their times.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ferry.errors import FerryError
 from ferry.files import outermost
 from ferry.native import read_info
 from ferry.sizes import GIB, MIB, format_size
 from ferry.uris import shown, with_suffix
+from ferry_lab.render.bars import Bar, BarPanel, Bars
+from ferry_lab.render.curves import Curves, Panel, Series
+from ferry_lab.render.findings import THREADS, Finding, Findings, listed, range_of
+from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
+from ferry_lab.render.study_text import format_bandwidth
+from ferry_lab.render.tables import Table
+from ferry_lab.results import results
+from ferry_lab.results.records import Comparison, Document, Row
 from ferry_lab.run.estimate import write_room_bytes
 from ferry_lab.run.made_files import make_pattern_file, make_pattern_files
 from ferry_lab.run.mounts import own_mounts
 from ferry_lab.run.plan import RuntimeSettings
-from ferry_lab.run.study import Group, Matrix, PagedFindings, PagedStudy, StudyOptions
+from ferry_lab.run.study import Group, Matrix, Study, StudyOptions
 from ferry_lab.stats import judge
+from ferry_lab.stats.comparing import TimeOf, make_comparison, speed_ratio_of_rows
+from ferry_lab.studies import published
 from ferry_lab.studies.storages_cells import (
     FILE_BYTES,
     RAW_FILE_BYTES,
@@ -37,13 +49,8 @@ from ferry_lab.studies.storages_cells import (
     size_cells,
     thread_cells,
 )
-from ferry_lab.studies.storages_findings import compare, conclude
-from ferry_lab.studies.storages_found import Storage, found_storages
+from ferry_lab.studies.storages_found import PROPERTIES, Fact, Storage, found_storages
 from ferry_lab.studies.storages_network import Absent, network_storages
-from ferry_lab.studies.storages_report import print_report
-
-if TYPE_CHECKING:
-    from ferry_lab.render.report import Page
 
 SIZES = [4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
 QUICK_SIZES = [4 * MIB, 16 * MIB, 64 * MIB]
@@ -57,7 +64,7 @@ _LARGE_REPEATS = {256 * MIB: 8, GIB: 6}
 Json = dict[str, Any]
 
 
-class Storages(PagedStudy):
+class Storages(Study):
     """See the module."""
 
     name = "storages"
@@ -102,20 +109,66 @@ class Storages(PagedStudy):
             scratch = outermost(place.scratch for place in places)
             yield Matrix(groups, settings, scratch)
 
-    def findings(self, rows: Sequence[Json]) -> PagedFindings:
-        """Sets many threads beside one, and each storage beside that of --dir."""
-        comparisons = compare(rows)
-        return PagedFindings(comparisons, conclude(comparisons, rows))
+    def compare(self, rows: Sequence[Row]) -> list[Comparison]:
+        """Sets many threads beside one, and each storage beside that of --dir, by one thread."""
+        by_id = {row.id: row for row in rows}
+        names = dict.fromkeys(row.id.split("/")[1] for row in rows)
+        first, *_ = names
+        comparisons = []
+        for test in TESTS:
+            base = by_id.get(f"{test.operation}/{first}/1/{FILE_BYTES}")
+            for name in names:
+                head = f"{test.operation}/{name}/"
+                one, again = (by_id.get(f"{head}{n}/{FILE_BYTES}") for n in ("1", "again"))
+                if one is None or again is None:  # never cold, or the disk itself
+                    continue
+                aa = speed_ratio_of_rows(one, again, test.time_ns)
+                pairs = [
+                    (MANY, row, one)
+                    for row in rows
+                    if row.id.startswith(head) and row.threads > 1
+                ]
+                if name != first and base is not None:
+                    pairs.append((STORAGES, one, base))
+                comparisons += [
+                    make_comparison(question, test.metric, test.time_ns, row, baseline, aa)
+                    for question, row, baseline in pairs
+                ]
+        return comparisons
 
-    def print_tables(self, console: Console, document: Json) -> None:
-        """Prints a table for each question."""
-        print_report(console, document)
+    def answer(self, document: Document) -> Answer:
+        """Names the fastest storage of each test, what threads gain, and how near the disk is."""
+        raw, storages = document.settings["raw"], document.settings["storages"]
+        beside = ", beside what the disk itself gives" if raw else ""
+        return Answer(
+            "Which storage is how fast, and what else tells them apart?",
+            [_fastest(document), _gains(document), _share_of_disk(document)],
+            [f"Every storage that was found here{beside}.", how_to_read(document)],
+            [Word(one["name"], one["label"], _meaning(one)) for one in storages],
+        )
 
-    def page(self, document: Json) -> Page:
-        """Returns the report's plots and tables."""
-        from ferry_lab.studies.storages_page import make_page  # see PagedStudy.page
+    def sections(self, document: Document) -> Sequence[Section]:
+        """Returns the paper's Table 1, then all numbers by threads and by size, and the paper's."""
+        raw = document.settings["raw"]
+        return [
+            _table_1(document),
+            _by_threads(document),
+            _by_size(document),
+            *([_disk(document)] if raw else []),
+            Section(
+                "Beside the paper",
+                [
+                    f"The study follows {published.SOURCES['000']}. There a Xeon Phi co-processor "
+                    "wrote and read by IOzone, and its virtio disk, NFS and Lustre were across PCI "
+                    "Express or a network. In this table a virtio disk is one whose driver is called "
+                    "so; what a hypervisor does behind it differs."
+                ],
+                tables=[paper_table(document)],
+            ),
+        ]
 
-        return make_page(document)
+
+# ---- what is measured ----------------------------------------------------------------------------
 
 
 def thread_counts() -> list[int]:
@@ -187,3 +240,436 @@ def _raw_settings(storage: Storage) -> Json:
         "queue_depth": RAW_QUEUE_DEPTH,
         "file_bytes": RAW_FILE_BYTES,
     }
+
+
+# ---- tests ---------------------------------------------------------------------------------------
+
+MANY, STORAGES = "threads_and_one", "storage_and_disk"  # questions of comparisons
+
+
+def _per_mib(time_ns: TimeOf) -> TimeOf:
+    """The time for one MiB: more threads move more."""
+    return lambda sample: time_ns(sample) * MIB / sample.bytes
+
+
+@dataclass(frozen=True)
+class Test:
+    """One of the paper's tests."""
+
+    name: str
+    operation: str  # the beginning of the rows' ids
+    metric: str
+    time_ns: TimeOf
+
+    def name_in(self, document: Document) -> str:
+        """Returns what it is called there: cold reads may be guest-cold."""
+        guest = any(row.cache_state == "guest-cold" for row in document.rows)
+        return f"guest-{self.name}" if self is COLD and guest else self.name
+
+    def title_in(self, document: Document) -> str:
+        """Returns the same for the beginning of a line."""
+        return self.name_in(document).capitalize()
+
+    def points(self, document: Document, question: str, storage: str) -> list[Comparison]:
+        """Returns its comparisons on a storage, by threads."""
+        points = [
+            point
+            for point in document.comparisons
+            if (point.question, point.metric) == (question, self.metric)
+            and point.row.startswith(f"{self.operation}/{storage}/")
+        ]
+        return sorted(points, key=lambda point: point.threads)
+
+    def row(
+        self, document: Document, storage: str, threads: int | str = 1, size: int = FILE_BYTES
+    ) -> Row:
+        """Returns its row; in memory, where nothing is cold, that of the re-read."""
+        end = f"{storage}/{threads}/{size}"
+        by_id = {row.id: row for row in document.rows}
+        return by_id.get(f"{self.operation}/{end}") or by_id[f"{REREAD.operation}/{end}"]
+
+    def best_of_many(self, document: Document, storage: str) -> Row:
+        """Returns its row with the highest median of those with several threads."""
+        counts = [count for count in document.settings["threads"] if count > 1]
+        rows = [self.row(document, storage, count) for count in counts]
+        return max(rows, key=lambda row: float(row.metrics[self.metric].median))
+
+    def of_disk(self, document: Document) -> Row | None:
+        """Returns the row of the disk itself that bounds it, None where nothing does."""
+        if document.settings["raw"] is None or self not in (WRITE_SYNC, COLD):
+            return None
+        return self.row(document, "raw", 1, document.settings["raw"]["file_bytes"])
+
+
+_METRIC = "bandwidth_mib_per_s"
+WRITE_SYNC = Test(
+    "write+sync", "write", "bandwidth_with_sync_mib_per_s", _per_mib(results.durable_ns)
+)
+WRITE = Test("write", "write", _METRIC, _per_mib(results.call_ns))
+COLD = Test("cold read", "cold", _METRIC, _per_mib(results.call_ns))
+REREAD = Test("re-read", "reread", _METRIC, _per_mib(results.call_ns))
+TESTS = (WRITE_SYNC, WRITE, COLD, REREAD)
+
+
+def thread_findings(document: Document, test: Test) -> Findings:
+    """Returns what more threads bring, on each storage."""
+    found = [
+        Finding(one["label"], "one thread", test.points(document, MANY, one["name"]), THREADS)
+        for one in document.settings["storages"]
+    ]
+    return Findings(f"{test.title_in(document)}, more threads than one", found)
+
+
+def storage_findings(document: Document, test: Test) -> Findings:
+    """Returns how each storage compares with that of --dir, by one thread."""
+    first, *others = document.settings["storages"]
+    found = [
+        Finding(one["label"], first["label"], test.points(document, STORAGES, one["name"]), None)
+        for one in others
+    ]
+    return Findings(f"{test.title_in(document)}, one thread", found)
+
+
+def _that_say_something(findings: Sequence[Findings]) -> list[Findings]:
+    return [one for one in findings if one.clauses()]
+
+
+# ---- the answer ----------------------------------------------------------------------------------
+
+
+def _fastest(document: Document) -> str:
+    """Says how the others compare with the storage of --dir, as far as they were compared."""
+    first, *others = document.settings["storages"]
+    if not others:
+        return f"{first['label']} is the only storage that was measured."
+    clauses, points, missing = [], [], []
+    for test in TESTS:
+        found = {}
+        for one in others:
+            compared = test.points(document, STORAGES, one["name"])
+            if not compared:
+                missing.append(f"{test.name_in(document)} of {one['label']}")
+            elif compared[0].finding in ("faster", "slower"):
+                found[one["label"]] = compared[0].ratio_median
+            points += compared
+        if found:
+            best = max(found, key=found.__getitem__)
+            none = "" if found[best] > 1 else "none is faster, "
+            clauses.append(f"{test.name_in(document)}: {none}{best} {found[best]:.2g} times")
+    parts = []
+    if clauses:
+        parts.append(f"One thread, the fastest beside {first['label']}: {'; '.join(clauses)}.")
+    unclear = [point.ratio_median for point in points if point.finding == "no_difference"]
+    if unclear:
+        parts.append(
+            f"{'Elsewhere' if clauses else 'One thread:'} the noise hides any difference from "
+            f"{first['label']} at {len(unclear)} points, whose medians are "
+            f"{range_of(min(unclear), max(unclear))} times its bandwidth."
+        )
+    elif points and not clauses:
+        parts.append(f"One thread: all are within 5 % of {first['label']} where they were compared.")
+    if missing:
+        parts.append(f"Not compared: {listed(missing)}.")
+    return " ".join(parts)
+
+
+def _gains(document: Document) -> str:
+    """Says what more threads bring at best, and where."""
+    clauses = []
+    for test in TESTS:
+        gains = {}
+        for one in document.settings["storages"]:
+            points = test.points(document, MANY, one["name"])
+            faster = [point.ratio_median for point in points if point.finding == "faster"]
+            if faster:
+                gains[one["label"]] = max(faster)
+        if gains:
+            factor = range_of(min(gains.values()), max(gains.values()), 1)
+            clauses.append(f"{test.name_in(document)} {factor} times ({', '.join(gains)})")
+    if not clauses:
+        return "More threads bring no gain that could be measured, on any storage."
+    return f"More threads than one, at best, bring {'; '.join(clauses)}."
+
+
+def _share_of_disk(document: Document) -> str:
+    raw, first = document.settings["raw"], document.settings["storages"][0]
+    if raw is None:
+        return "There is no disk below whose own limit could be shown."
+    shares = []
+    for test in TESTS:
+        if limit := test.of_disk(document):
+            best = test.best_of_many(document, first["name"])
+            most = limit.metrics[test.metric].median
+            share = best.metrics[test.metric].median / most
+            shares.append(f"{test.name_in(document)} reaches {share * 100:.0f} % of {most:.0f} MiB/s")
+    return (
+        f"Of what {raw['medium']} itself gives by direct I/O, {first['label']} gets with its best "
+        f"number of threads: {', '.join(shares)}."
+    )
+
+
+def how_to_read(document: Document) -> str:
+    """Says what the numbers are."""
+    settings = document.settings
+    record, size = format_size(settings["record_bytes"]), format_size(settings["file_bytes"])
+    text = (
+        f"By pwrite and pread in records of {record}, a file of {size} for each thread. write is "
+        "the time of the calls alone, write+sync that of the calls and the fsync after them. Before "
+        "a cold read it is proven that the kernel's cache has nothing of the file; in tmpfs and "
+        f"ramfs nothing is colder than a re-read, which stands for both. {HOW_TO_READ}"
+    )
+    libraries = [one["label"] for one in settings["storages"] if one["library"]]
+    if libraries:
+        text += (
+            f" {listed(libraries)} by Ferry's calls, placement host: their cold rows are "
+            "client-cold, as every byte came from the servers, which may have had it in memory; a "
+            "library that keeps what it read answers re-reads itself."
+        )
+    if any(row.cache_state == "guest-cold" for row in document.rows):
+        text += (
+            " This is a virtual machine: its cold rows are guest-cold, as the disk's host may have "
+            "the data in a cache of its own."
+        )
+    return text
+
+
+def _meaning(storage: Json) -> str:
+    if storage["reached"]:
+        return str(storage["reached"])
+    if storage["steps"]:
+        return f"made for the study: {'; '.join(storage['steps'])}"
+    medium = storage["medium"]
+    return "found here" if medium is None else f"found here, on the disk {medium}"
+
+
+# ---- Table 1 -------------------------------------------------------------------------------------
+
+
+def _table_1(document: Document) -> Section:
+    figure = Figure(
+        "table-1",
+        Bars(
+            [BarPanel(test.title_in(document), _bars(document, test)) for test in TESTS],
+            common_scale=False,
+            label_width=150.0,
+        ),
+        "A matrix of bars: each test on each storage, by one thread and by the best number of "
+        "them; the tables below have the numbers.",
+        f"Bandwidth of each test, files of {format_size(FILE_BYTES)}: one thread, and below it the "
+        "best number of threads, fainter. The line across the end is the median's 95 % bounds; a "
+        "diamond is what the paper published for such a storage. Longer is better; each test has "
+        "a scale of its own.",
+    )
+    return Section(
+        "The paper's Table 1, here",
+        [f"Not measured here: {one['label']}: {one['why']}." for one in document.settings["absent"]],
+        figure,
+        _that_say_something([storage_findings(document, test) for test in TESTS]),
+        [property_table(document), summary_table(document)],
+    )
+
+
+def _bars(document: Document, test: Test) -> list[Bar]:
+    """Returns two bars for each storage: one thread, and the best number of them."""
+    bars = []
+    for one in document.settings["storages"]:
+        best = test.best_of_many(document, one["name"])
+        for row, label, none in (
+            (test.row(document, one["name"]), one["label"], []),
+            (best, f"{best.threads} threads", [0.0]),
+        ):
+            summary = row.metrics[test.metric]
+            bar = Bar.of(one["name"], label, summary, "MiB/s")
+            tip = f"{one['label']}, {row.threads} threads: {bar.low:.0f} to {bar.high:.0f} MiB/s"
+            number = _published(one["paper_system"], test, bool(none))
+            bars.append(replace(bar, parts=[*none, *bar.parts], tip=tip, published=number))
+    return bars
+
+
+def property_table(document: Document) -> Table:
+    """Returns the property rows of the paper's Table 1, a column for each storage."""
+    storages = document.settings["storages"]
+    lines = [
+        [label, *(str(Fact(**one["properties"][name])) for one in storages)]
+        for name, label in PROPERTIES.items()
+    ]
+    heads = ["property", *(one["label"] for one in storages)]
+    return Table("What the storages are (declared: not found out here)", heads, lines, len(heads))
+
+
+def summary_table(document: Document) -> Table:
+    """Returns the measured rows of the paper's Table 1: one thread, the best of many, scaling."""
+    storages, lines, ends = document.settings["storages"], [], []
+    for test in TESTS:
+        one, many, more = [], [], []
+        for name in (storage["name"] for storage in storages):
+            row, best = test.row(document, name), test.best_of_many(document, name)
+            one.append(format_bandwidth(row.metrics[test.metric]))
+            many.append(f"{format_bandwidth(best.metrics[test.metric])} ({best.threads})")
+            shown_by = test if row.id.startswith(test.operation) else REREAD
+            more.append(_scaling(shown_by.points(document, MANY, name)))
+        label = test.name_in(document)
+        lines += [[f"{label}, one thread", *one], [f"{label}, best of many", *many]]
+        ends.append([f"{label}, more threads", *more])
+    title = (
+        f"How fast they are (MiB/s, files of {format_size(FILE_BYTES)}; in brackets the number of "
+        "threads)"
+    )
+    return Table(title, ["test", *(one["label"] for one in storages)], lines + ends)
+
+
+def _scaling(points: Sequence[Comparison]) -> str:
+    """Says what more threads bring: the largest gain that was measured."""
+    faster = [point for point in points if point.finding == "faster"]
+    if faster:
+        best = max(faster, key=lambda point: point.ratio_median)
+        return f"{best.ratio_median:.2f}× with {best.threads}"
+    slower = points and all(point.finding == "slower" for point in points)
+    return "slower with any" if slower else "none measured"
+
+
+# ---- by threads, by size -------------------------------------------------------------------------
+
+
+def _by_threads(document: Document) -> Section:
+    panels = []
+    for test in TESTS:
+        series = []
+        for one in document.settings["storages"]:
+            points = test.points(document, MANY, one["name"])
+            if points:
+                ratios = (
+                    [1.0, *(point[f"ratio_{key}"] for point in points)]
+                    for key in ("median", "low_95", "high_95")
+                )
+                counts = [1, *(point.threads for point in points)]
+                series.append(Series(one["name"], one["label"], counts, *ratios))
+        if series:
+            panels.append(Panel(test.title_in(document), series))
+    figure = Figure(
+        "threads",
+        Curves(panels, x="threads", y="speed-up", x_label="threads", columns=2),
+        "Speed-up by the number of threads, a line for each storage; the tables below have the "
+        "numbers.",
+        "Speed-up beside one thread, each thread with a file of its own. Lines are medians, shaded "
+        "are their 95 % bounds; the dotted line would be linear. Both axes are logarithmic. Files "
+        "in memory are never cold.",
+    )
+    return Section(
+        "By threads, each with a file of its own",
+        figure=figure,
+        findings=_that_say_something([thread_findings(document, test) for test in TESTS]),
+        tables=[threads_table(document, test) for test in TESTS],
+    )
+
+
+def _by_size(document: Document) -> Section:
+    sizes, panels = document.settings["sizes_bytes"], []
+    for test in TESTS:
+        series = []
+        for one in document.settings["storages"]:
+            rows = [test.row(document, one["name"], "size", size) for size in sizes]
+            summaries = [row.metrics[test.metric] for row in rows]
+            series.append(Series.of(one["name"], one["label"], sizes, summaries))
+        limits = []
+        if limit := test.of_disk(document):
+            medium = document.settings["raw"]["medium"]
+            limits = [(f"{medium} itself", limit.metrics[test.metric].median)]
+        panels.append(Panel(test.title_in(document), series, limits))
+    figure = Figure(
+        "file-sizes",
+        Curves(panels, x_label="file size", columns=2),
+        "Bandwidth by file size, a line for each storage; the tables below have the numbers.",
+        "Bandwidth by file size, one thread. Lines are medians, shaded are their 95 % bounds; the "
+        "dotted line is what the disk itself gives by direct I/O. Both axes are logarithmic.",
+    )
+    tables = [sizes_table(document, test) for test in TESTS]
+    return Section("By file size, one thread", figure=figure, tables=tables)
+
+
+def threads_table(document: Document, test: Test) -> Table:
+    """Returns bandwidths by threads."""
+    columns = {str(count): (count, FILE_BYTES) for count in document.settings["threads"]}
+    return _by_storage(document, test, f"{test.title_in(document)} by threads (MiB/s)", columns)
+
+
+def sizes_table(document: Document, test: Test) -> Table:
+    """Returns bandwidths by file size, one thread."""
+    columns = {format_size(size): ("size", size) for size in document.settings["sizes_bytes"]}
+    return _by_storage(document, test, f"{test.title_in(document)} by file size (MiB/s)", columns)
+
+
+def _by_storage(
+    document: Document, test: Test, title: str, columns: Mapping[str, tuple[int | str, int]]
+) -> Table:
+    """Returns a line for each storage; ``columns``: by heading threads and size of its rows."""
+    lines = []
+    for one in document.settings["storages"]:
+        rows = [test.row(document, one["name"], *where) for where in columns.values()]
+        states = dict.fromkeys(row.cache_state for row in rows if row.cache_state is not None)
+        cells = [format_bandwidth(row.metrics[test.metric]) for row in rows]
+        lines.append([one["label"], *cells, ", ".join(states)])
+    return Table(title, ["storage", *columns, "cache"], lines)
+
+
+# ---- the disk and the paper ----------------------------------------------------------------------
+
+
+def _disk(document: Document) -> Section:
+    return Section(
+        "The disk itself",
+        [
+            "Direct transfers past every cache of this kernel, several in flight, over blocks "
+            "that the file has already."
+        ],
+        tables=[raw_table(document)],
+    )
+
+
+def raw_table(document: Document) -> Table:
+    """Returns what the disk itself gives."""
+    raw = document.settings["raw"]
+    lines = [
+        [what, format_bandwidth(row.metrics[test.metric])]
+        for test, what in ((WRITE_SYNC, "write and fsync"), (COLD, "read"))
+        if (row := test.of_disk(document))
+    ]
+    calls = f"{raw['queue_depth']} transfers of {format_size(raw['transfer_bytes'])} in flight"
+    return Table(f"{raw['medium']} itself (MiB/s)", [f"direct I/O, {calls}", "bandwidth"], lines)
+
+
+def _published(system: str | None, test: Test, best: bool) -> float | None:
+    """Returns the paper's number for a test on such a system, in MiB/s; None where it has none."""
+    for number in published.of_study("storages"):
+        many = number.threads == "best"
+        if (number.system, number.operation, many) == (system, test.name, best):
+            return _in_mib_per_s(number)
+    return None
+
+
+def _in_mib_per_s(number: published.Number) -> float:
+    assert number.unit == "MB/s", number.unit
+    return number.value * 1e6 / MIB
+
+
+def paper_table(document: Document) -> Table:
+    """Returns every published number, beside what was found on the storage of that kind."""
+    tests = {test.name: test for test in TESTS}
+    here = {one["paper_system"]: one["name"] for one in document.settings["storages"]}
+    lines = []
+    for number in published.of_study("storages"):
+        test, name, best = tests[number.operation], here.get(number.system), number.threads == "best"
+        found = "not here"
+        if name is not None:
+            row = test.best_of_many(document, name) if best else test.row(document, name)
+            found = f"{row.metrics[test.metric].median:.0f}"
+        about = number.note.removeprefix("Table 1").strip()
+        lines.append(
+            [
+                *(number.system, number.operation, "best of many" if best else "one"),
+                *(f"{number.x:g} MB", f"{_in_mib_per_s(number):.0f}", found, about),
+            ]
+        )
+    title = "The paper's numbers, on a Xeon Phi, beside ours (MiB/s)"
+    heads = ["storage", "test", "threads", "file", "published", "here", "remark"]
+    return Table(title, heads, lines, left=3)

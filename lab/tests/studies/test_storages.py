@@ -15,24 +15,25 @@ from ferry.sizes import GIB, MIB
 from ferry_lab.run.mounts import Mounted, Mounts
 from ferry_lab.run.study import Group
 from ferry_lab.studies import published, storages, storages_found
-from ferry_lab.studies.storages_cells import Place
-from ferry_lab.studies.storages_findings import STORAGES, TESTS, best_threads, conclude_threads
-from ferry_lab.studies.storages_found import Fact, found_storages
-from ferry_lab.studies.storages_page import make_page
-from ferry_lab.studies.storages_report import (
+from ferry_lab.studies.storages import (
+    COLD,
+    REREAD,
+    STORAGES,
+    WRITE,
+    WRITE_SYNC,
+    Storages,
     paper_table,
     property_table,
     raw_table,
-    rows_by_id,
     sizes_table,
     summary_table,
+    thread_findings,
     threads_table,
 )
-from made_up import OPTIONS, storages_document
+from ferry_lab.studies.storages_cells import Place
+from ferry_lab.studies.storages_found import Fact, found_storages
+from made_up import OPTIONS, shown, storages_document
 from made_up import storages_found as made_up_storages
-from rich.console import Console
-
-WRITE_SYNC, WRITE, COLD, REREAD = TESTS
 
 
 # ---- what there is -------------------------------------------------------------------------------
@@ -213,29 +214,32 @@ TIMES = {
 
 
 def test_conclusions_follow_from_the_numbers() -> None:
-    document = storages_document(TIMES)
-    sentences = document["conclusions"]
-    assert "Write, ext4: 2 or 4 threads are faster than one, 2.00 times its bandwidth." in sentences
-    assert "Write, tmpfs: 2 or 4 threads are within 5 % of one." in sentences
-    assert (
-        "Write, xfs-loop: 2 or 4 threads together are slower than one, 0.80 times its bandwidth."
-        in sentences
-    )
-    assert "Write, one thread: tmpfs is faster, 8 times the bandwidth of ext4." in sentences
-    assert "Re-read, one thread: xfs-loop is within 5 % of ext4." in sentences
-    assert not any(s.startswith("Cold read, tmpfs") for s in sentences)
+    sentences = storages_document(TIMES).conclusions
+    threads = "Write, more threads than one: "
+    for sentence in (
+        f"{threads}ext4 on vda is faster with 2 and 4 threads, 2.00 times the bandwidth of one thread.",
+        f"{threads}tmpfs is within 5 % of one thread with 2 and 4 threads.",
+        f"{threads}xfs (loop) is slower with 2 and 4 threads, 0.80 times the bandwidth of one thread.",
+        "Write, one thread: tmpfs is faster, 8.00 times the bandwidth of ext4 on vda; xfs (loop) is "
+        "within 5 % of ext4 on vda.",
+        "Re-read, one thread: tmpfs is faster, 8.00 times the bandwidth of ext4 on vda; xfs (loop) is "
+        "within 5 % of ext4 on vda.",
+        "Guest-cold read, one thread: xfs (loop) is within 5 % of ext4 on vda.",
+    ):
+        assert sentence in sentences
+    assert not any("cold read" in s and "tmpfs" in s for s in sentences)
 
 
 def test_noise_is_no_difference() -> None:
-    rows = storages_document(TIMES)["rows"]
-    for row in rows:
-        if "/again/" in row["id"]:
-            for index, sample in enumerate(row["repeats"]):
+    document = storages_document(TIMES)
+    for row in document.rows:
+        if "/ext4/again/" in row.id:
+            for index, sample in enumerate(row.repeats):
                 sample.io_ns = int(sample.io_ns * (0.1 if index % 2 else 10))
-    comparisons = storages.Storages().findings(rows).comparisons
-    (sentence, *_) = conclude_threads(WRITE, comparisons, ["ext4"])
-    assert sentence == (
-        "Write, ext4: no difference measured between 2 or 4 threads and one (noise > 100 %)."
+    document.comparisons = Storages().compare(document.rows)
+    assert thread_findings(document, WRITE).sentences()[-1] == (
+        "Write, more threads than one: no difference measured between ext4 on vda and one thread "
+        "(noise > 100 %)."
     )
 
 
@@ -285,14 +289,15 @@ def test_every_published_number_is_shown() -> None:
 
 
 def test_the_best_number_of_threads() -> None:
-    rows = rows_by_id(storages_document(TIMES))
-    assert best_threads(rows, WRITE, "ext4", [1, 2, 4])["threads"] == 2
-    assert best_threads(rows, COLD, "tmpfs", [1, 2, 4])["id"].startswith("reread/tmpfs/")
+    document = storages_document(TIMES)
+    assert WRITE.best_of_many(document, "ext4").threads == 2
+    assert COLD.best_of_many(document, "tmpfs").id.startswith("reread/tmpfs/")
 
 
-def test_the_page_says_what_the_numbers_say() -> None:
-    page = make_page(storages_document(TIMES))
-    storages_say, threads_say, medium_says = page.conclusion
+def test_the_answer_says_what_the_numbers_say() -> None:
+    document = storages_document(TIMES)
+    answer = Storages().answer(document)
+    storages_say, threads_say, medium_says = answer.first_lines()
     assert storages_say == (
         "One thread, the fastest beside ext4 on vda: write+sync: tmpfs 8 times; write: tmpfs 8 "
         "times; re-read: tmpfs 8 times. Not compared: guest-cold read of tmpfs."
@@ -304,28 +309,29 @@ def test_the_page_says_what_the_numbers_say() -> None:
         "Of what vda itself gives by direct I/O, ext4 on vda gets with its best number of "
         "threads: write+sync reaches 50 % of 333 MiB/s, guest-cold read reaches 50 % of 1000 MiB/s."
     )
-    assert [figure.name for figure in page.figures()] == ["table-1", "threads", "file-sizes"]
+    figures = [section.figure for section in Storages().sections(document) if section.figure]
+    assert [figure.name for figure in figures] == ["table-1", "threads", "file-sizes"]
 
 
 def test_the_headline_claims_no_more_than_was_compared() -> None:
     """Cold reads of the disk take seven times as long as tmpfs; nothing else differs."""
     document = storages_document()
-    for point in document["comparisons"]:
+    for point in document.comparisons:
         if point.question == STORAGES:
             point.finding, point.ratio_median = "no_difference", 7.0
-    headline = make_page(document).conclusion[0]
+    headline = Storages().answer(document).conclusion[0]
     assert headline == (
         "One thread: the noise hides any difference from ext4 on vda at 7 points, whose medians are "
         "7.00 times its bandwidth. Not compared: guest-cold read of tmpfs."
     )
     alone = storages_document()
-    alone["settings"]["storages"] = alone["settings"]["storages"][:1]
-    assert make_page(alone).conclusion[0] == "ext4 on vda is the only storage that was measured."
+    alone.settings["storages"] = alone.settings["storages"][:1]
+    headline = Storages().answer(alone).conclusion[0]
+    assert headline == "ext4 on vda is the only storage that was measured."
+    assert "one thread:" not in shown(Storages(), alone)
 
 
 def test_without_a_disk_nothing_is_said_of_one() -> None:
     document = storages_document(TIMES, raw=False)
-    assert make_page(document).conclusion[2].startswith("There is no disk below")
-    console = Console(record=True, width=110)
-    storages.print_report(console, document)
-    assert "itself" not in console.export_text()
+    assert Storages().answer(document).conclusion[2].startswith("There is no disk below")
+    assert "itself" not in shown(Storages(), document, 110)

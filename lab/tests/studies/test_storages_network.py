@@ -9,22 +9,13 @@ import pytest
 from documents import validated
 from ferry import rig
 from ferry.errors import FerryError
-from ferry_lab.render.tables import Table
 from ferry_lab.studies import storages_network
+from ferry_lab.studies.storages import COLD, REREAD, Storages, how_to_read, threads_table
 from ferry_lab.studies.storages_cells import Place, size_cells, thread_cells
 from ferry_lab.studies.storages_found import Fact, Storage
 from ferry_lab.studies.storages_network import Absent, network_storages
-from ferry_lab.studies.storages_page import make_page
-from ferry_lab.studies.storages_report import (
-    absent_table,
-    how_to_read,
-    in_parts,
-    summary_table,
-    threads_table,
-)
-from made_up import network_storages_found, storages_document
+from made_up import network_storages_found, shown, storages_document
 from support import Command
-from test_storages import COLD, REREAD
 
 MIB = 1 << 20
 
@@ -136,19 +127,15 @@ def test_the_report_has_a_row_for_each_and_says_what_is_absent() -> None:
     assert cold["CephFS (libcephfs)"] == "client-cold"
     assert cold["Lustre (the kernel)"] == "guest-cold"
     assert "CephFS (libcephfs)" in [line[0] for line in threads_table(document, REREAD).rows]
-    parts = in_parts(summary_table(storages_document(network=True)))
-    assert [len(part.columns) for part in parts] == [6]
-    wide = Table("t", [str(n) for n in range(8)], [[str(n) for n in range(8)]])
-    assert [part.columns for part in in_parts(wide)] == [list("0123"), list("04567")]
-    absent = absent_table(document)
-    assert absent is not None
-    assert absent.rows == [["NFS", "no server is named"]]
+    text = shown(Storages(), document, 80)
+    assert "Not measured here: NFS: no server is named." in text
+    assert max(len(line) for line in text.splitlines() if not line.startswith("note: ")) <= 80
     assert "CephFS (libcephfs) by Ferry's calls, placement host" in how_to_read(document)
-    page = make_page(document)
-    words = {word.label: word.meaning for word in page.words}
+    words = {word.label: word.meaning for word in Storages().answer(document).words}
     assert words["CephFS (libcephfs)"] == "by libcephfs: CephFS"
-    assert absent_table(storages_document()) is None
-    assert "libcephfs" not in how_to_read(storages_document())
+    alone = shown(Storages(), storages_document())
+    assert "Not measured here" not in alone
+    assert "libcephfs" not in alone
 
 
 NFS, CEPH = (os.environ.get(f"FERRY_TEST_{name}") for name in ("NFS", "CEPH"))
