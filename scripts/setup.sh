@@ -155,6 +155,8 @@ setup_missing_tools() {
     printf '%s\n' "the headers of nlohmann-json"
   "$compiler" -x c++ -std=c++20 -E -include toml++/toml.h /dev/null >/dev/null 2>&1 ||
     printf '%s\n' "the headers of toml++"
+  "$compiler" -x c++ -std=c++20 -E -include xxhash.h /dev/null >/dev/null 2>&1 ||
+    printf '%s\n' "the headers of xxHash"
   setup_python_headers "$compiler" || printf '%s\n' "the headers of that python3 (Python.h)"
   [[ $1 != run ]] || return 0
   pkg-config --exists gtest 2>/dev/null || printf '%s\n' "googletest"

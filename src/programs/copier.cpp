@@ -1,7 +1,6 @@
 #include "programs/copier.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -12,6 +11,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 
 #include <ferry/ferry.hpp>
 
@@ -33,28 +33,6 @@ constexpr std::chrono::milliseconds look_around{100};  // for `stopped`
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-std::uint64_t mixed(std::uint64_t sum, std::uint64_t word) {
-  sum = (sum ^ word) * 0xff51afd7ed558ccdULL;
-  return sum ^ sum >> 32;
-}
-
-// A 64-bit sum of a piece's contents: MurmurHash's finaliser over each word. Several sums run in
-// parallel, because each step depends on the previous one.
-std::uint64_t fingerprint(const std::byte* data, std::size_t bytes) {
-  std::array<std::uint64_t, 8> sums{1, 2, 3, 4, 5, 6, 7, 8};
-  std::array<std::uint64_t, 8> words{};
-  for (std::size_t at = 0; at < bytes; at += sizeof words) {
-    if (bytes - at < sizeof words) words = {};
-    std::memcpy(words.data(), data + at, std::min(sizeof words, bytes - at));
-    for (std::size_t i = 0; i < sums.size(); ++i)
-      sums[i] = mixed(sums[i], words[i]);
-  }
-  std::uint64_t all = bytes;
-  for (const std::uint64_t sum : sums)
-    all = mixed(all, sum);
-  return all;
 }
 
 // Memory for the pieces in flight, aligned for direct I/O and for huge pages.
@@ -206,13 +184,13 @@ class Copy {
   // Whether the slot has finished its piece.
   bool read_source(Slot& slot) {
     if (slot.kind == Kind::write) return true;
-    fingerprints_[slot.at / piece_bytes] = fingerprint(slot.memory, slot.bytes);
+    fingerprints_[slot.at / piece_bytes] = XXH3_64bits(slot.memory, slot.bytes);
     slot.moved = 0;
     submit(slot, Kind::write, target_.file().get());
     return false;
   }
   bool compare(Slot& slot) {
-    if (fingerprint(slot.memory, slot.bytes) != fingerprints_[slot.at / piece_bytes]) {
+    if (XXH3_64bits(slot.memory, slot.bytes) != fingerprints_[slot.at / piece_bytes]) {
       throw Error(EBADMSG, target_.path() + " does not hold what was written, at byte " +
                                std::to_string(slot.at));
     }
@@ -255,7 +233,7 @@ class Copy {
       if (slot.moved == 0) return;
       if (status_of_source().size_bytes != 0) throw changed();
       slot.bytes = slot.moved;
-      fingerprints_.push_back(fingerprint(slot.memory, slot.bytes));
+      fingerprints_.push_back(XXH3_64bits(slot.memory, slot.bytes));
       move_now(slot, Kind::write, target_.file().get());
       if (slot.moved < slot.bytes) throw Error(EIO, target_.path());
       size_bytes_ += slot.bytes;
