@@ -199,6 +199,12 @@ def format_noise(spread: float) -> str:
     return f"{spread * 100:.0f} %" if spread <= 1 else "> 100 %"
 
 
+def format_ratio(point: Json) -> str:
+    """Returns the ratio with its bounds: "0.50 (0.48 to 0.52)"."""
+    bounds = f"{point['ratio_low_95']:.2f} to {point['ratio_high_95']:.2f}"
+    return f"{point['ratio_median']:.2f} ({bounds})"
+
+
 def _by_size(points: Sequence[Json], axis: Axis = TRANSFER) -> list[Json]:
     return sorted(points, key=axis.value)
 

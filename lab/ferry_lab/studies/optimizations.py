@@ -5,46 +5,60 @@ each on alone, and all on; tmpfs and ramfs for comparison. Also unaligned buffer
 files beside a large one.
 
 All settings share one cache, whose switches are set before each measurement. A second, identical
-series with all off (``again``) measures the noise.
+series with all off (``again``) measures the noise. Rows' ids are ``operation/way/size`` (see
+optimizations_cells).
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
+from typing import Any
 
 from ferry.errors import FerryError
 from ferry.files import check_folder, outermost, scratch_folder
 from ferry.sizes import GIB, MIB, format_size
+from ferry_lab.render.bars import Bar, BarPanel, Bars
+from ferry_lab.render.curves import Curves, Panel, Series
+from ferry_lab.render.findings import (
+    FILE,
+    Finding,
+    Findings,
+    format_noise,
+    format_ratio,
+    listed,
+    range_of,
+)
+from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
+from ferry_lab.render.study_text import format_bandwidth
+from ferry_lab.render.tables import Table
+from ferry_lab.results import results
+from ferry_lab.results.records import Comparison, Document, Row
 from ferry_lab.run.estimate import write_room_bytes
 from ferry_lab.run.made_files import make_pattern_file
 from ferry_lab.run.mounts import Mounts, own_mounts
 from ferry_lab.run.plan import RuntimeSettings
-from ferry_lab.run.study import Group, Matrix, PagedFindings, PagedStudy, StudyOptions
+from ferry_lab.run.study import Group, Matrix, Study, StudyOptions
 from ferry_lab.stats import judge
+from ferry_lab.stats.comparing import make_comparison, speed_ratio_of_rows
+from ferry_lab.studies import published
 from ferry_lab.studies.optimizations_cells import (
     ALIGNMENT_BYTES,
     KERNEL_KINDS,
     OPERATIONS,
+    PLAIN,
     RECORD_BYTES,
     SEED,
     SMALL_FILE_BYTES,
     SMALL_TOTAL_BYTES,
+    SWITCHES,
     Place,
     Places,
     alignment_cells,
     record_cells,
     small_file_cells,
 )
-from ferry_lab.studies.optimizations_findings import compare, conclude
-from ferry_lab.studies.optimizations_report import print_report
-
-if TYPE_CHECKING:
-    from ferry_lab.render.report import Page
 
 SIZES = [4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
 QUICK_SIZES = [4 * MIB, 16 * MIB, 64 * MIB]
@@ -58,7 +72,27 @@ _MEMORY_FACTOR = 8
 Json = dict[str, Any]
 
 
-class Optimizations(PagedStudy):
+NAMES = {"write": "Write", "rewrite": "Re-write", "read": "Read", "reread": "Re-read"}
+LABELS = {
+    **SWITCHES,
+    "off": "all off",
+    "all": "all on",
+    PLAIN: "plain I/O",
+    **{kind: kind for kind in KERNEL_KINDS},
+}
+_MEANINGS = {
+    "off": "one page for each allocation and each insertion, copies by memcpy, no readahead",
+    "all": "the cache as programs get it",
+    "tmpfs": "the kernel's file system in memory, by pwrite and pread",
+    "ramfs": "the same without limits and without swap",
+}
+# Questions of comparisons.
+SETTING, KERNEL = "optimization_and_none", "cache_and_kernel"
+ALIGNMENT, SMALL = "unaligned_and_aligned", "many_files_and_one"
+_METRIC = "bandwidth_mib_per_s"
+
+
+class Optimizations(Study):
     """See the module."""
 
     name = "optimizations"
@@ -92,20 +126,78 @@ class Optimizations(PagedStudy):
             scratch = outermost(place.folder for place in places.all())
             yield Matrix(make_groups(options, places, sizes), settings, scratch)
 
-    def findings(self, rows: Sequence[Json]) -> PagedFindings:
+    def compare(self, rows: Sequence[Row]) -> list[Comparison]:
         """Sets every setting beside none, the cache beside the kernel, and so on."""
-        comparisons = compare(rows)
-        return PagedFindings(comparisons, conclude(comparisons))
+        by_id = {row.id: row for row in rows}
+        comparisons = []
+        for row in rows:
+            operation, way, size = row.id.split("/")
+            for question, *ids in _baselines(operation, way):
+                base, one, again = (by_id.get(f"{name}/{size}") for name in ids)
+                if base is None or one is None or again is None:
+                    continue
+                metric, time_ns = _METRIC, results.call_ns
+                if question == SMALL:
+                    metric, time_ns = "elapsed_ns", lambda sample: int(sample.elapsed_ns)
+                aa = speed_ratio_of_rows(one, again, time_ns)
+                comparisons.append(make_comparison(question, metric, time_ns, row, base, aa))
+        return comparisons
 
-    def print_tables(self, console: Console, document: Json) -> None:
-        """Prints a table for each question."""
-        print_report(console, document)
+    def answer(self, document: Document) -> Answer:
+        """Says what all gain together, which gains most alone, and what the kernel has."""
+        together = {op: _factor(points_of(document, SETTING, op, "all")) for op in OPERATIONS}
+        kernel = document.settings["kernel"]
+        beside = " and ".join(kernel) or "no kernel file system"
+        return Answer(
+            "What are the page cache's optimisations worth?",
+            [
+                f"All optimisations together, beside none of them: {_by_text(together)}.",
+                _best_alone(document),
+                _beside_kernel(document),
+            ],
+            [
+                "Each optimisation of the Intel paper can be switched off in the page cache that "
+                "Ferry has in the device's memory. The copy engine, by which the paper copies, is "
+                "absent: the device cpu has none.",
+                "All calls are made by placement compute on one device thread, in records of "
+                f"{format_size(document.settings['record_bytes'])}, through one page cache whose "
+                "optimisations are switched between measurements: all off, one on alone, all on. "
+                f"Beside it pwrite and pread in {beside}. {HOW_TO_READ}",
+            ],
+            [Word(way, LABELS[way], _MEANINGS[way]) for way in ("off", "all", *kernel)],
+        )
 
-    def page(self, document: Json) -> Page:
-        """Returns the report's plots and tables."""
-        from ferry_lab.studies.optimizations_page import make_page  # see PagedStudy.page
+    def sections(self, document: Document) -> Sequence[Section]:
+        """Returns all by file size, each alone, unaligned buffers, small files, and the paper."""
+        return [
+            _by_size(document),
+            _alone(document),
+            Section(
+                "Buffers that are not aligned",
+                [
+                    "The paper's copy engine wanted buffers at the beginning of a cache line. "
+                    "Here re-writes and re-reads move the same bytes from and to buffers that "
+                    "begin with a page, or one byte further."
+                ],
+                findings=[alignment_findings(document, op) for op in ("rewrite", "reread")],
+                tables=[alignment_table(document)],
+            ),
+            _small_files(document),
+            Section(
+                "Beside the paper",
+                [
+                    f"The study follows {published.SOURCES['003']}: IOzone on a Xeon Phi, in the "
+                    "page cache of its kernel, with 4 MB records and files of 4 MB to 1 GB. Most of "
+                    "its gain is the DMA engine's, which copied; that switch is absent here. Its "
+                    "in-order cores made each cache miss dear; the ones here are others, and so are "
+                    "the ratios."
+                ],
+                tables=[paper_table(document)],
+            ),
+        ]
 
-        return make_page(document)
+
+# ---- what is measured ----------------------------------------------------------------------------
 
 
 def make_groups(
@@ -186,3 +278,360 @@ def _make_places(
 
 def _place(folder: Path) -> Place:
     return Place(str(folder.absolute()))
+
+
+# ---- rows and comparisons ------------------------------------------------------------------------
+
+
+def _baselines(operation: str, way: str) -> Iterable[tuple[str, str, str, str]]:
+    """Gives question, the row beside which a row is set, and two equal ones for the noise."""
+    noise = f"{operation}/off", f"{operation}/again"
+    if way in (*SWITCHES, "all"):
+        yield SETTING, f"{operation}/off", *noise
+    if way == "all":
+        for kind in KERNEL_KINDS:
+            yield KERNEL, f"{_of_kernel(operation)}/{kind}", *noise
+    setting, _, kind = way.partition("-")
+    if kind == "unaligned":
+        aligned = f"{operation}/{setting}-aligned"
+        yield ALIGNMENT, aligned, aligned, f"{operation}/{setting}-again"
+    if kind == "many":
+        one = f"{operation}/{setting}-one"
+        for baseline in (one, f"{operation}/{setting}-records"):
+            yield SMALL, baseline, one, f"{operation}/{setting}-again"
+
+
+def _of_kernel(operation: str) -> str:
+    """Returns the operation that is measured in its file systems: their reads are re-reads."""
+    return "read" if operation == "reread" else operation
+
+
+def _row(document: Document, operation: str, way: str, size: int) -> Row:
+    if way in KERNEL_KINDS:
+        operation = _of_kernel(operation)
+    wanted = f"{operation}/{way}/{size}"
+    return next(row for row in document.rows if row.id == wanted)
+
+
+def points_of(
+    document: Document, question: str, operation: str, way: str, other: str = ""
+) -> list[Comparison]:
+    """Returns the comparisons of a way with another (empty: any), by file size."""
+    points = [
+        point
+        for point in document.comparisons
+        if point.question == question
+        and point.row.startswith(f"{operation}/{way}/")
+        and (not other or point.baseline.split("/")[1] == other)
+    ]
+    return sorted(points, key=lambda point: point.total_bytes)
+
+
+def setting_findings(document: Document, operation: str) -> Findings:
+    """Returns what the optimisations are worth, together and alone."""
+    labels = {"all": LABELS["all"], **{way: f"{label} alone" for way, label in SWITCHES.items()}}
+    found = [
+        Finding(label, LABELS["off"], points_of(document, SETTING, operation, way), FILE)
+        for way, label in labels.items()
+    ]
+    return Findings(NAMES[operation], found)
+
+
+def kernel_findings(document: Document, operation: str) -> Findings:
+    """Returns how the cache compares with the kernel's file systems in memory."""
+    found = [
+        Finding(
+            "the cache, all on,",
+            f"the kernel's {kind}",
+            points_of(document, KERNEL, operation, "all", kind),
+            FILE,
+        )
+        for kind in document.settings["kernel"]
+    ]
+    return Findings(NAMES[operation], found)
+
+
+def alignment_findings(document: Document, operation: str) -> Findings:
+    """Returns what unaligned buffers cost."""
+    found = [
+        Finding(label, "aligned ones", points, None)
+        for way, label in _in_sentences(document).items()
+        if (points := points_of(document, ALIGNMENT, operation, f"{way}-unaligned"))
+    ]
+    return Findings(f"{NAMES[operation]}, unaligned buffers", found)
+
+
+def small_findings(document: Document, operation: str) -> Findings:
+    """Returns what many small files cost beside a large one, by records."""
+    found = [
+        Finding(
+            label,
+            "one large file by records",
+            points_of(document, SMALL, operation, f"{way}-many", f"{way}-records"),
+            None,
+        )
+        for way, label in _in_sentences(document).items()
+    ]
+    return Findings(f"{NAMES[operation]}, many small files", found)
+
+
+def _in_sentences(document: Document) -> dict[str, str]:
+    """Returns what ways are called in findings."""
+    kernel = {kind: f"the kernel's {kind}" for kind in document.settings["kernel"]}
+    return {**{way: LABELS[way] for way in ("all", "off", PLAIN)}, **kernel}
+
+
+# ---- the answer ----------------------------------------------------------------------------------
+
+
+def _by_text(texts: Mapping[str, str]) -> str:
+    """Returns "this for write and read; that for re-read", given what is said of each operation."""
+    return "; ".join(
+        f"{text} for {listed([NAMES[op].lower() for op in texts if texts[op] == text])}"
+        for text in dict.fromkeys(texts.values())
+    )
+
+
+def _factor(points: Sequence[Comparison]) -> str:
+    """Returns "1.20 to 1.50 times the bandwidth", of the sizes with a measured difference."""
+    decided = [p.ratio_median for p in points if p.finding in ("faster", "slower")]
+    if not decided:
+        close = any(point.finding == "within_5_percent" for point in points)
+        return "within 5 % or without a measured difference" if close else "no difference measured"
+    where = "" if len(decided) == len(points) else f" at {len(decided)} of {len(points)} sizes"
+    return f"{range_of(min(decided), max(decided))} times the bandwidth{where}"
+
+
+def _best_alone(document: Document) -> str:
+    gains = {}
+    for operation in OPERATIONS:
+        best, gain = "", 1.0
+        for switch in SWITCHES:
+            points = points_of(document, SETTING, operation, switch)
+            faster = [point.ratio_median for point in points if point.finding == "faster"]
+            if 2 * len(faster) > len(points) and max(faster) > gain:
+                best, gain = switch, max(faster)
+        if best:
+            gains[operation] = f"{LABELS[best]} (up to {gain:.2f} times the bandwidth)"
+    if not gains:
+        return "Alone, no optimisation is measurably faster at most of the sizes."
+    return f"Alone, the largest gain is that of {_by_text(gains)}."
+
+
+def _beside_kernel(document: Document) -> str:
+    kinds = document.settings["kernel"]
+    if not kinds:
+        return "No kernel file system in memory was there to set beside it."
+    found = {op: _factor(points_of(document, KERNEL, op, "all", kinds[0])) for op in OPERATIONS}
+    return f"Beside the kernel's {kinds[0]}, the cache with all on: {_by_text(found)}."
+
+
+# ---- by file size --------------------------------------------------------------------------------
+
+_TITLES = {
+    "write": "Writes of a new file",
+    "rewrite": "Re-writes of a file whose pages are in the cache",
+    "read": "Reads of a file that the host's kernel has, and the device's cache has not",
+    "reread": "Re-reads: the pages are in the device's cache",
+}
+
+
+def _by_size(document: Document) -> Section:
+    sizes, panels = document.settings["file_bytes"], []
+    for operation in OPERATIONS:
+        series = []
+        for way in ("off", "all", *document.settings["kernel"]):
+            summaries = [_row(document, operation, way, n).metrics[_METRIC] for n in sizes]
+            series.append(Series.of(way, LABELS[way], sizes, summaries))
+        panels.append(Panel(NAMES[operation], series))
+    figure = Figure(
+        "file-sizes",
+        Curves(panels, x_label="file size", columns=2),
+        "Bandwidth of writing, re-writing, reading and re-reading by file size, a line for each "
+        "way; the tables below have the numbers.",
+        f"Bandwidth by file size, in records of {format_size(document.settings['record_bytes'])}. "
+        "Lines are medians, shaded are their 95 % bounds. Both axes are logarithmic.",
+    )
+    beside = [kernel_findings(document, operation) for operation in OPERATIONS]
+    return Section(
+        "All off, all on, and the kernel, by file size",
+        figure=figure,
+        findings=beside if document.settings["kernel"] else [],
+        tables=[operation_table(document, operation) for operation in OPERATIONS],
+    )
+
+
+def operation_table(document: Document, operation: str) -> Table:
+    """Returns an operation's bandwidths: a line for each setting, a column for each size."""
+    sizes, kernel = document.settings["file_bytes"], document.settings["kernel"]
+    lines, states = [], set()
+    for way in ("off", *SWITCHES, "all", *kernel):
+        rows = [_row(document, operation, way, size) for size in sizes]
+        if way not in kernel:
+            states |= {state for row in rows for state in (row.cache_state, row.device_cache_state)}
+        points = points_of(document, SETTING, operation, way)
+        cells = [format_bandwidth(row.metrics[_METRIC]) for row in rows]
+        lines.append([LABELS[way], *cells, format_ratio(points[-1]) if points else ""])
+        if way == "readahead":
+            lines.append(["copy engine", *[document.settings["copy_engine"]] * len(sizes), ""])
+    all_on = points_of(document, SETTING, operation, "all")
+    lines.append(["noise", *(format_noise(point.aa_spread) for point in all_on), ""])
+    unit = "MiB/s, unverified" if "unverified" in states else "MiB/s"
+    heads = ["way", *map(format_size, sizes), f"times all off, {format_size(sizes[-1])}"]
+    return Table(f"{_TITLES[operation]} ({unit})", heads, lines)
+
+
+# ---- each alone ----------------------------------------------------------------------------------
+
+
+def _alone(document: Document) -> Section:
+    size = document.settings["file_bytes"][-1]
+    panels = [BarPanel(NAMES[op], _alone_bars(document, op, size)) for op in OPERATIONS]
+    figure = Figure(
+        "alone",
+        Bars(panels, label_width=140.0, reference=1.0),
+        "How many times the bandwidth of all off each optimisation has alone, and all of them; "
+        "the tables above have the numbers.",
+        f"Times the bandwidth of all off, files of {format_size(size)}. The line across the end "
+        "is the 95 % bounds, the dotted one is all off. A diamond is what the paper published "
+        "for its own cache (tmpfs). Longer is better.",
+    )
+    findings = [setting_findings(document, operation) for operation in OPERATIONS]
+    return Section("Each optimisation alone", figure=figure, findings=findings)
+
+
+def _alone_bars(document: Document, operation: str, size: int) -> list[Bar]:
+    bars = []
+    for way in (*SWITCHES, "all"):
+        points = points_of(document, SETTING, operation, way)
+        (point,) = [point for point in points if point.total_bytes == size]
+        low, high = point.ratio_low_95, point.ratio_high_95
+        bars.append(
+            Bar(
+                "all" if way == "all" else "alone",
+                LABELS[way],
+                [point.ratio_median],
+                low,
+                high,
+                text=f"{point.ratio_median:.2f}×",
+                tip=f"{NAMES[operation]}, {LABELS[way]}: {low:.2f} to {high:.2f}",
+                published=_published(operation, way),
+            )
+        )
+    return bars
+
+
+# ---- buffers and small files ---------------------------------------------------------------------
+
+
+def alignment_table(document: Document) -> Table:
+    """Returns bandwidths with aligned and with unaligned buffers."""
+    size, lines = document.settings["alignment_file_bytes"], []
+    for operation in ("rewrite", "reread"):
+        for way in ("off", "all", *document.settings["kernel"]):
+            ways = (f"{way}-aligned", f"{way}-unaligned")
+            rows = [_row(document, operation, one, size) for one in ways]
+            (point,) = points_of(document, ALIGNMENT, operation, ways[1])
+            cells = [format_bandwidth(row.metrics[_METRIC]) for row in rows]
+            ends = [format_ratio(point), format_noise(point.aa_spread)]
+            lines.append([NAMES[operation], LABELS[way], *cells, *ends])
+    title = f"Files of {format_size(size)}: must a program's buffers be aligned? (MiB/s)"
+    heads = ["call", "way", "aligned", "1 byte further", "times aligned", "noise"]
+    return Table(title, heads, lines, left=2)
+
+
+def _open_to_close(document: Document, operation: str, way: str) -> Json:
+    """Returns MiB per second from the first open to the last close, as a summary."""
+    row = _row(document, operation, way, document.settings["small_total_bytes"])
+    times = row.metrics.elapsed_ns
+    ns = {
+        "median": times.median,
+        "median_low_95": times.median_high_95,
+        "median_high_95": times.median_low_95,
+    }
+    return {key: row.total_bytes / MIB / (time * 1e-9) for key, time in ns.items()}
+
+
+def _small_ways(document: Document) -> list[str]:
+    return ["off", "all", PLAIN, *document.settings["kernel"]]
+
+
+def _shapes(document: Document) -> dict[str, str]:
+    """Returns how small data can lie in files, and what that is called."""
+    sizes = (document.settings[f"{what}_bytes"] for what in ("small_file", "record"))
+    small, record = map(format_size, sizes)
+    return {"many": f"files of {small}", "one": f"one, by {small}", "records": f"one, by {record}"}
+
+
+def _small_files(document: Document) -> Section:
+    settings, panels = document.settings, []
+    for way in _small_ways(document):
+        for operation in ("write", "read"):
+            bars = [
+                Bar.of(shape, label, _open_to_close(document, operation, f"{way}-{shape}"), "MiB/s")
+                for shape, label in _shapes(document).items()
+            ]
+            panels.append(BarPanel(f"{NAMES[operation]}, {LABELS[way]}", bars))
+    size, small = (format_size(settings[f"small_{what}_bytes"]) for what in ("total", "file"))
+    figure = Figure(
+        "small-files",
+        Bars(panels),
+        "Bandwidth with many small files and with a large one; the table below has the numbers.",
+        f"{size} in files of {small}, in one file by transfers as large as those, and in one file "
+        "by records; opening and closing count. Longer is better.",
+    )
+    return Section(
+        "Many small files or a large one",
+        figure=figure,
+        findings=[small_findings(document, operation) for operation in ("write", "read")],
+        tables=[small_table(document)],
+    )
+
+
+def small_table(document: Document) -> Table:
+    """Returns many small files beside a large one."""
+    shapes, lines = _shapes(document), []
+    for operation in ("write", "read"):
+        for way in _small_ways(document):
+            found = [_open_to_close(document, operation, f"{way}-{shape}") for shape in shapes]
+            (point,) = points_of(document, SMALL, operation, f"{way}-many", f"{way}-records")
+            cells = [f"{one['median']:.0f}" for one in found]
+            ends = [format_ratio(point), format_noise(point.aa_spread)]
+            lines.append([NAMES[operation], LABELS[way], *cells, *ends])
+    total, small = (document.settings[f"small_{what}_bytes"] for what in ("total", "file"))
+    many, one, records = shapes.values()
+    title = f"{format_size(total)} in small files or in one, open and close included (MiB/s)"
+    heads = ["call", "way", f"{total // small} {many}", one, records]
+    return Table(title, [*heads, f"files / {records.replace(',', '')}", "noise"], lines, left=2)
+
+
+# ---- the paper -----------------------------------------------------------------------------------
+
+
+def _way_of(number: published.Number) -> str:
+    return "precomputed_hash" if "hash" in number.note else "all"
+
+
+def _published(operation: str, way: str) -> float | None:
+    """Returns the paper's speed-up of its own cache, None where it has none."""
+    for number in published.of_study("optimizations"):
+        found = (number.system, number.operation, _way_of(number))
+        if found == ("tmpfs", operation, way):
+            return number.value
+    return None
+
+
+def paper_table(document: Document) -> Table:
+    """Returns the paper's published numbers beside what was found here."""
+    lines = []
+    for number in published.of_study("optimizations"):
+        here = []
+        for operation in (number.operation, f"re{number.operation}"):
+            points = points_of(document, SETTING, operation, _way_of(number))
+            ratios = [p.ratio_median for p in points if p.finding != "no_difference"]
+            here.append(range_of(min(ratios), max(ratios)) if ratios else "none measured")
+        name = f"{number.system}, {number.operation}"
+        lines.append([name, number.note, f"{number.value:g}", *here])
+    title = "The paper's speed-ups, inside its kernel's page cache, and those of Ferry's cache"
+    heads = ["paper", "what", "published", "here, first time", "here, again"]
+    return Table(title, heads, lines, left=2)

@@ -25,7 +25,7 @@ from typing import Any
 from ferry.sizes import format_size
 from ferry_lab.render.bars import Bar, BarPanel, Bars
 from ferry_lab.render.curves import Curves, Panel, Series
-from ferry_lab.render.findings import TRANSFER, Finding, Findings, format_noise, range_of
+from ferry_lab.render.findings import TRANSFER, Finding, Findings, format_noise, format_ratio, range_of
 from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
 from ferry_lab.render.study_text import format_bandwidth
 from ferry_lab.render.tables import Table
@@ -465,20 +465,13 @@ def _program_table(document: Json, operation: str, programs: Sequence[Sequence[_
             points = line.view.points(
                 document["comparisons"], "placement_and_plain", line.way, "plain"
             )
-            speed = [_ratio(points[0]), format_noise(points[0]["aa_spread"])] if points else ["", ""]
+            speed = [format_ratio(points[0]), format_noise(points[0]["aa_spread"])] if points else ["", ""]
             name = line.program if line is lines[0] else ""
             rows.append([name, line.label, *(f"{time:.2f}" for time in line.times_ms()), *speed])
     ends = ["loop"] if operation == "read" else ["loop", "sync", "total"]
     speed_head = f"speed, {programs[0][0].view.plain} = 1"
     heads = ["program", "way", "calls", "computing", *ends, speed_head, "noise"]
     return Table("Where is the time? (ms)", heads, rows, left=2)
-
-
-def _ratio(point: Json) -> str:
-    return (
-        f"{point['ratio_median']:.2f} "
-        f"({point['ratio_low_95']:.2f} to {point['ratio_high_95']:.2f})"
-    )
 
 
 # ---- the paper -----------------------------------------------------------------------------------
@@ -499,7 +492,7 @@ def _paper(document: Json) -> Section:
             size = pick(point["transfer_bytes"] for point in points)
             (point,) = [point for point in points if point["transfer_bytes"] == size]
             where = "" if view.program else f", {format_size(size)}"
-            rows.append([f"{view.name}{where}", faster, _ratio(point), _agrees(point, faster)])
+            rows.append([f"{view.name}{where}", faster, format_ratio(point), _agrees(point, faster)])
     return Section(
         "Beside the paper",
         [

@@ -7,17 +7,17 @@ import dataclasses
 from ferry.sizes import GIB, KIB, MIB
 from ferry_lab.run import study
 from ferry_lab.studies import optimizations, published
-from ferry_lab.studies.optimizations_cells import ALIGNMENT_BYTES, OPERATIONS, SWITCHES
-from ferry_lab.studies.optimizations_findings import conclude_operation
-from ferry_lab.studies.optimizations_page import make_page
-from ferry_lab.studies.optimizations_report import (
+from ferry_lab.studies.optimizations import (
+    Optimizations,
     alignment_table,
+    kernel_findings,
     operation_table,
     paper_table,
+    setting_findings,
     small_table,
 )
-from made_up import OPTIONS, optimizations_document, optimizations_places
-from rich.console import Console
+from ferry_lab.studies.optimizations_cells import ALIGNMENT_BYTES, OPERATIONS, SWITCHES
+from made_up import OPTIONS, optimizations_document, optimizations_places, shown
 
 
 def groups(**changes: object) -> dict[str, study.Group]:
@@ -92,7 +92,7 @@ FAST = {"streaming_copies": 0.5, "all": 0.25, "tmpfs": 0.5, "all-unaligned": 2, 
 
 def test_conclusions_name_what_is_faster() -> None:
     document = optimizations_document(times=FAST)
-    sentences = conclude_operation("write", document["comparisons"])
+    sentences = setting_findings(document, "write").sentences()
     assert sentences[0] == (
         "Write: all on is faster at every size, 4.00 times the bandwidth of all off."
     )
@@ -101,32 +101,28 @@ def test_conclusions_name_what_is_faster() -> None:
         "off."
     )
     assert "batched allocation alone is within 5 % of all off at every size" in sentences[1]
-    assert sentences[-2] == (
+    assert kernel_findings(document, "write").sentences()[0] == (
         "Write: the cache, all on, is faster at every size, 2.00 times the bandwidth of the "
         "kernel's tmpfs."
     )
-    assert any(
-        sentence == "Re-read, all on: an unaligned buffer is slower, 0.5 times the bandwidth of an "
-        "aligned one."
-        for sentence in document["conclusions"]
-    )
-    assert (
-        "Write, all off: many small files are slower, 0.1 times the bandwidth of one large file by "
-        "records." in document["conclusions"]
-    )
+    assert {*sentences, *kernel_findings(document, "write").sentences()} < {*document.conclusions}
+    (unaligned,) = [s for s in document.conclusions if s.startswith("Re-read, unaligned buffers: ")]
+    assert "buffers: all on is slower, 0.50 times the bandwidth of aligned ones; all off" in unaligned
+    (small,) = [s for s in document.conclusions if s.startswith("Write, many small files: ")]
+    assert "; all off is slower, 0.10 times the bandwidth of one large file by records;" in small
 
 
 def test_noise_is_no_difference() -> None:
     document = optimizations_document(times=FAST)
-    for row in document["rows"]:
-        if "/again/" in row["id"]:
-            for index, sample in enumerate(row["repeats"]):
+    for row in document.rows:
+        if "/again/" in row.id:
+            for index, sample in enumerate(row.repeats):
                 sample.io_ns = int(sample.io_ns * (0.2 if index % 2 else 5))
-    findings = optimizations.Optimizations().findings(document["rows"])
-    sentence = conclude_operation("write", findings.comparisons)[0]
-    start = "Write: no difference from all off measured at any size with all on, batched"
+    document.comparisons = Optimizations().compare(document.rows)
+    (sentence,) = setting_findings(document, "write").sentences()
+    start = "Write: no difference measured at any size between all on, batched allocation alone"
     assert sentence.startswith(start)
-    assert sentence.endswith("(noise > 100 %).")
+    assert sentence.endswith("or readahead alone and all off (noise > 100 %).")
 
 
 def test_tables_hold_every_number() -> None:
@@ -151,27 +147,35 @@ def test_every_published_number_is_shown() -> None:
     assert table.rows[0][3:] == ["4.00", "4.00"]
 
 
-def test_the_page_says_what_the_numbers_say() -> None:
-    page = make_page(optimizations_document(times=FAST))
-    assert page.conclusion == [
-        "All optimisations together, beside none of them: write 4.00 times the bandwidth, re-write "
-        "4.00 times the bandwidth, read 4.00 times the bandwidth, re-read 4.00 times the "
-        "bandwidth.",
-        "Alone, the largest gain is that of streaming copies for write (up to 2.00 times the "
-        "bandwidth); streaming copies for re-write (up to 2.00 times the bandwidth); streaming "
-        "copies for read (up to 2.00 times the bandwidth); streaming copies for re-read (up to "
-        "2.00 times the bandwidth).",
-        "Beside the kernel’s tmpfs, the cache with all on: write 2.00 times the bandwidth, "
-        "re-write 2.00 times the bandwidth, read 2.00 times the bandwidth, re-read 2.00 times the "
-        "bandwidth.",
+def test_the_answer_says_what_the_numbers_say() -> None:
+    document = optimizations_document(times=FAST)
+    assert Optimizations().answer(document).first_lines() == [
+        "All optimisations together, beside none of them: 4.00 times the bandwidth for write, "
+        "re-write, read and re-read.",
+        "Alone, the largest gain is that of streaming copies (up to 2.00 times the bandwidth) for "
+        "write, re-write, read and re-read.",
+        "Beside the kernel's tmpfs, the cache with all on: 2.00 times the bandwidth for write, "
+        "re-write, read and re-read.",
     ]
-    assert [figure.name for figure in page.figures()] == ["file-sizes", "alone", "small-files"]
+    figures = [section.figure for section in Optimizations().sections(document) if section.figure]
+    assert [figure.name for figure in figures] == ["file-sizes", "alone", "small-files"]
+
+
+def test_operations_that_differ_are_told_apart() -> None:
+    document = optimizations_document(times=FAST)
+    for point in document.comparisons:
+        if point.row.startswith("reread/all/") and point.total_bytes > 16 * MIB:
+            point.finding = "no_difference"
+        elif point.row.startswith("rewrite/all/"):
+            point.finding, point.ratio_median = "within_5_percent", 1.0
+    assert Optimizations().answer(document).conclusion[0] == (
+        "All optimisations together, beside none of them: 4.00 times the bandwidth for write and "
+        "read; within 5 % or without a measured difference for re-write; 4.00 times the bandwidth "
+        "at 2 of 5 sizes for re-read."
+    )
 
 
 def test_without_root_there_is_no_kernel_beside_it() -> None:
     document = optimizations_document(kernel=())
-    page = make_page(document)
-    assert page.conclusion[2].startswith("No kernel file system")
-    console = Console(record=True, width=110)
-    optimizations.print_report(console, document)
-    assert "tmpfs" not in console.export_text().split("The paper's")[0]
+    assert Optimizations().answer(document).conclusion[2].startswith("No kernel file system")
+    assert "tmpfs" not in shown(Optimizations(), document, 110).split("\nBeside the paper\n")[0]
