@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from ferry.sizes import MIB
 from ferry_lab.render import html
+from ferry_lab.render.terminal import print_study
 from ferry_lab.results import results
 from ferry_lab.results.records import (
     COUNTERS,
@@ -23,7 +24,7 @@ from ferry_lab.results.records import (
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.plan import Cell
 from ferry_lab.run.remote_files import Place as RemotePlace
-from ferry_lab.run.study import Study, StudyOptions, conclude, print_on
+from ferry_lab.run.study import Study, StudyOptions, conclude
 from ferry_lab.studies.optimizations import SIZES as FILE_SIZES
 from ferry_lab.studies.optimizations import Optimizations, make_groups
 from ferry_lab.studies.optimizations_cells import KERNEL_KINDS, Place, Places
@@ -188,7 +189,7 @@ def shown(study: Study, document: Json, width: int = 200) -> str:
     """What the study prints."""
     text = io.StringIO()
     console = Console(file=text, width=width, highlight=False, markup=False)
-    print_on(console, study, document, *conclude(study, document))
+    print_study(console, document, *conclude(study, document))
     return text.getvalue()
 
 

@@ -47,29 +47,42 @@ class Finding:
 
     def clause(self) -> str:
         """Returns what the points show, without a full stop."""
-        names = (self.subject, self.baseline, self.points, self.quantity)
         if self.axis is None:
-            return describe_finding(*names)
-        if self.crossover:
-            return describe_curves(*names)
-        return describe_findings(*names, self.axis)
+            return self._verdict(self.points)
+        if not self.crossover or not any(point["finding"] in _DECIDED for point in self.points):
+            return self._verdicts()
+        both, verdicts = f"{self.subject} and {self.baseline}", self._verdicts(named=True)
+        crossings = " and ".join(
+            f"between {self._bounds_at(last)} and {self._bounds_at(first)}"
+            for last, first in self.crossings()
+        )
+        if crossings:
+            return f"{both} cross {crossings}: {verdicts}"
+        return f"no crossing of {both} measured: {verdicts}"
+
+    def crossings(self) -> list[tuple[Json, Json]]:
+        """Returns the decided points between which the faster one changes, in pairs."""
+        decided = [point for point in self._ordered() if point["finding"] in _DECIDED]
+        pairs = zip(decided, decided[1:], strict=False)
+        return [(last, first) for last, first in pairs if last["finding"] != first["finding"]]
+
+    def shows_nothing(self) -> bool:
+        """Whether no difference was measured at any point."""
+        return all(point["finding"] == "no_difference" for point in self.points)
 
     def winners(self) -> str:
         """Says where which of the two is faster and by how much: what to use."""
-        axis = self.axis or TRANSFER
-        ordered = _by_size(self.points, axis)
         clauses = []
         for verdict, winner, loser in (
             ("faster", self.subject, self.baseline),
             ("slower", self.baseline, self.subject),
         ):
-            ratios = [p["ratio_median"] for p in ordered if p["finding"] == verdict]
+            ratios = [p["ratio_median"] for p in self.points if p["finding"] == verdict]
             if ratios:
                 factors = ratios if verdict == "faster" else [1 / ratio for ratio in ratios]
-                factor = range_of(min(factors), max(factors), 1)
-                where = describe_ranges([p["finding"] == verdict for p in ordered], ordered, axis)
-                clauses.append(f"{winner} has {factor} times the {self.quantity} of {loser}{where}")
-        rest = {point["finding"] for point in ordered} - set(_DECIDED)
+                times = f"{range_of(min(factors), max(factors), 1)} times the {self.quantity}"
+                clauses.append(f"{winner} has {times} of {loser}{self._where(verdict)}")
+        rest = {point["finding"] for point in self.points} - set(_DECIDED)
         if rest == {"within_5_percent"}:
             where = "elsewhere " if clauses else ""
             clauses.append(f"{where}{self.subject} and {self.baseline} are within 5 %")
@@ -77,6 +90,58 @@ class Finding:
             where = "elsewhere" if clauses else f"between {self.subject} and {self.baseline}"
             clauses.append(f"no difference is measured {where}")
         return ", and ".join([", ".join(clauses[:-1]), clauses[-1]] if clauses[1:] else clauses)
+
+    def _verdicts(self, named: bool = False) -> str:
+        """Returns a clause for each verdict, with its places; ``named``: see _verdict."""
+        verdicts = dict.fromkeys(point["finding"] for point in self._ordered())
+        return "; ".join(
+            self._verdict([p for p in self.points if p["finding"] == v], self._where(v), named)
+            for v in verdicts
+        )
+
+    def _verdict(self, points: Sequence[Json], where: str = "", named: bool = False) -> str:
+        """Says what points with one verdict show; ``named``: what is compared was said before."""
+        verdict = points[0]["finding"]
+        if verdict == "no_difference":
+            between = "" if named else f" between {self.subject} and {self.baseline}"
+            where = where.replace("every", "any")
+            return f"no difference measured{between}{where} ({largest_noise(points)})"
+        if verdict == "within_5_percent":
+            return f"{self.subject} is within 5 % of {self.baseline}{where}"
+        ratios = [point["ratio_median"] for point in points]
+        times = f"{range_of(min(ratios), max(ratios))} times the {self.quantity}"
+        return f"{self.subject} is {verdict}{where}, {times} of {self.baseline}"
+
+    def _where(self, verdict: str) -> str:
+        """Names the places with that verdict, sizes as ranges: " at 4 KiB and from 64 KiB up"."""
+        axis, points = self.axis or TRANSFER, self._ordered()
+        names = [axis.label(axis.value(point)) for point in points]
+        chosen = [point["finding"] == verdict for point in points]
+        if axis.words:
+            named = [name for name, inside in zip(names, chosen, strict=True) if inside]
+            words = f" {axis.words.format(listed(named))}"
+            return words.removesuffix("s") if named == ["1"] else words
+        if all(chosen):
+            return " at every size"
+        ranges = []
+        for inside, run in groupby(range(len(chosen)), chosen.__getitem__):
+            indexes = list(run)
+            first, last = indexes[0], indexes[-1]
+            if inside and first == last:
+                ranges.append(f"at {names[first]}")
+            elif inside and last == len(chosen) - 1:
+                ranges.append(f"from {names[first]} up")
+            elif inside:
+                ranges.append(f"from {names[first]} to {names[last]}")
+        return f" {listed(ranges)}"
+
+    def _bounds_at(self, point: Json) -> str:
+        axis = self.axis or TRANSFER
+        bounds = range_of(point["ratio_low_95"], point["ratio_high_95"])
+        return f"{axis.label(axis.value(point))} ({bounds})"
+
+    def _ordered(self) -> list[Json]:
+        return sorted(self.points, key=(self.axis or TRANSFER).value)
 
 
 @dataclass(frozen=True)
@@ -89,8 +154,8 @@ class Findings:
     def clauses(self) -> list[str]:
         """Returns one clause each; all that show nothing share one, single points too."""
         measured = [one for one in self.findings if one.points]
-        clauses = [one.clause() for one in measured if not nothing_shown(one.points)]
-        unclear = [one for one in measured if nothing_shown(one.points)]
+        clauses = [one.clause() for one in measured if not one.shows_nothing()]
+        unclear = [one for one in measured if one.shows_nothing()]
         if unclear:
             pairs = [
                 f"{listed([one.subject for one in group], 'or')} and {baseline}"
@@ -111,82 +176,6 @@ class Findings:
         return [f"{self.about}: {clause}." for clause in self.clauses()]
 
 
-@dataclass(frozen=True)
-class Crossing:
-    """From ``before`` at one size to the opposite finding at the next decided one."""
-
-    last: Json
-    first: Json
-
-
-def find_crossings(points: Sequence[Json]) -> list[Crossing]:
-    """Returns every crossover, by size; ``points`` in any order."""
-    decided = [point for point in _by_size(points) if point["finding"] in _DECIDED]
-    return [
-        Crossing(last, first)
-        for last, first in zip(decided, decided[1:], strict=False)
-        if last["finding"] != first["finding"]
-    ]
-
-
-def describe_curves(way: str, other: str, points: Sequence[Json], quantity: str) -> str:
-    """Says where the two cross, or that they do not, and the finding for each size."""
-    clauses = "; ".join(_clauses(way, other, points, quantity, "measured"))
-    crossings = find_crossings(points)
-    if crossings:
-        places = " and ".join(_between(crossing) for crossing in crossings)
-        return f"{way} and {other} cross {places}: {clauses}"
-    if any(point["finding"] in _DECIDED for point in points):
-        return f"no crossing of {way} and {other} measured: {clauses}"
-    return describe_findings(way, other, points, quantity)
-
-
-def describe_findings(
-    way: str, other: str, points: Sequence[Json], quantity: str, axis: Axis = TRANSFER
-) -> str:
-    """Returns one clause per finding, with its sizes."""
-    measured = f"measured between {way} and {other}"
-    return "; ".join(_clauses(way, other, points, quantity, measured, axis))
-
-
-def _clauses(
-    way: str, other: str, points: Sequence[Json], quantity: str, measured: str, axis: Axis = TRANSFER
-) -> list[str]:
-    """``measured`` ends "no difference measured" and need not repeat names."""
-    ordered = _by_size(points, axis)
-    clauses = []
-    for finding in dict.fromkeys(point["finding"] for point in ordered):
-        alike = [point for point in ordered if point["finding"] == finding]
-        chosen = [point["finding"] == finding for point in ordered]
-        where = describe_ranges(chosen, ordered, axis)
-        if finding == "no_difference":
-            where = where.replace("every", "any")
-            clauses.append(f"no difference {measured}{where} ({largest_noise(alike)})")
-        else:
-            clauses.append(describe_finding(way, other, alike, quantity, where))
-    return clauses
-
-
-def describe_finding(
-    way: str, other: str, points: Sequence[Json], quantity: str, where: str = ""
-) -> str:
-    """Says what ``points``, all of one finding, show; ``where`` names their sizes."""
-    kind = points[0]["finding"]
-    if kind == "within_5_percent":
-        return f"{way} is within 5 % of {other}{where}"
-    if kind == "no_difference":
-        return f"no difference measured between {way} and {other}{where} ({largest_noise(points)})"
-    low = min(point["ratio_median"] for point in points)
-    high = max(point["ratio_median"] for point in points)
-    factor = range_of(low, high)
-    return f"{way} is {kind}{where}, {factor} times the {quantity} of {other}"
-
-
-def nothing_shown(points: Sequence[Json]) -> bool:
-    """Whether no difference was measured at any size."""
-    return all(point["finding"] == "no_difference" for point in points)
-
-
 def largest_noise(points: Sequence[Json]) -> str:
     """Returns "noise 12 %", or "noise up to 12 %" where it differs."""
     spreads = {format_noise(point["noise"]) for point in points}
@@ -205,50 +194,10 @@ def format_ratio(point: Json) -> str:
     return f"{point['ratio_median']:.2f} ({bounds})"
 
 
-def _by_size(points: Sequence[Json], axis: Axis = TRANSFER) -> list[Json]:
-    return sorted(points, key=axis.value)
-
-
-def _between(crossing: Crossing) -> str:
-    last, first = (
-        f"{format_size(point['transfer_bytes'])} "
-        f"({range_of(point['ratio_low_95'], point['ratio_high_95'])})"
-        for point in (crossing.last, crossing.first)
-    )
-    return f"between {last} and {first}"
-
-
 def range_of(low: float, high: float, decimals: int = 2) -> str:
     """Returns "0.28 to 0.71", or one number if both look alike."""
     texts = [f"{value:.{decimals}f}" for value in (low, high)]
     return " to ".join(dict.fromkeys(texts))
-
-
-def describe_ranges(
-    chosen: Sequence[bool], points: Sequence[Json], axis: Axis = TRANSFER
-) -> str:
-    """Names the sizes that are chosen, neighbours as ranges: " at 4 KiB and from 64 KiB up"."""
-    sizes = [axis.label(axis.value(point)) for point in points]
-    if axis.words:
-        named = [size for size, inside in zip(sizes, chosen, strict=True) if inside]
-        words = f" {axis.words.format(listed(named))}"
-        return words.removesuffix("s") if named == ["1"] else words
-    if all(chosen):
-        return " at every size"
-    ranges = []
-    for index, inside in enumerate(chosen):
-        if not inside or (index > 0 and chosen[index - 1]):
-            continue
-        last = index
-        while last + 1 < len(chosen) and chosen[last + 1]:
-            last += 1
-        if last == index:
-            ranges.append(f"at {sizes[index]}")
-        elif last == len(chosen) - 1:
-            ranges.append(f"from {sizes[index]} up")
-        else:
-            ranges.append(f"from {sizes[index]} to {sizes[last]}")
-    return f" {listed(ranges)}"
 
 
 def listed(names: Sequence[str], last: str = "and") -> str:

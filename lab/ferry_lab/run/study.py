@@ -14,17 +14,16 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
-from rich.console import Console
 
 from ferry import output_files, terminal
 from ferry.errors import FerryError
 from ferry.files import check_folder, signals_ignored
 from ferry.sizes import KIB, MIB
 from ferry_lab.render.sections import Answer, Section, conclusions
-from ferry_lab.render.terminal import print_answer, print_study
+from ferry_lab.render.terminal import print_study
 from ferry_lab.results import results
 from ferry_lab.results.csv_file import to_csv
 from ferry_lab.results.records import Comparison, Document, Machine, Row
@@ -34,9 +33,6 @@ from ferry_lab.run.plan import Cell, Plan, RanksCell, RuntimeSettings
 from ferry_lab.run.study_files import PLOTS, REPORT_HTML, RESULTS_CSV, RESULTS_JSON
 from ferry_lab.run.unfinished import Kept, Unfinished, complete_rounds, fingerprint, joined
 from ferry_lab.stats import judge
-
-if TYPE_CHECKING:
-    from ferry_lab.render.report import Page
 
 Json = dict[str, Any]
 
@@ -115,42 +111,6 @@ class Study(ABC):
         """Returns tables, findings and figures."""
 
 
-@dataclass(frozen=True)
-class PagedFindings:
-    """Of a PagedStudy: judged ratios, and the sentences about them."""
-
-    comparisons: list[Comparison]
-    conclusions: list[str]
-
-
-class PagedStudy(Study):
-    """A study that still makes its page and its output on the terminal itself."""
-
-    @abstractmethod
-    def findings(self, rows: Sequence[Row]) -> PagedFindings:
-        """Judges the rows of the document (results.make_row)."""
-
-    @abstractmethod
-    def print_tables(self, console: Console, document: Document) -> None:
-        """Prints the study's tables and conclusions."""
-
-    @abstractmethod
-    def page(self, document: Document) -> Page:
-        """Returns what the report shows."""
-
-    def compare(self, rows: Sequence[Row]) -> list[Comparison]:
-        """See Study."""
-        return self.findings(rows).comparisons
-
-    def answer(self, document: Document) -> Answer:
-        """See Study."""
-        return self.page(document).answer()
-
-    def sections(self, document: Document) -> Sequence[Section]:
-        """See Study."""
-        return self.page(document).sections
-
-
 def run(study: Study, options: StudyOptions) -> None:
     """Measures, prints tables and conclusions, writes the files. Raises FerryError."""
     started = results.now()
@@ -180,7 +140,7 @@ def _report(
     try:
         answer, sections = conclude(study, document)
         if options.json != "-":
-            print_on(terminal.output_console(), study, document, answer, sections)
+            print_study(terminal.output_console(), document, answer, sections)
         if options.out is not None:
             from ferry_lab.render import html  # jinja2 takes a while to load
 
@@ -192,23 +152,9 @@ def _report(
 
 def conclude(study: Study, document: Document) -> tuple[Answer, Sequence[Section]]:
     """Returns what the study shows; its sentences go into the document's ``conclusions``."""
-    if isinstance(study, PagedStudy):  # its page reads them
-        document.conclusions = study.findings(document.rows).conclusions
-        return study.answer(document), study.sections(document)
     sections = study.sections(document)
     document.conclusions = conclusions(sections)
     return study.answer(document), sections
-
-
-def print_on(
-    console: Console, study: Study, document: Document, answer: Answer, sections: Sequence[Section]
-) -> None:
-    """Prints the answer, then what it comes from."""
-    if isinstance(study, PagedStudy):
-        print_answer(console, answer)
-        study.print_tables(console, document)
-    else:
-        print_study(console, document, answer, sections)
 
 
 def _told(fault: Exception, options: StudyOptions) -> str:

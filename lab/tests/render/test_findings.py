@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ferry.sizes import KIB, MIB
-from ferry_lab.render import findings
-from ferry_lab.render.findings import THREADS, Finding, Findings
+from ferry_lab.render.findings import THREADS, Finding, Findings, largest_noise
 from ferry_lab.stats import judge
 
 SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB)
@@ -30,17 +29,21 @@ def points(*ratios: float, noise: float = 0.02, spread: float = 0.01) -> list[di
     return made
 
 
-def places(found: list[findings.Crossing]) -> list[tuple[int, int]]:
-    return [(c.last["transfer_bytes"], c.first["transfer_bytes"]) for c in found]
+def curves(made: list[dict[str, Any]]) -> Finding:
+    return Finding("compute", "host", made, crossover=True)
+
+
+def places(made: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    return [(a["transfer_bytes"], b["transfer_bytes"]) for a, b in curves(made).crossings()]
 
 
 def describe(made: list[dict[str, Any]]) -> str:
-    return findings.describe_curves("compute", "host", made, "bandwidth")
+    return curves(made).clause()
 
 
 def test_curves_that_cross() -> None:
     made = points(4, 2, 0.5, 0.4)
-    assert places(findings.find_crossings(made)) == [(64 * KIB, MIB)]
+    assert places(made) == [(64 * KIB, MIB)]
     assert describe(made) == (
         "compute and host cross between 64 KiB (1.98 to 2.02) and 1 MiB (0.49 to 0.51): compute is "
         "faster from 4 KiB to 64 KiB, 2.00 to 4.00 times the bandwidth of host; compute is slower "
@@ -55,13 +58,13 @@ def test_the_order_of_the_points_does_not_matter() -> None:
 
 def test_a_crossing_lies_between_decided_sizes() -> None:
     made = points(4, 1.0, 1.01, 0.4)
-    assert places(findings.find_crossings(made)) == [(4 * KIB, 16 * MIB)]
+    assert places(made) == [(4 * KIB, 16 * MIB)]
     assert "compute is within 5 % of host from 64 KiB to 1 MiB" in describe(made)
 
 
 def test_curves_that_do_not_cross() -> None:
     made = points(4, 2, 1.5, 1.2)
-    assert findings.find_crossings(made) == []
+    assert places(made) == []
     assert describe(made) == (
         "no crossing of compute and host measured: compute is faster at every size, 1.20 to 4.00 "
         "times the bandwidth of host"
@@ -70,21 +73,21 @@ def test_curves_that_do_not_cross() -> None:
 
 def test_curves_that_meet_do_not_cross() -> None:
     made = points(4, 2, 1.0, 1.0)
-    assert findings.find_crossings(made) == []
+    assert places(made) == []
     assert describe(made).startswith("no crossing of compute and host measured: ")
 
 
 def test_noise_larger_than_the_difference_shows_nothing() -> None:
     made = points(1.3, 1.1, 0.9, 0.8, noise=0.5)
-    assert findings.find_crossings(made) == []
-    assert findings.nothing_shown(made)
+    assert places(made) == []
+    assert curves(made).shows_nothing()
     nothing = "no difference measured between compute and host at any size (noise 50 %)"
     assert describe(made) == nothing
 
 
 def test_noise_hides_one_side_of_a_crossing() -> None:
     made = points(4, 2, 0.9, 0.8, noise=0.5)
-    assert findings.find_crossings(made) == []
+    assert places(made) == []
     assert describe(made) == (
         "no crossing of compute and host measured: compute is faster from 4 KiB to 64 KiB, 2.00 to "
         "4.00 times the bandwidth of host; no difference measured from 1 MiB up (noise 50 %)"
@@ -93,21 +96,21 @@ def test_noise_hides_one_side_of_a_crossing() -> None:
 
 def test_bounds_that_include_1_decide_nothing() -> None:
     made = points(1.2, 1.2, 0.8, 0.8, spread=0.3)
-    assert findings.find_crossings(made) == []
-    assert findings.nothing_shown(made)
+    assert places(made) == []
+    assert curves(made).shows_nothing()
 
 
 def test_curves_that_cross_twice() -> None:
     made = points(0.5, 2, 2, 0.5)
-    assert places(findings.find_crossings(made)) == [(4 * KIB, 64 * KIB), (MIB, 16 * MIB)]
+    assert places(made) == [(4 * KIB, 64 * KIB), (MIB, 16 * MIB)]
     assert describe(made).count(" and between ") == 1
 
 
 def test_noise_that_differs_is_named_by_its_largest() -> None:
     made = points(1.0) + points(1.0, noise=3)
-    assert findings.largest_noise(made) == "noise up to > 100 %"
-    assert findings.largest_noise(made[:1]) == "noise 2 %"
-    found = findings.describe_findings("a", "b", made[:1], "speed")
+    assert largest_noise(made) == "noise up to > 100 %"
+    assert largest_noise(made[:1]) == "noise 2 %"
+    found = Finding("a", "b", made[:1], quantity="speed").clause()
     assert found == "a is within 5 % of b at every size"
 
 
@@ -116,7 +119,7 @@ def test_sizes_are_listed_as_people_do() -> None:
     for index, size in enumerate((4, 8, 16, 32)):
         made[index]["transfer_bytes"] = size * KIB
     more = [{**made[0], "transfer_bytes": 64 * KIB}]
-    found = findings.describe_findings("a", "b", made + more, "speed")
+    found = Finding("a", "b", made + more, quantity="speed").clause()
     assert found.startswith("a is slower at 4 KiB, at 16 KiB and at 64 KiB, 0.50 times the speed")
 
 
