@@ -26,8 +26,8 @@ std::optional<storage::Layout> layout_of(const std::string& path) {
   const std::shared_ptr<storage::Storage> clients = side_storage();
   storage::SyncCalls calls(*clients);
   storage::Layout layout;
-  const std::int64_t result = calls.run(
-      {.kind = storage::Kind::path_layout, .path = path.c_str(), .layout = &layout});
+  const std::int64_t result =
+      calls.run({.kind = storage::Kind::path_layout, .path = path.c_str(), .layout = &layout});
   if (result == -EOPNOTSUPP) return std::nullopt;
   checked(result, "the layout of " + path);
   return layout;
