@@ -25,7 +25,7 @@ struct PositionLock {
     // a running group whose own wait is bounded by the server's life, so this ends.
     constexpr std::uint64_t slice_ns = 50'000'000;
     while (word.exchange(2, acquire) != 0)
-      park(hooks, position.lock, 2, slice_ns);
+      park(hooks, position.lock, 2, slice_ns, 200);  // soon it is free
   }
 
   FERRY_DEVICE static void unlock(FilePosition& position, const HostHooks& hooks) {

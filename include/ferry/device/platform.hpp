@@ -115,11 +115,13 @@ struct HostHooks {
 inline constexpr unsigned gpu_nap_ns = 1000;
 
 FERRY_DEVICE inline void park(const HostHooks& hooks, const std::uint32_t& word,
-                              std::uint32_t value, std::uint64_t timeout_ns) {
+                              std::uint32_t value, std::uint64_t timeout_ns,
+                              unsigned nap_ns = gpu_nap_ns) {
 #if defined(__CUDA_ARCH__)
   (void)hooks, (void)word, (void)value, (void)timeout_ns;
-  __nanosleep(gpu_nap_ns);
+  __nanosleep(nap_ns);
 #else
+  (void)nap_ns;
   hooks.park(&word, value, timeout_ns);
 #endif
 }

@@ -132,12 +132,17 @@ class OutsideCalls {
   }
   // While the word is `now`, or a little longer.
   FERRY_DEVICE void rest(std::uint32_t inode, std::uint32_t now, std::uint32_t looks) const {
+#if defined(__CUDA_ARCH__)
+    (void)inode, (void)now, (void)looks;
+    yield(hooks_);
+#else
     if (looks < looks_before_parking) return yield(hooks_);
     std::uint32_t& outside = view_.inode(inode).outside;
     const std::uint32_t waited = now | Inode::outside_waited;
     if (now == waited ||
         DeviceRef<std::uint32_t>(outside).compare_exchange_strong(now, waited, relaxed, relaxed))
       park(hooks_, outside, waited, park_slice_ns);
+#endif
   }
 
   const View& view_;
