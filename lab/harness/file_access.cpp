@@ -80,13 +80,15 @@ class PosixAccess final : public FileAccess {
   void close() override { close_plain(std::exchange(fd_, -1)); }
 
  private:
-  // Goes on after a short call, as programs do: the next one moves the rest or says why not. (XFS
-  // writes short when it has to free what deleted files held, and has room at the next call.)
+  // Continues after a short or interrupted call, as programs do: the next one moves the rest or
+  // says why not. (XFS writes short when it has to free what deleted files held, and has room at
+  // the next call.)
   template <class Call>
   static std::int64_t all_of(std::uint64_t bytes, Call call) {
     std::uint64_t done = 0;
     while (done < bytes) {
       const std::int64_t moved = or_errno(call(done));
+      if (moved == -EINTR) continue;
       if (moved < 0) return moved;
       if (moved == 0) break;
       done += static_cast<std::uint64_t>(moved);

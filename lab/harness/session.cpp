@@ -108,9 +108,10 @@ void Session::on_cell(const Cell& cell, Work work) {
   } catch (const ContentsError& error) {
     throw CellFailure(cell.id, 0, error.what());
   } catch (const std::system_error& error) {
-    // Interrupted calls end with several errors; the reason is one.
+    // Interrupted calls end with several errors; the reason is one. Ranks agree on ECANCELED where
+    // a signal reached another than the first.
     const int number = error.code().value();
-    if (interruption_.stopped() || number == EINTR)
+    if (interruption_.stopped() || number == ECANCELED)
       throw CellFailure(cell.id, EINTR, "interrupted");
     throw CellFailure(cell.id, number, error.what());
   }
@@ -140,6 +141,8 @@ void Session::make_files(Cell& cell) {
   const std::vector<std::string> paths = paths_of(cell);
   for (unsigned i = 0; i < paths.size(); ++i) {
     if (!made_paths_.insert(paths[i]).second) continue;
+    // Looked for here: a storage may refuse the cell's stripes before it looks for the file.
+    if (file_exists(paths[i])) throw Error(EEXIST, paths[i]);
     made_.push_back(std::make_unique<ScratchFiles>(std::vector{paths[i]}));
     try {
       make_file(cell, cell.seed, i);

@@ -48,7 +48,7 @@ class RankRepeat {
 
   Sample run() {
     fill_memory();
-    team_.agree(team_.rank() != 0 && is_interrupted() ? EINTR : 0, "interrupted");
+    team_.agree(team_.rank() != 0 && is_interrupted() ? ECANCELED : 0, "interrupted");
     const SystemCounters system = system_counters();
     const StorageCounters before = read_storage_counters("");
     const StorageCounters storage = read_storage_counters("");

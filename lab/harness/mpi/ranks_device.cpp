@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/contents.hpp"
+#include "harness/interruption.hpp"
 #include "harness/json_fields.hpp"
 #include "harness/mpi/rank_worker.hpp"
 
@@ -81,6 +82,7 @@ class RanksDevice final : public MeasuredDevice {
       throw;
     } catch (const std::exception& error) {
       std::fprintf(stderr, "ferry-bench-mpi: %s\n", error.what());
+      ScratchFiles::remove_all(ScratchFiles::Caller::thread);
       MPI_Abort(MPI_COMM_WORLD, 1);
     }
   }

@@ -130,9 +130,14 @@ def test_cold_reads_are_proven(tmp_path: Path) -> None:
     assert {one["cache_state"] for one in samples["cold"]} <= {"cold", "unverified"}
 
 
-def test_files_that_are_there_stay(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"operation": "read"}, {"operation": "read", "stripe_count": 2}, {"stripe_count": 2}],
+    ids=lambda fields: "-".join(map(str, fields.values())) or "write",
+)
+def test_files_that_are_there_stay(tmp_path: Path, fields: dict[str, object]) -> None:
     (tmp_path / "f").write_text("mine")
-    status, lines = run_plan({"cells": [cell(tmp_path / "f")]}, 2)
+    status, lines = run_plan({"cells": [cell(tmp_path / "f", **fields)]}, 2)
     assert status == 1
     assert (lines[-1]["type"], lines[-1]["cell"], lines[-1]["errno"]) == ("error", "a", 17)
     assert (tmp_path / "f").read_text() == "mine"
@@ -184,11 +189,11 @@ def test_interrupted(tmp_path: Path, number: signal.Signals) -> None:
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(json.dumps(plan.to_json()))
     process.stdin.close()
+    process.stdin = None  # or communicate() would flush it
     while '"type":"sample"' not in process.stdout.readline():
         assert process.poll() is None
     process.send_signal(number)
-    output = process.stdout.read()
-    process.wait(TIMEOUT_S)
+    output, _ = process.communicate(timeout=TIMEOUT_S)
     # The exit status is mpiexec's, which is sometimes 0.
     assert '"errno":4,"message":"interrupted"' in output
     deadline = time.monotonic() + TIMEOUT_S
