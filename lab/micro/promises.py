@@ -189,13 +189,15 @@ def main() -> None:
     all_targets = {name: target for targets in TARGETS.values() for name, target in targets.items()}
     table = Table("measure", "median", "95 % bounds", "wanted", "A/A bounds", "verdict")
     lines = []
-    for line in measures(arguments.dir, arguments.only):
-        lines.append(line)
-        table.add_row(*row_of(line, all_targets[line["measure"]]))
-        if sys.stderr.isatty():
-            print(f"measured: {line['measure']}", file=sys.stderr)
-    console().print(table)
-    write_json(arguments.json, lines)
+    try:
+        for line in measures(arguments.dir, arguments.only):
+            lines.append(line)
+            table.add_row(*row_of(line, all_targets.get(line["measure"])))
+            if sys.stderr.isatty():
+                print(f"measured: {line['measure']}", file=sys.stderr)
+    finally:  # what was measured before an error is not lost
+        console().print(table)
+        write_json(arguments.json, lines)
 
 
 if __name__ == "__main__":
