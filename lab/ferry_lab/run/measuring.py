@@ -8,7 +8,8 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,12 +71,19 @@ def run_plan(
 
 def _read_environment(line: Json) -> Environment:
     known = {name: line[name] for name in Environment.__struct_fields__ if name in line}
-    return msgspec.convert(known, Environment)
+    with _of_this_version():
+        return msgspec.convert(known, Environment)
 
 
 def _read_sample(line: Json) -> Repeat | RanksRepeat:
-    try:
+    with _of_this_version():
         return read_repeat({k: v for k, v in line.items() if k not in ("type", "cell")})
+
+
+@contextmanager
+def _of_this_version() -> Iterator[None]:
+    try:
+        yield
     except msgspec.ValidationError as error:
         raise FerryError(
             f"the measured program is of another version of Ferry ({error}); build it again"
