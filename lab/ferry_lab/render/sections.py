@@ -59,12 +59,12 @@ class Answer:
     words: Sequence[Word] = ()
 
     def first_lines(self) -> list[str]:
-        """Returns those sentences of the conclusion that fit into eight lines of 80 columns."""
+        """Returns the first sentence, and those that fit with it into eight lines of 80 columns."""
         chosen: list[str] = []
         lines = 0
         for sentence in self.conclusion:
             more = len(textwrap.wrap(sentence, _LINE_WIDTH - 2, break_on_hyphens=False))
-            if lines + more <= _LINES_MAX:
+            if not chosen or lines + more <= _LINES_MAX:
                 lines += more
                 chosen.append(sentence)
         return chosen
