@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 MAX_FILE_BYTES = 512 << 10
@@ -101,7 +101,6 @@ class Tree:
 
     root: Path
     files: set[str]
-    links: dict[str, str] = field(default_factory=dict)  # a tracked link to a folder: that folder
 
     @classmethod
     def of(cls, root: Path) -> Tree:
@@ -111,21 +110,13 @@ class Tree:
         ).stdout.split("\0")  # fmt: skip
         tree = cls(root, set())
         for name in filter(None, listed):
-            path = root / name
-            if path.is_symlink():
-                tree.links[name] = posixpath.normpath(
-                    posixpath.join(posixpath.dirname(name), path.readlink().as_posix())
-                )
-            elif path.is_file():
+            if (root / name).is_file():
                 tree.files.add(name)
         return tree
 
     def find(self, name: str) -> str | None:
-        """The file behind a path, through links."""
+        """The file that a path names."""
         name = posixpath.normpath(name)
-        for link, folder in self.links.items():
-            if name.startswith(link + "/"):
-                name = folder + name[len(link) :]
         return name if name in self.files else None
 
 

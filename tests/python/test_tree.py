@@ -124,21 +124,6 @@ def test_a_public_header_belongs_to_its_room(check: ModuleType, tmp_path: Path) 
     assert list(check.arrows(tree, {})) == []
 
 
-def test_links_lead_to_the_room_behind_them(check: ModuleType, tmp_path: Path) -> None:
-    tree = make_tree(
-        check,
-        tmp_path,
-        **{
-            "src/bulk/worker.cpp": "#include <ferry/device/ring.hpp>\n",
-            "include/ferry/device/ring.hpp": "",
-        },
-    )
-    tree.links["include/ferry/device"] = "include/ferry/device"
-    assert list(check.arrows(tree, {})) == [
-        'src/bulk/worker.cpp:1: "ferry/device/ring.hpp": src/bulk does not use include/ferry/device'
-    ]
-
-
 def test_sizes(check: ModuleType, tmp_path: Path) -> None:
     tree = make_tree(
         check, tmp_path, **{"docs/small": "x" * (512 << 10), "docs/large": "x" * ((512 << 10) + 1)}
