@@ -97,7 +97,7 @@ find_cuda_headers() {
 
 # NVCC SOURCE OUTPUT [OPTION...]: compiles like a user of the library, with warnings as errors.
 compile_cuda() {
-  "$1" -std=c++20 -Iinclude -Isrc -Itests --Werror all-warnings \
+  "$1" -std=c++20 -Iinclude -Isrc -Ilab -Itests --Werror all-warnings \
     -Xcompiler -Wall,-Wextra,-Wno-psabi -o "$3" "$2" "${@:4}"
 }
 
