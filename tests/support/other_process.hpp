@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -60,16 +61,17 @@ class OtherProcess {
     }
   }
   ~OtherProcess() {
-    within_patience("the end of the other process", [this] {
-      ask(Command::quit, "");
-      waitpid(child_, nullptr, 0);
-    });
+    if (child_ > 0)
+      within_patience("the end of the other process", [this] {
+        ask(Command::quit, "");
+        waitpid(child_, nullptr, 0);
+      });
     munmap(box_, sizeof(Box));
   }
   OtherProcess(const OtherProcess&) = delete;
   OtherProcess& operator=(const OtherProcess&) = delete;
 
-  // 0 or a negative errno.
+  // 0 or a negative errno. Throws std::runtime_error if the process is not there any more.
   int ask(Command command, const std::string& path, std::uint64_t offset = 0,
           std::uint64_t bytes = 0, std::uint64_t seed = 0, int mapping = 0) {
     box_->command = command;
@@ -79,7 +81,13 @@ class OtherProcess {
     box_->seed = seed;
     box_->mapping = mapping;
     sem_post(&box_->asked);
-    while (sem_wait(&box_->done) != 0) {
+    while (!is_done()) {
+      int status = 0;
+      if (waitpid(child_, &status, WNOHANG) == child_) {
+        child_ = -1;
+        throw std::runtime_error("the other process has ended, with status " +
+                                 std::to_string(status));
+      }
     }
     return box_->result;
   }
@@ -108,6 +116,13 @@ class OtherProcess {
     std::uint64_t bytes = 0;
   };
 
+  // Waits a second at most.
+  bool is_done() {
+    timespec until{};
+    clock_gettime(CLOCK_REALTIME, &until);
+    ++until.tv_sec;
+    return sem_timedwait(&box_->done, &until) == 0;
+  }
   void serve() {
     for (;;) {
       while (sem_wait(&box_->asked) != 0) {
