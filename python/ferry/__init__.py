@@ -14,9 +14,8 @@ The package reads and writes files in bulk, many ranges and many files at once, 
     >>> target
     array([ 0,  1,  4,  9, 16])
 
-The command plans measurements, watches the measured process ``ferry-bench``, judges its numbers
-The command also runs the laboratory's commands (bench, study, tune, import) where the ferry-lab
-distribution is installed.
+The command shows how this machine serves files, copies them and sets their layout. It also runs the
+laboratory's commands (bench, study, tune, import) where the ferry-lab distribution is installed.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ DLPack. Use a file only on the thread that opened it.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import os
 import shutil
@@ -48,7 +49,7 @@ def _why_not_built() -> str:
 
 
 try:
-    from ferry import _collective
+    _collective: Any = importlib.import_module("ferry._collective")
 except ImportError as error:
     raise ImportError(_why_not_built()) from error
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich.console import Console
 
-from ferry import file_systems, info_storage, layout, output_files, terminal
+from ferry import file_systems, layout, output_files
 from ferry.errors import FerryError
 from ferry.files import check_exists
 from ferry.native import read_info
@@ -15,93 +16,89 @@ from ferry.sizes import format_size
 from ferry.uris import is_uri
 
 Json = dict[str, Any]
+Lines = Iterator[tuple[str, str]]  # a name, possibly empty, and a text
 
 _INDENT = 14
 
 
 def run(path: str | None, json_path: str | None, overwrite: bool) -> None:
     """Prints the facts, and writes the JSON file (schema ``ferry.info/2``). Raises FerryError."""
-    output_files.check_output(json_path, overwrite)
-    if path is not None and not is_uri(path):
-        check_exists(path)
-    facts = read_info(path)
-    if json_path != "-":
-        console = terminal.output_console()
-        _print_machine(console, facts)
-        if facts["path"] is not None:
-            _print_path(console, facts["path"])
-            _print_profile(console, facts)
-        if facts["storage"] is not None:
-            console.print()
-            for name, value in info_storage.lines(facts["storage"]):
-                _line(console, name, value)
-    if json_path is not None:
-        output_files.write_json(json_path, facts, overwrite)
-    if facts["storage"] is not None and facts["storage"]["problem"] is not None:
-        raise FerryError(facts["storage"]["problem"])
+
+    def answer() -> Json:
+        if path is not None and not is_uri(path):
+            check_exists(path)
+        return read_info(path)
+
+    storage = output_files.report(json_path, overwrite, answer, _show)["storage"]
+    if storage is not None and storage["problem"] is not None:
+        raise FerryError(storage["problem"])
 
 
-def _line(console: Console, name: str, value: str) -> None:
-    first = f"{name:<{_INDENT}}"
-    lines = textwrap.wrap(value, max(console.width - _INDENT, 30), break_long_words=False)
-    for line in lines or [""]:
-        console.print(f"{first}{line}", soft_wrap=True)
-        first = " " * _INDENT
+def _show(console: Console, facts: Json) -> None:
+    for part in (_machine, _path, _storage):
+        for number, (name, value) in enumerate(part(facts)):
+            if number == 0 and part is not _machine:
+                console.print()
+            first = f"{name:<{_INDENT}}"
+            lines = textwrap.wrap(value, max(console.width - _INDENT, 30), break_long_words=False)
+            for line in lines or [""]:
+                console.print(f"{first}{line}", soft_wrap=True)
+                first = " " * _INDENT
+
+
+def _named(name: str, texts: Iterable[str]) -> Lines:
+    """Lines of which only the first shows the name."""
+    for text in texts:
+        yield name, text
+        name = ""
 
 
 def _plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def _print_machine(console: Console, facts: Json) -> None:
-    machine, runtime, built_in = facts["machine"], facts["runtime"], facts["built_in"]
+def _size_after_comma(size_bytes: int | None) -> str:
+    return "" if size_bytes is None else f", {format_size(size_bytes)}"
+
+
+def _machine(facts: Json) -> Lines:
+    machine, runtime = facts["machine"], facts["runtime"]
     virtual = ", in a virtual machine" if machine["virtual_machine"] else ""
-    _line(console, "machine", f"{machine['cpu_model'] or machine['architecture']}{virtual}")
-    _line(
-        console,
-        "",
+    yield "machine", f"{machine['cpu_model'] or machine['architecture']}{virtual}"
+    yield "", (
         f"{machine['kernel']}, {format_size(machine['memory_bytes'])} of memory, "
-        f"CPUs {machine['cpus_allowed']} allowed ({machine['cpus_usable']} usable)",
+        f"CPUs {machine['cpus_allowed']} allowed ({machine['cpus_usable']} usable)"
     )
-    _line(
-        console,
-        "device",
-        f"{runtime['device']}: CPUs {runtime['device_cpus']}, "
-        f"{_plural(runtime['device_threads'], 'thread')}",
-    )
-    _line(console, "arena", runtime["arena_pages"])
-    _line(
-        console,
-        "I/O server",
-        f"CPUs {runtime['server_cpus']}, {_plural(runtime['server_threads'], 'thread')}, "
-        f"{runtime['storage_engine']}",
-    )
-    _print_gpus(console, facts["gpu"])
-    _print_placements(console, facts)
+    threads = _plural(runtime["device_threads"], "thread")
+    yield "device", f"{runtime['device']}: CPUs {runtime['device_cpus']}, {threads}"
+    yield "arena", runtime["arena_pages"]
+    threads = _plural(runtime["server_threads"], "thread")
+    yield "I/O server", f"CPUs {runtime['server_cpus']}, {threads}, {runtime['storage_engine']}"
+    yield from _named("GPU", _gpus(facts["gpu"]))
+    yield from _placements(facts)
     if facts["path"] is None:
-        _print_profile(console, facts)
-    _print_clients(console, facts["clients"])
+        yield from _profile(facts)
+    yield from _named(
+        "clients",
+        (f"{one['storage']}: {one['problem'] or one['library']}" for one in facts["clients"] or []),
+    )
     for note in runtime["notes"] or ["none"]:
-        _line(console, "degraded", note)
-    kinds = (f"{kind} {', '.join(names)}" for kind, names in built_in.items())
-    _line(console, "built in", "; ".join(kinds))
-    _line(console, "version", facts["versions"]["ferry"])
+        yield "degraded", note
+    yield "built in", "; ".join(f"{kind} {', '.join(names)}" for kind, names in facts["built_in"].items())
+    yield "version", facts["versions"]["ferry"]
 
 
-def _print_gpus(console: Console, gpu: Json) -> None:
-    name = "GPU"
+def _gpus(gpu: Json) -> Iterator[str]:
     for device in gpu["devices"]:
-        _line(
-            console,
-            name,
+        yield (
             f"cuda:{device['ordinal']}: {device['name']}, {format_size(device['memory_bytes'])}, "
-            f"compute capability {device['compute_capability']}, at {device['pci_address']}",
+            f"compute capability {device['compute_capability']}, at {device['pci_address']}"
         )
-        name = ""
     if gpu["bulk_copies"] is not None:
-        _line(console, name, f"bulk copies by {gpu['bulk_copies']['path']}; {gpu['bulk_copies']['why']}")
+        yield f"bulk copies by {gpu['bulk_copies']['path']}; {gpu['bulk_copies']['why']}"
     if gpu["problem"] is not None:
-        _line(console, name, f"none: {gpu['problem']}" if name else gpu["problem"])
+        is_first = not gpu["devices"] and gpu["bulk_copies"] is None
+        yield f"none: {gpu['problem']}" if is_first else gpu["problem"]
 
 
 _PLACEMENTS = {
@@ -112,89 +109,94 @@ _PLACEMENTS = {
 }
 
 
-def _print_placements(console: Console, facts: Json) -> None:
-    name = "placements"
-    for placement in facts["built_in"]["placements"]:
-        default = " (the default)" if placement == facts["default_placement"] else ""
-        _line(console, name, f"{placement:<10} {_PLACEMENTS[placement]}{default}")
-        name = ""
-    runtime = facts["runtime"]
-    service = runtime["service"]
+def _placements(facts: Json) -> Lines:
+    default = facts["default_placement"]
+    yield from _named(
+        "placements",
+        (
+            f"{name:<10} {_PLACEMENTS[name]}{' (the default)' if name == default else ''}"
+            for name in facts["built_in"]["placements"]
+        ),
+    )
+    service = facts["runtime"]["service"]
     if service is not None and service["threads"] > 0:
-        served = f"CPUs {service['cpus']}, {_plural(service['threads'], 'thread')}"
-        _line(console, "service", served)
+        yield "service", f"CPUs {service['cpus']}, {_plural(service['threads'], 'thread')}"
     cache = facts["page_cache"]
     size = format_size(cache["cache_bytes"]) if cache["cache_bytes"] > 0 else "none"
-    _line(
-        console,
-        "page cache",
+    yield "page cache", (
         f"{size} unless a program asks for one; pages of {format_size(cache['page_bytes'])} "
-        f"({format_size(cache['page_bytes_min'])} to {format_size(cache['page_bytes_max'])})",
+        f"({format_size(cache['page_bytes_min'])} to {format_size(cache['page_bytes_max'])})"
     )
     if cache["cache_bytes"] == 0:
-        _line(console, "", "without it, every placement is host; ferry bench sizes it for its file")
+        yield "", "without it, every placement is host; ferry bench sizes it for its file"
 
 
-def _print_clients(console: Console, clients: list[Json] | None) -> None:
-    """Which remote storages can be used, and what to install for the others."""
-    name = "clients"
-    for client in clients or []:
-        answer = client["problem"] or client["library"]
-        _line(console, name, f"{client['storage']}: {answer}")
-        name = ""
-
-
-def _print_path(console: Console, path: Json) -> None:
-    size = f", {format_size(path['size_bytes'])}" if path["size_bytes"] is not None else ""
-    console.print()
-    _line(console, "path", f"{path['path']} ({path['kind']}{size})")
-    _line(console, "device", "cpu")
+def _path(facts: Json) -> Lines:
+    path = facts["path"]
+    if path is None:
+        return
+    yield "path", f"{path['path']} ({path['kind']}{_size_after_comma(path['size_bytes'])})"
+    yield "device", "cpu"
     system = path["file_system"]
     free = f", {format_size(system['free_bytes'])} free" if system["free_bytes"] else ""
-    _line(console, "file system", f"{file_systems.on_mount_point(system)}{free}")
+    yield "file system", f"{file_systems.on_mount_point(system)}{free}"
     if known := ", ".join(filter(None, (system["source"], system["options"]))):
-        _line(console, "", known)
-    _line(console, "block device", _block_device(system["block_device"]))
-    _line(console, "direct I/O", _direct_io(path["direct_io"]))
+        yield "", known
+    yield "block device", _block_device(system["block_device"])
+    yield "direct I/O", _direct_io(path["direct_io"])
     served = path["served"]
-    _line(console, "served by", f"storage {served['storage']}, {served['engine']}")
-    _line(console, "", served["why"])
-    for note in served["notes"]:
-        _line(console, "", note)
+    yield "served by", f"storage {served['storage']}, {served['engine']}"
+    for note in (served["why"], *served["notes"]):
+        yield "", note
     if path["layout"] is not None:
-        _line(console, "layout", layout.sentence(path["layout"]))
+        yield "layout", layout.sentence(path["layout"])
+    yield from _profile(facts)
 
 
-def _print_profile(console: Console, facts: Json) -> None:
+def _profile(facts: Json) -> Lines:
     """The profile, and what `automatic` decides from it."""
     profile, tuning = facts["profile"], facts["tuning"]
     if profile["path"] is not None:
         applies = " applies" if profile["applies"] else " does not apply"
         where = f"{applies} to {profile['storage']}" if profile["storage"] else ""
-        _line(console, "profile", f"{profile['path']}{where}: {profile['why']}")
+        yield "profile", f"{profile['path']}{where}: {profile['why']}"
     else:
-        _line(console, "profile", f"none: {profile['why']}")
+        yield "profile", f"none: {profile['why']}"
     others = [name for name in profile["storages"] if name != profile["storage"]]
     if others:
-        _line(console, "", f"files on {', '.join(others)} have their own settings")
+        yield "", f"files on {', '.join(others)} have their own settings"
     crossovers = tuning["crossovers"]
-    _line(
-        console,
-        "automatic",
+    yield "automatic", (
         f"{tuning['source']}: what is not in the device's cache goes to the host, "
         f"{_from(crossovers['host_stream_read_bytes_min'])} for sequential reads, "
         f"{_from(crossovers['host_read_bytes_min'])} for others, and writes "
-        f"{_from(crossovers['host_write_bytes_min'])}; else the calling core reads it",
+        f"{_from(crossovers['host_write_bytes_min'])}; else the calling core reads it"
     )
     depth = tuning["queue_depth"]
-    _line(
-        console,
-        "settings",
+    yield "settings", (
         f"pages of {format_size(tuning['page_bytes'])}, readahead up to "
         f"{format_size(tuning['readahead_bytes'])} per stream, "
         f"{_plural(tuning['server_threads'], 'server thread')}"
-        + (f"; keep {depth} calls in flight" if depth is not None else ""),
+        + (f"; keep {depth} calls in flight" if depth is not None else "")
     )
+
+
+def _storage(facts: Json) -> Lines:
+    """The storage that serves a URI, how, and its limits."""
+    storage = facts["storage"]
+    if storage is None:
+        return
+    size = _size_after_comma(storage["size_bytes"])
+    kind = f" ({storage['kind']}{size})" if storage["kind"] is not None else ""
+    yield "path", f"{storage['uri']}{kind}"
+    yield "served by", f"storage {storage['storage']}, {storage['engine']}"
+    for fact in storage["facts"]:
+        yield "", fact
+    if storage["request_timeout_s"] > 0:
+        yield "", f"a request fails after {storage['request_timeout_s']:g} s"
+    if storage["layout"] is not None:
+        yield "layout", layout.sentence(storage["layout"])
+    yield from _named("limits", storage["limits"])
 
 
 def _from(crossover: int | str) -> str:
@@ -221,7 +223,7 @@ def _block_device(device: Json | None) -> str:
 
 def _direct_io(direct: Json) -> str:
     if direct["possible"] is None:
-        return f"{direct['note']}"
+        return str(direct["note"])
     if not direct["possible"]:
         return f"not possible ({direct['note']})"
     if direct["offset_alignment_bytes"] is None:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ferry import output_files, terminal
+from rich.console import Console
+
+from ferry import output_files
 from ferry.native import run_layout
 from ferry.sizes import format_size, parse_size
 
@@ -164,17 +166,18 @@ def _name_of(key: str) -> str:
 
 
 def _finish(arguments: list[str], json_path: str | None, overwrite: bool) -> None:
-    output_files.check_output(json_path, overwrite)
-    answer = run_layout(arguments)
-    if json_path != "-":
-        console = terminal.output_console()
-        made = ", made" if answer["made"] else ""
-        console.print(f"{'path':<14}{answer['path']} ({answer['kind']}{made})", soft_wrap=True)
-        for name, value in words(answer["layout"]):
-            console.print(f"{name:<13} {value}", soft_wrap=True)
-        if answer["reduced"]:
-            names = ", ".join(_name_of(key) for key in answer["reduced"])
-            console.print(f"{'reduced':<14}{names}", soft_wrap=True)
-    if json_path is not None:
-        facts = {key: value for key, value in answer.items() if key != "type"}
-        output_files.write_json(json_path, {"schema": "ferry.layout/1", **facts}, overwrite)
+    def answer() -> Json:
+        facts = run_layout(arguments)
+        del facts["type"]
+        return {"schema": "ferry.layout/1", **facts}
+
+    output_files.report(json_path, overwrite, answer, _show)
+
+
+def _show(console: Console, answer: Json) -> None:
+    made = ", made" if answer["made"] else ""
+    lines = [("path", f"{answer['path']} ({answer['kind']}{made})"), *words(answer["layout"])]
+    if answer["reduced"]:
+        lines.append(("reduced", ", ".join(map(_name_of, answer["reduced"]))))
+    for name, value in lines:
+        console.print(f"{name:<13} {value}", soft_wrap=True)

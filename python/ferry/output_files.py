@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
+from rich.console import Console
+
+from ferry import terminal
 from ferry.errors import FerryError
 from ferry.files import check_folder
 from ferry.replacing import replacement
@@ -23,6 +27,25 @@ def check_output(path: str | None, overwrite: bool) -> None:
     if os.path.exists(path) and not overwrite:
         raise FerryError(f"{path} exists; --overwrite replaces it, another name keeps it")
     check_folder(os.path.dirname(os.path.abspath(path)), 0)
+
+
+def report(
+    json_path: str | None,
+    overwrite: bool,
+    answer: Callable[[], Json],
+    show: Callable[[Console, Json], None],
+) -> Json:
+    """Returns a command's answer, after ``show`` printed it and the JSON file was written.
+
+    Where JSON goes to standard output, it goes alone. Raises FerryError.
+    """
+    check_output(json_path, overwrite)
+    document = answer()
+    if json_path != "-":
+        show(terminal.output_console(), document)
+    if json_path is not None:
+        write_json(json_path, document, overwrite)
+    return document
 
 
 def to_json(document: Json) -> str:
