@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,24 @@ class Command:
             **options,
         )
 
+    def succeeds(self, *arguments: object, **options: Any) -> str:
+        """Runs it to its end; returns what it printed."""
+        done = self.run(*arguments, **options)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def json(self, *arguments: object) -> Any:
+        """Runs it with ``--json -``; returns the document."""
+        return json.loads(self.succeeds(*arguments, "--json", "-"))
+
+    def fails(self, *arguments: object, says: str, status: int = 1, **options: Any) -> str:
+        """Runs it; it fails with this status and in one line, which it returns."""
+        done = self.run(*arguments, **options)
+        assert done.returncode == status, done.stderr
+        assert says in done.stderr
+        assert done.stderr.count("\n") == 1
+        return done.stderr
+
     def start(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
         """Starts it in a process group of its own."""
         return subprocess.Popen(
@@ -81,6 +100,30 @@ class Command:
             except OSError:
                 continue
         return found
+
+
+def copy_there_and_back(command: Command, uri: Callable[[str], str], served: Path) -> None:
+    """Copies a file to a storage, on it and back. The storage's folder is also ``served``."""
+    before, data = set(served.iterdir()), os.urandom((9 << 20) + 77)
+    (command.scratch / "from").write_bytes(data)
+    assert "verified" in command.succeeds("cp", "from", uri("copied"))
+    assert (served / "copied").read_bytes() == data
+    command.succeeds("cp", uri("copied"), uri("again"))
+    command.succeeds("cp", uri("again"), command.scratch)
+    assert (command.scratch / "again").read_bytes() == data
+    command.fails("cp", "from", uri("again"), says="--overwrite replaces it")
+    assert set(served.iterdir()) - before == {served / "again", served / "copied"}
+
+
+def run_python(
+    program: str, *arguments: object, flags: tuple[str, ...] = (), **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs the text of a program. What it writes to standard error is buffered, as it usually is."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(
+        [sys.executable, *flags, "-c", program, *map(str, arguments)],
+        env=kept | environment, capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
 
 
 @pytest.fixture

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from support import Command
+from support import Command, copy_there_and_back
 from file_system_checks import CHECKS
 
 SERVER = os.environ.get("FERRY_TEST_CEPH", "")
@@ -31,26 +31,17 @@ def _folder() -> Iterator[str]:
     folder = MOUNTED / f"ferry-test-{os.getpid()}"
     folder.mkdir()
     yield folder.name
-    for path in sorted(folder.rglob("*"), reverse=True):
-        if path.is_dir():
-            path.rmdir()
-        else:
-            path.unlink()
-    folder.rmdir()
+    shutil.rmtree(folder)
 
 
 def test_info_says_why_a_cluster_cannot_be_used(command: Command) -> None:
-    done = command.run("info", "ceph:/x?conf=/absent/ceph.conf")
-    assert done.returncode == 1
-    assert "the Ceph cluster of /absent/ceph.conf cannot be used" in done.stderr
-    assert done.stderr.count("\n") == 1
+    why = "the Ceph cluster of /absent/ceph.conf cannot be used"
+    command.fails("info", "ceph:/x?conf=/absent/ceph.conf", says=why)
 
 
 @pytest.mark.parametrize("settings", ["nonsense=1", "timeout=0", "uid=x"])
 def test_info_says_what_is_wrong_with_a_uri(command: Command, settings: str) -> None:
-    done = command.run("info", f"ceph:/x?{settings}")
-    assert done.returncode == 1
-    assert settings.split("=")[0] in done.stderr
+    command.fails("info", f"ceph:/x?{settings}", says=settings.split("=")[0])
 
 
 @pytest.mark.parametrize(
@@ -65,17 +56,12 @@ def test_info_says_what_is_wrong_with_a_uri(command: Command, settings: str) -> 
 def test_layout_refuses_wrong_arguments(
     command: Command, arguments: list[str], words: str
 ) -> None:
-    done = command.run("layout", *arguments)
-    assert done.returncode == 2
-    assert words in done.stderr
+    command.fails("layout", *arguments, says=words, status=2)
 
 
 def test_a_storage_without_layouts_says_so(command: Command, scratch: Path) -> None:
     for arguments in (["get", str(scratch)], ["set", "new", "--stripe-count", "2"]):
-        done = command.run("layout", *arguments)
-        assert done.returncode == 1
-        assert "lies on no storage that stripes files" in done.stderr
-        assert done.stderr.count("\n") == 1
+        command.fails("layout", *arguments, says="lies on no storage that stripes files")
     assert list(scratch.iterdir()) == []
 
 
@@ -83,22 +69,20 @@ def test_a_storage_without_layouts_says_so(command: Command, scratch: Path) -> N
 def test_rig_up_takes_the_options_of_that_rig_only(
     command: Command, name: str, option: str
 ) -> None:
-    done = command.run("rig", "up", name, option)
-    assert done.returncode == 2
-    assert f"rig up {name} takes no {option}" in done.stderr
+    command.fails("rig", "up", name, option, says=f"rig up {name} takes no {option}", status=2)
 
 
 @needs_cluster
 def test_info(command: Command, folder: str) -> None:
     (MOUNTED / folder / "f").write_bytes(b"abc")
-    facts = json.loads(command.run("info", uri(f"{folder}/f"), "--json", "-").stdout)["storage"]
+    facts = command.json("info", uri(f"{folder}/f"))["storage"]
     assert (facts["storage"], facts["engine"]) == ("ceph", "libcephfs")
     assert (facts["kind"], facts["size_bytes"], facts["problem"]) == ("file", 3, None)
     assert facts["layout"]["pool"] == "data"
-    shown = command.run("info", uri(f"{folder}/f")).stdout
+    shown = command.succeeds("info", uri(f"{folder}/f"))
     assert "CephFS (the default one) as client.admin" in shown
     assert "stripe size 4 MiB, stripe count 1, object size 4 MiB, pool data" in shown
-    mounted = json.loads(command.run("info", str(MOUNTED / folder / "f"), "--json", "-").stdout)
+    mounted = command.json("info", MOUNTED / folder / "f")
     assert mounted["path"]["layout"] == facts["layout"]
     assert mounted["path"]["file_system"]["type"] == "fuse.ceph-fuse"
 
@@ -109,43 +93,26 @@ def test_layouts(command: Command, folder: str, by: str) -> None:
     def at(name: str) -> str:
         return uri(f"{folder}/{name}") if by == "library" else str(MOUNTED / folder / name)
 
-    done = command.run(
-        "layout", "set", at("f"), "--stripe-size", "1m", "--stripe-count", "4", "--pool", "small"
-    )
-    assert done.returncode == 0, done.stderr
-    assert "(file, made)" in done.stdout
-    got = json.loads(command.run("layout", "get", at("f"), "--json", "-").stdout)
+    settings = ["--stripe-size", "1m", "--stripe-count", "4", "--pool", "small"]
+    assert "(file, made)" in command.succeeds("layout", "set", at("f"), *settings)
+    got = command.json("layout", "get", at("f"))
     assert got["schema"] == "ferry.layout/1"
     assert (got["layout"]["stripe_bytes"], got["layout"]["stripe_count"]) == (1 << 20, 4)
     assert got["layout"]["pool"] == "small"
-    again = command.run("layout", "set", at("f"), "--stripe-count", "2")
-    assert again.returncode == 1
-    assert "is there already" in again.stderr
-    wrong = command.run("layout", "set", at("g"), "--stripe-size", "100k")
-    assert wrong.returncode == 1
-    assert "multiples of 64 KiB" in wrong.stderr
+    command.fails("layout", "set", at("f"), "--stripe-count", "2", says="is there already")
+    command.fails("layout", "set", at("g"), "--stripe-size", "100k", says="multiples of 64 KiB")
     assert not (MOUNTED / folder / "g").exists()
-    less = command.run("layout", "set", at("g"), "--stripe-size", "100k", "--at-most")
-    assert less.returncode == 0
-    assert less.stdout.splitlines()[-1].split() == ["reduced", "stripe", "size"]
+    less = command.succeeds("layout", "set", at("g"), "--stripe-size", "100k", "--at-most")
+    assert less.splitlines()[-1].split() == ["reduced", "stripe", "size"]
     (MOUNTED / folder / "d").mkdir()
-    assert command.run("layout", "set", at("d"), "--stripe-count", "3").returncode == 0
+    command.succeeds("layout", "set", at("d"), "--stripe-count", "3")
     (MOUNTED / folder / "d" / "h").write_bytes(b"x")
-    inherited = json.loads(command.run("layout", "get", at("d/h"), "--json", "-").stdout)
-    assert inherited["layout"]["stripe_count"] == 3
+    assert command.json("layout", "get", at("d/h"))["layout"]["stripe_count"] == 3
 
 
 @needs_cluster
-def test_copy_there_and_back(command: Command, scratch: Path, folder: str) -> None:
-    data = os.urandom((9 << 20) + 77)
-    (scratch / "from").write_bytes(data)
-    assert command.run("cp", "from", uri(f"{folder}/copied")).returncode == 0
-    assert (MOUNTED / folder / "copied").read_bytes() == data
-    assert command.run("cp", uri(f"{folder}/copied"), uri(f"{folder}/again")).returncode == 0
-    assert command.run("cp", uri(f"{folder}/again"), scratch).returncode == 0
-    assert (scratch / "again").read_bytes() == data
-    assert command.run("cp", "from", uri(f"{folder}/again")).returncode == 1
-    assert {path.name for path in (MOUNTED / folder).iterdir()} == {"again", "copied"}
+def test_copy_there_and_back(command: Command, folder: str) -> None:
+    copy_there_and_back(command, lambda name: uri(f"{folder}/{name}"), MOUNTED / folder)
 
 
 @needs_cluster

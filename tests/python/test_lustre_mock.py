@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 from pathlib import Path
@@ -61,16 +60,17 @@ def composite(*parts: tuple[int, int, int, bytes]) -> bytes:
     return head + entries + blobs
 
 
+def options(*parts: str) -> list[str]:
+    return [word for part in parts for word in ("--part", part)]
+
+
 def layout_of(command: Command, path: Path) -> dict[str, object]:
-    done = command.run("layout", "get", path, "--json", "-")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["layout"]
+    return command.json("layout", "get", path)["layout"]
 
 
 def test_layouts(mock: Command, scratch: Path) -> None:
     wanted = ["--stripe-size", "2m", "--stripe-count", "3", "--pool", "fast", "--first-server", "1"]
-    done = mock.run("layout", "set", scratch / "f", *wanted)
-    assert done.returncode == 0, done.stderr
+    mock.succeeds("layout", "set", scratch / "f", *wanted)
     assert layout_of(mock, scratch / "f") == {
         "stripe_bytes": 2 << 20,
         "stripe_count": 3,
@@ -79,25 +79,22 @@ def test_layouts(mock: Command, scratch: Path) -> None:
         "pool": "fast",
     }
     (scratch / "d").mkdir()
-    assert mock.run("layout", "set", scratch / "d", "--stripe-count", "2").returncode == 0
-    assert mock.run("layout", "set", scratch / "d" / "g", "--stripe-size", "1m").returncode == 0
+    mock.succeeds("layout", "set", scratch / "d", "--stripe-count", "2")
+    mock.succeeds("layout", "set", scratch / "d" / "g", "--stripe-size", "1m")
     assert layout_of(mock, scratch / "d" / "g")["stripe_count"] == 2
     shown = mock.run("info", scratch / "f").stdout
     assert "stripe size 2 MiB, stripe count 3, first server 1, pool fast" in shown
 
 
 def test_what_lustre_does_not_grant_is_refused_or_reduced(mock: Command, scratch: Path) -> None:
-    done = mock.run("layout", "set", scratch / "f", "--stripe-count", "9")
-    assert done.returncode == 1
-    assert "at most the number of OSTs" in done.stderr
-    assert done.stderr.count("\n") == 1
+    nine = ("--stripe-count", "9")
+    mock.fails("layout", "set", scratch / "f", *nine, says="at most the number of OSTs")
     assert not (scratch / "f").exists()
-    less = mock.run("layout", "set", scratch / "f", "--stripe-count", "9", "--at-most")
-    assert less.stdout.splitlines()[-1].split() == ["reduced", "stripe", "count"]
-    over = mock.run("layout", "set", scratch / "g", "--stripe-count", "9", "--overstripe")
-    assert over.returncode == 0, over.stderr
+    less = mock.succeeds("layout", "set", scratch / "f", *nine, "--at-most")
+    assert less.splitlines()[-1].split() == ["reduced", "stripe", "count"]
+    over = mock.succeeds("layout", "set", scratch / "g", *nine, "--overstripe")
     assert layout_of(mock, scratch / "g")["overstriping"] == 1
-    assert "overstriping  yes" in over.stdout
+    assert "overstriping  yes" in over
 
 
 def test_composite_layouts_are_shown_part_by_part(mock: Command, scratch: Path) -> None:
@@ -137,10 +134,9 @@ def test_mirrors_and_what_has_no_stripes_are_named(mock: Command, scratch: Path)
 def test_a_pool_that_is_not_there_is_one_line(mock: Command, scratch: Path) -> None:
     (scratch / "d").mkdir()
     for name in ("d", "f"):
-        done = mock.run("layout", "set", scratch / name, "--pool", "absent")
-        assert done.returncode == 1, done.stdout
-        assert "the pool and the first server are ones of the file system" in done.stderr
-        assert done.stderr.count("\n") == 1, "the library's own lines are silenced"
+        # One line: the library's own are silenced.
+        why = "the pool and the first server are ones of the file system"
+        mock.fails("layout", "set", scratch / name, "--pool", "absent", says=why)
     assert [path.name for path in scratch.iterdir()] == ["d"]
 
 
@@ -149,17 +145,14 @@ def test_a_file_whose_layout_cannot_be_read_is_removed(
     mock: Command, scratch: Path, read: int
 ) -> None:
     mock.environment["FERRY_MOCK_LUSTRE_FAILS"] = str(read)
-    done = mock.run("layout", "set", scratch / "f", "--stripe-count", "2")
-    assert done.returncode == 1
-    assert "Input/output error" in done.stderr
+    mock.fails("layout", "set", scratch / "f", "--stripe-count", "2", says="Input/output error")
     assert list(scratch.iterdir()) == []
 
 
 def test_overstriping_that_is_not_needed_is_granted(mock: Command, scratch: Path) -> None:
-    done = mock.run("layout", "set", scratch / "f", "--stripe-count", "3", "--overstripe")
-    assert done.returncode == 0, done.stderr
+    shown = mock.succeeds("layout", "set", scratch / "f", "--stripe-count", "3", "--overstripe")
     assert layout_of(mock, scratch / "f")["stripe_count"] == 3
-    assert "reduced" not in done.stdout
+    assert "reduced" not in shown
 
 
 def test_info_names_what_is_not_used_on_lustre(mock: Command, scratch: Path) -> None:
@@ -175,10 +168,8 @@ def test_info_names_what_is_not_used_on_lustre(mock: Command, scratch: Path) -> 
 
 def test_composite_layouts_are_made(mock: Command, scratch: Path) -> None:
     parts = ["4m,size=1m,count=1", "64m,count=6,overstripe", "end,size=4m,count=all,pool=fast"]
-    asked = [word for part in parts for word in ("--part", part)]
-    done = mock.run("layout", "set", scratch / "f", *asked)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[1:] == [
+    shown = mock.succeeds("layout", "set", scratch / "f", *options(*parts))
+    assert shown.splitlines()[1:] == [
         "part          0 bytes to 4 MiB: stripe size 1 MiB, stripe count 1, first server 0",
         "part          4 MiB to 64 MiB: stripe size 1 MiB, stripe count 6, overstriping yes",
         "part          from 64 MiB on: stripe size 4 MiB, pool fast, all servers yes",
@@ -192,27 +183,18 @@ def test_composite_layouts_are_made(mock: Command, scratch: Path) -> None:
         "pool": "fast",
         "all_servers": 1,
     }
-    less = mock.run(
-        "layout", "set", scratch / "g", "--part", "5m,size=2m,count=9", "--part", "end", "--at-most"
-    )
-    assert less.stdout.splitlines()[-1].split(maxsplit=1) == [
-        "reduced",
-        "end of part 1, stripe count of part 1",
-    ]
-    whole = mock.run("layout", "set", scratch / "h", "--part", "end,size=2m,count=2")
-    assert whole.returncode == 0, whole.stderr
-    assert "reduced" not in whole.stdout
+    less = mock.succeeds("layout", "set", scratch / "g", *options("5m,size=2m,count=9", "end"), "--at-most")
+    assert less.splitlines()[-1] == "reduced       end of part 1, stripe count of part 1"
+    whole = mock.succeeds("layout", "set", scratch / "h", *options("end,size=2m,count=2"))
+    assert "reduced" not in whole
 
 
 @pytest.mark.parametrize(
     "parts", [["8m", "4m", "end"], ["4m", "8m"], ["100k", "end"], ["3m,size=2m", "end"]]
 )
 def test_parts_that_cannot_be_are_refused(mock: Command, scratch: Path, parts: list[str]) -> None:
-    asked = [word for part in parts for word in ("--part", part)]
-    done = mock.run("layout", "set", scratch / "f", *asked)
-    assert done.returncode == 1
-    assert "parts follow each other to the end of the file" in done.stderr
-    assert done.stderr.count("\n") == 1
+    why = "parts follow each other to the end of the file"
+    mock.fails("layout", "set", scratch / "f", *options(*parts), says=why)
     assert list(scratch.iterdir()) == []
 
 
@@ -220,29 +202,26 @@ def test_parts_that_cannot_be_are_refused(mock: Command, scratch: Path, parts: l
 def test_parts_that_say_nothing_are_wrong_arguments(
     mock: Command, scratch: Path, part: str
 ) -> None:
-    done = mock.run("layout", "set", scratch / "f", "--part", part)
-    assert done.returncode == 2
-    assert "--part" in done.stderr
+    mock.fails("layout", "set", scratch / "f", *options(part), says="--part", status=2)
     assert list(scratch.iterdir()) == []
 
 
 def test_parts_have_settings_of_their_own(mock: Command, scratch: Path) -> None:
-    done = mock.run("layout", "set", scratch / "f", "--part", "end", "--stripe-count", "2")
-    assert done.returncode == 2
-    assert "with --part, settings are given in each part" in done.stderr
+    why = "with --part, settings are given in each part"
+    settings = [*options("end"), "--stripe-count", "2"]
+    mock.fails("layout", "set", scratch / "f", *settings, says=why, status=2)
 
 
 def test_without_the_library_the_line_for_lfs_is_told(mock: Command, scratch: Path) -> None:
     """The disk below refuses the calls of Lustre's kernel client."""
     mock.environment["LD_LIBRARY_PATH"] = str(scratch)
-    done = mock.run("layout", "set", scratch / "f", "--stripe-count", "4", "--overstripe")
-    assert done.returncode == 1
-    assert f"do it by: lfs setstripe -C 4 '{scratch}/f'" in done.stderr
-    assert done.stderr.count("\n") == 1
+    settings = ["--stripe-count", "4", "--overstripe"]
+    by = f"do it by: lfs setstripe -C 4 '{scratch}/f'"
+    mock.fails("layout", "set", scratch / "f", *settings, says=by)
     assert list(scratch.iterdir()) == []
-    parts = ["--part", "4m,size=1m,count=1", "--part", "end,count=4"]
-    done = mock.run("layout", "set", scratch / "f", *parts)
-    command = f"lfs setstripe -E 4194304 -S 1048576 -c 1 -E -1 -c 4 '{scratch}/f'"
-    assert f"take composite layouts by its kernel's client alone; do it by: {command}" in done.stderr
-    assert "what is left to Lustre here: the stripe size of part 2" in done.stderr
+    by = f"lfs setstripe -E 4194304 -S 1048576 -c 1 -E -1 -c 4 '{scratch}/f'"
+    by = f"take composite layouts by its kernel's client alone; do it by: {by}"
+    parts = options("4m,size=1m,count=1", "end,count=4")
+    said = mock.fails("layout", "set", scratch / "f", *parts, says=by)
+    assert "what is left to Lustre here: the stripe size of part 2" in said
     assert list(scratch.iterdir()) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support import Command
+from support import Command, copy_there_and_back
 from ferry import programs
 from file_system_checks import CHECKS
 
@@ -33,49 +32,28 @@ def mock(command: Command, scratch: Path) -> Command:
 
 
 def test_copy_there_and_back(mock: Command, scratch: Path) -> None:
-    data = os.urandom((9 << 20) + 77)
-    (scratch / "from").write_bytes(data)
-    done = mock.run("cp", scratch / "from", "pvfs2:/mock/to")
-    assert done.returncode == 0, done.stderr
-    assert "verified" in done.stdout
-    assert (scratch / "served" / "to").read_bytes() == data
-    assert mock.run("cp", "pvfs2:/mock/to", scratch / "back").returncode == 0
-    assert (scratch / "back").read_bytes() == data
-    again = mock.run("cp", scratch / "from", "pvfs2:/mock/to")
-    assert again.returncode == 1
-    assert again.stderr.count("\n") == 1
-    assert [path.name for path in (scratch / "served").iterdir()] == ["to"]
+    copy_there_and_back(mock, lambda name: f"pvfs2:/mock/{name}", scratch / "served")
 
 
 def test_a_copy_that_fails_leaves_nothing(mock: Command, scratch: Path) -> None:
     (scratch / "from").write_bytes(b"x" * 100_000)
     mock.environment["FERRY_MOCK_PVFS2_FAIL"] = "PVFS_sys_io:28"
-    done = mock.run("cp", scratch / "from", "pvfs2:/mock/to")
-    assert done.returncode == 1
-    assert "No space left on device" in done.stderr
+    mock.fails("cp", scratch / "from", "pvfs2:/mock/to", says="No space left on device")
     assert list((scratch / "served").iterdir()) == []
 
 
 def test_info_and_layouts(mock: Command, scratch: Path) -> None:
-    made = mock.run("layout", "set", "pvfs2:/mock/f", "--stripe-size", "1m", "--stripe-count", "3")
-    assert made.returncode == 0, made.stderr
-    facts = json.loads(mock.run("info", "pvfs2:/mock/f", "--json", "-").stdout)["storage"]
+    mock.succeeds("layout", "set", "pvfs2:/mock/f", "--stripe-size", "1m", "--stripe-count", "3")
+    facts = mock.json("info", "pvfs2:/mock/f")["storage"]
     assert (facts["storage"], facts["engine"], facts["problem"]) == ("pvfs2", "libpvfs2", None)
     assert (facts["layout"]["stripe_bytes"], facts["layout"]["stripe_count"]) == (1 << 20, 3)
-    wrong = mock.run("layout", "set", "pvfs2:/mock/g", "--pool", "fast")
-    assert wrong.returncode == 1
-    assert "there are no pools" in wrong.stderr
-    assert wrong.stderr.count("\n") == 1
+    mock.fails("layout", "set", "pvfs2:/mock/g", "--pool", "fast", says="there are no pools")
 
 
 def test_info_says_why_it_cannot_be_used(mock: Command, scratch: Path) -> None:
-    done = mock.run("info", "pvfs2:/elsewhere/f")
-    assert done.returncode == 1
-    assert "is under no folder that is listed in" in done.stderr
+    mock.fails("info", "pvfs2:/elsewhere/f", says="is under no folder that is listed in")
     mock.environment["LD_LIBRARY_PATH"] = str(scratch)
-    done = mock.run("info", "pvfs2:/mock/f")
-    assert done.returncode == 1
-    assert "install the client of your OrangeFS or PVFS2" in done.stderr
+    mock.fails("info", "pvfs2:/mock/f", says="install the client of your OrangeFS or PVFS2")
 
 
 def test_programs_through_fsspec(mock: Command) -> None:

@@ -6,9 +6,8 @@ import asyncio
 import errno
 import io
 import os
-import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import fsspec
 import numpy
@@ -18,7 +17,7 @@ import pytest
 import ferry
 from file_system_checks import CHECKS, tables_of_pandas
 from ferry.remote_filesystem import NfsFileSystem
-from test_remote_storages import SERVED, needs_server, uri
+from test_remote_storages import SERVED, clean_folder, needs_server, uri  # noqa: F401
 
 NOWHERE = "nfs://127.0.0.1/x?nfsport=1&mountport=1"
 
@@ -27,18 +26,6 @@ NOWHERE = "nfs://127.0.0.1/x?nfsport=1&mountport=1"
 def registered() -> None:
     # What the metadata of an installed package does.
     fsspec.register_implementation("nfs", NfsFileSystem, clobber=True)
-
-
-@pytest.fixture
-def folder() -> Iterator[None]:
-    """Restores the served folder at the end."""
-    before = set(SERVED.iterdir())
-    yield
-    for path in set(SERVED.iterdir()) - before:
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
 
 
 def test_a_server_that_is_not_there() -> None:
