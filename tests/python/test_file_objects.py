@@ -10,8 +10,6 @@ import json
 import mmap
 import os
 import pickle
-import subprocess
-import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +19,7 @@ import numpy
 import pytest
 
 import ferry
+from support import run_python
 
 Opener = Callable[..., Any]
 
@@ -34,6 +33,13 @@ def opener(request: pytest.FixtureRequest) -> Opener:
 def path(tmp_path: Path) -> Path:
     found = tmp_path / "file"
     found.write_bytes(b"0123456789")
+    return found
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    found = tmp_path / "large"
+    found.write_bytes(os.urandom(16 << 20))
     return found
 
 
@@ -428,6 +434,7 @@ def test_a_child_does_not_wait_for_its_parents_transfers(path: Path) -> None:
         assert future.result() == 64 << 20
 
 
+# How programs end: what they do, and what they print.
 EXIT_PROGRAM = """
 import sys, threading
 import ferry, numpy
@@ -447,17 +454,9 @@ threading.Thread(target=forever, daemon=True).start()
 print("leaving")
 """
 
-
-def test_leaving_with_transfers_under_way(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(os.urandom(16 << 20))
-    for _ in range(3):
-        done = subprocess.run(
-            [sys.executable, "-c", EXIT_PROGRAM, str(path)],
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")
-
+STUBBORN_PROGRAM = EXIT_PROGRAM.replace("(OSError, ValueError)", "ZeroDivisionError").replace(
+    'print("leaving")', 'import time; time.sleep(0.1); print("leaving")'
+)
 
 # The file stays to the end: NumPy's arrays take no part in garbage collection.
 HOLDING_PROGRAM = """
@@ -483,44 +482,7 @@ ferry.read_files([sys.argv[1]])
 print("leaving")
 """
 
-
-def test_a_file_that_is_never_freed_is_no_fault_to_report(tmp_path: Path) -> None:
-    done = leave(tmp_path, HOLDING_PROGRAM)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")
-
-
-def test_development_mode_looks_for_leaks(tmp_path: Path) -> None:
-    held = leave(tmp_path, HOLDING_PROGRAM, "-X", "dev")
-    assert (held.returncode, held.stdout) == (0, "leaving\n")
-    assert "leaked" in held.stderr
-    done = leave(tmp_path, TIDY_PROGRAM, "-X", "dev")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")
-
-
-STUBBORN_PROGRAM = EXIT_PROGRAM.replace("(OSError, ValueError)", "ZeroDivisionError").replace(
-    'print("leaving")', 'import time; time.sleep(0.1); print("leaving")'
-)
-
-
-def leave(tmp_path: Path, program: str, *flags: str) -> subprocess.CompletedProcess[str]:
-    path = tmp_path / "file"
-    path.write_bytes(bytes(16 << 20))
-    # Text for stderr is buffered, as it usually is.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    return subprocess.run(
-        [sys.executable, *flags, "-c", program, str(path)],
-        capture_output=True, text=True, timeout=120, check=False, env=environment,
-    )  # fmt: skip
-
-
-def test_leaving_beside_a_thread_that_goes_on(tmp_path: Path) -> None:
-    """Objects that a daemon thread still holds are no leak and are not reported."""
-    for _ in range(3):
-        done = leave(tmp_path, STUBBORN_PROGRAM)
-        assert (done.returncode, done.stdout) == (0, "leaving\n")
-        assert "leaked" not in done.stderr
-
-
+# Python aborts if a printing thread ends with stderr's lock: none may come to print.
 PRINTING_PROGRAM = """
 import sys, threading, time, traceback
 import ferry, numpy
@@ -538,14 +500,7 @@ for _ in range(2):
 time.sleep(0.05)
 """
 
-
-def test_leaving_beside_threads_that_print_their_errors(tmp_path: Path) -> None:
-    """Python aborts if a printing thread ends with stderr's lock: none may come to print."""
-    for _ in range(5):
-        done = leave(tmp_path, PRINTING_PROGRAM)
-        assert (done.returncode, done.stderr) == (0, "")
-
-
+# A function of atexit may wait for a thread that reads, which sees the end, and ends.
 WAITED_FOR_PROGRAM = """
 import atexit, sys, threading, time
 ended = threading.Event()
@@ -566,13 +521,7 @@ threading.Thread(target=read_on, daemon=True).start()
 time.sleep(0.05)
 """
 
-
-def test_leaving_beside_a_thread_that_is_waited_for(tmp_path: Path) -> None:
-    """A function of atexit may wait for a thread that reads, which sees the end, and ends."""
-    done = leave(tmp_path, WAITED_FOR_PROGRAM)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "waited\n", "")
-
-
+# An engine kept only by its transfer also ends before the interpreter.
 FORGOTTEN_ENGINE_PROGRAM = """
 import sys
 import ferry, numpy
@@ -588,11 +537,35 @@ for future in futures:
 """
 
 
-def test_leaving_with_transfers_of_forgotten_engines(tmp_path: Path) -> None:
-    """An engine kept only by its transfer also ends before the interpreter."""
+@pytest.mark.parametrize(
+    ("program", "flags", "printed", "times"),
+    [
+        pytest.param(EXIT_PROGRAM, (), "leaving\n", 3, id="transfers under way"),
+        pytest.param(HOLDING_PROGRAM, (), "leaving\n", 1, id="a file that is never freed"),
+        pytest.param(TIDY_PROGRAM, ("-X", "dev"), "leaving\n", 1, id="development mode"),
+        pytest.param(PRINTING_PROGRAM, (), "", 5, id="threads that print their errors"),
+        pytest.param(WAITED_FOR_PROGRAM, (), "waited\n", 1, id="a thread that is waited for"),
+        pytest.param(FORGOTTEN_ENGINE_PROGRAM, (), "", 3, id="transfers of forgotten engines"),
+    ],
+)
+def test_leaving(large: Path, program: str, flags: tuple[str, ...], printed: str, times: int) -> None:
+    for _ in range(times):
+        done = run_python(program, large, flags=flags)
+        assert (done.returncode, done.stdout, done.stderr) == (0, printed, "")
+
+
+def test_leaving_beside_a_thread_that_goes_on(large: Path) -> None:
+    """Objects that a daemon thread still holds are no leak and are not reported."""
     for _ in range(3):
-        done = leave(tmp_path, FORGOTTEN_ENGINE_PROGRAM)
-        assert (done.returncode, done.stderr) == (0, "")
+        done = run_python(STUBBORN_PROGRAM, large)
+        assert (done.returncode, done.stdout) == (0, "leaving\n")
+        assert "leaked" not in done.stderr
+
+
+def test_development_mode_looks_for_leaks(large: Path) -> None:
+    held = run_python(HOLDING_PROGRAM, large, flags=("-X", "dev"))
+    assert (held.returncode, held.stdout) == (0, "leaving\n")
+    assert "leaked" in held.stderr
 
 
 # Direct, with one small task after the other: long enough for a signal to come meanwhile.
@@ -627,8 +600,5 @@ print("heard")
 def test_ctrl_c_ends_a_long_transfer(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(100 << 20))
-    done = subprocess.run(
-        [sys.executable, "-c", CTRL_C_PROGRAM, str(path), kind],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = run_python(CTRL_C_PROGRAM, path, kind)
     assert (done.returncode, done.stdout, done.stderr) == (0, "heard\n", "")

@@ -14,10 +14,10 @@ import numpy
 import pytest
 
 import ferry
+from support import TIMEOUT_S
 
 MIB = 1 << 20
 SIZE = 8 * MIB
-TIMEOUT_S = 120
 
 
 @pytest.fixture
@@ -81,22 +81,17 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_a_pool_of_workers_answers(tmp_path: Path, path: Path, method: str) -> None:
-    program = tmp_path / "program.py"
+    program = tmp_path / "program.py"  # spawned workers read it again
     program.write_text(POOL_PROGRAM)
     done = subprocess.run(
-        [sys.executable, str(program), str(path), method],
-        capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
-    )  # fmt: skip
+        [sys.executable, program, path, method], capture_output=True, text=True, timeout=TIMEOUT_S
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "answered\n", "")
 
 
 def in_a_child(work: Callable[[], None]) -> None:
     """Runs in a child of fork, which must end without an exception."""
-
-    def run() -> None:
-        work()
-
-    child = multiprocessing.get_context("fork").Process(target=run)
+    child = multiprocessing.get_context("fork").Process(target=work)
     child.start()
     child.join(TIMEOUT_S)
     assert child.exitcode == 0

@@ -6,9 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
+import numpy
 import pytest
+
+import ferry
+from support import Command, run_python
 
 HERE = Path(__file__).resolve().parent
 BUILD = Path(os.environ.get("FERRY_BUILD_DIR", HERE.parents[1] / "build" / "release"))
@@ -22,23 +25,19 @@ def gpudirect(words: str) -> dict[str, str]:
     return {"FERRY_GPUDIRECT": "on", "FERRY_CUFILE_LIBRARY": str(MOCK_CUFILE), "FERRY_MOCK_CUFILE": words}
 
 
-def run_python(*arguments: str, driver: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        env={**os.environ, "FERRY_CUDA_LIBRARY": driver, **more},
+def test_on_the_mock_driver(tmp_path: Path) -> None:
+    assert MOCK.exists(), f"{MOCK} is missing: build the target ferry_mock_cuda"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            *("--basetemp", tmp_path / "inner", "on_mock_gpu.py"),
+        ],
+        env={**os.environ, "FERRY_CUDA_LIBRARY": str(MOCK)},
         cwd=HERE,
         capture_output=True,
         text=True,
         timeout=250,
     )
-
-
-def test_on_the_mock_driver(tmp_path: Path) -> None:
-    assert MOCK.exists(), f"{MOCK} is missing: build the target ferry_mock_cuda"
-    done = run_python(
-        "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "inner"),
-        "on_mock_gpu.py", driver=str(MOCK),
-    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout and "skipped" not in done.stdout
 
@@ -69,13 +68,14 @@ assert ("compatibility mode only" in told[0]) != works, told
 def test_gpudirect_past_the_host_or_not(tmp_path: Path, words: str, outcome: str) -> None:
     path = tmp_path / "file"
     path.write_bytes(os.urandom(3 << 20))
-    done = run_python("-c", PAST_THE_HOST, str(path), outcome, driver=str(MOCK), **gpudirect(words))
+    environment = {"FERRY_CUDA_LIBRARY": str(MOCK), **gpudirect(words)}
+    done = run_python(PAST_THE_HOST, path, outcome, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 NO_DRIVER = """
-import errno, numpy, ferry
-for make in (lambda: ferry.GpuArray((3,), "u1"), lambda: ferry.load({path!r}, device="cuda")):
+import errno, sys, ferry
+for make in (lambda: ferry.GpuArray((3,), "u1"), lambda: ferry.load(sys.argv[1], device="cuda")):
     try:
         make()
     except OSError as error:
@@ -83,43 +83,44 @@ for make in (lambda: ferry.GpuArray((3,), "u1"), lambda: ferry.load({path!r}, de
         assert "libno-such-cuda.so cannot be loaded" in str(error), error
     else:
         raise AssertionError("a GPU without a driver")
-ferry.load({path!r})
+ferry.load(sys.argv[1])
 """
 
 
 def test_without_a_driver_it_is_said(tmp_path: Path) -> None:
-    import numpy
-
-    import ferry
-
     ferry.save(tmp_path / "array.npy", numpy.arange(4))
-    script = NO_DRIVER.format(path=str(tmp_path / "array.npy"))
-    done = run_python("-c", script, driver="libno-such-cuda.so")
+    done = run_python(NO_DRIVER, tmp_path / "array.npy", FERRY_CUDA_LIBRARY="libno-such-cuda.so")
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:x", "cuda:-1"])
 def test_devices_that_cannot_be(tmp_path: Path, device: str) -> None:
-    import ferry
-
     with pytest.raises(ValueError, match="cuda:NUMBER"):
         ferry.load_safetensors(tmp_path / "none", device=device)
 
 
-def test_info_shows_gpus_and_the_way_of_bulk_copies(command: Any) -> None:
-    there = command.run("info", env={**command.environment, "FERRY_CUDA_LIBRARY": str(MOCK)})
-    assert there.returncode == 0, there.stderr
-    words = " ".join(there.stdout.split())
-    assert "cuda:1: mock GPU 1 of Ferry's tests, 16 GiB, compute capability 9.0" in words
-    assert "bulk copies by pinned staging; no GPUDirect: " in words
-    for answer, wanted in [
-        ("p2p", "bulk copies by GPUDirect Storage where the page cache is passed by; cuFile works with the kernel's"),
-        ("compatibility", "bulk copies by pinned staging; no GPUDirect: cuFile runs in compatibility mode only"),
-    ]:
-        environment = {**command.environment, "FERRY_CUDA_LIBRARY": str(MOCK), **gpudirect(answer)}
-        asked = command.run("info", env=environment)
-        assert asked.returncode == 0, asked.stderr
-        assert wanted in " ".join(asked.stdout.split())
-    absent = command.run("info", env={**command.environment, "FERRY_CUDA_LIBRARY": "libno-such-cuda.so"})
-    assert absent.returncode == 0, absent.stderr
-    assert "GPU none: libno-such-cuda.so cannot be loaded" in " ".join(absent.stdout.split())
+@pytest.mark.parametrize(
+    ("driver", "answer", "wanted"),
+    [
+        (MOCK, None, "cuda:1: mock GPU 1 of Ferry's tests, 16 GiB, compute capability 9.0"),
+        (MOCK, None, "bulk copies by pinned staging; no GPUDirect: "),
+        (
+            MOCK,
+            "p2p",
+            "bulk copies by GPUDirect Storage where the page cache is passed by; cuFile works with the kernel's",
+        ),
+        (
+            MOCK,
+            "compatibility",
+            "bulk copies by pinned staging; no GPUDirect: cuFile runs in compatibility mode only",
+        ),
+        ("libno-such-cuda.so", None, "GPU none: libno-such-cuda.so cannot be loaded"),
+    ],
+)
+def test_info_shows_gpus_and_the_way_of_bulk_copies(
+    command: Command, driver: object, answer: str | None, wanted: str
+) -> None:
+    command.environment["FERRY_CUDA_LIBRARY"] = str(driver)
+    if answer is not None:
+        command.environment |= gpudirect(answer)
+    assert wanted in " ".join(command.succeeds("info").split())

@@ -5,33 +5,27 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import ferry
 from ferry import gpu_runtime
+from support import run_python
 
 CHECKOUT = Path(gpu_runtime.__file__).resolve().parents[2]
 MOCK = Path(os.environ.get("FERRY_BUILD_DIR", CHECKOUT / "build" / "release"), "libferry_mock_cuda.so")
 
 
-def run(source: str, driver: str) -> subprocess.CompletedProcess[str]:
+def run(source: str, driver: object) -> subprocess.CompletedProcess[str]:
     """Runs a program in its own process, because each looks for a driver only once."""
     package = str(Path(ferry.__file__).resolve().parents[1])
-    return subprocess.run(
-        [sys.executable, "-c", source],
-        env={**os.environ, "PYTHONPATH": package, "FERRY_CUDA_LIBRARY": driver},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return run_python(f"import errno, os, ferry\n{source}", PYTHONPATH=package, FERRY_CUDA_LIBRARY=str(driver))
 
 
 def passes(source: str) -> str:
     """Runs a program on the mock; returns what it printed."""
-    done = run(f"import errno, os, ferry\n{source}", str(MOCK))
+    done = run(source, MOCK)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -80,7 +74,7 @@ except KeyError:
 
 
 def test_the_end_of_the_interpreter_says_what_is_lost() -> None:
-    done = run(f"import ferry\n{LOSES_PAGES}", str(MOCK))
+    done = run(LOSES_PAGES, MOCK)
     assert done.returncode == 0
     assert done.stderr == "ferry: at exit: 3 pages were never written back\n"
 
@@ -138,7 +132,7 @@ for settings in ({"placement": "nowhere"}, {"timeout_s": -1.0}, {"timeout_s": fl
 
 
 def test_without_a_driver_it_says_what_to_do() -> None:
-    done = run("import ferry; ferry.GpuRuntime()", "/nowhere/libcuda.so.1")
+    done = run("ferry.GpuRuntime()", "/nowhere/libcuda.so.1")
     assert done.returncode != 0
     last = done.stderr.strip().splitlines()[-1]
     assert f"[Errno {errno.ENODEV}]" in last

@@ -13,6 +13,7 @@ import pytest
 
 import access_lists
 import ferry
+from support import run_python
 
 OLD = numpy.arange(1000)
 NEW = numpy.arange(1 << 20)
@@ -36,9 +37,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, exists: bool, arguments
     path = tmp_path / "array.npy"
     if exists:
         ferry.save(path, OLD)
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(path), *arguments], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_python(LIMITED, path, *arguments)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"27 {path}\n", "")
     assert os.listdir(tmp_path) == (["array.npy"] if exists else [])
     if exists:

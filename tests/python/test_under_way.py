@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ import safetensors.numpy
 
 import ferry
 from ferry import safetensors_files
+from support import run_python
 
 MIB = 1 << 20
 SIZE = 24 * MIB
@@ -138,7 +137,5 @@ for _ in range(4):
 for child in children:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, timeout=300, check=False
-    )
+    done = run_python(program, path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
