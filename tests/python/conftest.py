@@ -1,5 +1,5 @@
 """The shared fixtures of the package's and laboratory's tests; support.py defines them."""
 
-from support import command, data, scratch
+from support import command, data, path, scratch
 
-__all__ = ["command", "data", "scratch"]
+__all__ = ["command", "data", "path", "scratch"]

@@ -64,13 +64,6 @@ def data() -> bytes:
     return numpy.random.default_rng(1).bytes(3_000_001)
 
 
-@pytest.fixture
-def path(tmp_path: Path, data: bytes) -> Path:
-    file = tmp_path / "file"
-    file.write_bytes(data)
-    return file
-
-
 def test_arrays_are_made_read_and_written(path: Path, data: bytes) -> None:
     array = ferry.GpuArray((1000, 25), "<i4", "cuda:1")
     before = ferry.stats()["gpu_tasks"]

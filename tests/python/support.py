@@ -167,6 +167,14 @@ def cell(path: Path, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
+def path(tmp_path: Path, data: bytes) -> Path:
+    """A file of the bytes ``data``, which the module of the test defines."""
+    found = tmp_path / "file"
+    found.write_bytes(data)
+    return found
+
+
+@pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A file of 2 MiB with the pattern of seed 5."""
     path = tmp_path / "data"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import signal
 import stat
@@ -27,6 +26,14 @@ def contents(size: int) -> bytes:
     return (block * (size // len(block) + 1))[:size]
 
 
+@pytest.fixture(autouse=True)
+def original(scratch: Path) -> Path:
+    """What most tests copy."""
+    path = scratch / "from"
+    path.write_bytes(b"abc")
+    return path
+
+
 @contextlib.contextmanager
 def long_copy(
     command: Command, scratch: Path, has_begun: Callable[[], object], *arguments: str
@@ -43,20 +50,29 @@ def long_copy(
         process.kill()
 
 
+def run_after(setting: str, command: Command, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """``cp ARGUMENTS`` after a command of the shell, in mounts of its own for root."""
+    apart = ["unshare", "-m"] if os.getuid() == 0 else []
+    return subprocess.run(
+        [*apart, "bash", "-c", f'{setting} && exec "$@"', "-", *command.arguments("cp", *arguments)],
+        env=command.environment, cwd=command.scratch, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
 def parts_in(folder: Path) -> list[Path]:
     """What copies into the folder have written so far."""
     return list(folder.glob(".ferry-cp-*"))
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_copy_is_the_same(command: Command, scratch: Path, size: int) -> None:
-    source, target = scratch / "from", scratch / "to"
-    source.write_bytes(contents(size))
-    source.chmod(0o640)
+def test_the_copy_is_the_same(command: Command, scratch: Path, original: Path, size: int) -> None:
+    target = scratch / "to"
+    original.write_bytes(contents(size))
+    original.chmod(0o640)
     done = command.run("cp", source, target)
     assert (done.returncode, done.stderr) == (0, "")
     assert "verified" in done.stdout
-    assert target.read_bytes() == source.read_bytes()
+    assert target.read_bytes() == original.read_bytes()
     assert target.stat().st_mode & 0o777 == 0o640
     assert sorted(path.name for path in scratch.iterdir()) == ["from", "to"]
 
@@ -79,7 +95,7 @@ def test_a_new_name_is_that_of_the_whole_file(command: Command, scratch: Path) -
     watch = libc.inotify_init1(os.O_CLOEXEC)
     try:
         assert libc.inotify_add_watch(watch, os.fsencode(scratch), created | moved_to) >= 0
-        assert command.run("cp", "from", "to").returncode == 0
+        command.succeeds("cp", "from", "to")
         events = names_and_events(watch)
     finally:
         os.close(watch)
@@ -88,30 +104,25 @@ def test_a_new_name_is_that_of_the_whole_file(command: Command, scratch: Path) -
 
 
 def test_into_a_directory(command: Command, scratch: Path) -> None:
-    (scratch / "from").write_bytes(b"abc")
     (scratch / "dir").mkdir()
-    assert command.run("cp", "from", "dir").returncode == 0
-    assert command.run("cp", "./from", "dir/").returncode == 1  # it is there now
+    command.succeeds("cp", "from", "dir")
+    command.fails("cp", "./from", "dir/", says="--overwrite replaces it")
     assert (scratch / "dir" / "from").read_bytes() == b"abc"
 
 
-def test_json(command: Command, scratch: Path) -> None:
-    (scratch / "from").write_bytes(b"abc")
-    done = command.run("cp", "from", "to", "--json", "-")
-    facts = json.loads(done.stdout)
+def test_json(command: Command) -> None:
+    facts = command.json("cp", "from", "to")
     assert facts["schema"] == "ferry.cp/1"
     assert (facts["from"], facts["to"], facts["bytes"]) == ("from", "to", 3)
 
 
 def test_an_existing_file_is_replaced_only_on_demand(command: Command, scratch: Path) -> None:
-    (scratch / "from").write_bytes(b"new")
     (scratch / "to").write_bytes(b"old")
-    done = command.run("cp", "from", "to")
-    assert done.returncode == 1
-    assert done.stderr == "ferry: to: File exists; --overwrite replaces it\n"
+    said = command.fails("cp", "from", "to", says="")
+    assert said == "ferry: to: File exists; --overwrite replaces it\n"
     assert (scratch / "to").read_bytes() == b"old"
-    assert command.run("cp", "--overwrite", "from", "to").returncode == 0
-    assert (scratch / "to").read_bytes() == b"new"
+    command.succeeds("cp", "--overwrite", "from", "to")
+    assert (scratch / "to").read_bytes() == b"abc"
 
 
 @pytest.mark.parametrize(
@@ -125,25 +136,15 @@ def test_an_existing_file_is_replaced_only_on_demand(command: Command, scratch: 
         ("from", "nfs://127.0.0.1/x?nfsport=1&mountport=1", "cannot be used"),
     ],
 )
-def test_refusals(
-    command: Command, scratch: Path, source: str, target: str, words: str
-) -> None:
-    (scratch / "from").write_bytes(b"abc")
+def test_refusals(command: Command, scratch: Path, source: str, target: str, words: str) -> None:
     (scratch / "dir").mkdir()
-    done = command.run("cp", source, target)
-    assert done.returncode == 1
-    assert words in done.stderr
-    assert done.stderr.count("\n") == 1
+    command.fails("cp", source, target, says=words)
     assert sorted(path.name for path in scratch.iterdir()) == ["dir", "from"]
 
 
 def test_a_failed_write_leaves_nothing(command: Command, scratch: Path) -> None:
     (scratch / "from").write_bytes(contents(8 << 20))
-    arguments = command.arguments("cp", "from", "to")
-    limited = ["bash", "-c", 'ulimit -f 4096; exec "$@"', "-", *arguments]
-    done = subprocess.run(
-        limited, env=command.environment, cwd=scratch, capture_output=True, text=True, timeout=60
-    )
+    done = run_after("ulimit -f 4096", command, "from", "to")
     assert done.returncode == 1
     assert "File too large" in done.stderr
     assert [path.name for path in scratch.iterdir()] == ["from"]
@@ -161,14 +162,11 @@ def test_interrupted(command: Command, scratch: Path, number: signal.Signals) ->
 
 
 def test_a_device_is_not_replaced(command: Command, scratch: Path) -> None:
-    (scratch / "from").write_bytes(b"abc")
     (scratch / "device").symlink_to("/dev/null")
     os.mkfifo(scratch / "fifo")
     for target in ("device", "fifo"):
         before = (scratch / target).stat()
-        done = command.run("cp", "--overwrite", "from", target)
-        assert done.returncode == 1
-        assert f"{target} is no regular file" in done.stderr
+        command.fails("cp", "--overwrite", "from", target, says=f"{target} is no regular file")
         assert (scratch / target).stat().st_ino == before.st_ino
     assert (scratch / "device").is_symlink()
     assert stat.S_ISFIFO((scratch / "fifo").stat().st_mode)
@@ -179,9 +177,7 @@ def test_a_fifo_is_refused_without_opening_it(command: Command, scratch: Path) -
     os.mkfifo(scratch / "fifo")
     writer = subprocess.Popen(["bash", "-c", "echo bytes >fifo"], cwd=scratch)
     try:
-        done = command.run("cp", "fifo", "to")
-        assert done.returncode == 1
-        assert "fifo is no regular file" in done.stderr
+        command.fails("cp", "fifo", "to", says="fifo is no regular file")
         assert writer.poll() is None, "it waits still"
         assert (scratch / "fifo").read_bytes() == b"bytes\n"
         assert writer.wait(timeout=60) == 0
@@ -192,51 +188,39 @@ def test_a_fifo_is_refused_without_opening_it(command: Command, scratch: Path) -
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
 def test_a_file_that_is_mounted_over_is_written_in_place(command: Command, scratch: Path) -> None:
-    (scratch / "from").write_bytes(b"new")
     (scratch / "to").write_bytes(b"below")
     (scratch / "above").write_bytes(b"older")
-    program = 'mount --bind above to && exec "$@"'
-    arguments = command.arguments("cp", "--overwrite", "from", "to")
-    done = subprocess.run(
-        ["unshare", "-m", "bash", "-c", program, "-", *arguments],
-        env=command.environment, cwd=scratch, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    done = run_after("mount --bind above to", command, "--overwrite", "from", "to")
     assert (done.returncode, done.stderr) == (0, "")
-    assert (scratch / "above").read_bytes() == b"new"
+    assert (scratch / "above").read_bytes() == b"abc"
     assert (scratch / "to").read_bytes() == b"below"
     assert sorted(os.listdir(scratch)) == ["above", "from", "to"]
 
 
 def test_a_link_is_followed(command: Command, scratch: Path) -> None:
-    (scratch / "from").write_bytes(b"new")
     (scratch / "folder").mkdir()
     (scratch / "folder" / "to").write_bytes(b"old")
     (scratch / "link").symlink_to("folder/to")
-    assert command.run("cp", "--overwrite", "from", "link").returncode == 0
+    command.succeeds("cp", "--overwrite", "from", "link")
     assert (scratch / "link").is_symlink()
-    assert (scratch / "folder" / "to").read_bytes() == b"new"
+    assert (scratch / "folder" / "to").read_bytes() == b"abc"
     assert [path.name for path in (scratch / "folder").iterdir()] == ["to"]
 
 
 @pytest.mark.parametrize("flags", [[], ["--overwrite"]])
 def test_a_dangling_link_is_refused(command: Command, scratch: Path, flags: list[str]) -> None:
-    (scratch / "from").write_bytes(b"new")
     (scratch / "link").symlink_to("nowhere")
-    done = command.run("cp", *flags, "from", "link")
-    assert done.returncode == 1
-    assert "not writing through the dangling symbolic link link" in done.stderr
+    why = "not writing through the dangling symbolic link link"
+    command.fails("cp", *flags, "from", "link", says=why)
     assert sorted(os.listdir(scratch)) == ["from", "link"]
     assert os.readlink(scratch / "link") == "nowhere"
 
 
 @pytest.mark.parametrize("arguments", [["from"], ["--overwrite", "link"], ["--overwrite", "hard"]])
 def test_onto_itself(command: Command, scratch: Path, arguments: list[str]) -> None:
-    (scratch / "from").write_bytes(b"abc")
     (scratch / "link").symlink_to("from")
     (scratch / "hard").hardlink_to(scratch / "from")
-    done = command.run("cp", "from", *arguments)
-    assert done.returncode == 1
-    assert "are the same file" in done.stderr
+    command.fails("cp", "from", *arguments, says="are the same file")
     assert (scratch / "from").stat().st_nlink == 2
     assert (scratch / "hard").read_bytes() == b"abc"
 
@@ -246,38 +230,35 @@ def test_hard_links_are_kept(command: Command, scratch: Path, size: int) -> None
     (scratch / "from").write_bytes(contents(size))
     (scratch / "to").write_bytes(b"old" * 500_000)
     (scratch / "hard").hardlink_to(scratch / "to")
-    assert command.run("cp", "--overwrite", "from", "to").returncode == 0
+    command.succeeds("cp", "--overwrite", "from", "to")
     assert (scratch / "hard").read_bytes() == contents(size)
     assert (scratch / "to").stat().st_nlink == 2
     assert sorted(os.listdir(scratch)) == ["from", "hard", "to"]
 
 
 def test_permissions(command: Command, scratch: Path) -> None:
-    (scratch / "from").write_bytes(b"abc")
     (scratch / "from").chmod(0o6777)
     (scratch / "to").write_bytes(b"old")
     (scratch / "to").chmod(0o660)
-    assert command.run("cp", "from", "new", umask=0o027).returncode == 0
-    assert command.run("cp", "--overwrite", "from", "to", umask=0o027).returncode == 0
+    command.succeeds("cp", "from", "new", umask=0o027)
+    command.succeeds("cp", "--overwrite", "from", "to", umask=0o027)
     assert stat.S_IMODE((scratch / "new").stat().st_mode) == 0o750
     assert stat.S_IMODE((scratch / "to").stat().st_mode) == 0o660
 
 
 def test_the_mode_stays_whatever_it_forbids(command: Command, scratch: Path) -> None:
-    (scratch / "from").write_bytes(b"abc")
     modes = [0o220, 0o444] if os.getuid() == 0 else [0o620]
     for mode in modes:
         (scratch / "to").write_bytes(b"older")
         (scratch / "to").chmod(mode)
-        assert command.run("cp", "--overwrite", "from", "to").returncode == 0
+        command.succeeds("cp", "--overwrite", "from", "to")
         assert stat.S_IMODE((scratch / "to").stat().st_mode) == mode
 
 
 def test_the_access_list_stays(command: Command, scratch: Path) -> None:
-    (scratch / "from").write_bytes(b"abc")
     (scratch / "to").write_bytes(b"older")
     access_lists.give_list(scratch / "to")
-    assert command.run("cp", "--overwrite", "from", "to").returncode == 0
+    command.succeeds("cp", "--overwrite", "from", "to")
     assert (scratch / "to").read_bytes() == b"abc"
     assert access_lists.list_of(scratch / "to") == access_lists.LIST
     assert stat.S_IMODE((scratch / "to").stat().st_mode) == access_lists.MODE
@@ -285,10 +266,9 @@ def test_the_access_list_stays(command: Command, scratch: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can make files of other owners")
 def test_the_owner_stays(command: Command, scratch: Path) -> None:
-    (scratch / "from").write_bytes(b"abc")
     (scratch / "to").write_bytes(b"older")
     os.chown(scratch / "to", 12345, 54321)
-    assert command.run("cp", "--overwrite", "from", "to").returncode == 0
+    command.succeeds("cp", "--overwrite", "from", "to")
     status = (scratch / "to").stat()
     assert (status.st_uid, status.st_gid, status.st_size) == (12345, 54321, 3)
     assert sorted(os.listdir(scratch)) == ["from", "to"]
@@ -328,11 +308,7 @@ def test_a_file_that_cannot_be_completed_in_place(command: Command, scratch: Pat
     (scratch / "from").write_bytes(contents(8 << 20))
     (scratch / "to").write_bytes(b"old")
     (scratch / "hard").hardlink_to(scratch / "to")
-    arguments = command.arguments("cp", "--overwrite", "from", "to")
-    done = subprocess.run(
-        ["bash", "-c", 'ulimit -f 4096; exec "$@"', "-", *arguments],
-        env=command.environment, cwd=scratch, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    done = run_after("ulimit -f 4096", command, "--overwrite", "from", "to")
     assert done.returncode == 1
     assert "File too large" in done.stderr
     assert "to was overwritten in place and is not complete" in done.stderr
@@ -405,12 +381,6 @@ def test_a_killed_copy_leaves_nothing_or_names_it(command: Command, scratch: Pat
 
 
 @pytest.mark.parametrize("target", ["nowhere/to", "/proc/ferry-to"])
-def test_messages_name_no_file_that_nobody_typed(
-    command: Command, scratch: Path, target: str
-) -> None:
-    (scratch / "from").write_bytes(b"abc")
-    done = command.run("cp", "from", target)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        f"ferry: {target}: No such file or directory; make its folder first or name another\n"
-    )
+def test_messages_name_no_file_that_nobody_typed(command: Command, target: str) -> None:
+    why = f"{target}: No such file or directory; make its folder first or name another"
+    assert command.fails("cp", "from", target, says=why) == f"ferry: {why}\n"

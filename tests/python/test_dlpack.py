@@ -29,10 +29,8 @@ SHAPES = [(), (4,), (3, 8), (2, 0, 4)]
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    file = tmp_path / "file"
-    file.write_bytes(bytes(range(1, 101)))
-    return file
+def data() -> bytes:
+    return bytes(range(1, 101))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -30,10 +30,8 @@ def opener(request: pytest.FixtureRequest) -> Opener:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    found = tmp_path / "file"
-    found.write_bytes(b"0123456789")
-    return found
+def data() -> bytes:
+    return b"0123456789"
 
 
 @pytest.fixture

@@ -25,13 +25,6 @@ def data() -> bytes:
     return numpy.random.default_rng(4).integers(1, 256, SIZE, numpy.uint8).tobytes()
 
 
-@pytest.fixture
-def path(tmp_path: Path, data: bytes) -> Path:
-    found = tmp_path / "file"
-    found.write_bytes(data)
-    return found
-
-
 # With reads of all kinds in flight in other threads at every fork.
 POOL_PROGRAM = """
 import multiprocessing, sys, threading

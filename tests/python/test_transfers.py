@@ -29,13 +29,6 @@ def data() -> bytes:
     return numpy.random.default_rng(5).bytes(SIZE)
 
 
-@pytest.fixture
-def path(tmp_path: Path, data: bytes) -> Path:
-    found = tmp_path / "file"
-    found.write_bytes(data)
-    return found
-
-
 @pytest.mark.parametrize(
     "make",
     [bytearray, lambda n: numpy.empty(n, numpy.uint8), lambda n: memoryview(bytearray(n))],

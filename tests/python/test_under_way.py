@@ -26,13 +26,6 @@ def data() -> bytes:
 
 
 @pytest.fixture
-def path(tmp_path: Path, data: bytes) -> Path:
-    found = tmp_path / "file"
-    found.write_bytes(data)
-    return found
-
-
-@pytest.fixture
 def shrinking(path: Path, data: bytes) -> Iterator[Path]:
     """A file that another process repeatedly truncates and fills."""
     ends = threading.Event()
