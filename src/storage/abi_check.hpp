@@ -42,9 +42,23 @@ struct Translated<Result(Arguments...)> {
   using Type = typename Translated<Result>::Type(typename Translated<Arguments>::Type...);
 };
 
-// The member of `struct_name` that points to a function of the library has that function's type.
+// FERRY_FOR_EACH(macro, what, one, other, ...): macro(what, one) macro(what, other) ...
+#define FERRY_PARENTHESES ()
+#define FERRY_EXPAND(...) FERRY_EXPAND_8(FERRY_EXPAND_8(FERRY_EXPAND_8(__VA_ARGS__)))
+#define FERRY_EXPAND_8(...) FERRY_EXPAND_4(FERRY_EXPAND_4(FERRY_EXPAND_4(__VA_ARGS__)))
+#define FERRY_EXPAND_4(...) FERRY_EXPAND_2(FERRY_EXPAND_2(FERRY_EXPAND_2(__VA_ARGS__)))
+#define FERRY_EXPAND_2(...) __VA_ARGS__
+#define FERRY_FOR_EACH(macro, what, ...) \
+  __VA_OPT__(FERRY_EXPAND(FERRY_FOR_FIRST(macro, what, __VA_ARGS__)))
+#define FERRY_FOR_FIRST(macro, what, one, ...) \
+  macro(what, one) __VA_OPT__(FERRY_FOR_REST FERRY_PARENTHESES(macro, what, __VA_ARGS__))
+#define FERRY_FOR_REST() FERRY_FOR_FIRST
+
+// The members of `struct_name` point to functions of the library and have their types.
 #define FERRY_SAME_FUNCTION(struct_name, name)                                     \
   static_assert(std::is_same_v<abi::Translated<decltype(struct_name::name)>::Type, \
-                               std::add_pointer_t<decltype(::name)>>)
+                               std::add_pointer_t<decltype(::name)>>);
+#define FERRY_SAME_FUNCTIONS(struct_name, ...) \
+  FERRY_FOR_EACH(FERRY_SAME_FUNCTION, struct_name, __VA_ARGS__)
 
 }  // namespace ferry::storage::abi

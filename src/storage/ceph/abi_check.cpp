@@ -46,36 +46,12 @@ struct SameStatx : abi::Pair<ceph::Statx, struct ceph_statx> {
 static_assert(ceph::basic_members == CEPH_STATX_BASIC_STATS);
 static_assert(ceph::version_member == CEPH_STATX_VERSION);
 
-FERRY_SAME_FUNCTION(CephLibrary, ceph_create);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_conf_read_file);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_conf_parse_env);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_conf_set);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_conf_get);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_select_filesystem);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_mount);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_unmount);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_release);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_umask);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_open);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_open_layout);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_close);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_read);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_write);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_fsync);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_lazyio_synchronize);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_ftruncate);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_fstatx);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_statx);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_unlink);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_rename);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_mkdir);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_rmdir);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_opendir);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_readdirplus_r);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_closedir);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_setxattr);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_get_path_layout);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_get_file_layout);
-FERRY_SAME_FUNCTION(CephLibrary, ceph_get_pool_name);
+FERRY_SAME_FUNCTIONS(CephLibrary, ceph_create, ceph_conf_read_file, ceph_conf_parse_env,
+                     ceph_conf_set, ceph_conf_get, ceph_select_filesystem, ceph_mount, ceph_unmount,
+                     ceph_release, ceph_umask, ceph_open, ceph_open_layout, ceph_close, ceph_read,
+                     ceph_write, ceph_fsync, ceph_lazyio_synchronize, ceph_ftruncate, ceph_fstatx,
+                     ceph_statx, ceph_unlink, ceph_rename, ceph_mkdir, ceph_rmdir, ceph_opendir,
+                     ceph_readdirplus_r, ceph_closedir, ceph_setxattr, ceph_get_path_layout,
+                     ceph_get_file_layout, ceph_get_pool_name)
 
 }  // namespace ferry::storage

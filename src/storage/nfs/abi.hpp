@@ -1,6 +1,7 @@
 // The parts of libnfs 4's binary interface (64-bit) that Ferry uses: the messages of NFS version 3
 // and of its mount protocol as structs. If libnfs's headers are installed, the build compares them
-// (nfs/abi_check.cpp). Names are those of RFC 1813.
+// (nfs/abi_check.cpp). Names are those of RFC 1813. A union of which only one member is used stands
+// here as that member.
 #pragma once
 
 #include <cstdint>
@@ -102,9 +103,7 @@ struct fattr3 {
 
 struct post_op_attr {
   std::uint32_t attributes_follow;
-  union {
-    fattr3 attributes;
-  } post_op_attr_u;
+  fattr3 attributes;
 };
 
 struct wcc_attr {
@@ -115,9 +114,7 @@ struct wcc_attr {
 
 struct pre_op_attr {
   std::uint32_t attributes_follow;
-  union {
-    wcc_attr attributes;
-  } pre_op_attr_u;
+  wcc_attr attributes;
 };
 
 struct wcc_data {
@@ -127,60 +124,22 @@ struct wcc_data {
 
 struct post_op_fh3 {
   std::uint32_t handle_follows;
-  union {
-    nfs_fh3 handle;
-  } post_op_fh3_u;
+  nfs_fh3 handle;
 };
 
-struct set_mode3 {
-  std::uint32_t set_it;
-  union {
-    std::uint32_t mode;
-  } set_mode3_u;
-};
-
-struct set_uid3 {
-  std::uint32_t set_it;
-  union {
-    std::uint32_t uid;
-  } set_uid3_u;
-};
-
-struct set_gid3 {
-  std::uint32_t set_it;
-  union {
-    std::uint32_t gid;
-  } set_gid3_u;
-};
-
-struct set_size3 {
-  std::uint32_t set_it;
-  union {
-    std::uint64_t size;
-  } set_size3_u;
-};
-
-struct set_atime {
-  time_how set_it;
-  union {
-    nfstime3 atime;
-  } set_atime_u;
-};
-
-struct set_mtime {
-  time_how set_it;
-  union {
-    nfstime3 mtime;
-  } set_mtime_u;
+template <class Value, class How = std::uint32_t>
+struct Setting {
+  How set_it;
+  Value value;
 };
 
 struct sattr3 {
-  set_mode3 mode;
-  set_uid3 uid;
-  set_gid3 gid;
-  set_size3 size;
-  set_atime atime;
-  set_mtime mtime;
+  Setting<std::uint32_t> mode;
+  Setting<std::uint32_t> uid;
+  Setting<std::uint32_t> gid;
+  Setting<std::uint64_t> size;
+  Setting<nfstime3, time_how> atime;
+  Setting<nfstime3, time_how> mtime;
 };
 
 struct createhow3 {
@@ -208,33 +167,33 @@ struct dirlistplus3 {
 // ---- messages ----------------------------------------------------------------------------------
 // Replies only contain what a successful call returns.
 
+template <class Returned>
+struct Reply {
+  nfsstat3 status;
+  Returned resok;
+};
+struct Refusable {
+  nfsstat3 status;
+};
+
 struct GETATTR3args {
   nfs_fh3 object;
 };
 struct GETATTR3resok {
   fattr3 obj_attributes;
 };
-struct GETATTR3res {
-  nfsstat3 status;
-  union {
-    GETATTR3resok resok;
-  } GETATTR3res_u;
-};
+using GETATTR3res = Reply<GETATTR3resok>;
 
 struct sattrguard3 {
   std::uint32_t check;
-  union {
-    nfstime3 obj_ctime;
-  } sattrguard3_u;
+  nfstime3 obj_ctime;
 };
 struct SETATTR3args {
   nfs_fh3 object;
   sattr3 new_attributes;
   sattrguard3 guard;
 };
-struct SETATTR3res {
-  nfsstat3 status;
-};
+using SETATTR3res = Refusable;
 
 struct LOOKUP3args {
   diropargs3 what;
@@ -244,12 +203,7 @@ struct LOOKUP3resok {
   post_op_attr obj_attributes;
   post_op_attr dir_attributes;
 };
-struct LOOKUP3res {
-  nfsstat3 status;
-  union {
-    LOOKUP3resok resok;
-  } LOOKUP3res_u;
-};
+using LOOKUP3res = Reply<LOOKUP3resok>;
 
 struct ACCESS3args {
   nfs_fh3 object;
@@ -259,12 +213,7 @@ struct ACCESS3resok {
   post_op_attr obj_attributes;
   std::uint32_t access;
 };
-struct ACCESS3res {
-  nfsstat3 status;
-  union {
-    ACCESS3resok resok;
-  } ACCESS3res_u;
-};
+using ACCESS3res = Reply<ACCESS3resok>;
 
 struct READLINK3args {
   nfs_fh3 symlink;
@@ -273,12 +222,7 @@ struct READLINK3resok {
   post_op_attr symlink_attributes;
   char* data;
 };
-struct READLINK3res {
-  nfsstat3 status;
-  union {
-    READLINK3resok resok;
-  } READLINK3res_u;
-};
+using READLINK3res = Reply<READLINK3resok>;
 
 struct READ3args {
   nfs_fh3 file;
@@ -291,12 +235,7 @@ struct READ3resok {
   std::uint32_t eof;
   Bytes data;
 };
-struct READ3res {
-  nfsstat3 status;
-  union {
-    READ3resok resok;
-  } READ3res_u;
-};
+using READ3res = Reply<READ3resok>;
 
 struct WRITE3args {
   nfs_fh3 file;
@@ -311,12 +250,7 @@ struct WRITE3resok {
   stable_how committed;
   char verf[write_verifier_bytes];
 };
-struct WRITE3res {
-  nfsstat3 status;
-  union {
-    WRITE3resok resok;
-  } WRITE3res_u;
-};
+using WRITE3res = Reply<WRITE3resok>;
 
 struct COMMIT3args {
   nfs_fh3 file;
@@ -327,12 +261,7 @@ struct COMMIT3resok {
   wcc_data file_wcc;
   char verf[write_verifier_bytes];
 };
-struct COMMIT3res {
-  nfsstat3 status;
-  union {
-    COMMIT3resok resok;
-  } COMMIT3res_u;
-};
+using COMMIT3res = Reply<COMMIT3resok>;
 
 struct CREATE3args {
   diropargs3 where;
@@ -343,42 +272,29 @@ struct CREATE3resok {
   post_op_attr obj_attributes;
   wcc_data dir_wcc;
 };
-struct CREATE3res {
-  nfsstat3 status;
-  union {
-    CREATE3resok resok;
-  } CREATE3res_u;
-};
+using CREATE3res = Reply<CREATE3resok>;
 
 struct REMOVE3args {
   diropargs3 object;
 };
-struct REMOVE3res {
-  nfsstat3 status;
-};
+using REMOVE3res = Refusable;
 
 struct RENAME3args {
   diropargs3 from;
   diropargs3 to;
 };
-struct RENAME3res {
-  nfsstat3 status;
-};
+using RENAME3res = Refusable;
 
 struct MKDIR3args {
   diropargs3 where;
   sattr3 attributes;
 };
-struct MKDIR3res {
-  nfsstat3 status;
-};
+using MKDIR3res = Refusable;
 
 struct RMDIR3args {
   diropargs3 object;
 };
-struct RMDIR3res {
-  nfsstat3 status;
-};
+using RMDIR3res = Refusable;
 
 struct READDIRPLUS3args {
   nfs_fh3 dir;
@@ -392,12 +308,7 @@ struct READDIRPLUS3resok {
   char cookieverf[cookie_verifier_bytes];
   dirlistplus3 reply;
 };
-struct READDIRPLUS3res {
-  nfsstat3 status;
-  union {
-    READDIRPLUS3resok resok;
-  } READDIRPLUS3res_u;
-};
+using READDIRPLUS3res = Reply<READDIRPLUS3resok>;
 
 struct FSINFO3args {
   nfs_fh3 fsroot;
@@ -415,12 +326,7 @@ struct FSINFO3resok {
   nfstime3 time_delta;
   std::uint32_t properties;
 };
-struct FSINFO3res {
-  nfsstat3 status;
-  union {
-    FSINFO3resok resok;
-  } FSINFO3res_u;
-};
+using FSINFO3res = Reply<FSINFO3resok>;
 
 // ---- the mount protocol ------------------------------------------------------------------------
 
@@ -445,9 +351,7 @@ struct mountres3_ok {
 };
 struct mountres3 {
   mountstat3 fhs_status;
-  union {
-    mountres3_ok mountinfo;
-  } mountres3_u;
+  mountres3_ok mountinfo;
 };
 
 // NOLINTEND(readability-identifier-naming)

@@ -340,7 +340,7 @@ void NfsConnection::on_commit_ahead(rpc_context*, int status, void* data, void* 
     // The server may report it only once, so keep it for the sync.
     commit.writes->committed_ahead(nullptr, nfs_error(reply->status));
   } else {
-    commit.writes->committed_ahead(reply->COMMIT3res_u.resok.verf, 0);
+    commit.writes->committed_ahead(reply->resok.verf, 0);
   }
   commit.connection->commits_ahead_.erase(commit.self);
 }
@@ -372,8 +372,8 @@ void NfsConnection::answered_late(const Flight& flight, const void* data) {
     return;
   }
   const auto& reply = *static_cast<const WRITE3res*>(data);
-  if (reply.status != NFS3_OK || reply.WRITE3res_u.resok.committed != UNSTABLE) return;
-  transfer.writes().acknowledged(reply.WRITE3res_u.resok.verf);
+  if (reply.status != NFS3_OK || reply.resok.committed != UNSTABLE) return;
+  transfer.writes().acknowledged(reply.resok.verf);
 }
 
 void NfsConnection::answered(Flight& flight, void* data) {
@@ -413,7 +413,7 @@ bool NfsConnection::answered_read(const NfsPieceOf& what, const READ3res& reply)
     piece.error = nfs_error(reply.status);
     return true;
   }
-  const READ3resok& read = reply.READ3res_u.resok;
+  const READ3resok& read = reply.resok;
   const std::size_t bytes = std::min<std::size_t>(read.data.data_len, piece.bytes - piece.moved);
   what.transfer->take(piece, read.data.data_val, bytes);
   piece.moved += bytes;
@@ -427,7 +427,7 @@ bool NfsConnection::answered_write(const NfsPieceOf& what, const WRITE3res& repl
     piece.error = nfs_error(reply.status);
     return true;
   }
-  const WRITE3resok& written = reply.WRITE3res_u.resok;
+  const WRITE3resok& written = reply.resok;
   if (written.committed == UNSTABLE) {
     NfsFile& file = what.transfer->file();
     NfsWrites& writes = what.transfer->writes();
@@ -452,7 +452,7 @@ bool NfsConnection::answered_commit(const NfsPieceOf& what, const COMMIT3res& re
   if (reply.status != NFS3_OK) {
     transfer.writes().commit_failed(nfs_error(reply.status));
   } else {
-    transfer.writes().committed(reply.COMMIT3res_u.resok.verf, transfer.commit_begun);
+    transfer.writes().committed(reply.resok.verf, transfer.commit_begun);
   }
   const int of_file = transfer.file().writes->error();
   error = reply.status != NFS3_OK ? nfs_error(reply.status) : of_file;

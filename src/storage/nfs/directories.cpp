@@ -22,12 +22,8 @@ int NfsCalls::make_directory(const Found& where, std::uint32_t mode) {
   MKDIR3args arguments{};
   arguments.where = nfs_entry(where.parent, where.name);
   arguments.attributes.mode.set_it = 1;
-  arguments.attributes.mode.set_mode3_u.mode = mode;
-  const int result = perform<MKDIR3res>(
-      [&](rpc_context* rpc, rpc_cb callback, void* data) {
-        return library_.rpc_nfs3_mkdir_async(rpc, callback, &arguments, data);
-      },
-      [](const MKDIR3res& reply) { return nfs_error(reply.status); });
+  arguments.attributes.mode.value = mode;
+  const int result = perform<MKDIR3res>(library_.rpc_nfs3_mkdir_async, arguments, done);
   // It was made by the call whose answer got lost.
   return result == -EEXIST && repeated_ ? 0 : result;
 }
@@ -35,11 +31,7 @@ int NfsCalls::make_directory(const Found& where, std::uint32_t mode) {
 int NfsCalls::remove_directory(const Found& what) {
   RMDIR3args arguments{};
   arguments.object = nfs_entry(what.parent, what.name);
-  const int result = perform<RMDIR3res>(
-      [&](rpc_context* rpc, rpc_cb callback, void* data) {
-        return library_.rpc_nfs3_rmdir_async(rpc, callback, &arguments, data);
-      },
-      [](const RMDIR3res& reply) { return nfs_error(reply.status); });
+  const int result = perform<RMDIR3res>(library_.rpc_nfs3_rmdir_async, arguments, done);
   return result == -ENOENT && repeated_ ? 0 : result;  // as for remove()
 }
 
@@ -49,12 +41,8 @@ int NfsCalls::list_some(const NfsHandle& directory, READDIRPLUS3args& from, bool
                         std::vector<DirectoryEntry>& entries) {
   from.dir = directory.argument();
   return perform<READDIRPLUS3res>(
-      [&](rpc_context* rpc, rpc_cb callback, void* data) {
-        return library_.rpc_nfs3_readdirplus_async(rpc, callback, &from, data);
-      },
-      [&](const READDIRPLUS3res& reply) {
-        if (reply.status != NFS3_OK) return nfs_error(reply.status);
-        const READDIRPLUS3resok& found = reply.READDIRPLUS3res_u.resok;
+      library_.rpc_nfs3_readdirplus_async, from, [&](const READDIRPLUS3res& reply) {
+        const READDIRPLUS3resok& found = reply.resok;
         std::memcpy(from.cookieverf, found.cookieverf, sizeof from.cookieverf);
         all = found.reply.eof != 0;
         for (const entryplus3* entry = found.reply.entries; entry != nullptr;
@@ -65,7 +53,7 @@ int NfsCalls::list_some(const NfsHandle& directory, READDIRPLUS3args& from, bool
           if (!is_entry_name(name)) return -EIO;
           DirectoryEntry added{std::string(name), {}};
           if (entry->name_attributes.attributes_follow != 0) {
-            added.status = to_attributes(entry->name_attributes.post_op_attr_u.attributes).status;
+            added.status = to_attributes(entry->name_attributes.attributes).status;
           }
           entries.push_back(std::move(added));
         }

@@ -12,6 +12,10 @@
 
 namespace ferry::storage {
 
+// Starts a call.
+template <class Arguments>
+using NfsCall = int (*)(rpc_context*, rpc_cb, Arguments*, void*);
+
 struct NfsLibrary : Library {
   // Throws Unavailable.
   explicit NfsLibrary(const std::string& file_name)
@@ -33,36 +37,21 @@ struct NfsLibrary : Library {
   int (*rpc_mount3_export_async)(rpc_context*, rpc_cb, void*) = symbol("rpc_mount3_export_async");
   int (*rpc_mount3_mnt_async)(rpc_context*, rpc_cb, char*, void*) = symbol("rpc_mount3_mnt_async");
   int (*mountstat3_to_errno)(int) = symbol("mountstat3_to_errno");
-  int (*rpc_nfs3_getattr_async)(rpc_context*, rpc_cb, GETATTR3args*,
-                                void*) = symbol("rpc_nfs3_getattr_async");
-  int (*rpc_nfs3_setattr_async)(rpc_context*, rpc_cb, SETATTR3args*,
-                                void*) = symbol("rpc_nfs3_setattr_async");
-  int (*rpc_nfs3_lookup_async)(rpc_context*, rpc_cb, LOOKUP3args*,
-                               void*) = symbol("rpc_nfs3_lookup_async");
-  int (*rpc_nfs3_access_async)(rpc_context*, rpc_cb, ACCESS3args*,
-                               void*) = symbol("rpc_nfs3_access_async");
-  int (*rpc_nfs3_readlink_async)(rpc_context*, rpc_cb, READLINK3args*,
-                                 void*) = symbol("rpc_nfs3_readlink_async");
-  int (*rpc_nfs3_read_async)(rpc_context*, rpc_cb, READ3args*,
-                             void*) = symbol("rpc_nfs3_read_async");
-  int (*rpc_nfs3_write_async)(rpc_context*, rpc_cb, WRITE3args*,
-                              void*) = symbol("rpc_nfs3_write_async");
-  int (*rpc_nfs3_create_async)(rpc_context*, rpc_cb, CREATE3args*,
-                               void*) = symbol("rpc_nfs3_create_async");
-  int (*rpc_nfs3_remove_async)(rpc_context*, rpc_cb, REMOVE3args*,
-                               void*) = symbol("rpc_nfs3_remove_async");
-  int (*rpc_nfs3_rename_async)(rpc_context*, rpc_cb, RENAME3args*,
-                               void*) = symbol("rpc_nfs3_rename_async");
-  int (*rpc_nfs3_mkdir_async)(rpc_context*, rpc_cb, MKDIR3args*,
-                              void*) = symbol("rpc_nfs3_mkdir_async");
-  int (*rpc_nfs3_rmdir_async)(rpc_context*, rpc_cb, RMDIR3args*,
-                              void*) = symbol("rpc_nfs3_rmdir_async");
-  int (*rpc_nfs3_readdirplus_async)(rpc_context*, rpc_cb, READDIRPLUS3args*,
-                                    void*) = symbol("rpc_nfs3_readdirplus_async");
-  int (*rpc_nfs3_fsinfo_async)(rpc_context*, rpc_cb, FSINFO3args*,
-                               void*) = symbol("rpc_nfs3_fsinfo_async");
-  int (*rpc_nfs3_commit_async)(rpc_context*, rpc_cb, COMMIT3args*,
-                               void*) = symbol("rpc_nfs3_commit_async");
+  NfsCall<GETATTR3args> rpc_nfs3_getattr_async = symbol("rpc_nfs3_getattr_async");
+  NfsCall<SETATTR3args> rpc_nfs3_setattr_async = symbol("rpc_nfs3_setattr_async");
+  NfsCall<LOOKUP3args> rpc_nfs3_lookup_async = symbol("rpc_nfs3_lookup_async");
+  NfsCall<ACCESS3args> rpc_nfs3_access_async = symbol("rpc_nfs3_access_async");
+  NfsCall<READLINK3args> rpc_nfs3_readlink_async = symbol("rpc_nfs3_readlink_async");
+  NfsCall<READ3args> rpc_nfs3_read_async = symbol("rpc_nfs3_read_async");
+  NfsCall<WRITE3args> rpc_nfs3_write_async = symbol("rpc_nfs3_write_async");
+  NfsCall<CREATE3args> rpc_nfs3_create_async = symbol("rpc_nfs3_create_async");
+  NfsCall<REMOVE3args> rpc_nfs3_remove_async = symbol("rpc_nfs3_remove_async");
+  NfsCall<RENAME3args> rpc_nfs3_rename_async = symbol("rpc_nfs3_rename_async");
+  NfsCall<MKDIR3args> rpc_nfs3_mkdir_async = symbol("rpc_nfs3_mkdir_async");
+  NfsCall<RMDIR3args> rpc_nfs3_rmdir_async = symbol("rpc_nfs3_rmdir_async");
+  NfsCall<READDIRPLUS3args> rpc_nfs3_readdirplus_async = symbol("rpc_nfs3_readdirplus_async");
+  NfsCall<FSINFO3args> rpc_nfs3_fsinfo_async = symbol("rpc_nfs3_fsinfo_async");
+  NfsCall<COMMIT3args> rpc_nfs3_commit_async = symbol("rpc_nfs3_commit_async");
 };
 
 }  // namespace ferry::storage

@@ -125,7 +125,7 @@ int NfsCalls::mount(NfsRpc& rpc, NfsExport& found) {
       [&](const mountres3& reply) {
         if (reply.fhs_status != MNT3_OK)
           return library_.mountstat3_to_errno(static_cast<int>(reply.fhs_status));
-        const fhandle3& handle = reply.mountres3_u.mountinfo.fhandle;
+        const fhandle3& handle = reply.mountinfo.fhandle;
         nfs_fh3 root{};
         root.data.data_len = handle.fhandle3_len;
         root.data.data_val = handle.fhandle3_val;
@@ -139,12 +139,8 @@ int NfsCalls::limits_of(NfsExport& found) {
   FSINFO3args arguments{};
   arguments.fsroot = found.root.argument();
   return perform<FSINFO3res>(
-      [&](rpc_context* rpc, rpc_cb callback, void* data) {
-        return library_.rpc_nfs3_fsinfo_async(rpc, callback, &arguments, data);
-      },
-      [&](const FSINFO3res& reply) {
-        if (reply.status != NFS3_OK) return nfs_error(reply.status);
-        const FSINFO3resok& info = reply.FSINFO3res_u.resok;
+      library_.rpc_nfs3_fsinfo_async, arguments, [&](const FSINFO3res& reply) {
+        const FSINFO3resok& info = reply.resok;
         found.read_bytes_max = std::clamp(info.rtmax, transfer_bytes_least, transfer_bytes_max);
         found.write_bytes_max = std::clamp(info.wtmax, transfer_bytes_least, transfer_bytes_max);
         return 0;
@@ -173,15 +169,11 @@ NfsAttributes NfsCalls::to_attributes(const fattr3& from) const {
 int NfsCalls::get_attributes(const NfsHandle& handle, NfsAttributes& attributes) {
   GETATTR3args arguments{};
   arguments.object = handle.argument();
-  return perform<GETATTR3res>(
-      [&](rpc_context* rpc, rpc_cb callback, void* data) {
-        return library_.rpc_nfs3_getattr_async(rpc, callback, &arguments, data);
-      },
-      [&](const GETATTR3res& reply) {
-        if (reply.status != NFS3_OK) return nfs_error(reply.status);
-        attributes = to_attributes(reply.GETATTR3res_u.resok.obj_attributes);
-        return 0;
-      });
+  return perform<GETATTR3res>(library_.rpc_nfs3_getattr_async, arguments,
+                              [&](const GETATTR3res& reply) {
+                                attributes = to_attributes(reply.resok.obj_attributes);
+                                return 0;
+                              });
 }
 
 int NfsCalls::set_size(const NfsHandle& handle, std::uint64_t bytes,
@@ -189,12 +181,8 @@ int NfsCalls::set_size(const NfsHandle& handle, std::uint64_t bytes,
   SETATTR3args arguments{};
   arguments.object = handle.argument();
   arguments.new_attributes.size.set_it = 1;
-  arguments.new_attributes.size.set_size3_u.size = bytes;
-  return perform<SETATTR3res>(
-      [&](rpc_context* rpc, rpc_cb callback, void* data) {
-        return library_.rpc_nfs3_setattr_async(rpc, callback, &arguments, data);
-      },
-      [](const SETATTR3res& reply) { return nfs_error(reply.status); }, changes);
+  arguments.new_attributes.size.value = bytes;
+  return perform<SETATTR3res>(library_.rpc_nfs3_setattr_async, arguments, done, changes);
 }
 
 // The permissions and times of a file that was made by an exclusive create, which has none.
@@ -202,28 +190,20 @@ int NfsCalls::set_created(const NfsHandle& handle, std::uint32_t mode) {
   SETATTR3args arguments{};
   arguments.object = handle.argument();
   arguments.new_attributes.mode.set_it = 1;
-  arguments.new_attributes.mode.set_mode3_u.mode = mode;
+  arguments.new_attributes.mode.value = mode;
   arguments.new_attributes.atime.set_it = SET_TO_SERVER_TIME;
   arguments.new_attributes.mtime.set_it = SET_TO_SERVER_TIME;
-  return perform<SETATTR3res>(
-      [&](rpc_context* rpc, rpc_cb callback, void* data) {
-        return library_.rpc_nfs3_setattr_async(rpc, callback, &arguments, data);
-      },
-      [](const SETATTR3res& reply) { return nfs_error(reply.status); });
+  return perform<SETATTR3res>(library_.rpc_nfs3_setattr_async, arguments, done);
 }
 
 int NfsCalls::allowed(const NfsHandle& handle, unsigned wanted) {
   ACCESS3args arguments{};
   arguments.object = handle.argument();
   arguments.access = wanted;
-  return perform<ACCESS3res>(
-      [&](rpc_context* rpc, rpc_cb callback, void* data) {
-        return library_.rpc_nfs3_access_async(rpc, callback, &arguments, data);
-      },
-      [&](const ACCESS3res& reply) {
-        if (reply.status != NFS3_OK) return nfs_error(reply.status);
-        return (reply.ACCESS3res_u.resok.access & wanted) == wanted ? 0 : -EACCES;
-      });
+  return perform<ACCESS3res>(library_.rpc_nfs3_access_async, arguments,
+                             [&](const ACCESS3res& reply) {
+                               return (reply.resok.access & wanted) == wanted ? 0 : -EACCES;
+                             });
 }
 
 std::int64_t NfsCalls::write(NfsFile& file, const char* data, std::size_t bytes,
@@ -239,12 +219,9 @@ std::int64_t NfsCalls::write(NfsFile& file, const char* data, std::size_t bytes,
     arguments.data.data_len = arguments.count;
     arguments.data.data_val = const_cast<char*>(data) + done;
     const int written = perform<WRITE3res>(
-        [&](rpc_context* rpc, rpc_cb callback, void* with) {
-          return library_.rpc_nfs3_write_async(rpc, callback, &arguments, with);
-        },
+        library_.rpc_nfs3_write_async, arguments,
         [&](const WRITE3res& reply) {
-          if (reply.status != NFS3_OK) return nfs_error(reply.status);
-          const WRITE3resok& answer = reply.WRITE3res_u.resok;
+          const WRITE3resok& answer = reply.resok;
           if (answer.committed == UNSTABLE) (*file.writes)->acknowledged(answer.verf);
           return answer.count == 0 ? -EIO : static_cast<int>(answer.count);
         },
@@ -263,16 +240,12 @@ int NfsCalls::lookup(const NfsHandle& directory, const std::string& name, NfsHan
   LOOKUP3args arguments{};
   arguments.what = nfs_entry(directory, name);
   bool told = false;
-  const int result = perform<LOOKUP3res>(
-      [&](rpc_context* rpc, rpc_cb callback, void* data) {
-        return library_.rpc_nfs3_lookup_async(rpc, callback, &arguments, data);
-      },
-      [&](const LOOKUP3res& reply) {
-        if (reply.status != NFS3_OK) return nfs_error(reply.status);
-        const LOOKUP3resok& found = reply.LOOKUP3res_u.resok;
+  const int result =
+      perform<LOOKUP3res>(library_.rpc_nfs3_lookup_async, arguments, [&](const LOOKUP3res& reply) {
+        const LOOKUP3resok& found = reply.resok;
         object = NfsHandle(found.object);
         told = found.obj_attributes.attributes_follow != 0;
-        if (told) attributes = to_attributes(found.obj_attributes.post_op_attr_u.attributes);
+        if (told) attributes = to_attributes(found.obj_attributes.attributes);
         return 0;
       });
   return result != 0 || told ? result : get_attributes(object, attributes);
@@ -281,15 +254,11 @@ int NfsCalls::lookup(const NfsHandle& directory, const std::string& name, NfsHan
 int NfsCalls::read_link(const NfsHandle& link, std::string& target) {
   READLINK3args arguments{};
   arguments.symlink = link.argument();
-  return perform<READLINK3res>(
-      [&](rpc_context* rpc, rpc_cb callback, void* data) {
-        return library_.rpc_nfs3_readlink_async(rpc, callback, &arguments, data);
-      },
-      [&](const READLINK3res& reply) {
-        if (reply.status != NFS3_OK) return nfs_error(reply.status);
-        target = reply.READLINK3res_u.resok.data;
-        return 0;
-      });
+  return perform<READLINK3res>(library_.rpc_nfs3_readlink_async, arguments,
+                               [&](const READLINK3res& reply) {
+                                 target = reply.resok.data;
+                                 return 0;
+                               });
 }
 
 int NfsCalls::walk(const NfsExport& from, const std::string& path, bool follow, Found& found) {
@@ -348,18 +317,14 @@ int NfsCalls::create(const Found& where, bool exclusive, std::uint32_t mode, Nfs
   } else {
     arguments.how.mode = UNCHECKED;
     arguments.how.createhow3_u.obj_attributes.mode.set_it = 1;
-    arguments.how.createhow3_u.obj_attributes.mode.set_mode3_u.mode = mode;
+    arguments.how.createhow3_u.obj_attributes.mode.value = mode;
   }
   bool told = false;
-  int result = perform<CREATE3res>(
-      [&](rpc_context* rpc, rpc_cb callback, void* data) {
-        return library_.rpc_nfs3_create_async(rpc, callback, &arguments, data);
-      },
-      [&](const CREATE3res& reply) {
-        if (reply.status != NFS3_OK) return nfs_error(reply.status);
-        const post_op_fh3& object = reply.CREATE3res_u.resok.obj;
+  int result =
+      perform<CREATE3res>(library_.rpc_nfs3_create_async, arguments, [&](const CREATE3res& reply) {
+        const post_op_fh3& object = reply.resok.obj;
         told = object.handle_follows != 0;
-        if (told) made = NfsHandle(object.post_op_fh3_u.handle);
+        if (told) made = NfsHandle(object.handle);
         return 0;
       });
   NfsAttributes attributes;
@@ -371,11 +336,7 @@ int NfsCalls::create(const Found& where, bool exclusive, std::uint32_t mode, Nfs
 int NfsCalls::remove(const Found& what) {
   REMOVE3args arguments{};
   arguments.object = nfs_entry(what.parent, what.name);
-  const int result = perform<REMOVE3res>(
-      [&](rpc_context* rpc, rpc_cb callback, void* data) {
-        return library_.rpc_nfs3_remove_async(rpc, callback, &arguments, data);
-      },
-      [](const REMOVE3res& reply) { return nfs_error(reply.status); });
+  const int result = perform<REMOVE3res>(library_.rpc_nfs3_remove_async, arguments, done);
   // It was removed by the call whose answer got lost.
   return result == -ENOENT && repeated_ ? 0 : result;
 }
@@ -384,11 +345,7 @@ int NfsCalls::rename(const Found& what, const Found& to) {
   RENAME3args arguments{};
   arguments.from = nfs_entry(what.parent, what.name);
   arguments.to = nfs_entry(to.parent, to.name);
-  const int result = perform<RENAME3res>(
-      [&](rpc_context* rpc, rpc_cb callback, void* data) {
-        return library_.rpc_nfs3_rename_async(rpc, callback, &arguments, data);
-      },
-      [](const RENAME3res& reply) { return nfs_error(reply.status); });
+  const int result = perform<RENAME3res>(library_.rpc_nfs3_rename_async, arguments, done);
   return result == -ENOENT && repeated_ ? 0 : result;  // as for remove()
 }
 

@@ -73,9 +73,12 @@ class NfsCalls {
   int list_directory(const NfsHandle& directory, std::vector<DirectoryEntry>& entries);
 
  private:
-  // changes: those of the changed file; null if no file's contents change.
-  template <class Reply, class Issue, class Use>
-  int perform(Issue issue, Use use, const std::shared_ptr<LateChanges>& changes = nullptr);
+  // Makes a call; `use` returns the result of a reply that is no refusal. changes: those of the
+  // changed file; null if no file's contents change.
+  template <class Reply, class Arguments, class Use>
+  int perform(NfsCall<Arguments> start, Arguments& arguments, Use use,
+              const std::shared_ptr<LateChanges>& changes = nullptr);
+  static int done(const Refusable& /*reply*/) { return 0; }
   int lookup(const NfsHandle& directory, const std::string& name, NfsHandle& object,
              NfsAttributes& attributes);
   int list_some(const NfsHandle& directory, READDIRPLUS3args& from, bool& all,
@@ -97,15 +100,22 @@ class NfsCalls {
   std::shared_ptr<LateChanges> late_changes_;
 };
 
-template <class Reply, class Issue, class Use>
-int NfsCalls::perform(Issue issue, Use use, const std::shared_ptr<LateChanges>& changes) {
+template <class Reply, class Arguments, class Use>
+int NfsCalls::perform(NfsCall<Arguments> start, Arguments& arguments, Use use,
+                      const std::shared_ptr<LateChanges>& changes) {
+  const auto issue = [&](rpc_context* rpc, rpc_cb callback, void* data) {
+    return start(rpc, callback, &arguments, data);
+  };
+  const auto checked = [&](const Reply& reply) {
+    return reply.status != NFS3_OK ? nfs_error(reply.status) : use(reply);
+  };
   repeated_ = false;
   late_changes_ = changes;
   for (;;) {
     int result = 0;
     if (!rpc_.connected())
       result = rpc_.connect(nfs_program, nfs_version, address_.nfs_port, deadline_);
-    if (result == 0) result = rpc_.call<Reply>(issue, use, deadline_, changes != nullptr);
+    if (result == 0) result = rpc_.call<Reply>(issue, checked, deadline_, changes != nullptr);
     if (!may_try_again(result)) {
       return result == -ECONNRESET || (result == -ECONNREFUSED && patient_) ? -ETIMEDOUT : result;
     }
