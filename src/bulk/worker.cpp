@@ -63,8 +63,7 @@ void Worker::run() {
     if (started || landed || copied) continue;
     if (in_flight_ == 0 && current_ == nullptr && leaving_.load(std::memory_order_acquire)) break;
     cancel_flights();
-    const bool gpus_copy = gpu_copies_ != nullptr && gpu_copies_->any_in_flight();
-    const std::chrono::nanoseconds rest = gpus_copy ? nap_while_gpus_copy : nap;
+    const std::chrono::nanoseconds rest = gpus_copy() ? nap_while_gpus_copy : nap;
     if (queue_ != nullptr) {
       queue_->wait(seen, rest);
     } else {
@@ -74,7 +73,8 @@ void Worker::run() {
   // The kernel binds the queue to the thread that made it.
   queue_.reset();
   staging_.reset();
-  gpu_copies_.reset();
+  copy_engines_.clear();
+  pinned_.reset();
 }
 
 bool Worker::start_work() {
@@ -212,19 +212,19 @@ bool Worker::take_slot(Flight& flight) {
     flight.slot = staging_->take();
     return flight.slot != nullptr;
   }
-  if (gpu_copies_ == nullptr) {
+  if (pinned_ == nullptr) {
     const EngineOptions& options = scheduler_.options();
     const std::uint64_t slot_bytes =
         std::max(options.task_bytes, gpu_task_bytes) + 2 * piece_alignment_bytes;
     const unsigned sharers = std::max(options.workers, workers_expected);
     // With fewer than two, storage and copy engine would wait for each other.
     const std::uint64_t slots = std::max<std::uint64_t>(pinned_bytes_max / sharers / slot_bytes, 2);
-    gpu_copies_ = std::make_unique<GpuCopies>(static_cast<unsigned>(slots), slot_bytes);
+    pinned_ = std::make_unique<cuda::PinnedSlots>(piece.gpu->shared_from_this(),
+                                                  static_cast<unsigned>(slots), slot_bytes);
+    scheduler_.counters().add(scheduler_.counters().pinned_bytes, pinned_->memory().size());
   }
-  const std::uint64_t pinned_before = gpu_copies_->pinned_bytes();
-  flight.slot = gpu_copies_->take_slot(*piece.gpu);
-  Counters& counters = scheduler_.counters();
-  counters.add(counters.pinned_bytes, gpu_copies_->pinned_bytes() - pinned_before);
+  copy_engines_.try_emplace(piece.gpu, piece.gpu->shared_from_this());
+  flight.slot = pinned_->take();
   return flight.slot != nullptr;
 }
 
@@ -232,7 +232,7 @@ void Worker::give_back_slot(Flight& flight) {
   std::byte* slot = std::exchange(flight.slot, nullptr);
   if (slot == nullptr) return;
   if (flight.piece.gpu != nullptr) {
-    gpu_copies_->give_back(slot);
+    pinned_->give_back(slot);
   } else {
     staging_->give_back(slot);
   }
@@ -351,25 +351,37 @@ void Worker::leave_storage(Flight& flight) {
 void Worker::start_gpu_copy(Flight& flight, std::uint64_t bytes) {
   const Piece& piece = flight.piece;
   scheduler_.counters().add(scheduler_.counters().gpu_tasks);
-  const int error = gpu_copies_->start(flight, *piece.gpu, piece.direction, piece.data,
-                                       flight.slot + flight.head_bytes, bytes);
-  if (error != 0) end_flight(flight, -error);
+  flight.copy = {piece.direction,
+                 flight.slot + flight.head_bytes,
+                 reinterpret_cast<std::uintptr_t>(piece.data),
+                 bytes,
+                 0,
+                 &flight};
+  cuda::CopyEngine& engine = copy_engines_.at(piece.gpu);
+  engine.start(flight.copy);
+  engine.flush();
+}
+
+bool Worker::gpus_copy() const {
+  return std::any_of(copy_engines_.begin(), copy_engines_.end(),
+                     [](const auto& one) { return one.second.in_flight() > 0; });
 }
 
 bool Worker::land_gpu_copies() {
-  if (gpu_copies_ == nullptr) return false;
   bool any = false;
-  while (GpuCopy* copy = gpu_copies_->reap()) {
-    any = true;
-    Flight& flight = *static_cast<Flight*>(copy);
-    if (copy->error_number != 0) {
-      end_flight(flight, -copy->error_number);
-    } else if (flight.piece.direction == Direction::read) {
-      end_flight(flight, flight.outcome);
-    } else if (flight.active->claim.request->cancelled()) {
-      end_flight(flight, -ECANCELED);
-    } else {
-      go_to_storage(flight);
+  for (auto& [gpu, engine] : copy_engines_) {
+    while (const cuda::Copy* copy = engine.reap()) {
+      any = true;
+      Flight& flight = *static_cast<Flight*>(copy->owner);
+      if (copy->result != 0) {
+        end_flight(flight, copy->result);
+      } else if (flight.piece.direction == Direction::read) {
+        end_flight(flight, flight.outcome);
+      } else if (flight.active->claim.request->cancelled()) {
+        end_flight(flight, -ECANCELED);
+      } else {
+        go_to_storage(flight);
+      }
     }
   }
   return any;

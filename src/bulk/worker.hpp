@@ -3,12 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "backend/cuda/copy_engine.hpp"
 #include "base/staging.hpp"
-#include "bulk/gpu_copies.hpp"
 #include "bulk/lanes.hpp"
 #include "bulk/request.hpp"
 #include "bulk/routing.hpp"
@@ -41,7 +42,8 @@ class Worker {
     bool slots_only = false;  // the next piece waits for a slot: GPUDirect did not take it
   };
   // A piece in the queue.
-  struct Flight : storage::Operation, GpuCopy {
+  struct Flight : storage::Operation {
+    cuda::Copy copy;
     iovec target{};
     std::shared_ptr<Active> active;
     Piece piece;
@@ -75,6 +77,7 @@ class Worker {
   void leave_storage(Flight& flight);
   void start_gpu_copy(Flight& flight, std::uint64_t bytes);
   bool land_gpu_copies();
+  bool gpus_copy() const;
   void end_flight(Flight& flight, std::int64_t result);
   void cancel_flights();
   void make_queue();
@@ -85,7 +88,8 @@ class Worker {
   std::unique_ptr<Lane> lane_;
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<storage::Queue> queue_;
-  std::unique_ptr<GpuCopies> gpu_copies_;  // once a transfer used GPU memory
+  std::unique_ptr<cuda::PinnedSlots> pinned_;  // once a transfer used GPU memory
+  std::map<const cuda::PrimaryContext*, cuda::CopyEngine> copy_engines_;
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<Flight*> free_;
   unsigned in_flight_ = 0;

@@ -8,8 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include <sys/mman.h>
-
 namespace ferry::collective {
 namespace {
 
@@ -25,20 +23,12 @@ std::uintptr_t address_of(const std::byte* memory) {
   return reinterpret_cast<std::uintptr_t>(memory);
 }
 
-// The program's error for a failed copy, whatever the driver reports.
-int copy_error(int result) {
-  return result == 0 || result == -ENOMEM || result == -ENODEV ? -result : EIO;
-}
-
 }  // namespace
 
 PinnedPieces::PinnedPieces(Gpu gpu, std::int64_t piece_bytes)
     : piece_bytes_(piece_bytes),
       room_bytes_(std::min(piece_bytes, room_bytes_max)),
-      memory_(1, static_cast<std::uint64_t>(2 * piece_bytes_ + room_bytes_)),
-      registration_(std::move(gpu), memory_.memory().data(), memory_.memory().size()) {
-  madvise(memory_.memory().data(), memory_.memory().size(), MADV_DONTFORK);
-}
+      memory_(std::move(gpu), 1, static_cast<std::uint64_t>(2 * piece_bytes_ + room_bytes_)) {}
 
 StagedMemory::StagedMemory(const Request& request, Direction direction, Gpu gpu,
                            const PinnedPieces* pinned, std::int64_t piece_bytes, Phases& phases)
@@ -185,14 +175,12 @@ void StagedMemory::await() {
   constexpr std::chrono::microseconds nap{20};
   constexpr int polls_max = 100;
   engine_->flush();
-  std::size_t left = copies_.size();
-  for (int polls = 0; left > 0; ++polls) {
+  for (int polls = 0; engine_->in_flight() > 0; ++polls) {
     while (const cuda::Copy* copy = engine_->reap()) {
-      keep(error_, copy_error(copy->result));
-      --left;
+      keep(error_, -copy->result);
       polls = 0;
     }
-    if (left > 0 && polls >= polls_max) std::this_thread::sleep_for(nap);
+    if (engine_->in_flight() > 0 && polls >= polls_max) std::this_thread::sleep_for(nap);
   }
   copies_.clear();
 }

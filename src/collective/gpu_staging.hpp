@@ -9,9 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "backend/cuda/copy_engine.hpp"
 #include "backend/cuda/gpus.hpp"
-#include "backend/cuda/stream_copies.hpp"
-#include "base/staging.hpp"
 #include "collective/context.hpp"
 
 namespace ferry::collective {
@@ -33,8 +32,7 @@ class PinnedPieces {
  private:
   const std::int64_t piece_bytes_;
   const std::int64_t room_bytes_;
-  const Staging memory_;
-  const cuda::Registration registration_;
+  const cuda::PinnedSlots memory_;
 };
 
 // One transfer's memory in pieces that the host may touch. For one thread.
@@ -112,7 +110,7 @@ class StagedMemory {
   std::deque<cuda::Copy> copies_;  // in flight
   int error_ = 0;
   std::uint64_t gpu_bytes_ = 0;
-  std::optional<cuda::StreamCopies> engine_;  // destroyed first, which ends the copies
+  std::optional<cuda::CopyEngine> engine_;  // destroyed first, which ends the copies
 };
 
 // Finds GPUs, and keeps the resources for one file's transfers.

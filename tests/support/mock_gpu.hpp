@@ -8,8 +8,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include "backend/cuda/driver.hpp"
-#include "backend/cuda/resources.hpp"
+#include "backend/cuda/copy_engine.hpp"
 
 namespace ferry::test {
 
@@ -42,15 +41,12 @@ class GpuBuffer {
   void* data() const { return reinterpret_cast<void*>(memory_.pointer()); }
   std::size_t bytes() const { return memory_.bytes(); }
   void fill(const std::string& with) const {
-    const cuda::CurrentContext current(*context_);
-    const cuda::Driver& driver = context_->driver();
-    driver.check(driver.cuMemcpyHtoD(memory_.pointer(), with.data(), with.size()), "cuMemcpyHtoD");
+    cuda::copy_now(*context_, Direction::read, const_cast<char*>(with.data()), memory_.pointer(),
+                   with.size());
   }
   std::string contents() const {
     std::string got(bytes(), '\0');
-    const cuda::CurrentContext current(*context_);
-    const cuda::Driver& driver = context_->driver();
-    driver.check(driver.cuMemcpyDtoH(got.data(), memory_.pointer(), got.size()), "cuMemcpyDtoH");
+    cuda::copy_now(*context_, Direction::write, got.data(), memory_.pointer(), got.size());
     return got;
   }
 

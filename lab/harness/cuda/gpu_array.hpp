@@ -7,25 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cuda/resources.hpp"
+#include "backend/cuda/copy_engine.hpp"
 
 namespace ferry::bench {
-
-// Blocking copies between the host and any memory of the GPU. They throw ferry::Error.
-inline void put_bytes(const cuda::PrimaryContext& context, void* to, const void* from,
-                      std::size_t bytes) {
-  const cuda::CurrentContext current(context);
-  const cuda::Driver& driver = context.driver();
-  driver.check(driver.cuMemcpyHtoD(reinterpret_cast<cuda::DevicePointer>(to), from, bytes),
-               "cuMemcpyHtoD");
-}
-inline void get_bytes(const cuda::PrimaryContext& context, void* to, const void* from,
-                      std::size_t bytes) {
-  const cuda::CurrentContext current(context);
-  const cuda::Driver& driver = context.driver();
-  driver.check(driver.cuMemcpyDtoH(to, reinterpret_cast<cuda::DevicePointer>(from), bytes),
-               "cuMemcpyDtoH");
-}
 
 template <class T>
 class GpuArray {
@@ -42,13 +26,15 @@ class GpuArray {
   // The GPU's address.
   T* data() const { return reinterpret_cast<T*>(memory_.pointer()); }
   void put(const std::vector<T>& values) const {
-    put_bytes(*context_, data(), values.data(), values.size() * sizeof(T));
+    copy(Direction::read, const_cast<T*>(values.data()), values.size());
   }
-  void get(std::vector<T>& values) const {
-    get_bytes(*context_, values.data(), data(), values.size() * sizeof(T));
-  }
+  void get(std::vector<T>& values) const { copy(Direction::write, values.data(), values.size()); }
 
  private:
+  void copy(Direction direction, T* host, std::size_t count) const {
+    cuda::copy_now(*context_, direction, host, memory_.pointer(), count * sizeof(T));
+  }
+
   const std::shared_ptr<const cuda::PrimaryContext> context_;
   const cuda::DeviceMemory memory_;
 };

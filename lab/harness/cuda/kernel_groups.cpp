@@ -100,11 +100,13 @@ void KernelGroups::check() const {
 }
 
 void KernelGroups::put_buffer(std::size_t group, const std::vector<unsigned char>& from) const {
-  put_bytes(*kernel_.context(), groups_[group].buffer, from.data(), from.size());
+  cuda::copy_now(*kernel_.context(), Direction::read, const_cast<unsigned char*>(from.data()),
+                 reinterpret_cast<cuda::DevicePointer>(groups_[group].buffer), from.size());
 }
 
 void KernelGroups::get_buffer(std::size_t group, std::vector<unsigned char>& to) const {
-  get_bytes(*kernel_.context(), to.data(), groups_[group].buffer, to.size());
+  cuda::copy_now(*kernel_.context(), Direction::write, to.data(),
+                 reinterpret_cast<cuda::DevicePointer>(groups_[group].buffer), to.size());
 }
 
 }  // namespace ferry::bench

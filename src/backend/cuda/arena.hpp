@@ -10,6 +10,7 @@
 
 #include "backend/cuda/resources.hpp"
 #include "backend/cuda/staged_storage.hpp"
+#include "base/direction.hpp"
 
 namespace ferry::cuda {
 
@@ -36,14 +37,14 @@ class Arena {
   void write(void* device, const void* host, std::size_t bytes) const;
   void read(void* host, const void* device, std::size_t bytes) const;
 
-  // Wraps `storage` so that transfers may name this memory. Must not outlive either. Supports at
-  // most `queues` queues at a time, all allocated here: later allocations could wait for a running
-  // kernel, which may itself wait for such a queue.
+  // Wraps `storage` so that transfers may name this memory: make_staged_storage().
   std::unique_ptr<storage::Storage> carry(storage::Storage& storage, const StagingOptions& options,
                                           unsigned queues) const;
   const PrimaryContext& context() const { return *context_; }
 
  private:
+  void copy(Direction direction, void* device, std::byte* host, std::size_t bytes) const;
+
   const device::Control layout_;
   const std::shared_ptr<const PrimaryContext> context_;
   const PinnedMemory shared_;

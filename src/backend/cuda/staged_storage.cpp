@@ -5,8 +5,11 @@
 #include <cstring>
 #include <deque>
 #include <list>
+#include <mutex>
 #include <utility>
 #include <vector>
+
+#include "backend/cuda/copy_engine.hpp"
 
 namespace ferry::cuda {
 namespace {
@@ -72,17 +75,27 @@ struct Part final : Operation {
   bool in_storage = false;
 };
 
+// What a queue needs of the GPU.
+struct QueueResources {
+  QueueResources(const std::shared_ptr<const PrimaryContext>& context, std::size_t bytes)
+      : slabs(context, bytes), streams(context) {}
+
+  const PinnedMemory slabs;
+  CopyStreams streams;
+};
+
 class StagedQueue final : public storage::Queue {
  public:
-  StagedQueue(storage::Storage& storage, const DevicePath& path, const StagingOptions& options,
-              storage::QueueOptions queue)
-      : path_(path),
+  StagedQueue(storage::Storage& storage, const std::shared_ptr<const PrimaryContext>& context,
+              const DeviceMemory& memory, const StagingOptions& options,
+              std::shared_ptr<QueueResources> resources, storage::QueueOptions queue)
+      : memory_(memory),
         options_(options),
-        slabs_(path.make_slabs(options.bytes())),
+        resources_(std::move(resources)),
         parts_(options.small_slabs + options.large_slabs),
-        engine_(path.make_engine()),
+        engine_(context, std::shared_ptr<CopyStreams>(resources_, &resources_->streams)),
         nap_(options.nap_first) {
-    std::byte* next = slabs_.get();
+    std::byte* next = resources_->slabs.data();
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       Part& part = parts_[i];
       part.slab = next;
@@ -91,7 +104,7 @@ class StagedQueue final : public storage::Queue {
       free_list(part).push_back(&part);
     }
     // The storage itself only transfers from and to these slabs.
-    queue.arena = {slabs_.get(), options.bytes()};
+    queue.arena = {resources_->slabs.data(), options.bytes()};
     queue.depth += static_cast<unsigned>(parts_.size());
     inner_ = storage.make_queue(queue);
   }
@@ -109,7 +122,7 @@ class StagedQueue final : public storage::Queue {
 
   void flush() override {
     start_parts();
-    engine_->flush();
+    engine_.flush();
     inner_->flush();
     collect();
   }
@@ -125,7 +138,7 @@ class StagedQueue final : public storage::Queue {
   void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override {
     collect();
     if (!finished_.empty()) return;
-    if (copies_under_way_ > 0) return inner_->wait(seen, std::min(timeout, options_.copy_nap));
+    if (engine_.in_flight() > 0) return inner_->wait(seen, std::min(timeout, options_.copy_nap));
     inner_->wait(seen, std::min(timeout, nap_));
     nap_ = std::min(2 * nap_, options_.nap_max);
   }
@@ -147,7 +160,7 @@ class StagedQueue final : public storage::Queue {
  private:
   bool is_device(const void* address) const {
     const auto number = reinterpret_cast<std::uintptr_t>(address);
-    return number >= path_.begin && number < path_.end;
+    return number >= memory_.pointer() && number < memory_.pointer() + memory_.bytes();
   }
   bool is_staged(const Operation& operation) const {
     const bool moves = operation.kind == Kind::read || operation.kind == Kind::write ||
@@ -230,8 +243,7 @@ class StagedQueue final : public storage::Queue {
         copy.bytes = step;
         copy.owner = &part;
         ++part.copies_left;
-        ++copies_under_way_;
-        engine_->start(copy);
+        engine_.start(copy);
       } else if (direction == Direction::read) {
         std::memcpy(memory, slab, step);
       } else {
@@ -264,17 +276,16 @@ class StagedQueue final : public storage::Queue {
           stored(*part);
         }
       }
-      engine_->flush();
-      while (Copy* copy = engine_->reap()) {
+      engine_.flush();
+      while (const Copy* copy = engine_.reap()) {
         more = true;
-        --copies_under_way_;
         Part& part = *static_cast<Part*>(copy->owner);
         if (copy->result != 0) part.copy_error = copy->result;
         copied(part);
       }
       if (!more) break;
       start_parts();
-      engine_->flush();
+      engine_.flush();
       inner_->flush();
     }
   }
@@ -318,28 +329,31 @@ class StagedQueue final : public storage::Queue {
     return true;
   }
 
-  const DevicePath& path_;
+  const DeviceMemory& memory_;
   const StagingOptions options_;
-  const std::shared_ptr<std::byte> slabs_;
+  const std::shared_ptr<QueueResources> resources_;
   std::vector<Part> parts_;  // one per slab, in order
   std::vector<Part*> free_small_;
   std::vector<Part*> free_large_;
   std::list<Transfer> transfers_;  // in order of arrival
   std::deque<Operation*> finished_;
-  unsigned copies_under_way_ = 0;
   // Its destructor waits for its copies, after the storage has released the slabs.
-  std::unique_ptr<CopyEngine> engine_;
+  CopyEngine engine_;
   std::unique_ptr<storage::Queue> inner_;
   std::chrono::nanoseconds nap_;
 };
 
 class StagedStorage final : public storage::Storage {
  public:
-  StagedStorage(storage::Storage& storage, DevicePath path, const StagingOptions& options)
-      : storage_(storage), path_(std::move(path)), options_(options) {}
+  StagedStorage(storage::Storage& storage, std::shared_ptr<const PrimaryContext> context,
+                const DeviceMemory& memory, const StagingOptions& options, unsigned queues)
+      : storage_(storage), context_(std::move(context)), memory_(memory), options_(options) {
+    for (unsigned i = 0; i < queues; ++i)
+      idle_.push_back(std::make_unique<QueueResources>(context_, options.bytes()));
+  }
 
   std::unique_ptr<storage::Queue> make_queue(const storage::QueueOptions& options) override {
-    return std::make_unique<StagedQueue>(storage_, path_, options_, options);
+    return std::make_unique<StagedQueue>(storage_, context_, memory_, options_, lend(), options);
   }
   storage::Description describe() const override { return storage_.describe(); }
   storage::Description describe_path(const std::string& path) override {
@@ -347,16 +361,32 @@ class StagedStorage final : public storage::Storage {
   }
 
  private:
+  // Throws ferry::Error (EBUSY: all are lent).
+  std::shared_ptr<QueueResources> lend() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) throw Error(EBUSY, "every queue of the GPU's storage is in use");
+    QueueResources* lent = idle_.back().release();
+    idle_.pop_back();
+    return {lent, [this](QueueResources* back) {
+              const std::lock_guard returned(mutex_);
+              idle_.emplace_back(back);
+            }};
+  }
+
   storage::Storage& storage_;
-  const DevicePath path_;
+  const std::shared_ptr<const PrimaryContext> context_;
+  const DeviceMemory& memory_;
   const StagingOptions options_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<QueueResources>> idle_;  // guarded by the mutex
 };
 
 }  // namespace
 
-std::unique_ptr<storage::Storage> make_staged_storage(storage::Storage& storage, DevicePath path,
-                                                      const StagingOptions& options) {
-  return std::make_unique<StagedStorage>(storage, std::move(path), options);
+std::unique_ptr<storage::Storage> make_staged_storage(
+    storage::Storage& storage, const std::shared_ptr<const PrimaryContext>& context,
+    const DeviceMemory& memory, const StagingOptions& options, unsigned queues) {
+  return std::make_unique<StagedStorage>(storage, context, memory, options, queues);
 }
 
 }  // namespace ferry::cuda

@@ -11,12 +11,9 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <memory>
-#include <span>
 
-#include "backend/cuda/copy_engine.hpp"
+#include "backend/cuda/resources.hpp"
 #include "storage/storage.hpp"
 
 namespace ferry::cuda {
@@ -38,20 +35,11 @@ struct StagingOptions {
   std::size_t bytes() const { return small_bytes * small_slabs + large_bytes * large_slabs; }
 };
 
-// The device's part.
-struct DevicePath {
-  // Whether only the device can access an address.
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  // For one queue, on its thread: pinned slabs, StagingOptions::bytes() in all, aligned for direct
-  // I/O; and access to the copy engines. Both may throw ferry::Error, and must not call anything in
-  // the driver that waits for kernels.
-  std::function<std::shared_ptr<std::byte>(std::size_t bytes)> make_slabs;
-  std::function<std::unique_ptr<CopyEngine>()> make_engine;
-};
-
-// `storage` must outlive the result.
-std::unique_ptr<storage::Storage> make_staged_storage(storage::Storage& storage, DevicePath path,
-                                                      const StagingOptions& options);
+// Wraps `storage` so that transfers may name `memory`, which only the device can access. Must not
+// outlive either. Supports at most `queues` queues at a time, all allocated here: later allocations
+// could wait for a running kernel, which may itself wait for such a queue. Throws ferry::Error.
+std::unique_ptr<storage::Storage> make_staged_storage(
+    storage::Storage& storage, const std::shared_ptr<const PrimaryContext>& context,
+    const DeviceMemory& memory, const StagingOptions& options, unsigned queues);
 
 }  // namespace ferry::cuda

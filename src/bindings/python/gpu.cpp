@@ -5,6 +5,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include "backend/cuda/copy_engine.hpp"
 #include "backend/cuda/memory_kind.hpp"
 
 namespace ferry::python {
@@ -68,9 +69,7 @@ void GpuAllocation::copy_to_host(void* to, std::uint64_t bytes, std::uint64_t of
     throw Error(EINVAL, "a range beyond this memory");
   }
   if (bytes == 0) return;
-  const cuda::CurrentContext current(*context_);
-  const cuda::Driver& driver = context_->driver();
-  driver.check(driver.cuMemcpyDtoH(to, memory_->pointer() + offset, bytes), "cuMemcpyDtoH");
+  cuda::copy_now(*context_, Direction::write, to, memory_->pointer() + offset, bytes);
 }
 
 void bind_gpu(nb::module_& module) {

@@ -1,23 +1,22 @@
-// Transfers between files and device memory that the host cannot address, by copy engines that
-// finish late and at random.
+// Transfers between files and device memory that the host cannot address, by the mock's copy
+// engines, which finish late.
 #include "backend/cuda/staged_storage.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include "storage/router.hpp"
 #include "support/depth.hpp"
 #include "support/fake_storage.hpp"
 #include "support/files.hpp"
+#include "support/mock_gpu.hpp"
 #include "support/storage_driver.hpp"
 
 namespace ferry::cuda {
@@ -25,117 +24,42 @@ namespace {
 
 using storage::Kind;
 using storage::Operation;
+using test::MockCuda;
 using test::StorageDriver;
 
-// Trapping addresses, and the memory behind them.
-class DeviceBytes {
- public:
-  explicit DeviceBytes(std::size_t bytes) : bytes_(bytes), memory(bytes) {
-    void* range = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (range == MAP_FAILED) throw std::bad_alloc();
-    base_ = static_cast<char*>(range);
-  }
-  ~DeviceBytes() { munmap(base_, bytes_); }
-  DeviceBytes(const DeviceBytes&) = delete;
-  DeviceBytes& operator=(const DeviceBytes&) = delete;
-
-  char* at(std::size_t offset) const { return base_ + offset; }
-  std::uint64_t begin() const { return reinterpret_cast<std::uintptr_t>(base_); }
-  std::uint64_t end() const { return begin() + bytes_; }
-  std::size_t offset_of(std::uint64_t address) const { return address - begin(); }
-
- private:
-  std::size_t bytes_;
-  char* base_ = nullptr;
-
- public:
-  std::vector<char> memory;
-};
-
-struct EngineCounts {
-  std::uint64_t copies = 0;
-  std::uint64_t fail_at = 0;  // the copy of this number, from 1 on, fails
-};
-
-// Copies when they are reaped, which is late; either direction may be ahead.
-class LateEngine final : public CopyEngine {
- public:
-  LateEngine(DeviceBytes& device, EngineCounts& counts, test::Random random)
-      : device_(device), counts_(counts), random_(std::move(random)) {}
-  ~LateEngine() override {
-    for (auto& way : ways_) {
-      for (Copy* copy : way)
-        move(*copy);
-    }
-  }
-  void start(Copy& copy) override {
-    ways_[copy.direction == Direction::read ? 0 : 1].push_back(&copy);
-  }
-  void flush() override {}
-  Copy* reap() override {
-    auto& way = ways_[random_.below(2)];
-    if (way.empty() || random_.one_in(2)) return nullptr;
-    Copy* copy = way.front();
-    way.pop_front();
-    copy->result = ++counts_.copies == counts_.fail_at ? -EIO : 0;
-    if (copy->result == 0) move(*copy);
-    return copy;
-  }
-
- private:
-  void move(const Copy& copy) {
-    char* memory = device_.memory.data() + device_.offset_of(copy.device_address);
-    if (copy.direction == Direction::read) {
-      std::memcpy(memory, copy.host, copy.bytes);
-    } else {
-      std::memcpy(copy.host, memory, copy.bytes);
-    }
-  }
-
-  DeviceBytes& device_;
-  EngineCounts& counts_;
-  test::Random random_;
-  std::deque<Copy*> ways_[2];
-};
-
-class StagedTransfers : public testing::Test {
+class StagedTransfers : public test::OnMockGpu {
  protected:
-  static constexpr std::size_t device_bytes = 8 << 20;
-
-  StagedTransfers() : device(device_bytes), posix(storage::make_router({})) {
+  StagedTransfers() {
     options.small_bytes = 4096;
     options.small_slabs = 3;
     options.large_bytes = 64 << 10;
     options.large_slabs = 2;
   }
 
-  DevicePath path() {
-    return DevicePath{
-        device.begin(), device.end(),
-        [](std::size_t bytes) {
-          return std::shared_ptr<std::byte>(
-              static_cast<std::byte*>(std::aligned_alloc(4096, bytes)), std::free);
-        },
-        [this] { return std::make_unique<LateEngine>(device, engine, random.fork()); }};
+  void SetUp() override {
+    OnMockGpu::SetUp();
+    MockCuda::set("copy_delay_us", 20);
   }
   void make(storage::Storage& below) {
-    staged = make_staged_storage(below, path(), options);
+    staged = make_staged_storage(below, gpu, device, options, 1);
     driver = std::make_unique<StorageDriver>(*staged);
   }
+  char* at(std::size_t offset) const { return reinterpret_cast<char*>(device.pointer()) + offset; }
+  // The bytes behind such an address.
+  char* bytes_at(std::size_t offset) const { return at(offset) + MockCuda::get("kernel_offset"); }
   std::string noise(std::size_t bytes) {
     std::string text(bytes, '\0');
     std::generate(text.begin(), text.end(), [&] { return static_cast<char>(random.bits()); });
     return text;
   }
   std::string device_text(std::size_t offset, std::size_t bytes) const {
-    return std::string(device.memory.data() + offset, bytes);
+    return std::string(bytes_at(offset), bytes);
   }
 
   test::Random random;
   test::ScratchDirectory directory;
-  DeviceBytes device;
-  EngineCounts engine;
-  std::unique_ptr<storage::Storage> posix;
+  DeviceMemory device{gpu, 8 << 20};
+  std::unique_ptr<storage::Storage> posix = storage::make_router({});
   test::FakeStorage fake;
   StagingOptions options;
   std::unique_ptr<storage::Storage> staged;
@@ -147,22 +71,22 @@ TEST_F(StagedTransfers, ReadsAFileIntoTheDevice) {
   const std::string text = noise(300'000);
   test::write_file(directory / "file", text);
   storage::File* file = driver->must_open(directory / "file", O_RDONLY);
-  EXPECT_EQ(driver->pread(file, device.at(1000), 300'000, 0), 300'000);
+  EXPECT_EQ(driver->pread(file, at(1000), 300'000, 0), 300'000);
   EXPECT_EQ(device_text(1000, 300'000), text);
   // Short at the end of the file, and nothing behind it.
-  EXPECT_EQ(driver->pread(file, device.at(500'000), 300'000, 250'000), 50'000);
+  EXPECT_EQ(driver->pread(file, at(500'000), 300'000, 250'000), 50'000);
   EXPECT_EQ(device_text(500'000, 50'000), text.substr(250'000));
-  EXPECT_EQ(driver->pread(file, device.at(0), 10, 300'000), 0);
-  EXPECT_EQ(driver->pread(file, device.at(0), 0, 0), 0);
+  EXPECT_EQ(driver->pread(file, at(0), 10, 300'000), 0);
+  EXPECT_EQ(driver->pread(file, at(0), 0, 0), 0);
   driver->close(file);
 }
 
 TEST_F(StagedTransfers, WritesFromTheDevice) {
   make(*posix);
   const std::string text = noise(300'000);
-  std::memcpy(device.memory.data() + 77, text.data(), text.size());
+  std::memcpy(bytes_at(77), text.data(), text.size());
   storage::File* file = driver->must_open(directory / "file", O_RDWR | O_CREAT);
-  EXPECT_EQ(driver->pwrite(file, device.at(77), text.size(), 0), 300'000);
+  EXPECT_EQ(driver->pwrite(file, at(77), text.size(), 0), 300'000);
   driver->close(file);
   EXPECT_EQ(test::read_file(directory / "file"), text);
 }
@@ -174,13 +98,13 @@ TEST_F(StagedTransfers, TakesPiecesOfBothMemories) {
   storage::File* file = driver->must_open(directory / "file", O_RDWR);
   std::string host(30'000, '\0');
   EXPECT_EQ(driver->transfer(Kind::read, file,
-                             {iovec{device.at(0), 50'000}, iovec{host.data(), host.size()},
-                              iovec{device.at(0), 0}, iovec{device.at(60'000), 20'000}},
+                             {iovec{at(0), 50'000}, iovec{host.data(), host.size()},
+                              iovec{at(0), 0}, iovec{at(60'000), 20'000}},
                              0),
             100'000);
   EXPECT_EQ(device_text(0, 50'000) + host + device_text(60'000, 20'000), text);
   EXPECT_EQ(driver->transfer(Kind::write, file,
-                             {iovec{host.data(), host.size()}, iovec{device.at(0), 50'000}}, 9),
+                             {iovec{host.data(), host.size()}, iovec{at(0), 50'000}}, 9),
             80'000);
   driver->close(file);
   EXPECT_EQ(test::read_file(directory / "file").substr(9, 80'000), host + text.substr(0, 50'000));
@@ -189,11 +113,11 @@ TEST_F(StagedTransfers, TakesPiecesOfBothMemories) {
 TEST_F(StagedTransfers, AppendsInOrder) {
   make(*posix);
   const std::string text = noise(500'000);
-  std::memcpy(device.memory.data(), text.data(), text.size());
+  std::memcpy(bytes_at(0), text.data(), text.size());
   test::write_file(directory / "file", "before");
   storage::File* file = driver->must_open(directory / "file", O_WRONLY | O_APPEND);
   std::uint64_t position = 0;
-  EXPECT_EQ(driver->append(file, device.at(0), text.size(), position), 500'000);
+  EXPECT_EQ(driver->append(file, at(0), text.size(), position), 500'000);
   EXPECT_EQ(position, 500'006U);
   driver->close(file);
   EXPECT_EQ(test::read_file(directory / "file"), "before" + text);
@@ -202,12 +126,12 @@ TEST_F(StagedTransfers, AppendsInOrder) {
 TEST_F(StagedTransfers, ReportsWhatTheStorageRefuses) {
   make(*posix);
   storage::File* full = driver->must_open("/dev/full", O_WRONLY);
-  EXPECT_EQ(driver->pwrite(full, device.at(0), 1'000'000, 0), -ENOSPC);
+  EXPECT_EQ(driver->pwrite(full, at(0), 1'000'000, 0), -ENOSPC);
   driver->close(full);
   test::write_file(directory / "file", "text");
   storage::File* file = driver->must_open(directory / "file", O_RDONLY);
-  EXPECT_EQ(driver->pwrite(file, device.at(0), 100'000, 0), -EBADF);
-  EXPECT_EQ(driver->pread(file, device.at(0), 4, 0), 4);  // nothing is left behind
+  EXPECT_EQ(driver->pwrite(file, at(0), 100'000, 0), -EBADF);
+  EXPECT_EQ(driver->pread(file, at(0), 4, 0), 4);  // nothing is left behind
   driver->close(file);
 }
 
@@ -216,14 +140,14 @@ TEST_F(StagedTransfers, ACopyThatFailsCutsTheTransfer) {
   const std::string text = noise(64 << 10);
   test::write_file(directory / "file", text + text + text);
   storage::File* file = driver->must_open(directory / "file", O_RDWR);
-  engine.fail_at = engine.copies + 1;  // which of the first parts that is, is open
-  const std::int64_t result = driver->pread(file, device.at(0), 3 * (64 << 10), 0);
+  MockCuda::set("fail_copy_call", 1);  // which of the first parts that is, is open
+  const std::int64_t result = driver->pread(file, at(0), 3 * (64 << 10), 0);
   EXPECT_TRUE(result == -EIO || result == 64 << 10) << result;
-  engine.fail_at = engine.copies + 1;
-  EXPECT_EQ(driver->pread(file, device.at(0), 100, 0), -EIO);
-  engine.fail_at = engine.copies + 1;
-  EXPECT_EQ(driver->pwrite(file, device.at(0), 100, 0), -EIO);
-  EXPECT_EQ(driver->pread(file, device.at(0), 100, 0), 100);
+  MockCuda::set("fail_copy_call", 1);
+  EXPECT_EQ(driver->pread(file, at(0), 100, 0), -EIO);
+  MockCuda::set("fail_copy_call", 1);
+  EXPECT_EQ(driver->pwrite(file, at(0), 100, 0), -EIO);
+  EXPECT_EQ(driver->pread(file, at(0), 100, 0), 100);
   EXPECT_EQ(device_text(0, 100), text.substr(0, 100));
   driver->close(file);
 }
@@ -234,7 +158,7 @@ TEST_F(StagedTransfers, CancelsWhatIsUnderWayAndWhatIsNot) {
   storage::File* file = driver->must_open("file", O_RDONLY);
   fake.hold();
   Operation operation{.kind = Kind::read, .file = file};
-  iovec one{device.at(0), 4 << 20};  // far more than there are slabs
+  iovec one{at(0), 4 << 20};  // far more than there are slabs
   operation.vectors = {&one, 1};
   driver->queue().submit(operation);
   driver->queue().flush();
@@ -244,7 +168,7 @@ TEST_F(StagedTransfers, CancelsWhatIsUnderWayAndWhatIsNot) {
   EXPECT_EQ(&driver->next(), &operation);
   EXPECT_EQ(operation.result, -ECANCELED);
   fake.release();
-  EXPECT_EQ(driver->pread(file, device.at(0), 100, 0), 100);
+  EXPECT_EQ(driver->pread(file, at(0), 100, 0), 100);
   EXPECT_EQ(device_text(0, 100), std::string(100, test::FakeStorage::fill));
   driver->close(file);
 }
@@ -254,7 +178,7 @@ TEST_F(StagedTransfers, SmallOnesDoNotWaitBehindALargeOne) {
   storage::File* file = driver->must_open("file", O_RDONLY);
   fake.hold();
   Operation operations[2];
-  iovec memory[2] = {{device.at(0), 1 << 20}, {device.at(1 << 20), 100}};
+  iovec memory[2] = {{at(0), 1 << 20}, {at(1 << 20), 100}};
   for (int i = 0; i < 2; ++i) {
     operations[i].kind = Kind::read;
     operations[i].file = file;
@@ -290,36 +214,33 @@ TEST_F(StagedTransfers, AgreesWithAReference) {
     Operation operation;
     std::vector<iovec> vectors;
     std::string expected;  // of a read: what the pieces hold then
-    std::vector<std::size_t> places;
     bool busy = false;
   };
   std::vector<Lane> all(lanes);
   const auto start = [&](unsigned index) {
+    MockCuda::set("copy_delay_us", static_cast<long>(random.below(60)));
     Lane& lane = all[index];
-    const std::size_t at = random.below(stretch);
-    const std::size_t bytes = random.between(1, stretch - at);
+    const std::size_t begin = index * stretch + random.below(stretch);
+    const std::size_t bytes = random.between(1, (index + 1) * stretch - begin);
     lane.operation = Operation{};
     lane.operation.kind = random.one_in(2) ? Kind::read : Kind::write;
     lane.operation.file = file;
-    lane.operation.offset = static_cast<std::int64_t>(index * stretch + at);
+    lane.operation.offset = static_cast<std::int64_t>(begin);
     lane.vectors.clear();
-    lane.places.clear();
     std::size_t place = index * stretch;
     for (std::size_t left = bytes; left > 0;) {
       const std::size_t step = random.one_in(3) ? left : random.between(1, left);
-      lane.vectors.push_back(iovec{device.at(place), step});
-      lane.places.push_back(place);
+      lane.vectors.push_back(iovec{at(place), step});
       place += step;
       left -= step;
     }
     lane.operation.vectors = lane.vectors;
-    const std::size_t file_at = index * stretch + at;
     if (lane.operation.kind == Kind::write) {
       const std::string text = noise(bytes);
-      std::memcpy(device.memory.data() + index * stretch, text.data(), bytes);
-      reference.replace(file_at, bytes, text);
+      std::memcpy(bytes_at(index * stretch), text.data(), bytes);
+      reference.replace(begin, bytes, text);
     } else {
-      lane.expected = reference.substr(file_at, bytes);
+      lane.expected = reference.substr(begin, bytes);
     }
     lane.busy = true;
     driver->queue().submit(lane.operation);
@@ -343,7 +264,8 @@ TEST_F(StagedTransfers, AgreesWithAReference) {
       bytes += one.iov_len;
     ASSERT_EQ(operation.result, static_cast<std::int64_t>(bytes));
     if (operation.kind == Kind::read) {
-      ASSERT_EQ(device_text(found->places[0], bytes), found->expected);
+      ASSERT_EQ(device_text(static_cast<std::size_t>(found - all.begin()) * stretch, bytes),
+                found->expected);
     }
     found->busy = false;
     ++ended;
