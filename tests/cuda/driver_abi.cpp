@@ -73,68 +73,30 @@ static_assert(same(Result::device_unavailable, CUDA_ERROR_DEVICE_UNAVAILABLE));
 static_assert(same(Result::no_device, CUDA_ERROR_NO_DEVICE));
 static_assert(same(Result::invalid_device, CUDA_ERROR_INVALID_DEVICE));
 static_assert(same(Result::invalid_context, CUDA_ERROR_INVALID_CONTEXT));
-static_assert(same(Result::no_binary_for_gpu, CUDA_ERROR_NO_BINARY_FOR_GPU));
 static_assert(same(Result::ecc_uncorrectable, CUDA_ERROR_ECC_UNCORRECTABLE));
-static_assert(same(Result::invalid_ptx, CUDA_ERROR_INVALID_PTX));
 static_assert(same(Result::unsupported_ptx_version, CUDA_ERROR_UNSUPPORTED_PTX_VERSION));
-static_assert(same(Result::operating_system, CUDA_ERROR_OPERATING_SYSTEM));
 static_assert(same(Result::invalid_handle, CUDA_ERROR_INVALID_HANDLE));
 static_assert(same(Result::not_found, CUDA_ERROR_NOT_FOUND));
 static_assert(same(Result::not_ready, CUDA_ERROR_NOT_READY));
-static_assert(same(Result::illegal_address, CUDA_ERROR_ILLEGAL_ADDRESS));
 static_assert(same(Result::launch_out_of_resources, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES));
-static_assert(same(Result::launch_timeout, CUDA_ERROR_LAUNCH_TIMEOUT));
 static_assert(same(Result::context_is_destroyed, CUDA_ERROR_CONTEXT_IS_DESTROYED));
 static_assert(same(Result::host_memory_already_registered,
                    CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED));
 static_assert(same(Result::host_memory_not_registered, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED));
 static_assert(same(Result::launch_failed, CUDA_ERROR_LAUNCH_FAILED));
-static_assert(same(Result::cooperative_launch_too_large, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE));
 static_assert(same(Result::not_permitted, CUDA_ERROR_NOT_PERMITTED));
 static_assert(same(Result::not_supported, CUDA_ERROR_NOT_SUPPORTED));
-static_assert(same(Result::system_driver_mismatch, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH));
-static_assert(same(Result::unknown, CUDA_ERROR_UNKNOWN));
 
 using Attribute = DeviceAttribute;
-static_assert(same(Attribute::max_threads_per_block, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
-static_assert(same(Attribute::max_shared_memory_per_block,
-                   CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK));
-static_assert(same(Attribute::warp_size, CU_DEVICE_ATTRIBUTE_WARP_SIZE));
 static_assert(same(Attribute::multiprocessor_count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
-static_assert(same(Attribute::kernel_exec_timeout, CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT));
-static_assert(same(Attribute::integrated, CU_DEVICE_ATTRIBUTE_INTEGRATED));
-static_assert(same(Attribute::can_map_host_memory, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY));
-static_assert(same(Attribute::l2_cache_bytes, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
-static_assert(same(Attribute::max_threads_per_multiprocessor,
-                   CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR));
 static_assert(same(Attribute::async_engine_count, CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT));
-static_assert(same(Attribute::unified_addressing, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING));
 static_assert(same(Attribute::compute_capability_major,
                    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
 static_assert(same(Attribute::compute_capability_minor,
                    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
-static_assert(same(Attribute::max_shared_memory_per_multiprocessor,
-                   CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR));
-static_assert(same(Attribute::managed_memory, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY));
-static_assert(same(Attribute::host_native_atomic_supported,
-                   CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED));
-static_assert(same(Attribute::pageable_memory_access, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS));
-static_assert(same(Attribute::concurrent_managed_access,
-                   CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS));
-static_assert(same(Attribute::can_use_host_pointer_for_registered_memory,
-                   CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM));
-static_assert(same(Attribute::cooperative_launch, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH));
-static_assert(same(Attribute::max_shared_memory_per_block_optin,
-                   CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
-static_assert(same(Attribute::max_blocks_per_multiprocessor,
-                   CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR));
-static_assert(same(Attribute::gpu_direct_rdma_supported,
-                   CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED));
 
 static_assert(same(PointerAttribute::context, CU_POINTER_ATTRIBUTE_CONTEXT));
 static_assert(same(PointerAttribute::memory_type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE));
-static_assert(same(PointerAttribute::device_pointer, CU_POINTER_ATTRIBUTE_DEVICE_POINTER));
-static_assert(same(PointerAttribute::host_pointer, CU_POINTER_ATTRIBUTE_HOST_POINTER));
 static_assert(same(PointerAttribute::is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED));
 static_assert(same(PointerAttribute::device_ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL));
 static_assert(same(PointerAttribute::range_start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR));
@@ -146,21 +108,11 @@ static_assert(same(MemoryType::array, CU_MEMORYTYPE_ARRAY));
 static_assert(same(MemoryType::unified, CU_MEMORYTYPE_UNIFIED));
 static_assert(sizeof(MemoryType) == sizeof(CUmemorytype));
 
-static_assert(same(FunctionAttribute::max_threads_per_block,
-                   CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
-static_assert(same(FunctionAttribute::shared_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
-static_assert(same(FunctionAttribute::local_bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES));
-static_assert(same(FunctionAttribute::registers, CU_FUNC_ATTRIBUTE_NUM_REGS));
-static_assert(same(FunctionAttribute::max_dynamic_shared_bytes,
-                   CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES));
-
 static_assert(host_alloc_portable == CU_MEMHOSTALLOC_PORTABLE);
 static_assert(host_alloc_device_map == CU_MEMHOSTALLOC_DEVICEMAP);
 static_assert(host_register_portable == CU_MEMHOSTREGISTER_PORTABLE);
-static_assert(host_register_device_map == CU_MEMHOSTREGISTER_DEVICEMAP);
 static_assert(managed_attach_global == CU_MEM_ATTACH_GLOBAL);
 static_assert(stream_non_blocking == CU_STREAM_NON_BLOCKING);
-static_assert(event_blocking_sync == CU_EVENT_BLOCKING_SYNC);
 static_assert(event_disable_timing == CU_EVENT_DISABLE_TIMING);
 
 }  // namespace

@@ -174,9 +174,13 @@ ssize_t write_file(int fd, DevicePointer from, std::size_t bytes, off_t offset) 
 // Only device memory; a real one also takes host memory, which Ferry never passes.
 bool is_device_memory(DevicePointer memory) {
   int managed = 0;
-  const auto ask =
-      driver_function<Result(void*, PointerAttribute, DevicePointer)>("cuPointerGetAttribute");
-  return ask(&managed, PointerAttribute::is_managed, memory) == Result::success && managed == 0;
+  MemoryType type = MemoryType::none;
+  PointerAttribute attributes[] = {PointerAttribute::is_managed, PointerAttribute::memory_type};
+  void* values[] = {&managed, &type};
+  const auto ask = driver_function<Result(unsigned, PointerAttribute*, void**, DevicePointer)>(
+      "cuPointerGetAttributes");
+  return ask(2, attributes, values, memory) == Result::success && managed == 0 &&
+         type == MemoryType::device;
 }
 
 ssize_t transfer(Handle handle, const void* memory, std::size_t bytes, off_t offset, off_t into,

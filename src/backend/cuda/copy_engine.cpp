@@ -115,7 +115,7 @@ Copy* CopyEngine::reap() {
 // Whether the oldest batch has ended.
 bool CopyEngine::collect(Way& way) {
   Batch& batch = way.batches.front();
-  const Result result = batch.event->query();
+  const Result result = context_->driver().cuEventQuery(batch.event->handle());
   if (result == Result::not_ready) return false;
   if (result != Result::success) {
     // The process has lost the GPU, but until the driver reports that for the stream, a copy engine

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <optional>
-#include <string_view>
 #include <type_traits>
 
 #include <dlfcn.h>
@@ -95,9 +94,6 @@ Driver::Driver(const std::string& file_name) : file_name_(file_name) {
   }
   const auto load = [&](auto& function, const char* name) {
     void* found = ::dlsym(handle, name);
-    if (found == nullptr && std::string_view(name) == "cuEventElapsedTime_v2") {
-      found = ::dlsym(handle, "cuEventElapsedTime");  // before CUDA 12.8; the same parameters
-    }
     if (found == nullptr) {
       throw Error(ENODEV, file_name + " has no function " + name + "; update NVIDIA's driver");
     }

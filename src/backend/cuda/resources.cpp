@@ -24,11 +24,10 @@ CurrentContext::~CurrentContext() {
 }
 
 PinnedMemory::PinnedMemory(std::shared_ptr<const PrimaryContext> context, std::size_t bytes)
-    : context_(std::move(context)), bytes_(bytes) {
-  const CurrentContext current(*context_);
-  const Driver& driver = context_->driver();
-  driver.check(driver.cuMemHostAlloc(&data_, bytes, host_alloc_portable | host_alloc_device_map),
-               "cuMemHostAlloc");
+    : OfContext(std::move(context)), bytes_(bytes) {
+  check("cuMemHostAlloc", [&](const Driver& driver) {
+    return driver.cuMemHostAlloc(&data_, bytes, host_alloc_portable | host_alloc_device_map);
+  });
 }
 
 PinnedMemory::~PinnedMemory() {
@@ -36,20 +35,18 @@ PinnedMemory::~PinnedMemory() {
 }
 
 DevicePointer PinnedMemory::device_pointer() const {
-  const CurrentContext current(*context_);
-  const Driver& driver = context_->driver();
   DevicePointer pointer = 0;
-  driver.check(driver.cuMemHostGetDevicePointer(&pointer, data_, 0), "cuMemHostGetDevicePointer");
+  check("cuMemHostGetDevicePointer",
+        [&](const Driver& driver) { return driver.cuMemHostGetDevicePointer(&pointer, data_, 0); });
   return pointer;
 }
 
 Registration::Registration(std::shared_ptr<const PrimaryContext> context, void* memory,
                            std::size_t bytes)
-    : context_(std::move(context)), memory_(memory) {
-  const CurrentContext current(*context_);
-  const Driver& driver = context_->driver();
-  driver.check(driver.cuMemHostRegister(memory, bytes, host_register_portable),
-               "cuMemHostRegister");
+    : OfContext(std::move(context)), memory_(memory) {
+  check("cuMemHostRegister", [&](const Driver& driver) {
+    return driver.cuMemHostRegister(memory, bytes, host_register_portable);
+  });
 }
 
 Registration::~Registration() {
@@ -57,55 +54,30 @@ Registration::~Registration() {
 }
 
 DeviceMemory::DeviceMemory(std::shared_ptr<const PrimaryContext> context, std::size_t bytes)
-    : context_(std::move(context)), bytes_(bytes) {
-  const CurrentContext current(*context_);
-  const Driver& driver = context_->driver();
-  driver.check(driver.cuMemAlloc(&pointer_, bytes), "cuMemAlloc");
+    : OfContext(std::move(context)), bytes_(bytes) {
+  check("cuMemAlloc", [&](const Driver& driver) { return driver.cuMemAlloc(&pointer_, bytes); });
 }
 
 DeviceMemory::~DeviceMemory() {
   in_context(*context_, [&](const Driver& driver) { driver.cuMemFree(pointer_); });
 }
 
-Stream::Stream(std::shared_ptr<const PrimaryContext> context) : Stream(std::move(context), 0) {}
-
-Stream::Stream(std::shared_ptr<const PrimaryContext> context, int priority)
-    : context_(std::move(context)) {
-  const CurrentContext current(*context_);
-  const Driver& driver = context_->driver();
-  driver.check(driver.cuStreamCreateWithPriority(&handle_, stream_non_blocking, priority),
-               "cuStreamCreateWithPriority");
+Stream::Stream(std::shared_ptr<const PrimaryContext> context) : OfContext(std::move(context)) {
+  check("cuStreamCreate",
+        [&](const Driver& driver) { return driver.cuStreamCreate(&handle_, stream_non_blocking); });
 }
 
 Stream::~Stream() {
   in_context(*context_, [&](const Driver& driver) { driver.cuStreamDestroy(handle_); });
 }
 
-void Stream::synchronize() const {
-  const CurrentContext current(*context_);
-  const Driver& driver = context_->driver();
-  driver.check(driver.cuStreamSynchronize(handle_), "cuStreamSynchronize");
-}
-
-Event::Event(std::shared_ptr<const PrimaryContext> context, bool timed)
-    : context_(std::move(context)) {
-  const CurrentContext current(*context_);
-  const Driver& driver = context_->driver();
-  driver.check(driver.cuEventCreate(&handle_, timed ? 0 : event_disable_timing), "cuEventCreate");
+Event::Event(std::shared_ptr<const PrimaryContext> context) : OfContext(std::move(context)) {
+  check("cuEventCreate",
+        [&](const Driver& driver) { return driver.cuEventCreate(&handle_, event_disable_timing); });
 }
 
 Event::~Event() {
   in_context(*context_, [&](const Driver& driver) { driver.cuEventDestroy(handle_); });
-}
-
-void Event::record(const Stream& stream) const {
-  const CurrentContext current(*context_);
-  const Driver& driver = context_->driver();
-  driver.check(driver.cuEventRecord(handle_, stream.handle()), "cuEventRecord");
-}
-
-Result Event::query() const {
-  return context_->driver().cuEventQuery(handle_);
 }
 
 }  // namespace ferry::cuda

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "backend/cuda/driver.hpp"
 
@@ -52,13 +53,30 @@ void in_context(const PrimaryContext& context, const Free& free) {
   driver.cuCtxPopCurrent(&popped);
 }
 
+// A resource of a context, which it keeps.
+class OfContext {
+ protected:
+  explicit OfContext(std::shared_ptr<const PrimaryContext> context)
+      : context_(std::move(context)) {}
+  ~OfContext() = default;
+  OfContext(const OfContext&) = delete;
+  OfContext& operator=(const OfContext&) = delete;
+
+  // Calls the driver in the context. Throws ferry::Error with the name of the call.
+  template <class Call>
+  void check(const char* name, const Call& call) const {
+    const CurrentContext current(*context_);
+    context_->driver().check(call(context_->driver()), name);
+  }
+
+  const std::shared_ptr<const PrimaryContext> context_;
+};
+
 // Page-locked host memory, accessible to the GPU's copy engines and kernels.
-class PinnedMemory {
+class PinnedMemory : OfContext {
  public:
   PinnedMemory(std::shared_ptr<const PrimaryContext> context, std::size_t bytes);
   ~PinnedMemory();
-  PinnedMemory(const PinnedMemory&) = delete;
-  PinnedMemory& operator=(const PinnedMemory&) = delete;
 
   std::byte* data() const { return static_cast<std::byte*>(data_); }
   std::size_t bytes() const { return bytes_; }
@@ -66,75 +84,55 @@ class PinnedMemory {
   DevicePointer device_pointer() const;
 
  private:
-  const std::shared_ptr<const PrimaryContext> context_;
   void* data_ = nullptr;
   std::size_t bytes_;
 };
 
 // Page-locks existing host memory for all GPUs, until destroyed.
-class Registration {
+class Registration : OfContext {
  public:
   Registration(std::shared_ptr<const PrimaryContext> context, void* memory, std::size_t bytes);
   ~Registration();
-  Registration(const Registration&) = delete;
-  Registration& operator=(const Registration&) = delete;
 
  private:
-  const std::shared_ptr<const PrimaryContext> context_;
   void* const memory_;
 };
 
 // Memory of the GPU.
-class DeviceMemory {
+class DeviceMemory : OfContext {
  public:
   DeviceMemory(std::shared_ptr<const PrimaryContext> context, std::size_t bytes);
   ~DeviceMemory();
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
 
   DevicePointer pointer() const { return pointer_; }
   std::size_t bytes() const { return bytes_; }
 
  private:
-  const std::shared_ptr<const PrimaryContext> context_;
   DevicePointer pointer_ = 0;
   std::size_t bytes_;
 };
 
 // A stream independent of the default stream.
-class Stream {
+class Stream : OfContext {
  public:
   explicit Stream(std::shared_ptr<const PrimaryContext> context);
-  // With a priority: smaller numbers first, 0 for none.
-  Stream(std::shared_ptr<const PrimaryContext> context, int priority);
   ~Stream();
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
 
   StreamHandle handle() const { return handle_; }
-  // Blocks until the stream is idle.
-  void synchronize() const;
 
  private:
-  const std::shared_ptr<const PrimaryContext> context_;
   StreamHandle handle_ = nullptr;
 };
 
-// A point in a stream. Records no time unless asked to.
-class Event {
+// A point in a stream. Records no time.
+class Event : OfContext {
  public:
-  explicit Event(std::shared_ptr<const PrimaryContext> context, bool timed = false);
+  explicit Event(std::shared_ptr<const PrimaryContext> context);
   ~Event();
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
 
   EventHandle handle() const { return handle_; }
-  void record(const Stream& stream) const;
-  // Whether the stream has passed it: success, not_ready, or an earlier error.
-  Result query() const;
 
  private:
-  const std::shared_ptr<const PrimaryContext> context_;
   EventHandle handle_ = nullptr;
 };
 

@@ -1,9 +1,10 @@
-// Contexts, memory, streams and events: their release, and their errors.
+// Contexts, memory and streams: their release, and their errors.
 #include <cerrno>
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "support/error_of.hpp"
 #include "support/mock_gpu.hpp"
 
 namespace ferry::cuda {
@@ -52,36 +53,9 @@ TEST_F(CudaResources, GiveBackWhatTheyTook) {
 
 TEST_F(CudaResources, SayWhatThereIsNotEnoughOf) {
   MockCuda::set("out_of_memory", 1);
-  const auto error_of = [](const auto& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.code().value();
-    }
-    return 0;
-  };
-  EXPECT_EQ(error_of([&] { PinnedMemory(gpu, 4096); }), ENOMEM);
-  EXPECT_EQ(error_of([&] { DeviceMemory(gpu, 4096); }), ENOMEM);
-  EXPECT_EQ(error_of([&] { PrimaryContext(driver, 7); }), ENODEV);
-}
-
-TEST_F(CudaResources, EventsPassAfterTheCopiesBeforeThem) {
-  const PinnedMemory pinned(gpu, 4096);
-  const DeviceMemory memory(gpu, 4096);
-  const Stream stream(gpu);
-  const Event event(gpu);
-  EXPECT_EQ(event.query(), Result::success) << "nothing was recorded yet";
-  MockCuda::set("hold_copies", 1);
-  {
-    const CurrentContext current(*gpu);
-    driver.check(driver.cuMemcpyHtoDAsync(memory.pointer(), pinned.data(), 4096, stream.handle()),
-                 "copy");
-  }
-  event.record(stream);
-  EXPECT_EQ(event.query(), Result::not_ready);
-  MockCuda::set("hold_copies", 0);
-  stream.synchronize();
-  EXPECT_EQ(event.query(), Result::success);
+  EXPECT_EQ(test::error_of([&] { PinnedMemory(gpu, 4096); }), ENOMEM);
+  EXPECT_EQ(test::error_of([&] { DeviceMemory(gpu, 4096); }), ENOMEM);
+  EXPECT_EQ(test::error_of([&] { PrimaryContext(driver, 7); }), ENODEV);
 }
 
 }  // namespace

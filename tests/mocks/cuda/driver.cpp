@@ -29,7 +29,6 @@ struct CUstream_st {
 struct CUevent_st {
   std::mutex mutex;
   std::shared_ptr<ferry::cuda::mock::Mark> mark;  // of the last record; null: none yet
-  bool timed = true;
 };
 
 namespace ferry::cuda {
@@ -135,6 +134,14 @@ std::uintptr_t address(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
 }
 
+Result allocate(Range::Kind kind, DevicePointer* memory, std::size_t bytes) {
+  if (const Result result = in_context(); result != Result::success) return result;
+  std::uintptr_t made = 0;
+  const Result result = machine().allocate(kind, current.back()->device, bytes, made);
+  *memory = made;
+  return result;
+}
+
 struct Named {
   Result result;
   const char* name;
@@ -155,11 +162,13 @@ constexpr std::array<Named, 12> named = {{
     {Result::not_supported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
 }};
 
-const Named* name_of(Result result) {
+Result find_text(Result result, const char* Named::*which, const char** text) {
   for (const Named& one : named) {
-    if (one.result == result) return &one;
+    if (one.result != result) continue;
+    *text = one.*which;
+    return Result::success;
   }
-  return nullptr;
+  return Result::invalid_value;
 }
 
 }  // namespace
@@ -177,15 +186,11 @@ Result cuDriverGetVersion(int* version) {
 }
 
 Result cuGetErrorName(Result result, const char** text) {
-  const Named* found = name_of(result);
-  *text = found != nullptr ? found->name : nullptr;
-  return found != nullptr ? Result::success : Result::invalid_value;
+  return find_text(result, &Named::name, text);
 }
 
 Result cuGetErrorString(Result result, const char** text) {
-  const Named* found = name_of(result);
-  *text = found != nullptr ? found->text : nullptr;
-  return found != nullptr ? Result::success : Result::invalid_value;
+  return find_text(result, &Named::text, text);
 }
 
 Result cuDeviceGetCount(int* count) {
@@ -217,8 +222,6 @@ Result cuDeviceGetAttribute(int* value, DeviceAttribute attribute, DeviceIndex d
       *value = 2;
       break;
     case DeviceAttribute::multiprocessor_count:
-    case DeviceAttribute::unified_addressing:
-    case DeviceAttribute::can_map_host_memory:
       *value = 1;
       break;
     default:
@@ -274,41 +277,13 @@ Result cuCtxGetCurrent(ContextHandle* context) {
   return ready_to_serve();
 }
 
-Result cuCtxGetDevice(DeviceIndex* device) {
-  if (const Result result = in_context(); result != Result::success) return result;
-  *device = current.back()->device;
-  return Result::success;
-}
-
-Result cuCtxSynchronize() {
-  if (const Result result = in_context(); result != Result::success) return result;
-  machine().wait_for_kernels();
-  stream_of(nullptr).wait_until_idle();
-  return ready_to_serve();
-}
-
-Result cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_bytes) {
-  *free_bytes = *total_bytes = std::size_t{16} << 30;
-  return in_context();
-}
-
 Result cuMemAlloc_v2(DevicePointer* memory, std::size_t bytes) {
-  if (const Result result = in_context(); result != Result::success) return result;
-  std::uintptr_t made = 0;
-  const Result result =
-      machine().allocate(Range::Kind::device, current.back()->device, bytes, made);
-  *memory = made;
-  return result;
+  return allocate(Range::Kind::device, memory, bytes);
 }
 
 Result cuMemAllocManaged(DevicePointer* memory, std::size_t bytes, unsigned flags) {
-  if (const Result result = in_context(); result != Result::success) return result;
   if (flags != managed_attach_global) return Result::invalid_value;
-  std::uintptr_t made = 0;
-  const Result result =
-      machine().allocate(Range::Kind::managed, current.back()->device, bytes, made);
-  *memory = made;
-  return result;
+  return allocate(Range::Kind::managed, memory, bytes);
 }
 
 Result cuMemFree_v2(DevicePointer memory) {
@@ -320,10 +295,8 @@ Result cuMemFree_v2(DevicePointer memory) {
 }
 
 Result cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
-  if (const Result result = in_context(); result != Result::success) return result;
-  std::uintptr_t made = 0;
-  const Result result =
-      machine().allocate(Range::Kind::pinned, current.back()->device, bytes, made);
+  DevicePointer made = 0;
+  const Result result = allocate(Range::Kind::pinned, &made, bytes);
   *memory = reinterpret_cast<void*>(made);
   return result;
 }
@@ -368,20 +341,6 @@ Result cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, std::size_t bytes, Str
   return copy_later(address(to), from, bytes, from, stream);
 }
 
-Result cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, std::size_t bytes,
-                            StreamHandle stream) {
-  return copy_later(to, from, bytes, to, stream);
-}
-
-Result cuMemsetD8_v2(DevicePointer memory, unsigned char value, std::size_t bytes) {
-  if (const Result result = in_context(); result != Result::success) return result;
-  const Result result = machine().begin_copy(memory, memory, bytes);
-  if (result != Result::success) return result;
-  std::memset(machine().bytes_at(memory), value, bytes);
-  machine().end_copy(memory, memory);
-  return Result::success;
-}
-
 Result cuMemsetD8Async(DevicePointer memory, unsigned char value, std::size_t bytes,
                        StreamHandle stream) {
   if (const Result result = in_context(); result != Result::success) return result;
@@ -402,10 +361,6 @@ Result cuStreamCreate(StreamHandle* stream, unsigned) {
   return Result::success;
 }
 
-Result cuStreamCreateWithPriority(StreamHandle* stream, unsigned flags, int) {
-  return cuStreamCreate(stream, flags);
-}
-
 Result cuStreamDestroy_v2(StreamHandle stream) {
   delete stream;
   machine().count("streams", -1);
@@ -417,29 +372,10 @@ Result cuStreamSynchronize(StreamHandle stream) {
   return ready_to_serve();
 }
 
-Result cuStreamQuery(StreamHandle stream) {
-  // Checks what has run before checking for failure: a copy fails before it ends.
-  const bool idle = stream_of(stream).idle();
-  if (const Result result = ready_to_serve(); result != Result::success) return result;
-  return idle ? Result::success : Result::not_ready;
-}
-
-Result cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
-  if (const Result result = in_context(); result != Result::success) return result;
-  const std::lock_guard lock(event->mutex);
-  if (event->mark == nullptr) return Result::success;
-  stream_of(stream).add([mark = event->mark] {
-    std::unique_lock waiting(mark->mutex);
-    mark->passed.wait(waiting, [&] { return mark->done; });
-  });
-  return Result::success;
-}
-
-Result cuEventCreate(EventHandle* event, unsigned flags) {
+Result cuEventCreate(EventHandle* event, unsigned) {
   if (const Result result = in_context(); result != Result::success) return result;
   machine().wait_for_kernels();
   *event = new CUevent_st;
-  (*event)->timed = (flags & event_disable_timing) == 0;
   return Result::success;
 }
 
@@ -450,19 +386,12 @@ Result cuEventDestroy_v2(EventHandle event) {
 
 Result cuEventRecord(EventHandle event, StreamHandle stream) {
   if (const Result result = in_context(); result != Result::success) return result;
-  auto mark = std::make_shared<Mark>();
+  auto mark = std::make_shared<Mark>(false);
   {
     const std::lock_guard lock(event->mutex);
     event->mark = mark;
   }
-  stream_of(stream).add([mark] {
-    {
-      const std::lock_guard lock(mark->mutex);
-      mark->done = true;
-      mark->when = std::chrono::steady_clock::now();
-    }
-    mark->passed.notify_all();
-  });
+  stream_of(stream).add([mark] { mark->store(true); });
   return Result::success;
 }
 
@@ -472,37 +401,10 @@ Result cuEventQuery(EventHandle event) {
     const std::lock_guard lock(event->mutex);
     mark = event->mark;
   }
-  bool done = true;
-  if (mark != nullptr) {
-    const std::lock_guard marked(mark->mutex);
-    done = mark->done;
-  }
+  const bool done = mark == nullptr || mark->load();
   // After `done`, not before: a failing copy does so before the events behind it are done.
   if (const Result result = ready_to_serve(); result != Result::success) return result;
   return done ? Result::success : Result::not_ready;
-}
-
-Result cuEventSynchronize(EventHandle event) {
-  std::shared_ptr<Mark> mark;
-  {
-    const std::lock_guard lock(event->mutex);
-    mark = event->mark;
-  }
-  if (mark != nullptr) {
-    std::unique_lock waiting(mark->mutex);
-    mark->passed.wait(waiting, [&] { return mark->done; });
-  }
-  return ready_to_serve();
-}
-
-Result cuEventElapsedTime_v2(float* elapsed_ms, EventHandle begin, EventHandle end) {
-  if (!begin->timed || !end->timed) return Result::invalid_handle;
-  for (const EventHandle event : {begin, end}) {
-    if (const Result result = cuEventQuery(event); result != Result::success) return result;
-  }
-  *elapsed_ms =
-      std::chrono::duration<float, std::milli>(end->mark->when - begin->mark->when).count();
-  return Result::success;
 }
 
 Result cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void** values,
@@ -541,12 +443,6 @@ Result cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void
   return Result::success;
 }
 
-Result cuPointerGetAttribute(void* value, PointerAttribute attribute, DevicePointer pointer) {
-  Range range;
-  if (!machine().find(pointer, range)) return Result::invalid_value;
-  return cuPointerGetAttributes(1, &attribute, &value, pointer);
-}
-
 // Any image is a module: its kernels are functions of the same names in the library
 // $FERRY_MOCK_KERNELS (mocks/cuda/kernels.hpp), run on host threads.
 Result cuModuleLoadData(ModuleHandle* module, const void* image) {
@@ -568,12 +464,6 @@ Result cuModuleGetFunction(FunctionHandle* function, ModuleHandle module, const 
   *function = static_cast<FunctionHandle>(::dlsym(module, name));
   return *function != nullptr ? Result::success : Result::not_found;
 }
-Result cuFuncGetAttribute(int*, FunctionAttribute, FunctionHandle) {
-  return Result::not_supported;
-}
-Result cuFuncSetAttribute(FunctionHandle, FunctionAttribute, int) {
-  return Result::not_supported;
-}
 // Kernels have one parameter, a pointer.
 Result cuLaunchKernel(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned,
@@ -592,12 +482,4 @@ Result cuLaunchKernel(FunctionHandle function, unsigned grid_x, unsigned grid_y,
   });
   return Result::success;
 }
-Result cuLaunchCooperativeKernel(FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned,
-                                 unsigned, unsigned, StreamHandle, void**) {
-  return Result::not_supported;
-}
-Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int*, FunctionHandle, int, std::size_t) {
-  return Result::not_supported;
-}
-
 }  // namespace ferry::cuda

@@ -23,11 +23,6 @@ void Stream::add(std::function<void()> work) {
   changed_.notify_all();
 }
 
-bool Stream::idle() {
-  const std::lock_guard lock(mutex_);
-  return work_.empty() && !busy_;
-}
-
 void Stream::wait_until_idle() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return work_.empty() && !busy_; });

@@ -1,7 +1,7 @@
 // Streams of the mock driver: threads that execute operations in order, asynchronously.
 #pragma once
 
-#include <chrono>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -13,13 +13,8 @@
 
 namespace ferry::cuda::mock {
 
-// A point in a stream. Reusable, like CUDA's events: each record sets a new mark.
-struct Mark {
-  std::mutex mutex;
-  std::condition_variable passed;
-  bool done = false;
-  std::chrono::steady_clock::time_point when;
-};
+// A point in a stream: whether it is passed. Each record of an event makes a new one.
+using Mark = std::atomic<bool>;
 
 class Stream {
  public:
@@ -31,7 +26,6 @@ class Stream {
 
   int device() const { return device_; }
   void add(std::function<void()> work);
-  bool idle();
   void wait_until_idle();
 
  private:
