@@ -126,26 +126,7 @@ void Engine::remove_directory(const std::string& path) const {
 }
 
 EngineStatistics Engine::statistics() const {
-  const auto get = [](const std::atomic<std::uint64_t>& counter) {
-    return counter.load(std::memory_order_relaxed);
-  };
-  const Counters& counters = scheduler_->counters();
-  EngineStatistics statistics;
-  statistics.transfers = get(counters.transfers);
-  statistics.parts = get(counters.parts);
-  statistics.failed_parts = get(counters.failed_parts);
-  statistics.cancelled_transfers = get(counters.cancelled_transfers);
-  statistics.bytes_read = get(counters.bytes_read);
-  statistics.bytes_written = get(counters.bytes_written);
-  statistics.copied_tasks = get(counters.copied_tasks);
-  statistics.cached_tasks = get(counters.cached_tasks);
-  statistics.direct_tasks = get(counters.direct_tasks);
-  statistics.staged_tasks = get(counters.staged_tasks);
-  statistics.gpu_tasks = get(counters.gpu_tasks);
-  statistics.gpu_direct_tasks = get(counters.gpu_direct_tasks);
-  statistics.gpu_direct_bytes = get(counters.gpu_direct_bytes);
-  statistics.staging_bytes = get(counters.staging_bytes);
-  statistics.pinned_bytes = get(counters.pinned_bytes);
+  EngineStatistics statistics = scheduler_->counters().values();
   statistics.workers_started = scheduler_->made_here() ? scheduler_->workers_started() : 0;
   return statistics;
 }
@@ -224,14 +205,14 @@ std::uint64_t transfer_here(Scheduler& scheduler, OpenFile& file, Direction dire
   const std::int64_t result = lane->transfer(past_cache != nullptr ? *past_cache : file.buffered(),
                                              direction, data, bytes, offset);
   Counters& counters = scheduler.counters();
-  counters.add(counters.transfers);
-  counters.add(counters.parts);
+  counters.add(&EngineStatistics::transfers);
+  counters.add(&EngineStatistics::parts);
   if (result < 0) {
-    counters.add(counters.failed_parts);
+    counters.add(&EngineStatistics::failed_parts);
     fail(file, bytes, offset, result);
   }
-  counters.add(counters.copied_tasks);
-  counters.add(counters.bytes(direction), static_cast<std::uint64_t>(result));
+  counters.add(&EngineStatistics::copied_tasks);
+  counters.add_bytes(direction, static_cast<std::uint64_t>(result));
   return static_cast<std::uint64_t>(result);
 }
 
@@ -287,8 +268,7 @@ std::uint64_t File::append(const void* from, std::uint64_t bytes) const {
     if (result <= 0) fail(file, bytes - written, end, result == 0 ? -EIO : result);
     written += static_cast<std::uint64_t>(result);
     end = operation.value;
-    scheduler_->counters().add(scheduler_->counters().bytes_written,
-                               static_cast<std::uint64_t>(result));
+    scheduler_->counters().add_bytes(Direction::write, static_cast<std::uint64_t>(result));
   }
   return end;
 }

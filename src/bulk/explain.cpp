@@ -8,7 +8,6 @@
 
 #include <ferry/bulk.hpp>
 
-#include "bulk/plan.hpp"
 #include "bulk/scheduler.hpp"
 
 namespace ferry::bulk {

@@ -59,13 +59,13 @@ bool move_past_host(Scheduler& scheduler, Request& request, std::size_t part, st
   if (outcome.refusal == GpuDirectFile::Refusal::file) piece.file->give_up_gpu_direct();
   if (outcome.refusal != GpuDirectFile::Refusal::none) return false;
   Counters& counters = scheduler.counters();
-  counters.add(counters.direct_tasks);
-  counters.add(counters.gpu_tasks);
-  counters.add(counters.gpu_direct_tasks);
+  counters.add(&EngineStatistics::direct_tasks);
+  counters.add(&EngineStatistics::gpu_tasks);
+  counters.add(&EngineStatistics::gpu_direct_tasks);
   if (outcome.result > 0) {
     const auto moved = static_cast<std::uint64_t>(outcome.result);
-    counters.add(counters.gpu_direct_bytes, moved);
-    counters.add(counters.bytes(piece.direction), moved);
+    counters.add(&EngineStatistics::gpu_direct_bytes, moved);
+    counters.add_bytes(piece.direction, moved);
   }
   request.record(part, begin, piece.bytes, outcome.result);
   return true;

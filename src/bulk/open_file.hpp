@@ -11,7 +11,7 @@
 #include <fcntl.h>
 
 #include "backend/cuda/gpus.hpp"
-#include "bulk/forks.hpp"
+#include "base/forks.hpp"
 #include "bulk/lanes.hpp"
 #include "storage/storage.hpp"
 

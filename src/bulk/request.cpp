@@ -1,6 +1,7 @@
 #include "bulk/request.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -11,17 +12,34 @@ namespace {
 
 constexpr std::size_t run_max = 64;
 
+constexpr std::array counted = {
+    &EngineStatistics::transfers,        &EngineStatistics::parts,
+    &EngineStatistics::failed_parts,     &EngineStatistics::cancelled_transfers,
+    &EngineStatistics::bytes_read,       &EngineStatistics::bytes_written,
+    &EngineStatistics::copied_tasks,     &EngineStatistics::cached_tasks,
+    &EngineStatistics::direct_tasks,     &EngineStatistics::staged_tasks,
+    &EngineStatistics::gpu_tasks,        &EngineStatistics::gpu_direct_tasks,
+    &EngineStatistics::gpu_direct_bytes, &EngineStatistics::staging_bytes,
+    &EngineStatistics::pinned_bytes};
+
 }  // namespace
+
+EngineStatistics Counters::values() {
+  EngineStatistics now;
+  for (const Counter counter : counted)
+    now.*counter = std::atomic_ref(values_.*counter).load(std::memory_order_relaxed);
+  return now;
+}
 
 Request::Request(Direction direction, std::vector<PartState> parts,
                  std::vector<std::shared_ptr<OpenFile>> files, const Cuts& cuts,
-                 std::shared_ptr<Callbacks> callbacks, std::atomic<std::uint64_t>& failed_parts)
+                 std::shared_ptr<Callbacks> callbacks, Counters& counters)
     : direction_(direction),
       cuts_(cuts),
       parts_(std::move(parts)),
       files_(std::move(files)),
       callbacks_(std::move(callbacks)),
-      failed_parts_(failed_parts) {
+      counters_(counters) {
   for (PartState& part : parts_) {
     part.end = part.bytes;
     bytes_total_ += part.bytes;
@@ -163,7 +181,7 @@ void Request::finish() {
   for (const PartState& part : parts_) {
     results_.push_back(part.error_number != 0 ? -part.error_number
                                               : static_cast<std::int64_t>(part.end));
-    if (part.error_number != 0) failed_parts_.fetch_add(1, std::memory_order_relaxed);
+    if (part.error_number != 0) counters_.add(&EngineStatistics::failed_parts);
   }
   for (const std::shared_ptr<OpenFile>& file : files_)
     file->end_use();

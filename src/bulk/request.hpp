@@ -34,6 +34,25 @@ inline constexpr std::uint64_t small_part_bytes = 64 << 10;
 
 class Request;
 
+// An engine's counters, in its statistics.
+class Counters {
+ public:
+  using Counter = std::uint64_t EngineStatistics::*;
+
+  void add(Counter counter, std::uint64_t amount = 1) {
+    std::atomic_ref(values_.*counter).fetch_add(amount, std::memory_order_relaxed);
+  }
+  void add_bytes(Direction direction, std::uint64_t amount) {
+    add(direction == Direction::write ? &EngineStatistics::bytes_written
+                                      : &EngineStatistics::bytes_read,
+        amount);
+  }
+  EngineStatistics values();
+
+ private:
+  EngineStatistics values_;
+};
+
 // A thread's share: `count` whole parts, or a piece of one.
 struct Claim {
   std::shared_ptr<Request> request;
@@ -63,7 +82,7 @@ class Request {
   // Each of `files` is in use; the request ends that use.
   Request(Direction direction, std::vector<PartState> parts,
           std::vector<std::shared_ptr<OpenFile>> files, const Cuts& cuts,
-          std::shared_ptr<Callbacks> callbacks, std::atomic<std::uint64_t>& failed_parts);
+          std::shared_ptr<Callbacks> callbacks, Counters& counters);
 
   Direction direction() const { return direction_; }
   const Cuts& cuts() const { return cuts_; }
@@ -116,7 +135,7 @@ class Request {
   std::vector<PartState> parts_;
   std::vector<std::shared_ptr<OpenFile>> files_;
   const std::shared_ptr<Callbacks> callbacks_;
-  std::atomic<std::uint64_t>& failed_parts_;  // the scheduler's, which outlives every transfer
+  Counters& counters_;  // the scheduler's, which outlives every transfer
   std::uint64_t bytes_total_ = 0;
   bool on_gpu_ = false;
   std::atomic<std::uint64_t> bytes_done_{0};

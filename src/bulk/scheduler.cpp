@@ -90,9 +90,9 @@ std::shared_ptr<Request> Scheduler::submit(Direction direction, std::span<const 
   const Plan plan = plan_for(direction, states);
   auto request = std::make_shared<Request>(direction, std::move(states), std::move(used),
                                            Request::Cuts{plan.task_bytes, plan.workers}, callbacks_,
-                                           counters_.failed_parts);
-  counters_.add(counters_.transfers);
-  counters_.add(counters_.parts, parts.size());
+                                           counters_);
+  counters_.add(&EngineStatistics::transfers);
+  counters_.add(&EngineStatistics::parts, parts.size());
   if (parts.empty()) {
     request->end_if_empty();
     return request;
@@ -254,16 +254,16 @@ void Scheduler::copy_now(Lane& lane, Request& request, std::size_t index, std::u
                                   ? -ECANCELED
                                   : lane.transfer(part.file->buffered(), request.direction(),
                                                   part.data + begin, bytes, part.offset + begin);
-  counters_.add(counters_.copied_tasks);
+  counters_.add(&EngineStatistics::copied_tasks);
   if (result > 0) {
-    counters_.add(counters_.bytes(request.direction()), static_cast<std::uint64_t>(result));
+    counters_.add_bytes(request.direction(), static_cast<std::uint64_t>(result));
   }
   request.record(index, begin, bytes, result);
 }
 
 void Scheduler::cancel(Request& request) {
   request.cancel();
-  counters_.add(counters_.cancelled_transfers);
+  counters_.add(&EngineStatistics::cancelled_transfers);
   if (made_here_) ring_all();
 }
 

@@ -18,41 +18,15 @@
 #include <ferry/bulk.hpp>
 
 #include "backend/cuda/gpus.hpp"
+#include "base/forks.hpp"
 #include "bulk/callbacks.hpp"
-#include "bulk/forks.hpp"
 #include "bulk/lanes.hpp"
-#include "bulk/plan.hpp"
 #include "bulk/request.hpp"
 
 namespace ferry::bulk {
 
 class Worker;
 class FilesJob;
-
-struct Counters {
-  std::atomic<std::uint64_t> transfers{0};
-  std::atomic<std::uint64_t> parts{0};
-  std::atomic<std::uint64_t> failed_parts{0};
-  std::atomic<std::uint64_t> cancelled_transfers{0};
-  std::atomic<std::uint64_t> bytes_read{0};
-  std::atomic<std::uint64_t> bytes_written{0};
-  std::atomic<std::uint64_t>& bytes(Direction direction) {
-    return direction == Direction::write ? bytes_written : bytes_read;
-  }
-  std::atomic<std::uint64_t> copied_tasks{0};
-  std::atomic<std::uint64_t> cached_tasks{0};
-  std::atomic<std::uint64_t> direct_tasks{0};
-  std::atomic<std::uint64_t> staged_tasks{0};
-  std::atomic<std::uint64_t> staging_bytes{0};
-  std::atomic<std::uint64_t> gpu_tasks{0};
-  std::atomic<std::uint64_t> gpu_direct_tasks{0};
-  std::atomic<std::uint64_t> gpu_direct_bytes{0};
-  std::atomic<std::uint64_t> pinned_bytes{0};
-
-  void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount = 1) {
-    counter.fetch_add(amount, std::memory_order_relaxed);
-  }
-};
 
 class Scheduler {
  public:

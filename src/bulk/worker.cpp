@@ -151,7 +151,7 @@ void Worker::make_queue() {
   staging_ = std::make_unique<Staging>(
       pinned ? options.depth : std::min(options.depth, static_cast<unsigned>(slots_in_cache)),
       slot_bytes);
-  scheduler_.counters().add(scheduler_.counters().staging_bytes, staging_->memory().size());
+  scheduler_.counters().add(&EngineStatistics::staging_bytes, staging_->memory().size());
   storage::QueueOptions queue;
   queue.doorbell = storage::Doorbell{&bell_};
   queue.depth = flights_max;
@@ -221,7 +221,7 @@ bool Worker::take_slot(Flight& flight) {
     const std::uint64_t slots = std::max<std::uint64_t>(pinned_bytes_max / sharers / slot_bytes, 2);
     pinned_ = std::make_unique<cuda::PinnedSlots>(piece.gpu->shared_from_this(),
                                                   static_cast<unsigned>(slots), slot_bytes);
-    scheduler_.counters().add(scheduler_.counters().pinned_bytes, pinned_->memory().size());
+    scheduler_.counters().add(&EngineStatistics::pinned_bytes, pinned_->memory().size());
   }
   copy_engines_.try_emplace(piece.gpu, piece.gpu->shared_from_this());
   flight.slot = pinned_->take();
@@ -240,10 +240,10 @@ void Worker::give_back_slot(Flight& flight) {
 
 void Worker::go_to_storage(Flight& flight) {
   Counters& counters = scheduler_.counters();
-  counters.add(flight.way == Way::copy     ? counters.copied_tasks
-               : flight.way == Way::cached ? counters.cached_tasks
-               : flight.way == Way::direct ? counters.direct_tasks
-                                           : counters.staged_tasks);
+  counters.add(flight.way == Way::copy     ? &EngineStatistics::copied_tasks
+               : flight.way == Way::cached ? &EngineStatistics::cached_tasks
+               : flight.way == Way::direct ? &EngineStatistics::direct_tasks
+                                           : &EngineStatistics::staged_tasks);
   if (flight.way != Way::copy) {
     flight.in_storage = true;
     submit(flight);
@@ -335,7 +335,7 @@ void Worker::leave_storage(Flight& flight) {
     return;
   }
   Counters& counters = scheduler_.counters();
-  counters.add(counters.bytes(piece.direction), moved);
+  counters.add_bytes(piece.direction, moved);
   flight.outcome = static_cast<std::int64_t>(moved);
   if (flight.slot != nullptr && piece.direction == Direction::read && moved > 0) {
     if (piece.gpu != nullptr) {
@@ -350,7 +350,7 @@ void Worker::leave_storage(Flight& flight) {
 // From the slot after a read, into it before a write.
 void Worker::start_gpu_copy(Flight& flight, std::uint64_t bytes) {
   const Piece& piece = flight.piece;
-  scheduler_.counters().add(scheduler_.counters().gpu_tasks);
+  scheduler_.counters().add(&EngineStatistics::gpu_tasks);
   flight.copy = {piece.direction,
                  flight.slot + flight.head_bytes,
                  reinterpret_cast<std::uintptr_t>(piece.data),

@@ -1,10 +1,10 @@
 // Memory of small files: kept for the next batch, and safe beyond its pool.
-#include "bulk/slab_pool.hpp"
-
 #include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "bulk/lanes.hpp"
 
 namespace ferry::bulk {
 namespace {

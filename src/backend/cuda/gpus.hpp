@@ -1,6 +1,7 @@
-// The GPUs whose memory transfers read and write.
+// The GPUs whose memory transfers read and write, and which memory a pointer names.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,6 +11,23 @@
 #include "backend/cuda/resources.hpp"
 
 namespace ferry::cuda {
+
+enum class MemoryKind : std::uint8_t {
+  host,     // host memory that CUDA does not know
+  pinned,   // host memory allocated or registered by CUDA
+  device,   // GPU memory: the host must not touch it
+  managed,  // moves between host and GPU on access
+};
+
+struct MemoryOwner {
+  MemoryKind kind = MemoryKind::host;
+  int ordinal = 0;                  // of the GPU, unless kind is `host`
+  ContextHandle context = nullptr;  // its context; null for none in particular
+};
+
+// `driver` is from in_use(): without one, all memory is the host's. Throws ferry::Error (EIO) if
+// the driver cannot tell, as after an error of the GPU: do not touch the memory then. Thread-safe.
+MemoryOwner owner_of(const Driver* driver, const void* memory);
 
 // Thread-safe. Keeps the primary context of every GPU seen, and cuFile's driver once requested.
 class Gpus {

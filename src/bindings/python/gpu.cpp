@@ -6,7 +6,7 @@
 #include <nanobind/stl/string.h>
 
 #include "backend/cuda/copy_engine.hpp"
-#include "backend/cuda/memory_kind.hpp"
+#include "backend/cuda/gpus.hpp"
 
 namespace ferry::python {
 namespace {

@@ -10,7 +10,6 @@
 #include <cxxabi.h>
 #include <unistd.h>
 
-#include "bulk/forks.hpp"
 #include "bulk/scheduler.hpp"
 
 namespace ferry::python {
@@ -31,7 +30,7 @@ struct Releases {
   std::vector<std::weak_ptr<bulk::Scheduler>> engines;
   bool ending = false;
   std::thread::id ended_by;
-  bulk::MadeHere counted_here;
+  MadeHere counted_here;
 };
 
 // When end() returned; before, the clock's epoch. Read without the interpreter's lock.

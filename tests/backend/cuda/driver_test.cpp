@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backend/cuda/memory_kind.hpp"
+#include "backend/cuda/gpus.hpp"
 #include "support/mock_gpu.hpp"
 
 namespace ferry::cuda {

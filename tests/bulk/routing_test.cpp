@@ -1,5 +1,5 @@
 // The choices for a transfer, by location and amount of data.
-#include "bulk/plan.hpp"
+#include "bulk/routing.hpp"
 
 #include <filesystem>
 
@@ -8,7 +8,6 @@
 
 #include "bulk/lanes.hpp"
 #include "bulk/request.hpp"
-#include "bulk/routing.hpp"
 #include "storage/posix/posix.hpp"
 #include "support/files.hpp"
 
