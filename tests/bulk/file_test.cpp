@@ -7,15 +7,14 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <ferry/ferry.hpp>
 
 #include "base/residency.hpp"
+#include "bulk/bulk_files.hpp"
 #include "bulk/lanes.hpp"
 #include "support/error_of.hpp"
-#include "support/files.hpp"
 #include "support/storage_driver.hpp"
 
 namespace ferry::bulk {
@@ -28,29 +27,9 @@ using test::same_bytes;
 using test::ScratchDirectory;
 using test::write_file;
 
-// On a file system with direct I/O, not one in memory.
-struct BulkFile : testing::TestWithParam<Route> {
-  ScratchDirectory scratch{test::build_folder()};
-  EngineOptions options() const {
-    EngineOptions options;
-    options.workers = 3;
-    options.depth = 3;
-    options.task_bytes = 64 << 10;
-    options.route = GetParam();
-    return options;
-  }
-  Engine engine{options()};
-
-  // On disk, and dropped from the page cache if the kernel allows it.
-  void make_cold(const std::string& path) {
-    const test::Descriptor fd(::open(path.c_str(), O_RDONLY));
-    fsync(fd);
-    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-  }
-};
+struct BulkFile : ByRoute {};
 
 TEST_P(BulkFile, ReadsEverySizeAtEveryOffset) {
-  const std::string path = scratch / "file";
   const std::string wanted = pattern(1 << 20 | 777, 1);
   write_file(path, wanted);
   const File file(engine, path);
@@ -73,7 +52,6 @@ TEST_P(BulkFile, ReadsEverySizeAtEveryOffset) {
 }
 
 TEST_P(BulkFile, AlignedMemoryTakesNoStaging) {
-  const std::string path = scratch / "file";
   const std::string wanted = pattern(1 << 20, 2);
   write_file(path, wanted);
   make_cold(path);
@@ -88,7 +66,6 @@ TEST_P(BulkFile, AlignedMemoryTakesNoStaging) {
 }
 
 TEST_P(BulkFile, WritesWhatItIsGiven) {
-  const std::string path = scratch / "file";
   std::string wanted = pattern(500000, 3);
   for (const int extra : {0, O_DIRECT}) {
     std::filesystem::remove(path);
@@ -105,19 +82,19 @@ TEST_P(BulkFile, WritesWhatItIsGiven) {
 }
 
 TEST_P(BulkFile, AppendsAndTruncates) {
-  File file(engine, scratch / "file", O_RDWR | O_CREAT | O_APPEND);
+  File file(engine, path, O_RDWR | O_CREAT | O_APPEND);
   EXPECT_EQ(file.append("abc", 3), 3U);
   EXPECT_EQ(file.append("defg", 4), 7U);
   file.truncate(5);
   EXPECT_EQ(file.size(), 5U);
-  EXPECT_EQ(read_file(scratch / "file"), "abcde");
+  EXPECT_EQ(read_file(path), "abcde");
 }
 
 TEST_P(BulkFile, ErrorsNameThePathAndTheRange) {
   EXPECT_EQ(error_of([&] { File(engine, scratch / "missing"); }), ENOENT);
   EXPECT_EQ(error_of([&] { File(engine, scratch.path(), O_RDWR); }), EISDIR);
-  write_file(scratch / "file", std::string(300000, 'x'));
-  const File file(engine, scratch / "file", O_WRONLY);
+  write_file(path, std::string(300000, 'x'));
+  const File file(engine, path, O_WRONLY);
   std::string to(300000, ' ');
   try {
     file.read_at(to.data(), to.size(), 4096);
@@ -125,14 +102,14 @@ TEST_P(BulkFile, ErrorsNameThePathAndTheRange) {
   } catch (const TransferError& error) {
     EXPECT_EQ(error.code().value(), EBADF);
     ASSERT_EQ(error.failures().size(), 1U);
-    EXPECT_EQ(error.failures()[0].path, scratch / "file");
+    EXPECT_EQ(error.failures()[0].path, path);
     EXPECT_EQ(error.failures()[0].offset, 4096U);
     EXPECT_EQ(error.failures()[0].bytes, 300000U);
     EXPECT_NE(std::string(error.what()).find("bytes 4096 to 304096"), std::string::npos);
   }
   EXPECT_EQ(error_of([&] { file.read_at(to.data(), 100, 0); }), EBADF);
   EXPECT_EQ(error_of([&] { file.read_at_async(to.data(), 100, UINT64_MAX - 50); }), EINVAL);
-  const File readable(engine, scratch / "file");
+  const File readable(engine, path);
   EXPECT_EQ(error_of([&] { readable.write_at("x", 1, 0); }), EBADF);
 }
 
@@ -144,7 +121,6 @@ TEST_P(BulkFile, AFullDiskIsAnError) {
 }
 
 TEST_P(BulkFile, AFileThatShrinksIsShort) {
-  const std::string path = scratch / "file";
   write_file(path, pattern(1 << 20, 5));
   const File file(engine, path);
   ASSERT_EQ(truncate(path.c_str(), 300001), 0);
@@ -154,9 +130,9 @@ TEST_P(BulkFile, AFileThatShrinksIsShort) {
 
 TEST_P(BulkFile, TellsHowFarOneCallIs) {
   const std::string wanted = pattern(3 << 20, 6);
-  write_file(scratch / "file", wanted);
+  write_file(path, wanted);
   std::string got(wanted.size(), '#');
-  const File file(engine, scratch / "file", O_RDWR);
+  const File file(engine, path, O_RDWR);
   std::vector<Progress> told;
   const auto note = [&](const Progress& now) { told.push_back(now); };
   EXPECT_EQ(file.read_at(got.data(), got.size(), 0, note), got.size());
@@ -171,8 +147,8 @@ TEST_P(BulkFile, TellsHowFarOneCallIs) {
 }
 
 TEST_P(BulkFile, ClosedFilesRefuse) {
-  write_file(scratch / "file", "abc");
-  File file(engine, scratch / "file");
+  write_file(path, "abc");
+  File file(engine, path);
   file.close();
   file.close();
   char to[3];
@@ -186,14 +162,14 @@ TEST_P(BulkFile, ClosedFilesLeaveNoDescriptors) {
     const std::filesystem::directory_iterator all("/proc/self/fd");
     return std::distance(begin(all), end(all));
   };
-  write_file(scratch / "file", pattern(300000, 6));
+  write_file(path, pattern(300000, 6));
   std::string to(300000, ' ');
   const auto use_once = [&] {
-    const File file(engine, scratch / "file");
+    const File file(engine, path);
     file.read_at(to.data(), to.size(), 0);
   };
   for (int i = 0; i < 8; ++i) {  // the workers have started
-    make_cold(scratch / "file");
+    make_cold(path);
     use_once();
   }
   const auto before = open_descriptors();
@@ -202,14 +178,7 @@ TEST_P(BulkFile, ClosedFilesLeaveNoDescriptors) {
   EXPECT_LE(open_descriptors(), before + 2);  // a worker's first queue
 }
 
-std::string name_of(const testing::TestParamInfo<Route>& info) {
-  if (info.param == Route::automatic) return "automatic";
-  return info.param == Route::buffered ? "buffered" : "direct";
-}
-
-INSTANTIATE_TEST_SUITE_P(Routes, BulkFile,
-                         testing::Values(Route::automatic, Route::buffered, Route::direct),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(Routes, BulkFile, every_route, name_of);
 
 TEST(BulkOptions, RefusesWhatCannotBe) {
   EngineOptions options;
@@ -250,11 +219,7 @@ TEST(BulkEngine, TasksOfCopiesAreCutWhereTheyAreNone) {
   const ScratchDirectory scratch(test::build_folder());
   const std::string wanted = pattern(40 * mib + 12345, 8);
   write_file(scratch / "file", wanted);
-  {
-    const test::Descriptor fd(::open((scratch / "file").c_str(), O_RDONLY));
-    fsync(fd);
-    posix_fadvise(fd, 3 * mib, 6 * mib, POSIX_FADV_DONTNEED);
-  }
+  make_cold(scratch / "file", 3 * mib, 6 * mib);
   EngineOptions options;
   options.workers = 1;
   const Engine engine(options);
@@ -382,9 +347,7 @@ TEST(BulkEngine, IsRefusedInAChild) {
   const File file(engine, scratch / "file");
   std::string to(1 << 20, ' ');
   ASSERT_EQ(file.read_at_async(to.data(), to.size(), 0).get(), to.size());
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  const auto work = [&] {
     const bool refused = error_of([&] { file.read_at(to.data(), to.size(), 0); }) == ECHILD;
     const Engine own = Engine::common();
     const File again(own, scratch / "file");
@@ -393,11 +356,9 @@ TEST(BulkEngine, IsRefusedInAChild) {
 #else
     const bool works = again.read_at_async(to.data(), to.size(), 0).get() == to.size();
 #endif
-    _exit(refused && works ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return refused && works;
+  };
+  EXPECT_TRUE(in_a_child(work));
 }
 
 TEST(Residency, TellsHotFromCold) {
@@ -407,8 +368,7 @@ TEST(Residency, TellsHotFromCold) {
   EXPECT_EQ(resident_bytes(fd, 0, 1 << 20), 1U << 20);
   EXPECT_EQ(sample_residency(fd, 0, 1 << 20), 1U << 20);
   EXPECT_EQ(resident_bytes(fd, 0, 0), 0U);
-  fsync(fd);
-  posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  make_cold(scratch / "file");
   EXPECT_EQ(resident_bytes(fd, 0, 1 << 20), 0U);
   EXPECT_LT(sample_residency(fd, 0, 1 << 20).value_or(1 << 20), 1U << 20);
 }

@@ -2,9 +2,6 @@
 // driver: when it is used, its failures and fallbacks, and that nothing leaks.
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
-#include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -12,15 +9,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <ferry/bulk.hpp>
 
+#include "bulk/bulk_files.hpp"
 #include "support/depth.hpp"
-#include "support/files.hpp"
 #include "support/mock_cufile.hpp"
-#include "support/mock_gpu.hpp"
 #include "support/within.hpp"
 
 namespace ferry::bulk {
@@ -33,12 +27,7 @@ using test::pattern;
 using test::same_bytes;
 using test::write_file;
 
-constexpr char untouched = '#';
-
-struct GpuDirect : test::OnMockGpu {
-  test::ScratchDirectory scratch{test::build_folder()};
-  const std::string path = scratch / "file";
-
+struct GpuDirect : GpuFile {
   void SetUp() override {
     OnMockGpu::SetUp();
     MockCuFile::answer("p2p");
@@ -56,16 +45,7 @@ struct GpuDirect : test::OnMockGpu {
   }
   // Not dependent on the page cache.
   static Engine past_the_cache(unsigned workers = 0) {
-    EngineOptions options;
-    options.route = Route::direct;
-    options.workers = workers;
-    return Engine(options);
-  }
-  // Reads the whole file, which holds this.
-  void expect_read(const File& file, const std::string& wanted) const {
-    const GpuBuffer target(gpu, wanted.size());
-    ASSERT_EQ(file.read_at(target.data(), wanted.size(), 0), wanted.size());
-    ASSERT_TRUE(same_bytes(target.contents(), wanted));
+    return Engine(by_route(Route::direct, workers));
   }
 };
 
@@ -85,22 +65,7 @@ TEST_F(GpuDirect, ReadsAnyRangeIntoAnyAddress) {
     MockCuFile::set("bytes_read", 0);
     const Engine engine = past_the_cache();
     const File file(engine, path);
-    for (const std::size_t bytes : {1UL, 4096UL, 65537UL, 1UL << 20, 3000001UL}) {
-      for (const std::size_t offset : {0UL, 1UL, 4096UL, 100001UL, 3145000UL, 4000000UL}) {
-        const GpuBuffer target(gpu, bytes + 64);
-        target.fill(std::string(bytes + 64, untouched));
-        const std::size_t at = offset % 2 + 16;
-        const std::uint64_t count = file.read_at(inside(target, at), bytes, offset);
-        const std::string expected =
-            offset < wanted.size() ? wanted.substr(offset, bytes) : std::string();
-        ASSERT_EQ(count, expected.size()) << bytes << " at " << offset;
-        const std::string got = target.contents();
-        ASSERT_TRUE(same_bytes(std::string_view(got).substr(at, count), expected));
-        ASSERT_EQ(got.substr(0, at), std::string(at, untouched));
-        ASSERT_EQ(got.substr(at + count),
-                  std::string(bytes + 64 - at - static_cast<std::size_t>(count), untouched));
-      }
-    }
+    expect_ranges(file, wanted, [] {});
     const EngineStatistics statistics = engine.statistics();
     EXPECT_GT(statistics.gpu_direct_tasks, 0U);
     EXPECT_GT(statistics.gpu_tasks, statistics.gpu_direct_tasks) << "small ones take the slots";
@@ -127,16 +92,7 @@ TEST_F(GpuDirect, TakesNoMemoryOfTheHost) {
 TEST_F(GpuDirect, WritesWholeBlocksAndLeavesTheEdgesToTheSlots) {
   const Engine engine;
   File file(engine, path, O_RDWR | O_CREAT | O_TRUNC | O_DIRECT);
-  std::string wanted;
-  for (const std::size_t bytes : {4UL << 20, 3000001UL, 4096UL, 100UL}) {
-    const std::string data = pattern(bytes, bytes);
-    const GpuBuffer source(gpu, bytes);
-    source.fill(data);
-    const std::size_t offset = wanted.empty() ? 0 : 1001 + bytes;
-    ASSERT_EQ(file.write_at(source.data(), bytes, offset), bytes);
-    if (wanted.size() < offset + bytes) wanted.resize(offset + bytes);
-    wanted.replace(offset, bytes, data);
-  }
+  const std::string wanted = write_all(file, {4 << 20, 3000001, 4096, 100});
   file.close();
   EXPECT_TRUE(same_bytes(test::read_file(path), wanted));
   const EngineStatistics statistics = engine.statistics();
@@ -220,13 +176,7 @@ TEST_F(GpuDirect, MemoryThatIsRefusedTakesTheSlotsAlone) {
   expect_read(file, wanted);
   EXPECT_EQ(engine.statistics().gpu_direct_tasks, 0U);
   MockCuFile::answer("p2p");
-  const cuda::Driver& driver = cuda::Driver::get();
-  const cuda::CurrentContext current(*gpu);
-  cuda::DevicePointer managed = 0;
-  driver.check(driver.cuMemAllocManaged(&managed, wanted.size(), cuda::managed_attach_global), "");
-  EXPECT_EQ(file.read_at(reinterpret_cast<void*>(managed), wanted.size(), 0), wanted.size());
-  EXPECT_TRUE(same_bytes({reinterpret_cast<char*>(managed), wanted.size()}, wanted));
-  driver.check(driver.cuMemFree(managed), "");
+  expect_read_into_managed(file, wanted);
   EXPECT_EQ(engine.statistics().gpu_direct_tasks, 0U) << "managed memory";
   expect_read(file, wanted);
   EXPECT_EQ(engine.statistics().gpu_direct_tasks, 4U);
@@ -317,18 +267,12 @@ TEST_F(GpuDirect, AChildOfForkLeavesTheHandlesToItsParent) {
   std::optional<Engine> engine(past_the_cache());
   std::optional<File> file(std::in_place, *engine, path);
   expect_read(*file, wanted);
-  const pid_t child = fork();
-  if (child == 0) {
+  EXPECT_TRUE(in_a_child([&] {
     file.reset();
     engine.reset();
     const bool left = MockCuFile::get("handles") == 1 && MockCuFile::get("drivers") == 1;
-    const bool refused =
-        gpu_reason(Engine(), path).find("belongs to the parent") != std::string::npos;
-    _exit(left && refused ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    return left && gpu_reason(Engine(), path).find("belongs to the parent") != std::string::npos;
+  }));
   expect_read(*file, wanted);
 }
 

@@ -2,23 +2,17 @@
 // that nothing is touched once a future is ready.
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <ferry/bulk.hpp>
 
-#include "bulk/scheduler.hpp"
-#include "support/depth.hpp"
+#include "bulk/bulk_files.hpp"
 #include "support/error_of.hpp"
-#include "support/failing_storage.hpp"
-#include "support/files.hpp"
-#include "support/mock_gpu.hpp"
 #include "support/within.hpp"
 
 namespace ferry::bulk::gpu_memory_test {
@@ -31,12 +25,7 @@ using test::pattern;
 using test::same_bytes;
 using test::write_file;
 
-constexpr char untouched = '#';
-
-struct GpuTransfer : test::OnMockGpu {
-  test::ScratchDirectory scratch{test::build_folder()};
-  const std::string path = scratch / "file";
-
+struct GpuTransfer : GpuFile {
   void SetUp() override {
     OnMockGpu::SetUp();
     MockCuda::set("pageable_copies", 0);
@@ -45,42 +34,16 @@ struct GpuTransfer : test::OnMockGpu {
     EXPECT_EQ(MockCuda::get("pageable_copies"), 0) << "a copy past the page-locked memory";
     OnMockGpu::TearDown();
   }
-  // On disk, and dropped from the page cache if the kernel allows it.
-  void make_cold() const {
-    const test::Descriptor fd(::open(path.c_str(), O_RDONLY));
-    fsync(fd);
-    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-  }
 };
 
 TEST_F(GpuTransfer, ReadsEverySizeAtEveryOffsetByEveryRoute) {
   const std::string wanted = pattern(3 << 20 | 777, 1);
   write_file(path, wanted);
   for (const Route route : {Route::automatic, Route::buffered, Route::direct}) {
-    EngineOptions options;
-    options.route = route;
-    const Engine engine(options);
+    const Engine engine(by_route(route));
     const File file(engine, path);
-    for (const bool cold : {false, true}) {
-      for (const std::size_t bytes : {1UL, 4096UL, 65537UL, 1UL << 20, 3000001UL}) {
-        for (const std::size_t offset : {0UL, 1UL, 4096UL, 100001UL, 3145000UL, 4000000UL}) {
-          if (cold) make_cold();
-          const GpuBuffer target(gpu, bytes + 64);
-          target.fill(std::string(bytes + 64, untouched));
-          // Odd addresses too.
-          const std::size_t at = offset % 2 + 16;
-          const std::uint64_t count = file.read_at(inside(target, at), bytes, offset);
-          const std::string expected =
-              offset < wanted.size() ? wanted.substr(offset, bytes) : std::string();
-          ASSERT_EQ(count, expected.size()) << bytes << " at " << offset;
-          const std::string got = target.contents();
-          ASSERT_TRUE(same_bytes(std::string_view(got).substr(at, count), expected));
-          ASSERT_EQ(got.substr(0, at), std::string(at, untouched));
-          ASSERT_EQ(got.substr(at + count),
-                    std::string(bytes + 64 - at - static_cast<std::size_t>(count), untouched));
-        }
-      }
-    }
+    expect_ranges(file, wanted, [] {});
+    expect_ranges(file, wanted, [&] { make_cold(path); });
     EXPECT_GT(engine.statistics().gpu_tasks, 0U);
     EXPECT_EQ(engine.statistics().failed_parts, 0U);
   }
@@ -90,16 +53,7 @@ TEST_F(GpuTransfer, WritesWhatTheMemoryHolds) {
   for (const int extra : {0, O_DIRECT}) {
     const Engine engine;
     File file(engine, path, O_RDWR | O_CREAT | O_TRUNC | extra);
-    std::string wanted;
-    for (const std::size_t bytes : {3000001UL, 4096UL, 100UL}) {
-      const std::string data = pattern(bytes, bytes);
-      const GpuBuffer source(gpu, bytes);
-      source.fill(data);
-      const std::size_t offset = wanted.empty() ? 0 : 1001 + bytes;
-      ASSERT_EQ(file.write_at(source.data(), bytes, offset), bytes);
-      if (wanted.size() < offset + bytes) wanted.resize(offset + bytes);
-      wanted.replace(offset, bytes, data);
-    }
+    const std::string wanted = write_all(file, {3000001, 4096, 100});
     file.sync();
     file.close();
     EXPECT_TRUE(same_bytes(test::read_file(path), wanted));
@@ -114,7 +68,7 @@ TEST_F(GpuTransfer, OneBatchServesTwoGpusAndTheHost) {
   const Engine engine;
   const File file(engine, path);
   for (const bool cold : {false, true}) {
-    if (cold) make_cold();
+    if (cold) make_cold(path);
     const GpuBuffer one(gpu, wanted.size());
     const GpuBuffer two(second, 5000);
     std::string three(700000, untouched);
@@ -149,14 +103,8 @@ TEST_F(GpuTransfer, ManagedMemoryIsLeftToTheDriver) {
   write_file(path, wanted);
   const Engine engine;
   const File file(engine, path);
-  const cuda::CurrentContext current(*gpu);
-  const cuda::Driver& driver = cuda::Driver::get();
-  cuda::DevicePointer managed = 0;
-  driver.check(driver.cuMemAllocManaged(&managed, wanted.size(), cuda::managed_attach_global), "");
-  EXPECT_EQ(file.read_at(reinterpret_cast<void*>(managed), wanted.size(), 0), wanted.size());
-  EXPECT_TRUE(same_bytes({reinterpret_cast<char*>(managed), wanted.size()}, wanted));
+  expect_read_into_managed(file, wanted);
   EXPECT_EQ(engine.statistics().gpu_tasks, 1U);
-  driver.check(driver.cuMemFree(managed), "");
 }
 
 // While the copy engine is busy the disk continues, as far as the slots reach; a future is not
@@ -168,7 +116,7 @@ TEST_F(GpuTransfer, StorageAndCopiesOverlapAndCancelWaitsForCopies) {
   const File file(engine, path);
   const GpuBuffer target(gpu, wanted.size());
   for (const bool cold : {false, true}) {
-    if (cold) make_cold();
+    if (cold) make_cold(path);
     const std::uint64_t read_before = engine.statistics().bytes_read;
     MockCuda::set("hold_copies", 1);
     const Future future = file.read_at_async(target.data(), wanted.size(), 0);
@@ -185,8 +133,7 @@ TEST_F(GpuTransfer, StorageAndCopiesOverlapAndCancelWaitsForCopies) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_EQ(MockCuda::get("copies"), copies) << "a copy after the future was ready";
   }
-  EXPECT_EQ(file.read_at(target.data(), wanted.size(), 0), wanted.size());
-  EXPECT_TRUE(same_bytes(target.contents(), wanted));
+  expect_read(file, wanted);
 }
 
 TEST_F(GpuTransfer, PageLockedMemoryIsBoundedAndGivenBack) {
@@ -194,13 +141,9 @@ TEST_F(GpuTransfer, PageLockedMemoryIsBoundedAndGivenBack) {
   write_file(path, wanted);
   MockCuda::set("pinned_bytes_max", 0);
   {
-    EngineOptions options;
-    options.workers = 16;
-    const Engine engine(options);
+    const Engine engine(by_route(Route::automatic, 16));
     const File file(engine, path);
-    const GpuBuffer target(gpu, wanted.size());
-    EXPECT_EQ(file.read_at(target.data(), wanted.size(), 0), wanted.size());
-    EXPECT_TRUE(same_bytes(target.contents(), wanted));
+    expect_read(file, wanted);
     EXPECT_GT(engine.statistics().pinned_bytes, 0U);
     EXPECT_EQ(static_cast<long>(engine.statistics().pinned_bytes), MockCuda::get("pinned_bytes"));
     EXPECT_LE(MockCuda::get("pinned_bytes_max"), 128 << 20);
@@ -212,9 +155,7 @@ TEST_F(GpuTransfer, PageLockedMemoryIsBoundedAndGivenBack) {
 TEST_F(GpuTransfer, ACopyThatIsRefusedFailsItsPartOnly) {
   const std::string wanted = pattern(4 << 20, 8);
   write_file(path, wanted);
-  EngineOptions options;
-  options.workers = 1;
-  const Engine engine(options);
+  const Engine engine(by_route(Route::automatic, 1));
   const File file(engine, path);
   const GpuBuffer one(gpu, 2 << 20);
   const GpuBuffer two(gpu, 2 << 20);
@@ -243,8 +184,7 @@ TEST_F(GpuTransfer, ALostGpuFailsTransfersAndLosesNoThread) {
   EXPECT_EQ(error_of([&] { file.read_at(target.data(), wanted.size(), 0); }), EIO) << "at once";
   EXPECT_EQ(error_of([&] { file.write_at(target.data(), wanted.size(), 0); }), EIO);
   clear_faults();
-  EXPECT_EQ(file.read_at(target.data(), wanted.size(), 0), wanted.size());
-  EXPECT_TRUE(same_bytes(target.contents(), wanted));
+  expect_read(file, wanted);
   EXPECT_TRUE(same_bytes(test::read_file(path), wanted)) << "a write of nothing";
 }
 
@@ -258,65 +198,6 @@ TEST_F(GpuTransfer, SaysWhyMemoryCannotBeUsed) {
   EXPECT_EQ(error_of([&] { file.read_at(target.data(), 1 << 20, 0); }), ENOMEM);
   MockCuda::set("out_of_memory", 0);
   EXPECT_EQ(file.read_at(target.data(), 1 << 20, 0), 1U << 20) << "there is memory again";
-}
-
-// Random batches from several threads, failing, short, delayed and cancelled at random.
-TEST_F(GpuTransfer, RandomBatchesBesideEachOther) {
-  test::Random random;
-  constexpr std::size_t file_bytes = 4 << 20;
-  const std::string wanted = pattern(file_bytes, 11);
-  std::uint64_t injected = 0;
-  for (int trial = 0; trial < 4; ++trial) {
-    auto* storage = new test::FailingStorage(random.fork());
-    storage->set_contents("/file", wanted);
-    EngineOptions options;
-    options.workers = static_cast<unsigned>(random.between(1, 4));
-    if (random.one_in(2)) options.task_bytes = 4096 * random.between(1, 100);
-    const Engine engine(
-        std::make_shared<Scheduler>(options, std::unique_ptr<storage::Storage>(storage)));
-    const File file(engine, "/file");
-    storage->faults.reads = 30;
-    storage->faults.short_reads = 10;
-    storage->faults.delays = 3;
-    MockCuda::set("copy_delay_us", static_cast<long>(random.below(60)));
-    const auto work = [&](test::Random stream) {
-      for (std::uint64_t round = 0; round < test::scaled(60); ++round) {
-        const std::size_t count = stream.between(1, 20);
-        const std::size_t bytes_max = count > 5 ? 40000 : 3 << 20;
-        std::vector<std::unique_ptr<GpuBuffer>> memory;
-        std::vector<Part> parts;
-        for (std::size_t i = 0; i < count; ++i) {
-          const std::size_t bytes = stream.between(1, bytes_max);
-          memory.push_back(std::make_unique<GpuBuffer>(gpu, bytes + 16));
-          memory.back()->fill(std::string(bytes + 16, untouched));
-          parts.push_back({&file, memory.back()->data(), bytes, stream.below(file_bytes)});
-        }
-        Future future = engine.read(parts);
-        const bool cancel = stream.one_in(4);
-        if (cancel) future.cancel();
-        if (stream.one_in(5)) {
-          future = Future();
-          continue;  // the memory goes at once: freed under a copy, if one were left
-        }
-        const std::vector<std::int64_t>& results = future.results();
-        for (std::size_t i = 0; i < count; ++i) {
-          const std::string got = memory[i]->contents();
-          ASSERT_EQ(got.substr(parts[i].bytes), std::string(16, untouched));
-          if (results[i] < 0) continue;
-          const std::string expected = wanted.substr(parts[i].offset, parts[i].bytes);
-          ASSERT_EQ(results[i], static_cast<std::int64_t>(expected.size()));
-          ASSERT_TRUE(same_bytes(std::string_view(got).substr(0, expected.size()), expected));
-        }
-      }
-    };
-    std::vector<std::thread> threads;
-    for (int thread = 0; thread < 3; ++thread)
-      threads.emplace_back(work, random.fork());
-    for (std::thread& thread : threads)
-      thread.join();
-    injected += storage->injected;
-  }
-  EXPECT_GT(injected, 0U);
 }
 
 }  // namespace

@@ -1,18 +1,16 @@
 // Names that change while a file is open: reads still use the opened file.
 #include <cerrno>
 #include <filesystem>
-#include <functional>
 #include <string>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <ferry/ferry.hpp>
 
+#include "bulk/bulk_files.hpp"
 #include "support/error_of.hpp"
-#include "support/files.hpp"
 
 namespace ferry::bulk::names_test {
 namespace {
@@ -20,7 +18,6 @@ namespace {
 using test::error_of;
 using test::pattern;
 using test::same_bytes;
-using test::ScratchDirectory;
 using test::write_file;
 
 constexpr std::size_t bytes = (2 << 20) + 777;
@@ -37,26 +34,13 @@ class InDirectory {
   const std::filesystem::path before_ = std::filesystem::current_path();
 };
 
-// On a file system with direct I/O, not one in memory.
-struct BulkNames : testing::TestWithParam<Route> {
+struct BulkNames : ByRoute {
   const std::string mine = pattern(bytes, 1);
   const std::string others = pattern(bytes, 2);
-  ScratchDirectory scratch{test::build_folder()};
-  Engine engine{[] {
-    EngineOptions options;
-    options.workers = 2;
-    options.route = GetParam();
-    return options;
-  }()};
 
-  void make_cold(const std::string& path) {
-    const test::Descriptor fd(::open(path.c_str(), O_RDONLY));
-    fsync(fd);
-    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-  }
-  void make(const std::string& path, const std::string& contents) {
-    write_file(path, contents);
-    make_cold(path);
+  static void make(const std::string& name, const std::string& contents) {
+    write_file(name, contents);
+    make_cold(name);
   }
   void expect_mine(const File& file) {
     std::string got(bytes, '#');
@@ -66,10 +50,10 @@ struct BulkNames : testing::TestWithParam<Route> {
 };
 
 TEST_P(BulkNames, ARenameOverTheFile) {
-  make(scratch / "file", mine);
+  make(path, mine);
   make(scratch / "new", others);
-  const File file(engine, scratch / "file");
-  std::filesystem::rename(scratch / "new", scratch / "file");
+  const File file(engine, path);
+  std::filesystem::rename(scratch / "new", path);
   expect_mine(file);
 }
 
@@ -95,35 +79,20 @@ TEST_P(BulkNames, ATurnedLink) {
 }
 
 TEST_P(BulkNames, AFileWithoutAName) {
-  make(scratch / "file", mine);
-  const File file(engine, scratch / "file");
-  std::filesystem::remove(scratch / "file");
+  make(path, mine);
+  const File file(engine, path);
+  std::filesystem::remove(path);
   expect_mine(file);
 }
 
 // The existing descriptor must do if the file may not be opened again.
 TEST_P(BulkNames, AFileThatMayNotBeOpenedAgain) {
-  make(scratch / "file", mine);
-  const File file(engine, scratch / "file");
-  std::filesystem::permissions(scratch / "file", std::filesystem::perms::none);
+  make(path, mine);
+  const File file(engine, path);
+  std::filesystem::permissions(path, std::filesystem::perms::none);
   make(scratch / "new", others);
-  std::filesystem::rename(scratch / "new", scratch / "file");
+  std::filesystem::rename(scratch / "new", path);
   expect_mine(file);
-}
-
-// Runs in a child of fork(); whether it said yes there.
-bool in_a_child(const std::function<bool()>& work) {
-  const pid_t child = fork();
-  if (child == 0) {
-    bool worked = false;
-    try {
-      worked = work();
-    } catch (...) {
-    }
-    _exit(worked ? 0 : 1);
-  }
-  int status = 0;
-  return waitpid(child, &status, 0) == child && status == 0;
 }
 
 bool has(const File& file, const std::string& wanted) {
@@ -134,10 +103,10 @@ bool has(const File& file, const std::string& wanted) {
 }
 
 TEST_P(BulkNames, AChildHasItsParentsFile) {
-  make(scratch / "file", mine);
+  make(path, mine);
   make(scratch / "new", others);
-  const File file(engine, scratch / "file");
-  std::filesystem::rename(scratch / "new", scratch / "file");
+  const File file(engine, path);
+  std::filesystem::rename(scratch / "new", path);
   EXPECT_TRUE(in_a_child([&] {
     const Engine own = Engine::common();
     return has(File(own, file), mine);
@@ -145,9 +114,9 @@ TEST_P(BulkNames, AChildHasItsParentsFile) {
 }
 
 TEST_P(BulkNames, AChildThatHasClosedTheDescriptor) {
-  make(scratch / "file", mine);
+  make(path, mine);
   make(scratch / "new", others);
-  const File file(engine, scratch / "file");
+  const File file(engine, path);
   const int fd = file.descriptor();
   const auto by_name = [&] {
     ::close(fd);
@@ -156,14 +125,14 @@ TEST_P(BulkNames, AChildThatHasClosedTheDescriptor) {
     return has(File(own, file), mine);
   };
   EXPECT_TRUE(in_a_child(by_name));
-  std::filesystem::rename(scratch / "new", scratch / "file");
+  std::filesystem::rename(scratch / "new", path);
   write_file(scratch / "new", others);
   EXPECT_TRUE(in_a_child([&] { return error_of([&] { by_name(); }) == ESTALE; }));
 }
 
 TEST_P(BulkNames, AChildLeavesTheParentsFileAndFutures) {
-  make(scratch / "file", mine);
-  File file(engine, scratch / "file");
+  make(path, mine);
+  File file(engine, path);
   std::string got(bytes, '#');
   Future future = file.read_at_async(got.data(), bytes, 0);
   EXPECT_TRUE(in_a_child([&] {
@@ -175,14 +144,7 @@ TEST_P(BulkNames, AChildLeavesTheParentsFileAndFutures) {
   EXPECT_TRUE(same_bytes(got, mine));
 }
 
-std::string name_of(const testing::TestParamInfo<Route>& info) {
-  if (info.param == Route::automatic) return "automatic";
-  return info.param == Route::buffered ? "buffered" : "direct";
-}
-
-INSTANTIATE_TEST_SUITE_P(Routes, BulkNames,
-                         testing::Values(Route::automatic, Route::buffered, Route::direct),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(Routes, BulkNames, every_route, name_of);
 
 }  // namespace
 }  // namespace ferry::bulk::names_test

@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "support/depth.hpp"
 #include "support/failing_storage.hpp"
 #include "support/files.hpp"
+#include "support/mock_gpu.hpp"
 
 namespace ferry::bulk::random_transfers_test {
 namespace {
@@ -28,20 +31,48 @@ constexpr std::size_t file_bytes = 1 << 20;
 constexpr std::size_t part_bytes_max = 300 << 10;
 constexpr char untouched = '#';
 
-struct Batch {
-  std::vector<Part> parts;
-  std::vector<std::string> memory;  // each with a guard of 16 bytes behind it
+using Gpu = std::shared_ptr<const cuda::PrimaryContext>;
+struct RandomGpuTransfers : test::OnMockGpu {};
+
+// Of the host, or of a GPU.
+class Memory {
+ public:
+  Memory(const Gpu& gpu, std::size_t bytes) : host_(bytes, untouched) {
+    if (gpu == nullptr) return;
+    on_gpu_ = std::make_unique<test::GpuBuffer>(gpu, bytes);
+    on_gpu_->fill(host_);
+  }
+  void* data() { return on_gpu_ ? on_gpu_->data() : host_.data(); }
+  std::string contents() const { return on_gpu_ ? on_gpu_->contents() : host_; }
+
+ private:
+  std::string host_;
+  std::unique_ptr<test::GpuBuffer> on_gpu_;
 };
 
-Batch random_batch(Random& random, const std::vector<const File*>& files) {
+struct Batch {
+  std::vector<Part> parts;
+  std::vector<Memory> memory;  // each with a guard of 16 bytes behind it
+};
+
+struct Reads {
+  const Engine& engine;
+  std::vector<const File*> files;
+  const std::string& wanted;  // what the files hold
+  bool may_fail = false;
+  Gpu gpu = nullptr;  // null: into memory of the host
+};
+
+Batch random_batch(Random& random, const Reads& reads) {
   Batch batch;
   const std::size_t count = random.one_in(4) ? random.below(200) : random.below(6);
-  batch.memory.resize(count);
+  batch.memory.reserve(count);
+  const std::size_t bytes_max = reads.gpu == nullptr ? part_bytes_max : 3 * reads.wanted.size() / 4;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t bytes = random.below(count > 6 ? 9000 : part_bytes_max);
-    batch.memory[i].assign(bytes + 16, untouched);
-    batch.parts.push_back(
-        Part{random.pick(files), batch.memory[i].data(), bytes, random.below(file_bytes * 9 / 8)});
+    const std::size_t bytes = random.below(count > 6 ? 9000 : bytes_max);
+    batch.memory.emplace_back(reads.gpu, bytes + 16);
+    batch.parts.push_back(Part{random.pick(reads.files), batch.memory[i].data(), bytes,
+                               random.below(reads.wanted.size() * 9 / 8)});
   }
   return batch;
 }
@@ -49,7 +80,7 @@ Batch random_batch(Random& random, const std::vector<const File*>& files) {
 // Every byte up to the result is the file's, and none beyond the part was touched.
 void check_read(const Batch& batch, std::size_t i, std::int64_t result, const std::string& wanted) {
   const Part& part = batch.parts[i];
-  const std::string& memory = batch.memory[i];
+  const std::string memory = batch.memory[i].contents();
   ASSERT_EQ(memory.substr(part.bytes), std::string(16, untouched));
   if (result < 0) return;
   const std::string expected =
@@ -67,31 +98,47 @@ EngineOptions random_options(Random& random) {
   return options;
 }
 
-void read_at_random(const Engine& engine, const std::vector<const File*>& files,
-                    const std::string& wanted, Random random, bool may_fail) {
+void read_at_random(const Reads& reads, Random random) {
+  const auto contents = [](const Batch& batch) {
+    std::vector<std::string> all;
+    for (const Memory& one : batch.memory)
+      all.push_back(one.contents());
+    return all;
+  };
   for (std::uint64_t round = 0; round < scaled(60); ++round) {
-    const Batch batch = random_batch(random, files);
-    Future future = engine.read(batch.parts);
+    const Batch batch = random_batch(random, reads);
+    Future future = reads.engine.read(batch.parts);
     const bool cancel = random.one_in(5);
     if (cancel) future.cancel();
     if (random.one_in(6)) {
       // Nothing may touch the memory once the future is gone.
       future = Future();
-      std::vector<std::string> before = batch.memory;
+      if (reads.gpu != nullptr) continue;  // a copy in flight would be noticed when it is freed
+      const std::vector<std::string> before = contents(batch);
       std::this_thread::yield();
-      ASSERT_EQ(before, batch.memory);
+      ASSERT_EQ(before, contents(batch));
       continue;
     }
     const std::vector<std::int64_t>& results = future.results();
     ASSERT_EQ(results.size(), batch.parts.size());
     std::size_t failed = 0;
     for (std::size_t i = 0; i < results.size(); ++i) {
-      check_read(batch, i, results[i], wanted);
+      check_read(batch, i, results[i], reads.wanted);
       if (results[i] < 0) ++failed;
-      ASSERT_TRUE(results[i] >= 0 || cancel || may_fail) << results[i];
+      ASSERT_TRUE(results[i] >= 0 || cancel || reads.may_fail) << results[i];
     }
     ASSERT_EQ(future.failures().size(), failed);
   }
+}
+
+void read_by_threads(const Reads& reads, Random& random, const std::function<void()>& meanwhile) {
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 3; ++thread) {
+    threads.emplace_back([&, stream = random.fork()] { read_at_random(reads, stream); });
+  }
+  meanwhile();
+  for (std::thread& thread : threads)
+    thread.join();
 }
 
 // Another file takes the name, or none has it from now on.
@@ -117,46 +164,46 @@ TEST(RandomTransfers, ReadsOfRealFiles) {
     const test::Descriptor fd(::open((scratch / "file").c_str(), O_RDONLY));
     const std::uint64_t renamed = random.below(10);
     if (renamed == 0) take_name(random, scratch);
-    std::vector<std::thread> threads;
-    for (int thread = 0; thread < 3; ++thread) {
-      threads.emplace_back([&, stream = random.fork()] {
-        read_at_random(engine, {&one, &two}, wanted, stream, false);
-      });
-    }
-    for (std::uint64_t i = 1; i <= 20; ++i) {  // the page cache comes and goes meanwhile
-      if (i == renamed) take_name(random, scratch);
-      fsync(fd);
-      posix_fadvise(fd, static_cast<off_t>(random.below(file_bytes)), 100000, POSIX_FADV_DONTNEED);
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-    for (std::thread& thread : threads)
-      thread.join();
+    read_by_threads({engine, {&one, &two}, wanted, false, nullptr}, random, [&] {
+      for (std::uint64_t i = 1; i <= 20; ++i) {  // the page cache comes and goes
+        if (i == renamed) take_name(random, scratch);
+        fsync(fd);
+        posix_fadvise(fd, static_cast<off_t>(random.below(file_bytes)), 100000,
+                      POSIX_FADV_DONTNEED);
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+    });
   }
 }
 
-TEST(RandomTransfers, ReadsThatFailAreShortAndTakeTheirTime) {
+// Reads that fail, are short and take their time.
+void read_with_faults(const std::string& wanted, const Gpu& gpu) {
   Random random;
-  const std::string wanted = test::pattern(file_bytes, 2);
   std::uint64_t injected = 0;
-  for (int trial = 0; trial < 6; ++trial) {
+  for (int trial = 0; trial < (gpu == nullptr ? 6 : 4); ++trial) {
     auto* storage = new test::FailingStorage(random.fork());
     storage->set_contents("/file", wanted);
-    const Engine engine(std::make_shared<Scheduler>(random_options(random),
-                                                    std::unique_ptr<storage::Storage>(storage)));
+    EngineOptions options = random_options(random);
+    if (gpu != nullptr && random.one_in(2)) options.task_bytes = 0;
+    const Engine engine(
+        std::make_shared<Scheduler>(options, std::unique_ptr<storage::Storage>(storage)));
     const File file(engine, "/file");
     storage->faults.reads = 30;
     storage->faults.short_reads = 10;
     storage->faults.delays = 3;
-    std::vector<std::thread> threads;
-    for (int thread = 0; thread < 3; ++thread) {
-      threads.emplace_back(
-          [&, stream = random.fork()] { read_at_random(engine, {&file}, wanted, stream, true); });
-    }
-    for (std::thread& thread : threads)
-      thread.join();
+    if (gpu != nullptr) test::MockCuda::set("copy_delay_us", static_cast<long>(random.below(60)));
+    read_by_threads({engine, {&file}, wanted, true, gpu}, random, [] {});
     injected += storage->injected;
   }
   EXPECT_GT(injected, 0U);
+}
+
+TEST(RandomTransfers, ReadsThatFailAreShortAndTakeTheirTime) {
+  read_with_faults(test::pattern(file_bytes, 2), nullptr);
+}
+
+TEST_F(RandomGpuTransfers, ReadsThatFailAreShortAndTakeTheirTime) {
+  read_with_faults(test::pattern(4 * file_bytes, 11), gpu);
 }
 
 // Each thread writes a stripe of its own, so that the outcome is known.
