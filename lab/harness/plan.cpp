@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "harness/json_fields.hpp"
+#include "harness/mpi/rank_part.hpp"
 #include "storage/uri.hpp"
 
 namespace ferry::bench {
@@ -107,8 +108,13 @@ void check_uri(const Cell& cell, const Fields& fields) {
 
 void check_on_ranks(const Cell& cell, const Fields& fields) {
   const Interface interface = cell.interface;
-  if (cell.interleaved && cell.transfer_bytes % cell.piece_bytes != 0) {
+  if (cell.pattern == RankPattern::interleaved && cell.transfer_bytes % cell.piece_bytes != 0) {
     fields.fail("transfer_bytes", "must be a multiple of piece_bytes");
+  }
+  if (cell.pattern == RankPattern::subarray &&
+      (cell.file_per_writer ||
+       Subarray(cell.total_bytes, 0, cell.threads).bytes() != cell.part_bytes())) {
+    fields.fail("pattern", "cannot be subarray: that many ranks do not divide the array");
   }
   if ((cell.element_bytes & (cell.element_bytes - 1)) != 0) {
     fields.fail("element_bytes", "must be 1, 2, 4, 8 or 16");
@@ -239,11 +245,12 @@ void read_of_threads(const json& object, Fields& fields, Cell& cell) {
 }
 
 void read_of_ranks(Fields& fields, Cell& cell) {
-  constexpr std::array<const char*, 2> patterns = {"blocks", "interleaved"};
-  cell.interleaved = fields.choice("pattern", patterns, 0) == 1;
+  constexpr std::array<const char*, 3> patterns = {"blocks", "interleaved", "subarray"};
+  cell.pattern = static_cast<RankPattern>(fields.choice("pattern", patterns, 0));
   cell.method = static_cast<CollectiveMethod>(fields.choice("method", method_names, 0));
   cell.order = static_cast<ByteOrder>(fields.choice("byte_order", order_names, 0));
   fields.flag("collective", cell.collective);
+  fields.flag("sieving", cell.sieving);
   fields.flag("file_per_writer", cell.file_per_writer);
   fields.number("ranks", cell.threads, 1, ranks_max);
   fields.number("writers", cell.writers, 0, ranks_max);

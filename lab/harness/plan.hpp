@@ -30,6 +30,10 @@ enum class Program : std::uint8_t {
 // What makes the calls: threads of this process, warps of a GPU, or MPI ranks.
 enum class Device : std::uint8_t { cpu, cuda, ranks };
 
+// What a rank has of a file: a block, pieces in turn with the others, or a block of a 4-D array of
+// doubles, which is cut along its last dimensions first.
+enum class RankPattern : std::uint8_t { blocks, interleaved, subarray };
+
 // As collective::Method.
 enum class CollectiveMethod : std::uint8_t { automatic, independent, serial, aggregate, mpiio };
 
@@ -79,9 +83,10 @@ struct Cell {
   bool check = false;
 
   // Of the device `ranks` alone, which makes the files that it reads.
-  bool interleaved = false;  // a rank has pieces, in turn with the others; else one block
-  std::uint64_t piece_bytes = 4096;
+  RankPattern pattern = RankPattern::blocks;
+  std::uint64_t piece_bytes = 4096;                       // interleaved
   CollectiveMethod method = CollectiveMethod::automatic;  // of interface ferry
+  bool sieving = true;                                    // likewise
   bool collective = false;                                // of interface mpiio: by such calls
   unsigned writers = 0;          // who read or write for all; 0: as the interface does by itself
   bool file_per_writer = false;  // each with the data of a group of neighbouring ranks

@@ -217,7 +217,7 @@ void Session::write_once(std::size_t index, unsigned round) {
     if (!cell.overwrite) throw Error(EEXIST, path);
     run.create_flags = O_CREAT | O_TRUNC;
   }
-  if (!fresh.empty() && !cell.rewrite && uncounted_rounds_ == 0) warm_memory(cell);
+  if (!fresh.empty() && !cell.rewrite && !cell.is_striped()) warm_memory(cell);
   ScratchFiles made(std::move(fresh));
   Sample sample;
   try {

@@ -54,7 +54,7 @@ class Session {
   void on_cell(const Cell& cell, Work work);
 
   const Plan& plan_;
-  // Of ranks, one opens connections and touches memory. The others warm up before each repeat.
+  // Of ranks, one opens connections. The others warm up before each repeat.
   const unsigned uncounted_rounds_;
   std::vector<Cell> cells_;  // with the seeds that were found in files
   const Runtimes& runtimes_;

@@ -1,13 +1,13 @@
 """Compares collective I/O with the MPI library's MPI-IO.
 
 --dir is a folder or its URI: ceph:/?conf=FILE, as printed by `./ferry rig up ceph`. For a URI the
-MPI library has no driver, every sample is a new client, `independent:unsieved` is compared with
-independent reads with data sieving (up to 32 requests in flight; `calls` run one after another),
-and the servers' CPU time is not counted.
+MPI library has no driver, every sample is a new client (except writes by one rank and by calls),
+`independent:unsieved` is compared with independent reads with data sieving (up to 32 requests in
+flight; `calls` run one after another), and the servers' CPU time is not counted.
 
-Each measure is one run of `ferry-micro collective` under mpiexec: ways take turns (A B C C B A),
-samples are verified, and write times include the sync. MPI-IO is measured twice for the noise.
-Sizes are the file's. With --seconds a measure ends after the repeat in which that time ends.
+Each measure is one plan of ferry-bench-mpi: ways take turns (A B C C B A), samples are verified,
+and write times include the sync. MPI-IO is measured twice for the noise. Sizes are the file's.
+With --seconds a measure ends after the repeat in which that time ends.
 --build build/openmpi uses Open MPI, if built. Prints a table per measure: median time, its 95 %
 bootstrap bounds, time as a multiple of `automatic`'s, and medians of counters.
 """
@@ -17,8 +17,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import statistics
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,7 +38,6 @@ BASELINE = "automatic"
 WAYS = ("automatic", "mpi", "one-rank", "independent", "mpi:again")
 URI_WAYS = ("automatic", "one-rank", "independent:unsieved", "independent", "calls", "automatic:again")
 AGAIN = f"{BASELINE}:again"
-NO_LIMIT_S = 365 * 24 * 3600
 SWEEP_TARGET = 1.05  # times the best number of writers
 # Pattern and operation; cold: the file is not in the page cache.
 MEASURES = (
@@ -52,12 +51,6 @@ MEASURES = (
 )
 
 
-def mpiexec_of(build: Path) -> str:
-    """Returns the mpiexec of the MPI library that a build was made with."""
-    found = re.search(r"^MPIEXEC_EXECUTABLE:\w+=(.+)$", (build / "CMakeCache.txt").read_text(), re.M)
-    return found[1] if found else "mpiexec"
-
-
 def measures(arguments: argparse.Namespace) -> Iterator[tuple[str, str, str, bool]]:
     """Gives the name, pattern, operation and coldness of what was asked for."""
     for pattern, operation, cold in MEASURES:
@@ -66,21 +59,67 @@ def measures(arguments: argparse.Namespace) -> Iterator[tuple[str, str, str, boo
             yield name, pattern, operation, cold
 
 
+def cell_of(way: str, pattern: str, operation: str, cold: bool, arguments: argparse.Namespace) -> Json:
+    """Returns the plan's cell for a way: METHOD[/WRITERS[/BUFFER_KIB]][:unsieved], mpi, calls or one-rank."""
+    base, mark, settings = arguments.dir.partition("?") if is_uri(arguments.dir) else (arguments.dir, "", "")
+    total_bytes = arguments.mib * MIB
+    cell: Json = {
+        "id": way, "path": f"{base.rstrip('/')}/ferry-micro.tmp{mark}{settings}", "operation": operation,
+        "pattern": pattern, "ranks": arguments.ranks, "total_bytes": total_bytes,
+        "transfer_bytes": total_bytes // arguments.ranks, "sync": "fsync" if operation == "write" else "none",
+        "cold": cold,
+    }  # fmt: skip
+    name, _, special = way.partition(":")
+    method, *numbers = name.split("/")
+    if method == "one-rank":
+        return cell | {"interface": "native", "pattern": "blocks", "ranks": 1, "transfer_bytes": 4 * MIB}
+    if method == "calls":
+        return cell | {"interface": "native"}
+    if method == "mpi":
+        return cell | {"interface": "mpiio", "collective": True}
+    writers, buffer_kib = (*map(int, numbers), 0, 0)[:2]
+    return cell | {
+        "interface": "ferry", "method": method, "writers": writers, "buffer_bytes": buffer_kib << 10,
+        "sieving": special != "unsieved",
+    }  # fmt: skip
+
+
+def sample_of(line: Json) -> Json:
+    """Returns what is shown and kept of a sample that ferry-bench-mpi printed."""
+    usage = line["ranks_usage"]
+    return {
+        "repeat": line["repeat"],
+        "method": line["method"],
+        "seconds": line["elapsed_ns"] / 1e9,
+        "cpu_seconds": (usage["user_cpu_ns"] + usage["system_cpu_ns"]) / 1e9,
+        "context_switches": usage["voluntary_switches"] + usage["involuntary_switches"],
+        "time_split": line["time_split"],
+        **(line["counts"] or {}),
+    }
+
+
 def samples_of(pattern: str, operation: str, cold: bool, arguments: argparse.Namespace) -> dict[str, list[Json]]:
     """Runs one measure and returns the samples of each way."""
-    ways = [f"{way}:cold" if cold else way for way in arguments.ways.split(",")]
-    if operation == "write" and is_uri(arguments.dir):
-        ways = [way for way in ways if not way.endswith(":unsieved")]  # writes there never are
-    printed = output(
-        mpiexec_of(arguments.build), "-n", arguments.ranks, arguments.build / "ferry-micro", "collective",
-        arguments.dir, pattern, operation, *ways, "--bytes", arguments.mib * MIB,
-        "--repeats", arguments.repeats, "--seconds", arguments.seconds or NO_LIMIT_S,
-        environment={**ENVIRONMENT, **os.environ},
-    )  # fmt: skip
+    ways = arguments.ways.split(",")
+    if is_uri(arguments.dir):
+        cold = operation == "read"  # each sample is a new client
+        if operation == "write":
+            ways = [way for way in ways if not way.endswith(":unsieved")]  # writes there never are
+    plan = {
+        "schema": "ferry.plan/3", "repeats": arguments.repeats, "time_limit_ms": arguments.seconds * 1000,
+        "runtime": {"device": "ranks"},
+        "cells": [cell_of(way, pattern, operation, cold, arguments) for way in ways],
+    }  # fmt: skip
+    program = arguments.build / "ferry-bench-mpi"
+    launch = [json.loads(output(program, "--info"))["mpiexec"], "-n", arguments.ranks, program]
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(plan, file)
+        file.flush()
+        printed = output(*launch, "--plan", file.name, environment={**ENVIRONMENT, **os.environ})
     samples: dict[str, list[Json]] = {way: [] for way in ways}
-    for line in printed.splitlines():
-        sample = json.loads(line)
-        samples[sample["way"]].append(sample)
+    for line in map(json.loads, printed.splitlines()):
+        if line["type"] == "sample":
+            samples[line["cell"]].append(sample_of(line))
     return samples
 
 
@@ -138,10 +177,7 @@ def sweep(arguments: argparse.Namespace) -> dict[str, dict[str, list[Json]]]:
     kept = {}
     for name, pattern, operation, cold in measures(arguments):
         samples = kept[name] = samples_of(pattern, operation, cold, arguments)
-        seconds = {
-            way.removesuffix(":cold"): [sample["seconds"] for sample in both_orders(ones)]
-            for way, ones in samples.items()
-        }
+        seconds = {way: [sample["seconds"] for sample in both_orders(ones)] for way, ones in samples.items()}
         repeats = len(seconds[BASELINE])
         if repeats < 2 * judge.PAIRS_MIN:
             print(f"{name}: {repeats} repeats in {arguments.seconds} s, too few to judge; take a smaller --mib")
@@ -167,7 +203,9 @@ def main() -> None:
     made.add_argument("--mib", type=int, default=256, help="size of the file")
     made.add_argument("--repeats", type=int, default=10)
     made.add_argument("--seconds", type=int, default=0, help="of a measure, then no repeat begins; 0: no limit")
-    made.add_argument("--ways", help="a method[/writers[/buffer KiB]], mpi, one-rank; with commas between them")
+    made.add_argument(
+        "--ways", help="a method[/writers[/buffer KiB]][:unsieved], mpi, calls, one-rank; with commas between them"
+    )
     made.add_argument("--build", type=Path, default=BUILD, help="a build directory; of the checkout: build/release")
     made.add_argument(
         "--sweep", action="store_true", help="hold automatic against every number of writers; 40 repeats or more"

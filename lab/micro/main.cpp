@@ -43,8 +43,6 @@ void add_arguments(CLI::App& command, const std::string& usage, BenchmarkOptions
     } else if (word.find('|') != std::string::npos) {
       option = command.add_option("KIND", options.kind, "what to measure")
                    ->check(CLI::IsMember(CLI::detail::split(word, '|')));
-    } else if (word.ends_with("...")) {
-      option = command.add_option(word.substr(0, word.size() - 3), options.words);
     } else {
       option = command.add_option(word, *path);
       path = &options.other;

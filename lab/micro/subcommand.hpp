@@ -10,10 +10,9 @@ namespace ferry::benchmarks {
 
 // What the command line gave. A subcommand's usage names what it takes.
 struct BenchmarkOptions {
-  std::string path;                // the first argument in capital letters: FILE, FOLDER, URI
-  std::string other;               // the second
-  std::string kind;                // one of several words: read|write
-  std::vector<std::string> words;  // any number of them: WAY...
+  std::string path;   // the first argument in capital letters: FILE, FOLDER, URI
+  std::string other;  // the second
+  std::string kind;   // one of several words: read|write
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
   std::uint64_t depth = 0;

@@ -9,6 +9,7 @@
 
 #include "harness/file_access.hpp"
 #include "harness/usage.hpp"
+#include "storage/router.hpp"
 #include "storage/sync_file.hpp"
 
 namespace ferry::bench {
@@ -16,18 +17,19 @@ namespace {
 
 using collective::Method;
 using collective::Statistics;
-using collective::TypeMap;
 
 static_assert(static_cast<Method>(CollectiveMethod::aggregate) == Method::aggregate &&
               static_cast<Method>(CollectiveMethod::mpiio) == Method::mpiio);
 
 constexpr unsigned mode_of_new_files = 0600;
 
-// A file of Ferry's storage by blocking calls.
+// A file of Ferry's storage by blocking calls. Cold reads are those of a new client.
 class NativeAccess final : public FileAccess {
  public:
-  NativeAccess(std::string path, storage::Storage& storage)
-      : FileAccess(std::move(path)), file_(storage) {}
+  NativeAccess(const RankPart& part, storage::Storage& storage)
+      : FileAccess(part.path()),
+        own_(part.cell.cold ? storage::make_router() : nullptr),
+        file_(own_ ? *own_ : storage) {}
 
   void open(int flags) override { check(file_.open(path(), flags, mode_of_new_files), "opening"); }
   std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset) override {
@@ -40,6 +42,7 @@ class NativeAccess final : public FileAccess {
   void close() override { check(file_.close(), "closing"); }
 
  private:
+  const std::unique_ptr<storage::Storage> own_;
   storage::SyncFile file_;
 };
 
@@ -110,16 +113,23 @@ class Independent final : public RankAccess {
 class PartType {
  public:
   explicit PartType(const RankPart& part) {
-    if (!part.cell.interleaved) {
+    const RankPattern pattern = part.cell.pattern;
+    if (pattern == RankPattern::blocks) {
       displacement_ = static_cast<MPI_Offset>(part.index * part.bytes());
       return;
     }
-    const auto piece_bytes = static_cast<MPI_Offset>(part.cell.piece_bytes);
-    displacement_ = part.index * piece_bytes;
-    MPI_Datatype piece = MPI_DATATYPE_NULL;
-    MPI_Type_contiguous(static_cast<int>(piece_bytes), MPI_BYTE, &piece);
-    MPI_Type_create_resized(piece, 0, part.count * piece_bytes, &type_);
-    MPI_Type_free(&piece);
+    if (pattern == RankPattern::interleaved) {
+      const auto piece_bytes = static_cast<MPI_Offset>(part.cell.piece_bytes);
+      displacement_ = part.index * piece_bytes;
+      MPI_Datatype piece = MPI_DATATYPE_NULL;
+      MPI_Type_contiguous(static_cast<int>(piece_bytes), MPI_BYTE, &piece);
+      MPI_Type_create_resized(piece, 0, part.count * piece_bytes, &type_);
+      MPI_Type_free(&piece);
+    } else {
+      const Subarray block(part.cell.total_bytes, part.index, part.count);
+      MPI_Type_create_subarray(4, block.sizes.data(), block.subsizes.data(), block.starts.data(),
+                               MPI_ORDER_C, MPI_DOUBLE, &type_);
+    }
     MPI_Type_commit(&type_);
   }
   ~PartType() {
@@ -211,7 +221,7 @@ class MpiioAccess final : public RankAccess {
 
 class FerryAccess final : public RankAccess {
  public:
-  using RankAccess::RankAccess;
+  FerryAccess(const Teams& teams, const RankPart& part) : RankAccess(teams, part), type_(part) {}
 
   void open() override {
     const Cell& cell = part_.cell;
@@ -222,6 +232,7 @@ class FerryAccess final : public RankAccess {
     options.files = cell.file_per_writer ? static_cast<int>(cell.writers) : 0;
     options.buffer_bytes = static_cast<std::int64_t>(cell.writer_buffer_bytes);
     options.mode = mode_of_new_files;
+    if (!cell.sieving) options.read_sieving = options.write_sieving = collective::Sieving::disabled;
     const bool makes_stripes = writes() && cell.is_striped();
     if (makes_stripes) {
       options.alignment_bytes = static_cast<std::int64_t>(cell.stripe_bytes);
@@ -234,7 +245,7 @@ class FerryAccess final : public RankAccess {
     }
     const collective::Representation representation{cell.order,
                                                     static_cast<int>(cell.element_bytes)};
-    file_->set_view(displacement(), view(), representation);
+    file_->set_view(type_.displacement(), collective::typemap_of(type_.type()), representation);
   }
 
   void transfer(std::byte* data, std::uint64_t stream, std::uint64_t bytes) override {
@@ -252,17 +263,7 @@ class FerryAccess final : public RankAccess {
   std::optional<Statistics> counted() override { return file_->statistics(); }
 
  private:
-  std::int64_t displacement() const {
-    const bool blocks = !part_.cell.interleaved;
-    return static_cast<std::int64_t>(part_.index * (blocks ? part_.bytes() : piece_bytes()));
-  }
-  std::uint64_t piece_bytes() const { return part_.cell.piece_bytes; }
-  TypeMap view() const {
-    if (!part_.cell.interleaved) return {};
-    const auto bytes = static_cast<std::int64_t>(piece_bytes());
-    return TypeMap::strided(1, bytes, bytes * part_.count);
-  }
-
+  PartType type_;
   std::optional<collective::File> file_;
 };
 
@@ -277,7 +278,7 @@ std::unique_ptr<RankAccess> make_access(const RankAccess::Teams& teams, const Ra
       return std::make_unique<FerryAccess>(teams, part);
     case Interface::native:
       return std::make_unique<Independent>(teams, part,
-                                           std::make_unique<NativeAccess>(part.path(), storage));
+                                           std::make_unique<NativeAccess>(part, storage));
     default:
       return std::make_unique<Independent>(teams, part, make_posix_access(part.path()));
   }

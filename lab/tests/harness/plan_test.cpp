@@ -49,6 +49,8 @@ TEST(RanksPlan, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(refusal(R"("collective": true)"), "cells[0].collective: is for interface mpiio");
   EXPECT_EQ(refusal(R"("pattern": "interleaved")"),
             "cells[0].transfer_bytes: must be a multiple of piece_bytes");
+  EXPECT_EQ(refusal(R"("pattern": "subarray")"),
+            "cells[0].pattern: cannot be subarray: that many ranks do not divide the array");
   EXPECT_EQ(refusal(R"("element_bytes": 3)"), "cells[0].element_bytes: must be 1, 2, 4, 8 or 16");
   EXPECT_EQ(refusal(R"("sync": "flush")"),
             "cells[0].sync: must be none or fsync with device ranks");

@@ -1,5 +1,6 @@
 #include "harness/mpi/rank_part.hpp"
 
+#include <set>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -28,10 +29,12 @@ std::vector<std::vector<int>> covered(const Cell& cell) {
   return files;
 }
 
-Cell cell_of(unsigned ranks, bool interleaved) {
+constexpr RankPattern both[] = {RankPattern::blocks, RankPattern::interleaved};
+
+Cell cell_of(unsigned ranks, RankPattern pattern) {
   Cell cell;
   cell.threads = ranks;
-  cell.interleaved = interleaved;
+  cell.pattern = pattern;
   cell.path = "/f";
   cell.piece_bytes = 4;
   cell.transfer_bytes = 12;
@@ -40,16 +43,16 @@ Cell cell_of(unsigned ranks, bool interleaved) {
 }
 
 TEST(RankPart, HasEveryByteOfASharedFileOnce) {
-  for (const bool interleaved : {false, true}) {
-    const auto files = covered(cell_of(5, interleaved));
+  for (const RankPattern pattern : both) {
+    const auto files = covered(cell_of(5, pattern));
     ASSERT_EQ(files.size(), 1U);
     EXPECT_EQ(files[0], std::vector<int>(120, 1));
   }
 }
 
 TEST(RankPart, HasEveryByteOfEachWritersFileOnce) {
-  for (const bool interleaved : {false, true}) {
-    Cell cell = cell_of(5, interleaved);
+  for (const RankPattern pattern : both) {
+    Cell cell = cell_of(5, pattern);
     cell.file_per_writer = true;
     cell.writers = 2;
     const auto files = covered(cell);
@@ -61,8 +64,27 @@ TEST(RankPart, HasEveryByteOfEachWritersFileOnce) {
   }
 }
 
+TEST(RankPart, HasEveryRowOfASubarrayOnce) {
+  for (const unsigned ranks : {1U, 2U, 8U, 32U}) {
+    Cell cell = cell_of(ranks, RankPattern::subarray);
+    cell.total_bytes = 8 << 20;  // of two planes of 64 x 64 x 128 doubles
+    cell.transfer_bytes = cell.part_bytes();
+    std::set<std::uint64_t> rows;
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      std::uint64_t last = 0;
+      RankPart(cell, rank).for_each_piece(0, cell.part_bytes(), [&](auto offset, auto, auto bytes) {
+        EXPECT_EQ(bytes, ranks == 1 ? 1024U : ranks == 32 ? 256U : 512U);
+        EXPECT_LE(last, offset);
+        EXPECT_TRUE(rows.insert(offset / bytes).second);
+        last = offset;
+      });
+    }
+    EXPECT_EQ(rows.size(), cell.total_bytes / (ranks == 1 ? 1024 : ranks == 32 ? 256 : 512));
+  }
+}
+
 TEST(RankPart, InterleavesPieces) {
-  const Cell cell = cell_of(3, true);
+  const Cell cell = cell_of(3, RankPattern::interleaved);
   std::vector<std::uint64_t> offsets;
   RankPart(cell, 1).for_each_piece(0, 12,
                                    [&](auto offset, auto, auto) { offsets.push_back(offset); });
@@ -70,7 +92,7 @@ TEST(RankPart, InterleavesPieces) {
 }
 
 TEST(RankPart, NumbersFilesBeforeTheQueryOfAUri) {
-  Cell cell = cell_of(2, false);
+  Cell cell = cell_of(2, RankPattern::blocks);
   cell.file_per_writer = true;
   cell.writers = 2;
   cell.path = "ceph:/f?conf=/a";
