@@ -1,12 +1,10 @@
 // A mock of libcephfs for tests of hanging calls and forks, without a cluster. It has the symbols
 // that Ferry loads and keeps files in the local folder named by the first line of the configuration
 // file. It knows no layouts. Like the real one, it drops a slash at the end of a path.
-// mock_ceph_hang() makes it hang.
+// mock_hang() makes it hang.
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
 #include <fstream>
-#include <mutex>
 #include <string>
 
 #include <dirent.h>
@@ -14,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "mocks/faults.hpp"
 #include "storage/ceph/abi.hpp"
 
 namespace ferry::storage::ceph {
@@ -32,28 +31,6 @@ namespace ceph = ferry::storage::ceph;
 
 namespace {
 
-struct Faults {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::string hanging;
-  int inside = 0;
-  int calls = 0;
-};
-
-Faults& faults() {
-  static auto& all = *new Faults;
-  return all;
-}
-
-void may_hang(const char* function) {
-  std::unique_lock lock(faults().mutex);
-  ++faults().calls;
-  ++faults().inside;
-  faults().changed.notify_all();
-  faults().changed.wait(lock, [&] { return faults().hanging != function; });
-  --faults().inside;
-}
-
 template <class Result>
 Result or_error(Result result) {
   return result < 0 ? -errno : result;
@@ -66,7 +43,9 @@ std::string at(const ceph::Client* mount, const char* path) {
   return whole;
 }
 
-void fill(const struct stat& from, ceph::Statx* to) {
+int fill_from(int folder, const char* path, int flags, ceph::Statx* to) {
+  struct stat from {};
+  if (fstatat(folder, path, &from, flags) != 0) return -errno;
   *to = {};
   to->mask = ceph::basic_members;
   to->mode = static_cast<std::uint16_t>(from.st_mode);
@@ -80,30 +59,12 @@ void fill(const struct stat& from, ceph::Statx* to) {
   to->device = from.st_dev;
   to->modified = from.st_mtim;
   to->changed = from.st_ctim;
+  return 0;
 }
 
 }  // namespace
 
 extern "C" {
-
-// From now on, calls of `function` ("ceph_write" and the like) wait; with "", none do.
-void mock_ceph_hang(const char* function) {
-  const std::lock_guard lock(faults().mutex);
-  faults().hanging = function;
-  faults().changed.notify_all();
-}
-
-// How many calls are in the library.
-int mock_ceph_inside() {
-  const std::lock_guard lock(faults().mutex);
-  return faults().inside;
-}
-
-// The number of calls so far, in a child of fork() including its parent's.
-int mock_ceph_calls() {
-  const std::lock_guard lock(faults().mutex);
-  return faults().calls;
-}
 
 int ceph_create(ceph::Client** mount, const char*) {
   may_hang("ceph_create");
@@ -193,20 +154,14 @@ int ceph_ftruncate(ceph::Client*, int fd, std::int64_t bytes) {
 
 int ceph_fstatx(ceph::Client*, int fd, ceph::Statx* found, unsigned, unsigned) {
   may_hang("ceph_fstatx");
-  struct stat status {};
-  if (fstat(fd, &status) != 0) return -errno;
-  fill(status, found);
-  return 0;
+  return fill_from(fd, "", AT_EMPTY_PATH, found);
 }
 
 int ceph_statx(ceph::Client* mount, const char* path, ceph::Statx* found, unsigned,
                unsigned flags) {
   may_hang("ceph_statx");
-  struct stat status {};
-  const int how = (flags & AT_SYMLINK_NOFOLLOW) != 0 ? AT_SYMLINK_NOFOLLOW : 0;
-  if (fstatat(AT_FDCWD, at(mount, path).c_str(), &status, how) != 0) return -errno;
-  fill(status, found);
-  return 0;
+  const int how = static_cast<int>(flags) & AT_SYMLINK_NOFOLLOW;
+  return fill_from(AT_FDCWD, at(mount, path).c_str(), how, found);
 }
 
 int ceph_unlink(ceph::Client* mount, const char* path) {
@@ -242,11 +197,8 @@ int ceph_readdirplus_r(ceph::Client*, ceph::Directory* opened, dirent* entry, ce
   const dirent* next = readdir(opened->directory);
   if (next == nullptr) return -errno;
   *entry = *next;
-  struct stat status {};
-  if (fstatat(dirfd(opened->directory), next->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
-    return -errno;
-  fill(status, found);
-  return 1;
+  const int error = fill_from(dirfd(opened->directory), next->d_name, AT_SYMLINK_NOFOLLOW, found);
+  return error != 0 ? error : 1;
 }
 
 int ceph_closedir(ceph::Client*, ceph::Directory* opened) {

@@ -5,13 +5,12 @@
 // the credential's user. Attributes of the files (user.ferry.mock.*) hold layouts. The mock file
 // system has four servers.
 //
-// mock_pvfs2_fail() and mock_pvfs2_hang() make it fail and hang, or in another process
+// mock_pvfs2_fail() and mock_hang() make it fail and hang, or in another process
 // FERRY_MOCK_PVFS2_FAIL=FUNCTION:ERRNO.
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -35,6 +34,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "mocks/faults.hpp"
 #include "storage/pvfs2/abi.hpp"
 
 namespace pvfs2 = ferry::storage::pvfs2;
@@ -58,12 +58,13 @@ constexpr std::array errors = {EPERM,   ENOENT,       EINTR,  EIO,    ENXIO,    
                                EINVAL,  EMFILE,       EFBIG,  ENOSPC, EROFS,     EMLINK,  EPIPE,
                                EDEADLK, ENAMETOOLONG, ENOLCK, ENOSYS, ENOTEMPTY, ELOOP};
 
+// And those of further ones.
+constexpr std::array<std::pair<int, int>, 5> further_errors = {
+    {{33, ENODATA}, {58, EACCES}, {53, ETIMEDOUT}, {54, ECONNREFUSED}, {44, ENOPROTOOPT}}};
+
 int pvfs2_error(int number) {
-  if (number == ENODATA) return -(33 | error_bit);
-  if (number == EACCES) return -(58 | error_bit);
-  if (number == ETIMEDOUT) return -(53 | error_bit);
-  if (number == ECONNREFUSED) return -(54 | error_bit);
-  if (number == ENOPROTOOPT) return -(44 | error_bit);
+  for (const auto& [ours, error] : further_errors)
+    if (error == number) return -(ours | error_bit);
   const auto* found = std::find(errors.begin(), errors.end(), number);
   if (found == errors.end()) return -(4 | error_bit);
   return -static_cast<int>((found - errors.begin() + 1) | error_bit);
@@ -72,12 +73,9 @@ int pvfs2_error(int number) {
 // Faults for the tests.
 struct Faults {
   std::mutex mutex;
-  std::condition_variable changed;
-  std::map<std::string, int> failing;
-  std::string hanging;
+  std::string failing;
+  int error = 0;
   std::string listed;
-  int inside = 0;
-  int calls = 0;
   std::int64_t room_bytes = std::int64_t{1} << 38;  // of the fullest server
 };
 
@@ -103,16 +101,11 @@ int fault_of(const std::string& function) {
     if (text.substr(0, text.find(':')) == function)
       return pvfs2_error(std::atoi(text.substr(text.find(':') + 1).c_str()));
   }
-  std::unique_lock lock(faults().mutex);
-  ++faults().calls;
-  ++faults().inside;
-  faults().changed.notify_all();
-  faults().changed.wait(lock, [&] { return faults().hanging != function; });
-  --faults().inside;
-  const auto found = faults().failing.find(function);
-  if (found == faults().failing.end()) return 0;
-  complain(function, found->second);
-  return pvfs2_error(found->second);
+  may_hang(function);
+  const std::lock_guard lock(faults().mutex);
+  if (faults().failing != function) return 0;
+  complain(function, faults().error);
+  return pvfs2_error(faults().error);
 }
 
 // Folders by file system number, and open descriptors by handle, which is the inode.
@@ -222,21 +215,11 @@ extern "C" {
 pvfs2::Request mock_byte;
 pvfs2::Request* PVFS_BYTE = nullptr;  // as with the real one, until it is initialised
 
-// From now on `function` ("PVFS_sys_io" and the like) returns that system error; 0: no more.
+// From now on `function` ("PVFS_sys_io" and the like), and no other, returns that system error.
 void mock_pvfs2_fail(const char* function, int error) {
   const std::lock_guard lock(faults().mutex);
-  if (error == 0) {
-    faults().failing.erase(function);
-  } else {
-    faults().failing[function] = error;
-  }
-}
-
-// From now on, calls of `function` wait; with "", none do.
-void mock_pvfs2_hang(const char* function) {
-  const std::lock_guard lock(faults().mutex);
-  faults().hanging = function;
-  faults().changed.notify_all();
+  faults().failing = function;
+  faults().error = error;
 }
 
 // The name of every entry in listings; "": the real ones.
@@ -245,22 +228,10 @@ void mock_pvfs2_list(const char* name) {
   faults().listed = name;
 }
 
-// The number of calls in the library that were not failed yet.
-int mock_pvfs2_inside() {
-  const std::lock_guard lock(faults().mutex);
-  return faults().inside;
-}
-
 // Sets the fullest server's free space.
 void mock_pvfs2_room(std::int64_t bytes) {
   const std::lock_guard lock(faults().mutex);
   faults().room_bytes = bytes;
-}
-
-// The number of calls so far, in a child of fork() including its parent's.
-int mock_pvfs2_calls() {
-  const std::lock_guard lock(faults().mutex);
-  return faults().calls;
 }
 
 const pvfs2::Table* PVFS_util_parse_pvfstab(const char* file) {
@@ -335,11 +306,8 @@ int PVFS_sys_statfs(std::int32_t file_system, const pvfs2::Credential*, pvfs2::R
 int PVFS_get_errno_mapping(int error) {
   const int number = error & 0x7f;
   if ((error & error_bit) == 0) return error;
-  if (number == 33) return ENODATA;
-  if (number == 58) return EACCES;
-  if (number == 53) return ETIMEDOUT;
-  if (number == 54) return ECONNREFUSED;
-  if (number == 44) return ENOPROTOOPT;
+  for (const auto& [ours, system_error] : further_errors)
+    if (ours == number) return system_error;
   const auto index = static_cast<std::size_t>(number) - 1;
   return index < errors.size() ? errors[index] : EIO;
 }
@@ -456,12 +424,12 @@ int PVFS_sys_mkdir(char* name, pvfs2::Reference folder, pvfs2::Attributes attrib
   return know(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC), folder.file_system, made);
 }
 
-// A position is the number of names returned.
 // OrangeFS's allocator, whose blocks begin before the returned address.
 void PINT_free2(void* memory) {
   if (memory != nullptr) std::free(static_cast<char*>(memory) - allocation_header_bytes);
 }
 
+// A position is the number of names returned.
 int PVFS_sys_readdir(pvfs2::Reference folder, std::uint64_t position, std::int32_t room,
                      const pvfs2::Credential*, pvfs2::Listed* listed, pvfs2::Hint*) {
   if (const int error = fault_of("PVFS_sys_readdir"); error != 0) return error;

@@ -17,14 +17,15 @@
 #include <unistd.h>
 
 #include "storage/router.hpp"
+#include "support/client_mocks.hpp"
 #include "support/files.hpp"
-#include "support/pvfs2_mock.hpp"
 #include "support/servers.hpp"
 #include "support/storage_driver.hpp"
 
 namespace ferry::storage {
 
 using test::AlignedBytes;
+using test::OpenFile;
 using test::ScratchDirectory;
 using test::StorageDriver;
 
@@ -48,7 +49,7 @@ inline void PrintTo(const Variant& variant, std::ostream* out) {
 }
 
 // A storage with a new folder. path() is local, for checks; at() is the storage's name.
-class Conformance : public testing::TestWithParam<Variant> {
+class Conformance : public test::StorageTest, public testing::WithParamInterface<Variant> {
  protected:
   void SetUp() override {
     const Variant& variant = GetParam();
@@ -90,23 +91,19 @@ class Conformance : public testing::TestWithParam<Variant> {
     return make_router(options);
   }
   bool make_storage() {
-    driver.reset();
     try {
-      storage = make_another_storage();
+      use(make_another_storage());
     } catch (const std::system_error& error) {
       if (error.code().value() == EINVAL) throw;
       why = error.what();
       return false;
     }
-    driver = std::make_unique<StorageDriver>(*storage, arena.span());
     return true;
   }
 
   // With the variant's way of opening.
   int flags(int wanted) const { return GetParam().direct ? wanted | O_DIRECT : wanted; }
-  File* open(const std::string& path, int wanted) {
-    return driver->must_open(path, flags(wanted), 0644);
-  }
+  OpenFile open(const std::string& path, int wanted) { return must_open(path, flags(wanted)); }
   std::string path(const std::string& name) const { return *directory / name; }
   std::string at(const std::string& name) const {
     return server ? uri_of(*server, name) + identity : path(name);
@@ -131,9 +128,6 @@ class Conformance : public testing::TestWithParam<Variant> {
   std::unique_ptr<test::MockTable> table;          // where that is the mock
   std::string identity;                            // settings at the end of a URI
   std::unique_ptr<ScratchDirectory> directory;
-  AlignedBytes arena{4 << 20};  // registered with the engine
-  std::unique_ptr<Storage> storage;
-  std::unique_ptr<StorageDriver> driver;
   Capabilities can;
   std::string why;
 };

@@ -2,6 +2,8 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <numeric>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,7 +31,7 @@ using test::write_file;
 constexpr std::int64_t gib = std::int64_t{1} << 30;
 
 TEST_P(Conformance, MovesBytesOfAnySizeAtAnyOffset) {
-  File* file = open(at("f"), O_RDWR | O_CREAT);
+  const auto file = open(at("f"), O_RDWR | O_CREAT);
   std::string model;
   std::uint64_t seed = 0;
   // In the registered arena, outside it, and unaligned in both.
@@ -44,34 +46,29 @@ TEST_P(Conformance, MovesBytesOfAnySizeAtAnyOffset) {
                            outside.data() + 512, outside.data() + 1}) {
         const std::string data = pattern(bytes, ++seed);
         std::memcpy(memory, data.data(), bytes);
-        ASSERT_EQ(driver->pwrite(file, memory, bytes, static_cast<std::int64_t>(offset)),
-                  static_cast<std::int64_t>(bytes));
-        if (bytes > 0 && model.size() < offset + bytes) model.resize(offset + bytes);
-        if (bytes > 0) model.replace(offset, bytes, data);
+        ASSERT_EQ(driver->pwrite(file, memory, bytes, at), std::ssize(data));
+        test::write_to(model, data, offset);
         std::memset(memory, 0x5a, bytes);
-        ASSERT_EQ(driver->pread(file, memory, bytes, static_cast<std::int64_t>(offset)),
-                  static_cast<std::int64_t>(bytes));
-        ASSERT_EQ(std::memcmp(memory, data.data(), bytes), 0)
+        ASSERT_TRUE(driver->finds(file, data, memory, at))
             << bytes << " bytes at " << offset << ", memory at "
             << reinterpret_cast<std::uintptr_t>(memory) % 4096;
       }
     }
   }
   EXPECT_TRUE(same_bytes(read_file(path("f")), model));
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 TEST_P(Conformance, IsShortOnlyAtTheEndOfTheFile) {
   constexpr std::int64_t size = 10'000;
   const std::string data = pattern(size, 1);
   write_file(path("f"), data);
-  File* file = open(at("f"), O_RDONLY);
+  const auto file = open(at("f"), O_RDONLY);
   for (const std::int64_t offset : {0, 1, 4096, 8192, 9999, 10'000, 10'001, 12'288, 1'000'000}) {
     for (const int count : {1, 512, 4096, 8192, 65536}) {
       const auto bytes = static_cast<std::size_t>(count);
       std::memset(arena.data(), 0x5a, bytes + 1);
       const std::int64_t left = std::max<std::int64_t>(0, size - offset);
-      const std::int64_t wanted = std::min<std::int64_t>(static_cast<std::int64_t>(bytes), left);
+      const std::int64_t wanted = std::min<std::int64_t>(count, left);
       ASSERT_EQ(driver->pread(file, arena.data(), bytes, offset), wanted)
           << bytes << " at " << offset;
       if (wanted > 0) {
@@ -81,25 +78,23 @@ TEST_P(Conformance, IsShortOnlyAtTheEndOfTheFile) {
       }
     }
   }
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 TEST_P(Conformance, TransfersOfNothingSucceed) {
   write_file(path("f"), "abc");
-  File* file = open(at("f"), O_RDWR);
+  const auto file = open(at("f"), O_RDWR);
   EXPECT_EQ(driver->pread(file, arena.data(), 0, 0), 0);
   EXPECT_EQ(driver->pwrite(file, arena.data(), 0, 100'000), 0);
   EXPECT_EQ(driver->transfer(Kind::read, file, {}, 0), 0);
   EXPECT_EQ(driver->transfer(Kind::write, file, {}, 0), 0);
   EXPECT_EQ(driver->pread(file, nullptr, 0, 0), 0);
   EXPECT_EQ(read_file(path("f")), "abc");
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 TEST_P(Conformance, VectorsAreOneTransfer) {
   Random random;
   for (std::uint64_t round = 0; round < scaled(120); ++round) {
-    File* file = open(at("f"), O_RDWR | O_CREAT | O_TRUNC);
+    const auto file = open(at("f"), O_RDWR | O_CREAT | O_TRUNC);
     const std::size_t counts[] = {1, 2, 3, 17, 1024};
     const std::size_t count = random.pick(counts);
     const std::size_t align = random.one_in(2) ? 4096 : 1;
@@ -142,43 +137,32 @@ TEST_P(Conformance, VectorsAreOneTransfer) {
     const std::int64_t beyond = offset + static_cast<std::int64_t>(all.size() / 2);
     ASSERT_EQ(driver->transfer(Kind::read, file, vectors, beyond),
               static_cast<std::int64_t>(all.size() - all.size() / 2));
-    ASSERT_EQ(driver->close(file), 0);
   }
 }
 
 TEST_P(Conformance, HolesReadAsZeros) {
-  File* file = open(at("f"), O_RDWR | O_CREAT);
-  std::memcpy(arena.data(), "end", 3);
-  ASSERT_EQ(driver->pwrite(file, arena.data(), 3, 3'000'000), 3);
+  const auto file = open(at("f"), O_RDWR | O_CREAT);
+  ASSERT_EQ(write(file, "end", 3'000'000), 3);
   std::memset(arena.data(), 0x5a, 1 << 20);
-  ASSERT_EQ(driver->pread(file, arena.data(), 1 << 20, 1 << 20), 1 << 20);
-  EXPECT_TRUE(same_bytes(arena.view(0, 1 << 20), std::string(1 << 20, '\0')));
+  EXPECT_TRUE(finds(file, std::string(1 << 20, '\0'), 1 << 20));
   struct stat status {};
   ASSERT_EQ(stat(path("f").c_str(), &status), 0);
   EXPECT_EQ(status.st_size, 3'000'003);
   if (can.tells_holes) {
     EXPECT_LT(status.st_blocks * 512, 1'000'000) << "the hole was filled";
   }
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 TEST_P(Conformance, ReachesBeyondFourGiB) {
-  File* file = open(at("f"), O_RDWR | O_CREAT);
+  const auto file = open(at("f"), O_RDWR | O_CREAT);
   for (const std::int64_t offset :
-       {2 * gib - 4096, 2 * gib, 4 * gib - 4096, 4 * gib, 5 * gib + 1, 100 * gib}) {
-    const std::string data = pattern(8192, static_cast<std::uint64_t>(offset));
-    std::memcpy(arena.data(), data.data(), data.size());
-    ASSERT_EQ(driver->pwrite(file, arena.data(), 8192, offset), 8192);
-  }
-  for (const std::int64_t offset : {2 * gib, 4 * gib, 5 * gib + 1, 100 * gib}) {
-    const std::string data = pattern(8192, static_cast<std::uint64_t>(offset));
-    ASSERT_EQ(driver->pread(file, arena.data(), 8192, offset), 8192);
-    EXPECT_TRUE(same_bytes(arena.view(0, 8192), data)) << offset;
-  }
-  Operation status{.kind = Kind::file_status, .file = file};
-  ASSERT_EQ(driver->run(status), 0);
-  EXPECT_EQ(status.status.size_bytes, static_cast<std::uint64_t>(100 * gib + 8192));
-  EXPECT_EQ(driver->close(file), 0);
+       {2 * gib - 4096, 2 * gib, 4 * gib - 4096, 4 * gib, 5 * gib + 1, 100 * gib})
+    ASSERT_EQ(write(file, pattern(8192, static_cast<std::uint64_t>(offset)), offset), 8192);
+  for (const std::int64_t offset : {2 * gib, 4 * gib, 5 * gib + 1, 100 * gib})
+    EXPECT_TRUE(finds(file, pattern(8192, static_cast<std::uint64_t>(offset)), offset)) << offset;
+  Status status;
+  ASSERT_EQ(driver->file_status(file, status), 0);
+  EXPECT_EQ(status.size_bytes, static_cast<std::uint64_t>(100 * gib + 8192));
 }
 
 // The result of one read must not depend on which parts the kernel's page cache has.
@@ -188,7 +172,7 @@ TEST_P(Conformance, ReadsAcrossWhatIsCachedAndWhatIsNot) {
   write_file(path("f"), data);
   const Descriptor fd(::open(path("f").c_str(), O_RDWR));
   ASSERT_EQ(fsync(fd), 0);
-  File* file = open(at("f"), O_RDONLY);
+  const auto file = open(at("f"), O_RDONLY);
   Random random;
   for (std::uint64_t round = 0; round < scaled(60); ++round) {
     for (int i = 0; i < 4; ++i) {
@@ -196,8 +180,8 @@ TEST_P(Conformance, ReadsAcrossWhatIsCachedAndWhatIsNot) {
       const auto bytes = static_cast<off_t>(random.between(1, 64) * 4096);
       ASSERT_EQ(posix_fadvise(fd, from, bytes, POSIX_FADV_DONTNEED), 0);
     }
-    const auto offset = static_cast<std::size_t>(random.below(size));
-    const auto bytes = static_cast<std::size_t>(random.between(1, size));
+    const std::size_t offset = random.below(size);
+    const std::size_t bytes = random.between(1, size);
     const std::size_t wanted = std::min(bytes, size - offset);
     std::memset(arena.data(), 0x5a, wanted);
     ASSERT_EQ(driver->pread(file, arena.data(), bytes, static_cast<std::int64_t>(offset)),
@@ -205,12 +189,11 @@ TEST_P(Conformance, ReadsAcrossWhatIsCachedAndWhatIsNot) {
     ASSERT_EQ(std::memcmp(arena.data(), data.data() + offset, wanted), 0)
         << bytes << " at " << offset;
   }
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 TEST_P(Conformance, AppendsAtTheEndAndTellsWhere) {
   write_file(path("f"), "12345");
-  File* file = open(at("f"), O_RDWR | O_APPEND);
+  const auto file = open(at("f"), O_RDWR | O_APPEND);
   std::uint64_t value = 0;
   std::string model = "12345";
   for (const int count : {1, 100, 4096, 0, 70'000}) {
@@ -228,30 +211,27 @@ TEST_P(Conformance, AppendsAtTheEndAndTellsWhere) {
     model += 'x';
   }
   EXPECT_TRUE(same_bytes(read_file(path("f")), model));
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 // As on Linux; the length of the file is no multiple of anything.
 TEST_P(Conformance, OffsetsOfWritesToAnAppendingFileDoNotCount) {
   for (const std::string& before : {std::string(), std::string("12345"), pattern(4096, 1)}) {
     write_file(path("f"), before);
-    File* file = open(at("f"), O_RDWR | O_APPEND);
+    auto file = open(at("f"), O_RDWR | O_APPEND);
     const std::string data = pattern(8192, 7);
-    std::memcpy(arena.data(), data.data(), data.size());
-    EXPECT_EQ(driver->pwrite(file, arena.data(), 4096, 0), 4096) << before.size();
-    EXPECT_EQ(driver->pwrite(file, arena.data() + 4096, 4096, 40'960), 4096);
-    EXPECT_EQ(driver->close(file), 0);
+    EXPECT_EQ(write(file, data.substr(0, 4096)), 4096) << before.size();
+    EXPECT_EQ(write(file, data.substr(4096), 40'960), 4096);
+    file.close();
     EXPECT_TRUE(same_bytes(read_file(path("f")), before + data)) << before.size();
   }
 }
 
 TEST_P(Conformance, SeesWhatOtherDescriptorsWrote) {
-  File* file = open(at("f"), O_RDWR | O_CREAT);
+  const auto file = open(at("f"), O_RDWR | O_CREAT);
   const Descriptor other(::open(path("f").c_str(), O_RDWR));
   for (std::uint64_t i = 1; i < 20; ++i) {
     const std::string ours = pattern(4096, i);
-    std::memcpy(arena.data(), ours.data(), 4096);
-    ASSERT_EQ(driver->pwrite(file, arena.data(), 4096, 0), 4096);
+    ASSERT_EQ(write(file, ours), 4096);
     std::string seen(4096, '\0');
     ASSERT_EQ(::pread(other, seen.data(), 4096, 0), 4096);
     ASSERT_TRUE(seen == ours);
@@ -260,21 +240,20 @@ TEST_P(Conformance, SeesWhatOtherDescriptorsWrote) {
     ASSERT_EQ(driver->pread(file, arena.data(), 8192, 0), 5100);
     ASSERT_TRUE(same_bytes(arena.view(100, 5000), theirs));
   }
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 TEST_P(Conformance, SeesTheSizeThatAnotherClientMakes) {
-  File* file = open(at("f"), O_RDWR | O_CREAT);
+  const auto file = open(at("f"), O_RDWR | O_CREAT);
   const auto size_now = [&] {
-    Operation status{.kind = Kind::file_status, .file = file};
-    return driver->run(status) == 0 ? static_cast<std::int64_t>(status.status.size_bytes) : -1;
+    Status status;
+    return driver->file_status(file, status) == 0 ? static_cast<std::int64_t>(status.size_bytes)
+                                                  : -1;
   };
   const std::string data = pattern(8192, 1);
-  std::memcpy(arena.data(), data.data(), data.size());
-  ASSERT_EQ(driver->pwrite(file, arena.data(), 4096, 0), 4096);
+  ASSERT_EQ(write(file, data.substr(0, 4096)), 4096);
   ASSERT_EQ(size_now(), 4096);
-  File* other = driver->must_open(at_other_client("f"), O_RDWR);
-  ASSERT_EQ(driver->pwrite(other, arena.data() + 4096, 4096, 12'288), 4096);
+  const auto other = must_open(at_other_client("f"), O_RDWR);
+  ASSERT_EQ(write(other, data.substr(4096), 12'288), 4096);
   EXPECT_EQ(size_now(), 16'384);
   std::memset(arena.data(), 0x5a, 16'384);
   EXPECT_EQ(driver->pread(file, arena.data(), 65'536, 0), 16'384);
@@ -284,8 +263,6 @@ TEST_P(Conformance, SeesTheSizeThatAnotherClientMakes) {
   EXPECT_EQ(driver->simple(Kind::truncate, other, 100), 0);
   EXPECT_EQ(size_now(), 100);
   EXPECT_EQ(driver->pread(file, arena.data(), 4096, 0), 100);
-  EXPECT_EQ(driver->close(other), 0);
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 // Neither overwrites the other's data, and both find all of it.
@@ -293,7 +270,7 @@ TEST_P(Conformance, TwoClientsWriteOneFile) {
   const std::int64_t piece = GetParam().direct ? 8192 : 5000;  // past the cache in whole blocks
   constexpr std::int64_t pieces = 100;
   const auto bytes = static_cast<std::size_t>(piece);
-  const std::string data = pattern(bytes * static_cast<std::size_t>(pieces), 1);
+  const std::string data = pattern(bytes * pieces, 1);
   EXPECT_EQ(driver->try_open(at("f"), flags(O_RDWR | O_CREAT)), 0);
   const auto write_every_other = [&](const std::string& name, std::int64_t first) {
     const std::unique_ptr<Storage> own = make_another_storage();
@@ -311,10 +288,8 @@ TEST_P(Conformance, TwoClientsWriteOneFile) {
   other.join();
   for (const std::string& name : {at("f"), at_other_client("f")}) {
     std::memset(arena.data(), 0x5a, data.size());
-    File* file = driver->must_open(name, O_RDONLY);
-    EXPECT_EQ(driver->pread(file, arena.data(), data.size(), 0), pieces * piece) << name;
-    EXPECT_TRUE(same_bytes(arena.view(0, data.size()), data)) << name;
-    EXPECT_EQ(driver->close(file), 0);
+    const auto file = must_open(name, O_RDONLY);
+    EXPECT_TRUE(finds(file, data)) << name;
   }
 }
 
@@ -322,44 +297,37 @@ TEST_P(Conformance, ManyInFlightEachComeBackOnce) {
   constexpr std::size_t piece = 8192;
   constexpr std::size_t pieces = 256;
   const std::string data = pattern(piece * pieces, 5);
-  File* file = open(at("f"), O_RDWR | O_CREAT);
+  auto file = open(at("f"), O_RDWR | O_CREAT);
   Random random;
-  std::vector<Operation> operations(pieces);
-  std::vector<iovec> vectors(pieces);
   std::vector<std::size_t> order(pieces);
-  for (std::size_t i = 0; i < pieces; ++i)
-    order[i] = i;
+  std::iota(order.begin(), order.end(), std::size_t{0});
   std::memcpy(arena.data(), data.data(), data.size());
   for (const Kind kind : {Kind::write, Kind::read}) {
     random.shuffle(order);
-    std::vector<int> came(pieces);
-    std::size_t submitted = 0;
+    test::Transfers transfers;
+    std::set<const Operation*> in_flight;
     std::size_t finished = 0;
     while (finished < pieces) {
       // At most 64 in flight, submitted in bunches.
       std::size_t bunch = random.between(0, 20);
-      for (; bunch > 0 && submitted < pieces && submitted - finished < 64; --bunch) {
-        const std::size_t index = order[submitted++];
-        vectors[index] = iovec{arena.data() + index * piece, piece};
-        operations[index].kind = kind;
-        operations[index].file = file;
-        operations[index].offset = static_cast<std::int64_t>(index * piece);
-        operations[index].vectors = {&vectors[index], 1};
-        driver->queue().submit(operations[index]);
+      for (; bunch > 0 && transfers.size() < pieces && in_flight.size() < 64; --bunch) {
+        const std::size_t at = order[transfers.size()] * piece;
+        transfers.emplace_back(kind, file, arena.data() + at, piece, static_cast<std::int64_t>(at));
+        in_flight.insert(&transfers.back());
+        driver->queue().submit(transfers.back());
       }
       driver->queue().flush();
-      if (submitted == finished) continue;
-      const auto index = static_cast<std::size_t>(&driver->next() - operations.data());
-      ASSERT_LT(index, pieces);
-      ASSERT_EQ(++came[index], 1);
-      ASSERT_EQ(operations[index].result, static_cast<std::int64_t>(piece));
+      if (in_flight.empty()) continue;
+      const Operation& next = driver->next();
+      ASSERT_EQ(in_flight.erase(&next), 1U);
+      ASSERT_EQ(next.result, static_cast<std::int64_t>(piece));
       ++finished;
     }
     EXPECT_EQ(driver->queue().reap(), nullptr);
     if (kind == Kind::write) std::memset(arena.data(), 0, data.size());
   }
   EXPECT_EQ(std::memcmp(arena.data(), data.data(), data.size()), 0);
-  EXPECT_EQ(driver->close(file), 0);
+  file.close();
   EXPECT_TRUE(same_bytes(read_file(path("f")), data));
 }
 

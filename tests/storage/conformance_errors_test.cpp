@@ -31,7 +31,7 @@ constexpr auto offset_max = std::numeric_limits<std::int64_t>::max();
 
 TEST_P(Conformance, RefusesTheWrongDirection) {
   write_file(path("f"), pattern(8192, 1));
-  File* reads = open(at("f"), O_RDONLY);
+  auto reads = open(at("f"), O_RDONLY);
   EXPECT_EQ(driver->pwrite(reads, arena.data(), 4096, 0), -EBADF);
   EXPECT_EQ(driver->pwrite(reads, arena.data(), 0, 0), -EBADF);
   EXPECT_EQ(driver->transfer(Kind::write, reads,
@@ -40,19 +40,19 @@ TEST_P(Conformance, RefusesTheWrongDirection) {
   std::uint64_t value = 0;
   EXPECT_EQ(driver->append(reads, arena.data(), 10, value), -EBADF);
   EXPECT_EQ(driver->simple(Kind::truncate, reads, 0), -EINVAL);
-  EXPECT_EQ(driver->close(reads), 0);
-  File* writes = open(at("f"), O_WRONLY);
+  reads.close();
+  auto writes = open(at("f"), O_WRONLY);
   EXPECT_EQ(driver->pread(writes, arena.data(), 4096, 0), -EBADF);
   EXPECT_EQ(driver->pread(writes, arena.data(), 0, 0), -EBADF);
   EXPECT_EQ(driver->pread(writes, arena.data(), 100, 3), -EBADF);
-  EXPECT_EQ(driver->close(writes), 0);
+  writes.close();
   EXPECT_TRUE(same_bytes(read_file(path("f")), pattern(8192, 1)));
 }
 
 TEST_P(Conformance, HugeOffsetsFailAsTheyDoInTheSystemCall) {
   write_file(path("f"), "abc");
   write_file(path("twin"), "abc");
-  File* file = open(at("f"), O_RDWR);
+  auto file = open(at("f"), O_RDWR);
   const Descriptor twin(::open(path("twin").c_str(), flags(O_RDWR)));
   for (const std::int64_t offset :
        {std::int64_t{-1}, std::numeric_limits<std::int64_t>::min(), offset_max, offset_max - 4095,
@@ -66,20 +66,19 @@ TEST_P(Conformance, HugeOffsetsFailAsTheyDoInTheSystemCall) {
           << "pwrite " << bytes << " at " << offset;
     }
   }
-  EXPECT_EQ(driver->close(file), 0);
+  file.close();
   EXPECT_EQ(test::file_size(path("f")), test::file_size(path("twin")));
 }
 
 TEST_P(MountedConformance, BadMemoryIsAnErrorNotATrap) {
   write_file(path("f"), pattern(8192, 1));
-  File* file = open(at("f"), O_RDWR);
+  const auto file = open(at("f"), O_RDWR);
   auto* nowhere =
       static_cast<char*>(mmap(nullptr, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(nowhere, MAP_FAILED);
   EXPECT_EQ(driver->pread(file, nowhere, 4096, 0), -EFAULT);
   EXPECT_EQ(driver->pwrite(file, nowhere, 4096, 0), -EFAULT);
   munmap(nowhere, 8192);
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 // As another user: a thread's permissions count, and threads it starts inherit them.
@@ -146,7 +145,7 @@ TEST_P(MountedConformance, FullFileSystems) {
   ASSERT_TRUE(make_storage()) << why;
   // The last write that fits is short, like the system call's; the next fails.
   for (const int append : {0, O_APPEND}) {
-    File* file = driver->must_open(own / "f", O_RDWR | O_CREAT | append);
+    const auto file = must_open(own / "f", O_RDWR | O_CREAT | append);
     const Descriptor twin(::open((own / "twin").c_str(), O_RDWR | O_CREAT | append, 0644));
     std::vector<std::int64_t> ours;
     std::vector<std::int64_t> theirs;
@@ -161,19 +160,16 @@ TEST_P(MountedConformance, FullFileSystems) {
     EXPECT_EQ(ours.back(), -ENOSPC);
     EXPECT_EQ(driver->pwrite(file, arena.data(), step, 0), static_cast<std::int64_t>(step));
     EXPECT_EQ(driver->simple(Kind::truncate, file, 0), 0);
-    EXPECT_EQ(driver->close(file), 0);
   }
 }
 
 TEST_P(MountedConformance, TheDeviceThatIsAlwaysFull) {
-  File* file = driver->must_open("/dev/full", O_RDWR);
+  const auto file = must_open("/dev/full", O_RDWR);
   EXPECT_EQ(driver->pwrite(file, arena.data(), 4096, 0), -ENOSPC);
   std::uint64_t value = 0;
   EXPECT_EQ(driver->append(file, arena.data(), 4096, value), -ENOSPC);
   std::memset(arena.data(), 1, 4096);
-  EXPECT_EQ(driver->pread(file, arena.data(), 4096, 0), 4096);
-  EXPECT_TRUE(same_bytes(arena.view(0, 4096), std::string(4096, '\0')));
-  EXPECT_EQ(driver->close(file), 0);
+  EXPECT_TRUE(finds(file, std::string(4096, '\0')));
 }
 
 // Files without offsets are not opened, without waiting for a peer.
@@ -206,13 +202,8 @@ TEST_P(MountedConformance, ReadsFromATerminalFailAsPreadDoes) {
     EXPECT_EQ(error, -ESPIPE);  // refused like a pipe
     return;
   }
-  Operation read;
-  iovec vector{arena.data(), 16};
-  read.kind = Kind::read;
-  read.file = file;
-  read.vectors = {&vector, 1};
-  driver->queue().submit(read);
-  driver->queue().flush();
+  test::Transfer read(Kind::read, file, arena.data(), 16);
+  driver->start(read);
   const bool finished =
       test::eventually([&] { return driver->queue().reap() == &read; }, std::chrono::seconds(2));
   EXPECT_TRUE(finished) << "waits for somebody to type";

@@ -17,31 +17,16 @@ using test::pattern;
 using test::read_file;
 using test::same_bytes;
 
-// A call on a path that sets or reports a layout.
-std::int64_t layout_call(StorageDriver& driver, Kind kind, const std::string& path,
-                         Layout& layout) {
-  Operation operation{.kind = kind,
-                      .path = path.c_str(),
-                      .layout = &layout,
-                      .flags = O_RDWR | O_CREAT | O_EXCL,
-                      .mode = 0644};
-  const std::int64_t result = driver.run(operation);
-  if (operation.opened != nullptr) driver.close(operation.opened.release());
-  return result;
-}
-
 TEST_P(Conformance, MakesFilesWithTheLayoutAskedFor) {
-  Layout asked;
-  asked.stripe_bytes = 1 << 20;
-  asked.stripe_count = 4;
+  Layout asked = test::striped(1 << 20, 4);
   const bool has_objects = storage->describe_path(at("")).layout_rules == ceph_layout_rules;
   if (has_objects || !can.layouts) asked.extras[object_bytes_name] = 2 << 20;
   Layout layout = asked;
   if (!can.layouts) {
-    EXPECT_EQ(layout_call(*driver, Kind::open, at("f"), layout), -EOPNOTSUPP);
+    EXPECT_EQ(driver->layout_call(Kind::open, at("f"), layout), -EOPNOTSUPP);
     EXPECT_EQ(test::file_size(path("f")), -ENOENT);
-    EXPECT_EQ(layout_call(*driver, Kind::path_layout, at(""), layout), -EOPNOTSUPP);
-    EXPECT_EQ(layout_call(*driver, Kind::set_layout, at(""), layout), -EOPNOTSUPP);
+    EXPECT_EQ(driver->layout_call(Kind::path_layout, at(""), layout), -EOPNOTSUPP);
+    EXPECT_EQ(driver->layout_call(Kind::set_layout, at(""), layout), -EOPNOTSUPP);
     return;
   }
   const auto expect_asked = [&](const Layout& told) {
@@ -50,18 +35,17 @@ TEST_P(Conformance, MakesFilesWithTheLayoutAskedFor) {
     EXPECT_EQ(told.extras, asked.extras);
     EXPECT_EQ(told.pool.empty(), !has_objects);
   };
-  ASSERT_EQ(layout_call(*driver, Kind::open, at("f"), layout), 0);
+  ASSERT_EQ(driver->layout_call(Kind::open, at("f"), layout), 0);
   expect_asked(layout);
   layout = Layout{};
-  ASSERT_EQ(layout_call(*driver, Kind::path_layout, at("f"), layout), 0);
+  ASSERT_EQ(driver->layout_call(Kind::path_layout, at("f"), layout), 0);
   expect_asked(layout);
-  EXPECT_EQ(layout_call(*driver, Kind::open, at("f"), layout), -EEXIST);
+  EXPECT_EQ(driver->layout_call(Kind::open, at("f"), layout), -EEXIST);
   // Written data comes back from all its servers.
   const std::string data = pattern(3 << 20, 1);
-  File* file = open(at("f"), O_RDWR);
-  std::memcpy(arena.data(), data.data(), data.size());
-  EXPECT_EQ(driver->pwrite(file, arena.data(), data.size(), 5), 3 << 20);
-  EXPECT_EQ(driver->close(file), 0);
+  auto file = open(at("f"), O_RDWR);
+  EXPECT_EQ(write(file, data, 5), 3 << 20);
+  file.close();
   EXPECT_TRUE(same_bytes(read_file(path("f")), std::string(5, '\0') + data));
 }
 
@@ -69,19 +53,17 @@ TEST_P(StripedConformance, DirectoriesPassTheirLayoutOn) {
   ASSERT_TRUE(can.layouts);
   mkdir(path("dir").c_str(), 0755);
   mkdir(path("dir/below").c_str(), 0755);
-  Layout asked;
-  asked.stripe_bytes = 64 << 10;
-  asked.stripe_count = 3;
-  ASSERT_EQ(layout_call(*driver, Kind::set_layout, at("dir"), asked), 0);
+  Layout asked = test::striped(64 << 10, 3);
+  ASSERT_EQ(driver->layout_call(Kind::set_layout, at("dir"), asked), 0);
   ASSERT_EQ(driver->try_open(at("dir/below/f"), O_RDWR | O_CREAT), 0);
   for (const char* name : {"dir", "dir/below", "dir/below/f"}) {
     Layout told;
-    ASSERT_EQ(layout_call(*driver, Kind::path_layout, at(name), told), 0) << name;
+    ASSERT_EQ(driver->layout_call(Kind::path_layout, at(name), told), 0) << name;
     EXPECT_EQ(told.stripe_bytes, 64U << 10) << name;
     EXPECT_EQ(told.stripe_count, 3U) << name;
   }
   Layout of_all;
-  ASSERT_EQ(layout_call(*driver, Kind::path_layout, at(""), of_all), 0);
+  ASSERT_EQ(driver->layout_call(Kind::path_layout, at(""), of_all), 0);
   EXPECT_EQ(of_all.stripe_count, 1U);
 }
 
@@ -93,18 +75,18 @@ TEST_P(StripedConformance, LayoutsThatCannotBeAreRefusedOrReduced) {
   wrong[2].pool = "absent";
   wrong[3].extras["nonsense"] = 1;
   for (Layout& layout : wrong) {
-    EXPECT_EQ(layout_call(*driver, Kind::open, at("f"), layout), -EINVAL);
-    EXPECT_EQ(layout_call(*driver, Kind::set_layout, at(""), layout), -EINVAL);
+    EXPECT_EQ(driver->layout_call(Kind::open, at("f"), layout), -EINVAL);
+    EXPECT_EQ(driver->layout_call(Kind::set_layout, at(""), layout), -EINVAL);
     EXPECT_EQ(test::file_size(path("f")), -ENOENT);
   }
   Layout reduced = wrong[0];
   reduced.first_server = 2;
   reduced.at_most = true;
-  ASSERT_EQ(layout_call(*driver, Kind::open, at("f"), reduced), 0);
+  ASSERT_EQ(driver->layout_call(Kind::open, at("f"), reduced), 0);
   EXPECT_EQ(reduced.stripe_bytes, 65536U);
   EXPECT_EQ(reduced.first_server, -1);
   wrong[2].at_most = true;  // there is nothing less than a pool
-  EXPECT_EQ(layout_call(*driver, Kind::open, at("g"), wrong[2]), -EINVAL);
+  EXPECT_EQ(driver->layout_call(Kind::open, at("g"), wrong[2]), -EINVAL);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -36,58 +37,46 @@ TEST_P(Conformance, OpensAsTheSystemCallDoes) {
   ASSERT_EQ(symlink("there", path("link").c_str()), 0);
   ASSERT_EQ(symlink("loop", path("loop").c_str()), 0);
   ASSERT_EQ(symlink("nowhere", path("dangling").c_str()), 0);
-  struct Case {
-    const char* name;
-    int flags;
+  constexpr int make = O_RDWR | O_CREAT;
+  const std::vector<std::pair<const char*, std::vector<int>>> cases = {
+      {"missing", {O_RDONLY}},
+      {"there", {O_RDONLY, O_RDWR, make | O_EXCL, O_RDONLY | O_DIRECTORY}},
+      {"there/below", {O_RDONLY}},
+      {"missing/below", {make}},
+      {"dir", {O_RDWR, O_WRONLY, O_RDONLY | O_CREAT}},
+      {"link", {O_RDONLY, O_RDONLY | O_NOFOLLOW, make | O_EXCL}},
+      {"loop", {O_RDONLY}},
+      {"dangling", {O_RDWR, make | O_EXCL}},
+      {"", {O_RDONLY}},
   };
-  for (const Case& one : std::vector<Case>{{"missing", O_RDONLY},
-                                           {"there", O_RDONLY},
-                                           {"there", O_RDWR},
-                                           {"there/below", O_RDONLY},
-                                           {"missing/below", O_RDWR | O_CREAT},
-                                           {"there", O_RDWR | O_CREAT | O_EXCL},
-                                           {"dir", O_RDWR},
-                                           {"dir", O_WRONLY},
-                                           {"dir", O_RDONLY | O_CREAT},
-                                           {"there", O_RDONLY | O_DIRECTORY},
-                                           {"link", O_RDONLY},
-                                           {"link", O_RDONLY | O_NOFOLLOW},
-                                           {"link", O_RDWR | O_CREAT | O_EXCL},
-                                           {"loop", O_RDONLY},
-                                           {"dangling", O_RDWR},
-                                           {"dangling", O_RDWR | O_CREAT | O_EXCL},
-                                           {"", O_RDONLY}}) {
-    const std::int64_t ours = driver->try_open(at(one.name), flags(one.flags));
-    const Descriptor fd(::open(path(one.name).c_str(), flags(one.flags), 0644));
-    EXPECT_EQ(ours, fd >= 0 ? 0 : -errno) << one.name << " flags " << std::oct << one.flags;
+  for (const auto& [name, ways] : cases) {
+    for (const int way : ways) {
+      const std::int64_t ours = driver->try_open(at(name), flags(way));
+      const Descriptor fd(::open(path(name).c_str(), flags(way), 0644));
+      EXPECT_EQ(ours, fd >= 0 ? 0 : -errno) << name << " flags " << std::oct << way;
+    }
   }
   EXPECT_EQ(driver->try_open("", O_RDONLY), -ENOENT);
   EXPECT_EQ(driver->try_open(at(std::string(300, 'n')), O_RDWR | O_CREAT), -ENAMETOOLONG);
   EXPECT_EQ(driver->try_open(at(std::string(5000, '/')), O_RDONLY), -ENAMETOOLONG);
 }
 
-// All of them open at once.
 // A storage without them reports that, and creates no named file instead.
 TEST_P(Conformance, OpensFilesWithoutAName) {
   for (const int more : {0, O_DIRECT, O_DIRECT | O_EXCL}) {
     File* file = nullptr;
     const std::int64_t opened = driver->open(at(""), O_TMPFILE | O_RDWR | more, file, 0600);
-    const test::Descriptor fd(::open(path("").c_str(), O_TMPFILE | O_RDWR | more, 0600));
-    if (server) {
-      EXPECT_EQ(opened, -EOPNOTSUPP);
-    } else {
-      EXPECT_EQ(opened, fd >= 0 ? 0 : -errno) << more;
-    }
+    const Descriptor fd(::open(path("").c_str(), O_TMPFILE | O_RDWR | more, 0600));
+    EXPECT_EQ(opened, server ? -EOPNOTSUPP : fd >= 0 ? 0 : -errno) << more;
     if (opened != 0) continue;
-    std::memcpy(arena.data(), "bytes", 5);
-    EXPECT_EQ(driver->pwrite(file, arena.data(), 5, 0), 5);
-    EXPECT_EQ(driver->pread(file, arena.data() + 8, 5, 0), 5);
-    EXPECT_EQ(arena.view(8, 5), "bytes");
+    EXPECT_EQ(write(file, "bytes"), 5);
+    EXPECT_TRUE(driver->finds(file, "bytes", arena.data() + 8));
     EXPECT_EQ(driver->close(file), 0);
   }
   EXPECT_TRUE(std::filesystem::is_empty(directory->path()));
 }
 
+// All of them open at once.
 TEST_P(Conformance, ManyFiles) {
   constexpr std::size_t count = 200;
   const auto bytes_of = [](std::size_t number) { return pattern(number * 37, 1000 + number); };
@@ -95,10 +84,9 @@ TEST_P(Conformance, ManyFiles) {
   std::vector<File*> files;
   for (std::size_t i = 0; i < count; ++i) {
     names.push_back(at("many" + std::to_string(i)));
-    files.push_back(open(names.back(), O_RDWR | O_CREAT | O_EXCL));
+    files.push_back(driver->must_open(names.back(), flags(O_RDWR | O_CREAT | O_EXCL)));
     const std::string data = bytes_of(i);
-    std::memcpy(arena.data(), data.data(), data.size());
-    ASSERT_EQ(driver->pwrite(files.back(), arena.data(), data.size(), 0), std::ssize(data));
+    ASSERT_EQ(write(files.back(), data), std::ssize(data));
   }
   for (std::size_t i = 0; i < count; ++i) {
     const std::string data = bytes_of(i);
@@ -114,26 +102,24 @@ TEST_P(Conformance, ManyFiles) {
 }
 
 TEST_P(Conformance, OpensADirectoryForReadingButReadsNoBytesFromIt) {
-  File* file = driver->must_open(at(""), O_RDONLY | O_DIRECTORY);
+  const auto file = must_open(at(""), O_RDONLY | O_DIRECTORY);
   EXPECT_EQ(driver->pread(file, arena.data(), 4096, 0), -EISDIR);
   EXPECT_EQ(driver->simple(Kind::sync, file), 0);
   EXPECT_EQ(driver->pwrite(file, arena.data(), 4096, 0), -EBADF);
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 TEST_P(Conformance, CreatesWithTheModeAskedFor) {
   const mode_t before = umask(027);
-  File* file = driver->must_open(at("f"), flags(O_RDWR | O_CREAT | O_EXCL), 0666);
+  const auto file = must_open(at("f"), flags(O_RDWR | O_CREAT | O_EXCL), 0666);
   umask(before);
   struct stat status {};
   ASSERT_EQ(stat(path("f").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0640U);
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 TEST_P(Conformance, TruncatesOnOpenAndOnDemand) {
   write_file(path("f"), pattern(10'000, 1));
-  File* file = open(at("f"), O_RDWR | O_TRUNC);
+  const auto file = open(at("f"), O_RDWR | O_TRUNC);
   EXPECT_EQ(test::file_size(path("f")), 0);
   std::memset(arena.data(), 'a', 8192);
   ASSERT_EQ(driver->pwrite(file, arena.data(), 8192, 0), 8192);
@@ -146,15 +132,13 @@ TEST_P(Conformance, TruncatesOnOpenAndOnDemand) {
   EXPECT_EQ(driver->simple(Kind::truncate, file, -1), -EINVAL);
   const Descriptor fd(::open(path("f").c_str(), O_RDWR));
   EXPECT_EQ(driver->simple(Kind::truncate, file, offset_max), plain(ftruncate(fd, offset_max)));
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 TEST_P(Conformance, SyncsFiles) {
-  File* file = open(at("f"), O_RDWR | O_CREAT);
+  const auto file = open(at("f"), O_RDWR | O_CREAT);
   ASSERT_EQ(driver->pwrite(file, arena.data(), 5000, 0), 5000);
   EXPECT_EQ(driver->simple(Kind::sync, file), 0);
   EXPECT_EQ(driver->simple(Kind::sync_data, file), 0);
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 void expect_same_status(const Status& ours, const struct stat& theirs, bool full) {
@@ -180,10 +164,10 @@ TEST_P(Conformance, TellsTheStatus) {
   ASSERT_EQ(chmod(path("f").c_str(), 0751), 0);
   struct stat theirs {};
   ASSERT_EQ(stat(path("f").c_str(), &theirs), 0);
-  File* file = open(at("f"), O_RDONLY);
-  Operation operation{.kind = Kind::file_status, .file = file};
-  ASSERT_EQ(driver->run(operation), 0);
-  expect_same_status(operation.status, theirs, can.full_status);
+  const auto file = open(at("f"), O_RDONLY);
+  Status of_file;
+  ASSERT_EQ(driver->file_status(file, of_file), 0);
+  expect_same_status(of_file, theirs, can.full_status);
   for (const char* name : {"f", "second", "link"}) {
     if (!has_links && std::strcmp(name, "second") == 0) continue;
     Status ours;
@@ -192,48 +176,35 @@ TEST_P(Conformance, TellsTheStatus) {
   }
   EXPECT_EQ(driver->path_call(Kind::path_status, at("missing")), -ENOENT);
   EXPECT_EQ(driver->path_call(Kind::path_status, at("f/below")), -ENOTDIR);
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 TEST_P(Conformance, Unlinks) {
   write_file(path("f"), "x");
   mkdir(path("dir").c_str(), 0755);
-  File* file = open(at("f"), O_RDWR);
+  auto file = open(at("f"), O_RDWR);
   EXPECT_EQ(driver->path_call(Kind::unlink, at("f")), 0);
   EXPECT_EQ(test::file_size(path("f")), -ENOENT);
   // The open file stays usable, or reports that it does not.
-  std::memcpy(arena.data(), "still here", 10);
-  const std::int64_t written = driver->pwrite(file, arena.data(), 10, 0);
+  const std::int64_t written = write(file, "still here");
   const std::int64_t got = driver->pread(file, arena.data() + 100, 10, 0);
-  if (can.open_after_unlink || written >= 0) {
-    EXPECT_EQ(written, 10);
-  } else {
-    EXPECT_EQ(written, -ESTALE);
-  }
-  if (can.open_after_unlink || got >= 0) {
-    EXPECT_EQ(got, 10);
-  } else {
-    EXPECT_EQ(got, -ESTALE);
-  }
-  EXPECT_EQ(driver->close(file), 0);
+  for (const std::int64_t result : {written, got})
+    EXPECT_EQ(result, can.open_after_unlink || result >= 0 ? 10 : -ESTALE);
+  file.close();
   EXPECT_EQ(driver->path_call(Kind::unlink, at("f")), -ENOENT);
   EXPECT_EQ(driver->path_call(Kind::unlink, at("dir")), -EISDIR);
   EXPECT_EQ(driver->path_call(Kind::unlink, ""), -ENOENT);
 }
 
 TEST_P(Conformance, Renames) {
-  const auto rename = [&](const std::string& from, const std::string& to) {
-    Operation operation{.kind = Kind::rename, .path = from.c_str(), .new_path = to.c_str()};
-    return driver->run(operation);
-  };
+  const auto rename = [&](const auto& from, const auto& to) { return driver->rename(from, to); };
   write_file(path("f"), "new");
   write_file(path("g"), "old");
   mkdir(path("dir").c_str(), 0755);
-  File* old = open(at("g"), O_RDONLY);
+  auto old = open(at("g"), O_RDONLY);
   EXPECT_EQ(rename(at("f"), at("g")), 0);
   EXPECT_EQ(test::file_size(path("f")), -ENOENT);
   EXPECT_EQ(read_file(path("g")), "new");
-  EXPECT_EQ(driver->close(old), 0);
+  old.close();
   EXPECT_EQ(rename(at("missing"), at("g")), -ENOENT);
   EXPECT_EQ(rename(at("g"), at("missing/g")), -ENOENT);
   EXPECT_EQ(rename(at("g"), at("dir")), -EISDIR);
@@ -241,11 +212,10 @@ TEST_P(Conformance, Renames) {
   EXPECT_EQ(rename(at("g"), at("dir/g")), 0);
   EXPECT_EQ(read_file(path("dir/g")), "new");
   // An open file stays usable under its new name.
-  File* file = open(at("dir/g"), O_RDWR);
+  auto file = open(at("dir/g"), O_RDWR);
   EXPECT_EQ(rename(at("dir/g"), at("h")), 0);
-  std::memcpy(arena.data(), "newer", 5);
-  EXPECT_EQ(driver->pwrite(file, arena.data(), 5, 0), 5);
-  EXPECT_EQ(driver->close(file), 0);
+  EXPECT_EQ(write(file, "newer"), 5);
+  file.close();
   EXPECT_EQ(read_file(path("h")), "newer");
 }
 
@@ -284,54 +254,40 @@ TEST_P(Conformance, RenamesAndRefusesAsTheSystemCallDoes) {
   const test::ScratchDirectory elsewhere;
   const Twins twins(path("tree"), elsewhere / "tree");
   const std::string longest(300, 'n');
-  struct Case {
-    std::string from;
-    std::string to;
+  // Names and what they get, in this order. Of these, link is full/below, and flink is f.
+  const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
+      {"f", {"f"}},
+      {"full", {"full", "full/below", "full/below/deep", "full/new", "link/new"}},
+      {"full/below", {"link/new", "full"}},
+      {"empty", {"full"}},
+      {"f", {"empty"}},
+      {"empty", {"f"}},
+      {"f/", {"new"}},
+      {"f", {"new/", "g/", "empty/"}},
+      {"f/.", {"new"}},
+      {"empty/.", {"new"}},
+      {"empty/..", {"new"}},
+      {"f", {"empty/.", longest}},
+      {longest, {"f"}},
+      {"missing", {"missing", "f"}},
+      {"f", {"missing/f", "g/f"}},
+      {"f/f", {"new"}},
+      {"link", {"f"}},
+      {"other", {"flink"}},
+      {"empty2", {"empty"}},
+      {"empty/", {"renamed/"}},
+      {"full", {"other"}},
+      {"other/below", {"renamed/below"}},
+      {"f", {"flink"}},
+      {"g", {"f"}},
   };
-  for (const Case& one : std::vector<Case>{
-           {"f", "f"},
-           {"full", "full"},
-           {"full", "full/below"},
-           {"full", "full/below/deep"},
-           {"full", "full/new"},
-           {"full", "link/new"},  // which is full/below
-           {"full/below", "link/new"},
-           {"full/below", "full"},
-           {"empty", "full"},
-           {"f", "empty"},
-           {"empty", "f"},
-           {"f/", "new"},
-           {"f", "new/"},
-           {"f", "g/"},
-           {"f", "empty/"},
-           {"f/.", "new"},
-           {"empty/.", "new"},
-           {"empty/..", "new"},
-           {"f", "empty/."},
-           {"f", longest},
-           {longest, "f"},
-           {"missing", "missing"},
-           {"missing", "f"},
-           {"f", "missing/f"},
-           {"f", "g/f"},
-           {"f/f", "new"},
-           {"link", "f"},
-           {"other", "flink"},
-           {"empty2", "empty"},
-           {"empty/", "renamed/"},
-           {"full", "other"},
-           {"other/below", "renamed/below"},
-           {"f", "flink"},
-           {"g", "f"},
-       }) {
-    const std::string from = at("tree/" + one.from);
-    const std::string to = at("tree/" + one.to);
-    Operation operation{.kind = Kind::rename, .path = from.c_str(), .new_path = to.c_str()};
-    const std::int64_t ours = driver->run(operation);
-    const std::int64_t plainly =
-        plain(::rename(twins.twin(one.from).c_str(), twins.twin(one.to).c_str()));
-    EXPECT_EQ(ours, plainly) << one.from << " to " << one.to;
-    twins.expect_same_trees();
+  for (const auto& [from, names] : cases) {
+    for (const std::string& to : names) {
+      EXPECT_EQ(driver->rename(at("tree/" + from), at("tree/" + to)),
+                plain(::rename(twins.twin(from).c_str(), twins.twin(to).c_str())))
+          << from << " to " << to;
+      twins.expect_same_trees();
+    }
   }
 }
 
@@ -340,10 +296,7 @@ TEST_P(Conformance, RenamingTwoNamesOfOneFileLeavesBoth) {
   if (link(path("f").c_str(), path("second").c_str()) != 0) {
     GTEST_SKIP() << "no hard links here: " << std::strerror(errno);
   }
-  const std::string from = at("f");
-  const std::string to = at("second");
-  Operation operation{.kind = Kind::rename, .path = from.c_str(), .new_path = to.c_str()};
-  EXPECT_EQ(driver->run(operation), 0);
+  EXPECT_EQ(driver->rename(at("f"), at("second")), 0);
   EXPECT_EQ(read_file(path("f")), "x");
   EXPECT_EQ(read_file(path("second")), "x");
 }
@@ -357,9 +310,7 @@ TEST_P(Conformance, NamesThatAreNoneEndAsInTheSystemCalls) {
       "link/",  "missing/.", "missing/below", longest,  "full",    longest + "/below",
       "link/.", "flink/",    "full/below/f/"};
   const auto call = [&](Kind kind, const std::string& name) {
-    const std::string there = at("tree/" + name);
-    Operation operation{.kind = kind, .path = there.c_str(), .mode = 0755};
-    return driver->run(operation);
+    return driver->path_call(kind, at("tree/" + name), nullptr, 0755);
   };
   for (const std::string& name : names) {
     const std::string twin = twins.twin(name);
@@ -384,8 +335,7 @@ TEST_P(Conformance, NamesThatAreNoneEndAsInTheSystemCalls) {
 
 TEST_P(Conformance, MakesAndRemovesDirectories) {
   const auto call = [&](Kind kind, const std::string& path) {
-    Operation operation{.kind = kind, .path = path.c_str(), .mode = 0750};
-    return driver->run(operation);
+    return driver->path_call(kind, path, nullptr, 0750);
   };
   write_file(path("f"), "x");
   EXPECT_EQ(call(Kind::make_directory, at("dir")), 0);
@@ -411,8 +361,7 @@ TEST_P(Conformance, ListsDirectories) {
   std::vector<DirectoryEntry> entries;
   const auto list = [&](const std::string& path) {
     entries.clear();
-    Operation operation{.kind = Kind::list_directory, .path = path.c_str(), .entries = &entries};
-    return driver->run(operation);
+    return driver->list(path, entries);
   };
   mkdir(path("dir").c_str(), 0755);
   EXPECT_EQ(list(at("dir")), 0);
@@ -448,12 +397,10 @@ TEST_P(Conformance, ListsDirectories) {
 // A direct open has two steps; after the first, the name may be gone or another file's.
 TEST_P(Conformance, WorksOnTheFileItOpenedWhateverHappensToItsName) {
   write_file(path("f"), pattern(8192, 1));
-  File* file = open(at("f"), O_RDWR);
+  const auto file = open(at("f"), O_RDWR);
   ASSERT_EQ(rename(path("f").c_str(), path("g").c_str()), 0);
   write_file(path("f"), pattern(8192, 2));
-  ASSERT_EQ(driver->pread(file, arena.data(), 8192, 0), 8192);
-  EXPECT_TRUE(same_bytes(arena.view(0, 8192), pattern(8192, 1)));
-  EXPECT_EQ(driver->close(file), 0);
+  EXPECT_TRUE(finds(file, pattern(8192, 1)));
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ using test::Descriptor;
 using test::pattern;
 using test::ScratchDirectory;
 using test::StorageDriver;
+using test::Transfer;
 using test::write_file;
 
 std::size_t open_descriptors() {
@@ -46,16 +47,15 @@ std::size_t open_descriptors() {
   return count;
 }
 
-class QueueTest : public testing::TestWithParam<Engine> {
+class QueueTest : public test::StorageTest, public testing::WithParamInterface<Engine> {
  protected:
   void SetUp() override {
     try {
-      storage = make_posix(GetParam());
+      use(make_posix(GetParam()));
     } catch (const std::system_error& error) {
       if (error.code().value() == EINVAL) throw;
       GTEST_SKIP() << error.what();
     }
-    driver = std::make_unique<StorageDriver>(*storage, arena.span());
   }
   // A file whose pages are not in the kernel's cache.
   std::string cold_file(std::size_t bytes) {
@@ -68,9 +68,6 @@ class QueueTest : public testing::TestWithParam<Engine> {
   }
 
   ScratchDirectory directory;
-  AlignedBytes arena{4 << 20};
-  std::unique_ptr<Storage> storage;
-  std::unique_ptr<StorageDriver> driver;
 };
 
 TEST_P(QueueTest, HasNothingToReapAtFirst) {
@@ -83,13 +80,8 @@ TEST_P(QueueTest, ReapAloneFindsWhatHasFinished) {
     const std::string path = cold_file(1 << 20);
     File* file = nullptr;
     if (driver->open(path, O_RDONLY | direct, file) == -EINVAL) continue;
-    Operation read;
-    iovec vector{arena.data(), 1 << 20};
-    read.kind = Kind::read;
-    read.file = file;
-    read.vectors = {&vector, 1};
-    driver->queue().submit(read);
-    driver->queue().flush();
+    Transfer read(Kind::read, file, arena.data(), 1 << 20);
+    driver->start(read);
     const bool found =
         test::eventually([&] { return driver->queue().reap() == &read; }, std::chrono::seconds(5));
     EXPECT_TRUE(found) << (direct != 0 ? "direct" : "buffered");
@@ -101,15 +93,12 @@ TEST_P(QueueTest, ReapAloneFindsWhatHasFinished) {
 
 TEST_P(QueueTest, WaitReturnsWhenTheDoorbellRings) {
   const std::string path = cold_file(4096);
-  File* file = driver->must_open(path, O_RDONLY);
+  const auto file = must_open(path, O_RDONLY);
   // With nothing in flight, and with an operation in flight that does not finish.
   BlockedFile blocked;
   Operation stuck = blocked.operation();
   for (const bool busy : {false, true}) {
-    if (busy) {
-      driver->queue().submit(stuck);
-      driver->queue().flush();
-    }
+    if (busy) driver->start(stuck);
     for (int round = 0; round < 20; ++round) {
       const std::uint32_t seen = driver->seen();
       std::thread ringer([this] {
@@ -125,7 +114,6 @@ TEST_P(QueueTest, WaitReturnsWhenTheDoorbellRings) {
   }
   blocked.release();
   EXPECT_EQ(&driver->next(), &stuck);
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 TEST_P(QueueTest, WaitDoesNotSleepPastARingThatItHasNotSeen) {
@@ -139,8 +127,7 @@ TEST_P(QueueTest, WaitReturnsWhenAnOperationFinishes) {
   for (int round = 0; round < 10; ++round) {
     BlockedFile blocked;
     Operation operation = blocked.operation();
-    driver->queue().submit(operation);
-    driver->queue().flush();
+    driver->start(operation);
     EXPECT_EQ(driver->queue().reap(), nullptr);
     std::thread releaser([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -163,8 +150,7 @@ TEST_P(QueueTest, WaitEndsAfterTheTimeout) {
   Operation operation = blocked.operation();
   test::within_patience("the timeout", [&] {
     driver->queue().wait(driver->seen(), std::chrono::milliseconds(5));
-    driver->queue().submit(operation);
-    driver->queue().flush();
+    driver->start(operation);
     driver->queue().wait(driver->seen(), std::chrono::milliseconds(5));
   });
   EXPECT_EQ(driver->queue().reap(), nullptr);
@@ -209,8 +195,7 @@ TEST_P(QueueTest, CancelsWhatHasNotBegun) {
   for (int attempts = 0; attempts < 20; ++attempts) {
     AllWorkersBusy busy(*driver);
     Operation waiting{.kind = Kind::open, .path = path.c_str(), .flags = O_RDWR | O_CREAT};
-    driver->queue().submit(waiting);
-    driver->queue().flush();
+    driver->start(waiting);
     driver->queue().cancel(waiting);
     EXPECT_EQ(&driver->next(), &waiting);
     busy.release();
@@ -232,52 +217,33 @@ TEST_P(QueueTest, ACancelledCloseClosesAllTheSame) {
   const std::string name = "/proc/self/fd/" + std::to_string(static_cast<PosixFile*>(file)->fd);
   AllWorkersBusy busy(*driver);
   Operation close{.kind = Kind::close, .file = file};
-  driver->queue().submit(close);
-  driver->queue().flush();
+  driver->start(close);
   driver->queue().cancel(close);
   EXPECT_EQ(busy.release(1), std::vector<Operation*>{&close});
   EXPECT_EQ(access(name.c_str(), F_OK), -1) << "the file is still open, and nobody knows it";
 }
 
 TEST_P(QueueTest, CancellingWhatHasFinishedChangesNothing) {
-  File* file = driver->must_open(directory / "f", O_RDWR | O_CREAT);
-  Operation write;
-  iovec vector{arena.data(), 4096};
-  write.kind = Kind::write;
-  write.file = file;
-  write.vectors = {&vector, 1};
-  driver->queue().submit(write);
-  driver->queue().flush();
-  const Operation* got = nullptr;
+  const auto file = must_open(directory / "f", O_RDWR | O_CREAT);
+  Transfer write(Kind::write, file, arena.data(), 4096);
+  driver->start(write);
   // Cancelled at some moment in between; either way it comes back once.
   driver->queue().cancel(write);
-  got = &driver->next();
-  EXPECT_EQ(got, &write);
+  EXPECT_EQ(&driver->next(), &write);
   EXPECT_TRUE(write.result == 4096 || write.result == -ECANCELED) << write.result;
   for (int i = 0; i < 10; ++i) {
     driver->queue().wait(driver->seen(), std::chrono::milliseconds(1));
     EXPECT_EQ(driver->queue().reap(), nullptr);
   }
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 TEST_P(QueueTest, DestructionWaitsForTheKernelAndTheWorkers) {
   const std::string path = cold_file(1 << 20);
   for (int round = 0; round < 5; ++round) {
-    std::vector<Operation> operations(16);
-    std::vector<iovec> vectors(16);
     File* file = driver->must_open(path, O_RDONLY);
     const Descriptor fd(::open(path.c_str(), O_RDONLY));
     EXPECT_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
-    for (std::size_t i = 0; i < 16; ++i) {
-      vectors[i] = iovec{arena.data() + i * 65536, 65536};
-      operations[i].kind = Kind::read;
-      operations[i].file = file;
-      operations[i].offset = static_cast<std::int64_t>(i * 65536);
-      operations[i].vectors = {&vectors[i], 1};
-      driver->queue().submit(operations[i]);
-    }
-    driver->queue().flush();
+    const auto reads = driver->start_pieces(Kind::read, file, arena.data(), 65536, 16);
     test::within_patience("destruction of a queue", [&] { driver.reset(); });
     std::memset(arena.data(), 0x33, arena.size());
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -289,7 +255,7 @@ TEST_P(QueueTest, DestructionWaitsForTheKernelAndTheWorkers) {
 }
 
 TEST_P(QueueTest, CountsWhatWentWhere) {
-  File* file = driver->must_open(directory / "f", O_RDWR | O_CREAT);
+  const auto file = must_open(directory / "f", O_RDWR | O_CREAT);
   const QueueStatistics before = driver->queue().statistics();
   ASSERT_EQ(driver->pwrite(file, arena.data(), 4096, 0), 4096);
   ASSERT_EQ(driver->pread(file, arena.data(), 4096, 0), 4096);
@@ -298,19 +264,17 @@ TEST_P(QueueTest, CountsWhatWentWhere) {
   EXPECT_EQ(after.inline_operations + after.engine_operations + after.pool_operations,
             before.inline_operations + before.engine_operations + before.pool_operations + 3);
   EXPECT_GT(after.pool_operations, before.pool_operations) << "a sync would block the thread";
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 // It always waits for the medium, but others' calls must not wait with it.
 TEST_P(QueueTest, WritesSynchronouslyOnOtherThreads) {
   for (const int flag : {O_DSYNC, O_SYNC}) {
-    File* file = driver->must_open(directory / "f", O_RDWR | O_CREAT | flag);
+    const auto file = must_open(directory / "f", O_RDWR | O_CREAT | flag);
     const QueueStatistics before = driver->queue().statistics();
     for (int i = 0; i < 4; ++i)
       ASSERT_EQ(driver->pwrite(file, arena.data(), 4096, i * 4096), 4096);
     const QueueStatistics after = driver->queue().statistics();
     EXPECT_EQ(after.inline_operations, before.inline_operations);
-    EXPECT_EQ(driver->close(file), 0);
   }
 }
 
@@ -326,9 +290,9 @@ TEST_P(QueueTest, OpensAndClosesAtOnceWhatIsAtHand) {
   const QueueStatistics before = counted();
   Status status;
   for (const int flags : {O_RDONLY, O_RDWR, O_RDWR | O_CREAT}) {
-    File* file = driver->must_open(path, flags);
+    auto file = must_open(path, flags);
     ASSERT_EQ(driver->pread(file, arena.data(), 5000, 0), 5000);
-    EXPECT_EQ(driver->close(file), 0);
+    file.close();
     EXPECT_EQ(driver->path_call(Kind::path_status, path, &status), 0);
     EXPECT_EQ(status.size_bytes, 5000U);
   }
@@ -357,21 +321,10 @@ TEST_P(QueueTest, NoQueueKeepsAClosedFileAlive) {
     File* file = nullptr;
     if (driver->open(path, O_RDWR | O_CREAT | direct, file) == -EINVAL) continue;
     for (StorageDriver* each : {driver.get(), &other}) {
-      // Enough at once that the engine handles them, not the thread.
-      std::vector<Operation> operations(8);
-      std::vector<iovec> vectors(8);
       ASSERT_EQ(each->pwrite(file, arena.data(), 65536, 0), 65536);
-      for (std::size_t i = 0; i < 8; ++i) {
-        vectors[i] = iovec{arena.data() + i * 8192, 8192};
-        operations[i].kind = Kind::read;
-        operations[i].file = file;
-        operations[i].offset = static_cast<std::int64_t>(i * 8192);
-        operations[i].vectors = {&vectors[i], 1};
-        each->queue().submit(operations[i]);
-      }
-      each->queue().flush();
-      for (int i = 0; i < 8; ++i)
-        EXPECT_EQ(each->next().result, 8192);
+      // Enough at once that the engine handles them, not the thread.
+      const auto reads = each->start_pieces(Kind::read, file, arena.data(), 8192, 8);
+      each->expect_next(8, 8192);
     }
     const Descriptor watch(inotify_init1(IN_NONBLOCK));
     ASSERT_GE(inotify_add_watch(watch, path.c_str(), IN_DELETE_SELF), 0);
@@ -392,9 +345,8 @@ TEST_P(QueueTest, NoQueueKeepsAClosedFileAlive) {
 }
 
 TEST_P(QueueTest, WorksOnOneFileFromManyThreads) {
-  File* file = driver->must_open(directory / "f", O_RDWR | O_CREAT);
-  std::vector<std::thread> threads;
-  std::atomic<int> wrong{0};
+  const auto file = must_open(directory / "f", O_RDWR | O_CREAT);
+  std::vector<std::jthread> threads;
   for (std::uint64_t index = 0; index < 3; ++index) {
     threads.emplace_back([&, index] {
       AlignedBytes memory(1 << 16);
@@ -403,24 +355,19 @@ TEST_P(QueueTest, WorksOnOneFileFromManyThreads) {
         const std::string data = pattern(5000, index * 1000 + round);
         std::memcpy(memory.data(), data.data(), data.size());
         const auto offset = static_cast<std::int64_t>(index * 5000);
-        if (own.pwrite(file, memory.data(), 5000, offset) != 5000) ++wrong;
+        EXPECT_EQ(own.pwrite(file, memory.data(), 5000, offset), 5000);
         std::memset(memory.data(), 0, 5000);
-        if (own.pread(file, memory.data(), 5000, offset) != 5000) ++wrong;
-        if (memory.view(0, 5000) != data) ++wrong;
+        EXPECT_TRUE(own.finds(file, data, memory.data(), offset));
       }
     });
   }
-  for (std::thread& thread : threads)
-    thread.join();
-  EXPECT_EQ(wrong.load(), 0);
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 TEST_P(QueueTest, RecordsAppendedByManyQueuesAllArrive) {
-  File* file = driver->must_open(directory / "f", O_RDWR | O_CREAT | O_APPEND);
+  auto file = must_open(directory / "f", O_RDWR | O_CREAT | O_APPEND);
   constexpr std::size_t record = 100;
   const std::uint64_t rounds = test::scaled(500);
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   std::vector<std::vector<std::uint64_t>> ends(3);
   for (std::uint64_t index = 0; index < 3; ++index) {
     threads.emplace_back([&, index] {
@@ -432,9 +379,8 @@ TEST_P(QueueTest, RecordsAppendedByManyQueuesAllArrive) {
       }
     });
   }
-  for (std::thread& thread : threads)
-    thread.join();
-  EXPECT_EQ(driver->close(file), 0);
+  threads.clear();
+  file.close();
   const std::string all = test::read_file(directory / "f");
   ASSERT_EQ(all.size(), 3 * rounds * record);
   for (std::uint64_t index = 0; index < 3; ++index) {
@@ -467,23 +413,19 @@ TEST_P(QueueTest, AWriteWhoseSyncFollowsIsWrittenOutAtOnce) {
   if (file_system.f_type == TMPFS_MAGIC) GTEST_SKIP() << directory.path() << " is in memory";
   const std::string data = pattern(bytes, 1);
   std::memcpy(arena.data(), data.data(), bytes);
-  File* file = driver->must_open(directory / "f", O_RDWR | O_CREAT);
+  auto file = must_open(directory / "f", O_RDWR | O_CREAT);
   const Descriptor fd(::open((directory / "f").c_str(), O_RDONLY));
   if (unwritten_pages(fd) < 0) GTEST_SKIP() << "the kernel does not count such pages";
   // The kernel would start itself after half a minute.
   constexpr std::chrono::seconds limit{15};
   for (int round = 0; round < 3; ++round) {
-    Operation write;
-    iovec vector{arena.data(), bytes};
-    write.kind = Kind::write;
-    write.file = file;
-    write.vectors = {&vector, 1};
+    Transfer write(Kind::write, file, arena.data(), bytes);
     write.sync_follows = true;
     ASSERT_EQ(driver->run(write), bytes);
     EXPECT_TRUE(test::eventually([&] { return unwritten_pages(fd) == 0; }, limit)) << round;
   }
   EXPECT_EQ(driver->simple(Kind::sync, file), 0);
-  EXPECT_EQ(driver->close(file), 0);
+  file.close();
   EXPECT_EQ(test::read_file(directory / "f"), data);
 }
 
@@ -497,12 +439,7 @@ TEST_P(QueueTest, WriteOutsOutliveTheirFileAndTheirQueue) {
     const std::string path = directory / std::to_string(round);
     File* file = own.must_open(path, O_RDWR | O_CREAT);
     for (int part = 0; part < 12; ++part) {
-      Operation write;
-      iovec vector{arena.data(), bytes};
-      write.kind = Kind::write;
-      write.file = file;
-      write.offset = part * static_cast<std::int64_t>(bytes);
-      write.vectors = {&vector, 1};
+      Transfer write(Kind::write, file, arena.data(), bytes, part * std::int64_t{bytes});
       write.sync_follows = true;
       ASSERT_EQ(own.run(write), bytes);
     }

@@ -42,24 +42,22 @@ class CephServers : public ServerFaults {
   std::string mounted(const std::string& name) const {
     return server->directory + "/" + name_of(name);
   }
-  File* make_file(const std::string& name, const std::string& bytes, unsigned timeout_s = 60) {
+  OpenFile make_file(const std::string& name, const std::string& bytes, unsigned timeout_s = 60) {
     made.push_back(at(name));
-    File* file = nullptr;
-    std::memcpy(arena.data(), bytes.data(), bytes.size());
-    const std::string uri = at(name, timeout_s);
-    EXPECT_EQ(unhurried([&] { return driver->open(uri, O_RDWR | O_CREAT, file); }), 0);
-    EXPECT_EQ(unhurried([&] { return driver->pwrite(file, arena.data(), bytes.size(), 0); }),
-              static_cast<std::int64_t>(bytes.size()));
+    OpenFile file = open_unhurried(at(name, timeout_s), O_RDWR | O_CREAT);
+    EXPECT_EQ(unhurried([&] { return write(file, bytes); }), std::ssize(bytes));
     EXPECT_EQ(unhurried([&] { return driver->simple(storage::Kind::sync, file); }), 0);
     return file;
   }
   // As another client of the cluster, which caches nothing of the file.
-  File* reopen(File* file, const std::string& name, unsigned timeout_s = 60) {
-    EXPECT_EQ(driver->close(file), 0);
+  OpenFile reopen(const std::string& name, unsigned timeout_s = 60) {
     make_storage();
-    const std::string uri = at(name, timeout_s);
-    EXPECT_EQ(unhurried([&] { return driver->open(uri, O_RDWR, file); }), 0);
-    return file;
+    return open_unhurried(at(name, timeout_s), O_RDWR);
+  }
+  OpenFile make_and_reopen(const std::string& name, const std::string& bytes,
+                           unsigned timeout_s = 60) {
+    make_file(name, bytes, timeout_s).close();
+    return reopen(name, timeout_s);
   }
 
   std::vector<std::string> made;

@@ -39,6 +39,7 @@ extern "C" {
 // clang-format on
 
 #include "storage/library.hpp"
+#include "support/files.hpp"
 
 namespace ferry::test {
 
@@ -51,32 +52,24 @@ struct NoLeakCheck {
 #endif
 };
 
-class FakeNfsServer {
+// A socket that accepts connections to a free port of this machine. By itself, it is a server that
+// answers nothing, and is gone with the object.
+class Listener {
  public:
-  FakeNfsServer() {
-    listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  Listener() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t bytes = sizeof address;
     auto* const where = reinterpret_cast<sockaddr*>(&address);
-    if (listener_ < 0 || ::bind(listener_, where, sizeof address) != 0 ||
-        ::listen(listener_, 64) != 0 || ::getsockname(listener_, where, &bytes) != 0) {
+    if (::bind(socket_, where, bytes) != 0 || ::listen(socket_, 1000) != 0 ||
+        ::getsockname(socket_, where, &bytes) != 0)
       throw std::system_error(errno, std::system_category(), "a server's socket");
-    }
     port_ = ntohs(address.sin_port);
-    thread_ = std::thread([this] { run(); });
   }
-  ~FakeNfsServer() {
-    ending_ = true;
-    ::eventfd_write(wake_, 1);
-    thread_.join();
-    ::close(listener_);
-    ::close(wake_);
-  }
-  FakeNfsServer(const FakeNfsServer&) = delete;
-  FakeNfsServer& operator=(const FakeNfsServer&) = delete;
 
+  int socket() const { return socket_; }
+  unsigned port() const { return port_; }
   // `settings` after those that name the server: "&timeout=1".
   std::string uri(const std::string& name, const std::string& settings = "") const {
     const std::string port = std::to_string(port_);
@@ -84,7 +77,21 @@ class FakeNfsServer {
            "&mountport=" + port + settings;
   }
 
-  unsigned port() const { return port_; }
+ private:
+  const Descriptor socket_;
+  unsigned port_ = 0;
+};
+
+class FakeNfsServer : public Listener {
+ public:
+  FakeNfsServer() : thread_([this] { run(); }) {}
+  ~FakeNfsServer() {
+    ending_ = true;
+    ::eventfd_write(wake_, 1);
+    thread_.join();
+  }
+  FakeNfsServer(const FakeNfsServer&) = delete;
+  FakeNfsServer& operator=(const FakeNfsServer&) = delete;
 
   std::string contents(const std::string& name) const {
     const std::lock_guard lock(mutex_);
@@ -322,7 +329,8 @@ class FakeNfsServer {
   }
 
   void accept_one() {
-    const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int socket =
+        ::accept4(Listener::socket(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (socket < 0) return;
     ++connections_;
     const NoLeakCheck tables_of_services;  // which libnfs does not free
@@ -337,7 +345,7 @@ class FakeNfsServer {
   void run() {
     current = this;
     while (!ending_) {
-      std::vector<pollfd> sources{{listener_, POLLIN, 0}, {wake_, POLLIN, 0}};
+      std::vector<pollfd> sources{{socket(), POLLIN, 0}, {wake_, POLLIN, 0}};
       {
         const std::lock_guard lock(mutex_);
         for (const Client& client : clients_) {
@@ -385,9 +393,7 @@ class FakeNfsServer {
        procedure<READDIRPLUS3args>(NFS3_READDIRPLUS, on_list, "zdr_READDIRPLUS3args"),
        procedure<FSINFO3args>(NFS3_FSINFO, on_fsinfo, "zdr_FSINFO3args"),
        procedure<COMMIT3args>(NFS3_COMMIT, on_commit, "zdr_COMMIT3args")}};
-  int listener_ = -1;
-  unsigned port_ = 0;
-  const int wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  const Descriptor wake_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::atomic<bool> ending_{false};
   std::atomic<unsigned> commits_{0};
   std::atomic<unsigned> connections_{0};

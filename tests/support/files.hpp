@@ -73,6 +73,13 @@ inline std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+// Does to `contents` what writing `data` at `offset` does to a file.
+inline void write_to(std::string& contents, std::string_view data, std::size_t offset) {
+  if (data.empty()) return;
+  contents.resize(std::max(contents.size(), offset + data.size()));
+  contents.replace(offset, data.size(), data);
+}
+
 inline std::int64_t file_size(const std::string& path) {
   struct stat status {};
   return stat(path.c_str(), &status) == 0 ? status.st_size : -errno;

@@ -1,19 +1,26 @@
-// Drives a storage's queue from one thread: submits operations and waits for them.
+// Drives a storage's queue from one thread: submits operations and waits for them. And what tests
+// of storages share.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
+#include <deque>
 #include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/uio.h>
 
 #include "storage/storage.hpp"
+#include "support/files.hpp"
 #include "support/within.hpp"
 
 namespace ferry::test {
@@ -21,6 +28,20 @@ namespace ferry::test {
 using storage::File;
 using storage::Kind;
 using storage::Operation;
+
+// A transfer to or from one piece of memory.
+struct Transfer : Operation {
+  Transfer(Kind which, File* of, const void* memory, std::size_t bytes, std::int64_t at = 0)
+      : Operation{.kind = which, .file = of, .offset = at},
+        vector{const_cast<void*>(memory), bytes} {
+    vectors = {&vector, 1};
+  }
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+
+  iovec vector;
+};
+using Transfers = std::deque<Transfer>;
 
 class StorageDriver {
  public:
@@ -48,9 +69,31 @@ class StorageDriver {
     }
   }
 
-  std::int64_t run(Operation& operation) {
+  // Puts an operation in flight.
+  void start(Operation& operation) {
     queue_->submit(operation);
     queue_->flush();
+  }
+  // Puts `count` transfers of adjacent pieces in flight at once, from the beginning of the file and
+  // of `memory` on.
+  Transfers start_pieces(Kind kind, File* file, char* memory, std::size_t piece,
+                         std::size_t count) {
+    Transfers pieces;
+    for (std::size_t at = 0; at < count * piece; at += piece) {
+      pieces.emplace_back(kind, file, memory + at, piece, static_cast<std::int64_t>(at));
+      queue_->submit(pieces.back());
+    }
+    queue_->flush();
+    return pieces;
+  }
+  // The next `count` finished operations must have this result.
+  void expect_next(std::size_t count, std::int64_t result) {
+    for (std::size_t i = 0; i < count; ++i)
+      EXPECT_EQ(next().result, result);
+  }
+
+  std::int64_t run(Operation& operation) {
+    start(operation);
     if (&next() != &operation) throw std::runtime_error("another operation came back");
     return operation.result;
   }
@@ -99,10 +142,43 @@ class StorageDriver {
   std::int64_t append(File* file, const void* buffer, std::size_t bytes, std::uint64_t& value) {
     return transfer(Kind::append, file, {iovec{const_cast<void*>(buffer), bytes}}, 0, &value);
   }
-  std::int64_t path_call(Kind kind, const std::string& path, storage::Status* status = nullptr) {
-    Operation operation{.kind = kind, .path = path.c_str()};
+  // A read must return exactly `wanted`.
+  testing::AssertionResult finds(File* file, std::string_view wanted, char* memory,
+                                 std::int64_t offset = 0) {
+    const std::int64_t got = pread(file, memory, wanted.size(), offset);
+    if (got < 0) return testing::AssertionFailure() << "reading ended with " << got;
+    return same_bytes({memory, static_cast<std::size_t>(got)}, wanted);
+  }
+  std::int64_t file_status(File* file, storage::Status& status) {
+    Operation operation{.kind = Kind::file_status, .file = file};
+    run(operation);
+    status = operation.status;
+    return operation.result;
+  }
+  std::int64_t path_call(Kind kind, const std::string& path, storage::Status* status = nullptr,
+                         std::uint32_t mode = 0) {
+    Operation operation{.kind = kind, .path = path.c_str(), .mode = mode};
     const std::int64_t result = run(operation);
     if (status != nullptr) *status = operation.status;
+    return result;
+  }
+  std::int64_t rename(const std::string& from, const std::string& to) {
+    Operation operation{.kind = Kind::rename, .path = from.c_str(), .new_path = to.c_str()};
+    return run(operation);
+  }
+  std::int64_t list(const std::string& path, std::vector<storage::DirectoryEntry>& entries) {
+    Operation operation{.kind = Kind::list_directory, .path = path.c_str(), .entries = &entries};
+    return run(operation);
+  }
+  // Sets or reports a layout; an `open` makes a new file with it, and closes that.
+  std::int64_t layout_call(Kind kind, const std::string& path, storage::Layout& layout) {
+    Operation operation{.kind = kind,
+                        .path = path.c_str(),
+                        .layout = &layout,
+                        .flags = O_RDWR | O_CREAT | O_EXCL,
+                        .mode = 0644};
+    const std::int64_t result = run(operation);
+    if (operation.opened != nullptr) close(operation.opened.release());
     return result;
   }
 
@@ -110,6 +186,37 @@ class StorageDriver {
   std::uint32_t word_ = 0;
   std::unique_ptr<storage::Queue> queue_;
 };
+
+// An open file, in place of a File*. Its close must succeed.
+class OpenFile {
+ public:
+  OpenFile(StorageDriver& driver, File* file) : driver_(driver), file_(file) {}
+  ~OpenFile() {
+    try {
+      if (file_ != nullptr) close();
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+  OpenFile(OpenFile&& other) noexcept : driver_(other.driver_), file_(other.release()) {}
+  OpenFile& operator=(const OpenFile&) = delete;
+  operator File*() const& { return file_; }  // NOLINT: used in place of one
+  operator File*() && = delete;
+  // The caller closes it.
+  File* release() { return std::exchange(file_, nullptr); }
+  void close() { EXPECT_EQ(driver_.close(std::exchange(file_, nullptr)), 0); }
+
+ private:
+  StorageDriver& driver_;
+  File* file_;
+};
+
+inline storage::Layout striped(std::uint64_t stripe_bytes, std::uint32_t stripe_count) {
+  storage::Layout layout;
+  layout.stripe_bytes = stripe_bytes;
+  layout.stripe_count = stripe_count;
+  return layout;
+}
 
 // Memory suitable for direct I/O.
 class AlignedBytes {
@@ -132,6 +239,33 @@ class AlignedBytes {
  private:
   std::size_t bytes_;
   char* data_;
+};
+
+// A test with a storage, its driver, and memory that is registered with it.
+class StorageTest : public testing::Test {
+ protected:
+  explicit StorageTest(std::size_t arena_bytes = 4 << 20) : arena(arena_bytes) {}
+
+  void use(std::unique_ptr<storage::Storage> used, unsigned depth = 64) {
+    driver.reset();
+    storage = std::move(used);
+    driver = std::make_unique<StorageDriver>(*storage, arena.span(), depth);
+  }
+  OpenFile must_open(const std::string& path, int flags, std::uint32_t mode = 0644) {
+    return {*driver, driver->must_open(path, flags, mode)};
+  }
+  // These move bytes through the arena.
+  std::int64_t write(File* file, std::string_view bytes, std::int64_t offset = 0) {
+    std::memcpy(arena.data(), bytes.data(), bytes.size());
+    return driver->pwrite(file, arena.data(), bytes.size(), offset);
+  }
+  testing::AssertionResult finds(File* file, std::string_view wanted, std::int64_t offset = 0) {
+    return driver->finds(file, wanted, arena.data(), offset);
+  }
+
+  AlignedBytes arena;
+  std::unique_ptr<storage::Storage> storage;
+  std::unique_ptr<StorageDriver> driver;
 };
 
 }  // namespace ferry::test

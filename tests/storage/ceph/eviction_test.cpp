@@ -41,40 +41,32 @@ class CephEviction : public test::CephServers {
 // Open files stay refused; once a call has reported that, opens and names use another client.
 TEST_F(CephEviction, OpenFilesStayRefusedAndNewOnesAreNot) {
   const std::string data = pattern(4 * mib, 1);
-  File* file = make_file("f", data, 5);
-  file = reopen(file, "f", 5);
+  auto file = make_and_reopen("f", data, 5);
   // In the client's memory only.
   ASSERT_EQ(unhurried([&] { return driver->pwrite(file, arena.data(), 10, 8 * mib); }), 10);
   evict();
   const std::int64_t synced = driver->simple(Kind::sync, file);
   EXPECT_EQ(synced, -ESHUTDOWN) << "what was not synced is lost, and that is said";
-  File* again = nullptr;
-  ASSERT_EQ(unhurried([&] { return driver->open(at("f", 5), O_RDWR, again); }), 0);
-  ASSERT_EQ(driver->pread(again, arena.data(), 4 * mib, 0), static_cast<std::int64_t>(4 * mib));
-  EXPECT_TRUE(same_bytes(arena.view(0, 4 * mib), data));
+  const auto again = open_unhurried(at("f", 5), O_RDWR);
+  EXPECT_TRUE(finds(again, data));
   EXPECT_EQ(driver->path_call(Kind::path_status, at("f", 5)), 0);
   EXPECT_EQ(driver->pwrite(again, arena.data(), 10, 0), 10);
   EXPECT_EQ(driver->simple(Kind::sync, again), 0);
 
-  const std::int64_t results[] = {
-      driver->pread(file, arena.data(), 4 * mib, 0),
-      driver->simple(Kind::truncate, file, 100),
-      driver->simple(Kind::file_status, file),
-  };
-  for (const std::int64_t result : results)
-    EXPECT_EQ(result, -ESHUTDOWN);
+  EXPECT_EQ(driver->pread(file, arena.data(), 4 * mib, 0), -ESHUTDOWN);
+  EXPECT_EQ(driver->simple(Kind::truncate, file, 100), -ESHUTDOWN);
+  EXPECT_EQ(driver->simple(Kind::file_status, file), -ESHUTDOWN);
   std::int64_t written = driver->pwrite(file, arena.data(), 10, 0);
   if (written == 10) written = driver->simple(Kind::sync, file);
   EXPECT_EQ(written, -ESHUTDOWN);
-  EXPECT_EQ(driver->close(file), 0) << "nothing is left that was not told";
+  file.close();  // nothing is left that was not told
   EXPECT_EQ(driver->simple(Kind::file_status, again), 0) << "its client is not the lost one";
-  EXPECT_EQ(driver->close(again), 0);
 }
 
 // Without open files, a call by name detects it. It is not repeated, because the servers may have
 // executed it; the next one succeeds.
 TEST_F(CephEviction, EveryKindOfCallByNameSaysSoOnce) {
-  EXPECT_EQ(driver->close(make_file("f", pattern(mib, 1), 5)), 0);
+  make_file("f", pattern(mib, 1), 5).close();
   const std::string wide = at("wide", 5);
   made.insert(made.end(), {at("g"), wide});
   std::vector<DirectoryEntry> entries;
@@ -84,44 +76,13 @@ TEST_F(CephEviction, EveryKindOfCallByNameSaysSoOnce) {
       [&] { return driver->try_open(at("f", 5), O_RDONLY); },
       [&] { return driver->try_open(at("g", 5), O_RDWR | O_CREAT | O_EXCL); },
       [&] { return driver->path_call(Kind::make_directory, at("d", 5)); },
+      [&] { return driver->list(at("d", 5), entries); },
+      [&] { return driver->layout_call(Kind::path_layout, at("f", 5), layout); },
       [&] {
-        Operation list;
-        const std::string path = at("d", 5);
-        list.kind = Kind::list_directory;
-        list.path = path.c_str();
-        list.entries = &entries;
-        return driver->run(list);
+        Layout two = test::striped(mib, 2);
+        return driver->layout_call(Kind::open, wide, two);
       },
-      [&] {
-        Operation told;
-        const std::string path = at("f", 5);
-        told.kind = Kind::path_layout;
-        told.path = path.c_str();
-        told.layout = &layout;
-        return driver->run(told);
-      },
-      [&] {
-        Layout two;
-        two.stripe_bytes = mib;
-        two.stripe_count = 2;
-        Operation create{.kind = Kind::open,
-                         .path = wide.c_str(),
-                         .layout = &two,
-                         .flags = O_RDWR | O_CREAT | O_EXCL,
-                         .mode = 0644};
-        driver->run(create);
-        if (create.result == 0) driver->close(create.opened.release());
-        return create.result;
-      },
-      [&] {
-        Operation rename;
-        const std::string from = at("g", 5);
-        const std::string to = at("f", 5);
-        rename.kind = Kind::rename;
-        rename.path = from.c_str();
-        rename.new_path = to.c_str();
-        return driver->run(rename);
-      },
+      [&] { return driver->rename(at("g", 5), at("f", 5)); },
       [&] { return driver->path_call(Kind::unlink, at("f", 5)); },
       [&] { return driver->path_call(Kind::remove_directory, at("d", 5)); },
   };
@@ -135,7 +96,7 @@ TEST_F(CephEviction, EveryKindOfCallByNameSaysSoOnce) {
 
 // A close without a sync also reports it, once.
 TEST_F(CephEviction, CloseTellsWhatIsLost) {
-  File* file = make_file("f", pattern(mib, 1), 5);
+  File* file = make_file("f", pattern(mib, 1), 5).release();
   ASSERT_EQ(unhurried([&] { return driver->pwrite(file, arena.data(), 10, mib); }), 10);
   evict();
   EXPECT_TRUE(finds_it([&] { return driver->path_call(Kind::path_status, at("f", 5)); }));
@@ -202,12 +163,10 @@ TEST_F(CephEviction, ManyThreadsGoOnWithOneNewClient) {
 TEST_F(CephEviction, LostClientsEnd) {
   made.push_back(at("f"));
   for (std::uint64_t i = 0; i < test::scaled(12); ++i) {
-    File* file = nullptr;
-    ASSERT_EQ(unhurried([&] { return driver->open(at("f"), O_RDWR | O_CREAT, file); }), 0);
+    const auto file = open_unhurried(at("f"), O_RDWR | O_CREAT);
     ASSERT_EQ(driver->pwrite(file, arena.data(), 10, 0), 10);
     evict();
     EXPECT_EQ(driver->simple(Kind::sync, file), -ESHUTDOWN);
-    EXPECT_EQ(driver->close(file), 0);
   }
   EXPECT_EQ(driver->try_open(at("f"), O_RDONLY), 0);
   EXPECT_TRUE(test::eventually([&] { return clients() == 1; })) << clients();
@@ -217,15 +176,13 @@ TEST_F(CephEviction, LostClientsEnd) {
 TEST_F(CephEviction, LostClientsThatAreHeldAreBounded) {
   made.push_back(at("f"));
   std::vector<File*> files;
-  File* file = nullptr;
   for (std::size_t i = 0; i <= Ceph::lost_clients_max; ++i) {
-    ASSERT_EQ(unhurried([&] { return driver->open(at("f"), O_RDWR | O_CREAT, file); }), 0);
-    files.push_back(file);
+    files.push_back(open_unhurried(at("f"), O_RDWR | O_CREAT).release());
     evict();
     ASSERT_TRUE(finds_it([&] { return driver->path_call(Kind::path_status, at("f")); }));
   }
   EXPECT_EQ(driver->path_call(Kind::path_status, at("f")), -ESHUTDOWN);
-  EXPECT_EQ(driver->open(at("f"), O_RDONLY, file), -ESHUTDOWN);
+  EXPECT_EQ(driver->try_open(at("f"), O_RDONLY), -ESHUTDOWN);
   EXPECT_TRUE(test::eventually([&] { return clients() == Ceph::lost_clients_max + 1; }))
       << clients();
   EXPECT_EQ(driver->close(files.back()), 0) << "of the client that is in the way";
@@ -244,26 +201,19 @@ TEST_F(CephEviction, LostClientsThatAreHeldAreBounded) {
 // Transfers in flight end, and none reports bytes it did not move.
 TEST_F(CephEviction, TransfersUnderWayEnd) {
   const std::string data = pattern(4 * mib, 1);
-  File* file = make_file("f", data, 10);
-  file = reopen(file, "f", 10);
+  const auto file = make_and_reopen("f", data, 10);
   std::thread evicts([&] { evict(); });
   constexpr std::size_t pieces = 16;
   constexpr std::size_t piece = 4 * mib / pieces;
   const auto until = std::chrono::steady_clock::now() + test::patience;
   bool refused = false;
   while (!refused && std::chrono::steady_clock::now() < until) {
-    std::vector<Operation> reads(pieces);
-    std::vector<iovec> vectors(pieces);
     std::memset(arena.data(), 0, 4 * mib);
-    for (std::size_t i = 0; i < pieces; ++i) {
-      vectors[i] = {arena.data() + i * piece, piece};
-      reads[i].offset = static_cast<std::int64_t>(i * piece);
-      begin(reads[i], Kind::read, file, vectors[i]);
-    }
+    const auto reads = driver->start_pieces(Kind::read, file, arena.data(), piece, pieces);
     for (std::size_t i = 0; i < pieces; ++i)
       driver->next();
     for (std::size_t i = 0; i < pieces; ++i) {
-      if (reads[i].result == static_cast<std::int64_t>(piece)) {
+      if (reads[i].result == std::int64_t{piece}) {
         EXPECT_TRUE(same_bytes(arena.view(i * piece, piece), data.substr(i * piece, piece)));
       } else {
         EXPECT_EQ(reads[i].result, -ESHUTDOWN);
@@ -273,13 +223,12 @@ TEST_F(CephEviction, TransfersUnderWayEnd) {
   }
   evicts.join();
   EXPECT_TRUE(refused);
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 // Each round writes and syncs a piece. Another client finds everything that a sync acknowledged
 // before the eviction.
 TEST_F(CephEviction, SyncedBytesSurviveItUnderLoad) {
-  File* file = make_file("f", "", 10);
+  File* file = make_file("f", "", 10).release();
   std::thread evicts([&] { evict(); });
   const auto until = std::chrono::steady_clock::now() + test::patience;
   std::int64_t last = 0;
@@ -290,9 +239,7 @@ TEST_F(CephEviction, SyncedBytesSurviveItUnderLoad) {
   evicts.join();
   EXPECT_EQ(last, -ESHUTDOWN);
   driver->close(file);
-  ASSERT_EQ(unhurried([&] { return driver->open(at("f"), O_RDONLY, file); }), 0);
-  expect_rounds(file, durable);
-  EXPECT_EQ(driver->close(file), 0);
+  expect_rounds(open_unhurried(at("f"), O_RDONLY), durable);
 }
 
 }  // namespace

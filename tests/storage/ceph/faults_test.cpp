@@ -32,18 +32,12 @@ class CephFaults : public test::CephServers {
   void fill_small_pool(const std::string& path, std::int64_t& closed) {
     Layout layout;
     layout.pool = "small";
-    Operation create{.kind = Kind::open,
-                     .path = path.c_str(),
-                     .layout = &layout,
-                     .flags = O_RDWR | O_CREAT | O_EXCL,
-                     .mode = 0644};
-    ASSERT_EQ(driver->run(create), 0);
+    ASSERT_EQ(driver->layout_call(Kind::open, path, layout), 0);
     EXPECT_EQ(layout.pool, "small");
-    File* file = create.opened.release();
+    File* file = driver->must_open(path, O_RDWR);
     // It may count as full still because of what was removed from it a moment ago.
-    ASSERT_TRUE(test::eventually([&] {
-      return driver->pwrite(file, arena.data(), 8 * mib, 0) == static_cast<std::int64_t>(8 * mib);
-    }));
+    ASSERT_TRUE(test::eventually(
+        [&] { return driver->pwrite(file, arena.data(), 8 * mib, 0) == std::int64_t{8 * mib}; }));
     ASSERT_EQ(driver->simple(Kind::sync, file), 0);
     EXPECT_TRUE(test::eventually([&] {
       std::int64_t result = driver->pwrite(file, arena.data(), 4096, 8 * mib);
@@ -58,8 +52,7 @@ class CephFaults : public test::CephServers {
 using CephKills = CephFaults;
 
 TEST_F(CephFaults, EveryKindOfCallEndsWhenTheServersHang) {
-  File* file = make_file("f", pattern(4 * mib, 1), 1);
-  file = reopen(file, "f", 1);
+  File* file = make_and_reopen("f", pattern(4 * mib, 1), 1).release();
   // The first write asks the servers whether it is allowed.
   EXPECT_EQ(unhurried([&] { return driver->pwrite(file, arena.data(), 10, 0); }), 10);
   EXPECT_EQ(unhurried([&] { return driver->simple(Kind::sync, file); }), 0);
@@ -86,65 +79,35 @@ TEST_F(CephFaults, EveryKindOfCallEndsWhenTheServersHang) {
 // Late answers have no receiver.
 TEST_F(CephFaults, ALateAnswerTouchesNothing) {
   const std::string data = pattern(mib, 1);
-  File* file = make_file("f", data, 2);
-  file = reopen(file, "f", 2);
-  rig("freeze");
-  ASSERT_EQ(driver->pread(file, arena.data(), mib, 0), -ETIMEDOUT);
-  std::memset(arena.data(), 0x5a, mib);
-  rig("thaw");
-  // By now the servers have answered what they were asked before.
-  const auto read_again = [&] { return driver->pread(file, arena.data() + mib, mib, 0); };
-  ASSERT_EQ(unhurried(read_again), static_cast<std::int64_t>(mib));
-  EXPECT_TRUE(same_bytes(arena.view(mib, mib), data));
-  EXPECT_TRUE(same_bytes(arena.view(0, mib), std::string(mib, 0x5a)));
+  File* file = make_and_reopen("f", data, 2).release();
+  expect_late_answers_to_touch_nothing(file, data);
   // The late call itself may end a moment later than the one that was made after it.
   const std::int64_t closed = driver->close(file);
   EXPECT_TRUE(closed == 0 || closed == -EIO) << closed;
 }
 
 TEST_F(CephFaults, TransfersUnderWayCanBeCancelled) {
-  File* file = make_file("f", pattern(4 * mib, 1));
-  file = reopen(file, "f");
-  rig("freeze");
-  Operation read;
-  iovec vector{arena.data(), 4 * mib};
-  begin(read, Kind::read, file, vector);
-  driver->queue().cancel(read);
-  EXPECT_EQ(&driver->next(), &read);
-  EXPECT_EQ(read.result, -ECANCELED);
-  std::memset(arena.data(), 0x5a, 4 * mib);
-  rig("thaw");
-  ASSERT_EQ(driver->pread(file, arena.data() + 4 * mib, 4 * mib, 0),
-            static_cast<std::int64_t>(4 * mib));
-  EXPECT_TRUE(same_bytes(arena.view(0, 4 * mib), std::string(4 * mib, 0x5a)));
-  EXPECT_EQ(driver->close(file), 0);
+  const auto file = make_and_reopen("f", pattern(4 * mib, 1));
+  expect_transfers_to_be_cancelled(file);
 }
 
 // More calls than threads hang at once; all end, and others continue.
 TEST_F(CephFaults, ManyCallsThatHangAllEnd) {
-  File* file = make_file("f", pattern(4 * mib, 1), 2);
-  file = reopen(file, "f", 2);
+  const auto file = make_and_reopen("f", pattern(4 * mib, 1), 2);
   rig("freeze");
-  constexpr std::size_t pieces = 64;
-  std::vector<Operation> reads(pieces);
-  std::vector<iovec> vectors(pieces);
-  for (std::size_t i = 0; i < pieces; ++i) {
-    vectors[i] = {arena.data() + i * 4096, 4096};
-    reads[i].offset = static_cast<std::int64_t>(i * 65'536);
-    begin(reads[i], Kind::read, file, vectors[i]);
-  }
-  for (std::size_t i = 0; i < pieces; ++i)
-    EXPECT_EQ(driver->next().result, -ETIMEDOUT);
+  test::Transfers reads;
+  for (std::size_t i = 0; i < 64; ++i)
+    driver->start(reads.emplace_back(Kind::read, file, arena.data() + i * 4096, 4096,
+                                     static_cast<off_t>(i * 65'536)));
+  driver->expect_next(reads.size(), -ETIMEDOUT);
   rig("thaw");
   const auto read_all = [&] { return driver->pread(file, arena.data(), 4 * mib, 0); };
-  ASSERT_EQ(unhurried(read_all), static_cast<std::int64_t>(4 * mib));
+  ASSERT_EQ(unhurried(read_all), std::int64_t{4 * mib});
   EXPECT_TRUE(same_bytes(arena.view(0, 4 * mib), pattern(4 * mib, 1)));
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 TEST_F(CephFaults, TheStorageCanBeLeftWhileServersHang) {
-  File* file = make_file("f", pattern(mib, 1), 2);
-  file = reopen(file, "f", 2);
+  File* file = make_and_reopen("f", pattern(mib, 1), 2).release();
   rig("freeze");
   ASSERT_EQ(driver->pread(file, arena.data(), mib, 0), -ETIMEDOUT);
   driver->close(file);
@@ -206,31 +169,25 @@ TEST_F(CephFaults, AFullPoolSaysSoThroughTheMount) {
 TEST_F(CephFaults, TransfersOfTheMountComeBackOnceWhenTheServersDo) {
   NEEDS_A_MOUNT();
   const std::string data = pattern(4 * mib, 1);
-  EXPECT_EQ(driver->close(make_file("f", data)), 0);
-  File* file = driver->must_open(mounted("f"), O_RDONLY);
+  make_file("f", data).close();
+  const auto file = must_open(mounted("f"), O_RDONLY);
   rig("freeze");
-  Operation read;
-  iovec vector{arena.data(), 4 * mib};
-  begin(read, Kind::read, file, vector);
+  test::Transfer read(Kind::read, file, arena.data(), 4 * mib);
+  driver->start(read);
   driver->queue().cancel(read);
   rig("thaw");
   EXPECT_EQ(&driver->next(), &read);
-  EXPECT_TRUE(read.result == -ECANCELED || read.result == static_cast<std::int64_t>(4 * mib))
-      << read.result;
+  EXPECT_TRUE(read.result == -ECANCELED || read.result == std::int64_t{4 * mib}) << read.result;
   std::memset(arena.data(), 0x5a, 4 * mib);
-  ASSERT_EQ(driver->pread(file, arena.data() + 4 * mib, 4 * mib, 0),
-            static_cast<std::int64_t>(4 * mib));
+  EXPECT_TRUE(driver->finds(file, data, arena.data() + 4 * mib));
   EXPECT_TRUE(same_bytes(arena.view(0, 4 * mib), std::string(4 * mib, 0x5a)));
-  EXPECT_TRUE(same_bytes(arena.view(4 * mib, 4 * mib), data));
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 // ---- servers that are killed, and come back with what they stored
 
 TEST_F(CephKills, ServersThatAreNotThereAreToldInTime) {
   NEEDS_A_CLUSTER_ON_DISK();
-  File* file = make_file("f", pattern(mib, 1));
-  EXPECT_EQ(driver->close(file), 0);
+  make_file("f", pattern(mib, 1)).close();
   make_storage();
   rig("kill");
   EXPECT_EQ(driver->try_open(at("f", 2), O_RDONLY), -ETIMEDOUT);
@@ -241,18 +198,14 @@ TEST_F(CephKills, ServersThatAreNotThereAreToldInTime) {
 
 TEST_F(CephKills, ATransferOutlivesARestart) {
   NEEDS_A_CLUSTER_ON_DISK();
-  File* file = make_file("f", pattern(4 * mib, 1));
-  file = reopen(file, "f");
+  const auto file = make_and_reopen("f", pattern(4 * mib, 1));
   rig("freeze");
-  Operation read;
-  iovec vector{arena.data(), 4 * mib};
-  begin(read, Kind::read, file, vector);
-  rig("kill");
-  rig("up");
+  test::Transfer read(Kind::read, file, arena.data(), 4 * mib);
+  driver->start(read);
+  restart();
   EXPECT_EQ(&driver->next(), &read);
-  EXPECT_EQ(read.result, static_cast<std::int64_t>(4 * mib));
+  EXPECT_EQ(read.result, std::int64_t{4 * mib});
   EXPECT_TRUE(same_bytes(arena.view(0, 4 * mib), pattern(4 * mib, 1)));
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 // Only the servers' return bounds these calls, and no other file waits for them.
@@ -260,31 +213,25 @@ TEST_F(CephKills, CallsOfTheMountWaitForServersThatAreGone) {
   NEEDS_A_CLUSTER_ON_DISK();
   NEEDS_A_MOUNT();
   const std::string data = pattern(4 * mib, 1);
-  EXPECT_EQ(driver->close(make_file("f", data)), 0);
-  File* file = driver->must_open(mounted("f"), O_RDONLY);
+  make_file("f", data).close();
+  const auto file = must_open(mounted("f"), O_RDONLY);
   const test::ScratchDirectory here;
   test::write_file(here / "f", data.substr(0, mib));
-  File* local = driver->must_open(here / "f", O_RDONLY);
+  auto local = must_open(here / "f", O_RDONLY);
   rig("kill");
-  Operation read;
-  iovec vector{arena.data(), 4 * mib};
-  begin(read, Kind::read, file, vector);
-  Operation open;
+  test::Transfer read(Kind::read, file, arena.data(), 4 * mib);
+  driver->start(read);
   const std::string path = mounted("absent");
-  open.kind = Kind::open;
-  open.path = path.c_str();
-  open.flags = O_RDONLY;
+  Operation open{.kind = Kind::open, .path = path.c_str(), .flags = O_RDONLY};
   driver->queue().submit(open);
-  EXPECT_EQ(driver->pread(local, arena.data() + 4 * mib, mib, 0), static_cast<std::int64_t>(mib));
-  EXPECT_TRUE(same_bytes(arena.view(4 * mib, mib), data.substr(0, mib)));
-  EXPECT_EQ(driver->close(local), 0);
+  EXPECT_TRUE(driver->finds(local, data.substr(0, mib), arena.data() + 4 * mib));
+  local.close();
   rig("up");
   driver->next();
   driver->next();
-  EXPECT_EQ(read.result, static_cast<std::int64_t>(4 * mib));
+  EXPECT_EQ(read.result, std::int64_t{4 * mib});
   EXPECT_TRUE(same_bytes(arena.view(0, 4 * mib), data));
   EXPECT_EQ(open.result, -ENOENT);
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 TEST_F(CephKills, SyncedBytesOfTheMountSurviveAKill) {
@@ -292,21 +239,17 @@ TEST_F(CephKills, SyncedBytesOfTheMountSurviveAKill) {
   NEEDS_A_MOUNT();
   const std::string data = pattern(4 * mib, 1);
   made.push_back(at("f"));
-  File* file = driver->must_open(mounted("f"), O_RDWR | O_CREAT);
-  std::memcpy(arena.data(), data.data(), data.size());
-  ASSERT_EQ(driver->pwrite(file, arena.data(), 4 * mib, 0), static_cast<std::int64_t>(4 * mib));
+  const auto file = must_open(mounted("f"), O_RDWR | O_CREAT);
+  ASSERT_EQ(write(file, data), std::int64_t{4 * mib});
   ASSERT_EQ(driver->simple(Kind::sync, file), 0);
   restart();
   std::memset(arena.data(), 0x5a, 4 * mib);
-  File* elsewhere = nullptr;
-  ASSERT_EQ(unhurried([&] { return driver->open(at("f"), O_RDONLY, elsewhere); }), 0);
-  ASSERT_EQ(driver->pread(elsewhere, arena.data(), 4 * mib, 0), static_cast<std::int64_t>(4 * mib));
-  EXPECT_TRUE(same_bytes(arena.view(0, 4 * mib), data));
-  EXPECT_EQ(driver->close(elsewhere), 0);
+  auto elsewhere = open_unhurried(at("f"), O_RDONLY);
+  EXPECT_TRUE(finds(elsewhere, data));
+  elsewhere.close();
   // Open files continue.
   EXPECT_EQ(driver->pwrite(file, arena.data(), 10, 4 * mib), 10);
   EXPECT_EQ(driver->simple(Kind::sync, file), 0);
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 // Pieces are written and synced in rounds while OSDs and MDS are killed repeatedly. Another client
@@ -315,46 +258,19 @@ TEST_F(CephKills, SyncedBytesSurviveKillsUnderLoad) {
   NEEDS_A_CLUSTER_ON_DISK();
   constexpr std::size_t piece = 256 << 10;
   constexpr std::size_t pieces = 8;
-  File* file = make_file("f", "");
-  std::atomic<bool> over{false};
-  std::thread killer([&] {
-    for (std::uint64_t i = 0; i < test::scaled(2); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(500));
-      rig("kill");
-      rig("up");
-    }
-    over = true;
-  });
-  std::string durable;
-  std::uint64_t failed = 0;
-  for (std::uint64_t round = 1; !over || durable.empty(); ++round) {
-    const std::string data = pattern(piece * pieces, round);
-    std::memcpy(arena.data(), data.data(), data.size());
-    std::vector<Operation> writes(pieces);
-    std::vector<iovec> vectors(pieces);
-    for (std::size_t i = 0; i < pieces; ++i) {
-      vectors[i] = {arena.data() + i * piece, piece};
-      writes[i].offset = static_cast<std::int64_t>(i * piece);
-      begin(writes[i], Kind::write, file, vectors[i]);
-    }
+  auto file = make_file("f", "");
+  const auto make_durable = [&] {
+    const auto writes = driver->start_pieces(Kind::write, file, arena.data(), piece, pieces);
     bool all = true;
     for (std::size_t i = 0; i < pieces; ++i)
-      all = driver->next().result == static_cast<std::int64_t>(piece) && all;
-    if (driver->simple(Kind::sync, file) == 0 && all) {
-      durable = data;
-    } else {
-      ++failed;
-      durable.clear();
-    }
-  }
-  killer.join();
-  ASSERT_FALSE(durable.empty());
-  file = reopen(file, "f");
-  ASSERT_EQ(driver->pread(file, arena.data(), durable.size(), 0),
-            static_cast<std::int64_t>(durable.size()));
-  EXPECT_TRUE(same_bytes(arena.view(0, durable.size()), durable));
-  EXPECT_EQ(driver->close(file), 0);
-  RecordProperty("failed_rounds", std::to_string(failed));
+      all = driver->next().result == std::int64_t{piece} && all;
+    return driver->simple(Kind::sync, file) == 0 && all;
+  };
+  const std::string durable = write_under_restarts(test::scaled(2), std::chrono::milliseconds(500),
+                                                   pieces * piece, make_durable);
+  file.close();
+  const auto again = reopen("f");
+  EXPECT_TRUE(finds(again, durable));
 }
 
 }  // namespace

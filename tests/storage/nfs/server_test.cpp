@@ -6,7 +6,6 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include <fcntl.h>
@@ -26,14 +25,15 @@ namespace ferry::storage {
 namespace {
 
 using test::FakeNfsServer;
+using test::OpenFile;
 using test::StorageDriver;
 
 class NfsServerFaults : public testing::Test {
  protected:
   NfsServerFaults() : storage(make_router()), driver(std::make_unique<StorageDriver>(*storage)) {}
 
-  File* open(const std::string& name, const std::string& settings = "", int flags = O_RDWR) {
-    return driver->must_open(server.uri(name, settings), flags | O_CREAT);
+  OpenFile open(const std::string& name, const std::string& settings = "", int flags = O_RDWR) {
+    return {*driver, driver->must_open(server.uri(name, settings), flags | O_CREAT)};
   }
   std::int64_t write(File* file, const std::string& bytes, std::int64_t offset = 0) {
     return driver->pwrite(file, bytes.data(), bytes.size(), offset);
@@ -44,12 +44,7 @@ class NfsServerFaults : public testing::Test {
   }
   std::int64_t list(std::vector<std::string>& names) {
     std::vector<DirectoryEntry> entries;
-    Operation operation;
-    const std::string uri = server.uri("");
-    operation.kind = Kind::list_directory;
-    operation.path = uri.c_str();
-    operation.entries = &entries;
-    const std::int64_t result = driver->run(operation);
+    const std::int64_t result = driver->list(server.uri(""), entries);
     for (const DirectoryEntry& entry : entries)
       names.push_back(entry.name);
     return result;
@@ -63,11 +58,11 @@ class NfsServerFaults : public testing::Test {
 // ---- writes that the server has forgotten
 
 TEST_F(NfsServerFaults, EveryOpeningOfAFileReportsWhatARestartHasLost) {
-  File* const writer = open("f");
-  File* const other = open("f");
-  File* const of_other_uri = open("f", "&timeout=60");
-  File* const reader = open("f", "", O_RDONLY);
-  File* const stranger = open("g");
+  const auto writer = open("f");
+  const auto other = open("f");
+  const auto of_other_uri = open("f", "&timeout=60");
+  File* const reader = open("f", "", O_RDONLY).release();
+  const auto stranger = open("g");
   ASSERT_EQ(write(writer, "lost"), 4);
   server.restart();
   EXPECT_EQ(server.contents("f"), "");
@@ -82,24 +77,21 @@ TEST_F(NfsServerFaults, EveryOpeningOfAFileReportsWhatARestartHasLost) {
   EXPECT_EQ(sync(writer), 0);
   server.restart();
   EXPECT_EQ(server.contents("f"), "kept");
-  for (File* const file : {writer, other, of_other_uri, stranger}) {
-    EXPECT_EQ(sync(file), 0);
-    EXPECT_EQ(driver->close(file), 0);
-  }
+  for (const OpenFile* const file : {&writer, &other, &of_other_uri, &stranger})
+    EXPECT_EQ(sync(*file), 0);
 }
 
 TEST_F(NfsServerFaults, ASyncAfterTheLastCloseReportsWhatARestartHasLost) {
-  File* file = open("f");
+  auto file = open("f");
   ASSERT_EQ(write(file, "lost"), 4);
-  EXPECT_EQ(driver->close(file), 0);
+  file.close();
   server.restart();
-  file = open("f");
-  EXPECT_EQ(sync(file), -EIO);
-  EXPECT_EQ(driver->close(file), 0);
+  const auto again = open("f");
+  EXPECT_EQ(sync(again), -EIO);
 }
 
 TEST_F(NfsServerFaults, AnotherClientOfThisProcessReportsItToo) {
-  File* const writer = open("f");
+  const auto writer = open("f");
   const auto other_storage = make_router();
   StorageDriver other_driver(*other_storage);
   File* const other = other_driver.must_open(server.uri("f"), O_RDWR);
@@ -108,7 +100,6 @@ TEST_F(NfsServerFaults, AnotherClientOfThisProcessReportsItToo) {
   EXPECT_EQ(other_driver.simple(Kind::sync, other), -EIO);
   EXPECT_EQ(sync(writer), -EIO);
   EXPECT_EQ(other_driver.close(other), 0);
-  EXPECT_EQ(driver->close(writer), 0);
 }
 
 // ---- changes that are carried out late
@@ -116,48 +107,44 @@ TEST_F(NfsServerFaults, AnotherClientOfThisProcessReportsItToo) {
 // A connection whose requests the server does not read yet, while it serves others.
 TEST_F(NfsServerFaults, AWriteThatWasGivenUpNeverLandsOverLaterOnes) {
   const std::string settings = "&timeout=1&connections=1";
-  File* const file = open("f", settings);
-  File* const other = open("f");
+  const auto file = open("f", settings);
+  const auto other = open("f");
   ASSERT_EQ(write(file, "first"), 5);
   ASSERT_EQ(write(other, "first"), 5);
   server.hold();
   EXPECT_EQ(write(file, "late!"), -ETIMEDOUT);
-  for (File* const one : {file, other}) {
-    EXPECT_EQ(write(one, "newer"), -ETIMEDOUT);
-    EXPECT_EQ(sync(one), -ETIMEDOUT);
-    EXPECT_EQ(truncate(one, 0), -ETIMEDOUT);
+  for (const OpenFile* const one : {&file, &other}) {
+    EXPECT_EQ(write(*one, "newer"), -ETIMEDOUT);
+    EXPECT_EQ(sync(*one), -ETIMEDOUT);
+    EXPECT_EQ(truncate(*one, 0), -ETIMEDOUT);
   }
   // By connections that are served.
   EXPECT_EQ(driver->try_open(server.uri("f", "&timeout=60"), O_RDWR | O_TRUNC), -ETIMEDOUT);
   char got[5] = {};
-  EXPECT_EQ(driver->pread(file, got, 5, 0), 5) << "over a new connection";
-  EXPECT_EQ(std::string(got, 5), "first");
+  EXPECT_TRUE(driver->finds(file, "first", got)) << "over a new connection";
   server.release();
   ASSERT_TRUE(test::eventually([&] { return write(other, "newer") == 5; }));
   EXPECT_EQ(sync(file), 0);
   EXPECT_EQ(server.contents("f"), "newer");
-  EXPECT_EQ(driver->close(file), 0);
-  EXPECT_EQ(driver->close(other), 0);
 }
 
 TEST_F(NfsServerFaults, AFileIsRefusedForALateWriteOfAnOpeningThatIsClosed) {
-  File* const file = open("f", "&timeout=1&connections=1");
+  auto file = open("f", "&timeout=1&connections=1");
   ASSERT_EQ(write(file, "first"), 5);
   server.hold();
   EXPECT_EQ(write(file, "late!"), -ETIMEDOUT);
-  EXPECT_EQ(driver->close(file), 0);
-  File* const again = open("f", "&timeout=5");
+  file.close();
+  const auto again = open("f", "&timeout=5");
   EXPECT_EQ(write(again, "newer"), -ETIMEDOUT);
   server.release();
   ASSERT_TRUE(test::eventually([&] { return write(again, "newer") == 5; }));
   EXPECT_EQ(sync(again), 0);
   EXPECT_EQ(server.contents("f"), "newer");
-  EXPECT_EQ(driver->close(again), 0);
 }
 
 TEST_F(NfsServerFaults, ATruncationThatWasGivenUpNeverLandsOverLaterWrites) {
-  File* const file = open("f", "&timeout=1");
-  File* const other = open("f");
+  const auto file = open("f", "&timeout=1");
+  const auto other = open("f");
   ASSERT_EQ(write(file, "first"), 5);
   server.hold();
   EXPECT_EQ(truncate(file, 0), -ETIMEDOUT);
@@ -167,34 +154,25 @@ TEST_F(NfsServerFaults, ATruncationThatWasGivenUpNeverLandsOverLaterWrites) {
   ASSERT_TRUE(test::eventually([&] { return write(other, "newer") == 5; }));
   EXPECT_EQ(sync(other), 0);
   EXPECT_EQ(server.contents("f"), "newer");
-  EXPECT_EQ(driver->close(file), 0);
-  EXPECT_EQ(driver->close(other), 0);
 }
 
 // The server reports it once, on a connection kept only for a write: the sync has given up, or
 // asked again on another one.
 TEST_F(NfsServerFaults, AnErrorOfACommitThatIsAnsweredLateIsReported) {
   const std::string settings = "&timeout=1&connections=1";
-  File* const file = open("f", settings);
-  File* const other = open("f");
-  File* const of_late_write = open("g", settings);
+  const auto file = open("f", settings);
+  const auto other = open("f");
+  const auto of_late_write = open("g", settings);
   ASSERT_EQ(write(file, "bytes"), 5);
   ASSERT_EQ(write(of_late_write, "first"), 5);
   server.hold();
-  char late[] = "late!";
-  iovec vector{late, 5};
-  Operation operations[2];
-  operations[0].kind = Kind::write;
-  operations[0].file = of_late_write;
-  operations[0].vectors = {&vector, 1};
-  operations[1].kind = Kind::sync;
-  operations[1].file = file;
-  for (Operation& operation : operations)
-    driver->queue().submit(operation);
-  driver->queue().flush();
+  test::Transfer late(Kind::write, of_late_write, "late!", 5);
+  Operation synced{.kind = Kind::sync, .file = file};
+  driver->queue().submit(late);
+  driver->start(synced);
   driver->next();
   driver->next();
-  EXPECT_EQ(operations[0].result, -ETIMEDOUT);
+  EXPECT_EQ(late.result, -ETIMEDOUT);
   const unsigned before = server.commits();
   server.fail_next_commit(NFS3ERR_NOSPC);
   server.release();
@@ -202,34 +180,9 @@ TEST_F(NfsServerFaults, AnErrorOfACommitThatIsAnsweredLateIsReported) {
   EXPECT_TRUE(test::eventually([&] { return sync(file) == -ENOSPC; }));
   EXPECT_EQ(sync(file), 0) << "once";
   EXPECT_EQ(sync(other), -ENOSPC) << "which has not synced yet";
-  for (File* const one : {file, other, of_late_write})
-    EXPECT_EQ(driver->close(one), 0);
 }
 
 // ---- servers that are hung or gone
-
-// One that answers nothing, and is gone with the object.
-class HungServer {
- public:
-  HungServer() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t bytes = sizeof address;
-    auto* const where = reinterpret_cast<sockaddr*>(&address);
-    if (::bind(listener_, where, bytes) != 0 || ::listen(listener_, 1000) != 0 ||
-        ::getsockname(listener_, where, &bytes) != 0)
-      throw std::system_error(errno, std::system_category(), "a server's socket");
-    port_ = std::to_string(ntohs(address.sin_port));
-  }
-  std::string uri() const {
-    return "nfs://127.0.0.1/export/f?nfsport=" + port_ + "&mountport=" + port_ + "&timeout=60";
-  }
-
- private:
-  const test::Descriptor listener_;
-  std::string port_;
-};
 
 // The sockets of this process that are connected to a port.
 std::vector<int> sockets_to(unsigned port) {
@@ -247,9 +200,9 @@ std::vector<int> sockets_to(unsigned port) {
 }
 
 TEST_F(NfsServerFaults, CallsThatHangLeaveThoseOnOtherServersAlone) {
-  File* const file = open("f");
-  auto hung = std::make_unique<HungServer>();
-  const std::string hung_uri = hung->uri();
+  const auto file = open("f");
+  auto hung = std::make_unique<test::Listener>();
+  const std::string hung_uri = hung->uri("f", "&timeout=60");
   const std::string uri = server.uri("f");
   std::vector<Operation> operations(49);
   for (Operation& operation : operations) {
@@ -265,11 +218,10 @@ TEST_F(NfsServerFaults, CallsThatHangLeaveThoseOnOtherServersAlone) {
   hung.reset();
   for (std::size_t i = 1; i < operations.size(); ++i)
     driver->next();
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 TEST_F(NfsServerFaults, ConnectionsNoticeWhenTheirServerIsGone) {
-  File* const file = open("f");
+  const auto file = open("f");
   ASSERT_EQ(write(file, "bytes"), 5);
   const std::vector<int> sockets = sockets_to(server.port());
   EXPECT_FALSE(sockets.empty());
@@ -279,7 +231,6 @@ TEST_F(NfsServerFaults, ConnectionsNoticeWhenTheirServerIsGone) {
     EXPECT_EQ(::getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &kept_alive, &bytes), 0);
     EXPECT_NE(kept_alive, 0);
   }
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 // ---- names
@@ -313,7 +264,7 @@ int in_child(Child child) {
 }
 
 TEST_F(NfsServerFaults, AChildOfForkIsRefusedAndLeavesTheConnectionsAlone) {
-  File* const file = open("f");
+  const auto file = open("f");
   ASSERT_EQ(write(file, "parent"), 6);
   const unsigned before = server.connections();
   const int said = in_child([&] {
@@ -334,7 +285,6 @@ TEST_F(NfsServerFaults, AChildOfForkIsRefusedAndLeavesTheConnectionsAlone) {
   EXPECT_EQ(write(file, "goes on"), 7);
   EXPECT_EQ(sync(file), 0);
   EXPECT_EQ(server.contents("f"), "goes on");
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 }  // namespace

@@ -139,27 +139,21 @@ class RegisteredBuffersTest : public testing::Test {
   }
   RegisteredBuffers result_of(Fault fault) {
     Trials trials(fault);
-    const Descriptor file(::open((directory / "f").c_str(), O_RDONLY));
     return trials.of(file);
   }
 
   const ScratchDirectory directory;
+  const Descriptor file{::open((directory / "f").c_str(), O_RDONLY | O_CREAT, 0600)};
 };
 
-TEST_F(RegisteredBuffersTest, AFileSystemThatMovesTheRightBytesShowsIt) {
+TEST_F(RegisteredBuffersTest, OnlyTheRightBytesAreProof) {
   EXPECT_EQ(result_of(Fault::none), RegisteredBuffers::right);
-}
-
-TEST_F(RegisteredBuffersTest, WrongBytesAreNoticedBothWays) {
   EXPECT_EQ(result_of(Fault::writes), RegisteredBuffers::wrong);
   EXPECT_EQ(result_of(Fault::reads), RegisteredBuffers::wrong);
   const Descriptor direct(::open((directory / "f").c_str(), O_RDONLY | O_DIRECT));
   if (direct >= 0) {
     EXPECT_EQ(result_of(Fault::direct_only), RegisteredBuffers::wrong);
   }
-}
-
-TEST_F(RegisteredBuffersTest, WithoutProofThereIsNone) {
   EXPECT_EQ(result_of(Fault::refuses), RegisteredBuffers::untestable);
   EXPECT_EQ(result_of(Fault::ends_early), RegisteredBuffers::untestable);
 }
@@ -175,7 +169,6 @@ TEST_F(RegisteredBuffersTest, TheFolderStaysAsItWas) {
 
 TEST_F(RegisteredBuffersTest, AFileSystemIsTestedOnce) {
   Trials trials(Fault::writes);
-  const Descriptor file(::open((directory / "f").c_str(), O_RDONLY));
   EXPECT_EQ(trials.known(file), RegisteredBuffers::untested);
   for (int i = 0; i < 3; ++i)
     EXPECT_EQ(trials.of(file), RegisteredBuffers::wrong);
@@ -186,7 +179,6 @@ TEST_F(RegisteredBuffersTest, AFileSystemIsTestedOnce) {
 // Folders may differ in what may be made there.
 TEST_F(RegisteredBuffersTest, WhatCannotBeTestedIsTriedAFewTimes) {
   Trials trials(Fault::refuses);
-  const Descriptor file(::open((directory / "f").c_str(), O_RDONLY));
   for (int i = 0; i < 100; ++i)
     EXPECT_EQ(trials.of(file), RegisteredBuffers::untestable);
   EXPECT_GT(trials.tests(), 1U);
@@ -195,14 +187,13 @@ TEST_F(RegisteredBuffersTest, WhatCannotBeTestedIsTriedAFewTimes) {
 
 TEST_F(RegisteredBuffersTest, NothingIsMadeWhereNothingCanBe) {
   Trials trials(Fault::none);
-  const Descriptor file(::open("/proc/self/status", O_RDONLY));
-  EXPECT_EQ(trials.of(file), RegisteredBuffers::untestable);
+  const Descriptor generated(::open("/proc/self/status", O_RDONLY));
+  EXPECT_EQ(trials.of(generated), RegisteredBuffers::untestable);
   EXPECT_EQ(trials.tests(), 0U);
 }
 
 TEST_F(RegisteredBuffersTest, OneTrialOfSeveralThatFindsWrongBytesCounts) {
   TwoTrials trials;
-  const Descriptor file(::open((directory / "f").c_str(), O_RDONLY));
   EXPECT_EQ(trials.both(file), RegisteredBuffers::wrong);
 }
 
@@ -299,14 +290,14 @@ class RegisteredBuffersInQueue : public RegisteredBuffersTest {
   // Whether a direct read of the whole file arrives in memory that was registered before.
   void read_whole(Fault fault, bool& arrived) {
     ReplacedMemory memory(fault);
-    File* file = nullptr;
-    const std::int64_t error = memory.driver().open(directory / "f", O_RDONLY | O_DIRECT, file);
+    File* direct = nullptr;
+    const std::int64_t error = memory.driver().open(directory / "f", O_RDONLY | O_DIRECT, direct);
     if (error == -EINVAL) GTEST_SKIP() << "absent: direct I/O on " << directory.path();
     ASSERT_EQ(error, 0);
-    EXPECT_EQ(memory.driver().pread(file, memory.data(), ReplacedMemory::bytes, 0),
-              static_cast<std::int64_t>(ReplacedMemory::bytes));
+    EXPECT_EQ(memory.driver().pread(direct, memory.data(), ReplacedMemory::bytes, 0),
+              std::int64_t{ReplacedMemory::bytes});
     arrived = memory.view() == pattern(1 << 16, 1);
-    EXPECT_EQ(memory.driver().close(file), 0);
+    EXPECT_EQ(memory.driver().close(direct), 0);
   }
 };
 

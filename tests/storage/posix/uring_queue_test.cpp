@@ -30,50 +30,51 @@ using test::same_bytes;
 using test::ScratchDirectory;
 using test::StorageDriver;
 
-class Uring : public testing::Test {
+class Uring : public test::StorageTest {
  protected:
+  Uring() : StorageTest(1 << 20) {}
   void SetUp() override {
     if (const int error = uring_refused(); error != 0) {
       GTEST_SKIP() << "the kernel refuses io_uring: " << std::strerror(-error);
     }
-    storage = make_posix(Engine::io_uring);
-    driver = std::make_unique<StorageDriver>(*storage, arena.span(), 16);
+    use(make_posix(Engine::io_uring), 16);
   }
 
-  // Reads one page of each file, all in one batch.
-  void expect_batch_reads(const std::vector<File*>& files, const std::vector<std::string>& pages) {
-    std::vector<Operation> operations(files.size());
-    std::vector<iovec> vectors(files.size());
-    std::memset(arena.data(), 0, files.size() * 4096);
-    for (std::size_t i = 0; i < files.size(); ++i) {
-      vectors[i] = iovec{arena.data() + i * 4096, 4096};
-      operations[i].kind = Kind::read;
-      operations[i].file = files[i];
-      operations[i].vectors = {&vectors[i], 1};
-      driver->queue().submit(operations[i]);
+  // One page of each file, all in one batch.
+  test::Transfers start_each(Kind kind, const std::vector<File*>& files) {
+    test::Transfers started;
+    for (File* file : files) {
+      char* const page = arena.data() + started.size() * 4096;
+      driver->queue().submit(started.emplace_back(kind, file, page, 4096));
     }
     driver->queue().flush();
-    for (std::size_t i = 0; i < files.size(); ++i)
-      EXPECT_EQ(driver->next().result, 4096);
+    return started;
+  }
+  void expect_batch_reads(const std::vector<File*>& files, const std::vector<std::string>& pages) {
+    std::memset(arena.data(), 0, files.size() * 4096);
+    const test::Transfers reads = start_each(Kind::read, files);
+    driver->expect_next(files.size(), 4096);
     for (std::size_t i = 0; i < files.size(); ++i)
       EXPECT_TRUE(same_bytes(arena.view(i * 4096, 4096), pages[i])) << "operation " << i;
   }
 
   ScratchDirectory directory;
-  AlignedBytes arena{1 << 20};
-  std::unique_ptr<Storage> storage;
-  std::unique_ptr<StorageDriver> driver;
 };
+
+// Raised to the most there may be.
+std::size_t descriptors_allowed() {
+  rlimit limit{};
+  EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
+}
 
 // More files than the kernel's table can hold, used in one batch: each operation must reach its own
 // file, whichever are registered.
 TEST_F(Uring, EveryOperationReachesItsOwnFile) {
-  rlimit limit{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
   constexpr std::size_t count = 1100;
-  if (limit.rlim_cur < count + 50) GTEST_SKIP() << "too few descriptors are allowed";
+  if (descriptors_allowed() < count + 50) GTEST_SKIP() << "too few descriptors are allowed";
   std::vector<File*> files;
   for (std::size_t i = 0; i < count; ++i) {
     const std::string path = directory / std::to_string(i);
@@ -102,12 +103,8 @@ TEST_F(Uring, EveryOperationReachesItsOwnFile) {
 
 // The same with writes, where a mistake destroys data.
 TEST_F(Uring, DirectWritesReachTheirOwnFile) {
-  rlimit limit{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
   constexpr std::size_t count = 600;
-  if (limit.rlim_cur < 2 * count + 50) GTEST_SKIP() << "too few descriptors are allowed";
+  if (descriptors_allowed() < 2 * count + 50) GTEST_SKIP() << "too few descriptors are allowed";
   std::vector<File*> files;
   for (std::size_t i = 0; i < count; ++i) {
     File* file = nullptr;
@@ -117,26 +114,20 @@ TEST_F(Uring, DirectWritesReachTheirOwnFile) {
     ASSERT_EQ(error, 0);
     files.push_back(file);
   }
-  std::vector<Operation> operations(8);
-  std::vector<iovec> vectors(8);
-  for (std::size_t i = 0; i < 8; ++i) {
-    const std::size_t index = (i % 2) * 512 + i / 2;  // pairs that are 512 opens apart
-    std::memset(arena.data() + i * 4096, static_cast<int>('a' + i), 4096);
-    vectors[i] = iovec{arena.data() + i * 4096, 4096};
-    operations[i].kind = Kind::write;
-    operations[i].file = files[index];
-    operations[i].vectors = {&vectors[i], 1};
-    driver->queue().submit(operations[i]);
+  const std::size_t indices[] = {0, 512, 1, 513, 2, 514, 3, 515};  // pairs 512 opens apart
+  std::vector<File*> some;
+  for (const std::size_t index : indices) {
+    std::memset(arena.data() + some.size() * 4096, static_cast<int>('a' + some.size()), 4096);
+    some.push_back(files[index]);
   }
-  driver->queue().flush();
-  for (std::size_t i = 0; i < 8; ++i)
-    EXPECT_EQ(driver->next().result, 4096);
+  const test::Transfers writes = start_each(Kind::write, some);
+  driver->expect_next(8, 4096);
   for (File* file : files)
     driver->close(file);
-  for (std::size_t i = 0; i < 8; ++i) {
-    const std::size_t index = (i % 2) * 512 + i / 2;
-    EXPECT_TRUE(same_bytes(test::read_file(directory / std::to_string(index)),
-                           std::string(4096, static_cast<char>('a' + i))))
+  char letter = 'a';
+  for (const std::size_t index : indices) {
+    EXPECT_TRUE(
+        same_bytes(test::read_file(directory / std::to_string(index)), std::string(4096, letter++)))
         << "file " << index;
   }
 }
@@ -145,23 +136,10 @@ TEST_F(Uring, DirectWritesReachTheirOwnFile) {
 TEST_F(Uring, TakesMoreThanItsQueueIsDeep) {
   const std::string data = pattern(64 * 4096, 1);
   test::write_file(directory / "f", data);
-  File* file = driver->must_open(directory / "f", O_RDONLY);
-  const std::vector<File*> files(64, file);
-  std::vector<Operation> operations(64);
-  std::vector<iovec> vectors(64);
-  for (std::size_t i = 0; i < 64; ++i) {
-    vectors[i] = iovec{arena.data() + i * 4096, 4096};
-    operations[i].kind = Kind::read;
-    operations[i].file = file;
-    operations[i].offset = static_cast<std::int64_t>(i * 4096);
-    operations[i].vectors = {&vectors[i], 1};
-    driver->queue().submit(operations[i]);
-  }
-  driver->queue().flush();
-  for (int i = 0; i < 64; ++i)
-    EXPECT_EQ(driver->next().result, 4096);
+  const auto file = must_open(directory / "f", O_RDONLY);
+  const auto reads = driver->start_pieces(Kind::read, file, arena.data(), 4096, 64);
+  driver->expect_next(64, 4096);
   EXPECT_TRUE(same_bytes(arena.view(0, data.size()), data));
-  EXPECT_EQ(driver->close(file), 0);
 }
 
 // Files of sysfs report one page, and end earlier.
@@ -174,18 +152,9 @@ TEST_F(Uring, EndsAreBelievedOnlyWhereTheFileEnds) {
   file.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_GE(file.fd, 0);
   const std::uint64_t before = driver->queue().statistics().pool_operations;
-  std::vector<Operation> operations(8);  // so many that they go through the ring
-  std::vector<iovec> vectors(8);
-  for (std::size_t i = 0; i < 8; ++i) {
-    vectors[i] = iovec{arena.data() + i * 4096, 4096};
-    operations[i].kind = Kind::read;
-    operations[i].file = &file;
-    operations[i].vectors = {&vectors[i], 1};
-    driver->queue().submit(operations[i]);
-  }
-  driver->queue().flush();
-  for (std::size_t i = 0; i < 8; ++i)
-    EXPECT_EQ(driver->next().result, static_cast<std::int64_t>(text.size()));
+  // So many that they go through the ring.
+  const auto reads = start_each(Kind::read, std::vector<File*>(8, &file));
+  driver->expect_next(8, std::ssize(text));
   for (std::size_t i = 0; i < 8; ++i)
     EXPECT_EQ(arena.view(i * 4096, text.size()), text);
   EXPECT_EQ(driver->queue().statistics().pool_operations, before + 8) << "a blocking call tells";
@@ -251,9 +220,11 @@ class LockedMemory {
 };
 
 // Registered buffers are locked memory, which may be short: slower, but equivalent.
-TEST_F(Uring, WorksWithLittleLockedMemory) {
+class UringWithLocked : public Uring, public testing::WithParamInterface<rlim_t> {};
+
+TEST_P(UringWithLocked, MemoryWorks) {
   AlignedBytes memory(4 << 20);
-  const LockedMemory little(512 * 1024);
+  const LockedMemory limited(GetParam());
   const auto poor_storage = make_posix(Engine::automatic);
   StorageDriver poor(*poor_storage, memory.span());
   EXPECT_FALSE(poor_storage->describe().notes.empty()) << "it must say so";
@@ -266,16 +237,7 @@ TEST_F(Uring, WorksWithLittleLockedMemory) {
   }
 }
 
-TEST_F(Uring, WorksWithoutLockedMemory) {
-  AlignedBytes memory(1 << 20);
-  const LockedMemory none(0);
-  const auto poor_storage = make_posix(Engine::automatic);
-  StorageDriver poor(*poor_storage, memory.span());
-  EXPECT_FALSE(poor_storage->describe().notes.empty()) << "it must say so";
-  File* file = poor.must_open(directory / "f", O_RDWR | O_CREAT);
-  EXPECT_EQ(poor.pwrite(file, memory.data(), 65536, 0), 65536);
-  EXPECT_EQ(poor.close(file), 0);
-}
+INSTANTIATE_TEST_SUITE_P(Bytes, UringWithLocked, testing::Values(0, 512 * 1024));
 
 }  // namespace
 }  // namespace ferry::storage

@@ -27,13 +27,7 @@ TEST_F(Pvfs2Kills, SyncedBytesSurviveKillsUnderLoad) {
   const std::string uri = uri_of("faults-" + std::to_string(getpid()), 30);
   File* file = driver->must_open(uri, O_RDWR | O_CREAT);
   std::atomic<bool> over{false};
-  std::thread killer([&] {
-    for (std::uint64_t i = 0; i < test::scaled(3); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(500));
-      restart();
-    }
-    over = true;
-  });
+  std::thread killer([&] { restart_often(test::scaled(3), std::chrono::milliseconds(500), over); });
   std::uint64_t failed = 0;
   const auto goes_on = [&](std::int64_t result) {
     if (result != 0) ++failed;
@@ -44,9 +38,7 @@ TEST_F(Pvfs2Kills, SyncedBytesSurviveKillsUnderLoad) {
   RecordProperty("failed_rounds", std::to_string(failed));
   driver->close(file);
   make_storage();
-  ASSERT_EQ(unhurried([&] { return driver->open(uri, O_RDONLY, file); }), 0);
-  expect_rounds(file, durable);
-  EXPECT_EQ(driver->close(file), 0);
+  expect_rounds(open_unhurried(uri, O_RDONLY), durable);
   EXPECT_EQ(driver->path_call(Kind::unlink, uri), 0);
 }
 

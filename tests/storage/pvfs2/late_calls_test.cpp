@@ -2,9 +2,7 @@
 // for the library's only client never begin, and one that has begun keeps newer changes of its file
 // out. On the mock of libpvfs2.
 #include <cerrno>
-#include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,10 +12,7 @@
 #include <sys/stat.h>
 
 #include "storage/router.hpp"
-#include "support/files.hpp"
-#include "support/pvfs2_mock.hpp"
-#include "support/storage_driver.hpp"
-#include "support/threads.hpp"
+#include "support/client_mocks.hpp"
 
 namespace ferry::storage::pvfs2_late_calls_test {
 namespace {
@@ -36,10 +31,7 @@ struct Call {
     operation.path = path.c_str();
     operation.new_path = new_path.c_str();
   }
-  void start() {
-    driver.queue().submit(operation);
-    driver.queue().flush();
-  }
+  void start() { driver.start(operation); }
 
   std::unique_ptr<Storage> storage = make_router({.pvfs2_library = test::pvfs2_mock});
   StorageDriver driver{*storage};
@@ -50,9 +42,8 @@ struct Call {
   iovec vector{memory.data(), memory.size()};
 };
 
-class Pvfs2LateCalls : public testing::Test {
+class Pvfs2LateCalls : public test::ClientMock {
  protected:
-  std::string path(const std::string& name) const { return directory / name; }
   std::string at(const std::string& name, int timeout_s = 1) const {
     return table.uri_of(path(name)) + "&timeout=" + std::to_string(timeout_s);
   }
@@ -66,10 +57,8 @@ class Pvfs2LateCalls : public testing::Test {
     return call;
   }
 
-  static constexpr int patient_s = 3600;
   test::MockTable table;
-  test::ScratchDirectory directory;
-  test::MockFaults faults;
+  test::Pvfs2Faults faults;
   std::vector<std::unique_ptr<Call>> calls;
 };
 
@@ -96,8 +85,7 @@ TEST_F(Pvfs2LateCalls, WhatHasNotBegunNeverDoes) {
   make(Kind::rename).on(at("moved"), at("elsewhere"));
   make(Kind::make_directory).on(at("made"));
   make(Kind::remove_directory).on(at("empty"));
-  Layout layout;
-  layout.stripe_count = 2;
+  Layout layout = test::striped(0, 2);
   Call& striped = make(Kind::set_layout);
   striped.on(at("plain"));
   striped.operation.layout = &layout;
@@ -118,7 +106,7 @@ TEST_F(Pvfs2LateCalls, WhatHasNotBegunNeverDoes) {
   EXPECT_EQ(holder.driver.next().result, 0);
 
   // All of them get their turn, and do nothing with it.
-  ASSERT_TRUE(eventually([] { return test::threads_named("ferry-calls") == 0; }));
+  await_late_calls();
   for (const char* name : {"written", "appended", "shortened", "emptied", "removed", "moved"})
     EXPECT_EQ(test::read_file(path(name)), before) << name;
   for (const char* name : {"created", "elsewhere", "made"})
@@ -135,32 +123,6 @@ TEST_F(Pvfs2LateCalls, WhatHasNotBegunNeverDoes) {
     File* file = call->operation.file;
     EXPECT_EQ(file == nullptr ? 0 : call->driver.close(file), 0);
   }
-}
-
-// A write that the library has begun and not finished.
-TEST_F(Pvfs2LateCalls, WhatHasBegunKeepsNewerChangesOfItsFileOut) {
-  test::write_file(path("f"), std::string(1000, 'a'));
-  const auto storage = make_router({.pvfs2_library = test::pvfs2_mock});
-  StorageDriver driver(*storage);
-  File* late = driver.must_open(at("f"), O_RDWR);
-  File* other = driver.must_open(at("f", patient_s), O_RDWR);
-  std::string old_bytes(100, 'o');
-  std::string new_bytes(100, 'n');
-  faults.hang("PVFS_sys_io");
-  EXPECT_EQ(driver.pwrite(late, old_bytes.data(), 100, 0), -ETIMEDOUT);
-  // Refused immediately: otherwise it would wait for the library.
-  std::uint64_t end = 0;
-  EXPECT_EQ(driver.pwrite(other, new_bytes.data(), 100, 0), -ETIMEDOUT);
-  EXPECT_EQ(driver.append(other, new_bytes.data(), 100, end), -ETIMEDOUT);
-  EXPECT_EQ(driver.simple(Kind::truncate, other, 10), -ETIMEDOUT);
-  EXPECT_EQ(driver.simple(Kind::sync, other), -ETIMEDOUT);
-  EXPECT_EQ(driver.simple(Kind::sync_data, other), -ETIMEDOUT);
-  faults.hang("");
-  EXPECT_TRUE(eventually([&] { return driver.pwrite(other, new_bytes.data(), 100, 0) == 100; }));
-  EXPECT_EQ(driver.simple(Kind::sync, other), 0);
-  EXPECT_EQ(test::read_file(path("f")).substr(0, 100), new_bytes);
-  driver.close(late);
-  EXPECT_EQ(driver.close(other), 0);
 }
 
 }  // namespace

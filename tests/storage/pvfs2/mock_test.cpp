@@ -1,23 +1,16 @@
 // Storage `pvfs2` on a mock of libpvfs2 (tests/mocks): loading, tables, layouts, and failures.
 #include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <filesystem>
-#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "storage/router.hpp"
-#include "support/files.hpp"
-#include "support/pvfs2_mock.hpp"
-#include "support/storage_driver.hpp"
+#include "support/client_mocks.hpp"
 
 namespace ferry::storage::pvfs2_mock_test {
 namespace {
@@ -25,29 +18,14 @@ namespace {
 using test::StorageDriver;
 using Clock = std::chrono::steady_clock;
 
-class Pvfs2Mock : public testing::Test {
+class Pvfs2Mock : public test::ClientMock {
  protected:
-  std::string path(const std::string& name) const { return directory / name; }
+  Pvfs2Mock() { use(make_router({.pvfs2_library = test::pvfs2_mock})); }
   // With a bound of a second.
   std::string at(const std::string& name) const { return table.uri_of(path(name)) + "&timeout=1"; }
 
-  std::int64_t layout_call(Kind kind, const std::string& uri, Layout& layout) {
-    Operation operation{.kind = kind,
-                        .path = uri.c_str(),
-                        .layout = &layout,
-                        .flags = O_RDWR | O_CREAT | O_EXCL,
-                        .mode = 0644};
-    const std::int64_t result = driver.run(operation);
-    if (operation.opened != nullptr) driver.close(operation.opened.release());
-    return result;
-  }
-
   test::MockTable table;
-  test::ScratchDirectory directory;
-  test::MockFaults faults;
-  std::unique_ptr<Storage> storage = make_router({.pvfs2_library = test::pvfs2_mock});
-  StorageDriver driver{*storage};
-  std::string memory = std::string(100, 'x');
+  test::Pvfs2Faults faults;
 };
 
 // ---- finding it
@@ -80,20 +58,20 @@ TEST_F(Pvfs2Mock, IsDescribed) {
 
 TEST_F(Pvfs2Mock, WhatIsNotListedIsSaid) {
   const std::string elsewhere = "pvfs2:/elsewhere/f" + table.query();
-  EXPECT_EQ(driver.try_open(elsewhere, O_RDONLY), -ENOENT);
+  EXPECT_EQ(driver->try_open(elsewhere, O_RDONLY), -ENOENT);
   EXPECT_NE(storage->describe_path(elsewhere).problem.find("the first one is /mock"),
             std::string::npos);
   const std::string no_table = "pvfs2:/mock/f?tab=" + path("absent");
-  EXPECT_EQ(driver.try_open(no_table, O_RDONLY), -ENOENT);
+  EXPECT_EQ(driver->try_open(no_table, O_RDONLY), -ENOENT);
   EXPECT_NE(storage->describe_path(no_table).problem.find("name the file by tab= or PVFS2TAB_FILE"),
             std::string::npos);
-  EXPECT_EQ(driver.try_open("pvfs2:/mock/f?nonsense=1", O_RDONLY), -EINVAL);
+  EXPECT_EQ(driver->try_open("pvfs2:/mock/f?nonsense=1", O_RDONLY), -EINVAL);
 }
 
 TEST_F(Pvfs2Mock, TheTableOfTheEnvironmentIsUsed) {
   test::write_file(path("f"), "x");
   setenv("PVFS2TAB_FILE", table.path().c_str(), 1);
-  EXPECT_EQ(driver.try_open("pvfs2:/mock" + path("f"), O_RDONLY), 0);
+  EXPECT_EQ(driver->try_open("pvfs2:/mock" + path("f"), O_RDONLY), 0);
   unsetenv("PVFS2TAB_FILE");
 }
 
@@ -105,10 +83,9 @@ TEST_F(Pvfs2Mock, TheLongestFolderThatIsListedCounts) {
   test::write_file(listed, "mock:" + directory.path() + " /m pvfs2 x 0 0\nmock:" + path("inner") +
                                " /m/f pvfs2 x 0 0\nother /m/f/f nfs x 0 0\n");
   for (const char* name : {"/m/f/f", "/m//f/../f/f"}) {
-    File* file = driver.must_open("pvfs2:" + std::string(name) + "?tab=" + listed, O_RDONLY);
-    EXPECT_EQ(driver.pread(file, memory.data(), 10, 0), 5);
+    const auto file = must_open("pvfs2:" + std::string(name) + "?tab=" + listed, O_RDONLY);
+    EXPECT_EQ(driver->pread(file, memory.data(), 10, 0), 5);
     EXPECT_EQ(memory.substr(0, 5), "inner");
-    EXPECT_EQ(driver.close(file), 0);
   }
 }
 
@@ -116,22 +93,21 @@ TEST_F(Pvfs2Mock, AServerThatIsGoneIsSaid) {
   const std::string listed = path("tab");
   test::write_file(listed, "mock:" + path("absent") + " /gone pvfs2 x 0 0\n");
   const std::string uri = "pvfs2:/gone/f?tab=" + listed;
-  EXPECT_EQ(driver.try_open(uri, O_RDONLY), -ECONNREFUSED);
+  EXPECT_EQ(driver->try_open(uri, O_RDONLY), -ECONNREFUSED);
   EXPECT_NE(storage->describe_path(uri).problem.find("see that it runs"), std::string::npos);
   ASSERT_EQ(mkdir(path("absent").c_str(), 0755), 0);
-  EXPECT_EQ(driver.try_open(uri, O_RDONLY), -ENOENT) << "it has come back";
+  EXPECT_EQ(driver->try_open(uri, O_RDONLY), -ENOENT) << "it has come back";
 }
 
 // ---- layouts
 
 TEST_F(Pvfs2Mock, MoreDataFilesThanServersAreRefusedOrReduced) {
-  Layout asked;
-  asked.stripe_count = 9;
-  EXPECT_EQ(layout_call(Kind::open, at("f"), asked), -EINVAL);
+  Layout asked = test::striped(0, 9);
+  EXPECT_EQ(driver->layout_call(Kind::open, at("f"), asked), -EINVAL);
   EXPECT_EQ(test::file_size(path("f")), -ENOENT) << "a refused file is not left behind";
   asked.at_most = true;
   asked.pool = "none";
-  ASSERT_EQ(layout_call(Kind::open, at("f"), asked), 0);
+  ASSERT_EQ(driver->layout_call(Kind::open, at("f"), asked), 0);
   EXPECT_EQ(asked.stripe_count, 4U);
   EXPECT_EQ(asked.stripe_bytes, 65536U);
   EXPECT_EQ(asked.pool, "");
@@ -143,118 +119,108 @@ TEST_F(Pvfs2Mock, WhatItHasNotIsRefused) {
   wrong[1].first_server = 1;
   wrong[2].extras[object_bytes_name] = 1 << 20;
   for (Layout& layout : wrong) {
-    EXPECT_EQ(layout_call(Kind::open, at("f"), layout), -EINVAL);
-    EXPECT_EQ(layout_call(Kind::set_layout, at(""), layout), -EINVAL);
+    EXPECT_EQ(driver->layout_call(Kind::open, at("f"), layout), -EINVAL);
+    EXPECT_EQ(driver->layout_call(Kind::set_layout, at(""), layout), -EINVAL);
   }
 }
 
 TEST_F(Pvfs2Mock, DirectoriesPassTheirLayoutOn) {
   ASSERT_EQ(mkdir(path("d").c_str(), 0755), 0);
-  Layout asked;
-  asked.stripe_bytes = 1 << 20;
-  asked.stripe_count = 2;
-  ASSERT_EQ(layout_call(Kind::set_layout, at("d"), asked), 0);
-  File* file = driver.must_open(at("d/f"), O_RDWR | O_CREAT);
+  Layout asked = test::striped(1 << 20, 2);
+  ASSERT_EQ(driver->layout_call(Kind::set_layout, at("d"), asked), 0);
+  auto file = must_open(at("d/f"), O_RDWR | O_CREAT);
   Layout stuffed;  // on one server, until it has grown
-  EXPECT_EQ(layout_call(Kind::path_layout, at("d/f"), stuffed), 0);
+  EXPECT_EQ(driver->layout_call(Kind::path_layout, at("d/f"), stuffed), 0);
   EXPECT_EQ(stuffed.stripe_count, 1U);
-  EXPECT_EQ(driver.simple(Kind::truncate, file, (1 << 20) + 1), 0);
-  EXPECT_EQ(driver.close(file), 0);
+  EXPECT_EQ(driver->simple(Kind::truncate, file, (1 << 20) + 1), 0);
+  file.close();
   for (const char* name : {"d", "d/f"}) {
     Layout told;
-    ASSERT_EQ(layout_call(Kind::path_layout, at(name), told), 0) << name;
+    ASSERT_EQ(driver->layout_call(Kind::path_layout, at(name), told), 0) << name;
     EXPECT_TRUE(grants(told, asked)) << name;
   }
-  EXPECT_EQ(layout_call(Kind::set_layout, at("d/f"), asked), -ENOTDIR);
+  EXPECT_EQ(driver->layout_call(Kind::set_layout, at("d/f"), asked), -ENOTDIR);
 }
 
 // ---- what goes wrong
 
 TEST_F(Pvfs2Mock, ErrorsComeThrough) {
   test::write_file(path("f"), "abc");
-  File* file = driver.must_open(at("f"), O_RDWR);
+  auto file = must_open(at("f"), O_RDWR);
   for (const int error : {EIO, ENOSPC, EROFS, EACCES, ECONNREFUSED}) {
     faults.fail("PVFS_sys_io", error);
-    EXPECT_EQ(driver.pread(file, memory.data(), 3, 0), -error);
-    EXPECT_EQ(driver.pwrite(file, memory.data(), 3, 0), -error);
+    EXPECT_EQ(driver->pread(file, memory.data(), 3, 0), -error);
+    EXPECT_EQ(driver->pwrite(file, memory.data(), 3, 0), -error);
   }
   faults.fail("PVFS_sys_flush", EIO);
-  EXPECT_EQ(driver.simple(Kind::sync, file), -EIO);
+  EXPECT_EQ(driver->simple(Kind::sync, file), -EIO);
   faults.fail("PVFS_sys_truncate", ENOSPC);
-  EXPECT_EQ(driver.simple(Kind::truncate, file, 10), -ENOSPC);
+  EXPECT_EQ(driver->simple(Kind::truncate, file, 10), -ENOSPC);
   faults.fail("PVFS_sys_getattr", EIO);
   std::uint64_t value = 0;
-  EXPECT_EQ(driver.append(file, memory.data(), 3, value), -EIO);
+  EXPECT_EQ(driver->append(file, memory.data(), 3, value), -EIO);
   faults.fail("", 0);
-  EXPECT_EQ(driver.pread(file, memory.data(), 3, 0), 3);
-  EXPECT_EQ(driver.close(file), 0);
+  EXPECT_EQ(driver->pread(file, memory.data(), 3, 0), 3);
+  file.close();
   faults.fail("PVFS_sys_create", EROFS);
-  EXPECT_EQ(driver.try_open(at("new"), O_RDWR | O_CREAT), -EROFS);
+  EXPECT_EQ(driver->try_open(at("new"), O_RDWR | O_CREAT), -EROFS);
   faults.fail("PVFS_sys_remove", EROFS);
-  EXPECT_EQ(driver.path_call(Kind::unlink, at("f")), -EROFS);
+  EXPECT_EQ(driver->path_call(Kind::unlink, at("f")), -EROFS);
   faults.fail("PVFS_sys_lookup", EIO);
-  EXPECT_EQ(driver.try_open(at("f"), O_RDWR), -EIO);
+  EXPECT_EQ(driver->try_open(at("f"), O_RDWR), -EIO);
 }
 
 TEST_F(Pvfs2Mock, AFailedCredentialIsSaid) {
   faults.fail("PVFS_util_gen_credential", EPERM);
-  EXPECT_EQ(driver.try_open(at("f") + "&uid=4711&gid=4711", O_RDONLY), -EPERM);
+  EXPECT_EQ(driver->try_open(at("f") + "&uid=4711&gid=4711", O_RDONLY), -EPERM);
 }
 
 TEST_F(Pvfs2Mock, ARemovedFileIsStale) {
   test::write_file(path("f"), "abc");
-  File* file = driver.must_open(at("f"), O_RDWR);
+  const auto file = must_open(at("f"), O_RDWR);
   ASSERT_EQ(unlink(path("f").c_str()), 0);
-  EXPECT_EQ(driver.pread(file, memory.data(), 3, 0), -ESTALE);
-  EXPECT_EQ(driver.pwrite(file, memory.data(), 3, 0), -ESTALE);
-  EXPECT_EQ(driver.close(file), 0);
+  EXPECT_EQ(driver->pread(file, memory.data(), 3, 0), -ESTALE);
+  EXPECT_EQ(driver->pwrite(file, memory.data(), 3, 0), -ESTALE);
 }
 
 TEST_F(Pvfs2Mock, SynchronousWritesAreFlushed) {
-  File* file = driver.must_open(at("f"), O_RDWR | O_CREAT | O_DSYNC);
-  EXPECT_EQ(driver.pwrite(file, memory.data(), 3, 0), 3);
+  const auto file = must_open(at("f"), O_RDWR | O_CREAT | O_DSYNC);
+  EXPECT_EQ(driver->pwrite(file, memory.data(), 3, 0), 3);
   faults.fail("PVFS_sys_flush", EIO);
-  EXPECT_EQ(driver.pwrite(file, memory.data(), 3, 3), -EIO);
+  EXPECT_EQ(driver->pwrite(file, memory.data(), 3, 3), -EIO);
   faults.fail("", 0);
-  EXPECT_EQ(driver.close(file), 0);
 }
 
 TEST_F(Pvfs2Mock, CallsThatHangEndInTime) {
   test::write_file(path("f"), std::string(1000, 'a'));
-  File* file = driver.must_open(at("f"), O_RDWR);
+  const auto file = must_open(at("f"), O_RDWR);
   faults.hang("PVFS_sys_io");
   const auto began = Clock::now();
-  EXPECT_EQ(driver.pread(file, memory.data(), 10, 0), -ETIMEDOUT);
+  EXPECT_EQ(driver->pread(file, memory.data(), 10, 0), -ETIMEDOUT);
   // Behind the one that hangs.
-  EXPECT_EQ(driver.path_call(Kind::path_status, at("f")), -ETIMEDOUT);
+  EXPECT_EQ(driver->path_call(Kind::path_status, at("f")), -ETIMEDOUT);
   EXPECT_GE(Clock::now() - began, std::chrono::milliseconds(1500));
   // Late results touch no memory.
   const std::string before = memory;
   faults.hang("");
-  EXPECT_TRUE(test::eventually([&] { return driver.path_call(Kind::path_status, at("f")) == 0; },
+  EXPECT_TRUE(test::eventually([&] { return driver->path_call(Kind::path_status, at("f")) == 0; },
                                std::chrono::seconds(10)));
   EXPECT_EQ(memory, before);
-  EXPECT_EQ(driver.pread(file, memory.data(), 10, 0), 10);
-  EXPECT_EQ(driver.close(file), 0);
+  EXPECT_EQ(driver->pread(file, memory.data(), 10, 0), 10);
 }
 
 TEST_F(Pvfs2Mock, TransfersUnderWayAreCancelled) {
   test::write_file(path("f"), std::string(1000, 'a'));
-  File* file = driver.must_open(table.uri_of(path("f")), O_RDWR);
+  File* file = driver->must_open(table.uri_of(path("f")), O_RDWR);
   faults.hang("PVFS_sys_io");
-  Operation read;
-  iovec vector{memory.data(), 10};
-  read.kind = Kind::read;
-  read.file = file;
-  read.vectors = {&vector, 1};
-  driver.queue().submit(read);
-  driver.queue().flush();
+  test::Transfer read(Kind::read, file, memory.data(), 10);
+  driver->start(read);
   ASSERT_TRUE(test::eventually([&] { return faults.inside() == 1; }, std::chrono::seconds(10)));
-  driver.queue().cancel(read);
-  EXPECT_EQ(&driver.next(), &read);
+  driver->queue().cancel(read);
+  EXPECT_EQ(&driver->next(), &read);
   EXPECT_EQ(read.result, -ECANCELED);
   // The library still has the file, and its write may not arrive.
-  EXPECT_EQ(driver.close(file), -EIO);
+  EXPECT_EQ(driver->close(file), -EIO);
   EXPECT_EQ(memory, std::string(100, 'x'));
 }
 
@@ -268,38 +234,36 @@ TEST_F(Pvfs2Mock, AServerThatHangsIsDescribedInTime) {
 
 TEST_F(Pvfs2Mock, AListingWithANameThatLeadsElsewhereIsRefused) {
   test::write_file(path("f"), "");
-  const std::string folder = table.uri_of(directory.path());
   std::vector<DirectoryEntry> entries;
-  Operation list{.kind = Kind::list_directory, .path = folder.c_str(), .entries = &entries};
+  const auto list = [&] { return driver->list(table.uri_of(directory.path()), entries); };
   for (const char* name : {"../f", "/etc/passwd", "f/g"}) {
     faults.list_as(name);
-    EXPECT_EQ(driver.run(list), -EIO) << name;
+    EXPECT_EQ(list(), -EIO) << name;
     EXPECT_TRUE(entries.empty());
   }
   faults.list_as("..");
-  EXPECT_EQ(driver.run(list), 0);
+  EXPECT_EQ(list(), 0);
   EXPECT_TRUE(entries.empty());
   faults.list_as("");
-  EXPECT_EQ(driver.run(list), 0);
+  EXPECT_EQ(list(), 0);
   ASSERT_EQ(entries.size(), 1U);
   EXPECT_EQ(entries[0].name, "f");
 }
 
 // The servers acknowledge data that does not fit.
 TEST_F(Pvfs2Mock, ASyncSaysThatAServerIsFull) {
-  File* file = driver.must_open(at("f"), O_RDWR | O_CREAT);
-  EXPECT_EQ(driver.pwrite(file, memory.data(), 3, 0), 3);
-  EXPECT_EQ(driver.simple(Kind::sync, file), 0);
+  const auto file = must_open(at("f"), O_RDWR | O_CREAT);
+  EXPECT_EQ(driver->pwrite(file, memory.data(), 3, 0), 3);
+  EXPECT_EQ(driver->simple(Kind::sync, file), 0);
   faults.leave_room(0);
-  EXPECT_EQ(driver.pwrite(file, memory.data(), 3, 0), 3);
-  EXPECT_EQ(driver.simple(Kind::sync, file), -ENOSPC);
-  EXPECT_EQ(driver.simple(Kind::sync_data, file), -ENOSPC);
-  File* reader = driver.must_open(at("f"), O_RDONLY);
-  EXPECT_EQ(driver.simple(Kind::sync, reader), 0) << "it has written nothing";
-  EXPECT_EQ(driver.close(reader), 0);
+  EXPECT_EQ(driver->pwrite(file, memory.data(), 3, 0), 3);
+  EXPECT_EQ(driver->simple(Kind::sync, file), -ENOSPC);
+  EXPECT_EQ(driver->simple(Kind::sync_data, file), -ENOSPC);
+  auto reader = must_open(at("f"), O_RDONLY);
+  EXPECT_EQ(driver->simple(Kind::sync, reader), 0) << "it has written nothing";
+  reader.close();
   faults.fail("PVFS_sys_statfs", EIO);
-  EXPECT_EQ(driver.simple(Kind::sync, file), 0) << "what is not known is not said";
-  EXPECT_EQ(driver.close(file), 0);
+  EXPECT_EQ(driver->simple(Kind::sync, file), 0) << "what is not known is not said";
 }
 
 TEST_F(Pvfs2Mock, AServerThatIsDownAtFirstIsSaidInTheUsualWord) {
@@ -307,62 +271,27 @@ TEST_F(Pvfs2Mock, AServerThatIsDownAtFirstIsSaidInTheUsualWord) {
   test::write_file(listed, "mock:" + directory.path() + " /first pvfs2 x 0 0\n");
   faults.fail("PVFS_sys_fs_add", ENOPROTOOPT);
   const std::string uri = "pvfs2:/first/f?timeout=1&tab=" + listed;
-  EXPECT_EQ(driver.try_open(uri, O_RDONLY), -EHOSTDOWN);
+  EXPECT_EQ(driver->try_open(uri, O_RDONLY), -EHOSTDOWN);
   EXPECT_NE(storage->describe_path(uri).problem.find("see that it runs"), std::string::npos);
 }
 
 TEST_F(Pvfs2Mock, TheLibrarysOwnMessagesAreNotSeen) {
-  EXPECT_EQ(driver.try_open(at("missing"), O_RDONLY), -ENOENT);
+  EXPECT_EQ(driver->try_open(at("missing"), O_RDONLY), -ENOENT);
   testing::internal::CaptureStderr();
   faults.fail("PVFS_sys_create", EEXIST);
-  EXPECT_EQ(driver.try_open(at("f"), O_RDWR | O_CREAT | O_EXCL), -EEXIST);
+  EXPECT_EQ(driver->try_open(at("f"), O_RDWR | O_CREAT | O_EXCL), -EEXIST);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-// The library's sockets are the parent's: a child is refused, and never touches them.
-TEST_F(Pvfs2Mock, AForkedChildIsToldToUseSpawn) {
-  test::write_file(path("f"), "abc");
-  File* file = driver.must_open(at("f"), O_RDWR);
-  const int before = faults.calls();
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    const bool inherited = driver.pread(file, memory.data(), 3, 0) == -ENOTCONN &&
-                           driver.path_call(Kind::unlink, at("f")) == -ENOTCONN &&
-                           driver.close(file) == 0;
-    storage.reset();
-    auto own = make_router({.pvfs2_library = test::pvfs2_mock});
-    StorageDriver anew(*own);
-    const bool refused = anew.try_open(at("f"), O_RDONLY) == -ENOTCONN;
-    const std::string problem = own->describe_path(at("f")).problem;
-    const bool said = problem.find("spawn") != std::string::npos;
-    _exit(inherited && refused && said && faults.calls() == before ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-  EXPECT_EQ(driver.pread(file, memory.data(), 3, 0), 3) << "the parent goes on";
-  EXPECT_EQ(driver.close(file), 0);
-}
-
 TEST_F(Pvfs2Mock, AppendsOfOneProcessTakeTurns) {
-  File* files[] = {driver.must_open(at("f"), O_WRONLY | O_CREAT | O_APPEND),
-                   driver.must_open(at("f"), O_WRONLY | O_APPEND)};
-  std::vector<Operation> operations(40);
-  iovec vector{memory.data(), memory.size()};
-  std::vector<iovec> vectors(operations.size(), vector);
-  for (std::size_t i = 0; i < operations.size(); ++i) {
-    operations[i].kind = Kind::append;
-    operations[i].file = files[i % 2];
-    operations[i].vectors = {&vectors[i], 1};
-    driver.queue().submit(operations[i]);
-  }
-  driver.queue().flush();
-  for (std::size_t i = 0; i < operations.size(); ++i)
-    EXPECT_EQ(driver.next().result, 100);
+  const test::OpenFile files[] = {must_open(at("f"), O_WRONLY | O_CREAT | O_APPEND),
+                                  must_open(at("f"), O_WRONLY | O_APPEND)};
+  test::Transfers appends;
+  for (std::size_t i = 0; i < 40; ++i)
+    driver->queue().submit(appends.emplace_back(Kind::append, files[i % 2], memory.data(), 100));
+  driver->queue().flush();
+  driver->expect_next(40, 100);
   EXPECT_EQ(test::file_size(path("f")), 4000);
-  for (File* file : files)
-    EXPECT_EQ(driver.close(file), 0);
 }
 
 }  // namespace

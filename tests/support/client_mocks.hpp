@@ -1,0 +1,94 @@
+// The tests' interface to the mocks of libcephfs and libpvfs2 (tests/mocks).
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include <dlfcn.h>
+
+#include "support/files.hpp"
+#include "support/storage_driver.hpp"
+#include "support/threads.hpp"
+#include "support/within.hpp"
+
+namespace ferry::test {
+
+inline constexpr const char* ceph_mock = FERRY_MOCKS "/libcephfs_mock.so";
+inline constexpr const char* pvfs2_mock = FERRY_MOCKS "/libpvfs2.so.2";
+
+// A mount table that maps all local files to /mock.
+class MockTable {
+ public:
+  MockTable() { write_file(path(), "mock:/ /mock pvfs2 defaults 0 0\n"); }
+  std::string path() const { return directory_ / "pvfs2tab"; }
+  // `file` is a path of this machine.
+  std::string uri_of(const std::string& file) const { return "pvfs2:/mock" + file + query(); }
+  std::string query() const { return "?tab=" + path(); }
+
+ private:
+  ScratchDirectory directory_;
+};
+
+// Faults of a mock, for the object's lifetime.
+class MockFaults {
+ public:
+  explicit MockFaults(const char* library) : library_(dlopen(library, RTLD_NOW)) {
+    if (library_ == nullptr)
+      throw std::runtime_error(std::string("build the target of ") + library);
+  }
+  ~MockFaults() { hang(""); }
+  MockFaults(const MockFaults&) = delete;
+  MockFaults& operator=(const MockFaults&) = delete;
+
+  // Calls of that function wait until another one is set.
+  void hang(const char* name) { function<void(const char*)>("mock_hang")(name); }
+  // How many calls wait, or have just begun.
+  int inside() { return function<int()>("mock_inside")(); }
+  // How many there have been.
+  int calls() { return function<int()>("mock_calls")(); }
+
+ protected:
+  template <class Type>
+  Type* function(const char* name) {
+    return reinterpret_cast<Type*>(dlsym(library_, name));
+  }
+
+ private:
+  void* const library_;
+};
+
+class Pvfs2Faults : public MockFaults {
+ public:
+  Pvfs2Faults() : MockFaults(pvfs2_mock) {}
+  ~Pvfs2Faults() {
+    list_as("");
+    leave_room(std::int64_t{1} << 38);
+    fail("", 0);
+  }
+
+  // "PVFS_sys_io" returns this system error; one function at a time.
+  void fail(const char* name, int error) {
+    function<void(const char*, int)>("mock_pvfs2_fail")(name, error);
+  }
+  // Sets the name of every entry in a directory.
+  void list_as(const char* name) { function<void(const char*)>("mock_pvfs2_list")(name); }
+  // Sets the fullest server's free space.
+  void leave_room(std::int64_t bytes) { function<void(std::int64_t)>("mock_pvfs2_room")(bytes); }
+};
+
+// The base of tests on a mock, whose files are those of this machine.
+class ClientMock : public StorageTest {
+ protected:
+  std::string path(const std::string& name) const { return directory / name; }
+  // Threads end when the library has returned and no call came for a while.
+  static void await_late_calls() {
+    ASSERT_TRUE(eventually([] { return threads_named("ferry-calls") == 0; }));
+  }
+
+  static constexpr int patient_s = 3600;
+  ScratchDirectory directory;
+  std::string memory = std::string(100, 'x');
+};
+
+}  // namespace ferry::test
