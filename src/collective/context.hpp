@@ -38,6 +38,11 @@ struct Request {
   std::int64_t end() const { return view.position_of(stream + bytes - 1) + 1; }
 };
 
+// The first error of several; each is an errno or 0.
+inline void keep(int& first, int error) {
+  if (first == 0) first = error;
+}
+
 // What a method works with.
 struct Context {
   const Team& team;

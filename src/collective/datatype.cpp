@@ -4,7 +4,7 @@
 
 #include <ferry/collective.hpp>
 
-#include "collective/grid.hpp"
+#include "collective/extents.hpp"
 
 namespace ferry::collective {
 namespace {
@@ -140,15 +140,6 @@ Extents flatten_named(MPI_Datatype type) {
   return {{0, bytes}};
 }
 
-// Blocks of different lengths: counts in `lengths`, positions in bytes.
-Extents flatten_blocks(const Extents& old, std::int64_t period, std::size_t count,
-                       const auto& length_of, const auto& place_of) {
-  Extents extents;
-  for (std::size_t i = 0; i < count; ++i)
-    repeat(extents, old, length_of(i), place_of(i), period);
-  return extents;
-}
-
 Extents flatten_indexed(const Contents& from, const Extents& old, std::int64_t period) {
   const auto& integers = from.integers;
   const auto count = static_cast<std::size_t>(integers[0]);
@@ -156,12 +147,13 @@ Extents flatten_indexed(const Contents& from, const Extents& old, std::int64_t p
       from.combiner == MPI_COMBINER_HINDEXED || from.combiner == MPI_COMBINER_HINDEXED_BLOCK;
   const bool equal =
       from.combiner == MPI_COMBINER_INDEXED_BLOCK || from.combiner == MPI_COMBINER_HINDEXED_BLOCK;
-  const auto length_of = [&](std::size_t i) { return integers[equal ? 1 : i + 1]; };
-  const auto place_of = [&](std::size_t i) -> std::int64_t {
-    if (in_bytes) return from.addresses[i];
-    return integers[(equal ? 2 : count + 1) + i] * period;
-  };
-  return flatten_blocks(old, period, count, length_of, place_of);
+  Extents extents;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t place =
+        in_bytes ? from.addresses[i] : integers[(equal ? 2 : count + 1) + i] * period;
+    repeat(extents, old, integers[equal ? 1 : i + 1], place, period);
+  }
+  return extents;
 }
 
 Extents flatten_struct(const Contents& from) {

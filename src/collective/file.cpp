@@ -22,7 +22,8 @@ File::~File() = default;
 
 void File::set_view(std::int64_t displacement, const TypeMap& view,
                     const Representation& representation) {
-  impl_->set_view(displacement, view, representation);
+  impl_->meet(Call::set_view,
+              [&] { impl_->set_view_of_group(displacement, view, representation); });
 }
 
 std::int64_t File::write_at_all(std::int64_t offset, std::span<const std::byte> data) {
@@ -86,15 +87,15 @@ std::int64_t File::read_at(std::int64_t offset, std::span<std::byte> data) {
 }
 
 void File::sync() {
-  impl_->sync();
+  impl_->meet(Call::sync, [&] { impl_->sync_group(); });
 }
 
 void File::resize(std::int64_t size_bytes) {
-  impl_->resize(size_bytes);
+  impl_->meet(Call::resize, [&] { impl_->resize_group(size_bytes); });
 }
 
 std::int64_t File::size_bytes() {
-  return impl_->size_bytes();
+  return impl_->meet(Call::size_bytes, [&] { return impl_->size_of_group(); });
 }
 
 void File::close() {

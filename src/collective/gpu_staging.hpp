@@ -73,9 +73,6 @@ class StagedMemory {
     std::size_t bytes;
   };
 
-  static void keep(int& first, int error) {
-    if (first == 0) first = error;
-  }
   // Between the user's memory and a piece; one at a time. Both return an errno.
   int start(std::int64_t piece);
   int finish();

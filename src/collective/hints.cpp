@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -21,113 +22,103 @@ constexpr std::array<std::string_view, 7> passed_on{
     "access_style",      "cb_block_size",  "cb_config_list",       "nb_proc",
     "romio_no_indep_rw", "start_iodevice", "romio_lustre_co_ratio"};
 
-bool to_number(std::string_view text, std::int64_t maximum, std::int64_t& value) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return false;
-  if (number < 1 || number > maximum) return false;
-  value = number;
+// The names of an enumeration's values. name_of() is by value.
+constexpr std::array methods{"automatic", "independent", "serial", "aggregate", "mpiio"};
+constexpr std::array sievings{"automatic", "enable", "disable"};
+constexpr std::array switches{"disable", "enable"};
+// What ROMIO calls them: some methods have no name there.
+constexpr std::array collective_buffering{"automatic", "disable", "", "enable", ""};
+
+template <class Value>
+bool take_name(const auto& names, std::string_view text, Value& value) {
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (text.empty() || found == names.end()) return false;
+  value = static_cast<Value>(found - names.begin());
   return true;
 }
 
-const char* text_of(Sieving sieving) {
-  if (sieving == Sieving::automatic) return "automatic";
-  return sieving == Sieving::enabled ? "enable" : "disable";
+// A hint: takes a valid value, and shows the one in force; empty: none is.
+struct Hint {
+  const char* name;
+  std::function<bool(std::string_view, Settings&)> take;
+  std::function<std::string(const Settings&)> show;
+};
+
+template <class Number>
+Hint number(const char* name, Number Settings::*member, std::int64_t maximum, bool is_shown_at_0) {
+  return {name,
+          [=](std::string_view text, Settings& settings) {
+            Number value = 0;
+            const char* const last = text.data() + text.size();
+            const auto [end, error] = std::from_chars(text.data(), last, value);
+            const bool is_right =
+                error == std::errc() && end == last && value >= 1 && value <= maximum;
+            if (is_right) settings.*member = value;
+            return is_right;
+          },
+          [=](const Settings& settings) {
+            const Number value = settings.*member;
+            return value == 0 && !is_shown_at_0 ? "" : std::to_string(value);
+          }};
 }
 
-bool to_method(std::string_view text, Method& method) {
-  if (text == "enable") {
-    method = Method::aggregate;
-  } else if (text == "disable") {
-    method = Method::independent;
-  } else if (text == "automatic") {
-    method = Method::automatic;
-  } else {
-    return false;
+template <class Value>
+Hint choice(const char* name, Value Settings::*member, const auto& names) {
+  return {name,
+          [=](std::string_view text, Settings& settings) {
+            return take_name(names, text, settings.*member);
+          },
+          [=](const Settings& settings) {
+            const std::string text = names[static_cast<std::size_t>(settings.*member)];
+            return text.empty() ? "automatic" : text;
+          }};
+}
+
+const std::vector<Hint>& all_hints() {
+  static const std::vector<Hint> hints{
+      number("cb_nodes", &Settings::writers, 1 << 30, true),
+      number("cb_buffer_size", &Settings::buffer_bytes, buffer_bytes_max, true),
+      number("striping_unit", &Settings::alignment_bytes, alignment_bytes_max, true),
+      number("striping_factor", &Settings::stripe_count, stripe_count_max, false),
+      choice("romio_cb_write", &Settings::write_method, collective_buffering),
+      choice("romio_cb_read", &Settings::read_method, collective_buffering),
+      choice("ferry_write_out", &Settings::write_out, switches),
+      choice("romio_ds_read", &Settings::read_sieving, sievings),
+      choice("romio_ds_write", &Settings::write_sieving, sievings),
+      number("ind_rd_buffer_size", &Settings::read_sieve_bytes, buffer_bytes_max, true),
+      number("ind_wr_buffer_size", &Settings::write_sieve_bytes, buffer_bytes_max, true),
+      choice("ferry_node_merge", &Settings::node_merge, switches),
+      {"ferry_method",
+       [](std::string_view text, Settings& settings) {
+         if (!take_name(methods, text, settings.write_method)) return false;
+         settings.read_method = settings.write_method;
+         return true;
+       },
+       [](const Settings& settings) -> std::string {
+         return settings.write_method == settings.read_method ? name_of(settings.write_method) : "";
+       }},
+  };
+  return hints;
+}
+
+// A line for a hint that is unknown or invalid; empty: it is taken.
+std::string take(const std::string& name, const std::string& value, Settings& settings) {
+  const auto& hints = all_hints();
+  const auto hint =
+      std::find_if(hints.begin(), hints.end(), [&](const Hint& one) { return one.name == name; });
+  if (hint != hints.end()) {
+    if (hint->take(value, settings)) return "";
+    return "hint " + name + " is ignored: \"" + value +
+           "\" is no value for it; docs/reference/hints.md lists them";
   }
-  return true;
-}
-
-bool to_switch(std::string_view text, bool& value) {
-  if (text != "enable" && text != "disable") return false;
-  value = text == "enable";
-  return true;
-}
-
-bool to_sieving(std::string_view text, Sieving& value) {
-  for (const Sieving one : {Sieving::automatic, Sieving::enabled, Sieving::disabled}) {
-    if (text != text_of(one)) continue;
-    value = one;
-    return true;
-  }
-  return false;
-}
-
-bool to_ferry_method(std::string_view text, Settings& settings) {
-  for (const Method method :
-       {Method::automatic, Method::independent, Method::serial, Method::aggregate, Method::mpiio}) {
-    if (text != name_of(method)) continue;
-    settings.write_method = settings.read_method = method;
-    return true;
-  }
-  return false;
-}
-
-enum class Verdict { taken, wrong, unknown };
-
-Verdict take(const std::string& name, std::string_view value, Settings& settings) {
-  std::int64_t number = 0;
-  bool right = true;
-  if (name == "cb_nodes") {
-    right = to_number(value, 1 << 30, number);
-    if (right) settings.writers = static_cast<int>(number);
-  } else if (name == "cb_buffer_size") {
-    right = to_number(value, buffer_bytes_max, settings.buffer_bytes);
-  } else if (name == "striping_unit") {
-    right = to_number(value, alignment_bytes_max, settings.alignment_bytes);
-  } else if (name == "striping_factor") {
-    right = to_number(value, stripe_count_max, number);
-    if (right) settings.stripe_count = static_cast<int>(number);
-  } else if (name == "romio_cb_write") {
-    right = to_method(value, settings.write_method);
-  } else if (name == "romio_cb_read") {
-    right = to_method(value, settings.read_method);
-  } else if (name == "ferry_method") {
-    right = to_ferry_method(value, settings);
-  } else if (name == "ferry_write_out") {
-    right = to_switch(value, settings.write_out);
-  } else if (name == "romio_ds_read") {
-    right = to_sieving(value, settings.read_sieving);
-  } else if (name == "romio_ds_write") {
-    right = to_sieving(value, settings.write_sieving);
-  } else if (name == "ind_rd_buffer_size") {
-    right = to_number(value, buffer_bytes_max, settings.read_sieve_bytes);
-  } else if (name == "ind_wr_buffer_size") {
-    right = to_number(value, buffer_bytes_max, settings.write_sieve_bytes);
-  } else if (name == "ferry_node_merge") {
-    right = to_switch(value, settings.node_merge);
-  } else if (std::find(passed_on.begin(), passed_on.end(), name) == passed_on.end()) {
-    return Verdict::unknown;
-  }
-  return right ? Verdict::taken : Verdict::wrong;
+  if (std::find(passed_on.begin(), passed_on.end(), name) != passed_on.end()) return "";
+  return "hint " + name + " is not known; docs/reference/hints.md lists those that are";
 }
 
 }  // namespace
 
 const char* name_of(Method method) {
-  switch (method) {
-    case Method::automatic:
-      return "automatic";
-    case Method::independent:
-      return "independent";
-    case Method::serial:
-      return "serial";
-    case Method::aggregate:
-      return "aggregate";
-    case Method::mpiio:
-      return "mpiio";
-  }
-  return "unknown";
+  return methods.at(static_cast<std::size_t>(method));
 }
 
 Settings settings_of(const Options& options, std::vector<std::string>& warnings) {
@@ -150,14 +141,8 @@ Settings settings_of(const Options& options, std::vector<std::string>& warnings)
     std::array<char, MPI_MAX_INFO_VAL + 1> value{};
     int found = 0;
     MPI_Info_get(options.hints, name.data(), MPI_MAX_INFO_VAL, value.data(), &found);
-    const Verdict verdict = take(name.data(), value.data(), settings);
-    if (verdict == Verdict::unknown) {
-      warnings.push_back(std::string("hint ") + name.data() +
-                         " is not known; docs/reference/hints.md lists those that are");
-    } else if (verdict == Verdict::wrong) {
-      warnings.push_back(std::string("hint ") + name.data() + " is ignored: \"" + value.data() +
-                         "\" is no value for it; docs/reference/hints.md lists them");
-    }
+    const std::string warning = take(name.data(), value.data(), settings);
+    if (!warning.empty()) warnings.push_back(warning);
   }
   settings.buffer_bytes = std::clamp(settings.buffer_bytes, std::int64_t{0}, buffer_bytes_max);
   settings.alignment_bytes =
@@ -185,28 +170,9 @@ void take_profile(Settings& settings, const std::string& path) {
 MPI_Info hints_of(const Settings& settings) {
   MPI_Info info = MPI_INFO_NULL;
   MPI_Info_create(&info);
-  const auto set = [&](const char* name, const std::string& value) {
-    MPI_Info_set(info, name, value.c_str());
-  };
-  const auto switch_of = [](Method method) {
-    if (method == Method::aggregate) return "enable";
-    return method == Method::independent ? "disable" : "automatic";
-  };
-  set("cb_nodes", std::to_string(settings.writers));
-  set("cb_buffer_size", std::to_string(settings.buffer_bytes));
-  set("striping_unit", std::to_string(settings.alignment_bytes));
-  if (settings.stripe_count > 0) set("striping_factor", std::to_string(settings.stripe_count));
-  set("romio_cb_write", switch_of(settings.write_method));
-  set("romio_cb_read", switch_of(settings.read_method));
-  set("ferry_write_out", settings.write_out ? "enable" : "disable");
-  set("romio_ds_read", text_of(settings.read_sieving));
-  set("romio_ds_write", text_of(settings.write_sieving));
-  set("ind_rd_buffer_size", std::to_string(settings.read_sieve_bytes));
-  set("ind_wr_buffer_size", std::to_string(settings.write_sieve_bytes));
-  set("ferry_node_merge", settings.node_merge ? "enable" : "disable");
-  if (settings.write_method == settings.read_method) {
-    set("ferry_method", name_of(settings.write_method));
-  }
+  for (const Hint& hint : all_hints())
+    if (const std::string value = hint.show(settings); !value.empty())
+      MPI_Info_set(info, hint.name, value.c_str());
   return info;
 }
 

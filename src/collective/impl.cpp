@@ -9,8 +9,7 @@
 #include <fcntl.h>
 
 #include "base/residency.hpp"
-#include "collective/exchange.hpp"
-#include "collective/independent.hpp"
+#include "collective/plan.hpp"
 #include "storage/uri.hpp"
 
 namespace ferry::collective {
@@ -41,14 +40,8 @@ void File::Impl::require_idle() {
   orders_->finish_all();
 }
 
-void File::Impl::set_view(std::int64_t displacement, const TypeMap& view,
-                          const Representation& representation) {
-  require_idle();
-  on_all(Call::set_view, [&] { agree_on_view(displacement, view, representation); });
-}
-
-void File::Impl::agree_on_view(std::int64_t displacement, const TypeMap& view,
-                               const Representation& representation) {
+void File::Impl::set_view_of_group(std::int64_t displacement, const TypeMap& view,
+                                   const Representation& representation) {
   const std::int64_t element = representation.element_bytes;
   const bool sized = element >= 1 && element <= element_bytes_max && (element & (element - 1)) == 0;
   const std::int64_t swapped = is_foreign(representation.order) && sized ? element : 1;
@@ -192,9 +185,8 @@ Method File::Impl::choose(Direction direction, const Request& request, const Agr
 
 std::int64_t File::Impl::transfer_all(Direction direction, std::int64_t offset, const void* base,
                                       const TypeMap& memory, std::int64_t count) {
-  require_idle();
-  return on_all(call_of(direction),
-                [&] { return carry_out(direction, offset, base, memory, count); });
+  return meet(call_of(direction),
+              [&] { return carry_out(direction, offset, base, memory, count); });
 }
 
 std::shared_ptr<Order> File::Impl::start_all(Direction direction, std::int64_t offset,
@@ -345,11 +337,6 @@ std::int64_t File::Impl::transfer_here(Direction direction, std::int64_t offset,
   return request.bytes;
 }
 
-void File::Impl::sync() {
-  require_idle();
-  on_all(Call::sync, [&] { sync_group(); });
-}
-
 void File::Impl::sync_group() {
   int error = 0;
   {
@@ -360,18 +347,10 @@ void File::Impl::sync_group() {
   {
     const Stopwatch stopwatch(phases_.sync_ns);
     if (file_) error = file_->sync();
-    if (mpiio_.is_open()) {
-      const int other = mpiio_.sync();
-      if (error == 0) error = other;
-    }
+    if (mpiio_.is_open()) keep(error, mpiio_.sync());
   }
   const Stopwatch stopwatch(phases_.wait_ns);
   team_->agree(error, doing("syncing"));
-}
-
-void File::Impl::resize(std::int64_t size_bytes) {
-  require_idle();
-  on_all(Call::resize, [&] { resize_group(size_bytes); });
 }
 
 void File::Impl::resize_group(std::int64_t size_bytes) {
@@ -379,11 +358,6 @@ void File::Impl::resize_group(std::int64_t size_bytes) {
   begin(Call::resize, "resizing", size_bytes < 0 ? EINVAL : 0);
   const int error = team_->rank() == 0 ? file_->resize(size_bytes) : 0;
   team_->agree(error, doing("resizing"));
-}
-
-std::int64_t File::Impl::size_bytes() {
-  require_idle();
-  return on_all(Call::size_bytes, [&] { return size_of_group(); });
 }
 
 std::int64_t File::Impl::size_of_group() {

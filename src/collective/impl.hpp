@@ -15,9 +15,9 @@
 #include "collective/context.hpp"
 #include "collective/gpu_staging.hpp"
 #include "collective/hints.hpp"
+#include "collective/independent.hpp"
 #include "collective/mpiio.hpp"
 #include "collective/orders.hpp"
-#include "collective/sieve.hpp"
 #include "storage/storage.hpp"
 
 namespace ferry::collective {
@@ -39,8 +39,20 @@ class File::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  void set_view(std::int64_t displacement, const TypeMap& view,
-                const Representation& representation);
+  // Runs `body`, collective in this rank's group, on all groups, after what was started. Throws on
+  // every rank what it throws on any.
+  template <class Body>
+  auto meet(Call call, Body&& body) {
+    require_idle();
+    return on_all(call, body);
+  }
+  // These only within it.
+  void set_view_of_group(std::int64_t displacement, const TypeMap& view,
+                         const Representation& representation);
+  void sync_group();
+  void resize_group(std::int64_t size_bytes);
+  std::int64_t size_of_group();
+
   std::int64_t transfer_all(Direction direction, std::int64_t offset, const void* base,
                             const TypeMap& memory, std::int64_t count);
   std::int64_t transfer_next(Direction direction, const void* base, std::int64_t bytes);
@@ -49,9 +61,6 @@ class File::Impl {
   std::shared_ptr<Order> start_next(Direction direction, const void* base, std::int64_t bytes);
   std::int64_t transfer_here(Direction direction, std::int64_t offset, const void* base,
                              std::int64_t bytes);
-  void sync();
-  void resize(std::int64_t size_bytes);
-  std::int64_t size_bytes();
   void close();
   Statistics statistics();
   void refuse(Call call, const std::string& why);
@@ -117,11 +126,6 @@ class File::Impl {
   int move_staged_alone(Direction direction, const Request& request, StagedMemory& memory);
   std::int64_t carry_out(Direction direction, std::int64_t offset, const void* base,
                          const TypeMap& memory, std::int64_t count);
-  void agree_on_view(std::int64_t displacement, const TypeMap& view,
-                     const Representation& representation);
-  void sync_group();
-  void resize_group(std::int64_t size_bytes);
-  std::int64_t size_of_group();
   void close_here();
   // Begins a collective call in this rank's group. Throws on all its ranks if one has an error
   // (`why`: details beyond its errno) or is in another call.
@@ -145,8 +149,6 @@ class File::Impl {
   }
   std::string doing(const char* what) const { return std::string(what) + " " + path_; }
 
-  // Runs `call`, collective in this rank's group, on all groups; throws on every rank what it
-  // throws on any.
   template <class Body>
   auto on_all(Call call, Body&& body);
   // All counted ranks, for statements about all files.

@@ -1,6 +1,7 @@
 // The beginning of a collective call: one agreement of all ranks on whether they make the same call
 // and whether one has an error.
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "collective/impl.hpp"
@@ -8,27 +9,9 @@
 namespace ferry::collective {
 
 const char* name_of(Call call) {
-  switch (call) {
-    case Call::open:
-      return "open";
-    case Call::set_view:
-      return "set_view";
-    case Call::read_all:
-      return "read_all";
-    case Call::write_all:
-      return "write_all";
-    case Call::sync:
-      return "sync";
-    case Call::resize:
-      return "resize";
-    case Call::size_bytes:
-      return "size_bytes";
-    case Call::statistics:
-      return "statistics";
-    case Call::close:
-      return "close";
-  }
-  return "unknown";
+  constexpr std::array names{"open",   "set_view",   "read_all",   "write_all", "sync",
+                             "resize", "size_bytes", "statistics", "close"};
+  return names.at(static_cast<std::size_t>(call));
 }
 
 void File::Impl::require_in_step() const {
@@ -76,8 +59,7 @@ void File::Impl::agree_of_all(Call call, int error, bool in_step, const std::str
 }
 
 void File::Impl::refuse(Call call, const std::string& why) {
-  require_idle();
-  on_all(call, [&] { begin(call, name_of(call), EINVAL, why); });
+  meet(call, [&] { begin(call, name_of(call), EINVAL, why); });
 }
 
 void File::Impl::irefuse(Call call, const std::string& why) {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "collective/cursor.hpp"
+#include "collective/extents.hpp"
 
 namespace ferry::collective {
 

@@ -135,7 +135,7 @@ int MpiIo::transfer(const Request& request, Direction direction, std::int64_t pi
             : MPI_File_read_at_all(file_, request.stream + at, base, count, memory_type, &status);
     int moved = 0;
     if (result == MPI_SUCCESS) MPI_Get_elements(&status, MPI_BYTE, &moved);
-    if (error == 0) error = errno_of(result);
+    keep(error, errno_of(result));
     if (error == 0 && moved < bytes) error = direction == Direction::write ? EIO : ENODATA;
     if (error == 0 && converts && direction == Direction::read)
       request.memory.unpack(at, bytes, converted.data());

@@ -1,14 +1,14 @@
 // Opens and closes a collective::File: settings, writers, stripes, handles.
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <map>
 
 #include <fcntl.h>
 
-#include "collective/domains.hpp"
-#include "collective/groups.hpp"
 #include "collective/impl.hpp"
+#include "collective/plan.hpp"
 #include "storage/router.hpp"
 #include "storage/uri.hpp"
 
@@ -62,17 +62,10 @@ storage::Layout asked_layout(const Settings& settings, StripesOrigin& origin) {
   return layout;
 }
 
-const char* text_of(StripesOrigin origin) {
-  switch (origin) {
-    case StripesOrigin::asked:
-      return "asked for";
-    case StripesOrigin::automatic:
-      return "a stripe for each window of a writer, a server for each writer";
-    case StripesOrigin::found:
-      return "those that the file has, or gets in its directory";
-  }
-  return "unknown";
-}
+// By StripesOrigin.
+constexpr std::array stripes_reasons{
+    "those that the file has, or gets in its directory", "asked for",
+    "a stripe for each window of a writer, a server for each writer"};
 
 }  // namespace
 
@@ -230,7 +223,9 @@ void File::Impl::take(const Granted& granted) {
     settings_.alignment_bytes = granted.block_bytes;
   }
   stripes_ = {granted.stripe_bytes, granted.stripe_count,
-              granted.stripe_bytes == 0 ? "the storage tells no stripes" : text_of(granted.origin)};
+              granted.stripe_bytes == 0
+                  ? "the storage tells no stripes"
+                  : stripes_reasons.at(static_cast<std::size_t>(granted.origin))};
 }
 
 // What a rank needs before it can open.
@@ -284,15 +279,9 @@ void File::Impl::close() {
 
 void File::Impl::close_here() {
   int error = orders_->untold_error();
-  if (mpiio_.is_open()) {
-    const int other = mpiio_.close();
-    if (error == 0) error = other;
-  }
-  if (file_) {
-    const int other = file_->close();
-    if (error == 0) error = other;
-    file_.reset();
-  }
+  if (mpiio_.is_open()) keep(error, mpiio_.close());
+  if (file_) keep(error, file_->close());
+  file_.reset();
   team_->agree(error, doing("closing"));
 }
 

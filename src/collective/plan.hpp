@@ -1,6 +1,8 @@
-// The plan of an exchange: which data each rank gives each writer in each round.
+// The plan of an exchange through writers, for the methods aggregate and serial: which data each
+// rank gives each writer in each round.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -8,10 +10,61 @@
 #include <vector>
 
 #include "collective/context.hpp"
-#include "collective/domains.hpp"
 #include "collective/runs.hpp"
 
 namespace ferry::collective {
+
+// Writing ranks, spread over the nodes: one per node in turn, and evenly over a node's ranks.
+// node_of[r] is any number shared by the ranks of a node. Rank 0 is always the first.
+std::vector<int> choose_writers(std::span<const int> node_of, int count);
+
+// The part [begin, end) of a file, cut into one domain per writer, and these into windows: a
+// writer's buffer in one round. Inner borders of domains and windows are multiples of the
+// alignment; if that exceeds the buffer, windows are equal parts of it, halved as far as possible.
+class Domains {
+ public:
+  Domains(std::int64_t begin, std::int64_t end, int writers, std::int64_t buffer_bytes,
+          std::int64_t alignment_bytes)
+      : begin_(begin / alignment_bytes * alignment_bytes), end_(end) {
+    const auto up = [&](std::int64_t bytes) {
+      return (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
+    };
+    domain_bytes_ = std::max(alignment_bytes, up((end - begin_ + writers - 1) / writers));
+    window_bytes_max_ = up(buffer_bytes);
+    while (window_bytes_max_ > buffer_bytes && alignment_bytes > buffer_bytes &&
+           window_bytes_max_ % 2 == 0)
+      window_bytes_max_ /= 2;
+    window_bytes_ = std::min(domain_bytes_, window_bytes_max_);
+    rounds_ = static_cast<int>((domain_bytes_ + window_bytes_ - 1) / window_bytes_);
+  }
+
+  std::int64_t window_bytes() const { return window_bytes_; }
+  // For any range of the file with these settings.
+  std::int64_t window_bytes_max() const { return window_bytes_max_; }
+  int rounds() const { return rounds_; }
+  // May be empty.
+  Extent window(int writer, int round) const {
+    const std::int64_t domain = begin_ + writer * domain_bytes_;
+    const std::int64_t from = std::min(end_, domain + round * window_bytes_);
+    const std::int64_t to = std::min({end_, domain + domain_bytes_, from + window_bytes_});
+    return {from, to - from};
+  }
+  // The domain and window of `position`.
+  int writer_of(std::int64_t position) const {
+    return static_cast<int>((position - begin_) / domain_bytes_);
+  }
+  int round_of(std::int64_t position) const {
+    return static_cast<int>((position - begin_) % domain_bytes_ / window_bytes_);
+  }
+
+ private:
+  std::int64_t begin_;
+  std::int64_t end_;
+  std::int64_t domain_bytes_ = 0;
+  std::int64_t window_bytes_ = 0;
+  std::int64_t window_bytes_max_ = 0;
+  int rounds_ = 0;
+};
 
 // A piece of this rank's stream that it gives to (or gets from) a writer in one round.
 struct Part {
@@ -149,5 +202,14 @@ std::vector<Part> serial_parts(const Request& request, std::span<const std::int6
 
 // Each rank's writer, on its own node if possible. An index into `writers`.
 std::vector<int> groups_of(std::span<const int> node_of, std::span<const int> writers);
+
+// Executes the plan; returns this rank's error as an errno. An error of the storage does not end
+// the exchange, so that no rank waits in vain. Running out of memory ends the process, and with it
+// the job.
+//
+// Memory of a writer: two windows (Domains::window_bytes()), and the same again for data in flight;
+// of any rank: its data of two rounds. More only if the extents of several ranks overlap.
+int write_exchanged(Context& context, const Request& request, Plan& plan) noexcept;
+int read_exchanged(Context& context, const Request& request, Plan& plan) noexcept;
 
 }  // namespace ferry::collective

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 
-#include "collective/exchange.hpp"
 #include "collective/rounds.hpp"
 
 namespace ferry::collective {
@@ -68,11 +67,6 @@ class Reading : private Rounds {
     for (Contribution& one : slot.wanted)
       one.clear();
     slot.wanted = {};
-  }
-
-  void await_sharers(int writer, int round) {
-    const Stopwatch stopwatch(context_.phases.exchange_ns);
-    context_.node_memory->await_all(writer, round, spin());
   }
 
   // Sends this rank's requests to the writers; a writer starts reading.
@@ -156,7 +150,7 @@ class Reading : private Rounds {
     std::vector<std::byte*> relayed = get_for_node(slot);
     if (!slot.wanted.empty()) serve(slot, round);
     hand_out_to_node(slot, relayed);
-    take(round);
+    copy_shared_parts(round);
     slot.incoming.wait();
     slot.asking.wait();
     const Stopwatch stopwatch(context_.phases.pack_ns);
@@ -175,7 +169,7 @@ class Reading : private Rounds {
       if (one.is_shared()) continue;
       const bool own = one.rank == context_.team.rank();
       if (plan_.domains() && own) {
-        copy_out_of_window(own_part(one.writer(), round));
+        copy_part(own_part(one.writer(), round));
         continue;
       }
       if (plan_.domains()) {
@@ -222,33 +216,7 @@ class Reading : private Rounds {
     slot.from_writers.clear();
     open_relays(slot.round);
     for (const Part& part : plan_.parts(slot.round))
-      if (is_own(part) && part.writer != plan_.own_writer()) copy_out_of_window(part);
-  }
-
-  // Copies this rank's parts out of reachable windows.
-  void take(int round) {
-    for (const Part& part : plan_.parts(round)) {
-      if (!part.shared) continue;
-      {
-        const Stopwatch stopwatch(context_.phases.exchange_ns);
-        context_.node_memory->await_turn(part.writer, round, spin());
-      }
-      copy_out_of_window(part);
-      context_.node_memory->leave(part.writer, round);
-      context_.counts.shared_bytes += static_cast<std::uint64_t>(part.bytes);
-    }
-  }
-  void copy_out_of_window(const Part& part) {
-    const Stopwatch stopwatch(context_.phases.pack_ns);
-    if (request_.memory.converts()) {
-      for_each_shared_extent(part, [&](std::int64_t at, std::byte* window, std::int64_t bytes) {
-        request_.memory.unpack(at, bytes, window);
-      });
-      return;
-    }
-    for_each_shared_piece(part, [](std::byte* memory, const std::byte* window, std::size_t bytes) {
-      std::memcpy(memory, window, bytes);
-    });
+      if (is_own(part) && part.writer != plan_.own_writer()) copy_part(part);
   }
 
   struct Unpacked {

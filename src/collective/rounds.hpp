@@ -1,17 +1,97 @@
-// Shared by the rounds of collective writes and reads: the windows, and starting and ending a
-// round's transfers between them and the file.
+// Shared by the rounds of collective writes and reads: the messages, the windows, and starting and
+// ending a round's transfers between them and the file.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <deque>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "collective/messages.hpp"
 #include "collective/plan.hpp"
 
 namespace ferry::collective {
+
+// The messages of one round, with the memory they need until they arrive.
+class Messages {
+ public:
+  Messages(Context& context, MPI_Datatype run_type) : context_(context), run_type_(run_type) {}
+  ~Messages() = default;
+  Messages(const Messages&) = delete;
+  Messages& operator=(const Messages&) = delete;
+
+  // `writer`: index of the data's writer. At most the requested bytes arrive.
+  void send_data(int rank, int writer, const std::byte* data, std::int64_t bytes) {
+    count(rank, bytes);
+    MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, rank, data_tag(writer), communicator(),
+              &add());
+  }
+  void get_data(int rank, int writer, std::byte* data, std::int64_t bytes) {
+    MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, rank, data_tag(writer), communicator(),
+              &add());
+  }
+  // Keeps the runs until they are sent.
+  void send_runs(int rank, int writer, std::vector<Run> runs) {
+    const auto& kept = runs_.emplace_back(std::move(runs));
+    count(rank, static_cast<std::int64_t>(kept.size() * sizeof(Run)));
+    MPI_Isend(kept.data(), static_cast<int>(kept.size()), run_type_, rank, runs_tag(writer),
+              communicator(), &add());
+  }
+  void get_runs(int rank, int writer, std::vector<Run>& runs) {
+    MPI_Irecv(runs.data(), static_cast<int>(runs.size()), run_type_, rank, runs_tag(writer),
+              communicator(), &add());
+  }
+  // A relay's runs and data: see Rounds::packet_runs().
+  void send_packet(int rank, int writer, const Run* packet, std::int64_t runs) {
+    count(rank, runs * static_cast<std::int64_t>(sizeof(Run)));
+    MPI_Isend(packet, static_cast<int>(runs), run_type_, rank, data_tag(writer), communicator(),
+              &add());
+  }
+  void get_packet(int rank, int writer, Run* packet, std::int64_t runs_max) {
+    MPI_Irecv(packet, static_cast<int>(runs_max), run_type_, rank, data_tag(writer), communicator(),
+              &add());
+  }
+  // Memory that lasts until the messages have arrived.
+  std::byte* memory(std::int64_t bytes) {
+    memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes)));
+    return memory_.back().get();
+  }
+
+  void wait() {
+    const Stopwatch stopwatch(context_.phases.exchange_ns);
+    context_.team.wait_all(requests_);
+    requests_.clear();
+  }
+  // After wait(), once the received data has been used.
+  void clear() {
+    memory_.clear();
+    runs_.clear();
+  }
+
+ private:
+  // A rank may send another rank data for several writers in a round.
+  static int data_tag(int writer) { return 2 * writer; }
+  static int runs_tag(int writer) { return 2 * writer + 1; }
+
+  MPI_Comm communicator() const { return context_.team.communicator(); }
+  MPI_Request& add() { return requests_.emplace_back(MPI_REQUEST_NULL); }
+  void count(int rank, std::int64_t bytes) {
+    ++context_.counts.messages;
+    context_.counts.message_bytes += static_cast<std::uint64_t>(bytes);
+    if (context_.team.is_near(rank)) return;
+    ++context_.counts.remote_messages;
+    context_.counts.remote_bytes += static_cast<std::uint64_t>(bytes);
+  }
+
+  Context& context_;
+  MPI_Datatype run_type_;
+  std::vector<MPI_Request> requests_;
+  std::vector<std::unique_ptr<std::byte[]>> memory_;
+  std::deque<std::vector<Run>> runs_;
+};
 
 // The base of Writing and Reading; `kind` is their operation on the file.
 class Rounds {
@@ -28,29 +108,46 @@ class Rounds {
   std::byte* in_window(int round, std::int64_t position) const {
     return in_window(plan_.own_writer(), round, position);
   }
-  // Calls use(memory, window, bytes) for each piece of a part that is contiguous in both.
-  template <class Use>
-  void for_each_shared_piece(const Part& part, Use&& use) const {
-    const auto list = runs(part);
-    Cursor cursor(request_.memory.map(), 0, part.stream - request_.stream);
-    for_each_extent(list, [&](const Extent& extent) {
+  // Between user memory and the window that this part is in.
+  void copy_part(const Part& part) const {
+    const Stopwatch stopwatch(context_.phases.pack_ns);
+    const bool writes = kind_ == storage::Kind::write;
+    std::int64_t stream = part.stream - request_.stream;
+    Cursor cursor(request_.memory.map(), 0, stream);
+    for_each_extent(runs(part), [&](const Extent& extent) {
       std::byte* window = in_window(part.writer, part.round, extent.offset);
+      if (request_.memory.converts()) {
+        writes ? request_.memory.pack(stream, extent.bytes, window)
+               : request_.memory.unpack(stream, extent.bytes, window);
+        stream += extent.bytes;
+        return;
+      }
       for (std::int64_t left = extent.bytes; left > 0;) {
         const Extent piece = cursor.next(left);
-        use(request_.memory.base() + piece.offset, window, static_cast<std::size_t>(piece.bytes));
+        std::byte* memory = request_.memory.base() + piece.offset;
+        std::memcpy(writes ? window : memory, writes ? memory : window,
+                    static_cast<std::size_t>(piece.bytes));
         window += piece.bytes;
         left -= piece.bytes;
       }
     });
   }
-  // Calls use(stream, window, bytes) for each extent of a part: for converted memory.
-  template <class Use>
-  void for_each_shared_extent(const Part& part, Use&& use) const {
-    std::int64_t stream = part.stream - request_.stream;
-    for_each_extent(runs(part), [&](const Extent& extent) {
-      use(stream, in_window(part.writer, part.round, extent.offset), extent.bytes);
-      stream += extent.bytes;
-    });
+  // Copies this rank's parts into, or out of, the windows of other ranks that it reaches.
+  void copy_shared_parts(int round) {
+    for (const Part& part : plan_.parts(round)) {
+      if (!part.shared) continue;
+      {
+        const Stopwatch stopwatch(context_.phases.exchange_ns);
+        context_.node_memory->await_turn(part.writer, round, spin());
+      }
+      copy_part(part);
+      context_.node_memory->leave(part.writer, round);
+      context_.counts.shared_bytes += static_cast<std::uint64_t>(part.bytes);
+    }
+  }
+  void await_sharers(int writer, int round) {
+    const Stopwatch stopwatch(context_.phases.exchange_ns);
+    context_.node_memory->await_all(writer, round, spin());
   }
   // How long to spin for a window. Ranks that sleep and wake each other end up on one CPU, so a
   // reader spins about as long as a window takes to copy; in a write the kernel needs the CPU for
@@ -172,8 +269,7 @@ class Rounds {
   // Waits for all started transfers; keeps the first error of all rounds.
   void finish(Batch& batch) {
     const Stopwatch stopwatch(context_.phases.file_io_ns);
-    const int error = context_.file->finish(batch);
-    if (error_ == 0) error_ = error;
+    keep(error_, context_.file->finish(batch));
   }
 
   Context& context_;

@@ -6,8 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "collective/cursor.hpp"
-#include "collective/grid.hpp"
+#include "collective/extents.hpp"
 
 namespace ferry::collective {
 

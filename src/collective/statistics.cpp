@@ -12,11 +12,41 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+struct Phase {
+  const char* name;
+  double Phases::*member;
+};
+constexpr Phase all_phases[] = {
+    {"plan_ns", &Phases::plan_ns}, {"exchange_ns", &Phases::exchange_ns},
+    {"pack_ns", &Phases::pack_ns}, {"file_io_ns", &Phases::file_io_ns},
+    {"sync_ns", &Phases::sync_ns}, {"wait_ns", &Phases::wait_ns}};
+
+struct Counter {
+  const char* name;
+  std::uint64_t Counts::*member;
+};
+constexpr Counter all_counters[] = {{"messages", &Counts::messages},
+                                    {"message_bytes", &Counts::message_bytes},
+                                    {"remote_messages", &Counts::remote_messages},
+                                    {"remote_bytes", &Counts::remote_bytes},
+                                    {"shared_bytes", &Counts::shared_bytes},
+                                    {"storage_requests", &Counts::storage_requests},
+                                    {"storage_bytes", &Counts::storage_bytes},
+                                    {"storage_opens", &Counts::storage_opens},
+                                    {"gpu_bytes", &Counts::gpu_bytes}};
+
 Json json_of(const Phases& phases) {
-  const auto whole = [](double ns) { return std::llround(ns); };
-  return {{"plan_ns", whole(phases.plan_ns)}, {"exchange_ns", whole(phases.exchange_ns)},
-          {"pack_ns", whole(phases.pack_ns)}, {"file_io_ns", whole(phases.file_io_ns)},
-          {"sync_ns", whole(phases.sync_ns)}, {"wait_ns", whole(phases.wait_ns)}};
+  Json json;
+  for (const Phase& phase : all_phases)
+    json[phase.name] = std::llround(phases.*phase.member);
+  return json;
+}
+
+Json json_of(const Counts& counts) {
+  Json json;
+  for (const Counter& counter : all_counters)
+    json[counter.name] = counts.*counter.member;
+  return json;
 }
 
 std::string writers_reason(const Settings& settings) {
@@ -46,7 +76,6 @@ std::string buffer_reason(const Settings& settings, bool one_node) {
 }  // namespace
 
 std::string to_json(const Statistics& statistics) {
-  const Counts& counts = statistics.counts;
   const Json json{{"method", name_of(statistics.method)},
                   {"reason", statistics.reason},
                   {"writers", statistics.writers},
@@ -57,16 +86,7 @@ std::string to_json(const Statistics& statistics) {
                    {{"stripe_bytes", statistics.stripes.stripe_bytes},
                     {"stripe_count", statistics.stripes.stripe_count},
                     {"reason", statistics.stripes.reason}}},
-                  {"counts",
-                   {{"messages", counts.messages},
-                    {"message_bytes", counts.message_bytes},
-                    {"remote_messages", counts.remote_messages},
-                    {"remote_bytes", counts.remote_bytes},
-                    {"shared_bytes", counts.shared_bytes},
-                    {"storage_requests", counts.storage_requests},
-                    {"storage_bytes", counts.storage_bytes},
-                    {"storage_opens", counts.storage_opens},
-                    {"gpu_bytes", counts.gpu_bytes}}},
+                  {"counts", json_of(statistics.counts)},
                   {"mean", json_of(statistics.mean)},
                   {"maximum", json_of(statistics.maximum)}};
   return json.dump();
@@ -75,28 +95,25 @@ std::string to_json(const Statistics& statistics) {
 Statistics File::Impl::statistics() {
   orders_->finish_all();  // also ends those of a closed file
   on_all(Call::statistics, [&] { begin(Call::statistics, "asking for the statistics of"); });
-  constexpr std::size_t phase_count = sizeof(Phases) / sizeof(double);
-  std::array<double, phase_count> mean{phases_.plan_ns,    phases_.exchange_ns, phases_.pack_ns,
-                                       phases_.file_io_ns, phases_.sync_ns,     phases_.wait_ns};
+  std::array<double, std::size(all_phases)> mean{};
+  for (std::size_t i = 0; i < mean.size(); ++i)
+    mean[i] = phases_.*all_phases[i].member;
   auto maximum = mean;
-  const auto members = {&Counts::messages,      &Counts::message_bytes, &Counts::remote_messages,
-                        &Counts::remote_bytes,  &Counts::shared_bytes,  &Counts::storage_requests,
-                        &Counts::storage_bytes, &Counts::storage_opens, &Counts::gpu_bytes};
   std::vector<double> counts;
-  for (const auto member : members)
-    counts.push_back(static_cast<double>(counts_.*member));
+  for (const Counter& counter : all_counters)
+    counts.push_back(static_cast<double>(counts_.*counter.member));
   counts.push_back(writes_here() ? 1 : 0);
   everyone().sum(mean);
   everyone().maximum(std::span<double>(maximum));
   everyone().sum(counts);
-  for (double& value : mean)
-    value /= everyone().size();
   Statistics statistics;
-  statistics.mean = {mean[0], mean[1], mean[2], mean[3], mean[4], mean[5]};
-  statistics.maximum = {maximum[0], maximum[1], maximum[2], maximum[3], maximum[4], maximum[5]};
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    statistics.mean.*all_phases[i].member = mean[i] / everyone().size();
+    statistics.maximum.*all_phases[i].member = maximum[i];
+  }
   auto count = counts.begin();
-  for (const auto member : members)
-    statistics.counts.*member = static_cast<std::uint64_t>(*count++);
+  for (const Counter& counter : all_counters)
+    statistics.counts.*counter.member = static_cast<std::uint64_t>(*count++);
   statistics.method = method_;
   statistics.reason = reason_;
   statistics.writers = static_cast<int>(*count);

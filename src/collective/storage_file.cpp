@@ -9,6 +9,10 @@ namespace ferry::collective {
 using storage::Kind;
 using storage::Operation;
 
+Batch::~Batch() {
+  if (pending_ > 0) file_->finish(*this);
+}
+
 Batch::Transfer& Batch::next() {
   if (over_.empty()) return transfers_.emplace_back();
   Transfer& transfer = *over_.back();
@@ -50,6 +54,7 @@ void StorageFile::start(Batch& batch, Kind kind, std::int64_t offset,
   transfer.sync_follows = write_out_;
   counts_.storage_bytes += static_cast<std::uint64_t>(transfer.bytes);
   ++counts_.storage_requests;
+  batch.file_ = this;
   ++batch.pending_;
   ++in_flight_;
   calls_.queue().submit(transfer);

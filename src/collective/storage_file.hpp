@@ -16,10 +16,13 @@
 
 namespace ferry::collective {
 
-// Transfers to wait for together.
+class StorageFile;
+
+// Transfers to wait for together. Waits in its destructor, too, so that none outlives its memory.
 class Batch {
  public:
   Batch() = default;
+  ~Batch();
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
@@ -37,6 +40,7 @@ class Batch {
 
   std::deque<Transfer> transfers_;
   std::vector<Transfer*> over_;  // of these
+  StorageFile* file_ = nullptr;  // of those in flight
   unsigned pending_ = 0;
   int error_ = 0;
 };

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <string_view>
 #include <thread>
 
@@ -57,6 +58,25 @@ Place place_of(int rank) {
   if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) place.cpu_count = CPU_COUNT(&cpus);
   place.cpus = hash_of(&cpus, sizeof cpus);
   return place;
+}
+
+struct Kept {
+  int groups = 0;
+  MPI_Comm communicator = MPI_COMM_NULL;
+};
+
+// MPI calls it when the communicator with the attribute is freed. During MPI_Finalize it frees
+// nothing: libraries do not say whether that is allowed, and the process ends anyway.
+int forget(MPI_Comm of, int /*key*/, void* value, void* /*extra*/) {
+  const std::unique_ptr<Kept> kept(static_cast<Kept*>(value));
+  if (of != MPI_COMM_WORLD && of != MPI_COMM_SELF) MPI_Comm_free(&kept->communicator);
+  return MPI_SUCCESS;
+}
+
+int make_key() {
+  int key = MPI_KEYVAL_INVALID;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key, nullptr);
+  return key;
 }
 
 }  // namespace
@@ -127,24 +147,10 @@ void Team::wait_for(std::uint32_t& word, std::uint32_t value,
   }
 }
 
-void Team::maximum(std::span<std::int64_t> values) const {
+void Team::reduce(void* values, std::size_t count, MPI_Datatype type, MPI_Op operation) const {
   MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Iallreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_INT64_T, MPI_MAX,
-                 communicator_, &request);
-  wait(request);
-}
-
-void Team::maximum(std::span<double> values) const {
-  MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Iallreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_DOUBLE, MPI_MAX,
-                 communicator_, &request);
-  wait(request);
-}
-
-void Team::sum(std::span<double> values) const {
-  MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Iallreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_DOUBLE, MPI_SUM,
-                 communicator_, &request);
+  MPI_Iallreduce(MPI_IN_PLACE, values, static_cast<int>(count), type, operation, communicator_,
+                 &request);
   wait(request);
 }
 
@@ -205,6 +211,25 @@ void Team::agree(int error, const std::string& what) const {
   std::int64_t worst = fault(error);
   maximum(std::span(&worst, 1));
   throw_if(worst, what);
+}
+
+MPI_Comm group_communicator(MPI_Comm communicator, int groups, int group) {
+  static const int key = make_key();
+  void* value = nullptr;
+  int found = 0;
+  MPI_Comm_get_attr(communicator, key, static_cast<void*>(&value), &found);
+  if (found == 0) {
+    value = new Kept;
+    MPI_Comm_set_attr(communicator, key, value);
+  }
+  Kept& kept = *static_cast<Kept*>(value);
+  if (kept.groups == groups) return kept.communicator;
+  if (kept.communicator != MPI_COMM_NULL) MPI_Comm_free(&kept.communicator);
+  int rank = 0;
+  MPI_Comm_rank(communicator, &rank);
+  MPI_Comm_split(communicator, group, rank, &kept.communicator);
+  kept.groups = groups;
+  return kept.communicator;
 }
 
 }  // namespace ferry::collective

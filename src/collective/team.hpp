@@ -66,9 +66,15 @@ class Team {
   void wait_for(std::uint32_t& word, std::uint32_t value, std::chrono::microseconds spin) const;
 
   // Replaces each value by the maximum, or by the sum, over the ranks.
-  void maximum(std::span<std::int64_t> values) const;
-  void sum(std::span<double> values) const;
-  void maximum(std::span<double> values) const;
+  void maximum(std::span<std::int64_t> values) const {
+    reduce(values.data(), values.size(), MPI_INT64_T, MPI_MAX);
+  }
+  void maximum(std::span<double> values) const {
+    reduce(values.data(), values.size(), MPI_DOUBLE, MPI_MAX);
+  }
+  void sum(std::span<double> values) const {
+    reduce(values.data(), values.size(), MPI_DOUBLE, MPI_SUM);
+  }
   void broadcast(void* data, int bytes, int root = 0) const;
   // `bytes` of each rank, by rank.
   void gather(const void* own, int bytes, void* all) const;
@@ -101,6 +107,7 @@ class Team {
 
  private:
   void find_neighbours();
+  void reduce(void* values, std::size_t count, MPI_Datatype type, MPI_Op operation) const;
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
   const int first_rank_;
@@ -110,5 +117,11 @@ class Team {
   bool has_two_cpus_ = false;
   std::vector<int> node_of_;
 };
+
+// Collective: a communicator of the ranks of `communicator` with the same `group` of `groups`, in
+// their order. Cached as an MPI attribute of `communicator`, because splitting polls, which is slow
+// where ranks share CPUs. So a rank's group must depend only on the number of groups, and callers
+// do not free the result: `communicator` does, or the next call with another number.
+MPI_Comm group_communicator(MPI_Comm communicator, int groups, int group);
 
 }  // namespace ferry::collective

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 
-#include "collective/exchange.hpp"
 #include "collective/rounds.hpp"
 
 namespace ferry::collective {
@@ -28,7 +27,7 @@ class Writing : private Rounds {
       choose_places(slot);
       receive(slot, round);
       send(slot, round);
-      fill(round);
+      copy_shared_parts(round);
       relay(slot, round);
       slot.incoming.wait();
       if (slot.gathered.empty()) continue;
@@ -114,39 +113,9 @@ class Writing : private Rounds {
     }
   }
 
-  // Copies this rank's parts into reachable windows.
-  void fill(int round) {
-    for (const Part& part : plan_.parts(round)) {
-      if (!part.shared) continue;
-      {
-        const Stopwatch stopwatch(context_.phases.exchange_ns);
-        context_.node_memory->await_turn(part.writer, round, spin());
-      }
-      copy_into_window(part);
-      context_.node_memory->leave(part.writer, round);
-      context_.counts.shared_bytes += static_cast<std::uint64_t>(part.bytes);
-    }
-  }
-  void copy_into_window(const Part& part) {
-    const Stopwatch stopwatch(context_.phases.pack_ns);
-    if (request_.memory.converts()) {
-      for_each_shared_extent(part, [&](std::int64_t at, std::byte* window, std::int64_t bytes) {
-        request_.memory.pack(at, bytes, window);
-      });
-      return;
-    }
-    for_each_shared_piece(part, [](const std::byte* memory, std::byte* window, std::size_t bytes) {
-      std::memcpy(window, memory, bytes);
-    });
-  }
-  void await_sharers(int writer, int round) {
-    const Stopwatch stopwatch(context_.phases.exchange_ns);
-    context_.node_memory->await_all(writer, round, spin());
-  }
-
   // A writer's data for itself, or a relay's for its writer.
   void keep(Slot& slot, const Part& part) {
-    if (plan_.domains()) return copy_into_window(part);
+    if (plan_.domains()) return copy_part(part);
     for (Contribution& one : slot.gathered)
       if (one.rank == context_.team.rank()) one.data = packed(part, [&] { return one.stage(); });
   }

@@ -1,22 +1,12 @@
 // Type maps of MPI datatypes, compared with MPI's own packing.
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include <gtest/gtest.h>
-
 #include "collective/memory.hpp"
 #include "collective/mpi_reference.hpp"
 #include "collective/world.hpp"
-#include "support/depth.hpp"
 
 namespace ferry::collective {
 namespace {
 
-using test::pattern;
-using test::Random;
-using test::same_bytes;
-using test::scaled;
+using namespace test;
 
 // Frees the datatypes of a test at its end.
 class Types {
@@ -52,7 +42,7 @@ void expect_same_packing(MPI_Datatype type, int count) {
   wanted.resize(static_cast<std::size_t>(packed));
   ASSERT_EQ(count * map.data_bytes(), packed);
   std::string got(wanted.size(), '\0');
-  Memory(memory.data() + before, map).pack(0, packed, test::bytes_of(got).data());
+  Memory(memory.data() + before, map).pack(0, packed, bytes_of(got).data());
   EXPECT_TRUE(same_bytes(got, wanted));
 }
 
@@ -162,13 +152,12 @@ TEST(Datatype, RandomNestings) {
 
 // A file view by an MPI datatype is that of MPI-IO.
 TEST(Datatype, ViewsAreThoseOfMpiIo) {
-  const test::SharedDirectory directory;
+  const SharedDirectory directory;
   Types types;
-  const int n = test::ranks();
+  const int n = ranks();
   const int sizes[] = {6, 4 * n, 3};
   const int subsizes[] = {6, 4, 2};
-  const std::string data =
-      pattern(6 * 4 * 2 * sizeof(int), static_cast<std::uint64_t>(test::rank()));
+  const std::string data = pattern(6 * 4 * 2 * sizeof(int), static_cast<std::uint64_t>(rank()));
   const auto type_of = [&](int rank) {
     const int starts[] = {0, 4 * rank, 1};
     MPI_Datatype type = MPI_DATATYPE_NULL;
@@ -176,19 +165,18 @@ TEST(Datatype, ViewsAreThoseOfMpiIo) {
     return types.keep(type);
   };
   File file(MPI_COMM_WORLD, directory / "ours", O_CREAT | O_RDWR);
-  file.set_view(16, typemap_of(type_of(test::rank())));
-  file.write_all(test::bytes_of(data));
-  file.write_all(test::bytes_of(data));
+  file.set_view(16, typemap_of(type_of(rank())));
+  file.write_all(bytes_of(data));
+  file.write_all(bytes_of(data));
   file.close();
-  if (test::rank() != 0) return;
+  if (rank() != 0) return;
   for (int r = 0; r < n; ++r) {
     const std::string twice = pattern(data.size(), static_cast<std::uint64_t>(r)) +
                               pattern(data.size(), static_cast<std::uint64_t>(r));
-    test::write_by_mpi(directory / "theirs", 16, type_of(r), 0, twice.data(), MPI_BYTE,
-                       static_cast<int>(twice.size()));
+    write_by_mpi(directory / "theirs", 16, type_of(r), 0, twice.data(), MPI_BYTE,
+                 static_cast<int>(twice.size()));
   }
-  EXPECT_TRUE(
-      same_bytes(test::read_file(directory / "ours"), test::read_file(directory / "theirs")));
+  EXPECT_TRUE(same_bytes(read_file(directory / "ours"), read_file(directory / "theirs")));
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // Writers, domains, groups, and the parts that ranks give to writers.
-#include "collective/domains.hpp"
-
 #include <cstdint>
 #include <set>
 #include <vector>
@@ -13,7 +11,7 @@
 namespace ferry::collective {
 namespace {
 
-using test::Random;
+using namespace test;
 
 TEST(ChooseWriters, SpreadsThemOverNodes) {
   const std::vector<int> two_nodes{0, 0, 0, 0, 1, 1, 1, 1};
@@ -88,7 +86,7 @@ TEST(Domains, CoverTheRangeOnceOnAlignedBorders) {
 TEST(AggregateParts, ArePiecesOfTheRequestInTheirWindows) {
   Random random;
   for (int i = 0; i < 200; ++i) {
-    const test::FlatMap flat = test::random_flat_map(random);
+    const FlatMap flat = random_flat_map(random);
     if (flat.bytes.empty()) continue;
     const View view{static_cast<std::int64_t>(random.below(1000)), flat.map()};
     const TypeMap memory;

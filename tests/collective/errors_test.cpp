@@ -1,39 +1,15 @@
 // A failure on one rank is thrown on all, and none waits for ever.
-#include <cerrno>
-#include <cstdint>
-#include <memory>
-#include <string>
-
-#include <fcntl.h>
-#include <gtest/gtest.h>
-
 #include "collective/world.hpp"
-#include "support/depth.hpp"
 #include "support/failing_storage.hpp"
 
 namespace ferry::collective {
 namespace {
 
-using test::bytes_of;
-using test::error_of;
-using test::FailingStorage;
-using test::pattern;
-using test::Random;
-using test::rank;
-using test::ranks;
-using test::same_bytes;
-using test::scaled;
-using test::SharedDirectory;
+using namespace test;
 
 constexpr Method through_writers[] = {Method::serial, Method::aggregate};
-constexpr Method own_methods[] = {Method::independent, Method::serial, Method::aggregate};
-
-Options options_of(Method method, int writers = 1) {
-  Options options;
-  options.write_method = options.read_method = method;
-  options.writers = writers;
-  options.buffer_bytes = 10'000;
-  return options;
+Options small_buffers(Method method, int writers = 1) {
+  return test::options_of(method, writers, 10'000);
 }
 
 void open_and_close(const std::string& path, int flags) {
@@ -42,17 +18,17 @@ void open_and_close(const std::string& path, int flags) {
 
 TEST(Errors, OpeningFailsOnAllRanks) {
   const SharedDirectory directory;
-  EXPECT_EQ(error_of([&] { open_and_close(directory / "missing", O_RDWR); }), ENOENT);
-  EXPECT_EQ(error_of([&] { open_and_close(directory / "no/file", O_CREAT | O_RDWR); }), ENOENT);
-  EXPECT_EQ(error_of([&] { open_and_close(directory / "a", O_CREAT | O_RDWR | O_APPEND); }),
-            EINVAL);
-  EXPECT_EQ(error_of([&] { open_and_close(directory / "b", O_CREAT | O_EXCL | O_RDWR); }), 0);
-  EXPECT_EQ(error_of([&] { open_and_close(directory / "b", O_CREAT | O_EXCL | O_RDWR); }), EEXIST);
+  for (const auto& [name, flags, error] :
+       {std::tuple("missing", O_RDWR, ENOENT), std::tuple("no/file", O_CREAT | O_RDWR, ENOENT),
+        std::tuple("a", O_CREAT | O_RDWR | O_APPEND, EINVAL),
+        std::tuple("b", O_CREAT | O_EXCL | O_RDWR, 0),
+        std::tuple("b", O_CREAT | O_EXCL | O_RDWR, EEXIST)})
+    EXPECT_EQ(error_of([&] { open_and_close(directory / name, flags); }), error) << name;
 }
 
 TEST(Errors, AFullDeviceIsToldToAllRanks) {
   for (const Method method : own_methods) {
-    File file(MPI_COMM_WORLD, "/dev/full", O_RDWR, options_of(method, 2));
+    File file(MPI_COMM_WORLD, "/dev/full", O_RDWR, small_buffers(method, 2));
     const std::string mine = pattern(50'000, 1);
     for (int again = 0; again < 2; ++again)
       EXPECT_EQ(error_of([&] { file.write_at_all(rank() * 50'000, bytes_of(mine)); }), ENOSPC)
@@ -66,17 +42,17 @@ TEST(Errors, AFullDeviceIsToldToAllRanks) {
 
 TEST(Errors, ADiskThatFillsUpOnTheWayIsToldToAllRanks) {
   // Only rank 0, the only writer, sees and needs the mount.
-  std::unique_ptr<test::OwnMount> disk;
+  std::unique_ptr<OwnMount> disk;
   std::string path(300, '\0');
   if (rank() == 0) {
-    disk = std::make_unique<test::OwnMount>("size=256k");
+    disk = std::make_unique<OwnMount>("size=256k");
     if (*disk) path.replace(0, (*disk / "file").size(), *disk / "file");
   }
-  test::world().broadcast(path.data(), static_cast<int>(path.size()));
+  world().broadcast(path.data(), static_cast<int>(path.size()));
   path.resize(path.find('\0'));
   if (path.empty()) GTEST_SKIP() << "rank 0 may not mount";
   for (const Method method : through_writers) {
-    File file(MPI_COMM_WORLD, path, O_CREAT | O_RDWR | O_TRUNC, options_of(method));
+    File file(MPI_COMM_WORLD, path, O_CREAT | O_RDWR | O_TRUNC, small_buffers(method));
     const std::string mine = pattern(400'000, static_cast<std::uint64_t>(rank()));
     EXPECT_EQ(error_of([&] { file.write_at_all(rank() * 400'000, bytes_of(mine)); }), ENOSPC);
     // With less it keeps working.
@@ -146,14 +122,14 @@ TEST(Errors, FailingStorageNeitherHangsNorLies) {
     storage->faults.short_writes = storage->faults.short_reads = 3;
     storage->faults.delays = 4;
     const Method method = random.pick(through_writers);
-    File file(MPI_COMM_WORLD, "/file", O_CREAT | O_RDWR, options_of(method), storage);
+    File file(MPI_COMM_WORLD, "/file", O_CREAT | O_RDWR, small_buffers(method), storage);
     file.set_view(rank() * 300, TypeMap::strided(1, 300, 300 * ranks()));
     const std::string mine = pattern(30'000, random.bits() + static_cast<std::uint64_t>(rank()));
     storage->faults.writes = random.one_in(2) ? 20 : 0;
     const int failed = error_of([&] { file.write_at_all(0, bytes_of(mine)); });
     EXPECT_TRUE(failed == 0 || failed == EIO);
     std::int64_t agreed = failed;
-    test::world().maximum(std::span(&agreed, 1));
+    world().maximum(std::span(&agreed, 1));
     EXPECT_EQ(agreed, failed) << "the same on all ranks";
     storage->faults.writes = 0;
     file.write_at_all(0, bytes_of(mine));

@@ -1,13 +1,7 @@
 // collective::File besides random transfers: opening, positions, counters, sizes.
-#include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <set>
-#include <string>
-#include <vector>
 
-#include <fcntl.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,25 +12,9 @@
 namespace ferry::collective::file_test {
 namespace {
 
-using test::bytes_of;
-using test::pattern;
-using test::rank;
-using test::ranks;
-using test::read_file;
-using test::same_bytes;
-using test::SharedDirectory;
-using test::write_file;
+using namespace test;
 
 constexpr std::int64_t gib = std::int64_t{1} << 30;
-constexpr Method own_methods[] = {Method::independent, Method::serial, Method::aggregate};
-
-Options options_of(Method method, int writers) {
-  Options options;
-  options.write_method = options.read_method = method;
-  options.writers = writers;
-  return options;
-}
-
 std::string seen_by(int of) {
   return pattern(5000, static_cast<std::uint64_t>(of) + 1);
 }
@@ -97,7 +75,7 @@ TEST(CollectiveFile, IndependentTransfersUseTheView) {
   // Each rank as often as it likes.
   for (int i = 0; i <= rank(); ++i)
     EXPECT_EQ(file.write_at(7, bytes_of(data)), 5000);
-  test::barrier();
+  barrier();
   std::string got(5000, '\0');
   EXPECT_EQ(file.read_at(7, bytes_of(got)), 5000);
   EXPECT_TRUE(same_bytes(got, data));
@@ -159,7 +137,7 @@ TEST(CollectiveFile, AggregationMakesFewRequestsOfManyPieces) {
   const Counts aggregate = requests(Method::aggregate);
   EXPECT_EQ(aggregate.storage_requests, 1U) << "all in one window of 4 MiB";
   // Ranks on the writer's node copy, the others send one message per node.
-  const auto& nodes = test::world().node_of();
+  const auto& nodes = world().node_of();
   const auto near = std::count(nodes.begin(), nodes.end(), nodes[0]);
   const std::set<int> all(nodes.begin(), nodes.end());
   const auto bytes_of_ranks = [](std::int64_t count) {
@@ -201,11 +179,9 @@ TEST(CollectiveFile, AutomaticReadsWhatIsInThePageCacheIndependently) {
     const std::string mine = pattern(65'536, static_cast<std::uint64_t>(rank()));
     file.write_at_all(0, bytes_of(mine));
     EXPECT_EQ(file.statistics().method, Method::aggregate);
-    std::string got(65'536, '?');
-    EXPECT_EQ(file.read_at_all(0, bytes_of(got)), 65'536);
-    EXPECT_TRUE(same_bytes(got, mine));
+    expect_at(file, 0, mine);
     // Rank 0 only sees its own node's page cache.
-    const bool alone = piece >= 4096 && test::world().is_one_node();
+    const bool alone = piece >= 4096 && world().is_one_node();
     EXPECT_EQ(file.statistics().method, alone ? Method::independent : Method::aggregate);
     if (alone) {
       EXPECT_EQ(file.statistics().reason, "in the page cache, extents of 4096 bytes on average");
@@ -237,10 +213,8 @@ TEST(CollectiveFile, AutomaticFillsThePageCacheIndependentlyWhereMostIsWanted) {
     int dropped = rank() == 0 && drop_from_page_cache(directory / "file") ? 1 : 0;
     MPI_Bcast(&dropped, 1, MPI_INT, 0, MPI_COMM_WORLD);
     if (dropped == 0) GTEST_SKIP() << "this file system keeps its files in memory";
-    std::string got(65'536, '?');
-    EXPECT_EQ(file.read_at_all(0, bytes_of(got)), 65'536);
-    EXPECT_TRUE(same_bytes(got, mine));
-    const bool alone = thinned == 1 && ranks() <= 4 && test::world().is_one_node();
+    expect_at(file, 0, mine);
+    const bool alone = thinned == 1 && ranks() <= 4 && world().is_one_node();
     EXPECT_EQ(file.statistics().method, alone ? Method::independent : Method::aggregate);
     if (alone) {
       EXPECT_EQ(file.statistics().reason,

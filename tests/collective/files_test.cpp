@@ -1,13 +1,5 @@
 // Several files, each for a group of ranks.
-#include <algorithm>
-#include <cerrno>
-#include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <string>
-
-#include <fcntl.h>
-#include <gtest/gtest.h>
 
 #include "collective/world.hpp"
 #include "support/striped_storage.hpp"
@@ -15,14 +7,7 @@
 namespace ferry::collective {
 namespace {
 
-using test::bytes_of;
-using test::error_of;
-using test::pattern;
-using test::rank;
-using test::ranks;
-using test::read_file;
-using test::same_bytes;
-using test::SharedDirectory;
+using namespace test;
 
 constexpr std::int64_t piece_bytes = 20'000;
 
@@ -30,7 +15,7 @@ std::string of_rank(int of) {
   return pattern(piece_bytes, static_cast<std::uint64_t>(of));
 }
 
-Options options_of(int files) {
+Options options_with(int files) {
   Options options;
   options.files = files;
   return options;
@@ -43,7 +28,7 @@ int files_in(const SharedDirectory& directory) {
 
 TEST(Files, OneForEachRank) {
   const SharedDirectory directory;
-  File file(MPI_COMM_WORLD, directory / "field", O_CREAT | O_RDWR, options_of(1000));
+  File file(MPI_COMM_WORLD, directory / "field", O_CREAT | O_RDWR, options_with(1000));
   EXPECT_EQ(file.path(), directory / "field." + std::to_string(rank()));
   const std::string mine = of_rank(rank());
   const std::int64_t bytes = piece_bytes - rank();  // each its own
@@ -53,7 +38,7 @@ TEST(Files, OneForEachRank) {
   EXPECT_EQ(file.statistics().counts.messages, 0U);
   file.sync();
   file.close();
-  test::barrier();
+  barrier();
   EXPECT_EQ(files_in(directory), ranks());
   const int neighbour = (rank() + 1) % ranks();
   EXPECT_TRUE(same_bytes(read_file(directory / "field." + std::to_string(neighbour)),
@@ -71,9 +56,8 @@ TEST(Files, GroupsShareOneAndItsWriter) {
   for (int of = 0; of < ranks(); ++of)
     if (of * groups / ranks() == index) ++count;
   for (const Method method : {Method::aggregate, Method::serial}) {
-    Options options = options_of(groups);
-    options.write_method = options.read_method = method;
-    options.writers = 1;
+    Options options = test::options_of(method, 1);
+    options.files = groups;
     File file(MPI_COMM_WORLD, directory / "field", O_CREAT | O_RDWR | O_TRUNC, options);
     const std::string mine = of_rank(rank());
     Transfer transfer = file.iwrite_at_all((rank() - first) * piece_bytes, bytes_of(mine));
@@ -96,8 +80,8 @@ TEST(Files, BeginOnOneServerAfterTheOther) {
   defaults.stripe_bytes = 1 << 20;
   defaults.stripe_count = 1;
   constexpr int servers = 3;
-  const auto striped = std::make_shared<test::StripedStorage>(defaults, servers);
-  File file(MPI_COMM_WORLD, directory / "field", O_CREAT | O_RDWR, options_of(ranks()), striped);
+  const auto striped = std::make_shared<StripedStorage>(defaults, servers);
+  File file(MPI_COMM_WORLD, directory / "field", O_CREAT | O_RDWR, options_with(ranks()), striped);
   EXPECT_EQ(file.stripes().stripe_count, 1);
   // One file for all is no group of files.
   const int wanted = ranks() == 1 || rank() >= servers ? -1 : rank();
@@ -111,15 +95,15 @@ TEST(Files, ErrorsOfOneAreThrownOnAllRanks) {
   const SharedDirectory directory;
   // The last rank's file exists already.
   if (rank() == 0) {
-    test::write_file(directory / "field." + std::to_string(ranks() - 1), "there");
+    write_file(directory / "field." + std::to_string(ranks() - 1), "there");
   }
-  test::barrier();
+  barrier();
   EXPECT_EQ(error_of([&] {
               File file(MPI_COMM_WORLD, directory / "field", O_CREAT | O_EXCL | O_RDWR,
-                        options_of(ranks()));
+                        options_with(ranks()));
             }),
             EEXIST);
-  File file(MPI_COMM_WORLD, directory / "field", O_CREAT | O_RDWR, options_of(ranks()));
+  File file(MPI_COMM_WORLD, directory / "field", O_CREAT | O_RDWR, options_with(ranks()));
   const std::string mine = of_rank(rank());
   const auto wrong = [&](std::int64_t good) { return rank() == ranks() - 1 ? -1 : good; };
   EXPECT_EQ(error_of([&] { file.write_at_all(wrong(0), bytes_of(mine)); }), EINVAL);
@@ -135,12 +119,10 @@ int splits = 0;
 
 // Writes and reads a file for each of this many groups.
 void use_files(MPI_Comm communicator, const std::string& path, int groups) {
-  File file(communicator, path, O_CREAT | O_RDWR, options_of(groups));
+  File file(communicator, path, O_CREAT | O_RDWR, options_with(groups));
   const std::string mine = of_rank(rank() + groups);
   EXPECT_EQ(file.write_at_all(rank() * piece_bytes, bytes_of(mine)), piece_bytes);
-  std::string got(piece_bytes, '?');
-  EXPECT_EQ(file.read_at_all(rank() * piece_bytes, bytes_of(got)), piece_bytes);
-  EXPECT_TRUE(same_bytes(got, mine));
+  expect_at(file, rank() * piece_bytes, mine);
   file.close();
 }
 

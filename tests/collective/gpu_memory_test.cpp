@@ -1,43 +1,19 @@
 // Transfers from and to device memory: the mock driver's GPUs, whose memory faults on host access,
 // and arenas of the `cpu` device. Plain memory is the reference.
-#include <algorithm>
-#include <cerrno>
-#include <cstdint>
-#include <memory>
 #include <optional>
-#include <string>
-#include <vector>
-
-#include <fcntl.h>
-#include <gtest/gtest.h>
 
 #include <ferry/ferry.hpp>
 
 #include "collective/random_case.hpp"
 #include "collective/world.hpp"
-#include "support/depth.hpp"
-#include "support/files.hpp"
 #include "support/mock_gpu.hpp"
 
 namespace ferry::collective::gpu_memory_test {
 namespace {
 
-using test::Case;
-using test::error_of;
-using test::FlatMap;
-using test::GpuBuffer;
-using test::MockCuda;
-using test::pattern;
-using test::Random;
-using test::rank;
-using test::ranks;
-using test::read_file;
-using test::same_bytes;
-using test::scaled;
-using test::Share;
-using test::SharedDirectory;
+using namespace test;
 
-struct GpuMemory : test::OnMockGpu {
+struct GpuMemory : OnMockGpu {
   std::unique_ptr<GpuBuffer> on_gpu(const std::string& contents) const {
     auto buffer = std::make_unique<GpuBuffer>(gpu, contents.size());
     buffer->fill(contents);
@@ -50,10 +26,7 @@ std::span<std::byte> span_of(const GpuBuffer& buffer) {
 }
 
 Options small_buffers(Method method) {
-  Options options;
-  options.write_method = options.read_method = method;
-  options.buffer_bytes = 64 << 10;
-  return options;
+  return options_of(method, 0, 64 << 10);
 }
 
 // One rank's memory for a case: a GPU's, or the host's.
@@ -72,8 +45,8 @@ class Memory {
 
 std::string written(const Case& of, const std::string& path, Memory& memory) {
   const Share& share = of.mine();
-  if (rank() == 0) test::write_file(path, pattern(of.bytes_before, of.write_seed + 99));
-  test::barrier();
+  if (rank() == 0) write_file(path, pattern(of.bytes_before, of.write_seed + 99));
+  barrier();
   File file(MPI_COMM_WORLD, path, O_RDWR, of.options);
   file.set_view(of.displacement, share.view.map());
   EXPECT_EQ(file.write_at_all(share.offset, memory.data(), share.memory.map(), share.count),
@@ -118,7 +91,7 @@ TEST_P(GpuMemoryMethods, RandomViewsAsFromAndToMemoryOfTheHost) {
     Memory got(*this, is_gpu, before);
     const std::string expected = filled(other, directory / "plain", plainly);
     EXPECT_TRUE(same_bytes(filled(other, directory / "gpu", got), expected));
-    test::barrier();
+    barrier();
   }
 }
 
@@ -148,14 +121,10 @@ TEST_P(GpuMemoryMethods, ManyPiecesInBoundedMemory) {
   EXPECT_EQ(MockCuda::get("streams"), 0);
 }
 
-std::string method_of(const testing::TestParamInfo<Method>& of) {
-  return name_of(of.param);
-}
-
 INSTANTIATE_TEST_SUITE_P(Methods, GpuMemoryMethods,
                          testing::Values(Method::independent, Method::serial, Method::aggregate,
                                          Method::automatic),
-                         method_of);
+                         [](const auto& of) { return name_of(of.param); });
 
 TEST_F(GpuMemory, ByMpiIoToo) {
   const SharedDirectory directory;
@@ -204,7 +173,7 @@ TEST_F(GpuMemory, ElementsAreReversedAsThoseOfTheHost) {
       file.close();
     }
     EXPECT_TRUE(same_bytes(read_file(directory / "gpu"), read_file(directory / "host")));
-    test::barrier();
+    barrier();
   }
 }
 
@@ -228,7 +197,7 @@ TEST_F(GpuMemory, SmallExtentsOfAGpuTakeFewCopies) {
   EXPECT_TRUE(same_bytes(read_file(directory / "file")
                              .substr(static_cast<std::size_t>(rank() * 8 * count), wanted.size()),
                          wanted));
-  test::barrier();
+  barrier();
 }
 
 // The last rank's GPU fails, at the first copy or a later one, refused or under way.
@@ -236,7 +205,7 @@ TEST_F(GpuMemory, ACopyThatFailsIsToldToAllRanks) {
   const SharedDirectory directory;
   const bool last = rank() == ranks() - 1;
   const std::string mine = pattern(900'000, static_cast<std::uint64_t>(rank()));
-  for (const Method method : {Method::independent, Method::serial, Method::aggregate}) {
+  for (const Method method : own_methods) {
     File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, small_buffers(method));
     const auto memory = on_gpu(mine);
     const std::int64_t at = rank() * 900'000;

@@ -1,15 +1,7 @@
 // Hints, and files' stripes: requested, granted, read back, and used for alignment.
-#include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstdint>
 #include <map>
-#include <memory>
 #include <set>
-#include <string>
-
-#include <fcntl.h>
-#include <gtest/gtest.h>
 
 #include "base/cpus.hpp"
 #include "base/machine.hpp"
@@ -21,12 +13,7 @@
 namespace ferry::collective {
 namespace {
 
-using test::bytes_of;
-using test::pattern;
-using test::rank;
-using test::ranks;
-using test::SharedDirectory;
-using test::StripedStorage;
+using namespace test;
 
 std::map<std::string, std::string> effective(const File& file) {
   MPI_Info info = file.hints();
@@ -45,21 +32,18 @@ std::map<std::string, std::string> effective(const File& file) {
 
 TEST(Hints, AreTakenAndReadBack) {
   const SharedDirectory directory;
-  MPI_Info info = MPI_INFO_NULL;
-  MPI_Info_create(&info);
-  MPI_Info_set(info, "cb_nodes", "2");
-  MPI_Info_set(info, "cb_buffer_size", "1048576");
-  MPI_Info_set(info, "striping_unit", "65536");
-  MPI_Info_set(info, "romio_cb_write", "enable");
-  MPI_Info_set(info, "romio_cb_read", "disable");
-  MPI_Info_set(info, "cb_config_list", "*:1");
-  MPI_Info_set(info, "ferry_write_out", "disable");
-  MPI_Info_set(info, "ferry_node_merge", "disable");
+  const test::Hints hints{{"cb_nodes", "2"},
+                          {"cb_buffer_size", "1048576"},
+                          {"striping_unit", "65536"},
+                          {"romio_cb_write", "enable"},
+                          {"romio_cb_read", "disable"},
+                          {"cb_config_list", "*:1"},
+                          {"ferry_write_out", "disable"},
+                          {"ferry_node_merge", "disable"}};
   Options options;
-  options.hints = info;
+  options.hints = hints;
   options.warn = [](const std::string&) { ADD_FAILURE() << "nothing is wrong"; };
   File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options);
-  MPI_Info_free(&info);
   EXPECT_EQ(effective(file),
             (std::map<std::string, std::string>{{"cb_nodes", std::to_string(std::min(2, ranks()))},
                                                 {"cb_buffer_size", "1048576"},
@@ -78,17 +62,12 @@ TEST(Hints, AreTakenAndReadBack) {
 
 TEST(Hints, UnknownAndSenselessOnesAreWarnedAboutOnce) {
   const SharedDirectory directory;
-  MPI_Info info = MPI_INFO_NULL;
-  MPI_Info_create(&info);
-  MPI_Info_set(info, "cb_nods", "2");
-  MPI_Info_set(info, "cb_buffer_size", "much");
-  MPI_Info_set(info, "ferry_method", "mpiio2");
+  const test::Hints hints{{"cb_nods", "2"}, {"cb_buffer_size", "much"}, {"ferry_method", "mpiio2"}};
   int warned = 0;
   Options options;
-  options.hints = info;
+  options.hints = hints;
   options.warn = [&](const std::string&) { ++warned; };
   File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options);
-  MPI_Info_free(&info);
   EXPECT_EQ(warned, rank() == 0 ? 3 : 0);
   ASSERT_EQ(file.warnings().size(), 3U);
   EXPECT_EQ(file.warnings()[0],
@@ -97,9 +76,7 @@ TEST(Hints, UnknownAndSenselessOnesAreWarnedAboutOnce) {
       file.warnings()[1],
       "hint cb_buffer_size is ignored: \"much\" is no value for it; docs/reference/hints.md lists "
       "them");
-  const auto& nodes = test::world().node_of();
-  const bool one_node = std::count(nodes.begin(), nodes.end(), nodes[0]) == ranks();
-  EXPECT_EQ(effective(file)["cb_buffer_size"], one_node ? "4194304" : "16777216");
+  EXPECT_EQ(effective(file)["cb_buffer_size"], world().is_one_node() ? "4194304" : "16777216");
   file.close();
 }
 
@@ -117,50 +94,56 @@ Stripes stripes_of(const File& file) {
   std::array<std::int64_t, 4> values{stripes.stripe_bytes, -stripes.stripe_bytes,
                                      stripes.stripe_count, -stripes.stripe_count};
   const auto own = values;
-  test::world().maximum(values);
+  world().maximum(values);
   EXPECT_EQ(values, own);
   return stripes;
 }
 
-TEST(Stripes, AreAskedForByHintsAndReadBackAsGranted) {
-  const SharedDirectory directory;
-  const auto storage = striped_storage(4 << 20, 1);
-  MPI_Info info = MPI_INFO_NULL;
-  MPI_Info_create(&info);
-  MPI_Info_set(info, "striping_unit", "200000");  // not a multiple of 64 KiB
-  MPI_Info_set(info, "striping_factor", "3");
-  MPI_Info_set(info, "cb_buffer_size", "65536");
+struct StripesCase {
+  const char* name;
+  std::uint64_t storage_bytes;  // what the storage gives without a request
+  std::uint32_t storage_count;
   Options options;
-  options.hints = info;
-  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options, storage);
-  MPI_Info_free(&info);
-  const Stripes stripes = stripes_of(file);
-  EXPECT_EQ(stripes.stripe_bytes, 196'608);
-  EXPECT_EQ(stripes.stripe_count, 3);
-  EXPECT_EQ(stripes.reason, "asked for");
-  EXPECT_EQ(effective(file)["striping_unit"], "196608");
-  EXPECT_EQ(effective(file)["striping_factor"], "3");
-  file.close();
-}
+  std::int64_t bytes;
+  int count;
+  const char* reason;
+};
 
-TEST(Stripes, AutomaticMakesThemForItsWritersAndWindows) {
+TEST(Stripes, AreAskedForAndReadBackAsGranted) {
   const SharedDirectory directory;
-  const auto storage = striped_storage(64 << 10, 1);
-  Options options;
-  options.writers = 2;
-  options.buffer_bytes = 1 << 20;
-  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options, storage);
-  EXPECT_EQ(stripes_of(file).stripe_bytes, 1 << 20);
-  EXPECT_EQ(stripes_of(file).stripe_count, std::min(2, ranks()));
-  EXPECT_EQ(file.statistics().stripes.reason,
-            "a stripe for each window of a writer, a server for each writer");
-  file.close();
-  // Another method leaves the choice to the storage.
-  options.write_method = Method::independent;
-  File other(MPI_COMM_WORLD, directory / "other", O_CREAT | O_RDWR, options, storage);
-  EXPECT_EQ(stripes_of(other).stripe_bytes, 64 << 10);
-  EXPECT_EQ(other.stripes().reason, "those that the file has, or gets in its directory");
-  other.close();
+  const test::Hints hints{{"striping_unit", "200000"},  // not a multiple of 64 KiB
+                          {"striping_factor", "3"},
+                          {"cb_buffer_size", "65536"}};
+  Options by_hints;
+  by_hints.hints = hints;
+  const Options automatic = test::options_of(Method::automatic, 2, 1 << 20);
+  Options independent = automatic;
+  independent.write_method = Method::independent;
+  Options odd;
+  odd.alignment_bytes = 1000;  // less than CephFS has
+  odd.stripe_count = 2;
+  const char* const found = "those that the file has, or gets in its directory";
+  const StripesCase cases[] = {{"by hints", 4 << 20, 1, by_hints, 196'608, 3, "asked for"},
+                               {"automatic", 64 << 10, 1, automatic, 1 << 20, std::min(2, ranks()),
+                                "a stripe for each window of a writer, a server for each writer"},
+                               {"another method leaves the choice to the storage", 64 << 10, 1,
+                                independent, 64 << 10, 1, found},
+                               {"no stripes", 0, 0, odd, 0, 0, "the storage tells no stripes"},
+                               {"no such stripes", 64 << 10, 1, odd, 64 << 10, 1, found}};
+  for (const StripesCase& one : cases) {
+    SCOPED_TRACE(one.name);
+    File file(MPI_COMM_WORLD, directory / one.name, O_CREAT | O_RDWR, one.options,
+              striped_storage(one.storage_bytes, one.storage_count));
+    EXPECT_EQ(stripes_of(file).stripe_bytes, one.bytes);
+    EXPECT_EQ(stripes_of(file).stripe_count, one.count);
+    EXPECT_EQ(file.stripes().reason, one.reason);
+    EXPECT_EQ(file.statistics().stripes.reason, one.reason);
+    auto in_force = effective(file);
+    EXPECT_EQ(in_force["striping_unit"], one.bytes > 0 ? std::to_string(one.bytes) : "1000")
+        << "domains are aligned to it";
+    EXPECT_EQ(in_force["striping_factor"], one.count > 0 ? std::to_string(one.count) : "");
+    file.close();
+  }
 }
 
 TEST(Stripes, OfAFileThatIsThereStay) {
@@ -169,36 +152,18 @@ TEST(Stripes, OfAFileThatIsThereStay) {
   Options options;
   options.alignment_bytes = 1 << 20;
   const std::string path = directory / "file";
-  if (rank() == 0) test::write_file(path, "there");
-  test::barrier();
+  if (rank() == 0) write_file(path, "there");
+  barrier();
   File file(MPI_COMM_WORLD, path, O_CREAT | O_RDWR, options, storage);
   EXPECT_EQ(stripes_of(file).stripe_bytes, 128 << 10);
   EXPECT_EQ(stripes_of(file).stripe_count, 5);
   EXPECT_EQ(effective(file)["striping_unit"], "131072");
   EXPECT_EQ(file.size_bytes(), 5) << "and so does what is in it";
   file.close();
-  EXPECT_EQ(test::error_of([&] {
+  EXPECT_EQ(error_of([&] {
               File again(MPI_COMM_WORLD, path, O_CREAT | O_EXCL | O_RDWR, options, storage);
             }),
             EEXIST);
-}
-
-TEST(Stripes, WhereThereAreNoneOrNoSuchOnesTheFileIsMadeAllTheSame) {
-  const SharedDirectory directory;
-  Options options;
-  options.alignment_bytes = 1000;  // less than CephFS has
-  options.stripe_count = 2;
-  File none(MPI_COMM_WORLD, directory / "none", O_CREAT | O_RDWR, options, striped_storage(0, 0));
-  EXPECT_EQ(stripes_of(none).stripe_bytes, 0);
-  EXPECT_EQ(none.stripes().reason, "the storage tells no stripes");
-  EXPECT_EQ(effective(none)["striping_unit"], "1000") << "domains are aligned to it";
-  EXPECT_EQ(effective(none).count("striping_factor"), 0U);
-  none.close();
-  File other(MPI_COMM_WORLD, directory / "other", O_CREAT | O_RDWR, options,
-             striped_storage(64 << 10, 1));
-  EXPECT_EQ(stripes_of(other).stripe_bytes, 64 << 10);
-  EXPECT_EQ(stripes_of(other).stripe_count, 1);
-  other.close();
 }
 
 TEST(Stripes, RequestsOfDifferentWritersNeverMeetInOne) {
@@ -237,8 +202,8 @@ class OwnProfile {
     if (!name.block_device.empty()) text += "block_device = \"" + name.block_device + "\"\n";
     text += "mount_point = \"" + name.mount_point + "\"\n[storages.collective]\n" + collective;
     const std::string path = directory / "profile.toml";
-    if (rank() == 0) test::write_file(path, text);
-    test::barrier();
+    if (rank() == 0) write_file(path, text);
+    barrier();
     setenv("FERRY_PROFILE", path.c_str(), 1);
   }
   ~OwnProfile() { setenv("FERRY_PROFILE", "", 1); }
@@ -248,7 +213,7 @@ class OwnProfile {
 
 TEST(Automatic, TakesWritersAndBufferFromTheProfile) {
   const SharedDirectory directory;
-  const std::set<int> nodes(test::world().node_of().begin(), test::world().node_of().end());
+  const std::set<int> nodes(world().node_of().begin(), world().node_of().end());
   const OwnProfile profile(directory, "writers_per_node = 1\nbuffer_bytes = 1048576\n");
   {
     File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR);
@@ -279,7 +244,7 @@ TEST(Automatic, GoesByItsRuleWhereTheProfileIsBroken) {
   File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR);
   const Statistics statistics = file.statistics();
   EXPECT_EQ(statistics.writers_reason, "one for every eight ranks of a node, at least two");
-  EXPECT_EQ(statistics.buffer_bytes, test::world().is_one_node() ? 4 << 20 : 16 << 20);
+  EXPECT_EQ(statistics.buffer_bytes, world().is_one_node() ? 4 << 20 : 16 << 20);
   file.close();
 }
 

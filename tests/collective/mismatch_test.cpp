@@ -1,29 +1,15 @@
 // Ranks in different calls, or unable to take part: an error on all of them, and none waits.
-#include <cerrno>
-#include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include <fcntl.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include "collective/world.hpp"
-#include "support/depth.hpp"
 
 namespace ferry::collective::mismatch_test {
 namespace {
 
-using test::bytes_of;
-using test::pattern;
-using test::Random;
-using test::rank;
-using test::ranks;
-using test::same_bytes;
-using test::SharedDirectory;
+using namespace test;
 
 constexpr std::int64_t piece_bytes = 5000;
 
@@ -46,7 +32,7 @@ Failure failure_of(Body&& body) {
 bool same_on_all(const std::string& text) {
   const auto hash = static_cast<std::int64_t>(std::hash<std::string>()(text) >> 1);
   std::int64_t extremes[] = {hash, -hash};
-  test::world().maximum(extremes);
+  world().maximum(extremes);
   return extremes[0] == -extremes[1];
 }
 
@@ -56,9 +42,8 @@ class Mismatches : public testing::Test {
     if (ranks() == 1) GTEST_SKIP() << "one rank is always in one call";
   }
   void make(int files = 0, Method method = Method::automatic) {
-    Options options;
+    Options options = options_of(method);
     options.files = files;
-    options.write_method = options.read_method = method;
     file_.emplace(MPI_COMM_WORLD, directory_ / "file", O_CREAT | O_RDWR, options);
     file_->write_at_all(rank() * piece_bytes, bytes_of(data_));
   }
@@ -120,12 +105,12 @@ TEST_F(Mismatches, AreErrorsOnAllRanksThatNameBothCalls) {
 TEST_F(Mismatches, ChangeNothing) {
   for (const Call other : {Call::resize, Call::write_all}) {
     make();
-    const std::string before = test::read_file(directory_ / "file");
-    test::barrier();
+    const std::string before = read_file(directory_ / "file");
+    barrier();
     EXPECT_EQ(failure_of([&] { make_call(rank() == 0 ? other : Call::sync); }).error, EPROTO);
     file_.reset();
-    test::barrier();
-    EXPECT_TRUE(same_bytes(test::read_file(directory_ / "file"), before));
+    barrier();
+    EXPECT_TRUE(same_bytes(read_file(directory_ / "file"), before));
   }
 }
 
@@ -252,7 +237,7 @@ TEST_F(Mismatches, OpeningThatOneRankRefusesFailsOnAllAndMakesNoFile) {
     EXPECT_EQ(failure.error, EINVAL);
     EXPECT_NE(failure.text.find("(rank 1: ValueError: xxx"), std::string::npos) << failure.text;
     EXPECT_NE(failure.text.find("ü: Invalid argument"), std::string::npos) << failure.text;
-    test::barrier();
+    barrier();
     for (const char* name : {"none", "none.0", "none.1"})
       EXPECT_EQ(::access((directory_ / name).c_str(), F_OK), -1);
   }

@@ -1,13 +1,9 @@
 // Runs GoogleTest on every rank. Rank 0 prints as usual, the others only failures.
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <random>
-#include <span>
-#include <string>
 
-#include <gtest/gtest.h>
 #include <mpi.h>
 #include <unistd.h>
 

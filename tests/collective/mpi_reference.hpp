@@ -1,14 +1,13 @@
 // The MPI library's MPI-IO as the oracle: one process, one view, plain independent calls.
 #pragma once
 
-#include <cstdint>
 #include <stdexcept>
-#include <string>
-#include <vector>
 
 #include <mpi.h>
 
 #include <ferry/typemap.hpp>
+
+#include "collective/world.hpp"
 
 namespace ferry::test {
 
@@ -16,21 +15,9 @@ inline void require_mpi(int result) {
   if (result != MPI_SUCCESS) throw std::runtime_error("MPI-IO of the library fails");
 }
 
-// ROMIO sieves strided writes, and if the file is shorter, gaps get whatever its memory held. Frees
-// the hints at the end.
-class NoSieving {
- public:
-  NoSieving() {
-    MPI_Info_create(&info_);
-    MPI_Info_set(info_, "romio_ds_write", "disable");
-  }
-  ~NoSieving() { MPI_Info_free(&info_); }
-  NoSieving(const NoSieving&) = delete;
-  NoSieving& operator=(const NoSieving&) = delete;
-  operator MPI_Info() const { return info_; }  // NOLINT: used in place of one
-
- private:
-  MPI_Info info_ = MPI_INFO_NULL;
+// ROMIO sieves strided writes, and if the file is shorter, gaps get whatever its memory held.
+struct NoSieving : Hints {
+  NoSieving() : Hints({{"romio_ds_write", "disable"}}) {}
 };
 
 // A committed datatype of bytes, freed at the end.

@@ -1,24 +1,12 @@
 // Between nodes: all data of a node's ranks for a writer is one message.
-#include <algorithm>
-#include <cstdint>
 #include <cstdlib>
-#include <string>
-#include <vector>
-
-#include <fcntl.h>
-#include <gtest/gtest.h>
 
 #include "collective/world.hpp"
 
 namespace ferry::collective::node_merge_test {
 namespace {
 
-using test::bytes_of;
-using test::pattern;
-using test::rank;
-using test::ranks;
-using test::same_bytes;
-using test::SharedDirectory;
+using namespace test;
 
 constexpr std::int64_t piece_bytes = 1024;
 constexpr std::int64_t pieces = 240;
@@ -41,9 +29,7 @@ class Nodes : public testing::Test {
   static int nodes() { return (ranks() + 1) / 2; }
   // One writer for each node, and all in one round.
   static Options options(bool merges) {
-    Options options;
-    options.write_method = options.read_method = Method::aggregate;
-    options.writers = nodes();
+    Options options = options_of(Method::aggregate, nodes());
     options.node_merge = merges;
     return options;
   }
@@ -120,13 +106,11 @@ TEST_F(Nodes, ExtentsOfIrregularViewsAreMergedBeforeTheyCross) {
 TEST_F(Nodes, ReadingTheSameBytesTheyGetThemOnce) {
   constexpr std::int64_t bytes = 300'000;
   const std::string all = pattern(bytes, 7);
-  if (rank() == 0) test::write_file(directory_ / "same", all);
-  test::barrier();
+  if (rank() == 0) write_file(directory_ / "same", all);
+  barrier();
   for (const bool merges : {true, false}) {
     File file(MPI_COMM_WORLD, directory_ / "same", O_RDONLY, options(merges));
-    std::string got(bytes, '?');
-    EXPECT_EQ(file.read_at_all(0, bytes_of(got)), bytes);
-    EXPECT_TRUE(same_bytes(got, all));
+    expect_at(file, 0, all);
     const std::uint64_t sent = file.statistics().counts.remote_bytes;
     const std::int64_t receivers = merges ? nodes() : ranks();
     // Each needs all domains except its own node's; extents add a little.

@@ -1,14 +1,6 @@
 // Nonblocking collective transfers, with and without a progress thread.
-#include <cerrno>
 #include <chrono>
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <thread>
-#include <vector>
-
-#include <fcntl.h>
-#include <gtest/gtest.h>
 
 #include "collective/world.hpp"
 #include "support/failing_storage.hpp"
@@ -16,15 +8,7 @@
 namespace ferry::collective::nonblocking_test {
 namespace {
 
-using test::bytes_of;
-using test::error_of;
-using test::FailingStorage;
-using test::pattern;
-using test::Random;
-using test::rank;
-using test::ranks;
-using test::same_bytes;
-using test::SharedDirectory;
+using namespace test;
 
 constexpr std::int64_t piece_bytes = 30'000;
 
@@ -32,10 +16,7 @@ constexpr std::int64_t piece_bytes = 30'000;
 class Nonblocking : public testing::TestWithParam<bool> {
  protected:
   Options options() const {
-    Options options;
-    options.write_method = options.read_method = Method::aggregate;
-    options.writers = 2;
-    options.buffer_bytes = 20'000;
+    Options options = options_of(Method::aggregate, 2, 20'000);
     options.progress_thread = GetParam();
     return options;
   }
@@ -99,7 +80,7 @@ TEST_P(Nonblocking, OtherCallsEndThemFirst) {
   file.set_view(4 * ranks() * piece_bytes, TypeMap::strided(1, 10, 10 * ranks()));
   file.close();
   EXPECT_EQ(third.wait(), piece_bytes) << "after the file is closed";
-  EXPECT_EQ(test::read_file(directory_ / "file").size(),
+  EXPECT_EQ(read_file(directory_ / "file").size(),
             static_cast<std::size_t>(4 * ranks() * piece_bytes));
 }
 
@@ -170,15 +151,12 @@ TEST(NonblockingThread, AThreadMakesProgressByItself) {
   MPI_Query_thread(&threads);
   if (threads != MPI_THREAD_MULTIPLE) GTEST_SKIP() << "MPI was initialised for one thread";
   const SharedDirectory directory;
-  Options options;
-  options.write_method = Method::aggregate;
-  options.writers = 1;
-  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options);
+  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options_of(Method::aggregate, 1));
   const std::string mine = pattern(100'000, 1);
   Transfer transfer = file.iwrite_at_all(rank() * 100'000, bytes_of(mine));
   // No call of MPI or of Ferry in here, on any rank.
   const auto all = static_cast<std::size_t>(ranks()) * 100'000;
-  while (test::read_file(directory / "file").size() < all)
+  while (read_file(directory / "file").size() < all)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ(transfer.wait(), 100'000);
   file.close();

@@ -2,16 +2,10 @@
 // rank draws the same.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include <ferry/collective.hpp>
 
 #include "collective/type_maps.hpp"
 #include "collective/world.hpp"
-#include "support/depth.hpp"
 
 namespace ferry::test {
 

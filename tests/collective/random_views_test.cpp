@@ -1,33 +1,13 @@
 // Random views, memories and settings: files must equal those of the MPI library's MPI-IO, written
 // rank after rank, and reads must return what was written.
-#include <algorithm>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
-#include <fcntl.h>
-#include <gtest/gtest.h>
-
 #include "collective/mpi_reference.hpp"
 #include "collective/random_case.hpp"
 #include "collective/world.hpp"
-#include "support/depth.hpp"
 
 namespace ferry::collective::random_views_test {
 namespace {
 
-using test::Case;
-using test::pattern;
-using test::Random;
-using test::rank;
-using test::ranks;
-using test::read_file;
-using test::same_bytes;
-using test::scaled;
-using test::Share;
-using test::SharedDirectory;
-using test::write_file;
+using namespace test;
 
 constexpr Method methods[] = {Method::independent, Method::serial, Method::aggregate,
                               Method::automatic};
@@ -39,10 +19,10 @@ void write_reference(const Case& of, const std::string& path) {
     const Share& share = of.shares[r];
     if (share.count == 0) continue;
     const std::string memory = of.memory_of(r);
-    const test::ByteType view(share.view.map());
-    const test::ByteType memory_type(share.memory.map());
-    test::write_by_mpi(path, of.displacement, view, share.offset, memory.data(), memory_type,
-                       static_cast<int>(share.count));
+    const ByteType view(share.view.map());
+    const ByteType memory_type(share.memory.map());
+    write_by_mpi(path, of.displacement, view, share.offset, memory.data(), memory_type,
+                 static_cast<int>(share.count));
   }
 }
 
@@ -54,7 +34,7 @@ void check_write(const Case& of, const SharedDirectory& directory) {
     write_file(path, before);
     write_file(reference, before);
   }
-  test::barrier();
+  barrier();
   File file(MPI_COMM_WORLD, path, O_RDWR, of.options);
   file.set_view(of.displacement, of.mine().view.map());
   const std::string memory = of.memory_of(static_cast<std::size_t>(rank()));
@@ -70,7 +50,7 @@ void check_write(const Case& of, const SharedDirectory& directory) {
 
 // Reads the file of check_write, which may be shorter than the request.
 void check_read(const Case& of, const SharedDirectory& directory) {
-  test::barrier();
+  barrier();
   const std::string contents = read_file(directory / "written");
   const Share& share = of.mine();
   // Plainly: byte by byte, up to the end of the file.
@@ -93,7 +73,7 @@ void check_read(const Case& of, const SharedDirectory& directory) {
 // The same on all ranks, so that all continue or none.
 bool anybody_failed() {
   std::int64_t failed = testing::Test::HasFailure() ? 1 : 0;
-  test::world().maximum(std::span(&failed, 1));
+  world().maximum(std::span(&failed, 1));
   return failed != 0;
 }
 
@@ -116,11 +96,8 @@ TEST_P(RandomViews, WriteWhatMpiWritesAndReadItBack) {
   }
 }
 
-std::string method_of(const testing::TestParamInfo<Method>& of) {
-  return name_of(of.param);
-}
-
-INSTANTIATE_TEST_SUITE_P(Methods, RandomViews, testing::ValuesIn(methods), method_of);
+INSTANTIATE_TEST_SUITE_P(Methods, RandomViews, testing::ValuesIn(methods),
+                         [](const auto& of) { return name_of(of.param); });
 
 // The library's collective calls wait by spinning, so use only a few.
 TEST(MpiIo, WritesAndReadsThroughTheSameViews) {
@@ -141,14 +118,11 @@ TEST(Overlap, OneOfTheWritersWinsEachByte) {
   const SharedDirectory directory;
   constexpr std::size_t bytes = 100'000;
   for (const Method method : methods) {
-    Options options;
-    options.write_method = options.read_method = method;
-    options.buffer_bytes = 20'000;
-    File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options);
+    File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options_of(method, 0, 20'000));
     const std::string mine(bytes, static_cast<char>('a' + rank()));
-    file.write_at_all(0, test::bytes_of(mine));
+    file.write_at_all(0, bytes_of(mine));
     std::string got(bytes, '?');
-    EXPECT_EQ(file.read_at_all(0, test::bytes_of(got)), static_cast<std::int64_t>(bytes));
+    EXPECT_EQ(file.read_at_all(0, bytes_of(got)), static_cast<std::int64_t>(bytes));
     const auto [low, high] = std::minmax_element(got.begin(), got.end());
     EXPECT_GE(*low, 'a');
     EXPECT_LT(*high, 'a' + ranks());

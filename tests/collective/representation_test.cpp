@@ -1,31 +1,13 @@
 // Views with another byte order: files must equal the MPI library's "external32", and each element
 // must be reversed, wherever windows and extents cut elements.
-#include <algorithm>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
-#include <fcntl.h>
-#include <gtest/gtest.h>
-
 #include "collective/mpi_reference.hpp"
 #include "collective/type_maps.hpp"
 #include "collective/world.hpp"
-#include "support/depth.hpp"
 
 namespace ferry::collective::representation_test {
 namespace {
 
-using test::bytes_of;
-using test::error_of;
-using test::pattern;
-using test::Random;
-using test::rank;
-using test::ranks;
-using test::read_file;
-using test::same_bytes;
-using test::SharedDirectory;
+using namespace test;
 
 constexpr Method methods[] = {Method::independent, Method::serial, Method::aggregate,
                               Method::mpiio};
@@ -39,11 +21,9 @@ std::string reversed(std::string data, std::size_t element_bytes) {
 
 // Windows of odd sizes, which cut elements. The hints are for method mpiio.
 Options odd_options(Method method, Random& random, MPI_Info hints) {
-  Options options;
+  Options options = options_of(method, static_cast<int>(random.below(4)),
+                               static_cast<std::int64_t>(random.between(1, 3000)));
   options.hints = hints;
-  options.write_method = options.read_method = method;
-  options.writers = static_cast<int>(random.below(4));
-  options.buffer_bytes = static_cast<std::int64_t>(random.between(1, 3000));
   options.alignment_bytes = static_cast<std::int64_t>(random.between(1, 700));
   return options;
 }
@@ -57,14 +37,14 @@ void transfer_by_mpi(bool writes, const std::string& path, MPI_Datatype element,
   MPI_Type_vector(blocks, block, stride, element, &view);
   MPI_Type_commit(&view);
   MPI_File file = MPI_FILE_NULL;
-  const test::NoSieving hints;
-  test::require_mpi(
+  const NoSieving hints;
+  require_mpi(
       MPI_File_open(MPI_COMM_SELF, path.c_str(), MPI_MODE_CREATE | MPI_MODE_RDWR, hints, &file));
-  test::require_mpi(MPI_File_set_view(file, first * size, element, view, "external32", hints));
-  test::require_mpi(
+  require_mpi(MPI_File_set_view(file, first * size, element, view, "external32", hints));
+  require_mpi(
       writes ? MPI_File_write_at(file, 0, data.data(), blocks * block, element, MPI_STATUS_IGNORE)
              : MPI_File_read_at(file, 0, data.data(), blocks * block, element, MPI_STATUS_IGNORE));
-  test::require_mpi(MPI_File_close(&file));
+  require_mpi(MPI_File_close(&file));
   MPI_Type_free(&view);
 }
 
@@ -74,7 +54,7 @@ TEST(Representation, IsTheExternal32OfTheMpiLibrary) {
     int bytes;
   };
   Random random(1234);
-  const test::NoSieving hints;
+  const NoSieving hints;
   for (const auto& [type, size] :
        {Kind{MPI_SHORT, 2}, {MPI_INT, 4}, {MPI_FLOAT, 4}, {MPI_DOUBLE, 8}, {MPI_LONG_LONG, 8}}) {
     const int blocks = 50;
@@ -105,7 +85,7 @@ TEST(Representation, IsTheExternal32OfTheMpiLibrary) {
         EXPECT_TRUE(same_bytes(read_file(directory / "ours"), read_file(directory / "theirs")))
             << name_of(method) << ' ' << size;
       }
-      test::barrier();
+      barrier();
       File file(MPI_COMM_WORLD, directory / "theirs", O_RDONLY, odd_options(method, random, hints));
       file.set_view(rank() * block * size, view, {ByteOrder::big, size});
       std::string read(bytes, '\0');
@@ -119,16 +99,15 @@ TEST(Representation, IsTheExternal32OfTheMpiLibrary) {
 // Any views and memories of bytes, also such that cut elements: the stream is what is reversed.
 TEST(Representation, ReversesTheElementsOfTheStream) {
   Random random(99);
-  const test::NoSieving hints;
-  for (std::uint64_t round = 0; round < test::scaled(8); ++round) {
+  const NoSieving hints;
+  for (std::uint64_t round = 0; round < scaled(8); ++round) {
     const auto element = std::int64_t{1} << random.between(1, 4);
-    std::vector<test::FlatMap> views =
-        test::random_partition(random, static_cast<std::size_t>(ranks()));
-    const test::FlatMap memory = test::random_memory(random);
+    std::vector<FlatMap> views = random_partition(random, static_cast<std::size_t>(ranks()));
+    const FlatMap memory = random_memory(random);
     const auto period = static_cast<std::int64_t>(memory.bytes.size());
     const std::int64_t count = element * static_cast<std::int64_t>(random.between(1, 12));
     const auto offset = element * static_cast<std::int64_t>(random.below(50));
-    const test::FlatMap& view = views[static_cast<std::size_t>(rank())];
+    const FlatMap& view = views[static_cast<std::size_t>(rank())];
     const bool takes_part = !view.bytes.empty();
     for (const Method method : methods) {
       const Options options = odd_options(method, random, hints);

@@ -12,7 +12,7 @@
 namespace ferry::collective {
 namespace {
 
-using test::Random;
+using namespace test;
 
 std::vector<Extent> extents_of(const std::vector<Run>& runs) {
   std::vector<Extent> extents;
@@ -43,7 +43,7 @@ TEST(Runs, ADenseViewIsOneExtent) {
 TEST(Runs, NameEveryByteInOrder) {
   Random random;
   for (int i = 0; i < 300; ++i) {
-    const test::FlatMap flat = test::random_flat_map(random);
+    const FlatMap flat = random_flat_map(random);
     if (flat.bytes.empty()) continue;
     auto stream = static_cast<std::int64_t>(random.below(1000));
     const auto bytes = static_cast<std::int64_t>(random.between(1, 5000));

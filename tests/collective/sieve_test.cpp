@@ -1,33 +1,17 @@
 // Data sieving: few requests for many pieces, without losing others' bytes.
-#include <algorithm>
-#include <cstdint>
-#include <string>
-
-#include <fcntl.h>
-#include <gtest/gtest.h>
-
 #include "collective/type_maps.hpp"
 #include "collective/world.hpp"
-#include "support/depth.hpp"
 
 namespace ferry::collective::sieve_test {
 namespace {
 
-using test::bytes_of;
-using test::pattern;
-using test::Random;
-using test::rank;
-using test::ranks;
-using test::read_file;
-using test::same_bytes;
-using test::SharedDirectory;
+using namespace test;
 
 constexpr std::int64_t piece_bytes = 512;
 constexpr std::int64_t pieces = 600;
 
 Options options_of(Sieving sieving) {
-  Options options;
-  options.write_method = options.read_method = Method::independent;
+  Options options = test::options_of(Method::independent);
   options.read_sieving = options.write_sieving = sieving;
   return options;
 }
@@ -42,8 +26,8 @@ TEST(Sieve, ReadsManyPiecesWithOneRequest) {
   for (std::int64_t i = 0; i < pieces; ++i)
     for (int of = 0; of < ranks() + 1; ++of)
       all += of_rank(of).substr(static_cast<std::size_t>(i * piece_bytes), piece_bytes);
-  if (rank() == 0) test::write_file(directory / "file", all);
-  test::barrier();
+  if (rank() == 0) write_file(directory / "file", all);
+  barrier();
   for (const Sieving sieving : {Sieving::enabled, Sieving::disabled, Sieving::automatic}) {
     File file(MPI_COMM_WORLD, directory / "file", O_RDONLY, options_of(sieving));
     file.set_view(rank() * piece_bytes,
@@ -70,9 +54,9 @@ TEST(Sieve, WritesLoseNothingOfOthers) {
   const SharedDirectory directory;
   Options options = options_of(Sieving::enabled);
   const std::string before = pattern(piece_bytes * pieces, 99);
-  for (std::uint64_t again = 0; again < test::scaled(5); ++again) {
-    if (rank() == 0) test::write_file(directory / "file", before);
-    test::barrier();
+  for (std::uint64_t again = 0; again < scaled(5); ++again) {
+    if (rank() == 0) write_file(directory / "file", before);
+    barrier();
     File file(MPI_COMM_WORLD, directory / "file", O_RDWR, options);
     // The last piece of each period belongs to no rank.
     file.set_view(rank() * 10, TypeMap::strided(1, 10, 10 * (ranks() + 1)));
@@ -90,30 +74,27 @@ TEST(Sieve, WritesLoseNothingOfOthers) {
             i * 10 * (static_cast<std::size_t>(ranks()) + 1) + static_cast<std::size_t>(of) * 10,
             10, 10, static_cast<char>('a' + of));
     EXPECT_TRUE(same_bytes(got, wanted));
-    test::barrier();
+    barrier();
   }
 }
 
 TEST(Sieve, RandomViewsAndByteOrders) {
   Random random;
   const SharedDirectory directory;
-  for (std::uint64_t again = 0; again < test::scaled(8); ++again) {
-    const auto views = test::random_partition(random, static_cast<std::size_t>(ranks()));
-    const test::FlatMap& mine = views[static_cast<std::size_t>(rank())];
+  for (std::uint64_t again = 0; again < scaled(8); ++again) {
+    const auto views = random_partition(random, static_cast<std::size_t>(ranks()));
+    const FlatMap& mine = views[static_cast<std::size_t>(rank())];
     const auto bytes = static_cast<std::int64_t>(random.between(1, 5000)) * 8;
     const auto seed = random.bits();
-    MPI_Info info = MPI_INFO_NULL;
-    MPI_Info_create(&info);
     const std::string buffer = std::to_string(random.between(1, 9000));
-    MPI_Info_set(info, "ind_rd_buffer_size", buffer.c_str());
-    MPI_Info_set(info, "ind_wr_buffer_size", buffer.c_str());
+    const Hints hints{{"ind_rd_buffer_size", buffer}, {"ind_wr_buffer_size", buffer}};
     const Representation order{random.one_in(2) ? ByteOrder::big : ByteOrder::little, 8};
     const std::string data = pattern(static_cast<std::size_t>(bytes), seed + std::size_t(rank()));
     // Each method reads what others wrote.
     const bool sieves_writes = random.one_in(2);
     for (const bool writes : {true, false}) {
       Options options = options_of(writes == sieves_writes ? Sieving::enabled : Sieving::disabled);
-      options.hints = info;
+      options.hints = hints;
       File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options);
       file.set_view(5, mine.map(), order);
       const std::int64_t there = mine.bytes.empty() ? 0 : bytes;
@@ -126,9 +107,8 @@ TEST(Sieve, RandomViewsAndByteOrders) {
       }
       file.close();
     }
-    MPI_Info_free(&info);
-    if (rank() == 0) test::write_file(directory / "file", "");
-    test::barrier();
+    if (rank() == 0) write_file(directory / "file", "");
+    barrier();
   }
 }
 

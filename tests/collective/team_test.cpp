@@ -1,7 +1,5 @@
 #include "collective/team.hpp"
 
-#include <vector>
-
 #include <sched.h>
 
 #include "collective/world.hpp"
@@ -50,9 +48,8 @@ int ranks_on(int cpu) {
   return count;
 }
 
-TEST(Team, RanksThatAreBoundShareOnlyTheCpuThatTheyAreBoundTo) {
-  const std::vector<int> usable = usable_cpus();
-  const int cpu = usable[static_cast<std::size_t>(rank()) % usable.size()];
+// Ranks share only the CPU that they are bound to, be it each one's or one for all.
+void check_bound_to(int cpu) {
   const BoundTo bound(cpu);
   ASSERT_TRUE(bound.is_bound());
   const collective::Team team(MPI_COMM_WORLD);
@@ -60,14 +57,15 @@ TEST(Team, RanksThatAreBoundShareOnlyTheCpuThatTheyAreBoundTo) {
   EXPECT_FALSE(team.has_two_cpus());
 }
 
+TEST(Team, RanksThatAreBoundShareOnlyTheCpuThatTheyAreBoundTo) {
+  const std::vector<int> usable = usable_cpus();
+  check_bound_to(usable[static_cast<std::size_t>(rank()) % usable.size()]);
+}
+
 TEST(Team, RanksThatAreAllBoundToOneCpuHaveNoneToThemselves) {
   int cpu = usable_cpus().front();
   world().broadcast(&cpu, sizeof cpu);
-  const BoundTo bound(cpu);
-  ASSERT_TRUE(bound.is_bound());
-  const collective::Team team(MPI_COMM_WORLD);
-  EXPECT_EQ(team.has_cpu(), ranks_on(cpu) == 1);
-  EXPECT_FALSE(team.has_two_cpus());
+  check_bound_to(cpu);
 }
 
 TEST(Team, ManyMessagesArriveWhetherOrNotRanksSleep) {

@@ -9,13 +9,13 @@
 #include <ferry/error.hpp>
 #include <ferry/typemap.hpp>
 
-#include "collective/cursor.hpp"
+#include "collective/extents.hpp"
 #include "collective/type_maps.hpp"
 
 namespace ferry::collective {
 namespace {
 
-using test::Random;
+using namespace test;
 
 std::vector<Extent> list_of(const TypeMap& map) {
   return {map.extents().begin(), map.extents().end()};
@@ -112,7 +112,7 @@ TEST(TypeMap, RefusesWhatMakesNoSense) {
 TEST(TypeMap, FindsEveryByte) {
   Random random;
   for (int i = 0; i < 200; ++i) {
-    const test::FlatMap flat = test::random_flat_map(random);
+    const FlatMap flat = random_flat_map(random);
     const TypeMap map = flat.map();
     if (map.data_bytes() == 0) continue;
     ASSERT_EQ(static_cast<std::size_t>(map.data_bytes()), flat.bytes.size());
@@ -130,7 +130,7 @@ TEST(TypeMap, FindsEveryByte) {
 TEST(TypeMap, CursorWalksEveryByte) {
   Random random;
   for (int i = 0; i < 200; ++i) {
-    const test::FlatMap flat = test::random_flat_map(random);
+    const FlatMap flat = random_flat_map(random);
     const TypeMap map = flat.map();
     if (map.data_bytes() == 0) continue;
     auto stream = static_cast<std::int64_t>(random.below(3 * flat.bytes.size()));
