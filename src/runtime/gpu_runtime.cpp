@@ -14,7 +14,6 @@
 #include "runtime/cache_plan.hpp"
 #include "runtime/cpu_plan.hpp"
 #include "runtime/parts.hpp"
-#include "runtime/statistics.hpp"
 #include "runtime/tuning.hpp"
 #include "server/server.hpp"
 #include "storage/router.hpp"
@@ -83,7 +82,7 @@ class GpuRuntime::Implementation {
                                                  device::LoopState{device::LoopPhase::stopped, 0});
     arena_.write(&context_.arena.loop_state(geometry_.loops), stopped.data(),
                  stopped.size() * sizeof stopped[0]);
-    on_gpu_ = allocate(sizeof(device::Context), alignof(device::Context));
+    on_gpu_ = allocate_from(*heap_, sizeof(device::Context), alignof(device::Context));
     arena_.write(on_gpu_.data(), &context_, sizeof context_);
 
     storage_ = storage::make_router({.engine = options.engine});
@@ -98,68 +97,11 @@ class GpuRuntime::Implementation {
     server_ = std::make_unique<server::Server>(view_, *carried_, std::move(server));
   }
 
-  Buffer allocate(std::uint64_t bytes, std::uint64_t alignment_bytes) {
-    return allocate_from(*heap_, bytes, alignment_bytes);
-  }
-
-  std::uint64_t dirty_pages() const {
-    return context_.cache.base != nullptr ? read_word(&context_.cache.shared().dirty_pages) : 0;
-  }
-
-  ShutdownReport shutdown(std::chrono::milliseconds deadline) {
-    const std::lock_guard lock(shutdown_mutex_);
-    server::StopReport report = server_->stop(deadline);
-    ShutdownReport sum{report.finished, report.files_closed, std::move(report.errors)};
-    try {
-      if (const std::uint64_t pages = dirty_pages(); pages > 0 && !reported_) {
-        reported_ = true;
-        sum.errors.push_back(std::to_string(pages) +
-                             " pages of the GPU's cache were not written back; close files in the "
-                             "kernel, or call ferry::gpu::write_back() before shutdown()");
-      }
-    } catch (const Error& error) {
-      sum.errors.emplace_back(error.what());
-    }
-    return sum;
-  }
-
-  RuntimeInfo info() const {
-    const cuda::DeviceInfo gpu = arena_.context().driver().device_info(gpu_.ordinal);
-    RuntimeInfo info = describe_settings(tuning_, storage_->describe());
-    info.device_threads = gpu_.groups;
-    info.server_cpus = to_string(plan_.server_cpus);
-    info.server_threads = plan_.server_threads;
-    info.service_threads = gpu_.services;
-    info.oversubscribed = !plan_.server_may_spin;
-    info.arena_bytes = geometry_.arena_bytes;
-    info.arena_pages =
-        gpu.name + ", and " + std::to_string(view_.layout.local) + " bytes of pinned host memory";
-    return info;
-  }
-
-  RuntimeStatistics statistics() const {
-    RuntimeStatistics sum;
-    std::vector<device::GroupCounters> calls(geometry_.groups);
-    arena_.read(calls.data(), &context_.arena.counters(0), calls.size() * sizeof calls[0]);
-    for (const device::GroupCounters& counters : calls)
-      add_up(sum, counters);
-    if (context_.cache.base != nullptr) {
-      std::vector<device::cache::Counters> pages(geometry_.groups);
-      arena_.read(pages.data(), &context_.cache.counters(0), pages.size() * sizeof pages[0]);
-      for (const device::cache::Counters& counters : pages)
-        add_up(sum, counters);
-    }
-    add_up(sum, *server_);
-    return sum;
-  }
-
-  const device::Context* on_gpu() const { return on_gpu_.as<device::Context>(); }
-  const device::Context& context() const { return context_; }
-  const GpuOptions& gpu() const { return gpu_; }
-
   const MadeHere made_here;
 
  private:
+  friend class GpuRuntime;
+
   std::uint64_t read_word(const std::uint64_t* word) const {
     std::uint64_t value = 0;
     arena_.read(&value, word, sizeof value);
@@ -220,7 +162,7 @@ GpuRuntime::GpuRuntime(const RuntimeOptions& options, const GpuOptions& gpu) {
 
 GpuRuntime::~GpuRuntime() {
   if (implementation_->made_here) {
-    implementation_->shutdown(shutdown_deadline_default);
+    shutdown(shutdown_deadline_default);
   } else {
     static_cast<void>(implementation_.release());
   }
@@ -232,19 +174,19 @@ GpuRuntime::Implementation& GpuRuntime::mine() const {
 }
 
 const device::Context* GpuRuntime::context() const {
-  return mine().on_gpu();
+  return mine().on_gpu_.as<device::Context>();
 }
 
 const device::Context& GpuRuntime::host_context() const {
-  return mine().context();
+  return mine().context_;
 }
 
 const GpuOptions& GpuRuntime::options() const {
-  return mine().gpu();
+  return mine().gpu_;
 }
 
 unsigned GpuRuntime::own_group() const {
-  return mine().gpu().groups;
+  return mine().gpu_.groups;
 }
 
 unsigned GpuRuntime::first_service_group() const {
@@ -252,23 +194,64 @@ unsigned GpuRuntime::first_service_group() const {
 }
 
 Buffer GpuRuntime::allocate(std::uint64_t bytes, std::uint64_t alignment_bytes) {
-  return mine().allocate(bytes, alignment_bytes);
+  return allocate_from(*mine().heap_, bytes, alignment_bytes);
 }
 
 std::uint64_t GpuRuntime::dirty_pages() const {
-  return mine().dirty_pages();
+  const Implementation& own = mine();
+  return own.context_.cache.base != nullptr
+             ? own.read_word(&own.context_.cache.shared().dirty_pages)
+             : 0;
 }
 
 ShutdownReport GpuRuntime::shutdown(std::chrono::milliseconds deadline) {
-  return mine().shutdown(deadline);
+  Implementation& own = mine();
+  const std::lock_guard lock(own.shutdown_mutex_);
+  server::StopReport report = own.server_->stop(deadline);
+  ShutdownReport sum{report.finished, report.files_closed, std::move(report.errors)};
+  try {
+    if (const std::uint64_t pages = dirty_pages(); pages > 0 && !own.reported_) {
+      own.reported_ = true;
+      sum.errors.push_back(std::to_string(pages) +
+                           " pages of the GPU's cache were not written back; close files in the "
+                           "kernel, or call ferry::gpu::write_back() before shutdown()");
+    }
+  } catch (const Error& error) {
+    sum.errors.emplace_back(error.what());
+  }
+  return sum;
 }
 
 RuntimeInfo GpuRuntime::info() const {
-  return mine().info();
+  const Implementation& own = mine();
+  const cuda::DeviceInfo gpu = own.arena_.context().driver().device_info(own.gpu_.ordinal);
+  RuntimeInfo info = describe_settings(own.tuning_, own.storage_->describe());
+  info.device_threads = own.gpu_.groups;
+  info.server_cpus = to_string(own.plan_.server_cpus);
+  info.server_threads = own.plan_.server_threads;
+  info.service_threads = own.gpu_.services;
+  info.oversubscribed = !own.plan_.server_may_spin;
+  info.arena_bytes = own.geometry_.arena_bytes;
+  info.arena_pages =
+      gpu.name + ", and " + std::to_string(own.view_.layout.local) + " bytes of pinned host memory";
+  return info;
 }
 
 RuntimeStatistics GpuRuntime::statistics() const {
-  return mine().statistics();
+  const Implementation& own = mine();
+  RuntimeStatistics sum;
+  std::vector<device::GroupCounters> calls(own.geometry_.groups);
+  own.arena_.read(calls.data(), &own.context_.arena.counters(0), calls.size() * sizeof calls[0]);
+  for (const device::GroupCounters& counters : calls)
+    add_up(sum, counters);
+  if (own.context_.cache.base != nullptr) {
+    std::vector<device::cache::Counters> pages(own.geometry_.groups);
+    own.arena_.read(pages.data(), &own.context_.cache.counters(0), pages.size() * sizeof pages[0]);
+    for (const device::cache::Counters& counters : pages)
+      add_up(sum, counters);
+  }
+  add_up(sum, *own.server_);
+  return sum;
 }
 
 }  // namespace ferry

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/arena.hpp"
 #include "runtime/tuning.hpp"
+#include "server/server.hpp"
 #include "storage/storage.hpp"
 
 namespace ferry {
@@ -24,5 +25,11 @@ Buffer allocate_from(cpu::Heap& heap, std::uint64_t bytes, std::uint64_t alignme
 
 // Derived from the settings and the storage; the device fills in the rest.
 RuntimeInfo describe_settings(const Tuning& tuning, const storage::Description& storage);
+
+// Add up the counters of a runtime's parts. Thread-safe: each number is exact, but they may be read
+// at slightly different times.
+void add_up(RuntimeStatistics& sum, const device::GroupCounters& counters);
+void add_up(RuntimeStatistics& sum, const device::cache::Counters& counters);
+void add_up(RuntimeStatistics& sum, const server::Server& server);
 
 }  // namespace ferry

@@ -19,7 +19,6 @@
 #include "runtime/ending.hpp"
 #include "runtime/parts.hpp"
 #include "runtime/services.hpp"
-#include "runtime/statistics.hpp"
 #include "runtime/tuning.hpp"
 #include "server/server.hpp"
 #include "storage/router.hpp"
@@ -97,78 +96,11 @@ class Runtime::Implementation {
     });
   }
 
-  void run(const Program& program) {
-    const std::lock_guard lock(run_mutex_);
-    std::mutex error_mutex;
-    std::exception_ptr first_error;
-    std::vector<std::thread> threads;
-    for (unsigned index = 0; index < plan_.device_threads; ++index) {
-      threads.emplace_back([&, index] {
-        name_this_thread("ferry-device");
-        bind_device_thread(index);
-        DeviceThread self{index, plan_.device_threads,
-                          device::FileCalls(context_, device::ThreadGroup{}, index)};
-        try {
-          program(self);
-        } catch (...) {
-          const std::lock_guard error_lock(error_mutex);
-          if (!first_error) first_error = std::current_exception();
-        }
-        self.files.drain();
-      });
-    }
-    for (std::thread& thread : threads)
-      thread.join();
-    if (first_error) std::rethrow_exception(first_error);
-  }
-
-  void use_cache_switches(const device::cache::Switches& switches) {
-    const std::lock_guard lock(run_mutex_);
-    context_.cache.switches = switches;
-  }
-
-  Buffer allocate(std::uint64_t bytes, std::uint64_t alignment_bytes) {
-    return allocate_from(*heap_, bytes, alignment_bytes);
-  }
-
-  ShutdownReport shutdown(std::chrono::milliseconds deadline) {
-    return ending_->shutdown(deadline);
-  }
-
-  RuntimeInfo info() const {
-    RuntimeInfo info = describe_settings(tuning_, storage_->describe());
-    info.device_cpus = to_string(plan_.device_cpus);
-    info.device_threads = plan_.device_threads;
-    info.server_cpus = to_string(plan_.server_cpus);
-    info.server_threads = plan_.server_threads;
-    info.service_cpus = to_string(plan_.service_cpus);
-    info.service_threads = plan_.service_threads;
-    info.oversubscribed = !plan_.device_may_spin || !plan_.server_may_spin;
-    info.arena_bytes = geometry_.arena_bytes;
-    info.arena_pages = arena_.page_kind();
-    if (info.oversubscribed) {
-      info.notes.emplace_back(
-          "oversubscribed: too few CPUs for every thread to have its own, so "
-          "waits sleep instead of spinning");
-    }
-    return info;
-  }
-
-  RuntimeStatistics statistics() const {
-    RuntimeStatistics sum;
-    for (unsigned group = 0; group < geometry_.groups; ++group) {
-      add_up(sum, context_.arena.counters(group));
-      if (context_.cache.base != nullptr) add_up(sum, context_.cache.counters(group));
-    }
-    add_up(sum, *server_);
-    return sum;
-  }
-
-  const device::Context& context() const { return context_; }
-
   const MadeHere made_here;
 
  private:
+  friend class Runtime;
+
   void make_cache(const RuntimeOptions& options) {
     context_.cache.layout = cache_layout(options, geometry_);
     context_.cache.switches = options.cache_switches;
@@ -236,7 +168,7 @@ Runtime::Runtime(const RuntimeOptions& options) {
 
 Runtime::~Runtime() {
   if (implementation_->made_here) {
-    implementation_->shutdown(shutdown_deadline_default);
+    shutdown(shutdown_deadline_default);
   } else {
     static_cast<void>(implementation_.release());
   }
@@ -248,31 +180,78 @@ Runtime::Implementation& Runtime::mine() const {
 }
 
 void Runtime::run(const Program& program) {
-  mine().run(program);
+  Implementation& own = mine();
+  const std::lock_guard lock(own.run_mutex_);
+  std::mutex error_mutex;
+  std::exception_ptr first_error;
+  std::vector<std::thread> threads;
+  for (unsigned index = 0; index < own.plan_.device_threads; ++index) {
+    threads.emplace_back([&, index] {
+      name_this_thread("ferry-device");
+      own.bind_device_thread(index);
+      DeviceThread self{index, own.plan_.device_threads,
+                        device::FileCalls(own.context_, device::ThreadGroup{}, index)};
+      try {
+        program(self);
+      } catch (...) {
+        const std::lock_guard error_lock(error_mutex);
+        if (!first_error) first_error = std::current_exception();
+      }
+      self.files.drain();
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  if (first_error) std::rethrow_exception(first_error);
 }
 
 void Runtime::use_cache_switches(const device::cache::Switches& switches) {
-  mine().use_cache_switches(switches);
+  Implementation& own = mine();
+  const std::lock_guard lock(own.run_mutex_);
+  own.context_.cache.switches = switches;
 }
 
 Buffer Runtime::allocate(std::uint64_t bytes, std::uint64_t alignment_bytes) {
-  return mine().allocate(bytes, alignment_bytes);
+  return allocate_from(*mine().heap_, bytes, alignment_bytes);
 }
 
 ShutdownReport Runtime::shutdown(std::chrono::milliseconds deadline) {
-  return mine().shutdown(deadline);
+  return mine().ending_->shutdown(deadline);
 }
 
 RuntimeInfo Runtime::info() const {
-  return mine().info();
+  const Implementation& own = mine();
+  RuntimeInfo info = describe_settings(own.tuning_, own.storage_->describe());
+  info.device_cpus = to_string(own.plan_.device_cpus);
+  info.device_threads = own.plan_.device_threads;
+  info.server_cpus = to_string(own.plan_.server_cpus);
+  info.server_threads = own.plan_.server_threads;
+  info.service_cpus = to_string(own.plan_.service_cpus);
+  info.service_threads = own.plan_.service_threads;
+  info.oversubscribed = !own.plan_.device_may_spin || !own.plan_.server_may_spin;
+  info.arena_bytes = own.geometry_.arena_bytes;
+  info.arena_pages = own.arena_.page_kind();
+  if (info.oversubscribed) {
+    info.notes.emplace_back(
+        "oversubscribed: too few CPUs for every thread to have its own, so "
+        "waits sleep instead of spinning");
+  }
+  return info;
 }
 
 RuntimeStatistics Runtime::statistics() const {
-  return mine().statistics();
+  const Implementation& own = mine();
+  RuntimeStatistics sum;
+  for (unsigned group = 0; group < own.geometry_.groups; ++group) {
+    add_up(sum, own.context_.arena.counters(group));
+    if (own.context_.cache.base != nullptr) add_up(sum, own.context_.cache.counters(group));
+  }
+  add_up(sum, *own.server_);
+  return sum;
 }
 
 const device::Context& Runtime::context() const {
-  return mine().context();
+  return mine().context_;
 }
 
 }  // namespace ferry

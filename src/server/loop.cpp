@@ -4,10 +4,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "base/futex.hpp"
 
 namespace ferry::server {
+namespace {
 
 using device::LoopPhase;
 using device::Opcode;
@@ -16,14 +18,18 @@ using device::seq_cst;
 using device::SystemRef;
 using storage::Kind;
 
-namespace {
-
 constexpr unsigned idle_polls_before_pausing = 64;
 constexpr unsigned idle_polls_per_clock_read = 16;
 constexpr std::chrono::nanoseconds storage_spin{5'000};
 constexpr std::chrono::milliseconds park_slice{1000};
 // While a close waits for another loop to release the file, no doorbell rings.
 constexpr std::chrono::microseconds deferred_close_nap{200};
+
+// A cached call that waits for another thread's work gets no doorbell.
+constexpr std::chrono::microseconds call_nap{50};
+constexpr std::chrono::milliseconds ended_nap{1};
+
+constexpr std::chrono::milliseconds dying_nap{1};
 
 }  // namespace
 
@@ -386,6 +392,206 @@ LoopStatistics Loop::statistics() const {
   const std::lock_guard lock(queue_mutex_);
   copy.storage = queue_ != nullptr ? queue_->statistics() : statistics_.storage;
   return copy;
+}
+
+// ---- cached calls: executes one at a time while the loop keeps serving
+
+// A cached call needs no job: its own requests come through the ring like all others.
+void Loop::begin_call(const device::Request& request) {
+  // Every call in flight has a cell of its own.
+  const bool refused = !options_.execute || calls_.size() >= arena_.cell_count();
+  if (refused) {
+    add(statistics_.refused, 1);
+    respond(request, options_.execute ? -EAGAIN : -EINVAL);
+    return;
+  }
+  calls_.push_back(request);
+}
+
+// Executes the cached call that has waited longest; meanwhile, pump() serves everything else.
+// Returns only when it no longer uses its caller's buffer. Other threads may wait for its fills, so
+// it always returns: after a fault, because nothing stays unanswered.
+bool Loop::serve_call() {
+  const device::Request request = calls_.front();
+  calls_.pop_front();
+  if (const LoopPhase now = phase(); now != LoopPhase::running) {
+    respond(request, now == LoopPhase::dead ? -EIO : -ESHUTDOWN);
+    return true;
+  }
+  if (!gate_.enter()) throw Gate::Closed{};
+  const std::int64_t result = options_.execute(request, *this);
+  if (ended_in_call_ != nullptr) {
+    // Not if the loop was declared dead: the caller knows, and the cell may have another's word.
+    if (operations_ended_) respond(request, result);
+    std::rethrow_exception(ended_in_call_);
+  }
+  gate_.leave();
+  respond(request, result);
+  return true;
+}
+
+void Loop::pump(const std::uint32_t* word, std::uint32_t value,
+                std::chrono::nanoseconds timeout) noexcept {
+  if (ended_in_call_ != nullptr) {
+    rest_after_end(word, value);
+    return;
+  }
+  awaited_ = word;
+  gate_.leave();
+  try {
+    serve_beside_call(word, value, timeout);
+    if (!gate_.enter()) throw Gate::Closed{};
+  } catch (const Gate::Closed&) {
+    ended_in_call_ = std::current_exception();
+    end_beside_call(true);
+  } catch (const std::exception&) {
+    ended_in_call_ = std::current_exception();
+    end_beside_call(false);
+  }
+  awaited_ = nullptr;
+}
+
+// One round of serve(), without cached calls.
+void Loop::serve_beside_call(const std::uint32_t* word, std::uint32_t value,
+                             std::chrono::nanoseconds timeout) {
+  iterations_.store(iterations() + 1, std::memory_order_relaxed);
+  bool worked = take_requests();
+  if (!deferred_closes_.empty()) worked = run_deferred_closes() || worked;
+  if (in_storage_jobs_ > 0) worked = serve_storage() || worked;
+  if (phase() != LoopPhase::running) cancel_overdue();
+  if (worked) {
+    idle_polls_ = 0;
+  } else if (word == nullptr) {
+    std::this_thread::yield();
+  } else if (std::atomic_ref(const_cast<std::uint32_t&>(*word)).load(device::acquire) == value) {
+    // This loop delivers the answer that the call waits for. Nothing rings for other waits.
+    idle(std::min<std::chrono::nanoseconds>(timeout, is_cell(word) ? timeout : call_nap));
+  }
+}
+
+bool Loop::is_cell(const std::uint32_t* word) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(word);
+  const auto first = reinterpret_cast<std::uintptr_t>(&arena_.cell(0));
+  return address >= first && address < first + arena_.cell_count() * sizeof(device::Cell);
+}
+
+// The loop's end came while it executes a call. No fault may pass through that, and others may wait
+// for pages that it is about to fill: so everything else ends first, and the call finds that its
+// own requests have failed.
+void Loop::end_beside_call(bool declared) {
+  if (!declared && end_operations()) return;
+  // Declared dead, now or meanwhile. What the kernel still holds of the call's pages ends here.
+  ended_in_call_ = std::make_exception_ptr(Gate::Closed{});
+  if (queue_ != nullptr) drop_queue();
+}
+
+// The rest of a call whose loop has ended: refuses its requests and those of groups it waits for,
+// unless the loop was declared dead, which the phase tells them.
+void Loop::rest_after_end(const std::uint32_t* word, std::uint32_t value) {
+  if (operations_ended_) refuse_waiting();
+  if (word == nullptr) {
+    std::this_thread::yield();
+  } else {
+    futex_wait(word, value,
+               static_cast<std::uint64_t>(std::chrono::nanoseconds(ended_nap).count()));
+  }
+}
+
+// ---- the end: requested, declared dead by the watchdog, or by its own fault
+
+void Loop::stop(Clock::time_point deadline) {
+  stop_deadline_.store(deadline, std::memory_order_relaxed);
+  LoopPhase expected = LoopPhase::running;
+  SystemRef<LoopPhase>(state_.phase)
+      .compare_exchange_strong(expected, LoopPhase::stopping, seq_cst);
+  SystemRef<std::uint32_t>(doorbell_.count).fetch_add(1, device::release);
+  futex_wake_all(&doorbell_.count);
+}
+
+void Loop::serve_only(std::uint32_t group, Clock::time_point deadline) {
+  stop_deadline_.store(deadline, std::memory_order_relaxed);
+  only_group_.store(group, std::memory_order_release);
+  SystemRef<std::uint32_t>(doorbell_.count).fetch_add(1, device::release);
+  futex_wake_all(&doorbell_.count);
+}
+
+bool Loop::declare_dead() {
+  if (!gate_.close()) return false;
+  SystemRef<LoopPhase>(state_.phase).store(LoopPhase::dead, seq_cst);
+  files_.hold_for_ever();
+  return true;
+}
+
+// Answers the requests in the rings without executing them.
+void Loop::refuse_waiting() {
+  device::Request request;
+  for (device::RingConsumer& ring : rings_) {
+    // Groups that retry immediately must not delay finished operations.
+    for (unsigned i = 0; i < takes_per_round && ring.take(request); ++i)
+      if (request.sequence != 0) respond(request, -EIO);
+  }
+}
+
+// The loop ends by its own fault. Waits for operations in flight first, so that no call returns
+// while its buffer may still change.
+void Loop::die() {
+  if (!operations_ended_ && !end_operations()) {
+    if (queue_ != nullptr) drop_queue();
+    return;
+  }
+  for (const device::Request& request : calls_)
+    respond(request, -EIO);
+  // All others learn it from the phase.
+  SystemRef<LoopPhase>(state_.phase).store(LoopPhase::dead, seq_cst);
+}
+
+// Answers or waits for everything except cached calls, and takes the gate for good. Returns false
+// if the loop was declared dead and must not touch anything.
+bool Loop::end_operations() {
+  // The watchdog must not take this wait for a hang.
+  if (!gate_.enter()) return false;
+  if (current_ != nullptr && current_->sequence != 0) respond(*current_, -EIO);
+  // Reaped together with the one whose answer failed.
+  for (Job& job : jobs_) {
+    if (!job.reaped || &job.request == current_) continue;
+    respond(job.request, -EIO);
+  }
+  if (queue_ != nullptr) {
+    queue_->flush();
+    for (Job& job : jobs_) {
+      if (job.in_storage) queue_->cancel(job);
+    }
+    for (;;) {
+      refuse_waiting();
+      while (storage::Operation* operation = queue_->reap()) {
+        Job& job = static_cast<Job&>(*operation);
+        --in_storage_jobs_;
+        job.in_storage = false;
+        respond(job.request, -EIO);
+      }
+      if (in_storage_jobs_ == 0) break;
+      // Callers do not ring for a loop that is not parked, so this polls.
+      queue_->wait(SystemRef<std::uint32_t>(doorbell_.count).load(device::acquire), dying_nap);
+    }
+    drop_queue();
+  }
+  // Releases files, so that others need not wait for this loop.
+  for (Job& job : jobs_) {
+    if (job.holds_file) files_.release(job.request.file);
+    job.holds_file = false;
+    if (job.reserved) files_.give_back();
+    job.reserved = false;
+  }
+  for (Job* job : deferred_closes_)
+    respond(job->request, -EIO);
+  operations_ended_ = true;
+  return true;
+}
+
+void Loop::drop_queue() {
+  const std::lock_guard lock(queue_mutex_);
+  statistics_.storage = queue_->statistics();
+  queue_.reset();
 }
 
 }  // namespace ferry::server

@@ -107,7 +107,6 @@ class Loop final : private Pump {
   void serve();
   bool take_requests();
   void begin(Job& job);
-  // loop_calls.cpp
   void begin_call(const device::Request& request);
   bool serve_call();
   void pump(const std::uint32_t* word, std::uint32_t value,
@@ -117,7 +116,6 @@ class Loop final : private Pump {
   void end_beside_call(bool declared);
   void rest_after_end(const std::uint32_t* word, std::uint32_t value);
   bool is_cell(const std::uint32_t* word) const;
-  // loop.cpp
   void begin_close(Job& job);
   bool takes_piece(Job& job);
   bool run_deferred_closes();
@@ -137,7 +135,6 @@ class Loop final : private Pump {
   void idle(std::chrono::nanoseconds nap);
   void park(std::chrono::nanoseconds nap);
   device::LoopPhase phase() const;
-  // loop_end.cpp
   void die();
   bool end_operations();
   void refuse_waiting();
