@@ -11,6 +11,8 @@
 #include <mutex>
 #include <utility>
 
+#include "storage/of_inode.hpp"
+
 namespace ferry::storage {
 
 // Of one file. Thread-safe.
@@ -18,7 +20,9 @@ class LateChanges {
  public:
   // The same for every opening of the file in this process, as Status names it. Lives for as long
   // as an opening or a late call has it.
-  static std::shared_ptr<LateChanges> of(std::uint64_t device, std::uint64_t inode);
+  static std::shared_ptr<LateChanges> of(std::uint64_t device, std::uint64_t inode) {
+    return of_inode<LateChanges>(device, inode);
+  }
 
   // 0, or the negative errno that changes and syncs of the file are refused with.
   int error() const;

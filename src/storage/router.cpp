@@ -5,13 +5,11 @@
 #include <mutex>
 
 #include "base/cpus.hpp"
-#include "storage/ceph/ceph.hpp"
 #include "storage/ceph/library.hpp"
 #include "storage/nfs/library.hpp"
-#include "storage/nfs/nfs.hpp"
 #include "storage/pvfs2/library.hpp"
-#include "storage/pvfs2/pvfs2.hpp"
 #include "storage/queue/inbox_queue.hpp"
+#include "storage/remote_storage.hpp"
 #include "storage/uri.hpp"
 
 namespace ferry::storage {
@@ -50,9 +48,9 @@ Storage& Router::other(Scheme scheme) {
   const std::lock_guard lock(mutex_);
   std::unique_ptr<Storage>& found = others_[static_cast<std::size_t>(scheme)];
   if (found != nullptr) return *found;
-  if (scheme == Scheme::nfs) found = std::make_unique<Nfs>(options_.nfs_library, cpus_);
-  if (scheme == Scheme::ceph) found = std::make_unique<Ceph>(options_.ceph_library, cpus_);
-  if (scheme == Scheme::pvfs2) found = std::make_unique<Pvfs2>(options_.pvfs2_library, cpus_);
+  if (scheme == Scheme::nfs) found = make_nfs(options_.nfs_library, cpus_);
+  if (scheme == Scheme::ceph) found = make_ceph(options_.ceph_library, cpus_);
+  if (scheme == Scheme::pvfs2) found = make_pvfs2(options_.pvfs2_library, cpus_);
   return *found;
 }
 

@@ -1,7 +1,10 @@
 #include "storage/uri.hpp"
 
+#include <array>
 #include <charconv>
 #include <stdexcept>
+
+#include <unistd.h>
 
 namespace ferry::storage {
 namespace {
@@ -9,6 +12,8 @@ namespace {
 constexpr std::string_view nfs_prefix = "nfs://";
 constexpr std::string_view ceph_prefix = "ceph:/";
 constexpr std::string_view pvfs2_prefix = "pvfs2:/";
+constexpr unsigned timeout_max_s = 3600;
+constexpr unsigned id_max = 0xfffffffe;
 
 bool begins_with(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
@@ -84,17 +89,8 @@ Scheme scheme_of(std::string_view path) {
 }
 
 const char* name_of(Scheme scheme) {
-  switch (scheme) {
-    case Scheme::posix:
-      break;
-    case Scheme::nfs:
-      return "nfs";
-    case Scheme::ceph:
-      return "ceph";
-    case Scheme::pvfs2:
-      return "pvfs2";
-  }
-  return "posix";
+  constexpr std::array<const char*, schemes> names{"posix", "nfs", "ceph", "pvfs2"};
+  return names.at(static_cast<std::size_t>(scheme));
 }
 
 std::size_t path_end(std::string_view path) {
@@ -110,6 +106,19 @@ unsigned Uri::number(const std::string& name, unsigned otherwise, unsigned least
                      unsigned most) const {
   const auto found = query.find(name);
   return found == query.end() ? otherwise : parse_number(found->second, name, least, most);
+}
+
+unsigned Uri::uid() const {
+  return number("uid", ::geteuid(), 0, id_max);
+}
+
+unsigned Uri::gid() const {
+  return number("gid", ::getegid(), 0, id_max);
+}
+
+std::chrono::milliseconds Uri::timeout() const {
+  return std::chrono::seconds(
+      number("timeout", static_cast<unsigned>(timeout_default.count()), 1, timeout_max_s));
 }
 
 void Uri::allow_only(std::string_view known) const {

@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
-#include "storage/remote_file.hpp"
+#include "storage/remote_call.hpp"
 
 namespace ferry::storage {
 namespace {

@@ -15,9 +15,6 @@
 namespace ferry::storage {
 namespace {
 
-constexpr unsigned timeout_max_s = 3600;
-constexpr unsigned id_max = 0xfffffffe;
-
 std::int64_t nanoseconds(const timespec& time) {
   return time.tv_sec * 1'000'000'000 + time.tv_nsec;
 }
@@ -57,11 +54,9 @@ CephAddress ceph_address_of(const Uri& uri) {
   address.configuration = uri.text("conf");
   address.user = uri.text("user");
   address.file_system = uri.text("fs");
-  address.uid = uri.number("uid", ::geteuid(), 0, id_max);
-  address.gid = uri.number("gid", ::getegid(), 0, id_max);
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(address.timeout);
-  address.timeout = std::chrono::seconds(
-      uri.number("timeout", static_cast<unsigned>(seconds.count()), 1, timeout_max_s));
+  address.uid = uri.uid();
+  address.gid = uri.gid();
+  address.timeout = uri.timeout();
   return address;
 }
 

@@ -7,7 +7,6 @@
 
 #include "storage/ceph/mounts.hpp"
 #include "storage/remote_call.hpp"
-#include "storage/remote_file.hpp"
 
 namespace ferry::storage {
 

@@ -1,13 +1,194 @@
 #include "storage/ceph/mounts.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
 #include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include <unistd.h>
+
+#include "storage/in_time.hpp"
+
 namespace ferry::storage {
+namespace {
+
+std::atomic<unsigned> clients_at_work{0};
+
+void end_at_once(int status, void* /*unused*/) {
+  if (clients_at_work == 0) return;
+  std::cout.flush();
+  std::clog.flush();
+  std::fflush(nullptr);
+  ::_exit(status);
+}
+
+// Undoes ceph_create() after a later failure. That may take half a minute if the servers do not
+// answer, without delaying any call.
+class Created {
+ public:
+  Created(std::shared_ptr<const CephLibrary> library, ceph::Client* client,
+          std::unique_ptr<const ClientAtWork> at_work)
+      : library_(std::move(library)), client_(client), at_work_(std::move(at_work)) {}
+  ~Created() {
+    if (client_ == nullptr) return;
+    std::thread([library = std::move(library_), client = client_, at_work = std::move(at_work_)] {
+      library->ceph_release(client);
+    }).detach();
+  }
+  Created(const Created&) = delete;
+  Created& operator=(const Created&) = delete;
+  ceph::Client* release(std::unique_ptr<const ClientAtWork>& at_work) {
+    at_work = std::move(at_work_);
+    return std::exchange(client_, nullptr);
+  }
+
+ private:
+  std::shared_ptr<const CephLibrary> library_;
+  ceph::Client* client_;
+  std::unique_ptr<const ClientAtWork> at_work_;
+};
+
+}  // namespace
+
+ClientAtWork::ClientAtWork() {
+  ++clients_at_work;
+  more_objects();
+}
+
+ClientAtWork::~ClientAtWork() {
+  --clients_at_work;
+}
+
+// Handlers run in reverse order, so this runs before the destructors of all objects made until now.
+void ClientAtWork::more_objects() {
+  ::on_exit(end_at_once, nullptr);
+}
+
+std::string CephAddress::cluster() const {
+  return "the Ceph cluster of " +
+         (configuration.empty() ? std::string("/etc/ceph/ceph.conf or CEPH_CONF") : configuration);
+}
+
+CephMount::~CephMount() {
+  if (mounted_ == nullptr) return;
+  library_->ceph_unmount(mounted_);
+  library_->ceph_release(mounted_);
+}
+
+ceph::Client* CephMount::get() {
+  const std::lock_guard lock(mutex_);
+  if (mounted_ == nullptr) mounted_ = mount();
+  return mounted_;
+}
+
+void CephMount::check(int error, const std::string& what) const {
+  if (error >= 0) return;
+  throw Unavailable(-error, what + " (" + std::strerror(-error) + ")");
+}
+
+ceph::Client* CephMount::mount() {
+  const std::string cluster = address_.cluster();
+  auto at_work = std::make_unique<const ClientAtWork>();
+  ceph::Client* client = nullptr;
+  check(library_->ceph_create(&client, address_.user.empty() ? nullptr : address_.user.c_str()),
+        "libcephfs cannot be used");
+  Created created(library_, client, std::move(at_work));
+  check(library_->ceph_conf_read_file(
+            client, address_.configuration.empty() ? nullptr : address_.configuration.c_str()),
+        cluster + " cannot be used: its configuration cannot be read; name the file by conf=");
+  check(library_->ceph_conf_parse_env(client, nullptr), "CEPH_ARGS cannot be understood");
+  const auto timeout_s = std::chrono::duration_cast<std::chrono::seconds>(address_.timeout).count();
+  const std::string seconds = std::to_string(timeout_s);
+  // Calls wait for requests before them, which should reach their own bound first.
+  const std::string twice = std::to_string(2 * timeout_s);
+  for (const auto& [option, value] :
+       {std::pair<const char*, std::string>{"client_mount_uid", std::to_string(address_.uid)},
+        {"client_mount_gid", std::to_string(address_.gid)},
+        {"client_mount_timeout", seconds},
+        {"rados_mon_op_timeout", seconds},
+        {"rados_osd_op_timeout", twice}}) {
+    check(library_->ceph_conf_set(client, option, value.c_str()), option);
+  }
+  if (!address_.file_system.empty()) {
+    check(library_->ceph_select_filesystem(client, address_.file_system.c_str()),
+          "the file system " + address_.file_system + " cannot be chosen");
+  }
+  check(library_->ceph_mount(client, "/"),
+        cluster +
+            " cannot be used; see that its monitors and an MDS run and can be reached, and "
+            "that the user may mount it");
+  library_->ceph_umask(client, 0);  // applied by whoever opens
+  ClientAtWork::more_objects();
+  return created.release(at_work_);
+}
+
+int CephMount::layout_of(int number, Layout& layout) {
+  CephNumbers found;
+  const int error = library_->ceph_get_file_layout(
+      get(), number, &found.stripe_bytes, &found.stripe_count, &found.object_bytes, &found.pool);
+  return error < 0 ? error : to_layout(found, layout);
+}
+
+int CephMount::layout_of(const std::string& path, Layout& layout) {
+  CephNumbers found;
+  // A directory that has none has that of the one above it.
+  for (std::string at = path;; at = at.substr(0, std::max<std::size_t>(1, at.rfind('/')))) {
+    const int error =
+        library_->ceph_get_path_layout(get(), at.c_str(), &found.stripe_bytes, &found.stripe_count,
+                                       &found.object_bytes, &found.pool);
+    if (error < 0) return error;
+    if (found.stripe_bytes > 0) return to_layout(found, layout);
+    if (at == "/") return -ENODATA;
+    while (at.size() > 1 && at.back() == '/')
+      at.pop_back();
+  }
+}
+
+int CephMount::to_layout(const CephNumbers& found, Layout& layout) {
+  std::array<char, 256> name{};
+  const int bytes =
+      library_->ceph_get_pool_name(get(), found.pool, name.data(), static_cast<int>(name.size()));
+  if (bytes < 0) return bytes;
+  layout = Layout{};
+  layout.stripe_bytes = static_cast<std::uint64_t>(found.stripe_bytes);
+  layout.stripe_count = static_cast<std::uint32_t>(found.stripe_count);
+  layout.pool = name.data();
+  layout.extras[object_bytes_name] = static_cast<std::uint64_t>(found.object_bytes);
+  return 0;
+}
+
+int CephMount::set_layout(const std::string& path, const Layout& layout) {
+  const std::string value = ceph_layout_text(fitted_to_ceph(layout));
+  return library_->ceph_setxattr(get(), path.c_str(), "ceph.dir.layout", value.data(), value.size(),
+                                 0);
+}
+
+std::vector<std::string> CephMount::facts() {
+  ceph::Client* client = get();
+  std::array<char, 256> monitors{};
+  library_->ceph_conf_get(client, "mon_host", monitors.data(), monitors.size());
+  const std::string name = address_.file_system.empty() ? "the default one" : address_.file_system;
+  const std::string user = address_.user.empty() ? "admin" : address_.user;
+  return {"CephFS (" + name + ") as client." + user + ", monitors " + monitors.data()};
+}
+
+std::vector<std::string> facts_in_time(const std::shared_ptr<CephMount>& mount) {
+  const auto facts = in_time(mount->address().timeout, [mount] { return mount->facts(); });
+  if (!facts) {
+    throw Unavailable(ETIMEDOUT,
+                      mount->address().cluster() +
+                          " cannot be used: it does not answer; see that its servers run");
+  }
+  return *facts;
+}
 
 OwnerProcess& CephMounts::owner() {
   static constinit OwnerProcess process;
@@ -42,7 +223,7 @@ std::shared_ptr<CephMount> CephMounts::of(const CephAddress& address) {
 
 bool CephMounts::may_replace() const {
   const std::lock_guard lock(clients_->mutex);
-  return clients_->living < mounts_.size() + lost_max_;
+  return clients_->living < mounts_.size() + lost_clients_max;
 }
 
 std::shared_ptr<CephMount> CephMounts::make(const CephAddress& address) const {

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <compare>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -10,19 +13,105 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/forks.hpp"
-#include "storage/ceph/mount.hpp"
+#include "storage/ceph/library.hpp"
+#include "storage/layout.hpp"
 #include "storage/owner_process.hpp"
+#include "storage/uri.hpp"
 
 namespace ferry::storage {
+
+// Keeps a client library with threads alive at the end of the process: exit(3) destroys the
+// library's static objects while its threads use them, which crashes.
+//
+// Lives as long as a client whose threads may run. With any alive, a process that calls exit(), or
+// returns from main(), ends before the library's objects are destroyed: the program's streams are
+// flushed and the status is that of exit(), but handlers registered with atexit(3) before the
+// library was loaded do not run. Thread-safe.
+class ClientAtWork {
+ public:
+  // To be made after the library is loaded.
+  ClientAtWork();
+  ~ClientAtWork();
+  ClientAtWork(const ClientAtWork&) = delete;
+  ClientAtWork& operator=(const ClientAtWork&) = delete;
+
+  // Records that the library may have made static objects since.
+  static void more_objects();
+};
+
+// The cluster, the file system, and the user.
+struct CephAddress {
+  std::string configuration;  // its file; empty: the usual places and the environment
+  std::string user;           // "admin" of client.admin; empty: what the configuration says
+  std::string file_system;    // empty: the default one
+  unsigned uid = 0;
+  unsigned gid = 0;
+  std::chrono::milliseconds timeout{timeout_default};
+
+  auto operator<=>(const CephAddress&) const = default;  // NOLINT: a null pointer is seen in it
+  std::string cluster() const;                           // for people
+};
+
+// Thread-safe. Its calls block, some of them without a bound.
+class CephMount {
+ public:
+  CephMount(std::shared_ptr<const CephLibrary> library, const CephAddress& address)
+      : library_(std::move(library)), address_(address) {}
+  ~CephMount();
+  CephMount(const CephMount&) = delete;
+  CephMount& operator=(const CephMount&) = delete;
+
+  // The mounted file system; mounts it when it is first needed. Throws Unavailable.
+  ceph::Client* get();
+  // The servers have evicted this client, as a call has found: all its later calls end with
+  // -ESHUTDOWN. Seeing such an answer marks it lost.
+  void lose() { lost_.store(true, std::memory_order_relaxed); }
+  bool lost() const { return lost_.load(std::memory_order_relaxed); }
+  const CephLibrary& library() const { return *library_; }
+  const CephAddress& address() const { return address_; }
+  // As granted: for an open file, or a path; for a directory, the layout of new files. Returns 0 or
+  // a negative errno.
+  int layout_of(int number, Layout& layout);
+  int layout_of(const std::string& path, Layout& layout);
+  // For a directory: the layout of new files from now on. Throws std::invalid_argument.
+  int set_layout(const std::string& path, const Layout& layout);
+  // For people: how it is reached. Throws Unavailable.
+  std::vector<std::string> facts();
+
+ private:
+  // A layout as the library reports it.
+  struct CephNumbers {
+    int stripe_bytes = 0;
+    int stripe_count = 0;
+    int object_bytes = 0;
+    int pool = 0;
+  };
+  ceph::Client* mount();
+  int to_layout(const CephNumbers& found, Layout& layout);
+  void check(int error, const std::string& what) const;
+
+  const std::shared_ptr<const CephLibrary> library_;
+  const CephAddress address_;
+  std::atomic<bool> lost_{false};  // orders nothing: answers are handed over with a lock
+  std::mutex mutex_;
+  ceph::Client* mounted_ = nullptr;  // guarded by it, as the next
+  std::unique_ptr<const ClientAtWork> at_work_;
+};
+
+// facts(), within the time that a call may take. Throws Unavailable.
+std::vector<std::string> facts_in_time(const std::shared_ptr<CephMount>& mount);
 
 // Also holds what their calls share. Thread-safe.
 class CephMounts {
  public:
-  // `lost_max`: maximum of lost clients not ended yet.
-  CephMounts(std::string library, std::size_t lost_max)
-      : library_name_(std::move(library)), lost_max_(lost_max) {}
+  // Maximum of evicted clients kept by open files; a client has about twenty threads, and the
+  // memory of its cache. Beyond that, the next one is not replaced.
+  static constexpr std::size_t lost_clients_max = 8;
+
+  explicit CephMounts(std::string library) : library_name_(std::move(library)) {}
   // The process whose sockets the library has; others must not call it.
   static OwnerProcess& owner();
   // Unmounts; what takes longer than a call may is left alone.
@@ -31,8 +120,8 @@ class CephMounts {
   CephMounts& operator=(const CephMounts&) = delete;
 
   // The client of this address. One that was found lost is replaced here, once however many found
-  // it, and lives on for as long as its files are open. While `lost_max` of them do, the next one
-  // that is lost stays. Throws Unavailable.
+  // it, and lives on for as long as its files are open. While `lost_clients_max` of them do, the
+  // next one that is lost stays. Throws Unavailable.
   std::shared_ptr<CephMount> of(const CephAddress& address);
   // Appends of this process to one file take turns.
   std::mutex& turn_of(std::uint64_t inode) { return appending_[inode % appending_.size()]; }
@@ -52,7 +141,6 @@ class CephMounts {
 
   const MadeHere made_here_;
   const std::string library_name_;
-  const std::size_t lost_max_;
   const std::shared_ptr<Clients> clients_ = std::make_shared<Clients>();
   std::mutex mutex_;  // guards the next two
   std::shared_ptr<const CephLibrary> library_;

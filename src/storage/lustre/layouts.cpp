@@ -27,7 +27,6 @@ int error_of_client() {
 }
 
 // ---- by the library
-// ------------------------------------------------------------------------------
 
 class OwnedLayout {
  public:
@@ -102,7 +101,6 @@ int open_with(const LustreLibrary& library, const std::string& path, int flags, 
 }
 
 // ---- by the kernel
-// -------------------------------------------------------------------------------
 
 int open_with(const std::string& path, int flags, mode_t mode, const Layout& layout) {
   if (!layout.parts.empty()) return -EOPNOTSUPP;  // the ioctl takes plain ones

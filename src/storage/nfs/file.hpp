@@ -11,7 +11,7 @@
 
 #include "storage/nfs/library.hpp"
 #include "storage/nfs/writes.hpp"
-#include "storage/remote_file.hpp"
+#include "storage/remote_call.hpp"
 
 namespace ferry::storage {
 

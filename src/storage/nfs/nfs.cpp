@@ -1,5 +1,11 @@
-#include "storage/nfs/nfs.hpp"
-
+// Storage `nfs`: files of NFS servers, named nfs://server/export/path, through libnfs instead of
+// the kernel. The first such path loads the library.
+//
+// A child of fork() is refused (ECHILD): it must open its own storage.
+//
+// Settings after a ? in the path, joined by &: nfsport and mountport (default: ask the server's
+// portmapper), uid, gid, connections (4), timeout in seconds for each request (30), version (only
+// 3).
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -9,19 +15,15 @@
 #include <unordered_map>
 #include <utility>
 
-#include <unistd.h>
-
 #include "base/forks.hpp"
 #include "storage/nfs/server.hpp"
-#include "storage/uri.hpp"
+#include "storage/remote_storage.hpp"
 
 namespace ferry::storage {
 namespace {
 
 constexpr unsigned workers_max = 16;
 constexpr unsigned connections_max = 64;
-constexpr unsigned timeout_max_s = 3600;
-constexpr unsigned id_max = 0xfffffffe;
 
 NfsAddress address_of(const Uri& uri) {
   uri.allow_only("connections gid mountport nfsport timeout uid version");
@@ -34,12 +36,10 @@ NfsAddress address_of(const Uri& uri) {
   address.host = uri.host;
   address.nfs_port = uri.number("nfsport", uri.port, 1, 65535);
   address.mount_port = uri.number("mountport", 0, 1, 65535);
-  address.user = uri.number("uid", ::geteuid(), 0, id_max);
-  address.group = uri.number("gid", ::getegid(), 0, id_max);
+  address.user = uri.uid();
+  address.group = uri.gid();
   address.connections = uri.number("connections", address.connections, 1, connections_max);
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(address.timeout);
-  address.timeout = std::chrono::seconds(
-      uri.number("timeout", static_cast<unsigned>(seconds.count()), 1, timeout_max_s));
+  address.timeout = uri.timeout();
   return address;
 }
 
@@ -53,11 +53,9 @@ Capabilities capabilities_of(const NfsAddress& address) {
   return capabilities;
 }
 
-}  // namespace
-
-class Nfs::Shared {
+class NfsShared {
  public:
-  Shared(std::string library, CpuSet cpus)
+  NfsShared(std::string library, CpuSet cpus)
       : library_name_(std::move(library)), cpus_(std::move(cpus)) {}
 
   // Not in a child of fork(): its parent's threads, which it has not, use the connections, and
@@ -118,8 +116,7 @@ class Nfs::Shared {
 // Transfers and syncs go to the connections' threads, everything else to the workers.
 class NfsQueue final : public InboxQueue {
  public:
-  NfsQueue(Nfs::Shared& shared, const QueueOptions& options)
-      : InboxQueue(options), shared_(shared) {}
+  NfsQueue(NfsShared& shared, const QueueOptions& options) : InboxQueue(options), shared_(shared) {}
 
   ~NfsQueue() override {
     if (!shared_.made_here()) return;  // who has its operations is not in this process
@@ -228,45 +225,46 @@ class NfsQueue final : public InboxQueue {
     finish(operation);
   }
 
-  Nfs::Shared& shared_;
+  NfsShared& shared_;
   std::unordered_map<Operation*, std::shared_ptr<NfsTransfer>> transfers_;  // in flight
 };
 
-Nfs::Nfs(std::string library, CpuSet cpus)
-    : shared_(std::make_unique<Shared>(std::move(library), std::move(cpus))) {}
-
-// In a child all of it is left alone: closing its connections would need their threads.
-Nfs::~Nfs() {
-  if (!shared_->made_here()) static_cast<void>(shared_.release());
-}
-
-std::unique_ptr<Queue> Nfs::make_queue(const QueueOptions& options) {
-  return std::make_unique<NfsQueue>(*shared_, options);
-}
-
-Description Nfs::describe() const {
-  return Description{"nfs", "libnfs", {}, capabilities_of(NfsAddress{}), ""};
-}
-
-Description Nfs::describe_path(const std::string& path) {
-  Description description = describe();
-  if (!shared_->made_here()) {
-    description.problem =
-        "this process was forked from the one that uses the NFS servers; open them anew, or start "
-        "processes by \"spawn\"";
-    return description;
+class Nfs final : public RemoteStorage {
+ public:
+  Nfs(std::string library, CpuSet cpus)
+      : shared_(std::make_unique<NfsShared>(std::move(library), std::move(cpus))) {}
+  // In a child all of it is left alone: closing its connections would need their threads.
+  ~Nfs() override {
+    if (!shared_->made_here()) static_cast<void>(shared_.release());
   }
-  try {
+
+  std::unique_ptr<Queue> make_queue(const QueueOptions& options) override {
+    return std::make_unique<NfsQueue>(*shared_, options);
+  }
+  Description describe() const override {
+    return Description{"nfs", "libnfs", {}, capabilities_of(NfsAddress{}), ""};
+  }
+
+ private:
+  void describe_uri(const std::string& path, Description& description) override {
+    if (!shared_->made_here()) {
+      throw Unavailable(ECHILD,
+                        "this process was forked from the one that uses the NFS servers; open them "
+                        "anew, or start processes by \"spawn\"");
+    }
     const Uri uri = parse_uri(path);
     const NfsAddress address = address_of(uri);
     description.capabilities = capabilities_of(address);
     description.notes = shared_->server_of(address)->facts(uri.path);
-  } catch (const std::runtime_error& reason) {  // Unavailable
-    description.problem = reason.what();
-  } catch (const std::invalid_argument& reason) {
-    description.problem = path + ": " + reason.what();
   }
-  return description;
+
+  std::unique_ptr<NfsShared> shared_;
+};
+
+}  // namespace
+
+std::unique_ptr<Storage> make_nfs(std::string library, CpuSet cpus) {
+  return std::make_unique<Nfs>(std::move(library), std::move(cpus));
 }
 
 }  // namespace ferry::storage

@@ -66,7 +66,6 @@ class NfsCalls {
   int remove(const Found& what);
   int rename(const Found& what, const Found& to);
 
-  // Directories; see nfs/directories.cpp.
   int make_directory(const Found& where, std::uint32_t mode);
   int remove_directory(const Found& what);
   // Adds its entries to `entries`, or nothing.

@@ -15,6 +15,7 @@
 
 #include "base/cpus.hpp"
 #include "storage/nfs/library.hpp"
+#include "storage/uri.hpp"
 
 namespace ferry::storage {
 
@@ -28,7 +29,7 @@ struct NfsAddress {
   uid_t user = 0;
   gid_t group = 0;
   unsigned connections = 4;
-  std::chrono::milliseconds timeout{30'000};  // for each request
+  std::chrono::milliseconds timeout{timeout_default};  // for each request
 
   // For the threads of its connections: not the CPU of the polling thread.
   CpuSet cpus = {};

@@ -6,7 +6,7 @@
 
 #include <fcntl.h>
 
-#include "storage/last_name.hpp"
+#include "storage/entry_names.hpp"
 
 namespace ferry::storage {
 namespace {
@@ -157,7 +157,6 @@ int NfsServer::export_of(NfsCalls& calls, const std::string& path, NfsExport& fo
 }
 
 // ---- operations
-// ----------------------------------------------------------------------------------
 
 int NfsServer::open_existing(NfsCalls& calls, int flags, const NfsCalls::Found& found) {
   const bool directory = found.attributes.type == NF3DIR;

@@ -3,8 +3,15 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
@@ -13,13 +20,37 @@
 
 #include "base/magic.hpp"
 #include "base/sanitizer.hpp"
+#include "storage/entry_names.hpp"
 #include "storage/mounted_layout.hpp"
 #include "storage/posix/change_times.hpp"
-#include "storage/posix/directory.hpp"
 #include "storage/posix/local_mounts.hpp"
 
 namespace ferry::storage {
 namespace {
+
+// Adds the directory's entries to `entries`, or nothing. Returns 0 or a negative errno.
+std::int64_t list_directory(const char* path, std::vector<DirectoryEntry>& entries) {
+  const auto close = [](DIR* open) { closedir(open); };
+  const std::unique_ptr<DIR, decltype(close)> directory(opendir(path), close);
+  if (directory == nullptr) return -errno;
+  std::vector<DirectoryEntry> found;
+  for (;;) {
+    errno = 0;
+    const dirent* next = readdir(directory.get());  // NOLINT(concurrency-mt-unsafe): own stream
+    if (next == nullptr) break;
+    const std::string_view name = next->d_name;
+    if (is_dot_name(name)) continue;
+    DirectoryEntry entry{std::string(name), {}};
+    const std::int64_t error =
+        get_status(dirfd(directory.get()), entry.name.c_str(), AT_SYMLINK_NOFOLLOW, entry.status);
+    if (error == -ENOENT) continue;  // removed meanwhile
+    if (error != 0) return error;
+    found.push_back(std::move(entry));
+  }
+  if (errno != 0) return -errno;
+  std::move(found.begin(), found.end(), std::back_inserter(entries));
+  return 0;
+}
 
 // Whether another machine or a process serves file systems of this type, from statfs(2).
 bool is_remote(long type) {
@@ -385,60 +416,52 @@ void begin_write_out(const Operation& operation) {
   sync_file_range(file.fd, operation.offset, operation.result, SYNC_FILE_RANGE_WRITE);
 }
 
-void execute_blocking(Operation& operation) {
+namespace {
+
+std::int64_t result_of(Operation& operation) {
   auto* file = static_cast<PosixFile*>(operation.file);
   switch (operation.kind) {
     case Kind::open:
-      operation.result = open_file(operation);
-      return;
+      return open_file(operation);
     case Kind::close:
-      operation.result = close_file(file);
-      return;
+      return close_file(file);
     case Kind::read:
     case Kind::write:
-      operation.result = transfer(operation);
-      return;
+      return transfer(operation);
     case Kind::append:
-      operation.result = append(operation);
-      return;
+      return append(operation);
     case Kind::sync:
-      operation.result = retried([&] { return fsync(file->fd); });
-      return;
+      return retried([&] { return fsync(file->fd); });
     case Kind::sync_data:
-      operation.result = retried([&] { return fdatasync(file->fd); });
-      return;
+      return retried([&] { return fdatasync(file->fd); });
     case Kind::truncate:
-      operation.result = retried([&] { return ftruncate(file->fd, operation.offset); });
-      return;
+      return retried([&] { return ftruncate(file->fd, operation.offset); });
     case Kind::file_status:
-      operation.result = get_file_status(*file, operation.status);
-      return;
+      return get_file_status(*file, operation.status);
     case Kind::path_status:
-      operation.result = get_status(AT_FDCWD, operation.path, 0, operation.status);
-      return;
+      return get_status(AT_FDCWD, operation.path, 0, operation.status);
     case Kind::unlink:
-      operation.result = ::unlink(operation.path) == 0 ? 0 : -errno;
-      return;
+      return ::unlink(operation.path) == 0 ? 0 : -errno;
     case Kind::rename:
-      operation.result = ::rename(operation.path, operation.new_path) == 0 ? 0 : -errno;
-      return;
+      return ::rename(operation.path, operation.new_path) == 0 ? 0 : -errno;
     case Kind::path_layout:
-      operation.result = mounted_layout(operation.path, *operation.layout);
-      return;
+      return mounted_layout(operation.path, *operation.layout);
     case Kind::set_layout:
-      operation.result = set_mounted_layout(operation.path, *operation.layout);
-      return;
+      return set_mounted_layout(operation.path, *operation.layout);
     case Kind::make_directory:
-      operation.result = ::mkdir(operation.path, operation.mode) == 0 ? 0 : -errno;
-      return;
+      return ::mkdir(operation.path, operation.mode) == 0 ? 0 : -errno;
     case Kind::remove_directory:
-      operation.result = ::rmdir(operation.path) == 0 ? 0 : -errno;
-      return;
+      return ::rmdir(operation.path) == 0 ? 0 : -errno;
     case Kind::list_directory:
-      operation.result = list_directory(operation.path, *operation.entries);
-      return;
+      return list_directory(operation.path, *operation.entries);
   }
-  operation.result = -EINVAL;
+  return -EINVAL;
+}
+
+}  // namespace
+
+void execute_blocking(Operation& operation) {
+  operation.result = result_of(operation);
 }
 
 void execute_waiting(Operation& operation) {

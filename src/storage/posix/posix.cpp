@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "storage/mounted_layout.hpp"
-#include "storage/posix/blocking_queue.hpp"
 #include "storage/posix/queue.hpp"
 #include "storage/posix/uring_queue.hpp"
 

@@ -24,7 +24,6 @@ constexpr std::size_t page_bytes = 4096;
 constexpr unsigned attempts_max = 8;
 
 // ---- by io_uring
-// ---------------------------------------------------------------------------------
 
 // A signal may arrive at any time; the transfer continues.
 int uninterrupted(auto call) {
@@ -84,7 +83,6 @@ class UringTransfers final : public RegisteredTransfers {
 };
 
 // ---- the comparison
-// ------------------------------------------------------------------------------
 
 struct Piece {
   std::size_t begin;  // in the registered memory
@@ -148,7 +146,6 @@ RegisteredBuffers worse(RegisteredBuffers one, RegisteredBuffers other) {
 }
 
 // ---- scratch files
-// -------------------------------------------------------------------------------
 
 class ScratchFile {
  public:

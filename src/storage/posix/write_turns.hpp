@@ -14,6 +14,8 @@
 
 #include <sys/types.h>
 
+#include "storage/of_inode.hpp"
+
 namespace ferry::storage {
 
 // Thread-safe. Invariant: direct_ == 0 or no buffered write is in flight.
@@ -28,8 +30,11 @@ class WriteTurns {
   void begin_buffered();
   void end_buffered();
 
-  // The turns of an inode: the same for every opening of it in this process.
-  static std::shared_ptr<WriteTurns> of(dev_t device, ino_t inode);
+  // The turns of an inode: the same for every opening of it in this process, although the page
+  // cache is the machine's. The transfers in flight of a parent never end in its child.
+  static std::shared_ptr<WriteTurns> of(dev_t device, ino_t inode) {
+    return of_inode<WriteTurns>(device, inode);
+  }
 
  private:
   std::mutex mutex_;

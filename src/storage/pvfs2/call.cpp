@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "storage/last_name.hpp"
+#include "storage/entry_names.hpp"
 #include "storage/uri.hpp"
 
 namespace ferry::storage {
@@ -21,8 +21,6 @@ using pvfs2::Attributes;
 using pvfs2::Credential;
 using pvfs2::Reference;
 
-constexpr unsigned timeout_max_s = 3600;
-constexpr unsigned id_max = 0xfffffffe;
 // Of a server; with less of it one more strip of the usual size does not fit.
 constexpr std::int64_t room_min_bytes = 65536;
 
@@ -54,11 +52,9 @@ Pvfs2Address pvfs2_address_of(const Uri& uri) {
   uri.allow_only("gid tab timeout uid");
   Pvfs2Address address;
   address.table = uri.text("tab");
-  address.uid = uri.number("uid", ::geteuid(), 0, id_max);
-  address.gid = uri.number("gid", ::getegid(), 0, id_max);
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(address.timeout);
-  address.timeout = std::chrono::seconds(
-      uri.number("timeout", static_cast<unsigned>(seconds.count()), 1, timeout_max_s));
+  address.uid = uri.uid();
+  address.gid = uri.gid();
+  address.timeout = uri.timeout();
   return address;
 }
 
@@ -117,13 +113,13 @@ std::int64_t Pvfs2Call::execute_path() {
     case Kind::open:
       return open();
     case Kind::unlink:
-      return unlink();
+      return remove(false);
     case Kind::rename:
       return rename();
     case Kind::make_directory:
       return make_directory();
     case Kind::remove_directory:
-      return remove_directory();
+      return remove(true);
     case Kind::list_directory:
       return list_directory();
     case Kind::path_status: {
@@ -150,7 +146,6 @@ std::int64_t Pvfs2Call::execute_path() {
 }
 
 // ---- names
-// ---------------------------------------------------------------------------------------
 
 int Pvfs2Call::look_up(std::int32_t file_system, std::string name, bool follows,
                        Reference& reference) {
@@ -237,7 +232,6 @@ int Pvfs2Call::status_of(const Reference& reference, Status& status) {
 }
 
 // ---- opening
-// -------------------------------------------------------------------------------------
 
 bool Pvfs2Call::may(const Status& status, unsigned wanted) {
   if (address_.uid == 0) return true;
@@ -371,23 +365,7 @@ int Pvfs2Call::spread(const Reference& reference, const std::shared_ptr<LateChan
   return layout_of(reference, granted);
 }
 
-std::int64_t Pvfs2Call::unlink() {
-  Reference reference;
-  Status status;
-  Entry entry;
-  int error = find(path_, false, reference);
-  if (error == 0) error = status_of(reference, status);
-  if (error != 0) return error;
-  if (S_ISDIR(status.mode)) return -EISDIR;  // the library would remove it
-  error = find_entry(path_, entry);
-  if (error != 0) return error;
-  return ask([&](const Pvfs2Library& library, const Credential* who) {
-    return library.remove(entry.name.data(), entry.folder, who, nullptr);
-  });
-}
-
 // ---- transfers
-// -----------------------------------------------------------------------------------
 
 int Pvfs2Call::io(const Pvfs2Library& library, const Credential* who, const Piece& piece,
                   std::int32_t way, std::int64_t& done) {

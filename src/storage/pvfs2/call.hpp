@@ -9,7 +9,6 @@
 
 #include "storage/pvfs2/client.hpp"
 #include "storage/remote_call.hpp"
-#include "storage/remote_file.hpp"
 
 namespace ferry::storage {
 
@@ -71,9 +70,8 @@ class Pvfs2Call final : public RemoteCall {
   int is_empty(const pvfs2::Reference& folder);
   int lies_below(const pvfs2::Reference& above, const Entry& entry);
   int link_target(const pvfs2::Reference& link, std::string& target);
-  std::int64_t unlink();
   std::int64_t make_directory();
-  std::int64_t remove_directory();
+  std::int64_t remove(bool directory);
   std::int64_t list_directory();
   std::int64_t sync();
   int room_left();

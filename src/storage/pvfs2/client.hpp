@@ -14,6 +14,7 @@
 
 #include "storage/owner_process.hpp"
 #include "storage/pvfs2/library.hpp"
+#include "storage/uri.hpp"
 
 namespace ferry::storage {
 
@@ -22,7 +23,7 @@ struct Pvfs2Address {
   std::string table;  // a file; empty: PVFS2TAB_FILE, /etc/fstab or /etc/pvfs2tab
   unsigned uid = 0;
   unsigned gid = 0;
-  std::chrono::milliseconds timeout{30'000};
+  std::chrono::milliseconds timeout{timeout_default};
 
   auto operator<=>(const Pvfs2Address&) const = default;  // NOLINT: a null pointer is seen in it
 };

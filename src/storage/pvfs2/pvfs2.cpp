@@ -1,13 +1,14 @@
-#include "storage/pvfs2/pvfs2.hpp"
-
+// Storage `pvfs2`: files of PVFS2 and OrangeFS, named pvfs2:/mount/path, through libpvfs2's system
+// interface instead of the kernel.
+//
+// A table like that of mount(8) lists the mount: the file of tab=, PVFS2TAB_FILE, /etc/fstab or
+// /etc/pvfs2tab. It need not be mounted. Settings after a ? in the path, joined by &: tab, uid,
+// gid, timeout in seconds for each call (30).
 #include <cerrno>
-#include <stdexcept>
-#include <utility>
 
 #include "storage/in_time.hpp"
 #include "storage/pvfs2/call.hpp"
-#include "storage/queue/bounded_queue.hpp"
-#include "storage/uri.hpp"
+#include "storage/remote_storage.hpp"
 
 namespace ferry::storage {
 namespace {
@@ -24,39 +25,22 @@ Capabilities capabilities_of(const Pvfs2Address& address) {
   return capabilities;
 }
 
-class Pvfs2Queue final : public BoundedQueue {
+class Pvfs2 final : public RemoteStorage {
  public:
-  Pvfs2Queue(std::shared_ptr<Pvfs2Shared> shared, BoundedPool& pool, const QueueOptions& options)
-      : BoundedQueue(pool, Pvfs2Client::owner(), options), shared_(std::move(shared)) {}
+  Pvfs2(const std::string& library, CpuSet cpus)
+      : shared_(std::make_shared<Pvfs2Shared>(library)), pool_(threads_max, std::move(cpus)) {}
 
- private:
-  std::shared_ptr<BoundedCall> make_call(Operation& operation) override {
-    return std::make_shared<Pvfs2Call>(operation, inbox_, timeout_of(operation, pvfs2_address_of),
-                                       shared_);
+  std::unique_ptr<Queue> make_queue(const QueueOptions& options) override {
+    using Pvfs2Queue = RemoteQueue<Pvfs2Call, pvfs2_address_of, Pvfs2Shared>;
+    return std::make_unique<Pvfs2Queue>(pool_, Pvfs2Client::owner(), options, shared_);
+  }
+  Description describe() const override {
+    return Description{"pvfs2", "libpvfs2",        {}, capabilities_of(Pvfs2Address{}),
+                       "",      pvfs2_layout_rules};
   }
 
-  const std::shared_ptr<Pvfs2Shared> shared_;
-};
-
-}  // namespace
-
-Pvfs2::Pvfs2(const std::string& library, CpuSet cpus)
-    : shared_(std::make_shared<Pvfs2Shared>(library)),
-      pool_(std::make_unique<BoundedPool>(threads_max, std::move(cpus))) {}
-Pvfs2::~Pvfs2() = default;
-
-std::unique_ptr<Queue> Pvfs2::make_queue(const QueueOptions& options) {
-  return std::make_unique<Pvfs2Queue>(shared_, *pool_, options);
-}
-
-Description Pvfs2::describe() const {
-  return Description{"pvfs2", "libpvfs2",        {}, capabilities_of(Pvfs2Address{}),
-                     "",      pvfs2_layout_rules};
-}
-
-Description Pvfs2::describe_path(const std::string& path) {
-  Description description = describe();
-  try {
+ private:
+  void describe_uri(const std::string& path, Description& description) override {
     const Uri uri = parse_uri(path);
     const Pvfs2Address address = pvfs2_address_of(uri);
     description.capabilities = capabilities_of(address);
@@ -68,12 +52,16 @@ Description Pvfs2::describe_path(const std::string& path) {
       throw Unavailable(ETIMEDOUT, path + ": the PVFS2 servers do not answer; see that they run");
     }
     description.notes = {"PVFS2 file system " + place->source};
-  } catch (const std::runtime_error& reason) {  // Unavailable
-    description.problem = reason.what();
-  } catch (const std::invalid_argument& reason) {
-    description.problem = path + ": " + reason.what();
   }
-  return description;
+
+  const std::shared_ptr<Pvfs2Shared> shared_;
+  BoundedPool pool_;
+};
+
+}  // namespace
+
+std::unique_ptr<Storage> make_pvfs2(const std::string& library, CpuSet cpus) {
+  return std::make_unique<Pvfs2>(library, std::move(cpus));
 }
 
 }  // namespace ferry::storage

@@ -10,11 +10,15 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "base/cpus.hpp"
 #include "base/forks.hpp"
 #include "storage/late_changes.hpp"
+#include "storage/owner_process.hpp"
+#include "storage/queue/bounded_pool.hpp"
+#include "storage/queue/inbox_queue.hpp"
 #include "storage/queue/worker_pool.hpp"
 #include "storage/storage.hpp"
 
@@ -108,6 +112,28 @@ class BoundedPool {
   // Shared with the threads, which may outlive the pool.
   const std::shared_ptr<State> state_ = std::make_shared<State>();
   std::thread watcher_;
+};
+
+// The queue of a storage whose calls run on such a pool.
+class BoundedQueue : public InboxQueue {
+ public:
+  BoundedQueue(BoundedPool& pool, const OwnerProcess& owner, const QueueOptions& options)
+      : InboxQueue(options), pool_(pool), owner_(owner) {}
+  ~BoundedQueue() override;
+
+  Operation* reap() override;
+  void cancel(Operation& operation) override;
+
+ private:
+  virtual std::shared_ptr<BoundedCall> make_call(Operation& operation) = 0;
+  void start(Operation& operation) override;
+  // 0, or the operation's immediate result.
+  int refusal(const Operation& operation) const;
+  void end_here(Operation& operation, int result);
+
+  BoundedPool& pool_;
+  const OwnerProcess& owner_;
+  std::unordered_map<Operation*, std::shared_ptr<BoundedCall>> calls_;  // in flight
 };
 
 }  // namespace ferry::storage

@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "storage/ceph/ceph.hpp"
+#include "storage/ceph/mounts.hpp"
 #include "support/ceph_servers.hpp"
 #include "support/depth.hpp"
 #include "support/threads.hpp"
@@ -176,14 +176,14 @@ TEST_F(CephEviction, LostClientsEnd) {
 TEST_F(CephEviction, LostClientsThatAreHeldAreBounded) {
   made.push_back(at("f"));
   std::vector<File*> files;
-  for (std::size_t i = 0; i <= Ceph::lost_clients_max; ++i) {
+  for (std::size_t i = 0; i <= CephMounts::lost_clients_max; ++i) {
     files.push_back(open_unhurried(at("f"), O_RDWR | O_CREAT).release());
     evict();
     ASSERT_TRUE(finds_it([&] { return driver->path_call(Kind::path_status, at("f")); }));
   }
   EXPECT_EQ(driver->path_call(Kind::path_status, at("f")), -ESHUTDOWN);
   EXPECT_EQ(driver->try_open(at("f"), O_RDONLY), -ESHUTDOWN);
-  EXPECT_TRUE(test::eventually([&] { return clients() == Ceph::lost_clients_max + 1; }))
+  EXPECT_TRUE(test::eventually([&] { return clients() == CephMounts::lost_clients_max + 1; }))
       << clients();
   EXPECT_EQ(driver->close(files.back()), 0) << "of the client that is in the way";
   files.pop_back();
