@@ -59,9 +59,7 @@ TEST(Errors, ADiskThatFillsUpOnTheWayIsToldToAllRanks) {
     file.resize(0);
     const std::string less = pattern(10'000, static_cast<std::uint64_t>(rank()));
     file.write_at_all(rank() * 10'000, bytes_of(less));
-    std::string got(less.size(), '\0');
-    EXPECT_EQ(file.read_at_all(rank() * 10'000, bytes_of(got)), 10'000);
-    EXPECT_TRUE(same_bytes(got, less));
+    expect_at(file, rank() * 10'000, less);
     file.close();
   }
 }
@@ -139,8 +137,7 @@ TEST(Errors, FailingStorageNeitherHangsNorLies) {
       EXPECT_TRUE(same_bytes(got, mine));
     }
     storage->faults.stop();
-    EXPECT_EQ(file.read_at_all(0, bytes_of(got)), 30'000);
-    EXPECT_TRUE(same_bytes(got, mine));
+    expect_at(file, 0, mine);
     storage->faults.syncs = 1;
     EXPECT_EQ(error_of([&] { file.sync(); }), EIO);
     storage->faults.stop();

@@ -65,9 +65,7 @@ TEST(Files, GroupsShareOneAndItsWriter) {
     EXPECT_EQ(file.statistics().counts.storage_opens, static_cast<std::uint64_t>(groups));
     EXPECT_EQ(file.statistics().writers, groups) << "one for each file";
     EXPECT_EQ(file.size_bytes(), count * piece_bytes);
-    std::string got(piece_bytes, '?');
-    EXPECT_EQ(file.read_at_all((rank() - first) * piece_bytes, bytes_of(got)), piece_bytes);
-    EXPECT_TRUE(same_bytes(got, mine));
+    expect_at(file, (rank() - first) * piece_bytes, mine);
     file.close();
   }
   EXPECT_EQ(files_in(directory), groups);

@@ -40,9 +40,7 @@ class Nodes : public testing::Test {
     const std::string mine = pattern(piece_bytes * pieces, static_cast<std::uint64_t>(rank()));
     file.write_at_all(0, bytes_of(mine));
     const Counts written = file.statistics().counts;
-    std::string got(mine.size(), '?');
-    file.read_at_all(0, bytes_of(got));
-    EXPECT_TRUE(same_bytes(got, mine));
+    expect_at(file, 0, mine);
     Counts read = file.statistics().counts;
     read.remote_messages -= written.remote_messages;
     read.remote_bytes -= written.remote_bytes;

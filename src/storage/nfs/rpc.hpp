@@ -3,11 +3,11 @@
 
 #include <cerrno>
 #include <chrono>
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -34,13 +34,7 @@ struct NfsAddress {
   // For the threads of its connections: not the CPU of the polling thread.
   CpuSet cpus = {};
 
-  bool operator<(const NfsAddress& other) const {
-    const auto parts = [](const NfsAddress& of) {
-      return std::tie(of.host, of.nfs_port, of.mount_port, of.user, of.group, of.connections,
-                      of.timeout, of.cpus);
-    };
-    return parts(*this) < parts(other);
-  }
+  auto operator<=>(const NfsAddress&) const = default;  // NOLINT: a null pointer is seen in it
 };
 
 // A negative errno for the status that a server gave.
