@@ -16,11 +16,11 @@ std::uint64_t rounded(std::uint64_t bytes) {
 
 }  // namespace
 
-std::byte* map_huge(std::uint64_t bytes) {
+std::byte* map_huge(std::uint64_t bytes, bool reserved) {
   // One huge page more than needed, for alignment; the surplus is returned.
   const std::uint64_t wanted = rounded(bytes);
   void* mapped = mmap(nullptr, wanted + huge_page_bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                      MAP_PRIVATE | MAP_ANONYMOUS | (reserved ? 0 : MAP_NORESERVE), -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   auto* begin = static_cast<std::byte*>(mapped);
   const std::uint64_t past = reinterpret_cast<std::uintptr_t>(begin) % huge_page_bytes;

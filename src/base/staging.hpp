@@ -29,8 +29,8 @@ class Staging {
 };
 
 // Zeroed memory, in huge pages if the kernel grants them, aligned to 2 MiB; null if there is none.
-// Free it with unmap_huge() and the same size.
-std::byte* map_huge(std::uint64_t bytes);
+// Free it with unmap_huge() and the same size. `reserved`: the kernel may refuse more than it has.
+std::byte* map_huge(std::uint64_t bytes, bool reserved = false);
 void unmap_huge(std::byte* memory, std::uint64_t bytes);
 
 }  // namespace ferry

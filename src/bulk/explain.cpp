@@ -53,38 +53,28 @@ void explain_route(Explanation& explanation, OpenFile& file, Route route) {
   }
 }
 
-const char* why_workers(Source source) {
-  switch (source) {
-    case Source::memory:
-      return "the CPUs this process may use, but at least 1 MiB for each";
-    case Source::disk:
-      return "enough for a disk, as they mostly wait";
-    case Source::server:
-      break;
-  }
-  return "which keeps many requests on their way";
-}
+struct Why {
+  const char* workers;
+  const char* tasks;
+};
 
-const char* why_tasks(Source source) {
-  switch (source) {
-    case Source::memory:
-      return "so that few calls copy, but several for each worker";
-    case Source::disk:
-      return "best for the cores' caches";
-    case Source::server:
-      break;
-  }
-  return "as large as a server's requests";
-}
+// By Source.
+constexpr std::array<Why, 3> why = {{
+    {"the CPUs this process may use, but at least 1 MiB for each",
+     "so that few calls copy, but several for each worker"},
+    {"enough for a disk, as they mostly wait", "best for the cores' caches"},
+    {"which keeps many requests on their way", "as large as a server's requests"},
+}};
 
 void explain_plan(Explanation& explanation, const EngineOptions& wish, const Plan& plan) {
   explanation.workers = plan.workers;
   explanation.task_bytes = plan.task_bytes;
   std::vector<std::string>& reasons = explanation.reasons;
+  const Why& because = why.at(static_cast<std::size_t>(plan.source));
   reasons.push_back(std::to_string(plan.workers) + (plan.workers == 1 ? " worker" : " workers") +
-                    pinned(wish.workers != 0, why_workers(plan.source)));
+                    pinned(wish.workers != 0, because.workers));
   reasons.push_back("tasks of " + size_text(plan.task_bytes) +
-                    pinned(wish.task_bytes != 0, why_tasks(plan.source)));
+                    pinned(wish.task_bytes != 0, because.tasks));
   if (plan.source != Source::disk) return;
   reasons.push_back("up to " + std::to_string(explanation.depth) +
                     " direct tasks in flight per worker" +

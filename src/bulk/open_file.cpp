@@ -101,11 +101,6 @@ std::int64_t OpenFile::close() {
     uses_.wait(uses, std::memory_order_acquire);
   }
   std::int64_t error = 0;
-  close_files(error);
-  return error;
-}
-
-void OpenFile::close_files(std::int64_t& error) {
   if (probe_ >= 0) ::close(probe_);
   gpu_direct_.reset();
   for (std::unique_ptr<storage::File>* file : {&direct_, &buffered_}) {
@@ -113,6 +108,7 @@ void OpenFile::close_files(std::int64_t& error) {
     const std::int64_t result = close_one(file->release());
     if (result < 0) error = result;
   }
+  return error;
 }
 
 std::int64_t OpenFile::close_one(storage::File* file) {

@@ -79,7 +79,6 @@ class OpenFile {
   std::string path_of_descriptor() const;
   storage::Status status();
   std::int64_t close_one(storage::File* file);
-  void close_files(std::int64_t& error);
   std::unique_ptr<const cuda::GpuDirectFile> make_gpu_direct(cuda::Gpus& gpus);
   int probe();
 

@@ -218,26 +218,16 @@ bool Request::wait(std::chrono::nanoseconds timeout) const {
   return true;
 }
 
-void Request::then(std::function<void()> callback) {
+void Request::run_when_ready(std::vector<std::function<void()>>& waiting,
+                             std::function<void()> function) {
   {
     const std::lock_guard lock(mutex_);
     if (!ready()) {
-      callbacks_waiting_.push_back(std::move(callback));
+      waiting.push_back(std::move(function));
       return;
     }
   }
-  callback();
-}
-
-void Request::watch(std::function<void()> watcher) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!ready()) {
-      watchers_.push_back(std::move(watcher));
-      return;
-    }
-  }
-  watcher();
+  function();
 }
 
 std::vector<Failure> Request::failures() const {

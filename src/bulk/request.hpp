@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <ferry/bulk.hpp>
@@ -115,9 +116,11 @@ class Request {
 
   bool ready() const { return ready_.load(std::memory_order_acquire) != 0; }
   bool wait(std::chrono::nanoseconds timeout) const;
-  void then(std::function<void()> callback);
+  void then(std::function<void()> callback) {
+    run_when_ready(callbacks_waiting_, std::move(callback));
+  }
   // Runs once, on the thread that ends the request, or immediately. Must be quick.
-  void watch(std::function<void()> watcher);
+  void watch(std::function<void()> watcher) { run_when_ready(watchers_, std::move(watcher)); }
 
   // Once ready.
   const std::vector<std::int64_t>& results() const { return results_; }
@@ -126,6 +129,7 @@ class Request {
  private:
   bool at_end() const { return next_part_ >= parts_.size(); }
   void skip_failed();
+  void run_when_ready(std::vector<std::function<void()>>& waiting, std::function<void()> function);
   // With the mutex held: whether it is over; then the caller must call finish() without the mutex.
   bool is_over();
   void finish();

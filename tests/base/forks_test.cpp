@@ -5,8 +5,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
+
+#include "support/in_a_child.hpp"
 
 namespace ferry {
 namespace {
@@ -16,20 +16,10 @@ struct Counted {
   int value = 0;
 };
 
-// What the child says; 0 is good.
-template <class Child>
-int in_child(Child child) {
-  const pid_t number = fork();
-  if (number == 0) _exit(child());
-  int status = 0;
-  waitpid(number, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 TEST(Forks, AChildKnowsThatItsParentMadeAnObject) {
   const MadeHere made_here;
   EXPECT_TRUE(made_here);
-  EXPECT_EQ(in_child([&] { return made_here ? 1 : 0; }), 0);
+  EXPECT_EQ(test::in_a_child([&] { return made_here ? 1 : 0; }), 0);
   EXPECT_TRUE(made_here);
 }
 
@@ -47,7 +37,7 @@ TEST(Forks, ThereIsOneOfEachTypeInAProcess) {
 TEST(Forks, AChildHasOneOfItsOwnThatNobodyHasLocked) {
   const std::lock_guard lock(of_this_process<Counted>().mutex);
   of_this_process<Counted>().value = 7;
-  EXPECT_EQ(in_child([] {
+  EXPECT_EQ(test::in_a_child([] {
               Counted& own = of_this_process<Counted>();
               return own.mutex.try_lock() && own.value == 0 ? 0 : 1;
             }),

@@ -1,4 +1,4 @@
-// What the tests of bulk transfers share: engines by route, cold files, GPU memory, and children.
+// What the tests of bulk transfers share: engines by route, cold files, and GPU memory.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <ferry/bulk.hpp>
@@ -25,21 +24,6 @@ inline void make_cold(const std::string& path, std::uint64_t offset = 0, std::ui
   const test::Descriptor fd(::open(path.c_str(), O_RDONLY));
   fsync(fd);
   posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_DONTNEED);
-}
-
-// Runs in a child of fork(); whether it said yes there.
-inline bool in_a_child(const std::function<bool()>& work) {
-  const pid_t child = fork();
-  if (child == 0) {
-    bool worked = false;
-    try {
-      worked = work();
-    } catch (...) {
-    }
-    _exit(worked ? 0 : 1);
-  }
-  int status = 0;
-  return waitpid(child, &status, 0) == child && status == 0;
 }
 
 inline EngineOptions by_route(Route route, unsigned workers = 0) {

@@ -15,6 +15,7 @@
 #include "bulk/bulk_files.hpp"
 #include "bulk/lanes.hpp"
 #include "support/error_of.hpp"
+#include "support/in_a_child.hpp"
 #include "support/storage_driver.hpp"
 
 namespace ferry::bulk {
@@ -181,15 +182,9 @@ TEST_P(BulkFile, ClosedFilesLeaveNoDescriptors) {
 INSTANTIATE_TEST_SUITE_P(Routes, BulkFile, every_route, name_of);
 
 TEST(BulkOptions, RefusesWhatCannotBe) {
-  EngineOptions options;
-  options.task_bytes = 1000;
-  EXPECT_EQ(error_of([&] { Engine{options}; }), EINVAL);
-  options = EngineOptions{};
-  options.workers = 1000;
-  EXPECT_EQ(error_of([&] { Engine{options}; }), EINVAL);
-  options = EngineOptions{};
-  options.depth = 65;
-  EXPECT_EQ(error_of([&] { Engine{options}; }), EINVAL);
+  for (const EngineOptions& options : {EngineOptions{.workers = 1000}, EngineOptions{.depth = 65},
+                                       EngineOptions{.task_bytes = 1000}})
+    EXPECT_EQ(error_of([&] { Engine{options}; }), EINVAL);
 }
 
 TEST(BulkOptions, ExplainsWhatItChose) {
@@ -358,7 +353,7 @@ TEST(BulkEngine, IsRefusedInAChild) {
 #endif
     return refused && works;
   };
-  EXPECT_TRUE(in_a_child(work));
+  EXPECT_EQ(test::in_a_child(work), true);
 }
 
 TEST(Residency, TellsHotFromCold) {

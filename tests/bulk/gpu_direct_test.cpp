@@ -14,6 +14,7 @@
 
 #include "bulk/bulk_files.hpp"
 #include "support/depth.hpp"
+#include "support/in_a_child.hpp"
 #include "support/mock_cufile.hpp"
 #include "support/within.hpp"
 
@@ -267,12 +268,13 @@ TEST_F(GpuDirect, AChildOfForkLeavesTheHandlesToItsParent) {
   std::optional<Engine> engine(past_the_cache());
   std::optional<File> file(std::in_place, *engine, path);
   expect_read(*file, wanted);
-  EXPECT_TRUE(in_a_child([&] {
+  const auto work = [&] {
     file.reset();
     engine.reset();
     const bool left = MockCuFile::get("handles") == 1 && MockCuFile::get("drivers") == 1;
     return left && gpu_reason(Engine(), path).find("belongs to the parent") != std::string::npos;
-  }));
+  };
+  EXPECT_EQ(test::in_a_child(work), true);
   expect_read(*file, wanted);
 }
 

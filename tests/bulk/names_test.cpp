@@ -11,6 +11,7 @@
 
 #include "bulk/bulk_files.hpp"
 #include "support/error_of.hpp"
+#include "support/in_a_child.hpp"
 
 namespace ferry::bulk::names_test {
 namespace {
@@ -107,10 +108,11 @@ TEST_P(BulkNames, AChildHasItsParentsFile) {
   make(scratch / "new", others);
   const File file(engine, path);
   std::filesystem::rename(scratch / "new", path);
-  EXPECT_TRUE(in_a_child([&] {
+  const auto work = [&] {
     const Engine own = Engine::common();
     return has(File(own, file), mine);
-  }));
+  };
+  EXPECT_EQ(test::in_a_child(work), true);
 }
 
 TEST_P(BulkNames, AChildThatHasClosedTheDescriptor) {
@@ -124,10 +126,10 @@ TEST_P(BulkNames, AChildThatHasClosedTheDescriptor) {
     const Engine own = Engine::common();
     return has(File(own, file), mine);
   };
-  EXPECT_TRUE(in_a_child(by_name));
+  EXPECT_EQ(test::in_a_child(by_name), true);
   std::filesystem::rename(scratch / "new", path);
   write_file(scratch / "new", others);
-  EXPECT_TRUE(in_a_child([&] { return error_of([&] { by_name(); }) == ESTALE; }));
+  EXPECT_EQ(test::in_a_child([&] { return error_of([&] { by_name(); }) == ESTALE; }), true);
 }
 
 TEST_P(BulkNames, AChildLeavesTheParentsFileAndFutures) {
@@ -135,11 +137,12 @@ TEST_P(BulkNames, AChildLeavesTheParentsFileAndFutures) {
   File file(engine, path);
   std::string got(bytes, '#');
   Future future = file.read_at_async(got.data(), bytes, 0);
-  EXPECT_TRUE(in_a_child([&] {
+  const auto work = [&] {
     if (error_of([&] { file.close(); }) != ECHILD) return false;
     future.cancel();
     return future.ready() || error_of([&] { future.then([] {}); }) == ECHILD;
-  }));
+  };
+  EXPECT_EQ(test::in_a_child(work), true);
   EXPECT_EQ(future.get(), bytes);
   EXPECT_TRUE(same_bytes(got, mine));
 }

@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include <dlfcn.h>
+#include "support/mock_gpu.hpp"
 
 namespace ferry::test {
 
@@ -20,17 +20,11 @@ class MockCuFile {
       unsetenv(name);
   }
   static long get(const char* name) {
-    return function<long(const char*)>("ferry_mock_cufile_get")(name);
+    return function_of<long(const char*)>(FERRY_MOCK_CUFILE_LIBRARY, "ferry_mock_cufile_get")(name);
   }
   static void set(const char* name, long value) {
-    function<void(const char*, long)>("ferry_mock_cufile_set")(name, value);
-  }
-
- private:
-  template <class Function>
-  static Function* function(const char* name) {
-    static void* library = dlopen(FERRY_MOCK_CUFILE_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    return reinterpret_cast<Function*>(dlsym(library, name));
+    function_of<void(const char*, long)>(FERRY_MOCK_CUFILE_LIBRARY, "ferry_mock_cufile_set")(name,
+                                                                                             value);
   }
 };
 

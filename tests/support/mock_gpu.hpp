@@ -15,21 +15,20 @@ namespace ferry::test {
 // Before anything looks for a driver.
 inline const bool mock_cuda_is_named = setenv("FERRY_CUDA_LIBRARY", FERRY_MOCK_CUDA, 1) == 0;
 
+// A function of a loaded library.
+template <class Function>
+Function* function_of(const char* library, const char* name) {
+  return reinterpret_cast<Function*>(dlsym(dlopen(library, RTLD_NOW | RTLD_LOCAL), name));
+}
+
 // Its faults and counters; see tests/mocks/cuda/machine.cpp for their names.
 class MockCuda {
  public:
   static long get(const char* name) {
-    return function<long(const char*)>("ferry_mock_cuda_get")(name);
+    return function_of<long(const char*)>(FERRY_MOCK_CUDA, "ferry_mock_cuda_get")(name);
   }
   static void set(const char* name, long value) {
-    function<void(const char*, long)>("ferry_mock_cuda_set")(name, value);
-  }
-
- private:
-  template <class Function>
-  static Function* function(const char* name) {
-    static void* library = dlopen(FERRY_MOCK_CUDA, RTLD_NOW | RTLD_LOCAL);
-    return reinterpret_cast<Function*>(dlsym(library, name));
+    function_of<void(const char*, long)>(FERRY_MOCK_CUDA, "ferry_mock_cuda_set")(name, value);
   }
 };
 

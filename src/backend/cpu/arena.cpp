@@ -10,6 +10,8 @@
 
 #include <sys/mman.h>
 
+#include "base/staging.hpp"
+
 namespace ferry::cpu {
 namespace {
 
@@ -36,25 +38,12 @@ Arena::Arena(std::uint64_t bytes, const CpuSet& cpus)
   if (bytes == 0 || bytes_ < bytes || bytes_ + huge_page_bytes < bytes_) {
     throw std::system_error(ENOMEM, std::system_category(), "an arena of that size");
   }
-  constexpr int protection = PROT_READ | PROT_WRITE;
-  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-  void* memory = mmap(nullptr, bytes_, protection, flags | MAP_HUGETLB | MAP_POPULATE, -1, 0);
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_POPULATE;
+  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags, -1, 0);
   huge_ = memory != MAP_FAILED;
-  if (!huge_) {
-    // One huge page more than needed, so that the start can be aligned to one.
-    const std::uint64_t mapped = bytes_ + huge_page_bytes;
-    memory = mmap(nullptr, mapped, protection, flags, -1, 0);
-    if (memory == MAP_FAILED) {
-      throw std::system_error(errno, std::system_category(), "mapping the device's arena");
-    }
-    const auto start = reinterpret_cast<std::uintptr_t>(memory);
-    const std::uintptr_t aligned =
-        (start + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
-    if (aligned > start) munmap(memory, aligned - start);
-    const std::uintptr_t end = start + mapped;
-    munmap(reinterpret_cast<void*>(aligned + bytes_), end - aligned - bytes_);
-    memory = reinterpret_cast<void*>(aligned);
-    madvise(memory, bytes_, MADV_HUGEPAGE);
+  if (!huge_) memory = map_huge(bytes_, true);
+  if (memory == nullptr) {
+    throw std::system_error(errno, std::system_category(), "mapping the device's arena");
   }
   base_ = static_cast<unsigned char*>(memory);
   // A child process must neither use it nor make the kernel copy pinned pages.

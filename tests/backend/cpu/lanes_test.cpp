@@ -9,10 +9,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include <ferry/ferry.hpp>
+
+#include "support/files.hpp"
 
 namespace {
 
@@ -23,14 +23,7 @@ using ferry::device::FileCalls;
 
 class Lanes : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/ferry-lanes-XXXXXX";
-    const int fd = mkstemp(name);
-    ASSERT_GE(fd, 0);
-    close(fd);
-    path_ = name;
-  }
-  void TearDown() override { unlink(path_.c_str()); }
+  Lanes() { ferry::test::write_file(path_, ""); }
 
   // Runs body(files, lane) on every lane of one warp; group 0's cells and ring.
   template <class Body>
@@ -42,7 +35,8 @@ class Lanes : public ::testing::Test {
   }
 
   ferry::Runtime runtime_;
-  std::string path_;
+  const ferry::test::ScratchDirectory directory_;
+  const std::string path_ = directory_ / "file";
 };
 
 TEST(LaneGroup, CollectiveOperationsAgreeWithTheirMeaning) {

@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 #include <linux/magic.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/in_a_child.hpp"
 #include "support/mock_gpu.hpp"
 
 namespace ferry::cuda {
@@ -52,30 +52,22 @@ TEST(GpuDirectDriver, KnowsWhichFileSystemsItServes) {
 
 // In a child, because a process decides only once whether to use cuFile.
 TEST(GpuDirectDriver, IsSharedAndBelongsToOneProcess) {
-  const pid_t child = fork();
-  if (child == 0) {
+  const auto work = [] {
     setenv("FERRY_CUFILE_LIBRARY", FERRY_MOCK_CUFILE_LIBRARY, 1);
     setenv("FERRY_MOCK_CUFILE", "p2p", 1);
     std::string why;
     setenv("FERRY_GPUDIRECT", "off", 1);
-    if (GpuDirectDriver::shared(why) != nullptr || why != "FERRY_GPUDIRECT=off") _exit(1);
+    if (GpuDirectDriver::shared(why) != nullptr || why != "FERRY_GPUDIRECT=off") return 1;
     setenv("FERRY_GPUDIRECT", "on", 1);
     auto first = GpuDirectDriver::shared(why);
     const auto second = GpuDirectDriver::shared(why);
-    if (first == nullptr || first != second) _exit(2);
-    const pid_t grandchild = fork();
-    if (grandchild == 0) {
+    if (first == nullptr || first != second) return 2;
+    return test::in_a_child([&] {
       const bool refused = GpuDirectDriver::shared(why) == nullptr;
-      _exit(refused && why == "cuFile belongs to the parent of this process" ? 0 : 3);
-    }
-    int status = 0;
-    waitpid(grandchild, &status, 0);
-    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 4);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+      return refused && why == "cuFile belongs to the parent of this process" ? 0 : 3;
+    });
+  };
+  EXPECT_EQ(test::in_a_child(work), 0);
 }
 
 TEST(GpuDirectDriver, IsNotAskedOnItsOwnWithoutTheKernelModule) {

@@ -95,37 +95,33 @@ void run_copy(std::uintptr_t to, std::uintptr_t from, std::size_t bytes, bool fr
   machine().count("copied_bytes", static_cast<long>(bytes));
 }
 
-Result copy(std::uintptr_t to, std::uintptr_t from, std::size_t bytes, std::uintptr_t device_side) {
+// On a stream; without one, at once.
+Result copy(std::uintptr_t to, std::uintptr_t from, std::size_t bytes, std::uintptr_t device_side,
+            mock::Stream* stream) {
   if (const Result result = in_context(); result != Result::success) return result;
   if (bytes == 0) return Result::success;
-  machine().wait_for_kernels();
+  if (stream == nullptr) machine().wait_for_kernels();
   if (machine().falls_due("fail_copy_call")) return Result::launch_failed;
+  if (stream != nullptr && stream->device() != current.back()->device)
+    return Result::invalid_handle;
   const std::uintptr_t host_side = device_side == to ? from : to;
-  const Result result = machine().begin_copy(device_side, host_side, bytes);
+  const Result result = machine().begin_copy(device_side, host_side, bytes, stream != nullptr);
   if (result != Result::success) return result;
-  run_copy(to, from, bytes, device_side == from);
-  machine().end_copy(device_side, host_side);
-  return machine().lost() ? Result::ecc_uncorrectable : Result::success;
-}
-
-Result copy_later(std::uintptr_t to, std::uintptr_t from, std::size_t bytes,
-                  std::uintptr_t device_side, StreamHandle stream) {
-  if (const Result result = in_context(); result != Result::success) return result;
-  if (bytes == 0) return Result::success;
-  if (machine().falls_due("fail_copy_call")) return Result::launch_failed;
-  mock::Stream& queue = stream_of(stream);
-  if (queue.device() != current.back()->device) return Result::invalid_handle;
-  const std::uintptr_t host_side = device_side == to ? from : to;
-  const Result result = machine().begin_copy(device_side, host_side, bytes, true);
-  if (result != Result::success) return result;
-  queue.add([=] {
+  const auto run = [=] {
+    run_copy(to, from, bytes, device_side == from);
+    machine().end_copy(device_side, host_side);
+  };
+  if (stream == nullptr) {
+    run();
+    return machine().lost() ? Result::ecc_uncorrectable : Result::success;
+  }
+  stream->add([run] {
     while (machine().get("hold_copies") != 0)
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     if (const long delay_us = machine().get("copy_delay_us"); delay_us > 0) {
       std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
     }
-    run_copy(to, from, bytes, device_side == from);
-    machine().end_copy(device_side, host_side);
+    run();
   });
   return Result::success;
 }
@@ -325,20 +321,20 @@ Result cuMemHostGetDevicePointer_v2(DevicePointer* pointer, void* memory, unsign
 }
 
 Result cuMemcpyHtoD_v2(DevicePointer to, const void* from, std::size_t bytes) {
-  return copy(to, address(from), bytes, to);
+  return copy(to, address(from), bytes, to, nullptr);
 }
 
 Result cuMemcpyDtoH_v2(void* to, DevicePointer from, std::size_t bytes) {
-  return copy(address(to), from, bytes, from);
+  return copy(address(to), from, bytes, from, nullptr);
 }
 
 Result cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, std::size_t bytes,
                             StreamHandle stream) {
-  return copy_later(to, address(from), bytes, to, stream);
+  return copy(to, address(from), bytes, to, &stream_of(stream));
 }
 
 Result cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, std::size_t bytes, StreamHandle stream) {
-  return copy_later(address(to), from, bytes, from, stream);
+  return copy(address(to), from, bytes, from, &stream_of(stream));
 }
 
 Result cuMemsetD8Async(DevicePointer memory, unsigned char value, std::size_t bytes,

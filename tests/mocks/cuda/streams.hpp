@@ -5,9 +5,9 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "backend/cuda/abi.hpp"
 
@@ -18,25 +18,48 @@ using Mark = std::atomic<bool>;
 
 class Stream {
  public:
-  explicit Stream(int device);
+  explicit Stream(int device) : device_(device), thread_([this] { run(); }) {}
   // Runs what is left.
-  ~Stream();
+  ~Stream() {
+    add(nullptr);
+    thread_.join();
+  }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
   int device() const { return device_; }
-  void add(std::function<void()> work);
-  void wait_until_idle();
+  // Null ends the stream.
+  void add(std::function<void()> work) {
+    {
+      const std::lock_guard lock(mutex_);
+      work_.push_back(std::move(work));
+    }
+    changed_.notify_all();
+  }
+  void wait_until_idle() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return work_.empty(); });
+  }
 
  private:
-  void run();
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return !work_.empty(); });
+      const std::function<void()> work = work_.front();  // stays in the list until it is done
+      if (work == nullptr) return;
+      lock.unlock();
+      work();
+      lock.lock();
+      work_.pop_front();
+      changed_.notify_all();
+    }
+  }
 
   const int device_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> work_;
-  bool busy_ = false;
-  bool ending_ = false;
   std::thread thread_;
 };
 
