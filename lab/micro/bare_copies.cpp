@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
-#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -25,18 +24,11 @@ constexpr std::size_t mapped_bytes = 1 << 20;
 // Hands out pieces to the threads; the seconds until all are done.
 double run(std::size_t bytes, std::size_t piece, std::uint64_t threads,
            const std::function<void(std::size_t at, std::size_t count)>& copy) {
-  const auto begin = Clock::now();
   std::atomic<std::size_t> next{0};
-  std::vector<std::thread> others;
-  for (std::uint64_t i = 0; i < threads; ++i) {
-    others.emplace_back([&] {
-      for (std::size_t at = next.fetch_add(piece); at < bytes; at = next.fetch_add(piece))
-        copy(at, std::min(piece, bytes - at));
-    });
-  }
-  for (std::thread& other : others)
-    other.join();
-  return seconds_since(begin);
+  return seconds_on_threads(threads, [&](std::uint64_t) {
+    for (std::size_t at = next.fetch_add(piece); at < bytes; at = next.fetch_add(piece))
+      copy(at, std::min(piece, bytes - at));
+  });
 }
 
 // Without `to` only the mapping is made.

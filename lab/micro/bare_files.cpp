@@ -3,7 +3,6 @@
 // `open` does not read, `same-memory` reads all files of a thread into the same 16 KiB, and
 // `memory` opens nothing and only writes the bytes to memory, by plain stores.
 #include <cstring>
-#include <thread>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -40,15 +39,9 @@ void bare_files(const BenchmarkOptions& options) {
   const HugeMemory memory(names.size() * file_bytes_max);
   std::vector<double> seconds;
   for (std::uint64_t repeat = 0; repeat < options.repeats; ++repeat) {
-    const auto begin = Clock::now();
-    std::vector<std::thread> threads;
-    for (std::uint64_t i = 0; i < options.threads; ++i) {
-      threads.emplace_back(
-          [&, i] { read_every(names, memory.data(), i, options.threads, options.kind); });
-    }
-    for (std::thread& thread : threads)
-      thread.join();
-    seconds.push_back(seconds_since(begin));
+    seconds.push_back(seconds_on_threads(options.threads, [&](std::uint64_t i) {
+      read_every(names, memory.data(), i, options.threads, options.kind);
+    }));
   }
   report_figure("small files, " + options.kind, "s", seconds);
 }

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
-#include <thread>
 
 #include <fcntl.h>
 #include <nfsc/libnfs.h>
@@ -101,11 +100,8 @@ void bare_nfs(const BenchmarkOptions& options) {
   const auto begin = Clock::now();
   for (const auto& connection : all)
     connection->open(writes, writes && connection == all.front());
-  std::vector<std::thread> threads;
-  for (const auto& connection : all)
-    threads.emplace_back([&] { connection->move(next, options.bytes, options.depth); });
-  for (std::thread& thread : threads)
-    thread.join();
+  seconds_on_threads(all.size(),
+                     [&](std::uint64_t i) { all[i]->move(next, options.bytes, options.depth); });
   if (writes) all.front()->commit();
   for (const auto& connection : all)
     connection->close();

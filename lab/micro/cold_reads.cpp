@@ -6,8 +6,7 @@
 
 #include <fcntl.h>
 
-#include <ferry/ferry.hpp>
-
+#include "micro/device_file.hpp"
 #include "micro/pairs.hpp"
 #include "micro/subcommand.hpp"
 
@@ -15,18 +14,18 @@ namespace {
 
 using namespace ferry;
 using namespace ferry::benchmarks;
-using Files = device::FileCalls<device::ThreadGroup>;
 
-double bytes_per_second(Files& files, int file, const BenchmarkOptions& job, char* memory) {
+double bytes_per_second(const DeviceFile& file, const BenchmarkOptions& job, char* memory) {
+  auto& files = file.files;
   device::FileStatus status{};
-  check(files.fstat(file, &status), 0);
+  check(files.fstat(file.number, &status), 0);
   const std::uint64_t places = status.size_bytes / job.bytes;
   const bool random_places = job.kind == "random";
   std::mt19937_64 random(1);
   std::uint64_t next = 0;
   const auto start = [&](std::uint64_t slot) {
     const std::uint64_t place = (random_places ? random() : next++) % places;
-    return files.pread_async(file, memory + slot * job.bytes, job.bytes,
+    return files.pread_async(file.number, memory + slot * job.bytes, job.bytes,
                              static_cast<std::int64_t>(place * job.bytes));
   };
   std::vector<device::Pending> pending;
@@ -49,12 +48,12 @@ double bytes_per_second(Files& files, int file, const BenchmarkOptions& job, cha
   return static_cast<double>(done * job.bytes) / seconds_since(begin);
 }
 
-double cached_bytes_per_second(Files& files, int file, const BenchmarkOptions& job, char* memory) {
+double cached_bytes_per_second(const DeviceFile& file, const BenchmarkOptions& job, char* memory) {
   std::int64_t at = 0;
   const auto begin = Clock::now();
   const auto end = begin + std::chrono::duration<double>(job.seconds);
   while (Clock::now() < end) {
-    const std::int64_t got = files.pread(file, memory, job.bytes, at);
+    const std::int64_t got = file.files.pread(file.number, memory, job.bytes, at);
     if (got < 0) fail("a read gave " + std::to_string(got));
     if (got == 0) break;
     at += got;
@@ -64,24 +63,13 @@ double cached_bytes_per_second(Files& files, int file, const BenchmarkOptions& j
 
 void cold_reads(const BenchmarkOptions& options) {
   const bool cached = options.kind == "cached";
-  RuntimeOptions runtime_options;
-  if (cached) {
-    runtime_options.device_threads = 1;
-    runtime_options.cache_bytes = 256ULL << 20;
-    runtime_options.placement = device::Placement::compute;
-  }
-  Runtime runtime(runtime_options);
-  const Buffer buffer = runtime.allocate(options.bytes * options.depth);
-  runtime.run([&](DeviceThread& self) {
-    if (self.index != 0) return;
-    // Direct, so that the kernel's page cache has no part in it.
-    const int flags = O_RDONLY | O_DIRECT;
-    const int file = opened(self.files.open(options.path.c_str(), flags), options.path);
-    const auto measured = cached ? cached_bytes_per_second : bytes_per_second;
-    report_figure("cold reads", "bytes/s",
-                  {measured(self.files, file, options, buffer.as<char>())});
-    self.files.close(file);
-  });
+  on_device(cached ? one_thread(256 << 20) : RuntimeOptions(), options.bytes * options.depth,
+            [&](Runtime&, DeviceThread& self, char* memory) {
+              // Direct, so that the kernel's page cache has no part in it.
+              const DeviceFile file(self.files, options.path, O_RDONLY | O_DIRECT);
+              const auto measured = cached ? cached_bytes_per_second : bytes_per_second;
+              report_figure("cold reads", "bytes/s", {measured(file, options, memory)});
+            });
 }
 
 const Subcommand registered("cold-reads", "FILE sequential|random|cached --bytes --depth --seconds",

@@ -7,8 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <ferry/ferry.hpp>
-
+#include "micro/device_file.hpp"
 #include "micro/memory.hpp"
 #include "micro/pairs.hpp"
 #include "micro/subcommand.hpp"
@@ -52,26 +51,20 @@ class Mapping {
 
 class Sums {
  public:
-  Sums(DeviceThread& self, const std::string& path)
-      : files_(self.files),
-        file_(opened(files_.open(path.c_str(), O_RDONLY), path)),
-        mapping_(path) {
+  Sums(DeviceThread& self, const std::string& path) : file_(self.files, path), mapping_(path) {
     if (through_views() != through_mapping()) fail("the two disagree about the contents");
   }
-  ~Sums() { files_.close(file_); }
-  Sums(const Sums&) = delete;
-  Sums& operator=(const Sums&) = delete;
 
   std::uint64_t through_views() {
     std::uint64_t sum = 0;
     for (std::uint64_t at = 0; at < file_bytes;) {
       device::cache::HeldView view;
       const std::int64_t bytes =
-          files_.hold(file_, static_cast<std::int64_t>(at), page_bytes, view);
+          file_.files.hold(file_.number, static_cast<std::int64_t>(at), page_bytes, view);
       if (bytes <= 0) fail("hold gave " + std::to_string(bytes));
       sum += sum_of(view.data, static_cast<std::uint64_t>(bytes));
       at += static_cast<std::uint64_t>(bytes);
-      files_.release(view);
+      file_.files.release(view);
     }
     return sum;
   }
@@ -89,20 +82,15 @@ class Sums {
     return sum;
   }
 
-  device::FileCalls<device::ThreadGroup>& files_;
-  int file_;
+  DeviceFile file_;
   Mapping mapping_;
   HugeMemory bare_{file_bytes};
 };
 
 void held_views(const BenchmarkOptions& options) {
-  RuntimeOptions runtime_options;
-  runtime_options.device_threads = 1;
-  runtime_options.cache_bytes = file_bytes + (16 << 20);
+  RuntimeOptions runtime_options = one_thread(file_bytes + (16 << 20));
   runtime_options.page_bytes = page_bytes;
-  runtime_options.placement = device::Placement::compute;
-  Runtime runtime(runtime_options);
-  runtime.run([&](DeviceThread& self) {
+  Runtime(runtime_options).run([&](DeviceThread& self) {
     Sums sums(self, options.path);
     volatile std::uint64_t result = 0;
     const auto mapped = [&] {

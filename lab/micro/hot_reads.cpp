@@ -8,9 +8,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <ferry/ferry.hpp>
-
 #include "base/cpus.hpp"
+#include "micro/device_file.hpp"
 #include "micro/pairs.hpp"
 #include "micro/subcommand.hpp"
 
@@ -29,16 +28,14 @@ constexpr int depth = 16;
 class HotReads {
  public:
   HotReads(DeviceThread& self, const std::string& path, char* memory)
-      : files_(self.files),
-        memory_(memory),
-        file_(opened(files_.open(path.c_str(), O_RDONLY), path)),
+      : memory_(memory),
+        file_(self.files, path),
         plain_(opened(::open(path.c_str(), O_RDONLY), path)) {
     plain(large_bytes, large_calls);  // brings the file into the kernel's page cache
   }
-  ~HotReads() {
-    files_.close(file_);
-    ::close(plain_);
-  }
+  ~HotReads() { ::close(plain_); }
+  HotReads(const HotReads&) = delete;
+  HotReads& operator=(const HotReads&) = delete;
 
   double plain(std::uint64_t bytes, long calls) {
     return nanoseconds_each(calls, [&](long i) {
@@ -46,9 +43,8 @@ class HotReads {
     });
   }
   double one_by_one(std::uint64_t bytes, long calls) {
-    return nanoseconds_each(calls, [&](long i) {
-      check(files_.pread(file_, target(i, bytes), bytes, at(i, bytes)), bytes);
-    });
+    return nanoseconds_each(calls,
+                            [&](long i) { file_.read(target(i, bytes), bytes, place(i, bytes)); });
   }
   // What placement host cannot do without: the other core executes the call, one word says which
   // and that it is done.
@@ -80,35 +76,34 @@ class HotReads {
     device::Pending pending[depth];
     const double each = nanoseconds_each(calls, [&](long i) {
       device::Pending& next = pending[i % depth];
-      if (i >= depth) check(files_.wait(next), bytes);
-      next = files_.pread_async(file_, target(i, bytes), bytes, at(i, bytes));
+      if (i >= depth) check(file_.files.wait(next), bytes);
+      next = file_.files.pread_async(file_.number, target(i, bytes), bytes, at(i, bytes));
     });
     for (device::Pending& last : pending)
-      check(files_.wait(last), bytes);
+      check(file_.files.wait(last), bytes);
     return each;
   }
 
  private:
+  static std::uint64_t place(long i, std::uint64_t bytes) {
+    return static_cast<std::uint64_t>(i) * bytes % file_bytes;
+  }
   static std::int64_t at(long i, std::uint64_t bytes) {
-    return static_cast<std::int64_t>(static_cast<std::uint64_t>(i) * bytes % file_bytes);
+    return static_cast<std::int64_t>(place(i, bytes));
   }
   char* target(long i, std::uint64_t bytes) const {
     return memory_ + static_cast<std::uint64_t>(i % depth) * bytes;
   }
 
-  device::FileCalls<device::ThreadGroup>& files_;
   char* memory_;
-  int file_;
+  DeviceFile file_;
   int plain_;
 };
 
 void hot_reads(const BenchmarkOptions& options) {
-  Runtime runtime;
-  const CpuSet server_cpus = parse_cpus(runtime.info().server_cpus);
-  const Buffer buffer = runtime.allocate(depth * large_bytes);
-  runtime.run([&](DeviceThread& self) {
-    if (self.index != 0) return;
-    HotReads reads(self, options.path, buffer.as<char>());
+  on_device({}, depth * large_bytes, [&](Runtime& runtime, DeviceThread& self, char* memory) {
+    const CpuSet server_cpus = parse_cpus(runtime.info().server_cpus);
+    HotReads reads(self, options.path, memory);
     const auto plain = [&] { return reads.plain(small_bytes, small_calls); };
     measure_pairs(
         "4 KiB, depth 1: host / pread", "ns",

@@ -8,8 +8,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <ferry/ferry.hpp>
-
+#include "micro/device_file.hpp"
 #include "micro/pairs.hpp"
 #include "micro/subcommand.hpp"
 
@@ -130,20 +129,14 @@ void measure_bytes(const Runtime& runtime, const Cached& cached, const std::stri
 }
 
 void new_files(const BenchmarkOptions& options) {
-  RuntimeOptions runtime_options;
-  runtime_options.device_threads = 1;
-  runtime_options.cache_bytes = 272ULL << 20;
-  runtime_options.placement = device::Placement::compute;
-  Runtime runtime(runtime_options);
-  const Buffer buffer = runtime.allocate(large_bytes);
-  runtime.run([&](DeviceThread& self) {
-    const Cached cached{self.files};
-    const char* from = buffer.as<char>();
-    measure_new(cached, options.path, options.other, from, "4 KiB", 4096);
-    measure_new(cached, options.path, options.other, from, "4 MiB", large_bytes);
-    measure_sync(cached, options.path, from);
-    measure_bytes(runtime, cached, options.path, from);
-  });
+  on_device(one_thread(272 << 20), large_bytes,
+            [&](Runtime& runtime, DeviceThread& self, const char* from) {
+              const Cached cached{self.files};
+              measure_new(cached, options.path, options.other, from, "4 KiB", 4096);
+              measure_new(cached, options.path, options.other, from, "4 MiB", large_bytes);
+              measure_sync(cached, options.path, from);
+              measure_bytes(runtime, cached, options.path, from);
+            });
 }
 
 const Subcommand registered("new-files", "FOLDER TMPFS",

@@ -8,6 +8,7 @@
 #include <functional>
 #include <iostream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -41,16 +42,19 @@ inline int opened(int file, const std::string& path) {
   return file;
 }
 
-// Reads a file from its beginning: what it has is resident then.
-template <class Files>
-void read_through(Files& files, int file, void* memory, std::uint64_t call_bytes,
-                  std::uint64_t bytes) {
-  for (std::uint64_t at = 0; at < bytes; at += call_bytes)
-    check(files.pread(file, memory, call_bytes, static_cast<std::int64_t>(at)), call_bytes);
-}
-
 inline double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+// Seconds until so many threads, the first with number 0, have done `work`.
+template <class Work>
+double seconds_on_threads(std::uint64_t count, Work work) {
+  const auto begin = Clock::now();
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint64_t i = 0; i < count; ++i)
+      threads.emplace_back([&work, i] { work(i); });
+  }
+  return seconds_since(begin);
 }
 // Nanoseconds per call of `work`, called `count` times.
 template <class Work>

@@ -1,13 +1,17 @@
-// All placements at every size, in turn: host, compute, service, automatic, and back. The file is
-// resident in device memory and in the kernel's page cache.
+// Calls for a file that is resident in device memory and in the kernel's page cache: each placement
+// beside `automatic`, and `compute` beside the kernel's calls, bare copies over as much memory in
+// huge pages, and a cache without its optimisations.
+#include <algorithm>
 #include <array>
 #include <random>
 #include <string>
+#include <vector>
 
 #include <fcntl.h>
+#include <unistd.h>
 
-#include <ferry/ferry.hpp>
-
+#include "micro/device_file.hpp"
+#include "micro/memory.hpp"
 #include "micro/pairs.hpp"
 #include "micro/subcommand.hpp"
 
@@ -16,100 +20,216 @@ namespace {
 using namespace ferry;
 using namespace ferry::benchmarks;
 
-constexpr int round_count = 40;  // the best is picked on the odd ones, judged on the even ones
 constexpr std::uint64_t file_bytes = 256ULL << 20;
 constexpr std::uint64_t largest_bytes = 16 << 20;
-constexpr std::uint64_t block_bytes = 4 << 20;  // moved per block at least, within these calls:
-constexpr long calls_min = 2;
-constexpr long calls_max = 512;
+constexpr int round_count = 40;  // the best is picked on the odd ones, judged on the even ones
 
-struct Named {
-  const char* name;
-  device::Placement placement;
+// One block of calls.
+struct Work {
+  std::uint64_t bytes;  // of a call
+  bool writes = false;
+  bool random = false;
+  // Enough that what a block finds in the core's caches of another's does not matter.
+  long calls = static_cast<long>(std::min((64ULL << 20) / bytes, 64ULL << 10));
 };
-constexpr std::array<Named, 4> placements{{{"host", device::Placement::host},
-                                           {"compute", device::Placement::compute},
-                                           {"service", device::Placement::service},
-                                           {"automatic", device::Placement::automatic}}};
 
-class Calls {
+// The file's whole range, by several ways.
+class Ways {
  public:
-  Calls(DeviceThread& self, const std::string& path, void* memory)
-      : files_(self.files),
-        memory_(memory),
-        file_(opened(files_.open(path.c_str(), O_RDWR), path)) {
-    files_.use(device::Placement::compute);
-    read_through(files_, file_, memory_, largest_bytes, file_bytes);
+  Ways(DeviceThread& self, const std::string& path, char* memory)
+      : memory_(memory),
+        file_(self.files, path, O_RDWR),
+        plain_(opened(::open(path.c_str(), O_RDWR), path)) {
+    use(device::Placement::compute);
+    file_.read_through(memory_, largest_bytes, file_bytes);
+    for (std::uint64_t at = 0; at < file_bytes; at += largest_bytes)
+      check(::pread(plain_, memory_, largest_bytes, static_cast<off_t>(at)), largest_bytes);
   }
-  ~Calls() { files_.close(file_); }
-  Calls(const Calls&) = delete;
-  Calls& operator=(const Calls&) = delete;
+  ~Ways() { ::close(plain_); }
+  Ways(const Ways&) = delete;
+  Ways& operator=(const Ways&) = delete;
 
-  // ns per call.
-  double block(device::Placement placement, bool reading, bool random, std::uint64_t bytes) {
-    files_.use(placement);
-    const long calls =
-        std::min(std::max(static_cast<long>(block_bytes / bytes), calls_min), calls_max);
-    const std::uint64_t count = file_bytes / bytes;
-    return nanoseconds_each(calls, [&](long) {
-      const auto at = static_cast<std::int64_t>((random ? random_() : next_++) % count * bytes);
-      check(reading ? files_.pread(file_, memory_, bytes, at)
-                    : files_.pwrite(file_, memory_, bytes, at),
-            bytes);
+  void use(device::Placement placement) { file_.files.use(placement); }
+
+  // These give ns per call.
+  double by_device(const Work& work) {
+    if (work.writes)
+      return each(work, [&](std::uint64_t at) { file_.write(memory_, work.bytes, at); });
+    return each(work, [&](std::uint64_t at) { file_.read(memory_, work.bytes, at); });
+  }
+  double by_kernel(const Work& work) {
+    if (work.writes) {
+      return each(work, [&](std::uint64_t at) {
+        check(::pwrite(plain_, memory_, work.bytes, static_cast<off_t>(at)), work.bytes);
+      });
+    }
+    return each(work, [&](std::uint64_t at) {
+      check(::pread(plain_, memory_, work.bytes, static_cast<off_t>(at)), work.bytes);
     });
+  }
+  double by_copy(const Work& work, const HugeMemory& bare, Copy copy = library_copy) {
+    if (work.writes)
+      return each(work, [&](std::uint64_t at) { copy(bare.data() + at, memory_, work.bytes); });
+    return each(work, [&](std::uint64_t at) { copy(memory_, bare.data() + at, work.bytes); });
+  }
+  // The faster of the library's copy and the streaming one.
+  Copy best_copy(const Work& work, const HugeMemory& bare) {
+    double library = by_copy(work, bare);
+    double streaming = by_copy(work, bare, streaming_copy());
+    for (int i = 0; i < 4; ++i) {
+      library = std::min(library, by_copy(work, bare));
+      streaming = std::min(streaming, by_copy(work, bare, streaming_copy()));
+    }
+    return streaming < library ? streaming_copy() : library_copy;
   }
 
  private:
-  device::FileCalls<device::ThreadGroup>& files_;
-  void* memory_;
-  int file_;
+  // At random places, new ones for every block, or one after the other.
+  template <class Call>
+  double each(const Work& work, Call call) {
+    places_.resize(static_cast<std::size_t>(work.calls));
+    for (std::uint64_t& place : places_)
+      place = (work.random ? random_() : next_++) % (file_bytes / work.bytes) * work.bytes;
+    return nanoseconds_each(work.calls,
+                            [&](long i) { call(places_[static_cast<std::size_t>(i)]); });
+  }
+
+  char* memory_;
+  DeviceFile file_;
+  int plain_;
   std::mt19937_64 random_{1};
   std::uint64_t next_ = 0;
+  std::vector<std::uint64_t> places_;
 };
 
-void measure(Calls& calls, bool reading, bool random, std::uint64_t bytes) {
-  const std::string name = std::string("automatic / best: ") + (random ? "random" : "sequential") +
-                           (reading ? " read, " : " write, ") + std::to_string(bytes) + " B";
+// Half of a cache may be dirty before it is written in the background: this all is, then.
+RuntimeOptions with_the_whole_file() {
+  return one_thread(2 * file_bytes + (32 << 20));
+}
+
+// Times, so that the speed-up is other / compute: the cached call is the baseline.
+void measure_calls(Ways& ways, const HugeMemory& bare, const std::string& name, const Work& work) {
+  const auto cached = [&] { return ways.by_device(work); };
+  const auto plain = [&] { return ways.by_kernel(work); };
+  const auto copy = [&] { return ways.by_copy(work, bare); };
+  const std::string call = name + (work.writes ? ": pwrite" : ": pread");
+  measure_pairs(call + " / compute", "ns", plain, cached);
+  // What the machine allows: nobody moves these bytes faster than a copy without a look-up.
+  measure_pairs(call + " / bare memcpy", "ns", plain, copy);
+  if (!work.writes) measure_pairs(name + ": memcpy / compute", "ns", copy, cached);
+}
+
+void measure_best_copy(Ways& ways, const HugeMemory& bare, const std::string& size,
+                       std::uint64_t bytes) {
+  const std::string name = "overwrite, " + size + ": best copy / compute";
+  if (!is_wanted(name)) return;
+  const Work work{.bytes = bytes, .writes = true};
+  const Copy best = ways.best_copy(work, bare);
+  measure_pairs(
+      name, "ns", [&] { return ways.by_copy(work, bare, best); },
+      [&] { return ways.by_device(work); });
+}
+
+void cached_calls(const BenchmarkOptions& options) {
+  RuntimeOptions runtime_options = with_the_whole_file();
+  runtime_options.page_bytes = 64 << 10;
+  on_device(runtime_options, largest_bytes, [&](Runtime&, DeviceThread& self, char* memory) {
+    Ways ways(self, options.path, memory);
+    const HugeMemory bare(file_bytes);
+    for (const auto& [size, bytes] : {std::pair{"64 B", 64U}, {"512 B", 512U}, {"4 KiB", 4096U}}) {
+      measure_calls(ways, bare, std::string("cached random read, ") + size,
+                    {.bytes = bytes, .random = true});
+    }
+    measure_calls(ways, bare, "cached sequential read, 64 KiB", {.bytes = 64 << 10});
+    measure_calls(ways, bare, "overwrite, 4 KiB", {.bytes = 4096, .writes = true});
+    measure_best_copy(ways, bare, "64 KiB", 64 << 10);
+    measure_best_copy(ways, bare, "1 MiB", 1 << 20);
+  });
+}
+
+void optimizations(const BenchmarkOptions& options) {
+  RuntimeOptions without = with_the_whole_file();
+  without.cache_switches = {false, false, false, false, false, false};
+  const HugeMemory bare(file_bytes);
+  const auto measure = [&](Ways& on, Ways& off) {
+    for (const bool writes : {false, true}) {
+      const Work work{.bytes = 4 << 20, .writes = writes};
+      const std::string name = std::string("4 MiB records, ") + (writes ? "write: " : "read: ");
+      const auto all_on = [&] { return on.by_device(work); };
+      measure_pairs(
+          name + "memcpy / all on", "ns", [&] { return on.by_copy(work, bare); }, all_on);
+      measure_pairs(
+          name + "all off / all on", "ns", [&] { return off.by_device(work); }, all_on);
+    }
+  };
+  Runtime runtime(with_the_whole_file());
+  Runtime other_runtime(without);
+  const Buffer memory = runtime.allocate(largest_bytes);
+  const Buffer other_memory = other_runtime.allocate(largest_bytes);
+  // One program inside the other: this thread waits while that one makes the calls of both.
+  runtime.run([&](DeviceThread& self) {
+    Ways on(self, options.path, memory.as<char>());
+    other_runtime.run([&](DeviceThread& other) {
+      Ways off(other, options.path, other_memory.as<char>());
+      measure(on, off);
+    });
+  });
+}
+
+// In turn host, compute, service, automatic, and back.
+void measure_placements(Ways& ways, const std::string& name, const Work& work) {
+  constexpr std::array<const char*, 4> names = {"host", "compute", "service", "automatic"};
+  constexpr std::array<device::Placement, 4> placements = {
+      device::Placement::host, device::Placement::compute, device::Placement::service,
+      device::Placement::automatic};
   if (!is_wanted(name)) return;
   nlohmann::json line{{"measure", name}, {"unit", "ns"}};
-  const auto time = [&](const Named& one) {
-    return calls.block(one.placement, reading, random, bytes);
+  const auto time = [&](std::size_t i) {
+    ways.use(placements[i]);
+    return ways.by_device(work);
   };
-  for (const Named& one : placements)
-    time(one);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    time(i);
   for (int round = 0; round < round_count; ++round) {
-    for (std::size_t i = 0; i < placements.size(); ++i) {
-      const Named& one = placements[round % 2 == 0 ? i : placements.size() - 1 - i];
-      line["times"][one.name].push_back(time(one));
+    for (std::size_t step = 0; step < names.size(); ++step) {
+      const std::size_t i = round % 2 == 0 ? step : names.size() - 1 - step;
+      line["times"][names[i]].push_back(time(i));
     }
   }
-  const Named& automatic = placements.back();
   for (int pair = 0; pair < round_count / 2; ++pair) {
-    const double first = time(automatic);
-    const double second = time(automatic);
+    const double first = time(names.size() - 1);
+    const double second = time(names.size() - 1);
     line["same"].push_back({{"ours", first}, {"baseline", second}});
   }
   print(line);
 }
 
-void measure_placements(const BenchmarkOptions& options) {
-  RuntimeOptions runtime_options;
-  runtime_options.device_threads = 1;
-  // Half of a cache may be dirty before it is written in the background: this all is, then.
-  runtime_options.cache_bytes = 2 * file_bytes + (32 << 20);
-  Runtime runtime(runtime_options);
-  const Buffer buffer = runtime.allocate(largest_bytes);
-  runtime.run([&](DeviceThread& self) {
-    Calls calls(self, options.path, buffer.data());
-    for (const bool reading : {true, false})
-      for (const bool random : {false, true})
-        for (std::uint64_t bytes = 512; bytes <= largest_bytes; bytes *= 2)
-          measure(calls, reading, random, bytes);
+void placements(const BenchmarkOptions& options) {
+  on_device(with_the_whole_file(), largest_bytes, [&](Runtime&, DeviceThread& self, char* memory) {
+    Ways ways(self, options.path, memory);
+    for (const bool writes : {false, true}) {
+      for (const bool random : {false, true}) {
+        for (std::uint64_t bytes = 512; bytes <= largest_bytes; bytes *= 2) {
+          const long calls = std::clamp(static_cast<long>((4 << 20) / bytes), 2L, 512L);
+          measure_placements(ways,
+                             std::string("automatic / best: ") +
+                                 (random ? "random" : "sequential") +
+                                 (writes ? " write, " : " read, ") + std::to_string(bytes) + " B",
+                             {bytes, writes, random, calls});
+        }
+      }
+    }
   });
 }
 
-const Subcommand registered("placements", "FILE",
-                            "automatic beside each placement, on 256 MiB that are overwritten",
-                            measure_placements);
+const Subcommand for_calls("cached-calls", "FILE",
+                           "reads and writes of resident pages, of 256 MiB that are overwritten",
+                           cached_calls);
+const Subcommand for_optimizations(
+    "optimizations", "FILE", "the page cache's optimisations, of 256 MiB that are overwritten",
+    optimizations);
+const Subcommand for_placements("placements", "FILE",
+                                "automatic beside each placement, on 256 MiB that are overwritten",
+                                placements);
 
 }  // namespace

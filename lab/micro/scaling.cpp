@@ -5,10 +5,7 @@
 #include <random>
 #include <string>
 
-#include <fcntl.h>
-
-#include <ferry/ferry.hpp>
-
+#include "micro/device_file.hpp"
 #include "micro/memory.hpp"
 #include "micro/pairs.hpp"
 #include "micro/subcommand.hpp"
@@ -118,24 +115,21 @@ void measure_scaling(const BenchmarkOptions& options) {
   const HugeMemory bare(2 * file_bytes);
   runtime.run([&](DeviceThread& self) {
     Reader& mine = readers[self.index];
-    const std::string& path = self.index == 0 ? options.path : options.other;
+    const DeviceFile file(self.files, self.index == 0 ? options.path : options.other);
     mine.files = &self.files;
     mine.buffer = runtime.allocate(fill_bytes);
     mine.random.seed(self.index + 1);
-    mine.file = opened(self.files.open(path.c_str(), O_RDONLY), path);
-    read_through(self.files, mine.file, mine.buffer.data(), fill_bytes, file_bytes);
+    mine.file = file.number;
+    file.read_through(mine.buffer.data(), fill_bytes, file_bytes);
     if (self.index == 1) {
       team.help();
     } else {
       team.timed(2, [](unsigned) {});  // the other one has filled its pages, too
       measure(team, readers, bare, "files of their own", false);
-      const int other = readers[1].file;
       readers[1].file = readers[0].file;
       measure(team, readers, bare, "one file", true);
-      readers[1].file = other;
       team.dismiss();
     }
-    self.files.close(mine.file);
   });
 }
 

@@ -2,7 +2,6 @@
 // open to the last close, for writes with a sync. The files are URI0, URI1 and so on, with the
 // number before any ? of the URI.
 #include <memory>
-#include <thread>
 
 #include <fcntl.h>
 
@@ -82,13 +81,8 @@ void measure_streams(const BenchmarkOptions& options) {
   std::vector<std::unique_ptr<Stream>> work;
   for (std::uint64_t i = 0; i < options.threads; ++i)
     work.push_back(std::make_unique<Stream>(*storage, options.kind == "write", options.bytes));
-  std::vector<std::thread> threads;
-  const auto begin = Clock::now();
-  for (std::uint64_t i = 0; i < options.threads; ++i)
-    threads.emplace_back([&, i] { work[i]->run(name_of(options.path, i)); });
-  for (std::thread& thread : threads)
-    thread.join();
-  report_figure(options.kind, "s", {seconds_since(begin)});
+  const auto run = [&](std::uint64_t i) { work[i]->run(name_of(options.path, i)); };
+  report_figure(options.kind, "s", {seconds_on_threads(options.threads, run)});
 }
 
 const Subcommand registered("streams", "URI read|write --threads --bytes",

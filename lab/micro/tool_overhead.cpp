@@ -6,11 +6,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <ferry/ferry.hpp>
-
 #include "harness/file_access.hpp"
 #include "harness/programs.hpp"
 #include "harness/usage.hpp"
+#include "micro/device_file.hpp"
 #include "micro/pairs.hpp"
 #include "micro/subcommand.hpp"
 
@@ -93,13 +92,9 @@ void measure(DeviceThread& self, const std::string& path, bench::Operation opera
 }
 
 void tool_overhead(const BenchmarkOptions& options) {
-  RuntimeOptions runtime_options;
-  runtime_options.device_threads = 1;
-  Runtime runtime(runtime_options);
-  const Buffer buffer = runtime.allocate(transfer_bytes);
-  runtime.run([&](DeviceThread& self) {
+  on_device(one_thread(), transfer_bytes, [&](Runtime&, DeviceThread& self, char* memory) {
     for (const auto operation : {bench::Operation::read, bench::Operation::write})
-      measure(self, options.path, operation, buffer.as<unsigned char>());
+      measure(self, options.path, operation, reinterpret_cast<unsigned char*>(memory));
   });
 }
 
