@@ -15,7 +15,6 @@
 #include "harness/interruption.hpp"
 #include "harness/json_fields.hpp"
 #include "harness/report.hpp"
-#include "harness/runtimes.hpp"
 #include "harness/session.hpp"
 #include "programs/json_lines.hpp"
 #include "programs/machine_facts.hpp"

@@ -8,7 +8,7 @@
 
 #include <ferry/signals.hpp>
 
-#include "harness/runtimes.hpp"
+#include "harness/measured_device.hpp"
 
 namespace ferry::bench {
 

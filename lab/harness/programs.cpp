@@ -6,7 +6,6 @@
 #include <numeric>
 #include <random>
 
-#include "harness/contents.hpp"
 #include "harness/pattern.hpp"
 #include "harness/usage.hpp"
 
@@ -243,6 +242,11 @@ void each_file(const ProgramInput& input, ProgramOutput& output) {
 }
 
 }  // namespace
+
+void report_wrong_byte(const std::string& path, std::uint64_t offset, Interface interface) {
+  throw ContentsError("the contents of " + path + " are wrong at byte " + std::to_string(offset) +
+                      ", by way of " + name_of(interface));
+}
 
 void report_call(const Cell& cell, const Part& part, std::int64_t moved, std::uint64_t offset) {
   const Place place = place_of(cell, part, offset);

@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "harness/file_access.hpp"
@@ -17,6 +19,15 @@ unsigned latency_stride(const Cell& cell);
 
 // Order in which one thread's calls go over its part: each of 0 to count - 1 once.
 std::vector<std::uint32_t> make_order(const Cell& cell, unsigned thread);
+
+// The contents are not what they should be; says where.
+struct ContentsError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Throws the ContentsError for a wrong byte of a file that was read by way of `interface`.
+[[noreturn]] void report_wrong_byte(const std::string& path, std::uint64_t offset,
+                                    Interface interface);
 
 // Throws the ferry::Error for a call that failed (a negative errno) or moved less than asked.
 [[noreturn]] void report_call(const Cell& cell, const Part& part, std::int64_t moved,

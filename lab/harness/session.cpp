@@ -13,7 +13,6 @@
 
 #include "harness/cell_run.hpp"
 #include "harness/layout.hpp"
-#include "harness/striping.hpp"
 #include "harness/usage.hpp"
 #include "harness/verification.hpp"
 #include "programs/file_system.hpp"

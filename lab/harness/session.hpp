@@ -11,9 +11,9 @@
 
 #include "harness/cell_run.hpp"
 #include "harness/interruption.hpp"
+#include "harness/measured_device.hpp"
 #include "harness/plan.hpp"
 #include "harness/report.hpp"
-#include "harness/runtimes.hpp"
 #include "programs/file_cache.hpp"
 
 namespace ferry::bench {

@@ -6,17 +6,25 @@
 #include <memory>
 #include <optional>
 
+#include <fcntl.h>
+
 #include <ferry/byte_order.hpp>
 
 #include "harness/file_access.hpp"
 #include "harness/layout.hpp"
 #include "harness/pattern.hpp"
-#include "harness/striping.hpp"
 
 namespace ferry::bench {
 namespace {
 
 constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
+
+// Throws ContentsError unless both are the same; `offset` is where they belong in the file.
+void compare_contents(const std::string& path, Interface interface, const void* found,
+                      const void* expected, std::uint64_t bytes, std::uint64_t offset) {
+  const std::uint64_t at = first_difference(found, expected, bytes);
+  if (at != bytes) report_wrong_byte(path, offset + at, interface);
+}
 
 void expect_written(const Cell& cell, std::uint64_t seed, unsigned char* data, std::uint64_t bytes,
                     std::uint64_t offset) {
@@ -187,6 +195,17 @@ void verify_written(const Cell& cell, std::uint64_t pattern_seed,
       compare_contents(file.path(), cell.interface, found.data(), expected.data(), bytes, offset);
     }
   }
+}
+
+void make_striped(const Cell& cell, const std::string& path) {
+  storage::Layout layout;
+  layout.stripe_bytes = cell.stripe_bytes;
+  layout.stripe_count = cell.stripe_count;
+  const std::shared_ptr<storage::Storage> clients = side_storage();
+  storage::SyncFile file(*clients);
+  storage::checked(file.open(path, O_RDWR | O_CREAT | O_EXCL, 0600, &layout),
+                   "making " + path + " with its stripes");
+  storage::checked(file.close(), "closing " + path);
 }
 
 void make_file(const Cell& cell, std::uint64_t pattern_seed, unsigned number) {

@@ -8,7 +8,6 @@
 
 #include <ferry/ferry.hpp>
 
-#include "harness/contents.hpp"
 #include "harness/layout.hpp"
 #include "harness/plan.hpp"
 #include "harness/programs.hpp"
@@ -56,6 +55,9 @@ void verify_written(const Cell& cell, std::uint64_t pattern_seed, unsigned file,
                     std::uint64_t begin, std::uint64_t end);
 void verify_written(const Cell& cell, std::uint64_t pattern_seed,
                     const std::vector<std::uint64_t>& calls_of_part);
+
+// Makes an empty file with the cell's stripes. Throws ferry::Error.
+void make_striped(const Cell& cell, const std::string& path);
 
 // Makes a file that a cell reads, or writes over, with the stripes that it asks for. It is as
 // durable as what is measured, so that this does not pay for it. Throws ferry::Error.

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <string>
 
-#include "harness/contents.hpp"
 #include "harness/file_access.hpp"
 #include "harness/layout.hpp"
 #include "harness/programs.hpp"

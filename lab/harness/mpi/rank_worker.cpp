@@ -4,21 +4,23 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <optional>
+#include <sstream>
 #include <string>
 
 #include <nlohmann/json.hpp>
 #include <signal.h>
+#include <unistd.h>
 
 #include "harness/mpi/access.hpp"
-#include "harness/mpi/machine_counters.hpp"
 #include "harness/mpi/rank_part.hpp"
 #include "harness/pattern.hpp"
 #include "harness/report.hpp"
 #include "harness/storage_counters.hpp"
-#include "harness/striping.hpp"
 #include "harness/verification.hpp"
 #include "programs/layout_facts.hpp"
+#include "programs/stored_file.hpp"
 #include "storage/router.hpp"
 
 namespace ferry::bench {
@@ -32,6 +34,70 @@ bool is_interrupted() {
   sigpending(&pending);
   return sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1 ||
          sigismember(&pending, SIGHUP) == 1;
+}
+
+// The kernel's counters for the whole machine, all processes included.
+struct SystemCounters {
+  std::uint64_t context_switches = 0;
+  std::uint64_t user_cpu_ns = 0;    // in steps of a clock tick
+  std::uint64_t system_cpu_ns = 0;  // likewise
+  std::uint64_t network_bytes = 0;  // sent, over all interfaces, the loopback one among them
+  std::uint64_t network_packets = 0;
+
+  SystemCounters operator-(const SystemCounters& earlier) const {
+    return {context_switches - earlier.context_switches, user_cpu_ns - earlier.user_cpu_ns,
+            system_cpu_ns - earlier.system_cpu_ns, network_bytes - earlier.network_bytes,
+            network_packets - earlier.network_packets};
+  }
+};
+
+SystemCounters system_counters() {
+  SystemCounters counters;
+  const std::uint64_t tick_ns = 1'000'000'000 / static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK));
+  std::ifstream file("/proc/stat");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string key;
+    words >> key;
+    if (key == "cpu") {
+      std::uint64_t user = 0;
+      std::uint64_t nice = 0;
+      std::uint64_t system = 0;
+      words >> user >> nice >> system;
+      counters.user_cpu_ns = (user + nice) * tick_ns;
+      counters.system_cpu_ns = system * tick_ns;
+    } else if (key == "ctxt") {
+      words >> counters.context_switches;
+    }
+  }
+  std::ifstream network("/proc/net/dev");
+  for (std::string line; std::getline(network, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    // Eight numbers of what was received, then bytes and packets that were sent.
+    std::istringstream words(line.substr(colon + 1));
+    std::uint64_t skip = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t packets = 0;
+    for (int i = 0; i < 8; ++i)
+      words >> skip;
+    words >> bytes >> packets;
+    counters.network_bytes += bytes;
+    counters.network_packets += packets;
+  }
+  return counters;
+}
+
+// Absent where nothing is striped. Throws ferry::Error.
+std::optional<storage::Layout> layout_of(const std::string& path) {
+  const std::shared_ptr<storage::Storage> clients = side_storage();
+  storage::SyncCalls calls(*clients);
+  storage::Layout layout;
+  const std::int64_t result =
+      calls.run({.kind = storage::Kind::path_layout, .path = path.c_str(), .layout = &layout});
+  if (result == -EOPNOTSUPP) return std::nullopt;
+  storage::checked(result, "the layout of " + path);
+  return layout;
 }
 
 class RankRepeat {
