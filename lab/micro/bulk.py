@@ -1,7 +1,7 @@
 """Compares bulk transfers with other ways of reading files into memory.
 
 Series are interleaved (A B B A), ferry_lab.stats.judge judges the ratios, and data is verified
-once. Prints one line per measure, and JSON with --json.
+once. Prints a table, and writes JSON with --json.
 
 The peers (safetensors, fastsafetensors, runai-model-streamer and KvikIO, and PyTorch, which some
 need) are no dependencies of Ferry. --peers names a folder outside the repository for a Python
@@ -26,13 +26,10 @@ import tempfile
 import venv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy
-from bulk_measures import Measure, dropped, file_of, peer
-from bulk_models import models, peaks_mib
-from bulk_sweeps import sweeps
-from common import MIB, Block, fio, in_turn, make_file, micro, parser, seconds, write_json
+from bulk_models import Measure, dropped, models, peaks_mib, peer
+from common import MIB, Block, Json, Results, fio, in_turn, make_file, micro, parser, seconds
 
 import ferry
 from ferry_lab.stats import judge
@@ -41,6 +38,18 @@ REQUIREMENTS = Path(__file__).with_name("requirements-peers.txt")
 # Where the target is 1, how much noise the question bears.
 NOISE_BORNE = 0.05
 KVIKIO_PASSES = 5
+# Of the sweeps.
+TASKS_MIB = (0.125, 0.25, 1, 4)
+WORKERS = (1, 2, 4)
+DEPTHS = (2, 8, 32)
+
+
+def file_of(folder: Path, size: int) -> Path:
+    """Returns the large file, which is made when it is first needed."""
+    path = folder / "large"
+    if not path.exists():
+        make_file(path, size)
+    return path
 
 
 def hot_reads(folder: Path, size: int) -> Iterator[Measure]:
@@ -151,6 +160,64 @@ def cold_reads(folder: Path, size: int) -> Iterator[Measure]:
     yield Measure("cold: fio io_uring direct / ferry", lambda: read_with(None), by_fio, 0.95)
 
 
+def points(state: str) -> list[tuple[str, ferry.Engine]]:
+    """Every combination of settings that is tried, with its name.
+
+    Copies from the page cache have no depth. The route that is not the usual one for this state has a few
+    points, one for each number of workers.
+    """
+    found = []
+
+    def add(route: str, task_mib: float, workers: int, depth: int) -> None:
+        engine = ferry.Engine(task_bytes=int(task_mib * MIB), workers=workers, depth=depth, route=route)
+        of_depth = f", depth {depth}" if depth else ""
+        found.append((f"{route}, tasks of {task_mib:g} MiB, {workers} workers{of_depth}", engine))
+
+    for workers in WORKERS:
+        if state == "hot":
+            for task in TASKS_MIB:
+                add("buffered", task, workers, 0)
+            add("direct", 0.25, workers, 8)
+        else:
+            for task in TASKS_MIB[1:]:
+                for depth in DEPTHS:
+                    add("direct", task, workers, depth)
+            add("buffered", 1, workers, 8)
+    return found
+
+
+def sweeps(folder: Path, size: int) -> Iterator[Measure]:
+    """What the engine chooses beside the best point of a sweep, which is found first and then measured anew.
+
+    The file is in the page cache or not; the memory is a NumPy array's, so direct reads have to be staged.
+    """
+    path = file_of(folder, size)
+    target = numpy.ones(size, numpy.uint8)
+    chosen = ferry.Engine()
+
+    def read(engine: ferry.Engine, state: str, size_bytes: int) -> float:
+        if state == "cold":
+            dropped([path])
+        with ferry.open(path, engine=engine) as file:
+            return seconds(lambda: file.read_at(target[:size_bytes], 0))
+
+    for state, rounds in (("hot", 5), ("cold", 3)):
+        for size_bytes in (1 * MIB, 64 * MIB, size):
+            if state == "hot":
+                read(ferry.Engine(route="buffered"), state, size)
+            tried = points(state)
+            times: dict[str, list[float]] = {name: [] for name, _ in tried}
+            for _ in range(rounds):
+                for name, engine in tried:
+                    times[name].append(read(engine, state, size_bytes))
+            best, engine = min(tried, key=lambda point: numpy.median(times[point[0]]))
+            yield Measure(
+                f"sweep, {state} {size_bytes // MIB} MiB: best ({best}) / chosen",
+                lambda state=state, size_bytes=size_bytes: read(chosen, state, size_bytes),
+                lambda state=state, size_bytes=size_bytes, engine=engine: read(engine, state, size_bytes), 0.9,
+            )  # fmt: skip
+
+
 def small_files(folder: Path, _: int) -> Iterator[Measure]:
     """10,000 files of 16 KiB."""
     paths = [folder / f"small{i}" for i in range(10_000)]
@@ -223,7 +290,7 @@ class PeerFailed(Exception):
     """What Ferry is to be compared with does not run here."""
 
 
-def run(measure: Measure, pairs: int) -> dict[str, Any]:
+def run(measure: Measure, pairs: int) -> Json:
     """Measures pairs in the order A B B A; each of the two against itself is the A/A run.
 
     Raises PeerFailed when the other's first pass fails.
@@ -233,37 +300,23 @@ def run(measure: Measure, pairs: int) -> dict[str, Any]:
         measure.theirs()
     except RuntimeError as error:
         raise PeerFailed(f"{measure.name}: {error}") from error
-    times = in_turn({"ours": measure.ours, "theirs": measure.theirs}, max(pairs // 2 * 2, 2))
-    ours, theirs = times["ours"], times["theirs"]
-    ratios = judge.pair_ratios(theirs, ours).tolist()
-    same = [first / second for one in (ours, theirs) for first, second in zip(one[::2], one[1::2], strict=True)]
+    times = in_turn({"ours_s": measure.ours, "theirs_s": measure.theirs}, max(pairs // 2 * 2, 2))
     return {
-        "measure": measure.name, "wanted": measure.wanted, "ours_s": ours, "theirs_s": theirs,
-        "ratios": ratios, "same": same,
+        "measure": measure.name, "wanted": measure.wanted, **times,
+        "ratios": judge.pair_ratios(times["theirs_s"], times["ours_s"]).tolist(),
+        "same": [a / b for one in times.values() for a, b in zip(one[::2], one[1::2], strict=True)],
     }  # fmt: skip
 
 
-def verdict_of(line: dict[str, Any]) -> str:
-    """Judges a measure by the rule of ferry_lab.stats.judge, where it has pairs enough for that."""
-    if len(line["ratios"]) < judge.PAIRS_MIN:
-        return f"(not judged: fewer than {judge.PAIRS_MIN} pairs)"
-    margin = max(abs(1 - line["wanted"]), NOISE_BORNE)
-    return judge.judge(line["ratios"], line["same"], line["wanted"], margin=margin).verdict
-
-
-def show(line: dict[str, Any]) -> None:
-    """Prints one measure as a row."""
-    bounds = judge.median_bounds(line["ratios"])
-    noise = judge.median_bounds(line["same"])
+def add(results: Results, line: Json) -> None:
+    """Judges one measure."""
+    results.lines.append(line)
     wanted = line["wanted"]
-    verdict = "" if wanted is None else verdict_of(line)
-    ours, theirs = numpy.median(line["ours_s"]), numpy.median(line["theirs_s"])
-    print(
-        f"{line['measure']}: {bounds.median:.2f} ({bounds.low:.2f} to {bounds.high:.2f}), wanted "
-        f"{wanted}, A/A {noise.low:.2f} to {noise.high:.2f}, {ours * 1e3:.1f} ms against "
-        f"{theirs * 1e3:.1f} ms {verdict}",
-        flush=True,
-    )
+    ours, theirs = (numpy.median(line[side]) * 1e3 for side in ("ours_s", "theirs_s"))
+    results.add_ratio(
+        line["measure"], line["ratios"], line["same"], wanted and ("at least", wanted),
+        wanted and max(abs(1 - wanted), NOISE_BORNE), f" ({ours:.1f} ms against {theirs:.1f} ms)",
+    )  # fmt: skip
 
 
 def enter_peers(folder: Path) -> None:
@@ -309,22 +362,19 @@ def main() -> None:
         enter_peers(arguments.peers)
     file_mib = arguments.size_mib or (256 if arguments.quick else 1024)
     model_mib = arguments.model_mib or (1024 if arguments.quick else 4096)
-    lines = []
-    for group in arguments.groups:
-        size = (model_mib if group == "models" else file_mib) * MIB
-        with scratch_folder(arguments.dir, arguments.keep) as scratch:
-            for measure in GROUPS[group](scratch, size):
-                if arguments.only not in measure.name:
-                    continue
-                try:
-                    lines.append(run(measure, arguments.pairs))
-                except PeerFailed as failed:
-                    print(f"absent: {failed}; see above", flush=True)
-                    continue
-                show(lines[-1])
+    with Results(arguments.json) as results:
+        for group in arguments.groups:
+            size = (model_mib if group == "models" else file_mib) * MIB
+            with scratch_folder(arguments.dir, arguments.keep) as scratch:
+                for measure in GROUPS[group](scratch, size):
+                    if arguments.only not in measure.name:
+                        continue
+                    try:
+                        add(results, run(measure, arguments.pairs))
+                    except PeerFailed as failed:
+                        print(f"absent: {failed}; see above", flush=True)
     for name, (mib, before_mib) in peaks_mib.items():
         print(f"peak memory, {name}: {mib} MiB, {before_mib} of them before the load")
-    write_json(arguments.json, lines)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Models in safetensors files, loaded by Ferry and by others; a part of bulk.py."""
+"""Models in safetensors files, loaded by Ferry and by others; and what they share with bulk.py."""
 
 from __future__ import annotations
 
@@ -7,16 +7,45 @@ import json
 import mmap
 import os
 import resource
+import sys
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy
-from bulk_measures import Measure, dropped, peer
-from common import MIB, seconds
+from common import MIB, Block, drop, seconds
 
 import ferry
+
+
+@dataclass
+class Measure:
+    """A comparison: our seconds and theirs, and the ratio theirs / ours that is wanted."""
+
+    name: str
+    ours: Block
+    theirs: Block
+    wanted: float | None
+
+
+def dropped(paths: list[Path]) -> None:
+    """Takes files out of the page cache; ends the program if they stay."""
+    for path in paths:
+        drop(path)
+        there = ferry.explain(path)["resident_bytes"]
+        if there is None or there > path.stat().st_size // 100:
+            sys.exit(f"bulk: {path} stays in the page cache ({there} bytes)")
+
+
+def peer(module: str) -> Any:
+    """Imports a peer's package, or says why it cannot be measured and returns None."""
+    try:
+        return importlib.import_module(module)
+    except Exception as error:  # noqa: BLE001  a peer may fail in any way
+        print(f"absent: {module} cannot be imported: {error}", flush=True)
+        return None
 
 
 def peak_mib() -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
 from ferry_lab.stats import judge
 
@@ -23,6 +24,7 @@ MIB = 1 << 20
 AGAIN = "again"  # the baseline measured a second time, for the noise
 Block = Callable[[], float]
 Json = dict[str, Any]
+Target = tuple[judge.Direction, float] | None  # None: stated only
 
 
 def parser(name: str, description: str) -> argparse.ArgumentParser:
@@ -47,6 +49,44 @@ def write_json(path: Path | None, document: object) -> None:
 def console() -> Console:
     """Returns a console that is wide enough for the tables where there is no terminal."""
     return Console(width=None if sys.stdout.isatty() else 150)
+
+
+class Results:
+    """The measures: a table with a verdict for each, and a JSON file, both made at the end, also after an error."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.lines: list[Json] = []
+        self.table = Table("measure", "median", "95 % bounds", "wanted", "A/A bounds", "verdict")
+
+    def __enter__(self) -> Results:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        console().print(self.table)
+        write_json(self.path, self.lines)
+
+    def add_ratio(
+        self, name: str, ratios: Sequence[float], same: Sequence[float], target: Target,
+        margin: float | None = None, note: str = "",
+    ) -> None:  # fmt: skip
+        """Judges the ratios of pairs, beside those of an A/A run."""
+        bounds, aa = judge.median_bounds(ratios), judge.median_bounds(same)
+        if target is None:
+            verdict = ""
+        elif len(ratios) < judge.PAIRS_MIN:
+            verdict = f"not judged: fewer than {judge.PAIRS_MIN} pairs"
+        else:
+            verdict = judge.judge(ratios, same, target[1], target[0], margin).verdict
+        self.add_row(name, f"{bounds.median:.3f}{note}", bounds, target, f"{aa.low:.3f} to {aa.high:.3f}", verdict)
+
+    def add_row(self, name: str, text: str, bounds: judge.Bounds, target: Target, aa: str, verdict: str) -> None:
+        """Adds a row, and says so on a terminal."""
+        form = ".3f" if aa else ".3g"
+        wanted = "" if target is None else f"{target[0]} {target[1]:g}"
+        self.table.add_row(name, text, f"{bounds.low:{form}} to {bounds.high:{form}}", wanted, aa, verdict)
+        if sys.stderr.isatty():
+            print(f"measured: {name}", file=sys.stderr)
 
 
 def output(*command: object, environment: Mapping[str, str] | None = None) -> str:

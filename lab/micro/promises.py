@@ -6,13 +6,11 @@ bound of the median ratio must reach the target; an A/A run of the same length s
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from common import AGAIN, MIB, Json, console, figure, fio, in_turn, make_file, micro, parser, write_json
-from rich.table import Table
+from common import AGAIN, MIB, Json, Results, Target, figure, fio, in_turn, make_file, micro, parser
 
 from ferry_lab.stats import judge
 
@@ -21,7 +19,6 @@ FILE_BYTES = 1024 * MIB
 COLD_PAIRS = 20
 COLD_SECONDS = 0.5
 
-Target = tuple[judge.Direction, float] | None  # None: stated only
 # What is promised of each measure of a subcommand of ferry-micro.
 TARGETS: dict[str, dict[str, Target]] = {
     "round-trip": {
@@ -165,39 +162,23 @@ def ratios_of(line: Json) -> Sequence[float]:
     return judge.pair_ratios(judge.odd_and_even(best)[1], judge.odd_and_even(automatic)[1])
 
 
-def row_of(line: Json, target: Target) -> tuple[str, ...]:
-    """Returns the table row for one measure, with its verdict."""
-
-    def text(bounds: judge.Bounds, form: str) -> str:
-        return f"{bounds.low:{form}} to {bounds.high:{form}}"
-
-    name = line["measure"]
-    wanted = "" if target is None else f"{target[0]} {target[1]:g}"
-    if "samples" in line:
-        bounds = judge.median_bounds(line["samples"])
-        verdict = "" if target is None else "reached" if bounds.high <= target[1] else "missed"
-        return name, f"{bounds.median:.3g} {line['unit']}", text(bounds, ".3g"), wanted, "", verdict
-    ratios, same = ratios_of(line), pairs_of(line, "same")
-    bounds, aa = judge.median_bounds(ratios), judge.median_bounds(same)
-    verdict = "" if target is None else judge.judge(ratios, same, target[1], target[0]).verdict
-    return name, f"{bounds.median:.3f}", text(bounds, ".3f"), wanted, text(aa, ".3f"), verdict
+def add(results: Results, line: Json, target: Target) -> None:
+    """Judges one measure."""
+    results.lines.append(line)
+    if "samples" not in line:
+        return results.add_ratio(line["measure"], ratios_of(line), pairs_of(line, "same"), target)
+    bounds = judge.median_bounds(line["samples"])
+    verdict = "" if target is None else "reached" if bounds.high <= target[1] else "missed"
+    return results.add_row(line["measure"], f"{bounds.median:.3g} {line['unit']}", bounds, target, "", verdict)
 
 
 def main() -> None:
     """Measures, prints the table, and writes the raw pairs where asked."""
     arguments = parser("", __doc__).parse_args()
     all_targets = {name: target for targets in TARGETS.values() for name, target in targets.items()}
-    table = Table("measure", "median", "95 % bounds", "wanted", "A/A bounds", "verdict")
-    lines = []
-    try:
+    with Results(arguments.json) as results:
         for line in measures(arguments.dir, arguments.only):
-            lines.append(line)
-            table.add_row(*row_of(line, all_targets.get(line["measure"])))
-            if sys.stderr.isatty():
-                print(f"measured: {line['measure']}", file=sys.stderr)
-    finally:  # what was measured before an error is not lost
-        console().print(table)
-        write_json(arguments.json, lines)
+            add(results, line, all_targets.get(line["measure"]))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from common import (
     BUILD,
     MIB,
     ROOT,
-    Json,
+    Results,
     drop,
     figure,
     in_turn,
@@ -40,7 +40,6 @@ from common import (
     output,
     parser,
     seconds,
-    write_json,
 )  # fmt: skip
 
 from ferry_lab.stats import judge
@@ -56,21 +55,19 @@ BARE_CONNECTIONS, BARE_DEPTH = 4, 2  # the fastest of those tried
 REREAD_TARGET, REREAD_BYTES = 20.0, 16 * MIB
 
 Uri = Callable[[str], str]
-lines: list[Json] = []
 
 
 def report(
-    name: str, times: dict[str, list[float]], baseline: str, same: Sequence[float], target: float,
-    margin: float = 0.1, unit: str = "s",
+    options: argparse.Namespace, name: str, times: dict[str, list[float]], baseline: str, same: Sequence[float],
+    target: float, margin: float = 0.1, unit: str = "s",
 ) -> None:  # fmt: skip
-    """Judges and prints how many times as fast as the baseline each of the others is."""
-    lines.append({"measure": name, "unit": unit, "times": times})
-    print(f"{name}: {baseline} {median(times[baseline]):.3f} {unit}")
+    """Judges how many times as fast as the baseline each of the others is."""
+    options.results.lines.append({"measure": name, "unit": unit, "times": times})
     for way, samples in times.items():
         if way not in (baseline, AGAIN):
-            verdict = judge.judge(judge.pair_ratios(times[baseline], samples), same, target, "at least", margin)
-            print(f"  {way} {median(samples):.3f} {unit}; {verdict.sentence()}", end=" ")
-            print(f"(A/A {verdict.aa.low:.2f} to {verdict.aa.high:.2f})", flush=True)
+            note = f" ({median(samples):.3f} {unit}, {baseline} {median(times[baseline]):.3f})"
+            ratios = judge.pair_ratios(times[baseline], samples)
+            options.results.add_ratio(f"{name}: {way}", ratios, same, ("at least", target), margin, note)
 
 
 def compare(
@@ -80,7 +77,7 @@ def compare(
     """Measures ways in turn beside one of them, which is measured twice."""
     if options.only in name:
         times = in_turn({**ways, AGAIN: ways[baseline]}, options.pairs, before)
-        report(name, times, baseline, judge.pair_ratios(times[baseline], times[AGAIN]), target)
+        report(options, name, times, baseline, judge.pair_ratios(times[baseline], times[AGAIN]), target)
 
 
 def is_up(name: str) -> bool:
@@ -266,7 +263,7 @@ def remote_reads(options: argparse.Namespace) -> None:
                 cached, uncached = ([pair[side] for pair in line["pairs"]] for side in ("ours", "baseline"))
                 first, second = ([pair[side] for pair in line["same"]] for side in ("ours", "baseline"))
                 report(
-                    f"{name}, {line['measure']}", {"cached": cached, "uncached": uncached}, "uncached",
+                    options, f"{name}, {line['measure']}", {"cached": cached, "uncached": uncached}, "uncached",
                     judge.pair_ratios(first, second), REREAD_TARGET, 1.0, "ns",
                 )  # fmt: skip
 
@@ -286,8 +283,8 @@ def main() -> None:
     made.add_argument("--mbps", type=int, default=400, help="of each OSD of ceph-striping")
     made.add_argument("--memory", action="store_true", help="the NFS server stores in memory")
     options = made.parse_args()
-    GROUPS[options.group](options)
-    write_json(options.json, lines)
+    with Results(options.json) as options.results:
+        GROUPS[options.group](options)
 
 
 if __name__ == "__main__":
