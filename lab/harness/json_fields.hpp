@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -46,6 +47,11 @@ class Fields {
       fail(key, "must be from " + std::to_string(least) + " to " + std::to_string(most));
     }
     value = static_cast<T>(number);
+  }
+
+  template <class T>
+  void number(const char* key, std::optional<T>& value, std::uint64_t least, std::uint64_t most) {
+    if (has(key)) number(key, value.emplace(), least, most);
   }
 
   // Whether the value is this word.

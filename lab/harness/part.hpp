@@ -1,4 +1,4 @@
-// The file positions of one measured thread's calls; for host threads and kernels.
+// The file positions of one measured thread's calls, and their times; for host threads and kernels.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,13 @@
 #include <ferry/device/platform.hpp>
 
 namespace ferry::bench {
+
+// Of the steady clock, or of the GPU's (%globaltimer), which counts nanoseconds and moves on every
+// 32 ns to 1 us.
+struct Span {
+  std::uint64_t begin_ns = 0;
+  std::uint64_t end_ns = 0;
+};
 
 struct Part {
   unsigned file = 0;

@@ -226,10 +226,7 @@ void read_of_threads(const json& object, Fields& fields, Cell& cell) {
   fields.flag("barriers", cell.barriers);
   fields.number("deadline_ms", cell.deadline_ms, 0, deadline_ms_max);
   fields.flag("check", cell.check);
-  if (fields.has("variant")) {
-    cell.variant.emplace(0);
-    fields.number("variant", *cell.variant, 0, variants_max - 1);
-  }
+  fields.number("variant", cell.variant, 0, variants_max - 1);
   fields.flag("direct", cell.direct);
   fields.flag("warm", cell.warm);
   fields.flag("rewrite", cell.rewrite);
@@ -238,10 +235,7 @@ void read_of_threads(const json& object, Fields& fields, Cell& cell) {
     cell.cache_switches = read_switches(object["cache_switches"], fields);
   fields.flag("overwrite", cell.overwrite);
   fields.flag("keep", cell.keep);
-  if (fields.has("expect_pattern_seed")) {
-    cell.expect_pattern_seed.emplace(0);
-    fields.number("expect_pattern_seed", *cell.expect_pattern_seed, 0, UINT64_MAX);
-  }
+  fields.number("expect_pattern_seed", cell.expect_pattern_seed, 0, UINT64_MAX);
 }
 
 void read_of_ranks(Fields& fields, Cell& cell) {
@@ -313,10 +307,7 @@ void read_tuning(const json& object, Fields& fields, const std::string& where,
   if ((options.page_bytes & (options.page_bytes - 1)) != 0) {
     fields.fail("page_bytes", "must be a power of two");
   }
-  if (fields.has("readahead_bytes")) {
-    options.readahead_bytes_max.emplace(0);
-    fields.number("readahead_bytes", *options.readahead_bytes_max, 0, std::uint64_t{1} << 30);
-  }
+  fields.number("readahead_bytes", options.readahead_bytes_max, 0, std::uint64_t{1} << 30);
   if (fields.has("crossovers"))
     options.crossovers = read_crossovers(object["crossovers"], where + ".crossovers");
 }

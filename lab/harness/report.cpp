@@ -28,21 +28,13 @@ Json latency_json(const Cell& cell, const Sample& sample) {
           {"samples", sorted.size()},      {"one_call_in", latency_stride(cell)}};
 }
 
-Json counters_json(const RuntimeStatistics& statistics) {
-  return {{"calls", statistics.calls},
-          {"batches", statistics.batches},
-          {"doorbells", statistics.doorbells},
-          {"parks", statistics.parks},
-          {"staged_calls", statistics.staged_calls},
-          {"staged_bytes", statistics.staged_bytes},
-          {"requests", statistics.requests},
-          {"refused_requests", statistics.refused_requests},
-          {"bytes_read", statistics.bytes_read},
-          {"bytes_written", statistics.bytes_written},
-          {"inline_operations", statistics.inline_operations},
-          {"engine_operations", statistics.engine_operations},
-          {"pool_operations", statistics.pool_operations},
-          {"server_parks", statistics.server_parks}};
+template <class Counters, std::size_t N>
+Json counters_json(const Counters& counters, const std::array<NamedCounter<Counters>, N>& names,
+                   std::size_t shown = N) {
+  Json object = Json::object();
+  for (std::size_t i = 0; i < shown; ++i)
+    object[names[i].name] = counters.*names[i].member;
+  return object;
 }
 
 Json count_json(const std::optional<std::uint64_t>& count) {
@@ -57,30 +49,24 @@ Json storage_json(const StorageCounters& counters) {
           {"network_read_bytes", count_json(counters.network_read_bytes)}};
 }
 
-Json cache_json(const device::cache::Counters& counters) {
-  Json object = Json::object();
-  for (const NamedCounter& counter : cache_counters)
-    object[counter.name] = counters.*counter.member;
-  return object;
-}
-
 // Also of a GPU's warps.
 Json of_threads(const Cell& cell, const Sample& sample) {
-  Json object = {{"deadline_reached", sample.deadline_reached},
-                 {"flush_ns", sample.flush_ns},
-                 {"compute_ns", nullptr},
-                 {"first_done_ns", sample.first_done_ns},
-                 {"last_done_ns", sample.last_done_ns},
-                 {"latency_ns", latency_json(cell, sample)},
-                 {"callers", usage_json(sample.callers)},
-                 {"server", usage_json(sample.others)},
-                 {"storage", storage_json(sample.storage)},
-                 {"device_cache_state", nullptr},
-                 {"counters", counters_json(sample.counted)},
-                 {"cache", nullptr}};
+  Json object = {
+      {"deadline_reached", sample.deadline_reached},
+      {"flush_ns", sample.flush_ns},
+      {"compute_ns", nullptr},
+      {"first_done_ns", sample.first_done_ns},
+      {"last_done_ns", sample.last_done_ns},
+      {"latency_ns", latency_json(cell, sample)},
+      {"callers", usage_json(sample.callers)},
+      {"server", usage_json(sample.others)},
+      {"storage", storage_json(sample.storage)},
+      {"device_cache_state", nullptr},
+      {"counters", counters_json(sample.counted, runtime_counters, runtime_counters_shown)},
+      {"cache", nullptr}};
   if (cell.computes()) object["compute_ns"] = sample.compute_ns;
   if (sample.device_cache) object["device_cache_state"] = name_of(*sample.device_cache);
-  if (cell.is_cached()) object["cache"] = cache_json(sample.counted.cache);
+  if (cell.is_cached()) object["cache"] = counters_json(sample.counted.cache, cache_counters);
   return object;
 }
 

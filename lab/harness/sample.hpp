@@ -49,11 +49,6 @@ struct Sample {
   std::shared_ptr<const nlohmann::ordered_json> of_ranks;
 };
 
-struct Span {
-  std::uint64_t begin_ns = 0;
-  std::uint64_t end_ns = 0;
-};
-
 // What one thread of a cell did in the timed region.
 struct ThreadResult {
   Span open;

@@ -68,28 +68,9 @@ Usage others(const Usage& process, const Usage& callers) {
 
 RuntimeStatistics difference(const RuntimeStatistics& later, const RuntimeStatistics& earlier) {
   RuntimeStatistics result;
-  constexpr std::uint64_t RuntimeStatistics::*members[] = {
-      &RuntimeStatistics::calls,
-      &RuntimeStatistics::batches,
-      &RuntimeStatistics::doorbells,
-      &RuntimeStatistics::parks,
-      &RuntimeStatistics::staged_calls,
-      &RuntimeStatistics::staged_bytes,
-      &RuntimeStatistics::requests,
-      &RuntimeStatistics::refused_requests,
-      &RuntimeStatistics::bytes_read,
-      &RuntimeStatistics::bytes_written,
-      &RuntimeStatistics::inline_operations,
-      &RuntimeStatistics::engine_operations,
-      &RuntimeStatistics::pool_operations,
-      &RuntimeStatistics::server_parks,
-      &RuntimeStatistics::server_cpu_ns,
-      &RuntimeStatistics::server_voluntary_switches,
-      &RuntimeStatistics::server_involuntary_switches,
-  };
-  for (const auto member : members)
-    result.*member = later.*member - earlier.*member;
-  for (const NamedCounter& counter : cache_counters)
+  for (const auto& counter : runtime_counters)
+    result.*counter.member = later.*counter.member - earlier.*counter.member;
+  for (const auto& counter : cache_counters)
     result.cache.*counter.member = later.cache.*counter.member - earlier.cache.*counter.member;
   return result;
 }

@@ -27,12 +27,34 @@ Usage process_usage();
 // time only as good as the kernel's.
 Usage others(const Usage& process, const Usage& callers);
 
-// The page cache's counters, with the names that results give them.
+// Counters with the names that results give them: the page cache's, and the runtime's, of which
+// results have the first `runtime_counters_shown`.
+template <class Counters>
 struct NamedCounter {
   const char* name;
-  std::uint64_t device::cache::Counters::*member;
+  std::uint64_t Counters::*member;
 };
-inline constexpr std::array<NamedCounter, 11> cache_counters = {{
+inline constexpr std::array<NamedCounter<RuntimeStatistics>, 17> runtime_counters = {{
+    {"calls", &RuntimeStatistics::calls},
+    {"batches", &RuntimeStatistics::batches},
+    {"doorbells", &RuntimeStatistics::doorbells},
+    {"parks", &RuntimeStatistics::parks},
+    {"staged_calls", &RuntimeStatistics::staged_calls},
+    {"staged_bytes", &RuntimeStatistics::staged_bytes},
+    {"requests", &RuntimeStatistics::requests},
+    {"refused_requests", &RuntimeStatistics::refused_requests},
+    {"bytes_read", &RuntimeStatistics::bytes_read},
+    {"bytes_written", &RuntimeStatistics::bytes_written},
+    {"inline_operations", &RuntimeStatistics::inline_operations},
+    {"engine_operations", &RuntimeStatistics::engine_operations},
+    {"pool_operations", &RuntimeStatistics::pool_operations},
+    {"server_parks", &RuntimeStatistics::server_parks},
+    {"server_cpu_ns", &RuntimeStatistics::server_cpu_ns},
+    {"server_voluntary_switches", &RuntimeStatistics::server_voluntary_switches},
+    {"server_involuntary_switches", &RuntimeStatistics::server_involuntary_switches},
+}};
+inline constexpr std::size_t runtime_counters_shown = 14;
+inline constexpr std::array<NamedCounter<device::cache::Counters>, 11> cache_counters = {{
     {"hits", &device::cache::Counters::hits},
     {"misses", &device::cache::Counters::misses},
     {"fills", &device::cache::Counters::fills},

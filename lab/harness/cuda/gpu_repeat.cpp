@@ -165,11 +165,6 @@ class GpuRepeat {
     }
   }
 
-  static Span span_of(const KernelGroup& group, KernelStep step) {
-    const KernelSpan& span = group.spans[static_cast<unsigned>(step)];
-    return {span.begin_ns, span.end_ns};
-  }
-
   std::vector<ThreadResult> make_results() const {
     std::vector<std::uint64_t> latencies(cell_.threads * latencies_each_);
     latencies_ns_.get(latencies);
@@ -177,11 +172,12 @@ class GpuRepeat {
     for (unsigned i = 0; i < cell_.threads; ++i) {
       const KernelGroup& group = groups_[i];
       ThreadResult& result = results[i];
-      result.open = span_of(group, KernelStep::open);
-      result.transfers = span_of(group, KernelStep::transfer);
-      result.flush = span_of(group, KernelStep::flush);
-      result.sync = span_of(group, KernelStep::sync);
-      result.close = span_of(group, KernelStep::close);
+      const auto of = [&](KernelStep step) { return group.spans[static_cast<unsigned>(step)]; };
+      result.open = of(KernelStep::open);
+      result.transfers = of(KernelStep::transfer);
+      result.flush = of(KernelStep::flush);
+      result.sync = of(KernelStep::sync);
+      result.close = of(KernelStep::close);
       result.output.operations = group.operations;
       result.output.deadline_reached = group.deadline_reached;
       const auto first = latencies.begin() + static_cast<std::ptrdiff_t>(i * latencies_each_);

@@ -73,7 +73,7 @@ class KernelProgram {
     if (!asked(step) || failed()) return;
     const std::uint64_t begin_ns = now_ns();
     work();
-    set(self_.spans[static_cast<unsigned>(step)], KernelSpan{begin_ns, now_ns()});
+    set(self_.spans[static_cast<unsigned>(step)], Span{begin_ns, now_ns()});
   }
 
   FERRY_DEVICE std::uint64_t offset_of(std::uint64_t call) const {
@@ -129,7 +129,7 @@ class KernelProgram {
     if (self_.file <= 0) return;
     const std::uint64_t begin_ns = now_ns();
     const int result = files_.close(self_.file);
-    set(self_.spans[static_cast<unsigned>(KernelStep::close)], KernelSpan{begin_ns, now_ns()});
+    set(self_.spans[static_cast<unsigned>(KernelStep::close)], Span{begin_ns, now_ns()});
     set(self_.file, 0);
     check(KernelStep::close, result);
   }

@@ -29,12 +29,6 @@ FERRY_DEVICE constexpr std::uint32_t bit_of(KernelStep step) {
   return 1U << static_cast<unsigned>(step);
 }
 
-// Of the GPU's clock (%globaltimer), which counts nanoseconds and moves on every 32 ns to 1 us.
-struct KernelSpan {
-  std::uint64_t begin_ns;
-  std::uint64_t end_ns;
-};
-
 // The first call of a group that did not do what it should.
 struct KernelFault {
   enum class Kind : std::uint32_t { none, call, short_transfer, wrong_byte };
@@ -58,7 +52,7 @@ struct KernelGroup {
   std::int32_t file;
   std::int32_t warm_file;
   KernelFault fault;
-  KernelSpan spans[kernel_steps];
+  Span spans[kernel_steps];
   std::uint64_t operations;  // the first so many of the order were done
   std::uint64_t latency_count;
   bool deadline_reached;
