@@ -155,7 +155,7 @@ def placements_document(writes: bool = True) -> Document:
     cells = [("read", cell) for cell in read_cells("/f", 16 * MIB, SIZES, 1)]
     if writes:
         cells += [("write", cell) for cell in write_cells("/new", 16 * MIB, WRITE_SIZES)]
-        large = read_cells("/large", 64 * MIB, LARGE_SIZES, 1, "large-read")
+        large = read_cells("/large", 64 * MIB, LARGE_SIZES, 1, "large transfers")
         cells += [("large", cell) for cell in large]
     programs = program_cells("/f", "/new" if writes else None, 16 * MIB, 1)
     cells += [("programs", cell) for cell in programs]
@@ -215,7 +215,7 @@ def optimizations_document(
     rows = []
     for name, group in groups.items():
         for cell in group.cells:
-            _, way, _ = cell.id.split("/")
+            way = "-".join(str(cell.axes[n]) for n in ("way", "variant") if n in cell.axes)
             mib_ms = (times or {}).get(way, 1.0)
             rows.append(row(cell, name, cell.total_bytes / MIB * mib_ms * 1e6))
     settings = {
@@ -268,8 +268,9 @@ def storages_document(
     rows = []
     for name, group in groups.items():
         for cell in group.cells:
-            _, storage, count, _ = cell.id.split("/")
-            mib_ms = (times or {}).get(f"{storage}/{count}", (times or {}).get(storage, 1.0))
+            storage, part = cell.axes["storage"], cell.axes["part"]
+            key = f"{storage}/{cell.threads if part == 'threads' else part}"
+            mib_ms = (times or {}).get(key, (times or {}).get(storage, 1.0))
             rows.append(row(cell, name, cell.total_bytes / MIB * mib_ms * 1e6, virtual_machine))
     settings = {
         "repeats": {name: group.repeats for name, group in groups.items()},

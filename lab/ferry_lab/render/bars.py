@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ferry_lab.render.plot_style import looks
 from ferry_lab.render.plots import (
@@ -19,6 +19,7 @@ from ferry_lab.render.plots import (
     make_panels,
     plain_axis,
 )
+from ferry_lab.results.records import Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,9 +45,9 @@ class Bar:
     published: float | None = None  # what a paper has beside it, in the same unit
 
     @classmethod
-    def of(cls, name: str, label: str, summary: dict[str, Any], unit: str = "") -> Bar:
+    def of(cls, name: str, label: str, summary: Summary, unit: str = "") -> Bar:
         """Returns a median and its bounds; ``summary`` is of a row's metrics."""
-        median, low, high = (summary[key] for key in ("median", "median_low_95", "median_high_95"))
+        median, low, high = summary.median, summary.median_low_95, summary.median_high_95
         unit = f" {unit}" if unit else ""
         tip = f"{label}: {low:,.0f} to {high:,.0f}{unit}"
         return cls(name, label, [median], low, high, f"{median:,.0f}{unit}", tip)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ferry.sizes import format_size
 from ferry_lab.render.plot_style import Look, looks
@@ -21,6 +21,7 @@ from ferry_lab.render.plots import (
     plain_axis,
     spread_labels,
 )
+from ferry_lab.results.records import Row, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,11 +47,22 @@ class Series:
 
     @classmethod
     def of(
-        cls, name: str, label: str, x: Sequence[float], summaries: Sequence[dict[str, Any]]
+        cls, name: str, label: str, x: Sequence[float], summaries: Sequence[Summary]
     ) -> Series:
         """Returns a line of medians and their bounds; ``summaries`` are of the rows' metrics."""
-        keys = ("median", "median_low_95", "median_high_95")
-        return cls(name, label, x, *([one[key] for one in summaries] for key in keys))
+        return cls(
+            *(name, label, x, [one.median for one in summaries]),
+            [one.median_low_95 for one in summaries],
+            [one.median_high_95 for one in summaries],
+        )
+
+
+    @classmethod
+    def of_rows(
+        cls, name: str, label: str, rows: Sequence[Row], axis: str, metric: str
+    ) -> Series:
+        """Returns that of a metric of rows along one of their axes."""
+        return cls.of(name, label, [int(row.axes[axis]) for row in rows], [row.metric(metric) for row in rows])
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -20,15 +19,15 @@ from ferry_lab.render.findings import Findings
 from ferry_lab.render.plot_style import css_variables, looks
 from ferry_lab.render.plots import Rendered
 from ferry_lab.render.sections import Answer, Section
-from ferry_lab.render.study_text import describe_file_system, keep_units, runtime_notes
+from ferry_lab.render.study_text import keep_units, runtime_notes
+from ferry_lab.results.records import Document, FileSystem, RuntimeInForce
+from ferry_lab.results.simulation import Simulation
 from ferry_lab.run.study_files import PLOTS, REPORT_HTML
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 
-Json = dict[str, Any]
 
-
-def files(document: Json, answer: Answer, sections: Sequence[Section]) -> dict[str, bytes]:
+def files(document: Document | Simulation, answer: Answer, sections: Sequence[Section]) -> dict[str, bytes]:
     """Returns the content of every file of a report, by its path in the study's folder.
 
     ``document`` is one of results.make_document, of a study.
@@ -44,7 +43,7 @@ def files(document: Json, answer: Answer, sections: Sequence[Section]) -> dict[s
 
 
 def _html(
-    document: Json, answer: Answer, sections: Sequence[Section], drawn: Mapping[str, Rendered]
+    document: Document | Simulation, answer: Answer, sections: Sequence[Section], drawn: Mapping[str, Rendered]
 ) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
@@ -60,7 +59,7 @@ def _html(
         answer=answer,
         sections=sections,
         document=document,
-        notes=[*runtime_notes(document), *document["notes"]],
+        notes=[*runtime_notes(document), *document.notes],
         drawings={
             name: {layout: Markup(text) for layout, text in rendered.page.items()}
             for name, rendered in drawn.items()
@@ -88,11 +87,11 @@ def typeset(text: str) -> str:
     return keep_units(re.sub(r"(?<=\w)'(?=\w)", "\N{RIGHT SINGLE QUOTATION MARK}", text))
 
 
-def _facts(document: Json) -> str:
+def _facts(document: Document | Simulation) -> str:
     """Returns the line under the title: when, where, how thorough."""
-    settings, machine = document["settings"], document["environment"]["machine"]
-    began, ended = (datetime.fromisoformat(document[key]) for key in ("started", "finished"))
-    if machine is None:
+    settings, machine = document.settings, document.environment.machine
+    began, ended = (datetime.fromisoformat(text) for text in (document.started, document.finished))
+    if isinstance(document, Simulation):
         return f"{began:%Y-%m-%d %H:%M} · a model, computed; nothing was measured"
     repeats = sorted(set(settings["repeats"].values()))
     times = " to ".join(str(n) for n in dict.fromkeys((repeats[0], repeats[-1])))
@@ -101,9 +100,9 @@ def _facts(document: Json) -> str:
         [
             f"{began:%Y-%m-%d %H:%M}",
             f"{kind}, each point {times} times, {_duration((ended - began).total_seconds())}",
-            f"{machine['cpu_model'] or machine['architecture']}, {machine['cpus_usable']} CPUs",
+            f"{machine.cpu_model or machine.architecture}, {machine.cpus_usable} CPUs",
             *dict.fromkeys(
-                describe_file_system(system) for system in document["environment"]["file_systems"]
+                map(str, document.environment.file_systems)
             ),
             *([settings["storage"]] if settings.get("storage") else []),
         ]
@@ -115,76 +114,76 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def _environment(document: Json) -> list[tuple[str, list[str]]]:
+def _environment(document: Document | Simulation) -> list[tuple[str, list[str]]]:
     """Returns names and their lines, in the order to be read."""
-    environment = document["environment"]
-    machine, versions = environment["machine"], environment["versions"]
+    environment = document.environment
+    machine, versions = environment.machine, environment.versions
     known = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in versions.items() if v is not None)
     always = [
         ("Versions", [known]),
-        ("Times", [f"{document['started']} to {document['finished']}"]),
+        ("Times", [f"{document.started} to {document.finished}"]),
     ]
-    if machine is None:
+    if isinstance(document, Simulation):
         return always
     storages = [
-        f"{one['storage']} by {one['engine']}: {'; '.join(one['facts'])}"
-        for one in environment.get("storages", [])
+        f"{one.storage} by {one.engine}: {'; '.join(one.facts)}"
+        for one in environment.storages or []
     ]
-    virtual = ", a virtual machine" if machine["virtual_machine"] else ""
-    governor = machine["cpu_governor"] or "not told"
+    virtual = ", a virtual machine" if machine.virtual_machine else ""
+    governor = machine.cpu_governor or "not told"
     return [
         (
             "Machine",
             [
-                f"{machine['cpu_model'] or 'CPU not told'} ({machine['architecture']}){virtual}",
-                f"CPUs {machine['cpus_allowed']} ({machine['cpus_usable']} usable), "
+                f"{machine.cpu_model or 'CPU not told'} ({machine.architecture}){virtual}",
+                f"CPUs {machine.cpus_allowed} ({machine.cpus_usable} usable), "
                 f"governor: {governor}",
-                f"{format_size(machine['memory_bytes'])} of memory, pages of "
-                f"{format_size(machine['page_bytes'])}",
+                f"{format_size(machine.memory_bytes)} of memory, pages of "
+                f"{format_size(machine.page_bytes)}",
             ],
         ),
-        ("Kernel", [machine["kernel"]]),
-        ("File systems", [_file_system(system) for system in environment["file_systems"]]),
+        ("Kernel", [machine.kernel]),
+        ("File systems", [_file_system(system) for system in environment.file_systems]),
         *([("Storages", storages)] if storages else []),
-        ("Device and server", list(dict.fromkeys(map(_runtime, environment["runtimes"])))),
+        ("Device and server", list(dict.fromkeys(map(_runtime, environment.runtimes)))),
         *always,
     ]
 
 
-def _file_system(system: Json) -> str:
-    device = system["block_device"]
-    line = describe_file_system(system)
-    if system["mount_point"]:
-        line += f", mounted on {system['mount_point']}"
-    if system["options"]:
-        line += f" ({system['options']})"
+def _file_system(system: FileSystem) -> str:
+    device = system.block_device
+    line = str(system)
+    if system.mount_point:
+        line += f", mounted on {system.mount_point}"
+    if system.options:
+        line += f" ({system.options})"
     if device is None:
         return line
-    model = f" {device['model']}" if device["model"] else ""
-    return f"{line}; disk {device['disk']}{model}, driver {device['driver'] or 'not told'}"
+    model = f" {device.model}" if device.model else ""
+    return f"{line}; disk {device.disk}{model}, driver {device.driver or 'not told'}"
 
 
-def _runtime(runtime: Json) -> str:
-    cache = runtime["page_cache"]
+def _runtime(runtime: RuntimeInForce) -> str:
+    cache = runtime.page_cache
     what = "no page cache in the device"
     if cache is not None:
         what = (
-            f"page cache of {format_size(cache['cache_bytes'])} in the device, pages of "
-            f"{format_size(cache['page_bytes'])}"
+            f"page cache of {format_size(cache.cache_bytes)} in the device, pages of "
+            f"{format_size(cache.page_bytes)}"
         )
-    shared = ", oversubscribed" if runtime["oversubscribed"] else ""
-    where = f"CPUs {runtime['device_cpus']}" if runtime["device"] == "cpu" else runtime["device"]
+    shared = ", oversubscribed" if runtime.oversubscribed else ""
+    where = f"CPUs {runtime.device_cpus}" if runtime.device == "cpu" else runtime.device
     return (
-        f"device {where}, server CPUs {runtime['server_cpus']}{shared}; "
-        f"{runtime['storage_engine']}; {runtime['arena_pages']}; {what}"
+        f"device {where}, server CPUs {runtime.server_cpus}{shared}; "
+        f"{runtime.storage_engine}; {runtime.arena_pages}; {what}"
     )
 
 
-def commands(document: Json) -> list[str]:
+def commands(document: Document | Simulation) -> list[str]:
     """Returns the lines that repeat the study."""
-    revision = document["environment"]["versions"]["git_revision"]
+    revision = document.environment.versions["git_revision"]
     program = "ferry" if revision is None else "./ferry"
-    lines = [f"{program} {shlex.join(document['command'][1:])}"]
+    lines = [f"{program} {shlex.join(document.command[1:])}"]
     if revision is not None and revision.endswith("-dirty"):
         base = revision.removesuffix("-dirty")
         lines.insert(0, f"git checkout {base}  # with changes that were not committed")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+
+from msgspec import UNSET
 
 from ferry.sizes import MIB
 from ferry_lab.render.study_text import format_bandwidth
 from ferry_lab.render.tables import Table
-
-Json = dict[str, Any]
+from ferry_lab.results.records import RanksRow, Summary
 
 COUNTED_HEADS = [
     *("CPU ms", "switches", "requests", "messages", "moved MiB"),
@@ -18,32 +18,31 @@ COUNTED_HEADS = [
 ]
 
 
-def counted_cells(row: Json) -> list[str]:
+def counted_cells(row: RanksRow) -> list[str]:
     """Returns medians of what does not depend on how fast the machine is, or less so."""
-    metrics = row["metrics"]
-
     def whole(name: str) -> str:
-        return f"{metrics[name]['median']:,.0f}"
+        return f"{row.metric(name).median:,.0f}"
 
     def cpu(whose: str) -> str:
-        user, system = (metrics[f"{whose}_{kind}_cpu_ns"]["median"] for kind in ("user", "system"))
+        user, system = (row.metric(f"{whose}_{kind}_cpu_ns").median for kind in ("user", "system"))
         return f"{user / 1e6:,.0f}+{system / 1e6:,.0f}"
 
+    counted = row.metrics.messages is not UNSET
     moved = "not told"
-    if "messages" in metrics:
-        bytes_moved = sum(metrics[n]["median"] for n in ("message_bytes", "shared_bytes"))
+    if counted:
+        bytes_moved = sum(row.metric(n).median for n in ("message_bytes", "shared_bytes"))
         moved = f"{bytes_moved / MIB:,.0f}"
     # What the MPI library asks of the storage, its calls tell.
     calls = f"{whole('read_and_write_calls')} calls"
     return [
         cpu("ranks"),
         whole("ranks_context_switches"),
-        whole("storage_requests") if "storage_requests" in metrics else calls,
-        whole("messages") if "messages" in metrics else "not told",
+        whole("storage_requests") if counted else calls,
+        whole("messages") if counted else "not told",
         moved,
         cpu("machine"),
         whole("machine_context_switches"),
-        f"{metrics['machine_network_bytes']['median'] / MIB:,.1f}",
+        f"{row.metrics.machine_network_bytes.median / MIB:,.1f}",
     ]
 
 
@@ -55,59 +54,58 @@ COUNTED_TITLE = (
 SPLIT_HEADS = ["exchange", "copies", "file I/O", "longest file I/O", "call", "rest/file"]
 
 
-def split_cells(row: Json) -> list[str]:
+def split_cells(row: RanksRow) -> list[str]:
     """Returns the time split in ms: means over the ranks, then what bounds the call."""
-    metrics = row["metrics"]
     ratio = split_ratio(row)
     if ratio is None:
         return ["not told"] * len(SPLIT_HEADS)
     names = ("communication_mean", "pack_mean", "file_mean", "file_maximum")
     return [
-        *(f"{metrics[f'{name}_ns']['median'] / 1e6:.1f}" for name in names),
+        *(f"{row.metric(f'{name}_ns').median / 1e6:.1f}" for name in names),
         f"{call_ms(row):.1f}",
         f"{ratio:.2f}",
     ]
 
 
-def call_ms(row: Json) -> float:
+def call_ms(row: RanksRow) -> float:
     """Returns how long the transfers and the fsync after them take."""
-    return float(row["metrics"]["io_ns"]["median"] + row["metrics"]["sync_ns"]["median"]) / 1e6
+    return (row.metrics.io_ns.median + row.metrics.sync_ns.median) / 1e6
 
 
-def split_ratio(row: Json) -> float | None:
+def split_ratio(row: RanksRow) -> float | None:
     """Returns what a call takes beyond the longest file I/O of any rank, over that.
 
     It is the communication that can be seen: what overlaps with file I/O costs nothing. None where
     the time split is not told.
     """
-    metrics = row["metrics"]
-    if "file_maximum_ns" not in metrics or metrics["file_maximum_ns"]["median"] <= 0:
+    file_ns = row.metrics.file_maximum_ns
+    if file_ns is UNSET or file_ns.median <= 0:
         return None
-    longest = float(metrics["file_maximum_ns"]["median"]) / 1e6
+    longest = file_ns.median / 1e6
     return max(call_ms(row) - longest, 0.0) / longest
 
 
-def mean_and_deviation(summary: Json) -> str:
-    """Returns "466 ± 8" (mean and standard deviation), as paper 002 has it."""
-    deviation = summary["standard_deviation"]
-    number = f"{summary['mean']:.0f}" if summary["mean"] >= 100 else f"{summary['mean']:.1f}"
+def mean_and_deviation(summary: Summary) -> str:
+    """Returns "466 ± 8" (mean and standard deviation), as Tirupati Nagaraj (2009) has it."""
+    deviation = summary.standard_deviation
+    number = f"{summary.mean:.0f}" if summary.mean >= 100 else f"{summary.mean:.1f}"
     if deviation is None:
         return number
     return f"{number} ± {deviation:.0f}" if deviation >= 10 else f"{number} ± {deviation:.1f}"
 
 
-def bandwidth_of(row: Json, metric: str) -> str:
+def bandwidth_of(row: RanksRow, metric: str) -> str:
     """Returns the median, and half the width of its bounds."""
-    return format_bandwidth(row["metrics"][metric])
+    return format_bandwidth(row.metric(metric))
 
 
-def counted_table(heads: str, rows: Sequence[tuple[str, Json]]) -> Table:
+def counted_table(heads: str, rows: Sequence[tuple[str, RanksRow]]) -> Table:
     """Returns a line for each row: what it is, and what was counted."""
     lines = [[name, *counted_cells(row)] for name, row in rows]
     return Table(COUNTED_TITLE, [heads, *COUNTED_HEADS], lines)
 
 
-def split_table(heads: str, rows: Sequence[tuple[str, Json]]) -> Table:
+def split_table(heads: str, rows: Sequence[tuple[str, RanksRow]]) -> Table:
     """Returns where the time of the ranks goes."""
     title = (
         "Where the time goes (ms): means over the ranks, the longest file I/O of any rank, the "
@@ -121,9 +119,9 @@ def memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def oversubscription(rows: Sequence[Json], cpus: int) -> str | None:
+def oversubscription(rows: Sequence[RanksRow], cpus: int) -> str | None:
     """Returns a note where ranks had to share CPUs; its rows are labelled."""
-    counts = sorted({row["ranks"] for row in rows if row["oversubscribed"]})
+    counts = sorted({row.ranks for row in rows if row.oversubscribed})
     if not counts:
         return None
     ranks = ", ".join(map(str, counts))
@@ -133,11 +131,11 @@ def oversubscription(rows: Sequence[Json], cpus: int) -> str | None:
     )
 
 
-def label_of(*rows: Json) -> str:
+def label_of(*rows: RanksRow) -> str:
     """Returns the state of the cache and "oversubscribed", where it is; of several rows each once."""
     labels = []
     for row in rows:
-        said = [row["cache_state"], "oversubscribed" if row["oversubscribed"] else None]
+        said = [row.cache_state, "oversubscribed" if row.oversubscribed else None]
         labels.append(", ".join(filter(None, said)))
     return "; ".join(dict.fromkeys(filter(None, labels)))
 

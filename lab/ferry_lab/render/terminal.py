@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from ferry_lab.render.sections import Answer, Section
 from ferry_lab.render.study_text import NO_BREAK, describe_run, keep_units, runtime_notes
-
-Json = dict[str, Any]
+from ferry_lab.results.records import Document
+from ferry_lab.results.simulation import Simulation
 
 _WIDTH = 100  # text is not wider than tables are
 
 
 def print_study(
-    console: Console, document: Json, answer: Answer, sections: Sequence[Section]
+    console: Console, document: Document | Simulation, answer: Answer, sections: Sequence[Section]
 ) -> None:
     """Prints everything but the figures."""
     print_answer(console, answer)
@@ -30,7 +29,7 @@ def print_study(
     console.print()
     for section in sections:
         _print_section(console, section)
-    for note in [*runtime_notes(document), *document["notes"]]:
+    for note in [*runtime_notes(document), *document.notes]:
         console.print(f"note: {note}", soft_wrap=True)
 
 

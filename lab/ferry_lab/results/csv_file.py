@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +22,12 @@ from ferry_lab.results.records import (
     Row,
     TransferCounts,
 )
-from ferry_lab.results.results import bandwidth_mib_per_s, call_ns, durable_ns, whole_ns
+from ferry_lab.results.results import TIMES, bandwidth_mib_per_s
 
-_RATES = {
-    "bandwidth_mib_per_s": call_ns,
-    "bandwidth_with_sync_mib_per_s": durable_ns,
-    "bandwidth_open_to_close_mib_per_s": whole_ns,
-}
+_RATES = (
+    *("bandwidth_mib_per_s", "bandwidth_with_sync_mib_per_s"),
+    "bandwidth_open_to_close_mib_per_s",
+)
 
 
 @dataclass(frozen=True)
@@ -38,19 +37,23 @@ class _Columns:
     # Records within the repeat: how their columns' names begin, where they are, what they are.
     nested: Sequence[tuple[str, str, type[Record]]]
 
-    def heads(self) -> list[str]:
-        """Returns the first line."""
+    def heads(self, axes: Iterable[str]) -> list[str]:
+        """Returns the first line; the study's axes stand behind the facts."""
         nested = [f"{head}_{name}" for head, _, kind in self.nested for name in _names(kind)]
-        return [*self.facts, "storage", *self.numbers, *_RATES, *nested]
+        named = (f"axis_{name}" for name in axes)
+        return [*self.facts, *named, "storage", *self.numbers, *_RATES, *nested]
 
-    def line(self, row: Row, sample: Repeat, environment: Environment) -> list[Any]:
+    def line(
+        self, row: Row, sample: Repeat, axes: Iterable[str], environment: Environment
+    ) -> list[Any]:
         """Returns that of one repeat."""
         facts = [getattr(row, name) for name in self.facts]
         return [
             *(" ".join(fact) if isinstance(fact, list) else fact for fact in facts),
+            *(row.axes.get(name) for name in axes),
             storage_of(row.path, environment),
             *(getattr(sample, name) for name in self.numbers),
-            *(round(bandwidth_mib_per_s(sample.bytes, of(sample)), 3) for of in _RATES.values()),
+            *(round(bandwidth_mib_per_s(sample.bytes, TIMES[name](sample)), 3) for name in _RATES),
             *(
                 getattr(_at(sample, path), name, None)
                 for _, path, kind in self.nested
@@ -96,9 +99,10 @@ def to_csv(rows: Sequence[Row], environment: Environment) -> str:
     columns = _OF_RANKS if isinstance(rows[0], RanksRow) else _MEASURED
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns.heads())
+    axes = dict.fromkeys(name for row in rows for name in row.axes)
+    writer.writerow(columns.heads(axes))
     for row in rows:
-        writer.writerows(columns.line(row, sample, environment) for sample in row.repeats)
+        writer.writerows(columns.line(row, sample, axes, environment) for sample in row.repeats)
     return text.getvalue()
 
 
@@ -113,7 +117,7 @@ def storage_of(path: str, environment: Environment) -> str:
     ]
     if not inside:
         return file_systems.UNKNOWN
-    return file_systems.on_source(max(inside, key=lambda system: len(system.mount_point)))
+    return str(max(inside, key=lambda system: len(system.mount_point)))
 
 
 def _names(kind: type[Record]) -> tuple[str, ...]:

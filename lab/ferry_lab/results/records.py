@@ -7,10 +7,12 @@ docs/reference/results-format.md.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+
+from ferry import file_systems
 
 SCHEMA = "ferry.results/3"
 
@@ -32,25 +34,19 @@ DeviceCacheState = Annotated[
         "writes and where no such cache is used"
     ),
 ]
+Axes = Annotated[
+    dict[str, str | int],
+    about(
+        "what tells the row from the others of its study, by axis; empty in other documents and in "
+        "older ones"
+    ),
+]
 RepeatNumber = Annotated[Count, about("number of the repeat, from 0")]
 Segments = Annotated[Positive, about("in a shared file each has a block of every thread")]
 
 
 class Record(msgspec.Struct, forbid_unknown_fields=True):
-    """One object of a document, with no other fields. ``record["name"]`` is ``record.name``."""
-
-    def __getitem__(self, name: str) -> Any:
-        """Returns a field by a name that is data, such as a metric's."""
-        return getattr(self, name)
-
-    def __contains__(self, name: str) -> bool:
-        """Whether the document has the field."""
-        return getattr(self, name, UNSET) is not UNSET
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Returns a field if the document has it."""
-        value = getattr(self, name, UNSET)
-        return default if value is UNSET else value
+    """One object of a document, with no other fields."""
 
 
 # ---- where it was measured -----------------------------------------------------------------------
@@ -89,6 +85,10 @@ class FileSystem(Record):
     options: str
     free_bytes: int | None
     block_device: BlockDevice | None
+
+    def __str__(self) -> str:
+        """Returns "ext4 on /dev/vda", as far as it is known."""
+        return file_systems.on_source({"type": self.type, "source": self.source})
 
 
 class RemoteStorage(Record):
@@ -455,6 +455,25 @@ class RanksMetrics(Record):
 class Row:
     """What was measured, summaries, every repeat: one of the three records below."""
 
+    if TYPE_CHECKING:  # what all three have
+        id: str
+        group: str
+        axes: dict[str, str | int]
+        program: str
+        operation: Operation
+        path: str
+        transfer_bytes: int
+        total_bytes: int
+        cache_state: str | None
+        device_cache_state: str | None
+        metrics: Any
+        repeats: list[Any]
+
+    def metric(self, name: str) -> Summary:
+        """Returns the summary of a metric whose name is data."""
+        summary: Summary = getattr(self.metrics, name)
+        return summary
+
 
 class MeasuredRow(Record, Row):
     """One point of the matrix: what was measured, summaries, every repeat."""
@@ -515,6 +534,7 @@ class MeasuredRow(Record, Row):
             "cache"
         ),
     ] = UNSET
+    axes: Axes = {}
 
 
 class Source(Record):
@@ -552,6 +572,7 @@ class ImportedRow(Record, Row):
     metrics: Metrics
     repeats: Annotated[list[ImportedRepeat], Meta(min_length=1)]
     source: Source
+    axes: Axes = {}
 
 
 class RanksRow(Record, Row):
@@ -596,6 +617,7 @@ class RanksRow(Record, Row):
     verified: bool
     metrics: RanksMetrics
     repeats: Annotated[list[RanksRepeat], Meta(min_length=1)]
+    axes: Axes = {}
 
 
 # ---- the document --------------------------------------------------------------------------------
@@ -655,6 +677,8 @@ class Comparison(Record):
         ),
     ]
     finding: Literal["within_5_percent", "slower", "faster", "no_difference"]
+    axes: Axes = {}  # the row's
+    baseline_axes: Axes = {}
 
 
 RANKS_STUDIES = ("interfaces", "stripes", "writers", "endian")

@@ -109,32 +109,43 @@ def bandwidth_mib_per_s(size_bytes: int, time_ns: int) -> float:
 
 # ---- metrics -------------------------------------------------------------------------------------
 
-
-def _rate(time_ns: Callable[[Any], int]) -> Callable[[Any], float]:
-    return lambda s: bandwidth_mib_per_s(s.bytes, time_ns(s))
-
-
 _Metric = Callable[[Any], float]  # of a repeat
 
+# The time of a repeat that a metric is, or is the rate of.
+TIMES: dict[str, Callable[[Any], int]] = {
+    "bandwidth_mib_per_s": call_ns,
+    "bandwidth_with_flush_mib_per_s": call_and_flush_ns,
+    "bandwidth_with_sync_mib_per_s": durable_ns,
+    "bandwidth_open_to_close_mib_per_s": whole_ns,
+    "elapsed_ns": whole_ns,
+    "loop_ns": loop_ns,
+    "loop_with_sync_ns": loop_and_sync_ns,
+}
+
+
+def _rate(metric: str) -> dict[str, _Metric]:
+    return {metric: lambda s: bandwidth_mib_per_s(s.bytes, TIMES[metric](s))}
+
+
 _EVERY: dict[str, _Metric] = {
-    "bandwidth_mib_per_s": _rate(call_ns),
+    **_rate("bandwidth_mib_per_s"),
     "elapsed_ns": whole_ns,
     "io_ns": call_ns,
     "operations_per_s": lambda s: s.operations / (max(s.io_ns, 1) * 1e-9),
 }
 _FLUSHED: dict[str, _Metric] = {
     "flush_ns": lambda s: s.flush_ns,
-    "bandwidth_with_flush_mib_per_s": _rate(call_and_flush_ns),
+    **_rate("bandwidth_with_flush_mib_per_s"),
 }
 _SYNCED: dict[str, _Metric] = {
     "sync_ns": lambda s: s.sync_ns,
-    "bandwidth_with_sync_mib_per_s": _rate(durable_ns),
+    **_rate("bandwidth_with_sync_mib_per_s"),
 }
 _COMPUTED: dict[str, _Metric] = {"compute_ns": lambda s: s.compute_ns, "loop_ns": loop_ns}
 _OF_RANKS: dict[str, _Metric] = {
     **_EVERY,
     **_SYNCED,
-    "bandwidth_open_to_close_mib_per_s": _rate(whole_ns),
+    **_rate("bandwidth_open_to_close_mib_per_s"),
     "open_ns": lambda s: s.open_ns,
     "close_ns": lambda s: s.close_ns,
     "ranks_user_cpu_ns": lambda s: s.ranks_usage.user_cpu_ns,
@@ -256,8 +267,8 @@ def _facts(cell: Cell | RanksCell, row: type[Row]) -> dict[str, Any]:
     return {
         name: getattr(cell, name)
         for name in row.__struct_fields__
-        if hasattr(cell, name) and name != "cache_switches"
-    }
+        if hasattr(cell, name) and name not in ("axes", "cache_switches")
+    } | {"axes": dict(cell.axes)}
 
 
 # ---- documents -----------------------------------------------------------------------------------

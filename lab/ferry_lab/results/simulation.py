@@ -6,17 +6,18 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from ferry_lab.results.records import Operation, Positive, Record
+from ferry_lab.results.records import Count, Operation, Positive, Record
 
 Share = Annotated[float, Meta(ge=0, le=1.000001)]
 Above0 = Annotated[float, Meta(gt=0)]
-Numbers = dict[str, Annotated[float, Meta(ge=0)]]
+Numbers = dict[str, Count | Annotated[float, Meta(ge=0)]]
+_VERSIONS = {"required": ["ferry", "git_revision"]}
 
 
 class SimulatedRow(Record):
     """One simulated transfer."""
 
-    group: Literal["by writers", "all ranks write", "paper 004"]
+    group: Literal["by writers", "all ranks write", "Fahey (2007)", "paper 004"]  # older documents
     operation: Operation
     gather: Literal["aggregate", "serial"]
     ranks: Positive
@@ -77,16 +78,11 @@ class SimulationSettings(Record):
     cluster: SimulatedCluster
 
 
-class SimulationVersions(Record):
-    ferry: str
-    git_revision: str | None
-
-
 class SimulationEnvironment(Record):
     """No machine: what is computed does not depend on one."""
 
     machine: None
-    versions: SimulationVersions
+    versions: Annotated[dict[str, str | None], Meta(extra_json_schema=_VERSIONS)]
 
 
 class Simulation(Record):

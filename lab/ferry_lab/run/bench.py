@@ -20,6 +20,7 @@ from ferry.native import MeasuringError
 from ferry.sizes import KIB, MIB, format_size
 from ferry.uris import is_uri, shown, with_suffix
 from ferry_lab.results import results
+from ferry_lab.results.records import MeasuredRow, Repeat, RuntimeInForce
 from ferry_lab.run import remote_files
 from ferry_lab.run.measuring import Measurement, remove, run_plan
 from ferry_lab.run.plan import Cell, Plan, RuntimeSettings
@@ -178,7 +179,7 @@ def _measure_all(options: BenchOptions) -> list[tuple[Cell, Measurement]]:
         if options.write:
             cell = make_cell(options, "write")
             phases.append((cell, _measure(options, cell)))
-            seed = phases[-1][1].samples[cell.id][-1]["pattern_seed"]
+            seed = phases[-1][1].samples[cell.id][-1].pattern_seed
         if options.read:
             cell = make_cell(options, "read", seed)
             phases.append((cell, _measure(options, cell)))
@@ -216,25 +217,25 @@ def _measure(options: BenchOptions, cell: Cell) -> Measurement:
         return run_plan(plan, lambda _cell: bar.advance())
 
 
-def _notes(rows: Sequence[Json]) -> list[str]:
+def _notes(rows: Sequence[MeasuredRow]) -> list[str]:
     notes = []
     for row in rows:
-        short = sum(sample["deadline_reached"] for sample in row["repeats"])
+        short = sum(sample.deadline_reached for sample in row.repeats)
         if short > 0:
             notes.append(
-                f"{row['operation']}: the deadline ended {short} of {len(row['repeats'])} repeats"
+                f"{row.operation}: the deadline ended {short} of {len(row.repeats)} repeats"
             )
         notes += _state_notes(row)
-        if row["device_cache_state"] == "unverified":
+        if row.device_cache_state == "unverified":
             notes.append(
-                f"{row['operation']}: unverified, because the counters of the device's page cache "
+                f"{row.operation}: unverified, because the counters of the device's page cache "
                 "do not prove its state before every repeat; a larger --cache-size may help"
             )
     return notes
 
 
-def _state_notes(row: Json) -> list[str]:
-    remote = is_uri(row["path"])
+def _state_notes(row: MeasuredRow) -> list[str]:
+    remote = is_uri(row.path)
     texts = {
         "unverified": "unverified, because the state of the page cache was not proven for every "
         "repeat",
@@ -248,8 +249,8 @@ def _state_notes(row: Json) -> list[str]:
             "unverified": "unverified: the network traffic does not show, for every repeat, whether "
             "the storage's client had the file in memory",
         }
-    text = texts.get(row["cache_state"])
-    return [f"{row['operation']}: {text}"] if text else []
+    text = texts.get(row.cache_state)
+    return [f"{row.operation}: {text}"] if text else []
 
 
 def _settings(options: BenchOptions) -> Json:
@@ -278,48 +279,48 @@ def _settings(options: BenchOptions) -> Json:
 
 
 def _print_head(console: Console, options: BenchOptions, measurement: Measurement) -> None:
-    (runtime,) = measurement.environment["runtimes"]
-    systems = measurement.environment["file_systems"]
+    (runtime,) = measurement.environment.runtimes
+    systems = measurement.environment.file_systems
     where = ""
     if systems:
-        source = f" ({systems[0]['source']})" if systems[0]["source"] else ""
-        where = f" on {systems[0]['type'] or file_systems.UNKNOWN}{source}"
-    for storage in measurement.environment["storages"]:
-        where = f" on storage {storage['storage']} ({storage['engine']})"
+        source = f" ({systems[0].source})" if systems[0].source else ""
+        where = f" on {systems[0].type or file_systems.UNKNOWN}{source}"
+    for storage in measurement.environment.storages:
+        where = f" on storage {storage.storage} ({storage.engine})"
     direct = ", direct I/O (O_DIRECT)" if options.direct else ""
     console.print(
         f"{shown(options.path)}{where}, interface {options.interface}{direct}", soft_wrap=True
     )
     if options.interface == "ferry":
-        for storage in measurement.environment["storages"]:
-            for fact in storage["facts"]:
+        for storage in measurement.environment.storages:
+            for fact in storage.facts:
                 console.print(fact, soft_wrap=True)
-        device = runtime["device"]
-        where = f"CPUs {runtime['device_cpus']}" if device == "cpu" else device
+        device = runtime.device
+        where = f"CPUs {runtime.device_cpus}" if device == "cpu" else device
         console.print(
-            f"device {where}, server CPUs {runtime['server_cpus']} "
-            f"(threads: {runtime['server_threads']}), {runtime['storage_engine']}, "
-            f"{runtime['arena_pages']}",
+            f"device {where}, server CPUs {runtime.server_cpus} "
+            f"(threads: {runtime.server_threads}), {runtime.storage_engine}, "
+            f"{runtime.arena_pages}",
             soft_wrap=True,
         )
         console.print(_placement_line(options.placement, runtime), soft_wrap=True)
-    for note in runtime["notes"]:
+    for note in runtime.notes:
         console.print(f"note: {note}", soft_wrap=True)
 
 
-def _placement_line(placement: str, runtime: Json) -> str:
-    cache = runtime["page_cache"]
+def _placement_line(placement: str, runtime: RuntimeInForce) -> str:
+    cache = runtime.page_cache
     if cache is None:
         return f"placement {placement}, no page cache in the device"
     line = (
-        f"placement {placement}, page cache of {format_size(cache['cache_bytes'])} in the device, "
-        f"pages of {format_size(cache['page_bytes'])}"
+        f"placement {placement}, page cache of {format_size(cache.cache_bytes)} in the device, "
+        f"pages of {format_size(cache.page_bytes)}"
     )
-    service = runtime["service"]
-    if placement != "compute" and service is not None and service["threads"] > 0:
-        line += f", served on CPUs {service['cpus']} (threads: {service['threads']})"
-    if placement == "automatic" and runtime["automatic_source"] is not None:
-        line += f", decided by: {runtime['automatic_source']}"
+    service = runtime.service
+    if placement != "compute" and service is not None and service.threads > 0:
+        line += f", served on CPUs {service.cpus} (threads: {service.threads})"
+    if placement == "automatic" and runtime.automatic_source is not None:
+        line += f", decided by: {runtime.automatic_source}"
     return line
 
 
@@ -330,13 +331,13 @@ _COLUMNS = [
 _COLUMN_WIDTH = 11  # as IOR's
 
 
-def _print_table(console: Console, rows: Sequence[Json]) -> None:
+def _print_table(console: Console, rows: Sequence[MeasuredRow]) -> None:
     """IOR's columns, plus fsync(s) for synced writes, which IOR counts as writing."""
-    synced = any(row["sync"] != "none" for row in rows)
+    synced = any(row.sync != "none" for row in rows)
     columns = [*_COLUMNS, *(["fsync(s)"] if synced else [])]
     lines = [columns, ["-" * len(column) for column in columns]]
     for row in rows:
-        lines += [_ior_line(row, sample, synced) for sample in row["repeats"]]
+        lines += [_ior_line(row, sample, synced) for sample in row.repeats]
     for block in _blocks(len(columns), console.width if console.is_terminal else None):
         for line in lines:
             cells = (f"{line[column]:<{_COLUMN_WIDTH}}" for column in block)
@@ -344,9 +345,9 @@ def _print_table(console: Console, rows: Sequence[Json]) -> None:
         console.print()
     for row in rows:
         console.print(_summary(row), soft_wrap=True)
-        if any(sample["latency_ns"] is not None for sample in row["repeats"]):
+        if any(sample.latency_ns is not None for sample in row.repeats):
             console.print(_latency_line(row), soft_wrap=True)
-        if row["repeats"][0]["cache"] is not None:
+        if row.repeats[0].cache is not None:
             console.print(_cache_line(row), soft_wrap=True)
 
 
@@ -365,75 +366,76 @@ def _blocks(columns: int, width: int | None) -> list[list[int]]:
     ]
 
 
-def _ior_line(row: Json, sample: Json, synced: bool) -> list[str]:
-    io_s, total_s = sample["io_ns"] * 1e-9, sample["elapsed_ns"] * 1e-9
-    in_flight = row["threads"] * row["queue_depth"]
+def _ior_line(row: MeasuredRow, sample: Repeat, synced: bool) -> list[str]:
+    io_s, total_s = sample.io_ns * 1e-9, sample.elapsed_ns * 1e-9
+    in_flight = row.threads * row.queue_depth
     line = [
-        row["operation"],
-        f"{sample['bytes'] / MIB / total_s:.2f}",
-        f"{sample['operations'] / io_s:.0f}",
-        f"{io_s * in_flight / sample['operations']:.6f}",
-        f"{row['total_bytes'] / row['threads'] / row['segments'] / KIB:.0f}",
-        f"{row['transfer_bytes'] / KIB:.2f}",
-        f"{sample['open_ns'] * 1e-9:.6f}",
+        row.operation,
+        f"{sample.bytes / MIB / total_s:.2f}",
+        f"{sample.operations / io_s:.0f}",
+        f"{io_s * in_flight / sample.operations:.6f}",
+        f"{row.total_bytes / row.threads / row.segments / KIB:.0f}",
+        f"{row.transfer_bytes / KIB:.2f}",
+        f"{sample.open_ns * 1e-9:.6f}",
         f"{io_s:.6f}",
-        f"{sample['close_ns'] * 1e-9:.6f}",
+        f"{sample.close_ns * 1e-9:.6f}",
         f"{total_s:.6f}",
-        str(sample["repeat"]),
+        str(sample.repeat),
     ]
     if synced:
-        line.append(f"{sample['sync_ns'] * 1e-9:.6f}" if row["sync"] != "none" else "-")
+        line.append(f"{sample.sync_ns * 1e-9:.6f}" if row.sync != "none" else "-")
     return line
 
 
-def _summary(row: Json) -> str:
-    total = [s["bytes"] / MIB / (s["elapsed_ns"] * 1e-9) for s in row["repeats"]]
-    state = f", {row['cache_state']}" if row["cache_state"] else ""
-    if row["device_cache_state"]:
-        state += f", device cache {row['device_cache_state']}"
-    verified = "contents verified" if row["verified"] else "contents NOT verified"
+def _summary(row: MeasuredRow) -> str:
+    total = [s.bytes / MIB / (s.elapsed_ns * 1e-9) for s in row.repeats]
+    state = f", {row.cache_state}" if row.cache_state else ""
+    if row.device_cache_state:
+        state += f", device cache {row.device_cache_state}"
+    verified = "contents verified" if row.verified else "contents NOT verified"
     return (
-        f"{row['operation']}: median {np.median(total):.2f} MiB/s ({min(total):.2f} to "
+        f"{row.operation}: median {np.median(total):.2f} MiB/s ({min(total):.2f} to "
         f"{max(total):.2f}){state}, {verified}; CPU time per repeat: callers "
         f"{_cpu_time(row, 'callers')}, server {_cpu_time(row, 'server')}"
     )
 
 
-def _latency_line(row: Json) -> str:
+def _latency_line(row: MeasuredRow) -> str:
     """Latency of single calls: medians of the repeats' percentiles, and the longest call."""
-    latencies = [s["latency_ns"] for s in row["repeats"] if s["latency_ns"] is not None]
+    latencies = [s.latency_ns for s in row.repeats if s.latency_ns is not None]
     named = {"p50": "50 %", "p90": "90 %", "p99": "99 %"}
     texts = [
-        f"{label} within {float(np.median([one[name] for one in latencies])) * 1e-3:.2f} µs"
+        f"{label} within {float(np.median([getattr(one, name) for one in latencies])) * 1e-3:.2f} µs"
         for name, label in named.items()
     ]
-    longest = max(one["max"] for one in latencies) * 1e-3
-    stride = latencies[0]["one_call_in"]
+    longest = max(one.max for one in latencies) * 1e-3
+    stride = latencies[0].one_call_in
     timed = "every call timed" if stride == 1 else f"one call in {stride} timed"
     return (
-        f"{row['operation']}: single calls: {', '.join(texts)}, longest {longest:.2f} µs ({timed})"
+        f"{row.operation}: single calls: {', '.join(texts)}, longest {longest:.2f} µs ({timed})"
     )
 
 
-def _cpu_time(row: Json, whose: str) -> str:
+def _cpu_time(row: MeasuredRow, whose: str) -> str:
 
     def median_ms(kind: str) -> float:
-        return float(np.median([sample[whose][kind] for sample in row["repeats"]])) * 1e-6
+        times = [getattr(getattr(sample, whose), kind) for sample in row.repeats]
+        return float(np.median(times)) * 1e-6
 
     return f"{median_ms('user_cpu_ns'):.2f} ms user + {median_ms('system_cpu_ns'):.2f} ms system"
 
 
-def _cache_line(row: Json) -> str:
+def _cache_line(row: MeasuredRow) -> str:
     """Counters of the device's page cache; medians of the repeats."""
 
     def median(name: str) -> int:
-        return int(np.median([sample["cache"][name] for sample in row["repeats"]]))
+        return int(np.median([getattr(sample.cache, name) for sample in row.repeats]))
 
     def size(name: str) -> str:
         return format_size(median(name))
 
     return (
-        f"{row['operation']}: page cache per repeat: {median('hits')} hits, {median('misses')} "
+        f"{row.operation}: page cache per repeat: {median('hits')} hits, {median('misses')} "
         f"misses, {median('fills')} fills ({size('fill_bytes')}), {median('evictions')} evictions, "
         f"{median('write_backs')} write-backs ({size('write_back_bytes')}), {median('waits')} "
         f"waits, readahead {median('readahead_issued')} issued, {median('readahead_used')} used, "

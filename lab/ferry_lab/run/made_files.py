@@ -28,7 +28,7 @@ def make_pattern_file(
         keep=True,
         seed=seed,
     )
-    return int(run_plan(Plan([cell], 1)).samples["make"][0]["pattern_seed"])
+    return int(run_plan(Plan([cell], 1)).samples["make"][0].pattern_seed)
 
 
 def _way(path: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,14 @@ class RuntimeSettings:
     cache_bytes: int = 0
     page_bytes: int = 64 * KIB
     profile: bool = True  # use the profile of `ferry tune` for open settings
+
+
+Axes = Mapping[str, str | int]
+
+
+def at(**axes: str | int) -> dict[str, Any]:
+    """Returns the fields of a cell that say where on a study's axes it lies."""
+    return {"id": "/".join(map(str, axes.values())), "axes": axes}
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,7 @@ class Cell:
     keep: bool = False
     seed: int = 1
     expect_pattern_seed: int | None = None
+    axes: Axes = field(default_factory=dict)  # of the row; what measures it does not know them
 
     def __post_init__(self) -> None:
         """Checks that exactly the interfaces with placements have one."""
@@ -112,6 +121,7 @@ class RanksCell:
     sync: str = "none"  # none, fsync
     cold: bool = False  # reads: drop the file from the kernel's page cache first
     seed: int = 1
+    axes: Axes = field(default_factory=dict)  # likewise
 
     def __post_init__(self) -> None:
         if self.interface not in RANKS_INTERFACES:
@@ -153,5 +163,8 @@ class Plan:
             "time_limit_ms": self.time_limit_ms,
             "runtime": {"device": "ranks"} if self.ranks else dataclasses.asdict(self.runtime),
             "variants": list(self.variants),
-            "cells": [dataclasses.asdict(cell) for cell in self.cells],
+            "cells": [
+                {name: value for name, value in dataclasses.asdict(cell).items() if name != "axes"}
+                for cell in self.cells
+            ],
         }

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ferry_lab.render.mpi_tables import oversubscription
+from ferry_lab.results.records import Machine, RanksRow
 from ferry_lab.run.measuring import mpiexec, read_mpi_info
 from ferry_lab.run.plan import RanksCell
 from ferry_lab.run.remote_files import Place, scratch_place
@@ -57,7 +58,7 @@ class RanksStudy(Study):
             settings = {**plan.settings, "storage": options.storage, "mpi": info["mpi"]}
             yield Matrix(groups, settings, [place.beginning.rstrip("/") for place in places])
 
-    def notes(self, rows: Sequence[Json], machine: Json) -> list[str]:
+    def notes(self, rows: Sequence[RanksRow], machine: Machine) -> list[str]:
         """Notes where ranks shared CPUs."""
-        note = oversubscription(rows, machine["cpus_usable"])
+        note = oversubscription(rows, machine.cpus_usable)
         return [note] if note else []

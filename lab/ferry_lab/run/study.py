@@ -172,7 +172,7 @@ def _make_document(
     kept: Kept,
     started: datetime,
     notes: list[str],
-) -> Json:
+) -> Document:
     rows = [
         results.make_row(
             cell,
@@ -214,7 +214,7 @@ def unverified_notes(rows: Sequence[Row]) -> list[str]:
     """Returns one line per cache whose state was not proven, with the cells."""
     notes = []
     for key, cache in (("cache_state", "host's"), ("device_cache_state", "device's")):
-        names = [row["id"] for row in rows if row[key] == "unverified"]
+        names = [row.id for row in rows if getattr(row, key) == "unverified"]
         if names:
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
             notes.append(

@@ -114,7 +114,7 @@ def read_cluster(path: str | Path) -> Cluster:
 
 
 def built_in_cluster() -> Cluster:
-    """Returns the XT3 of paper 004, with the calibrated numbers."""
+    """Returns the XT3 of Fahey (2007), with the calibrated numbers."""
     return read_cluster(BUILT_IN_FILE)
 
 

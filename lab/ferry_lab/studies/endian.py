@@ -1,8 +1,9 @@
 """The study ``endian``: the cost of byte-swapped output, for one rank and many (after Fahey 2007).
 
 Ranks write and read one file through ferry.collective, in native byte order and byte-swapped, for
-all element sizes. Rows' ids are ``operation/order/ranks``; an order is ``native``, ``again`` (the
-same, for the noise) or ``swapped8``. A *test* is which time of them counts.
+all element sizes. The axes of its rows are ``operation``, ``order`` (``native``, ``again``, which is
+the same for the noise, or ``swapped``), ``element_bytes`` (of what is swapped) and ``ranks``. A
+*test* is which time of them counts.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ferry.sizes import MIB, format_size
 from ferry_lab.render.bars import Bar, BarPanel, Bars
@@ -19,17 +19,14 @@ from ferry_lab.render.findings import Axis, Finding, Findings, range_of
 from ferry_lab.render.mpi_tables import bandwidth_of, count_of, counted_table, label_of
 from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
 from ferry_lab.render.tables import Table
-from ferry_lab.results import results
-from ferry_lab.results.results import durable_ns
-from ferry_lab.run.plan import RanksCell
+from ferry_lab.results.records import Comparison, Document, Row
+from ferry_lab.run.plan import RanksCell, at
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
 from ferry_lab.run.study import StudyOptions
 from ferry_lab.stats import judge
-from ferry_lab.stats.comparing import TimeOf, make_comparison, speed_ratio_of_rows
+from ferry_lab.stats.comparing import make_comparison, row_at, where
 from ferry_lab.studies import published
-
-Json = dict[str, Any]
 
 ELEMENTS, QUICK_ELEMENTS = [2, 4, 8, 16], [4, 8]
 TRANSFER_BYTES = 8 * MIB  # as in the paper
@@ -73,24 +70,21 @@ class Endian(RanksStudy):
         }
         return RanksPlan(scratch_bytes, settings, cells)
 
-    def compare(self, rows: Sequence[Json]) -> list[Json]:
+    def compare(self, rows: Sequence[Row]) -> list[Comparison]:
         """Sets each swapped row beside the native one of as many ranks."""
         comparisons = []
         for test in TESTS:
-            for row in rows:
-                if row["operation"] != test.operation or row["element_bytes"] is None:
-                    continue
-                native, again = (test.row(rows, one, row["ranks"]) for one in ("native", "again"))
-                aa = speed_ratio_of_rows(native, again, test.time_ns)
-                question = "swapped_and_native"
+            for row in where(rows, operation=test.operation, order="swapped"):
+                there = {"operation": test.operation, "ranks": row.axes["ranks"]}
+                native, again = (row_at(rows, order=one, **there) for one in ("native", "again"))
                 comparisons.append(
-                    make_comparison(question, test.metric, test.time_ns, row, native, aa)
+                    make_comparison("swapped_and_native", test.metric, row, native, (native, again))
                 )
         return comparisons
 
-    def answer(self, document: Json) -> Answer:
+    def answer(self, document: Document) -> Answer:
         """Says what is left of the bandwidth, by test."""
-        settings = document["settings"]
+        settings = document.settings
         # Nobody tells what a storage that is not mounted has in its caches.
         cache = "" if settings["storage"] else (
             " Reads find the file in the page cache, where swapping costs most."
@@ -105,21 +99,25 @@ class Endian(RanksStudy):
                 f"{settings['byte_order']}-endian, with the bytes of every element reversed on the "
                 f"way.{cache} MiB/s of all ranks together. {HOW_TO_READ}"
             ],
-            [Word(order, _label(order), _meaning(order)) for order in _orders(document)],
+            [
+                Word("native", "native", "written as it lies in memory"),
+                *(
+                    Word(_name(size), _label(size), f"elements of {size} bytes, reversed on the way")
+                    for size in settings["elements_bytes"]
+                ),
+            ],
         )
 
-    def sections(self, document: Json) -> Sequence[Section]:
+    def sections(self, document: Document) -> Sequence[Section]:
         """Returns a section for each test, what was counted, and the paper."""
         return [
             *(_section(document, test) for test in TESTS),
             Section("What was counted", tables=[_counts_table(document)]),
-            Section(
-                "Beside the paper",
-                [
-                    f"The study follows {published.SOURCES['004']}: unformatted Fortran output on a "
-                    "Cray XT, which the language's library swapped, with one process and with many."
-                ],
-                tables=[_paper_table(document)],
+            published.beside_the_paper(
+                "004",
+                ": unformatted Fortran output on a Cray XT, which the language's library swapped, "
+                "with one process and with many.",
+                [_paper_table(document)],
             ),
         ]
 
@@ -131,35 +129,31 @@ class Test:
     name: str
     operation: str
     metric: str
-    time_ns: TimeOf
 
-    def row(self, rows: Sequence[Json], order: str, ranks: int) -> Json:
-        """Returns one row."""
-        wanted = f"{self.operation}/{order}/{ranks}"
-        return next(row for row in rows if row["id"] == wanted)
+    def rows(self, document: Document, ranks: int) -> dict[int, Row]:
+        """Returns its rows with so many ranks, by the bytes of swapped elements; 0: native."""
+        there = where(document.rows, operation=self.operation, ranks=ranks)
+        native = row_at(there, order="native")
+        swapped = where(there, order="swapped")
+        return {0: native, **{int(row.axes["element_bytes"]): row for row in swapped}}
 
-    def points(self, document: Json, ranks: int) -> list[Json]:
+    def points(self, document: Document, ranks: int) -> list[Comparison]:
         """Returns the comparisons with so many ranks, by element size."""
-        wanted = (self.metric, self.operation, ranks)
-        return [
-            point
-            for point in document["comparisons"]
-            if (point["metric"], point["operation"], point["threads"]) == wanted
-        ]
+        there = where(document.comparisons, operation=self.operation, ranks=ranks)
+        return [point for point in there if point.metric == self.metric]
 
-    def findings(self, document: Json, ranks: int) -> Findings:
+    def findings(self, document: Document, ranks: int) -> Findings:
         """Returns how swapped data compares with native."""
-        sizes = {row["id"]: row["element_bytes"] for row in document["rows"]}
-        axis = Axis(lambda point: sizes[point["row"]], str, "with elements of {} bytes")
+        axis = Axis.named("element_bytes", str, "with elements of {} bytes")
         points = self.points(document, ranks)
         about = f"{self.name.capitalize()}, {count_of(ranks, 'rank')}"
         return Findings(about, [Finding("swapped", "native", points, axis)])
 
 
 TESTS = (
-    Test("write", "write", "bandwidth_mib_per_s", results.call_ns),
-    Test("write+sync", "write", "bandwidth_with_sync_mib_per_s", durable_ns),
-    Test("read", "read", "bandwidth_mib_per_s", results.call_ns),
+    Test("write", "write", "bandwidth_mib_per_s"),
+    Test("write+sync", "write", "bandwidth_with_sync_mib_per_s"),
+    Test("read", "read", "bandwidth_mib_per_s"),
 )
 
 
@@ -176,23 +170,23 @@ def endian_cells(
     place: Place, operation: str, ranks: int, total: int, elements: Sequence[int]
 ) -> list[RanksCell]:
     """Returns native output, twice for the noise, and swapped output for each element size."""
-    ways = [("native", "native", 8), ("again", "native", 8)]
-    ways += [(f"swapped{size}", FOREIGN, size) for size in elements]
+    orders: list[dict[str, str | int]] = [{"order": "native"}, {"order": "again"}]
+    orders += [{"order": "swapped", "element_bytes": size} for size in elements]
     cells = [
         RanksCell(
-            id=f"{operation}/{name}/{ranks}",
+            **at(operation=operation, **order, ranks=ranks),
             interface="ferry",
             operation=operation,
-            path=place.path(f"{operation}.{ranks}.{name.replace('again', 'native')}"),
+            path=place.path(f"{operation}.{ranks}.{_name(int(order.get('element_bytes', 0)))}"),
             ranks=ranks,
             transfer_bytes=min(TRANSFER_BYTES, total // ranks),
             total_bytes=total,
-            byte_order=order,
-            element_bytes=size,
+            byte_order=FOREIGN if order["order"] == "swapped" else "native",
+            element_bytes=int(order.get("element_bytes", 8)),
             sync="fsync" if operation == "write" else "none",
             seed=SEED,
         )
-        for name, order, size in ways
+        for order in orders
     ]
     for cell in cells:
         place.handed_out += cell.paths
@@ -202,46 +196,37 @@ def endian_cells(
 # ---- what it shows -------------------------------------------------------------------------------
 
 
-def _orders(document: Json) -> list[str]:
-    """Returns the orders that were measured, native first."""
-    return ["native", *(f"swapped{size}" for size in document["settings"]["elements_bytes"])]
+def _name(size: int) -> str:
+    """Returns what plots and files call an order: that of swapped elements, 0 is native."""
+    return f"swapped{size}" if size else "native"
 
 
-def _label(order: str) -> str:
-    """Returns "native", or "swapped, 8 bytes"."""
-    size = order.removeprefix("swapped")
-    return order if size == order else f"swapped, {size} bytes"
+def _label(size: int) -> str:
+    return f"swapped, {size} bytes" if size else "native"
 
 
-def _meaning(order: str) -> str:
-    if order == "native":
-        return "written as it lies in memory"
-    return f"elements of {order.removeprefix('swapped')} bytes, reversed on the way"
-
-
-def _what_is_left(document: Json, test: Test) -> str:
-    points = [p for ranks in document["settings"]["ranks"] for p in test.points(document, ranks)]
-    ratios = [point["ratio_median"] for point in points]
-    slower = sum(point["finding"] == "slower" for point in points)
+def _what_is_left(document: Document, test: Test) -> str:
+    points = [p for ranks in document.settings["ranks"] for p in test.points(document, ranks)]
+    ratios = [point.ratio_median for point in points]
+    slower = sum(point.finding == "slower" for point in points)
     return (
         f"{test.name.capitalize()}: swapped data has {range_of(min(ratios), max(ratios))} of "
         f"native's bandwidth; slower by more than the noise at {slower} of {len(points)} points."
     )
 
 
-def _section(document: Json, test: Test) -> Section:
-    counts, panels, lines = document["settings"]["ranks"], [], []
+def _section(document: Document, test: Test) -> Section:
+    counts, panels, lines = document.settings["ranks"], [], []
     for ranks in counts:
         bars = []
-        points = {point["row"]: point for point in test.points(document, ranks)}
-        for order in _orders(document):
-            row = test.row(document["rows"], order, ranks)
-            bars.append(Bar.of(order, _label(order), row["metrics"][test.metric], "MiB/s"))
+        points = {point.row: point for point in test.points(document, ranks)}
+        for size, row in test.rows(document, ranks).items():
+            bars.append(Bar.of(_name(size), _label(size), row.metric(test.metric), "MiB/s"))
             ratio = ""
-            if point := points.get(row["id"]):
-                low, high = point["ratio_low_95"], point["ratio_high_95"]
-                ratio = f"{point['ratio_median']:.2f} ({range_of(low, high)})"
-            name = f"{count_of(ranks, 'rank')}, {_label(order)}"
+            if point := points.get(row.id):
+                bounds = range_of(point.ratio_low_95, point.ratio_high_95)
+                ratio = f"{point.ratio_median:.2f} ({bounds})"
+            name = f"{count_of(ranks, 'rank')}, {_label(size)}"
             lines.append([name, bandwidth_of(row, test.metric), ratio, label_of(row)])
         panels.append(BarPanel(count_of(ranks, "rank"), bars))
     figure = Figure(
@@ -260,12 +245,12 @@ def _section(document: Json, test: Test) -> Section:
     )
 
 
-def _counts_table(document: Json) -> Table:
+def _counts_table(document: Document) -> Table:
     rows = [
-        (f"{test.operation}, {n}, {_label(order)}", test.row(document["rows"], order, n))
+        (f"{test.operation}, {n}, {_label(size)}", row)
         for test in (TESTS[0], TESTS[2])
-        for n in document["settings"]["ranks"]
-        for order in _orders(document)
+        for n in document.settings["ranks"]
+        for size, row in test.rows(document, n).items()
     ]
     return counted_table("ranks and order", rows)
 
@@ -274,7 +259,7 @@ def _counts_table(document: Json) -> Table:
 
 
 def paper_ratios() -> dict[int, float]:
-    """Returns the share of the bandwidth that paper 004 had left, by the number of ranks."""
+    """Returns the share of the bandwidth that was left in Fahey (2007), by the number of ranks."""
     found = {(n.operation, int(n.threads)): n.value for n in published.of_study("endian")}
     return {
         ranks: swapped / found["write native", ranks]
@@ -283,14 +268,14 @@ def paper_ratios() -> dict[int, float]:
     }
 
 
-def _paper_table(document: Json) -> Table:
+def _paper_table(document: Document) -> Table:
     lines = [
-        [f"paper 004, {count_of(ranks, 'rank')}", f"{ratio:.2f}"]
+        [f"{published.CITED['004']}, {count_of(ranks, 'rank')}", f"{ratio:.2f}"]
         for ranks, ratio in paper_ratios().items()
     ]
     for test in TESTS[:2]:
-        for ranks in document["settings"]["ranks"]:
-            ratios = [point["ratio_median"] for point in test.points(document, ranks)]
+        for ranks in document.settings["ranks"]:
+            ratios = [point.ratio_median for point in test.points(document, ranks)]
             name = f"here, {test.name}, {count_of(ranks, 'rank')}"
             lines.append([name, range_of(min(ratios), max(ratios))])
     title = "What byte-swapped output leaves of the bandwidth"

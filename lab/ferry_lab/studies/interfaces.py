@@ -1,15 +1,14 @@
 """The study ``interfaces``: the fastest way into one shared file (after Tirupati Nagaraj 2009).
 
 2, 4 and 6 clients write and read one file, each a part of its own, in calls of 1 MiB to 1 GiB. The
-total is the same for any number of clients. Rows' ids are ``operation/interface/clients/transfer
-size``.
+total is the same for any number of clients. The axes of its rows are ``operation``, ``interface`` (one of
+LABELS, or ``again``: the first one again, for the noise), ``clients`` and ``transfer_bytes``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ferry.sizes import GIB, MIB, format_size
 from ferry_lab.render.bars import Bar, BarPanel, Bars
@@ -18,16 +17,14 @@ from ferry_lab.render.findings import Finding, Findings
 from ferry_lab.render.mpi_tables import counted_table, label_of, mean_and_deviation, memory_bytes
 from ferry_lab.render.sections import NOISE, Answer, Figure, Section, Word
 from ferry_lab.render.tables import Table
-from ferry_lab.results.results import durable_ns
-from ferry_lab.run.plan import RanksCell
+from ferry_lab.results.records import Comparison, Document, Machine, RanksRow, Row
+from ferry_lab.run.plan import RanksCell, at
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
 from ferry_lab.run.study import StudyOptions
 from ferry_lab.stats import judge
-from ferry_lab.stats.comparing import make_comparison, speed_ratio_of_rows
+from ferry_lab.stats.comparing import make_comparison, row_at, where
 from ferry_lab.studies import published
-
-Json = dict[str, Any]
 
 CLIENTS = [2, 4, 6]
 TRANSFERS = [MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
@@ -106,33 +103,34 @@ class Interfaces(RanksStudy):
 
         return RanksPlan(3 * max(totals.values()), settings, cells)
 
-    def notes(self, rows: Sequence[Json], machine: Json) -> list[str]:
+    def notes(self, rows: Sequence[RanksRow], machine: Machine) -> list[str]:
         """Says what the totals leave to caches, and where clients had to share CPUs."""
         notes = []
-        if min(row["total_bytes"] for row in rows) <= machine["memory_bytes"]:
+        if min(row.total_bytes for row in rows) <= machine.memory_bytes:
             notes.append(
                 f"within the caches: the data is smaller than the memory "
-                f"({format_size(machine['memory_bytes'])}), so writes count with their fsync, and "
+                f"({format_size(machine.memory_bytes)}), so writes count with their fsync, and "
                 "reads are of a file that the kernel has dropped from its page cache"
             )
         return notes + super().notes(rows, machine)
 
-    def compare(self, rows: Sequence[Json]) -> list[Json]:
+    def compare(self, rows: Sequence[Row]) -> list[Comparison]:
         """Sets each interface beside the first one, at every point."""
-        first = _interface_of(rows[0])
+        first = rows[0].axes["interface"]
         comparisons = []
         for row in rows:
-            if _interface_of(row) not in (first, AGAIN):
-                where = (row["ranks"], row["transfer_bytes"])
-                base, again = (_row(rows, row["operation"], n, *where) for n in (first, AGAIN))
-                aa = speed_ratio_of_rows(base, again, durable_ns)
-                question = "interface_and_posix"
-                comparisons.append(make_comparison(question, _METRIC, durable_ns, row, base, aa))
+            if row.axes["interface"] not in (first, AGAIN):
+                base, again = (
+                    row_at(rows, **{**row.axes, "interface": name}) for name in (first, AGAIN)
+                )
+                comparisons.append(
+                    make_comparison("interface_and_posix", _METRIC, row, base, (base, again))
+                )
         return comparisons
 
-    def answer(self, document: Json) -> Answer:
+    def answer(self, document: Document) -> Answer:
         """Names the interface with the highest mean, then how the others compare with the first."""
-        settings = document["settings"]
+        settings = document.settings
         conclusion = [_highest(document, operation) for operation in OPERATIONS]
         for operation in OPERATIONS:
             found = findings_of(document, operation, settings["clients"][-1])
@@ -153,20 +151,17 @@ class Interfaces(RanksStudy):
             [Word(name, LABELS[name], _MEANINGS[name]) for name in settings["interfaces"]],
         )
 
-    def sections(self, document: Json) -> Sequence[Section]:
+    def sections(self, document: Document) -> Sequence[Section]:
         """Returns bandwidths by transfer size and clients, what was counted, and the paper."""
         return [
             *(_by_size(document, operation) for operation in OPERATIONS),
             _counted(document),
-            Section(
-                "Beside the paper",
-                [
-                    f"The study follows {published.SOURCES['002']}: machines of their own for each "
-                    "client, and data larger than all memories. Ferry's views are not what the paper "
-                    "calls MPI-IO. Its MPI-IO over the native client (mpiio-native) is absent: "
-                    "Debian's MPI libraries have no such driver."
-                ],
-                tables=[paper_table(document), _paper_usage_table()],
+            published.beside_the_paper(
+                "002",
+                ": machines of their own for each client, and data larger than all memories. Ferry's "
+                "views are not what the paper calls MPI-IO. Its MPI-IO over the native client "
+                "(mpiio-native) is absent: Debian's MPI libraries have no such driver.",
+                [paper_table(document), _paper_usage_table()],
             ),
         ]
 
@@ -232,7 +227,7 @@ def cells_of(
     cells = []
     for name, interface in named.items():
         cell = RanksCell(
-            id=f"{operation}/{name}/{clients}/{transfer}",
+            **at(operation=operation, interface=name, clients=clients, transfer_bytes=transfer),
             interface=interface.kind,
             operation=operation,
             path=interface.place.path(f"interfaces.{operation}"),
@@ -251,41 +246,31 @@ def cells_of(
 # ---- what it shows -------------------------------------------------------------------------------
 
 
-def _interface_of(row: Json) -> str:
-    return str(row["id"].split("/")[1])
-
-
-def _row(rows: Sequence[Json], operation: str, name: str, clients: int, transfer: int) -> Json:
-    wanted = f"{operation}/{name}/{clients}/{transfer}"
-    return next(row for row in rows if row["id"] == wanted)
-
-
-def _at_most(document: Json, operation: str, name: str) -> Json:
+def _at_most(document: Document, operation: str, name: str) -> Row:
     """Returns the row with the most clients and the largest transfers."""
-    clients, transfers = (document["settings"][key] for key in ("clients", "transfers_bytes"))
-    return _row(document["rows"], operation, name, clients[-1], transfers[-1])
+    settings = document.settings
+    clients, transfer = settings["clients"][-1], settings["transfers_bytes"][-1]
+    there = {"operation": operation, "interface": name, "clients": clients}
+    return row_at(document.rows, **there, transfer_bytes=transfer)
 
 
-def findings_of(document: Json, operation: str, clients: int) -> Findings:
+def findings_of(document: Document, operation: str, clients: int) -> Findings:
     """Returns how the interfaces compare with the first one, by transfer size."""
-    first, *others = document["settings"]["interfaces"]
-
-    def finding(name: str) -> Finding:
-        head = f"{operation}/{name}/{clients}/"
-        points = [point for point in document["comparisons"] if point["row"].startswith(head)]
-        return Finding(LABELS[name], LABELS[first], points)
-
+    first, *others = document.settings["interfaces"]
+    there = where(document.comparisons, operation=operation, clients=clients)
     about = f"{operation.capitalize()}, {clients} clients"
-    return Findings(about, [finding(name) for name in others])
+    return Findings(
+        about, [Finding(LABELS[n], LABELS[first], where(there, interface=n)) for n in others]
+    )
 
 
-def _highest(document: Json, operation: str) -> str:
-    settings = document["settings"]
+def _highest(document: Document, operation: str) -> str:
+    settings = document.settings
     names, clients = settings["interfaces"], settings["clients"]
-    means = {n: _at_most(document, operation, n)["metrics"][_METRIC]["mean"] for n in names}
+    means = {n: _at_most(document, operation, n).metric(_METRIC).mean for n in names}
     best = max(names, key=means.__getitem__)
-    points = [p for p in document["comparisons"] if p["operation"] == operation]
-    decided = sum(point["finding"] in ("faster", "slower") for point in points)
+    points = where(document.comparisons, operation=operation)
+    decided = sum(point.finding in ("faster", "slower") for point in points)
     return (
         f"{operation.capitalize()}, {clients[-1]} clients, "
         f"{format_size(settings['transfers_bytes'][-1])}: {LABELS[best]} has the highest mean "
@@ -298,15 +283,15 @@ def _short(name: str) -> str:
     return LABELS[name].replace("Ferry's views over", "views,")
 
 
-def _by_size(document: Json, operation: str) -> Section:
-    settings = document["settings"]
-    transfers, panels = settings["transfers_bytes"], []
+def _by_size(document: Document, operation: str) -> Section:
+    settings = document.settings
+    panels = []
     for clients in settings["clients"]:
-        series = []
-        for name in settings["interfaces"]:
-            rows = [_row(document["rows"], operation, name, clients, size) for size in transfers]
-            summaries = [row["metrics"][_METRIC] for row in rows]
-            series.append(Series.of(name, _short(name), transfers, summaries))
+        there = where(document.rows, operation=operation, clients=clients)
+        series = [
+            Series.of_rows(n, _short(n), where(there, interface=n), "transfer_bytes", _METRIC)
+            for n in settings["interfaces"]
+        ]
         panels.append(Panel(f"{clients} clients", series))
     figure = Figure(
         operation,
@@ -324,24 +309,24 @@ def _by_size(document: Json, operation: str) -> Section:
     )
 
 
-def _bandwidth_table(document: Json, operation: str, clients: int) -> Table:
+def _bandwidth_table(document: Document, operation: str, clients: int) -> Table:
     """Returns a line for each interface, absent ones too."""
-    settings = document["settings"]
+    settings = document.settings
     transfers, lines = settings["transfers_bytes"], []
     for name, label in LABELS.items():
         if name in settings["absent"]:
             lines.append([label, *["absent"] * len(transfers), ""])
             continue
-        rows = [_row(document["rows"], operation, name, clients, size) for size in transfers]
-        cells = [mean_and_deviation(row["metrics"][_METRIC]) for row in rows]
+        rows = where(document.rows, operation=operation, interface=name, clients=clients)
+        cells = [mean_and_deviation(row.metric(_METRIC)) for row in rows]
         lines.append([label, *cells, label_of(*rows)])
     title = f"{operation.capitalize()}, {clients} clients, by transfer size (MiB/s)"
     return Table(title, ["interface", *map(format_size, transfers), ""], lines)
 
 
-def _counted(document: Json) -> Section:
+def _counted(document: Document) -> Section:
     """Shows what was counted with the most clients and the largest transfers."""
-    settings = document["settings"]
+    settings = document.settings
     names, clients = settings["interfaces"], settings["clients"][-1]
     transfer = format_size(settings["transfers_bytes"][-1])
     panels, tables = [], []
@@ -351,7 +336,7 @@ def _counted(document: Json) -> Section:
             ("ranks_context_switches", "context switches of the clients"),
             ("machine_context_switches", "of the whole machine"),
         ):
-            bars = [Bar.of(n, _short(n), row["metrics"][metric]) for n, row in rows.items()]
+            bars = [Bar.of(n, _short(n), row.metric(metric)) for n, row in rows.items()]
             panels.append(BarPanel(f"{operation.capitalize()}: {title}", bars))
         named = [(LABELS[name], row) for name, row in rows.items()]
         tables.append(counted_table(f"{operation}, {clients} clients, {transfer}", named))
@@ -371,9 +356,9 @@ def _counted(document: Json) -> Section:
 _PAPER = {"posix": POSIX, "mpiio-posix": MPIIO, "native": NATIVE, "mpiio-native": None}
 
 
-def paper_table(document: Json) -> Table:
+def paper_table(document: Document) -> Table:
     """Returns the paper's bandwidths beside ours of the same interface, with as many clients."""
-    settings, lines = document["settings"], []
+    settings, lines = document.settings, []
     numbers = [n for n in published.of_study("interfaces") if n.operation in OPERATIONS]
     sizes = {transfer // MIB: transfer for transfer in settings["transfers_bytes"]}
     largest = settings["transfers_bytes"][-1]
@@ -385,15 +370,19 @@ def paper_table(document: Json) -> Table:
         elif clients not in settings["clients"]:
             found = "not measured"
         else:
-            row = _row(document["rows"], number.operation, name, clients, transfer)
-            found = mean_and_deviation(row["metrics"][_METRIC])
+            there = {"operation": number.operation, "interface": name, "clients": clients}
+            row = row_at(document.rows, **there, transfer_bytes=transfer)
+            found = mean_and_deviation(row.metric(_METRIC))
             if transfer != int(number.x) * MIB:
                 found += f" (with {format_size(transfer)})"
         deviation = number.note.split("sd ")[1].rstrip(")")
         value = number.value * 1e6 / MIB
         published_text = f"{value:.0f} ± {float(deviation) * 1e6 / MIB:.0f}"
         lines.append([number.system, number.operation, f"{number.x:g} MB", published_text, found])
-    title = "Paper 002, six clients and six servers of PVFS2 on InfiniBand, beside ours (MiB/s)"
+    title = (
+        f"{published.CITED['002']}, six clients and six servers of PVFS2 on InfiniBand, beside ours "
+        "(MiB/s)"
+    )
     return Table(title, ["interface", "", "call", "published", "here"], lines, left=2)
 
 
@@ -408,5 +397,6 @@ def _paper_usage_table() -> Table:
                 *(f"{found[f'cpu {kind}'].value:g} %" for kind in ("user", "system")),
             ]
         )
-    title = "Paper 002: what its interfaces cost each machine (24 GB, calls of 256 MB)"
+    cited = published.CITED["002"]
+    title = f"{cited}: what its interfaces cost each machine (24 GB, calls of 256 MB)"
     return Table(title, ["interface", "context switches", "CPU user", "system"], lines)

@@ -5,8 +5,7 @@ each on alone, and all on; tmpfs and ramfs for comparison. Also unaligned buffer
 files beside a large one.
 
 All settings share one cache, whose switches are set before each measurement. A second, identical
-series with all off (``again``) measures the noise. Rows' ids are ``operation/way/size`` (see
-optimizations_cells).
+series with all off (``again``) measures the noise. optimizations_cells has the axes of rows.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from ferry.errors import FerryError
 from ferry.files import check_folder, outermost, scratch_folder
@@ -33,15 +34,14 @@ from ferry_lab.render.findings import (
 from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
 from ferry_lab.render.study_text import format_bandwidth
 from ferry_lab.render.tables import Table
-from ferry_lab.results import results
-from ferry_lab.results.records import Comparison, Document, Row
+from ferry_lab.results.records import Comparison, Document, Row, Summary
 from ferry_lab.run.estimate import write_room_bytes
 from ferry_lab.run.made_files import make_pattern_file
 from ferry_lab.run.mounts import Mounts, own_mounts
 from ferry_lab.run.plan import RuntimeSettings
 from ferry_lab.run.study import Group, Matrix, Study, StudyOptions
 from ferry_lab.stats import judge
-from ferry_lab.stats.comparing import make_comparison, speed_ratio_of_rows
+from ferry_lab.stats.comparing import make_comparison, row_at, where
 from ferry_lab.studies import published
 from ferry_lab.studies.optimizations_cells import (
     ALIGNMENT_BYTES,
@@ -128,19 +128,14 @@ class Optimizations(Study):
 
     def compare(self, rows: Sequence[Row]) -> list[Comparison]:
         """Sets every setting beside none, the cache beside the kernel, and so on."""
-        by_id = {row.id: row for row in rows}
         comparisons = []
         for row in rows:
-            operation, way, size = row.id.split("/")
-            for question, *ids in _baselines(operation, way):
-                base, one, again = (by_id.get(f"{name}/{size}") for name in ids)
-                if base is None or one is None or again is None:
-                    continue
-                metric, time_ns = _METRIC, results.call_ns
-                if question == SMALL:
-                    metric, time_ns = "elapsed_ns", lambda sample: int(sample.elapsed_ns)
-                aa = speed_ratio_of_rows(one, again, time_ns)
-                comparisons.append(make_comparison(question, metric, time_ns, row, base, aa))
+            for question, *changes in _baselines(row):
+                there = [where(rows, **{**row.axes, **change}) for change in changes]
+                if all(there):
+                    base, one, again = (found for (found,) in there)
+                    metric = "elapsed_ns" if question == SMALL else _METRIC
+                    comparisons.append(make_comparison(question, metric, row, base, (one, again)))
         return comparisons
 
     def answer(self, document: Document) -> Answer:
@@ -183,16 +178,13 @@ class Optimizations(Study):
                 tables=[alignment_table(document)],
             ),
             _small_files(document),
-            Section(
-                "Beside the paper",
-                [
-                    f"The study follows {published.SOURCES['003']}: IOzone on a Xeon Phi, in the "
-                    "page cache of its kernel, with 4 MB records and files of 4 MB to 1 GB. Most of "
-                    "its gain is the DMA engine's, which copied; that switch is absent here. Its "
-                    "in-order cores made each cache miss dear; the ones here are others, and so are "
-                    "the ratios."
-                ],
-                tables=[paper_table(document)],
+            published.beside_the_paper(
+                "003",
+                ": IOzone on a Xeon Phi, in the page cache of its kernel, with 4 MB records and files of "
+                "4 MB to 1 GB. Most of its gain is the DMA engine's, which copied; that switch is "
+                "absent here. Its in-order cores made each cache miss dear; the ones here are others, "
+                "and so are the ratios.",
+                [paper_table(document)],
             ),
         ]
 
@@ -283,22 +275,25 @@ def _place(folder: Path) -> Place:
 # ---- rows and comparisons ------------------------------------------------------------------------
 
 
-def _baselines(operation: str, way: str) -> Iterable[tuple[str, str, str, str]]:
-    """Gives question, the row beside which a row is set, and two equal ones for the noise."""
-    noise = f"{operation}/off", f"{operation}/again"
-    if way in (*SWITCHES, "all"):
-        yield SETTING, f"{operation}/off", *noise
-    if way == "all":
+def _baselines(row: Row) -> Iterable[tuple[str, Json, Json, Json]]:
+    """Gives question, the row beside which a row is set, and two equal ones for the noise.
+
+    Of these rows, the axes that differ from the row's.
+    """
+    way, variant = row.axes["way"], row.axes.get("variant")
+    off = {"way": "off"}
+    if variant is None and way in (*SWITCHES, "all"):
+        yield SETTING, off, off, {"way": "again"}
+    if variant is None and way == "all":
+        operation = _of_kernel(str(row.axes["operation"]))
         for kind in KERNEL_KINDS:
-            yield KERNEL, f"{_of_kernel(operation)}/{kind}", *noise
-    setting, _, kind = way.partition("-")
-    if kind == "unaligned":
-        aligned = f"{operation}/{setting}-aligned"
-        yield ALIGNMENT, aligned, aligned, f"{operation}/{setting}-again"
-    if kind == "many":
-        one = f"{operation}/{setting}-one"
-        for baseline in (one, f"{operation}/{setting}-records"):
-            yield SMALL, baseline, one, f"{operation}/{setting}-again"
+            yield KERNEL, {"way": kind, "operation": operation}, off, {"way": "again"}
+    again = {"variant": "again"}
+    if variant == "unaligned":
+        yield ALIGNMENT, {"variant": "aligned"}, {"variant": "aligned"}, again
+    if variant == "many":
+        for baseline in ("one", "records"):
+            yield SMALL, {"variant": baseline}, {"variant": "one"}, again
 
 
 def _of_kernel(operation: str) -> str:
@@ -306,25 +301,22 @@ def _of_kernel(operation: str) -> str:
     return "read" if operation == "reread" else operation
 
 
-def _row(document: Document, operation: str, way: str, size: int) -> Row:
+def _rows(document: Document, operation: str, way: str) -> list[Row]:
+    """Returns the rows by file size."""
     if way in KERNEL_KINDS:
         operation = _of_kernel(operation)
-    wanted = f"{operation}/{way}/{size}"
-    return next(row for row in document.rows if row.id == wanted)
+    return where(document.rows, part="records", operation=operation, way=way)
 
 
 def points_of(
-    document: Document, question: str, operation: str, way: str, other: str = ""
+    document: Document, question: str, operation: str, way: str, /, **baseline: str
 ) -> list[Comparison]:
-    """Returns the comparisons of a way with another (empty: any), by file size."""
-    points = [
+    """Returns the comparisons of a way, by file size; ``baseline``: with what."""
+    return [
         point
-        for point in document.comparisons
-        if point.question == question
-        and point.row.startswith(f"{operation}/{way}/")
-        and (not other or point.baseline.split("/")[1] == other)
+        for point in where(document.comparisons, operation=operation, way=way)
+        if point.question == question and point.baseline_axes.items() >= baseline.items()
     ]
-    return sorted(points, key=lambda point: point.total_bytes)
 
 
 def setting_findings(document: Document, operation: str) -> Findings:
@@ -343,7 +335,7 @@ def kernel_findings(document: Document, operation: str) -> Findings:
         Finding(
             "the cache, all on,",
             f"the kernel's {kind}",
-            points_of(document, KERNEL, operation, "all", kind),
+            points_of(document, KERNEL, operation, "all", way=kind),
             FILE,
         )
         for kind in document.settings["kernel"]
@@ -356,7 +348,7 @@ def alignment_findings(document: Document, operation: str) -> Findings:
     found = [
         Finding(label, "aligned ones", points, None)
         for way, label in _in_sentences(document).items()
-        if (points := points_of(document, ALIGNMENT, operation, f"{way}-unaligned"))
+        if (points := points_of(document, ALIGNMENT, operation, way))
     ]
     return Findings(f"{NAMES[operation]}, unaligned buffers", found)
 
@@ -367,7 +359,7 @@ def small_findings(document: Document, operation: str) -> Findings:
         Finding(
             label,
             "one large file by records",
-            points_of(document, SMALL, operation, f"{way}-many", f"{way}-records"),
+            points_of(document, SMALL, operation, way, variant="records"),
             None,
         )
         for way, label in _in_sentences(document).items()
@@ -422,7 +414,7 @@ def _beside_kernel(document: Document) -> str:
     kinds = document.settings["kernel"]
     if not kinds:
         return "No kernel file system in memory was there to set beside it."
-    found = {op: _factor(points_of(document, KERNEL, op, "all", kinds[0])) for op in OPERATIONS}
+    found = {op: _factor(points_of(document, KERNEL, op, "all", way=kinds[0])) for op in OPERATIONS}
     return f"Beside the kernel's {kinds[0]}, the cache with all on: {_by_text(found)}."
 
 
@@ -437,13 +429,17 @@ _TITLES = {
 
 
 def _by_size(document: Document) -> Section:
-    sizes, panels = document.settings["file_bytes"], []
-    for operation in OPERATIONS:
-        series = []
-        for way in ("off", "all", *document.settings["kernel"]):
-            summaries = [_row(document, operation, way, n).metrics[_METRIC] for n in sizes]
-            series.append(Series.of(way, LABELS[way], sizes, summaries))
-        panels.append(Panel(NAMES[operation], series))
+    ways = ("off", "all", *document.settings["kernel"])
+    panels = [
+        Panel(
+            NAMES[op],
+            [
+                Series.of_rows(way, LABELS[way], _rows(document, op, way), "file_bytes", _METRIC)
+                for way in ways
+            ],
+        )
+        for op in OPERATIONS
+    ]
     figure = Figure(
         "file-sizes",
         Curves(panels, x_label="file size", columns=2),
@@ -466,11 +462,11 @@ def operation_table(document: Document, operation: str) -> Table:
     sizes, kernel = document.settings["file_bytes"], document.settings["kernel"]
     lines, states = [], set()
     for way in ("off", *SWITCHES, "all", *kernel):
-        rows = [_row(document, operation, way, size) for size in sizes]
+        rows = _rows(document, operation, way)
         if way not in kernel:
             states |= {state for row in rows for state in (row.cache_state, row.device_cache_state)}
         points = points_of(document, SETTING, operation, way)
-        cells = [format_bandwidth(row.metrics[_METRIC]) for row in rows]
+        cells = [format_bandwidth(row.metric(_METRIC)) for row in rows]
         lines.append([LABELS[way], *cells, format_ratio(points[-1]) if points else ""])
         if way == "readahead":
             lines.append(["copy engine", *[document.settings["copy_engine"]] * len(sizes), ""])
@@ -529,10 +525,10 @@ def alignment_table(document: Document) -> Table:
     size, lines = document.settings["alignment_file_bytes"], []
     for operation in ("rewrite", "reread"):
         for way in ("off", "all", *document.settings["kernel"]):
-            ways = (f"{way}-aligned", f"{way}-unaligned")
-            rows = [_row(document, operation, one, size) for one in ways]
-            (point,) = points_of(document, ALIGNMENT, operation, ways[1])
-            cells = [format_bandwidth(row.metrics[_METRIC]) for row in rows]
+            there = where(document.rows, part="alignment", operation=operation, way=way)
+            rows = [row_at(there, variant=one) for one in ("aligned", "unaligned")]
+            (point,) = points_of(document, ALIGNMENT, operation, way)
+            cells = [format_bandwidth(row.metric(_METRIC)) for row in rows]
             ends = [format_ratio(point), format_noise(point.aa_spread)]
             lines.append([NAMES[operation], LABELS[way], *cells, *ends])
     title = f"Files of {format_size(size)}: must a program's buffers be aligned? (MiB/s)"
@@ -540,16 +536,21 @@ def alignment_table(document: Document) -> Table:
     return Table(title, heads, lines, left=2)
 
 
-def _open_to_close(document: Document, operation: str, way: str) -> Json:
-    """Returns MiB per second from the first open to the last close, as a summary."""
-    row = _row(document, operation, way, document.settings["small_total_bytes"])
+def _open_to_close(document: Document, operation: str, way: str, variant: str) -> Summary:
+    """Returns MiB per second from the first open to the last close."""
+    there = where(document.rows, part="small files", operation=operation, way=way)
+    row = row_at(there, variant=variant)
     times = row.metrics.elapsed_ns
-    ns = {
-        "median": times.median,
-        "median_low_95": times.median_high_95,
-        "median_high_95": times.median_low_95,
-    }
-    return {key: row.total_bytes / MIB / (time * 1e-9) for key, time in ns.items()}
+
+    def rate(time_ns: float) -> float:
+        return row.total_bytes / MIB / (time_ns * 1e-9)
+
+    return replace(
+        times,
+        median=rate(times.median),
+        median_low_95=rate(times.median_high_95),
+        median_high_95=rate(times.median_low_95),
+    )
 
 
 def _small_ways(document: Document) -> list[str]:
@@ -568,7 +569,7 @@ def _small_files(document: Document) -> Section:
     for way in _small_ways(document):
         for operation in ("write", "read"):
             bars = [
-                Bar.of(shape, label, _open_to_close(document, operation, f"{way}-{shape}"), "MiB/s")
+                Bar.of(shape, label, _open_to_close(document, operation, way, shape), "MiB/s")
                 for shape, label in _shapes(document).items()
             ]
             panels.append(BarPanel(f"{NAMES[operation]}, {LABELS[way]}", bars))
@@ -593,9 +594,9 @@ def small_table(document: Document) -> Table:
     shapes, lines = _shapes(document), []
     for operation in ("write", "read"):
         for way in _small_ways(document):
-            found = [_open_to_close(document, operation, f"{way}-{shape}") for shape in shapes]
-            (point,) = points_of(document, SMALL, operation, f"{way}-many", f"{way}-records")
-            cells = [f"{one['median']:.0f}" for one in found]
+            found = [_open_to_close(document, operation, way, shape) for shape in shapes]
+            (point,) = points_of(document, SMALL, operation, way, variant="records")
+            cells = [f"{one.median:.0f}" for one in found]
             ends = [format_ratio(point), format_noise(point.aa_spread)]
             lines.append([NAMES[operation], LABELS[way], *cells, *ends])
     total, small = (document.settings[f"small_{what}_bytes"] for what in ("total", "file"))

@@ -1,6 +1,8 @@
 """The cells of the study ``optimizations``, by group.
 
-Ids are ``operation/way/size`` with the file size in bytes.
+Their axes are ``part`` (``records``, ``alignment`` or ``small files``), ``operation``, ``way``,
+``variant`` (of buffers ``aligned`` and ``unaligned``; of small files ``many``, ``one`` and
+``records``; of both ``again``, for the noise) and ``file_bytes``.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ferry.sizes import KIB, MIB
-from ferry_lab.run.plan import Cell
+from ferry_lab.run.plan import Cell, at
 
 RECORD_BYTES = 4 * MIB  # as in the paper
 SMALL_FILE_BYTES = 8 * KIB  # the paper advises against files under 16 KiB
@@ -35,10 +37,15 @@ OPERATIONS = ("write", "rewrite", "read", "reread")
 
 @dataclass(frozen=True)
 class Way:
-    """One way of moving the bytes; its name is the middle of the cells' ids."""
+    """One way of moving the bytes."""
 
     name: str
     fields: Mapping[str, Any]
+
+    @property
+    def cached(self) -> bool:
+        """Whether they go through the device's page cache."""
+        return bool(self.fields["interface"] == "ferry")
 
 
 def _cached(name: str, switches: Sequence[str] | None) -> Way:
@@ -114,16 +121,15 @@ def record_cells(operation: str, places: Places, size: int) -> list[Cell]:
     know no difference between reading and re-reading, so that theirs is measured once.
     """
     again = operation in ("rewrite", "reread")
-    cells = [
-        _cell(operation, way, places, size, warm=again, transfer_bytes=RECORD_BYTES)
-        for way in SETTINGS
+    ways = [*SETTINGS, *(_kernel_ways(places) if operation != "reread" else [])]
+    return [
+        _cell(
+            *("records", operation, way, places, size),
+            warm=again and way.cached,
+            transfer_bytes=RECORD_BYTES,
+        )
+        for way in ways
     ]
-    if operation != "reread":
-        cells += [
-            _cell(operation, way, places, size, transfer_bytes=RECORD_BYTES)
-            for way in _kernel_ways(places)
-        ]
-    return cells
 
 
 def alignment_cells(places: Places) -> list[Cell]:
@@ -131,24 +137,17 @@ def alignment_cells(places: Places) -> list[Cell]:
 
     Only copies are left in them. The aligned ones run twice, for the noise.
     """
-    cells = []
-    for operation in ("rewrite", "reread"):
-        for way in (OFF, ALL, *_kernel_ways(places)):
-            for name, offset in (("aligned", 0), ("unaligned", UNALIGNED_BYTES), ("again", 0)):
-                named = Way(f"{way.name}-{name}", way.fields)
-                cells.append(
-                    _cell(
-                        operation,
-                        named,
-                        places,
-                        ALIGNMENT_BYTES,
-                        place=places.of(way.name),
-                        warm=way.fields["interface"] == "ferry",
-                        transfer_bytes=RECORD_BYTES,
-                        buffer_offset_bytes=offset,
-                    )
-                )
-    return cells
+    return [
+        _cell(
+            *("alignment", operation, way, places, ALIGNMENT_BYTES, variant),
+            warm=way.cached,
+            transfer_bytes=RECORD_BYTES,
+            buffer_offset_bytes=offset,
+        )
+        for operation in ("rewrite", "reread")
+        for way in (OFF, ALL, *_kernel_ways(places))
+        for variant, offset in (("aligned", 0), ("unaligned", UNALIGNED_BYTES), ("again", 0))
+    ]
 
 
 def small_file_cells(places: Places) -> list[Cell]:
@@ -156,7 +155,7 @@ def small_file_cells(places: Places) -> list[Cell]:
 
     The large one by small transfers runs twice, for the noise.
     """
-    shapes: dict[str, dict[str, Any]] = {
+    variants: dict[str, dict[str, Any]] = {
         "many": {"program": "files", "transfer_bytes": SMALL_FILE_BYTES},
         "one": {"transfer_bytes": SMALL_FILE_BYTES},
         "again": {"transfer_bytes": SMALL_FILE_BYTES},
@@ -165,28 +164,25 @@ def small_file_cells(places: Places) -> list[Cell]:
     cells = []
     for operation in ("write", "read"):
         for way in (OFF, ALL, Way(PLAIN, {"interface": "posix"}), *_kernel_ways(places)):
-            place = places.of(way.name)
-            for shape, fields in shapes.items():
+            for variant, fields in variants.items():
                 given = dict(fields)
-                if shape == "many" and operation == "read":
-                    given["path"] = place.small_path
-                named = Way(f"{way.name}-{shape}", way.fields)
-                cell = _cell(operation, named, places, SMALL_TOTAL_BYTES, place=place, **given)
-                cells.append(cell)
+                if variant == "many" and operation == "read":
+                    given["path"] = places.of(way.name).small_path
+                place = (operation, way, places, SMALL_TOTAL_BYTES, variant)
+                cells.append(_cell("small files", *place, **given))
     return cells
 
 
 def _cell(
+    part: str,
     operation: str,
     way: Way,
     places: Places,
     size: int,
-    place: Place | None = None,
+    variant: str | None = None,
     **given: Any,
 ) -> Cell:
-    fields = _fields(operation, place or places.of(way.name), size)
-    return Cell(
-        id=f"{operation}/{way.name}/{size}",
-        total_bytes=size,
-        **{**fields, **way.fields, **given},
-    )
+    axes = {"part": part, "operation": operation, "way": way.name}
+    axes |= {"variant": variant} if variant is not None else {}
+    fields = {**_fields(operation, places.of(way.name), size), **way.fields, **given}
+    return Cell(**at(**axes, file_bytes=size), total_bytes=size, **fields)

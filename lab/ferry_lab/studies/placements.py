@@ -10,17 +10,16 @@ Compares the placements ``host``, ``compute``, ``service`` and ``automatic`` wit
 - Two programs and their write twins: ``iterative`` (move a 64 KiB piece and compute on it, piece by
   piece) and ``once`` (move everything, compute piece by piece), after Matsuo et al. 2012.
 
-A second, identical (A/A) pread/pwrite series, ``again``, measures the noise. Rows' ids are
-``head/series/size`` (see placements_cells). A *view* is one question about them: one metric of some
-rows, all with the device's cache in one state.
+A second, identical (A/A) pread/pwrite series, ``again``, measures the noise; placements_cells has
+the axes of rows. A *view* is one question about them: one metric of some rows, all with the device's
+cache in one state.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ferry.sizes import format_size
 from ferry_lab.render.bars import Bar, BarPanel, Bars
@@ -29,17 +28,21 @@ from ferry_lab.render.findings import TRANSFER, Finding, Findings, format_noise,
 from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
 from ferry_lab.render.study_text import format_bandwidth
 from ferry_lab.render.tables import Table
-from ferry_lab.results import results
+from ferry_lab.results.records import Comparison, Document, MeasuredRow, Row
 from ferry_lab.run.study import Matrix, Study, StudyOptions
 from ferry_lab.stats import judge
-from ferry_lab.stats.comparing import make_comparison, speed_ratio, speed_ratio_of_rows, times_of
+from ferry_lab.stats.comparing import make_comparison, row_at, times_of, values, where
 from ferry_lab.studies import published
-from ferry_lab.studies.placements_cells import LARGE_BYTES, PIECE_BYTES, make_groups, sources
+from ferry_lab.studies.placements_cells import (
+    CACHED,
+    LARGE_BYTES,
+    PIECE_BYTES,
+    PROGRAMS,
+    make_groups,
+    sources,
+)
 
-Json = dict[str, Any]
-
-WAYS = ("host", "compute", "service", "automatic")
-_CACHED = ("compute", "service", "automatic")  # through the device's page cache
+WAYS = ("host", *CACHED)
 _CANDIDATES = ("host", "compute", "service")
 _BEST = "the best of the three"
 
@@ -63,23 +66,22 @@ class Placements(Study):
             }
             yield Matrix(groups, settings, found.scratch)
 
-    def compare(self, rows: Sequence[Json]) -> list[Json]:
+    def compare(self, rows: Sequence[Row]) -> list[Comparison]:
         """Sets the placements beside plain calls, each other, and automatic beside the best."""
-        by_id = {row["id"]: row for row in rows}
         return [
             point
             for view in VIEWS
-            for size in _sizes(rows, view)
-            for point in _compare_at(view, by_id, size)
+            for size in view.sizes(rows)
+            for point in _compare_at(view, where(rows, transfer_bytes=size))
         ]
 
-    def answer(self, document: Json) -> Answer:
+    def answer(self, document: Document) -> Answer:
         """Says where compute or host is faster, and what automatic loses."""
         cold, warm = (_compute_and_host(document, view).winners() for view in READ_VIEWS)
         conclusion = [
             f"Reads: while the device's cache is cold, {cold}; once it has the file, {warm}."
         ]
-        if _sizes(document["rows"], WRITE_VIEWS[0]):
+        if WRITE_VIEWS[0].sizes(document.rows):
             call, _, fsync = (_compute_and_host(document, view).winners() for view in WRITE_VIEWS)
             conclusion.append(
                 f"Writes, with and without the fsync that makes them durable: {call}."
@@ -87,7 +89,7 @@ class Placements(Study):
                 else f"Writes: of the call alone, {call}; with the fsync that makes them durable, "
                 f"{fsync}."
             )
-        conclusion.append(_automatic(document["comparisons"]))
+        conclusion.append(_automatic(document.comparisons))
         return Answer(
             "Which way should a device program's reads and writes go?",
             conclusion,
@@ -95,9 +97,9 @@ class Placements(Study):
             _words(document),
         )
 
-    def sections(self, document: Json) -> Sequence[Section]:
+    def sections(self, document: Document) -> Sequence[Section]:
         """Returns what was measured, by transfer size and by program, and the paper beside it."""
-        settings, measured = document["settings"], document["rows"]
+        settings, measured = document.settings, document.rows
         total = format_size(settings["total_bytes"])
         large = format_size(settings["large_total_bytes"] or 0)
         by_size = [
@@ -107,12 +109,12 @@ class Placements(Study):
                 (WRITE_VIEWS, "writes", f"Writes of {total} into a new file"),
                 (LARGE_READ_VIEWS, "large-reads", f"Reads of {large}"),
             )
-            if _sizes(measured, views[0])
+            if views[0].sizes(measured)
         ]
         programs = [
             _programs(document, operation, views)
             for operation in ("read", "write")
-            if (views := [v for v in PROGRAM_VIEWS if operation in v.head and _sizes(measured, v)])
+            if (views := [v for v in PROGRAM_VIEWS if v.operation == operation and v.sizes(measured)])
         ]
         return [*by_size, *programs, _paper(document)]
 
@@ -124,11 +126,11 @@ class Placements(Study):
 class View:
     """One question: which rows, which time, and what to call it."""
 
-    head: str  # of the rows' ids
+    part: str
+    operation: str
     subject: str
     detail: str
     metric: str  # of the rows, "..._mib_per_s" or "..._ns"
-    time_ns: Callable[[Json], int]
     cache: str | None = None  # "cold" or "warm": the device's, of reads
 
     @property
@@ -139,72 +141,65 @@ class View:
     @property
     def program(self) -> bool:
         """Whether it is about a program, which has one size."""
-        return self.metric.startswith("loop")
+        return self.part in PROGRAMS
 
     @property
     def plain(self) -> str:
         """Returns what plain calls are called."""
-        if "read" in self.head:
+        if self.operation == "read":
             return "pread"
         return "pwrite + fsync" if "sync" in self.metric else "pwrite"
 
-    def row(self, by_id: dict[str, Json], way: str, size: int) -> Json:
-        """Returns one row."""
-        return by_id[f"{self.head}/{self._series(way)}/{size}"]
+    def axes(self, way: str) -> dict[str, str]:
+        """Returns where a way's rows lie."""
+        state = {"device_cache": self.cache} if self.cache and way in CACHED else {}
+        return {"part": self.part, "operation": self.operation, "way": way, **state}
 
-    def _series(self, way: str) -> str:
-        return f"{way}-warm" if self.cache == "warm" and way in _CACHED else way
+    def rows(self, rows: Sequence[Row], way: str) -> list[Row]:
+        """Returns those of a way, by size."""
+        return where(rows, **self.axes(way))
+
+    def sizes(self, rows: Sequence[Row]) -> list[int]:
+        """Returns the transfer sizes that were measured; none: the view was left out."""
+        return [int(n) for n in values(self.rows(rows, "host"), "transfer_bytes")]
 
     def points(
-        self, comparisons: Sequence[Json], question: str, way: str, other: str = ""
-    ) -> list[Json]:
-        """Returns the comparisons of a way with another (empty: any), by size."""
+        self, comparisons: Sequence[Comparison], question: str, way: str
+    ) -> list[Comparison]:
+        """Returns the comparisons of a way, by size."""
+        wanted = (question, self.metric, self.cache)
         return [
             point
-            for point in comparisons
-            if (point["question"], point["metric"]) == (question, self.metric)
-            and point["device_cache"] == self.cache
-            and point["row"].startswith(f"{self.head}/{self._series(way)}/")
-            and (not other or point["baseline"].startswith(f"{self.head}/{self._series(other)}/"))
+            for point in where(comparisons, **self.axes(way))
+            if (point.question, point.metric, point.device_cache) == wanted
         ]
 
 
-def _reads(head: str, subject: str) -> list[View]:
-    metric, time_ns = "bandwidth_mib_per_s", results.call_ns
+def _reads(part: str, subject: str, what: str, metric: str) -> list[View]:
     return [
-        View(head, subject, f"device cache {state}", metric, time_ns, state)
+        View(part, "read", subject, f"{what}device cache {state}", metric, state)
         for state in ("cold", "warm")
     ]
 
 
 def _program_views(program: str) -> list[View]:
-    subject, metric, time_ns = f"Program {program}", "loop_ns", results.loop_ns
-    reads = [
-        View(f"{program}-read", subject, f"read, device cache {state}", metric, time_ns, state)
-        for state in ("cold", "warm")
-    ]
-    metric, time_ns = "loop_with_sync_ns", results.loop_and_sync_ns
-    return [*reads, View(f"{program}-write", subject, "write + fsync", metric, time_ns)]
+    subject = f"Program {program}"
+    writes = View(program, "write", subject, "write + fsync", "loop_with_sync_ns")
+    return [*_reads(program, subject, "read, ", "loop_ns"), writes]
 
 
-READ_VIEWS = _reads("read", "Reads")
-LARGE_READ_VIEWS = _reads("large-read", "Large reads")
+READ_VIEWS = _reads("transfers", "Reads", "", "bandwidth_mib_per_s")
+LARGE_READ_VIEWS = _reads("large transfers", "Large reads", "", "bandwidth_mib_per_s")
 WRITE_VIEWS = [
-    View("write", "Writes", detail, f"bandwidth_{metric}mib_per_s", time_ns)
-    for detail, metric, time_ns in (
-        ("the call alone", "", results.call_ns),
-        ("call + flush", "with_flush_", results.call_and_flush_ns),
-        ("call + fsync", "with_sync_", results.durable_ns),
+    View("transfers", "write", "Writes", detail, f"bandwidth_{with_what}mib_per_s")
+    for detail, with_what in (
+        ("the call alone", ""),
+        ("call + flush", "with_flush_"),
+        ("call + fsync", "with_sync_"),
     )
 ]
-PROGRAM_VIEWS = [view for program in ("iterative", "once") for view in _program_views(program)]
+PROGRAM_VIEWS = [view for program in PROGRAMS for view in _program_views(program)]
 VIEWS = [*READ_VIEWS, *WRITE_VIEWS, *LARGE_READ_VIEWS, *PROGRAM_VIEWS]
-
-
-def _sizes(rows: Sequence[Json], view: View) -> list[int]:
-    """Returns the transfer sizes that were measured; none: the view was left out."""
-    found = [row["transfer_bytes"] for row in rows if row["id"].startswith(f"{view.head}/")]
-    return list(dict.fromkeys(found))
 
 
 # ---- what is compared ----------------------------------------------------------------------------
@@ -214,21 +209,20 @@ _PLAIN = [("placement_and_plain", way, "plain") for way in WAYS]
 _CURVES = [("two_placements", "compute", "host"), ("two_placements", "service", "compute")]
 
 
-def _compare_at(view: View, by_id: dict[str, Json], size: int) -> list[Json]:
-    def row(way: str) -> Json:
-        return view.row(by_id, way, size)
+def _compare_at(view: View, rows: Sequence[Row]) -> list[Comparison]:
+    """Compares the rows of one transfer size."""
 
-    def times(way: str) -> list[float]:
-        return times_of(row(way), view.time_ns)
+    def row(way: str) -> Row:
+        return row_at(rows, **view.axes(way))
 
-    def point(question: str, way: str, other: str, **fields: Any) -> Json:
+    def point(question: str, way: str, other: str, even: bool = False) -> Comparison:
         return make_comparison(
-            *(question, view.metric, view.time_ns, row(way), row(other), aa),
+            *(question, view.metric, row(way), row(other), noise),
             device_cache=view.cache,
-            **fields,
+            even=even,
         )
 
-    aa = speed_ratio_of_rows(row("plain"), row("again"), view.time_ns)
+    noise = (row("plain"), row("again"))
     points = [
         point(question, way, other)
         for question, way, other in (*_PLAIN, *_CURVES)
@@ -236,26 +230,21 @@ def _compare_at(view: View, by_id: dict[str, Json], size: int) -> list[Json]:
         if view.cache != "warm" or (way, other) != ("host", "plain")
     ]
     # The best is picked on the odd repeats and judged on the even ones.
-    best = judge.pick_best({way: times(way) for way in _CANDIDATES})
-    even, best_even = (judge.odd_and_even(times(way))[1] for way in ("automatic", best))
-    if even:
-        ratio = speed_ratio(even, best_even)
-        fields = {"ratio": ratio, "pairs": len(even)}
-        points.append(point("automatic_and_best", "automatic", best, **fields))
-    return points
+    best = judge.pick_best({way: times_of(row(way), view.metric) for way in _CANDIDATES})
+    return [*points, point("automatic_and_best", "automatic", best, even=True)]
 
 
-def findings_of(view: View, comparisons: Sequence[Json]) -> Findings:
+def findings_of(view: View, comparisons: Sequence[Comparison]) -> Findings:
     """Returns what one view shows."""
     axis, quantity = (None, "speed") if view.program else (TRANSFER, "bandwidth")
     pairs = [
-        *((question, way, other, other) for question, way, other in _CURVES),
-        ("automatic_and_best", "automatic", "", _BEST),
-        *(("placement_and_plain", way, "plain", view.plain) for way in ("compute", "host")),
+        *_CURVES,
+        ("automatic_and_best", "automatic", _BEST),
+        *(("placement_and_plain", way, view.plain) for way in ("compute", "host")),
     ]
     found = []
-    for question, way, other, name in pairs:
-        points = view.points(comparisons, question, way, other)
+    for question, way, name in pairs:
+        points = view.points(comparisons, question, way)
         found.append(Finding(way, name, points, axis, quantity, crossover=name != _BEST))
     return Findings(view.name, found)
 
@@ -263,14 +252,14 @@ def findings_of(view: View, comparisons: Sequence[Json]) -> Findings:
 # ---- the answer ----------------------------------------------------------------------------------
 
 
-def _compute_and_host(document: Json, view: View) -> Finding:
-    points = view.points(document["comparisons"], "two_placements", "compute", "host")
+def _compute_and_host(document: Document, view: View) -> Finding:
+    points = view.points(document.comparisons, "two_placements", "compute")
     return Finding("compute", "host", points)
 
 
-def _automatic(comparisons: Sequence[Json]) -> str:
-    points = [point for point in comparisons if point["question"] == "automatic_and_best"]
-    slower = [point["ratio_median"] for point in points if point["finding"] == "slower"]
+def _automatic(comparisons: Sequence[Comparison]) -> str:
+    points = [point for point in comparisons if point.question == "automatic_and_best"]
+    slower = [point.ratio_median for point in points if point.finding == "slower"]
     where = f"at {len(slower) or 'none'} of {len(points)} points"
     factor = f", with {range_of(min(slower), max(slower))} times its speed" if slower else ""
     ways = {
@@ -278,25 +267,25 @@ def _automatic(comparisons: Sequence[Json]) -> str:
         "faster": "faster",
         "no_difference": "not measurably different",
     }
-    found = {point["finding"] for point in points}
+    found = {point.finding for point in points}
     rest = " or ".join(text for finding, text in ways.items() if finding in found)
     others = f"; at the others it is {rest}" if rest else ""
     return f"automatic is slower than {_BEST} {where}{factor}{others}."
 
 
-def _describe_cache(document: Json) -> str:
-    caches = [r["page_cache"] for r in document["environment"]["runtimes"] if r["page_cache"]]
-    sizes = dict.fromkeys(format_size(cache["cache_bytes"]) for cache in caches)
-    pages = format_size(caches[0]["page_bytes"])
+def _describe_cache(document: Document) -> str:
+    caches = [r.page_cache for r in document.environment.runtimes if r.page_cache]
+    sizes = dict.fromkeys(format_size(cache.cache_bytes) for cache in caches)
+    pages = format_size(caches[0].page_bytes)
     return f"The device's page cache has {' or '.join(sizes)}, in pages of {pages}."
 
 
-def _words(document: Json) -> list[Word]:
-    runtimes = document["environment"]["runtimes"]
-    served = next((r["service"] for r in runtimes if r["page_cache"] and r["service"]), None)
+def _words(document: Document) -> list[Word]:
+    runtimes = document.environment.runtimes
+    served = next((r.service for r in runtimes if r.page_cache and r.service), None)
     serving = "on cores that serve others"
-    if served and served["threads"] > 0:
-        serving += f" (CPUs {served['cpus']}, threads: {served['threads']})"
+    if served and served.threads > 0:
+        serving += f" (CPUs {served.cpus}, threads: {served.threads})"
     elif served:
         serving = "by the I/O server's threads, as no cores are set aside"
     meanings = {
@@ -305,7 +294,7 @@ def _words(document: Json) -> list[Word]:
         "service": f"{serving}, through the device's cache",
         "automatic": "Ferry chooses, call by call",
     }
-    plain = "pread, pwrite" if _sizes(document["rows"], WRITE_VIEWS[0]) else "pread"
+    plain = "pread, pwrite" if WRITE_VIEWS[0].sizes(document.rows) else "pread"
     return [
         *(Word(way, way, meaning) for way, meaning in meanings.items()),
         Word("plain", plain, "plain system calls on the same threads"),
@@ -316,7 +305,7 @@ def _words(document: Json) -> list[Word]:
 # ---- by transfer size ----------------------------------------------------------------------------
 
 
-def _by_size(document: Json, views: Sequence[View], name: str, title: str) -> Section:
+def _by_size(document: Document, views: Sequence[View], name: str, title: str) -> Section:
     figure = Figure(
         name,
         Curves([_panel(document, view) for view in views]),
@@ -325,47 +314,42 @@ def _by_size(document: Json, views: Sequence[View], name: str, title: str) -> Se
         "Bandwidth by transfer size. Lines are medians, shaded are their 95 % bounds. Both axes are "
         "logarithmic.",
     )
-    findings = [findings_of(view, document["comparisons"]) for view in views]
+    findings = [findings_of(view, document.comparisons) for view in views]
     return Section(title, (), figure, findings, [_size_table(document, view) for view in views])
 
 
-def _lines(document: Json, view: View) -> dict[str, list[Json]]:
+def _lines(document: Document, view: View) -> dict[str, list[Row]]:
     """Returns the rows of each way, by size."""
-    by_id = {row["id"]: row for row in document["rows"]}
-    sizes = _sizes(document["rows"], view)
-    return {
-        way: [view.row(by_id, way, size) for size in sizes] for way in (*WAYS, "plain", "mmap")
-    }
+    return {way: view.rows(document.rows, way) for way in (*WAYS, "plain", "mmap")}
 
 
 def _label(view: View, way: str) -> str:
     return view.plain.removesuffix(" + fsync") if way == "plain" else way
 
 
-def _panel(document: Json, view: View) -> Panel:
-    sizes = _sizes(document["rows"], view)
+def _panel(document: Document, view: View) -> Panel:
     return Panel(
         _capital(view.detail),
         [
-            Series.of(way, _label(view, way), sizes, [row["metrics"][view.metric] for row in rows])
+            Series.of_rows(way, _label(view, way), rows, "transfer_bytes", view.metric)
             for way, rows in _lines(document, view).items()
         ],
     )
 
 
-def _size_table(document: Json, view: View) -> Table:
+def _size_table(document: Document, view: View) -> Table:
     lines = _lines(document, view)
-    noise = view.points(document["comparisons"], "placement_and_plain", "compute")
+    noise = view.points(document.comparisons, "placement_and_plain", "compute")
     columns = [
-        [format_size(size) for size in _sizes(document["rows"], view)],
-        *([format_bandwidth(row["metrics"][view.metric]) for row in line] for line in lines.values()),
-        [format_noise(point["aa_spread"]) for point in noise],
+        [format_size(size) for size in view.sizes(document.rows)],
+        *([format_bandwidth(row.metric(view.metric)) for row in line] for line in lines.values()),
+        [format_noise(point.aa_spread) for point in noise],
     ]
     states = {
-        row[state]
+        state
         for line in lines.values()
         for row in line
-        for state in ("cache_state", "device_cache_state")
+        for state in (row.cache_state, row.device_cache_state)
     }
     unit = "MiB/s, unverified" if "unverified" in states else "MiB/s"
     heads = ["transfer", *(_label(view, way) for way in lines), "noise"]
@@ -384,11 +368,10 @@ def _capital(text: str) -> str:
 class _Line:
     """One way through a program: a line of the table, and a bar."""
 
-    program: str
     label: str
     view: View
     way: str
-    row: Json
+    row: MeasuredRow
 
     def times_ms(self) -> list[float]:
         """Returns calls, computing, loop, and of writes sync and total: medians."""
@@ -403,8 +386,8 @@ class _Line:
         """Returns it with its parts stacked."""
         calls, computing, _, *ends = self.times_ms()
         parts = {"calls": calls, "computing": computing, **dict(zip(["flush and fsync"], ends, strict=False))}
-        whole = self.row["metrics"][self.view.metric]
-        low, high = (whole[key] * 1e-6 for key in ("median_low_95", "median_high_95"))
+        whole = self.row.metric(self.view.metric)
+        low, high = whole.median_low_95 * 1e-6, whole.median_high_95 * 1e-6
         split = ", ".join(f"{what} {time:.2f} ms" for what, time in parts.items())
         return Bar(
             self.way,
@@ -412,34 +395,34 @@ class _Line:
             [*parts.values()],
             low,
             high,
-            text=f"{whole['median'] * 1e-6:.1f} ms",
+            text=f"{whole.median * 1e-6:.1f} ms",
             tip=f"{self.label}: {split}; in all {low:.2f} to {high:.2f} ms",
         )
 
 
-def _program_lines(document: Json, views: Sequence[View]) -> list[_Line]:
+def _program_lines(document: Document, views: Sequence[View]) -> list[_Line]:
     """Returns the lines of one program: host, the cached ways by state of the cache, plain calls."""
-    by_id, size = {row["id"]: row for row in document["rows"]}, document["settings"]["piece_bytes"]
     first = views[0]
     ways = [("host", first, "host")]
     for view in views:
         state = f", {view.cache}" if view.cache else ""
-        ways += [(f"{way}{state}", view, way) for way in _CACHED]
+        ways += [(f"{way}{state}", view, way) for way in CACHED]
     ways += [(_label(first, "plain"), first, "plain"), ("mmap", first, "mmap")]
-    program = first.head.split("-")[0]
-    return [_Line(program, label, view, way, view.row(by_id, way, size)) for label, view, way in ways]
+    return [
+        _Line(label, view, way, row_at(document.rows, **view.axes(way))) for label, view, way in ways
+    ]
 
 
-def _programs(document: Json, operation: str, views: Sequence[View]) -> Section:
-    heads = dict.fromkeys(view.head for view in views)
+def _programs(document: Document, operation: str, views: Sequence[View]) -> Section:
     programs = [
-        _program_lines(document, [view for view in views if view.head == head]) for head in heads
+        _program_lines(document, [view for view in views if view.part == program])
+        for program in PROGRAMS
     ]
     verb, ends = ("sum", "") if operation == "read" else ("fill", ", faintest in flush and fsync")
-    total, piece = (format_size(document["settings"][f"{x}_bytes"]) for x in ("total", "piece"))
+    total, piece = (format_size(document.settings[f"{x}_bytes"]) for x in ("total", "piece"))
     figure = Figure(
         f"programs-{operation}",
-        Bars([BarPanel(lines[0].program, [line.bar() for line in lines]) for lines in programs]),
+        Bars([BarPanel(lines[0].view.part, [line.bar() for line in lines]) for lines in programs]),
         f"Time of the programs that {operation}, a bar for each way; the table below has the "
         "numbers.",
         f"Time of the whole program, median: strong in the calls, fainter in computing{ends}. The "
@@ -453,20 +436,20 @@ def _programs(document: Json, operation: str, views: Sequence[View]) -> Section:
             "here; above it does not."
         ],
         figure,
-        [findings_of(view, document["comparisons"]) for view in views],
+        [findings_of(view, document.comparisons) for view in views],
         [_program_table(document, operation, programs)],
     )
 
 
-def _program_table(document: Json, operation: str, programs: Sequence[Sequence[_Line]]) -> Table:
+def _program_table(
+    document: Document, operation: str, programs: Sequence[Sequence[_Line]]
+) -> Table:
     rows = []
     for lines in programs:
         for line in lines:
-            points = line.view.points(
-                document["comparisons"], "placement_and_plain", line.way, "plain"
-            )
-            speed = [format_ratio(points[0]), format_noise(points[0]["aa_spread"])] if points else ["", ""]
-            name = line.program if line is lines[0] else ""
+            points = line.view.points(document.comparisons, "placement_and_plain", line.way)
+            speed = [format_ratio(points[0]), format_noise(points[0].aa_spread)] if points else ["", ""]
+            name = line.view.part if line is lines[0] else ""
             rows.append([name, line.label, *(f"{time:.2f}" for time in line.times_ms()), *speed])
     ends = ["loop"] if operation == "read" else ["loop", "sync", "total"]
     speed_head = f"speed, {programs[0][0].view.plain} = 1"
@@ -477,39 +460,36 @@ def _program_table(document: Json, operation: str, programs: Sequence[Sequence[_
 # ---- the paper -----------------------------------------------------------------------------------
 
 
-def _paper(document: Json) -> Section:
+def _paper(document: Document) -> Section:
     assert not published.of_study("placements"), "published numbers that the study does not show"
     # Of the smallest or the largest transfers, which of the two the paper finds faster.
     statements = [
         *((view, min, "compute") for view in (*READ_VIEWS, WRITE_VIEWS[2])),
         *((view, max, "host") for view in (READ_VIEWS[0], WRITE_VIEWS[2])),
-        *((v, max, "host" if v.head.startswith("once") else "compute") for v in PROGRAM_VIEWS),
+        *((v, max, "host" if v.part == "once" else "compute") for v in PROGRAM_VIEWS),
     ]
     rows = []
     for view, pick, faster in statements:
         points = _compute_and_host(document, view).points
         if points:
-            size = pick(point["transfer_bytes"] for point in points)
-            (point,) = [point for point in points if point["transfer_bytes"] == size]
+            size = pick(point.transfer_bytes for point in points)
+            (point,) = [point for point in points if point.transfer_bytes == size]
             where = "" if view.program else f", {format_size(size)}"
             rows.append([f"{view.name}{where}", faster, format_ratio(point), _agrees(point, faster)])
-    return Section(
-        "Beside the paper",
-        [
-            f"The study follows {published.SOURCES['001']} (slides), on a Knights Ferry "
-            "co-processor with 32 cores behind PCI Express. Its figures are pictures without "
-            "numbers. It says that small data are faster by compute and large data by host, that "
-            "iterative is fastest by compute and once by host. There the device's memory was across "
-            "a bus; here host and device are cores of one machine, so a different answer does not "
-            "contradict it."
-        ],
-        tables=[Table("", ["measured", "paper: faster", "compute / host", "agrees"], rows)],
+    return published.beside_the_paper(
+        "001",
+        " (slides), on a Knights Ferry co-processor with 32 cores behind PCI Express. Its figures are "
+        "pictures without numbers. It says that small data are faster by compute and large data by "
+        "host, that iterative is fastest by compute and once by host. There the device's memory was "
+        "across a bus; here host and device are cores of one machine, so a different answer does not "
+        "contradict it.",
+        [Table("", ["measured", "paper: faster", "compute / host", "agrees"], rows)],
     )
 
 
-def _agrees(point: Json, faster: str) -> str:
+def _agrees(point: Comparison, faster: str) -> str:
     decided = {"faster": "compute", "slower": "host", "within_5_percent": "within 5 %"}
-    found = decided.get(point["finding"], "not measurable")
+    found = decided.get(point.finding, "not measurable")
     if found in ("compute", "host"):
         return "yes" if found == faster else "no"
     return found

@@ -1,4 +1,8 @@
-"""The cells of the study ``placements``, by group, and its files."""
+"""The cells of the study ``placements``, by group, and its files.
+
+Their axes are ``part`` (``transfers``, ``large transfers`` or a program's name), ``operation``,
+``way``, ``device_cache`` (``cold`` or ``warm``, of reads through it) and ``transfer_bytes``.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,14 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ferry.errors import FerryError
 from ferry.files import check_readable_file, scratch_folder
 from ferry.sizes import KIB, MIB, format_size, largest_power_of_two
 from ferry_lab.run.estimate import write_room_bytes
 from ferry_lab.run.made_files import make_pattern_file
-from ferry_lab.run.plan import Cell
+from ferry_lab.run.plan import Cell, at
 from ferry_lab.run.study import Group, StudyOptions
 from ferry_lab.stats import judge
 
@@ -32,74 +37,66 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Series:
-    """One way of moving the bytes; its name is the middle of the cells' ids."""
+    """One way of moving the bytes."""
 
-    name: str
+    way: str
     interface: str
     placement: str | None = None
     warm: bool = False  # the device's cache is filled first
 
-
-HOST = Series("host", "ferry", "host")
-CACHED = tuple(Series(name, "ferry", name) for name in ("compute", "service", "automatic"))
-WARM = tuple(Series(f"{s.name}-warm", "ferry", s.placement, warm=True) for s in CACHED)
-# The second plain series is there for the noise: it equals the first.
-PLAIN = (Series("plain", "posix"), Series("again", "posix"))
-MMAP = Series("mmap", "mmap")
-
-READS = (HOST, *CACHED, *WARM, *PLAIN, MMAP)
-WRITES = (HOST, *CACHED, *PLAIN, MMAP)
+    def axes(self, operation: str) -> dict[str, str]:
+        """Returns where its rows lie: reads through the device's cache differ by that cache's state."""
+        cached = operation == "read" and self.way in CACHED
+        state = {"device_cache": "warm" if self.warm else "cold"} if cached else {}
+        return {"way": self.way, **state}
 
 
-def _cell(series: Series, head: str, size: int, **fields: object) -> Cell:
-    return Cell(
-        id=f"{head}/{series.name}/{size}",
-        interface=series.interface,
-        placement=series.placement,
-        transfer_bytes=size,
-        warm=series.warm,
-        **fields,  # type: ignore[arg-type]
-    )
+CACHED = ("compute", "service", "automatic")  # through the device's page cache
+PROGRAMS = ("iterative", "once")
+WRITES = (
+    Series("host", "ferry", "host"),
+    *(Series(way, "ferry", way) for way in CACHED),
+    # The second plain series is there for the noise: it equals the first.
+    *(Series("plain", "posix"), Series("again", "posix"), Series("mmap", "mmap")),
+)
+WARM = tuple(Series(way, "ferry", way, warm=True) for way in CACHED)
+READS = (*WRITES[:4], *WARM, *WRITES[4:])
 
 
-def read_cells(
-    path: str, total_bytes: int, sizes: Sequence[int], seed: int | None, head: str = "read"
+def _cells(
+    part: str, operation: str, path: str, total_bytes: int, sizes: Sequence[int], **fields: Any
 ) -> list[Cell]:
-    """Returns the cells of the reads; ``seed`` is that of the file's pattern, None: unknown."""
     return [
-        _cell(
-            series,
-            head,
-            size,
-            operation="read",
+        Cell(
+            **at(part=part, operation=operation, **series.axes(operation), transfer_bytes=size),
+            interface=series.interface,
+            placement=series.placement,
+            program=part if part in PROGRAMS else "stream",
+            operation=operation,
             path=path,
+            transfer_bytes=size,
             total_bytes=total_bytes,
-            expect_pattern_seed=seed,
+            warm=series.warm,
+            **fields,
         )
         for size in sizes
         if size <= total_bytes
-        for series in READS
+        for series in (READS if operation == "read" else WRITES)
     ]
+
+
+def read_cells(
+    path: str, total_bytes: int, sizes: Sequence[int], seed: int | None, part: str = "transfers"
+) -> list[Cell]:
+    """Returns the cells of the reads; ``seed`` is that of the file's pattern, None: unknown."""
+    return _cells(part, "read", path, total_bytes, sizes, expect_pattern_seed=seed)
 
 
 def write_cells(
-    path: str, total_bytes: int, sizes: Sequence[int], head: str = "write"
+    path: str, total_bytes: int, sizes: Sequence[int], part: str = "transfers"
 ) -> list[Cell]:
     """Returns the cells of the writes; each repeat makes the file anew."""
-    return [
-        _cell(
-            series,
-            head,
-            size,
-            operation="write",
-            path=path,
-            total_bytes=total_bytes,
-            sync="flush+fsync",
-            seed=SEED,
-        )
-        for size in sizes
-        for series in WRITES
-    ]
+    return _cells(part, "write", path, total_bytes, sizes, sync="flush+fsync", seed=SEED)
 
 
 def program_cells(
@@ -107,35 +104,10 @@ def program_cells(
 ) -> list[Cell]:
     """Returns the cells of the paper's programs; no write twins without a ``write_path``."""
     cells = []
-    for program in ("iterative", "once"):
-        cells += [
-            _cell(
-                series,
-                f"{program}-read",
-                PIECE_BYTES,
-                operation="read",
-                path=read_path,
-                total_bytes=total_bytes,
-                program=program,
-                expect_pattern_seed=seed,
-            )
-            for series in READS
-        ]
-    for program in ("iterative", "once") if write_path is not None else ():
-        cells += [
-            _cell(
-                series,
-                f"{program}-write",
-                PIECE_BYTES,
-                operation="write",
-                path=write_path,
-                total_bytes=total_bytes,
-                program=program,
-                sync="flush+fsync",
-                seed=SEED,
-            )
-            for series in WRITES
-        ]
+    for program in PROGRAMS:
+        cells += read_cells(read_path, total_bytes, [PIECE_BYTES], seed, program)
+    for program in PROGRAMS if write_path is not None else ():
+        cells += write_cells(write_path, total_bytes, [PIECE_BYTES], program)
     return cells
 
 
@@ -163,7 +135,7 @@ def make_groups(options: StudyOptions, files: Sources) -> dict[str, Group]:
     if write_path is not None:
         groups["write"] = Group(write_cells(write_path, total_bytes, write_sizes), repeats)
     if files.large_path is not None:
-        cells = read_cells(files.large_path, LARGE_BYTES, LARGE_SIZES, seed, "large-read")
+        cells = read_cells(files.large_path, LARGE_BYTES, LARGE_SIZES, seed, "large transfers")
         groups["large"] = Group(cells, min(repeats, LARGE_REPEATS))
     programs = program_cells(files.read_path, write_path, total_bytes, seed)
     groups["programs"] = Group(programs, repeats)

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ferry_lab.render.sections import Section
+from ferry_lab.render.tables import Table
+
 FILE = Path(__file__).resolve().parent / "data" / "published.csv"
 
+# By the number that the file has: how texts cite it, and the whole title.
+CITED = {
+    "000": "Vladimirov, Karpusenko, Yoo (2014)",
+    "001": "Matsuo, Shimosawa, Ishikawa (2012)",
+    "002": "Tirupati Nagaraj (2009)",
+    "003": "Murty, Sudarsan",
+    "004": "Fahey (2007)",
+}
 SOURCES = {
     "000": "Vladimirov, Karpusenko, Yoo: File I/O on Intel Xeon Phi Coprocessors, Colfax 2014",
     "001": "Matsuo, Shimosawa, Ishikawa: A File I/O System for Many-core Based Clusters, ROSS 2012",
@@ -58,6 +70,11 @@ def numbers() -> tuple[Number, ...]:
             )
             for line in csv.DictReader(file)
         )
+
+
+def beside_the_paper(paper: str, text: str, tables: Sequence[Table]) -> Section:
+    """Returns the section that ends a study; ``text`` goes on after the title, which ends openly."""
+    return Section("Beside the paper", [f"The study follows {SOURCES[paper]}{text}"], tables=tables)
 
 
 def of_study(study: str) -> list[Number]:

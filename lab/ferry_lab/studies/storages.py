@@ -4,15 +4,15 @@ Writes, writes with fsync, cold reads and re-reads in records of 4 MiB, by one t
 a file each, and by file size, on every available storage; also the bare disk's speed. Uses pwrite
 and pread, or Ferry's simplest calls on client libraries, because the question is about storages.
 
-Rows' ids are ``operation/storage/threads/size`` (see storages_cells). A *test* is one of the paper's
-four: some rows, and one of their times.
+storages_cells has the axes of rows. A *test* is one of the paper's four: some rows, and one of their
+times.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,6 @@ from ferry_lab.render.findings import THREADS, Finding, Findings, listed, range_
 from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
 from ferry_lab.render.study_text import format_bandwidth
 from ferry_lab.render.tables import Table
-from ferry_lab.results import results
 from ferry_lab.results.records import Comparison, Document, Row
 from ferry_lab.run.estimate import write_room_bytes
 from ferry_lab.run.made_files import make_pattern_file, make_pattern_files
@@ -35,7 +34,7 @@ from ferry_lab.run.mounts import own_mounts
 from ferry_lab.run.plan import RuntimeSettings
 from ferry_lab.run.study import Group, Matrix, Study, StudyOptions
 from ferry_lab.stats import judge
-from ferry_lab.stats.comparing import TimeOf, make_comparison, speed_ratio_of_rows
+from ferry_lab.stats.comparing import make_comparison, row_at, where
 from ferry_lab.studies import published
 from ferry_lab.studies.storages_cells import (
     FILE_BYTES,
@@ -111,27 +110,19 @@ class Storages(Study):
 
     def compare(self, rows: Sequence[Row]) -> list[Comparison]:
         """Sets many threads beside one, and each storage beside that of --dir, by one thread."""
-        by_id = {row.id: row for row in rows}
-        names = dict.fromkeys(row.id.split("/")[1] for row in rows)
-        first, *_ = names
+        first = rows[0].axes["storage"]
         comparisons = []
         for test in TESTS:
-            base = by_id.get(f"{test.operation}/{first}/1/{FILE_BYTES}")
-            for name in names:
-                head = f"{test.operation}/{name}/"
-                one, again = (by_id.get(f"{head}{n}/{FILE_BYTES}") for n in ("1", "again"))
-                if one is None or again is None:  # never cold, or the disk itself
-                    continue
-                aa = speed_ratio_of_rows(one, again, test.time_ns)
-                pairs = [
-                    (MANY, row, one)
-                    for row in rows
-                    if row.id.startswith(head) and row.threads > 1
-                ]
-                if name != first and base is not None:
-                    pairs.append((STORAGES, one, base))
+            alone = where(rows, part="threads", operation=test.operation, threads=1)
+            base = where(alone, storage=first)
+            for one in alone:  # on every storage, but in memory nothing is cold
+                there = {"operation": test.operation, "storage": one.axes["storage"]}
+                noise = (one, row_at(rows, part="again", **there))
+                many = [row for row in where(rows, part="threads", **there) if row is not one]
+                pairs = [(MANY, row, one) for row in many]
+                pairs += [(STORAGES, one, row) for row in base if row is not one]
                 comparisons += [
-                    make_comparison(question, test.metric, test.time_ns, row, baseline, aa)
+                    make_comparison(question, test.metric, row, baseline, noise)
                     for question, row, baseline in pairs
                 ]
         return comparisons
@@ -155,15 +146,12 @@ class Storages(Study):
             _by_threads(document),
             _by_size(document),
             *([_disk(document)] if raw else []),
-            Section(
-                "Beside the paper",
-                [
-                    f"The study follows {published.SOURCES['000']}. There a Xeon Phi co-processor "
-                    "wrote and read by IOzone, and its virtio disk, NFS and Lustre were across PCI "
-                    "Express or a network. In this table a virtio disk is one whose driver is called "
-                    "so; what a hypervisor does behind it differs."
-                ],
-                tables=[paper_table(document)],
+            published.beside_the_paper(
+                "000",
+                ". There a Xeon Phi co-processor wrote and read by IOzone, and its virtio disk, NFS and "
+                "Lustre were across PCI Express or a network. In this table a virtio disk is one whose "
+                "driver is called so; what a hypervisor does behind it differs.",
+                [paper_table(document)],
             ),
         ]
 
@@ -247,19 +235,13 @@ def _raw_settings(storage: Storage) -> Json:
 MANY, STORAGES = "threads_and_one", "storage_and_disk"  # questions of comparisons
 
 
-def _per_mib(time_ns: TimeOf) -> TimeOf:
-    """The time for one MiB: more threads move more."""
-    return lambda sample: time_ns(sample) * MIB / sample.bytes
-
-
 @dataclass(frozen=True)
 class Test:
     """One of the paper's tests."""
 
     name: str
-    operation: str  # the beginning of the rows' ids
+    operation: str
     metric: str
-    time_ns: TimeOf
 
     def name_in(self, document: Document) -> str:
         """Returns what it is called there: cold reads may be guest-cold."""
@@ -272,42 +254,30 @@ class Test:
 
     def points(self, document: Document, question: str, storage: str) -> list[Comparison]:
         """Returns its comparisons on a storage, by threads."""
-        points = [
-            point
-            for point in document.comparisons
-            if (point.question, point.metric) == (question, self.metric)
-            and point.row.startswith(f"{self.operation}/{storage}/")
-        ]
-        return sorted(points, key=lambda point: point.threads)
+        points = where(document.comparisons, operation=self.operation, storage=storage)
+        return [point for point in points if (point.question, point.metric) == (question, self.metric)]
 
-    def row(
-        self, document: Document, storage: str, threads: int | str = 1, size: int = FILE_BYTES
-    ) -> Row:
-        """Returns its row; in memory, where nothing is cold, that of the re-read."""
-        end = f"{storage}/{threads}/{size}"
-        by_id = {row.id: row for row in document.rows}
-        return by_id.get(f"{self.operation}/{end}") or by_id[f"{REREAD.operation}/{end}"]
+    def rows(self, document: Document, storage: str, part: str = "threads") -> list[Row]:
+        """Returns its rows by threads or sizes; in memory, where nothing is cold, of the re-read."""
+        there = where(document.rows, part=part, storage=storage)
+        return where(there, operation=self.operation) or where(there, operation=REREAD.operation)
 
     def best_of_many(self, document: Document, storage: str) -> Row:
         """Returns its row with the highest median of those with several threads."""
-        counts = [count for count in document.settings["threads"] if count > 1]
-        rows = [self.row(document, storage, count) for count in counts]
-        return max(rows, key=lambda row: float(row.metrics[self.metric].median))
+        _, *many = self.rows(document, storage)
+        return max(many, key=lambda row: row.metric(self.metric).median)
 
     def of_disk(self, document: Document) -> Row | None:
         """Returns the row of the disk itself that bounds it, None where nothing does."""
         if document.settings["raw"] is None or self not in (WRITE_SYNC, COLD):
             return None
-        return self.row(document, "raw", 1, document.settings["raw"]["file_bytes"])
+        return row_at(document.rows, part="disk", operation=self.operation)
 
 
-_METRIC = "bandwidth_mib_per_s"
-WRITE_SYNC = Test(
-    "write+sync", "write", "bandwidth_with_sync_mib_per_s", _per_mib(results.durable_ns)
-)
-WRITE = Test("write", "write", _METRIC, _per_mib(results.call_ns))
-COLD = Test("cold read", "cold", _METRIC, _per_mib(results.call_ns))
-REREAD = Test("re-read", "reread", _METRIC, _per_mib(results.call_ns))
+WRITE_SYNC = Test("write+sync", "write", "bandwidth_with_sync_mib_per_s")
+WRITE = Test("write", "write", "bandwidth_mib_per_s")
+COLD = Test("cold read", "cold", "bandwidth_mib_per_s")
+REREAD = Test("re-read", "reread", "bandwidth_mib_per_s")
 TESTS = (WRITE_SYNC, WRITE, COLD, REREAD)
 
 
@@ -399,8 +369,8 @@ def _share_of_disk(document: Document) -> str:
     for test in TESTS:
         if limit := test.of_disk(document):
             best = test.best_of_many(document, first["name"])
-            most = limit.metrics[test.metric].median
-            share = best.metrics[test.metric].median / most
+            most = limit.metric(test.metric).median
+            share = best.metric(test.metric).median / most
             shares.append(f"{test.name_in(document)} reaches {share * 100:.0f} % of {most:.0f} MiB/s")
     return (
         f"Of what {raw['medium']} itself gives by direct I/O, {first['label']} gets with its best "
@@ -475,10 +445,10 @@ def _bars(document: Document, test: Test) -> list[Bar]:
     for one in document.settings["storages"]:
         best = test.best_of_many(document, one["name"])
         for row, label, none in (
-            (test.row(document, one["name"]), one["label"], []),
+            (test.rows(document, one["name"])[0], one["label"], []),
             (best, f"{best.threads} threads", [0.0]),
         ):
-            summary = row.metrics[test.metric]
+            summary = row.metric(test.metric)
             bar = Bar.of(one["name"], label, summary, "MiB/s")
             tip = f"{one['label']}, {row.threads} threads: {bar.low:.0f} to {bar.high:.0f} MiB/s"
             number = _published(one["paper_system"], test, bool(none))
@@ -503,10 +473,10 @@ def summary_table(document: Document) -> Table:
     for test in TESTS:
         one, many, more = [], [], []
         for name in (storage["name"] for storage in storages):
-            row, best = test.row(document, name), test.best_of_many(document, name)
-            one.append(format_bandwidth(row.metrics[test.metric]))
-            many.append(f"{format_bandwidth(best.metrics[test.metric])} ({best.threads})")
-            shown_by = test if row.id.startswith(test.operation) else REREAD
+            row, best = test.rows(document, name)[0], test.best_of_many(document, name)
+            one.append(format_bandwidth(row.metric(test.metric)))
+            many.append(f"{format_bandwidth(best.metric(test.metric))} ({best.threads})")
+            shown_by = test if row.axes["operation"] == test.operation else REREAD
             more.append(_scaling(shown_by.points(document, MANY, name)))
         label = test.name_in(document)
         lines += [[f"{label}, one thread", *one], [f"{label}, best of many", *many]]
@@ -539,8 +509,9 @@ def _by_threads(document: Document) -> Section:
             points = test.points(document, MANY, one["name"])
             if points:
                 ratios = (
-                    [1.0, *(point[f"ratio_{key}"] for point in points)]
-                    for key in ("median", "low_95", "high_95")
+                    [1.0, *(point.ratio_median for point in points)],
+                    [1.0, *(point.ratio_low_95 for point in points)],
+                    [1.0, *(point.ratio_high_95 for point in points)],
                 )
                 counts = [1, *(point.threads for point in points)]
                 series.append(Series(one["name"], one["label"], counts, *ratios))
@@ -564,17 +535,19 @@ def _by_threads(document: Document) -> Section:
 
 
 def _by_size(document: Document) -> Section:
-    sizes, panels = document.settings["sizes_bytes"], []
+    panels = []
     for test in TESTS:
-        series = []
-        for one in document.settings["storages"]:
-            rows = [test.row(document, one["name"], "size", size) for size in sizes]
-            summaries = [row.metrics[test.metric] for row in rows]
-            series.append(Series.of(one["name"], one["label"], sizes, summaries))
+        series = [
+            Series.of_rows(
+                *(one["name"], one["label"], test.rows(document, one["name"], "sizes")),
+                *("file_bytes", test.metric),
+            )
+            for one in document.settings["storages"]
+        ]
         limits = []
         if limit := test.of_disk(document):
             medium = document.settings["raw"]["medium"]
-            limits = [(f"{medium} itself", limit.metrics[test.metric].median)]
+            limits = [(f"{medium} itself", limit.metric(test.metric).median)]
         panels.append(Panel(test.title_in(document), series, limits))
     figure = Figure(
         "file-sizes",
@@ -589,25 +562,27 @@ def _by_size(document: Document) -> Section:
 
 def threads_table(document: Document, test: Test) -> Table:
     """Returns bandwidths by threads."""
-    columns = {str(count): (count, FILE_BYTES) for count in document.settings["threads"]}
-    return _by_storage(document, test, f"{test.title_in(document)} by threads (MiB/s)", columns)
+    columns = map(str, document.settings["threads"])
+    title = f"{test.title_in(document)} by threads (MiB/s)"
+    return _by_storage(document, test, title, "threads", columns)
 
 
 def sizes_table(document: Document, test: Test) -> Table:
     """Returns bandwidths by file size, one thread."""
-    columns = {format_size(size): ("size", size) for size in document.settings["sizes_bytes"]}
-    return _by_storage(document, test, f"{test.title_in(document)} by file size (MiB/s)", columns)
+    columns = map(format_size, document.settings["sizes_bytes"])
+    title = f"{test.title_in(document)} by file size (MiB/s)"
+    return _by_storage(document, test, title, "sizes", columns)
 
 
 def _by_storage(
-    document: Document, test: Test, title: str, columns: Mapping[str, tuple[int | str, int]]
+    document: Document, test: Test, title: str, part: str, columns: Iterable[str]
 ) -> Table:
-    """Returns a line for each storage; ``columns``: by heading threads and size of its rows."""
+    """Returns a line for each storage."""
     lines = []
     for one in document.settings["storages"]:
-        rows = [test.row(document, one["name"], *where) for where in columns.values()]
+        rows = test.rows(document, one["name"], part)
         states = dict.fromkeys(row.cache_state for row in rows if row.cache_state is not None)
-        cells = [format_bandwidth(row.metrics[test.metric]) for row in rows]
+        cells = [format_bandwidth(row.metric(test.metric)) for row in rows]
         lines.append([one["label"], *cells, ", ".join(states)])
     return Table(title, ["storage", *columns, "cache"], lines)
 
@@ -630,7 +605,7 @@ def raw_table(document: Document) -> Table:
     """Returns what the disk itself gives."""
     raw = document.settings["raw"]
     lines = [
-        [what, format_bandwidth(row.metrics[test.metric])]
+        [what, format_bandwidth(row.metric(test.metric))]
         for test, what in ((WRITE_SYNC, "write and fsync"), (COLD, "read"))
         if (row := test.of_disk(document))
     ]
@@ -661,8 +636,8 @@ def paper_table(document: Document) -> Table:
         test, name, best = tests[number.operation], here.get(number.system), number.threads == "best"
         found = "not here"
         if name is not None:
-            row = test.best_of_many(document, name) if best else test.row(document, name)
-            found = f"{row.metrics[test.metric].median:.0f}"
+            row = test.best_of_many(document, name) if best else test.rows(document, name)[0]
+            found = f"{row.metric(test.metric).median:.0f}"
         about = number.note.removeprefix("Table 1").strip()
         lines.append(
             [

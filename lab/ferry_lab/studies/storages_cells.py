@@ -1,7 +1,8 @@
 """The cells of the study ``storages``, by group.
 
-Ids are ``operation/storage/threads/size`` with the size of one file in bytes. A write and its fsync
-are one cell: "write" is the time of the calls, "write+sync" that of both.
+Their axes are ``part`` (``threads``, ``again``, which is one thread once more for the noise,
+``sizes``, or ``disk``: the disk itself), ``operation``, ``storage``, ``threads`` and ``file_bytes``. A
+write and its fsync are one cell: "write" is the time of the calls, "write+sync" that of both.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ferry.sizes import MIB
-from ferry_lab.run.plan import Cell
+from ferry_lab.run.plan import Cell, at
 from ferry_lab.run.remote_files import Place as RemotePlace
 
 RECORD_BYTES = 4 * MIB  # as in the paper
@@ -75,30 +76,32 @@ def thread_cells(places: Sequence[Place], threads: Sequence[int]) -> list[Cell]:
 
     One thread runs twice, for the noise.
     """
-    cells = []
-    for operation in OPERATIONS:
-        for place in places:
-            if operation not in place.operations():
-                continue
-            for label, count in [("again", 1), *((str(count), count) for count in threads)]:
-                cells.append(
-                    Cell(
-                        id=f"{operation}/{place.name}/{label}/{FILE_BYTES}",
-                        transfer_bytes=RECORD_BYTES,
-                        total_bytes=count * FILE_BYTES,
-                        threads=count,
-                        file_per_thread=True,
-                        **_fields(operation, place, "own"),
-                    )
-                )
-    return cells
+    return [
+        Cell(
+            **_at(part, operation, place, count, FILE_BYTES),
+            transfer_bytes=RECORD_BYTES,
+            total_bytes=count * FILE_BYTES,
+            threads=count,
+            file_per_thread=True,
+            **_fields(operation, place, "own"),
+        )
+        for operation in OPERATIONS
+        for place in places
+        if operation in place.operations()
+        for part, count in [("again", 1), *(("threads", count) for count in threads)]
+    ]
+
+
+def _at(part: str, operation: str, place: Place, threads: int, size: int) -> dict[str, Any]:
+    axes = {"part": part, "operation": operation, "storage": place.name}
+    return at(**axes, threads=threads, file_bytes=size)
 
 
 def size_cells(places: Sequence[Place], size: int) -> list[Cell]:
     """Returns all operations by one thread on a file of that size."""
     return [
         Cell(
-            id=f"{operation}/{place.name}/size/{size}",
+            **_at("sizes", operation, place, 1, size),
             transfer_bytes=RECORD_BYTES,
             total_bytes=size,
             **_fields(operation, place, f"sized.{size}"),
@@ -123,8 +126,5 @@ def raw_cells(place: Place) -> list[Cell]:
     }
     writes = {"operation": "write", "path": place.path("written"), "seed": SEED}
     reads = {**_fields("cold", place, f"sized.{RAW_FILE_BYTES}"), **shared}
-    size = RAW_FILE_BYTES
-    return [
-        Cell(id=f"write/raw/1/{size}", rewrite=True, sync="fsync", **writes, **shared),
-        Cell(id=f"cold/raw/1/{size}", **reads),
-    ]
+    write, cold = (_at("disk", one, place, 1, RAW_FILE_BYTES) for one in ("write", "cold"))
+    return [Cell(**write, rewrite=True, sync="fsync", **writes, **shared), Cell(**cold, **reads)]

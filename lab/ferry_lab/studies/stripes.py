@@ -1,8 +1,9 @@
 """The study ``stripes``: the effect of file layouts and writers' buffers (after Fahey 2007).
 
 One writer and many write a shared file for all ranks, by stripe count, stripe size and buffer size,
-each beside the storage's default. Without stripes, only the buffer size varies. Rows' ids are
-``axis/value/writers``.
+each beside the storage's default. Without stripes, only the buffer size varies. The axes of its rows
+are ``varied`` (one of three, ``default``, or ``again``, which is the same for the noise), ``value``
+and ``writers``.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from ferry_lab.render.findings import Axis, Finding, Findings
 from ferry_lab.render.mpi_tables import bandwidth_of, count_of, counted_table, label_of
 from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
 from ferry_lab.render.tables import Table
-from ferry_lab.results.results import durable_ns
-from ferry_lab.run.plan import RanksCell
+from ferry_lab.results.records import Comparison, Document, RanksRow, Row
+from ferry_lab.run.plan import RanksCell, at
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
 from ferry_lab.run.study import StudyOptions
 from ferry_lab.stats import judge
-from ferry_lab.stats.comparing import make_comparison, speed_ratio_of_rows
+from ferry_lab.stats.comparing import make_comparison, row_at, where
 from ferry_lab.studies import published
 
 Json = dict[str, Any]
@@ -39,7 +40,6 @@ SEED = 1
 
 DEFAULT, AGAIN = "default", "again"
 COUNT, SIZE, BUFFER = "stripe count", "stripe size", "buffer"
-_FIELDS = {COUNT: "stripe_count", SIZE: "stripe_bytes", BUFFER: "buffer_bytes"}  # of a row
 _METRIC = "bandwidth_with_sync_mib_per_s"
 
 
@@ -84,21 +84,21 @@ class Stripes(RanksStudy):
         }
         return RanksPlan(3 * ranks * each, settings, cells)
 
-    def compare(self, rows: Sequence[Json]) -> list[Json]:
+    def compare(self, rows: Sequence[Row]) -> list[Comparison]:
         """Sets each point beside the default with as many writers."""
         comparisons = []
         for row in rows:
-            axis = row["id"].split("/")[0]
-            if axis not in (DEFAULT, AGAIN):
-                base, again = (_row(rows, one, 0, row["writers"]) for one in (DEFAULT, AGAIN))
-                aa = speed_ratio_of_rows(base, again, durable_ns)
-                question = "stripes_and_default"
-                comparisons.append(make_comparison(question, _METRIC, durable_ns, row, base, aa))
+            if "value" in row.axes:
+                writers = row.axes["writers"]
+                base, again = (row_at(rows, varied=one, writers=writers) for one in (DEFAULT, AGAIN))
+                comparisons.append(
+                    make_comparison("stripes_and_default", _METRIC, row, base, (base, again))
+                )
         return comparisons
 
-    def answer(self, document: Json) -> Answer:
+    def answer(self, document: Document) -> Answer:
         """Names the best point by the number of writers."""
-        settings = document["settings"]
+        settings = document.settings
         layout = settings["default_layout"]
         default = "nothing is striped here"
         if layout:
@@ -125,18 +125,15 @@ class Stripes(RanksStudy):
             ],
         )
 
-    def sections(self, document: Json) -> Sequence[Section]:
+    def sections(self, document: Document) -> Sequence[Section]:
         """Returns a section for each axis, what was counted, and the paper."""
         return [
             *(_section(document, axis) for axis in _axes(document)),
             Section("What was counted", tables=[_counts_table(document)]),
-            Section(
-                "Beside the paper",
-                [
-                    f"The study follows {published.SOURCES['004']}, where one writer on Lustre got "
-                    "no more from more stripes."
-                ],
-                tables=[_paper_table(document)],
+            published.beside_the_paper(
+                "004",
+                ", where one writer on Lustre got no more from more stripes.",
+                [_paper_table(document)],
             ),
         ]
 
@@ -160,18 +157,15 @@ def stripes_cells(
     place: Place, ranks: int, writers: int, total: int, axes: dict[str, list[int]]
 ) -> list[RanksCell]:
     """Returns the default, twice for the noise, and every point of each axis."""
-    fields: list[tuple[str, int, Json]] = [(DEFAULT, 0, {}), (AGAIN, 0, {})]
-    fields += [
-        (COUNT, count, {"stripe_count": count, "stripe_bytes": SIZE_OF_COUNTS})
-        for count in axes[COUNT]
+    points: list[tuple[Json, Json]] = [({"varied": DEFAULT}, {}), ({"varied": AGAIN}, {})]
+    points += [
+        ({"varied": axis, "value": value}, _fields(axis, value))
+        for axis, values in axes.items()
+        for value in values
     ]
-    fields += [
-        (SIZE, size, {"stripe_count": COUNT_OF_SIZES, "stripe_bytes": size}) for size in axes[SIZE]
-    ]
-    fields += [(BUFFER, size, {"buffer_bytes": size}) for size in axes[BUFFER]]
     cells = [
         RanksCell(
-            id=f"{axis}/{value}/{writers}",
+            **at(**point, writers=writers),
             interface="ferry",
             method="aggregate",
             operation="write",
@@ -184,23 +178,26 @@ def stripes_cells(
             seed=SEED,
             **changes,
         )
-        for axis, value, changes in fields
+        for point, changes in points
     ]
     place.handed_out += cells[0].paths
     return cells
 
 
+def _fields(axis: str, value: int) -> Json:
+    """Returns what a cell says of a point."""
+    if axis == BUFFER:
+        return {"buffer_bytes": value}
+    count, size = (value, SIZE_OF_COUNTS) if axis == COUNT else (COUNT_OF_SIZES, value)
+    return {"stripe_count": count, "stripe_bytes": size}
+
+
 # ---- what it shows -------------------------------------------------------------------------------
 
 
-def _row(rows: Sequence[Json], axis: str, value: int, writers: int) -> Json:
-    wanted = f"{axis}/{value}/{writers}"
-    return next(row for row in rows if row["id"] == wanted)
-
-
-def _axes(document: Json) -> list[str]:
+def _axes(document: Document) -> list[str]:
     """Returns what was varied."""
-    return [axis for axis, values in document["settings"]["axes"].items() if values]
+    return [axis for axis, values in document.settings["axes"].items() if values]
 
 
 def _value_label(axis: str, value: int) -> str:
@@ -208,36 +205,22 @@ def _value_label(axis: str, value: int) -> str:
     return str(value) if axis == COUNT else format_size(value)
 
 
-def finding_of(document: Json, axis: str, writers: int) -> Finding:
+def finding_of(document: Document, axis: str, writers: int) -> Finding:
     """Returns how the points of one axis compare with the default."""
-    rows = {row["id"]: row for row in document["rows"]}
-    points = [
-        point
-        for point in document["comparisons"]
-        if point["row"].startswith(f"{axis}/") and rows[point["row"]]["writers"] == writers
-    ]
-    along = Axis(
-        lambda point: int(rows[point["row"]][_FIELDS[axis]]),
-        lambda value: _value_label(axis, value),
-        "with {}",
-    )
+    points = where(document.comparisons, varied=axis, writers=writers)
+    along = Axis.named("value", lambda value: _value_label(axis, value), "with {}")
     return Finding(f"a chosen {axis}", "the default", points, along)
 
 
-def _best(document: Json, writers: int) -> str:
+def _best(document: Document, writers: int) -> str:
     """Names the best point, if it is better than the default by more than noise."""
-    rows = {row["id"]: row for row in document["rows"]}
-    points = [
-        (point, axis)
-        for axis in _axes(document)
-        for point in finding_of(document, axis, writers).points
-    ]
+    points = where(document.comparisons, writers=writers)
     better = [
-        (point["ratio_median"], axis, rows[point["row"]][_FIELDS[axis]])
-        for point, axis in points
-        if point["finding"] == "faster"
+        (point.ratio_median, str(point.axes["varied"]), int(point.axes["value"]))
+        for point in points
+        if point.finding == "faster"
     ]
-    worse = sum(point["finding"] == "slower" for point, _ in points)
+    worse = sum(point.finding == "slower" for point in points)
     who = count_of(writers, "writer")
     slower = f"{worse} point{'s are' if worse != 1 else ' is'} slower"
     if not better:
@@ -258,31 +241,32 @@ def _stripes(layout: Json) -> str:
     return f"{counted} of {'a size left to them' if size is None else format_size(size)}"
 
 
-def granted(row: Json) -> str:
+def granted(row: RanksRow) -> str:
     """Returns the layout that the files of a row were granted."""
     layouts = {
         f"{layout['stripe_count'] or 'unknown'} × "
         f"{'unknown' if layout['stripe_bytes'] is None else format_size(layout['stripe_bytes'])}"
-        for sample in row["repeats"]
-        if (layout := sample["layout"]) is not None
+        for sample in row.repeats
+        if (layout := sample.layout) is not None
     }
     return " or ".join(sorted(layouts)) or "no stripes"
 
 
-def _section(document: Json, axis: str) -> Section:
-    counts = document["settings"]["writers"]
+def _section(document: Document, axis: str) -> Section:
+    counts = document.settings["writers"]
     findings = [finding_of(document, axis, writers) for writers in counts]
-    ratios = {p["row"]: f"{p['ratio_median']:.2f}" for found in findings for p in found.points}
+    ratios = {p.row: f"{p.ratio_median:.2f}" for found in findings for p in found.points}
     bars: dict[int, list[Bar]] = {writers: [] for writers in counts}
     lines = []
-    values = document["settings"]["axes"][axis]
-    for name, value in [(DEFAULT, 0), *((axis, value) for value in values)]:
-        label = DEFAULT if name == DEFAULT else _value_label(axis, value)
-        rows = [_row(document["rows"], name, value, writers) for writers in counts]
+    values = document.settings["axes"][axis]
+    points: list[Json] = [{"varied": DEFAULT}, *({"varied": axis, "value": n} for n in values)]
+    for point in points:
+        label = _value_label(axis, point["value"]) if "value" in point else DEFAULT
+        rows = [row_at(document.rows, **point, writers=writers) for writers in counts]
         cells = []
-        for row in rows:
-            bars[row["writers"]].append(Bar.of(name, label, row["metrics"][_METRIC], "MiB/s"))
-            cells += [bandwidth_of(row, _METRIC), ratios.get(row["id"], "")]
+        for writers, row in zip(counts, rows, strict=True):
+            bars[writers].append(Bar.of(point["varied"], label, row.metric(_METRIC), "MiB/s"))
+            cells += [bandwidth_of(row, _METRIC), ratios.get(row.id, "")]
         lines.append([label, *cells, granted(rows[0]), label_of(*rows)])
     figure = Figure(
         axis.replace(" ", "-"),
@@ -303,29 +287,30 @@ def _section(document: Json, axis: str) -> Section:
     )
 
 
-def _counts_table(document: Json) -> Table:
-    counts, axes = (document["settings"][key] for key in ("writers", "axes"))
-    points = [
-        (f"{axis} {_value_label(axis, value)}, {writers}", axis, value, writers)
-        for writers in counts
-        for axis in _axes(document)
-        for value in axes[axis]
-    ]
-    points += [(f"default, {writers}", DEFAULT, 0, writers) for writers in counts]
-    rows = [(name, _row(document["rows"], *where)) for name, *where in points]
+def _counts_table(document: Document) -> Table:
+    varied = [row for row in document.rows if "value" in row.axes]
+    rows = [(f"{_point_label(row)}, {row.axes['writers']}", row) for row in varied]
+    rows += [(f"default, {row.axes['writers']}", row) for row in where(document.rows, varied=DEFAULT)]
     return counted_table("point and writers", rows)
 
 
-def _paper_table(document: Json) -> Table:
+def _point_label(row: Row) -> str:
+    axis = str(row.axes["varied"])
+    return f"{axis} {_value_label(axis, int(row.axes['value']))}"
+
+
+def _paper_table(document: Document) -> Table:
     """Returns the paper's bandwidths of one writer by stripe count, beside ours."""
     said = {int(n.x): f"{n.value:.0f} MB/s" for n in published.of_study("stripes")}
     here = {
-        count: bandwidth_of(_row(document["rows"], COUNT, count, 1), _METRIC)
-        for count in document["settings"]["axes"][COUNT]
+        row.axes["value"]: bandwidth_of(row, _METRIC)
+        for row in where(document.rows, varied=COUNT, writers=1)
     }
     lines = [
         [str(count), said.get(count, ""), here.get(count, "not measured")]
         for count in sorted({*said, *here})
     ]
-    title = "Paper 004, one writer, stripes of 20 MB on Lustre, beside ours (MiB/s)"
+    title = (
+        f"{published.CITED['004']}, one writer, stripes of 20 MB on Lustre, beside ours (MiB/s)"
+    )
     return Table(title, ["stripe count", "published", "here"], lines)

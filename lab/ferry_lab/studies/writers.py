@@ -8,7 +8,6 @@ ranks is part of their cost. A *measurement* is one operation on one kind of fil
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ferry.sizes import MIB, format_size
 from ferry_lab.render.bars import Bar, BarPanel, Bars
@@ -25,13 +24,13 @@ from ferry_lab.render.mpi_tables import (
 )
 from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
 from ferry_lab.render.tables import Table
-from ferry_lab.results.results import whole_ns
+from ferry_lab.results.records import Comparison, Document, Row
 from ferry_lab.run.plan import RanksCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
 from ferry_lab.run.study import StudyOptions
 from ferry_lab.stats import judge
-from ferry_lab.stats.comparing import make_comparison, speed_ratio_of_rows
+from ferry_lab.stats.comparing import make_comparison, where
 from ferry_lab.studies import published
 from ferry_lab.studies.writers_cells import (
     AGAIN,
@@ -42,8 +41,8 @@ from ferry_lab.studies.writers_cells import (
     OPERATIONS,
     SUBSETS,
     rows_of,
-    way_of,
     writers_cells,
+    writers_of,
 )
 from ferry_lab.studies.writers_predicted import check_paper, predictions
 
@@ -56,8 +55,6 @@ _MEANINGS = {
     "serial": "some take what the others have, one after the other",
 }
 _MEASUREMENTS = [(operation, kind) for kind in FILES for operation in OPERATIONS]
-
-Json = dict[str, Any]
 
 
 class Writers(RanksStudy):
@@ -87,25 +84,24 @@ class Writers(RanksStudy):
         settings = {"ranks": ranks, "bytes_per_rank": bytes_per_rank, "writers": counts}
         return RanksPlan(scratch_bytes, settings, cells)
 
-    def compare(self, rows: Sequence[Json]) -> list[Json]:
+    def compare(self, rows: Sequence[Row]) -> list[Comparison]:
         """Sets each subset beside all ranks, and every point beside the best of its measurement."""
         comparisons = []
         for operation, kind in _MEASUREMENTS:
             found = rows_of(rows, operation, kind)
             ((every,), (again,)) = (rows_of(rows, operation, kind, way) for way in (ALL, AGAIN))
-            aa = speed_ratio_of_rows(every, again, whole_ns)
             best = best_row(found)
             pairs = [(SUBSET, row, every) for row in found if row is not every]
             pairs += [(BEST, row, best) for row in found if row is not best]
             comparisons += [
-                make_comparison(question, METRIC, whole_ns, row, baseline, aa)
+                make_comparison(question, METRIC, row, baseline, (every, again))
                 for question, row, baseline in pairs
             ]
         return comparisons
 
-    def answer(self, document: Json) -> Answer:
+    def answer(self, document: Document) -> Answer:
         """Names the fastest of each measurement, and says how many lose against it."""
-        settings = document["settings"]
+        settings = document.settings
         return Answer(
             "How many ranks should write, and read, for all of them?",
             [
@@ -129,12 +125,12 @@ class Writers(RanksStudy):
             ],
         )
 
-    def sections(self, document: Json) -> Sequence[Section]:
+    def sections(self, document: Document) -> Sequence[Section]:
         """Returns each measurement, where the time goes, what was counted, and the paper."""
         rows = [
-            (f"{operation} {kind}: {row['writers']} {LABELS[way_of(row)]}", row)
+            (f"{operation} {kind}: {writers_of(row)} {LABELS[_way_of(row)]}", row)
             for operation, kind in _MEASUREMENTS
-            for row in rows_of(document["rows"], operation, kind)
+            for row in rows_of(document.rows, operation, kind)
         ]
         heads = "shared file, or own of each"
         return [
@@ -153,70 +149,69 @@ class Writers(RanksStudy):
 # ---- what is compared ----------------------------------------------------------------------------
 
 
-def best_row(rows: Sequence[Json]) -> Json:
+def best_row(rows: Sequence[Row]) -> Row:
     """Returns the row with the highest median."""
-    return max(rows, key=lambda row: float(row["metrics"][METRIC]["median"]))
+    return max(rows, key=lambda row: row.metric(METRIC).median)
 
 
-def points_of(document: Json, question: str, operation: str, kind: str) -> list[Json]:
+def _way_of(row: Row) -> str:
+    return str(row.axes["way"])
+
+
+def points_of(document: Document, question: str, operation: str, kind: str) -> list[Comparison]:
     """Returns the comparisons of one measurement."""
-    head = f"{operation}/{kind}/"
-    return [
-        point
-        for point in document["comparisons"]
-        if point["question"] == question and point["row"].startswith(head)
-    ]
+    there = where(document.comparisons, operation=operation, files=kind)
+    return [point for point in there if point.question == question]
 
 
-def findings_of(document: Json, operation: str, kind: str) -> list[Findings]:
+def findings_of(document: Document, operation: str, kind: str) -> list[Findings]:
     """Returns how the points of a measurement compare with the fastest, and with all ranks."""
-    rows = {row["id"]: row for row in rows_of(document["rows"], operation, kind)}
     verb, who = ("writing", "writers") if operation == "write" else ("reading", "readers")
-    axis = Axis(lambda point: int(rows[point["row"]]["writers"]), str, f"with {{}} {who}")
+    axis = Axis.named("writers", str, f"with {{}} {who}")
 
     def finding(question: str, way: str, baseline: str) -> Finding:
-        points = points_of(document, question, operation, kind)
-        points = [point for point in points if way_of(rows[point["row"]]) == way]
+        points = where(points_of(document, question, operation, kind), way=way)
         if way == ALL:
             return Finding(f"{verb} by all ranks", baseline, points, None)
         return Finding(LABELS[way], baseline, points, axis)
 
     about = f"{operation.capitalize()}, {FILES[kind]}"
-    best = best_row([*rows.values()])
+    best = best_row(rows_of(document.rows, operation, kind))
     return [
         Findings(
             f"{about}, beside the fastest ({_name(best)}: {_rate(best)})",
             [finding(BEST, way, "the fastest") for way in LABELS],
         ),
         Findings(
-            f"{about}, beside all {best['ranks']} ranks",
+            f"{about}, beside all {document.settings['ranks']} ranks",
             [finding(SUBSET, way, "all ranks") for way in SUBSETS],
         ),
     ]
 
 
-def _losing(document: Json, operation: str, kind: str) -> set[str]:
+def _losing(document: Document, operation: str, kind: str) -> set[str]:
     """Returns the ids of the rows that are slower than the best by more than the noise."""
     points = points_of(document, BEST, operation, kind)
-    return {point["row"] for point in points if point["finding"] == "slower"}
+    return {point.row for point in points if point.finding == "slower"}
 
 
-def _name(row: Json) -> str:
+def _name(row: Row) -> str:
     """Returns "2 writers, aggregated", or "all 8 ranks"."""
-    if way_of(row) == ALL:
-        return f"all {row['ranks']} ranks"
-    who = "writer" if row["operation"] == "write" else "reader"
-    return f"{count_of(row['writers'], who)}, {SUBSETS[way_of(row)]}"
+    way, count = _way_of(row), writers_of(row)
+    if way == ALL:
+        return f"all {count} ranks"
+    who = "writer" if row.operation == "write" else "reader"
+    return f"{count_of(count, who)}, {SUBSETS[way]}"
 
 
-def _rate(row: Json) -> str:
-    return f"{row['metrics'][METRIC]['median']:.0f} MiB/s"
+def _rate(row: Row) -> str:
+    return f"{row.metric(METRIC).median:.0f} MiB/s"
 
 
-def _fastest(document: Json, kind: str) -> str:
+def _fastest(document: Document, kind: str) -> str:
     clauses = []
     for operation in OPERATIONS:
-        found = rows_of(document["rows"], operation, kind)
+        found = rows_of(document.rows, operation, kind)
         best, count = best_row(found), len(_losing(document, operation, kind))
         others = f"{count or 'none'} of {len(found) - 1} other points"
         lose = f"{others} lose{'s' if count == 1 else ''}"
@@ -228,21 +223,18 @@ def _fastest(document: Json, kind: str) -> str:
 # ---- by the number of writers --------------------------------------------------------------------
 
 
-def _curves(document: Json) -> Section:
+def _curves(document: Document) -> Section:
     panels = []
     for operation, kind in _MEASUREMENTS:
-        series = []
-        for way in (*SUBSETS, ALL):
-            rows = rows_of(document["rows"], operation, kind, way)
-            summaries = [row["metrics"][METRIC] for row in rows]
-            counts = [row["writers"] for row in rows]
-            series.append(Series.of(way, LABELS[way], counts, summaries))
-        said = predictions(document["rows"], operation, kind)
-        rows = rows_of(document["rows"], operation, kind, "aggregate")
-        rows = [row for row in rows if row["id"] in said]
+        ways = {way: rows_of(document.rows, operation, kind, way) for way in (*SUBSETS, ALL)}
+        series = [
+            Series.of_rows(way, LABELS[way], rows, "writers", METRIC) for way, rows in ways.items()
+        ]
+        said = predictions(document.rows, operation, kind)
+        rows = [row for row in ways["aggregate"] if row.id in said]
         if len(rows) > 1:
-            values = [said[row["id"]] for row in rows]
-            counts = [row["writers"] for row in rows]
+            values = [said[row.id] for row in rows]
+            counts = [writers_of(row) for row in rows]
             series.append(Series("model", "model", counts, values, values, values))
         panels.append(Panel(f"{operation.capitalize()}, {FILES[kind]}", series))
     figure = Figure(
@@ -252,7 +244,7 @@ def _curves(document: Json) -> Section:
             x="threads",
             x_label="ranks that write or read",
             columns=2,
-            x_ticks=document["settings"]["writers"],
+            x_ticks=document.settings["writers"],
         ),
         "Curves of bandwidth by the number of writers, for each way; the tables below have the "
         "numbers.",
@@ -263,31 +255,31 @@ def _curves(document: Json) -> Section:
     return Section("By the number of writers", [text], figure)
 
 
-def _numbers(document: Json, operation: str, kind: str) -> Section:
-    said = predictions(document["rows"], operation, kind)
+def _numbers(document: Document, operation: str, kind: str) -> Section:
+    said = predictions(document.rows, operation, kind)
     lost = _losing(document, operation, kind)
     of_fastest, of_all = (
-        {p["row"]: f"{p['ratio_median']:.2f}" for p in points_of(document, question, operation, kind)}
+        {p.row: f"{p.ratio_median:.2f}" for p in points_of(document, question, operation, kind)}
         for question in (BEST, SUBSET)
     )
     lines = []
     for way, label in LABELS.items():
-        for row in rows_of(document["rows"], operation, kind, way):
+        for row in rows_of(document.rows, operation, kind, way):
             model, deviation = "calibrated", ""
-            if row["id"] in said:
-                model = f"{said[row['id']]:.0f}"
-                times = said[row["id"]] / row["metrics"][METRIC]["median"]
+            if row.id in said:
+                model = f"{said[row.id]:.0f}"
+                times = said[row.id] / row.metric(METRIC).median
                 deviation = f"{round((times - 1) * 100):+d} %"
             lines.append(
                 [
                     label,
-                    str(row["writers"]),
+                    str(writers_of(row)),
                     bandwidth_of(row, METRIC),
-                    of_fastest.get(row["id"], "1"),
-                    of_all.get(row["id"], "1"),
-                    f"{row['metrics']['open_ns']['median'] / 1e6:.1f}",
+                    of_fastest.get(row.id, "1"),
+                    of_all.get(row.id, "1"),
+                    f"{row.metrics.open_ns.median / 1e6:.1f}",
                     *(model, deviation),
-                    "loses" if row["id"] in lost else "",
+                    "loses" if row.id in lost else "",
                     label_of(row),
                 ]
             )
@@ -305,11 +297,11 @@ def _numbers(document: Json, operation: str, kind: str) -> Section:
 _SPLIT = {"communication": "communication", "pack": "copying", "file": "file I/O"}
 
 
-def _split_figure(document: Json) -> Figure:
+def _split_figure(document: Document) -> Figure:
     panels = [
         BarPanel(
             f"{operation.capitalize()}, {FILES[kind]}",
-            [_split_bar(row) for row in rows_of(document["rows"], operation, kind)],
+            [_split_bar(row) for row in rows_of(document.rows, operation, kind)],
         )
         for operation, kind in _MEASUREMENTS
     ]
@@ -323,16 +315,16 @@ def _split_figure(document: Json) -> Figure:
     )
 
 
-def _split_bar(row: Json) -> Bar:
-    metrics, whole, way = row["metrics"], call_ms(row), way_of(row)
-    longest = metrics["file_maximum_ns"]["median"] / 1e6
+def _split_bar(row: Row) -> Bar:
+    whole, way = call_ms(row), _way_of(row)
+    longest = row.metrics.file_maximum_ns.median / 1e6
     means = [
-        f"{label} {metrics[f'{name}_mean_ns']['median'] / 1e6:.1f} ms"
+        f"{label} {row.metric(f'{name}_mean_ns').median / 1e6:.1f} ms"
         for name, label in _SPLIT.items()
     ]
     return Bar(
         way,
-        f"{row['writers']} {LABELS[way]}" if way != ALL else LABELS[ALL],
+        f"{writers_of(row)} {LABELS[way]}" if way != ALL else LABELS[ALL],
         [min(longest, whole), max(whole - longest, 0.0)],
         whole,
         whole,
@@ -342,18 +334,18 @@ def _split_bar(row: Json) -> Bar:
     )
 
 
-def _ratios_table(document: Json) -> Table:
+def _ratios_table(document: Document) -> Table:
     """Returns the paper's ratios of communication and file I/O beside those of here."""
     lines = [
-        [f"paper 004, {number.system}", f"{number.x:g}", f"{number.value:.2f}"]
+        [f"{published.CITED['004']}, {number.system}", f"{number.x:g}", f"{number.value:.2f}"]
         for number in published.of_study("collective")
     ]
     for operation in OPERATIONS:
-        rows = rows_of(document["rows"], operation, "shared", "aggregate")
+        rows = rows_of(document.rows, operation, "shared", "aggregate")
         found: Sequence[float] = [r for row in rows if (r := split_ratio(row)) is not None]
         if found:
             name = f"here, {operation}, one shared file, aggregated"
-            lines.append([name, str(document["settings"]["ranks"]), range_of(min(found), max(found))])
+            lines.append([name, str(document.settings["ranks"]), range_of(min(found), max(found))])
     title = "Communication over file I/O in collective calls (here: rest/file)"
     return Table(title, ["", "ranks", "ratio"], lines)
 
@@ -364,25 +356,24 @@ def _ratios_table(document: Json) -> Table:
 def _paper() -> Section:
     lines = []
     for point in check_paper():
-        deviation = point["model_mb_per_s"] / point["published_mb_per_s"] - 1
+        deviation = point.model_mb_per_s / point.published_mb_per_s - 1
         lines.append(
             [
-                *(point["where"], point["operation"], str(point["writers"])),
-                f"{point['published_mb_per_s'] / 1000:.2f} GB/s",
-                f"{point['model_mb_per_s'] / 1000:.2f} GB/s",
+                *(point.where, point.operation, str(point.writers)),
+                f"{point.published_mb_per_s / 1000:.2f} GB/s",
+                f"{point.model_mb_per_s / 1000:.2f} GB/s",
                 f"{round(deviation * 100):+d} %",
-                "calibrated" if point["calibrated"] else "held out",
+                "calibrated" if point.calibrated else "held out",
             ]
         )
     heads = ["row", "", "writers", "published", "model", "deviation", ""]
-    return Section(
-        "Beside the paper",
-        [
-            f"The study follows {published.SOURCES['004']}: thousands of ranks of a Cray XT with "
-            "Lustre, where all ranks writing at once cost most of the bandwidth. Beside its "
-            "numbers stands the model of that machine (docs/reference/writers-model.md), which is "
-            "calibrated from the rows that say so. What some ranks on one machine show is another "
-            "question: here opening files is cheap, and ranks share the CPUs."
-        ],
-        tables=[Table("Paper 004, beside the model of its machine", heads, lines, left=2)],
+    title = f"{published.CITED['004']}, beside the model of its machine"
+    return published.beside_the_paper(
+        "004",
+        ": thousands of ranks of a Cray XT with Lustre, where all ranks writing at once cost most of "
+        "the bandwidth. Beside its numbers stands the model of that machine "
+        "(docs/reference/writers-model.md), which is calibrated from the rows that say so. What some "
+        "ranks on one machine show is another question: here opening files is cheap, and ranks share "
+        "the CPUs.",
+        [Table(title, heads, lines, left=2)],
     )

@@ -1,17 +1,18 @@
 """The cells of the study ``writers``, by group.
 
-Ids are ``operation/file/way/writers``. A *way* is how data moves between all ranks and the writers:
-``all`` (each rank writes its own), ``aggregate`` (some gather the others' data), ``serial`` (some
-take the others' data in turn).
+Their axes are ``operation``, ``files``, ``way`` and ``writers``. A *way* is how data moves between all
+ranks and the writers: ``all`` (each rank writes its own; ``again`` is the same for the noise),
+``aggregate`` (some gather the others' data), ``serial`` (some take the others' data in turn).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from ferry_lab.run.plan import RanksCell
+from ferry_lab.results.records import Row
+from ferry_lab.run.plan import RanksCell, at
 from ferry_lab.run.remote_files import Place
+from ferry_lab.stats.comparing import where
 
 FILES = {"shared": "one shared file", "own": "a file for each writer"}
 OPERATIONS = ("write", "read")
@@ -20,8 +21,6 @@ SUBSETS = {"aggregate": "aggregated", "serial": "sent serially"}
 LABELS = {ALL: "all ranks", **SUBSETS}
 METRIC = "bandwidth_open_to_close_mib_per_s"
 SEED = 1
-
-Json = dict[str, Any]
 
 
 def writers_cells(
@@ -45,7 +44,7 @@ def cell(
     """Returns one cell; what is read is one file for all ways, as far as they read the same."""
     name = f"{kind}.{writers}" if kind == "own" else kind
     made = RanksCell(
-        id=f"{operation}/{kind}/{way}/{writers}",
+        **at(operation=operation, files=kind, way=way, writers=writers),
         interface="ferry",
         method=way if way in SUBSETS else "independent",
         operation=operation,
@@ -63,18 +62,13 @@ def cell(
     return made
 
 
-def rows_of(rows: Sequence[Json], operation: str, kind: str, way: str | None = None) -> list[Json]:
+def rows_of(rows: Sequence[Row], operation: str, kind: str, way: str | None = None) -> list[Row]:
     """Returns the rows of one measurement by writers, without the second run of all ranks."""
-    ways = LABELS if way is None else (way,)
-    found = [
-        row
-        for row in rows
-        if (row["operation"], row["file_per_writer"]) == (operation, kind == "own")
-        and way_of(row) in ways
-    ]
-    return sorted(found, key=lambda row: int(row["writers"]))
+    there = where(rows, operation=operation, files=kind)
+    found = [row for row in there if row.axes["way"] in (LABELS if way is None else (way,))]
+    return sorted(found, key=writers_of)
 
 
-def way_of(row: Json) -> str:
-    """Returns one of LABELS, or AGAIN."""
-    return str(row["id"].split("/")[2])
+def writers_of(row: Row) -> int:
+    """Returns how many write, or read."""
+    return int(row.axes["writers"])

@@ -83,7 +83,7 @@ def calibrate(xt3: Cluster) -> Cluster:
                 break
             xt3 = _scaled(xt3, operation, rate, backlog)
         else:
-            raise ValueError(f"no parameters give the {operation} rows of paper 004")
+            raise ValueError(f"no parameters give the {operation} rows of Fahey (2007)")
     return xt3
 
 

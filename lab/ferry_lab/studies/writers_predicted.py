@@ -7,49 +7,47 @@ the rest are predictions to compare with measurements.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from ferry.sizes import MIB
+from ferry_lab.results.records import Row
+from ferry_lab.stats.comparing import row_at
 from ferry_lab.studies.cluster_model import MB, Client, Cluster, Job, Metadata, Network, Servers
-from ferry_lab.studies.writers_cells import ALL, METRIC, rows_of, way_of
+from ferry_lab.studies.writers_cells import ALL, METRIC, rows_of, writers_of
 from ferry_lab.studies.writers_simulation import Transfer, simulate
-
-Json = dict[str, Any]
 
 _NO_LIMIT_MB_PER_S = 1e6
 _REQUEST_BYTES = 4 * MIB
 
 
-def predictions(rows: Sequence[Json], operation: str, kind: str) -> dict[str, float]:
+def predictions(rows: Sequence[Row], operation: str, kind: str) -> dict[str, float]:
     """Returns what the model says, in MiB/s, by the ids of the rows it was not calibrated from."""
     found = rows_of(rows, operation, kind)
-    every = next(row for row in found if way_of(row) == ALL)
-    one = next(row for row in found if row["writers"] == 1 and way_of(row) == "aggregate")
+    every, one = row_at(found, way=ALL), row_at(found, way="aggregate", writers=1)
     cluster = _calibrated(every, one, kind)
     said = {}
     for row in found:
         if row is every or row is one:
             continue
-        gather = "serial" if way_of(row) == "serial" else "aggregate"
-        outcome = simulate(cluster, Transfer(row["operation"], row["writers"], gather))
-        said[row["id"]] = outcome.bandwidth_mb_per_s * MB / MIB
+        gather = "serial" if row.axes["way"] == "serial" else "aggregate"
+        outcome = simulate(cluster, Transfer(row.operation, writers_of(row), gather))
+        said[row.id] = outcome.bandwidth_mb_per_s * MB / MIB
     return said
 
 
-def _calibrated(every: Json, one: Json, kind: str) -> Cluster:
+def _calibrated(every: Row, one: Row, kind: str) -> Cluster:
     """One server and one metadata server, as fast as all ranks found them.
 
     Ranks share the memory of a node; its rate is what one gathering writer needs beyond that.
     """
-    ranks, total = every["ranks"], every["total_bytes"]
-    metrics = every["metrics"]
-    open_s = metrics["open_ns"]["median"] * 1e-9
-    whole_s = total / MIB / metrics[METRIC]["median"]
+    ranks, total = writers_of(every), every.total_bytes
+    open_s = every.metrics.open_ns.median * 1e-9
+    whole_s = total / MIB / every.metric(METRIC).median
     server_mb_per_s = total / MB / max(whole_s - open_s, 1e-6)
-    one_s = total / MIB / one["metrics"][METRIC]["median"]
+    one_s = total / MIB / one.metric(METRIC).median
     beyond_s = max(one_s - total / MB / server_mb_per_s, 1e-6)
-    moved = total - every["total_bytes"] // ranks
+    moved = total - total // ranks
     return Cluster(
         name="this machine",
         client=Client(ranks, _NO_LIMIT_MB_PER_S, 2, moved / MB / beyond_s),
@@ -71,22 +69,31 @@ def _calibrated(every: Json, one: Json, kind: str) -> Cluster:
     )
 
 
+@dataclass(frozen=True)
+class Checked:
+    """One of the numbers of Fahey (2007) by writers, and what the model of its machine says of it."""
+
+    where: str
+    operation: str
+    writers: int
+    published_mb_per_s: float
+    model_mb_per_s: float
+    calibrated: bool
+
+
 @cache
-def check_paper() -> tuple[Json, ...]:
-    """Returns paper 004's numbers by writers, and what the model of its machine says of them."""
+def check_paper() -> tuple[Checked, ...]:
+    """Returns all of them."""
     from ferry_lab.studies.cluster_model import built_in_cluster
     from ferry_lab.studies.writers_paper import points
 
     return tuple(
-        {
-            "where": point.where,
-            "operation": point.transfer.operation,
-            "writers": point.transfer.writers,
-            "ranks": point.cluster.job.ranks,
-            "published_mb_per_s": point.published_mb_per_s,
-            "model_mb_per_s": simulate(point.cluster, point.transfer).bandwidth_mb_per_s,
-            "calibrated": point.calibrated,
-        }
+        Checked(
+            *(point.where, point.transfer.operation, point.transfer.writers),
+            point.published_mb_per_s,
+            simulate(point.cluster, point.transfer).bandwidth_mb_per_s,
+            point.calibrated,
+        )
         for point in points(built_in_cluster())
         if point.number.study == "writers"
     )

@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from ferry import __version__, output_files, terminal
 from ferry.files import signals_ignored
 from ferry_lab.render.bars import Bar, BarPanel, Bars
@@ -24,8 +26,19 @@ from ferry_lab.render.sections import Answer, Figure, Section, Word
 from ferry_lab.render.tables import Table
 from ferry_lab.render.terminal import print_study
 from ferry_lab.results import results
+from ferry_lab.results.simulation import (
+    Best,
+    BestOfBoth,
+    PaperRow,
+    SimulatedCluster,
+    SimulatedRow,
+    Simulation,
+    SimulationEnvironment,
+    SimulationSettings,
+)
 from ferry_lab.run.study import check_out, write_out
 from ferry_lab.run.study_files import RESULTS_CSV, RESULTS_JSON
+from ferry_lab.studies import published
 from ferry_lab.studies.cluster_model import MB, Cluster, built_in_cluster, read_cluster, to_json
 from ferry_lab.studies.writers_paper import NOT_HELD_AGAINST, points
 from ferry_lab.studies.writers_simulation import (
@@ -36,19 +49,16 @@ from ferry_lab.studies.writers_simulation import (
     simulate,
 )
 
-SCHEMA = "ferry.simulation/1"
 CLOSE_TO_BEST = 0.95  # of the best bandwidth; so few writers are as good
 _X_TICKS = 5
 _OPERATIONS: tuple[Operation, ...] = ("write", "read")
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Options:
     """What was asked for."""
 
-    cluster: str | None  # a file; None: the XT3 of paper 004
+    cluster: str | None  # a file; None: the XT3 of Fahey (2007)
     quick: bool
     out: str | None
     json: str | None
@@ -70,18 +80,18 @@ def run(options: Options) -> None:
         from ferry_lab.render import html  # jinja2 takes a while to load
 
         files = {
-            RESULTS_JSON: output_files.encode(output_files.to_json(document)),
+            RESULTS_JSON: output_files.encode(output_files.to_json(msgspec.to_builtins(document))),
             RESULTS_CSV: to_csv(document).encode(),
             **html.files(document, answer, sections),
         }
     with signals_ignored():
         if options.json is not None:
-            output_files.write_json(options.json, document, options.overwrite)
+            output_files.write_json(options.json, msgspec.to_builtins(document), options.overwrite)
         write_out(options.out, files, options.overwrite)
 
 
-def make_document(cluster: Cluster, quick: bool, started: str) -> Json:
-    """Simulates everything; returns the document (schema ``ferry.simulation/1``)."""
+def make_document(cluster: Cluster, quick: bool, started: str) -> Simulation:
+    """Simulates everything."""
     by_writers = [
         (cluster, Transfer(operation, writers))
         for operation in _OPERATIONS
@@ -101,63 +111,53 @@ def make_document(cluster: Cluster, quick: bool, started: str) -> Json:
             return made
 
         rows = [
-            make_row(group, where, transfer, outcome(where, transfer))
+            SimulatedRow(**_facts(group, where, transfer, outcome(where, transfer)))
             for group, chosen in (("by writers", by_writers), ("all ranks write", by_ranks))
             for where, transfer in chosen
         ]
         paper = [
-            {
-                **make_row("paper 004", p.cluster, p.transfer, outcome(p.cluster, p.transfer)),
-                "where": p.where,
-                "calibrated": p.calibrated,
-                "published_mb_per_s": p.published_mb_per_s,
-            }
+            PaperRow(
+                **_facts(published.CITED["004"], p.cluster, p.transfer, made),
+                where=p.where,
+                calibrated=p.calibrated,
+                published_mb_per_s=p.published_mb_per_s,
+                deviation=made.bandwidth_mb_per_s / p.published_mb_per_s - 1,
+            )
             for p in held
+            for made in [outcome(p.cluster, p.transfer)]
         ]
-    for row in paper:
-        row["deviation"] = row["bandwidth_mb_per_s"] / row["published_mb_per_s"] - 1
-    best = {operation: find_best(rows, operation) for operation in _OPERATIONS}
-    document = {
-        "schema": SCHEMA,
-        "ferry_version": __version__,
-        "kind": "simulation",
-        "study": "writers",
-        "command": ["ferry", *sys.argv[1:]],
-        "started": started,
-        "finished": results.now().isoformat(timespec="seconds"),
-        # As results have it; no machine, because what is computed does not depend on one.
-        "environment": {
-            "machine": None,
-            "versions": {"ferry": __version__, "git_revision": results.git_revision()},
-        },
-        "settings": {"quick": quick, "cluster": to_json(cluster)},
-        "notes": _notes(cluster, rows),
-        "rows": rows,
-        "best": best,
-        "paper": paper,
-        "conclusions": [],
-    }
-    document["conclusions"] = conclude(document)
+    document = Simulation(
+        schema="ferry.simulation/1",
+        ferry_version=__version__,
+        kind="simulation",
+        study="writers",
+        command=["ferry", *sys.argv[1:]],
+        started=started,
+        finished=results.now().isoformat(timespec="seconds"),
+        environment=SimulationEnvironment(
+            None, {"ferry": __version__, "git_revision": results.git_revision()}
+        ),
+        settings=SimulationSettings(quick, msgspec.convert(to_json(cluster), SimulatedCluster)),
+        notes=_notes(cluster, rows),
+        rows=rows,
+        best=BestOfBoth(find_best(rows, "write"), find_best(rows, "read")),
+        paper=paper,
+        conclusions=[],
+    )
+    document.conclusions = conclude(document)
     return document
 
 
-def make_row(group: str, cluster: Cluster, transfer: Transfer, outcome: Outcome) -> Json:
-    """Returns one simulated transfer."""
+def _facts(group: str, cluster: Cluster, transfer: Transfer, outcome: Outcome) -> dict[str, Any]:
+    """Returns what every row of a simulated transfer has."""
+    facts = dataclasses.asdict(outcome)
+    del facts["bytes_moved"]
     return {
-        "group": group,
-        "operation": transfer.operation,
-        "gather": transfer.gather,
+        **{"group": group, "bandwidth_mb_per_s": outcome.bandwidth_mb_per_s, **facts},
+        **dataclasses.asdict(transfer),
         "ranks": cluster.job.ranks,
-        "writers": transfer.writers,
         "servers": cluster.servers.count,
         "bytes_per_rank": cluster.job.bytes_per_rank,
-        "bandwidth_mb_per_s": outcome.bandwidth_mb_per_s,
-        "time_s": outcome.time_s,
-        "opens_s": outcome.opens_s,
-        "requests": outcome.requests,
-        "request_bytes": outcome.request_bytes,
-        "servers_busy_share": outcome.servers_busy_share,
-        "metadata_busy_share": outcome.metadata_busy_share,
     }
 
 
@@ -173,22 +173,19 @@ def writer_counts(cluster: Cluster, quick: bool) -> list[int]:
     return [*few, *(n for n in many if n < ranks), ranks]
 
 
-def find_best(rows: Sequence[Json], operation: Operation) -> Json:
+def find_best(rows: Sequence[SimulatedRow], operation: Operation) -> Best:
     """Returns the best number of writers, and those that are within 5 % of it on both sides."""
-    of = [r for r in rows if r["group"] == "by writers" and r["operation"] == operation]
-    best = max(range(len(of)), key=lambda n: of[n]["bandwidth_mb_per_s"])
-    least = CLOSE_TO_BEST * of[best]["bandwidth_mb_per_s"]
+    of = _rows_of(rows, "by writers", operation)
+    best = max(range(len(of)), key=lambda n: of[n].bandwidth_mb_per_s)
+    least = CLOSE_TO_BEST * of[best].bandwidth_mb_per_s
     low = high = best
-    while low > 0 and of[low - 1]["bandwidth_mb_per_s"] >= least:
+    while low > 0 and of[low - 1].bandwidth_mb_per_s >= least:
         low -= 1
-    while high + 1 < len(of) and of[high + 1]["bandwidth_mb_per_s"] >= least:
+    while high + 1 < len(of) and of[high + 1].bandwidth_mb_per_s >= least:
         high += 1
-    return {
-        "writers": of[best]["writers"],
-        "bandwidth_mb_per_s": of[best]["bandwidth_mb_per_s"],
-        "fewest_writers_within_5_percent": of[low]["writers"],
-        "most_writers_within_5_percent": of[high]["writers"],
-    }
+    return Best(
+        of[best].writers, of[best].bandwidth_mb_per_s, of[low].writers, of[high].writers
+    )
 
 
 def _powers(most: int, base: int) -> list[int]:
@@ -205,9 +202,9 @@ def _of_ranks(cluster: Cluster, ranks: int) -> Cluster:
     return dataclasses.replace(cluster, job=dataclasses.replace(cluster.job, ranks=ranks))
 
 
-def _notes(cluster: Cluster, rows: Sequence[Json]) -> list[str]:
+def _notes(cluster: Cluster, rows: Sequence[SimulatedRow]) -> list[str]:
     notes = ["a model: nothing was measured on this machine", *NOT_HELD_AGAINST]
-    largest = max(row["request_bytes"] for row in rows)
+    largest = max(row.request_bytes for row in rows)
     if largest > cluster.servers.request_bytes:
         notes.append(
             f"requests of up to {largest / MB:g} MB are simulated in place of "
@@ -217,31 +214,29 @@ def _notes(cluster: Cluster, rows: Sequence[Json]) -> list[str]:
     return notes
 
 
-def to_csv(document: Json) -> str:
+def to_csv(document: Simulation) -> str:
     """Returns all rows, one line each."""
     text = io.StringIO()
-    names = [*document["rows"][0], "where", "calibrated", "published_mb_per_s", "deviation"]
-    writer = csv.DictWriter(text, names, lineterminator="\n", restval="")
+    writer = csv.DictWriter(text, PaperRow.__struct_fields__, lineterminator="\n", restval="")
     writer.writeheader()
-    writer.writerows([*document["rows"], *document["paper"]])
+    writer.writerows(map(msgspec.structs.asdict, [*document.rows, *document.paper]))
     return text.getvalue()
 
 
 # ---- what is shown -------------------------------------------------------------------------------
 
 
-def make_answer(document: Json) -> Answer:
+def make_answer(document: Simulation) -> Answer:
     """Returns the best numbers of writers, and how far to trust them."""
-    cluster = document["settings"]["cluster"]
-    job = cluster["job"]
-    files = "one shared file" if job["file"] == "shared" else "a file for each writer"
+    cluster = document.settings.cluster
+    job = cluster.job
+    files = "one shared file" if job.file == "shared" else "a file for each writer"
     return Answer(
         "How many ranks should write, and read, for all of them?",
-        document["conclusions"],
+        document.conclusions,
         [
-            f"A model of: {cluster['name']}; {job['ranks']} ranks with "
-            f"{job['bytes_per_rank'] / 1e6:g} MB each, {files}, {cluster['servers']['count']} "
-            "servers.",
+            f"A model of: {cluster.name}; {job.ranks} ranks with {job.bytes_per_rank / 1e6:g} MB "
+            f"each, {files}, {cluster.servers['count']} servers.",
             "A discrete-event simulation: each rank's data goes through its node's link, the "
             "network that all share, and the queue of a server; each writer opens its file at one "
             "metadata server, which gets slower the more are waiting. GB and MB are powers of ten, "
@@ -254,7 +249,7 @@ def make_answer(document: Json) -> Answer:
     )
 
 
-def make_sections(document: Json) -> list[Section]:
+def make_sections(document: Simulation) -> list[Section]:
     """Returns the sweeps, the paper beside the model, and the parameters."""
     writers = Figure(
         "writers",
@@ -289,18 +284,18 @@ def make_sections(document: Json) -> list[Section]:
     ]
 
 
-def conclude(document: Json) -> list[str]:
+def conclude(document: Simulation) -> list[str]:
     """Returns three sentences: the best number, what others cost, how far to trust it."""
-    ranks = document["settings"]["cluster"]["job"]["ranks"]
+    ranks = document.settings.cluster.job.ranks
     counts, shares = [], []
-    for operation, best in document["best"].items():
-        few, many = best["fewest_writers_within_5_percent"], best["most_writers_within_5_percent"]
+    for operation, best in (("write", document.best.write), ("read", document.best.read)):
+        few, many = best.fewest_writers_within_5_percent, best.most_writers_within_5_percent
         span = f"{few} to {many} are" if few != many else "no other number tried is"
-        highest = best["bandwidth_mb_per_s"]
-        counts.append(f"{best['writers']} to {operation} ({_rate(highest)}; {span} within 5 %)")
+        highest = best.bandwidth_mb_per_s
+        counts.append(f"{best.writers} to {operation} ({_rate(highest)}; {span} within 5 %)")
         rates = {
-            row["writers"]: row["bandwidth_mb_per_s"]
-            for row in _rows_of(document, "by writers", operation)
+            row.writers: row.bandwidth_mb_per_s
+            for row in _rows_of(document.rows, "by writers", operation)
         }
         one, every = (_percent(rates[count] / highest) for count in (1, ranks))
         shares.append(f"{operation}: {every} with all {ranks}, {one} with one")
@@ -311,15 +306,15 @@ def conclude(document: Json) -> list[str]:
     ]
 
 
-def _trust_sentence(document: Json) -> str:
+def _trust_sentence(document: Simulation) -> str:
     """Returns how the model does where it was not calibrated."""
-    held = [row for row in document["paper"] if not row["calibrated"]]
-    worst = max(held, key=lambda row: abs(row["deviation"]))
-    median = statistics.median(abs(row["deviation"]) for row in held)
+    held = [row for row in document.paper if not row.calibrated]
+    worst = max(held, key=lambda row: abs(row.deviation))
+    median = statistics.median(abs(row.deviation) for row in held)
     return (
-        f"Calibrated from {len(document['paper']) - len(held)} numbers of paper 004, the model of "
-        f"its XT3 is off by {_percent(median)} in the median of {len(held)} others, at worst by "
-        f"{worst['deviation'] * 100:+.0f} % ({worst['operation']} on {worst['where']})."
+        f"Calibrated from {len(document.paper) - len(held)} numbers of {published.CITED['004']}, the "
+        f"model of its XT3 is off by {_percent(median)} in the median of {len(held)} others, at "
+        f"worst by {worst.deviation * 100:+.0f} % ({worst.operation} on {worst.where})."
     )
 
 
@@ -332,38 +327,38 @@ def _percent(share: float) -> str:
     return f"{share * 100:.0f} %"
 
 
-def _rows_of(document: Json, group: str, operation: str) -> list[Json]:
+def _rows_of(rows: Sequence[SimulatedRow], group: str, operation: str) -> list[SimulatedRow]:
     """Returns the rows of a group, by writers."""
-    found = [r for r in document["rows"] if (r["group"], r["operation"]) == (group, operation)]
-    return sorted(found, key=lambda row: row["writers"])
+    found = [row for row in rows if (row.group, row.operation) == (group, operation)]
+    return sorted(found, key=lambda row: row.writers)
 
 
-def _sweep_table(document: Json, group: str) -> Table:
-    written, read = (_rows_of(document, group, operation) for operation in _OPERATIONS)
+def _sweep_table(document: Simulation, group: str) -> Table:
+    written, read = (_rows_of(document.rows, group, operation) for operation in _OPERATIONS)
 
-    def cells(row: Json) -> list[str]:
+    def cells(row: SimulatedRow) -> list[str]:
         return [
-            f"{row['bandwidth_mb_per_s'] / 1000:.2f}",
-            f"{row['opens_s']:.2f} s",
-            _percent(row["servers_busy_share"]),
+            f"{row.bandwidth_mb_per_s / 1000:.2f}",
+            f"{row.opens_s:.2f} s",
+            _percent(row.servers_busy_share),
         ]
 
     return Table(
         "",
         ["writers", "write GB/s", "opens", "servers busy", "read GB/s", "opens", "servers busy"],
         [
-            [str(one["writers"]), *cells(one), *cells(other)]
+            [str(one.writers), *cells(one), *cells(other)]
             for one, other in zip(written, read, strict=True)
         ],
     )
 
 
-def _curves(document: Json, group: str, x_label: str) -> Curves:
+def _curves(document: Simulation, group: str, x_label: str) -> Curves:
     series = []
     for operation in _OPERATIONS:
-        rows = _rows_of(document, group, operation)
-        rates = [row["bandwidth_mb_per_s"] for row in rows]
-        counts = [row["writers"] for row in rows]
+        rows = _rows_of(document.rows, group, operation)
+        rates = [row.bandwidth_mb_per_s for row in rows]
+        counts = [row.writers for row in rows]
         series.append(Series(operation, operation, counts, rates, rates, rates))
     return Curves(
         [Panel("", series)], x="threads", y="rate", x_label=x_label, x_ticks=_ticks(counts)
@@ -380,16 +375,17 @@ def _ticks(counts: Sequence[int]) -> list[float]:
     return [*chosen, counts[-1]] if counts[-1] > counts[0] else chosen
 
 
-_PANELS: tuple[tuple[str, Callable[[Json], bool]], ...] = (
-    ("calibrated", lambda row: row["calibrated"]),
-    ("held out, many writers", lambda row: not row["calibrated"] and row["writers"] > 1),
-    ("held out, one writer", lambda row: not row["calibrated"] and row["writers"] == 1),
+_PANELS: tuple[tuple[str, Callable[[PaperRow], bool]], ...] = (
+    ("calibrated", lambda row: row.calibrated),
+    ("held out, many writers", lambda row: not row.calibrated and row.writers > 1),
+    ("held out, one writer", lambda row: not row.calibrated and row.writers == 1),
 )
 
 
-def _paper_section(document: Json) -> Section:
+def _paper_section(document: Simulation) -> Section:
+    cited = published.CITED["004"]
     panels = [
-        BarPanel(title, [_bar(row) for row in document["paper"] if belongs(row)])
+        BarPanel(title, [_bar(row) for row in document.paper if belongs(row)])
         for title, belongs in _PANELS
     ]
     figure = Figure(
@@ -402,53 +398,52 @@ def _paper_section(document: Json) -> Section:
     )
     lines = [
         [
-            *(row["where"], row["operation"], str(row["writers"])),
-            *(_rate(row["published_mb_per_s"]), _rate(row["bandwidth_mb_per_s"])),
-            f"{round(row['deviation'] * 100):+d} %",
-            "calibrated" if row["calibrated"] else "held out",
+            *(row.where, row.operation, str(row.writers)),
+            *(_rate(row.published_mb_per_s), _rate(row.bandwidth_mb_per_s)),
+            f"{round(row.deviation * 100):+d} %",
+            "calibrated" if row.calibrated else "held out",
         ]
-        for row in document["paper"]
+        for row in document.paper
     ]
     heads = ["row", "", "writers", "published", "model", "deviation", ""]
     return Section(
-        "Held against paper 004",
+        f"Compared with {cited}",
         [
             _trust_sentence(document),
             "The paper says of the runs with 8640 and 960 writers that others used the machine, too; "
             "the XT4 is another machine, of which only the number of servers is put in here.",
         ],
         figure,
-        tables=[Table("Paper 004 beside the model of its XT3", heads, lines, left=2)],
+        tables=[Table(f"{cited} beside the model of its XT3", heads, lines, left=2)],
     )
 
 
-def _bar(row: Json) -> Bar:
-    value, published = row["bandwidth_mb_per_s"], row["published_mb_per_s"]
-    system, what = row["where"].split(", ")[:2]
-    label = f"{system}, {what}" if row["writers"] == 1 else f"{system} {what}: {row['writers']}"
+def _bar(row: PaperRow) -> Bar:
+    value, said = row.bandwidth_mb_per_s, row.published_mb_per_s
+    system, what = row.where.split(", ")[:2]
+    label = f"{system}, {what}" if row.writers == 1 else f"{system} {what}: {row.writers}"
     return Bar(
-        row["operation"],
+        row.operation,
         label.replace("one writer, stripe", "1, stripe"),
         [value],
         value,
         value,
-        text=f"{round(row['deviation'] * 100):+d} %",
-        tip=f"{row['where']}, {row['writers']} writers: model {_rate(value)}, published "
-        f"{_rate(published)}",
-        published=published,
+        text=f"{round(row.deviation * 100):+d} %",
+        tip=f"{row.where}, {row.writers} writers: model {_rate(value)}, published {_rate(said)}",
+        published=said,
     )
 
 
-def _parameters_section(document: Json) -> Section:
-    cluster = document["settings"]["cluster"]
+def _parameters_section(document: Simulation) -> Section:
+    cluster = document.settings.cluster
     rows = [
         [f"{section}.{key}", f"{value:,}" if isinstance(value, int) else str(value)]
-        for section, values in cluster.items()
+        for section, values in msgspec.to_builtins(cluster).items()
         if isinstance(values, dict)
         for key, value in values.items()
     ]
     return Section(
         "The parameters",
         ["As the file has them; docs/reference/writers-model.md explains each."],
-        tables=[Table(cluster["name"], ["parameter", "value"], rows)],
+        tables=[Table(cluster.name, ["parameter", "value"], rows)],
     )

@@ -159,7 +159,7 @@ class Samples:
     def add(self, key: Key, samples: Sequence[Json]) -> None:
         """Adds the samples of one cell, without cold reads that were not proven cold."""
         workload, point, second = key
-        if workload.cold and any(s["cache_state"] != "cold" for s in samples):
+        if workload.cold and any(s.cache_state != "cold" for s in samples):
             self.notes.append(f"{workload.name}: left out, because cold could not be proven")
             return
         for view in workload.views:

@@ -209,7 +209,7 @@ def test_the_study_ends_with_tables_conclusions_and_results(
     assert len(document["comparisons"]) == 4 * (7 + 6 + 3 * 7) + 2 * (7 + 6 + 7)
     for row in document["rows"]:
         if row["operation"] == "read" and row["placement"] in PLACEMENTS[1:]:
-            expected = "warm" if "-warm/" in row["id"] else "cold"
+            expected = row["axes"]["device_cache"]
             assert row["device_cache_state"] == expected
     csv = (out / "results.csv").read_text().splitlines()
     assert len(csv) == 1 + sum(len(row["repeats"]) for row in document["rows"])

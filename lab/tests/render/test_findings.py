@@ -2,42 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 from ferry.sizes import KIB, MIB
 from ferry_lab.render.findings import THREADS, Finding, Findings, largest_noise
+from ferry_lab.results.records import Comparison
 from ferry_lab.stats import judge
+from made_up import placements_document
+from msgspec.structs import replace
 
 SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB)
+POINT = placements_document(writes=False).comparisons[0]
 
 
-def points(*ratios: float, noise: float = 0.02, spread: float = 0.01) -> list[dict[str, Any]]:
+def points(*ratios: float, noise: float = 0.02, spread: float = 0.01) -> list[Comparison]:
     """Comparisons at SIZES, found as the study finds them."""
     made = []
     for size, ratio in zip(SIZES, ratios, strict=False):
         low, high = ratio * (1 - spread), ratio * (1 + spread)
         made.append(
-            {
-                "transfer_bytes": size,
-                "ratio_median": ratio,
-                "ratio_low_95": low,
-                "ratio_high_95": high,
-                "noise": noise,
-                "finding": judge.finding(judge.Bounds(ratio, low, high), noise, 20),
-            }
+            replace(
+                POINT,
+                transfer_bytes=size,
+                ratio_median=ratio,
+                ratio_low_95=low,
+                ratio_high_95=high,
+                noise=noise,
+                finding=judge.finding(judge.Bounds(ratio, low, high), noise, 20),
+            )
         )
     return made
 
 
-def curves(made: list[dict[str, Any]]) -> Finding:
+def curves(made: list[Comparison]) -> Finding:
     return Finding("compute", "host", made, crossover=True)
 
 
-def places(made: list[dict[str, Any]]) -> list[tuple[int, int]]:
-    return [(a["transfer_bytes"], b["transfer_bytes"]) for a, b in curves(made).crossings()]
+def places(made: list[Comparison]) -> list[tuple[int, int]]:
+    return [(a.transfer_bytes, b.transfer_bytes) for a, b in curves(made).crossings()]
 
 
-def describe(made: list[dict[str, Any]]) -> str:
+def describe(made: list[Comparison]) -> str:
     return curves(made).clause()
 
 
@@ -117,8 +121,8 @@ def test_noise_that_differs_is_named_by_its_largest() -> None:
 def test_sizes_are_listed_as_people_do() -> None:
     made = points(0.5, 1, 0.5, 1, noise=0.04)
     for index, size in enumerate((4, 8, 16, 32)):
-        made[index]["transfer_bytes"] = size * KIB
-    more = [{**made[0], "transfer_bytes": 64 * KIB}]
+        made[index].transfer_bytes = size * KIB
+    more = [replace(made[0], transfer_bytes=64 * KIB)]
     found = Finding("a", "b", made + more, quantity="speed").clause()
     assert found.startswith("a is slower at 4 KiB, at 16 KiB and at 64 KiB, 0.50 times the speed")
 
@@ -164,7 +168,7 @@ def test_single_points_share_a_sentence() -> None:
 
 
 def test_an_axis_that_is_no_size_lists_its_values() -> None:
-    made = [{**p, "threads": n} for n, p in zip((2, 4, 8), points(1.9, 3.5, 1.0), strict=True)]
+    made = [replace(p, threads=n) for n, p in zip((2, 4, 8), points(1.9, 3.5, 1.0), strict=True)]
     found = Findings("Reads", [Finding("many", "one", made[::-1], THREADS)])
     assert found.clauses() == [
         "many is faster with 2 and 4 threads, 1.90 to 3.50 times the bandwidth of one; many is "
@@ -173,7 +177,7 @@ def test_an_axis_that_is_no_size_lists_its_values() -> None:
 
 
 def test_one_of_an_axis_is_not_several() -> None:
-    made = [{**p, "threads": n} for n, p in zip((1, 2), points(0.5, 2), strict=True)]
+    made = [replace(p, threads=n) for n, p in zip((1, 2), points(0.5, 2), strict=True)]
     assert Finding("many", "one", made, THREADS).clause() == (
         "many is slower with 1 thread, 0.50 times the bandwidth of one; many is faster with 2 "
         "threads, 2.00 times the bandwidth of one"

@@ -120,9 +120,9 @@ def test_the_page_has_the_whole_conclusion_and_the_terminal_what_fits(
 def test_everything_is_on_the_page(page: Text, document: Document) -> None:
     for sentence in Placements().answer(document).conclusion:
         assert sentence.replace("'", "’") in page.text
-    machine = document["environment"]["machine"]
+    machine = document.environment.machine
     for text in (
-        *(machine["kernel"], machine["cpu_model"], "ext4 on /dev/vda", "64 MiB"),
+        *(machine.kernel, machine.cpu_model, "ext4 on /dev/vda", "64 MiB"),
         *("no locked memory: the arena may be swapped out", "a note <i>with markup</i>"),
         *("Reads of 16 MiB", "Device cache cold (MiB/s)", "Call + fsync (MiB/s)"),
         *("Writes of 16 MiB into a new file", "Reads of 64 MiB", "Where is the time?"),
@@ -130,7 +130,7 @@ def test_everything_is_on_the_page(page: Text, document: Document) -> None:
         *("Matsuo, Shimosawa, Ishikawa", "2026-01-02 03:04"),
     ):
         assert text in page.text
-    for conclusion in document["conclusions"]:
+    for conclusion in document.conclusions:
         about, _, sentence = conclusion.partition(": ")
         assert about in page.text
         assert sentence[1:] in page.text
@@ -337,9 +337,11 @@ def test_the_csv_file_says_where_and_how_fast() -> None:
     samples = [(row, sample) for row in document.rows for sample in row.repeats]
     assert len(lines) == len(samples)
     for line, (row, sample) in zip(lines, samples, strict=True):
-        storage = row.id.split("/")[1]
+        assert {name: line[f"axis_{name}"] for name in row.axes} == {
+            name: str(value) for name, value in row.axes.items()
+        }
         named = {"tmpfs": "tmpfs on none", "ceph": "ceph"}
-        assert line["storage"] == named.get(storage, "ext4 on /dev/vda")
+        assert line["storage"] == named.get(row.axes["storage"], "ext4 on /dev/vda")
         assert line["path"] == row.path
         assert int(line["bytes"]) == sample.bytes
         wanted = sample.bytes / (1 << 20) / (sample.io_ns * 1e-9)

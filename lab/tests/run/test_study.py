@@ -15,10 +15,12 @@ from ferry.errors import FerryError
 from ferry.sizes import KIB, MIB
 from ferry_lab.render.findings import Finding, Findings
 from ferry_lab.render.sections import Answer, Section
+from ferry_lab.results.records import Comparison, Document, Row
 from ferry_lab.run import study, study_files, unfinished
 from ferry_lab.run.estimate import Estimate, describe_s, write_room_bytes
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.plan import Cell, Plan
+from ferry_lab.stats.comparing import make_comparison
 from made_up import ENVIRONMENT, sample
 from msgspec import structs
 
@@ -52,14 +54,16 @@ class Small(study.Study):
         }
         yield study.Matrix(groups, {"small": True}, [str(folder)])
 
-    def compare(self, rows: Sequence[Json]) -> list[Json]:
-        return [{"finding": "within_5_percent", "rows": len(rows)}]
+    def compare(self, rows: Sequence[Row]) -> list[Comparison]:
+        first, second, *_ = rows
+        made = make_comparison("two_placements", "elapsed_ns", first, second, (first, second))
+        return [structs.replace(made, finding="within_5_percent", pairs=len(rows))]
 
-    def answer(self, document: Json) -> Answer:
+    def answer(self, document: Document) -> Answer:
         return Answer("Which?", ["This."])
 
-    def sections(self, document: Json) -> list[Section]:
-        finding = Finding("this", "that", document["comparisons"], axis=None)
+    def sections(self, document: Document) -> list[Section]:
+        finding = Finding("this", "that", document.comparisons, axis=None)
         return [Section("All", findings=[Findings("Reads", [finding])])]
 
 
@@ -123,7 +127,8 @@ def test_an_uninterrupted_study_leaves_only_results(
 ) -> None:
     study.run(Small(), options)
     document = results_of(options)
-    assert document["comparisons"] == [{"finding": "within_5_percent", "rows": 6}]
+    (point,) = document["comparisons"]
+    assert (point["row"], point["finding"], point["pairs"]) == ("first/a", "within_5_percent", 6)
     assert document["conclusions"] == ["Reads: this is within 5 % of that."]
     assert document["settings"] == {
         "quick": False,
@@ -192,7 +197,7 @@ def test_nothing_is_left_where_nothing_can_be_gone_on_from(
 def test_interrupted_while_it_writes_the_report(
     bench: Bench, options: study.StudyOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(_self: Small, _document: Json) -> list[Section]:
+    def interrupt(_self: Small, _document: Document) -> list[Section]:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as interruption:

@@ -61,7 +61,7 @@ def test_what_is_absent_says_why() -> None:
 
 def test_each_lies_where_it_belongs() -> None:
     there, _ = present(FOLDER, CEPH)
-    cells = {cell.id.split("/")[1]: cell for cell in cells_of(there, "read", 4, MIB, 48 * MIB)}
+    cells = {cell.axes["interface"]: cell for cell in cells_of(there, "read", 4, MIB, 48 * MIB)}
     assert cells["native"].interface == "native"
     assert cells["native"].path == cells["views-native"].path == "ceph:/ferry-1.interfaces.read"
     assert (cells["views-posix"].interface, cells["mpiio-posix"].interface) == ("ferry", "mpiio")
@@ -88,12 +88,12 @@ def test_what_memory_does_not_hold_is_left_out(monkeypatch: pytest.MonkeyPatch) 
 
 def test_findings_name_the_interfaces() -> None:
     cells, settings = made_up(FOLDER, None)
-    rows = made_up_rows(cells, lambda cell: 5.0 if cell.id.split("/")[1] == "mpiio-posix" else 10.0)
+    rows = made_up_rows(cells, lambda cell: 5.0 if cell.interface == "mpiio" else 10.0)
     study = Interfaces()
     document = made_up_document(study, rows, settings)
     mpiio = findings_of(document, "write", 6).findings[0]
-    assert [point["finding"] for point in mpiio.points] == ["faster", "faster"]
-    assert [said for said in document["conclusions"] if said.startswith("Write, 6 clients: ")] == [
+    assert [point.finding for point in mpiio.points] == ["faster", "faster"]
+    assert [said for said in document.conclusions if said.startswith("Write, 6 clients: ")] == [
         "Write, 6 clients: MPI-IO over POSIX is faster at every size, 2.00 times the bandwidth of "
         "POSIX.",
         "Write, 6 clients: Ferry's views over POSIX is within 5 % of POSIX at every size.",

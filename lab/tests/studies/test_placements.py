@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import pytest
 from ferry.sizes import KIB, MIB
+from ferry_lab.results.records import MeasuredRow
 from ferry_lab.run import study
 from ferry_lab.run.plan import PLACEMENTS, Cell, Plan, RuntimeSettings
 from ferry_lab.studies import placements_cells
@@ -104,12 +104,12 @@ def test_a_placement_is_given_where_there_is_one(interface: str, placement: str 
 # ---- findings from made-up times ----------------------------------------------------------------
 
 
-def reads(speeds: dict[str, list[float]]) -> list[dict[str, Any]]:
-    """Rows of the reads at four sizes; speeds beside the plain calls' by series, else 1."""
+def reads(speeds: dict[str, list[float]]) -> list[MeasuredRow]:
+    """Rows of the reads at four sizes; speeds beside the plain calls' by way, else 1."""
     sizes = placements_cells.QUICK_SIZES
     rows = []
     for cell in read_cells("/file", 16 * MIB, sizes, 1):
-        of_series = speeds.get(cell.id.split("/")[1], [1.0] * 4)
+        of_series = [1.0] * 4 if cell.warm else speeds.get(cell.axes["way"], [1.0] * 4)
         rows.append(row(cell, "read", 1e6 / of_series[sizes.index(cell.transfer_bytes)]))
     return rows
 
@@ -118,10 +118,10 @@ def test_every_pair_is_compared_at_every_size() -> None:
     comparisons = Placements().compare(reads({}))
     # cold: 4 placements beside plain, 2 pairs, the best; warm: all but host beside plain
     assert len(comparisons) == 4 * (7 + 6)
-    assert {c["question"] for c in comparisons} == {
+    assert {c.question for c in comparisons} == {
         *("placement_and_plain", "two_placements", "automatic_and_best"),
     }
-    assert {c["finding"] for c in comparisons} == {"within_5_percent"}
+    assert {c.finding for c in comparisons} == {"within_5_percent"}
 
 
 def test_conclusions_say_where_placements_cross() -> None:
@@ -145,8 +145,8 @@ def test_conclusions_say_where_placements_cross() -> None:
 def test_noise_is_said_once() -> None:
     rows = reads({"compute": [1.1, 1.1, 0.9, 0.9]})
     for made in rows:
-        if "/again/" in made["id"]:
-            for index, sample in enumerate(made["repeats"]):
+        if made.axes["way"] == "again":
+            for index, sample in enumerate(made.repeats):
                 sample.io_ns = int(sample.io_ns * (0.5 if index % 2 else 2))
     cold, _ = READ_VIEWS
     assert findings_of(cold, Placements().compare(rows)).sentences() == [
@@ -159,25 +159,25 @@ def test_noise_is_said_once() -> None:
 def test_a_series_that_wavers_shows_nothing_although_plain_calls_do_not() -> None:
     rows = reads({"compute": [0.8] * 4})
     for made in rows:
-        if "/compute/" in made["id"]:
-            for index, sample in enumerate(made["repeats"]):
+        if made.axes["way"] == "compute" and made.axes["device_cache"] == "cold":
+            for index, sample in enumerate(made.repeats):
                 sample.io_ns = int(sample.io_ns * (0.8 if index % 2 else 1.6))
     points = [
         c
         for c in Placements().compare(rows)
-        if c["question"] == "two_placements" and c["row"].startswith("read/compute/")
+        if c.question == "two_placements" and c.axes["way"] == "compute" and c.device_cache == "cold"
     ]
-    assert {c["finding"] for c in points} == {"no_difference"}
-    assert all(c["aa_spread"] == 0 and c["noise"] > 0.9 for c in points)
+    assert {c.finding for c in points} == {"no_difference"}
+    assert all(c.aa_spread == 0 and c.noise > 0.9 for c in points)
 
 
 def test_the_best_is_picked_on_other_pairs_than_it_is_judged_on() -> None:
     rows = reads({"compute": [2, 2, 2, 2]})
-    points = [c for c in Placements().compare(rows) if c["question"] == "automatic_and_best"]
-    assert {c["pairs"] for c in points} == {10}
-    cold = [c for c in points if c["device_cache"] == "cold"]
-    assert all(c["baseline"].startswith("read/compute/") for c in cold)
-    assert {c["finding"] for c in cold} == {"slower"}
+    points = [c for c in Placements().compare(rows) if c.question == "automatic_and_best"]
+    assert {c.pairs for c in points} == {10}
+    cold = [c for c in points if c.device_cache == "cold"]
+    assert all(c.baseline_axes["way"] == "compute" for c in cold)
+    assert {c.finding for c in cold} == {"slower"}
 
 
 def test_what_is_unverified_is_named() -> None:
@@ -188,4 +188,5 @@ def test_what_is_unverified_is_named() -> None:
         made.device_cache_state = "unverified"
     (note,) = study.unverified_notes(rows)
     assert "device's page cache" in note
-    assert "read/host/4096, read/compute/4096, read/service/4096 and 2 more" in note
+    names = ("host", "compute/cold", "service/cold")
+    assert f"{', '.join(f'transfers/read/{name}/4096' for name in names)} and 2 more" in note

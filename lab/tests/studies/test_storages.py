@@ -14,6 +14,7 @@ from ferry.files import outermost
 from ferry.sizes import GIB, MIB
 from ferry_lab.run.mounts import Mounted, Mounts
 from ferry_lab.run.study import Group
+from ferry_lab.stats.comparing import where
 from ferry_lab.studies import published, storages, storages_found
 from ferry_lab.studies.storages import (
     COLD,
@@ -175,9 +176,9 @@ def test_every_thread_has_a_file_of_its_own() -> None:
         assert cell.file_per_thread
         assert cell.total_bytes == cell.threads * 32 * MIB
         assert cell.transfer_bytes == 4 * MIB
-        assert cell.cold == cell.id.startswith("cold/")
+        assert cell.cold == (cell.axes["operation"] == "cold")
         assert (cell.sync == "fsync") == (cell.operation == "write")
-    of_memory = {cell.id.split("/")[0] for cell in cells if "/tmpfs/" in cell.id}
+    of_memory = {cell.axes["operation"] for cell in cells if cell.axes["storage"] == "tmpfs"}
     assert of_memory == {"write", "reread"}, "nothing in memory is cold"
 
 
@@ -208,8 +209,8 @@ def test_threads_are_powers_of_two_for_the_cpus(monkeypatch: pytest.MonkeyPatch)
 
 # Milliseconds for a MiB: more threads make the disk twice as fast, and the loop device slower.
 TIMES = {
-    **{"ext4/1": 4.0, "ext4/again": 4.0, "ext4/2": 2.0, "ext4/4": 2.0, "ext4/size": 4.0},
-    **{"tmpfs": 0.5, "raw": 1.0, "xfs-loop/2": 5.0, "xfs-loop/4": 5.0, "xfs-loop": 4.0},
+    **{"ext4/1": 4.0, "ext4/again": 4.0, "ext4/2": 2.0, "ext4/4": 2.0, "ext4/sizes": 4.0},
+    **{"tmpfs": 0.5, "ext4/disk": 1.0, "xfs-loop/2": 5.0, "xfs-loop/4": 5.0, "xfs-loop": 4.0},
 }
 
 
@@ -233,7 +234,7 @@ def test_conclusions_follow_from_the_numbers() -> None:
 def test_noise_is_no_difference() -> None:
     document = storages_document(TIMES)
     for row in document.rows:
-        if "/ext4/again/" in row.id:
+        if (row.axes["storage"], row.axes["part"]) == ("ext4", "again"):
             for index, sample in enumerate(row.repeats):
                 sample.io_ns = int(sample.io_ns * (0.1 if index % 2 else 10))
     document.comparisons = Storages().compare(document.rows)
@@ -246,9 +247,9 @@ def test_noise_is_no_difference() -> None:
 def test_cold_rows_of_a_virtual_machine_are_guest_cold() -> None:
     for virtual, state in ((True, "guest-cold"), (False, "cold")):
         document = storages_document(TIMES, virtual_machine=virtual)
-        rows = [row for row in document["rows"] if row["id"].startswith("cold/")]
-        assert {row["cache_state"] for row in rows} == {state}
-        assert {sample["cache_state"] for sample in rows[0]["repeats"]} == {"cold"}
+        rows = where(document.rows, operation="cold")
+        assert {row.cache_state for row in rows} == {state}
+        assert {sample.cache_state for sample in rows[0].repeats} == {"cold"}
         name = "Guest-cold read" if virtual else "Cold read"
         assert threads_table(document, COLD).title.startswith(f"{name} by threads")
         assert [line[-1] for line in threads_table(document, COLD).rows] == [state, "hot", state]
@@ -291,7 +292,7 @@ def test_every_published_number_is_shown() -> None:
 def test_the_best_number_of_threads() -> None:
     document = storages_document(TIMES)
     assert WRITE.best_of_many(document, "ext4").threads == 2
-    assert COLD.best_of_many(document, "tmpfs").id.startswith("reread/tmpfs/")
+    assert COLD.best_of_many(document, "tmpfs").axes["operation"] == "reread"
 
 
 def test_the_answer_says_what_the_numbers_say() -> None:

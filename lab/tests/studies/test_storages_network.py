@@ -157,8 +157,8 @@ def test_the_study_measures_the_servers(command: Command, tmp_path: Path) -> Non
     assert storages["nfs"]["library"]
     assert storages["ceph-mounted"]["label"] == "CephFS (ceph-fuse)"
     states = {row["id"]: row["cache_state"] for row in document["rows"]}
-    assert states[f"cold/nfs/1/{32 * MIB}"] == "client-cold"
-    assert states[f"cold/nfs/size/{4 * MIB}"] == "client-cold"
+    assert states[f"threads/cold/nfs/1/{32 * MIB}"] == "client-cold"
+    assert states[f"sizes/cold/nfs/1/{4 * MIB}"] == "client-cold"
     labels = [one["label"] for one in document["settings"]["absent"]]
     assert labels[-2:] == ["PVFS2", "Lustre"]
     assert all(row["verified"] for row in document["rows"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from ferry.sizes import KIB, MIB
+from ferry_lab.results.records import RanksRow
 from ferry_lab.run.remote_files import Place
 from ferry_lab.studies import stripes
 from ferry_lab.studies.stripes import (
@@ -35,7 +36,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def made_up_rows_of(time_ms: Any) -> list[dict[str, Any]]:
+def made_up_rows_of(time_ms: Any) -> list[RanksRow]:
     place = Place("ceph:/", "ceph:/ferry-1.", query="?conf=/c")
     cells = [cell for n in (1, 4) for cell in stripes_cells(place, 4, n, 32 * MIB, AXES)]
     assert place.handed_out == ["ceph:/ferry-1.stripes?conf=/c"] * 2
@@ -45,7 +46,7 @@ def made_up_rows_of(time_ms: Any) -> list[dict[str, Any]]:
 def test_one_thing_is_varied_at_a_time() -> None:
     cells = {c.id: c for c in stripes_cells(Place("", "/s/"), 4, 1, 32 * MIB, AXES)}
     assert len(cells) == 2 + 3 * 2
-    default, count = cells["default/0/1"], cells["stripe count/4/1"]
+    default, count = cells["default/1"], cells["stripe count/4/1"]
     assert (default.stripe_count, default.stripe_bytes, default.buffer_bytes) == (0, 0, 0)
     assert (count.stripe_count, count.stripe_bytes, count.buffer_bytes) == (4, MIB, 0)
     assert cells[f"stripe size/{4 * MIB}/1"].stripe_count == 4
@@ -53,16 +54,17 @@ def test_one_thing_is_varied_at_a_time() -> None:
 
 
 def test_each_point_stands_beside_the_default() -> None:
-    rows = made_up_rows_of(lambda cell: 5.0 if cell.id == "stripe count/4/4" else 10.0)
+    fast = {"varied": COUNT, "value": 4, "writers": 4}
+    rows = made_up_rows_of(lambda cell: 5.0 if cell.axes == fast else 10.0)
     study = Stripes()
     document = made_up_document(study, rows, SETTINGS)
-    findings = [point["finding"] for point in finding_of(document, COUNT, 4).points]
+    findings = [point.finding for point in finding_of(document, COUNT, 4).points]
     assert findings == ["within_5_percent", "faster"]
     said = (
         "Stripe count, 4 writers: a chosen stripe count is within 5 % of the default with 1; a "
         "chosen stripe count is faster with 4, 2.00 times the bandwidth of the default."
     )
-    assert said in document["conclusions"]
+    assert said in document.conclusions
     text = " ".join(shown(study, document).split())
     assert "the default is 1 of 4 MiB" in text and "150 MB/s" in text
     assert "4 3200 ±0% 1.00 6400 ±0% 2.00 no stripes" in text
@@ -76,14 +78,14 @@ def test_each_point_stands_beside_the_default() -> None:
 def test_what_was_granted_is_said() -> None:
     row = made_up_rows_of(lambda _: 10.0)[0]
     assert granted(row) == "no stripes"
-    for sample in row["repeats"]:
+    for sample in row.repeats:
         sample.layout = {"stripe_count": 4, "stripe_bytes": MIB}
     assert granted(row) == "4 × 1 MiB"
 
 
 def test_a_folder_whose_layout_says_nothing_is_reported_all_the_same() -> None:
     rows = made_up_rows_of(lambda _: 10.0)
-    for sample in rows[0]["repeats"]:
+    for sample in rows[0].repeats:
         sample.layout = {"stripe_count": 4, "stripe_bytes": None}
     assert granted(rows[0]) == "4 × unknown"
     study = Stripes()

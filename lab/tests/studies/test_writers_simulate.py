@@ -251,7 +251,7 @@ def test_the_shape_of_the_paper() -> None:
     ("old", "new", "message"),
     [
         ("[client]", "[client", "is no TOML"),
-        ('name = "Cray XT3 of paper 004"', "", "name is missing"),
+        ('name = "Cray XT3 of Fahey (2007)"', "", "name is missing"),
         ("[network]", "[other]", "other is no key of a cluster"),
         ("count = 96 ", "count = 9.5 ", "servers.count is 9.5 and must be a whole number"),
         ("count = 96 ", "count = true ", "servers.count is True and must be a whole number"),

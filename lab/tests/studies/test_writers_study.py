@@ -33,7 +33,7 @@ def cells() -> list[RanksCell]:
 
 def sweet_spot(cell: RanksCell) -> float:
     """Milliseconds: two aggregating writers are fastest, and all ranks lose."""
-    if cell.id.split("/")[2] == "aggregate":
+    if cell.axes["way"] == "aggregate":
         return {1: 40.0, 2: 10.0, 4: 20.0}[cell.writers]
     return 50.0
 
@@ -55,18 +55,18 @@ def test_all_ranks_and_every_subset_are_measured() -> None:
 def test_the_sweet_spot_and_who_loses() -> None:
     rows = made_up_rows(cells(), sweet_spot)
     document = made_up_document(Writers(), rows, SETTINGS)
-    assert best_row(rows_of(rows, "write", "shared"))["id"] == "write/shared/aggregate/2"
+    assert best_row(rows_of(rows, "write", "shared")).id == "write/shared/aggregate/2"
     points = points_of(document, BEST, "write", "shared")
-    assert len(points) == 6 and {point["finding"] for point in points} == {"slower"}
+    assert len(points) == 6 and {point.finding for point in points} == {"slower"}
     beside_all = {
-        point["row"]: point["finding"]
+        point.row: point.finding
         for point in points_of(document, SUBSET, "write", "shared")
     }
     assert beside_all["write/shared/aggregate/2"] == "faster"
     assert beside_all["write/shared/serial/2"] == "within_5_percent"
     fastest = "Write, one shared file, beside the fastest (2 writers, aggregated: 800 MiB/s): "
     every = "Write, one shared file, beside all 8 ranks: "
-    assert [said for said in document["conclusions"] if said.startswith("Write, one shared")] == [
+    assert [said for said in document.conclusions if said.startswith("Write, one shared")] == [
         f"{fastest}writing by all ranks is slower, 0.20 times the bandwidth of the fastest.",
         f"{fastest}aggregated is slower with 1 and 4 writers, 0.25 to 0.50 times the bandwidth of "
         "the fastest.",
@@ -81,19 +81,19 @@ def test_the_sweet_spot_and_who_loses() -> None:
 def test_noise_is_no_difference() -> None:
     rows = made_up_rows(cells(), sweet_spot)
     for row in rows:
-        for number, sample in enumerate(row["repeats"]):
+        for number, sample in enumerate(row.repeats):
             sample.elapsed_ns = 10_000_000 * (1 + 9 * (number % 2))
     document = made_up_document(Writers(), rows, SETTINGS)
-    assert {point["finding"] for point in document["comparisons"]} == {"no_difference"}
-    assert all("noise" in sentence for sentence in document["conclusions"])
+    assert {point.finding for point in document.comparisons} == {"no_difference"}
+    assert all("noise" in sentence for sentence in document.conclusions)
     beside_all = "no difference measured between aggregated or sent serially and all ranks (noise"
-    assert beside_all in document["conclusions"][1]
+    assert beside_all in document.conclusions[1]
 
 
 def test_one_writer_that_is_fastest_is_one() -> None:
     rows = made_up_rows(cells(), lambda cell: 10.0 if cell.writers == 1 else 40.0)
     document = made_up_document(Writers(), rows, SETTINGS)
-    assert "beside the fastest (1 writer, aggregated: 800 MiB/s): " in document["conclusions"][0]
+    assert "beside the fastest (1 writer, aggregated: 800 MiB/s): " in document.conclusions[0]
     # The other subset of one is as fast.
     assert Writers().answer(document).first_lines()[0] == (
         "One shared file, write: 1 writer, aggregated (800 MiB/s), against which 5 of 6 other points "
@@ -105,7 +105,7 @@ def test_the_page_and_the_tables_say_what_the_rows_say() -> None:
     study = Writers()
     document = made_up_document(study, made_up_rows(cells(), sweet_spot), SETTINGS)
     text = shown(study, document)
-    assert "Where the time goes" in text and "Paper 004" in text and "oversubscribed" in text
+    assert "Where the time goes" in text and "Fahey (2007), beside the model" in text and "oversubscribed" in text
     tables = text[text.index("Study writers on ") :]
     assert tables.count("loses") == 4 * 6
     assert set(report_files(study, document)) >= {
@@ -117,13 +117,13 @@ def test_the_page_and_the_tables_say_what_the_rows_say() -> None:
 def test_the_model_predicts_what_it_was_not_calibrated_from() -> None:
     rows = made_up_rows(cells(), sweet_spot)
     said = predictions(rows, "write", "shared")
-    assert set(said) == {row["id"] for row in rows_of(rows, "write", "shared")} - {
+    assert set(said) == {row.id for row in rows_of(rows, "write", "shared")} - {
         *("write/shared/all/8", "write/shared/aggregate/1"),
     }
     # Gathering in one writer takes longest, so the fewer writers, the slower.
     assert said["write/shared/aggregate/2"] <= said["write/shared/aggregate/4"]
     assert said["write/shared/serial/1"] <= said["write/shared/serial/4"]
-    assert [p["writers"] for p in check_paper() if p["calibrated"]] == [8640, 8640, 960, 960]
+    assert [p.writers for p in check_paper() if p.calibrated] == [8640, 8640, 960, 960]
 
 
 def test_what_overlaps_is_not_counted_as_communication() -> None:
