@@ -18,6 +18,7 @@ import itertools
 import json
 import sys
 
+import msgspec
 import numpy as np
 from common import console, parser, write_json
 from rich.table import Table
@@ -196,7 +197,7 @@ def main() -> None:
         else:
             facts = read_info(folder)
             outcome = measure(folder, facts, Clock(arguments.budget, lambda: None))
-            entry = make_entry(facts, outcome, "now")[1]
+            entry = msgspec.to_builtins(make_entry(facts, outcome, "now")[1])
         tuned = point_of(entry)
         lines = sweep(folder, tuned, arguments.rounds, arguments.limit, arguments.only)
     reached = show(lines, tuned)

@@ -15,6 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+from msgspec import UNSET
+
 from ferry import __version__, output_files, terminal
 from ferry.files import scratch_folder
 from ferry.native import read_info
@@ -24,6 +27,7 @@ from ferry_lab.run.measuring import mpiexec, run_plan
 from ferry_lab.run.plan import Cell, Plan, RuntimeSettings
 from ferry_lab.stats import judge
 from ferry_lab.tune import profile, tune_ranks
+from ferry_lab.tune.entry import Entry, TunedMachine, TuneDocument, TunedSetting, TunedWorkload
 from ferry_lab.tune.tune_outcome import Outcome, Tuned
 from ferry_lab.tune.tune_report import print_report
 from ferry_lab.tune.tuning_choice import View, judge_point, pick
@@ -42,7 +46,6 @@ from ferry_lab.tune.tuning_workloads import (
     make_settings,
 )
 
-SCHEMA = "ferry.tune/1"
 _EXPLORE_SHARE = 0.35  # of the remaining time
 _PAIRS_MAX = 100  # if there is time: more pairs show more
 _EXPLORE_REPEATS, _EXPLORE_REPEATS_MIN = 8, 2
@@ -82,19 +85,20 @@ def run(options: TuneOptions) -> None:
     if os.path.exists(path) and not options.overwrite:
         before = profile.read(path)
     if choice is not None:
-        entry["settings"].append(choice.facts())
-    collective = profile.collective_of(before, entry) if choice is None else choice.entry()
-    if collective:
-        entry["collective"] = collective
-    profile.write(path, profile.merge(before, machine, entry))
+        entry.settings.append(choice.facts())
+    made = msgspec.to_builtins(entry)
+    collective = profile.collective_of(before, made) if choice is None else choice.entry()
+    entry.collective = collective or UNSET
+    merged = profile.merge(before, *map(msgspec.to_builtins, (machine, entry)))
+    profile.write(path, merged)
     if options.json != "-":
         folder = os.path.abspath(options.folder)
         print_report(terminal.output_console(), folder, entry, outcome, path)
         if choice is not None:
             tune_ranks.print_choice(terminal.output_console(), choice)
     if options.json is not None:
-        document = {"schema": SCHEMA, "machine": machine, "profile": path, **entry}
-        output_files.write_json(options.json, document, options.overwrite)
+        document = TuneDocument(machine=machine, profile=path, **msgspec.structs.asdict(entry))
+        output_files.write_json(options.json, msgspec.to_builtins(document), options.overwrite)
 
 
 class Clock:
@@ -385,50 +389,39 @@ def _confirm_whole(folder: str, outcome: Outcome, clock: Clock) -> None:
             tuned.reason = f"dropped: better alone, but not together with {best.setting.title}"
 
 
-def make_entry(facts: Json, outcome: Outcome, measured: str) -> tuple[Json, Json]:
+def make_entry(facts: Json, outcome: Outcome, measured: str) -> tuple[TunedMachine, Entry]:
     """Returns the profile's machine and its entry for the tuned storage."""
-    system, machine = facts["path"]["file_system"], facts["machine"]
-    entry: Json = {"device": "cpu", "file_system": system["type"]}
-    if system["block_device"] is not None:
-        entry["block_device"] = system["block_device"]["name"]
-        if system["block_device"]["size_bytes"]:
-            entry["block_device_bytes"] = system["block_device"]["size_bytes"]
-    entry["mount_point"] = system["mount_point"]
-    entry["measured"] = measured
-    entry["kernel"] = machine["kernel"]
-    entry["ferry_version"] = __version__
-    point = outcome.point()
-    entry |= point.variant()
-    if point.queue_depth != 1:
-        entry["queue_depth"] = point.queue_depth
-    entry["settings"] = [_setting_facts(tuned) for tuned in outcome.tuned]
-    entry["workloads"] = [
-        {
-            "workload": comparison.view[0],
-            "time": comparison.view[1],
-            "speed_ratio_median": comparison.ratio.median,
-            "speed_ratio_low_95": comparison.ratio.low,
-            "speed_ratio_high_95": comparison.ratio.high,
-            "noise": comparison.noise,
-            "finding": comparison.finding,
-        }
-        for comparison in (outcome.whole.comparisons if outcome.whole is not None else [])
-    ]
-    named = {"cpu_model": machine["cpu_model"] or "", "cpus_usable": machine["cpus_usable"]}
-    return named, entry
+    system, machine, point = facts["path"]["file_system"], facts["machine"], outcome.point()
+    disk = system["block_device"] or {}
+    comparisons = outcome.whole.comparisons if outcome.whole is not None else []
+    entry = Entry(
+        file_system=system["type"],
+        block_device=disk.get("name", UNSET),
+        block_device_bytes=disk.get("size_bytes") or UNSET,
+        mount_point=system["mount_point"],
+        measured=measured,
+        kernel=machine["kernel"],
+        ferry_version=__version__,
+        **point.variant(),
+        queue_depth=point.queue_depth if point.queue_depth != 1 else UNSET,
+        settings=[_setting_facts(tuned) for tuned in outcome.tuned],
+        workloads=[
+            TunedWorkload(
+                *(*one.view, one.ratio.median, one.ratio.low, one.ratio.high),
+                *(one.noise, one.finding),
+            )
+            for one in comparisons
+        ],
+    )
+    return TunedMachine(machine["cpu_model"] or "", machine["cpus_usable"]), entry
 
 
-def _setting_facts(tuned: Tuned) -> Json:
+def _setting_facts(tuned: Tuned) -> TunedSetting:
     setting, candidate, verdict = tuned.setting, tuned.candidate, tuned.verdict
-    facts: Json = {"name": setting.key, "default": setting.default, "taken": tuned.in_force}
-    facts["reason"] = tuned.reason
+    facts = TunedSetting(setting.key, setting.default, tuned.in_force, tuned.reason)
     if candidate is not None:
-        facts["candidate"] = candidate.value
-        facts["predicted_gain"] = candidate.gain
+        facts.candidate, facts.predicted_gain = candidate.value, candidate.gain
     if verdict is not None:
-        facts["gain_median"] = verdict.gain.median
-        facts["gain_low_95"] = verdict.gain.low
-        facts["gain_high_95"] = verdict.gain.high
-        facts["noise"] = verdict.noise
+        facts.gain_median, facts.noise = verdict.gain.median, verdict.noise
+        facts.gain_low_95, facts.gain_high_95 = verdict.gain.low, verdict.gain.high
     return facts
-

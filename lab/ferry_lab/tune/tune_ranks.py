@@ -8,7 +8,6 @@ in as many pairs as a verdict needs, and accepted only if faster beyond the nois
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Console
 
@@ -18,6 +17,7 @@ from ferry_lab.results.results import whole_ns
 from ferry_lab.run.measuring import run_plan
 from ferry_lab.run.plan import Plan, RanksCell
 from ferry_lab.stats import judge
+from ferry_lab.tune.entry import TunedSetting
 
 BUFFERS = [MIB, 4 * MIB, 16 * MIB]
 BYTES_PER_RANK = 8 * MIB
@@ -25,8 +25,6 @@ PIECE_BYTES = 4 * KIB
 _EXPLORE_REPEATS = judge.FINDING_PAIRS_MIN
 # The library's rule for one node (src/collective/opening.cpp), which a profile can override.
 _RANKS_PER_WRITER, _WRITERS_MIN, _BUFFER_BYTES = 8, 2, 4 * MIB
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -38,21 +36,19 @@ class RanksChoice:
     noise: float = 0.0
     taken: bool = False
 
-    def entry(self) -> Json:
+    def entry(self) -> dict[str, int]:
         """Returns the profile's table ``collective``; empty if the built-in choice stays."""
         if not self.taken:
             return {}
         return {"writers_per_node": self.best[0], "buffer_bytes": self.best[1]}
 
-    def facts(self) -> Json:
+    def facts(self) -> TunedSetting:
         """Returns what was tried, for the profile's ``settings``."""
-        facts: Json = {"name": "collective", "ranks": self.ranks, "taken": self.taken}
-        facts["default"] = list(self.default)
-        facts["candidate"] = list(self.best)
-        facts["reason"] = self.reason()
+        facts = TunedSetting("collective", list(self.default), self.taken, self.reason(), self.ranks)
+        facts.candidate = list(self.best)
         if self.ratio is not None:
-            facts |= {"gain_median": self.ratio.median, "noise": self.noise}
-            facts |= {"gain_low_95": self.ratio.low, "gain_high_95": self.ratio.high}
+            facts.gain_median, facts.noise = self.ratio.median, self.noise
+            facts.gain_low_95, facts.gain_high_95 = self.ratio.low, self.ratio.high
         return facts
 
     def reason(self) -> str:

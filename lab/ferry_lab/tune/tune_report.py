@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.console import Console
 
 from ferry import file_systems, terminal
+from ferry_lab.tune.entry import Entry
 from ferry_lab.tune.tune_outcome import Outcome, Tuned
 from ferry_lab.tune.tuning_choice import Comparison
 
-Json = dict[str, Any]
 
-
-def storage_of(entry: Json) -> str:
+def storage_of(entry: Entry) -> str:
     """Returns how the profile names the entry's storage: "ext4 on vda"."""
-    name = entry["file_system"] or file_systems.UNKNOWN
-    if entry.get("block_device"):
-        return f"{name} on {entry['block_device']}"
-    return f"{name} at {entry['mount_point']}" if entry["mount_point"] else name
+    name = entry.file_system or file_systems.UNKNOWN
+    if entry.block_device:
+        return f"{name} on {entry.block_device}"
+    return f"{name} at {entry.mount_point}" if entry.mount_point else name
 
 
 def print_report(
-    console: Console, folder: str, entry: Json, outcome: Outcome, path: str
+    console: Console, folder: str, entry: Entry, outcome: Outcome, path: str
 ) -> None:
     """Prints the tables, the recommendation and the path of the profile."""
     console.print(f"Tuned {storage_of(entry)} ({folder}) for device cpu in {outcome.spent_s:.0f} s")

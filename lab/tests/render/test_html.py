@@ -20,6 +20,7 @@ from ferry_lab.results.records import Document
 from ferry_lab.run.study_files import PLOTS, REPORT_HTML
 from ferry_lab.studies import find_study
 from ferry_lab.studies.placements import Placements
+from ferry_lab.tune.entry import Entry
 from ferry_lab.tune.tune_report import storage_of
 from made_up import DOCUMENTS, placements_document, report_files, shown, storages_document
 from msgspec.structs import replace
@@ -264,9 +265,10 @@ def test_tune_and_info_name_an_unknown_mount() -> None:
     system = {"type": "", "source": None, "mount_point": ""}
     assert file_systems.on_source(system) == "an unknown file system"
     assert file_systems.on_mount_point({**system, "mount_point": "/x"}) == "an unknown file system on /x"
-    entry = {"file_system": "", "block_device": None, "mount_point": ""}
+    known = dict.fromkeys(("file_system", "mount_point", "measured", "kernel", "ferry_version"), "")
+    entry = Entry(**known, settings=[], workloads=[])
     assert storage_of(entry) == "an unknown file system"
-    assert storage_of({**entry, "mount_point": "/x"}) == "an unknown file system at /x"
+    assert storage_of(replace(entry, mount_point="/x")) == "an unknown file system at /x"
 
 
 # ---- the first lines on the terminal -------------------------------------------------------------

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from ferry import native, programs
 from ferry.errors import FerryError
@@ -102,7 +103,8 @@ def test_the_library_takes_all_that_tune_writes(command: Command, scratch: Path)
     facts = native.read_info(str(scratch))
     machine, made = make_entry(facts, settled(), "today")
     path = scratch / "profile.toml"
-    profile.write(str(path), profile.merge(None, machine, made))
+    made = msgspec.to_builtins(made)
+    profile.write(str(path), profile.merge(None, msgspec.to_builtins(machine), made))
     done = subprocess.run(
         [str(programs.find_program("ferry-info")), str(scratch)],
         env={**command.environment, "FERRY_PROFILE": str(path)},

@@ -59,7 +59,7 @@ def test_the_same_everywhere_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     default = "2/4194304"
     choice = choice_of(monkeypatch, tmp_path, lambda name, i: 100 if name == default else 120)
     assert choice.ratio is None and not choice.taken
-    assert choice.facts()["reason"] == "no other choice looked better"
+    assert choice.facts().reason == "no other choice looked better"
 
 
 def test_the_rule_is_the_librarys() -> None:
