@@ -97,6 +97,15 @@ def test_fields_that_older_documents_lack_stay_absent() -> None:
     assert msgspec.to_builtins(records.read_document(old)) == old
 
 
+def test_older_documents_have_no_axes() -> None:
+    old = json.loads(json.dumps(PARSED))
+    assert row(old).pop("axes")["part"] == "transfers"
+    assert old["comparisons"][0].pop("baseline_axes")
+    VALIDATOR.validate(old)
+    document = records.read_document(old)
+    assert (document.rows[0].axes, document.comparisons[0].baseline_axes) == ({}, {})
+
+
 @pytest.mark.parametrize("name", ["results", "simulation"])
 def test_the_schema_is_printed(name: str) -> None:
     done = subprocess.run(
