@@ -69,7 +69,7 @@ def test_the_copy_is_the_same(command: Command, scratch: Path, original: Path, s
     target = scratch / "to"
     original.write_bytes(contents(size))
     original.chmod(0o640)
-    done = command.run("cp", source, target)
+    done = command.run("cp", original, target)
     assert (done.returncode, done.stderr) == (0, "")
     assert "verified" in done.stdout
     assert target.read_bytes() == original.read_bytes()
