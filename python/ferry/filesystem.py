@@ -1,7 +1,8 @@
-"""An fsspec file system: zarr, pandas and xarray read and write ``ferry:///any/path``."""
+"""The fsspec file system of local files: zarr, pandas and xarray use ``ferry:///any/path``."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 from collections.abc import Sequence
@@ -14,7 +15,38 @@ from ferry.file_objects import open as open_file
 from ferry.transfers import TransferError, read_batch, read_files
 
 
-class FerryFileSystem(LocalFileSystem):
+class Transfers:
+    """What all of Ferry's file systems do with its transfers."""
+
+    engine: Engine | None
+
+    def uri(self, path: str) -> str:
+        """Returns what ``ferry.open`` takes for ``path``."""
+        raise NotImplementedError
+
+    def _open_buffered(self, path: str, mode: str, size: int) -> Any:
+        raw = open_file(self.uri(path), mode, engine=self.engine)
+        if "+" in mode:
+            return io.BufferedRandom(raw, size)
+        return io.BufferedReader(raw, size) if "r" in mode else io.BufferedWriter(raw, size)
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        """Returns the bytes of a file or of a range of it; negative bounds count from its end."""
+        with open_file(self.uri(path), "rb", engine=self.engine) as file:
+            first, last, _step = slice(start, end).indices(file.size())
+            data = bytearray(max(last - first, 0))
+            got = file.read_at(data, first)
+            return bytes(data[:got])
+
+    def _read_all(self, paths: list[str]) -> list[bytes]:
+        try:
+            return list(map(bytes, read_files(map(self.uri, paths), engine=self.engine)))
+        except TransferError as error:
+            first = error.failures[0]
+            raise OSError(first.errno, os.strerror(first.errno), first.path) from error
+
+
+class FerryFileSystem(Transfers, LocalFileSystem):
     """The local file system with Ferry's transfers; all other methods are fsspec's.
 
     >>> import fsspec, os, tempfile
@@ -47,6 +79,10 @@ class FerryFileSystem(LocalFileSystem):
             name = name[len("ferry://") :]
         return LocalFileSystem._strip_protocol(name)
 
+    def uri(self, path: str) -> str:
+        """Returns what ``ferry.open`` takes for ``path``."""
+        return str(self._strip_protocol(path))
+
     def unstrip_protocol(self, name: str) -> str:
         """Returns ``name`` as a URL."""
         return f"ferry://{self._strip_protocol(name)}"
@@ -59,20 +95,7 @@ class FerryFileSystem(LocalFileSystem):
             self.makedirs(self._parent(name), exist_ok=True)
         if not options.get("autocommit", True):
             return super()._open(name, mode=mode, block_size=block_size, **options)
-        raw = open_file(name, mode, engine=self.engine)
-        size = block_size or io.DEFAULT_BUFFER_SIZE
-        if "+" in mode:
-            return io.BufferedRandom(raw, size)
-        return io.BufferedReader(raw, size) if "r" in mode else io.BufferedWriter(raw, size)
-
-    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
-        """Returns the bytes of a file or of a range of it; negative bounds count from its end."""
-        with open_file(self._strip_protocol(path), "rb", engine=self.engine) as file:
-            size = file.size()
-            first, last, _step = slice(start, end).indices(size)
-            data = bytearray(max(last - first, 0))
-            got = file.read_at(data, first)
-            return bytes(data[:got])
+        return self._open_buffered(name, mode, block_size or io.DEFAULT_BUFFER_SIZE)
 
     def cat(
         self, path: Any, recursive: bool = False, on_error: str = "raise", **options: Any
@@ -82,12 +105,7 @@ class FerryFileSystem(LocalFileSystem):
         several = len(paths) > 1 or isinstance(path, list) or paths[0] != self._strip_protocol(path)
         if not several or on_error != "raise" or options:
             return super().cat(path, recursive=recursive, on_error=on_error, **options)
-        try:
-            contents = read_files(paths, engine=self.engine)
-        except TransferError as error:
-            first = error.failures[0]
-            raise OSError(first.errno, os.strerror(first.errno), first.path) from error
-        return {name: bytes(one) for name, one in zip(paths, contents, strict=True)}
+        return dict(zip(paths, self._read_all(paths), strict=True))
 
     def cat_ranges(
         self,
@@ -108,17 +126,14 @@ class FerryFileSystem(LocalFileSystem):
                 paths, starts, ends, max_gap, on_error, **options
             )
             return ranges
-        files = {}
-        try:
-            for path in paths:
-                if path not in files:
-                    files[path] = open_file(self._strip_protocol(path), "rb", engine=self.engine)
-            buffers = [bytearray(max(last - first, 0)) for first, last in zip(firsts, lasts, strict=True)]
+        buffers = [bytearray(max(last - first, 0)) for first, last in zip(firsts, lasts, strict=True)]
+        with contextlib.ExitStack() as opened:
+            files = {
+                path: opened.enter_context(open_file(self.uri(path), "rb", engine=self.engine))
+                for path in dict.fromkeys(paths)
+            }
             got = read_batch(
                 [(files[p], b, f) for p, b, f in zip(paths, buffers, firsts, strict=True)],
                 engine=self.engine,
             )
-        finally:
-            for file in files.values():
-                file.close()
         return [bytes(buffer[:size]) for buffer, size in zip(buffers, got, strict=True)]

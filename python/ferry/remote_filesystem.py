@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import stat
@@ -12,11 +11,10 @@ from urllib.parse import parse_qsl, urlencode
 from fsspec.spec import AbstractFileSystem
 
 from ferry.engine import Engine, choose
-from ferry.file_objects import open as open_file
-from ferry.transfers import TransferError, read_files
+from ferry.filesystem import Transfers
 
 
-class RemoteFileSystem(AbstractFileSystem):
+class RemoteFileSystem(Transfers, AbstractFileSystem):
     """Files and directories of one kind of storage; ``nfs`` and its siblings choose the kind.
 
     Give settings of a URI (docs/reference/storages.md) after ``?`` in a URL, or as options of
@@ -73,18 +71,15 @@ class RemoteFileSystem(AbstractFileSystem):
     def _open(
         self, path: str, mode: str = "rb", block_size: int | str | None = None, **_: Any
     ) -> Any:
+        # Each refill is a round trip to a server, so pieces are larger than for local files.
+        size = block_size if isinstance(block_size, int) else self.blocksize
         try:
-            raw = open_file(self.uri(path), mode, engine=self.engine)
+            return self._open_buffered(path, mode, size)
         except FileNotFoundError:
             if not self.auto_mkdir or "r" in mode:
                 raise
-            self.makedirs(self._parent(path), exist_ok=True)
-            raw = open_file(self.uri(path), mode, engine=self.engine)
-        # Each refill is a round trip to a server, so pieces are larger than for local files.
-        size = block_size if isinstance(block_size, int) else self.blocksize
-        if "+" in mode:
-            return io.BufferedRandom(raw, size)
-        return io.BufferedReader(raw, size) if "r" in mode else io.BufferedWriter(raw, size)
+        self.makedirs(self._parent(path), exist_ok=True)
+        return self._open_buffered(path, mode, size)
 
     def _found(self, name: str, size_bytes: int, modified_ns: int, mode: int) -> dict[str, Any]:
         kind = "directory" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other"
@@ -190,26 +185,11 @@ class RemoteFileSystem(AbstractFileSystem):
             while piece := source.read(self.blocksize):
                 target.write(piece)
 
-    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
-        """Returns the bytes of a file or of a range of it; negative bounds count from its end."""
-        with open_file(self.uri(path), "rb", engine=self.engine) as file:
-            first, last, _step = slice(start, end).indices(file.size())
-            data = bytearray(max(last - first, 0))
-            got = file.read_at(data, first)
-            return bytes(data[:got])
-
     def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **options: Any) -> Any:
         """Returns the bytes of one file, or a dict of many files' bytes, read in one call."""
         if recursive or on_error != "raise" or options or not isinstance(path, list):
             return super().cat(path, recursive=recursive, on_error=on_error, **options)
-        try:
-            contents = read_files([self.uri(one) for one in path], engine=self.engine)
-        except TransferError as error:
-            first = error.failures[0]
-            raise OSError(first.errno, os.strerror(first.errno), first.path) from error
-        return {
-            self._strip_protocol(one): bytes(data) for one, data in zip(path, contents, strict=True)
-        }
+        return dict(zip(self._strip_protocol(path), self._read_all(path), strict=True))
 
 
 class NfsFileSystem(RemoteFileSystem):
