@@ -96,7 +96,6 @@ class File(io.RawIOBase):
         if self._append:
             self._position = self.size()
 
-
     @property
     def native(self) -> _bulk.File:
         """The extension's file. Raises ValueError after close."""
@@ -110,13 +109,8 @@ class File(io.RawIOBase):
     @property
     def mode(self) -> str:
         """The mode, as ``io.FileIO`` spells it: ``rb``, ``wb``, ``rb+``, ``ab``, ``ab+``, ``xb`` or ``xb+``."""
-        if self._flags & os.O_EXCL:
-            return "xb+" if self._readable else "xb"
-        if self._append:
-            return "ab+" if self._readable else "ab"
-        if self._readable:
-            return "rb+" if self._writable else "rb"
-        return "wb"
+        kind = "x" if self._flags & os.O_EXCL else "a" if self._append else "r" if self._readable else "w"
+        return f"{kind}b+" if self._readable and self._writable else f"{kind}b"
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"mode={self.mode!r}"
@@ -254,7 +248,7 @@ class File(io.RawIOBase):
         """
         self._check_open()
         offset = operator.index(offset)
-        bases = {io.SEEK_SET: lambda: 0, io.SEEK_CUR: self.tell, io.SEEK_END: self.size}
+        bases = {io.SEEK_SET: lambda: 0, io.SEEK_CUR: lambda: self._position, io.SEEK_END: self.size}
         if whence not in bases:
             raise ValueError(f"invalid whence ({whence}, should be 0, 1 or 2)")
         position = bases[whence]() + offset
@@ -264,11 +258,6 @@ class File(io.RawIOBase):
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), self.name)
         self._position = position
         return position
-
-    def tell(self) -> int:
-        """Returns the position in bytes."""
-        self._check_open()
-        return self._position
 
     def truncate(self, size: int | None = None) -> int:
         """Makes the file ``size`` bytes long, by default up to the position, which stays."""
@@ -307,11 +296,6 @@ class File(io.RawIOBase):
             if error.errno != errno.ENOTSUP:
                 raise
             raise io.UnsupportedOperation("a server's file has no descriptor here") from None
-
-    def isatty(self) -> bool:
-        """Returns False. Raises ValueError when the file is closed."""
-        self._check_open()
-        return False
 
     def _check_open(self) -> None:
         if self.closed:

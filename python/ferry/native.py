@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from ferry.errors import FerryError
@@ -85,18 +85,21 @@ class MeasuringError(FerryError):
 
 def read_info(path: str | None) -> Json:
     """Returns the output of ``ferry-info`` (schema ``ferry.info/2``). Raises FerryError."""
-    answer: Json | None = None
-    problem: Json | None = None
     with process_of(*([path] if path is not None else []), program=INFO_PROGRAM) as process:
-        for line in lines(process):
-            if line.get("type") == "error":
-                problem = line
-            else:
-                answer = line
-    check(process, problem)
-    if answer is None:
+        answer = _last_line(process)
+    check(process, answer if answer.get("type") == "error" else None)
+    if not answer:
         raise FerryError(f"{INFO_PROGRAM} gave no answer; build it again")
     return answer
+
+
+def _last_line(process: Process) -> Json:
+    found: list[Json] = [{}, *lines(process)]
+    return found[-1]
+
+
+def _one_line(problem: Json) -> str:
+    return " ".join(str(problem["message"]).split())
 
 
 def run_copy(arguments: list[str], on_progress: Callable[[Json], None]) -> Json:
@@ -120,7 +123,7 @@ def run_copy(arguments: list[str], on_progress: Callable[[Json], None]) -> Json:
             interrupted.add_note(remains)
         raise interrupted
     if answer.get("type") == "error":
-        message = " ".join(str(answer["message"]).split())
+        message = _one_line(answer)
         hint = None if answer["incomplete"] else _COPY_HINTS.get(answer["errno"])
         if answer["errno"] == errno.ENOENT and message.startswith(f"{arguments[-1]}: "):
             hint = "make its folder first or name another"
@@ -196,12 +199,10 @@ class _Copy:
 
 def run_layout(arguments: list[str]) -> Json:
     """Runs ``ferry-layout`` and returns its output. Raises FerryError."""
-    answer: Json = {}
     with process_of(*arguments, program=LAYOUT_PROGRAM) as process:
-        for line in lines(process):
-            answer = line
+        answer = _last_line(process)
     if answer.get("type") == "error":
-        raise FerryError(" ".join(str(answer["message"]).split()))
+        raise FerryError(_one_line(answer))
     if answer.get("type") != "layout":
         raise FerryError(f"{LAYOUT_PROGRAM} ended with exit status {process.returncode}")
     return answer
@@ -225,16 +226,10 @@ class Process:
             start_new_session=True,
         )
         self.returncode = 0
-        if stdin is not None:
-            self._send(stdin)
-
-    def _send(self, text: str) -> None:
-        assert self.popen.stdin is not None
-        try:
-            with self.popen.stdin as pipe:
-                pipe.write(text)
-        except BrokenPipeError:
-            pass  # it ended immediately; its exit status tells why
+        if self.popen.stdin is not None:
+            # A broken pipe: it ended immediately, and its exit status tells why.
+            with contextlib.suppress(BrokenPipeError), self.popen.stdin as pipe:
+                pipe.write(stdin or "")
 
     def stop(self) -> None:
         """Ends the process, first with SIGTERM, and waits for it."""
@@ -252,13 +247,8 @@ class Process:
         return lines[-1] if lines else ""
 
 
-@contextmanager
-def process_of(
-    *arguments: str, stdin: str | None = None, program: str = PROGRAM
-) -> Iterator[Process]:
-    command = [str(find_program(program)), *arguments]
-    with running(command, stdin, program) as process:
-        yield process
+def process_of(*arguments: str, program: str) -> AbstractContextManager[Process]:
+    return running([str(find_program(program)), *arguments], None, program)
 
 
 @contextmanager
@@ -310,7 +300,7 @@ def check(process: Process, problem: Json | None) -> None:
         number = problem["errno"]
         # Without a cell, setting up the runtime failed.
         hint = _HINTS.get(number) if problem["cell"] else _SETUP_HINTS.get(number)
-        message = " ".join(str(problem["message"]).split())
+        message = _one_line(problem)
         if number == 0 and message.endswith(_NO_PATTERN):
             hint = _NO_PATTERN_HINT
         raise MeasuringError(f"{message}; {hint}" if hint else message, number)

@@ -243,6 +243,12 @@ class _SpeedColumn(ProgressColumn):
         return Text(text, style="progress.data.speed")
 
 
+def _display(*columns: ProgressColumn) -> Progress:
+    """A bar on standard error that goes at the end."""
+    description = TextColumn("{task.description}", markup=False)
+    return Progress(description, BarColumn(), *columns, console=Console(stderr=True), transient=True)
+
+
 @contextmanager
 def byte_progress() -> Iterator[Callable[[str, int, int], None]]:
     """Shows a bar while its body runs; gives a function that sets phase, bytes done and total.
@@ -252,14 +258,8 @@ def byte_progress() -> Iterator[Callable[[str, int, int], None]]:
     if not shows_progress():
         yield lambda _phase, _done, _total: None
         return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(binary_units=True),
-        _SpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns = (DownloadColumn(binary_units=True), _SpeedColumn(), TimeRemainingColumn())
+    with _display(*columns) as bar:
         tasks: dict[str, TaskID] = {}
 
         def show(phase: str, done: int, total: int) -> None:
@@ -279,14 +279,7 @@ def progress(label: str, steps: float) -> Iterator[Bar]:
     if not shows_progress():
         yield Bar()
         return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+    columns = (TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    with _display(*columns) as display:
         display.add_task(printable(label), total=steps)
         yield Bar(display)

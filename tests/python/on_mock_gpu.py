@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from dlpack_made_up import CUDA, Dlpack
 
 import ferry
 import ferry.memory
+from support import write_safetensors
 
 driver = ctypes.CDLL(os.environ["FERRY_CUDA_LIBRARY"])
 driver.ferry_mock_cuda_get.restype = ctypes.c_long
@@ -221,9 +221,8 @@ def test_tensors_that_lie_askew_are_set_right(tmp_path: Path) -> None:
         "a": {"dtype": "U8", "shape": [3], "data_offsets": [0, 3]},
         "b": {"dtype": "F64", "shape": [2], "data_offsets": [3, 19]},
     }
-    header = json.dumps(entries).encode()
     values = numpy.array([1.5, -2.5])
-    (tmp_path / "x").write_bytes(len(header).to_bytes(8, "little") + header + b"abc" + values.tobytes())
+    write_safetensors(tmp_path / "x", entries, b"abc" + values.tobytes())
     got = ferry.load_safetensors(tmp_path / "x", device="cuda")
     assert got["a"].copy_to_host().tobytes() == b"abc"
     numpy.testing.assert_array_equal(got["b"].copy_to_host(), values)

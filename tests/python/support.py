@@ -68,9 +68,13 @@ class Command:
         return json.loads(self.succeeds(*arguments, "--json", "-"))
 
     def fails(self, *arguments: object, says: str, status: int = 1, **options: Any) -> str:
-        """Runs it; it fails with this status and in one line, which it returns."""
+        """Runs it; it fails with this status and in one line, which it returns.
+
+        Only ``info`` prints what it knows all the same.
+        """
         done = self.run(*arguments, **options)
         assert done.returncode == status, done.stderr
+        assert done.stdout == "" or arguments[0] == "info"
         assert says in done.stderr
         assert done.stderr.count("\n") == 1
         return done.stderr
@@ -124,6 +128,12 @@ def run_python(
         [sys.executable, *flags, "-c", program, *map(str, arguments)],
         env=kept | environment, capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL,
     )  # fmt: skip
+
+
+def write_safetensors(path: Path, header: object, data: bytes) -> None:
+    """Writes a file with this header: JSON, or bytes as they are."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from dlpack_made_up import FLOAT32, Dlpack
 
 import ferry
 from ferry.safetensors_files import _TYPES
+from support import write_safetensors
 
 # DLPack's code, bits and lanes for safetensors' types that NumPy lacks.
 ELEMENTS = {
@@ -102,8 +103,7 @@ def test_torch_loads_every_type(tmp_path: Path, type_name: str, padding: int, sh
         "x": {"dtype": type_name, "shape": shape, "data_offsets": [padding, padding + size]},
     }
     text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    (tmp_path / "x").write_bytes(len(text).to_bytes(8, "little") + text + bytes(padding) + data)
+    write_safetensors(tmp_path / "x", text + b" " * (-len(text) % 8), bytes(padding) + data)
     got = ferry.load_safetensors(tmp_path / "x", framework="torch")["x"]
     assert got.dtype == getattr(torch, name or "uint8")
     assert got.shape == (shape if bits >= 8 else (*shape[:-1], shape[-1] * bits // 8))

@@ -13,40 +13,36 @@ PLACEMENTS = ["host", "compute", "service", "automatic"]
 
 
 def test_info_of_this_machine(command: Command) -> None:
-    done = command.run("info")
-    assert done.returncode == 0
+    text = command.succeeds("info")
     for word in ("device", "I/O server", "arena", "page cache", "degraded", "built in"):
-        assert word in done.stdout
-    lines = done.stdout.splitlines()
+        assert word in text
+    lines = text.splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith("placements "))
     assert [line[14:].split()[0] for line in lines[first : first + 4]] == PLACEMENTS
     assert "the default" in lines[first]
 
 
 def test_info_says_what_automatic_decides_from(command: Command) -> None:
-    text = " ".join(command.run("info").stdout.split())
+    text = " ".join(command.succeeds("info").split())
     assert "automatic built-in: what is not in the device's cache goes to the host, from 64" in text
     assert "profile none: profiles are not wanted (FERRY_PROFILE is empty" in text
 
 
 def test_info_of_a_path(command: Command, data: Path) -> None:
-    done = command.run("info", data, "--json", "-")
-    facts = json.loads(done.stdout)
+    facts = command.json("info", data)
     assert facts["schema"] == "ferry.info/2"
     path = facts["path"]
     assert path["kind"] == "file"
     assert path["size_bytes"] == 2 << 20
     assert path["file_system"]["type"]
     assert path["served"]["storage"] == "posix"
-    text = command.run("info", data)
-    assert path["file_system"]["type"] in text.stdout
-    assert "served by" in text.stdout
+    text = command.succeeds("info", data)
+    assert path["file_system"]["type"] in text
+    assert "served by" in text
 
 
 def test_info_leaves_nothing_in_a_folder(command: Command, scratch: Path) -> None:
-    done = command.run("info", scratch)
-    assert done.returncode == 0
-    assert "direct I/O" in done.stdout
+    assert "direct I/O" in command.succeeds("info", scratch)
     assert list(scratch.iterdir()) == []
 
 
@@ -71,11 +67,9 @@ def test_info_of_a_fifo_does_not_open_it(command: Command, scratch: Path) -> Non
 
 
 def test_info_says_which_client_libraries_are_there(command: Command, scratch: Path) -> None:
-    done = command.run("info", "--json", scratch / "info.json")
-    assert done.returncode == 0
+    text = " ".join(command.succeeds("info", "--json", scratch / "info.json").split())
     clients = json.loads((scratch / "info.json").read_text())["clients"]
     assert [client["storage"] for client in clients] == ["nfs", "ceph", "pvfs2"]
-    text = " ".join(done.stdout.split())
     for client in clients:
         if client["problem"] is None:
             assert f"{client['storage']}: {client['library']}" in text
@@ -89,7 +83,7 @@ def test_info_says_what_to_install(command: Command, scratch: Path) -> None:
     for name in ("libnfs.so.13", "libcephfs.so.2"):
         (scratch / name).write_bytes(b"not a library")
     environment = {**command.environment, "LD_LIBRARY_PATH": str(scratch)}
-    text = " ".join(command.run("info", env=environment).stdout.split())
+    text = " ".join(command.succeeds("info", env=environment).split())
     for storage, library, package in (
         ("nfs", "libnfs.so.13", "libnfs13"),
         ("ceph", "libcephfs.so.2", "libcephfs2"),
@@ -98,5 +92,4 @@ def test_info_says_what_to_install(command: Command, scratch: Path) -> None:
 
 
 def test_info_of_a_path_loads_no_client(command: Command, scratch: Path) -> None:
-    done = command.run("info", scratch, "--json", "-")
-    assert json.loads(done.stdout)["clients"] is None
+    assert command.json("info", scratch)["clients"] is None

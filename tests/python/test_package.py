@@ -13,7 +13,7 @@ import pytest
 
 import ferry
 from ferry import laboratory
-from support import ROOT, Command
+from support import ROOT, Command, run_python
 
 LAB = ROOT / "lab"
 
@@ -30,34 +30,29 @@ def alone(command: Command) -> Command:
 def test_a_command_of_the_laboratory_says_how_to_get_it(
     alone: Command, name: str, arguments: list[str]
 ) -> None:
-    done = alone.run(name, *arguments)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith(f"ferry: ferry {name} ")
-    assert "pip install 'ferry-io[lab]'" in done.stderr
-    assert done.stderr.count("\n") == 1
+    said = alone.fails(name, *arguments, says="pip install 'ferry-io[lab]'", status=2)
+    assert said.startswith(f"ferry: ferry {name} ")
 
 
 def test_help_lists_what_can_be_used(alone: Command) -> None:
-    done = alone.run("--help")
-    assert done.returncode == 0
-    listed = re.findall(r"^  ([a-z]+)  ", done.stdout.partition("Commands:")[2], re.MULTILINE)
+    commands = alone.succeeds("--help").partition("Commands:")[2]
+    listed = re.findall(r"^  ([a-z]+)  ", commands, re.MULTILINE)
     assert listed == ["completion", "cp", "help", "info", "layout", "rig"]
 
 
 def test_its_own_commands_work(alone: Command) -> None:
     (alone.scratch / "from").write_bytes(b"carried over")
-    assert alone.run("cp", "from", "to").returncode == 0
+    alone.succeeds("cp", "from", "to")
     assert (alone.scratch / "to").read_bytes() == b"carried over"
-    assert "file system" in alone.run("info", "to").stdout
-    assert "path" in alone.run("layout", "--help").stdout.lower()
+    assert "file system" in alone.succeeds("info", "to")
+    assert "path" in alone.succeeds("layout", "--help").lower()
 
 
 def test_the_version(command: Command) -> None:
-    done = command.run("--version")
-    assert (done.returncode, done.stdout) == (0, f"ferry {ferry.__version__}\n")
+    said = f"ferry {ferry.__version__}\n"
+    assert command.succeeds("--version") == said
     script = subprocess.run([ROOT / "ferry", "--version"], capture_output=True, text=True)
-    assert (script.returncode, script.stdout) == (0, done.stdout)
+    assert (script.returncode, script.stdout) == (0, said)
 
 
 @pytest.mark.parametrize(
@@ -73,13 +68,8 @@ def test_a_command_imports_what_it_uses(
     command: Command, arguments: list[str], unused: set[str]
 ) -> None:
     program = "import sys; from ferry.cli import main; main(sys.argv[1:]); print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        capture_output=True,
-        text=True,
-        env=command.environment,
-        check=True,
-    )
+    done = run_python(program, *arguments, **command.environment)
+    assert done.returncode == 0, done.stderr
     assert unused.isdisjoint(done.stdout.split())
 
 
@@ -96,11 +86,7 @@ def source_package(project: Path, folder: Path) -> dict[str, int]:
     """The files of the source package, by their paths in it, with their sizes."""
     program = "import sys, scikit_build_core.build as b; print(b.build_sdist(sys.argv[1]))"
     done = subprocess.run(
-        [sys.executable, "-c", program, folder],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", program, folder], cwd=project, capture_output=True, text=True, check=True
     )
     with tarfile.open(folder / done.stdout.splitlines()[-1]) as archive:
         return {one.name.partition("/")[2]: one.size for one in archive if not one.isdir()}
