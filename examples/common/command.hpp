@@ -44,9 +44,10 @@ inline std::uint64_t take_number(Words& words, std::string_view option, std::uin
   return otherwise;
 }
 
-// Throws if `error` is a negative errno.
-inline void check_call(std::int64_t error, const std::string& what) {
-  if (error < 0) throw Error(static_cast<int>(-error), what);
+// Throws if `result` is a negative errno, else returns it.
+inline std::int64_t check_call(std::int64_t result, const std::string& what) {
+  if (result < 0) throw Error(static_cast<int>(-result), what);
+  return result;
 }
 
 // Runs `body(words)` and returns the exit status: for exceptions `failure` and one line, 2 for

@@ -7,8 +7,6 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
-#include <exception>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,15 +15,14 @@
 
 #include <ferry/ferry.hpp>
 
+#include "../common/command.hpp"
+
 namespace {
 
-constexpr std::uint64_t piece_bytes = 1 << 20;
+namespace examples = ferry::examples;
+using examples::check_call;
 
-// Throws for a negative errno, else returns the result.
-std::int64_t check(std::int64_t result, const std::string& what) {
-  if (result < 0) throw ferry::Error(static_cast<int>(-result), what);
-  return result;
-}
+constexpr std::uint64_t piece_bytes = 1 << 20;
 
 // The search on one device thread. A line belongs to the piece with its first byte.
 class Search {
@@ -35,7 +32,7 @@ class Search {
         wanted_(wanted),
         path_(path),
         buffers_{buffers, buffers + piece_bytes},
-        file_(static_cast<int>(check(files_.open(path.c_str(), O_RDONLY), path))) {}
+        file_(static_cast<int>(check_call(files_.open(path.c_str(), O_RDONLY), path))) {}
   ~Search() { files_.close(file_); }
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
@@ -45,7 +42,7 @@ class Search {
     std::uint64_t piece = next_piece.fetch_add(1);
     ferry::device::Pending pending = start(piece, 0);
     for (unsigned turn = 0;; turn ^= 1) {
-      const auto got = static_cast<std::uint64_t>(check(files_.wait(pending), path_));
+      const auto got = static_cast<std::uint64_t>(check_call(files_.wait(pending), path_));
       if (got == 0) return lines_;
       const std::uint64_t following = next_piece.fetch_add(1);
       pending = start(following, turn ^ 1);
@@ -82,7 +79,7 @@ class Search {
   // Whether a line starts at `position`: the byte before ends one.
   bool begins_line(std::uint64_t position) {
     char before = 0;
-    check(files_.pread(file_, &before, 1, static_cast<std::int64_t>(position) - 1), path_);
+    check_call(files_.pread(file_, &before, 1, static_cast<std::int64_t>(position) - 1), path_);
     return before == '\n';
   }
 
@@ -92,8 +89,8 @@ class Search {
     std::string rest;
     for (;;) {
       char step[step_bytes];
-      const auto got = static_cast<std::size_t>(
-          check(files_.pread(file_, step, step_bytes, static_cast<std::int64_t>(position)), path_));
+      const auto got = static_cast<std::size_t>(check_call(
+          files_.pread(file_, step, step_bytes, static_cast<std::int64_t>(position)), path_));
       const std::string_view text(step, got);
       const std::size_t newline = text.find('\n');
       rest += text.substr(0, newline);
@@ -135,26 +132,13 @@ std::uint64_t matching_lines(const std::string& wanted, const std::string& path,
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::vector<std::string> words(argv + 1, argv + argc);
-  unsigned threads = 0;
-  try {
-    if (words.size() == 4 && words[0] == "--threads") {
-      const unsigned long wish = std::stoul(words[1]);
-      if (wish == 0 || wish > 1024) throw std::out_of_range("threads");
-      threads = static_cast<unsigned>(wish);
-      words.erase(words.begin(), words.begin() + 2);
-    }
-    if (words.size() != 2) {
-      std::fprintf(stderr, "usage: ferry-grep [--threads N] STRING FILE\n");
-      return 2;
-    }
+  return examples::run_command("ferry-grep", argc, argv, 2, [](examples::Words words) {
+    const auto threads =
+        static_cast<unsigned>(examples::take_number(words, "--threads", 0, 1, 1024));
+    if (words.size() != 2)
+      throw examples::WrongArguments("usage: ferry-grep [--threads N] STRING FILE");
     const std::uint64_t lines = matching_lines(words[0], words[1], threads);
     std::printf("%lu\n", lines);
     return lines > 0 ? 0 : 1;
-  } catch (const std::logic_error&) {
-    std::fprintf(stderr, "ferry-grep: --threads takes a number from 1 to 1024\n");
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "ferry-grep: %s\n", error.what());
-  }
-  return 2;
+  });
 }

@@ -113,10 +113,7 @@ class Engine:
         ['below']
         >>> engine.remove_directory(f"{folder}/below")
         """
-        return [
-            (os.fsdecode(name), size_bytes, modified_ns, mode)
-            for name, size_bytes, modified_ns, mode in self.native.list(os.fsencode(path))
-        ]
+        return [(os.fsdecode(name), *status) for name, status in self.native.list(os.fsencode(path))]
 
     def make_directory(self, path: Path, mode: int = 0o777) -> None:
         """Makes one directory with ``mode`` less the umask. Raises OSError."""

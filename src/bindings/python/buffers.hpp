@@ -1,7 +1,9 @@
-// Memory of Python objects, kept alive during transfers.
+// Memory of Python objects, kept alive during transfers, and memory shown to Python.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include <nanobind/nanobind.h>
@@ -32,5 +34,33 @@ class PinnedBuffer {
 
   Py_buffer view_{};
 };
+
+// What an object shows by the buffer protocol.
+struct Memory {
+  const void* data;
+  std::uint64_t bytes;
+  bool writable = true;
+};
+
+template <class T, Memory (*memory_of)(const T&)>
+int show_memory(PyObject* self, Py_buffer* view, int flags) {
+  const Memory memory = memory_of(*nb::inst_ptr<T>(nb::handle(self)));
+  return PyBuffer_FillInfo(view, self, const_cast<void*>(memory.data),
+                           static_cast<Py_ssize_t>(memory.bytes), memory.writable ? 0 : 1, flags);
+}
+
+// For nb::type_slots: objects of T show `memory_of(object)`.
+template <class T, Memory (*memory_of)(const T&)>
+inline PyType_Slot shows[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(show_memory<T, memory_of>)},
+                              {0, nullptr}};
+
+// The value that a name stands for. Raises ValueError with `otherwise`.
+template <class T, std::size_t count>
+T named(const std::pair<const char*, T> (&names)[count], const std::string& wanted,
+        const char* otherwise) {
+  for (const auto& [name, value] : names)
+    if (name == wanted) return value;
+  throw nb::value_error(otherwise);
+}
 
 }  // namespace ferry::python

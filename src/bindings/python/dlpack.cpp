@@ -1,16 +1,14 @@
 #include "bindings/python/dlpack.hpp"
 
+#include "bindings/python/buffers.hpp"
+
 namespace ferry::python {
 namespace {
 
-int show_tensor(PyObject* self, Py_buffer* view, int flags) {
-  const DlpackMemory& memory = nb::inst_ptr<HostTensor>(nb::handle(self))->memory();
-  return PyBuffer_FillInfo(view, self, memory.data(), static_cast<Py_ssize_t>(memory.bytes()),
-                           memory.writable() ? 0 : 1, flags);
+Memory memory_of(const HostTensor& tensor) {
+  const DlpackMemory& memory = tensor.memory();
+  return {memory.data(), memory.bytes(), memory.writable()};
 }
-
-PyType_Slot tensor_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(show_tensor)},
-                              {0, nullptr}};
 
 bool is_contiguous(const nb::ndarray<>& tensor) {
   std::int64_t expected = 1;
@@ -54,7 +52,7 @@ HostTensor::HostTensor(nb::handle capsule) : memory_(capsule) {
 }
 
 void bind_dlpack(nb::module_& module) {
-  nb::class_<HostTensor>(module, "HostTensor", nb::type_slots(tensor_slots))
+  nb::class_<HostTensor>(module, "HostTensor", nb::type_slots(shows<HostTensor, memory_of>))
       .def(nb::init<nb::handle>())
       .def_prop_ro("writable", [](const HostTensor& self) { return self.memory().writable(); });
 }

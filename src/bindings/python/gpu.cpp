@@ -11,13 +11,9 @@
 namespace ferry::python {
 namespace {
 
-int show_view(PyObject* self, Py_buffer* view, int flags) {
-  const GpuView& memory = *nb::inst_ptr<GpuView>(nb::handle(self));
-  return PyBuffer_FillInfo(view, self, reinterpret_cast<void*>(memory.address),
-                           static_cast<Py_ssize_t>(memory.bytes), memory.writable ? 0 : 1, flags);
+Memory memory_of(const GpuView& view) {
+  return {reinterpret_cast<void*>(view.address), view.bytes, view.writable};
 }
-
-PyType_Slot view_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(show_view)}, {0, nullptr}};
 
 // Earlier work of the stream is done.
 void synchronize_stream(std::uintptr_t address, std::uintptr_t stream) {
@@ -73,7 +69,7 @@ void GpuAllocation::copy_to_host(void* to, std::uint64_t bytes, std::uint64_t of
 }
 
 void bind_gpu(nb::module_& module) {
-  nb::class_<GpuView>(module, "GpuView", nb::type_slots(view_slots))
+  nb::class_<GpuView>(module, "GpuView", nb::type_slots(shows<GpuView, memory_of>))
       .def(nb::init<std::uintptr_t, std::uint64_t, bool, nb::object>())
       .def(nb::init<nb::handle>())
       .def_ro("address", &GpuView::address)

@@ -1,4 +1,4 @@
-// GPU memory in Python.
+// GPU memory and GpuRuntime in Python.
 #pragma once
 
 #include <cstdint>
@@ -48,5 +48,6 @@ class GpuAllocation {
 };
 
 void bind_gpu(nb::module_& module);
+void bind_gpu_runtime(nb::module_& module);
 
 }  // namespace ferry::python

@@ -1,22 +1,17 @@
-#include "bindings/python/gpu_runtime.hpp"
-
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <memory>
 #include <string>
 
-#include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
 #include <ferry/gpu.hpp>
 
-#include "bindings/python/interpreter_lock.hpp"
+#include "bindings/python/gpu.hpp"
 #include "bindings/python/os_error.hpp"
-
-namespace nb = nanobind;
 
 namespace ferry::python {
 namespace {
@@ -59,12 +54,20 @@ auto with_reasons(Work work) {
   }
 }
 
-device::Placement to_placement(const std::string& name) {
-  if (name == "host") return device::Placement::host;
-  if (name == "compute") return device::Placement::compute;
-  if (name == "automatic") return device::Placement::automatic;
-  throw nb::value_error("placement is \"host\", \"compute\" or \"automatic\"");
+// The same without the interpreter's lock.
+template <class Work>
+auto unlocked(const OwnedRuntime& self, Work work) {
+  return with_reasons([&] {
+    GpuRuntime& runtime = self.get();
+    const LockRelease unlocked;
+    return work(runtime);
+  });
 }
+
+constexpr std::pair<const char*, device::Placement> placements[] = {
+    {"host", device::Placement::host},
+    {"compute", device::Placement::compute},
+    {"automatic", device::Placement::automatic}};
 
 void make_runtime(OwnedRuntime* self, std::uint64_t arena_bytes, std::uint64_t cache_bytes,
                   std::uint32_t page_bytes, unsigned groups, int device,
@@ -74,7 +77,8 @@ void make_runtime(OwnedRuntime* self, std::uint64_t arena_bytes, std::uint64_t c
   options.arena_bytes = arena_bytes;
   options.cache_bytes = cache_bytes;
   options.page_bytes = page_bytes;
-  options.placement = to_placement(placement);
+  options.placement =
+      named(placements, placement, "placement is \"host\", \"compute\" or \"automatic\"");
   options.server_threads = server_threads;
   options.files_max = files_max;
   GpuOptions gpu;
@@ -92,21 +96,15 @@ void make_runtime(OwnedRuntime* self, std::uint64_t arena_bytes, std::uint64_t c
 nb::tuple shut_down(const OwnedRuntime& self, double timeout_s) {
   if (!(timeout_s >= 0) || timeout_s > 1e9)
     throw nb::value_error("timeout_s: from 0 to 1e9 seconds");
-  const ShutdownReport report = with_reasons([&] {
-    GpuRuntime& runtime = self.get();
-    const LockRelease unlocked;
-    return runtime.shutdown(
-        std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(timeout_s * 1000))));
-  });
+  const std::chrono::milliseconds timeout(static_cast<std::int64_t>(std::ceil(timeout_s * 1000)));
+  const ShutdownReport report =
+      unlocked(self, [&](GpuRuntime& runtime) { return runtime.shutdown(timeout); });
   return nb::make_tuple(report.finished, report.files_closed, report.errors);
 }
 
 nb::dict statistics(const OwnedRuntime& self) {
-  const RuntimeStatistics got = with_reasons([&] {
-    GpuRuntime& runtime = self.get();
-    const LockRelease unlocked;
-    return runtime.statistics();
-  });
+  const RuntimeStatistics got =
+      unlocked(self, [](GpuRuntime& runtime) { return runtime.statistics(); });
   nb::dict dict;
   dict["calls"] = got.calls;
   dict["batches"] = got.batches;
@@ -124,11 +122,7 @@ nb::dict statistics(const OwnedRuntime& self) {
 }
 
 std::uint64_t dirty_pages(const OwnedRuntime& self) {
-  return with_reasons([&] {
-    GpuRuntime& runtime = self.get();
-    const LockRelease unlocked;
-    return runtime.dirty_pages();
-  });
+  return unlocked(self, [](GpuRuntime& runtime) { return runtime.dirty_pages(); });
 }
 
 }  // namespace

@@ -16,7 +16,6 @@
 #include "bindings/python/buffers.hpp"
 #include "bindings/python/dlpack.hpp"
 #include "bindings/python/gpu.hpp"
-#include "bindings/python/gpu_runtime.hpp"
 #include "bindings/python/interpreter_lock.hpp"
 #include "bindings/python/os_error.hpp"
 #include "bindings/python/transfers.hpp"
@@ -25,24 +24,13 @@
 namespace ferry::python {
 namespace {
 
-bulk::Route to_route(const std::string& name) {
-  if (name == "automatic") return bulk::Route::automatic;
-  if (name == "buffered") return bulk::Route::buffered;
-  if (name == "direct") return bulk::Route::direct;
-  throw nb::value_error("route is \"automatic\", \"buffered\" or \"direct\"");
-}
-
-std::string to_text(bulk::Route route) {
-  if (route == bulk::Route::automatic) return "automatic";
-  return route == bulk::Route::buffered ? "buffered" : "direct";
-}
-
-StorageEngine to_storage(const std::string& name) {
-  if (name == "automatic") return StorageEngine::automatic;
-  if (name == "io_uring") return StorageEngine::io_uring;
-  if (name == "threads") return StorageEngine::threads;
-  throw nb::value_error("storage is \"automatic\", \"io_uring\" or \"threads\"");
-}
+constexpr std::pair<const char*, bulk::Route> routes[] = {{"automatic", bulk::Route::automatic},
+                                                          {"buffered", bulk::Route::buffered},
+                                                          {"direct", bulk::Route::direct}};
+constexpr std::pair<const char*, StorageEngine> storages[] = {
+    {"automatic", StorageEngine::automatic},
+    {"io_uring", StorageEngine::io_uring},
+    {"threads", StorageEngine::threads}};
 
 void translate(const std::exception_ptr& thrown, void*) {
   try {
@@ -64,7 +52,8 @@ nb::dict to_dict(const bulk::EngineOptions& options) {
   dict["workers"] = options.workers;
   dict["depth"] = options.depth;
   dict["task_bytes"] = options.task_bytes;
-  dict["route"] = to_text(options.route);
+  for (const auto& [name, route] : routes)
+    if (route == options.route) dict["route"] = name;
   return dict;
 }
 
@@ -130,14 +119,9 @@ struct AlignedMemory {
   std::byte* const data;
 };
 
-int show_memory(PyObject* self, Py_buffer* view, int flags) {
-  const AlignedMemory& memory = *nb::inst_ptr<AlignedMemory>(nb::handle(self));
-  return PyBuffer_FillInfo(view, self, memory.data, static_cast<Py_ssize_t>(memory.bytes), 0,
-                           flags);
+Memory memory_of(const AlignedMemory& memory) {
+  return {memory.data, memory.bytes};
 }
-
-PyType_Slot memory_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(show_memory)},
-                              {0, nullptr}};
 
 void make_engine(Engine* self, unsigned workers, unsigned depth, std::uint64_t task_bytes,
                  const std::string& route, const std::string& storage) {
@@ -146,8 +130,9 @@ void make_engine(Engine* self, unsigned workers, unsigned depth, std::uint64_t t
   options.workers = workers;
   options.depth = depth;
   options.task_bytes = task_bytes;
-  options.route = to_route(route);
-  options.storage = to_storage(storage);
+  options.route = named(routes, route, "route is \"automatic\", \"buffered\" or \"direct\"");
+  options.storage =
+      named(storages, storage, "storage is \"automatic\", \"io_uring\" or \"threads\"");
   std::shared_ptr<bulk::Scheduler> scheduler = bulk::Scheduler::make(options);
   keep(scheduler);
   new (self) Engine(std::move(scheduler));
@@ -173,6 +158,20 @@ File* file_of_parent(const Engine& engine, const File& parents) {
   return new File(*engine, *parents);
 }
 
+// A method of the engine that takes a path.
+template <class Result, class... More>
+auto at_path(Result (bulk::Engine::*method)(const std::string&, More...) const) {
+  return [method](const Engine& self, const nb::bytes& path, More... more) {
+    const std::string name = to_path(path);
+    const LockRelease unlocked;
+    return ((*self).*method)(name, more...);
+  };
+}
+
+nb::tuple to_tuple(const bulk::PathStatus& status) {
+  return nb::make_tuple(status.size_bytes, status.modified_ns, status.mode);
+}
+
 void bind_engine(nb::module_& module) {
   nb::class_<Engine>(module, "Engine")
       .def("__init__", &make_engine, nb::arg("workers") = 0, nb::arg("depth") = 0,
@@ -182,30 +181,13 @@ void bind_engine(nb::module_& module) {
       .def("statistics", [](const Engine& self) { return to_dict(self->statistics()); })
       .def("explain",
            [](const Engine& self, const nb::bytes& path) {
-             const std::string name = to_path(path);
-             bulk::Explanation explanation;
-             {
-               const LockRelease unlocked;
-               explanation = self->explain(name);
-             }
-             return to_dict(explanation);
+             return to_dict(at_path(&bulk::Engine::explain)(self, path));
            })
       .def("status",
            [](const Engine& self, const nb::bytes& path) {
-             const std::string name = to_path(path);
-             bulk::PathStatus status;
-             {
-               const LockRelease unlocked;
-               status = self->status(name);
-             }
-             return nb::make_tuple(status.size_bytes, status.modified_ns, status.mode);
+             return to_tuple(at_path(&bulk::Engine::status)(self, path));
            })
-      .def("unlink",
-           [](const Engine& self, const nb::bytes& path) {
-             const std::string name = to_path(path);
-             const LockRelease unlocked;
-             self->unlink(name);
-           })
+      .def("unlink", at_path(&bulk::Engine::unlink))
       .def("rename",
            [](const Engine& self, const nb::bytes& from, const nb::bytes& to) {
              const std::string name = to_path(from);
@@ -215,31 +197,14 @@ void bind_engine(nb::module_& module) {
            })
       .def("list",
            [](const Engine& self, const nb::bytes& path) {
-             const std::string name = to_path(path);
-             std::vector<bulk::PathEntry> entries;
-             {
-               const LockRelease unlocked;
-               entries = self->list(name);
-             }
              nb::list found;
-             for (const bulk::PathEntry& entry : entries)
+             for (const bulk::PathEntry& entry : at_path (&bulk::Engine::list)(self, path))
                found.append(nb::make_tuple(nb::bytes(entry.name.data(), entry.name.size()),
-                                           entry.status.size_bytes, entry.status.modified_ns,
-                                           entry.status.mode));
+                                           to_tuple(entry.status)));
              return found;
            })
-      .def("make_directory",
-           [](const Engine& self, const nb::bytes& path, std::uint32_t mode) {
-             const std::string name = to_path(path);
-             const LockRelease unlocked;
-             self->make_directory(name, mode);
-           })
-      .def("remove_directory",
-           [](const Engine& self, const nb::bytes& path) {
-             const std::string name = to_path(path);
-             const LockRelease unlocked;
-             self->remove_directory(name);
-           })
+      .def("make_directory", at_path(&bulk::Engine::make_directory))
+      .def("remove_directory", at_path(&bulk::Engine::remove_directory))
       .def("shut_down",
            [](const Engine& self) {
              const LockRelease unlocked;
@@ -301,7 +266,8 @@ void bind_file(nb::module_& module) {
 NB_MODULE(_bulk, module) {
   using namespace ferry::python;  // NOLINT: the body of this module
   nb::register_exception_translator(translate);
-  nb::class_<AlignedMemory>(module, "AlignedMemory", nb::type_slots(memory_slots))
+  nb::class_<AlignedMemory>(module, "AlignedMemory",
+                            nb::type_slots(shows<AlignedMemory, memory_of>))
       .def(nb::init<std::uint64_t>());
   module.def("end", &end);
   // In a child of fork() the parent's transfers stay: the threads that would release them do not

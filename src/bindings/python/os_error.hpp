@@ -16,10 +16,8 @@ inline void raise_os_error(int error_number, const std::string& text,
     name = nb::steal(
         PyUnicode_DecodeFSDefaultAndSize(path->data(), static_cast<Py_ssize_t>(path->size())));
   }
-  const nb::object error = nb::steal(
-      path != nullptr
-          ? PyObject_CallFunction(PyExc_OSError, "isO", error_number, text.c_str(), name.ptr())
-          : PyObject_CallFunction(PyExc_OSError, "is", error_number, text.c_str()));
+  const nb::object error = nb::steal(PyObject_CallFunction(
+      PyExc_OSError, path != nullptr ? "isO" : "is", error_number, text.c_str(), name.ptr()));
   if (error.is_valid())
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
 }

@@ -20,19 +20,8 @@ struct Slab {
   std::uint64_t bytes = 0;
 };
 
-int show_slab(PyObject* self, Py_buffer* view, int flags) {
-  const Slab& slab = *nb::inst_ptr<Slab>(nb::handle(self));
-  return PyBuffer_FillInfo(view, self, slab.memory.get(), static_cast<Py_ssize_t>(slab.bytes), 0,
-                           flags);
-}
-
-PyType_Slot slab_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(show_slab)}, {0, nullptr}};
-
-nb::list to_list(const std::vector<std::int64_t>& results) {
-  nb::list list;
-  for (const std::int64_t result : results)
-    list.append(result);
-  return list;
+Memory memory_of(const Slab& slab) {
+  return {slab.memory.get(), slab.bytes};
 }
 
 nb::list to_list(const std::vector<bulk::Failure>& failures) {
@@ -146,8 +135,8 @@ void Transfer::cancel() const {
   future_->cancel();
 }
 
-nb::list Transfer::results() const {
-  return to_list(future_->results());
+std::vector<std::int64_t> Transfer::results() const {
+  return future_->results();
 }
 
 nb::list Transfer::failures() const {
@@ -170,7 +159,7 @@ nb::tuple run_batch(const bulk::Engine& engine, nb::handle parts, bool writing) 
     results = future.results();
     failures = future.failures();
   }
-  return nb::make_tuple(to_list(results), to_list(failures));
+  return nb::make_tuple(results, to_list(failures));
 }
 
 nb::tuple read_files(const bulk::Engine& engine, const std::vector<std::string>& paths) {
@@ -212,7 +201,7 @@ nb::tuple read_files(const bulk::Engine& engine, const std::vector<std::string>&
 }
 
 void bind_transfers(nb::module_& module) {
-  const nb::class_<Slab> slab(module, "Slab", nb::type_slots(slab_slots));
+  const nb::class_<Slab> slab(module, "Slab", nb::type_slots(shows<Slab, memory_of>));
   nb::class_<Transfer>(module, "Transfer")
       .def("done", &Transfer::done)
       .def("wait", &Transfer::wait, nb::arg("timeout_s").none() = nb::none())

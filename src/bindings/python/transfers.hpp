@@ -68,7 +68,7 @@ class Transfer {
   // engine's thread.
   void let_go() const;
   // Once done: bytes of each part or a negative errno.
-  nb::list results() const;
+  std::vector<std::int64_t> results() const;
   nb::list failures() const;
   nb::tuple progress() const;
 
