@@ -1,4 +1,5 @@
-"""The checks of each model: configurations that must hold, and mutations that the checker must catch."""
+"""The checks of each model: configurations that must hold, and the mutations, deliberate faults in the
+model, that the checker must catch."""
 
 import dataclasses
 
@@ -6,8 +7,9 @@ import dataclasses
 @dataclasses.dataclass(frozen=True)
 class Model:
     file: str
+    defaults: str    # the switches (see the comment at the top of the model)
     optimise: str    # for the default checks; small ones spend most of it compiling
-    quick: dict      # name of a check: switches (see the comment at the top of the model)
+    quick: dict      # name of a check: the switches that differ
     default: dict
     all: dict
     mutations: dict  # mutation: the configuration that catches it
@@ -16,6 +18,7 @@ class Model:
 
 RING = Model(
     file="ring.pml",
+    defaults="SLOTS=2 CALLS=2 CALLS_1=CALLS BATCH=0 STOP_EARLY=0 WORKER=0 DEATH=0 LEAVE=0 PROGRESS=0",
     optimise="-O2",
     quick={
         "park": "",
@@ -49,63 +52,67 @@ RING = Model(
         "progress-declared-dead": "PROGRESS=1 DEATH=2 SLOTS=1 CALLS=1",
     },
     mutations={
-        "COMMIT_RELAXED": "park",
-        "COMMIT_BEFORE_BODY": "park",
-        "COMMIT_RELEASE": "park",
-        "COMMIT_WITHOUT_LAP": "park",
-        "COMMIT_UNCHECKED": "park",
-        "BODY_BEFORE_CHECK": "park",
-        "HEAD_BEFORE_COPY": "park-one-slot",
-        "ROOM_OFF_BY_ONE": "park-one-slot",
-        "ROOM_UNCHECKED": "park-one-slot",
-        "FIRST_COMMITTED_FIRST": "batch",
-        "FIRST_COMMITTED_RELAXED": "batch",
-        "CLAIM_SHARED": "park",
-        "BELL_BEFORE_PUBLISH": "park",
-        "BELL_LOOK_ACQUIRE": "park",
-        "BELL_NOT_COUNTED": "park",
-        "BELL_READ_LATE": "park",
-        "NO_SECOND_LOOK": "park",
-        "SECOND_LOOK_ACQUIRE": "park",
-        "PARKED_RELEASE": "park",
-        "NO_LOOK_AT_PHASE": "park",
-        "NO_LOOK_AT_FINISHED": "worker",
-        "WORKER_SILENT": "worker",
-        "PARKED_BEFORE_ANSWER": "park",
-        "ANSWER_RELEASE": "park",
-        "ANSWER_RELAXED": "park",
-        "ANSWER_NOT_WOKEN": "park",
-        "RESULT_BEFORE_SEQUENCE": "park",
-        "WAITER_NO_SECOND_LOOK": "park",
-        "WAITER_PARKED_RELEASE": "park",
-        "CELL_NOT_AWAITED": "park",
-        "CELL_NOT_RETIRED": "declared-dead",
-        "LEFT_CELL_REUSED": "leave",
-        "SILENCE_IS_DEATH": "park",
-        "ABANDONED_UNPUBLISHED": "stop",
-        "PHASE_BEFORE_CLAIM": "stop",
-        "TAIL_BEFORE_PHASE": "stop",
-        "STOP_WITHOUT_DRAIN": "stop",
-        "STOP_SILENT": "stop",
-        "STOPPED_EARLY": "stop",
-        "ERROR_WITHOUT_LOOK": "stop",
-        "ROOM_IGNORES_DEATH": "death",
-        "WAIT_IGNORES_DEATH": "progress-death",
-        "STOP_OVER_DEATH": "death-while-stopping",
-        "STOPPED_OVER_DEATH": "declared-dead",
-        "DEAD_BEFORE_WAIT": "dying",
-        "WATCHDOG_IGNORES_GATE": "dying",
-        "GATE_REOPENED": "dying",
-        "NOT_REFUSED": "dying",
-        "REFUSED_ONCE": "dying",
-        "CURRENT_UNANSWERED": "dying",
-        "CURRENT_KEPT": "dying",
-        "DYING_UNFLUSHED": "dying",
-        "DEATH_UNANNOUNCED": "dying",
-        "DYING_OVER_DECLARED": "dying",
-        "SECTION_UNCHECKED": "declared-dead",
-        "DROP_BEGINS": "declared-dead",
-        "DECLARED_NOT_DROPPED": "declared-dead",
+        # publishing
+        "COMMIT_RELAXED": "park",  # the commit word may overtake the request
+        "COMMIT_BEFORE_BODY": "park",  # committed first, filled afterwards
+        "COMMIT_RELEASE": "park",  # release, not seq_cst: the look at `parked` may come first
+        "COMMIT_WITHOUT_LAP": "park",  # the same commit value on every lap
+        "COMMIT_UNCHECKED": "park",  # the server takes what lies in the next slot
+        "BODY_BEFORE_CHECK": "park",  # the server copies, then looks at commit (no acquire)
+        "HEAD_BEFORE_COPY": "park-one-slot",  # the slot is given back before it was copied out
+        "ROOM_OFF_BY_ONE": "park-one-slot",  # one request more than there are slots
+        "ROOM_UNCHECKED": "park-one-slot",  # claims without looking for room
+        "FIRST_COMMITTED_FIRST": "batch",  # of a batch; the others follow
+        "FIRST_COMMITTED_RELAXED": "batch",  # of a batch; does not cover the others
+        "CLAIM_SHARED": "park",  # two groups may get one ticket: stored, not exchanged
+        # waking the server
+        "BELL_BEFORE_PUBLISH": "park",  # looks at `parked` before it publishes
+        "BELL_LOOK_ACQUIRE": "park",  # looks at `parked` with acquire, not seq_cst
+        "BELL_NOT_COUNTED": "park",  # wakes without changing the futex word
+        "BELL_READ_LATE": "park",  # the server reads the count after its second look
+        "NO_SECOND_LOOK": "park",  # parks without looking at the ring again
+        "SECOND_LOOK_ACQUIRE": "park",  # looks again with acquire, not seq_cst
+        "PARKED_RELEASE": "park",  # parked = 1 stored with release, not seq_cst
+        "NO_LOOK_AT_PHASE": "park",  # parks without looking at the phase again
+        "NO_LOOK_AT_FINISHED": "worker",  # parks without looking at what the workers finished
+        "WORKER_SILENT": "worker",  # a worker does not ring when it has finished
+        # answering
+        "PARKED_BEFORE_ANSWER": "park",  # looks at Cell.parked, then stores the answer
+        "ANSWER_RELEASE": "park",  # sequence stored with release, not seq_cst
+        "ANSWER_RELAXED": "park",  # sequence stored relaxed: may overtake the result
+        "ANSWER_NOT_WOKEN": "park",  # never wakes
+        "RESULT_BEFORE_SEQUENCE": "park",  # the waiter reads the result, then the sequence (no acquire)
+        "WAITER_NO_SECOND_LOOK": "park",  # sleeps after parked = 1 on whatever the sequence is by then
+        "WAITER_PARKED_RELEASE": "park",  # Cell.parked = 1 stored with release, not seq_cst
+        "CELL_NOT_AWAITED": "park",  # the cell is used again before its answer was read
+        "CELL_NOT_RETIRED": "declared-dead",  # ... or after its caller gave up
+        "LEFT_CELL_REUSED": "leave",  # ... or though an earlier program left it in flight
+        # stopping and dying
+        "ABANDONED_UNPUBLISHED": "stop",  # no NOP for an abandoned ticket
+        "PHASE_BEFORE_CLAIM": "stop",  # looks at the phase before it claims
+        "TAIL_BEFORE_PHASE": "stop",  # the server reads the tail before it sees `stopping`
+        "STOP_WITHOUT_DRAIN": "stop",  # stops when the ring looks empty, without reading the tail
+        "STOP_SILENT": "stop",  # announces `stopping` without ringing
+        "STOPPED_EARLY": "stop",  # says `stopped` while operations are under way
+        "ERROR_WITHOUT_LOOK": "stop",  # gives up on `stopped` without looking at the answer again
+        "ROOM_IGNORES_DEATH": "death",  # waits for room whatever happened to the server
+        "WAIT_IGNORES_DEATH": "progress-death",  # waits for the answer likewise
+        "SILENCE_IS_DEATH": "park",  # takes a server for dead that has not said so
+        "STOP_OVER_DEATH": "death-while-stopping",  # `stopping` stored over `dead`
+        "STOPPED_OVER_DEATH": "declared-dead",  # `stopped` likewise
+        "DEAD_BEFORE_WAIT": "dying",  # says `dead`, then waits for what the storage holds
+        "WATCHDOG_IGNORES_GATE": "dying",  # declares a loop dead that is inside the storage
+        "GATE_REOPENED": "dying",  # a dying loop opens the gate before it waits
+        "NOT_REFUSED": "dying",  # a dying loop waits without refusing what is in the ring
+        "REFUSED_ONCE": "dying",  # ... or refuses only what was there before it waited
+        "CURRENT_UNANSWERED": "dying",  # no answer to what was taken or finished when the fault came
+        "CURRENT_KEPT": "dying",  # ... but one to what the storage has by then
+        "DYING_UNFLUSHED": "dying",  # waits for operations that were never begun
+        "DEATH_UNANNOUNCED": "dying",  # a dying loop ends without saying `dead`
+        "DYING_OVER_DECLARED": "dying",  # dies by a fault though it was declared dead before
+        "SECTION_UNCHECKED": "declared-dead",  # goes into the storage whatever the gate says
+        "DROP_BEGINS": "declared-dead",  # dropping the queue begins what was only submitted
+        "DECLARED_NOT_DROPPED": "declared-dead",  # a loop that was declared dead leaves its queue as it is
     },
     meanings=[
         ("!(died)", "R5: another phase after `dead`"),
@@ -131,6 +138,9 @@ RING = Model(
 
 PAGES = Model(
     file="pages.pml",
+    defaults="PAGES=1 WRITE=NOWHERE WRITE_2=NOWHERE OTHER=NOWHERE READ=NOWHERE READ_2=NOWHERE PEER=NOWHERE "
+    "EVICTIONS=0 FLUSHES=0 HOST=NOWHERE CUT=NOWHERE APPEND=0 CLOSE=0 AFTER=0 FAULTS=0 RUN=0 FULL=0 SHORT=0 "
+    "HANDLES=0 PARK=0 MARKS=0 FLIGHTS=0 PREFETCHES=0 AHEAD=1 RELIEFS=0 PROGRESS=0",
     optimise="-O0",
     quick={
         "pages-evict": "PAGES=2 WRITE=0 WRITE_2=2 READ=2 READ_2=0 EVICTIONS=2",
@@ -194,85 +204,94 @@ PAGES = Model(
         "flights-two-fills": "PAGES=2 READ=0 PEER=2 PREFETCHES=2 FLIGHTS=2",
     },
     mutations={
-        "EVICT_PINNED": "pages-evict",
-        "EVICT_DIRTY": "pages-evict",
-        "PIN_UNCHECKED": "pages-evict",
-        "RESET_DROPS_PINS": "pages-evict",
-        "ORPHAN_STAYS_LISTED": "pages-cut",
-        "INSERT_UNCHECKED": "pages-evict",
-        "INSERT_UNLOCKED": "pages-evict",
-        "LIVE_BEFORE_ENTERED": "pages-host",
-        "FILL_UNANNOUNCED": "pages-peers",
-        "VALID_EARLY": "pages-peers",
-        "FILL_OVER_WRITERS": "pages-full",
-        "WRITE_INTO_FILLING": "pages-peers",
-        "READER_NOT_COUNTED": "pages-peers",
-        "COMPLETE_OVER_RANGES": "pages-errors",
-        "COMPLETE_WHILE_WRITING": "pages-errors",
-        "RANGE_BEFORE_BYTES": "pages-flush",
-        "RANGES_TAKEN_LATE": "pages-flush",
-        "DIRTY_CLEARED_LATE": "pages-flush",
-        "WHOLE_PAGE_WRITTEN": "pages-flush",
-        "FULL_LIST_FORGETS": "pages-full",
-        "ERROR_FORGETS": "pages-errors",
-        "PLACES_NOT_KEPT": "pages-full-error",
-        "SHORT_TAKEN_FOR_WHOLE": "pages-short",
-        "APPENDER_BORROWED": "handles",
-        "HANDED_OVER_LATE": "handles",
-        "HANDLE_UNCHECKED": "handles-last",
-        "FLIGHT_PLACES_NOT_KEPT": "flights-full-error",
-        "CLOSED_HANDLE_FORGETS": "handles-flights",
-        "COUNTED_EARLY": "pages-flush",
-        "FLUSH_LOOKS_AGAIN": "pages-flush",
-        "FLUSH_IGNORES_WRITING": "pages-flush",
-        "NEIGHBOUR_UNANNOUNCED": "pages-run",
-        "LOOK_BEFORE_WRITER": "pages-host",
-        "OUTSIDE_UNDRAINED": "pages-host",
-        "UPDATE_SKIPPED": "pages-host",
-        "UPDATE_WITHOUT_WAIT": "pages-host",
-        "HOST_WRITE_UNFLUSHED": "pages-host-error",
-        "RESIZE_UNCUT": "pages-cut-error",
-        "TRUNCATED_ONCE": "pages-cut-error",
-        "DROP_WITHOUT_WAIT": "pages-cut-error",
-        "DROP_OVER_WRITERS": "pages-append",
-        "CLOSE_DROPS_DIRTY": "pages-close",
-        "ID_UNCHECKED": "pages-close",
-        "NO_TURNS": "pages-progress",
-        "TURNS_IGNORED": "pages-progress",
-        "WAKE_READ_LATE": "pages-park",
-        "NO_LOOK_AFTER_WAITED": "pages-park",
-        "WAITED_NOT_SET": "pages-park",
-        "WAKE_UNCOUNTED": "pages-park",
-        "WAKE_SKIPPED": "pages-park",
-        "WAITED_LOOKED_AT_EARLY": "pages-park",
-        "MARK_AFTER_LOOK": "marks",
-        "MARK_UNCHECKED": "marks",
-        "MARKED_KEY_UNCHECKED": "marks",
-        "MARK_CLEARED_EARLY": "marks",
-        "MARKS_BEFORE_TAKEN": "marks",
-        "ONE_MARK_LOOKED_AT": "marks",
-        "ORPHAN_MARKS_IGNORED": "marks-orphan",
-        "MARKED_NO_ORPHAN": "marks",
-        "MARKED_DROPS_PINS": "marks-write",
-        "BARRIER_SKIPPED": "marks-barrier",
-        "FLIGHT_ENDED_TWICE": "flights-evict",
-        "NUMBER_UNCHECKED": "flights",
-        "RECORD_UNANSWERED": "flights-claim",
-        "RECORD_FREED_EARLY": "flights-pair",
-        "FLIGHT_UNNAMED": "flights",
-        "NAMED_LATE": "flights-claim",
-        "NAME_KEPT_LONGER": "flights-two",
-        "EVICT_FLIGHT": "flights-evict",
-        "STALE_FILL_KEPT": "flights-host",
-        "FAILED_FILL_KEPT": "flights-fill-error",
-        "FAILED_FLIGHT_FORGETS": "flights-error",
-        "RANGES_BACK_LATE": "flights-error",
-        "COUNTED_AT_START": "flights-flush",
-        "FLUSH_LEAVES_FLIGHTS": "flights-flush",
-        "NAMED_SILENTLY": "flights-park",
-        "NAMED_AFTER_LOOK": "flights-park",
-        "FLIGHT_LOOKED_FOR_ONCE": "flights-park",
-        "PARKED_CLEARED": "flights-park",
+        # pins and frames given away
+        "EVICT_PINNED": "pages-evict",  # a frame is taken although somebody has it pinned
+        "EVICT_DIRTY": "pages-evict",  # ... although it has ranges that the storage has not
+        "PIN_UNCHECKED": "pages-evict",  # after the pin nobody looks at the key, `orphan` and `taken`
+        "RESET_DROPS_PINS": "pages-evict",  # a frame that is taken forgets pins of those who came late
+        "ORPHAN_STAYS_LISTED": "pages-cut",  # an orphan is given away while it is in the table
+        # the table
+        "INSERT_UNCHECKED": "pages-evict",  # a page is entered without looking whether it is there
+        "INSERT_UNLOCKED": "pages-evict",  # ... or with a look that the bucket's lock does not cover
+        "LIVE_BEFORE_ENTERED": "pages-host",  # a frame can be pinned before its page is in the table
+        # filling
+        "FILL_UNANNOUNCED": "pages-peers",  # a page is entered without `filling` while it is read
+        "VALID_EARLY": "pages-peers",  # ... or with `valid`
+        "FILL_OVER_WRITERS": "pages-full",  # `filling` is set while somebody writes to the page
+        "WRITE_INTO_FILLING": "pages-peers",  # a writer does not step back from a page that is filled
+        "READER_NOT_COUNTED": "pages-peers",  # who reads ranges of a page that is not valid is no writer
+        "COMPLETE_OVER_RANGES": "pages-errors",  # the whole page is read, not what lies between its ranges
+        "COMPLETE_WHILE_WRITING": "pages-errors",  # ... or while ranges of it are on their way to the storage
+        # written ranges and write-back
+        "RANGE_BEFORE_BYTES": "pages-flush",  # the range is entered, then the bytes are copied
+        "RANGES_TAKEN_LATE": "pages-flush",  # ranges are taken out after their bytes were written
+        "DIRTY_CLEARED_LATE": "pages-flush",  # `dirty` is cleared after the range lock was given back
+        "WHOLE_PAGE_WRITTEN": "pages-flush",  # the page is written, not its ranges
+        "FULL_LIST_FORGETS": "pages-full",  # a range for which there is no room is left out
+        "ERROR_FORGETS": "pages-errors",  # what could not be written is not dirty again
+        "COUNTED_EARLY": "pages-flush",  # dirty_pages shrinks when ranges are taken, not when written
+        "FLUSH_LOOKS_AGAIN": "pages-flush",  # flush waits for `writing`, then loads `dirty` anew
+        "FLUSH_IGNORES_WRITING": "pages-flush",  # ... or does not wait
+        "NEIGHBOUR_UNANNOUNCED": "pages-run",  # the page behind is written too, but without `writing`
+        "PLACES_NOT_KEPT": "pages-full-error",  # ranges on their way leave their places to new ones
+        "SHORT_TAKEN_FOR_WHOLE": "pages-short",  # what a short write left out is not dirty again
+        # handles
+        "APPENDER_BORROWED": "handles",  # write-backs go through a handle that appends
+        "HANDED_OVER_LATE": "handles",  # the handle is closed before write-backs use another one
+        "HANDLE_UNCHECKED": "handles-last",  # a writer does not look whether a handle may write it back
+        # outside calls
+        "LOOK_BEFORE_WRITER": "pages-host",  # a writer looks for outside calls, then counts itself
+        "OUTSIDE_UNDRAINED": "pages-host",  # an outside call does not wait for writers
+        "UPDATE_SKIPPED": "pages-host",  # cached pages do not follow a host write
+        "UPDATE_WITHOUT_WAIT": "pages-host",  # ... or not those that are being filled
+        "HOST_WRITE_UNFLUSHED": "pages-host-error",  # a host write goes on although the flush before it failed
+        "RESIZE_UNCUT": "pages-cut-error",  # ranges behind the new end are kept
+        "TRUNCATED_ONCE": "pages-cut-error",  # not once more after a flush that failed
+        "DROP_WITHOUT_WAIT": "pages-cut-error",  # a dropped page is still on its way to the storage
+        "DROP_OVER_WRITERS": "pages-append",  # ... or has a writer who looks for outside calls later
+        "CLOSE_DROPS_DIRTY": "pages-close",  # the last close flushes before, not during its outside call
+        "ID_UNCHECKED": "pages-close",  # a writer does not look whether the file was closed
+        "NO_TURNS": "pages-progress",  # who was sent back often takes no turn
+        "TURNS_IGNORED": "pages-progress",  # ... or outside calls begin all the same
+        # sleeping
+        "WAKE_READ_LATE": "pages-park",  # the sleeper reads the futex word after it set `waited`
+        "NO_LOOK_AFTER_WAITED": "pages-park",  # ... or sleeps without another look at the flags
+        "WAITED_NOT_SET": "pages-park",  # ... or does not say that it sleeps
+        "WAKE_UNCOUNTED": "pages-park",  # the waker does not change the futex word
+        "WAKE_SKIPPED": "pages-park",  # ... or does not wake
+        "WAITED_LOOKED_AT_EARLY": "pages-park",  # ... or looks at `waited`, then clears the flags
+        # marks
+        "MARK_AFTER_LOOK": "marks",  # a reader looks at the frame's state, then marks it
+        "MARK_UNCHECKED": "marks",  # ... or does not look at it
+        "MARKED_KEY_UNCHECKED": "marks",  # ... or not at the key
+        "MARK_CLEARED_EARLY": "marks",  # the mark goes before the copy ends
+        "MARKS_BEFORE_TAKEN": "marks",  # marks are looked at, then the frame is `taken`
+        "ONE_MARK_LOOKED_AT": "marks",  # ... or only those of one group
+        "ORPHAN_MARKS_IGNORED": "marks-orphan",  # ... or not when the frame was an orphan before
+        "MARKED_NO_ORPHAN": "marks",  # a marked frame is not `taken` any more, and no orphan
+        "MARKED_DROPS_PINS": "marks-write",  # ... or forgets pins of those who came late
+        "BARRIER_SKIPPED": "marks-barrier",  # ... or are looked at while a store to one may be under way
+        # flights
+        "FLIGHT_ENDED_TWICE": "flights-evict",  # whoever sees the answer ends the flight, without an exchange
+        "NUMBER_UNCHECKED": "flights",  # ... or one that does not compare the number
+        "RECORD_UNANSWERED": "flights-claim",  # whoever needs the record ends what is in it, answered or not
+        "RECORD_FREED_EARLY": "flights-pair",  # the record is free before its frames are ended
+        "FLIGHT_UNNAMED": "flights",  # the frames do not name their flight
+        "NAMED_LATE": "flights-claim",  # ... or after the request was published
+        "NAME_KEPT_LONGER": "flights-two",  # ... or still do when the flag is cleared
+        "EVICT_FLIGHT": "flights-evict",  # a frame is taken though a flight has it
+        "STALE_FILL_KEPT": "flights-host",  # a fill that ran beside an outside call is used
+        "FAILED_FILL_KEPT": "flights-fill-error",  # ... or one that failed
+        "FAILED_FLIGHT_FORGETS": "flights-error",  # what a flight could not write is not dirty again
+        "FLIGHT_PLACES_NOT_KEPT": "flights-full-error",  # ... or their places are given to new ranges meanwhile
+        "CLOSED_HANDLE_FORGETS": "handles-flights",  # ... or what its closed handle refused
+        "RANGES_BACK_LATE": "flights-error",  # ... or after `writing` was cleared
+        "COUNTED_AT_START": "flights-flush",  # dirty_pages shrinks when a flight is started
+        "FLUSH_LEAVES_FLIGHTS": "flights-flush",  # flush does not wait for write-backs in the background
+        "NAMED_SILENTLY": "flights-park",  # who sleeps already is not told that there is a flight
+        "NAMED_AFTER_LOOK": "flights-park",  # ... or is looked for before the frame names it
+        "FLIGHT_LOOKED_FOR_ONCE": "flights-park",  # a sleeper does not look for a flight after it set `waited`
+        "PARKED_CLEARED": "flights-park",  # Cell.parked is cleared, and nobody woken, for the next flight
     },
     meanings=[
         ("copying[", "F1: a frame was given away while a marked reader copies out of it"),

@@ -338,19 +338,7 @@ inline copy_in() {
 proctype Writer(byte me, at, next) {
   byte f = NONE;
   byte version;
-  byte mask;
-#if RUN
-  byte behind = NONE; /* the frame of the page behind */
-  byte mask_behind;
-#endif
-  byte first;
-  byte second;
-  bit good;
-  bit failed;
-#if FAULTS || HANDLES
-  bit refused;
-#endif
-  PARTY_LOCALS;
+  WRITING_LOCALS;
 
   do
   :: at == NOWHERE -> break

@@ -17,12 +17,7 @@ inline begin_outside() {
   do
   :: i == FRAMES -> i = 0; break
   :: i < FRAMES ->
-     atomic {
-       if
-       :: LIVE(i) -> pins[i]++; good = 1
-       :: else -> good = 0
-       fi
-     }
+     pin_if_live(i);
      if
      :: good -> atomic { writers[i] == 0 -> pins[i]--; good = 0 }
      :: else
@@ -90,20 +85,8 @@ proctype Outside(byte me) {
   byte low[BYTES];
   byte f = NONE;
   byte i;
-  byte mask;
-#if RUN
-  byte behind = NONE; /* the frame of the page behind */
-  byte mask_behind;
-#endif
-  byte first;
-  byte second;
   byte version;
-  bit good;
-  bit failed;
-#if FAULTS || HANDLES
-  bit refused;
-#endif
-  PARTY_LOCALS;
+  WRITING_LOCALS;
 
 #if AFTER
   wrote;
@@ -216,12 +199,7 @@ proctype Outside(byte me) {
   do /* drop() */
   :: i == FRAMES -> i = 0; break
   :: i < FRAMES ->
-     atomic {
-       if
-       :: LIVE(i) -> pins[i]++; good = 1
-       :: else -> good = 0
-       fi
-     }
+     pin_if_live(i);
      if
      :: !good
      :: good ->
@@ -269,17 +247,7 @@ end:
 proctype Closer(byte me) {
   byte low[BYTES];
   byte i;
-  byte mask;
-#if RUN
-  byte behind = NONE; /* the frame of the page behind */
-  byte mask_behind;
-#endif
-  byte first;
-  byte second;
-  bit good;
-  bit failed;
-  bit refused;
-  PARTY_LOCALS;
+  WRITING_LOCALS;
 
   flush();
   failed = 0;

@@ -304,18 +304,7 @@ proctype Evictor(byte me) {
   byte f = NONE;
   byte left = EVICTIONS;
   byte page;
-  byte mask;
-#if RUN
-  byte behind = NONE; /* the frame of the page behind */
-  byte mask_behind;
-#endif
-  byte first;
-  byte second;
-  bit failed;
-#if FAULTS || HANDLES
-  bit refused;
-#endif
-  PARTY_LOCALS;
+  WRITING_LOCALS;
 
   do
   :: left == 0 -> break
@@ -407,19 +396,7 @@ proctype Flusher(byte me) {
   byte low[BYTES];
   byte left = FLUSHES;
   byte i;
-  byte mask;
-#if RUN
-  byte behind = NONE; /* the frame of the page behind */
-  byte mask_behind;
-#endif
-  byte first;
-  byte second;
-  bit good;
-  bit failed;
-#if FAULTS || HANDLES
-  bit refused;
-#endif
-  PARTY_LOCALS;
+  WRITING_LOCALS;
 
   do
   :: left == 0 -> break

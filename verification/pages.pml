@@ -33,8 +33,8 @@
  *   P   No party waits for ever: only a wake-up ends a sleep, and a party that does not finish is
  *       an invalid end state; beside endless outside calls a reader still returns
  *
- * Switches (verification/checks.py has the table of checks). Positions are 0 and 1 in the first page, 2 and 3
- * in the second.
+ * Switches (verification/checks.py has their defaults and the checks). Positions are 0 and 1 in the
+ * first page, 2 and 3 in the second.
  *   PAGES 1|2         pages of the file
  *   WRITE, WRITE_2    where the writer writes, one byte each; then it ends
  *   OTHER             where a second writer writes
@@ -65,90 +65,10 @@
  */
 
 #define NOWHERE 9
-
-#ifndef PAGES
-#define PAGES 1
-#endif
-#ifndef WRITE
-#define WRITE NOWHERE
-#endif
-#ifndef WRITE_2
-#define WRITE_2 NOWHERE
-#endif
-#ifndef OTHER
-#define OTHER NOWHERE
-#endif
-#ifndef READ
-#define READ NOWHERE
-#endif
-#ifndef READ_2
-#define READ_2 NOWHERE
-#endif
-#ifndef PEER
-#define PEER NOWHERE
-#endif
-#ifndef EVICTIONS
-#define EVICTIONS 0
-#endif
-#ifndef FLUSHES
-#define FLUSHES 0
-#endif
-#ifndef HOST
-#define HOST NOWHERE
-#endif
-#ifndef CUT
-#define CUT NOWHERE
-#endif
-#ifndef APPEND
-#define APPEND 0
-#endif
-#ifndef CLOSE
-#define CLOSE 0
-#endif
-#ifndef AFTER
-#define AFTER 0
-#endif
-#ifndef FAULTS
-#define FAULTS 0
-#endif
-#ifndef RUN
-#define RUN 0
-#endif
-#ifndef FULL
-#define FULL 0
-#endif
-#ifndef SHORT
-#define SHORT 0
-#endif
-#ifndef HANDLES
-#define HANDLES 0
-#endif
-#ifndef PARK
-#define PARK 0
-#endif
-#ifndef MARKS
-#define MARKS 0
-#endif
-#ifndef FLIGHTS
-#define FLIGHTS 0
-#endif
-#ifndef PREFETCHES
-#define PREFETCHES 0
-#endif
-#ifndef AHEAD
-#define AHEAD 1
-#endif
-#ifndef RELIEFS
-#define RELIEFS 0
-#endif
-#ifndef PROGRESS
-#define PROGRESS 0
-#endif
+#include "settings.pml" /* the switches, and MUTATION: written by verification/run */
 #define OUTSIDE (HOST != NOWHERE || CUT != NOWHERE || APPEND || CLOSE || HANDLES == 1 || PROGRESS)
 /* tries_before_turn: of one that finds the page absent, and of the next. */
 #define TRIES 2
-
-#include "page_mutations.pml"
 
 #define FRAMES 2
 #define BYTES (2 * PAGES)
@@ -166,7 +86,7 @@
 #define FREE 128 /* in the list of free frames */
 #define TRANSFERS (FILLING | WRITING)
 
-byte state[FRAMES];
+byte state[FRAMES] = TAKEN | FREE;
 byte pins[FRAMES];
 byte writers[FRAMES];
 byte key[FRAMES];   /* the page */
@@ -174,7 +94,7 @@ byte ranges[FRAMES]; /* one bit per byte */
 #if FULL
 byte on_way[FRAMES]; /* those on their way to the storage, whose places stay free */
 #endif
-byte data[4];       /* two bytes of each frame */
+byte data[4] = RUBBISH; /* two bytes of each frame */
 byte entry[FRAMES]; /* the table: the page + 1 that this frame is entered for; 0: none */
 bit locked[PAGES];  /* the buckets' locks */
 byte dirty_pages;
@@ -192,7 +112,7 @@ bit closed;         /* Inode.id has changed */
 byte write_handle = 1; /* Inode.write_handle */
 bit shut[4];           /* handles that are closed */
 #endif
-byte storage[BYTES];
+byte storage[BYTES] = 1;
 #if PARK
 byte wake[FRAMES];
 bit asleep[10];
@@ -212,7 +132,7 @@ byte stored[2]; /* the same as its reader sees it: the store may not be in memor
 byte named[FRAMES]; /* Frame.flight: the record + 1 */
 byte phase[FLIGHTS];
 byte number[FLIGHTS];
-byte flying[FLIGHTS * 2]; /* Flight.frames */
+byte flying[FLIGHTS * 2] = NONE; /* Flight.frames */
 byte flying_ranges[FLIGHTS * 2];
 bit writes[FLIGHTS];
 byte before[FLIGHTS];   /* Flight.outside */
@@ -227,18 +147,18 @@ bit parked[FLIGHTS]; /* Cell.parked */
 #endif
 #endif
 #if FAULTS
-byte faults;
+byte faults = FAULTS;
 #endif
 
 /* Not part of the cache: what the assertions need to know. */
-byte begun[BYTES];  /* the newest version that somebody has begun to write */
-byte acked[BYTES];  /* ... that was acknowledged */
+byte begun[BYTES] = 1; /* the newest version that somebody has begun to write */
+byte acked[BYTES] = 1; /* ... that was acknowledged */
 byte seen[BYTES];   /* ... that a read has returned */
 byte cut[BYTES];    /* the version that a 0 stands for */
 bit twice;          /* a truncation will be made once more, because its flush failed */
 bit inside;         /* an outside call is between its beginning and its end */
 bit wrote;          /* the writer has ended */
-byte running;       /* parties that have not ended */
+byte running = 1;   /* parties that have not ended, init until it has started them */
 #if MARKS
 byte copying[2];    /* the frame + 1 that a reader has marked and found good */
 #endif
@@ -273,6 +193,20 @@ bit stale[FLIGHTS]; /* what the flight reads was, or will be, changed by an outs
 #define HANDLE_LOCALS
 #endif
 #define PARTY_LOCALS PARK_LOCALS; FLIGHT_LOCALS; MARK_LOCALS; HANDLE_LOCALS
+
+/* ... and of a party that writes pages back. */
+#if RUN
+#define RUN_LOCALS byte behind = NONE; byte mask_behind /* the page behind: its frame, its ranges */
+#else
+#define RUN_LOCALS
+#endif
+#if FAULTS || HANDLES
+#define FAULT_LOCALS bit refused
+#else
+#define FAULT_LOCALS
+#endif
+#define WRITING_LOCALS \
+  byte mask; byte first; byte second; bit good; bit failed; RUN_LOCALS; FAULT_LOCALS; PARTY_LOCALS
 
 #define VERSION(at, value) ((value) == 0 -> cut[at] : (value))
 #define PAGE(at) ((at) / 2)
@@ -345,31 +279,12 @@ init {
   PARTY_LOCALS;
 #endif
   atomic {
-    state[0] = TAKEN | FREE;
-    state[1] = TAKEN | FREE;
-    data[0] = RUBBISH;
-    data[1] = RUBBISH;
-    data[2] = RUBBISH;
-    data[3] = RUBBISH;
-    storage[0] = 1; begun[0] = 1; acked[0] = 1;
-    storage[1] = 1; begun[1] = 1; acked[1] = 1;
-#if PAGES == 2
-    storage[2] = 1; begun[2] = 1; acked[2] = 1;
-    storage[3] = 1; begun[3] = 1; acked[3] = 1;
-#endif
-#if FAULTS
-    faults = FAULTS;
-#endif
 #if MARKS == 2
     run MarkDrain();
 #endif
 #if FLIGHTS
-    flying[0] = NONE;
-    flying[1] = NONE;
     run Storage(0);
 #if FLIGHTS == 2
-    flying[2] = NONE;
-    flying[3] = NONE;
     run Storage(1);
 #endif
 #if PREFETCHES
@@ -414,6 +329,7 @@ init {
     running++;
     run Writer(6, OTHER, NOWHERE);
 #endif
+    running--
   }
 #if FLIGHTS
   running == 0;
@@ -437,5 +353,5 @@ init {
 }
 
 #if PROGRESS
-ltl returns { <> (running == 0 && begun[0] != 0) }
+ltl returns { <> (running == 0) }
 #endif

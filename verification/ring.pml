@@ -32,7 +32,7 @@
  *             an operation of producer 0 ends only after producer 1 has made all its calls; a
  *             producer 1 that waits for it is an invalid end state)
  *
- * Switches (verification/checks.py has the table of checks):
+ * Switches (verification/checks.py has their defaults and the checks):
  *   SLOTS 1|2       slots of the ring; with one, or with BATCH, tickets have to wait for room
  *   CALLS n         calls of each producer; CALLS_1 n: of producer 1
  *   BATCH n         producer 0 makes n calls of two requests each instead
@@ -46,33 +46,8 @@
  *   PROGRESS 1      sleeps may end by themselves, naps poll, the LTL property is on
  */
 
-#ifndef SLOTS
-#define SLOTS 2
-#endif
-#ifndef CALLS
-#define CALLS 2
-#endif
-#ifndef CALLS_1
-#define CALLS_1 CALLS
-#endif
-#ifndef BATCH
-#define BATCH 0
-#endif
-#ifndef STOP_EARLY
-#define STOP_EARLY 0
-#endif
-#ifndef WORKER
-#define WORKER 0
-#endif
-#ifndef DEATH
-#define DEATH 0
-#endif
-#ifndef LEAVE
-#define LEAVE 0
-#endif
-#ifndef PROGRESS
-#define PROGRESS 0
-#endif
+#include "settings.pml" /* the switches, and MUTATION: written by verification/run */
+
 #define TIMED (PROGRESS || DEATH)
 
 #define PRODUCERS 2
@@ -108,8 +83,6 @@
 #else
 #define SLEEP_ENDS(who) 1
 #endif
-
-#include "mutations.pml"
 
 /* Phases. */
 #define RUNNING 0
@@ -533,6 +506,20 @@ inline reap(slot) {
   finished[slot] = 0
 }
 
+inline finish(slot, other) {
+  atomic {
+    if
+    :: DECLARED -> goto declared
+    :: !DECLARED -> reap(slot); goto respond
+#if DEATH == 3
+    :: !DECLARED -> reap(slot); goto die /* after `finished` */
+    /* Both were reaped; the other one's caller learns it from the phase. */
+    :: !DECLARED && FINISHED(other) -> reap(other); reap(slot); goto die
+#endif
+    fi
+  }
+}
+
 #if DEATH > 1
 inline flush() {
   assert(begun[0] || in_storage[0] == 0 || awaited[CELL_OF(in_storage[0])] != GIVEN_UP); /* D2 */
@@ -664,28 +651,9 @@ start: /* the part of serve_storage() that begins operations */
   }
 #endif
 finish_0:
-  atomic {
-    if
-    :: DECLARED -> goto declared
-    :: !DECLARED -> reap(0); goto respond
-#if DEATH == 3
-    :: !DECLARED -> reap(0); goto die /* after `finished` */
-    /* Both were reaped; the other one's caller learns it from the phase. */
-    :: !DECLARED && FINISHED(1) -> reap(1); reap(0); goto die
-#endif
-    fi
-  }
+  finish(0, 1);
 finish_1:
-  atomic {
-    if
-    :: DECLARED -> goto declared
-    :: !DECLARED -> reap(1); goto respond
-#if DEATH == 3
-    :: !DECLARED -> reap(1); goto die
-    :: !DECLARED && FINISHED(0) -> reap(0); reap(1); goto die
-#endif
-    fi
-  }
+  finish(1, 0);
 respond: /* answer() */
   atomic {
 #if MUTATION == PARKED_BEFORE_ANSWER
