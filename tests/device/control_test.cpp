@@ -84,20 +84,14 @@ TEST(Layout, KeepsRegionsApartAndAligned) {
 }
 
 TEST(Layout, DoesNotOverflowWithTheLargestCounts) {
-  Geometry geometry;
-  geometry.groups = 1U << 20;
-  geometry.rings = 1U << 12;
-  geometry.slots_per_ring = 1U << 21;
-  geometry.staging_bytes = 64 << 20;
+  const Geometry geometry{
+      .rings = 1U << 12, .slots_per_ring = 1U << 21, .groups = 1U << 20, .staging_bytes = 64 << 20};
   expect_apart_and_aligned(geometry);
   EXPECT_GT(lay_out(geometry).heap, std::uint64_t{64} << 40);
 }
 
 TEST(Layout, RemembersWhatItWasMadeFor) {
-  Geometry geometry;
-  geometry.groups = 7;
-  geometry.arena_bytes = 12345;
-  const Control control = lay_out(geometry);
+  const Control control = lay_out({.groups = 7, .arena_bytes = 12345});
   EXPECT_EQ(control.magic, control_magic);
   EXPECT_EQ(control.version, control_version);
   EXPECT_EQ(control.geometry.groups, 7U);
@@ -107,14 +101,13 @@ TEST(Layout, RemembersWhatItWasMadeFor) {
 class View : public testing::Test {
  protected:
   View() {
-    Geometry geometry;
-    geometry.loops = 2;
-    geometry.rings = 3;
-    geometry.slots_per_ring = 8;
-    geometry.groups = 5;
-    geometry.cells_per_group = 4;
-    geometry.files = 9;
-    geometry.staging_bytes = 8192;
+    Geometry geometry{.loops = 2,
+                      .rings = 3,
+                      .slots_per_ring = 8,
+                      .groups = 5,
+                      .cells_per_group = 4,
+                      .files = 9,
+                      .staging_bytes = 8192};
     geometry.arena_bytes = lay_out(geometry).heap + 10'000;
     view.layout = lay_out(geometry);
     // Nothing here looks into the memory.

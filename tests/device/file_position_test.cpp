@@ -66,22 +66,15 @@ TEST(PositionLock, LetsOneThreadAtATimeMoveThePosition) {
   const std::uint64_t rounds = test::scaled(50'000);
   std::atomic<int> inside{0};
   std::atomic<bool> alone{true};
-  test::within_patience("threads take turns", [&] {
-    std::vector<std::thread> all;
-    for (unsigned i = 0; i < threads; ++i) {
-      all.emplace_back([&] {
-        for (std::uint64_t round = 0; round < rounds; ++round) {
-          PositionLock::lock(position, hooks);
-          if (inside.fetch_add(1, std::memory_order_relaxed) != 0) alone = false;
-          position.position += 1;  // not atomic: the lock must do
-          if (round % 64 == 0) std::this_thread::yield();
-          inside.fetch_sub(1, std::memory_order_relaxed);
-          PositionLock::unlock(position, hooks);
-        }
-      });
+  test::at_once("threads take turns", threads, [&](std::uint32_t) {
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      PositionLock::lock(position, hooks);
+      if (inside.fetch_add(1, std::memory_order_relaxed) != 0) alone = false;
+      position.position += 1;  // not atomic: the lock must do
+      if (round % 64 == 0) std::this_thread::yield();
+      inside.fetch_sub(1, std::memory_order_relaxed);
+      PositionLock::unlock(position, hooks);
     }
-    for (std::thread& thread : all)
-      thread.join();
   });
   EXPECT_TRUE(alone.load());
   EXPECT_EQ(position.position, threads * rounds);

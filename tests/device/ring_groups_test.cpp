@@ -122,13 +122,12 @@ class RingGroups : public testing::Test {
  protected:
   static void expect_traffic(std::uint32_t groups, std::uint32_t slots) {
     SCOPED_TRACE(testing::Message() << groups << " groups, " << slots << " slots");
-    Geometry geometry;
-    geometry.slots_per_ring = slots;
-    geometry.groups = groups;
-    geometry.cells_per_group = batch_max;
-    geometry.files = 1;
-    geometry.staging_bytes = 4096;
-    const test::TestArena arena(geometry, 4096);
+    const test::TestArena arena({.slots_per_ring = slots,
+                                 .groups = groups,
+                                 .cells_per_group = batch_max,
+                                 .files = 1,
+                                 .staging_bytes = 4096},
+                                4096);
     test::Random random;
     const std::uint64_t requests = test::scaled(2000);
     const test::SharedArray<std::uint32_t> finished(1);

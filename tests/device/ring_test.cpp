@@ -346,14 +346,13 @@ struct Load {
 };
 
 test::TestArena make_arena(const Load& load) {
-  Geometry geometry;
-  geometry.rings = load.rings;
-  geometry.slots_per_ring = load.slots;
-  geometry.groups = load.producers;
-  geometry.cells_per_group = load.cells;
-  geometry.files = 1;
-  geometry.staging_bytes = 4096;
-  test::TestArena arena(geometry, 4096);
+  test::TestArena arena({.rings = load.rings,
+                         .slots_per_ring = load.slots,
+                         .groups = load.producers,
+                         .cells_per_group = load.cells,
+                         .files = 1,
+                         .staging_bytes = 4096},
+                        4096);
   arena.context().wait.spin_ns = load.spin_ns;
   return arena;
 }
@@ -411,17 +410,10 @@ void run_load(const Load& load, std::uint64_t requests, Random& random) {
   test::TestArena arena = make_arena(load);
   SmallServer server(arena.view(), random);
   std::vector<Producer> producers(load.producers);
-  test::within_patience("producers and their server", [&] {
-    std::vector<std::thread> threads;
-    for (std::uint32_t i = 0; i < load.producers; ++i) {
-      threads.emplace_back([&, i, own = random.fork()] {
-        producers[i].run(arena.context(), i, load, requests, own);
-      });
-    }
-    for (std::thread& thread : threads)
-      thread.join();
-    server.stop();
+  test::at_once("producers", load.producers, random, [&](std::uint32_t i, const Random& own) {
+    producers[i].run(arena.context(), i, load, requests, own);
   });
+  test::within_patience("their server", [&] { server.stop(); });
   std::uint64_t submitted = 0;
   std::uint64_t batches = 0;
   std::uint64_t doorbells = 0;
@@ -458,31 +450,19 @@ TEST(RingThreads, EveryRequestIsAnsweredOnce) {
 
 TEST(RingThreads, ManyProducersShareTwoSlots) {
   Random random;
-  Load load;
-  load.slots = 2;
-  load.producers = 8;
-  load.cells = 2;
-  load.batch_max = 2;
-  run_load(load, scaled(4000), random);
+  run_load({.slots = 2, .producers = 8, .cells = 2, .batch_max = 2}, scaled(4000), random);
 }
 
 TEST(RingThreads, ASingleCellGoesRound) {
   Random random;
-  Load load;
-  load.producers = 1;
-  load.cells = 1;
-  load.batch_max = 1;
-  run_load(load, scaled(20'000), random);
+  run_load({.producers = 1, .cells = 1, .batch_max = 1}, scaled(20'000), random);
 }
 
 // No party spins, so every request finds a server that is asleep or about to be, and every answer
 // such a requester.
 TEST(RingThreads, SleepersAreWoken) {
   Random random;
-  Load load;
-  load.producers = 1;
-  load.cells = 1;
-  load.batch_max = 1;
+  const Load load{.producers = 1, .cells = 1, .batch_max = 1};
   test::TestArena arena = make_arena(load);
   SmallServer server(arena.view(), random);
   Producer producer;
@@ -501,12 +481,8 @@ TEST(RingThreads, SleepersAreWoken) {
 TEST(RingThreads, StoppingAnswersWhatWasSubmitted) {
   Random random;
   for (std::uint64_t round = 0; round < scaled(300); ++round) {
-    Load load;
-    load.slots = 2U << random.below(3);
-    load.producers = 3;
-    load.cells = 4;
-    load.batch_max = 2;
-    load.spin_ns = random.one_in(2) ? 0 : 5'000;
+    const Load load{
+        .slots = 2U << random.below(3), .producers = 3, .spin_ns = random.one_in(2) ? 0U : 5'000U};
     test::TestArena arena = make_arena(load);
     SmallServer server(arena.view(), random);
     std::vector<Producer> producers(load.producers);

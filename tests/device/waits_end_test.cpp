@@ -76,13 +76,12 @@ template <class Kind>
 class WaitsOf : public testing::Test {
  protected:
   static void expect(LoopPhase end, std::int64_t wanted) {
-    Geometry geometry;
-    geometry.slots_per_ring = slots;
-    geometry.groups = groups;
-    geometry.cells_per_group = 4;
-    geometry.files = 1;
-    geometry.staging_bytes = 4096;
-    const test::TestArena arena(geometry, 4096);
+    const test::TestArena arena({.slots_per_ring = slots,
+                                 .groups = groups,
+                                 .cells_per_group = 4,
+                                 .files = 1,
+                                 .staging_bytes = 4096},
+                                4096);
     const test::SharedArray<std::uint32_t> calls(2);
     const test::Report report;
     test::run_groups<Kind>(groups, WaitForNobody{&arena.context(), end, wanted, calls.data(),

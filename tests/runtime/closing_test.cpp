@@ -20,21 +20,13 @@ namespace {
 using device::Placement;
 using std::chrono::milliseconds;
 using test::pattern;
+using test::read_at;
 
 class Closing : public test::OnEndingRig {
  protected:
   Closing() : OnEndingRig(3) {}
   test::Calls calls(std::uint32_t group, Placement placement = Placement::compute) {
-    test::Calls made = rig->calls(group);
-    made.use(placement);
-    return made;
-  }
-  std::string read(test::Calls& files, int file, std::size_t bytes, std::int64_t offset) {
-    std::string data(bytes, '?');
-    const std::int64_t got = files.pread(file, data.data(), bytes, offset);
-    if (got < 0) return "error " + std::to_string(got);
-    data.resize(static_cast<std::size_t>(got));
-    return data;
+    return rig->calls(group, placement);
   }
 };
 
@@ -61,7 +53,7 @@ TEST_F(Closing, AnAppendBesideItsCloseHarmsNoOtherHandle) {
   auto files = calls(0);
   const int other = files.open("f", O_RDONLY);
   const int appending = files.open("f", O_WRONLY | O_APPEND);
-  ASSERT_EQ(read(files, other, 8, 0), "aaaaaaaa");
+  ASSERT_EQ(read_at(files, other, 8, 0), "aaaaaaaa");
   storage->hang("f");
   std::thread writer([&] {
     auto mine = calls(1);
@@ -81,8 +73,8 @@ TEST_F(Closing, AnAppendBesideItsCloseHarmsNoOtherHandle) {
   writer.join();
   closer.join();
   EXPECT_EQ(storage->contents("f").substr(0, 8), "aaaaaaaa");
-  EXPECT_EQ(read(files, other, 8, 0), "aaaaaaaa");
-  EXPECT_EQ(read(files, other, 8, page), "XXXX") << "what was appended";
+  EXPECT_EQ(read_at(files, other, 8, 0), "aaaaaaaa");
+  EXPECT_EQ(read_at(files, other, 8, page), "XXXX") << "what was appended";
 }
 
 TEST_F(Closing, ACloseAfterAFailedShutdownLosesNothing) {
@@ -152,7 +144,7 @@ TEST_F(Closing, ATruncationBesideItsCloseCutsNoOtherFile) {
     EXPECT_EQ(mine.pwrite(other, "WXYZ", 4, 0), 4);
     return 0;
   });
-  EXPECT_EQ(read(mine, other, 4, 0), "WXYZ");
+  EXPECT_EQ(read_at(mine, other, 4, 0), "WXYZ");
   EXPECT_EQ(mine.fsync(other), 0);
   EXPECT_EQ(storage->contents("g"), "WXYZ");
   EXPECT_EQ(cache.inode(cache.open_file(kept).inode).outside, 0U) << "its writers would hang";
@@ -183,7 +175,7 @@ TEST_F(Closing, AVectoredWriteBesideItsCloseWritesToNoOtherFile) {
         return 0;
       });
   EXPECT_EQ(got, 4) << "the piece before the close";
-  EXPECT_EQ(read(mine, other, 8, 0), "gggggggg");
+  EXPECT_EQ(read_at(mine, other, 8, 0), "gggggggg");
 }
 
 // A close has removed the handle from the cache, and its request has not reached the server, which
@@ -244,7 +236,7 @@ TEST_P(HalfClosed, RefusesEveryCallOnTheHandle) {
   EXPECT_EQ(mine.close(closed), -EBADF);
   EXPECT_EQ(storage->contents("f"), std::string(page, 'a'));
   auto others = calls(0);
-  EXPECT_EQ(read(others, kept, 6, 0), "dirtya");
+  EXPECT_EQ(read_at(others, kept, 6, 0), "dirtya");
   EXPECT_EQ(others.fsync(kept), 0);
   EXPECT_EQ(storage->contents("f"), "dirty" + std::string(page - 5, 'a'));
   finish_close();

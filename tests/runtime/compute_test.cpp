@@ -12,8 +12,9 @@
 #include <ferry/ferry.hpp>
 
 #include "runtime/cache_plan.hpp"
+#include "support/error_of.hpp"
 #include "support/files.hpp"
-#include "support/within.hpp"
+#include "support/runtimes.hpp"
 
 namespace ferry {
 namespace {
@@ -24,44 +25,31 @@ using test::read_file;
 using test::same_bytes;
 
 RuntimeOptions cached() {
-  RuntimeOptions options;
-  options.arena_bytes = 4 << 20;
-  options.device_threads = 1;
-  options.files_max = 16;
-  options.cache_bytes = 64 * 4096;
-  options.page_bytes = 4096;
-  options.placement = Placement::compute;
-  return options;
+  return test::cached_options(64, Placement::compute);
 }
 
-class Compute : public testing::Test {
+class Compute : public test::OnCachedRuntime {
  protected:
   void SetUp() override { runtime = std::make_unique<Runtime>(cached()); }
-  void on_device(const Runtime::Program& program) {
-    test::within_patience("a device program", [&] { runtime->run(program); });
-  }
-  test::ScratchDirectory directory;
-  const std::string path = directory / "f";
   const std::string data = pattern(10'000, 1);
-  std::unique_ptr<Runtime> runtime;
 };
 
 TEST_F(Compute, WritesReachTheFileOnFlushAndOnClose) {
-  on_device([&](DeviceThread& self) {
-    const int file = self.files.open(path.c_str(), O_RDWR | O_CREAT, 0644);
+  on_device([&](Files& files) {
+    const int file = files.open(path.c_str(), O_RDWR | O_CREAT, 0644);
     ASSERT_GT(file, 0);
-    ASSERT_EQ(self.files.pwrite(file, data.data(), data.size(), 0), 10'000);
+    ASSERT_EQ(files.pwrite(file, data.data(), data.size(), 0), 10'000);
     EXPECT_EQ(read_file(path), "") << "nothing is dirty, so nothing is cached";
     device::FileStatus status{};
-    EXPECT_EQ(self.files.fstat(file, &status), 0);
+    EXPECT_EQ(files.fstat(file, &status), 0);
     EXPECT_EQ(status.size_bytes, 10'000U);
-    EXPECT_EQ(self.files.stat(path.c_str(), &status), 0);
+    EXPECT_EQ(files.stat(path.c_str(), &status), 0);
     EXPECT_EQ(status.size_bytes, 10'000U);
-    ASSERT_EQ(self.files.flush(file), 0);
+    ASSERT_EQ(files.flush(file), 0);
     EXPECT_TRUE(same_bytes(read_file(path), data));
-    ASSERT_EQ(self.files.pwrite(file, "end", 3, 10'000), 3);
-    ASSERT_EQ(self.files.close(file), 0);
-    EXPECT_EQ(self.files.flush(file), -EBADF);
+    ASSERT_EQ(files.pwrite(file, "end", 3, 10'000), 3);
+    ASSERT_EQ(files.close(file), 0);
+    EXPECT_EQ(files.flush(file), -EBADF);
   });
   EXPECT_TRUE(same_bytes(read_file(path), data + "end"));
   const device::cache::Counters counters = runtime->statistics().cache;
@@ -70,37 +58,27 @@ TEST_F(Compute, WritesReachTheFileOnFlushAndOnClose) {
 
 TEST_F(Compute, ASecondReadAsksTheServerNothing) {
   test::write_file(path, data);
-  on_device([&](DeviceThread& self) {
-    const int file = self.files.open(path.c_str(), O_RDONLY);
+  on_file(path, O_RDONLY, [&](Files& files, int file) {
     std::string got(10'000, '\0');
-    ASSERT_EQ(self.files.pread(file, got.data(), got.size(), 0), 10'000);
+    ASSERT_EQ(files.pread(file, got.data(), got.size(), 0), 10'000);
     const RuntimeStatistics before = runtime->statistics();
     got.assign(10'000, '\0');
-    ASSERT_EQ(self.files.pread(file, got.data(), got.size(), 0), 10'000);
+    ASSERT_EQ(files.pread(file, got.data(), got.size(), 0), 10'000);
     EXPECT_TRUE(same_bytes(got, data));
     EXPECT_EQ(runtime->statistics().calls, before.calls);
     EXPECT_EQ(runtime->statistics().cache.hits, before.cache.hits + 3);
-    EXPECT_EQ(self.files.close(file), 0);
   });
 }
 
 TEST_F(Compute, ShutdownWritesBackWhatIsDirty) {
-  on_device([&](DeviceThread& self) {
-    const int file = self.files.open(path.c_str(), O_RDWR | O_CREAT, 0644);
-    ASSERT_EQ(self.files.pwrite(file, data.data(), data.size(), 0), 10'000);
-  });
-  const ShutdownReport report = runtime->shutdown(std::chrono::seconds(60));
-  EXPECT_TRUE(report.finished);
-  EXPECT_TRUE(report.errors.empty());
+  leave_dirty(data);
+  test::expect_good_end(runtime->shutdown(test::patience));
   EXPECT_TRUE(same_bytes(read_file(path), data));
 }
 
 // A limit on the size of files, lifted between the two.
 TEST_F(Compute, ASecondShutdownWritesWhatTheFirstCouldNot) {
-  on_device([&](DeviceThread& self) {
-    const int file = self.files.open(path.c_str(), O_RDWR | O_CREAT, 0644);
-    ASSERT_EQ(self.files.pwrite(file, data.data(), data.size(), 0), 10'000);
-  });
+  leave_dirty(data);
   struct rlimit usual {};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &usual), 0);
   const auto signalled = std::signal(SIGXFSZ, SIG_IGN);
@@ -112,9 +90,7 @@ TEST_F(Compute, ASecondShutdownWritesWhatTheFirstCouldNot) {
   EXPECT_FALSE(first.finished);
   ASSERT_EQ(first.errors.size(), 1U);
   EXPECT_EQ(first.errors[0], "writing back " + path + ": File too large (3 pages)");
-  const ShutdownReport second = runtime->shutdown(test::patience);
-  EXPECT_TRUE(second.finished);
-  EXPECT_TRUE(second.errors.empty());
+  test::expect_good_end(runtime->shutdown(test::patience));
   EXPECT_TRUE(same_bytes(read_file(path), data));
 }
 
@@ -122,11 +98,9 @@ TEST_F(Compute, TheNextOpenSeesWhatOthersDidMeanwhile) {
   test::write_file(path, data);
   const auto look = [&] {
     std::string got(20'000, '\0');
-    on_device([&](DeviceThread& self) {
-      const int file = self.files.open(path.c_str(), O_RDONLY);
-      const std::int64_t bytes = self.files.pread(file, got.data(), got.size(), 0);
+    on_file(path, O_RDONLY, [&](Files& files, int file) {
+      const std::int64_t bytes = files.pread(file, got.data(), got.size(), 0);
       got.resize(static_cast<std::size_t>(bytes));
-      EXPECT_EQ(self.files.close(file), 0);
     });
     return got;
   };
@@ -138,8 +112,7 @@ TEST_F(Compute, TheNextOpenSeesWhatOthersDidMeanwhile) {
 
 TEST_F(Compute, RefusesWhatPosixRefuses) {
   test::write_file(path, data);
-  on_device([&](DeviceThread& self) {
-    auto& files = self.files;
+  on_device([&](Files& files) {
     char byte = 'x';
     const int reader = files.open(path.c_str(), O_RDONLY);
     EXPECT_EQ(files.pwrite(reader, &byte, 1, 0), -EBADF);
@@ -166,35 +139,33 @@ TEST_F(Compute, RefusesWhatPosixRefuses) {
 
 TEST_F(Compute, PrefetchBringsARangeAndSaysWhatIsWrong) {
   test::write_file(path, pattern(100'000, 1));
-  on_device([&](DeviceThread& self) {
-    const int file = self.files.open(path.c_str(), O_RDONLY);
-    EXPECT_EQ(self.files.prefetch(file, 0, 100'000), 0);
+  on_device([&](Files& files) {
+    const int file = files.open(path.c_str(), O_RDONLY);
+    EXPECT_EQ(files.prefetch(file, 0, 100'000), 0);
     std::string got(100'000, '\0');
-    ASSERT_EQ(self.files.pread(file, got.data(), got.size(), 0), 100'000);
+    ASSERT_EQ(files.pread(file, got.data(), got.size(), 0), 100'000);
     EXPECT_TRUE(same_bytes(got, pattern(100'000, 1)));
     EXPECT_EQ(runtime->statistics().cache.misses, 0U);
     EXPECT_EQ(runtime->statistics().cache.readahead_used, 25U);
-    EXPECT_EQ(self.files.prefetch(file, -1, 1), -EINVAL);
-    EXPECT_EQ(self.files.close(file), 0);
-    EXPECT_EQ(self.files.prefetch(file, 0, 1), -EBADF);
-    const int writer = self.files.open(path.c_str(), O_WRONLY);
-    EXPECT_EQ(self.files.prefetch(writer, 0, 1), -EBADF);
-    EXPECT_EQ(self.files.close(writer), 0);
+    EXPECT_EQ(files.prefetch(file, -1, 1), -EINVAL);
+    EXPECT_EQ(files.close(file), 0);
+    EXPECT_EQ(files.prefetch(file, 0, 1), -EBADF);
+    const int writer = files.open(path.c_str(), O_WRONLY);
+    EXPECT_EQ(files.prefetch(writer, 0, 1), -EBADF);
+    EXPECT_EQ(files.close(writer), 0);
   });
 }
 
 TEST_F(Compute, ASequentialReaderIsReadAhead) {
   const std::string large = pattern(1 << 20, 1);
   test::write_file(path, large);
-  on_device([&](DeviceThread& self) {
-    const int file = self.files.open(path.c_str(), O_RDONLY);
+  on_file(path, O_RDONLY, [&](Files& files, int file) {
     std::string got(large.size(), '\0');
     for (std::size_t at = 0; at < large.size(); at += 1000) {
       const std::size_t step = std::min<std::size_t>(1000, large.size() - at);
-      ASSERT_EQ(self.files.read(file, got.data() + at, step), static_cast<std::int64_t>(step));
+      ASSERT_EQ(files.read(file, got.data() + at, step), static_cast<std::int64_t>(step));
     }
     EXPECT_TRUE(same_bytes(got, large));
-    EXPECT_EQ(self.files.close(file), 0);
   });
   EXPECT_LE(runtime->statistics().cache.misses, 3U);
   EXPECT_GE(runtime->statistics().cache.readahead_used, 253U);
@@ -202,9 +173,7 @@ TEST_F(Compute, ASequentialReaderIsReadAhead) {
 
 TEST_F(Compute, AViewShowsAPageUntilItIsReleased) {
   test::write_file(path, data);
-  on_device([&](DeviceThread& self) {
-    auto& files = self.files;
-    const int file = files.open(path.c_str(), O_RDWR);
+  on_file(path, O_RDWR, [&](Files& files, int file) {
     device::cache::HeldView view;
     ASSERT_EQ(files.hold(file, 4096 + 96, 100, view), 100);
     EXPECT_EQ(std::memcmp(view.data, data.data() + 4192, 100), 0);
@@ -221,7 +190,6 @@ TEST_F(Compute, AViewShowsAPageUntilItIsReleased) {
     EXPECT_EQ(files.hold(there, 0, 1, view), -EOPNOTSUPP);
     EXPECT_EQ(files.prefetch(there, 0, 1), 0) << "only advice";
     EXPECT_EQ(files.close(there), 0);
-    EXPECT_EQ(files.close(file), 0);
   });
 }
 
@@ -243,13 +211,7 @@ TEST(ComputeOptions, TooManyGroupsAreAnError) {
   geometry.groups = device::cache::groups_max;
   EXPECT_EQ(cache_layout(cached(), geometry).geometry.groups, device::cache::groups_max);
   ++geometry.groups;
-  try {
-    cache_layout(cached(), geometry);
-    ADD_FAILURE() << "was accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code().value(), EINVAL);
-    EXPECT_NE(std::string(error.what()).find("groups"), std::string::npos) << error.what();
-  }
+  EXPECT_EQ(test::error_of([&] { cache_layout(cached(), geometry); }, "groups"), EINVAL);
 }
 
 }  // namespace

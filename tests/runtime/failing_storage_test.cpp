@@ -24,6 +24,7 @@ using device::Placement;
 using test::FailingStorage;
 using test::pattern;
 using test::Random;
+using test::read_at;
 using test::same_bytes;
 
 constexpr std::uint32_t page = 4096;
@@ -36,25 +37,12 @@ class FailingStorageTest : public testing::Test {
     storage = failing.get();
     rig =
         std::make_unique<test::ServerRig>(test::small_geometry(1, threads + 1), std::move(failing));
-    device::cache::View& cache = rig->arena.context().cache;
-    cache.layout = device::cache::lay_out({page, pages, 16, threads + 1, 4});
-    cache.base = rig->heap();
-    memory = rig->heap() + (cache.layout.bytes + page - 1) / page * page;
+    memory = rig->add_cache({page, pages, 16, threads + 1, 4});
     ASSERT_LE(memory + (threads + 1) * page, rig->heap() + test::ServerRig::heap_bytes);
-    device::cache::prepare(cache);
   }
   // Calls of one group, by placement.
   test::Calls calls(std::uint32_t group, Placement placement = Placement::compute) {
-    test::Calls made = rig->calls(group);
-    made.use(placement);
-    return made;
-  }
-  std::string read(test::Calls& files, int file, std::size_t bytes, std::int64_t offset) {
-    std::string data(bytes, '?');
-    const std::int64_t got = files.pread(file, data.data(), bytes, offset);
-    if (got < 0) return "error " + std::to_string(got);
-    data.resize(static_cast<std::size_t>(got));
-    return data;
+    return rig->calls(group, placement);
   }
 
   Random random;
@@ -98,7 +86,7 @@ TEST_F(FailingStorageTest, OpeningATruncatedFileCutsItOnce) {
   const int other = files.open("f", O_WRONLY | O_CREAT | O_TRUNC);
   ASSERT_GT(other, 0);
   EXPECT_EQ(storage->truncations, 2U) << "also where something is dirty";
-  EXPECT_EQ(read(files, one, 1, 0), "") << "the same file";
+  EXPECT_EQ(read_at(files, one, 1, 0), "") << "the same file";
   EXPECT_EQ(files.close(one), 0);
   EXPECT_EQ(files.close(other), 0);
   EXPECT_EQ(storage->contents("f"), "");
@@ -143,7 +131,7 @@ TEST_F(FailingStorageTest, AnErrorOfAnEvictionIsReportedByTheFilesOwnClose) {
   ASSERT_EQ(files.pwrite(file, data.data(), data.size(), 0), 2 * page);
   storage->faults.writes = 1;
   for (int i = 0; i < 40; ++i)
-    EXPECT_EQ(read(files, other, page, std::int64_t{page} * i).size(), page);
+    EXPECT_EQ(read_at(files, other, page, std::int64_t{page} * i).size(), page);
   storage->faults.stop();
   EXPECT_GT(storage->injected, 0U);
   EXPECT_EQ(files.close(other), 0) << "another file's error";
@@ -262,7 +250,7 @@ TEST_F(FailingStorageTest, ASynchronousHandleWritesThrough) {
       ASSERT_EQ(others.pwrite(plain, "older and longer", 16, 1000), 16);
       model.replace(1000, 16, "older and longer");
       expect_written(files.pwrite(file, "newer", 5, 1000), 1000, "newer");
-      EXPECT_EQ(read(others, plain, 16, 1000), "newer and longer");
+      EXPECT_EQ(read_at(others, plain, 16, 1000), "newer and longer");
       EXPECT_EQ(others.close(plain), 0);
       EXPECT_TRUE(same_bytes(storage->contents("f"), model));
       EXPECT_EQ(files.close(file), 0);
@@ -315,11 +303,11 @@ TEST_F(FailingStorageTest, AFullStorageIsTheBusinessOfItsFileAlone) {
   for (const Placement placement : {Placement::compute, Placement::automatic, Placement::host}) {
     files.use(placement);
     for (std::size_t at = 0; at < data.size(); at += page)
-      ASSERT_EQ(read(files, other, page, static_cast<std::int64_t>(at)), data.substr(at, page));
+      ASSERT_EQ(read_at(files, other, page, static_cast<std::int64_t>(at)), data.substr(at, page));
     ASSERT_EQ(files.pwrite(healthy, data.data(), data.size(), 0),
               static_cast<std::int64_t>(data.size()));
     ASSERT_EQ(files.fsync(healthy), 0);
-    EXPECT_TRUE(same_bytes(read(files, full, model.size(), 0), model));
+    EXPECT_TRUE(same_bytes(read_at(files, full, model.size(), 0), model));
   }
   EXPECT_EQ(storage->failed_writes, failed) << "nobody asked for that";
   EXPECT_TRUE(same_bytes(storage->contents("healthy"), data));
@@ -345,7 +333,7 @@ TEST_F(FailingStorageTest, AHostReadSeesWhatCannotBeWrittenBack) {
   model.replace(100, 3, "new");
   storage->faults.writes = 1;
   files.use(Placement::host);
-  EXPECT_TRUE(same_bytes(read(files, file, 2 * page, 0), model));
+  EXPECT_TRUE(same_bytes(read_at(files, file, 2 * page, 0), model));
   device::Pending pending = files.pread_async(file, memory, page, 0);
   EXPECT_EQ(files.wait(pending), page);
   EXPECT_TRUE(same_bytes({reinterpret_cast<char*>(memory), page}, model.substr(0, page)));
@@ -368,9 +356,9 @@ TEST_F(FailingStorageTest, AHostWriteStaysBesideWhatCannotBeWrittenBack) {
       written = files.pwrite(file, "NEWER", 5, 100) == 5;
     ASSERT_TRUE(written);
     storage->faults.stop();
-    EXPECT_EQ(read(files, file, 5, 100), "NEWER");
+    EXPECT_EQ(read_at(files, file, 5, 100), "NEWER");
     files.use(Placement::compute);
-    EXPECT_EQ(read(files, file, 5, 100), "NEWER");
+    EXPECT_EQ(read_at(files, file, 5, 100), "NEWER");
     files.fsync(file);
     EXPECT_EQ(storage->contents("f").substr(100), "NEWER");
     EXPECT_EQ(files.close(file), 0);
@@ -384,16 +372,16 @@ TEST_F(FailingStorageTest, AFailedWriteLeavesNothingInItsPage) {
   std::string model = pattern(page, 1);
   storage->set_contents("f", model);
   const int file = files.open("f", O_RDWR);
-  ASSERT_EQ(read(files, file, page, 0), model);          // the page is there, whole
+  ASSERT_EQ(read_at(files, file, page, 0), model);       // the page is there, whole
   for (const std::size_t at : {0U, 100U, 200U, 300U}) {  // as many ranges as its list takes
     ASSERT_EQ(files.pwrite(file, "new", 3, static_cast<std::int64_t>(at)), 3);
     model.replace(at, 3, "new");
   }
   storage->faults.writes = 1;
   EXPECT_EQ(files.pwrite(file, "failed", 6, 400), -EIO);
-  EXPECT_TRUE(same_bytes(read(files, file, page, 0), model));
+  EXPECT_TRUE(same_bytes(read_at(files, file, page, 0), model));
   storage->faults.stop();
-  EXPECT_TRUE(same_bytes(read(files, file, page, 0), model));
+  EXPECT_TRUE(same_bytes(read_at(files, file, page, 0), model));
   EXPECT_EQ(files.close(file), -EIO);
   EXPECT_TRUE(same_bytes(storage->contents("f"), model));
 }
@@ -406,11 +394,11 @@ TEST_F(FailingStorageTest, WhatACloseCouldNotWriteIsNoPartOfTheFile) {
   const int writer = files.open("f", O_RDWR);
   const int reader = files.open("f", O_RDONLY);
   ASSERT_EQ(files.pwrite(writer, "lost", 4, 100), 4);
-  ASSERT_EQ(read(files, reader, 200, 0).size(), 104U);
+  ASSERT_EQ(read_at(files, reader, 200, 0).size(), 104U);
   storage->faults.writes = 1;
   EXPECT_EQ(files.close(writer), -EIO);
   storage->faults.stop();
-  EXPECT_EQ(read(files, reader, 200, 0), "there");
+  EXPECT_EQ(read_at(files, reader, 200, 0), "there");
   device::FileStatus status{};
   EXPECT_EQ(files.fstat(reader, &status), 0);
   EXPECT_EQ(status.size_bytes, 5U);
@@ -426,7 +414,7 @@ class Faults : public FailingStorageTest {
   // The possible contents of a piece, byte by byte: the last write, and later failed ones.
   using Versions = std::vector<std::string>;
 
-  void work(std::uint32_t index, std::uint64_t operations, Random own) {
+  void work(std::uint32_t index, std::uint64_t operations, Random& own) {
     auto files = rig->calls(index);
     int file = files.open("f", O_RDWR);
     for (std::uint64_t i = 0; i < operations && !failed; ++i) {
@@ -510,16 +498,8 @@ TEST_F(Faults, LoseNothingThatWasAcknowledged) {
     storage->faults.short_writes = 12;
     storage->faults.syncs = 6;
     storage->faults.delays = 5;
-    test::within_patience("threads over a failing storage", [&] {
-      std::vector<std::thread> workers;
-      for (std::uint32_t i = 0; i < threads; ++i) {
-        workers.emplace_back([=, this, fork = random.fork()]() mutable {
-          work(i, test::scaled(20'000), std::move(fork));
-        });
-      }
-      for (std::thread& worker : workers)
-        worker.join();
-    });
+    test::at_once("threads over a failing storage", threads, random,
+                  [this](std::uint32_t i, Random& own) { work(i, test::scaled(20'000), own); });
     EXPECT_GT(storage->injected, 0U);
     storage->faults.stop();
     keeper.fsync(file);  // reports what failed meanwhile

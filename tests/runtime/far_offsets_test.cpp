@@ -57,12 +57,9 @@ class FarOffsetsTest : public testing::TestWithParam<Placement> {
   void SetUp() override {
     rig = std::make_unique<test::ServerRig>(test::small_geometry(1, 2),
                                             storage::make_posix(storage::Engine::threads));
-    cache().layout = device::cache::lay_out({page, 32, 16, 2, 4});
-    cache().base = rig->heap();
-    device::cache::prepare(cache());
+    rig->add_cache({page, 32, 16, 2, 4});
     ASSERT_TRUE(far.is_there() && near.is_there());
-    files = std::make_unique<test::Calls>(rig->calls(0));
-    files->use(GetParam());
+    files = std::make_unique<test::Calls>(rig->calls(0, GetParam()));
     far_file = files->open(far.path().c_str(), O_RDWR);
     near_file = files->open(near.path().c_str(), O_RDWR);
     ASSERT_GT(far_file, 0);
@@ -80,11 +77,7 @@ class FarOffsetsTest : public testing::TestWithParam<Placement> {
   }
   device::cache::View& cache() const { return rig->arena.context().cache; }
   std::string read(int file, std::size_t bytes, std::int64_t offset) const {
-    std::string data(bytes, '?');
-    const std::int64_t got = files->pread(file, data.data(), bytes, offset);
-    if (got < 0) return "error " + std::to_string(got);
-    data.resize(static_cast<std::size_t>(got));
-    return data;
+    return test::read_at(*files, file, bytes, offset);
   }
   void expect_size(std::int64_t bytes) const {
     device::FileStatus status{};

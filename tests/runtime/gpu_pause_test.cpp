@@ -86,9 +86,6 @@ void play_host(const std::string& folder) {
 TEST(PausedHost, IsNoDeadServerForItsKernels) {
   if (const char* folder = getenv(folder_variable)) return play_host(folder);
   const test::ScratchDirectory directory;
-  std::string program = "/proc/self/exe";
-  std::string filter = "--gtest_filter=PausedHost.IsNoDeadServerForItsKernels";
-  char* arguments[] = {program.data(), filter.data(), nullptr};
   const std::string folder = directory.path();
   const pid_t host = fork();
   ASSERT_GE(host, 0);
@@ -96,7 +93,7 @@ TEST(PausedHost, IsNoDeadServerForItsKernels) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setenv(folder_variable, folder.c_str(), 1);
     setenv("FERRY_MOCK_CUDA_SHARED", "1", 1);
-    execv(program.c_str(), arguments);
+    execl("/proc/self/exe", "child", "--gtest_filter=PausedHost.*", nullptr);
     _exit(127);
   }
   const auto is_there = [&] { return access((folder + "/started").c_str(), F_OK) == 0; };

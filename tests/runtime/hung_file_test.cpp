@@ -23,6 +23,7 @@ using test::eventually;
 using test::FailingStorage;
 using test::pattern;
 using test::Random;
+using test::read_at;
 using test::same_bytes;
 using test::within_patience;
 
@@ -39,10 +40,8 @@ class HungFileTest : public testing::Test {
     device::Geometry geometry = test::small_geometry(1, groups);
     geometry.shared_cells = flights;
     rig = std::make_unique<test::ServerRig>(geometry, std::move(failing));
-    cache().layout = device::cache::lay_out({page, 64, files_max, groups, flights});
-    cache().base = rig->heap();
-    ASSERT_LE(cache().layout.bytes, std::uint64_t{test::ServerRig::heap_bytes});
-    device::cache::prepare(cache());
+    const unsigned char* end = rig->add_cache({page, 64, files_max, groups, flights});
+    ASSERT_LE(end, rig->heap() + test::ServerRig::heap_bytes);
   }
   void TearDown() override {
     storage->let_go();
@@ -50,16 +49,7 @@ class HungFileTest : public testing::Test {
   }
   device::cache::View& cache() const { return rig->arena.context().cache; }
   test::Calls calls(std::uint32_t group, Placement placement = Placement::compute) {
-    test::Calls made = rig->calls(group);
-    made.use(placement);
-    return made;
-  }
-  static std::string read(test::Calls& files, int file, std::size_t bytes, std::int64_t offset) {
-    std::string data(bytes, '?');
-    const std::int64_t got = files.pread(file, data.data(), bytes, offset);
-    if (got < 0) return "error " + std::to_string(got);
-    data.resize(static_cast<std::size_t>(got));
-    return data;
+    return rig->calls(group, placement);
   }
   // Whether the cache has released the handle.
   bool is_detached(int file) const {
@@ -73,7 +63,7 @@ class HungFileTest : public testing::Test {
       const int file = files.open(name.c_str(), O_RDWR | O_CREAT);
       ASSERT_GT(file, 0);
       EXPECT_EQ(files.pwrite(file, data.data(), data.size(), 0), 5 * page);
-      EXPECT_TRUE(same_bytes(read(files, file, data.size(), 0), data));
+      EXPECT_TRUE(same_bytes(read_at(files, file, data.size(), 0), data));
       device::FileStatus status{};
       EXPECT_EQ(files.fstat(file, &status), 0);
       EXPECT_EQ(status.size_bytes, data.size());
@@ -104,7 +94,7 @@ TEST_F(HungFileTest, ACloseThatHangsKeepsOnlyItsOwnFileWaiting) {
     auto mine = calls(2);
     const int again = mine.open("hung", O_RDONLY);
     opened = true;
-    EXPECT_TRUE(same_bytes(read(mine, again, data.size(), 0), data));
+    EXPECT_TRUE(same_bytes(read_at(mine, again, data.size(), 0), data));
     EXPECT_EQ(mine.close(again), 0);
   });
   use_another_file(files, "one more");
@@ -133,7 +123,7 @@ TEST_F(HungFileTest, PagesOfAClosedFileAreForgottenWithoutWaiting) {
   within_patience("the file that hung", [&] {
     closer.join();
     const int again = files.open("hung", O_RDONLY);
-    EXPECT_TRUE(same_bytes(read(files, again, data.size(), 0), data));
+    EXPECT_TRUE(same_bytes(read_at(files, again, data.size(), 0), data));
     EXPECT_EQ(files.close(again), 0);
   });
 }
@@ -165,7 +155,7 @@ class HungStorageTest : public HungFileTest {
       const int reader = files.open("cold", O_RDONLY);
       const int writer = files.open("written", O_RDWR | O_CREAT);
       for (std::size_t at = 0; at < cold.size(); at += page) {
-        const std::string got = read(files, reader, page, static_cast<std::int64_t>(at));
+        const std::string got = read_at(files, reader, page, static_cast<std::int64_t>(at));
         EXPECT_TRUE(same_bytes(got, cold.substr(at, page)));
         EXPECT_EQ(files.pwrite(writer, got.data(), page, static_cast<std::int64_t>(at)), page);
       }
@@ -241,7 +231,7 @@ TEST_F(HungFileTest, AppendsOutdateNothingBeforeTheEnd) {
     std::atomic<bool> done{false};
     std::thread thread([&] {
       EXPECT_TRUE(
-          same_bytes(read(files, reader, page, static_cast<std::int64_t>(at) * page), expected));
+          same_bytes(read_at(files, reader, page, static_cast<std::int64_t>(at) * page), expected));
       done = true;
     });
     std::uint64_t requests = 0;
@@ -264,9 +254,9 @@ TEST_F(HungFileTest, AppendsOutdateNothingBeforeTheEnd) {
   for (std::uint32_t first = 1; first <= tries_before_turn; ++first)
     EXPECT_EQ(requests_beside(at++, Inode::outside_kept, first), first + 1);
   // The page that they do change.
-  const std::string end = read(files, reader, page, pages * page);
+  const std::string end = read_at(files, reader, page, pages * page);
   EXPECT_TRUE(same_bytes(end, data.substr(pages * page, page)));
-  EXPECT_TRUE(same_bytes(read(files, reader, data.size(), 0), data));
+  EXPECT_TRUE(same_bytes(read_at(files, reader, data.size(), 0), data));
   EXPECT_EQ(others.close(writer), 0);
   EXPECT_EQ(files.close(reader), 0);
   EXPECT_TRUE(same_bytes(storage->contents("log"), data));

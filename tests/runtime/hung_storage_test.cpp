@@ -37,10 +37,7 @@ class HungStorage : public testing::Test {
     device::Geometry geometry = test::small_geometry(1, threads);
     geometry.shared_cells = 8;
     rig = std::make_unique<test::ServerRig>(geometry, std::move(both));
-    device::cache::View& cache = rig->arena.context().cache;
-    cache.layout = device::cache::lay_out({page, pages, 16, threads, 8});
-    cache.base = rig->heap();
-    device::cache::prepare(cache);
+    rig->add_cache({page, pages, 16, threads, 8});
   }
   std::string path_of(std::uint32_t index) const {
     const std::string name = std::to_string(index);

@@ -173,13 +173,8 @@ void two_groups(const device::Context& context, char* arena) {
     groups.push_back(std::make_unique<Group>(context, i, directory / std::to_string(i),
                                              arena + std::size_t{i} * 30'000, random.fork()));
   }
-  test::within_patience("two groups of lanes", [&] {
-    std::vector<std::thread> both;
-    for (const auto& group : groups)
-      both.emplace_back([&] { group->run(test::scaled(400)); });
-    for (std::thread& one : both)
-      one.join();
-  });
+  test::at_once("two groups of lanes", 2,
+                [&](std::uint32_t i) { groups[i]->run(test::scaled(400)); });
 }
 
 TEST_P(CachedLanes, DoWhatPlainFilesDo) {

@@ -21,6 +21,7 @@
 #include <ferry/ferry.hpp>
 
 #include "support/depth.hpp"
+#include "support/error_of.hpp"
 #include "support/files.hpp"
 #include "support/runtimes.hpp"
 
@@ -42,21 +43,15 @@ RuntimeOptions small_options() {
 
 // The errno that refuses a runtime with these options; 0 if accepted.
 int refused(const RuntimeOptions& options, const char* says = "") {
-  try {
-    const Runtime runtime(options);
-    return 0;
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
-    return error.code().value();
-  }
+  return test::error_of([&] { const Runtime runtime(options); }, says);
 }
 
 TEST(Options, RefusesWhatCannotBe) {
   RuntimeOptions options = small_options();
-  options.files_max = 0;
-  EXPECT_EQ(refused(options, "files_max"), EINVAL);
-  options.files_max = 65'537;
-  EXPECT_EQ(refused(options, "files_max"), EINVAL);
+  for (const std::uint32_t files : {0U, 65'537U}) {
+    options.files_max = files;
+    EXPECT_EQ(refused(options, "files_max"), EINVAL);
+  }
   options = small_options();
   options.server_threads = 2;
   options.rings = 1;
@@ -141,13 +136,7 @@ TEST(Memory, RunsOutWithAnErrorAndComesBack) {
     std::vector<Buffer> buffers;
     for (int i = 0; i < 4; ++i)
       buffers.push_back(runtime.allocate(1 << 20));
-    try {
-      buffers.push_back(runtime.allocate(1 << 20));
-      ADD_FAILURE() << "more than there is";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code().value(), ENOMEM);
-      EXPECT_NE(std::string(error.what()).find("arena_bytes"), std::string::npos);
-    }
+    EXPECT_EQ(test::error_of([&] { runtime.allocate(1 << 20); }, "arena_bytes"), ENOMEM);
     buffers[2] = Buffer();
     EXPECT_NO_THROW(buffers[2] = runtime.allocate(1 << 20));
     Buffer moved = std::move(buffers[0]);
@@ -160,14 +149,8 @@ TEST(Memory, RunsOutWithAnErrorAndComesBack) {
 
 TEST(Memory, RefusesAlignmentsThatAreNone) {
   Runtime runtime(small_options());
-  for (const std::uint64_t alignment : std::vector<std::uint64_t>{3, 0, 12}) {
-    try {
-      const Buffer buffer = runtime.allocate(64, alignment);
-      ADD_FAILURE() << "an alignment of " << alignment << " was accepted";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code().value(), EINVAL);
-    }
-  }
+  for (const std::uint64_t alignment : {3UL, 0UL, 12UL})
+    EXPECT_EQ(test::error_of([&] { runtime.allocate(64, alignment); }), EINVAL) << alignment;
 }
 
 TEST(Programs, RunOnEveryThreadOnce) {
@@ -206,20 +189,15 @@ TEST(Programs, TakeTurns) {
   Runtime runtime(small_options());
   std::atomic<int> inside{0};
   std::atomic<bool> overlapped{false};
-  std::vector<std::thread> hosts;
-  for (int host = 0; host < 3; ++host) {
-    hosts.emplace_back([&] {
-      for (int round = 0; round < 10; ++round) {
-        runtime.run([&](DeviceThread& self) {
-          if (++inside > 2) overlapped = true;
-          self.files.ping();
-          --inside;
-        });
-      }
-    });
-  }
-  for (std::thread& host : hosts)
-    host.join();
+  test::at_once("programs of three hosts", 3, [&](std::uint32_t) {
+    for (int round = 0; round < 10; ++round) {
+      runtime.run([&](DeviceThread& self) {
+        if (++inside > 2) overlapped = true;
+        self.files.ping();
+        --inside;
+      });
+    }
+  });
   EXPECT_FALSE(overlapped);
 }
 
@@ -364,9 +342,8 @@ TEST(Shutdown, EndsCallsAndClosesFiles) {
     if (self.index == 0) self.files.open((directory / "f").c_str(), O_RDWR | O_CREAT, 0644);
   });
   const ShutdownReport report = runtime.shutdown(milliseconds(1000));
-  EXPECT_TRUE(report.finished);
+  test::expect_good_end(report);
   EXPECT_EQ(report.files_closed, 1U);
-  EXPECT_TRUE(report.errors.empty());
   runtime.run([&](DeviceThread& self) {
     char byte = 0;
     EXPECT_EQ(self.files.ping(), -ESHUTDOWN);
@@ -452,15 +429,11 @@ TEST(Pause, IsNoDeath) {
     });
     return;
   }
-  std::vector<char*> arguments;
-  std::string program = "/proc/self/exe";
-  std::string filter = "--gtest_filter=Pause.IsNoDeath";
-  arguments = {program.data(), filter.data(), nullptr};
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     setenv(marker, "1", 1);
-    execv(program.c_str(), arguments.data());
+    execl("/proc/self/exe", "child", "--gtest_filter=Pause.IsNoDeath", nullptr);
     _exit(127);
   }
   for (int i = 0; i < 3; ++i) {
@@ -481,14 +454,7 @@ TEST(Fork, TheParentsRuntimeIsRefused) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     alarm(60);  // it used to wait for threads that are not there
-    const auto refuses = [](const auto& call) {
-      try {
-        call();
-        return false;
-      } catch (const Error& error) {
-        return error.code().value() == ECHILD;
-      }
-    };
+    const auto refuses = [](const auto& call) { return test::error_of(call) == ECHILD; };
     const bool refused = refuses([&] { runtime->run([](DeviceThread&) {}); }) &&
                          refuses([&] { runtime->allocate(4096); }) &&
                          refuses([&] { runtime->statistics(); }) &&

@@ -81,11 +81,7 @@ class RandomHandles : public testing::TestWithParam<const char*> {
     auto both = std::make_unique<test::TwoStorages>(random.fork());
     failing = &both->failing();
     rig = std::make_unique<test::ServerRig>(test::small_geometry(1, 1), std::move(both));
-    device::cache::View& cache = rig->arena.context().cache;
-    cache.layout = device::cache::lay_out({page, pages, 16, 1, 4});
-    cache.base = rig->heap();
-    memory = rig->heap() + (cache.layout.bytes + page - 1) / page * page;
-    device::cache::prepare(cache);
+    memory = rig->add_cache({page, pages, 16, 1, 4});
     files = std::make_unique<test::Calls>(rig->calls(0));
   }
 

@@ -18,8 +18,8 @@
 #include "runtime/services.hpp"
 #include "support/depth.hpp"
 #include "support/files.hpp"
+#include "support/runtimes.hpp"
 #include "support/server_rig.hpp"
-#include "support/within.hpp"
 
 namespace ferry {
 namespace {
@@ -35,88 +35,66 @@ using test::read_file;
 using test::same_bytes;
 
 // Parameter: reserved cores.
-class Service : public testing::TestWithParam<unsigned> {
+class Service : public test::OnCachedRuntime, public testing::WithParamInterface<unsigned> {
  protected:
   void SetUp() override { make(1, 64); }
   void make(unsigned device_threads, unsigned pages) {
     arena = Buffer();
     runtime.reset();
-    RuntimeOptions options;
-    options.arena_bytes = 4 << 20;
+    RuntimeOptions options = test::cached_options(pages, Placement::service);
     options.device_threads = device_threads;
-    options.files_max = 16;
-    options.cache_bytes = pages * 4096;
-    options.page_bytes = 4096;
-    options.placement = Placement::service;
     options.service_threads = GetParam();
     runtime = std::make_unique<Runtime>(options);
     arena = runtime->allocate(1 << 20);
   }
   void TearDown() override {
-    test::within_patience("the end of the runtime", [this] {
-      arena = Buffer();
-      runtime.reset();
-    });
-  }
-  void on_device(const Runtime::Program& program) {
-    test::within_patience("a device program", [&] { runtime->run(program); });
+    arena = Buffer();
+    end_runtime();
   }
   std::uint64_t served() const { return runtime->statistics().served_calls; }
 
-  test::ScratchDirectory directory;
-  const std::string path = directory / "f";
   const std::string data = pattern(10'000, 1);
-  std::unique_ptr<Runtime> runtime;
   Buffer arena;
 };
 
 TEST_P(Service, ReadsThroughTheCache) {
   test::write_file(path, data);
-  on_device([&](DeviceThread& self) {
-    const int file = self.files.open(path.c_str(), O_RDONLY);
+  on_file(path, O_RDONLY, [&](Files& files, int file) {
     char* memory = arena.as<char>();
-    ASSERT_EQ(self.files.pread(file, memory, 20'000, 0), 10'000) << "short at the end of the file";
+    ASSERT_EQ(files.pread(file, memory, 20'000, 0), 10'000) << "short at the end of the file";
     EXPECT_TRUE(same_bytes({memory, 10'000}, data));
     EXPECT_EQ(served(), 1U);
     const std::uint64_t fills = runtime->statistics().cache.fills;
     EXPECT_GT(fills, 0U);
-    ASSERT_EQ(self.files.pread(file, memory, 5000, 3000), 5000);
+    ASSERT_EQ(files.pread(file, memory, 5000, 3000), 5000);
     EXPECT_TRUE(same_bytes({memory, 5000}, data.substr(3000, 5000)));
     EXPECT_EQ(runtime->statistics().cache.fills, fills) << "every page was there";
-    EXPECT_EQ(self.files.pread(file, memory, 1, 10'000), 0);
-    EXPECT_EQ(self.files.pread(file, memory, 0, 0), 0);
+    EXPECT_EQ(files.pread(file, memory, 1, 10'000), 0);
+    EXPECT_EQ(files.pread(file, memory, 0, 0), 0);
     EXPECT_EQ(served(), 4U);
     EXPECT_EQ(runtime->statistics().staged_calls, 0U);
-    EXPECT_EQ(self.files.close(file), 0);
   });
 }
 
 TEST_P(Service, WritesStayInTheCacheUntilTheyAreFlushed) {
-  on_device([&](DeviceThread& self) {
-    const int file = self.files.open(path.c_str(), O_RDWR | O_CREAT, 0644);
-    ASSERT_EQ(self.files.pwrite(file, data.data(), data.size(), 0), 10'000);
+  on_file(path, O_RDWR | O_CREAT, [&](Files& files, int file) {
+    ASSERT_EQ(files.pwrite(file, data.data(), data.size(), 0), 10'000);
     EXPECT_EQ(read_file(path), "");
-    self.files.use(Placement::compute);
+    files.use(Placement::compute);
     std::string got(10'000, '\0');
-    EXPECT_EQ(self.files.pread(file, got.data(), got.size(), 0), 10'000);
+    EXPECT_EQ(files.pread(file, got.data(), got.size(), 0), 10'000);
     EXPECT_TRUE(same_bytes(got, data)) << "of the same cache";
-    self.files.use(Placement::service);
-    ASSERT_EQ(self.files.flush(file), 0);
+    files.use(Placement::service);
+    ASSERT_EQ(files.flush(file), 0);
     EXPECT_TRUE(same_bytes(read_file(path), data));
-    ASSERT_EQ(self.files.write(file, "begin", 5), 5);
-    EXPECT_EQ(self.files.close(file), 0);
+    ASSERT_EQ(files.write(file, "begin", 5), 5);
   });
   EXPECT_TRUE(same_bytes(read_file(path), "begin" + data.substr(5)));
 }
 
 TEST_P(Service, ShutdownWritesBackWhatIsDirty) {
-  on_device([&](DeviceThread& self) {
-    const int file = self.files.open(path.c_str(), O_RDWR | O_CREAT, 0644);
-    ASSERT_EQ(self.files.pwrite(file, data.data(), data.size(), 0), 10'000);
-  });
-  const ShutdownReport report = runtime->shutdown(std::chrono::seconds(60));
-  EXPECT_TRUE(report.finished);
-  EXPECT_TRUE(report.errors.empty());
+  leave_dirty(data);
+  test::expect_good_end(runtime->shutdown(test::patience));
   EXPECT_TRUE(same_bytes(read_file(path), data));
 }
 
@@ -124,8 +102,7 @@ TEST_P(Service, ShutdownWritesBackWhatIsDirty) {
 TEST_P(Service, RefusesWhatComputeRefuses) {
   test::write_file(path, data);
   constexpr std::int64_t far = 0x7fffffffffffffff;
-  on_device([&](DeviceThread& self) {
-    auto& files = self.files;
+  on_device([&](Files& files) {
     char outside = 'x';
     const int reader = files.open(path.c_str(), O_RDONLY);
     const int writer = files.open(path.c_str(), O_WRONLY);
@@ -168,55 +145,47 @@ TEST_P(Service, RefusesWhatComputeRefuses) {
 
 TEST_P(Service, AppendsGoToTheEnd) {
   test::write_file(path, "old");
-  on_device([&](DeviceThread& self) {
-    const int file = self.files.open(path.c_str(), O_RDWR | O_APPEND);
-    EXPECT_EQ(self.files.write(file, "new", 3), 3);
-    EXPECT_EQ(self.files.pwrite(file, "est", 3, 0), 3);
+  on_file(path, O_RDWR | O_APPEND, [&](Files& files, int file) {
+    EXPECT_EQ(files.write(file, "new", 3), 3);
+    EXPECT_EQ(files.pwrite(file, "est", 3, 0), 3);
     char got[20];
-    EXPECT_EQ(self.files.pread(file, got, 20, 0), 9);
+    EXPECT_EQ(files.pread(file, got, 20, 0), 9);
     EXPECT_EQ(std::string(got, 9), "oldnewest");
-    EXPECT_EQ(self.files.close(file), 0);
   });
 }
 
 TEST_P(Service, BuffersOutsideTheArenaAreStagedAndCounted) {
   const std::string large = pattern(700'000, 2);
-  on_device([&](DeviceThread& self) {
-    const int file = self.files.open(path.c_str(), O_RDWR | O_CREAT, 0644);
-    ASSERT_EQ(self.files.pwrite(file, large.data(), large.size(), 0), 700'000);
+  on_file(path, O_RDWR | O_CREAT, [&](Files& files, int file) {
+    ASSERT_EQ(files.pwrite(file, large.data(), large.size(), 0), 700'000);
     std::string got(700'000, '\0');
     const IoVector pieces[] = {{got.data(), 300'001}, {got.data() + 300'001, 399'999}};
-    ASSERT_EQ(self.files.preadv(file, pieces, 2, 0), 700'000);
+    ASSERT_EQ(files.preadv(file, pieces, 2, 0), 700'000);
     EXPECT_TRUE(same_bytes(got, large));
     EXPECT_EQ(runtime->statistics().staged_calls, 2U);
     EXPECT_EQ(runtime->statistics().staged_bytes, 1'400'000U);
-    EXPECT_EQ(self.files.close(file), 0);
   });
   EXPECT_TRUE(same_bytes(read_file(path), large));
 }
 
 TEST_P(Service, VectorsInTheArenaAreOneRequest) {
   test::write_file(path, data);
-  on_device([&](DeviceThread& self) {
-    const int file = self.files.open(path.c_str(), O_RDWR);
+  on_file(path, O_RDWR, [&](Files& files, int file) {
     char* memory = arena.as<char>();
     const IoVector pieces[] = {{memory + 9000, 5000}, {memory, 0}, {memory, 8000}};
-    ASSERT_EQ(self.files.preadv(file, pieces, 3, 100), 9900);
+    ASSERT_EQ(files.preadv(file, pieces, 3, 100), 9900);
     EXPECT_TRUE(same_bytes({memory + 9000, 5000}, data.substr(100, 5000)));
     EXPECT_TRUE(same_bytes({memory, 4900}, data.substr(5100)));
     EXPECT_EQ(served(), 1U);
-    ASSERT_EQ(self.files.pwritev(file, pieces, 1, 0), 5000);
+    ASSERT_EQ(files.pwritev(file, pieces, 1, 0), 5000);
     EXPECT_EQ(served(), 2U);
-    EXPECT_EQ(self.files.close(file), 0);
   });
   EXPECT_TRUE(same_bytes(read_file(path), data.substr(100, 5000) + data.substr(5000)));
 }
 
 TEST_P(Service, AsynchronousCallsAreInFlight) {
   test::write_file(path, data);
-  on_device([&](DeviceThread& self) {
-    auto& files = self.files;
-    const int file = files.open(path.c_str(), O_RDWR);
+  on_file(path, O_RDWR, [&](Files& files, int file) {
     char* memory = arena.as<char>();
     std::array<device::Transfer, 10> transfers;
     std::array<device::Pending, 10> pending;
@@ -238,7 +207,6 @@ TEST_P(Service, AsynchronousCallsAreInFlight) {
     EXPECT_EQ(refused, 7);
     files.drain();
     EXPECT_EQ(files.pread(file, memory, 100, 0), 100);
-    EXPECT_EQ(files.close(file), 0);
   });
   EXPECT_TRUE(same_bytes(read_file(path), data));
 }
@@ -247,7 +215,7 @@ TEST_P(Service, AsynchronousCallsAreInFlight) {
 TEST_P(Service, RequestsAreValidated) {
   test::write_file(path, data);
   int file = 0;
-  on_device([&](DeviceThread& self) { file = self.files.open(path.c_str(), O_RDWR); });
+  on_device([&](Files& files) { file = files.open(path.c_str(), O_RDWR); });
   const device::ArenaView& view = runtime->context().arena;
   device::Requester requester(runtime->context(), 0);
   const auto result = [&](Opcode opcode, std::uint64_t buffer, std::uint64_t length,
@@ -315,7 +283,7 @@ TEST_P(Service, ManyThreadsOnFewPages) {
   constexpr std::size_t stripes = 16;
   test::write_file(path, std::string(4 * stripe * stripes, '\0'));
   std::atomic<int> wrong{0};
-  on_device([&](DeviceThread& self) {
+  on_all([&](DeviceThread& self) {
     const int file = self.files.open(path.c_str(), O_RDWR);
     test::Random random(self.index + 1);
     std::string model(stripe * stripes, '\0');
@@ -349,7 +317,7 @@ TEST_P(Service, ShutdownEndsCallsThatAreUnderWay) {
       std::this_thread::sleep_for(std::chrono::microseconds(round * 211 % 5000));
       EXPECT_TRUE(runtime->shutdown(std::chrono::seconds(60)).finished);
     });
-    on_device([&](DeviceThread& self) {
+    on_all([&](DeviceThread& self) {
       const int file = self.files.open(path.c_str(), O_RDWR);
       if (file == -ESHUTDOWN) return;
       char* memory = arena.as<char>() + self.index * 65'536;
@@ -364,7 +332,7 @@ TEST_P(Service, ShutdownEndsCallsThatAreUnderWay) {
       }
     });
     host.join();
-    on_device([&](DeviceThread& self) {
+    on_all([&](DeviceThread& self) {
       EXPECT_EQ(self.files.pread(1, arena.data(), 1, 0), -ESHUTDOWN);
       EXPECT_EQ(self.files.pwrite(1 << 16, arena.data(), 1, 0), -ESHUTDOWN);
     });

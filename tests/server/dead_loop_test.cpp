@@ -14,7 +14,6 @@
 
 #include "server/server.hpp"
 #include "support/depth.hpp"
-#include "support/fake_storage.hpp"
 #include "support/files.hpp"
 #include "support/server_rig.hpp"
 
@@ -26,7 +25,6 @@ using device::Pending;
 using device::Request;
 using std::chrono::milliseconds;
 using storage::Engine;
-using test::FakeStorage;
 using test::Injection;
 using test::pattern;
 using test::ServerRig;
@@ -62,6 +60,10 @@ class DeadLoop : public testing::TestWithParam<std::tuple<LoopPoint, Engine>> {
   }
   LoopPoint where() const { return std::get<LoopPoint>(GetParam()); }
 
+  void expect_failed_read(test::Calls& calls) const {
+    test::within_patience("a call of the dead loop",
+                          [&] { EXPECT_EQ(calls.pread(file, buffer, bytes, 0), -EIO); });
+  }
   // The buffer is the caller's again: its new contents stay.
   void expect_untouched(const std::function<void()>& meanwhile) {
     std::memset(buffer, 'u', bytes);
@@ -90,10 +92,7 @@ class DeadLoop : public testing::TestWithParam<std::tuple<LoopPoint, Engine>> {
 TEST_P(DeadLoop, StoppedInTheMiddleOfACall) {
   injection.arm(Injection::Action::stop, 0, where());
   auto calls = rig->calls(0);
-  std::int64_t result = 0;
-  test::within_patience("a call of the dead loop",
-                        [&] { result = calls.pread(file, buffer, bytes, 0); });
-  EXPECT_EQ(result, -EIO);
+  expect_failed_read(calls);
   expect_untouched([] {});
   // From now on, all calls of that loop's groups, immediately.
   test::within_patience("calls after the death", [&] {
@@ -137,10 +136,7 @@ TEST_P(DeadLoop, StoppedWithMuchInFlight) {
 TEST_P(DeadLoop, StandingStill) {
   injection.arm(Injection::Action::stall, 0, where());
   auto calls = rig->calls(0);
-  std::int64_t result = 0;
-  test::within_patience("a call of the stuck loop",
-                        [&] { result = calls.pread(file, buffer, bytes, 0); });
-  EXPECT_EQ(result, -EIO);
+  expect_failed_read(calls);
   EXPECT_EQ(rig->phase(0), LoopPhase::dead);
   expect_other_loop_serves();
   expect_untouched([&] { injection.release(); });
@@ -179,10 +175,8 @@ TEST_P(DeadLoop, NobodyWaitsForThePositionOfACallThatDied) {
 TEST_P(DeadLoop, StandingStillItForgetsTheStatusToo) {
   injection.arm(Injection::Action::stall, 0, where());
   device::Requester requester(rig->arena.context(), 0);
-  Request request{};
-  request.opcode = device::Opcode::file_status;
-  request.file = file;
-  request.buffer = rig->arena.view().offset_of(buffer);
+  Request request =
+      test::request_of(device::Opcode::file_status, file, rig->arena.view().offset_of(buffer));
   std::int64_t result = 0;
   test::within_patience("fstat of the stuck loop",
                         [&] { result = requester.call(request).result; });
@@ -234,12 +228,10 @@ INSTANTIATE_TEST_SUITE_P(Points, DeadLoop,
                          name_of);
 
 // A storage that is still at work when the loop fails.
-class DeadLoopBusyStorage : public testing::Test {
+class DeadLoopBusyStorage : public test::OnFakeStorage {
  protected:
   void SetUp() override {
-    auto fake = std::make_unique<FakeStorage>();
-    storage = fake.get();
-    rig = std::make_unique<ServerRig>(small_geometry(1, 2), std::move(fake), injected(injection));
+    make(small_geometry(1, 2), injected(injection));
     file = rig->calls(0).open("any", O_RDWR);
     ASSERT_GT(file, 0);
     storage->hold();
@@ -247,7 +239,7 @@ class DeadLoopBusyStorage : public testing::Test {
       result = rig->calls(0).pread(file, rig->heap(), 4096, 0);
       held_on_return = storage->counts.held;
     });
-    ASSERT_TRUE(test::eventually([&] { return storage->counts.held == 1; }));
+    ASSERT_TRUE(holds(1));
   }
   void TearDown() override {
     injection.release();
@@ -257,8 +249,6 @@ class DeadLoopBusyStorage : public testing::Test {
     EXPECT_EQ(held_on_return, 0) << "returned while the storage could still write to its buffer";
   }
   Injection injection;
-  FakeStorage* storage = nullptr;
-  std::unique_ptr<ServerRig> rig;
   int file = 0;
   std::atomic<std::int64_t> result{77};
   int held_on_return = 77;

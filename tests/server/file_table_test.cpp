@@ -28,6 +28,16 @@ struct CountedFile final : storage::File {
   std::atomic<bool> alive{true};
 };
 
+std::int32_t insert_into(FileTable& table, std::atomic<int>& files) {
+  std::unique_ptr<storage::File> file = std::make_unique<CountedFile>(files);
+  return table.insert(file);
+}
+void close_in(FileTable& table, std::int32_t handle) {
+  ASSERT_TRUE(table.begin_close(handle));
+  ASSERT_TRUE(table.unused(handle));
+  delete table.finish_close(handle);
+}
+
 class Table : public testing::Test {
  protected:
   std::int32_t insert(storage::File** made = nullptr) {
@@ -37,11 +47,7 @@ class Table : public testing::Test {
     EXPECT_EQ(handle < 0, file != nullptr);
     return handle;
   }
-  void close(std::int32_t handle) {
-    ASSERT_TRUE(table.begin_close(handle));
-    ASSERT_TRUE(table.unused(handle));
-    delete table.finish_close(handle);
-  }
+  void close(std::int32_t handle) { close_in(table, handle); }
   std::atomic<int> files{0};
   FileTable table{4};
 };
@@ -93,20 +99,14 @@ TEST_F(Table, RefusesAHandleAfterItsFileWasClosed) {
 TEST(LongLived, AHandleStaysClosed) {
   std::atomic<int> files{0};
   FileTable table(1000);
-  const auto open = [&] {
-    std::unique_ptr<storage::File> file = std::make_unique<CountedFile>(files);
-    return table.insert(file);
-  };
-  const std::int32_t old = open();
-  ASSERT_TRUE(table.begin_close(old));
-  delete table.finish_close(old);
+  const std::int32_t old = insert_into(table, files);
+  close_in(table, old);
   for (int i = 0; i < 100'000; ++i) {
-    const std::int32_t handle = open();
+    const std::int32_t handle = insert_into(table, files);
     ASSERT_GT(handle, 0);
     ASSERT_NE(handle, old) << "after " << i << " openings";
     ASSERT_EQ(table.acquire(old), nullptr) << "after " << i << " openings";
-    ASSERT_TRUE(table.begin_close(handle));
-    delete table.finish_close(handle);
+    close_in(table, handle);
   }
 }
 
@@ -118,14 +118,12 @@ TEST(LongLived, AHandleComesAgainWhenAllOthersHaveBeen) {
   FileTable table(slots, generation_max - 1);
   std::vector<std::int32_t> handles;
   for (std::uint32_t i = 0; i < 3 * slots; ++i) {
-    std::unique_ptr<storage::File> file = std::make_unique<CountedFile>(files);
-    handles.push_back(table.insert(file));
+    handles.push_back(insert_into(table, files));
     const std::uint32_t generation = i / slots < 2 ? generation_max - 1 + i / slots : 1;
     EXPECT_EQ(static_cast<std::uint32_t>(handles.back()), generation * slots + i % slots);
     ASSERT_NE(table.acquire(handles.back()), nullptr);
     table.release(handles.back());
-    ASSERT_TRUE(table.begin_close(handles.back()));
-    delete table.finish_close(handles.back());
+    close_in(table, handles.back());
   }
   EXPECT_EQ(std::set<std::int32_t>(handles.begin(), handles.end()).size(), handles.size());
 }
@@ -165,15 +163,13 @@ TEST_F(Table, GenerationsGoRoundWithoutLeavingThePositiveNumbers) {
   FileTable one(1, std::numeric_limits<std::int32_t>::max() - 500);
   std::int32_t last = 0;
   for (int i = 0; i < 1000; ++i) {
-    std::unique_ptr<storage::File> file = std::make_unique<CountedFile>(files);
-    const std::int32_t handle = one.insert(file);
+    const std::int32_t handle = insert_into(one, files);
     ASSERT_GT(handle, 0) << "round " << i;
     ASSERT_NE(handle, last);
     last = handle;
     ASSERT_NE(one.acquire(handle), nullptr);
     one.release(handle);
-    ASSERT_TRUE(one.begin_close(handle));
-    delete one.finish_close(handle);
+    close_in(one, handle);
   }
 }
 
@@ -182,16 +178,14 @@ TEST(LargeTable, ItsLastIndexWorks) {
   FileTable table(65'536);
   std::vector<std::int32_t> handles;
   for (int i = 0; i < 65'536; ++i) {
-    std::unique_ptr<storage::File> file = std::make_unique<CountedFile>(files);
-    handles.push_back(table.insert(file));
+    handles.push_back(insert_into(table, files));
     ASSERT_GT(handles.back(), 0);
   }
   EXPECT_EQ(device::handle_index(handles.back(), 65'536), 65'535U);
   for (const std::int32_t handle : handles) {
     ASSERT_NE(table.acquire(handle), nullptr);
     table.release(handle);
-    ASSERT_TRUE(table.begin_close(handle));
-    delete table.finish_close(handle);
+    close_in(table, handle);
   }
   EXPECT_EQ(files, 0);
 }

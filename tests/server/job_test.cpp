@@ -30,7 +30,7 @@ struct SomeFile final : storage::File {};
 
 class Validation : public testing::Test {
  protected:
-  Validation() : arena(geometry(), 64 * 1024), heap(arena.view().layout.heap) {
+  Validation() : arena({.files = 8}, 64 * 1024), heap(arena.view().layout.heap) {
     std::unique_ptr<storage::File> file = std::make_unique<SomeFile>();
     open_file = file.get();
     handle = files.insert(file);
@@ -44,21 +44,18 @@ class Validation : public testing::Test {
     EXPECT_TRUE(files.unused(handle)) << "a refused request still holds its file";
     delete files.finish_close(handle);
   }
-  static device::Geometry geometry() {
-    device::Geometry made;
-    made.files = 8;
-    return made;
-  }
   std::uint64_t size() const { return arena.view().layout.geometry.arena_bytes; }
 
   device::Request request(Opcode opcode) const {
-    device::Request made{};
-    made.opcode = opcode;
-    made.file = handle;
-    made.buffer = heap;
-    made.length = 4096;
+    device::Request made = test::request_of(opcode, handle, heap, 4096);
     made.cell = 1;
     made.sequence = 1;
+    return made;
+  }
+  device::Request request(Opcode opcode, std::uint64_t buffer, std::uint64_t length) const {
+    device::Request made = request(opcode);
+    made.buffer = buffer;
+    made.length = length;
     return made;
   }
   // Refused, and the file let go.
@@ -79,18 +76,13 @@ class Validation : public testing::Test {
   int check_extents(Opcode opcode, const std::vector<Extent>& extents, std::uint64_t at,
                     std::int64_t offset = 0) {
     put(at, extents.data(), extents.size() * sizeof(Extent));
-    device::Request asked = request(opcode);
-    asked.buffer = at;
-    asked.length = extents.size();
+    device::Request asked = request(opcode, at, extents.size());
     asked.offset = offset;
     return check(asked);
   }
   int check_path(Opcode opcode, const std::string& bytes, std::uint64_t at) {
     put(at, bytes.data(), bytes.size());
-    device::Request asked = request(opcode);
-    asked.buffer = at;
-    asked.length = bytes.size();
-    return check(asked);
+    return check(request(opcode, at, bytes.size()));
   }
 
   test::TestArena arena;
@@ -180,18 +172,11 @@ TEST_F(Validation, RefusesBuffersThatReachOutOfTheArena) {
           Range{u64_max, 1}, Range{u64_max - 10, 20}, Range{heap, u64_max},
           Range{heap, u64_max - heap + 1}, Range{heap, u64_max - heap + 2}, Range{heap, size()},
           Range{std::uint64_t{1} << 63, 4096}, Range{heap, std::uint64_t{1} << 63}}) {
-      device::Request asked = request(opcode);
-      asked.buffer = buffer;
-      asked.length = length;
-      EXPECT_EQ(check(asked), -EFAULT) << buffer << " + " << length;
+      EXPECT_EQ(check(request(opcode, buffer, length)), -EFAULT) << buffer << " + " << length;
     }
   }
-  device::Request last = request(Opcode::read);
-  last.buffer = size() - 4096;
-  EXPECT_EQ(check(last), 0);
-  last.buffer = size();
-  last.length = 0;
-  EXPECT_EQ(check(last), 0);
+  EXPECT_EQ(check(request(Opcode::read, size() - 4096, 4096)), 0);
+  EXPECT_EQ(check(request(Opcode::read, size(), 0)), 0);
 }
 
 // A stray buffer in the control block would overwrite rings and cells.
@@ -200,12 +185,8 @@ TEST_F(Validation, RefusesBuffersInTheControlBlock) {
   for (const std::uint64_t at :
        {std::uint64_t{0}, layout.loop_states, layout.doorbells, layout.tickets, layout.heads,
         layout.slots, layout.cells, layout.positions, layout.groups, layout.scratch - 4096}) {
-    device::Request asked = request(Opcode::read);
-    asked.buffer = at;
-    EXPECT_EQ(check(asked), -EFAULT) << at;
-    asked = request(Opcode::file_status);
-    asked.buffer = at;
-    EXPECT_EQ(check(asked), -EFAULT) << at;
+    EXPECT_EQ(check(request(Opcode::read, at, 4096)), -EFAULT) << at;
+    EXPECT_EQ(check(request(Opcode::file_status, at, 4096)), -EFAULT) << at;
     EXPECT_EQ(check_extents(Opcode::read_vector, {Extent{heap, 64}, Extent{at, 64}}, heap), -EFAULT)
         << at;
   }
@@ -266,21 +247,12 @@ TEST_F(Validation, RefusesBadExtents) {
   for (const Opcode opcode : {Opcode::read_vector, Opcode::write_vector}) {
     // Their positions.
     EXPECT_EQ(check_extents(opcode, {{heap, 1}}, heap + 4), -EFAULT) << "unaligned";
-    device::Request asked = request(opcode);
-    for (const std::uint64_t at : {size(), size() - 8, u64_max, u64_max - 15, u64_max - 7}) {
-      asked.buffer = at;
-      asked.length = 1;
-      EXPECT_EQ(check(asked), -EFAULT) << at;
-    }
+    for (const std::uint64_t at : {size(), size() - 8, u64_max, u64_max - 15, u64_max - 7})
+      EXPECT_EQ(check(request(opcode, at, 1)), -EFAULT) << at;
     // How many.
-    asked.buffer = heap;
-    for (const std::uint64_t count : {std::uint64_t{1025}, std::uint64_t{1} << 60, u64_max}) {
-      asked.length = count;
-      EXPECT_EQ(check(asked), -EINVAL) << count;
-    }
-    asked.buffer = size() - 1024;
-    asked.length = 65;
-    EXPECT_EQ(check(asked), -EFAULT) << "the last one lies outside";
+    for (const std::uint64_t count : {std::uint64_t{1025}, std::uint64_t{1} << 60, u64_max})
+      EXPECT_EQ(check(request(opcode, heap, count)), -EINVAL) << count;
+    EXPECT_EQ(check(request(opcode, size() - 1024, 65)), -EFAULT) << "the last one lies outside";
     // What they name.
     for (const Extent& bad :
          {Extent{size(), 1}, Extent{size() - 1, 2}, Extent{heap, size()}, Extent{heap, u64_max},
@@ -323,17 +295,11 @@ TEST_F(Validation, RefusesBadPaths) {
     std::string path(4096, 'p');
     path.back() = '\0';
     EXPECT_EQ(check_path(opcode, path, heap), 0);
-    device::Request asked = request(opcode);
-    for (const std::uint64_t length : {std::uint64_t{0}, std::uint64_t{4097}, u64_max}) {
-      asked.length = length;
-      EXPECT_LT(check(asked), 0) << length;
-    }
+    for (const std::uint64_t length : {std::uint64_t{0}, std::uint64_t{4097}, u64_max})
+      EXPECT_LT(check(request(opcode, heap, length)), 0) << length;
     // Outside.
-    for (const std::uint64_t at : {size(), size() - 9, u64_max, u64_max - 5}) {
-      asked.buffer = at;
-      asked.length = 10;
-      EXPECT_EQ(check(asked), -EFAULT) << at;
-    }
+    for (const std::uint64_t at : {size(), size() - 9, u64_max, u64_max - 5})
+      EXPECT_EQ(check(request(opcode, at, 10)), -EFAULT) << at;
   }
 }
 
@@ -346,20 +312,12 @@ TEST_F(Validation, RefusesAPathWithoutItsZero) {
 
 TEST_F(Validation, RefusesAStatusThatDoesNotFit) {
   constexpr std::uint64_t bytes = sizeof(device::FileStatus);
-  for (const std::uint64_t at : {size() - bytes + 1, size(), u64_max, u64_max - bytes + 1}) {
-    device::Request asked = request(Opcode::file_status);
-    asked.buffer = at;
-    EXPECT_EQ(check(asked), -EFAULT) << at;
-  }
-  device::Request asked = request(Opcode::file_status);
-  asked.buffer = size() - bytes;
-  EXPECT_EQ(check(asked), 0);
+  for (const std::uint64_t at : {size() - bytes + 1, size(), u64_max, u64_max - bytes + 1})
+    EXPECT_EQ(check(request(Opcode::file_status, at, 4096)), -EFAULT) << at;
+  EXPECT_EQ(check(request(Opcode::file_status, size() - bytes, 4096)), 0);
   // The path itself would fit.
   put(size() - 4, "/ab", 4);
-  asked = request(Opcode::path_status);
-  asked.buffer = size() - 4;
-  asked.length = 4;
-  EXPECT_EQ(check(asked), -EFAULT);
+  EXPECT_EQ(check(request(Opcode::path_status, size() - 4, 4)), -EFAULT);
 }
 
 // For any request, the storage only gets addresses inside the arena.

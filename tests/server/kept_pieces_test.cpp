@@ -28,14 +28,14 @@ class KeptPiecesTest : public testing::Test {
   int open() { return rig.calls(0).open(path.c_str(), O_RDWR | O_APPEND); }
   std::int64_t send(const std::string& bytes, std::uint64_t kept, bool more, int to) {
     std::memcpy(rig.heap(), bytes.data(), bytes.size());
-    Request request{};
-    request.opcode = Opcode::write;
+    return send(piece(to, bytes.size(), kept, more));
+  }
+  Request piece(int to, std::uint64_t bytes, std::uint64_t kept, bool more) {
+    const std::uint64_t buffer = rig.arena.view().offset_of(rig.heap());
+    Request request = test::request_of(Opcode::write, to, buffer, bytes);
     request.flags = more ? device::flag_append | device::flag_more : device::flag_append;
-    request.file = to;
-    request.buffer = rig.arena.view().offset_of(rig.heap());
-    request.length = bytes.size();
     request.kept = kept;
-    return send(request);
+    return request;
   }
   std::int64_t send(Request request, std::uint32_t group = 0) {
     device::Requester requester(rig.arena.context(), group);
@@ -77,31 +77,20 @@ TEST_F(KeptPiecesTest, ThatDoNotFitAreRefused) {
   EXPECT_EQ(send("two", 4, true, 0), -EBADF);
   EXPECT_EQ(send("two", 4, false, file), 7) << "the right one is still to come";
   EXPECT_EQ(contents(), "oldone,two");
-  Request outside{};
-  outside.opcode = Opcode::write;
+  Request outside =
+      test::request_of(Opcode::write, file, rig.arena.view().layout.geometry.arena_bytes, 8);
   outside.flags = device::flag_more;
-  outside.file = file;
-  outside.buffer = rig.arena.view().layout.geometry.arena_bytes;
-  outside.length = 8;
   EXPECT_EQ(send(outside), -EFAULT);
 }
 
 TEST_F(KeptPiecesTest, OfEachGroupAreItsOwn) {
-  Request piece{};
-  piece.opcode = Opcode::write;
-  piece.flags = device::flag_append | device::flag_more;
-  piece.file = file;
-  piece.buffer = rig.arena.view().offset_of(rig.heap());
-  piece.length = 1;
   for (std::uint32_t group = 0; group < 2; ++group) {
     rig.heap()[0] = static_cast<unsigned char>('a' + group);
-    EXPECT_EQ(send(piece, group), 0);
+    EXPECT_EQ(send(piece(file, 1, 0, true), group), 0);
   }
-  piece.flags = device::flag_append;
-  piece.kept = 1;
   for (std::uint32_t group = 0; group < 2; ++group) {
     rig.heap()[0] = static_cast<unsigned char>('A' + group);
-    EXPECT_EQ(send(piece, group), 2);
+    EXPECT_EQ(send(piece(file, 1, 1, false), group), 2);
   }
   EXPECT_EQ(contents(), "oldaAbB");
 }

@@ -12,7 +12,6 @@
 #include <gtest/gtest.h>
 
 #include "support/depth.hpp"
-#include "support/fake_storage.hpp"
 #include "support/files.hpp"
 #include "support/server_rig.hpp"
 
@@ -23,37 +22,26 @@ using device::Opcode;
 using device::Pending;
 using device::Request;
 using device::Ticket;
-using test::FakeStorage;
 using test::ServerRig;
 using test::small_geometry;
 
-class LoopTest : public testing::Test {
+class LoopTest : public test::OnFakeStorage {
  protected:
-  ServerRig& make(const device::Geometry& geometry = small_geometry(1, 2),
-                  ServerOptions options = {}) {
-    auto fake = std::make_unique<FakeStorage>();
-    storage = fake.get();
-    rig = std::make_unique<ServerRig>(geometry, std::move(fake), std::move(options));
-    return *rig;
-  }
+  void SetUp() override { make(small_geometry(1, 2)); }
   // A request that no program makes; waits for the answer.
   std::int64_t raw(Request request, std::uint32_t group = 0) {
     device::Requester requester(rig->arena.context(), group);
     return requester.call(request).result;
   }
-  FakeStorage* storage = nullptr;
-  std::unique_ptr<ServerRig> rig;
 };
 
 TEST_F(LoopTest, AnswersEmptyRequests) {
-  make();
   auto calls = rig->calls(0);
   for (std::uint64_t i = 0; i < test::scaled(20'000); ++i)
     ASSERT_EQ(calls.ping(), 0);
 }
 
 TEST_F(LoopTest, CountsWhatItDid) {
-  make();
   auto calls = rig->calls(0);
   const int file = calls.open("any", O_RDWR);
   ASSERT_GE(file, 1);
@@ -70,17 +58,13 @@ TEST_F(LoopTest, CountsWhatItDid) {
 }
 
 TEST_F(LoopTest, RefusesWhatIsNoCall) {
-  make();
   for (const int opcode : {13, 14, 100, 200, 255}) {
-    Request request{};
-    request.opcode = static_cast<Opcode>(opcode);
-    EXPECT_EQ(raw(request), -EINVAL) << opcode;
+    EXPECT_EQ(raw(test::request_of(static_cast<Opcode>(opcode))), -EINVAL) << opcode;
   }
   EXPECT_EQ(rig->calls(1).ping(), 0);
 }
 
 TEST_F(LoopTest, IgnoresCellsThatDoNotExist) {
-  make();
   const device::RequestRing ring = rig->arena.view().ring(0);
   for (const std::uint32_t cell : {rig->arena.view().cell_count(), 0x7fffffffU, 0xffffffffU}) {
     Request request{};
@@ -107,12 +91,8 @@ TEST_F(LoopTest, TakesMoreRequestsThanItHasRoomFor) {
   options.in_flight_max = 2;
   make(small_geometry(1, 3), std::move(options));
   auto calls = rig->calls(0);
-  const int file = calls.open("any", O_RDWR);
-  storage->hold();
-  std::vector<Pending> pending;
-  for (int i = 0; i < 15; ++i)
-    pending.push_back(calls.pread_async(file, rig->heap() + i * 64, 64, 0));
-  ASSERT_TRUE(test::eventually([&] { return storage->counts.held == 2; }));
+  std::vector<Pending> pending = held_reads(calls, 15);
+  ASSERT_TRUE(holds(2));
   EXPECT_FALSE(calls.ready(pending[0]));
   storage->release();
   test::within_patience("requests that waited for room", [&] {
@@ -122,7 +102,6 @@ TEST_F(LoopTest, TakesMoreRequestsThanItHasRoomFor) {
 }
 
 TEST_F(LoopTest, AnswersInTheOrderOfCompletion) {
-  make();
   auto calls = rig->calls(0);
   const int file = calls.open("any", O_RDWR);
   storage->hold();
@@ -142,7 +121,7 @@ TEST_F(LoopTest, CloseWaitsForTransfersUnderWay) {
   storage->hold();
   Pending own = closer.pread_async(file, rig->heap(), 64, 0);
   Pending others = reader.pread_async(file, rig->heap() + 64, 64, 0);
-  ASSERT_TRUE(test::eventually([&] { return storage->counts.held == 2; }));
+  ASSERT_TRUE(holds(2));
   std::atomic<int> result{77};
   std::thread closing([&] { result = closer.close(file); });
   // No new call is accepted, although the close has not happened yet.
@@ -160,7 +139,6 @@ TEST_F(LoopTest, CloseWaitsForTransfersUnderWay) {
 }
 
 TEST_F(LoopTest, ParksWhenIdleAndWakesForARequest) {
-  make();
   auto calls = rig->calls(0);
   const auto parks = [&] { return rig->server->statistics(0).parks; };
   for (int round = 0; round < 20; ++round) {
@@ -177,14 +155,12 @@ TEST_F(LoopTest, ParksWhenIdleAndWakesForARequest) {
 
 // The program changes the status request after it was taken: the server reads nothing twice.
 TEST_F(LoopTest, WritesTheStatusWhereTheRequestSaid) {
-  make();
   device::FileStatus status{};
   EXPECT_EQ(rig->calls(0).stat("any", &status), 0);
   EXPECT_EQ(status.size_bytes, 4711U);
 }
 
 TEST_F(LoopTest, AFullTableRefusesTheNextFile) {
-  make();
   auto calls = rig->calls(0);
   std::vector<int> files;
   for (int i = 0; i < 16; ++i)

@@ -12,7 +12,6 @@
 #include <gtest/gtest.h>
 
 #include "support/depth.hpp"
-#include "support/fake_storage.hpp"
 #include "support/server_rig.hpp"
 
 namespace ferry::server {
@@ -20,27 +19,16 @@ namespace {
 
 using device::LoopPhase;
 using device::Pending;
-using device::Request;
 using std::chrono::milliseconds;
-using test::FakeStorage;
-using test::ServerRig;
 using test::small_geometry;
 
-class ServerTest : public testing::Test {
+class ServerTest : public test::OnFakeStorage {
  protected:
-  void make(const device::Geometry& geometry, ServerOptions options = {}, bool can_cancel = false) {
-    auto fake = std::make_unique<FakeStorage>();
-    fake->can_cancel = can_cancel;
-    storage = fake.get();
-    rig = std::make_unique<ServerRig>(geometry, std::move(fake), std::move(options));
-  }
   StopReport stop(milliseconds deadline) {
     StopReport report;
     test::within_patience("stop", [&] { report = rig->server->stop(deadline); });
     return report;
   }
-  FakeStorage* storage = nullptr;
-  std::unique_ptr<ServerRig> rig;
 };
 
 TEST_F(ServerTest, StopsWhenIdle) {
@@ -85,10 +73,8 @@ TEST_F(ServerTest, DestructionAloneStopsAndClosesToo) {
 TEST_F(ServerTest, LetsWorkUnderWayFinishBeforeTheDeadline) {
   make(small_geometry(1, 2));
   auto calls = rig->calls(0);
-  const int file = calls.open("any", O_RDWR);
-  storage->hold();
-  Pending pending = calls.pread_async(file, rig->heap(), 64, 0);
-  ASSERT_TRUE(test::eventually([&] { return storage->counts.held == 1; }));
+  Pending pending = held_reads(calls, 1)[0];
+  ASSERT_TRUE(holds(1));
   StopReport report;
   std::thread stopper([&] { report = rig->server->stop(test::patience); });
   ASSERT_TRUE(test::eventually([&] { return rig->phase(0) != LoopPhase::running; }));
@@ -105,12 +91,8 @@ TEST_F(ServerTest, LetsWorkUnderWayFinishBeforeTheDeadline) {
 TEST_F(ServerTest, CancelsWorkAtTheDeadline) {
   make(small_geometry(1, 1), {}, true);
   auto calls = rig->calls(0);
-  const int file = calls.open("any", O_RDWR);
-  storage->hold();
-  std::vector<Pending> pending;
-  for (int i = 0; i < 5; ++i)
-    pending.push_back(calls.pread_async(file, rig->heap() + i * 64, 64, 0));
-  ASSERT_TRUE(test::eventually([&] { return storage->counts.held == 5; }));
+  std::vector<Pending> pending = held_reads(calls, 5);
+  ASSERT_TRUE(holds(5));
   const StopReport report = stop(milliseconds(30));
   EXPECT_TRUE(report.finished);
   for (Pending& one : pending)
@@ -121,10 +103,8 @@ TEST_F(ServerTest, CancelsWorkAtTheDeadline) {
 TEST_F(ServerTest, ReportsWorkThatCannotBeCancelledAndFinishesItLater) {
   make(small_geometry(2, 2));
   auto calls = rig->calls(0);
-  const int file = calls.open("any", O_RDWR);
-  storage->hold();
-  Pending pending = calls.pread_async(file, rig->heap(), 64, 0);
-  ASSERT_TRUE(test::eventually([&] { return storage->counts.held == 1; }));
+  Pending pending = held_reads(calls, 1)[0];
+  ASSERT_TRUE(holds(1));
   const StopReport first = stop(milliseconds(10));
   EXPECT_FALSE(first.finished);
   EXPECT_FALSE(first.errors.empty());
@@ -140,14 +120,10 @@ TEST_F(ServerTest, ReportsWorkThatCannotBeCancelledAndFinishesItLater) {
 
 // A loop that has ended in good order is not dead, however long another one takes.
 TEST_F(ServerTest, AStoppedLoopStaysStoppedWhileAnotherIsBusy) {
-  ServerOptions options;
-  options.liveness_timeout = milliseconds(200);
-  make(small_geometry(2, 2), std::move(options));
+  make(small_geometry(2, 2), milliseconds(200));
   auto calls = rig->calls(0);
-  const int file = calls.open("any", O_RDWR);
-  storage->hold();
-  Pending pending = calls.pread_async(file, rig->heap(), 64, 0);
-  ASSERT_TRUE(test::eventually([&] { return storage->counts.held == 1; }));
+  Pending pending = held_reads(calls, 1)[0];
+  ASSERT_TRUE(holds(1));
   EXPECT_FALSE(stop(milliseconds(10)).finished);
   ASSERT_TRUE(test::eventually([&] { return rig->phase(1) == LoopPhase::stopped; }));
   std::this_thread::sleep_for(milliseconds(800));
@@ -161,9 +137,7 @@ TEST_F(ServerTest, AStoppedLoopStaysStoppedWhileAnotherIsBusy) {
 }
 
 TEST_F(ServerTest, SlowIsNotDead) {
-  ServerOptions options;
-  options.liveness_timeout = milliseconds(100);
-  make(small_geometry(1, 2), std::move(options));
+  make(small_geometry(1, 2), milliseconds(100));
   auto calls = rig->calls(0);
   const int file = calls.open("any", O_RDWR);
   storage->hold();
@@ -179,9 +153,7 @@ TEST_F(ServerTest, SlowIsNotDead) {
 }
 
 TEST_F(ServerTest, IdleIsNotDead) {
-  ServerOptions options;
-  options.liveness_timeout = milliseconds(50);
-  make(small_geometry(1, 1), std::move(options));
+  make(small_geometry(1, 1), milliseconds(50));
   std::this_thread::sleep_for(milliseconds(500));
   EXPECT_EQ(rig->calls(0).ping(), 0);
 }
@@ -196,8 +168,7 @@ TEST_F(ServerTest, AnswersLateTickets) {
   ASSERT_TRUE(test::eventually([&] { return rig->phase(0) == LoopPhase::stopping; }));
   std::this_thread::sleep_for(milliseconds(20));
   EXPECT_EQ(rig->phase(0), LoopPhase::stopping) << "does not wait for the ticket";
-  Request request{};
-  request.opcode = device::Opcode::unlink;
+  device::Request request = test::request_of(device::Opcode::unlink);
   request.cell = 3;
   request.sequence = 9;
   ring.publish(ticket, &request, 1);

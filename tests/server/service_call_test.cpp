@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "server/server.hpp"
-#include "support/fake_storage.hpp"
 #include "support/server_rig.hpp"
 
 namespace ferry::server {
@@ -22,12 +21,12 @@ using device::Requester;
 using device::Target;
 using device::Ticket;
 using test::Injection;
-using test::ServerRig;
+using test::small_geometry;
 
 // A loop whose cached calls run until the test releases them. Group 0 is the caller.
-class ServiceCall : public testing::Test {
+class ServiceCall : public test::OnFakeStorage {
  protected:
-  void make(bool executes = true) {
+  void make_service(bool executes = true) {
     ServerOptions options;
     options.liveness_timeout = std::chrono::milliseconds(300);
     options.inject = injection.hook();
@@ -36,8 +35,7 @@ class ServiceCall : public testing::Test {
         return execute(request, pump);
       };
     }
-    rig = std::make_unique<ServerRig>(test::small_geometry(1, 4),
-                                      std::make_unique<test::FakeStorage>(), std::move(options));
+    make(small_geometry(1, 4), std::move(options));
     requester = std::make_unique<Requester>(rig->arena.context(), 0);
   }
   ~ServiceCall() override { let_go = true; }
@@ -52,9 +50,7 @@ class ServiceCall : public testing::Test {
     return static_cast<std::int64_t>(request.length);
   }
   Ticket start(std::uint64_t length) {
-    Request request{};
-    request.opcode = Opcode::cached_read;
-    request.length = length;
+    Request request = test::request_of(Opcode::cached_read, 0, 0, length);
     Ticket ticket;
     EXPECT_EQ(requester->prepare(request, ticket, 0, Target::service), 0);
     EXPECT_EQ(requester->submit(&request, 1), 0);
@@ -65,8 +61,11 @@ class ServiceCall : public testing::Test {
     test::within_patience("a cached call", [&] { result = requester->wait(ticket).result; });
     return result;
   }
-  bool is_inside() {
-    return test::eventually([&] { return inside == 1; });
+  // A call that is being executed.
+  Ticket start_and_be_inside() {
+    const Ticket ticket = start(5);
+    EXPECT_TRUE(test::eventually([&] { return inside == 1; }));
+    return ticket;
   }
 
   std::atomic<int> inside{0};
@@ -75,14 +74,12 @@ class ServiceCall : public testing::Test {
   std::atomic<bool> let_go{false};
   std::atomic<bool> gives_up{false};
   Injection injection;
-  std::unique_ptr<ServerRig> rig;
   std::unique_ptr<Requester> requester;
 };
 
 TEST_F(ServiceCall, TheLoopServesOthersMeanwhile) {
-  make();
-  const Ticket ticket = start(5);
-  ASSERT_TRUE(is_inside());
+  make_service();
+  const Ticket ticket = start_and_be_inside();
   auto other = rig->calls(1);
   test::within_patience("other calls", [&] {
     const int file = other.open("f", 0);
@@ -98,11 +95,11 @@ TEST_F(ServiceCall, TheLoopServesOthersMeanwhile) {
 }
 
 TEST_F(ServiceCall, OneAtATimeAndInOrder) {
-  make();
+  make_service();
   std::vector<Ticket> tickets;
   for (std::uint64_t i = 0; i < 10; ++i)
     tickets.push_back(start(i));
-  ASSERT_TRUE(is_inside());
+  ASSERT_TRUE(test::eventually([&] { return inside == 1; }));
   EXPECT_EQ(rig->calls(1).ping(), 0) << "by then the others are taken out of the ring";
   EXPECT_EQ(executed, 1);
   let_go = true;
@@ -113,17 +110,16 @@ TEST_F(ServiceCall, OneAtATimeAndInOrder) {
 }
 
 TEST_F(ServiceCall, WhereNothingExecutesTheyAreRefused) {
-  make(false);
+  make_service(false);
   EXPECT_EQ(result_of(start(5)), -EINVAL);
   EXPECT_EQ(rig->calls(1).ping(), 0);
 }
 
 TEST_F(ServiceCall, MoreThanThereAreCellsAreRefused) {
-  make();
+  make_service();
   // All with one cell, so that only the last ones' answers are distinguishable.
   Ticket ticket;
-  Request request{};
-  request.opcode = Opcode::cached_read;
+  Request request = test::request_of(Opcode::cached_read);
   ASSERT_EQ(requester->prepare(request, ticket, 0, Target::service), 0);
   test::within_patience("more calls than there may be", [&] {
     for (std::uint32_t i = 0; i <= rig->arena.view().cell_count() + 1; ++i)
@@ -135,9 +131,8 @@ TEST_F(ServiceCall, MoreThanThereAreCellsAreRefused) {
 }
 
 TEST_F(ServiceCall, AStopWaitsForTheOneUnderWayAndRefusesTheOthers) {
-  make();
-  const Ticket first = start(5);
-  ASSERT_TRUE(is_inside());
+  make_service();
+  const Ticket first = start_and_be_inside();
   const Ticket second = start(6);
   EXPECT_EQ(rig->calls(1).ping(), 0);
   const StopReport early = rig->server->stop(std::chrono::milliseconds(1));
@@ -151,9 +146,8 @@ TEST_F(ServiceCall, AStopWaitsForTheOneUnderWayAndRefusesTheOthers) {
 }
 
 TEST_F(ServiceCall, AFaultOfWhatIsServedMeanwhileEndsEverything) {
-  make();
-  const Ticket first = start(5);
-  ASSERT_TRUE(is_inside());
+  make_service();
+  const Ticket first = start_and_be_inside();
   const Ticket second = start(6);
   EXPECT_EQ(rig->calls(1).ping(), 0);
   injection.arm(Injection::Action::stop, 0, LoopPoint::taken);
@@ -174,9 +168,8 @@ TEST_F(ServiceCall, AFaultOfWhatIsServedMeanwhileEndsEverything) {
 }
 
 TEST_F(ServiceCall, ACallIsNotTakenForStandingStill) {
-  make();
-  const Ticket ticket = start(5);
-  ASSERT_TRUE(is_inside());
+  make_service();
+  const Ticket ticket = start_and_be_inside();
   // Twice a loop's time limit.
   std::this_thread::sleep_for(std::chrono::milliseconds(600));
   EXPECT_EQ(rig->phase(0), LoopPhase::running);
@@ -185,9 +178,8 @@ TEST_F(ServiceCall, ACallIsNotTakenForStandingStill) {
 }
 
 TEST_F(ServiceCall, ALoopThatHangsBesideACallIsDeclaredDead) {
-  make();
-  const Ticket ticket = start(5);
-  ASSERT_TRUE(is_inside());
+  make_service();
+  const Ticket ticket = start_and_be_inside();
   injection.arm(Injection::Action::stall, 0, LoopPoint::taken);
   test::within_patience("a call that meets the stall",
                         [&] { EXPECT_EQ(rig->calls(2).ping(), -EIO); });

@@ -25,10 +25,7 @@ class OnEndingRig : public testing::Test {
     storage = failing.get();
     const std::uint32_t groups = calling_groups_ + 1;
     rig = std::make_unique<ServerRig>(small_geometry(1, groups), std::move(failing));
-    device::cache::View& cache = rig->arena.context().cache;
-    cache.layout = device::cache::lay_out({page, 16, 16, groups, 4});
-    cache.base = rig->heap();
-    device::cache::prepare(cache);
+    rig->add_cache({page, 16, 16, groups, 4});
     ending = std::make_unique<Ending>(rig->arena.context(), calling_groups_, *rig->server);
   }
   void TearDown() override {

@@ -20,6 +20,16 @@ inline std::uint64_t claim(const device::RequestRing& ring, std::uint32_t count 
   return ticket;
 }
 
+inline device::Request request_of(device::Opcode opcode, std::int32_t file = 0,
+                                  std::uint64_t buffer = 0, std::uint64_t length = 0) {
+  device::Request request{};
+  request.opcode = opcode;
+  request.file = file;
+  request.buffer = buffer;
+  request.length = length;
+  return request;
+}
+
 // Zeroed memory with a control block at its start and `heap_bytes` behind it, and its context, for
 // the host and for device programs.
 class TestArena {

@@ -34,6 +34,14 @@ class PageCacheTest : public testing::Test {
     for (std::uint32_t file = 0; file < files; ++file)
       memory->view().inode(file).write_handle = static_cast<int>(file) + 1;
   }
+  // A cache, and a file of this many pages. Returns what it holds.
+  std::string make_file(std::uint32_t frames, std::size_t pages, std::uint32_t groups = 1,
+                        device::cache::Switches switches = {}) {
+    make(frames, 1, groups, switches);
+    std::string data = pattern(pages * page, 1);
+    put(0, data);
+    return data;
+  }
   void put(std::uint32_t file, const std::string& data) {
     storage->set_contents(static_cast<int>(file) + 1, data);
     memory->view().inode(file).size_bytes = data.size();
@@ -105,6 +113,20 @@ class PageCacheTest : public testing::Test {
   std::unique_ptr<TestCache> memory;
   std::unique_ptr<MemoryFiles> storage;
   std::vector<std::unique_ptr<Cache>> caches;
+};
+
+// Tests of one file.
+class OneFileTest : public PageCacheTest {
+ protected:
+  void make_file(std::uint32_t frames, std::size_t pages, std::uint32_t groups = 1,
+                 device::cache::Switches switches = {}) {
+    data = PageCacheTest::make_file(frames, pages, groups, switches);
+  }
+  void expect_read(std::size_t offset, std::size_t bytes, std::uint32_t group = 0) {
+    ASSERT_TRUE(same_bytes(read(0, offset, bytes, group), data.substr(offset, bytes)))
+        << "at " << offset;
+  }
+  std::string data;
 };
 
 }  // namespace ferry::test

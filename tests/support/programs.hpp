@@ -258,13 +258,7 @@ void run_groups(std::uint32_t groups, const Program& program) {
   gpu::check(cudaGetLastError(), "the launch");
   gpu::check(cudaDeviceSynchronize(), "the kernel");
 #else
-  within_patience("a device program", [&] {
-    std::vector<std::thread> threads;
-    for (std::uint32_t i = 0; i < groups; ++i)
-      threads.emplace_back([&, i] { run_group<Kind>(i, program); });
-    for (std::thread& thread : threads)
-      thread.join();
-  });
+  at_once("a device program", groups, [&](std::uint32_t i) { run_group<Kind>(i, program); });
 #endif
 }
 // On one thread.

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <future>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace ferry::test {
 
@@ -34,6 +36,25 @@ inline void within_patience(const char* what, const std::function<void()>& work)
   }
   done.set_value();
   watch.join();
+}
+
+// Calls work(0) to work(count - 1) at the same time, each on a thread of its own.
+template <class Work>
+void at_once(const char* what, std::uint32_t count, const Work& work) {
+  within_patience(what, [&] {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t i = 0; i < count; ++i)
+      threads.emplace_back([&work, i] { work(i); });
+  });
+}
+// The same with random numbers for each of them.
+template <class Random, class Work>
+void at_once(const char* what, std::uint32_t count, Random& random, const Work& work) {
+  within_patience(what, [&] {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t i = 0; i < count; ++i)
+      threads.emplace_back([&work, i, own = random.fork()]() mutable { work(i, own); });
+  });
 }
 
 // Waits until `condition()` holds. Returns false if it never does.

@@ -16,22 +16,19 @@ namespace ferry::device::cache {
 namespace {
 
 using test::page;
-using test::pattern;
 using test::scaled;
 
 enum class Barriers { everywhere, of_readers };
 
-class MarksTest : public test::PageCacheTest, public testing::WithParamInterface<Barriers> {
+class MarksTest : public test::OneFileTest, public testing::WithParamInterface<Barriers> {
  protected:
   // A file of `pages` pages and a cache of `frames` frames for it.
   void make_file(std::uint32_t frames, std::uint32_t groups, std::size_t pages) {
     // Readahead would evict pages at unpredictable times.
     Switches switches;
     switches.readahead = false;
-    make(frames, 1, groups, switches);
+    OneFileTest::make_file(frames, pages, groups, switches);
     if (GetParam() == Barriers::of_readers) memory->have_readers_make_barriers();
-    data = pattern(pages * page, 7);
-    put(0, data);
   }
   std::uint32_t frame_of(std::uint64_t number) {
     Frames frames(memory->view(), hooks);
@@ -45,8 +42,6 @@ class MarksTest : public test::PageCacheTest, public testing::WithParamInterface
   std::string part(std::size_t offset, std::size_t bytes) const {
     return data.substr(offset, bytes);
   }
-
-  std::string data;
 };
 
 TEST_P(MarksTest, AHitTakesWhatLiesInOnePage) {
@@ -155,25 +150,20 @@ TEST_P(MarksTest, HitsBesideEvictionsGetTheRightBytes) {
   make_file(16, threads, pages);
   std::atomic<bool> wrong{false};
   std::atomic<std::uint64_t> hits{0};
-  std::vector<std::thread> readers;
-  for (std::uint32_t group = 0; group < threads; ++group) {
-    readers.emplace_back([&, group] {
-      test::Random random(group + 1);
-      std::string got(page, '?');
-      for (std::uint64_t i = scaled(60'000); i > 0 && !wrong; --i) {
-        const std::size_t number = random.below(pages);
-        if (hit(group, got.data(), page, number * page)) {
-          hits.fetch_add(1, std::memory_order_relaxed);
-        } else if (caches[group]->read(0, 1, got.data(), page, number * page) !=
-                   static_cast<std::int64_t>(page)) {
-          wrong = true;
-        }
-        if (data.compare(number * page, page, got) != 0) wrong = true;
+  test::at_once("readers", threads, [&](std::uint32_t group) {
+    test::Random random(group + 1);
+    std::string got(page, '?');
+    for (std::uint64_t i = scaled(60'000); i > 0 && !wrong; --i) {
+      const std::size_t number = random.below(pages);
+      if (hit(group, got.data(), page, number * page)) {
+        hits.fetch_add(1, std::memory_order_relaxed);
+      } else if (caches[group]->read(0, 1, got.data(), page, number * page) !=
+                 static_cast<std::int64_t>(page)) {
+        wrong = true;
       }
-    });
-  }
-  for (std::thread& reader : readers)
-    reader.join();
+      if (data.compare(number * page, page, got) != 0) wrong = true;
+    }
+  });
   EXPECT_FALSE(wrong);
   EXPECT_GT(hits, 0U);
   expect_calm();

@@ -35,8 +35,7 @@ TEST_F(PageCacheTest, ReadsWhatTheFileHoldsAndEndsWhereItEnds) {
 }
 
 TEST_F(PageCacheTest, ARunOfAbsentPagesIsOneRequest) {
-  make(16, 1, 1);
-  put(0, pattern(8 * page, 1));
+  make_file(16, 8);
   read(0, 0, 6 * page);
   EXPECT_EQ(storage->reads, 1U);
   EXPECT_EQ(memory->counters().misses, 6U);
@@ -65,9 +64,7 @@ TEST_F(PageCacheTest, AWriteToAnAbsentPageReadsNothingAndWritesNothingElse) {
 }
 
 TEST_F(PageCacheTest, TheGapsOfAWrittenPageAreReadOnDemand) {
-  make(8, 1, 1);
-  std::string model = pattern(2 * page, 1);
-  put(0, model);
+  std::string model = make_file(8, 2);
   for (const std::size_t at : {0U, 500U, 2000U, 4000U}) {
     write(0, "abc", at);
     model.replace(at, 3, "abc");
@@ -130,9 +127,7 @@ TEST_F(PageCacheTest, AScanLeavesWhatIsUsedOften) {
 }
 
 TEST_F(PageCacheTest, AFailedReadIsReportedAndTheNextOneSucceeds) {
-  make(8, 1, 1);
-  const std::string data = pattern(4 * page, 1);
-  put(0, data);
+  const std::string data = make_file(8, 4);
   storage->faults.reads_one_in = 1;
   EXPECT_EQ(read(0, 0, page), "error -5");
   storage->faults.reads_one_in = 0;
@@ -248,7 +243,7 @@ class ManyThreads : public PageCacheTest, public testing::WithParamInterface<std
   static constexpr std::size_t stripe = 300;
   static constexpr std::size_t stripes = 600;  // of each file
 
-  void work(std::uint32_t index, std::uint32_t threads, std::uint64_t steps, Random random) {
+  void work(std::uint32_t index, std::uint32_t threads, std::uint64_t steps, Random& random) {
     std::vector<std::string> mine(files * stripes);
     for (std::uint64_t step = 0; step < steps && !failed; ++step) {
       const auto file = static_cast<std::uint32_t>(random.below(files));
@@ -286,16 +281,8 @@ TEST_P(ManyThreads, KeepEveryByte) {
   make(GetParam(), files, threads);
   storage->faults.delays = true;
   Random random;
-  test::within_patience("threads on a page cache", [&] {
-    std::vector<std::thread> workers;
-    for (std::uint32_t i = 0; i < threads; ++i) {
-      workers.emplace_back([=, this, fork = random.fork()]() mutable {
-        work(i, threads, scaled(40'000), std::move(fork));
-      });
-    }
-    for (std::thread& worker : workers)
-      worker.join();
-  });
+  test::at_once("threads on a page cache", threads, random,
+                [this](std::uint32_t i, Random& own) { work(i, threads, scaled(40'000), own); });
   for (std::uint32_t file = 0; file < files; ++file)
     ASSERT_EQ(caches[0]->flush(file), 0);
   EXPECT_EQ(storage->strangers, 0U);
@@ -317,17 +304,10 @@ TEST_F(PageCacheTest, NoPageIsLoadedTwice) {
     storage->faults.delays = true;
     const std::string data = pattern(pages * page, round);
     put(0, data);
-    std::vector<std::thread> workers;
     std::atomic<int> wrong{0};
-    for (std::uint32_t i = 0; i < threads; ++i) {
-      workers.emplace_back([&, i] {
-        for (std::size_t at = 0; at + 3 * page <= data.size(); at += (i + 1) * page / 2)
-          if (read(0, at, 3 * page, i) != data.substr(at, 3 * page)) ++wrong;
-      });
-    }
-    test::within_patience("readers", [&] {
-      for (std::thread& worker : workers)
-        worker.join();
+    test::at_once("readers", threads, [&](std::uint32_t i) {
+      for (std::size_t at = 0; at + 3 * page <= data.size(); at += (i + 1) * page / 2)
+        if (read(0, at, 3 * page, i) != data.substr(at, 3 * page)) ++wrong;
     });
     ASSERT_EQ(wrong, 0);
     for (const auto& [where, times] : storage->loads)
@@ -363,9 +343,7 @@ void elsewhere(Work work) {
 }
 
 TEST_F(PageCacheTest, AnOutsideCallOutdatesFillsOfItsPagesOnly) {
-  make(64, 1, 2);
-  const std::string data = pattern(40 * page, 1);
-  put(0, data);
+  const std::string data = make_file(64, 40, 2);
   Pages changed;
   int calls = 0;
   storage->after_read = [&] {
@@ -396,9 +374,7 @@ TEST_F(PageCacheTest, AnOutsideCallOutdatesFillsOfItsPagesOnly) {
 
 // More calls than are remembered, none on the page: then it is read once more.
 TEST_F(PageCacheTest, ManyOutsideCallsDuringAFillOutdateIt) {
-  make(8, 1, 2);
-  const std::string data = pattern(page, 1);
-  put(0, data);
+  const std::string data = make_file(8, 1, 2);
   std::uint32_t calls = 0;
   storage->after_read = [&] {
     elsewhere([&] {
@@ -422,9 +398,7 @@ TEST_F(PageCacheTest, ManyOutsideCallsDuringAFillOutdateIt) {
 // Calls without end on the very page that is wanted.
 TEST_F(PageCacheTest, AReaderGetsItsTurnBesideOutsideCalls) {
   for (const bool pulls : {false, true}) {
-    make(8, 1, 2);
-    const std::string data = pattern(page, 1);
-    put(0, data);
+    const std::string data = make_file(8, 1, 2);
     if (pulls) storage->pull_limit = page;
     constexpr std::uint64_t too_many = 100;
     std::atomic<std::uint64_t> calls{0};
@@ -498,9 +472,7 @@ TEST_F(PageCacheTest, AWriterGetsItsTurnBesideOutsideCalls) {
 
 // A reader delayed until its file's record belongs to another file, any number of times.
 TEST_F(PageCacheTest, AFillForARecordsFormerFileIsThrownAway) {
-  make(8, 1, 2);
-  const std::string data = pattern(page, 1);
-  put(0, data);
+  const std::string data = make_file(8, 1, 2);
   int fills = 0;
   storage->after_read = [&] {
     DeviceRef<std::uint32_t> id(memory->view().inode(0).id);
@@ -514,8 +486,7 @@ TEST_F(PageCacheTest, AFillForARecordsFormerFileIsThrownAway) {
 
 // More than 16 bits can count: a large GPU with a group per thread gets there on a header page.
 TEST_F(PageCacheTest, APageBearsAPinAndAWriterOfEveryGroup) {
-  make(8, 1, 1);
-  put(0, pattern(page, 1));
+  make_file(8, 1);
   read(0, 0, page);
   const Frames frames(memory->view(), hooks);
   const std::uint32_t frame = frames.find(key_of(0, 0));
@@ -542,9 +513,7 @@ TEST_F(PageCacheTest, APageBearsAPinAndAWriterOfEveryGroup) {
 
 // Near the end of what a state word counts, where nothing gets, the page is still right.
 TEST_F(PageCacheTest, TheLastPinsOfAPageChangeNothingElse) {
-  make(8, 1, 1);
-  const std::string data = pattern(page, 1);
-  put(0, data);
+  const std::string data = make_file(8, 1);
   read(0, 0, page);
   const Frames frames(memory->view(), hooks);
   const std::uint32_t frame = frames.find(key_of(0, 0));

@@ -15,29 +15,19 @@ namespace ferry::device::cache {
 namespace {
 
 using test::page;
-using test::pattern;
 using test::Random;
 
-class ReadaheadTest : public test::PageCacheTest {
+class ReadaheadTest : public test::OneFileTest {
  protected:
-  // Reads `bytes` at `offset` and compares.
-  void expect_read(std::size_t offset, std::size_t bytes, std::uint32_t group = 0) {
-    ASSERT_TRUE(test::same_bytes(read(0, offset, bytes, group), data.substr(offset, bytes)))
-        << "at " << offset;
+  void read_in_steps_of(std::size_t bytes) {
+    for (std::size_t at = 0; at < data.size(); at += bytes)
+      expect_read(at, bytes);
   }
-  void make_file(std::uint32_t frames, std::size_t pages, std::uint32_t groups = 1,
-                 Switches switches = {}) {
-    make(frames, 1, groups, switches);
-    data = pattern(pages * page, 1);
-    put(0, data);
-  }
-  std::string data;
 };
 
 TEST_F(ReadaheadTest, ASequentialReaderHardlyWaits) {
   make_file(256, 200);
-  for (std::size_t at = 0; at < data.size(); at += page)
-    expect_read(at, page);
+  read_in_steps_of(page);
   const Counters counters = memory->counters();
   EXPECT_EQ(counters.misses, 2U) << "the first page, and the one that shows the direction";
   EXPECT_EQ(counters.readahead_issued, 198U);
@@ -57,8 +47,7 @@ TEST_F(ReadaheadTest, SmallAndUnalignedReadsAreSequentialToo) {
 
 TEST_F(ReadaheadTest, SoAreLargeOnes) {
   make_file(256, 240);
-  for (std::size_t at = 0; at < data.size(); at += 6 * page)
-    expect_read(at, 6 * page);
+  read_in_steps_of(6 * page);
   EXPECT_LE(memory->counters().misses, 12U);
   expect_calm();
 }
@@ -69,8 +58,7 @@ TEST_F(ReadaheadTest, FlightsAreNumberedOnWhereSequenceNumbersBeginAnew) {
   const View& view = memory->view();
   for (std::uint32_t i = 0; i < view.layout.geometry.flights; ++i)
     view.flight(i).state = std::uint64_t{0xfffffffe} << 2 | Flight::free;
-  for (std::size_t at = 0; at < data.size(); at += page)
-    expect_read(at, page);
+  read_in_steps_of(page);
   EXPECT_EQ(memory->counters().misses, 2U);
   EXPECT_EQ(memory->counters().readahead_used, 198U);
   expect_calm();
@@ -111,8 +99,7 @@ TEST_F(ReadaheadTest, ItCanBeSwitchedOff) {
   Switches switches;
   switches.readahead = false;
   make_file(256, 100, 1, switches);
-  for (std::size_t at = 0; at < data.size(); at += page)
-    expect_read(at, page);
+  read_in_steps_of(page);
   EXPECT_EQ(memory->counters().readahead_issued, 0U);
   EXPECT_EQ(memory->counters().misses, 100U);
 }
@@ -195,21 +182,14 @@ TEST_F(ReadaheadTest, ReadersOfOneFileAndPrefetchesSeeItsBytes) {
   storage->faults.delays = true;
   Random random;
   std::atomic<int> wrong{0};
-  std::vector<std::thread> workers;
-  for (std::uint32_t i = 0; i < threads; ++i) {
-    workers.emplace_back([&, i, mine = random.fork()]() mutable {
-      for (std::uint64_t round = 0; round < test::scaled(300); ++round) {
-        std::size_t at = mine.below(290) * page;
-        if (mine.one_in(3)) caches[i]->prefetch(0, 1, at, mine.below(20) * page);
-        const std::size_t step = mine.below(2 * page) + 1;
-        for (int reads = 0; reads < 30 && at + step <= data.size(); ++reads, at += step)
-          if (read(0, at, step, i) != data.substr(at, step)) ++wrong;
-      }
-    });
-  }
-  test::within_patience("readers", [&] {
-    for (std::thread& worker : workers)
-      worker.join();
+  test::at_once("readers", threads, random, [&](std::uint32_t i, Random& mine) {
+    for (std::uint64_t round = 0; round < test::scaled(300); ++round) {
+      std::size_t at = mine.below(290) * page;
+      if (mine.one_in(3)) caches[i]->prefetch(0, 1, at, mine.below(20) * page);
+      const std::size_t step = mine.below(2 * page) + 1;
+      for (int reads = 0; reads < 30 && at + step <= data.size(); ++reads, at += step)
+        if (read(0, at, step, i) != data.substr(at, step)) ++wrong;
+    }
   });
   EXPECT_EQ(wrong, 0);
   expect_calm();

@@ -17,21 +17,11 @@ namespace {
 using test::page;
 using test::pattern;
 
-class ViewsTest : public test::PageCacheTest {
+class ViewsTest : public test::OneFileTest {
  protected:
-  void make_file(std::uint32_t frames, std::size_t pages, std::uint32_t groups = 1) {
-    make(frames, 1, groups);
-    data = pattern(pages * page, 1);
-    put(0, data);
-  }
-  void expect_read(std::size_t offset, std::size_t bytes) {
-    ASSERT_TRUE(test::same_bytes(read(0, offset, bytes), data.substr(offset, bytes)))
-        << "at " << offset;
-  }
   static std::string seen(const HeldView& view) {
     return {reinterpret_cast<const char*>(view.data), view.bytes};
   }
-  std::string data;
 };
 
 TEST_F(ViewsTest, AViewShowsThePageUntilItIsReleased) {
@@ -152,8 +142,8 @@ class PullsTest : public ViewsTest {
     storage->pull_limit = 4 * page;
   }
   // Like a group that copies: hold(), and the rest if a pull is needed.
-  StepResult begin(std::size_t offset, std::size_t bytes, std::uint32_t group = 0) {
-    return caches[group]->hold(0, 1, offset, bytes, view, &pull);
+  StepResult begin(std::size_t offset, std::size_t bytes) {
+    return caches[0]->hold(0, 1, offset, bytes, view, &pull);
   }
   void copy() const {
     const View& pages = memory->view();
@@ -161,10 +151,16 @@ class PullsTest : public ViewsTest {
       std::memcpy(pages.page(pull.frames[i]), pull.from + Pull::start_of(i, pages),
                   pull.bytes_of(i, pages));
   }
-  StepResult end(std::size_t offset, std::size_t bytes, std::uint32_t group = 0) {
-    return caches[group]->end_pull(pull, offset, bytes, view);
+  StepResult end(std::size_t offset, std::size_t bytes) {
+    return caches[0]->end_pull(pull, offset, bytes, view);
   }
-  void release(std::uint32_t group = 0) { release_view(memory->view(), group, view); }
+  // Pulls, and has `wanted` bytes of it then.
+  void pull_and_expect(std::size_t offset, std::size_t bytes, std::int64_t wanted) {
+    ASSERT_EQ(begin(offset, bytes).step, Step::pulled);
+    copy();
+    ASSERT_EQ(end(offset, bytes).value, wanted);
+  }
+  void release() { release_view(memory->view(), 0, view); }
   void expect_all_calm() {
     EXPECT_EQ(memory->view().shared().held_pages, 0U);
     expect_calm();
@@ -244,9 +240,7 @@ TEST_F(PullsTest, AnErrorIsReportedAndTheNextOneSucceeds) {
   EXPECT_EQ(view.data, nullptr);
   expect_all_calm();
   storage->faults.reads_one_in = 0;
-  ASSERT_EQ(begin(0, 100).step, Step::pulled);
-  copy();
-  EXPECT_EQ(end(0, 100).value, 100);
+  pull_and_expect(0, 100, 100);
   release();
   expect_all_calm();
 }
@@ -267,9 +261,7 @@ TEST_F(PullsTest, WhatWasPulledBesideAnOutsideCallIsThrownAway) {
   EXPECT_EQ(view.data, nullptr);
   other.update(0, fresh.data(), fresh.size(), 0);
   other.end_outside(0);
-  ASSERT_EQ(begin(0, 100).step, Step::pulled);
-  copy();
-  ASSERT_EQ(end(0, 100).value, 100);
+  pull_and_expect(0, 100, 100);
   EXPECT_EQ(seen(view), fresh);
   release();
   expect_all_calm();
@@ -309,9 +301,7 @@ TEST_F(PullsTest, ViewsLeaveHalfTheCache) {
   make_file(4, 8);
   std::vector<HeldView> views(2);
   for (std::size_t i = 0; i < views.size(); ++i) {
-    ASSERT_EQ(begin(i * page, page).step, Step::pulled);
-    copy();
-    ASSERT_EQ(end(i * page, page).value, page);
+    pull_and_expect(i * page, page, page);
     views[i] = view;
   }
   EXPECT_EQ(begin(4 * page, page).value, -EAGAIN);

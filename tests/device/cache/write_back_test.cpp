@@ -24,24 +24,34 @@ using test::scaled;
 class WriteBackTest : public test::PageCacheTest {
  protected:
   std::uint64_t dirty() const { return memory->view().shared().dirty_pages; }
+  // Up to `count` pages of the first file, until one is refused. Returns what was taken.
+  std::string write_pages(std::size_t count) {
+    std::string taken;
+    for (std::size_t at = 0; at < count; ++at) {
+      const std::string data = pattern(page, at);
+      if (write(0, data, at * page) < 0) break;
+      taken += data;
+    }
+    return taken;
+  }
+  void fail_writes(int error, int handle = 0) const {
+    storage->faults.error = error;
+    storage->faults.handle = handle;
+    storage->faults.writes_one_in = 1;
+  }
 };
 
 TEST_F(WriteBackTest, BelowTheLowMarkNothingIsWritten) {
   make(64, 1, 1);
-  for (std::size_t at = 0; at < 32; ++at)
-    write(0, pattern(page, at), at * page);
+  write_pages(32);
   EXPECT_EQ(storage->writes, 0U);
   EXPECT_EQ(dirty(), 32U);
 }
 
 TEST_F(WriteBackTest, AboveItPagesAreWrittenInLargeRequests) {
   make(64, 1, 1);
-  std::string model;
-  for (std::size_t at = 0; at < 60; ++at) {
-    const std::string data = pattern(page, at);
-    write(0, data, at * page);
-    model += data;
-  }
+  const std::string model = write_pages(60);
+  EXPECT_EQ(model.size(), 60U * page);
   EXPECT_GT(storage->writes, 0U);
   EXPECT_LE(storage->writes, 20U);
   EXPECT_EQ(caches[0]->flush(0), 0);
@@ -64,15 +74,9 @@ TEST_F(WriteBackTest, WritersWaitAtTheHighMark) {
 
 TEST_F(WriteBackTest, AnErrorInTheBackgroundIsKeptForTheNextFlush) {
   make(64, 1, 1);
-  storage->faults.writes_one_in = 1;
-  storage->faults.error = ENOSPC;
-  std::string model;
-  std::uint64_t taken = 0;
-  for (; taken < 40; ++taken) {
-    const std::string data = pattern(page, taken);
-    if (write(0, data, taken * page) < 0) break;
-    model += data;
-  }
+  fail_writes(ENOSPC);
+  const std::string model = write_pages(40);
+  const std::uint64_t taken = model.size() / page;
   caches[0]->settle();
   EXPECT_GT(memory->view().inode(0).write_errors, 0U);
   EXPECT_EQ(memory->view().inode(0).write_error, ENOSPC);
@@ -88,12 +92,8 @@ TEST_F(WriteBackTest, AnErrorInTheBackgroundIsKeptForTheNextFlush) {
 TEST_F(WriteBackTest, AClosedHandleKeepsItsPagesDirty) {
   make(64, 1, 1);
   memory->view().inode(0).write_handle = MemoryFiles::closed;
-  std::string model;
-  for (std::size_t at = 0; at < 40; ++at) {
-    const std::string data = pattern(page, at);
-    ASSERT_EQ(write(0, data, at * page), page);
-    model += data;
-  }
+  const std::string model = write_pages(40);
+  ASSERT_EQ(model.size(), 40U * page);
   caches[0]->settle();
   EXPECT_EQ(memory->view().inode(0).write_errors, 0U);
   EXPECT_EQ(dirty(), 40U);
@@ -220,43 +220,31 @@ class FailingFile : public WriteBackTest {
   // File 0 makes pages dirty until a write fails; the others do not fail.
   void fill() {
     make(frames, 3, 1);
-    storage->faults.error = ENOSPC;
-    storage->faults.handle = 1;
-    storage->faults.writes_one_in = 1;
-    std::int64_t got = 0;
-    for (pages = 0; pages < 4 * frames; pages += got == page ? 1 : 0) {
-      got = write(0, pattern(page, pages), std::size_t{pages} * page);
-      if (got < 0) break;
-    }
-    EXPECT_EQ(got, -ENOSPC);
+    fail_writes(ENOSPC, 1);
+    model = write_pages(4 * frames);
+    EXPECT_EQ(write(0, pattern(page, 1), model.size()), -ENOSPC);
     caches[0]->settle();
-  }
-  std::string model() const {
-    std::string all;
-    for (std::uint32_t i = 0; i < pages; ++i)
-      all += pattern(page, i);
-    return all;
   }
   std::uint64_t requests_of(const std::function<void()>& work) const {
     const std::uint64_t before = storage->write_requests;
     work();
     return storage->write_requests - before;
   }
-  std::uint32_t pages = 0;  // that were acknowledged
+  std::string model;  // what was acknowledged
 };
 
 TEST_F(FailingFile, HoldsAPartOfTheCacheAndItsWritersGetTheError) {
   fill();
   EXPECT_GE(dirty(), frames / 2);
   EXPECT_LE(dirty(), frames - frames / 4) << "others have the rest";
-  EXPECT_TRUE(test::same_bytes(read(0, 0, pages * page), model()));
+  EXPECT_TRUE(test::same_bytes(read(0, 0, model.size()), model));
   // Where it is dirty already it takes more; that is no page more.
   EXPECT_EQ(write(0, pattern(page, 0), 0), page);
-  EXPECT_EQ(write(0, "x", std::size_t{pages + 9} * page), -ENOSPC);
+  EXPECT_EQ(write(0, "x", model.size() + 9 * page), -ENOSPC);
   storage->faults.writes_one_in = 0;
-  EXPECT_EQ(write(0, "x", std::size_t{pages} * page), 1) << "there is room again";
+  EXPECT_EQ(write(0, "x", model.size()), 1) << "there is room again";
   EXPECT_EQ(caches[0]->flush(0), 0);
-  EXPECT_TRUE(test::same_bytes(storage->contents(1), model() + "x"));
+  EXPECT_TRUE(test::same_bytes(storage->contents(1), model + "x"));
   expect_calm();
 }
 
@@ -267,7 +255,7 @@ TEST_F(FailingFile, IsAskedWithOneRequest) {
   EXPECT_EQ(requests_of([&] { EXPECT_EQ(caches[0]->flush(0), -ENOSPC); }), 1U);
   storage->faults.writes_one_in = 0;
   EXPECT_LE(requests_of([&] { EXPECT_EQ(caches[0]->flush(0), 0); }), 4U);
-  EXPECT_TRUE(test::same_bytes(storage->contents(1), model()));
+  EXPECT_TRUE(test::same_bytes(storage->contents(1), model));
   expect_calm();
 }
 
@@ -292,12 +280,8 @@ TEST_F(FailingFile, HarmsNoOtherFile) {
 TEST_F(FailingFile, LeavesOthersAWayPastTheCache) {
   for (const std::uint32_t few : {1U, 2U, 3U}) {
     make(few, 3, 1);
-    storage->faults.error = ENOSPC;
-    storage->faults.handle = 1;
-    storage->faults.writes_one_in = 1;
-    std::uint32_t acknowledged = 0;
-    while (write(0, pattern(page, acknowledged), acknowledged * page) == page)
-      ++acknowledged;
+    fail_writes(ENOSPC, 1);
+    model = write_pages(4 * frames);
     const std::string other = pattern(5 * page, 7);
     put(1, other);
     EXPECT_TRUE(test::same_bytes(read(1, 100, 3 * page), other.substr(100, 3 * page)));
@@ -307,9 +291,6 @@ TEST_F(FailingFile, LeavesOthersAWayPastTheCache) {
     EXPECT_TRUE(test::same_bytes(storage->contents(3).substr(77), other));
     storage->faults.writes_one_in = 0;
     EXPECT_EQ(caches[0]->flush(0), 0);
-    std::string model;
-    for (std::uint32_t i = 0; i < acknowledged; ++i)
-      model += pattern(page, i);
     EXPECT_TRUE(test::same_bytes(storage->contents(1), model));
     expect_calm();
   }
