@@ -10,10 +10,10 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "support/files.hpp"
+#include "support/in_a_child.hpp"
 
 namespace ferry {
 namespace {
@@ -104,14 +104,9 @@ TEST(MountOf, KnowsWhereARootDirectoryLiesThatIsNoMountPoint) {
   const test::ScratchDirectory root;
   ASSERT_EQ(::mkdir((root / "proc").c_str(), 0755), 0);
   test::write_file(root / "f", "x");
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) ::_exit(look_from_chroot(root.path()));
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "absent: the right to mount";
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  const int found = test::in_a_child([&] { return look_from_chroot(root.path()); });
+  if (found == 77) GTEST_SKIP() << "absent: the right to mount";
+  EXPECT_EQ(found, 0);
 }
 
 TEST(MountOf, SaysWhatIsNotThere) {

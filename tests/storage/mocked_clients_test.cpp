@@ -6,11 +6,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "storage/router.hpp"
 #include "support/client_mocks.hpp"
+#include "support/in_a_child.hpp"
 
 namespace ferry::storage::mocked_clients_test {
 namespace {
@@ -74,23 +73,19 @@ TEST_P(MockedClient, AForkedChildIsToldToUseSpawn) {
   test::write_file(path("f"), "abc");
   const auto file = must_open(at("f"), O_RDWR);
   const int before = faults.calls();
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    const bool inherited = driver->pread(file, memory.data(), 3, 0) == -ENOTCONN &&
-                           driver->path_call(Kind::unlink, at("f")) == -ENOTCONN &&
-                           driver->close(file) == 0;
+  const int found = test::in_a_child([&] {
+    if (driver->pread(file, memory.data(), 3, 0) != -ENOTCONN) return 1;
+    if (driver->path_call(Kind::unlink, at("f")) != -ENOTCONN) return 2;
+    if (driver->close(file) != 0) return 3;
     storage.reset();
     const auto own = make_storage();
     test::StorageDriver anew(*own);
-    const bool refused = anew.try_open(at("f"), O_RDONLY) == -ENOTCONN;
+    if (anew.try_open(at("f"), O_RDONLY) != -ENOTCONN) return 4;
     const std::string problem = own->describe_path(at("f")).problem;
-    const bool said = problem.find("spawn") != std::string::npos;
-    _exit(inherited && refused && said && faults.calls() == before ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    if (problem.find("spawn") == std::string::npos) return 5;
+    return faults.calls() == before ? 0 : 6;
+  });
+  EXPECT_EQ(found, 0);
   EXPECT_EQ(driver->pread(file, memory.data(), 3, 0), 3) << "the parent goes on";
 }
 

@@ -1,7 +1,10 @@
 #include "storage/router.hpp"
 
 #include <cerrno>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -15,10 +18,22 @@ namespace {
 using test::ScratchDirectory;
 using test::StorageDriver;
 
-TEST(Router, PathsGoToTheStorageThatTheyName) {
+class Router : public testing::Test {
+ protected:
+  // Whatever an open of it finds, its description says it, too.
+  void expect_refused(const std::string& uri, int error, const std::string& problem) {
+    EXPECT_EQ(driver.try_open(uri, O_RDONLY), -error) << uri;
+    const std::string said = storage->describe_path(uri).problem;
+    EXPECT_NE(said.find(problem), std::string::npos) << said;
+    EXPECT_EQ(said.find('\n'), std::string::npos) << said;
+  }
+
   const ScratchDirectory directory;
-  const auto storage = make_router();
-  StorageDriver driver(*storage);
+  const std::unique_ptr<Storage> storage = make_router();
+  StorageDriver driver{*storage};
+};
+
+TEST_F(Router, PathsGoToTheStorageThatTheyName) {
   File* file = driver.must_open(directory / "f", O_RDWR | O_CREAT);
   EXPECT_EQ(file->scheme(), Scheme::posix);
   EXPECT_EQ(driver.pwrite(file, "abc", 3, 0), 3);
@@ -29,41 +44,40 @@ TEST(Router, PathsGoToTheStorageThatTheyName) {
   EXPECT_EQ(storage->describe_path("nfs://127.0.0.1/x").name, "nfs");
 }
 
-TEST(Router, AMissingLibraryIsAnErrnoAndALine) {
-  const auto storage = make_router({.nfs_library = "libferry-absent.so.1"});
+TEST(RouterLibraries, OneThatIsMissingIsAnErrnoAndALine) {
+  constexpr const char* absent = "libferry-absent.so.1";
+  const auto storage = make_router({.nfs_library = absent, .ceph_library = absent});
   StorageDriver driver(*storage);
-  EXPECT_EQ(driver.try_open("nfs://127.0.0.1/x", O_RDONLY), -ENOPKG);
-  EXPECT_EQ(driver.path_call(Kind::unlink, "nfs://127.0.0.1/x"), -ENOPKG);
-  EXPECT_EQ(storage->describe_path("nfs://127.0.0.1/x").problem,
-            "libferry-absent.so.1 cannot be loaded; install the Debian package libnfs13");
+  for (const auto& [uri, package] :
+       {std::pair{"nfs://127.0.0.1/x", "libnfs13"}, {"ceph:/x", "libcephfs2"}}) {
+    EXPECT_EQ(driver.try_open(uri, O_RDONLY), -ENOPKG);
+    EXPECT_EQ(driver.path_call(Kind::unlink, uri), -ENOPKG);
+    EXPECT_EQ(storage->describe_path(uri).problem,
+              std::string(absent) + " cannot be loaded; install the Debian package " + package);
+  }
 }
 
-TEST(Router, ALibraryThatIsAnotherOneIsRefused) {
+TEST(RouterLibraries, OneThatIsAnotherIsRefused) {
   const auto storage = make_router({.nfs_library = "libpthread.so.0"});
   StorageDriver driver(*storage);
   EXPECT_EQ(driver.try_open("nfs://127.0.0.1/x", O_RDONLY), -ENOPKG);
 }
 
-TEST(Router, UrisThatAreNoneAreRefused) {
-  const auto storage = make_router();
-  StorageDriver driver(*storage);
-  EXPECT_EQ(driver.try_open("nfs://", O_RDONLY), -EINVAL);
-  EXPECT_EQ(driver.try_open("nfs://127.0.0.1/x?nonsense=1", O_RDONLY), -EINVAL);
-  EXPECT_EQ(driver.try_open("nfs://127.0.0.1/x?version=4", O_RDONLY), -EPROTONOSUPPORT);
-  EXPECT_NE(storage->describe_path("nfs://127.0.0.1/x?nonsense=1").problem.find("nonsense"),
-            std::string::npos);
+TEST_F(Router, UrisThatAreNoneAreRefused) {
+  expect_refused("nfs://", EINVAL, "");
+  expect_refused("nfs://127.0.0.1/x?nonsense=1", EINVAL, "nonsense");
+  expect_refused("nfs://127.0.0.1/x?version=4", EPROTONOSUPPORT, "");
+  expect_refused("ceph:/x?nonsense=1", EINVAL, "");
+  expect_refused("ceph:/x?timeout=0", EINVAL, "timeout=0");
 }
 
-TEST(Router, NobodyListeningIsToldAtOnce) {
-  const auto storage = make_router();
-  StorageDriver driver(*storage);
+TEST_F(Router, NobodyListeningIsToldAtOnce) {
   const std::string uri = "nfs://127.0.0.1/x?nfsport=1&mountport=1";
   EXPECT_EQ(driver.try_open(uri, O_RDONLY), -ECONNREFUSED);
   EXPECT_NE(storage->describe_path(uri).problem, "");
 }
 
-TEST(Router, WhatNfsCannotDoIsDeclared) {
-  const auto storage = make_router();
+TEST_F(Router, WhatNfsCannotDoIsDeclared) {
   EXPECT_TRUE(limits(storage->describe_path("/tmp").capabilities).empty());
   const Capabilities nfs =
       storage->describe_path("nfs://127.0.0.1/x?timeout=7&nfsport=1&mountport=1").capabilities;
@@ -73,16 +87,7 @@ TEST(Router, WhatNfsCannotDoIsDeclared) {
   EXPECT_EQ(nfs.request_timeout, std::chrono::seconds(7));
 }
 
-TEST(Router, AMissingCephLibraryIsAnErrnoAndALine) {
-  const auto storage = make_router({.ceph_library = "libferry-absent.so.1"});
-  StorageDriver driver(*storage);
-  EXPECT_EQ(driver.try_open("ceph:/x", O_RDONLY), -ENOPKG);
-  EXPECT_EQ(driver.path_call(Kind::unlink, "ceph:/x"), -ENOPKG);
-  EXPECT_EQ(storage->describe_path("ceph:/x").problem,
-            "libferry-absent.so.1 cannot be loaded; install the Debian package libcephfs2");
-}
-
-TEST(Router, TellsWhichClientLibrariesCanBeLoaded) {
+TEST(RouterLibraries, TheOnesThatCanBeLoadedAreTold) {
   const std::vector<ClientLibrary> found = client_libraries({
       .nfs_library = "libferry-absent.so.1",
       .ceph_library = FERRY_MOCKS "/libcephfs_mock.so",
@@ -99,37 +104,19 @@ TEST(Router, TellsWhichClientLibrariesCanBeLoaded) {
   EXPECT_NE(found[2].problem.find("has no function PVFS_"), std::string::npos);
 }
 
-TEST(Router, CephUrisThatAreNoneAreRefused) {
-  const auto storage = make_router();
-  StorageDriver driver(*storage);
-  EXPECT_EQ(driver.try_open("ceph:/x?nonsense=1", O_RDONLY), -EINVAL);
-  EXPECT_EQ(driver.try_open("ceph:/x?timeout=0", O_RDONLY), -EINVAL);
-  EXPECT_NE(storage->describe_path("ceph:/x?timeout=0").problem.find("timeout=0"),
-            std::string::npos);
-}
-
-TEST(Router, AClusterWithoutAConfigurationIsToldAtOnce) {
-  const auto storage = make_router();
-  StorageDriver driver(*storage);
-  EXPECT_EQ(driver.try_open("ceph:/x?conf=/absent/ceph.conf", O_RDONLY), -ENOENT);
-  const std::string problem = storage->describe_path("ceph:/x?conf=/absent/ceph.conf").problem;
-  EXPECT_NE(problem.find("/absent/ceph.conf"), std::string::npos) << problem;
-  EXPECT_EQ(problem.find('\n'), std::string::npos);
+TEST_F(Router, AClusterWithoutAConfigurationIsToldAtOnce) {
+  expect_refused("ceph:/x?conf=/absent/ceph.conf", ENOENT, "/absent/ceph.conf");
 }
 
 // The library itself would retry for minutes, and cannot be stopped.
-TEST(Router, AClusterThatDoesNotAnswerIsBoundedInTime) {
+TEST_F(Router, AClusterThatDoesNotAnswerIsBoundedInTime) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "absent: libcephfs is not built for the thread sanitizer, which sees races in it";
 #endif
-  const ScratchDirectory directory;
   test::write_file(directory / "ceph.conf",
                    "[global]\nmon_host = [v2:127.0.0.1:1]\nauth_client_required = none\n");
   const std::string uri = "ceph:/x?timeout=1&conf=" + (directory / "ceph.conf");
-  const auto storage = make_router();
-  StorageDriver driver(*storage);
-  EXPECT_EQ(driver.try_open(uri, O_RDONLY), -ETIMEDOUT);
-  EXPECT_NE(storage->describe_path(uri).problem.find("cannot be used"), std::string::npos);
+  expect_refused(uri, ETIMEDOUT, "cannot be used");
 }
 
 }  // namespace

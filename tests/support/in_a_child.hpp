@@ -6,11 +6,13 @@
 
 namespace ferry::test {
 
-// What `work` returns in a child, from 0 to 254; 255 if it throws, -1 if it crashes.
+// What `work` returns in a child, from 0 to 254; 255 if it throws, -1 if it crashes or
+// takes 100 seconds.
 template <class Work>
 int in_a_child(const Work& work) {
   const pid_t child = fork();
   if (child == 0) {
+    alarm(100);
     try {
       _exit(static_cast<int>(work()));
     } catch (...) {

@@ -12,12 +12,12 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "storage/router.hpp"
 #include "support/fake_nfs_server.hpp"
 #include "support/files.hpp"
+#include "support/in_a_child.hpp"
 #include "support/storage_driver.hpp"
 #include "support/within.hpp"
 
@@ -250,24 +250,11 @@ TEST_F(NfsServerFaults, AListingWithANameThatLeadsElsewhereIsRefused) {
 
 // ---- fork
 
-// What the child says; 0 is good.
-template <class Child>
-int in_child(Child child) {
-  const pid_t number = fork();
-  if (number == 0) {
-    alarm(100);
-    _exit(child());
-  }
-  int status = 0;
-  waitpid(number, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
-
 TEST_F(NfsServerFaults, AChildOfForkIsRefusedAndLeavesTheConnectionsAlone) {
   const auto file = open("f");
   ASSERT_EQ(write(file, "parent"), 6);
   const unsigned before = server.connections();
-  const int said = in_child([&] {
+  const int said = test::in_a_child([&] {
     char got[6];
     if (driver->pread(file, got, 6, 0) != -ECHILD) return 1;
     if (write(file, "child") != -ECHILD || sync(file) != -ECHILD) return 2;

@@ -15,14 +15,25 @@ const char* const first = "12345678";
 const char* const second = "87654321";
 const char* const third = "abcdefgh";
 
-// The result of a commit whose answer has this verifier.
-int sync(NfsWrites& writes, std::uint64_t& seen, const char* verifier) {
-  writes.committed(verifier, writes.begin_commit());
-  return writes.error_since(seen);
-}
+class NfsWritesTest : public testing::Test {
+ protected:
+  // The result of a commit whose answer has this verifier, for an opening that has seen so much.
+  int sync(const char* verifier, std::uint64_t& seen_by_it) {
+    writes.committed(verifier, writes.begin_commit());
+    return writes.error_since(seen_by_it);
+  }
+  int sync(const char* verifier) { return sync(verifier, seen); }
+  // After a write, which the first server has acknowledged.
+  void begin_ahead() {
+    writes.acknowledged(first);
+    ASSERT_TRUE(writes.begin_ahead(64 * mib));
+  }
 
-TEST(NfsWrites, ACommitAheadIsDueNowAndThenAndOneAtATime) {
   NfsWrites writes;
+  std::uint64_t seen = 0;
+};
+
+TEST_F(NfsWritesTest, ACommitAheadIsDueNowAndThenAndOneAtATime) {
   int due = 0;
   for (int i = 0; i < 15; ++i)
     due += writes.begin_ahead(mib) ? 1 : 0;
@@ -34,77 +45,62 @@ TEST(NfsWrites, ACommitAheadIsDueNowAndThenAndOneAtATime) {
   EXPECT_TRUE(writes.begin_ahead(mib));
 }
 
-TEST(NfsWrites, ACommitAheadThatWentWellIsNotASync) {
-  NfsWrites writes;
-  std::uint64_t seen = 0;
-  writes.acknowledged(first);
-  ASSERT_TRUE(writes.begin_ahead(64 * mib));
+TEST_F(NfsWritesTest, ACommitAheadThatWentWellIsNotASync) {
+  begin_ahead();
   writes.committed_ahead(first, 0);
   // The server restarts: data written since the commit began may be lost.
   writes.acknowledged(first);
-  EXPECT_EQ(sync(writes, seen, second), -EIO);
+  EXPECT_EQ(sync(second), -EIO);
 }
 
-TEST(NfsWrites, ACommitAheadOfAServerThatStartedAnewIsToldByTheSync) {
-  NfsWrites writes;
-  std::uint64_t seen = 0;
-  writes.acknowledged(first);
-  ASSERT_TRUE(writes.begin_ahead(64 * mib));
+TEST_F(NfsWritesTest, ACommitAheadOfAServerThatStartedAnewIsToldByTheSync) {
+  begin_ahead();
   writes.committed_ahead(second, 0);
-  EXPECT_EQ(sync(writes, seen, second), -EIO);
-  EXPECT_EQ(sync(writes, seen, second), 0) << "once";
+  EXPECT_EQ(sync(second), -EIO);
+  EXPECT_EQ(sync(second), 0) << "once";
 }
 
-TEST(NfsWrites, TheErrorOfACommitAheadIsKeptForTheSyncOrTheClose) {
-  NfsWrites writes;
-  std::uint64_t seen = 0;
+TEST_F(NfsWritesTest, TheErrorOfACommitAheadIsKeptForTheSyncOrTheClose) {
   for (int round = 0; round < 2; ++round) {
-    writes.acknowledged(first);
-    ASSERT_TRUE(writes.begin_ahead(64 * mib));
+    begin_ahead();
     writes.committed_ahead(nullptr, -ENOSPC);
-    EXPECT_EQ(sync(writes, seen, first), -ENOSPC);
+    EXPECT_EQ(sync(first), -ENOSPC);
     EXPECT_EQ(writes.error_since(seen), 0);
   }
 }
 
-TEST(NfsWrites, ACommitAheadWithoutAnAnswerChangesNothing) {
-  NfsWrites writes;
-  std::uint64_t seen = 0;
-  writes.acknowledged(first);
-  ASSERT_TRUE(writes.begin_ahead(64 * mib));
+TEST_F(NfsWritesTest, ACommitAheadWithoutAnAnswerChangesNothing) {
+  begin_ahead();
   writes.committed_ahead(nullptr, 0);
-  EXPECT_EQ(sync(writes, seen, first), 0);
+  EXPECT_EQ(sync(first), 0);
 }
 
 // A write acknowledged during the commit is not part of it.
-TEST(NfsWrites, ALossAfterAReportedLossIsReportedToo) {
-  NfsWrites writes;
-  std::uint64_t seen = 0;
+TEST_F(NfsWritesTest, ALossAfterAReportedLossIsReportedToo) {
   writes.acknowledged(first);
   const std::uint64_t begun = writes.begin_commit();
   writes.acknowledged(second);
   writes.committed(second, begun);
   EXPECT_EQ(writes.error_since(seen), -EIO);
-  EXPECT_EQ(sync(writes, seen, third), -EIO);
+  EXPECT_EQ(sync(third), -EIO);
 }
 
-TEST(NfsWrites, EveryOpeningReportsAnErrorOnce) {
-  NfsWrites writes;
+TEST_F(NfsWritesTest, EveryOpeningReportsAnErrorOnce) {
   std::uint64_t one = writes.seen_by_others();
   std::uint64_t other = writes.seen_by_others();
   writes.acknowledged(first);
-  EXPECT_EQ(sync(writes, one, second), -EIO);
-  EXPECT_EQ(sync(writes, one, second), 0);
-  EXPECT_EQ(sync(writes, other, second), -EIO);
-  EXPECT_EQ(sync(writes, other, second), 0);
+  EXPECT_EQ(sync(second, one), -EIO);
+  EXPECT_EQ(sync(second, one), 0);
+  EXPECT_EQ(sync(second, other), -EIO);
+  EXPECT_EQ(sync(second, other), 0);
   std::uint64_t late = writes.seen_by_others();
-  EXPECT_EQ(sync(writes, late, second), 0) << "opened after it was reported";
+  EXPECT_EQ(sync(second, late), 0) << "opened after it was reported";
   writes.commit_failed(-ENOSPC);
   std::uint64_t next = writes.seen_by_others();
-  EXPECT_EQ(sync(writes, next, second), -ENOSPC) << "nobody has reported it";
+  EXPECT_EQ(sync(second, next), -ENOSPC) << "nobody has reported it";
 }
 
-TEST(NfsWrites, OpeningsOfAFileHaveOneRecord) {
+TEST(NfsOpenWrites, OpeningsOfAFileHaveOneRecord) {
   NfsOpenWrites one("server file");
   NfsOpenWrites other("server file");
   NfsOpenWrites stranger("server other");
@@ -117,7 +113,7 @@ TEST(NfsWrites, OpeningsOfAFileHaveOneRecord) {
   EXPECT_EQ(one.error(), -EIO);
 }
 
-TEST(NfsWrites, TheRecordOutlivesTheLastOpeningWhileTheServerMayLoseSomething) {
+TEST(NfsOpenWrites, TheRecordOutlivesTheLastOpeningWhileTheServerMayLoseSomething) {
   {
     NfsOpenWrites open("server left");
     open->acknowledged(first);
@@ -135,7 +131,7 @@ TEST(NfsWrites, TheRecordOutlivesTheLastOpeningWhileTheServerMayLoseSomething) {
   EXPECT_TRUE(settled.expired());
 }
 
-TEST(NfsWrites, RecordsOfClosedFilesAreBounded) {
+TEST(NfsOpenWrites, RecordsOfClosedFilesAreBounded) {
   std::weak_ptr<NfsWrites> oldest;
   std::weak_ptr<NfsWrites> newest;
   constexpr int files = 65536 + 1;

@@ -95,12 +95,12 @@ class FileVersion : public testing::Test {
     test::write_file(path, "bytes");
     std::this_thread::sleep_for(std::chrono::milliseconds(150));
   }
-  std::uint64_t version(int flags = O_RDONLY) {
-    test::File* file = driver.must_open(path, flags);
-    Operation operation{.kind = Kind::file_status, .file = file};
-    EXPECT_EQ(driver.run(operation), 0);
-    EXPECT_EQ(driver.close(file), 0);
-    return operation.status.version;
+  std::uint64_t version(int flags = O_RDONLY) { return version_of(path, flags); }
+  std::uint64_t version_of(const std::string& name, int flags = O_RDONLY) {
+    const test::OpenFile file(driver, driver.must_open(name, flags));
+    Status status;
+    EXPECT_EQ(driver.file_status(file, status), 0);
+    return status.version;
   }
   bool stamps_changes() const {
     struct statfs status {};
@@ -147,11 +147,7 @@ TEST_F(FileVersion, IsNotThereWhereStoresThroughAMappingLeaveTheTimeAsItIs) {
   const std::string name = memory / "f";
   test::write_file(name, "bytes");
   std::this_thread::sleep_for(std::chrono::milliseconds(150));
-  test::File* file = driver.must_open(name, O_RDONLY);
-  Operation operation{.kind = Kind::file_status, .file = file};
-  EXPECT_EQ(driver.run(operation), 0);
-  EXPECT_EQ(operation.status.version, 0U);
-  EXPECT_EQ(driver.close(file), 0);
+  EXPECT_EQ(version_of(name), 0U);
 }
 
 // By one descriptor, while others open the file for writing; no signal may end this process.
@@ -159,7 +155,7 @@ TEST_F(FileVersion, IsLookedForByManyAtOnce) {
   const test::Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_GE(fd, 0);
   std::atomic<bool> stop{false};
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (int i = 0; i < 2; ++i) {
     threads.emplace_back([&] {
       while (!stop)
@@ -172,8 +168,6 @@ TEST_F(FileVersion, IsLookedForByManyAtOnce) {
     EXPECT_FALSE(has_no_writers(fd));
   }
   stop = true;
-  for (std::thread& thread : threads)
-    thread.join();
 }
 
 // Checking whether a file is quiet delays openers briefly, and others may hold leases longer.

@@ -25,7 +25,6 @@ namespace {
 
 using test::Descriptor;
 using test::OwnMount;
-using test::StorageDriver;
 
 // A program that fills a file just before another's read, after it was seen to be empty.
 class FilledBeforeARead {
@@ -69,13 +68,10 @@ class FilledBeforeARead {
   std::thread thread_;
 };
 
-class PosixFiles : public testing::Test {
+class PosixFiles : public test::StorageTest {
  protected:
   // Opened in threads started now, which see this one's mounts.
-  void make_storage() {
-    storage = make_posix(StorageEngine::threads);
-    driver = std::make_unique<StorageDriver>(*storage);
-  }
+  void make_storage() { use(make_posix(StorageEngine::threads)); }
   void expect_no_generated_file(const std::string& path) {
     const FilledBeforeARead filled(path);
     if (!filled) GTEST_SKIP() << filled.why();
@@ -84,9 +80,6 @@ class PosixFiles : public testing::Test {
     EXPECT_FALSE(static_cast<PosixFile*>(file)->generated);
     EXPECT_EQ(driver->close(file), 0);
   }
-
-  std::unique_ptr<Storage> storage;
-  std::unique_ptr<StorageDriver> driver;
 };
 
 TEST_F(PosixFiles, OneThatIsFilledWhileItIsOpenedIsNotMadeUp) {

@@ -31,27 +31,25 @@ class PlacesTest : public testing::Test {
     return places.find(operation, by_words);
   }
 
+  void SetUp() override { ASSERT_EQ(mkdir((directory / "dir").c_str(), 0755), 0); }
+
+  const test::ScratchDirectory directory;
+  const Place proc = device_of("/proc");  // which is mounted wherever these tests run
   Places places;
   Place by_words = 0;
 };
 
-// /proc is mounted wherever these tests run.
 TEST_F(PlacesTest, AreTheFileSystemsOfPaths) {
-  EXPECT_EQ(place_of("/proc/self/status"), device_of("/proc"));
-  EXPECT_EQ(place_of("/proc"), device_of("/proc"));
-  EXPECT_EQ(place_of("/proc/../proc//missing"), device_of("/proc"));
-  const test::ScratchDirectory directory;
-  EXPECT_NE(place_of(directory / "missing"), device_of("/proc"));
+  for (const char* path : {"/proc/self/status", "/proc", "/proc/../proc//missing"})
+    EXPECT_EQ(place_of(path), proc);
+  EXPECT_NE(place_of(directory / "missing"), proc);
 }
 
 TEST_F(PlacesTest, SymbolicLinksAreFollowedToWhereTheyLead) {
-  const test::ScratchDirectory directory;
-  ASSERT_EQ(mkdir((directory / "dir").c_str(), 0755), 0);
   ASSERT_EQ(symlink("/proc", (directory / "away").c_str()), 0);
   ASSERT_EQ(symlink("dir", (directory / "near").c_str()), 0);
   ASSERT_EQ(symlink("../away", (directory / "dir/twice").c_str()), 0);
   ASSERT_EQ(symlink("loop", (directory / "loop").c_str()), 0);
-  const Place proc = device_of("/proc");
   const Place here = place_of(directory / "dir");
   EXPECT_NE(here, proc);
   EXPECT_EQ(place_of(directory / "away/self/status"), proc);
@@ -66,30 +64,25 @@ TEST_F(PlacesTest, SymbolicLinksAreFollowedToWhereTheyLead) {
 
 // As the kernel walks: up from a link's target, not from the link.
 TEST_F(PlacesTest, ParentsAreThoseOfWhatLinksLeadTo) {
-  const test::ScratchDirectory directory;
-  ASSERT_EQ(mkdir((directory / "dir").c_str(), 0755), 0);
   ASSERT_EQ(mkdir((directory / "dir/inner").c_str(), 0755), 0);
   ASSERT_EQ(symlink("/proc/self", (directory / "away").c_str()), 0);
   ASSERT_EQ(symlink("dir/inner", (directory / "near").c_str()), 0);
   ASSERT_EQ(symlink("/proc", (directory / "dir/only there").c_str()), 0);
-  const Place proc = device_of("/proc");
   const Place here = place_of(directory / "dir");
-  EXPECT_EQ(place_of(directory / "away/../version"), proc);
-  EXPECT_EQ(place_of(directory / "near/../only there/version"), proc);
-  EXPECT_EQ(place_of(directory / "near/../inner"), here);
-  EXPECT_EQ(place_of(directory / "near/.."), here);
-  EXPECT_EQ(place_of(directory / "dir/inner/../../away/status"), proc);
-  EXPECT_EQ(place_of(directory / "dir/../dir/./inner//"), here);
-  EXPECT_EQ(place_of(directory / "dir/../../../../../../proc/version"), proc);
+  for (const char* name : {"away/../version", "near/../only there/version",
+                           "dir/inner/../../away/status", "dir/../../../../../../proc/version"})
+    EXPECT_EQ(place_of(directory / name), proc) << name;
+  for (const char* name : {"near/../inner", "near/..", "dir/../dir/./inner//"})
+    EXPECT_EQ(place_of(directory / name), here) << name;
   EXPECT_EQ(place_of("/../.."), device_of("/"));
 }
 
 TEST_F(PlacesTest, ARenamingLiesOnBoth) {
   Operation operation{.kind = Kind::rename, .path = "/proc/one", .new_path = "/proc/two"};
-  EXPECT_EQ(places.of(operation), device_of("/proc"));
+  EXPECT_EQ(places.of(operation), proc);
   operation.new_path = "/two";
   const Place both = places.of(operation);
-  EXPECT_NE(both, device_of("/proc"));
+  EXPECT_NE(both, proc);
   EXPECT_NE(both, device_of("/"));
 }
 
@@ -100,12 +93,11 @@ TEST(PosixPlaces, CallsThatHangHoldOnlyTheirOwnFileSystemUp) {
   const auto storage = make_posix(Engine::threads);
   test::StorageDriver hung(*storage);
   test::StorageDriver driver(*storage);
-  std::vector<std::unique_ptr<test::BlockedFile>> blocked;
+  std::vector<test::BlockedFile> blocked(100);
   std::vector<Operation> waiting;
-  for (int i = 0; i < 100; ++i) {
-    blocked.push_back(std::make_unique<test::BlockedFile>());
-    blocked.back()->file().place = 1;
-    waiting.push_back(blocked.back()->operation());
+  for (test::BlockedFile& one : blocked) {
+    one.file().place = 1;
+    waiting.push_back(one.operation());
   }
   for (Operation& operation : waiting)
     hung.queue().submit(operation);
@@ -116,10 +108,9 @@ TEST(PosixPlaces, CallsThatHangHoldOnlyTheirOwnFileSystemUp) {
   EXPECT_EQ(driver.close(file), 0);
   EXPECT_EQ(driver.path_call(Kind::unlink, directory / "f"), 0);
   EXPECT_EQ(hung.queue().reap(), nullptr) << "they hang still";
-  for (const auto& one : blocked)
-    one->release();
-  for (std::size_t i = 0; i < waiting.size(); ++i)
-    EXPECT_EQ(hung.next().result, 1);
+  for (test::BlockedFile& one : blocked)
+    one.release();
+  hung.expect_next(waiting.size(), 1);
 }
 
 }  // namespace

@@ -6,10 +6,9 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "support/depth.hpp"
+#include "support/in_a_child.hpp"
 #include "support/within.hpp"
 
 namespace ferry::storage {
@@ -27,18 +26,13 @@ TEST(WriteTurnsOf, AreTheSameForOneInodeAndFreedWithTheLastUser) {
 TEST(WriteTurnsOf, AreAChildsOwn) {
   const std::shared_ptr<WriteTurns> parents = WriteTurns::of(1, 2);
   ASSERT_TRUE(parents->try_begin_direct());
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    alarm(60);
-    const std::shared_ptr<WriteTurns> own = WriteTurns::of(1, 2);
-    own->begin_buffered();
-    own->end_buffered();
-    _exit(own != parents && WriteTurns::of(1, 2) == own ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(test::in_a_child([&] {
+              const std::shared_ptr<WriteTurns> own = WriteTurns::of(1, 2);
+              own->begin_buffered();
+              own->end_buffered();
+              return own != parents && WriteTurns::of(1, 2) == own ? 0 : 1;
+            }),
+            0);
   parents->end_direct();
 }
 

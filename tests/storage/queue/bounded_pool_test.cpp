@@ -69,11 +69,12 @@ class BoundedPoolTest : public testing::Test {
       return operations == 0;
     }));
   }
-  // The next finished operation.
-  Operation* next() {
+  // Whether this is the next operation to finish, and has this result.
+  bool ends(const Operation& operation, std::int64_t result) {
     Operation* found = nullptr;
     EXPECT_TRUE(eventually([&] { return (found = inbox.take_all()) != nullptr; }));
-    return found;
+    EXPECT_EQ(operation.result, result);
+    return found == &operation;
   }
 
   std::uint32_t word = 0;
@@ -85,20 +86,17 @@ class BoundedPoolTest : public testing::Test {
 TEST_F(BoundedPoolTest, GivesTheResult) {
   Operation operation;
   start(operation, 1h);
-  EXPECT_EQ(next(), &operation);
-  EXPECT_EQ(operation.result, 7);
+  EXPECT_TRUE(ends(operation, 7));
   EXPECT_EQ(operation.value, 5U);
 }
 
 TEST_F(BoundedPoolTest, AnswersAtTheDeadlineAndReplacesTheThread) {
   Operation stuck;
   start(stuck, 20ms, gate);
-  EXPECT_EQ(next(), &stuck);
-  EXPECT_EQ(stuck.result, -ETIMEDOUT);
+  EXPECT_TRUE(ends(stuck, -ETIMEDOUT));
   Operation other;
   start(other, 1h);
-  EXPECT_EQ(next(), &other);
-  EXPECT_EQ(other.result, 7);
+  EXPECT_TRUE(ends(other, 7));
   // Late results touch nothing.
   gate->open();
   EXPECT_TRUE(eventually([&] { return gate->waiting == 0; }));
@@ -113,11 +111,9 @@ TEST_F(BoundedPoolTest, CallsThatNobodyHasBegunEndInTimeToo) {
   Operation behind;
   start(stuck, 1h, gate);
   start(behind, 20ms);
-  EXPECT_EQ(next(), &behind);
-  EXPECT_EQ(behind.result, -ETIMEDOUT);
+  EXPECT_TRUE(ends(behind, -ETIMEDOUT));
   gate->open();
-  EXPECT_EQ(next(), &stuck);
-  EXPECT_EQ(stuck.result, 7);
+  EXPECT_TRUE(ends(stuck, 7));
   EXPECT_EQ(behind.value, 0U);
 }
 
@@ -145,8 +141,7 @@ TEST_F(BoundedPoolTest, AThreadThatComesBackTakesTheNextCall) {
   Operation behind;
   start(behind, 1h);
   gate->open();
-  EXPECT_EQ(next(), &behind);
-  EXPECT_EQ(behind.result, 7);
+  EXPECT_TRUE(ends(behind, 7));
   for (const Operation& operation : stuck)
     EXPECT_EQ(operation.result, -ETIMEDOUT);
 }
@@ -156,8 +151,7 @@ TEST_F(BoundedPoolTest, CanBeEndedEarly) {
   const auto call = start(operation, 1h, gate);
   EXPECT_TRUE(eventually([&] { return gate->waiting == 1; }));
   call->end_early(-ECANCELED);
-  EXPECT_EQ(next(), &operation);
-  EXPECT_EQ(operation.result, -ECANCELED);
+  EXPECT_TRUE(ends(operation, -ECANCELED));
   call->end_early(-ETIMEDOUT);  // it is over
   EXPECT_EQ(operation.result, -ECANCELED);
   gate->open();
@@ -170,7 +164,7 @@ TEST_F(BoundedPoolTest, IsLeftWithoutWaitingForCancelledCalls) {
   const auto call = start(operation, 1h, gate);
   ASSERT_TRUE(eventually([&] { return gate->waiting == 1; }));
   call->end_early(-ECANCELED);
-  EXPECT_EQ(next(), &operation);
+  EXPECT_TRUE(ends(operation, -ECANCELED));
   pool.reset();
   EXPECT_EQ(gate->waiting, 1U);
 }
@@ -178,7 +172,7 @@ TEST_F(BoundedPoolTest, IsLeftWithoutWaitingForCancelledCalls) {
 TEST_F(BoundedPoolTest, IsLeftWithoutWaitingForLateThreads) {
   Operation stuck;
   start(stuck, 20ms, gate);
-  EXPECT_EQ(next(), &stuck);
+  EXPECT_TRUE(ends(stuck, -ETIMEDOUT));
   test::within_patience("the end of the pool", [&] { pool.reset(); });
   EXPECT_EQ(gate->waiting, 1U);
 }

@@ -35,18 +35,25 @@ class Pool : public testing::Test {
     return test::eventually([&] { return (sum += gather()) == count; });
   }
 
+  // Puts so many operations into the pool that end at once.
+  std::vector<Operation> execute_quick(WorkerPool& pool, std::size_t count, Place places = 1) {
+    std::vector<Operation> quick(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      quick[i].kind = Kind::path_status;
+      quick[i].path = "/";
+      quick[i].result = 77;
+      pool.execute(quick[i], inbox, 100 + i % places);
+    }
+    return quick;
+  }
+
   std::uint32_t word = 0;
   Inbox inbox{Doorbell{&word}};
 };
 
 TEST_F(Pool, ExecutesEverythingAndRingsForEach) {
   WorkerPool pool(4, execute_blocking);
-  std::vector<Operation> operations(500);
-  for (Operation& operation : operations) {
-    operation.kind = Kind::path_status;
-    operation.path = "/";
-    pool.execute(operation, inbox);
-  }
+  const std::vector<Operation> operations = execute_quick(pool, 500);
   ASSERT_TRUE(gather_all(operations.size()));
   EXPECT_TRUE(test::eventually(
       [&] { return std::atomic_ref<std::uint32_t>(word).load() == operations.size(); }));
@@ -72,29 +79,21 @@ TEST_F(Pool, PlacesThatHangHoldNoOtherOneUp) {
   constexpr unsigned place_max = 2;
   constexpr Place hung = 5;
   constexpr std::size_t each = 10;
-  std::vector<std::unique_ptr<BlockedFile>> blocked;
+  std::vector<BlockedFile> blocked(hung * each);
   std::vector<Operation> waiting;
   WorkerPool pool(place_max, execute_blocking);
-  for (std::size_t i = 0; i < hung * each; ++i) {
-    blocked.push_back(std::make_unique<BlockedFile>());
-    waiting.push_back(blocked.back()->operation());
-  }
+  for (BlockedFile& file : blocked)
+    waiting.push_back(file.operation());
   for (std::size_t i = 0; i < waiting.size(); ++i)
     pool.execute(waiting[i], inbox, 1 + i % hung);
-  std::vector<Operation> quick(20);
-  for (std::size_t i = 0; i < quick.size(); ++i) {
-    quick[i].kind = Kind::path_status;
-    quick[i].path = "/";
-    quick[i].result = 77;
-    pool.execute(quick[i], inbox, 100 + i % 2);
-  }
+  const std::vector<Operation> quick = execute_quick(pool, 20, 2);
   ASSERT_TRUE(gather_all(quick.size())) << "while the others hang";
   for (const Operation& operation : quick)
     EXPECT_EQ(operation.result, 0);
   // Two for each that hangs, until four such are full; then one for each that has none.
   EXPECT_LE(test::threads_named("ferry-worker"), place_max * WorkerPool::places_full + 3);
-  for (const auto& one : blocked)
-    one->release();
+  for (BlockedFile& file : blocked)
+    file.release();
   ASSERT_TRUE(gather_all(waiting.size()));
 }
 
@@ -138,15 +137,10 @@ TEST_F(Pool, WithdrawsOnlyWhatNobodyHasBegun) {
 }
 
 TEST_F(Pool, DestructionFinishesWhatWasGivenToIt) {
-  std::vector<Operation> operations(50);
+  std::vector<Operation> operations;
   {
     WorkerPool pool(2, execute_blocking);
-    for (Operation& operation : operations) {
-      operation.kind = Kind::path_status;
-      operation.path = "/";
-      operation.result = 77;
-      pool.execute(operation, inbox);
-    }
+    operations = execute_quick(pool, 50);
   }
   EXPECT_EQ(gather(), operations.size());
   for (const Operation& operation : operations)
@@ -155,8 +149,7 @@ TEST_F(Pool, DestructionFinishesWhatWasGivenToIt) {
 
 TEST_F(Pool, ServesManyQueuesAtOnce) {
   WorkerPool pool(4, execute_blocking);
-  std::vector<std::thread> threads;
-  std::atomic<int> wrong{0};
+  std::vector<std::jthread> threads;
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {
       std::uint32_t own_word = 0;
@@ -165,19 +158,14 @@ TEST_F(Pool, ServesManyQueuesAtOnce) {
         Operation operation{.kind = Kind::path_status, .path = "/"};
         pool.execute(operation, own);
         Operation* got = nullptr;
-        if (!test::eventually([&] { return (got = own.take_all()) != nullptr; })) ++wrong;
-        if (got != &operation || operation.next != nullptr) ++wrong;
+        EXPECT_TRUE(test::eventually([&] { return (got = own.take_all()) != nullptr; }));
+        EXPECT_TRUE(got == &operation && operation.next == nullptr);
         // The bell is rung after the operation is handed over; the word must live that long.
-        if (!test::eventually(
-                [&] { return std::atomic_ref<std::uint32_t>(own_word).load() == round + 1; })) {
-          ++wrong;
-        }
+        EXPECT_TRUE(test::eventually(
+            [&] { return std::atomic_ref<std::uint32_t>(own_word).load() == round + 1; }));
       }
     });
   }
-  for (std::thread& thread : threads)
-    thread.join();
-  EXPECT_EQ(wrong.load(), 0);
 }
 
 }  // namespace
