@@ -52,7 +52,7 @@ BufferedFile::BufferedFile(ByteFile& below, const BufferOptions& options)
       options.buffer_bytes > (std::uint64_t{1} << 40)) {
     throw Error(EINVAL, std::to_string(options.buffers) + " buffers of " +
                             std::to_string(options.buffer_bytes) +
-                            " bytes (a multiple of 4096, at least one)");
+                            " bytes; use at least one, of a multiple of 4096 bytes");
   }
 }
 

@@ -117,7 +117,7 @@ int TrackedFile::release(const char* why) {
   if (is_released_) return 0;
   const int error = file_.flush();
   if (error != 0) {
-    say(path_ + ": what is in the buffers cannot be written: " + std::string(std::strerror(error)));
+    say(path_ + ": buffered data could not be written and is lost: " + std::strerror(error));
   }
   file_.discard();
   syscall(SYS_lseek, descriptor_, position_, SEEK_SET);
@@ -129,7 +129,7 @@ int TrackedFile::release(const char* why) {
 void TrackedFile::abandon() {
   const std::lock_guard lock(mutex_);
   if (!is_released_)
-    say(path_ + ": was closed in a way that is not seen; what was in the buffers is lost");
+    say(path_ + ": was closed unseen, and buffered data is lost; leave it out of FERRY_IOBUF");
   file_.discard();
   is_released_ = true;
 }
@@ -256,7 +256,7 @@ void Files::record(TrackedFile& file) {
   }
   if (counts.writes + counts.reads == 0) line += "neither read nor written";
   if (file.why_released()[0] != '\0')
-    line += "; then not buffered: " + std::string(file.why_released());
+    line += "; buffering ended: " + std::string(file.why_released());
   summary_.push_back(std::move(line));
 }
 

@@ -35,8 +35,8 @@ FortranOptions checked(const FortranOptions& options) {
 
 void check_elements(std::size_t bytes, std::size_t element_bytes) {
   if (!std::has_single_bit(element_bytes) || element_bytes > 16 || bytes % element_bytes != 0) {
-    throw Error(EINVAL,
-                std::to_string(bytes) + " bytes in elements of " + std::to_string(element_bytes));
+    throw Error(EINVAL, std::to_string(bytes) + " bytes are not whole elements of " +
+                            std::to_string(element_bytes) + " bytes (1, 2, 4, 8 or 16)");
   }
 }
 
@@ -68,7 +68,7 @@ void FortranWriter::write(std::span<const std::byte> data, std::size_t element_b
 }
 
 void FortranWriter::begin() {
-  if (is_open_) throw Error(EINVAL, "beginning a Fortran record inside another");
+  if (is_open_) throw Error(EINVAL, "begin() inside a Fortran record; call end() first");
   is_open_ = true;
   continues_ = false;
   subrecord_at_ = at_;
@@ -77,7 +77,7 @@ void FortranWriter::begin() {
 }
 
 void FortranWriter::append(std::span<const std::byte> data, std::size_t element_bytes) {
-  if (!is_open_) throw Error(EINVAL, "appending to no Fortran record");
+  if (!is_open_) throw Error(EINVAL, "append() outside a Fortran record; call begin() first");
   check_elements(data.size(), element_bytes);
   if (element_bytes == 1 || !is_foreign(options_.order)) {
     put(data.data(), data.size());
@@ -105,7 +105,7 @@ void FortranWriter::put(const std::byte* data, std::uint64_t bytes) {
 }
 
 void FortranWriter::end() {
-  if (!is_open_) throw Error(EINVAL, "ending no Fortran record");
+  if (!is_open_) throw Error(EINVAL, "end() outside a Fortran record; call begin() first");
   end_subrecord(false);
   is_open_ = false;
 }
@@ -153,7 +153,7 @@ bool FortranReader::next() {
       subrecords_.clear();
       throw Error(EBADMSG, "reading " + record_at(record) + ": the control words around " +
                                std::to_string(bytes) + " bytes at " + std::to_string(next_) +
-                               " differ (another byte order, or no such file?)");
+                               " differ; is this another byte order, or not a Fortran file?");
     }
     subrecords_.push_back({next_ + word_bytes, bytes});
     record_bytes_ += bytes;
@@ -177,8 +177,8 @@ void FortranReader::read(std::span<std::byte> data, std::size_t element_bytes) {
   for (std::size_t i = subrecord_ + 1; i < subrecords_.size(); ++i)
     left += subrecords_[i].bytes;
   if (data.size() > left) {
-    throw Error(EINVAL, "reading " + std::to_string(data.size()) + " bytes of " +
-                            std::to_string(left) + " that a Fortran record has left");
+    throw Error(EINVAL, "reading " + std::to_string(data.size()) +
+                            " bytes, but the Fortran record has " + std::to_string(left) + " left");
   }
   std::uint64_t done = 0;
   while (done < data.size()) {

@@ -35,7 +35,7 @@ __attribute__((destructor)) void end() {
 
 // For another program, which may read the files.
 void before_program() {
-  Files::instance().release_all("another program is run");
+  Files::instance().release_all("another program runs");
 }
 
 using Arguments = char* const*;

@@ -53,7 +53,7 @@ std::string read_option(const std::string& option, BufferOptions& options) {
   if (key == "size") {
     const std::uint64_t bytes = number(value, true);
     if (bytes == 0 || bytes > size_max || bytes % size_unit != 0) {
-      return "size is '" + value + "' and must be a multiple of 4k, 1g at most";
+      return "size is '" + value + "'; it must be a multiple of 4k, at most 1g";
     }
     options.buffer_bytes = bytes;
     return {};
@@ -61,12 +61,12 @@ std::string read_option(const std::string& option, BufferOptions& options) {
   if (key == "count") {
     const std::uint64_t count = number(value, false);
     if (count == 0 || count > count_max) {
-      return "count is '" + value + "' and must be from 1 to 1024";
+      return "count is '" + value + "'; it must be from 1 to 1024";
     }
     options.buffers = static_cast<unsigned>(count);
     return {};
   }
-  return "'" + key + "' is no option; there are size and count";
+  return "'" + key + "' is not an option; use size or count";
 }
 
 }  // namespace

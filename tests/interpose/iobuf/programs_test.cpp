@@ -62,7 +62,7 @@ TEST_F(Programs, SmallCallsOfAllKinds) {
     SCOPED_TRACE(options);
     const std::string summary = same_with_and_without("calls", options);
     EXPECT_NE(summary.find("file.dat: "), std::string::npos) << summary;
-    EXPECT_EQ(summary.find("then not buffered"), std::string::npos) << summary;
+    EXPECT_EQ(summary.find("buffering ended"), std::string::npos) << summary;
     remove((directory_ / "summary").c_str());
   }
 }
@@ -71,7 +71,7 @@ TEST_F(Programs, Streams) {
   const std::string summary = same_with_and_without("stdio", ":size=64k");
   // 428,890 bytes of lines in few requests, each of 64 KiB where it may be.
   EXPECT_NE(summary.find("writes of "), std::string::npos) << summary;
-  EXPECT_EQ(summary.find("then not buffered"), std::string::npos) << summary;
+  EXPECT_EQ(summary.find("buffering ended"), std::string::npos) << summary;
 }
 
 TEST_F(Programs, LargeRequestsComeFromSmallOnes) {
@@ -83,7 +83,7 @@ TEST_F(Programs, LargeRequestsComeFromSmallOnes) {
   ASSERT_EQ(done.status, 0);
   EXPECT_EQ(ferry::test::file_size(file), 3'000'000);
   // dd moves its file to descriptor 1 with dup2, where it is not buffered.
-  EXPECT_NE(read_file(summary).find("then not buffered: dup2"), std::string::npos);
+  EXPECT_NE(read_file(summary).find("buffering ended: dup2"), std::string::npos);
 }
 
 TEST_F(Programs, WhatIsNotBufferedAnyMore) {
@@ -94,11 +94,11 @@ TEST_F(Programs, WhatIsNotBufferedAnyMore) {
   for (const auto& [what, why] : {Case{"fork", "fork"},
                                   {"dup", "dup"},
                                   {"twice", "opened twice"},
-                                  {"system", "another program is run"}}) {
+                                  {"system", "another program runs"}}) {
     const std::string summary = same_with_and_without(what, "");
-    EXPECT_NE(summary.find(
-                  std::string("100 writes of 7 bytes became 1 of 700; then not buffered: ") + why),
-              std::string::npos)
+    EXPECT_NE(
+        summary.find(std::string("100 writes of 7 bytes became 1 of 700; buffering ended: ") + why),
+        std::string::npos)
         << summary;
     remove((directory_ / "summary").c_str());
   }
@@ -106,8 +106,7 @@ TEST_F(Programs, WhatIsNotBufferedAnyMore) {
 
 TEST_F(Programs, DescriptorsAreUsedAgain) {
   const std::string summary = same_with_and_without("fdopen", "");
-  EXPECT_NE(summary.find("became 1 of 700; then not buffered: fdopen"), std::string::npos)
-      << summary;
+  EXPECT_NE(summary.find("became 1 of 700; buffering ended: fdopen"), std::string::npos) << summary;
   EXPECT_NE(summary.find("3 writes of 6 bytes became 1 of 18"), std::string::npos) << summary;
 }
 
@@ -173,7 +172,7 @@ TEST_F(Programs, Fortran) {
   EXPECT_EQ(read_with.status, 0);
   EXPECT_EQ(read_with.output, read_without.output);
   const std::string summary = read_file(directory_ / "summary");
-  EXPECT_EQ(summary.find("then not buffered"), std::string::npos) << summary;
+  EXPECT_EQ(summary.find("buffering ended"), std::string::npos) << summary;
   for (const char* ending : {"file.seq: ", "file.dir: ", "file.txt: "})
     EXPECT_NE(summary.find(ending), std::string::npos) << summary;
 }
