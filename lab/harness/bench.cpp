@@ -18,7 +18,6 @@
 #include "harness/session.hpp"
 #include "programs/json_lines.hpp"
 #include "programs/machine_facts.hpp"
-#include "programs/runtime_facts.hpp"
 #include "programs/storage_facts.hpp"
 #include "programs/stored_file.hpp"
 

@@ -94,7 +94,7 @@ void Expected::compare(const void* found, const void* expected, std::uint64_t by
 void check_readable(const Cell& cell) {
   for (unsigned i = 0; i < file_count(cell); ++i) {
     const StoredFile file(file_path(cell, i));
-    if (!file.is_regular()) throw Error(EINVAL, file.path() + " is no regular file");
+    if (!file.is_regular()) throw Error(EINVAL, file.path() + " is not a regular file");
     const std::uint64_t size_bytes = file.size_bytes();
     const std::uint64_t needed_bytes = file_bytes(cell, i);
     if (size_bytes < needed_bytes) {

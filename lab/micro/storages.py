@@ -157,10 +157,8 @@ def make_striped(uri: Uri, name: str, stripes: int, size: int) -> None:
     """
     path = STATE / "ceph" / "mount" / name
     for _ in range(FILES_MAX):
-        output(
-            BUILD / "ferry-layout", "set", uri(name), "--stripe-bytes", STRIPE_BYTES,
-            "--stripe-count", stripes, "--object-bytes", size // stripes,
-        )  # fmt: skip
+        layout = {"stripe_bytes": STRIPE_BYTES, "stripe_count": stripes, "object_bytes": size // stripes}
+        output(BUILD / "ferry-layout", "set", uri(name), json.dumps(layout))
         if len(servers_of(path, stripes)) == stripes:
             return
         # Kept until the end, so that no other gets its number.

@@ -214,7 +214,7 @@ def save(
 
     A file that exists is replaced once the new one, written beside it, is whole and durable; if
     anything is raised before, it is as it was. It is written in place, and an error leaves it
-    incomplete, where that cannot be: it is no regular file or has several names, or its folder does
+    incomplete, where that cannot be: it is not a regular file or has several names, or its folder does
     not let a file of its owner be made.
 
     Args:

@@ -6,7 +6,6 @@ Every error is one line on standard error.
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import signal
 import sys
@@ -137,10 +136,10 @@ def layout_set(path: str, json_path: str | None, overwrite: bool, **given: Any) 
     from ferry import layout
 
     wanted = layout.Wanted(**given)
-    if wanted.arguments() in ([], ["--at-most"]):
+    settings = wanted.request().keys()
+    if settings <= {"at_most"}:
         raise click.UsageError("say what to set, for example --stripe-count 4")
-    of_whole = dataclasses.replace(wanted, parts=(), at_most=False)
-    if wanted.parts and of_whole.arguments():
+    if wanted.parts and not settings <= {"parts", "at_most"}:
         raise click.UsageError("with --part, settings are given in each part: --part 4m,size=1m")
     layout.set_layout(path, wanted, json_path, overwrite)
 

@@ -35,7 +35,7 @@ def check_readable_file(path: str) -> int:
     if stat.S_ISDIR(status.st_mode):
         raise FerryError(f"{path} is a directory; name a file in it")
     if not stat.S_ISREG(status.st_mode):
-        raise FerryError(f"{path} is no regular file; name one")
+        raise FerryError(f"{path} is not a regular file; name one")
     if not os.access(path, os.R_OK):
         raise FerryError(f"{path} may not be read; ask for permission or name another file")
     return status.st_size
@@ -49,7 +49,7 @@ def check_new_file(path: str, size_bytes: int, overwrite: bool) -> None:
         if not overwrite:
             raise FerryError(f"{path} exists; --overwrite replaces it, another name keeps it")
         if not os.path.isfile(path):
-            raise FerryError(f"{path} is no regular file; name another")
+            raise FerryError(f"{path} is not a regular file; name another")
         if not os.access(path, os.W_OK):
             raise FerryError(f"{path} may not be written; ask for permission or name another file")
     check_folder(os.path.dirname(os.path.abspath(path)), size_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ _SETTINGS = {
     "extension_bytes": ("room for the part before it, in steps of", True),
 }
 
-# A part's settings besides its end: the name in --part, and in ``ferry-layout``.
+# A part's settings besides its end: the name in --part, and in a request to ``ferry-layout``.
 _PART_SETTINGS = {
     "size": "stripe_bytes",
     "count": "stripe_count",
@@ -55,14 +56,13 @@ class Part:
     pool: str | None = None
     overstripe: bool = False
 
-    def argument(self) -> str:
-        """Returns the part as ``ferry-layout --part`` takes it."""
-        settings = ((key, getattr(self, key)) for key in _PART_SETTINGS.values())
-        return ",".join([
-            "end" if self.end_bytes is None else str(self.end_bytes),
-            *(f"{key}={value}" for key, value in settings if value is not None),
-            *(["overstripe"] if self.overstripe else []),
-        ])
+    def request(self) -> Json:
+        """Returns the part as ``ferry-layout`` takes it."""
+        settings = {key: getattr(self, key) for key in ("end_bytes", *_PART_SETTINGS.values())}
+        if self.stripe_count == "all":
+            settings |= {"stripe_count": None, "all_servers": 1}
+        settings["overstriping"] = 1 if self.overstripe else None
+        return {key: value for key, value in settings.items() if value is not None}
 
 
 def part_of(text: str) -> Part:
@@ -105,20 +105,19 @@ class Wanted:
     at_most: bool = False
     parts: Sequence[Part] = ()
 
-    def arguments(self) -> list[str]:
-        """Returns the arguments of ``ferry-layout set`` after the path."""
-        values = {
-            "--stripe-bytes": self.stripe_size,
-            "--stripe-count": self.stripe_count,
-            "--object-bytes": self.object_size,
-            "--first-server": self.first_server,
-            "--pool": self.pool,
+    def request(self) -> Json:
+        """Returns the settings as ``ferry-layout set`` takes them."""
+        settings = {
+            "stripe_bytes": self.stripe_size,
+            "stripe_count": self.stripe_count,
+            "object_bytes": self.object_size,
+            "first_server": self.first_server,
+            "pool": self.pool,
+            "overstriping": 1 if self.overstripe else None,
+            "at_most": self.at_most or None,
+            "parts": [part.request() for part in self.parts] or None,
         }
-        words = [word for name, value in values.items() if value is not None
-                 for word in (name, str(value))]
-        words += [word for part in self.parts for word in ("--part", part.argument())]
-        switches = {"--overstripe": self.overstripe, "--at-most": self.at_most}
-        return [*words, *(name for name, is_on in switches.items() if is_on)]
+        return {key: value for key, value in settings.items() if value is not None}
 
 
 def words(layout: Json) -> list[tuple[str, str]]:
@@ -154,7 +153,7 @@ def get(path: str, json_path: str | None, overwrite: bool) -> None:
 
 def set_layout(path: str, wanted: Wanted, json_path: str | None, overwrite: bool) -> None:
     """Makes a file with a layout, or gives one to a directory; then like ``get``."""
-    _finish(["set", path, *wanted.arguments()], json_path, overwrite)
+    _finish(["set", path, json.dumps(wanted.request())], json_path, overwrite)
 
 
 def _name_of(key: str) -> str:

@@ -127,8 +127,8 @@ class Copy {
     checked(source_.status(status), options_.from);
     return status;
   }
-  Error not_regular() const { return {EINVAL, options_.from + " is no regular file"}; }
-  Error changed() const { return {ESTALE, options_.from + " changed while it was copied"}; }
+  Error not_regular() const { return {EINVAL, options_.from + " is not a regular file"}; }
+  Error changed() const { return {ESTALE, options_.from + " changed during the copy"}; }
 
   void check_source() {
     const storage::Status now = status_of_source();
@@ -191,7 +191,7 @@ class Copy {
   }
   bool compare(Slot& slot) {
     if (XXH3_64bits(slot.memory, slot.bytes) != fingerprints_[slot.at / piece_bytes]) {
-      throw Error(EBADMSG, target_.path() + " does not hold what was written, at byte " +
+      throw Error(EBADMSG, target_.path() + " differs from what was written, at byte " +
                                std::to_string(slot.at));
     }
     return true;

@@ -1,22 +1,22 @@
-// ferry-copy: copies one file between any two storages. One JSON object per line on standard
-// output; exit status 0, 1 (failed), 2 (wrong arguments), 130 (interrupted).
+// ferry-copy: copies one file between any two storages. Prints JSON lines: scratch, in_place and
+// progress, then done or error. Exit status 0, 1 (failed), 2 (wrong arguments), 130 (interrupted).
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <string>
 #include <system_error>
-#include <thread>
+#include <vector>
 
 #include <nlohmann/json.hpp>
-#include <signal.h>
 #include <sys/stat.h>
 
 #include <ferry/ferry.hpp>
 #include <ferry/signals.hpp>
 
 #include "programs/copier.hpp"
+#include "programs/json_lines.hpp"
 #include "storage/router.hpp"
 
 namespace ferry::bench {
@@ -24,47 +24,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* usage =
-    "Usage: ferry-copy [--overwrite] FROM TO\n"
-    "Prints JSON lines: scratch, in_place and progress, then done or error. The ferry command runs "
-    "it as ferry cp.\n";
-constexpr int exit_failed = 1;
-constexpr int exit_wrong_arguments = 2;
 constexpr int exit_interrupted = 130;
 constexpr std::chrono::milliseconds progress_interval{100};
-
-void print(const Json& line) {
-  const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    throw Error(errno, "standard output");
-  }
-}
-
-// Sets `stopped` on the first signal blocked by SignalThread::block().
-class Watch {
- public:
-  explicit Watch(std::atomic<bool>& stopped)
-      : thread_([this, &stopped] {
-          sigset_t signals;
-          sigemptyset(&signals);
-          for (const int number : {SIGINT, SIGTERM, SIGHUP})
-            sigaddset(&signals, number);
-          const timespec slice{0, 50'000'000};
-          while (!over_) {
-            if (::sigtimedwait(&signals, nullptr, &slice) > 0) stopped = true;
-          }
-        }) {}
-  ~Watch() {
-    over_ = true;
-    thread_.join();
-  }
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
-
- private:
-  std::atomic<bool> over_{false};
-  std::thread thread_;
-};
 
 // Why a path cannot be used, if its storage has more to say than an errno.
 std::string explanation(storage::Storage& storage, const CopyOptions& options) {
@@ -76,34 +37,39 @@ std::string explanation(storage::Storage& storage, const CopyOptions& options) {
 }
 
 int report_error(int error_number, const std::string& message, const Remains& remains) {
-  print({{"type", "error"},
-         {"errno", error_number},
-         {"message", message},
-         {"left_behind", remains.scratch},
-         {"incomplete", remains.incomplete}});
+  print_line({{"type", "error"},
+              {"errno", error_number},
+              {"message", message},
+              {"left_behind", remains.scratch},
+              {"incomplete", remains.incomplete}});
   return error_number == EINTR ? exit_interrupted : exit_failed;
 }
 
 int copy(CopyOptions options) {
   std::atomic<bool> stopped{false};
-  const Watch watch(stopped);
+  const SignalThread watch([&stopped] { stopped = true; });
   auto last = std::chrono::steady_clock::now() - progress_interval;
   options.progress = [&](const char* phase, std::uint64_t done, std::uint64_t total) {
     const auto now = std::chrono::steady_clock::now();
     if (now - last < progress_interval && done < total) return;
     last = now;
-    print({{"type", "progress"}, {"phase", phase}, {"done_bytes", done}, {"total_bytes", total}});
+    print_line(
+        {{"type", "progress"}, {"phase", phase}, {"done_bytes", done}, {"total_bytes", total}});
   };
-  options.scratch = [](const std::string& path) { print({{"type", "scratch"}, {"path", path}}); };
-  options.in_place = [](const std::string& path) { print({{"type", "in_place"}, {"path", path}}); };
+  options.scratch = [](const std::string& path) {
+    print_line({{"type", "scratch"}, {"path", path}});
+  };
+  options.in_place = [](const std::string& path) {
+    print_line({{"type", "in_place"}, {"path", path}});
+  };
   const std::unique_ptr<storage::Storage> storage = storage::make_router();
   try {
     const CopyReport report = copy_file(*storage, options, stopped);
-    print({{"type", "done"},
-           {"bytes", report.bytes},
-           {"copy_s", report.copy_s},
-           {"sync_s", report.sync_s},
-           {"verify_s", report.verify_s}});
+    print_line({{"type", "done"},
+                {"bytes", report.bytes},
+                {"copy_s", report.copy_s},
+                {"sync_s", report.sync_s},
+                {"verify_s", report.verify_s}});
     return 0;
   } catch (const std::system_error& error) {
     const int number = error.code().value();
@@ -114,20 +80,17 @@ int copy(CopyOptions options) {
   }
 }
 
-int run(int count, char** arguments) {
-  CopyOptions options;
-  int at = 1;
-  if (at < count && std::strcmp(arguments[at], "--overwrite") == 0) {
-    options.overwrite = true;
-    ++at;
-  }
-  if (count - at != 2) {
-    std::fputs(usage, stderr);
+int run(const std::vector<std::string>& words) {
+  const bool overwrite = words.size() == 3 && words[0] == "--overwrite";
+  if (words.size() != (overwrite ? 3U : 2U)) {
+    std::fputs("usage: ferry-copy [--overwrite] FROM TO\n", stderr);
     return exit_wrong_arguments;
   }
+  CopyOptions options;
+  options.from = words[words.size() - 2];
+  options.to = words.back();
+  options.overwrite = overwrite;
   options.umask = ::umask(0);
-  options.from = arguments[at];
-  options.to = arguments[at + 1];
   SignalThread::block();
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);
@@ -139,9 +102,9 @@ int run(int count, char** arguments) {
 
 int main(int count, char** arguments) {
   try {
-    return ferry::bench::run(count, arguments);
+    return ferry::bench::run({arguments + 1, arguments + count});
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ferry-copy: %s\n", error.what());
-    return 1;
+    return ferry::bench::exit_failed;
   }
 }

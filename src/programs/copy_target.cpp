@@ -69,7 +69,7 @@ bool is_mount_point(const std::string& path) {
 }
 
 Error dangling(const std::string& path) {
-  return {ENOENT, "not writing through the dangling symbolic link " + path};
+  return {ENOENT, path + " is a dangling symbolic link"};
 }
 
 }  // namespace
@@ -120,7 +120,7 @@ void CopyTarget::choose(const storage::Status& source) {
 
 void CopyTarget::refuse_kind(const storage::Status& source) const {
   if (S_ISDIR(status_.mode)) throw Error(EISDIR, to_);
-  if (!S_ISREG(status_.mode)) throw Error(EINVAL, to_ + " is no regular file");
+  if (!S_ISREG(status_.mode)) throw Error(EINVAL, to_ + " is not a regular file");
   if (is_the_source(source)) {
     throw Error(EINVAL, options_.from + " and " + to_ + " are the same file");
   }

@@ -15,6 +15,7 @@
 
 #include "base/block_device.hpp"
 #include "base/mounts.hpp"
+#include "programs/machine_facts.hpp"
 
 namespace ferry::bench {
 namespace {
@@ -41,10 +42,6 @@ Json number_or_null(const std::string& text) {
   const unsigned long long value = std::strtoull(text.c_str(), &end, 10);
   if (text.empty() || *end != '\0') return nullptr;
   return value;
-}
-
-Json text_or_null(const std::string& text) {
-  return text.empty() ? Json(nullptr) : Json(text);
 }
 
 // Null if the device is not on this machine (network and memory file systems).
@@ -116,7 +113,7 @@ Json direct_io(const std::string& path, mode_t mode) {
   }
 #endif
   if (facts["offset_alignment_bytes"].is_null()) {
-    facts["note"] = "the kernel does not tell the alignment; 4096 bytes are assumed";
+    facts["note"] = "the kernel does not report the alignment; 4096 bytes are assumed";
   }
   ::close(fd);
   return facts;

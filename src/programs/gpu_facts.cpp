@@ -65,7 +65,7 @@ Json bulk_path() {
             {"gpudirect_works", false},
             {"why", "no GPUDirect: " + why_not}};
   }
-  return {{"path", "GPUDirect Storage where the page cache is passed by"},
+  return {{"path", "GPUDirect Storage where a transfer bypasses the page cache"},
           {"gpudirect_works", true},
           {"why", "cuFile works with " + direct->beneath()}};
 }

@@ -5,41 +5,26 @@
 #include <nlohmann/json.hpp>
 
 namespace ferry::bench {
-namespace {
-
 using Json = nlohmann::ordered_json;
 
-Json number_or_null(std::uint64_t value) {
-  return value == 0 ? Json(nullptr) : Json(value);
-}
+namespace {
 
 Json part_facts(const storage::LayoutPart& part) {
-  Json facts = {{"begin_bytes", part.begin_bytes},
-                {"end_bytes", nullptr},
-                {"stripe_bytes", number_or_null(part.stripe_bytes)},
-                {"stripe_count", number_or_null(part.stripe_count)},
-                {"first_server", nullptr},
-                {"pool", nullptr}};
+  Json facts = {{"begin_bytes", part.begin_bytes}, {"end_bytes", nullptr}};
   if (part.end_bytes != storage::to_the_end) facts["end_bytes"] = part.end_bytes;
-  if (part.first_server >= 0) facts["first_server"] = part.first_server;
-  if (!part.pool.empty()) facts["pool"] = part.pool;
-  if (part.overstriping) facts[storage::overstriping_name] = 1;
-  if (part.all_servers) facts[storage::all_servers_name] = 1;
-  if (part.metadata_server) facts[storage::metadata_server_name] = 1;
-  if (part.foreign) facts[storage::foreign_name] = 1;
-  if (part.extension_bytes > 0) facts[storage::extension_bytes_name] = part.extension_bytes;
-  if (part.mirror > 0) facts[storage::mirror_name] = part.mirror;
+  facts.update(layout_facts(storage::as_layout(part)));
+  facts.erase(storage::object_bytes_name);
   return facts;
 }
 
 }  // namespace
 
-nlohmann::ordered_json layout_facts(const storage::Layout& layout) {
-  nlohmann::ordered_json facts = {{"stripe_bytes", nullptr},
-                                  {"stripe_count", nullptr},
-                                  {"object_bytes", nullptr},
-                                  {"first_server", nullptr},
-                                  {"pool", nullptr}};
+Json layout_facts(const storage::Layout& layout) {
+  Json facts = {{"stripe_bytes", nullptr},
+                {"stripe_count", nullptr},
+                {"object_bytes", nullptr},
+                {"first_server", nullptr},
+                {"pool", nullptr}};
   if (layout.stripe_bytes > 0) facts["stripe_bytes"] = layout.stripe_bytes;
   if (layout.stripe_count > 0) facts["stripe_count"] = layout.stripe_count;
   if (layout.first_server >= 0) facts["first_server"] = layout.first_server;
@@ -52,6 +37,26 @@ nlohmann::ordered_json layout_facts(const storage::Layout& layout) {
   return facts;
 }
 
+storage::Layout read_layout(const Json& request) {
+  storage::Layout layout;
+  layout.stripe_bytes = request.value("stripe_bytes", layout.stripe_bytes);
+  layout.stripe_count = request.value("stripe_count", layout.stripe_count);
+  layout.first_server = request.value("first_server", layout.first_server);
+  layout.pool = request.value("pool", layout.pool);
+  layout.at_most = request.value("at_most", layout.at_most);
+  for (const char* name :
+       {storage::object_bytes_name, storage::overstriping_name, storage::all_servers_name})
+    if (request.contains(name)) layout.extras[name] = request[name];
+  std::uint64_t begin_bytes = 0;
+  for (const Json& asked : request.value("parts", Json::array())) {
+    storage::LayoutPart part = storage::as_part(read_layout(asked), begin_bytes,
+                                                asked.value("end_bytes", storage::to_the_end));
+    begin_bytes = part.end_bytes;
+    layout.parts.push_back(std::move(part));
+  }
+  return layout;
+}
+
 namespace {
 
 // For one part or a whole layout. `known_late`: the servers are not known yet.
@@ -60,19 +65,19 @@ void add_reduced(const std::string& where, const Json& asked, const Json& grante
   for (const auto& [name, value] : asked.items()) {
     // A part's beginning follows from the previous part, a file over all servers reports their
     // number, and overstriping is reported only where it was needed.
-    const bool is_told_otherwise = name == "begin_bytes" || name == storage::all_servers_name ||
-                                   name == storage::overstriping_name ||
-                                   (name == "first_server" && known_late);
-    if (value.is_null() || value.is_array() || is_told_otherwise) continue;
-    const auto told = granted.find(name);
-    const bool is_granted = told != granted.end() && *told == value;
+    const bool is_reported_otherwise = name == "begin_bytes" || name == storage::all_servers_name ||
+                                       name == storage::overstriping_name ||
+                                       (name == "first_server" && known_late);
+    if (value.is_null() || value.is_array() || is_reported_otherwise) continue;
+    const auto found = granted.find(name);
+    const bool is_granted = found != granted.end() && *found == value;
     if (!is_granted) names.push_back(where + name);
   }
 }
 
 }  // namespace
 
-nlohmann::ordered_json reduced_facts(const storage::Layout& asked, const storage::Layout& granted) {
+Json reduced_facts(const storage::Layout& asked, const storage::Layout& granted) {
   if (asked.parts.size() == 1 && granted.parts.empty())
     return reduced_facts(storage::as_layout(asked.parts.front()), granted);
   const Json wanted = layout_facts(asked);

@@ -59,7 +59,7 @@ Json uri_facts(const std::string& uri) {
   if (result < 0) {
     facts["errno"] = -result;
     facts["problem"] =
-        uri + ": " + std::strerror(static_cast<int>(-result)) + "; name a path that is there";
+        uri + ": " + std::strerror(static_cast<int>(-result)) + "; name a path that exists";
     return facts;
   }
   facts["kind"] = kind_of(status.status.mode);

@@ -61,7 +61,7 @@ def test_layout_refuses_wrong_arguments(
 
 def test_a_storage_without_layouts_says_so(command: Command, scratch: Path) -> None:
     for arguments in (["get", str(scratch)], ["set", "new", "--stripe-count", "2"]):
-        command.fails("layout", *arguments, says="lies on no storage that stripes files")
+        command.fails("layout", *arguments, says="is not on a storage whose striping Ferry can set")
     assert list(scratch.iterdir()) == []
 
 
@@ -99,7 +99,7 @@ def test_layouts(command: Command, folder: str, by: str) -> None:
     assert got["schema"] == "ferry.layout/1"
     assert (got["layout"]["stripe_bytes"], got["layout"]["stripe_count"]) == (1 << 20, 4)
     assert got["layout"]["pool"] == "small"
-    command.fails("layout", "set", at("f"), "--stripe-count", "2", says="is there already")
+    command.fails("layout", "set", at("f"), "--stripe-count", "2", says="only a new file can get a layout")
     command.fails("layout", "set", at("g"), "--stripe-size", "100k", says="multiples of 64 KiB")
     assert not (MOUNTED / folder / "g").exists()
     less = command.succeeds("layout", "set", at("g"), "--stripe-size", "100k", "--at-most")

@@ -131,7 +131,7 @@ def test_an_existing_file_is_replaced_only_on_demand(command: Command, scratch: 
         ("missing", "to", "missing: No such file or directory; name a path that is there"),
         ("dir", "to", "dir: Is a directory"),
         ("from", "missing/to", "No such file or directory"),
-        ("/dev/null", "to", "/dev/null is no regular file"),
+        ("/dev/null", "to", "/dev/null is not a regular file"),
         ("nfs://127.0.0.1/x?nonsense=1", "to", 'no setting "nonsense"'),
         ("from", "nfs://127.0.0.1/x?nfsport=1&mountport=1", "cannot be used"),
     ],
@@ -166,7 +166,7 @@ def test_a_device_is_not_replaced(command: Command, scratch: Path) -> None:
     os.mkfifo(scratch / "fifo")
     for target in ("device", "fifo"):
         before = (scratch / target).stat()
-        command.fails("cp", "--overwrite", "from", target, says=f"{target} is no regular file")
+        command.fails("cp", "--overwrite", "from", target, says=f"{target} is not a regular file")
         assert (scratch / target).stat().st_ino == before.st_ino
     assert (scratch / "device").is_symlink()
     assert stat.S_ISFIFO((scratch / "fifo").stat().st_mode)
@@ -177,7 +177,7 @@ def test_a_fifo_is_refused_without_opening_it(command: Command, scratch: Path) -
     os.mkfifo(scratch / "fifo")
     writer = subprocess.Popen(["bash", "-c", "echo bytes >fifo"], cwd=scratch)
     try:
-        command.fails("cp", "fifo", "to", says="fifo is no regular file")
+        command.fails("cp", "fifo", "to", says="fifo is not a regular file")
         assert writer.poll() is None, "it waits still"
         assert (scratch / "fifo").read_bytes() == b"bytes\n"
         assert writer.wait(timeout=60) == 0
@@ -210,7 +210,7 @@ def test_a_link_is_followed(command: Command, scratch: Path) -> None:
 @pytest.mark.parametrize("flags", [[], ["--overwrite"]])
 def test_a_dangling_link_is_refused(command: Command, scratch: Path, flags: list[str]) -> None:
     (scratch / "link").symlink_to("nowhere")
-    why = "not writing through the dangling symbolic link link"
+    why = "link is a dangling symbolic link"
     command.fails("cp", *flags, "from", "link", says=why)
     assert sorted(os.listdir(scratch)) == ["from", "link"]
     assert os.readlink(scratch / "link") == "nowhere"
@@ -300,7 +300,7 @@ def test_a_source_that_grows(command: Command, scratch: Path) -> None:
     finally:
         process.kill()
     assert process.returncode == 1
-    assert "from changed while it was copied" in message
+    assert "from changed during the copy" in message
     assert os.listdir(scratch) == ["from"]
 
 

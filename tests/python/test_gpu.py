@@ -107,7 +107,7 @@ def test_devices_that_cannot_be(tmp_path: Path, device: str) -> None:
         (
             MOCK,
             "p2p",
-            "bulk copies by GPUDirect Storage where the page cache is passed by; cuFile works with the kernel's",
+            "bulk copies by GPUDirect Storage where a transfer bypasses the page cache; cuFile works with the kernel's",
         ),
         (
             MOCK,

@@ -216,11 +216,11 @@ def test_without_the_library_the_line_for_lfs_is_told(mock: Command, scratch: Pa
     """The disk below refuses the calls of Lustre's kernel client."""
     mock.environment["LD_LIBRARY_PATH"] = str(scratch)
     settings = ["--stripe-count", "4", "--overstripe"]
-    by = f"do it by: lfs setstripe -C 4 '{scratch}/f'"
+    by = f"run: lfs setstripe -C 4 '{scratch}/f'"
     mock.fails("layout", "set", scratch / "f", *settings, says=by)
     assert list(scratch.iterdir()) == []
     by = f"lfs setstripe -E 4194304 -S 1048576 -c 1 -E -1 -c 4 '{scratch}/f'"
-    by = f"take composite layouts by its kernel's client alone; do it by: {by}"
+    by = f"cannot set composite layouts here; run: {by}"
     parts = options("4m,size=1m,count=1", "end,count=4")
     said = mock.fails("layout", "set", scratch / "f", *parts, says=by)
     assert "what is left to Lustre here: the stripe size of part 2" in said

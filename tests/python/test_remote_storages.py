@@ -60,7 +60,7 @@ def test_info(command: Command, folder: None) -> None:
     assert "NFS version 3" in shown
     assert "appends by several clients" in shown
     (SERVED / "info").unlink()
-    command.fails("info", uri("info"), says="No such file or directory; name a path that is there")
+    command.fails("info", uri("info"), says="No such file or directory; name a path that exists")
 
 
 @needs_server

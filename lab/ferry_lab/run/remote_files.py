@@ -49,7 +49,7 @@ def check_new_file(uri: str, overwrite: bool) -> bool:
     if not overwrite:
         raise FerryError(f"{shown(uri)} exists; --overwrite replaces it, another name keeps it")
     if facts["kind"] != "file":
-        raise FerryError(f"{shown(uri)} is no regular file; name another")
+        raise FerryError(f"{shown(uri)} is not a regular file; name another")
     return True
 
 
@@ -61,7 +61,7 @@ def check_readable_file(uri: str) -> int:
     if facts["kind"] == "directory":
         raise FerryError(f"{shown(uri)} is a directory; name a file in it")
     if facts["kind"] != "file":
-        raise FerryError(f"{shown(uri)} is no regular file; name one")
+        raise FerryError(f"{shown(uri)} is not a regular file; name one")
     return int(facts["size_bytes"])
 
 

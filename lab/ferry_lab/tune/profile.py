@@ -50,7 +50,7 @@ def check_target(path: str, overwrite: bool) -> None:
     if os.path.isdir(path):
         raise FerryError(f"{path} is a directory; name a file in it")
     if os.path.lexists(path) and not os.path.isfile(path):
-        raise FerryError(f"{path} is no regular file; name another")
+        raise FerryError(f"{path} is not a regular file; name another")
     if os.path.exists(path) and not overwrite:
         read(path)
     parent = Path(os.path.abspath(path)).parent

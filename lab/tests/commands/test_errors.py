@@ -24,7 +24,7 @@ CASES = [
     (["bench", "-r", "missing"], 1, "missing does not exist"),
     (["bench", "-r", "DIR"], 1, "is a directory"),
     (["bench", "-w", "DIR"], 1, "is a directory"),
-    (["bench", "-r", "/dev/null"], 1, "no regular file"),
+    (["bench", "-r", "/dev/null"], 1, "not a regular file"),
     (["bench", "-r", "-b", "4m", "FILE"], 1, "needs 4 MiB"),
     (["bench", "FILE"], 1, "--overwrite replaces it"),
     (["bench", "-w", "no/such/folder/file"], 1, "does not exist; make it"),

@@ -76,7 +76,7 @@ CASES = [
     (["--dir", "FILE", "--out", "p.toml"], 1, "is no folder"),
     (["--out", "DIR"], 1, "is a directory"),
     (["--out", "FILE"], 1, "is no profile"),
-    (["--out", "/dev/null"], 1, "is no regular file"),
+    (["--out", "/dev/null"], 1, "is not a regular file"),
     (["--out", "FILE/p.toml"], 1, "is no folder"),
     (["--out", "p.toml", "--json", "FILE"], 1, "--overwrite replaces it"),
     ([], 1, "FERRY_PROFILE is empty"),
