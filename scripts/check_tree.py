@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the tree: which room may use which, the size of tracked files, and that the architecture page
-names every room.
+"""Checks the tree: which room may use which, the size of tracked files, that no two types share a name,
+and that the architecture page names every room.
 
 The tables below define the rooms and their arrows. An include or import against them fails, and so
 does an unused exception.
@@ -89,6 +89,15 @@ EXCEPTIONS = {
     ("python/ferry/laboratory.py", "ferry_lab.commands.load"): "finds commands that are installed",
     ("src/collective/hints.cpp", "runtime/tuning.hpp"): "hints come from the profile as well",
 }
+
+# Types that may share a name: users always write the namespace or module in front of it.
+SHARED_NAMES = {"File"}
+
+# A type of a header, outside of other types: the formatter begins its line in the first column.
+HEADER_TYPE = re.compile(
+    r"^(?:struct|union|class|enum(?: class)?) (?:alignas\(.*?\) )?(\w+)(?: final)?(?: :[^;]*)? *\{", re.M
+)
+MODULE_TYPE = re.compile(r"^class (\w+)", re.M)
 
 SOURCE = re.compile(r"\.(c|cpp|cu|h|hpp|py|pyi)$")
 INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
@@ -268,6 +277,20 @@ def page(tree: Tree) -> Iterator[str]:
             yield f"{ARCHITECTURE}: says otherwise than ARROWS what {room} uses: {names}"
 
 
+def names(tree: Tree) -> Iterator[str]:
+    """Checks that a type's name is its own among all headers, and among the modules of the packages."""
+    for ending, pattern, folders in (
+        (".hpp", HEADER_TYPE, ("",)),
+        (".py", MODULE_TYPE, tuple(PACKAGES.values())),
+    ):
+        places: dict[str, str] = {}
+        for name in sorted(tree.files):
+            if name.endswith(ending) and name.startswith(folders):
+                for found in sorted(set(pattern.findall((tree.root / name).read_text())) - SHARED_NAMES):
+                    if places.setdefault(found, name) != name:
+                        yield f"{name}: {found} is also a type in {places[found]}; name one of them otherwise"
+
+
 def sizes(tree: Tree) -> Iterator[str]:
     for name in sorted(tree.files):
         size = (tree.root / name).stat().st_size
@@ -285,12 +308,12 @@ def main() -> int:
     except (OSError, subprocess.CalledProcessError):
         print(f"absent: git's list of files in {root}, so the shape of the tree is not checked")
         return 0
-    wrong = [*sizes(tree), *rooms(tree), *arrows(tree, EXCEPTIONS), *page(tree)]
+    wrong = [*sizes(tree), *rooms(tree), *arrows(tree, EXCEPTIONS), *names(tree), *page(tree)]
     for line in wrong:
         print(line)
     if not wrong:
         print(
-            f"{len(tree.files)} files in {len(ARROWS)} rooms: sizes and arrows hold"
+            f"{len(tree.files)} files in {len(ARROWS)} rooms: sizes, arrows and names of types hold"
             + (f", with {len(EXCEPTIONS)} exceptions" if EXCEPTIONS else "")
         )
     return 1 if wrong else 0

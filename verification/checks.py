@@ -77,13 +77,13 @@ RING = Model(
         "NO_LOOK_AT_FINISHED": "worker",  # parks without looking at what the workers finished
         "WORKER_SILENT": "worker",  # a worker does not ring when it has finished
         # answering
-        "PARKED_BEFORE_ANSWER": "park",  # looks at Cell.parked, then stores the answer
+        "PARKED_BEFORE_ANSWER": "park",  # looks at AnswerCell.parked, then stores the answer
         "ANSWER_RELEASE": "park",  # sequence stored with release, not seq_cst
         "ANSWER_RELAXED": "park",  # sequence stored relaxed: may overtake the result
         "ANSWER_NOT_WOKEN": "park",  # never wakes
         "RESULT_BEFORE_SEQUENCE": "park",  # the waiter reads the result, then the sequence (no acquire)
         "WAITER_NO_SECOND_LOOK": "park",  # sleeps after parked = 1 on whatever the sequence is by then
-        "WAITER_PARKED_RELEASE": "park",  # Cell.parked = 1 stored with release, not seq_cst
+        "WAITER_PARKED_RELEASE": "park",  # AnswerCell.parked = 1 stored with release, not seq_cst
         "CELL_NOT_AWAITED": "park",  # the cell is used again before its answer was read
         "CELL_NOT_RETIRED": "declared-dead",  # ... or after its caller gave up
         "LEFT_CELL_REUSED": "leave",  # ... or though an earlier program left it in flight
@@ -291,7 +291,7 @@ PAGES = Model(
         "NAMED_SILENTLY": "flights-park",  # who sleeps already is not told that there is a flight
         "NAMED_AFTER_LOOK": "flights-park",  # ... or is looked for before the frame names it
         "FLIGHT_LOOKED_FOR_ONCE": "flights-park",  # a sleeper does not look for a flight after it set `waited`
-        "PARKED_CLEARED": "flights-park",  # Cell.parked is cleared, and nobody woken, for the next flight
+        "PARKED_CLEARED": "flights-park",  # AnswerCell.parked is cleared, and nobody woken, for the next flight
     },
     meanings=[
         ("copying[", "F1: a frame was given away while a marked reader copies out of it"),

@@ -137,13 +137,13 @@ byte flying_ranges[FLIGHTS * 2];
 bit writes[FLIGHTS];
 byte before[FLIGHTS];   /* Flight.outside */
 byte asked[FLIGHTS];    /* the request that the server has not answered: its number */
-byte answered[FLIGHTS]; /* Cell.sequence */
-bit refusal[FLIGHTS];   /* Cell.result: an error, or less than was asked for */
+byte answered[FLIGHTS]; /* AnswerCell.sequence */
+bit refusal[FLIGHTS];   /* AnswerCell.result: an error, or less than was asked for */
 #if HANDLES
 byte via[FLIGHTS];      /* the handle of the request */
 #endif
 #if PARK
-bit parked[FLIGHTS]; /* Cell.parked */
+bit parked[FLIGHTS]; /* AnswerCell.parked */
 #endif
 #endif
 #if FAULTS

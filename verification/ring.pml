@@ -72,7 +72,7 @@
 #define BODY(slot) (6 + SLOTS + (slot))
 #define SEQUENCE(cell) (6 + 2 * SLOTS + (cell))
 #define RESULT(cell) (6 + 2 * SLOTS + CELLS + (cell))
-#define WAITING(cell) (6 + 2 * SLOTS + 2 * CELLS + (cell)) /* Cell.parked */
+#define WAITING(cell) (6 + 2 * SLOTS + 2 * CELLS + (cell)) /* AnswerCell.parked */
 #define LOCATIONS (6 + 2 * SLOTS + 3 * CELLS)
 
 /* Whether a sleep may end spontaneously. With DEATH=3 only if the next look finds something:
@@ -224,7 +224,7 @@ inline change_cell() {
 proctype Producer(byte me) {
   byte calls;    /* made so far */
   byte ticket;
-  byte number;   /* Cell.issued */
+  byte number;   /* AnswerCell.issued */
   byte given_up; /* retired cells */
   byte i;        /* the request of a batch that is waited for */
   byte seen;
@@ -233,7 +233,7 @@ proctype Producer(byte me) {
 #if LEAVE
   bit apart;     /* which of the two cells is in use */
   bit left;      /* the other one has a request that an earlier program left in flight */
-  byte former;   /* Cell.issued of the other one */
+  byte former;   /* AnswerCell.issued of the other one */
 #endif
 
 prepare:

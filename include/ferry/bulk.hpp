@@ -35,9 +35,9 @@ enum class Direction : std::uint8_t;
 
 namespace ferry::bulk {
 
-class Request;
+class BulkRequest;
 class Scheduler;
-class OpenFile;
+class EngineFile;
 
 // How bytes reach the file: through the kernel's page cache, or past it.
 enum class Route : std::uint8_t { automatic, buffered, direct };
@@ -102,7 +102,7 @@ using ProgressFunction = std::function<void(const Progress&)>;
 class Future {
  public:
   Future() = default;
-  Future(std::shared_ptr<Scheduler> scheduler, std::shared_ptr<Request> request)
+  Future(std::shared_ptr<Scheduler> scheduler, std::shared_ptr<BulkRequest> request)
       : scheduler_(std::move(scheduler)), request_(std::move(request)) {}
   ~Future();
   Future(Future&& other) noexcept = default;
@@ -140,7 +140,7 @@ class Future {
   void settle();
   void check_mine() const;  // throws ferry::Error (ECHILD)
   std::shared_ptr<Scheduler> scheduler_;
-  std::shared_ptr<Request> request_;
+  std::shared_ptr<BulkRequest> request_;
 };
 
 // Waits until one of them is ready; returns its index. `futures` must not be empty.
@@ -281,9 +281,9 @@ class File {
 
  private:
   friend class Engine;
-  OpenFile& open_file() const;
+  EngineFile& open_file() const;
   std::shared_ptr<Scheduler> scheduler_;
-  std::shared_ptr<OpenFile> file_;
+  std::shared_ptr<EngineFile> file_;
   std::string path_;
 };
 

@@ -15,7 +15,7 @@ namespace ferry::bench {
 namespace {
 
 struct Worker {
-  Part part;
+  ThreadPart part;
   Buffer buffer;
   std::vector<std::uint32_t> order;
 };
@@ -90,7 +90,8 @@ class Repeat {
     ThreadResult& result = results_[self.index];
     std::optional<WarmPart> warm;
     if (cell_.warm) fill_cache(self, worker, warm);
-    if (cell_.operation == Operation::read && cell_.interface == Interface::ferry && !cell_.warm)
+    if (cell_.operation == MeasuredOperation::read && cell_.interface == Interface::ferry &&
+        !cell_.warm)
       phase([&] { empty_device_cache(cell_, worker.part, self); });
     const Accesses files = make_accesses(cell_, worker.part, self);
     FileAccess& file = *files.front();
@@ -120,7 +121,8 @@ class Repeat {
     if (leads) counting_.end();
     barrier_.arrive_and_wait();
     phase([&] {
-      if (cell_.operation == Operation::read) verify_buffer(input, result.output.operations);
+      if (cell_.operation == MeasuredOperation::read)
+        verify_buffer(input, result.output.operations);
     });
   }
 

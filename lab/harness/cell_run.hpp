@@ -21,9 +21,10 @@ struct CellRun {
   std::string block_device;        // of block_device_folder(), or empty
 
   // The pattern that a part of this file is written with, or must be read with where that is known.
-  std::uint64_t seed_of(const Part& part) const {
-    const std::uint64_t seed =
-        cell.operation == Operation::read ? cell.expect_pattern_seed.value_or(0) : pattern_seed;
+  std::uint64_t seed_of(const ThreadPart& part) const {
+    const std::uint64_t seed = cell.operation == MeasuredOperation::read
+                                   ? cell.expect_pattern_seed.value_or(0)
+                                   : pattern_seed;
     return contents_of(cell, seed, part.file).seed;
   }
 };

@@ -33,7 +33,8 @@ int open_settled(DeviceThread& thread, const std::string& path, int flags) {
 
 }  // namespace
 
-WarmPart::WarmPart(const Cell& cell, const Part& part, DeviceThread& thread, unsigned char* buffer)
+WarmPart::WarmPart(const Cell& cell, const ThreadPart& part, DeviceThread& thread,
+                   unsigned char* buffer)
     : files_(thread.files),
       file_(open_settled(thread, file_path(cell, part.file),
                          O_RDONLY | (cell.direct ? O_DIRECT : 0))),
@@ -56,7 +57,7 @@ WarmPart::~WarmPart() {
   files_.close(file_);
 }
 
-void empty_device_cache(const Cell& cell, const Part& part, DeviceThread& thread) {
+void empty_device_cache(const Cell& cell, const ThreadPart& part, DeviceThread& thread) {
   const std::uint64_t count = cell.program == Program::files ? cell.calls_per_thread() : 1;
   // A storage's client drops what it keeps of a file that is opened so (storage/ceph/call.cpp).
   const int flags = open_flags(cell) | (cell.cold && is_uri(cell.path) ? O_DIRECT : 0);
@@ -77,7 +78,7 @@ DeviceCacheState device_cache_state(const Cell& cell, std::uint64_t read_bytes,
   if (cell.warm) {
     // Nothing brings pages in while a file is written: what was found had been there. Reads may
     // find what was read ahead of them.
-    const bool stayed = cell.operation == Operation::write ||
+    const bool stayed = cell.operation == MeasuredOperation::write ||
                         (filling.cache.evictions == 0 && counters.evictions == 0);
     return stayed && counters.misses == 0 ? DeviceCacheState::warm : DeviceCacheState::unverified;
   }

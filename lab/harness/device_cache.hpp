@@ -25,7 +25,7 @@ void wait_for_version(const std::string& path);
 
 // Drops what the cache has of the files that the part lies in; where the cell is cold and they are
 // named by a URI, also what the storage's client on this machine has. Throws ferry::Error.
-void empty_device_cache(const Cell& cell, const Part& part, DeviceThread& thread);
+void empty_device_cache(const Cell& cell, const ThreadPart& part, DeviceThread& thread);
 
 // Holds a file open for one thread and reads the part of that thread into the cache, in which it
 // stays while this lives: where a file has no version, its last close would drop its pages. The
@@ -34,7 +34,7 @@ void empty_device_cache(const Cell& cell, const Part& part, DeviceThread& thread
 class WarmPart {
  public:
   // Throws ferry::Error.
-  WarmPart(const Cell& cell, const Part& part, DeviceThread& thread, unsigned char* buffer);
+  WarmPart(const Cell& cell, const ThreadPart& part, DeviceThread& thread, unsigned char* buffer);
   ~WarmPart();
   WarmPart(const WarmPart&) = delete;
   WarmPart& operator=(const WarmPart&) = delete;

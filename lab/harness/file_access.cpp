@@ -42,7 +42,7 @@ class FerryAccess final : public FileAccess {
 
   void start(unsigned slot, void* data, std::uint64_t bytes, std::uint64_t offset) override {
     const auto at = static_cast<std::int64_t>(offset);
-    pending_[slot] = cell_.operation == Operation::read
+    pending_[slot] = cell_.operation == MeasuredOperation::read
                          ? files_.pread_async(file_, data, bytes, at)
                          : files_.pwrite_async(file_, data, bytes, at);
   }
@@ -177,7 +177,7 @@ class UringAccess final : public FileAccess {
     // Never null: no more are started than the ring has entries.
     io_uring_sqe* entry = io_uring_get_sqe(&ring_);
     const auto length = static_cast<unsigned>(bytes);
-    if (cell_.operation == Operation::read) {
+    if (cell_.operation == MeasuredOperation::read) {
       io_uring_prep_read(entry, fd_, data, length, offset);
     } else {
       io_uring_prep_write(entry, fd_, data, length, offset);
@@ -279,7 +279,7 @@ std::unique_ptr<FileAccess> make_access(const Cell& cell, unsigned file, DeviceT
   return std::make_unique<FerryAccess>(cell, std::move(path), thread);
 }
 
-Accesses make_accesses(const Cell& cell, const Part& part, DeviceThread& thread) {
+Accesses make_accesses(const Cell& cell, const ThreadPart& part, DeviceThread& thread) {
   const std::uint64_t count = cell.program == Program::files ? cell.calls_per_thread() : 1;
   Accesses accesses;
   for (std::uint64_t call = 0; call < count; ++call) {
@@ -290,7 +290,8 @@ Accesses make_accesses(const Cell& cell, const Part& part, DeviceThread& thread)
 }
 
 int open_flags(const Cell& cell) {
-  return (cell.operation == Operation::read ? O_RDONLY : O_WRONLY) | (cell.direct ? O_DIRECT : 0);
+  return (cell.operation == MeasuredOperation::read ? O_RDONLY : O_WRONLY) |
+         (cell.direct ? O_DIRECT : 0);
 }
 
 }  // namespace ferry::bench

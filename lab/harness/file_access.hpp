@@ -60,7 +60,7 @@ std::unique_ptr<FileAccess> make_posix_access(std::string path);
 
 // Access to every file of a part: one, or one for each transfer.
 using Accesses = std::vector<std::unique_ptr<FileAccess>>;
-Accesses make_accesses(const Cell& cell, const Part& part, DeviceThread& thread);
+Accesses make_accesses(const Cell& cell, const ThreadPart& part, DeviceThread& thread);
 
 // The flags that the cell's operation needs, without O_CREAT and what goes with it.
 int open_flags(const Cell& cell);

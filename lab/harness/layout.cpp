@@ -10,8 +10,8 @@
 
 namespace ferry::bench {
 
-Part part_of(const Cell& cell, unsigned index) {
-  Part part;
+ThreadPart part_of(const Cell& cell, unsigned index) {
+  ThreadPart part;
   part.step_bytes = cell.stride_bytes != 0 ? cell.stride_bytes : cell.call_bytes();
   part.calls_per_block = cell.calls_per_thread();
   part.segment_bytes = cell.part_bytes();
@@ -55,12 +55,12 @@ unsigned first_rank_of(const Cell& cell, unsigned file) {
   return static_cast<unsigned>((std::uint64_t{file} * cell.threads + files - 1) / files);
 }
 
-Contents contents_of(const Cell& cell, std::uint64_t seed, unsigned file) {
+PatternPlace contents_of(const Cell& cell, std::uint64_t seed, unsigned file) {
   if (cell.program == Program::files) return {seed, file * cell.transfer_bytes};
   return {file_seed(seed, file), 0};
 }
 
-Place place_of(const Cell& cell, const Part& part, std::uint64_t offset) {
+Place place_of(const Cell& cell, const ThreadPart& part, std::uint64_t offset) {
   if (cell.program != Program::files) return {part.file, offset};
   return {static_cast<unsigned>(offset / cell.transfer_bytes), 0};
 }

@@ -15,7 +15,7 @@
 
 namespace ferry::bench {
 
-Part part_of(const Cell& cell, unsigned index);
+ThreadPart part_of(const Cell& cell, unsigned index);
 
 unsigned file_count(const Cell& cell);
 // With several files PATH.00000000, PATH.00000001 and so on, as IOR names them, or for writers as
@@ -32,18 +32,18 @@ inline std::uint64_t file_seed(std::uint64_t seed, unsigned file) {
 }
 
 // Where in the pattern of which seed the contents of a file begin.
-struct Contents {
+struct PatternPlace {
   std::uint64_t seed = 0;
   std::uint64_t begin = 0;
 };
-Contents contents_of(const Cell& cell, std::uint64_t seed, unsigned file);
+PatternPlace contents_of(const Cell& cell, std::uint64_t seed, unsigned file);
 
-// The file, and where in it, that `offset` of a part (Part::offset_of) lies.
+// The file, and where in it, that `offset` of a part (ThreadPart::offset_of) lies.
 struct Place {
   unsigned file = 0;
   std::uint64_t offset = 0;
 };
-Place place_of(const Cell& cell, const Part& part, std::uint64_t offset);
+Place place_of(const Cell& cell, const ThreadPart& part, std::uint64_t offset);
 
 // The part that each thread works on: its own, or another's where the cell reorders.
 std::vector<unsigned> parts_by_thread(const Cell& cell, unsigned repeat);

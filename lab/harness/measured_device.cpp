@@ -15,7 +15,7 @@ void MeasuredDevice::verify_write(const CellRun& run, const Sample& sample,
   verify_written(cell, run.pattern_seed);
   if (!cell.check) return;
   Cell back = cell;
-  back.operation = Operation::read;
+  back.operation = MeasuredOperation::read;
   back.expect_pattern_seed = run.pattern_seed;
   verify_reads(back, stopped);
 }

@@ -14,7 +14,7 @@ struct Span {
   std::uint64_t end_ns = 0;
 };
 
-struct Part {
+struct ThreadPart {
   unsigned file = 0;
   std::uint64_t begin = 0;       // offset of its first block
   std::uint64_t step_bytes = 0;  // from one call's place to the next

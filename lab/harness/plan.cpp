@@ -158,22 +158,22 @@ void check(const Cell& cell, const Fields& fields, Device device) {
                                     "the host's, too"
                                   : "needs a placement with a cache in the device");
   }
-  if (cell.stride_bytes != 0 &&
-      (cell.operation == Operation::write || cell.warm || cell.program != Program::stream)) {
+  if (cell.stride_bytes != 0 && (cell.operation == MeasuredOperation::write || cell.warm ||
+                                 cell.program != Program::stream)) {
     fields.fail("stride_bytes", "needs reads that are not warm, and program stream");
   }
   if (cell.stride_bytes != 0 && cell.stride_bytes < cell.transfer_bytes) {
     fields.fail("stride_bytes", "must be at least transfer_bytes");
   }
-  if (cell.operation == Operation::read &&
+  if (cell.operation == MeasuredOperation::read &&
       (cell.sync != Sync::none || cell.overwrite || cell.keep || cell.rewrite)) {
     fields.fail("operation", "sync, overwrite, keep and rewrite are for writes");
   }
-  if (cell.operation == Operation::write &&
+  if (cell.operation == MeasuredOperation::write &&
       (cell.cold || cell.expect_pattern_seed || cell.reorder != Reorder::none)) {
     fields.fail("operation", "cold, reorder and expect_pattern_seed are for reads");
   }
-  if (cell.operation == Operation::write && cell.warm && !cell.rewrite) {
+  if (cell.operation == MeasuredOperation::write && cell.warm && !cell.rewrite) {
     fields.fail("warm", "of writes needs rewrite: a new file is in no cache");
   }
   if (cell.rewrite && (cell.overwrite || cell.keep)) {
@@ -264,7 +264,7 @@ Cell read_cell(const json& object, const std::string& where, Device device) {
   cell.id = fields.text("id");
   cell.path = fields.text("path");
   cell.interface = static_cast<Interface>(fields.choice("interface", interface_names, 0));
-  cell.operation = static_cast<Operation>(fields.choice("operation", operation_names, 0));
+  cell.operation = static_cast<MeasuredOperation>(fields.choice("operation", operation_names, 0));
   cell.sync = static_cast<Sync>(fields.choice("sync", sync_names, 0));
   fields.number("total_bytes", cell.total_bytes, 1, bytes_max);
   fields.flag("cold", cell.cold);
@@ -465,7 +465,7 @@ const char* name_of(Program program) {
 const char* name_of(device::Placement placement) {
   return placement_names[static_cast<std::size_t>(placement)];
 }
-const char* name_of(Operation operation) {
+const char* name_of(MeasuredOperation operation) {
   return operation_names[static_cast<std::size_t>(operation)];
 }
 

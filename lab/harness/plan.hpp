@@ -19,7 +19,7 @@ enum class Interface : std::uint8_t {
   mpiio,   // of ranks: MPI-IO of the MPI library
   native,  // of ranks: Ferry's storage itself; of ceph:/path, libcephfs
 };
-enum class Operation : std::uint8_t { read, write };
+enum class MeasuredOperation : std::uint8_t { read, write };
 enum class Program : std::uint8_t {
   stream,     // transfers, nothing else
   iterative,  // transfer a piece, compute on it, piece by piece
@@ -51,7 +51,7 @@ struct Cell {
   Interface interface = Interface::ferry;
   device::Placement placement = device::Placement::host;  // of interface ferry
   Program program = Program::stream;
-  Operation operation = Operation::read;
+  MeasuredOperation operation = MeasuredOperation::read;
   bool random = false;
   std::string path;
   std::uint64_t transfer_bytes = 0;
@@ -134,7 +134,7 @@ Plan read_plan(std::string text);
 const char* name_of(Device device);
 const char* name_of(Interface interface);
 const char* name_of(Program program);
-const char* name_of(Operation operation);
+const char* name_of(MeasuredOperation operation);
 const char* name_of(device::Placement placement);
 
 }  // namespace ferry::bench

@@ -50,15 +50,16 @@ std::int64_t write_all(FileAccess& file, unsigned char* data, std::uint64_t byte
 
 std::int64_t call(const ProgramInput& input, unsigned char* data, std::uint64_t bytes,
                   std::uint64_t offset) {
-  return input.cell.operation == Operation::read ? input.file().read(data, bytes, offset)
-                                                 : write_all(input.file(), data, bytes, offset);
+  return input.cell.operation == MeasuredOperation::read
+             ? input.file().read(data, bytes, offset)
+             : write_all(input.file(), data, bytes, offset);
 }
 
 // Of a transfer in flight, whose slot is free for what is left of it.
 std::int64_t finish(const ProgramInput& input, unsigned slot, unsigned char* data,
                     std::uint64_t bytes, std::uint64_t offset) {
   const std::int64_t moved = input.file().finish(slot);
-  if (input.cell.operation == Operation::read) return moved;
+  if (input.cell.operation == MeasuredOperation::read) return moved;
   return go_on(moved, data, bytes, offset,
                [&](unsigned char* from, std::uint64_t count, std::uint64_t at) {
                  input.file().start(slot, from, count, at);
@@ -81,7 +82,9 @@ class TimedCheck {
  public:
   explicit TimedCheck(const ProgramInput& input) : input_(input), checker_(input.pattern_seed) {}
 
-  bool wanted() const { return input_.cell.check && input_.cell.operation == Operation::read; }
+  bool wanted() const {
+    return input_.cell.check && input_.cell.operation == MeasuredOperation::read;
+  }
   void compare(const unsigned char* data, std::uint64_t bytes, std::uint64_t offset) {
     const std::uint64_t at = checker_.first_difference(data, bytes, offset);
     if (at == bytes) return;
@@ -100,7 +103,7 @@ void stream(const ProgramInput& input, ProgramOutput& output) {
   const std::uint64_t bytes = cell.call_bytes();
   const std::uint64_t count = cell.calls_per_thread();
   const std::uint64_t unsampled = latency_stride(cell) - 1;  // mask of a power of two
-  const bool writes = cell.operation == Operation::write;
+  const bool writes = cell.operation == MeasuredOperation::write;
   PatternBuffer pattern(input.buffer, bytes, input.pattern_seed);
   if (writes) pattern.assume(offset_of(input, 0));
   TimedCheck check(input);
@@ -135,7 +138,7 @@ void stream_deep(const ProgramInput& input, ProgramOutput& output) {
   const std::uint64_t bytes = cell.call_bytes();
   const std::uint64_t count = cell.calls_per_thread();
   const std::uint64_t unsampled = latency_stride(cell) - 1;  // mask of a power of two
-  const bool writes = cell.operation == Operation::write;
+  const bool writes = cell.operation == MeasuredOperation::write;
   std::vector<std::uint64_t> began_ns(cell.queue_depth);
   std::vector<PatternBuffer> patterns;
   for (unsigned slot = 0; slot < cell.queue_depth; ++slot) {
@@ -178,7 +181,7 @@ void stream_deep(const ProgramInput& input, ProgramOutput& output) {
 void compute(const ProgramInput& input, ProgramOutput& output, std::uint64_t offset,
              unsigned char* data) {
   const std::uint64_t bytes = input.cell.transfer_bytes;
-  if (input.cell.operation == Operation::read) {
+  if (input.cell.operation == MeasuredOperation::read) {
     output.sum += sum_words(data, bytes);
   } else {
     fill_words(data, bytes, piece_value(offset / bytes, input.pattern_seed));
@@ -197,7 +200,7 @@ void timed_call(const ProgramInput& input, ProgramOutput& output, std::uint64_t 
 }
 
 void iterative(const ProgramInput& input, ProgramOutput& output) {
-  const bool reads = input.cell.operation == Operation::read;
+  const bool reads = input.cell.operation == MeasuredOperation::read;
   for (std::uint64_t i = 0; i < input.cell.calls_per_thread(); ++i) {
     const std::uint64_t offset = offset_of(input, i);
     if (reads) timed_call(input, output, offset);
@@ -209,7 +212,7 @@ void iterative(const ProgramInput& input, ProgramOutput& output) {
 
 void once(const ProgramInput& input, ProgramOutput& output) {
   const Cell& cell = input.cell;
-  const bool reads = cell.operation == Operation::read;
+  const bool reads = cell.operation == MeasuredOperation::read;
   const std::uint64_t begin = input.part.begin;
   if (reads) timed_call(input, output, begin);
   for (std::uint64_t at = 0; at < cell.part_bytes(); at += cell.transfer_bytes)
@@ -222,7 +225,7 @@ void once(const ProgramInput& input, ProgramOutput& output) {
 void each_file(const ProgramInput& input, ProgramOutput& output) {
   const Cell& cell = input.cell;
   const std::uint64_t bytes = cell.transfer_bytes;
-  const bool writes = cell.operation == Operation::write;
+  const bool writes = cell.operation == MeasuredOperation::write;
   PatternBuffer pattern(input.buffer, bytes, input.pattern_seed);
   if (writes) pattern.assume(offset_of(input, 0));
   for (const std::uint32_t call : input.order) {
@@ -248,10 +251,11 @@ void report_wrong_byte(const std::string& path, std::uint64_t offset, Interface 
                       ", by way of " + name_of(interface));
 }
 
-void report_call(const Cell& cell, const Part& part, std::int64_t moved, std::uint64_t offset) {
+void report_call(const Cell& cell, const ThreadPart& part, std::int64_t moved,
+                 std::uint64_t offset) {
   const Place place = place_of(cell, part, offset);
   const std::string what =
-      std::string(cell.operation == Operation::read ? "reading " : "writing ") +
+      std::string(cell.operation == MeasuredOperation::read ? "reading " : "writing ") +
       std::to_string(cell.call_bytes()) + " bytes at " + std::to_string(place.offset) + " of " +
       file_path(cell, place.file);
   if (moved < 0) throw Error(static_cast<int>(-moved), what);
@@ -275,7 +279,7 @@ std::vector<std::uint32_t> make_order(const Cell& cell, unsigned thread) {
 
 void prepare_buffer(const ProgramInput& input) {
   const Cell& cell = input.cell;
-  if (cell.operation == Operation::read || cell.computes()) {
+  if (cell.operation == MeasuredOperation::read || cell.computes()) {
     std::memset(input.buffer, poison, cell.buffer_bytes());
     return;
   }

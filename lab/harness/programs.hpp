@@ -30,7 +30,7 @@ struct ContentsError : std::runtime_error {
                                     Interface interface);
 
 // Throws the ferry::Error for a call that failed (a negative errno) or moved less than asked.
-[[noreturn]] void report_call(const Cell& cell, const Part& part, std::int64_t moved,
+[[noreturn]] void report_call(const Cell& cell, const ThreadPart& part, std::int64_t moved,
                               std::uint64_t offset);
 
 struct ProgramInput {
@@ -38,7 +38,7 @@ struct ProgramInput {
   const Accesses& files;
   int open_flags;         // of program files, which opens and closes itself
   unsigned char* buffer;  // device memory, cell.buffer_bytes()
-  Part part;
+  ThreadPart part;
   std::uint64_t pattern_seed;  // of the files: what is written, or must be read
   const std::vector<std::uint32_t>& order;
   const std::atomic<bool>& stopped;

@@ -85,7 +85,7 @@ Sample Counting::make_sample(const Threads& threads, const std::vector<unsigned>
   counting_ += sample.callers;
   sample.others = others(process_, counting_);
   sample.bytes = sample.operations * cell_.call_bytes();
-  if ((cell_.operation == Operation::read || cell_.warm) && cell_.is_cached()) {
+  if ((cell_.operation == MeasuredOperation::read || cell_.warm) && cell_.is_cached()) {
     sample.device_cache = device_cache_state(cell_, sample.bytes, filling_, statistics_);
   }
   return sample;

@@ -120,7 +120,7 @@ void Session::prepare_cells() {
   for (Cell& cell : cells_) {
     block_devices_.push_back(block_device_of(cell));
     sums_.push_back(0);
-    if (cell.operation != Operation::read) continue;
+    if (cell.operation != MeasuredOperation::read) continue;
     on_cell(cell, [&] {
       if (plan_.device == Device::ranks) make_files(cell);
       check_readable(cell);
@@ -155,7 +155,7 @@ void Session::make_files(Cell& cell) {
 void Session::repeat_cell(std::size_t index, unsigned round) {
   const Cell& cell = cells_[index];
   on_cell(cell, [&] {
-    if (cell.operation == Operation::read) {
+    if (cell.operation == MeasuredOperation::read) {
       read_once(index, round);
     } else {
       write_once(index, round);

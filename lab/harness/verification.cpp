@@ -57,8 +57,8 @@ void verify_call(const Cell& cell, const Expected& contents, FileAccess& file, P
   }
 }
 
-void verify_part(const Cell& cell, const Part& part, const Accesses& files, unsigned char* buffer,
-                 const std::atomic<bool>& stopped) {
+void verify_part(const Cell& cell, const ThreadPart& part, const Accesses& files,
+                 unsigned char* buffer, const std::atomic<bool>& stopped) {
   const std::uint64_t calls_per_file = cell.calls_per_thread() / files.size();
   std::uint64_t call = 0;
   for (const std::unique_ptr<FileAccess>& file : files) {
@@ -110,7 +110,7 @@ void verify_reads(Runtime& runtime, const Cell& cell, const std::atomic<bool>& s
     buffers.push_back(runtime.allocate(cell.call_bytes()));
   runtime.run([&](DeviceThread& self) {
     if (self.index >= cell.threads) return;
-    const Part part = part_of(cell, self.index);
+    const ThreadPart part = part_of(cell, self.index);
     const Accesses files = make_accesses(cell, part, self);
     verify_part(cell, part, files, buffers[self.index].as<unsigned char>(), stopped);
   });
@@ -168,7 +168,7 @@ void verify_written(const Cell& cell, std::uint64_t pattern_seed, unsigned numbe
                         " bytes after " + std::to_string(wanted_bytes) +
                         " were written, by way of " + name_of(cell.interface));
   }
-  const Contents contents = contents_of(cell, pattern_seed, number);
+  const PatternPlace contents = contents_of(cell, pattern_seed, number);
   std::vector<unsigned char> found(std::min(step_bytes, end - begin));
   std::vector<unsigned char> expected(found.size());
   for (std::uint64_t at = begin; at < end; at += step_bytes) {
@@ -185,7 +185,7 @@ void verify_written(const Cell& cell, std::uint64_t pattern_seed,
   std::vector<unsigned char> found(bytes);
   std::vector<unsigned char> expected(bytes);
   for (unsigned i = 0; i < cell.threads; ++i) {
-    const Part part = part_of(cell, i);
+    const ThreadPart part = part_of(cell, i);
     const StoredFile file(file_path(cell, part.file));
     const std::vector<std::uint32_t> order = make_order(cell, i);
     for (std::uint64_t call = 0; call < calls_of_part[i]; ++call) {
@@ -212,7 +212,7 @@ void make_file(const Cell& cell, std::uint64_t pattern_seed, unsigned number) {
   const std::string path = file_path(cell, number);
   if (cell.is_striped()) make_striped(cell, path);
   const StoredFile file(path, O_WRONLY | O_CREAT | (cell.is_striped() ? 0 : O_EXCL));
-  const Contents contents = contents_of(cell, pattern_seed, number);
+  const PatternPlace contents = contents_of(cell, pattern_seed, number);
   const std::uint64_t end = file_bytes(cell, number);
   std::vector<unsigned char> data(std::min(step_bytes, end));
   for (std::uint64_t at = 0; at < end; at += step_bytes) {
@@ -221,7 +221,7 @@ void make_file(const Cell& cell, std::uint64_t pattern_seed, unsigned number) {
     if (is_foreign(cell.order)) swap_bytes(data.data(), bytes, cell.element_bytes);
     file.write(data.data(), bytes, at);
   }
-  if (cell.operation == Operation::read || cell.direct || cell.syncs()) file.sync();
+  if (cell.operation == MeasuredOperation::read || cell.direct || cell.syncs()) file.sync();
 }
 
 void complete_written(const Cell& cell, std::uint64_t pattern_seed,
@@ -229,7 +229,7 @@ void complete_written(const Cell& cell, std::uint64_t pattern_seed,
   const std::uint64_t bytes = cell.call_bytes();
   std::vector<unsigned char> data(bytes);
   for (unsigned i = 0; i < cell.threads; ++i) {
-    const Part part = part_of(cell, i);
+    const ThreadPart part = part_of(cell, i);
     const StoredFile file(file_path(cell, part.file), O_WRONLY);
     const std::vector<std::uint32_t> order = make_order(cell, i);
     for (std::uint64_t call = calls_of_part[i]; call < order.size(); ++call) {

@@ -27,7 +27,7 @@ class Expected {
  private:
   const Cell& cell_;
   StoredFile plain_;
-  std::optional<Contents> pattern_;
+  std::optional<PatternPlace> pattern_;
 };
 
 // What a read cell's files must be: readable, regular, large enough. Throws ferry::Error.

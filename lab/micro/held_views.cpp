@@ -58,7 +58,7 @@ class Sums {
   std::uint64_t through_views() {
     std::uint64_t sum = 0;
     for (std::uint64_t at = 0; at < file_bytes;) {
-      device::cache::HeldView view;
+      device::cache::PinnedView view;
       const std::int64_t bytes =
           file_.files.hold(file_.number, static_cast<std::int64_t>(at), page_bytes, view);
       if (bytes <= 0) fail("hold gave " + std::to_string(bytes));

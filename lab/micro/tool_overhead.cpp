@@ -36,7 +36,7 @@ class NoFile final : public bench::FileAccess {
   void close() override {}
 };
 
-bench::Cell cell_of(const std::string& path, bench::Operation operation) {
+bench::Cell cell_of(const std::string& path, bench::MeasuredOperation operation) {
   bench::Cell cell;
   cell.interface = bench::Interface::posix;
   cell.operation = operation;
@@ -50,7 +50,7 @@ bench::Cell cell_of(const std::string& path, bench::Operation operation) {
 double through_tool(const bench::Cell& cell, const bench::Accesses& file, unsigned char* buffer) {
   const std::atomic<bool> stopped{false};
   const std::vector<std::uint32_t> order = bench::make_order(cell, 0);
-  const bench::Part part = bench::part_of(cell, 0);
+  const bench::ThreadPart part = bench::part_of(cell, 0);
   const bench::ProgramInput input{cell, file, O_RDWR, buffer, part, 1, order, stopped};
   bench::ProgramOutput output;
   bench::prepare_buffer(input);
@@ -59,17 +59,17 @@ double through_tool(const bench::Cell& cell, const bench::Accesses& file, unsign
   return static_cast<double>(bench::now_ns() - begin) / static_cast<double>(output.operations);
 }
 
-double bare(bench::Operation operation, int fd, unsigned char* buffer) {
+double bare(bench::MeasuredOperation operation, int fd, unsigned char* buffer) {
   return nanoseconds_each(calls, [&](long i) {
     const auto offset = static_cast<off_t>(i * static_cast<long>(transfer_bytes));
-    const ssize_t moved = operation == bench::Operation::read
+    const ssize_t moved = operation == bench::MeasuredOperation::read
                               ? ::pread(fd, buffer, transfer_bytes, offset)
                               : ::pwrite(fd, buffer, transfer_bytes, offset);
     check(moved, transfer_bytes);
   });
 }
 
-void measure(DeviceThread& self, const std::string& path, bench::Operation operation,
+void measure(DeviceThread& self, const std::string& path, bench::MeasuredOperation operation,
              unsigned char* buffer) {
   const bench::Cell cell = cell_of(path, operation);
   const int fd = opened(::open(path.c_str(), O_RDWR), path);
@@ -78,7 +78,7 @@ void measure(DeviceThread& self, const std::string& path, bench::Operation opera
   bench::Accesses file;
   file.push_back(bench::make_access(cell, 0, self));
   file.front()->open(O_RDWR);
-  const bool reads = operation == bench::Operation::read;
+  const bool reads = operation == bench::MeasuredOperation::read;
   const std::string name = std::string("4 KiB hot ") + (reads ? "read: " : "write: ");
   const Block call = [&] { return bare(operation, fd, buffer); };
   measure_pairs(
@@ -93,7 +93,7 @@ void measure(DeviceThread& self, const std::string& path, bench::Operation opera
 
 void tool_overhead(const BenchmarkOptions& options) {
   on_device(one_thread(), transfer_bytes, [&](Runtime&, DeviceThread& self, char* memory) {
-    for (const auto operation : {bench::Operation::read, bench::Operation::write})
+    for (const auto operation : {bench::MeasuredOperation::read, bench::MeasuredOperation::write})
       measure(self, options.path, operation, reinterpret_cast<unsigned char*>(memory));
   });
 }

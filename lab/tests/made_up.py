@@ -23,11 +23,11 @@ from ferry_lab.results.records import (
 )
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.plan import Cell
-from ferry_lab.run.remote_files import Place as RemotePlace
+from ferry_lab.run.remote_files import Place
 from ferry_lab.run.study import Study, StudyOptions, conclude
 from ferry_lab.studies.optimizations import SIZES as FILE_SIZES
 from ferry_lab.studies.optimizations import Optimizations, make_groups
-from ferry_lab.studies.optimizations_cells import KERNEL_KINDS, Place, Places
+from ferry_lab.studies.optimizations_cells import KERNEL_KINDS, SystemPlace, Places
 from ferry_lab.studies.placements import Placements
 from ferry_lab.studies.placements_cells import (
     LARGE_SIZES,
@@ -42,7 +42,7 @@ from ferry_lab.studies.storages import SIZES as SWEEP_SIZES
 from ferry_lab.studies.storages import Storages
 from ferry_lab.studies.storages import make_groups as make_storage_groups
 from ferry_lab.studies.storages_cells import FILE_BYTES
-from ferry_lab.studies.storages_cells import Place as StoragePlace
+from ferry_lab.studies.storages_cells import StoragePlace
 from ferry_lab.studies.storages_found import PROPERTIES, Fact, Storage
 from rich.console import Console
 
@@ -204,7 +204,7 @@ OPTIONS = StudyOptions("/tmp", None, False, None, None, None, False)
 def optimizations_places(kernel: tuple[str, ...] = KERNEL_KINDS) -> Places:
     """Places that are not there."""
 
-    return Places(Place("/disk"), {kind: Place(f"/{kind}") for kind in kernel})
+    return Places(SystemPlace("/disk"), {kind: SystemPlace(f"/{kind}") for kind in kernel})
 
 
 def optimizations_document(
@@ -245,7 +245,7 @@ def storages_found() -> list[Storage]:
 def network_storages_found() -> list[Storage]:
     """Storages of other machines that are not there: by a client library, and as mounted."""
     facts = {name: Fact("no", declared=name == "swap") for name in PROPERTIES}
-    place = RemotePlace("ceph:/", "ceph:/ferry-1.", query="?conf=/c")
+    place = Place("ceph:/", "ceph:/ferry-1.", query="?conf=/c")
     how = "by libcephfs: CephFS"
     by_library: Any = ("ceph", "CephFS (libcephfs)", "ceph", None, how, None, (), facts, place, how)
     mounted: Any = ("lustre-mounted", "Lustre (the kernel)", "lustre", Path("/lustre"), "l", None)

@@ -52,7 +52,7 @@ _TYPES: dict[str, tuple[int, str | None, str | None]] = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class TensorEntry:
     """One tensor of a file: type, shape, and offset behind the header in bytes.
 
     Elements smaller than a byte are packed: the shape counts bytes.
@@ -163,7 +163,7 @@ def _shards_of(index: Path, engine: Engine) -> Iterator[tuple[Path, frozenset[st
         yield os.path.join(os.path.dirname(name), shard), frozenset(shards[shard])
 
 
-def read_layout(file: File) -> tuple[list[Entry], int, int]:
+def read_layout(file: File) -> tuple[list[TensorEntry], int, int]:
     """Returns the tensors of a file, the size of their data, and its offset.
 
     Raises ValueError for a header that contradicts the file.
@@ -206,7 +206,7 @@ def _is_size(value: Any) -> bool:
     return type(value) is int and 0 <= value < 1 << 63
 
 
-def _parse_entry(name: str, value: Any) -> Entry:
+def _parse_entry(name: str, value: Any) -> TensorEntry:
     if not isinstance(value, dict):
         raise ValueError(f"tensor {name!r} is not described")
     type_name, shape, offsets = (value.get(key) for key in ("dtype", "shape", "data_offsets"))
@@ -225,12 +225,12 @@ def _parse_entry(name: str, value: Any) -> Entry:
             raise ValueError(f"tensor {name!r}: rows of {type_name} that end within a byte are not read")
         shape = [*shape[:-1], shape[-1] * bits // 8]
     try:
-        return Entry(name, type_name, check_shape(shape, max(bits // 8, 1)), begin, end)
+        return TensorEntry(name, type_name, check_shape(shape, max(bits // 8, 1)), begin, end)
     except ValueError as error:
         raise ValueError(f"tensor {name!r}: {error}") from None
 
 
-def _check_ranges(entries: list[Entry], data_bytes: int) -> None:
+def _check_ranges(entries: list[TensorEntry], data_bytes: int) -> None:
     """Checks that the tensors cover the data without gaps or overlaps, as the format demands."""
     at = 0
     for entry in sorted(entries, key=lambda one: (one.begin, one.end)):
@@ -241,7 +241,7 @@ def _check_ranges(entries: list[Entry], data_bytes: int) -> None:
         raise ValueError(f"{at} bytes of data are announced and {data_bytes} are there")
 
 
-def _check_names(layouts: list[tuple[list[Entry], int, int]], files: list[File]) -> None:
+def _check_names(layouts: list[tuple[list[TensorEntry], int, int]], files: list[File]) -> None:
     seen: dict[str, File] = {}
     for (entries, _, _), file in zip(layouts, files, strict=True):
         for entry in entries:
@@ -261,14 +261,14 @@ _GPU_ALIGNMENT_BYTES = 256
 class _Place:
     """The memory of a file's tensors: their offsets, and what to read into it."""
 
-    entries: list[Entry]
+    entries: list[TensorEntry]
     device: str
     memory: Any
     begins: dict[str, int]
     parts: list[tuple[Any, int]]
 
     @classmethod
-    def choose(cls, device: str, entries: list[Entry], data_bytes: int, begin: int) -> _Place:
+    def choose(cls, device: str, entries: list[TensorEntry], data_bytes: int, begin: int) -> _Place:
         """All data of a file in one piece; separate where a GPU could not use the tensors in place."""
         begins = {entry.name: entry.begin for entry in entries}
         index = device_index(device)
@@ -293,7 +293,7 @@ class _Place:
         return cls(entries, device, allocation, begins, parts)
 
 
-def _maker(device: str, framework: str | None) -> Callable[[Entry, _Place], Any]:
+def _maker(device: str, framework: str | None) -> Callable[[TensorEntry, _Place], Any]:
     if device_index(device) is None:
         makers = {None: _numpy_array, "numpy": _numpy_array, "torch": _torch_tensor}
         names = "\"numpy\" or \"torch\""
@@ -307,35 +307,35 @@ def _maker(device: str, framework: str | None) -> Callable[[Entry, _Place], Any]
     return makers[framework]
 
 
-def _dtype(entry: Entry) -> numpy.dtype:
+def _dtype(entry: TensorEntry) -> numpy.dtype:
     return numpy.dtype(_TYPES[entry.type_name][1] or f"<u{entry.element_bytes}")
 
 
-def _torch_type(torch: Any, entry: Entry) -> Any:
+def _torch_type(torch: Any, entry: TensorEntry) -> Any:
     name = _TYPES[entry.type_name][2] or "uint8"
     if not hasattr(torch, name):
         raise ValueError(f"tensor {entry.name!r}: this version of PyTorch has no torch.{name}; load without framework=")
     return getattr(torch, name)
 
 
-def _numpy_array(entry: Entry, place: _Place) -> numpy.ndarray:
+def _numpy_array(entry: TensorEntry, place: _Place) -> numpy.ndarray:
     return numpy.ndarray(entry.shape, _dtype(entry), place.memory, entry.begin)
 
 
-def _gpu_array(entry: Entry, place: _Place) -> GpuArray:
+def _gpu_array(entry: TensorEntry, place: _Place) -> GpuArray:
     return GpuArray(
         entry.shape, _dtype(entry), place.device, memory=place.memory, offset=place.begins[entry.name]
     )
 
 
-def _cupy_array(entry: Entry, place: _Place) -> Any:
+def _cupy_array(entry: TensorEntry, place: _Place) -> Any:
     import cupy
 
     with cupy.cuda.Device(device_index(place.device)):
         return cupy.asarray(_gpu_array(entry, place))
 
 
-def _torch_gpu_tensor(entry: Entry, place: _Place) -> Any:
+def _torch_gpu_tensor(entry: TensorEntry, place: _Place) -> Any:
     import torch
 
     element = _torch_type(torch, entry)
@@ -345,7 +345,7 @@ def _torch_gpu_tensor(entry: Entry, place: _Place) -> Any:
     return data.view(element).reshape(entry.shape)
 
 
-def _torch_tensor(entry: Entry, place: _Place) -> Any:
+def _torch_tensor(entry: TensorEntry, place: _Place) -> Any:
     import torch
 
     element = _torch_type(torch, entry)

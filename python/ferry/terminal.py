@@ -219,7 +219,7 @@ def shows_progress() -> bool:
     return sys.stderr.isatty()
 
 
-class Bar:
+class ProgressBar:
     """A progress bar; without a display it does nothing."""
 
     def __init__(self, display: Progress | None = None) -> None:
@@ -271,15 +271,15 @@ def byte_progress() -> Iterator[Callable[[str, int, int], None]]:
 
 
 @contextmanager
-def progress(label: str, steps: float) -> Iterator[Bar]:
+def progress(label: str, steps: float) -> Iterator[ProgressBar]:
     """Shows a bar while its body runs; ``steps`` counts in any unit.
 
     Silent unless standard error is a terminal; removes the bar at the end.
     """
     if not shows_progress():
-        yield Bar()
+        yield ProgressBar()
         return
     columns = (TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     with _display(*columns) as display:
         display.add_task(printable(label), total=steps)
-        yield Bar(display)
+        yield ProgressBar(display)

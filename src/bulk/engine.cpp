@@ -15,7 +15,7 @@ constexpr std::uint64_t sync_bytes_max = 128 << 10;
 // A file that explain() and read_files() use temporarily.
 class BriefUse {
  public:
-  explicit BriefUse(OpenFile& file) : file_(file) {
+  explicit BriefUse(EngineFile& file) : file_(file) {
     if (!file.begin_use()) throw Error(EBADF, file.path() + " is closed");
   }
   ~BriefUse() { file_.end_use(); }
@@ -23,7 +23,7 @@ class BriefUse {
   BriefUse& operator=(const BriefUse&) = delete;
 
  private:
-  OpenFile& file_;
+  EngineFile& file_;
 };
 
 }  // namespace
@@ -59,7 +59,7 @@ Future Engine::write(std::span<const Part> parts) const {
 }
 
 Future Engine::transfer(Direction direction, std::span<const Part> parts) const {
-  std::vector<std::shared_ptr<OpenFile>> files;
+  std::vector<std::shared_ptr<EngineFile>> files;
   files.reserve(parts.size());
   for (const Part& part : parts)
     files.push_back(part.file->file_);
@@ -142,14 +142,14 @@ void Engine::shut_down() const {
 File::File(const Engine& engine, const std::string& path, int flags, std::uint32_t mode)
     : scheduler_(engine.scheduler_), path_(path) {
   scheduler_->check_usable();
-  file_ = std::make_shared<OpenFile>(scheduler_->lanes(), path, flags, mode);
+  file_ = std::make_shared<EngineFile>(scheduler_->lanes(), path, flags, mode);
 }
 
 File::File(const Engine& engine, const File& parents)
     : scheduler_(engine.scheduler_), path_(parents.path_) {
   scheduler_->check_usable();
   if (parents.file_ == nullptr) throw Error(EBADF, path_ + " is closed");
-  file_ = std::make_shared<OpenFile>(scheduler_->lanes(), *parents.file_);
+  file_ = std::make_shared<EngineFile>(scheduler_->lanes(), *parents.file_);
 }
 
 File::~File() {
@@ -173,13 +173,13 @@ const std::string& File::path() const {
   return path_;
 }
 
-OpenFile& File::open_file() const {
+EngineFile& File::open_file() const {
   scheduler_->check_usable();
   return *file_;
 }
 
 int File::descriptor() const {
-  const OpenFile& file = open_file();
+  const EngineFile& file = open_file();
   if (!file.local()) throw Error(ENOTSUP, path_ + ": a file of a server has no descriptor here");
   return file.descriptor();
 }
@@ -190,13 +190,13 @@ bool is_on_gpu(Scheduler& scheduler, const void* memory) {
   return scheduler.gpus().owner_of(memory) != nullptr;
 }
 
-[[noreturn]] void fail(OpenFile& file, std::uint64_t bytes, std::uint64_t offset,
+[[noreturn]] void fail(EngineFile& file, std::uint64_t bytes, std::uint64_t offset,
                        std::int64_t error) {
   throw TransferError({Failure{0, file.path(), offset, bytes, static_cast<int>(-error)}});
 }
 
 // Executes a small transfer on the caller's thread.
-std::uint64_t transfer_here(Scheduler& scheduler, OpenFile& file, Direction direction, void* data,
+std::uint64_t transfer_here(Scheduler& scheduler, EngineFile& file, Direction direction, void* data,
                             std::uint64_t bytes, std::uint64_t offset) {
   const BriefUse use(file);
   const Lanes::Use lane(*scheduler.lanes());
@@ -204,7 +204,7 @@ std::uint64_t transfer_here(Scheduler& scheduler, OpenFile& file, Direction dire
   storage::File* past_cache = direct ? file.direct() : nullptr;
   const std::int64_t result = lane->transfer(past_cache != nullptr ? *past_cache : file.buffered(),
                                              direction, data, bytes, offset);
-  Counters& counters = scheduler.counters();
+  SchedulerCounters& counters = scheduler.counters();
   counters.add(&EngineStatistics::transfers);
   counters.add(&EngineStatistics::parts);
   if (result < 0) {
@@ -220,7 +220,7 @@ std::uint64_t transfer_here(Scheduler& scheduler, OpenFile& file, Direction dire
 
 std::uint64_t File::read_at(void* to, std::uint64_t bytes, std::uint64_t offset,
                             const ProgressFunction& progress) const {
-  OpenFile& file = open_file();
+  EngineFile& file = open_file();
   if (!progress && bytes <= sync_bytes_max && !is_on_gpu(*scheduler_, to)) {
     return transfer_here(*scheduler_, file, Direction::read, to, bytes, offset);
   }
@@ -231,7 +231,7 @@ std::uint64_t File::read_at(void* to, std::uint64_t bytes, std::uint64_t offset,
 
 std::uint64_t File::write_at(const void* from, std::uint64_t bytes, std::uint64_t offset,
                              const ProgressFunction& progress) const {
-  OpenFile& file = open_file();
+  EngineFile& file = open_file();
   void* data = const_cast<void*>(from);
   // Threads that write one file through the page cache take turns anyway.
   const bool here = !progress && (bytes <= sync_bytes_max || !file.always_direct());
@@ -254,7 +254,7 @@ Future File::write_at_async(const void* from, std::uint64_t bytes, std::uint64_t
 }
 
 std::uint64_t File::append(const void* from, std::uint64_t bytes) const {
-  OpenFile& file = open_file();
+  EngineFile& file = open_file();
   const BriefUse use(file);
   if (is_on_gpu(*scheduler_, from)) {
     throw Error(ENOTSUP, file.path() + ": what is appended has to be in memory of the host");
@@ -275,7 +275,7 @@ std::uint64_t File::append(const void* from, std::uint64_t bytes) const {
 
 namespace {
 
-storage::Status control(OpenFile& file, storage::Operation operation) {
+storage::Status control(EngineFile& file, storage::Operation operation) {
   const BriefUse use(file);
   storage::checked(file.control(operation), file.path());
   return operation.status;

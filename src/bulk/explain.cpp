@@ -27,7 +27,7 @@ std::string pinned(bool is_pinned, const char* why) {
   return is_pinned ? " (pinned)" : std::string(" (") + why + ")";
 }
 
-void explain_route(Explanation& explanation, OpenFile& file, Route route) {
+void explain_route(Explanation& explanation, EngineFile& file, Route route) {
   std::vector<std::string>& reasons = explanation.reasons;
   const bool can_be_direct = file.direct() != nullptr;
   const bool wanted_direct =
@@ -66,7 +66,7 @@ constexpr std::array<Why, 3> why = {{
     {"which keeps many requests on their way", "as large as a server's requests"},
 }};
 
-void explain_plan(Explanation& explanation, const EngineOptions& wish, const Plan& plan) {
+void explain_plan(Explanation& explanation, const EngineOptions& wish, const TransferPlan& plan) {
   explanation.workers = plan.workers;
   explanation.task_bytes = plan.task_bytes;
   std::vector<std::string>& reasons = explanation.reasons;
@@ -81,7 +81,7 @@ void explain_plan(Explanation& explanation, const EngineOptions& wish, const Pla
                     pinned(wish.depth != 0, "up to 4 where they have to be staged"));
 }
 
-std::string gpu_way(OpenFile& file, cuda::Gpus& gpus) {
+std::string gpu_way(EngineFile& file, cuda::Gpus& gpus) {
   const cuda::GpuDirectFile* direct = file.gpu_direct(gpus);
   if (direct == nullptr) return "pinned staging (no GPUDirect: " + file.why_no_gpu_direct() + ")";
   return "GPUDirect Storage (cuFile with " + direct->driver().beneath() +
@@ -92,7 +92,7 @@ std::string gpu_way(OpenFile& file, cuda::Gpus& gpus) {
 
 Explanation Engine::explain(const std::string& path) const {
   scheduler_->check_usable();
-  OpenFile file(scheduler_->lanes(), path, O_RDONLY, 0);
+  EngineFile file(scheduler_->lanes(), path, O_RDONLY, 0);
   const EngineOptions& options = scheduler_->options();
   const storage::Description storage = scheduler_->lanes()->storage().describe_path(path);
   storage::Operation status{.kind = storage::Kind::file_status};

@@ -12,13 +12,14 @@ namespace {
 
 using cuda::GpuDirectFile;
 
-bool whole_blocks(const Piece& piece) {
+bool whole_blocks(const RoutedPiece& piece) {
   return (piece.offset | piece.bytes) % piece_alignment_bytes == 0;
 }
 
 // Returns bytes or a negative errno; continues after short transfers, because only another one
 // tells the end of the file from an error.
-GpuDirectFile::Outcome move(const GpuDirectFile& file, const Request& request, const Piece& piece) {
+GpuDirectFile::Outcome move(const GpuDirectFile& file, const BulkRequest& request,
+                            const RoutedPiece& piece) {
   std::uint64_t moved = 0;
   while (moved < piece.bytes) {
     if (request.cancelled()) return {-ECANCELED, GpuDirectFile::Refusal::none};
@@ -40,8 +41,8 @@ GpuDirectFile::Outcome move(const GpuDirectFile& file, const Request& request, c
 
 }  // namespace
 
-bool move_past_host(Scheduler& scheduler, Request& request, std::size_t part, std::uint64_t begin,
-                    const Piece& piece) {
+bool move_past_host(Scheduler& scheduler, BulkRequest& request, std::size_t part,
+                    std::uint64_t begin, const RoutedPiece& piece) {
   if (piece.bytes < gpu_direct_bytes_min) return false;
   // Only the kernel knows where an append goes.
   if (piece.direction == Direction::write &&
@@ -58,7 +59,7 @@ bool move_past_host(Scheduler& scheduler, Request& request, std::size_t part, st
   }
   if (outcome.refusal == GpuDirectFile::Refusal::file) piece.file->give_up_gpu_direct();
   if (outcome.refusal != GpuDirectFile::Refusal::none) return false;
-  Counters& counters = scheduler.counters();
+  SchedulerCounters& counters = scheduler.counters();
   counters.add(&EngineStatistics::direct_tasks);
   counters.add(&EngineStatistics::gpu_tasks);
   counters.add(&EngineStatistics::gpu_direct_tasks);

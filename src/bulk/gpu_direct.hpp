@@ -16,7 +16,7 @@ inline constexpr std::uint64_t gpu_direct_bytes_min = small_part_bytes;
 
 // Moves a piece of GPU memory past the page cache and records the result; blocks. Returns false if
 // nothing was recorded and the piece must go through slots, even if parts of it were moved.
-bool move_past_host(Scheduler& scheduler, Request& request, std::size_t part, std::uint64_t begin,
-                    const Piece& piece);
+bool move_past_host(Scheduler& scheduler, BulkRequest& request, std::size_t part,
+                    std::uint64_t begin, const RoutedPiece& piece);
 
 }  // namespace ferry::bulk

@@ -11,7 +11,8 @@
 
 namespace ferry::bulk {
 
-OpenFile::OpenFile(std::shared_ptr<Lanes> lanes, std::string path, int flags, std::uint32_t mode)
+EngineFile::EngineFile(std::shared_ptr<Lanes> lanes, std::string path, int flags,
+                       std::uint32_t mode)
     : lanes_(std::move(lanes)), path_(std::move(path)), flags_(flags) {
   std::int64_t error = 0;
   buffered_ = open(path_, flags, mode, error);
@@ -27,7 +28,7 @@ OpenFile::OpenFile(std::shared_ptr<Lanes> lanes, std::string path, int flags, st
   }
 }
 
-OpenFile::OpenFile(std::shared_ptr<Lanes> lanes, const OpenFile& parents)
+EngineFile::EngineFile(std::shared_ptr<Lanes> lanes, const EngineFile& parents)
     : lanes_(std::move(lanes)),
       path_(parents.path_),
       flags_(parents.flags_ & ~(O_CREAT | O_EXCL | O_TRUNC)),
@@ -38,7 +39,7 @@ OpenFile::OpenFile(std::shared_ptr<Lanes> lanes, const OpenFile& parents)
 }
 
 // By the parent's descriptor, of which this process has a copy unless it has closed it.
-void OpenFile::open_same(const OpenFile& parents) {
+void EngineFile::open_same(const EngineFile& parents) {
   std::int64_t error = 0;
   for (const std::string& path :
        {parents.local() ? parents.path_of_descriptor() : path_, std::string(path_)}) {
@@ -53,7 +54,7 @@ void OpenFile::open_same(const OpenFile& parents) {
   throw Error(static_cast<int>(-error), path_);
 }
 
-OpenFile::~OpenFile() {
+EngineFile::~EngineFile() {
   if (!made_here_) {  // the parent's: its descriptors are copies, its locks may be held for ever
     static_cast<void>(buffered_.release());
     static_cast<void>(direct_.release());
@@ -63,37 +64,37 @@ OpenFile::~OpenFile() {
   close();
 }
 
-std::unique_ptr<storage::File> OpenFile::open(const std::string& path, int flags,
-                                              std::uint32_t mode, std::int64_t& error) {
+std::unique_ptr<storage::File> EngineFile::open(const std::string& path, int flags,
+                                                std::uint32_t mode, std::int64_t& error) {
   storage::Operation open{
       .kind = storage::Kind::open, .path = path.c_str(), .flags = flags, .mode = mode};
   error = Lanes::Use(*lanes_)->run(open);
   return std::move(open.opened);
 }
 
-storage::Status OpenFile::status() {
+storage::Status EngineFile::status() {
   storage::Operation operation{.kind = storage::Kind::file_status};
   control(operation);
   return operation.status;
 }
 
 // It resolves to the inode, also after rename, unlink and chdir.
-std::string OpenFile::path_of_descriptor() const {
+std::string EngineFile::path_of_descriptor() const {
   if (descriptor() < 0) return path_;  // a storage for tests, whose names do not change
   return "/proc/self/fd/" + std::to_string(descriptor());
 }
 
-bool OpenFile::begin_use() {
+bool EngineFile::begin_use() {
   if ((uses_.fetch_add(1, std::memory_order_acquire) & closing) == 0) return true;
   end_use();
   return false;
 }
 
-void OpenFile::end_use() {
+void EngineFile::end_use() {
   if (uses_.fetch_sub(1, std::memory_order_release) == closing + 1) uses_.notify_all();
 }
 
-std::int64_t OpenFile::close() {
+std::int64_t EngineFile::close() {
   if ((uses_.fetch_or(closing, std::memory_order_acq_rel) & closing) != 0) return 0;
   for (;;) {
     const std::uint64_t uses = uses_.load(std::memory_order_acquire);
@@ -111,11 +112,11 @@ std::int64_t OpenFile::close() {
   return error;
 }
 
-std::int64_t OpenFile::close_one(storage::File* file) {
+std::int64_t EngineFile::close_one(storage::File* file) {
   return Lanes::Use(*lanes_)->run({.kind = storage::Kind::close, .file = file});
 }
 
-storage::File* OpenFile::direct() {
+storage::File* EngineFile::direct() {
   if (!local()) return nullptr;
   if (always_direct()) return buffered_.get();
   if (direct_refused_.load(std::memory_order_relaxed)) return nullptr;
@@ -128,13 +129,13 @@ storage::File* OpenFile::direct() {
   return direct_.get();
 }
 
-const cuda::GpuDirectFile* OpenFile::gpu_direct(cuda::Gpus& gpus) {
+const cuda::GpuDirectFile* EngineFile::gpu_direct(cuda::Gpus& gpus) {
   if (gpu_direct_refused_.load(std::memory_order_relaxed)) return nullptr;
   std::call_once(gpu_direct_once_, [&] { gpu_direct_ = make_gpu_direct(gpus); });
   return gpu_direct_.get();
 }
 
-std::unique_ptr<const cuda::GpuDirectFile> OpenFile::make_gpu_direct(cuda::Gpus& gpus) {
+std::unique_ptr<const cuda::GpuDirectFile> EngineFile::make_gpu_direct(cuda::Gpus& gpus) {
   const storage::File* file = direct();
   if (file == nullptr || file->direct_descriptor() < 0) {
     why_no_gpu_direct_ = "no direct I/O to this file";
@@ -151,7 +152,7 @@ std::unique_ptr<const cuda::GpuDirectFile> OpenFile::make_gpu_direct(cuda::Gpus&
   }
 }
 
-int OpenFile::probe() {
+int EngineFile::probe() {
   std::call_once(probe_once_, [this] {
     if (local() && (flags_ & O_ACCMODE) != O_WRONLY)
       probe_ = ::open(path_of_descriptor().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -159,13 +160,13 @@ int OpenFile::probe() {
   return probe_;
 }
 
-std::optional<std::uint64_t> OpenFile::resident_bytes(std::uint64_t offset, std::uint64_t bytes) {
+std::optional<std::uint64_t> EngineFile::resident_bytes(std::uint64_t offset, std::uint64_t bytes) {
   const int fd = probe();
   if (fd < 0) return std::nullopt;
   return ferry::resident_bytes(fd, offset, bytes);
 }
 
-std::int64_t OpenFile::control(storage::Operation& operation) {
+std::int64_t EngineFile::control(storage::Operation& operation) {
   operation.file = buffered_.get();
   return Lanes::Use(*lanes_)->run(operation);
 }

@@ -18,16 +18,16 @@
 namespace ferry::bulk {
 
 // Thread-safe. Every user holds a use; the last one after begin_close() closes.
-class OpenFile {
+class EngineFile {
  public:
   // Throws ferry::Error.
-  OpenFile(std::shared_ptr<Lanes> lanes, std::string path, int flags, std::uint32_t mode);
+  EngineFile(std::shared_ptr<Lanes> lanes, std::string path, int flags, std::uint32_t mode);
   // In a child of fork(): the parent's open file. Throws ferry::Error, ESTALE if neither the
   // parent's descriptor nor the name leads to it.
-  OpenFile(std::shared_ptr<Lanes> lanes, const OpenFile& parents);
-  ~OpenFile();
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
+  EngineFile(std::shared_ptr<Lanes> lanes, const EngineFile& parents);
+  ~EngineFile();
+  EngineFile(const EngineFile&) = delete;
+  EngineFile& operator=(const EngineFile&) = delete;
 
   // Returns false while it is being closed.
   bool begin_use();
@@ -74,7 +74,7 @@ class OpenFile {
 
   std::unique_ptr<storage::File> open(const std::string& path, int flags, std::uint32_t mode,
                                       std::int64_t& error);
-  void open_same(const OpenFile& parents);
+  void open_same(const EngineFile& parents);
   // A name for the open file that survives renaming.
   std::string path_of_descriptor() const;
   storage::Status status();

@@ -24,16 +24,16 @@ constexpr std::array counted = {
 
 }  // namespace
 
-EngineStatistics Counters::values() {
+EngineStatistics SchedulerCounters::values() {
   EngineStatistics now;
   for (const Counter counter : counted)
     now.*counter = std::atomic_ref(values_.*counter).load(std::memory_order_relaxed);
   return now;
 }
 
-Request::Request(Direction direction, std::vector<PartState> parts,
-                 std::vector<std::shared_ptr<OpenFile>> files, const Cuts& cuts,
-                 std::shared_ptr<Callbacks> callbacks, Counters& counters)
+BulkRequest::BulkRequest(Direction direction, std::vector<PartState> parts,
+                         std::vector<std::shared_ptr<EngineFile>> files, const Cuts& cuts,
+                         std::shared_ptr<Callbacks> callbacks, SchedulerCounters& counters)
     : direction_(direction),
       cuts_(cuts),
       parts_(std::move(parts)),
@@ -47,12 +47,12 @@ Request::Request(Direction direction, std::vector<PartState> parts,
   }
 }
 
-Piece Request::piece(std::size_t index, std::uint64_t begin, std::uint64_t bytes) const {
+RoutedPiece BulkRequest::piece(std::size_t index, std::uint64_t begin, std::uint64_t bytes) const {
   const PartState& part = parts_[index];
   return {part.file, part.data + begin, bytes, part.offset + begin, direction_, part.gpu.get()};
 }
 
-Piece Request::next_piece(const Claim& claim, std::uint64_t bytes_max) const {
+RoutedPiece BulkRequest::next_piece(const Claim& claim, std::uint64_t bytes_max) const {
   const PartState& part = parts_[claim.first];
   std::uint64_t bytes = std::min(claim.bytes, part.bytes - claim.begin);
   if (bytes > bytes_max) {
@@ -62,7 +62,7 @@ Piece Request::next_piece(const Claim& claim, std::uint64_t bytes_max) const {
   return piece(claim.first, claim.begin, bytes);
 }
 
-void Request::advance(Claim& claim, std::uint64_t bytes) const {
+void BulkRequest::advance(Claim& claim, std::uint64_t bytes) const {
   claim.bytes -= bytes;
   claim.begin += bytes;
   const bool more = claim.bytes > 0 && claim.begin < parts_[claim.first].bytes;
@@ -72,14 +72,14 @@ void Request::advance(Claim& claim, std::uint64_t bytes) const {
   --claim.count;
 }
 
-void Request::skip_failed() {
+void BulkRequest::skip_failed() {
   while (!at_end() && next_byte_ > 0 && parts_[next_part_].error_number != 0) {
     ++next_part_;
     next_byte_ = 0;
   }
 }
 
-bool Request::cut(Claim& claim) {
+bool BulkRequest::cut(Claim& claim) {
   const std::lock_guard lock(mutex_);
   skip_failed();
   if (at_end()) return false;
@@ -114,8 +114,8 @@ bool Request::cut(Claim& claim) {
   return true;
 }
 
-void Request::record(std::size_t index, std::uint64_t begin, std::uint64_t bytes,
-                     std::int64_t result) {
+void BulkRequest::record(std::size_t index, std::uint64_t begin, std::uint64_t bytes,
+                         std::int64_t result) {
   PartState& part = parts_[index];
   const auto apply = [&] {
     if (result < 0) {
@@ -134,14 +134,14 @@ void Request::record(std::size_t index, std::uint64_t begin, std::uint64_t bytes
   apply();
 }
 
-bool Request::is_over() {
+bool BulkRequest::is_over() {
   skip_failed();
   if (over_ || outstanding_ > 0 || !at_end()) return false;
   over_ = true;
   return true;
 }
 
-void Request::end_claim() {
+void BulkRequest::end_claim() {
   {
     const std::lock_guard lock(mutex_);
     --outstanding_;
@@ -150,7 +150,7 @@ void Request::end_claim() {
   finish();
 }
 
-void Request::end_if_empty() {
+void BulkRequest::end_if_empty() {
   {
     const std::lock_guard lock(mutex_);
     if (!is_over()) return;
@@ -158,7 +158,7 @@ void Request::end_if_empty() {
   finish();
 }
 
-void Request::cancel() {
+void BulkRequest::cancel() {
   {
     const std::lock_guard lock(mutex_);
     if (over_) return;
@@ -176,14 +176,14 @@ void Request::cancel() {
   finish();
 }
 
-void Request::finish() {
+void BulkRequest::finish() {
   results_.reserve(parts_.size());
   for (const PartState& part : parts_) {
     results_.push_back(part.error_number != 0 ? -part.error_number
                                               : static_cast<std::int64_t>(part.end));
     if (part.error_number != 0) counters_.add(&EngineStatistics::failed_parts);
   }
-  for (const std::shared_ptr<OpenFile>& file : files_)
+  for (const std::shared_ptr<EngineFile>& file : files_)
     file->end_use();
   std::vector<std::function<void()>> callbacks;
   std::vector<std::function<void()>> watchers;
@@ -202,7 +202,7 @@ void Request::finish() {
     callbacks_->post(std::move(callback));
 }
 
-bool Request::wait(std::chrono::nanoseconds timeout) const {
+bool BulkRequest::wait(std::chrono::nanoseconds timeout) const {
   static_assert(sizeof ready_ == sizeof(std::uint32_t));
   const auto until = std::chrono::steady_clock::now() + timeout;
   while (!ready()) {
@@ -218,8 +218,8 @@ bool Request::wait(std::chrono::nanoseconds timeout) const {
   return true;
 }
 
-void Request::run_when_ready(std::vector<std::function<void()>>& waiting,
-                             std::function<void()> function) {
+void BulkRequest::run_when_ready(std::vector<std::function<void()>>& waiting,
+                                 std::function<void()> function) {
   {
     const std::lock_guard lock(mutex_);
     if (!ready()) {
@@ -230,7 +230,7 @@ void Request::run_when_ready(std::vector<std::function<void()>>& waiting,
   function();
 }
 
-std::vector<Failure> Request::failures() const {
+std::vector<Failure> BulkRequest::failures() const {
   std::vector<Failure> failures;
   for (std::size_t index = 0; index < parts_.size(); ++index) {
     const PartState& part = parts_[index];

@@ -33,10 +33,10 @@ inline constexpr std::uint64_t piece_alignment_bytes = 4096;
 // Parts up to this size are handed out many at a time.
 inline constexpr std::uint64_t small_part_bytes = 64 << 10;
 
-class Request;
+class BulkRequest;
 
 // An engine's counters, in its statistics.
-class Counters {
+class SchedulerCounters {
  public:
   using Counter = std::uint64_t EngineStatistics::*;
 
@@ -56,7 +56,7 @@ class Counters {
 
 // A thread's share: `count` whole parts, or a piece of one.
 struct Claim {
-  std::shared_ptr<Request> request;
+  std::shared_ptr<BulkRequest> request;
   std::size_t first = 0;
   std::size_t count = 0;
   std::uint64_t begin = 0;  // within the part
@@ -64,7 +64,7 @@ struct Claim {
 };
 
 struct PartState {
-  OpenFile* file = nullptr;
+  EngineFile* file = nullptr;
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   std::uint64_t offset = 0;
@@ -73,7 +73,7 @@ struct PartState {
   std::shared_ptr<const cuda::PrimaryContext> gpu;  // the memory's GPU; null: the host's
 };
 
-class Request {
+class BulkRequest {
  public:
   // The task size of large parts, and the number of threads.
   struct Cuts {
@@ -81,16 +81,16 @@ class Request {
     unsigned sharers = 1;
   };
   // Each of `files` is in use; the request ends that use.
-  Request(Direction direction, std::vector<PartState> parts,
-          std::vector<std::shared_ptr<OpenFile>> files, const Cuts& cuts,
-          std::shared_ptr<Callbacks> callbacks, Counters& counters);
+  BulkRequest(Direction direction, std::vector<PartState> parts,
+              std::vector<std::shared_ptr<EngineFile>> files, const Cuts& cuts,
+              std::shared_ptr<Callbacks> callbacks, SchedulerCounters& counters);
 
   Direction direction() const { return direction_; }
   const Cuts& cuts() const { return cuts_; }
   const PartState& part(std::size_t index) const { return parts_[index]; }
   std::size_t count() const { return parts_.size(); }
   // `bytes` of a part from `begin` on, as a separate piece.
-  Piece piece(std::size_t part, std::uint64_t begin, std::uint64_t bytes) const;
+  RoutedPiece piece(std::size_t part, std::uint64_t begin, std::uint64_t bytes) const;
   // Whether a part is in GPU memory: waiting threads cannot help with it.
   bool on_gpu() const { return on_gpu_; }
   std::uint64_t bytes_total() const { return bytes_total_; }
@@ -98,7 +98,7 @@ class Request {
 
   // The next part of a claim: the rest of its piece, or its next part; limited in size, and to
   // where a piece of the file may end.
-  Piece next_piece(const Claim& claim, std::uint64_t bytes_max = UINT64_MAX) const;
+  RoutedPiece next_piece(const Claim& claim, std::uint64_t bytes_max = UINT64_MAX) const;
   // Advances: this much of next_piece() is in flight. `count` 0: all of the claim is.
   void advance(Claim& claim, std::uint64_t bytes) const;
 
@@ -137,9 +137,9 @@ class Request {
   const Direction direction_;
   const Cuts cuts_;
   std::vector<PartState> parts_;
-  std::vector<std::shared_ptr<OpenFile>> files_;
+  std::vector<std::shared_ptr<EngineFile>> files_;
   const std::shared_ptr<Callbacks> callbacks_;
-  Counters& counters_;  // the scheduler's, which outlives every transfer
+  SchedulerCounters& counters_;  // the scheduler's, which outlives every transfer
   std::uint64_t bytes_total_ = 0;
   bool on_gpu_ = false;
   std::atomic<std::uint64_t> bytes_done_{0};

@@ -17,22 +17,23 @@ constexpr unsigned workers_max = 64;
 constexpr unsigned depth_max = 64;
 constexpr std::uint64_t task_bytes_max = 64 << 20;
 
-bool is_aligned(const Piece& piece) {
+bool is_aligned(const RoutedPiece& piece) {
   const std::uint64_t all =
       piece.offset | piece.bytes |
       static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(piece.data));
   return all % piece_alignment_bytes == 0;
 }
 
-Way past_the_cache(const Piece& piece) {
-  if (piece.file->direct() == nullptr) return Way::cached;
+DataPath past_the_cache(const RoutedPiece& piece) {
+  if (piece.file->direct() == nullptr) return DataPath::cached;
   // Unaligned writes need the surrounding blocks; the storage sends them through the page cache.
   const bool edges =
       piece.offset % piece_alignment_bytes != 0 || piece.bytes % piece_alignment_bytes != 0;
   // Slots are aligned.
-  if (piece.gpu != nullptr) return piece.direction == Direction::write ? Way::direct : Way::staged;
-  if (is_aligned(piece) || (piece.direction == Direction::write && edges)) return Way::direct;
-  return Way::staged;
+  if (piece.gpu != nullptr)
+    return piece.direction == Direction::write ? DataPath::direct : DataPath::staged;
+  if (is_aligned(piece) || (piece.direction == Direction::write && edges)) return DataPath::direct;
+  return DataPath::staged;
 }
 
 constexpr std::uint64_t sample_bytes = 64 << 10;
@@ -49,7 +50,7 @@ constexpr std::uint64_t copy_tasks_per_worker = 8;
 // The size of an NFS server's requests; the storage makes them smaller if the server wants that.
 constexpr std::uint64_t server_task_bytes = 1 << 20;
 
-bool resident(OpenFile& file, std::uint64_t offset, std::uint64_t bytes) {
+bool resident(EngineFile& file, std::uint64_t offset, std::uint64_t bytes) {
   return file.resident_bytes(offset, bytes) == bytes;
 }
 
@@ -68,24 +69,24 @@ unsigned choose_workers(const EngineOptions& in_force, Source source, std::uint6
 
 }  // namespace
 
-Way choose_way(const Piece& piece, Route route) {
+DataPath choose_way(const RoutedPiece& piece, Route route) {
   const bool pinned_direct = route == Route::direct || piece.file->always_direct();
   if (piece.direction == Direction::write) {
     // Two descriptors of one file would not take turns, so only a file opened for it writes
     // directly.
     if (piece.file->always_direct()) return past_the_cache(piece);
     // A server wants many requests in flight; the kernel's page cache takes one at a time.
-    return piece.file->may_hang() ? Way::cached : Way::copy;
+    return piece.file->may_hang() ? DataPath::cached : DataPath::copy;
   }
   if (pinned_direct) return past_the_cache(piece);
   // Every other file would miss a worker that waits for it; the storage has threads for that.
-  if (piece.file->may_hang()) return Way::cached;
+  if (piece.file->may_hang()) return DataPath::cached;
   const auto resident = piece.file->resident_bytes(piece.offset, piece.bytes);
-  if (!resident) return Way::cached;
-  if (*resident == piece.bytes) return Way::copy;
-  if (route == Route::buffered || piece.bytes <= small_part_bytes) return Way::cached;
+  if (!resident) return DataPath::cached;
+  if (*resident == piece.bytes) return DataPath::copy;
+  if (route == Route::buffered || piece.bytes <= small_part_bytes) return DataPath::cached;
   // Little is missing: better to fetch that than to read everything again.
-  if (*resident > piece.bytes - piece.bytes / 8) return Way::cached;
+  if (*resident > piece.bytes - piece.bytes / 8) return DataPath::cached;
   return past_the_cache(piece);
 }
 
@@ -104,7 +105,7 @@ EngineOptions choose_options(const EngineOptions& wish) {
   return chosen;
 }
 
-Source source_of(OpenFile& file, Direction direction, std::uint64_t offset, std::uint64_t bytes,
+Source source_of(EngineFile& file, Direction direction, std::uint64_t offset, std::uint64_t bytes,
                  Route route) {
   if (!file.local()) return Source::server;
   if (file.always_direct()) return Source::disk;
@@ -120,9 +121,9 @@ Source source_of(OpenFile& file, Direction direction, std::uint64_t offset, std:
   return Source::memory;
 }
 
-Plan choose_plan(const EngineOptions& wish, const EngineOptions& in_force, Source source,
-                 std::uint64_t bytes) {
-  Plan plan{source, in_force.workers, in_force.task_bytes};
+TransferPlan choose_plan(const EngineOptions& wish, const EngineOptions& in_force, Source source,
+                         std::uint64_t bytes) {
+  TransferPlan plan{source, in_force.workers, in_force.task_bytes};
   if (wish.workers == 0) plan.workers = choose_workers(in_force, source, bytes);
   if (wish.task_bytes != 0) return plan;
   if (source == Source::server) plan.task_bytes = server_task_bytes;

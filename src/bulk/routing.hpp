@@ -11,15 +11,15 @@
 
 namespace ferry::bulk {
 
-enum class Way : std::uint8_t {
+enum class DataPath : std::uint8_t {
   copy,    // a blocking call: the page cache has the data or takes it
   cached,  // through the page cache by the storage's engine, which waits for the disk
   direct,  // past the page cache
   staged,  // past the page cache, through bounce buffers for direct I/O
 };
 
-struct Piece {
-  OpenFile* file = nullptr;
+struct RoutedPiece {
+  EngineFile* file = nullptr;
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   std::uint64_t offset = 0;
@@ -29,7 +29,7 @@ struct Piece {
   const cuda::PrimaryContext* gpu = nullptr;
 };
 
-Way choose_way(const Piece& piece, Route route);
+DataPath choose_way(const RoutedPiece& piece, Route route);
 
 // Fills in what `wish` leaves open. Throws ferry::Error (EINVAL).
 EngineOptions choose_options(const EngineOptions& wish);
@@ -44,20 +44,20 @@ enum class Source : std::uint8_t {
 // some microseconds at any size.
 inline constexpr std::uint64_t gpu_task_bytes = 1 << 20;
 
-struct Plan {
+struct TransferPlan {
   Source source = Source::memory;
   unsigned workers = 1;
   std::uint64_t task_bytes = 0;
 };
 
 // Where a range of a file is or goes. Looks at samples of the range: at most 3 us.
-Source source_of(OpenFile& file, Direction direction, std::uint64_t offset, std::uint64_t bytes,
+Source source_of(EngineFile& file, Direction direction, std::uint64_t offset, std::uint64_t bytes,
                  Route route);
 
 // `wish` is the caller's, `in_force` is from choose_options(). Tasks on a disk have
 // in_force.task_bytes, the size of bounce buffers; copies have larger ones, from which a worker
 // takes smaller pieces if they turn out not to be copies.
-Plan choose_plan(const EngineOptions& wish, const EngineOptions& in_force, Source source,
-                 std::uint64_t bytes);
+TransferPlan choose_plan(const EngineOptions& wish, const EngineOptions& in_force, Source source,
+                         std::uint64_t bytes);
 
 }  // namespace ferry::bulk

@@ -55,20 +55,20 @@ void Scheduler::check_usable() const {
   if (stopping_) throw Error(ESHUTDOWN, "the engine was shut down");
 }
 
-std::shared_ptr<Request> Scheduler::submit(Direction direction, std::span<const Part> parts,
-                                           const std::vector<std::shared_ptr<OpenFile>>& files,
-                                           bool caller_helps) {
+std::shared_ptr<BulkRequest> Scheduler::submit(
+    Direction direction, std::span<const Part> parts,
+    const std::vector<std::shared_ptr<EngineFile>>& files, bool caller_helps) {
   check_usable();
   std::vector<PartState> states;
-  std::vector<std::shared_ptr<OpenFile>> used;
+  std::vector<std::shared_ptr<EngineFile>> used;
   states.reserve(parts.size());
   const auto give_up = [&](int error, const std::string& path) {
-    for (const std::shared_ptr<OpenFile>& file : used)
+    for (const std::shared_ptr<EngineFile>& file : used)
       file->end_use();
     throw Error(error, path);
   };
   for (std::size_t index = 0; index < parts.size(); ++index) {
-    const std::shared_ptr<OpenFile>& file = files[index];
+    const std::shared_ptr<EngineFile>& file = files[index];
     if (used.empty() || used.back() != file) {
       if (!file->begin_use()) give_up(EBADF, file->path() + " is closed");
       used.push_back(file);
@@ -87,10 +87,10 @@ std::shared_ptr<Request> Scheduler::submit(Direction direction, std::span<const 
     states.push_back(PartState{file.get(), static_cast<std::byte*>(part.data), part.bytes,
                                part.offset, 0, 0, std::move(gpu)});
   }
-  const Plan plan = plan_for(direction, states);
-  auto request = std::make_shared<Request>(direction, std::move(states), std::move(used),
-                                           Request::Cuts{plan.task_bytes, plan.workers}, callbacks_,
-                                           counters_);
+  const TransferPlan plan = plan_for(direction, states);
+  auto request = std::make_shared<BulkRequest>(direction, std::move(states), std::move(used),
+                                               BulkRequest::Cuts{plan.task_bytes, plan.workers},
+                                               callbacks_, counters_);
   counters_.add(&EngineStatistics::transfers);
   counters_.add(&EngineStatistics::parts, parts.size());
   if (parts.empty()) {
@@ -105,7 +105,7 @@ std::shared_ptr<Request> Scheduler::submit(Direction direction, std::span<const 
 }
 
 // Decided by the first large part. Small ones are handed out by number, without a choice.
-Plan Scheduler::plan_for(Direction direction, const std::vector<PartState>& parts) const {
+TransferPlan Scheduler::plan_for(Direction direction, const std::vector<PartState>& parts) const {
   const auto large = std::find_if(parts.begin(), parts.end(), [](const PartState& part) {
     return part.bytes > small_part_bytes;
   });
@@ -115,7 +115,7 @@ Plan Scheduler::plan_for(Direction direction, const std::vector<PartState>& part
     bytes += part.bytes;
   const Source source =
       source_of(*large->file, direction, large->offset, large->bytes, options_.route);
-  Plan plan = choose_plan(wish_, options_, source, bytes);
+  TransferPlan plan = choose_plan(wish_, options_, source, bytes);
   const bool all_on_gpus = std::all_of(parts.begin(), parts.end(),
                                        [](const PartState& part) { return part.gpu != nullptr; });
   // Host memory may need bounce buffers, whose slots fit smaller tasks.
@@ -123,11 +123,11 @@ Plan Scheduler::plan_for(Direction direction, const std::vector<PartState>& part
   return plan;
 }
 
-void Scheduler::offer(const std::shared_ptr<Request>& request, unsigned count) {
+void Scheduler::offer(const std::shared_ptr<BulkRequest>& request, unsigned count) {
   {
     const std::lock_guard lock(mutex_);
     if (alive_.size() >= alive_max_) {
-      std::erase_if(alive_, [](const std::weak_ptr<Request>& one) { return one.expired(); });
+      std::erase_if(alive_, [](const std::weak_ptr<BulkRequest>& one) { return one.expired(); });
       alive_max_ = 2 * alive_.size() + 64;
     }
     alive_.push_back(request);
@@ -208,7 +208,7 @@ bool Scheduler::next(Worker& worker, Claim& claim, std::shared_ptr<FilesJob>& jo
   return false;
 }
 
-void Scheduler::help(const std::shared_ptr<Request>& request,
+void Scheduler::help(const std::shared_ptr<BulkRequest>& request,
                      std::chrono::steady_clock::time_point deadline) {
   if (request->ready() || request->on_gpu()) return;
   const Lanes::Use lane(*lanes_);
@@ -221,8 +221,8 @@ void Scheduler::help(const std::shared_ptr<Request>& request,
     }
     if (!request->cut(claim)) break;
     while (claim.count > 0) {
-      const Piece piece = request->next_piece(claim);
-      if (!request->cancelled() && choose_way(piece, options_.route) != Way::copy) {
+      const RoutedPiece piece = request->next_piece(claim);
+      if (!request->cancelled() && choose_way(piece, options_.route) != DataPath::copy) {
         claim.request = request;
         {
           const std::lock_guard lock(mutex_);
@@ -247,7 +247,7 @@ std::size_t Scheduler::backlog() const {
   return requests_.size() + jobs_.size() + returned_.size();
 }
 
-void Scheduler::copy_now(Lane& lane, Request& request, std::size_t index, std::uint64_t begin,
+void Scheduler::copy_now(Lane& lane, BulkRequest& request, std::size_t index, std::uint64_t begin,
                          std::uint64_t bytes) {
   const PartState& part = request.part(index);
   const std::int64_t result = request.cancelled()
@@ -261,7 +261,7 @@ void Scheduler::copy_now(Lane& lane, Request& request, std::size_t index, std::u
   request.record(index, begin, bytes, result);
 }
 
-void Scheduler::cancel(Request& request) {
+void Scheduler::cancel(BulkRequest& request) {
   request.cancel();
   counters_.add(&EngineStatistics::cancelled_transfers);
   if (made_here_) ring_all();
@@ -299,18 +299,18 @@ unsigned Scheduler::workers_started() const {
 }
 
 void Scheduler::stop() {
-  std::vector<std::shared_ptr<Request>> alive;
+  std::vector<std::shared_ptr<BulkRequest>> alive;
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    for (const std::weak_ptr<Request>& one : alive_) {
-      if (std::shared_ptr<Request> request = one.lock()) alive.push_back(std::move(request));
+    for (const std::weak_ptr<BulkRequest>& one : alive_) {
+      if (std::shared_ptr<BulkRequest> request = one.lock()) alive.push_back(std::move(request));
     }
   }
-  for (const std::shared_ptr<Request>& request : alive)
+  for (const std::shared_ptr<BulkRequest>& request : alive)
     request->cancel();
   ring_all();
-  for (const std::shared_ptr<Request>& request : alive)
+  for (const std::shared_ptr<BulkRequest>& request : alive)
     request->wait(std::chrono::hours(24 * 365));
   std::vector<std::unique_ptr<Worker>> workers;
   {

@@ -45,7 +45,7 @@ class Scheduler {
   const EngineOptions& wish() const { return wish_; }
   const std::shared_ptr<Lanes>& lanes() const { return lanes_; }
   cuda::Gpus& gpus() { return *gpus_; }
-  Counters& counters() { return counters_; }
+  SchedulerCounters& counters() { return counters_; }
   bool made_here() const { return static_cast<bool>(made_here_); }
   // Throws ferry::Error (ECHILD) in a child of the process that made it.
   void check_made_here() const;
@@ -54,14 +54,14 @@ class Scheduler {
 
   // Makes a request of the parts and offers it to the workers; to one fewer if the caller is about
   // to help. Throws ferry::Error.
-  std::shared_ptr<Request> submit(Direction direction, std::span<const Part> parts,
-                                  const std::vector<std::shared_ptr<OpenFile>>& files,
-                                  bool caller_helps);
+  std::shared_ptr<BulkRequest> submit(Direction direction, std::span<const Part> parts,
+                                      const std::vector<std::shared_ptr<EngineFile>>& files,
+                                      bool caller_helps);
   // For callers about to wait: executes what needs no disk; starts nothing after the deadline.
-  void help(const std::shared_ptr<Request>& request,
+  void help(const std::shared_ptr<BulkRequest>& request,
             std::chrono::steady_clock::time_point deadline =
                 std::chrono::steady_clock::time_point::max());
-  void cancel(Request& request);
+  void cancel(BulkRequest& request);
   // Runs the job on this thread and on workers.
   void run_files(const std::shared_ptr<FilesJob>& job);
 
@@ -70,7 +70,7 @@ class Scheduler {
   // Wakes one more worker if useful.
   void wake_one();
   // Executes a piece here, blocking, and records the result.
-  void copy_now(Lane& lane, Request& request, std::size_t part, std::uint64_t begin,
+  void copy_now(Lane& lane, BulkRequest& request, std::size_t part, std::uint64_t begin,
                 std::uint64_t bytes);
   void ring_all();
   unsigned workers_started() const;
@@ -80,9 +80,9 @@ class Scheduler {
   void stop();
 
  private:
-  Plan plan_for(Direction direction, const std::vector<PartState>& parts) const;
+  TransferPlan plan_for(Direction direction, const std::vector<PartState>& parts) const;
   void wake(unsigned count);
-  void offer(const std::shared_ptr<Request>& request, unsigned count);
+  void offer(const std::shared_ptr<BulkRequest>& request, unsigned count);
 
   const EngineOptions wish_;     // as given
   const EngineOptions options_;  // in force
@@ -90,15 +90,15 @@ class Scheduler {
   std::shared_ptr<Lanes> lanes_;
   std::shared_ptr<cuda::Gpus> gpus_ = std::make_shared<cuda::Gpus>();
   std::shared_ptr<Callbacks> callbacks_ = std::make_shared<Callbacks>();
-  Counters counters_;
+  SchedulerCounters counters_;
 
   mutable std::mutex mutex_;  // guards what follows
   bool stopping_ = false;
   std::deque<Claim> returned_;
-  std::deque<std::shared_ptr<Request>> requests_;  // with work left to hand out
+  std::deque<std::shared_ptr<BulkRequest>> requests_;  // with work left to hand out
   std::deque<std::shared_ptr<FilesJob>> jobs_;
-  std::vector<std::weak_ptr<Request>> alive_;  // for stop()
-  std::size_t alive_max_ = 64;                 // limit before ended ones are dropped
+  std::vector<std::weak_ptr<BulkRequest>> alive_;  // for stop()
+  std::size_t alive_max_ = 64;                     // limit before ended ones are dropped
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 

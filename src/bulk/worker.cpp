@@ -100,20 +100,20 @@ bool Worker::start_work() {
 
 void Worker::start_next_piece() {
   Claim& claim = current_->claim;
-  Request& request = *claim.request;
-  Piece piece = request.next_piece(claim);
+  BulkRequest& request = *claim.request;
+  RoutedPiece piece = request.next_piece(claim);
   if (request.cancelled()) {
     request.record(claim.first, claim.begin, piece.bytes, -ECANCELED);
   } else {
-    Way way = choose_way(piece, scheduler_.options().route);
+    DataPath way = choose_way(piece, scheduler_.options().route);
     if (const std::uint64_t most = piece_bytes_max(piece, way); piece.bytes > most) {
       piece = request.next_piece(claim, most);
       way = choose_way(piece, scheduler_.options().route);
     }
-    if (way == Way::copy && piece.gpu == nullptr) {
+    if (way == DataPath::copy && piece.gpu == nullptr) {
       scheduler_.copy_now(*lane_, request, claim.first, claim.begin, piece.bytes);
     } else {
-      const bool past_cache = way == Way::direct || way == Way::staged;
+      const bool past_cache = way == DataPath::direct || way == DataPath::staged;
       if (!past_cache || piece.gpu == nullptr || current_->slots_only ||
           !move_past_host(scheduler_, request, claim.first, claim.begin, piece)) {
         current_->slots_only = true;
@@ -127,10 +127,11 @@ void Worker::start_next_piece() {
 }
 
 // Tasks that are no copies may exceed (plan.hpp) a slot and what keeps a disk busy.
-std::uint64_t Worker::piece_bytes_max(const Piece& piece, Way way) const {
+std::uint64_t Worker::piece_bytes_max(const RoutedPiece& piece, DataPath way) const {
   const std::uint64_t task_bytes = scheduler_.options().task_bytes;
   if (piece.gpu != nullptr) return std::max(task_bytes, gpu_task_bytes);
-  if (way == Way::copy || !piece.file->local()) return std::numeric_limits<std::uint64_t>::max();
+  if (way == DataPath::copy || !piece.file->local())
+    return std::numeric_limits<std::uint64_t>::max();
   return task_bytes;
 }
 
@@ -159,11 +160,12 @@ void Worker::make_queue() {
   queue_ = scheduler_.lanes()->storage().make_queue(queue);
 }
 
-bool Worker::take_off(std::size_t part, std::uint64_t begin, const Piece& piece, Way way) {
-  if (queue_ == nullptr && way != Way::copy) make_queue();
-  const bool large = way == Way::direct || way == Way::staged;
+bool Worker::take_off(std::size_t part, std::uint64_t begin, const RoutedPiece& piece,
+                      DataPath way) {
+  if (queue_ == nullptr && way != DataPath::copy) make_queue();
+  const bool large = way == DataPath::direct || way == DataPath::staged;
   storage::File* through = large ? piece.file->direct() : &piece.file->buffered();
-  if (through == nullptr) return take_off(part, begin, piece, Way::cached);  // refused since
+  if (through == nullptr) return take_off(part, begin, piece, DataPath::cached);  // refused since
   // The slots limit transfers to a GPU.
   const bool few = large && piece.gpu == nullptr;
   if (in_flight_ >= (few ? scheduler_.options().depth : flights_max)) return false;
@@ -187,7 +189,7 @@ bool Worker::take_off(std::size_t part, std::uint64_t begin, const Piece& piece,
   flight.active = current_;
   ++current_->in_flight;
   piece.file->note_engine_use();
-  flight.head_bytes = way == Way::staged ? piece.offset - aligned_down(piece.offset) : 0;
+  flight.head_bytes = way == DataPath::staged ? piece.offset - aligned_down(piece.offset) : 0;
   flight.moved_bytes = 0;
   flight.outcome = 0;
   flight.in_storage = false;
@@ -205,10 +207,10 @@ bool Worker::take_off(std::size_t part, std::uint64_t begin, const Piece& piece,
 
 // Returns false if all are taken. Throws std::system_error.
 bool Worker::take_slot(Flight& flight) {
-  const Piece& piece = flight.piece;
+  const RoutedPiece& piece = flight.piece;
   flight.slot = nullptr;
   if (piece.gpu == nullptr) {
-    if (flight.way != Way::staged) return true;
+    if (flight.way != DataPath::staged) return true;
     flight.slot = staging_->take();
     return flight.slot != nullptr;
   }
@@ -239,18 +241,18 @@ void Worker::give_back_slot(Flight& flight) {
 }
 
 void Worker::go_to_storage(Flight& flight) {
-  Counters& counters = scheduler_.counters();
-  counters.add(flight.way == Way::copy     ? &EngineStatistics::copied_tasks
-               : flight.way == Way::cached ? &EngineStatistics::cached_tasks
-               : flight.way == Way::direct ? &EngineStatistics::direct_tasks
-                                           : &EngineStatistics::staged_tasks);
-  if (flight.way != Way::copy) {
+  SchedulerCounters& counters = scheduler_.counters();
+  counters.add(flight.way == DataPath::copy     ? &EngineStatistics::copied_tasks
+               : flight.way == DataPath::cached ? &EngineStatistics::cached_tasks
+               : flight.way == DataPath::direct ? &EngineStatistics::direct_tasks
+                                                : &EngineStatistics::staged_tasks);
+  if (flight.way != DataPath::copy) {
     flight.in_storage = true;
     submit(flight);
     return;
   }
   // Between the page cache and a GPU's slot, on this thread.
-  const Piece& piece = flight.piece;
+  const RoutedPiece& piece = flight.piece;
   const std::int64_t result =
       lane_->transfer(*flight.through, piece.direction, flight.slot, piece.bytes, piece.offset);
   if (result < 0) {
@@ -262,14 +264,14 @@ void Worker::go_to_storage(Flight& flight) {
 }
 
 void Worker::submit(Flight& flight) {
-  const Piece& piece = flight.piece;
+  const RoutedPiece& piece = flight.piece;
   std::byte* data = piece.data;
   std::uint64_t bytes = piece.bytes;
   std::uint64_t offset = piece.offset;
   if (flight.slot != nullptr) {
     data = flight.slot;
     offset -= flight.head_bytes;
-    if (flight.way == Way::staged && piece.direction == Direction::read)
+    if (flight.way == DataPath::staged && piece.direction == Direction::read)
       bytes = aligned_up(flight.head_bytes + bytes);
   }
   flight.target = iovec{data + flight.moved_bytes, bytes - flight.moved_bytes};
@@ -293,13 +295,13 @@ bool Worker::land_flights() {
 
 // Whether the rest of the flight was submitted again.
 bool Worker::goes_on(Flight& flight, std::int64_t result) {
-  const bool direct = flight.way == Way::direct || flight.way == Way::staged;
+  const bool direct = flight.way == DataPath::direct || flight.way == DataPath::staged;
   if (result == -EINVAL && direct && !flight.piece.file->always_direct()) {
     // The file system supports direct I/O, but refuses this one.
     flight.piece.file->give_up_direct();
     if (flight.piece.gpu == nullptr) give_back_slot(flight);
     flight.head_bytes = flight.moved_bytes = 0;
-    flight.way = Way::cached;
+    flight.way = DataPath::cached;
     flight.through = &flight.piece.file->buffered();
     submit(flight);
     return true;
@@ -325,7 +327,7 @@ void Worker::land(Flight& flight) {
 
 // The storage has finished.
 void Worker::leave_storage(Flight& flight) {
-  const Piece& piece = flight.piece;
+  const RoutedPiece& piece = flight.piece;
   const std::uint64_t behind_head =
       flight.moved_bytes > flight.head_bytes ? flight.moved_bytes - flight.head_bytes : 0;
   const std::uint64_t moved = std::min(behind_head, piece.bytes);
@@ -334,7 +336,7 @@ void Worker::leave_storage(Flight& flight) {
     end_flight(flight, cancelled ? -ECANCELED : -EIO);
     return;
   }
-  Counters& counters = scheduler_.counters();
+  SchedulerCounters& counters = scheduler_.counters();
   counters.add_bytes(piece.direction, moved);
   flight.outcome = static_cast<std::int64_t>(moved);
   if (flight.slot != nullptr && piece.direction == Direction::read && moved > 0) {
@@ -349,7 +351,7 @@ void Worker::leave_storage(Flight& flight) {
 
 // From the slot after a read, into it before a write.
 void Worker::start_gpu_copy(Flight& flight, std::uint64_t bytes) {
-  const Piece& piece = flight.piece;
+  const RoutedPiece& piece = flight.piece;
   scheduler_.counters().add(&EngineStatistics::gpu_tasks);
   flight.copy = {piece.direction,
                  flight.slot + flight.head_bytes,
@@ -390,7 +392,7 @@ bool Worker::land_gpu_copies() {
 void Worker::end_flight(Flight& flight, std::int64_t result) {
   give_back_slot(flight);
   const std::shared_ptr<Active> active = std::move(flight.active);
-  Request& request = *active->claim.request;
+  BulkRequest& request = *active->claim.request;
   request.record(flight.part, flight.begin, flight.piece.bytes, result);
   --in_flight_;
   free_.push_back(&flight);

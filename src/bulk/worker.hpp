@@ -46,11 +46,11 @@ class Worker {
     cuda::Copy copy;
     iovec target{};
     std::shared_ptr<Active> active;
-    Piece piece;
+    RoutedPiece piece;
     storage::File* through = nullptr;
     std::size_t part = 0;
     std::uint64_t begin = 0;  // offset of the piece in the part
-    Way way = Way::cached;
+    DataPath way = DataPath::cached;
     std::byte* slot = nullptr;     // a bounce buffer, or page-locked memory for a GPU
     std::uint64_t head_bytes = 0;  // offset in the slot
     std::uint64_t moved_bytes = 0;
@@ -64,10 +64,10 @@ class Worker {
   bool start_work();
   bool land_flights();
   void start_next_piece();
-  std::uint64_t piece_bytes_max(const Piece& piece, Way way) const;
+  std::uint64_t piece_bytes_max(const RoutedPiece& piece, DataPath way) const;
   void finish_current();
   // Returns false if the piece must wait for a bounce buffer.
-  bool take_off(std::size_t part, std::uint64_t begin, const Piece& piece, Way way);
+  bool take_off(std::size_t part, std::uint64_t begin, const RoutedPiece& piece, DataPath way);
   bool take_slot(Flight& flight);
   void give_back_slot(Flight& flight);
   void go_to_storage(Flight& flight);

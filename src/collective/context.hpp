@@ -13,7 +13,7 @@
 namespace ferry::collective {
 
 // The view of one rank.
-struct View {
+struct FileView {
   std::int64_t displacement = 0;
   TypeMap map;
   // Elements of this size are byte-swapped in the file; 1: as in memory.
@@ -28,8 +28,8 @@ struct View {
 
 // This rank's part of a transfer: bytes [stream, stream + bytes) of its view, from or to the
 // beginning of the memory's stream.
-struct Request {
-  const View& view;
+struct RankRequest {
+  const FileView& view;
   Memory memory;
   std::int64_t stream = 0;
   std::int64_t bytes = 0;
@@ -44,7 +44,7 @@ inline void keep(int& first, int error) {
 }
 
 // What a method works with.
-struct Context {
+struct MethodContext {
   const Team& team;
   StorageFile* file;  // open on writers, else null
   Phases& phases;

@@ -41,7 +41,7 @@ PinnedPieces::PinnedPieces(Gpu gpu, std::int64_t piece_bytes)
       room_bytes_(std::min(piece_bytes, room_bytes_max)),
       memory_(std::move(gpu), 1, static_cast<std::uint64_t>(2 * piece_bytes_ + room_bytes_)) {}
 
-StagedMemory::StagedMemory(const Request& request, Direction direction, Gpu gpu,
+StagedMemory::StagedMemory(const RankRequest& request, Direction direction, Gpu gpu,
                            const PinnedPieces* pinned, std::int64_t piece_bytes, Phases& phases)
     : request_(request),
       direction_(direction),
@@ -78,7 +78,7 @@ std::byte* StagedMemory::place_of(std::int64_t piece) const {
   return buffer_.get() + (piece % 2) * std::min(piece_bytes_, request_.bytes);
 }
 
-Request StagedMemory::part(std::int64_t piece) const {
+RankRequest StagedMemory::part(std::int64_t piece) const {
   const std::int64_t bytes = bytes_of(piece);
   const std::int64_t at = std::min(piece * piece_bytes_, request_.bytes);
   std::byte* place = nullptr;
@@ -196,7 +196,7 @@ void StagedMemory::await() {
   copies_.clear();
 }
 
-Gpu GpuStaging::owner_of(const Request& request) {
+Gpu GpuStaging::owner_of(const RankRequest& request) {
   if (request.bytes <= 0 || request.memory.map().data_bytes() == 0) return nullptr;
   return gpus_.owner_of(request.memory.at(0));
 }
@@ -207,7 +207,7 @@ const PinnedPieces& GpuStaging::pinned(const Gpu& gpu, std::int64_t piece_bytes)
 }
 
 // Null for host memory. Does everything that may fail on one rank only, before the ranks agree.
-std::unique_ptr<StagedMemory> File::Impl::stage(Direction direction, const Request& request,
+std::unique_ptr<StagedMemory> File::Impl::stage(Direction direction, const RankRequest& request,
                                                 int& error) {
   try {
     const Gpu gpu = gpu_staging_.owner_of(request);
@@ -222,7 +222,7 @@ std::unique_ptr<StagedMemory> File::Impl::stage(Direction direction, const Reque
 }
 
 // Each piece is a transfer of all ranks; ranks with host memory take part with pieces of theirs.
-int File::Impl::move_staged(Direction direction, const Request& request, const Agreed& agreed,
+int File::Impl::move_staged(Direction direction, const RankRequest& request, const Agreed& agreed,
                             std::unique_ptr<StagedMemory> memory) {
   const std::int64_t piece_bytes = piece_bytes_of(settings_);
   if (memory == nullptr) {
@@ -230,7 +230,7 @@ int File::Impl::move_staged(Direction direction, const Request& request, const A
         std::make_unique<StagedMemory>(request, direction, nullptr, nullptr, piece_bytes, phases_);
   }
   const std::int64_t pieces = (agreed.bytes_max + piece_bytes - 1) / piece_bytes;
-  const int error = memory->move_all(pieces, [&](const Request& part, int failed) {
+  const int error = memory->move_all(pieces, [&](const RankRequest& part, int failed) {
     const Agreed piece = agree_on_piece(direction, part, failed, agreed.file_bytes);
     return piece.end > piece.begin ? move(method_, direction, part, piece) : 0;
   });
@@ -238,11 +238,11 @@ int File::Impl::move_staged(Direction direction, const Request& request, const A
   return error;
 }
 
-int File::Impl::move_staged_alone(Direction direction, const Request& request,
+int File::Impl::move_staged_alone(Direction direction, const RankRequest& request,
                                   StagedMemory& memory) {
   const std::int64_t piece_bytes = piece_bytes_of(settings_);
   const std::int64_t pieces = (request.bytes + piece_bytes - 1) / piece_bytes;
-  const int error = memory.move_all(pieces, [&](const Request& part, int failed) {
+  const int error = memory.move_all(pieces, [&](const RankRequest& part, int failed) {
     return failed != 0 ? failed : move_alone(direction, part);
   });
   counts_.gpu_bytes += memory.gpu_bytes();

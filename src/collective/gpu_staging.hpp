@@ -40,7 +40,7 @@ class StagedMemory {
  public:
   // `gpu` and `pinned` are null if this rank uses host memory while another does not: all ranks
   // then move pieces. Throws ferry::Error. `request` must outlive it.
-  StagedMemory(const Request& request, Direction direction, Gpu gpu, const PinnedPieces* pinned,
+  StagedMemory(const RankRequest& request, Direction direction, Gpu gpu, const PinnedPieces* pinned,
                std::int64_t piece_bytes, Phases& phases);
 
   // Calls move(request, error), which returns an errno, for each of `pieces`. If `error` is not 0,
@@ -76,7 +76,7 @@ class StagedMemory {
   // Between the user's memory and a piece; one at a time. Both return an errno.
   int start(std::int64_t piece);
   int finish();
-  Request part(std::int64_t piece) const;
+  RankRequest part(std::int64_t piece) const;
 
   std::int64_t bytes_of(std::int64_t piece) const;
   bool is_in_place() const { return gpu_ == nullptr && raw_.map().is_dense(); }
@@ -87,7 +87,7 @@ class StagedMemory {
   void scatter();
   void await();
 
-  const Request& request_;
+  const RankRequest& request_;
   const Direction direction_;
   const Gpu gpu_;
   const PinnedPieces* const pinned_;
@@ -114,7 +114,7 @@ class StagedMemory {
 class GpuStaging {
  public:
   // The GPU of a request's memory. Throws ferry::Error (ENOTSUP, EIO), as cuda::Gpus does.
-  Gpu owner_of(const Request& request);
+  Gpu owner_of(const RankRequest& request);
   // Throws std::system_error.
   const PinnedPieces& pinned(const Gpu& gpu, std::int64_t piece_bytes);
 

@@ -85,7 +85,7 @@ int File::Impl::size_here(std::int64_t& size_bytes) {
 }
 
 // Throws on all ranks if one has an invalid request. Limits a read to the end of the file.
-File::Impl::Agreed File::Impl::agree_on(Direction direction, Request& request, int error,
+File::Impl::Agreed File::Impl::agree_on(Direction direction, RankRequest& request, int error,
                                         bool staged) {
   if (const int wrong = check(direction, request.stream, request.bytes); wrong != 0) error = wrong;
   std::int64_t size = -1;
@@ -108,7 +108,8 @@ File::Impl::Agreed File::Impl::agree_on(Direction direction, Request& request, i
 
 // This rank's request, in a form whose maximum over all ranks describes all requests. `file_bytes`
 // is known on one rank, else -1.
-File::Impl::Values File::Impl::wanted(const Request& request, int error, std::int64_t file_bytes) {
+File::Impl::Values File::Impl::wanted(const RankRequest& request, int error,
+                                      std::int64_t file_bytes) {
   const bool has_data = error == 0 && request.bytes > 0;
   return {has_data ? -request.begin() : nothing, has_data ? request.end() : 0, file_bytes,
           request.bytes, 0};
@@ -122,7 +123,7 @@ File::Impl::Agreed File::Impl::agreed_of(Direction direction, const Values& valu
 }
 
 // The same for a part of a transfer in which all ranks take part.
-File::Impl::Agreed File::Impl::agree_on_piece(Direction direction, const Request& request,
+File::Impl::Agreed File::Impl::agree_on_piece(Direction direction, const RankRequest& request,
                                               int error, std::int64_t file_bytes) {
   const Stopwatch stopwatch(phases_.plan_ns);
   Values values = wanted(request, error, file_bytes);
@@ -145,7 +146,7 @@ File::Impl::CacheUse File::Impl::cache_use(std::int64_t begin, std::int64_t end)
 }
 
 // The rule of method automatic.
-Method File::Impl::choose(Direction direction, const Request& request, const Agreed& agreed) {
+Method File::Impl::choose(Direction direction, const RankRequest& request, const Agreed& agreed) {
   const Method wanted =
       direction == Direction::write ? settings_.write_method : settings_.read_method;
   if (wanted != Method::automatic) {
@@ -210,7 +211,7 @@ std::int64_t File::Impl::carry_out(Direction direction, std::int64_t offset, con
                                    const TypeMap& memory, std::int64_t count) {
   std::int64_t bytes = 0;
   if (count < 0 || __builtin_mul_overflow(count, memory.data_bytes(), &bytes)) bytes = -1;
-  Request request{view_, Memory(base, memory, view_.swapped_bytes), offset, bytes};
+  RankRequest request{view_, Memory(base, memory, view_.swapped_bytes), offset, bytes};
   int error = 0;
   auto staged = stage(direction, request, error);
   const Agreed agreed = agree_on(direction, request, error, staged != nullptr);
@@ -224,7 +225,7 @@ std::int64_t File::Impl::carry_out(Direction direction, std::int64_t offset, con
   return request.bytes;
 }
 
-int File::Impl::move(Method method, Direction direction, const Request& request,
+int File::Impl::move(Method method, Direction direction, const RankRequest& request,
                      const Agreed& agreed) {
   if (method == Method::mpiio) return move_by_mpiio(direction, request, agreed);
   if (method != Method::independent) {
@@ -237,7 +238,7 @@ int File::Impl::move(Method method, Direction direction, const Request& request,
 }
 
 // On this rank, with data sieving if requested or useful.
-int File::Impl::move_alone(Direction direction, const Request& request) {
+int File::Impl::move_alone(Direction direction, const RankRequest& request) {
   if (request.bytes == 0) return 0;
   if (direction == Direction::write) {
     if (settings_.write_sieving != Sieving::enabled || (flags_ & O_ACCMODE) != O_RDWR) {
@@ -261,12 +262,12 @@ int File::Impl::move_alone(Direction direction, const Request& request) {
   return read_sieved(*file_, phases_, request, {bytes, asked ? bytes : sieved_bytes_max});
 }
 
-int File::Impl::move_through_writers(Method method, Direction direction, const Request& request,
+int File::Impl::move_through_writers(Method method, Direction direction, const RankRequest& request,
                                      const Agreed& agreed) {
-  Context context{*team_, file_ ? &*file_ : nullptr, phases_, counts_, writers_, nullptr};
+  MethodContext context{*team_, file_ ? &*file_ : nullptr, phases_, counts_, writers_, nullptr};
   std::optional<Domains> domains;
-  std::vector<Part> parts;
-  std::optional<Plan> plan;
+  std::vector<RoundPart> parts;
+  std::optional<ExchangePlan> plan;
   {
     const Stopwatch stopwatch(phases_.plan_ns);
     if (method == Method::aggregate) {
@@ -294,7 +295,8 @@ int File::Impl::move_through_writers(Method method, Direction direction, const R
   return error;
 }
 
-int File::Impl::move_by_mpiio(Direction direction, const Request& request, const Agreed& agreed) {
+int File::Impl::move_by_mpiio(Direction direction, const RankRequest& request,
+                              const Agreed& agreed) {
   // The library would take a URI's scheme for a driver's name.
   if (storage::scheme_of(path_) != storage::Scheme::posix) {
     throw Error(ENOTSUP, doing("using the MPI library's MPI-IO for"));
@@ -318,7 +320,7 @@ std::int64_t File::Impl::transfer_here(Direction direction, std::int64_t offset,
                                        std::int64_t bytes) {
   require_idle();
   const TypeMap memory;
-  Request request{view_, Memory(base, memory, view_.swapped_bytes), offset, bytes};
+  RankRequest request{view_, Memory(base, memory, view_.swapped_bytes), offset, bytes};
   int error = check(direction, offset, bytes);
   const auto staged = error == 0 ? stage(direction, request, error) : nullptr;
   if (error == 0 && !file_) error = open_here(flags_);

@@ -108,22 +108,22 @@ class File::Impl {
   int size_here(std::int64_t& size_bytes);
   bool writes_here() const;
   int check(Direction direction, std::int64_t offset, std::int64_t bytes) const;
-  Agreed agree_on(Direction direction, Request& request, int error, bool staged);
-  static Values wanted(const Request& request, int error, std::int64_t file_bytes);
+  Agreed agree_on(Direction direction, RankRequest& request, int error, bool staged);
+  static Values wanted(const RankRequest& request, int error, std::int64_t file_bytes);
   static Agreed agreed_of(Direction direction, const Values& values);
-  Agreed agree_on_piece(Direction direction, const Request& request, int error,
+  Agreed agree_on_piece(Direction direction, const RankRequest& request, int error,
                         std::int64_t file_bytes);
   CacheUse cache_use(std::int64_t begin, std::int64_t end) const;
-  Method choose(Direction direction, const Request& request, const Agreed& agreed);
-  int move(Method method, Direction direction, const Request& request, const Agreed& agreed);
-  int move_alone(Direction direction, const Request& request);
-  int move_through_writers(Method method, Direction direction, const Request& request,
+  Method choose(Direction direction, const RankRequest& request, const Agreed& agreed);
+  int move(Method method, Direction direction, const RankRequest& request, const Agreed& agreed);
+  int move_alone(Direction direction, const RankRequest& request);
+  int move_through_writers(Method method, Direction direction, const RankRequest& request,
                            const Agreed& agreed);
-  int move_by_mpiio(Direction direction, const Request& request, const Agreed& agreed);
-  std::unique_ptr<StagedMemory> stage(Direction direction, const Request& request, int& error);
-  int move_staged(Direction direction, const Request& request, const Agreed& agreed,
+  int move_by_mpiio(Direction direction, const RankRequest& request, const Agreed& agreed);
+  std::unique_ptr<StagedMemory> stage(Direction direction, const RankRequest& request, int& error);
+  int move_staged(Direction direction, const RankRequest& request, const Agreed& agreed,
                   std::unique_ptr<StagedMemory> memory);
-  int move_staged_alone(Direction direction, const Request& request, StagedMemory& memory);
+  int move_staged_alone(Direction direction, const RankRequest& request, StagedMemory& memory);
   std::int64_t carry_out(Direction direction, std::int64_t offset, const void* base,
                          const TypeMap& memory, std::int64_t count);
   void close_here();
@@ -168,7 +168,7 @@ class File::Impl {
   MPI_Info hints_ = MPI_INFO_NULL;
   std::vector<int> writers_;
   Stripes stripes_;
-  View view_;
+  FileView view_;
   std::int64_t position_ = 0;
   Phases phases_;
   Counts counts_;

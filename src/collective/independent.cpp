@@ -59,7 +59,7 @@ class Requests {
   std::int64_t bytes_ = 0;
 };
 
-void start_alone(StorageFile& file, Batch& batch, const Request& request, storage::Kind kind) {
+void start_alone(StorageFile& file, Batch& batch, const RankRequest& request, storage::Kind kind) {
   Requests requests(file, batch, kind);
   Cursor in_file(request.view.map, request.view.displacement, request.stream);
   Extent piece;
@@ -92,7 +92,7 @@ constexpr std::int64_t thread_pieces_min = 32;
 // written. converted_ counts, per buffer, the pieces up to its last converted one.
 class Converted {
  public:
-  Converted(StorageFile& file, Phases& phases, const Request& request, storage::Kind kind)
+  Converted(StorageFile& file, Phases& phases, const RankRequest& request, storage::Kind kind)
       : file_(file), phases_(phases), request_(request), kind_(kind) {}
 
   int transfer(bool has_cpus) {
@@ -169,8 +169,8 @@ class Converted {
   }
   void start(std::int64_t piece) {
     const Stopwatch stopwatch(phases_.file_io_ns);
-    const Request part{request_.view, Memory(place_of(piece), dense_),
-                       request_.stream + piece * piece_bytes_max, bytes_of(piece)};
+    const RankRequest part{request_.view, Memory(place_of(piece), dense_),
+                           request_.stream + piece * piece_bytes_max, bytes_of(piece)};
     start_alone(file_, buffer_of(piece).batch, part, kind_);
     file_.flush();
   }
@@ -202,7 +202,7 @@ class Converted {
 
   StorageFile& file_;
   Phases& phases_;
-  const Request& request_;
+  const RankRequest& request_;
   storage::Kind kind_;
   const TypeMap dense_;
   std::array<Buffer, buffers> buffers_;
@@ -225,7 +225,7 @@ struct Group {
 // Splits a request into groups.
 class Groups {
  public:
-  Groups(const Request& request, const Sieve& sieve)
+  Groups(const RankRequest& request, const Sieve& sieve)
       : sieve_(sieve),
         cursor_(request.view.map, request.view.displacement, request.stream),
         left_(request.bytes) {
@@ -309,8 +309,8 @@ int read_holes(StorageFile& file, Buffer& buffer) {
 
 }  // namespace
 
-int transfer_alone(StorageFile& file, Phases& phases, const Request& request, storage::Kind kind,
-                   bool has_cpus) {
+int transfer_alone(StorageFile& file, Phases& phases, const RankRequest& request,
+                   storage::Kind kind, bool has_cpus) {
   if (request.bytes == 0) return 0;
   if (request.memory.converts()) return Converted(file, phases, request, kind).transfer(has_cpus);
   const Stopwatch stopwatch(phases.file_io_ns);
@@ -336,7 +336,7 @@ void RangeLock::unlock(const Extent& range) const {
   set_lock(descriptor_, range, F_UNLCK);
 }
 
-int read_sieved(StorageFile& file, Phases& phases, const Request& request, const Sieve& sieve) {
+int read_sieved(StorageFile& file, Phases& phases, const RankRequest& request, const Sieve& sieve) {
   Groups groups(request, sieve);
   std::array<Buffer, 2> buffers;
   int error = 0;
@@ -363,7 +363,7 @@ int read_sieved(StorageFile& file, Phases& phases, const Request& request, const
   return error;
 }
 
-int write_sieved(StorageFile& file, Phases& phases, const Request& request, const Sieve& sieve,
+int write_sieved(StorageFile& file, Phases& phases, const RankRequest& request, const Sieve& sieve,
                  const RangeLock& lock) {
   Groups groups(request, sieve);
   Buffer buffer;

@@ -13,8 +13,8 @@ namespace ferry::collective {
 // Reads or writes exactly the bytes of the request, with one storage request per extent of the
 // file, for any memory layout. Converted data goes through four buffers of 256 KiB, or is read in
 // place. Returns 0 or an errno; ENODATA at the end of the file. `has_cpus`: this rank may use two.
-int transfer_alone(StorageFile& file, Phases& phases, const Request& request, storage::Kind kind,
-                   bool has_cpus);
+int transfer_alone(StorageFile& file, Phases& phases, const RankRequest& request,
+                   storage::Kind kind, bool has_cpus);
 
 // Locks ranges of a mounted file (fcntl, open file description), so that other ranks do not write
 // what one rank is reading, changing and writing back.
@@ -42,10 +42,10 @@ struct Sieve {
 };
 
 // Like transfer_alone(), with two buffers: one is read while the other is unpacked.
-int read_sieved(StorageFile& file, Phases& phases, const Request& request, const Sieve& sieve);
+int read_sieved(StorageFile& file, Phases& phases, const RankRequest& request, const Sieve& sieve);
 // The same; reads holes and writes them back, under the lock. Writes without holes also take the
 // lock, so all writers of the file must sieve. The file must also be open for reading.
-int write_sieved(StorageFile& file, Phases& phases, const Request& request, const Sieve& sieve,
+int write_sieved(StorageFile& file, Phases& phases, const RankRequest& request, const Sieve& sieve,
                  const RangeLock& lock);
 
 }  // namespace ferry::collective

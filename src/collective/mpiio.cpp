@@ -90,7 +90,7 @@ int MpiIo::sync() {
   return errno_of(MPI_File_sync(file_));
 }
 
-int MpiIo::set_view(const View& view) {
+int MpiIo::set_view(const FileView& view) {
   ExtentsType type;
   MPI_Datatype file_type = MPI_BYTE;
   if (!view.map.is_dense() && view.map.data_bytes() > 0) {
@@ -103,7 +103,7 @@ int MpiIo::set_view(const View& view) {
   return errno_of(MPI_File_set_view(file_, begin, MPI_BYTE, file_type, "native", MPI_INFO_NULL));
 }
 
-int MpiIo::transfer(const Request& request, Direction direction, std::int64_t pieces) {
+int MpiIo::transfer(const RankRequest& request, Direction direction, std::int64_t pieces) {
   int error = 0;
   const bool converts = request.memory.converts();
   const std::int64_t bytes_each = piece_bytes(request.view);

@@ -21,13 +21,13 @@ class MpiIo {
   // Leaves the file open: closing would wait for the other ranks.
   void abandon() { file_ = MPI_FILE_NULL; }
   int sync();
-  int set_view(const View& view);
+  int set_view(const FileView& view);
   // `pieces`: the number of calls, of piece_bytes(view) each, that the rank with the most data
   // needs.
-  int transfer(const Request& request, Direction direction, std::int64_t pieces);
+  int transfer(const RankRequest& request, Direction direction, std::int64_t pieces);
 
   // The largest transfer of one call: MPI-IO's counts are int, and converted data is buffered.
-  static std::int64_t piece_bytes(const View& view) {
+  static std::int64_t piece_bytes(const FileView& view) {
     return view.swapped_bytes > 1 ? converted_bytes_max : bytes_max;
   }
 

@@ -103,8 +103,8 @@ std::vector<int> choose_writers(std::span<const int> node_of, int count) {
   return writers;
 }
 
-Plan::Plan(const Context& context, const Request& request, std::vector<Part> parts,
-           std::optional<Domains> domains)
+ExchangePlan::ExchangePlan(const MethodContext& context, const RankRequest& request,
+                           std::vector<RoundPart> parts, std::optional<Domains> domains)
     : parts_(std::move(parts)), domains_(domains), run_type_(type_of_bytes(sizeof(Run))) {
   for (std::size_t i = 0; i < context.writers.size(); ++i)
     if (context.writers[i] == context.team.rank()) own_writer_ = static_cast<int>(i);
@@ -112,7 +112,7 @@ Plan::Plan(const Context& context, const Request& request, std::vector<Part> par
   find_relays();
   if (context.node_memory != nullptr && context.node_memory->relays()) tell_writers(context);
   std::stable_sort(parts_.begin(), parts_.end(),
-                   [](const Part& a, const Part& b) { return a.round < b.round; });
+                   [](const RoundPart& a, const RoundPart& b) { return a.round < b.round; });
   std::stable_sort(
       contributions_.begin(), contributions_.end(),
       [](const Contribution& a, const Contribution& b) { return a.header.round < b.header.round; });
@@ -123,25 +123,25 @@ Plan::Plan(const Context& context, const Request& request, std::vector<Part> par
   }
 }
 
-Plan::~Plan() {
+ExchangePlan::~ExchangePlan() {
   MPI_Type_free(&run_type_);
 }
 
-std::span<Part> Plan::parts(int round) {
-  return of_round(parts_, round, [](const Part& part) { return part.round; });
+std::span<RoundPart> ExchangePlan::parts(int round) {
+  return of_round(parts_, round, [](const RoundPart& part) { return part.round; });
 }
 
-std::span<Contribution> Plan::contributions(int round) {
+std::span<Contribution> ExchangePlan::contributions(int round) {
   return of_round(contributions_, round, [](const Contribution& one) { return one.header.round; });
 }
 
-std::span<Relay> Plan::relays(int round) {
+std::span<Relay> ExchangePlan::relays(int round) {
   return of_round(relays_, round, [](const Relay& relay) { return relay.round; });
 }
 
-void Plan::tell_owners(const Context& context, const Request& request) {
+void ExchangePlan::tell_owners(const MethodContext& context, const RankRequest& request) {
   std::vector<Sent> sent;
-  for (Part& part : parts_) {
+  for (RoundPart& part : parts_) {
     const auto runs = runs_of(request.view.map, request.view.displacement, part.stream, part.bytes);
     part.run_count = static_cast<std::int64_t>(runs.size());
     part.owner = context.writers[static_cast<std::size_t>(part.writer)];
@@ -151,13 +151,13 @@ void Plan::tell_owners(const Context& context, const Request& request) {
     }
     sent.push_back({part.owner,
                     {part.round, part.bytes, part.run_count, part.writer,
-                     part.shared ? Way::shared : Way::message, runs.front()}});
+                     part.shared ? Delivery::shared : Delivery::message, runs.front()}});
   }
   for (Contribution& one : exchanged(context.team, std::move(sent)))
     (one.writer() == own_writer_ ? contributions_ : relayed_).push_back(std::move(one));
 }
 
-void Plan::find_relays() {
+void ExchangePlan::find_relays() {
   std::stable_sort(relayed_.begin(), relayed_.end(),
                    [](const Contribution& a, const Contribution& b) {
                      return std::pair(a.header.round, a.header.writer) <
@@ -173,7 +173,7 @@ void Plan::find_relays() {
   }
 }
 
-void Plan::tell_writers(const Context& context) {
+void ExchangePlan::tell_writers(const MethodContext& context) {
   std::vector<Sent> sent;
   for (Relay& relay : relays_) {
     std::vector<Run> runs;
@@ -183,14 +183,14 @@ void Plan::tell_writers(const Context& context) {
     if (runs.size() == 1 && bytes_of(runs) == relay.bytes_max()) relay.run = runs.front();
     sent.push_back({context.writers[static_cast<std::size_t>(relay.writer)],
                     {relay.round, relay.bytes_max(), relay.run ? 1 : relay.runs_max(), relay.writer,
-                     relay.run ? Way::message : Way::merged, runs.front()}});
+                     relay.run ? Delivery::message : Delivery::merged, runs.front()}});
   }
   for (Contribution& one : exchanged(context.team, std::move(sent)))
     contributions_.push_back(std::move(one));
 }
 
-std::vector<Part> aggregate_parts(const Request& request, const Domains& domains) {
-  std::vector<Part> parts;
+std::vector<RoundPart> aggregate_parts(const RankRequest& request, const Domains& domains) {
+  std::vector<RoundPart> parts;
   const std::int64_t last = request.stream + request.bytes;
   for (std::int64_t stream = request.stream; stream < last;) {
     const std::int64_t position = request.view.position_of(stream);
@@ -205,13 +205,15 @@ std::vector<Part> aggregate_parts(const Request& request, const Domains& domains
   return parts;
 }
 
-std::vector<Part> serial_parts(const Request& request, std::span<const std::int64_t> bytes_of,
-                               std::span<const int> group_of, int rank, std::int64_t buffer_bytes) {
+std::vector<RoundPart> serial_parts(const RankRequest& request,
+                                    std::span<const std::int64_t> bytes_of,
+                                    std::span<const int> group_of, int rank,
+                                    std::int64_t buffer_bytes) {
   const auto self = static_cast<std::size_t>(rank);
   std::int64_t round = 0;
   for (std::size_t r = 0; r < self; ++r)
     if (group_of[r] == group_of[self]) round += (bytes_of[r] + buffer_bytes - 1) / buffer_bytes;
-  std::vector<Part> parts;
+  std::vector<RoundPart> parts;
   for (std::int64_t done = 0; done < request.bytes; done += buffer_bytes, ++round) {
     const std::int64_t bytes = std::min(buffer_bytes, request.bytes - done);
     parts.push_back({static_cast<int>(round), group_of[self], request.stream + done, bytes});

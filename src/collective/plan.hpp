@@ -67,9 +67,9 @@ class Domains {
 };
 
 // A piece of this rank's stream that it gives to (or gets from) a writer in one round.
-struct Part {
+struct RoundPart {
   int round = 0;
-  int writer = 0;  // index into Context::writers
+  int writer = 0;  // index into MethodContext::writers
   std::int64_t stream = 0;
   std::int64_t bytes = 0;
   std::int64_t run_count = 0;
@@ -79,9 +79,9 @@ struct Part {
 };
 
 // How a contribution's data moves.
-enum class Way : std::int64_t {
+enum class Delivery : std::int64_t {
   message,
-  shared,  // Part::shared
+  shared,  // RoundPart::shared
   merged,  // a node's, by its relay; `bytes` and `run_count` are upper bounds of the round's runs
 };
 
@@ -92,7 +92,7 @@ struct Header {
   std::int64_t bytes = 0;
   std::int64_t run_count = 0;
   std::int64_t writer = 0;
-  Way way = Way::message;
+  Delivery way = Delivery::message;
   Run first;
 };
 
@@ -107,8 +107,8 @@ struct Contribution {
   bool in_place = false;      // its single extent is in the window itself
 
   bool is_one_extent() const { return header.run_count == 1 && header.first.is_extent(); }
-  bool is_shared() const { return header.way == Way::shared; }
-  bool is_merged() const { return header.way == Way::merged; }
+  bool is_shared() const { return header.way == Delivery::shared; }
+  bool is_merged() const { return header.way == Delivery::merged; }
   int writer() const { return static_cast<int>(header.writer); }
   // Sets the runs of a merged contribution, once known.
   void set_merged(std::vector<Run> merged) {
@@ -141,7 +141,7 @@ struct Relay {
   int writer = 0;
   std::span<Contribution> contributions;  // of this node's ranks
   // Their union, if one run describes it and the header tells the writer: then this rank acts as if
-  // it owned all of it. Else see Way::merged.
+  // it owned all of it. Else see Delivery::merged.
   std::optional<Run> run;
 
   std::int64_t runs_max() const {
@@ -158,31 +158,31 @@ struct Relay {
   }
 };
 
-class Plan {
+class ExchangePlan {
  public:
   // Collective: sends each part's header to its owner, and relays' headers to the writers.
-  Plan(const Context& context, const Request& request, std::vector<Part> parts,
-       std::optional<Domains> domains);
-  ~Plan();
-  Plan(const Plan&) = delete;
-  Plan& operator=(const Plan&) = delete;
+  ExchangePlan(const MethodContext& context, const RankRequest& request,
+               std::vector<RoundPart> parts, std::optional<Domains> domains);
+  ~ExchangePlan();
+  ExchangePlan(const ExchangePlan&) = delete;
+  ExchangePlan& operator=(const ExchangePlan&) = delete;
 
   int rounds() const { return rounds_; }  // that this rank takes part in
   // Where a writer sorts the data of a round in file order; empty: unsorted.
   const std::optional<Domains>& domains() const { return domains_; }
   int own_writer() const { return own_writer_; }  // index of this rank, or -1
-  std::span<Part> parts(int round);
+  std::span<RoundPart> parts(int round);
   // Contributions to this rank's own window, as a writer.
   std::span<Contribution> contributions(int round);
   std::span<Relay> relays(int round);
   MPI_Datatype run_type() const { return run_type_; }
 
  private:
-  void tell_owners(const Context& context, const Request& request);
+  void tell_owners(const MethodContext& context, const RankRequest& request);
   void find_relays();
-  void tell_writers(const Context& context);
+  void tell_writers(const MethodContext& context);
 
-  std::vector<Part> parts_;                  // by round
+  std::vector<RoundPart> parts_;             // by round
   std::vector<Contribution> contributions_;  // by round, then rank
   std::vector<Contribution> relayed_;        // by round, then writer
   std::vector<Relay> relays_;                // likewise
@@ -193,12 +193,14 @@ class Plan {
 };
 
 // Method aggregate: the part of the request in each window.
-std::vector<Part> aggregate_parts(const Request& request, const Domains& domains);
+std::vector<RoundPart> aggregate_parts(const RankRequest& request, const Domains& domains);
 
 // Method serial: in each group of ranks (group_of[r]: index of r's writer) the ranks take turns, in
 // pieces of buffer_bytes.
-std::vector<Part> serial_parts(const Request& request, std::span<const std::int64_t> bytes_of,
-                               std::span<const int> group_of, int rank, std::int64_t buffer_bytes);
+std::vector<RoundPart> serial_parts(const RankRequest& request,
+                                    std::span<const std::int64_t> bytes_of,
+                                    std::span<const int> group_of, int rank,
+                                    std::int64_t buffer_bytes);
 
 // Each rank's writer, on its own node if possible. An index into `writers`.
 std::vector<int> groups_of(std::span<const int> node_of, std::span<const int> writers);
@@ -209,7 +211,8 @@ std::vector<int> groups_of(std::span<const int> node_of, std::span<const int> wr
 //
 // Memory of a writer: two windows (Domains::window_bytes()), and the same again for data in flight;
 // of any rank: its data of two rounds. More only if the extents of several ranks overlap.
-int write_exchanged(Context& context, const Request& request, Plan& plan) noexcept;
-int read_exchanged(Context& context, const Request& request, Plan& plan) noexcept;
+int write_exchanged(MethodContext& context, const RankRequest& request,
+                    ExchangePlan& plan) noexcept;
+int read_exchanged(MethodContext& context, const RankRequest& request, ExchangePlan& plan) noexcept;
 
 }  // namespace ferry::collective

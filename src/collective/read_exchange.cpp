@@ -14,7 +14,7 @@ constexpr std::int64_t hole_bytes_max = 32 * 1024;
 
 class Reading : private Rounds {
  public:
-  Reading(Context& context, const Request& request, Plan& plan)
+  Reading(MethodContext& context, const RankRequest& request, ExchangePlan& plan)
       : Rounds(context, request, plan, storage::Kind::read) {}
 
   int run() {
@@ -74,7 +74,7 @@ class Reading : private Rounds {
     Slot& slot = slot_of(round);
     finish(slot);
     slot.round = round;
-    for (const Part& part : plan_.parts(round))
+    for (const RoundPart& part : plan_.parts(round))
       if (part.run_count > 1 && !is_own(part))
         slot.asking.send_runs(part.owner, part.writer, runs(part));
     slot.wanted = plan_.contributions(round);
@@ -130,7 +130,7 @@ class Reading : private Rounds {
   // staging memory.
   std::byte* place_for(Contribution& one, int round) {
     if (one.rank == context_.team.rank()) {
-      const Part& part = own_part(one.writer(), round);
+      const RoundPart& part = own_part(one.writer(), round);
       const std::int64_t at = part.stream - request_.stream;
       if (request_.memory.together(at, part.bytes)) return request_.memory.at(at);
     }
@@ -139,7 +139,7 @@ class Reading : private Rounds {
 
   void hand_out(int round) {
     Slot& slot = slot_of(round);
-    for (const Part& part : plan_.parts(round)) {
+    for (const RoundPart& part : plan_.parts(round)) {
       if (is_own(part) || part.shared) continue;
       const std::int64_t at = part.stream - request_.stream;
       const bool together = request_.memory.together(at, part.bytes);
@@ -185,7 +185,7 @@ class Reading : private Rounds {
         slot.outgoing.send_data(one.rank, one.writer(), one.data, one.header.bytes);
       } else if (one.staging != nullptr) {
         const Stopwatch stopwatch(context_.phases.pack_ns);
-        const Part& part = own_part(one.writer(), round);
+        const RoundPart& part = own_part(one.writer(), round);
         request_.memory.unpack(part.stream - request_.stream, part.bytes, one.data);
       }
     }
@@ -215,12 +215,12 @@ class Reading : private Rounds {
     }
     slot.from_writers.clear();
     open_relays(slot.round);
-    for (const Part& part : plan_.parts(slot.round))
+    for (const RoundPart& part : plan_.parts(slot.round))
       if (is_own(part) && part.writer != plan_.own_writer()) copy_part(part);
   }
 
   struct Unpacked {
-    const Part* part;
+    const RoundPart* part;
     const std::byte* from;
   };
 
@@ -230,7 +230,8 @@ class Reading : private Rounds {
 
 }  // namespace
 
-int read_exchanged(Context& context, const Request& request, Plan& plan) noexcept {
+int read_exchanged(MethodContext& context, const RankRequest& request,
+                   ExchangePlan& plan) noexcept {
   return Reading(context, request, plan).run();
 }
 

@@ -18,7 +18,8 @@ namespace ferry::collective {
 // The messages of one round, with the memory they need until they arrive.
 class Messages {
  public:
-  Messages(Context& context, MPI_Datatype run_type) : context_(context), run_type_(run_type) {}
+  Messages(MethodContext& context, MPI_Datatype run_type)
+      : context_(context), run_type_(run_type) {}
   ~Messages() = default;
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
@@ -86,7 +87,7 @@ class Messages {
     context_.counts.remote_bytes += static_cast<std::uint64_t>(bytes);
   }
 
-  Context& context_;
+  MethodContext& context_;
   MPI_Datatype run_type_;
   std::vector<MPI_Request> requests_;
   std::vector<std::unique_ptr<std::byte[]>> memory_;
@@ -96,7 +97,7 @@ class Messages {
 // The base of Writing and Reading; `kind` is their operation on the file.
 class Rounds {
  protected:
-  Rounds(Context& context, const Request& request, Plan& plan, storage::Kind kind)
+  Rounds(MethodContext& context, const RankRequest& request, ExchangePlan& plan, storage::Kind kind)
       : context_(context), request_(request), plan_(plan), kind_(kind) {}
 
   // Method aggregate: a file position's place in the window of a writer and a round.
@@ -109,7 +110,7 @@ class Rounds {
     return in_window(plan_.own_writer(), round, position);
   }
   // Between user memory and the window that this part is in.
-  void copy_part(const Part& part) const {
+  void copy_part(const RoundPart& part) const {
     const Stopwatch stopwatch(context_.phases.pack_ns);
     const bool writes = kind_ == storage::Kind::write;
     std::int64_t stream = part.stream - request_.stream;
@@ -134,7 +135,7 @@ class Rounds {
   }
   // Copies this rank's parts into, or out of, the windows of other ranks that it reaches.
   void copy_shared_parts(int round) {
-    for (const Part& part : plan_.parts(round)) {
+    for (const RoundPart& part : plan_.parts(round)) {
       if (!part.shared) continue;
       {
         const Stopwatch stopwatch(context_.phases.exchange_ns);
@@ -234,19 +235,19 @@ class Rounds {
     }
   }
   // A rank has at most one part for a writer in a round.
-  const Part& own_part(int writer, int round) {
+  const RoundPart& own_part(int writer, int round) {
     const auto parts = plan_.parts(round);
     return *std::find_if(parts.begin(), parts.end(),
-                         [&](const Part& part) { return part.writer == writer; });
+                         [&](const RoundPart& part) { return part.writer == writer; });
   }
-  bool is_own(const Part& part) const { return part.owner == context_.team.rank(); }
+  bool is_own(const RoundPart& part) const { return part.owner == context_.team.rank(); }
 
   // How many ranks share this rank's window in their round.
   static int sharers(std::span<const Contribution> contributions) {
     return static_cast<int>(std::count_if(contributions.begin(), contributions.end(),
                                           [](const Contribution& one) { return one.is_shared(); }));
   }
-  std::vector<Run> runs(const Part& part) const {
+  std::vector<Run> runs(const RoundPart& part) const {
     return runs_of(request_.view.map, request_.view.displacement, part.stream, part.bytes);
   }
   int rank_of(int writer) const { return context_.writers[static_cast<std::size_t>(writer)]; }
@@ -272,9 +273,9 @@ class Rounds {
     keep(error_, context_.file->finish(batch));
   }
 
-  Context& context_;
-  const Request& request_;
-  Plan& plan_;
+  MethodContext& context_;
+  const RankRequest& request_;
+  ExchangePlan& plan_;
   int error_ = 0;
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 class Writing : private Rounds {
  public:
-  Writing(Context& context, const Request& request, Plan& plan)
+  Writing(MethodContext& context, const RankRequest& request, ExchangePlan& plan)
       : Rounds(context, request, plan, storage::Kind::write) {}
 
   int run() {
@@ -70,7 +70,8 @@ class Writing : private Rounds {
     if (!plan_.domains()) return;
     std::vector<Contribution*> candidates;
     for (Contribution& one : slot.gathered)
-      if (one.is_one_extent() && one.rank != context_.team.rank() && one.header.way == Way::message)
+      if (one.is_one_extent() && one.rank != context_.team.rank() &&
+          one.header.way == Delivery::message)
         candidates.push_back(&one);
     std::sort(candidates.begin(), candidates.end(),
               [](const Contribution* a, const Contribution* b) {
@@ -100,7 +101,7 @@ class Writing : private Rounds {
   }
 
   void send(Slot& slot, int round) {
-    for (const Part& part : plan_.parts(round)) {
+    for (const RoundPart& part : plan_.parts(round)) {
       if (is_own(part)) {
         keep(slot, part);
         continue;
@@ -114,7 +115,7 @@ class Writing : private Rounds {
   }
 
   // A writer's data for itself, or a relay's for its writer.
-  void keep(Slot& slot, const Part& part) {
+  void keep(Slot& slot, const RoundPart& part) {
     if (plan_.domains()) return copy_part(part);
     for (Contribution& one : slot.gathered)
       if (one.rank == context_.team.rank()) one.data = packed(part, [&] { return one.stage(); });
@@ -164,7 +165,7 @@ class Writing : private Rounds {
 
   // The data of a part in one piece: in user memory, or copied into memory from `make`.
   template <class Make>
-  std::byte* packed(const Part& part, Make&& make) {
+  std::byte* packed(const RoundPart& part, Make&& make) {
     const std::int64_t at = part.stream - request_.stream;
     if (request_.memory.together(at, part.bytes)) return request_.memory.at(at);
     const Stopwatch stopwatch(context_.phases.pack_ns);
@@ -204,7 +205,8 @@ class Writing : private Rounds {
 
 }  // namespace
 
-int write_exchanged(Context& context, const Request& request, Plan& plan) noexcept {
+int write_exchanged(MethodContext& context, const RankRequest& request,
+                    ExchangePlan& plan) noexcept {
   return Writing(context, request, plan).run();
 }
 

@@ -102,7 +102,7 @@ class Files {
 
   static constexpr int descriptors_max = 65536;
 
-  Settings settings_;
+  BufferingSettings settings_;
   std::mutex mutex_;  // not recursive: that identifies its thread by a number that fork changes
   std::map<int, FilePointer> files_;
   std::array<std::atomic<bool>, descriptors_max> is_tracked_{};

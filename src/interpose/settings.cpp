@@ -71,7 +71,7 @@ std::string read_option(const std::string& option, BufferOptions& options) {
 
 }  // namespace
 
-const Rule* Settings::rule_for(const char* path) const {
+const Rule* BufferingSettings::rule_for(const char* path) const {
   const char* slash = std::strrchr(path, '/');
   const char* name = slash != nullptr ? slash + 1 : path;
   for (const Rule& rule : rules) {
@@ -81,8 +81,8 @@ const Rule* Settings::rule_for(const char* path) const {
   return nullptr;
 }
 
-Settings parse_settings(const std::string& text) {
-  Settings settings;
+BufferingSettings parse_settings(const std::string& text) {
+  BufferingSettings settings;
   if (text.empty()) return settings;
   for (const std::string& part : split(text, ',')) {
     const std::vector<std::string> words = split(part, ':');

@@ -14,7 +14,7 @@ struct Rule {
   BufferOptions options;
 };
 
-struct Settings {
+struct BufferingSettings {
   std::vector<Rule> rules;
   std::string error;  // the error; then there are no rules
 
@@ -23,6 +23,6 @@ struct Settings {
 };
 
 // "PATTERN[:size=BYTES][:count=NUMBER],...": sizes take k, m and g as powers of 1024.
-Settings parse_settings(const std::string& text);
+BufferingSettings parse_settings(const std::string& text);
 
 }  // namespace ferry::iobuf

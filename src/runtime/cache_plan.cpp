@@ -5,8 +5,8 @@
 
 namespace ferry {
 
-device::cache::Layout cache_layout(const RuntimeOptions& options,
-                                   const device::Geometry& geometry) {
+device::cache::CacheLayout cache_layout(const RuntimeOptions& options,
+                                        const device::Geometry& geometry) {
   const std::uint32_t page = options.page_bytes;
   if (page < device::cache::page_bytes_min || page > device::cache::page_bytes_max ||
       (page & (page - 1)) != 0) {
@@ -42,7 +42,7 @@ void size_arena(const RuntimeOptions& options, device::Geometry& geometry) {
   geometry.arena_bytes = before + options.arena_bytes;
   if (geometry.arena_bytes < before) throw Error(ENOMEM, "arena_bytes: too large");
   if (options.cache_bytes > 0) {
-    const device::cache::Layout layout = cache_layout(options, geometry);
+    const device::cache::CacheLayout layout = cache_layout(options, geometry);
     const std::uint64_t cache = layout.bytes + cache_alignment_bytes +
                                 bypass_entries(layout.geometry.frames) * sizeof(std::uint32_t) +
                                 device::cache_line_bytes;

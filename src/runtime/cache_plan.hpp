@@ -11,7 +11,8 @@ inline constexpr std::uint64_t cache_alignment_bytes = 4096;
 
 // For the cache that the options ask for, with this many groups and open files. Throws ferry::Error
 // (EINVAL) for invalid sizes.
-device::cache::Layout cache_layout(const RuntimeOptions& options, const device::Geometry& geometry);
+device::cache::CacheLayout cache_layout(const RuntimeOptions& options,
+                                        const device::Geometry& geometry);
 
 // For the counters of reads past a cache of this many pages.
 std::uint32_t bypass_entries(std::uint32_t frames);

@@ -138,7 +138,7 @@ class GpuRuntime::Implementation {
   const GpuOptions gpu_;
   const CpuPlan plan_;
   const device::Geometry geometry_;
-  const cuda::Arena arena_;
+  const cuda::GpuArena arena_;
   device::ArenaView view_;   // the server's
   device::Context context_;  // the kernels'
   std::unique_ptr<cpu::Heap> heap_;

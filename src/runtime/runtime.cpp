@@ -145,7 +145,7 @@ class Runtime::Implementation {
   const Tuning tuning_;
   const CpuPlan plan_;
   const device::Geometry geometry_;
-  cpu::Arena arena_;
+  cpu::CpuArena arena_;
   device::Context context_;
   std::unique_ptr<cpu::Heap> heap_;
   std::unique_ptr<storage::Storage> storage_;

@@ -36,15 +36,15 @@ int plain_transfer(Job& job, const ArenaView& arena) {
 int vectored_transfer(Job& job, const ArenaView& arena) {
   const Request& request = job.request;
   if (request.length > device::extents_max) return -EINVAL;
-  if (request.buffer % alignof(device::Extent) != 0) return -EFAULT;
-  if (!arena.allows_to_server(request.buffer, request.length * sizeof(device::Extent)))
+  if (request.buffer % alignof(device::BufferExtent) != 0) return -EFAULT;
+  if (!arena.allows_to_server(request.buffer, request.length * sizeof(device::BufferExtent)))
     return -EFAULT;
   // Copied before the checks: the program may change them meanwhile.
   const unsigned char* list = arena.address_of(request.buffer);
   job.many.resize(request.length);
   std::uint64_t total = 0;
   for (std::uint64_t i = 0; i < request.length; ++i) {
-    device::Extent extent{};
+    device::BufferExtent extent{};
     std::memcpy(&extent, list + i * sizeof extent, sizeof extent);
     if (!arena.allows(extent.buffer, extent.length)) return -EFAULT;
     // Linux limits the size of a transfer; so does this.

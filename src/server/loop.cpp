@@ -292,7 +292,7 @@ void Loop::deliver(Job& job) {
 
 void Loop::respond(const device::Request& request, std::int64_t result, std::uint64_t value) {
   if (request.cell >= arena_.cell_count()) return;  // a program that wants no answer gets none
-  device::Cell& cell = arena_.cell(request.cell);
+  device::AnswerCell& cell = arena_.cell(request.cell);
   const bool asleep = device::answer(cell, request.sequence, result, value);
   // A call executed by this thread polls itself.
   if (asleep && &cell.sequence != awaited_) futex_wake_all(&cell.sequence);
@@ -472,7 +472,7 @@ void Loop::serve_beside_call(const std::uint32_t* word, std::uint32_t value,
 bool Loop::is_cell(const std::uint32_t* word) const {
   const auto address = reinterpret_cast<std::uintptr_t>(word);
   const auto first = reinterpret_cast<std::uintptr_t>(&arena_.cell(0));
-  return address >= first && address < first + arena_.cell_count() * sizeof(device::Cell);
+  return address >= first && address < first + arena_.cell_count() * sizeof(device::AnswerCell);
 }
 
 // The loop's end came while it executes a call. No fault may pass through that, and others may wait

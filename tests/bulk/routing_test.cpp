@@ -55,7 +55,7 @@ TEST(BulkPlan, WhatIsPinnedStays) {
   wish.workers = 9;
   wish.task_bytes = 4 * mib;
   for (const Source source : {Source::memory, Source::disk, Source::server}) {
-    const Plan plan = choose_plan(wish, choose_options(wish), source, 10 * kib);
+    const TransferPlan plan = choose_plan(wish, choose_options(wish), source, 10 * kib);
     EXPECT_EQ(plan.workers, 9U);
     EXPECT_EQ(plan.task_bytes, 4 * mib);
   }
@@ -65,7 +65,7 @@ TEST(BulkPlan, LooksWhereTheBytesAre) {
   const test::ScratchDirectory scratch(test::build_folder());
   const auto lanes = std::make_shared<Lanes>(storage::make_posix(StorageEngine::threads));
   test::write_file(scratch / "file", test::pattern(4 * mib, 1));
-  OpenFile file(lanes, scratch / "file", O_RDWR, 0);
+  EngineFile file(lanes, scratch / "file", O_RDWR, 0);
   for (const std::uint64_t bytes : {100 * kib, 256 * kib, 4 * mib}) {
     EXPECT_EQ(source_of(file, Direction::read, 0, bytes, Route::automatic), Source::memory)
         << bytes;
@@ -75,7 +75,7 @@ TEST(BulkPlan, LooksWhereTheBytesAre) {
   }
   // Missing data cannot be in the page cache.
   EXPECT_EQ(source_of(file, Direction::read, 0, 100 * mib, Route::automatic), Source::disk);
-  OpenFile direct(lanes, scratch / "file", O_RDWR | O_DIRECT, 0);
+  EngineFile direct(lanes, scratch / "file", O_RDWR | O_DIRECT, 0);
   EXPECT_EQ(source_of(direct, Direction::read, 0, 4 * mib, Route::automatic), Source::disk);
   EXPECT_EQ(source_of(direct, Direction::write, 0, 4 * mib, Route::buffered), Source::disk);
 }

@@ -88,16 +88,16 @@ TEST(AggregateParts, ArePiecesOfTheRequestInTheirWindows) {
   for (int i = 0; i < 200; ++i) {
     const FlatMap flat = random_flat_map(random);
     if (flat.bytes.empty()) continue;
-    const View view{static_cast<std::int64_t>(random.below(1000)), flat.map()};
+    const FileView view{static_cast<std::int64_t>(random.below(1000)), flat.map()};
     const TypeMap memory;
-    const Request request{view, Memory(nullptr, memory),
-                          static_cast<std::int64_t>(random.below(1000)),
-                          static_cast<std::int64_t>(random.between(1, 20'000))};
+    const RankRequest request{view, Memory(nullptr, memory),
+                              static_cast<std::int64_t>(random.below(1000)),
+                              static_cast<std::int64_t>(random.between(1, 20'000))};
     const Domains domains(request.begin(), request.end(), static_cast<int>(random.between(1, 5)),
                           static_cast<std::int64_t>(random.between(1, 3000)),
                           static_cast<std::int64_t>(random.between(1, 600)));
     std::int64_t stream = request.stream;
-    for (const Part& part : aggregate_parts(request, domains)) {
+    for (const RoundPart& part : aggregate_parts(request, domains)) {
       ASSERT_EQ(part.stream, stream);
       ASSERT_GT(part.bytes, 0);
       stream += part.bytes;
@@ -110,14 +110,15 @@ TEST(AggregateParts, ArePiecesOfTheRequestInTheirWindows) {
 }
 
 TEST(SerialParts, TakeTurnsWithinTheirGroup) {
-  const View view{0, TypeMap()};
+  const FileView view{0, TypeMap()};
   const TypeMap memory;
   const std::vector<std::int64_t> bytes{25, 10, 0, 5};
   const std::vector<int> groups{0, 1, 0, 0};
   const auto rounds_of = [&](int rank) {
-    const Request request{view, Memory(nullptr, memory), 0, bytes[static_cast<std::size_t>(rank)]};
+    const RankRequest request{view, Memory(nullptr, memory), 0,
+                              bytes[static_cast<std::size_t>(rank)]};
     std::vector<std::pair<int, std::int64_t>> rounds;
-    for (const Part& part : serial_parts(request, bytes, groups, rank, 10))
+    for (const RoundPart& part : serial_parts(request, bytes, groups, rank, 10))
       rounds.emplace_back(part.round, part.bytes);
     return rounds;
   };

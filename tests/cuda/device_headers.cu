@@ -18,7 +18,7 @@ __global__ void make_every_call(const ferry::device::Context* context, char* buf
   const unsigned group = blockIdx.x * blockDim.x + threadIdx.x;
   ferry::device::FileCalls files(*context, ferry::device::ThreadGroup{}, group);
   ferry::device::FileStatus status{};
-  ferry::device::cache::HeldView view;
+  ferry::device::cache::PinnedView view;
   const int file = files.open("/data/input", 0);
   ferry::device::IoVector piece{buffer, 64};
   ferry::device::Pending pending = files.pread_async(file, buffer, 64, 0);

@@ -44,7 +44,7 @@ TEST(Launches, WriteBackWhatAKernelLeft) {
   path.copy(name.data(), path.size());
   const test::SharedArray<char> data(bytes);
   text.copy(data.data(), text.size());
-  const test::Report report;
+  const test::ProgramReport report;
   test::run_groups<test::Warps>(
       1, LeaveDirty{runtime.context(), name.data(), data.data(), report.checks()});
   EXPECT_EQ(report.text(), "");

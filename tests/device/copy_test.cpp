@@ -71,7 +71,7 @@ class Copies : public testing::Test {
     test::Random random;
     const test::SharedArray<unsigned char> sources(groups * room);
     const test::SharedArray<unsigned char> targets(groups * room);
-    const test::Report report;
+    const test::ProgramReport report;
     test::run_groups<Kind>(groups, CopyRanges{sources.data(), targets.data(), random.bits(), count,
                                               way, report.checks()});
     EXPECT_EQ(report.text(), "");

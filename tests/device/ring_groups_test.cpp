@@ -106,7 +106,7 @@ struct Traffic {
     }
   }
   FERRY_DEVICE void respond(const ArenaView& arena, const Request& request) const {
-    Cell& cell = arena.cell(request.cell);
+    AnswerCell& cell = arena.cell(request.cell);
     const bool asleep = answer(cell, request.sequence, result_of(request.offset),
                                static_cast<std::uint64_t>(request.offset) + 1);
 #if defined(__CUDA_ARCH__)
@@ -133,7 +133,7 @@ class RingGroups : public testing::Test {
     const test::SharedArray<std::uint32_t> finished(1);
     const test::SharedArray<std::uint64_t> taken(groups);
     const test::SharedArray<std::uint64_t> right(groups);
-    const test::Report report;
+    const test::ProgramReport report;
     test::run_groups<Kind>(
         groups, Traffic{&arena.context(), groups, requests, random.bits(), finished.data(),
                         taken.data(), right.data(), report.checks()});

@@ -175,7 +175,7 @@ TEST(Ring, LooksAgainWhenTheKnownHeadIsOld) {
 }
 
 TEST(Ring, AnswerTellsWhetherSomebodySleeps) {
-  Cell cell{};
+  AnswerCell cell{};
   EXPECT_FALSE(answer(cell, 7, -5, 9));
   EXPECT_EQ(cell.sequence, 7U);
   EXPECT_EQ(cell.result, -5);
@@ -298,7 +298,7 @@ class SmallServer {
   }
 
   void respond(const Request& request) {
-    Cell& cell = arena_.cell(request.cell);
+    AnswerCell& cell = arena_.cell(request.cell);
     ++answered;
     if (answer(cell, request.sequence, expected_result(request.offset),
                expected_value(request.offset))) {

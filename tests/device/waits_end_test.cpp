@@ -83,7 +83,7 @@ class WaitsOf : public testing::Test {
                                  .staging_bytes = 4096},
                                 4096);
     const test::SharedArray<std::uint32_t> calls(2);
-    const test::Report report;
+    const test::ProgramReport report;
     test::run_groups<Kind>(groups, WaitForNobody{&arena.context(), end, wanted, calls.data(),
                                                  calls.data() + 1, report.checks()});
     EXPECT_EQ(report.text(), "");

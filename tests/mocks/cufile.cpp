@@ -202,13 +202,13 @@ ssize_t transfer(Handle handle, const void* memory, std::size_t bytes, off_t off
 
 }  // namespace
 
-Error cuFileDriverOpen() {
+CuFileError cuFileDriverOpen() {
   if (wished("refuses")) return {not_initialized, 0};
   count("drivers");
   return {0, 0};
 }
 
-Error cuFileDriverClose() {
+CuFileError cuFileDriverClose() {
   const std::lock_guard lock(state().mutex);
   demand(state().values["drivers"]-- > 0, "the driver is closed more often than it was opened");
   demand(state().values["drivers"] > 0 || state().handles.empty(),
@@ -216,7 +216,7 @@ Error cuFileDriverClose() {
   return {0, 0};
 }
 
-Error cuFileDriverGetProperties(Properties* properties) {
+CuFileError cuFileDriverGetProperties(Properties* properties) {
   *properties = {};
   properties->major_version = wished("nvidia-fs") ? 2 : 0;
   properties->minor_version = wished("nvidia-fs") ? 24 : 0;
@@ -225,7 +225,7 @@ Error cuFileDriverGetProperties(Properties* properties) {
   return {0, 0};
 }
 
-Error cuFileHandleRegister(Handle* handle, FileDescription* description) {
+CuFileError cuFileHandleRegister(Handle* handle, FileDescription* description) {
   if (wished("no-handles")) return {io_not_supported, 0};
   const int fd = description->file.fd;
   demand(description->type == opaque_fd, "a kind of file that it does not know");

@@ -240,14 +240,14 @@ const pvfs2::Table* PVFS_util_parse_pvfstab(const char* file) {
   const std::lock_guard lock(state().mutex);
   if (state().tables.count(name) != 0) return &state().tables[name];
   std::ifstream lines(name);
-  std::vector<pvfs2::Mount> mounts;
+  std::vector<pvfs2::Pvfs2Mount> mounts;
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string server;
     std::string folder;
     std::string kind;
     if (!(words >> server >> folder >> kind) || kind != "pvfs2") continue;
-    pvfs2::Mount mount;
+    pvfs2::Pvfs2Mount mount;
     mount.servers = new char* [1] { strdup(server.c_str()) };
     mount.server_count = 1;
     mount.name = strdup("mock");
@@ -257,7 +257,7 @@ const pvfs2::Table* PVFS_util_parse_pvfstab(const char* file) {
   if (mounts.empty()) return nullptr;
   pvfs2::Table& table = state().tables[name];
   table.count = static_cast<std::int32_t>(mounts.size());
-  table.mounts = new pvfs2::Mount[mounts.size()];
+  table.mounts = new pvfs2::Pvfs2Mount[mounts.size()];
   std::copy(mounts.begin(), mounts.end(), table.mounts);
   return &table;
 }
@@ -267,7 +267,7 @@ int PVFS_sys_initialize(std::uint64_t) {
   return 0;
 }
 
-int PVFS_sys_fs_add(pvfs2::Mount* mount) {
+int PVFS_sys_fs_add(pvfs2::Pvfs2Mount* mount) {
   if (const int error = fault_of("PVFS_sys_fs_add"); error != 0) return error;
   const std::string server = mount->servers[0];
   if (server.rfind("mock:/", 0) != 0) return pvfs2_error(EINVAL);

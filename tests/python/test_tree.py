@@ -37,6 +37,21 @@ UPWARDS = {
     "src/base/futex.cpp": '#include "base/futex.hpp"\n#include "server/loop.hpp"\n',
     "src/server/loop.hpp": '#include "base/futex.hpp"\n',
 }
+SHARED = [
+    (
+        {
+            "src/bulk/plan.hpp": "struct Plan {\n  struct Part {};\n};\n",
+            "src/collective/plan.hpp": "class Plan final : Base {\n};\nclass Future;\nstruct Part {};\n",
+        },
+        ["src/collective/plan.hpp: Plan is also a type in src/bulk/plan.hpp; name one of them otherwise"],
+    ),
+    (
+        {"python/ferry/a.py": "class Bar(Base):\n    pass\n", "lab/ferry_lab/b.py": "class Bar:\n    pass\n"},
+        ["python/ferry/a.py: Bar is also a type in lab/ferry_lab/b.py; name one of them otherwise"],
+    ),
+    ({"src/bulk/a.hpp": "class File {\n};\n", "src/storage/b.hpp": "class File {\n};\n"}, []),
+    ({"src/bulk/a.cpp": "class Plan {\n};\n", "src/storage/b.cpp": "class Plan {\n};\n"}, []),
+]
 AGAINST = [
     (UPWARDS, 'src/base/futex.cpp:2: "server/loop.hpp": src/base does not use src/server'),
     (
@@ -172,3 +187,10 @@ def test_the_list_is_that_of_git(check: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "new").write_text("not added yet")
     tree = check.Tree.of(tmp_path)
     assert tree.files == {".gitignore", "a/b.hpp", "new"}
+
+
+@pytest.mark.parametrize(("files", "wrong"), SHARED)
+def test_types_that_share_a_name(
+    check: ModuleType, tmp_path: Path, files: dict[str, str], wrong: list[str]
+) -> None:
+    assert list(check.names(make_tree(check, tmp_path, **files))) == wrong

@@ -162,7 +162,7 @@ TEST_F(Closing, AVectoredWriteBesideItsCloseWritesToNoOtherFile) {
   auto mine = calls(1);
   std::string piece = "WXYZ";
   const std::int64_t got = device::cached_transfer(
-      requester, device::Direction::write, closed, 2, 0, [&](int i, device::IoVector& out) {
+      requester, device::TransferDirection::write, closed, 2, 0, [&](int i, device::IoVector& out) {
         out = device::IoVector{piece.data(), piece.size()};
         if (i == 0) return 0;
         const auto* entry = &cache.open_file(closed);  // what other threads do meanwhile
@@ -225,7 +225,7 @@ TEST_P(HalfClosed, RefusesEveryCallOnTheHandle) {
   pending = mine.pwrite_async(closed, bytes, 5, 0);
   EXPECT_EQ(mine.wait(pending), -EBADF);
   EXPECT_EQ(mine.ftruncate(closed, 0), -EBADF);
-  device::cache::HeldView view;
+  device::cache::PinnedView view;
   EXPECT_EQ(mine.hold(closed, 0, 5, view), -EBADF);
   EXPECT_EQ(mine.prefetch(closed, 0, 5), -EBADF);
   // Success would say that the bytes are in the storage.

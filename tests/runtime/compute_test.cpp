@@ -174,7 +174,7 @@ TEST_F(Compute, ASequentialReaderIsReadAhead) {
 TEST_F(Compute, AViewShowsAPageUntilItIsReleased) {
   test::write_file(path, data);
   on_file(path, O_RDWR, [&](Files& files, int file) {
-    device::cache::HeldView view;
+    device::cache::PinnedView view;
     ASSERT_EQ(files.hold(file, 4096 + 96, 100, view), 100);
     EXPECT_EQ(std::memcmp(view.data, data.data() + 4192, 100), 0);
     files.use(Placement::host);

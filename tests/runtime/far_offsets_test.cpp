@@ -155,7 +155,7 @@ TEST_P(FarOffsetsTest, FilesAreCutAndAppendedTo) {
 }
 
 TEST_P(FarOffsetsTest, NoPageShowsWhatLiesBehindTheLastOne) {
-  device::cache::HeldView view;
+  device::cache::PinnedView view;
   EXPECT_EQ(files->hold(far_file, limit, 10, view), 0) << "the end of the file";
   ASSERT_EQ(files->ftruncate(far_file, limit + 10), 0);
   EXPECT_EQ(files->hold(far_file, limit, 10, view), -EOPNOTSUPP);

@@ -27,9 +27,9 @@
 namespace ferry::file_calls_test {
 namespace {
 
+using device::BatchTransfer;
 using device::IoVector;
 using device::Pending;
-using device::Transfer;
 using test::Descriptor;
 using test::pattern;
 using test::plain;
@@ -641,11 +641,11 @@ TEST_P(FileCallsTest, BatchesTakeAnyMixture) {
   const Buffer inside = runtime->allocate(40 * piece);
   std::vector<char> outside(40 * piece);
   on_file(ours, O_RDWR, [&](Files& files, int file) {
-    std::vector<Transfer> transfers;
+    std::vector<BatchTransfer> transfers;
     for (std::size_t i = 0; i < 40; ++i) {
       char* memory = (i % 3 == 0 ? outside.data() : inside.as<char>()) + i * piece;
-      transfers.push_back(Transfer{i == 7 ? -1 : file, memory, piece,
-                                   static_cast<std::int64_t>(i == 9 ? 39'500 : i * piece)});
+      transfers.push_back(BatchTransfer{i == 7 ? -1 : file, memory, piece,
+                                        static_cast<std::int64_t>(i == 9 ? 39'500 : i * piece)});
     }
     std::vector<Pending> pending(40);
     files.pread_batch(transfers.data(), 40, pending.data());
@@ -669,10 +669,10 @@ TEST_P(FileCallsTest, ABatchIsOneSubmission) {
   twins(pattern(16 * 512, 1));
   const Buffer buffer = runtime->allocate(16 * 512);
   on_file(ours, O_RDWR, [&](Files& files, int file) {
-    std::vector<Transfer> transfers;
+    std::vector<BatchTransfer> transfers;
     for (std::size_t i = 0; i < 16; ++i) {
-      transfers.push_back(
-          Transfer{file, buffer.as<char>() + i * 512, 512, static_cast<std::int64_t>(i * 512)});
+      transfers.push_back(BatchTransfer{file, buffer.as<char>() + i * 512, 512,
+                                        static_cast<std::int64_t>(i * 512)});
     }
     for (int round = 0; round < 50; ++round) {
       const RuntimeStatistics before = runtime->statistics();

@@ -52,7 +52,7 @@ TEST_P(GeneratedFile, IsReadToItsEndInEveryPlacement) {
         EXPECT_EQ(got.substr(0, 2), text.substr(2, 2));
         EXPECT_EQ(self.files.pread(file, got.data(), 10, bytes), 0);
       }
-      device::cache::HeldView view;
+      device::cache::PinnedView view;
       EXPECT_EQ(self.files.hold(file, 0, 4, view), -EOPNOTSUPP);
       EXPECT_EQ(self.files.close(file), 0);
     });

@@ -142,7 +142,7 @@ TEST_F(KernelCalls, OfSeveralLanesFetchFewAbsentPagesThemselves) {
   test::write_file(path, text);
   const Buffer memory = runtime->allocate(1 << 20);
   char* buffer = kernel->address(memory.as<char>());
-  const test::Report report;
+  const test::ProgramReport report;
   const auto copies_for = [&](auto kind, std::uint64_t bytes, std::int64_t offset) {
     const long before = MockCuda::get("copies");
     test::run_groups<decltype(kind)>(

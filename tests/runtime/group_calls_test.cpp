@@ -57,7 +57,7 @@ class GroupCalls : public testing::Test {
 
   Machine machine;
   test::ScratchDirectory directory;
-  test::Report report;
+  test::ProgramReport report;
 
  private:
   static test::MachineOptions wishes() {

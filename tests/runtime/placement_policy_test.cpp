@@ -20,7 +20,7 @@ CallFacts read_of(std::uint64_t bytes) {
 }
 CallFacts write_of(std::uint64_t bytes) {
   CallFacts call = read_of(bytes);
-  call.direction = Direction::write;
+  call.direction = TransferDirection::write;
   return call;
 }
 Placement chosen(const CallFacts& call, bool resident, const Crossovers& with = crossovers(),

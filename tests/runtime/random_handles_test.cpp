@@ -344,7 +344,7 @@ class RandomHandles : public testing::TestWithParam<const char*> {
   void hold(Handle& handle) {
     const std::uint64_t offset = some_offset(handle);
     note("hold", handle, 0, offset);
-    device::cache::HeldView view;
+    device::cache::PinnedView view;
     const std::int64_t got =
         files->hold(handle.file, static_cast<std::int64_t>(offset), 1 + random.below(6000), view);
     if (got <= 0) {

@@ -24,7 +24,7 @@
 namespace ferry {
 namespace {
 
-using device::Extent;
+using device::BufferExtent;
 using device::IoVector;
 using device::Opcode;
 using device::Placement;
@@ -187,7 +187,7 @@ TEST_P(Service, AsynchronousCallsAreInFlight) {
   test::write_file(path, data);
   on_file(path, O_RDWR, [&](Files& files, int file) {
     char* memory = arena.as<char>();
-    std::array<device::Transfer, 10> transfers;
+    std::array<device::BatchTransfer, 10> transfers;
     std::array<device::Pending, 10> pending;
     for (std::size_t i = 0; i < 10; ++i)
       transfers[i] = {file, memory + i * 1000, 1000, static_cast<std::int64_t>(i * 1000)};
@@ -244,9 +244,9 @@ TEST_P(Service, RequestsAreValidated) {
   EXPECT_EQ(result(Opcode::cached_read_vector, inside + 4, 1), -EFAULT);
   EXPECT_EQ(result(Opcode::cached_read_vector, inside, device::extents_max + 1), -EINVAL);
   EXPECT_EQ(result(Opcode::cached_read_vector, end - 16, 2), -EFAULT);
-  auto* extents = arena.as<Extent>();
-  extents[0] = Extent{inside + 4096, 50};
-  extents[1] = Extent{view.layout.cells, 50};
+  auto* extents = arena.as<BufferExtent>();
+  extents[0] = BufferExtent{inside + 4096, 50};
+  extents[1] = BufferExtent{view.layout.cells, 50};
   EXPECT_EQ(result(Opcode::cached_read_vector, inside, 1), 50);
   EXPECT_EQ(result(Opcode::cached_read_vector, inside + 16, 1), -EFAULT);
   EXPECT_EQ(result(Opcode::cached_read_vector, inside, 2), 50) << "up to the piece that may not be";
@@ -570,7 +570,7 @@ class DyingService : public testing::TestWithParam<server::LoopPoint> {
     test::within_patience("destruction of the server", [this] { server.reset(); });
   }
   static device::Geometry geometry() { return test::small_geometry(1, executor_group + 1); }
-  static device::cache::Layout cache_layout() {
+  static device::cache::CacheLayout cache_layout() {
     return device::cache::lay_out({4096, frames, 16, executor_group + 1, 4});
   }
   static std::uint64_t heap_bytes() { return cache_layout().bytes + 3 * 16'384; }

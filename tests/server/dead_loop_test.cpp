@@ -113,10 +113,10 @@ TEST_P(DeadLoop, StoppedInTheMiddleOfACall) {
 TEST_P(DeadLoop, StoppedWithMuchInFlight) {
   auto calls = rig->calls(0);
   std::vector<Pending> pending(12);
-  std::vector<device::Transfer> transfers;
+  std::vector<device::BatchTransfer> transfers;
   for (std::size_t i = 0; i < pending.size(); ++i) {
     transfers.push_back(
-        device::Transfer{file, buffer + i * 4096, 4096, static_cast<std::int64_t>(i * 4096)});
+        device::BatchTransfer{file, buffer + i * 4096, 4096, static_cast<std::int64_t>(i * 4096)});
   }
   injection.arm(Injection::Action::stop, 0, where());
   calls.pread_batch(transfers.data(), 12, pending.data());

@@ -18,7 +18,7 @@
 namespace ferry::server {
 namespace {
 
-using device::Extent;
+using device::BufferExtent;
 using device::Opcode;
 using storage::Kind;
 
@@ -73,9 +73,9 @@ class Validation : public testing::Test {
   void put(std::uint64_t offset, const void* bytes, std::size_t count) {
     std::memcpy(arena.view().base + offset, bytes, count);
   }
-  int check_extents(Opcode opcode, const std::vector<Extent>& extents, std::uint64_t at,
+  int check_extents(Opcode opcode, const std::vector<BufferExtent>& extents, std::uint64_t at,
                     std::int64_t offset = 0) {
-    put(at, extents.data(), extents.size() * sizeof(Extent));
+    put(at, extents.data(), extents.size() * sizeof(BufferExtent));
     device::Request asked = request(opcode, at, extents.size());
     asked.offset = offset;
     return check(asked);
@@ -187,7 +187,9 @@ TEST_F(Validation, RefusesBuffersInTheControlBlock) {
         layout.slots, layout.cells, layout.positions, layout.groups, layout.scratch - 4096}) {
     EXPECT_EQ(check(request(Opcode::read, at, 4096)), -EFAULT) << at;
     EXPECT_EQ(check(request(Opcode::file_status, at, 4096)), -EFAULT) << at;
-    EXPECT_EQ(check_extents(Opcode::read_vector, {Extent{heap, 64}, Extent{at, 64}}, heap), -EFAULT)
+    EXPECT_EQ(
+        check_extents(Opcode::read_vector, {BufferExtent{heap, 64}, BufferExtent{at, 64}}, heap),
+        -EFAULT)
         << at;
   }
 }
@@ -221,7 +223,8 @@ TEST_F(Validation, RefusesOffsetsThatAreNone) {
 }
 
 TEST_F(Validation, TranslatesExtents) {
-  const std::vector<Extent> extents = {{heap + 100, 50}, {heap, 0}, {size() - 7, 7}, {size(), 0}};
+  const std::vector<BufferExtent> extents = {
+      {heap + 100, 50}, {heap, 0}, {size() - 7, 7}, {size(), 0}};
   ASSERT_EQ(check_extents(Opcode::write_vector, extents, heap + 4096, 77), 0);
   EXPECT_EQ(job.kind, Kind::write);
   EXPECT_EQ(job.offset, 77);
@@ -230,14 +233,15 @@ TEST_F(Validation, TranslatesExtents) {
     EXPECT_EQ(job.vectors[i].iov_base, arena.view().base + extents[i].buffer);
     EXPECT_EQ(job.vectors[i].iov_len, extents[i].length);
   }
-  EXPECT_EQ(check_extents(Opcode::read_vector, std::vector<Extent>(1024, Extent{heap, 1}), heap),
+  EXPECT_EQ(check_extents(Opcode::read_vector,
+                          std::vector<BufferExtent>(1024, BufferExtent{heap, 1}), heap),
             0);
   EXPECT_EQ(check_extents(Opcode::read_vector, {}, heap), 0);
 }
 
 TEST_F(Validation, ExtentsAreCopiedBeforeTheyAreLookedAt) {
   ASSERT_EQ(check_extents(Opcode::read_vector, {{heap + 64, 10}}, heap), 0);
-  const Extent evil{u64_max, u64_max};
+  const BufferExtent evil{u64_max, u64_max};
   put(heap, &evil, sizeof evil);
   EXPECT_EQ(job.vectors[0].iov_base, arena.heap() + 64);
   EXPECT_EQ(job.vectors[0].iov_len, 10U);
@@ -254,9 +258,10 @@ TEST_F(Validation, RefusesBadExtents) {
       EXPECT_EQ(check(request(opcode, heap, count)), -EINVAL) << count;
     EXPECT_EQ(check(request(opcode, size() - 1024, 65)), -EFAULT) << "the last one lies outside";
     // What they name.
-    for (const Extent& bad :
-         {Extent{size(), 1}, Extent{size() - 1, 2}, Extent{heap, size()}, Extent{heap, u64_max},
-          Extent{u64_max, 1}, Extent{u64_max - 5, 10}, Extent{0, u64_max}}) {
+    for (const BufferExtent& bad :
+         {BufferExtent{size(), 1}, BufferExtent{size() - 1, 2}, BufferExtent{heap, size()},
+          BufferExtent{heap, u64_max}, BufferExtent{u64_max, 1}, BufferExtent{u64_max - 5, 10},
+          BufferExtent{0, u64_max}}) {
       EXPECT_EQ(check_extents(opcode, {{heap, 8}, bad, {heap, 8}}, heap), -EFAULT)
           << bad.buffer << " + " << bad.length;
     }
@@ -344,7 +349,7 @@ TEST_F(Validation, LetsNothingThroughThatReachesOut) {
   std::uint64_t accepted = 0;
   for (std::uint64_t round = 0; round < test::scaled(300'000); ++round) {
     for (std::uint64_t i = 0; i < 8; ++i) {
-      const Extent extent{number(), number()};
+      const BufferExtent extent{number(), number()};
       put(heap + i * 16, &extent, sizeof extent);
     }
     device::Request asked{};

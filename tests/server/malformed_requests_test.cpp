@@ -117,7 +117,7 @@ class Rogue : public testing::TestWithParam<storage::Engine> {
 
   void scatter_extents() {
     for (std::uint64_t i = 0; i < 84; ++i) {
-      device::Extent extent{number(data, size), number(0, 1 << 16)};
+      device::BufferExtent extent{number(data, size), number(0, 1 << 16)};
       extent.buffer = aim(extent.buffer);
       std::memcpy(rig->arena.view().base + extents + i * 16, &extent, sizeof extent);
     }

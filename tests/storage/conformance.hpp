@@ -25,7 +25,7 @@
 namespace ferry::storage {
 
 using test::AlignedBytes;
-using test::OpenFile;
+using test::DrivenFile;
 using test::ScratchDirectory;
 using test::StorageDriver;
 
@@ -103,7 +103,7 @@ class Conformance : public test::StorageTest, public testing::WithParamInterface
 
   // With the variant's way of opening.
   int flags(int wanted) const { return GetParam().direct ? wanted | O_DIRECT : wanted; }
-  OpenFile open(const std::string& path, int wanted) { return must_open(path, flags(wanted)); }
+  DrivenFile open(const std::string& path, int wanted) { return must_open(path, flags(wanted)); }
   std::string path(const std::string& name) const { return *directory / name; }
   std::string at(const std::string& name) const {
     return server ? uri_of(*server, name) + identity : path(name);

@@ -54,7 +54,7 @@ TEST_P(Conformance, TakesAnyAlignment) {
 TEST_P(Conformance, DisjointWritesInFlightAllArrive) {
   Random random;
   constexpr std::size_t bytes = 256 * 1024;
-  const OpenFile opened[] = {open(at("f"), O_RDWR | O_CREAT), open(at("f"), O_RDWR)};
+  const DrivenFile opened[] = {open(at("f"), O_RDWR | O_CREAT), open(at("f"), O_RDWR)};
   File* const files[] = {opened[0], opened[1]};
   const AlignedBytes memory(bytes);
   const AlignedBytes read_back(bytes);

@@ -202,7 +202,7 @@ TEST_P(MountedConformance, ReadsFromATerminalFailAsPreadDoes) {
     EXPECT_EQ(error, -ESPIPE);  // refused like a pipe
     return;
   }
-  test::Transfer read(Kind::read, file, arena.data(), 16);
+  test::DrivenTransfer read(Kind::read, file, arena.data(), 16);
   driver->start(read);
   const bool finished =
       test::eventually([&] { return driver->queue().reap() == &read; }, std::chrono::seconds(2));

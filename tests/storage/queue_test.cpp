@@ -34,10 +34,10 @@ namespace {
 using test::AlignedBytes;
 using test::BlockedFile;
 using test::Descriptor;
+using test::DrivenTransfer;
 using test::pattern;
 using test::ScratchDirectory;
 using test::StorageDriver;
-using test::Transfer;
 using test::write_file;
 
 std::size_t open_descriptors() {
@@ -80,7 +80,7 @@ TEST_P(QueueTest, ReapAloneFindsWhatHasFinished) {
     const std::string path = cold_file(1 << 20);
     File* file = nullptr;
     if (driver->open(path, O_RDONLY | direct, file) == -EINVAL) continue;
-    Transfer read(Kind::read, file, arena.data(), 1 << 20);
+    DrivenTransfer read(Kind::read, file, arena.data(), 1 << 20);
     driver->start(read);
     const bool found =
         test::eventually([&] { return driver->queue().reap() == &read; }, std::chrono::seconds(5));
@@ -225,7 +225,7 @@ TEST_P(QueueTest, ACancelledCloseClosesAllTheSame) {
 
 TEST_P(QueueTest, CancellingWhatHasFinishedChangesNothing) {
   const auto file = must_open(directory / "f", O_RDWR | O_CREAT);
-  Transfer write(Kind::write, file, arena.data(), 4096);
+  DrivenTransfer write(Kind::write, file, arena.data(), 4096);
   driver->start(write);
   // Cancelled at some moment in between; either way it comes back once.
   driver->queue().cancel(write);
@@ -419,7 +419,7 @@ TEST_P(QueueTest, AWriteWhoseSyncFollowsIsWrittenOutAtOnce) {
   // The kernel would start itself after half a minute.
   constexpr std::chrono::seconds limit{15};
   for (int round = 0; round < 3; ++round) {
-    Transfer write(Kind::write, file, arena.data(), bytes);
+    DrivenTransfer write(Kind::write, file, arena.data(), bytes);
     write.sync_follows = true;
     ASSERT_EQ(driver->run(write), bytes);
     EXPECT_TRUE(test::eventually([&] { return unwritten_pages(fd) == 0; }, limit)) << round;
@@ -439,7 +439,7 @@ TEST_P(QueueTest, WriteOutsOutliveTheirFileAndTheirQueue) {
     const std::string path = directory / std::to_string(round);
     File* file = own.must_open(path, O_RDWR | O_CREAT);
     for (int part = 0; part < 12; ++part) {
-      Transfer write(Kind::write, file, arena.data(), bytes, part * std::int64_t{bytes});
+      DrivenTransfer write(Kind::write, file, arena.data(), bytes, part * std::int64_t{bytes});
       write.sync_follows = true;
       ASSERT_EQ(own.run(write), bytes);
     }

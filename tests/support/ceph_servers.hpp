@@ -42,20 +42,20 @@ class CephServers : public ServerFaults {
   std::string mounted(const std::string& name) const {
     return server->directory + "/" + name_of(name);
   }
-  OpenFile make_file(const std::string& name, const std::string& bytes, unsigned timeout_s = 60) {
+  DrivenFile make_file(const std::string& name, const std::string& bytes, unsigned timeout_s = 60) {
     made.push_back(at(name));
-    OpenFile file = open_unhurried(at(name, timeout_s), O_RDWR | O_CREAT);
+    DrivenFile file = open_unhurried(at(name, timeout_s), O_RDWR | O_CREAT);
     EXPECT_EQ(unhurried([&] { return write(file, bytes); }), std::ssize(bytes));
     EXPECT_EQ(unhurried([&] { return driver->simple(storage::Kind::sync, file); }), 0);
     return file;
   }
   // As another client of the cluster, which caches nothing of the file.
-  OpenFile reopen(const std::string& name, unsigned timeout_s = 60) {
+  DrivenFile reopen(const std::string& name, unsigned timeout_s = 60) {
     make_storage();
     return open_unhurried(at(name, timeout_s), O_RDWR);
   }
-  OpenFile make_and_reopen(const std::string& name, const std::string& bytes,
-                           unsigned timeout_s = 60) {
+  DrivenFile make_and_reopen(const std::string& name, const std::string& bytes,
+                             unsigned timeout_s = 60) {
     make_file(name, bytes, timeout_s).close();
     return reopen(name, timeout_s);
   }

@@ -139,9 +139,9 @@ class Checks {
 };
 
 // The host's side of them.
-class Report {
+class ProgramReport {
  public:
-  Report() : findings_(1) {}
+  ProgramReport() : findings_(1) {}
   Checks checks() const { return Checks(findings_.data()); }
   // Nothing, or the first failure.
   std::string text() const {

@@ -66,7 +66,7 @@ struct CallsState {
 // In the group's own memory, to spare threads' stacks.
 struct CallsLists {
   device::IoVector pieces[calls_pieces_max];
-  device::Transfer transfers[calls_batch_max];
+  device::BatchTransfer transfers[calls_batch_max];
 };
 
 struct CallsPlan {
@@ -349,7 +349,7 @@ class RandomCalls {
     check(files_.pwritev(file_, list, static_cast<int>(count), at(offset)), at(data.bytes));
     put(target(offset), data);
   }
-  FERRY_DEVICE void note(std::uint32_t index, const device::Transfer& one) {
+  FERRY_DEVICE void note(std::uint32_t index, const device::BatchTransfer& one) {
     if (group_.lane() == 0) plan_.lists->transfers[index] = one;
   }
   FERRY_DEVICE_CALL void read_batch() {
@@ -359,7 +359,7 @@ class RandomCalls {
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint64_t bytes = random_.one_in(4) ? 4096 : random_.below(9000);
       unsigned char* base = random_.one_in(6) ? plan_.outside : plan_.inside;
-      note(i, device::Transfer{file_, base + where, bytes, at(edge(calls_size_max))});
+      note(i, device::BatchTransfer{file_, base + where, bytes, at(edge(calls_size_max))});
       where += random_.one_in(2) ? bytes : (bytes + 4095) / 4096 * 4096;
     }
     group_.sync();
@@ -380,7 +380,7 @@ class RandomCalls {
       if (!fits(offset, data.bytes)) break;
       unsigned char* from = (random_.one_in(6) ? plan_.outside : plan_.inside) + where;
       fill(from, data, 0, data.bytes);
-      note(count, device::Transfer{file_, from, data.bytes, at(offset)});
+      note(count, device::BatchTransfer{file_, from, data.bytes, at(offset)});
       put(offset, data);
       offset += data.bytes + random_.below(3) * 100;  // disjoint
       where += (data.bytes + 4095) / 4096 * 4096;
@@ -392,7 +392,7 @@ class RandomCalls {
       files_.pwrite_batch(plan_.lists->transfers, count, pending);
     } else {
       for (std::uint32_t i = 0; i < count; ++i) {
-        const device::Transfer one = plan_.lists->transfers[i];
+        const device::BatchTransfer one = plan_.lists->transfers[i];
         pending[i] = files_.pwrite_async(file_, one.buffer, one.bytes, one.offset);
       }
     }
@@ -405,7 +405,7 @@ class RandomCalls {
     const auto first = static_cast<std::uint32_t>(random_.below(step));
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t index = (first + i * step) % count;
-      const device::Transfer one = plan_.lists->transfers[index];
+      const device::BatchTransfer one = plan_.lists->transfers[index];
       const std::int64_t got = files_.wait(pending[index]);
       if (reading) {
         check_read(static_cast<const unsigned char*>(one.buffer),
@@ -452,7 +452,7 @@ class RandomCalls {
     const std::uint64_t offset = edge(calls_size_max);
     const std::uint64_t bytes = random_.below(6000) + 1;
     begin(Did::hold, bytes, offset);
-    device::cache::HeldView view;
+    device::cache::PinnedView view;
     const std::int64_t got = files_.hold(file_, at(offset), bytes, view);
     if (got == -EOPNOTSUPP || got == -EAGAIN) return;
     const std::uint64_t most = there(offset, bytes);

@@ -73,7 +73,7 @@ class ServerFaults : public StorageTest {
       if (result != -ETIMEDOUT || std::chrono::steady_clock::now() > until) return result;
     }
   }
-  OpenFile open_unhurried(const std::string& uri, int flags) {
+  DrivenFile open_unhurried(const std::string& uri, int flags) {
     File* file = nullptr;
     const std::int64_t error = unhurried([&] { return driver->open(uri, flags, file); });
     if (error != 0) throw std::runtime_error("open " + uri + ": " + std::to_string(error));
@@ -96,7 +96,7 @@ class ServerFaults : public StorageTest {
   void expect_transfers_to_be_cancelled(File* file) {
     constexpr std::size_t bytes = 4 << 20;
     rig("freeze");
-    Transfer read(Kind::read, file, arena.data(), bytes);
+    DrivenTransfer read(Kind::read, file, arena.data(), bytes);
     driver->start(read);
     driver->queue().cancel(read);
     EXPECT_EQ(&driver->next(), &read);
@@ -150,7 +150,7 @@ class ServerFaults : public StorageTest {
     }
     return durable;
   }
-  void expect_rounds(const OpenFile& file, const Rounds& durable) {
+  void expect_rounds(const DrivenFile& file, const Rounds& durable) {
     EXPECT_FALSE(durable.empty());
     for (const auto& [place, round] : durable)
       EXPECT_TRUE(finds(file, pattern(round_bytes, round), offset_of(place))) << round;

@@ -52,7 +52,7 @@ class ServerRig {
   }
 
   // Gives it a page cache at the start of the heap. Returns the first page behind that.
-  unsigned char* add_cache(const device::cache::Geometry& geometry) const {
+  unsigned char* add_cache(const device::cache::CacheGeometry& geometry) const {
     device::cache::View& cache = arena.context().cache;
     cache.layout = device::cache::lay_out(geometry);
     cache.base = heap();

@@ -30,18 +30,18 @@ using storage::Kind;
 using storage::Operation;
 
 // A transfer to or from one piece of memory.
-struct Transfer : Operation {
-  Transfer(Kind which, File* of, const void* memory, std::size_t bytes, std::int64_t at = 0)
+struct DrivenTransfer : Operation {
+  DrivenTransfer(Kind which, File* of, const void* memory, std::size_t bytes, std::int64_t at = 0)
       : Operation{.kind = which, .file = of, .offset = at},
         vector{const_cast<void*>(memory), bytes} {
     vectors = {&vector, 1};
   }
-  Transfer(const Transfer&) = delete;
-  Transfer& operator=(const Transfer&) = delete;
+  DrivenTransfer(const DrivenTransfer&) = delete;
+  DrivenTransfer& operator=(const DrivenTransfer&) = delete;
 
   iovec vector;
 };
-using Transfers = std::deque<Transfer>;
+using Transfers = std::deque<DrivenTransfer>;
 
 class StorageDriver {
  public:
@@ -188,18 +188,18 @@ class StorageDriver {
 };
 
 // An open file, in place of a File*. Its close must succeed.
-class OpenFile {
+class DrivenFile {
  public:
-  OpenFile(StorageDriver& driver, File* file) : driver_(driver), file_(file) {}
-  ~OpenFile() {
+  DrivenFile(StorageDriver& driver, File* file) : driver_(driver), file_(file) {}
+  ~DrivenFile() {
     try {
       if (file_ != nullptr) close();
     } catch (const std::exception& error) {
       ADD_FAILURE() << error.what();
     }
   }
-  OpenFile(OpenFile&& other) noexcept : driver_(other.driver_), file_(other.release()) {}
-  OpenFile& operator=(const OpenFile&) = delete;
+  DrivenFile(DrivenFile&& other) noexcept : driver_(other.driver_), file_(other.release()) {}
+  DrivenFile& operator=(const DrivenFile&) = delete;
   operator File*() const& { return file_; }  // NOLINT: used in place of one
   operator File*() && = delete;
   // The caller closes it.
@@ -251,7 +251,7 @@ class StorageTest : public testing::Test {
     storage = std::move(used);
     driver = std::make_unique<StorageDriver>(*storage, arena.span(), depth);
   }
-  OpenFile must_open(const std::string& path, int flags, std::uint32_t mode = 0644) {
+  DrivenFile must_open(const std::string& path, int flags, std::uint32_t mode = 0644) {
     return {*driver, driver->must_open(path, flags, mode)};
   }
   // These move bytes through the arena.

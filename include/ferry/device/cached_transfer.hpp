@@ -44,8 +44,9 @@ FERRY_DEVICE std::int64_t move_pieces(int count, std::int64_t offset, PieceOf pi
 
 // The pieces' transfer by the leader alone.
 template <class PieceOf>
-FERRY_DEVICE std::int64_t cached_transfer(Requester& requester, Direction direction, int file,
-                                          int count, std::int64_t offset, PieceOf piece_of) {
+FERRY_DEVICE std::int64_t cached_transfer(Requester& requester, TransferDirection direction,
+                                          int file, int count, std::int64_t offset,
+                                          PieceOf piece_of) {
   cache::CachedFiles files(requester);
   if (files.find(file) == nullptr) return -EBADF;
   return move_pieces(
@@ -54,8 +55,8 @@ FERRY_DEVICE std::int64_t cached_transfer(Requester& requester, Direction direct
         // For each piece: the handle may be closed meanwhile, and its entry reused.
         const cache::OpenFile* entry = files.find(file);
         if (entry == nullptr) return -EBADF;
-        return direction == Direction::read ? files.read(*entry, file, memory, bytes, at)
-                                            : files.write(*entry, memory, bytes, at);
+        return direction == TransferDirection::read ? files.read(*entry, file, memory, bytes, at)
+                                                    : files.write(*entry, memory, bytes, at);
       });
 }
 

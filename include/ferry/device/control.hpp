@@ -2,7 +2,7 @@
 // it. Offsets only, so that device and server may map the arena at different addresses.
 //
 // shared: both sides load and store it
-//   | Control | LoopState, LoopDoorbell per loop | RingHead, slots per ring | Cell[] |
+//   | Control | LoopState, LoopDoorbell per loop | RingHead, slots per ring | AnswerCell[] |
 //   | scratch per group | extents per shared cell | staging per group |
 // local: the device's own
 //   | RingTickets per ring and service | LoopState, LoopDoorbell, RingHead, slots per service |
@@ -28,7 +28,7 @@ inline constexpr std::uint32_t control_version = 2;
 // Bytes of each group's scratch area: a path, a file status, or one vectored call's extents.
 inline constexpr std::uint64_t scratch_bytes = 16 * 1024;
 inline constexpr std::uint64_t path_bytes_max = 4096;  // including the terminating zero
-inline constexpr std::uint32_t extents_max = scratch_bytes / sizeof(Extent);
+inline constexpr std::uint32_t extents_max = scratch_bytes / sizeof(BufferExtent);
 // Maximum extents of a request that is answered in a shared cell.
 inline constexpr std::uint32_t shared_extents_max = 32;
 
@@ -151,10 +151,10 @@ inline Control lay_out(const Geometry& geometry) {
                    control.heads, control.slots);
   control.cells =
       place(std::uint64_t{geometry.groups} * geometry.cells_per_group + geometry.shared_cells,
-            sizeof(Cell), 64);
+            sizeof(AnswerCell), 64);
   control.scratch = place(geometry.groups, scratch_bytes, 4096);
-  control.extents = place(std::uint64_t{geometry.shared_cells} * shared_extents_max, sizeof(Extent),
-                          cache_line_bytes);
+  control.extents = place(std::uint64_t{geometry.shared_cells} * shared_extents_max,
+                          sizeof(BufferExtent), cache_line_bytes);
   control.staging = place(geometry.groups, geometry.staging_bytes, 4096);
   control.local = place(0, 0, 4096);
   control.tickets =
@@ -163,7 +163,7 @@ inline Control lay_out(const Geometry& geometry) {
                    control.service_doorbells, control.service_heads, control.service_slots);
   control.service_cells =
       place(geometry.services > 0 ? std::uint64_t{geometry.groups} * geometry.cells_per_group : 0,
-            sizeof(Cell), 64);
+            sizeof(AnswerCell), 64);
   control.positions = place(geometry.files, sizeof(FilePosition), 64);
   control.groups = place(geometry.groups, sizeof(GroupState), 64);
   control.counters = place(geometry.groups, sizeof(GroupCounters), 64);
@@ -203,9 +203,9 @@ struct ArenaView {
   }
   // Cells that the server answers in, followed by those of services, which are the device's own:
   // services' answers do not cross the bus.
-  FERRY_DEVICE Cell& cell(std::uint32_t index) const {
-    return index < cell_count() ? *shared<Cell>(layout.cells, index)
-                                : *own<Cell>(layout.service_cells, index - cell_count());
+  FERRY_DEVICE AnswerCell& cell(std::uint32_t index) const {
+    return index < cell_count() ? *shared<AnswerCell>(layout.cells, index)
+                                : *own<AnswerCell>(layout.service_cells, index - cell_count());
   }
   FERRY_DEVICE bool is_service_cell(std::uint32_t index) const {
     const Geometry& geometry = layout.geometry;
@@ -219,8 +219,8 @@ struct ArenaView {
     return layout.geometry.groups * layout.geometry.cells_per_group + index;
   }
   // For the request that is answered in shared cell `index`.
-  FERRY_DEVICE Extent* shared_extents(std::uint32_t index) const {
-    return shared<Extent>(layout.extents, std::uint64_t{index} * shared_extents_max);
+  FERRY_DEVICE BufferExtent* shared_extents(std::uint32_t index) const {
+    return shared<BufferExtent>(layout.extents, std::uint64_t{index} * shared_extents_max);
   }
   FERRY_DEVICE FilePosition& position(std::uint32_t file_index) const {
     return *own<FilePosition>(layout.positions, file_index);

@@ -182,23 +182,25 @@ class FileCalls {
   // cache on this core.
   FERRY_DEVICE Pending pread_async(int file, void* buffer, std::uint64_t bytes,
                                    std::int64_t offset) {
-    const Transfer one{file, buffer, bytes, offset};
+    const BatchTransfer one{file, buffer, bytes, offset};
     Pending pending;
     start(caller_, Opcode::read, &one, 1, &pending);
     return pending;
   }
   FERRY_DEVICE Pending pwrite_async(int file, const void* buffer, std::uint64_t bytes,
                                     std::int64_t offset) {
-    const Transfer one{file, const_cast<void*>(buffer), bytes, offset};
+    const BatchTransfer one{file, const_cast<void*>(buffer), bytes, offset};
     Pending pending;
     start(caller_, Opcode::write, &one, 1, &pending);
     return pending;
   }
   // Starts `count` transfers with as few doorbells as possible (one per 16).
-  FERRY_DEVICE void pread_batch(const Transfer* transfers, std::uint32_t count, Pending* pending) {
+  FERRY_DEVICE void pread_batch(const BatchTransfer* transfers, std::uint32_t count,
+                                Pending* pending) {
     start(caller_, Opcode::read, transfers, count, pending);
   }
-  FERRY_DEVICE void pwrite_batch(const Transfer* transfers, std::uint32_t count, Pending* pending) {
+  FERRY_DEVICE void pwrite_batch(const BatchTransfer* transfers, std::uint32_t count,
+                                 Pending* pending) {
     start(caller_, Opcode::write, transfers, count, pending);
   }
 
@@ -256,15 +258,15 @@ class FileCalls {
   // -EOPNOTSUPP for uncached files, -EAGAIN if views hold half the cache or failing write-back
   // leaves no place. The view is read-only; later writes by calls of any placement are visible.
   FERRY_DEVICE std::int64_t hold(int file, std::int64_t offset, std::uint64_t bytes,
-                                 cache::HeldView& view) {
+                                 cache::PinnedView& view) {
     return hold_page(caller_, file, offset, bytes, view);
   }
   // The group that holds a view must release it, once; repeating that is harmless.
-  FERRY_DEVICE void release(cache::HeldView& view) {
+  FERRY_DEVICE void release(cache::PinnedView& view) {
     caller_.group.sync();
     if (caller_.group.lane() == 0)
       cache::release_view(caller_.requester.cache(), caller_.requester.group(), view);
-    view = cache::HeldView{};
+    view = cache::PinnedView{};
   }
 
  private:

@@ -27,7 +27,7 @@ FERRY_DEVICE Result leads_on_file(Caller<Group>& caller, int file, Work work) {
 // bytes or an error.
 template <class Group>
 FERRY_DEVICE_CALL std::int64_t hold_together(Caller<Group>& caller, int file, std::int64_t offset,
-                                             std::uint64_t bytes, cache::HeldView& view) {
+                                             std::uint64_t bytes, cache::PinnedView& view) {
   const Group& group = caller.group;
   for (;;) {
     cache::Pull pull;

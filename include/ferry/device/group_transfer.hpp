@@ -21,7 +21,7 @@ FERRY_DEVICE_CALL std::int64_t read_together(Caller<Group>& caller, int file, un
   std::uint64_t done = 0;
   do {
     const std::int64_t at = offset + static_cast<std::int64_t>(done);
-    cache::HeldView view;
+    cache::PinnedView view;
     std::int64_t got = hold_together(caller, file, at, bytes - done, view);
     if (got == -EAGAIN) {
       // Views hold half the cache: then only the leader copies, which needs a page for less time.
@@ -80,15 +80,17 @@ FERRY_DEVICE_CALL std::int64_t write_together(Caller<Group>& caller, int file,
 // cached_transfer() with any number of lanes. `piece_of(i, out)` must return the same on every
 // lane.
 template <class Group, class PieceOf>
-FERRY_DEVICE std::int64_t transfer_together(Caller<Group>& caller, Direction direction, int file,
-                                            int count, std::int64_t offset, PieceOf piece_of) {
+FERRY_DEVICE std::int64_t transfer_together(Caller<Group>& caller, TransferDirection direction,
+                                            int file, int count, std::int64_t offset,
+                                            PieceOf piece_of) {
   if (!has_several_lanes(caller.group))
     return cached_transfer(caller.requester, direction, file, count, offset, piece_of);
-  return move_pieces(
-      count, offset, piece_of, [&](unsigned char* memory, std::uint64_t bytes, std::int64_t at) {
-        return direction == Direction::read ? read_together(caller, file, memory, bytes, at)
-                                            : write_together(caller, file, memory, bytes, at);
-      });
+  return move_pieces(count, offset, piece_of,
+                     [&](unsigned char* memory, std::uint64_t bytes, std::int64_t at) {
+                       return direction == TransferDirection::read
+                                  ? read_together(caller, file, memory, bytes, at)
+                                  : write_together(caller, file, memory, bytes, at);
+                     });
 }
 
 }  // namespace ferry::device

@@ -9,7 +9,7 @@
 namespace ferry::device {
 
 // One transfer of a batch.
-struct Transfer {
+struct BatchTransfer {
   int file = -1;
   void* buffer = nullptr;
   std::uint64_t bytes = 0;
@@ -27,7 +27,7 @@ inline constexpr std::uint32_t batch_requests_max = 16;
 
 // The leader's part of start_batch(): requests for those in `chosen` that are not finished yet.
 FERRY_DEVICE inline void submit_in_arena(Requester& requester, Opcode opcode,
-                                         const Transfer* transfers, std::uint32_t count,
+                                         const BatchTransfer* transfers, std::uint32_t count,
                                          Pending* pending, std::uint32_t chosen, Target target) {
   const auto is_due = [&](std::uint32_t i) {
     return !pending[i].finished && (chosen & (1U << i)) != 0;
@@ -41,7 +41,7 @@ FERRY_DEVICE inline void submit_in_arena(Requester& requester, Opcode opcode,
   FERRY_NO_UNROLL
   for (std::uint32_t i = 0; i < count; ++i) {
     if (!is_due(i)) continue;
-    const Transfer& one = transfers[i];
+    const BatchTransfer& one = transfers[i];
     requests[ready] = transfer_request(requester.arena(), opcode_for(target, opcode), one.file,
                                        one.buffer, clamp_transfer(one.bytes), one.offset);
     const int error = requester.prepare(requests[ready], pending[i].ticket, 1, target);
@@ -56,13 +56,13 @@ FERRY_DEVICE inline void submit_in_arena(Requester& requester, Opcode opcode,
 
 // One doorbell (and one more for a service) for at most batch_requests_max transfers.
 template <class Group>
-FERRY_DEVICE void start_batch(Caller<Group>& caller, Opcode opcode, const Transfer* transfers,
+FERRY_DEVICE void start_batch(Caller<Group>& caller, Opcode opcode, const BatchTransfer* transfers,
                               std::uint32_t count, Pending* pending) {
   Requester& requester = caller.requester;
   std::uint32_t served = 0;  // one bit each
   FERRY_NO_UNROLL
   for (std::uint32_t i = 0; i < count; ++i) {
-    const Transfer& one = transfers[i];
+    const BatchTransfer& one = transfers[i];
     const IoVector piece{one.buffer, clamp_transfer(one.bytes)};
     pending[i] = Pending{};
     CacheRole role = cache_role(caller, TransferCall{opcode, one.file, &piece, 1, one.offset});
@@ -93,7 +93,7 @@ FERRY_DEVICE void start_batch(Caller<Group>& caller, Opcode opcode, const Transf
 
 // As few doorbells as possible.
 template <class Group>
-FERRY_DEVICE_CALL void start(Caller<Group>& caller, Opcode opcode, const Transfer* transfers,
+FERRY_DEVICE_CALL void start(Caller<Group>& caller, Opcode opcode, const BatchTransfer* transfers,
                              std::uint32_t count, Pending* pending) {
   for (std::uint32_t at = 0; at < count;) {
     const std::uint32_t step = count - at < batch_requests_max ? count - at : batch_requests_max;

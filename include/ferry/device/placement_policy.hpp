@@ -19,7 +19,7 @@ namespace ferry::device {
 
 // The facts behind the decision.
 struct CallFacts {
-  Direction direction = Direction::read;
+  TransferDirection direction = TransferDirection::read;
   bool continues = false;  // where the group's last call on this file ended
   std::uint64_t bytes = 0;
 };
@@ -29,7 +29,7 @@ struct CallFacts {
 template <class Resident, class MayBypass>
 FERRY_DEVICE Placement choose_placement(const Crossovers& crossovers, const CallFacts& call,
                                         Resident resident, MayBypass may_bypass) {
-  const bool reads = call.direction == Direction::read;
+  const bool reads = call.direction == TransferDirection::read;
   const std::uint64_t host_bytes_min = !reads           ? crossovers.host_write_bytes_min
                                        : call.continues ? crossovers.host_stream_read_bytes_min
                                                         : crossovers.host_read_bytes_min;

@@ -135,7 +135,7 @@ class Requester {
   }
 
   FERRY_DEVICE bool done(const Ticket& ticket) const {
-    Cell& cell = context_.arena.cell(ticket.cell);
+    AnswerCell& cell = context_.arena.cell(ticket.cell);
     return SystemRef<std::uint32_t>(cell.sequence).load(acquire) == ticket.sequence;
   }
 
@@ -151,7 +151,7 @@ class Requester {
 
   // Waits for the answer and frees the cell.
   FERRY_DEVICE_CALL Answer wait(const Ticket& ticket) {
-    Cell& cell = context_.arena.cell(ticket.cell);
+    AnswerCell& cell = context_.arena.cell(ticket.cell);
     Waiter waiter(context_.wait, context_.hooks, loop_of(ticket));
     const int error = waiter.until_equal(cell.sequence, ticket.sequence, &cell.parked);
     if (waiter.slept()) add_to(counters().parks, 1);
@@ -170,7 +170,7 @@ class Requester {
 
   // Waits until an unowned cell has the answer `sequence` of server loop `loop`, or a later one.
   // Returns 0, -EIO or -ESHUTDOWN.
-  FERRY_DEVICE_CALL int wait_shared(Cell& cell, std::uint32_t loop, std::uint32_t sequence) {
+  FERRY_DEVICE_CALL int wait_shared(AnswerCell& cell, std::uint32_t loop, std::uint32_t sequence) {
     Waiter waiter(context_.wait, context_.hooks, context_.arena.loop_state(loop));
     const int error = waiter.until_passed(cell.sequence, sequence, cell.parked);
     if (waiter.slept()) add_to(counters().parks, 1);

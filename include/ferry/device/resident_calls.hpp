@@ -43,7 +43,7 @@ FERRY_DEVICE_FAST bool read_hit(Caller<Group>& caller, int file, void* to, std::
 }
 // Likewise a view.
 FERRY_DEVICE_FAST bool hold_hit(const Requester& requester, int file, std::int64_t offset,
-                                std::uint64_t bytes, cache::HeldView& held) {
+                                std::uint64_t bytes, cache::PinnedView& held) {
   std::uint32_t inode = 0;
   return may_hit(requester.cache(), file, offset, inode) &&
          cache::hold_hit(requester.cache(), requester.group(), inode, bytes,
@@ -54,7 +54,7 @@ template <class Group>
 FERRY_DEVICE bool read_hit_together(Caller<Group>& caller, int file, void* to, std::uint64_t bytes,
                                     std::int64_t offset) {
   const Requester& requester = caller.requester;
-  cache::HeldView held;
+  cache::PinnedView held;
   const bool hit = caller.leads([&] {
     if (!reads_here(caller.placement) || to == nullptr || bytes == 0 ||
         !hold_hit(requester, file, offset, bytes, held))
@@ -75,8 +75,8 @@ FERRY_DEVICE bool read_hit_together(Caller<Group>& caller, int file, void* to, s
 
 template <class Group>
 FERRY_DEVICE std::int64_t hold_page(Caller<Group>& caller, int file, std::int64_t offset,
-                                    std::uint64_t bytes, cache::HeldView& view) {
-  view = cache::HeldView{};
+                                    std::uint64_t bytes, cache::PinnedView& view) {
+  view = cache::PinnedView{};
   if (caller.leads([&] { return hold_hit(caller.requester, file, offset, bytes, view); })) {
     view = caller.group.broadcast(view);
     return static_cast<std::int64_t>(view.bytes);
@@ -115,7 +115,7 @@ FERRY_DEVICE std::uint64_t read_page_of(Caller<Group>& caller, std::uint32_t fir
       within(mine) && within(lead) && reads_here(caller.placement) &&
       (static_cast<std::uint64_t>(mine.offset) & page) == static_cast<std::uint64_t>(start);
   const std::uint64_t served = group.ballot(same) & lanes;
-  cache::HeldView view;
+  cache::PinnedView view;
   const std::int64_t held = served != 0 ? hold_page(caller, file, start, page_bytes, view) : -1;
   if (held <= 0) {  // uncached, an error, or the end of the file: like the plain call
     const std::int64_t alone = pread(lead);

@@ -11,9 +11,9 @@
 //   RingTickets.known_head device       device      a head seen earlier, to spare the bus
 //   RingHead.head          server       device      requests copied out so far
 //   Request.commit         device       server      lap number + 1 once the slot holds a request
-//   Cell.sequence          server       device      the sequence number last answered
-//   Cell.result, value     server       device      the answer, valid once sequence says so
-//   Cell.parked            device       server      a waiter may be asleep on Cell.sequence
+//   AnswerCell.sequence    server       device      the sequence number last answered
+//   AnswerCell.result      server       device      result and value, valid once sequence says so
+//   AnswerCell.parked      device       server      a waiter may be asleep on sequence
 //   LoopState.*            server       device      running/stopping/stopped/dead, parked
 //   LoopDoorbell.count     device, and the server's own helpers; never a CUDA device
 //   (in the rings of a device's own services, "server" is the service that takes the requests)
@@ -86,12 +86,12 @@ static_assert(cached_call(Opcode::read_vector) == Opcode::cached_read_vector);
 static_assert(cached_call(Opcode::write_vector) == Opcode::cached_write_vector);
 
 // The direction of a transfer: read from a file, or written to it.
-enum class Direction : std::uint8_t { read, write };
+enum class TransferDirection : std::uint8_t { read, write };
 
-FERRY_DEVICE constexpr Direction direction_of(Opcode transfer) {
+FERRY_DEVICE constexpr TransferDirection direction_of(Opcode transfer) {
   const bool reads = transfer == Opcode::read || transfer == Opcode::read_vector ||
                      transfer == Opcode::cached_read || transfer == Opcode::cached_read_vector;
-  return reads ? Direction::read : Direction::write;
+  return reads ? TransferDirection::read : TransferDirection::write;
 }
 FERRY_DEVICE constexpr bool is_vector(Opcode transfer) {
   return transfer == Opcode::read_vector || transfer == Opcode::write_vector ||
@@ -130,14 +130,14 @@ static_assert(offsetof(Request, argument) == 48);
 #endif
 
 // One piece of a vectored transfer, in the arena.
-struct Extent {
+struct BufferExtent {
   std::uint64_t buffer;  // offset in the arena, bytes
   std::uint64_t length;  // bytes
 };
-static_assert(sizeof(Extent) == 16);
+static_assert(sizeof(BufferExtent) == 16);
 
 // The place of an answer. One cache line: the server's store brings everything the waiter reads.
-struct alignas(cache_line_bytes) Cell {
+struct alignas(cache_line_bytes) AnswerCell {
   std::uint32_t sequence;  // server
   std::uint32_t reserved;
   std::int64_t result;   // server: bytes or handle, or a negative errno
@@ -145,9 +145,9 @@ struct alignas(cache_line_bytes) Cell {
   std::uint32_t parked;  // device, and only around a sleep: the line stays with the server
   std::uint32_t padding[9];
 };
-static_assert(sizeof(Cell) == 64);
+static_assert(sizeof(AnswerCell) == 64);
 #if !defined(__CUDACC_RTC__)
-static_assert(offsetof(Cell, parked) == 24);
+static_assert(offsetof(AnswerCell, parked) == 24);
 #endif
 
 struct alignas(cache_line_bytes) RingTickets {
@@ -297,7 +297,7 @@ class RingConsumer {
 
 // The server's answer; `value` matters for requests with flag_append. Returns whether a waiter may
 // be asleep on `cell.sequence` and must be woken (R6). Do not touch the cell afterwards.
-FERRY_DEVICE inline bool answer(Cell& cell, std::uint32_t sequence, std::int64_t result,
+FERRY_DEVICE inline bool answer(AnswerCell& cell, std::uint32_t sequence, std::int64_t result,
                                 std::uint64_t value) {
   cell.result = result;
   if (value != 0) cell.value = value;  // one store fewer to a polled cache line

@@ -32,7 +32,7 @@ struct TransferCall {
   std::uint8_t flags = 0;
   std::uint64_t bytes = bytes_of(pieces, count);  // at most transfer_bytes_max
 
-  FERRY_DEVICE bool reads() const { return direction_of(opcode) == Direction::read; }
+  FERRY_DEVICE bool reads() const { return direction_of(opcode) == TransferDirection::read; }
 };
 
 FERRY_DEVICE constexpr Opcode opcode_for(Target target, Opcode transfer) {
@@ -141,9 +141,9 @@ FERRY_DEVICE_ONCE Answer send(Caller<Group>& caller, const TransferCall& call, T
     const Opcode opcode = opcode_for(target, call.opcode);
     Request request;
     if (is_vector(call.opcode)) {
-      auto* extents = reinterpret_cast<Extent*>(arena.scratch(caller.requester.group()));
+      auto* extents = reinterpret_cast<BufferExtent*>(arena.scratch(caller.requester.group()));
       for (int i = 0; i < call.count; ++i)
-        extents[i] = Extent{arena.offset_of(call.pieces[i].base), call.pieces[i].bytes};
+        extents[i] = BufferExtent{arena.offset_of(call.pieces[i].base), call.pieces[i].bytes};
       request = transfer_request(arena, opcode, call.file, extents,
                                  static_cast<std::uint64_t>(call.count), call.offset, call.flags);
     } else {

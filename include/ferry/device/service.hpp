@@ -27,7 +27,7 @@ FERRY_DEVICE_CALL std::int64_t serve_cached(Caller<Group>& executor, const Reque
   const ArenaView& arena = executor.requester.arena();
   if (!is_cached_call(request.opcode)) return -EINVAL;
   if (executor.group.lane() == 0) add_to(executor.requester.counters().served, 1);
-  const Direction direction = direction_of(request.opcode);
+  const TransferDirection direction = direction_of(request.opcode);
   if (!is_vector(request.opcode)) {
     if (!arena.allows(request.buffer, request.length)) return -EFAULT;
     const auto piece_of = [&](int, IoVector& piece) {
@@ -37,11 +37,11 @@ FERRY_DEVICE_CALL std::int64_t serve_cached(Caller<Group>& executor, const Reque
     return transfer_together(executor, direction, request.file, 1, request.offset, piece_of);
   }
   if (request.length > extents_max) return -EINVAL;
-  if (request.buffer % alignof(Extent) != 0) return -EFAULT;
-  if (!arena.allows(request.buffer, request.length * sizeof(Extent))) return -EFAULT;
+  if (request.buffer % alignof(BufferExtent) != 0) return -EFAULT;
+  if (!arena.allows(request.buffer, request.length * sizeof(BufferExtent))) return -EFAULT;
   const auto piece_of = [&](int i, IoVector& piece) {
     // Copied before the check, by one lane for all: the program may change it meanwhile.
-    Extent extent{};
+    BufferExtent extent{};
     if (executor.group.lane() == 0) {
       const std::uint64_t at = static_cast<std::uint64_t>(i) * sizeof extent;
       __builtin_memcpy(&extent, arena.address_of(request.buffer) + at, sizeof extent);
@@ -126,7 +126,7 @@ class ServiceLoop {
 
   FERRY_DEVICE void respond(const Request& request, std::int64_t result) const {
     if (!context_.arena.is_service_cell(request.cell)) return;
-    Cell& cell = context_.arena.cell(request.cell);
+    AnswerCell& cell = context_.arena.cell(request.cell);
     if (answer(cell, request.sequence, result, 0)) wake(context_.hooks, cell.sequence);
   }
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 Action = Callable[[], None]
 
 
-class Clock:
+class SimulatedClock:
     """What will happen, in the order of time."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Clock:
 class Station:
     """Serves one after the other, in the order of arrival."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: SimulatedClock) -> None:
         """Begins idle."""
         self._clock = clock
         self._free_at_s = 0.0
@@ -56,7 +56,7 @@ class Station:
 class CrowdedStation:
     """A station that serves the slower the more are waiting behind: service * (1 + waiting / n)."""
 
-    def __init__(self, clock: Clock, backlog: float) -> None:
+    def __init__(self, clock: SimulatedClock, backlog: float) -> None:
         """Takes the number of those waiting, ``backlog``, that doubles a service time."""
         self._clock = clock
         self._backlog = backlog

@@ -123,7 +123,7 @@ class Endian(RanksStudy):
 
 
 @dataclass(frozen=True)
-class Test:
+class EndianTest:
     """One of the ways to look at the rows."""
 
     name: str
@@ -151,9 +151,9 @@ class Test:
 
 
 TESTS = (
-    Test("write", "write", "bandwidth_mib_per_s"),
-    Test("write+sync", "write", "bandwidth_with_sync_mib_per_s"),
-    Test("read", "read", "bandwidth_mib_per_s"),
+    EndianTest("write", "write", "bandwidth_mib_per_s"),
+    EndianTest("write+sync", "write", "bandwidth_with_sync_mib_per_s"),
+    EndianTest("read", "read", "bandwidth_mib_per_s"),
 )
 
 
@@ -205,7 +205,7 @@ def _label(size: int) -> str:
     return f"swapped, {size} bytes" if size else "native"
 
 
-def _what_is_left(document: Document, test: Test) -> str:
+def _what_is_left(document: Document, test: EndianTest) -> str:
     points = [p for ranks in document.settings["ranks"] for p in test.points(document, ranks)]
     ratios = [point.ratio_median for point in points]
     slower = sum(point.finding == "slower" for point in points)
@@ -215,7 +215,7 @@ def _what_is_left(document: Document, test: Test) -> str:
     )
 
 
-def _section(document: Document, test: Test) -> Section:
+def _section(document: Document, test: EndianTest) -> Section:
     counts, panels, lines = document.settings["ranks"], [], []
     for ranks in counts:
         bars = []

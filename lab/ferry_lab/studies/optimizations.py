@@ -53,8 +53,8 @@ from ferry_lab.studies.optimizations_cells import (
     SMALL_FILE_BYTES,
     SMALL_TOTAL_BYTES,
     SWITCHES,
-    Place,
     Places,
+    SystemPlace,
     alignment_cells,
     record_cells,
     small_file_cells,
@@ -268,8 +268,8 @@ def _make_places(
     return Places(_place(folder), kernel)
 
 
-def _place(folder: Path) -> Place:
-    return Place(str(folder.absolute()))
+def _place(folder: Path) -> SystemPlace:
+    return SystemPlace(str(folder.absolute()))
 
 
 # ---- rows and comparisons ------------------------------------------------------------------------

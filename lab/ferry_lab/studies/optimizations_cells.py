@@ -61,7 +61,7 @@ SETTINGS = (OFF, *ALONE, ALL, AGAIN)
 
 
 @dataclass(frozen=True)
-class Place:
+class SystemPlace:
     """Where one way's files lie."""
 
     folder: str
@@ -85,14 +85,14 @@ class Place:
 class Places:
     """Where files lie: those of the settings, and those of the kernel's memory file systems."""
 
-    cache: Place
-    kernel: Mapping[str, Place] = field(default_factory=dict)  # by kind, as far as they are there
+    cache: SystemPlace
+    kernel: Mapping[str, SystemPlace] = field(default_factory=dict)  # by kind, as far as they are there
 
-    def of(self, way: str) -> Place:
+    def of(self, way: str) -> SystemPlace:
         """Returns where a way's files lie."""
         return self.kernel.get(way, self.cache)
 
-    def all(self) -> list[Place]:
+    def all(self) -> list[SystemPlace]:
         """Returns every place."""
         return [self.cache, *self.kernel.values()]
 
@@ -101,7 +101,7 @@ def _kernel_ways(places: Places) -> list[Way]:
     return [Way(kind, {"interface": "posix"}) for kind in places.kernel]
 
 
-def _fields(operation: str, place: Place, size: int) -> dict[str, Any]:
+def _fields(operation: str, place: SystemPlace, size: int) -> dict[str, Any]:
     """What an operation is in a plan."""
     if operation in ("read", "reread"):
         path = place.read_path(size)

@@ -36,7 +36,7 @@ SEED = 1
 
 
 @dataclass(frozen=True)
-class Series:
+class PlacementSeries:
     """One way of moving the bytes."""
 
     way: str
@@ -54,12 +54,12 @@ class Series:
 CACHED = ("compute", "service", "automatic")  # through the device's page cache
 PROGRAMS = ("iterative", "once")
 WRITES = (
-    Series("host", "ferry", "host"),
-    *(Series(way, "ferry", way) for way in CACHED),
+    PlacementSeries("host", "ferry", "host"),
+    *(PlacementSeries(way, "ferry", way) for way in CACHED),
     # The second plain series is there for the noise: it equals the first.
-    *(Series("plain", "posix"), Series("again", "posix"), Series("mmap", "mmap")),
+    *(PlacementSeries("plain", "posix"), PlacementSeries("again", "posix"), PlacementSeries("mmap", "mmap")),
 )
-WARM = tuple(Series(way, "ferry", way, warm=True) for way in CACHED)
+WARM = tuple(PlacementSeries(way, "ferry", way, warm=True) for way in CACHED)
 READS = (*WRITES[:4], *WARM, *WRITES[4:])
 
 

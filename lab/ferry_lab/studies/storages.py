@@ -43,7 +43,7 @@ from ferry_lab.studies.storages_cells import (
     RAW_TRANSFER_BYTES,
     RECORD_BYTES,
     SEED,
-    Place,
+    StoragePlace,
     raw_cells,
     size_cells,
     thread_cells,
@@ -82,7 +82,7 @@ class Storages(Study):
         ):
             found, places = list(local), []
             for storage in [*local, *network]:
-                place = Place(storage.name, storage.folder, storage.in_memory, storage.remote)
+                place = StoragePlace(storage.name, storage.folder, storage.in_memory, storage.remote)
                 try:
                     _make_files(place, sizes, threads[-1])
                 except FerryError as error:
@@ -167,10 +167,10 @@ def thread_counts() -> list[int]:
 
 def make_groups(
     options: StudyOptions,
-    places: Sequence[Place],
+    places: Sequence[StoragePlace],
     sizes: Sequence[int],
     threads: Sequence[int],
-    raw: Place | None,
+    raw: StoragePlace | None,
 ) -> dict[str, Group]:
     """Returns what is measured, by the rows' group."""
     usual = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
@@ -184,7 +184,7 @@ def make_groups(
     return groups
 
 
-def _make_files(place: Place, sizes: Sequence[int], threads: int) -> None:
+def _make_files(place: StoragePlace, sizes: Sequence[int], threads: int) -> None:
     """Makes what is read. Raises FerryError."""
     for size in sorted({*sizes, RAW_FILE_BYTES}):
         path = place.path(f"sized.{size}")
@@ -236,7 +236,7 @@ MANY, STORAGES = "threads_and_one", "storage_and_disk"  # questions of compariso
 
 
 @dataclass(frozen=True)
-class Test:
+class StorageTest:
     """One of the paper's tests."""
 
     name: str
@@ -274,14 +274,14 @@ class Test:
         return row_at(document.rows, part="disk", operation=self.operation)
 
 
-WRITE_SYNC = Test("write+sync", "write", "bandwidth_with_sync_mib_per_s")
-WRITE = Test("write", "write", "bandwidth_mib_per_s")
-COLD = Test("cold read", "cold", "bandwidth_mib_per_s")
-REREAD = Test("re-read", "reread", "bandwidth_mib_per_s")
+WRITE_SYNC = StorageTest("write+sync", "write", "bandwidth_with_sync_mib_per_s")
+WRITE = StorageTest("write", "write", "bandwidth_mib_per_s")
+COLD = StorageTest("cold read", "cold", "bandwidth_mib_per_s")
+REREAD = StorageTest("re-read", "reread", "bandwidth_mib_per_s")
 TESTS = (WRITE_SYNC, WRITE, COLD, REREAD)
 
 
-def thread_findings(document: Document, test: Test) -> Findings:
+def thread_findings(document: Document, test: StorageTest) -> Findings:
     """Returns what more threads bring, on each storage."""
     found = [
         Finding(one["label"], "one thread", test.points(document, MANY, one["name"]), THREADS)
@@ -290,7 +290,7 @@ def thread_findings(document: Document, test: Test) -> Findings:
     return Findings(f"{test.title_in(document)}, more threads than one", found)
 
 
-def storage_findings(document: Document, test: Test) -> Findings:
+def storage_findings(document: Document, test: StorageTest) -> Findings:
     """Returns how each storage compares with that of --dir, by one thread."""
     first, *others = document.settings["storages"]
     found = [
@@ -439,7 +439,7 @@ def _table_1(document: Document) -> Section:
     )
 
 
-def _bars(document: Document, test: Test) -> list[Bar]:
+def _bars(document: Document, test: StorageTest) -> list[Bar]:
     """Returns two bars for each storage: one thread, and the best number of them."""
     bars = []
     for one in document.settings["storages"]:
@@ -560,14 +560,14 @@ def _by_size(document: Document) -> Section:
     return Section("By file size, one thread", figure=figure, tables=tables)
 
 
-def threads_table(document: Document, test: Test) -> Table:
+def threads_table(document: Document, test: StorageTest) -> Table:
     """Returns bandwidths by threads."""
     columns = map(str, document.settings["threads"])
     title = f"{test.title_in(document)} by threads (MiB/s)"
     return _by_storage(document, test, title, "threads", columns)
 
 
-def sizes_table(document: Document, test: Test) -> Table:
+def sizes_table(document: Document, test: StorageTest) -> Table:
     """Returns bandwidths by file size, one thread."""
     columns = map(format_size, document.settings["sizes_bytes"])
     title = f"{test.title_in(document)} by file size (MiB/s)"
@@ -575,7 +575,7 @@ def sizes_table(document: Document, test: Test) -> Table:
 
 
 def _by_storage(
-    document: Document, test: Test, title: str, part: str, columns: Iterable[str]
+    document: Document, test: StorageTest, title: str, part: str, columns: Iterable[str]
 ) -> Table:
     """Returns a line for each storage."""
     lines = []
@@ -613,7 +613,7 @@ def raw_table(document: Document) -> Table:
     return Table(f"{raw['medium']} itself (MiB/s)", [f"direct I/O, {calls}", "bandwidth"], lines)
 
 
-def _published(system: str | None, test: Test, best: bool) -> float | None:
+def _published(system: str | None, test: StorageTest, best: bool) -> float | None:
     """Returns the paper's number for a test on such a system, in MiB/s; None where it has none."""
     for number in published.of_study("storages"):
         many = number.threads == "best"

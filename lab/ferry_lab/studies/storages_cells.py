@@ -14,7 +14,7 @@ from typing import Any
 
 from ferry.sizes import MIB
 from ferry_lab.run.plan import Cell, at
-from ferry_lab.run.remote_files import Place as RemotePlace
+from ferry_lab.run.remote_files import Place
 
 RECORD_BYTES = 4 * MIB  # as in the paper
 FILE_BYTES = 32 * MIB  # likewise
@@ -26,13 +26,13 @@ OPERATIONS = ("write", "cold", "reread")
 
 
 @dataclass(frozen=True)
-class Place:
+class StoragePlace:
     """What cells need to know of a storage."""
 
     name: str
     folder: Path | None  # None: it is reached by a URI
     in_memory: bool  # nothing is colder than a re-read
-    remote: RemotePlace | None = None
+    remote: Place | None = None
 
     def path(self, name: str) -> str:
         """Returns the path of a file in it."""
@@ -58,7 +58,7 @@ class Place:
         return ("write", "reread") if self.in_memory else OPERATIONS
 
 
-def _fields(operation: str, place: Place, name: str) -> dict[str, Any]:
+def _fields(operation: str, place: StoragePlace, name: str) -> dict[str, Any]:
     if operation == "write":
         path = place.path("written")
         return {**place.way, "operation": "write", "path": path, "sync": "fsync", "seed": SEED}
@@ -71,7 +71,7 @@ def _fields(operation: str, place: Place, name: str) -> dict[str, Any]:
     }
 
 
-def thread_cells(places: Sequence[Place], threads: Sequence[int]) -> list[Cell]:
+def thread_cells(places: Sequence[StoragePlace], threads: Sequence[int]) -> list[Cell]:
     """Returns all operations by one thread and by many, each with a file of its own.
 
     One thread runs twice, for the noise.
@@ -92,12 +92,12 @@ def thread_cells(places: Sequence[Place], threads: Sequence[int]) -> list[Cell]:
     ]
 
 
-def _at(part: str, operation: str, place: Place, threads: int, size: int) -> dict[str, Any]:
+def _at(part: str, operation: str, place: StoragePlace, threads: int, size: int) -> dict[str, Any]:
     axes = {"part": part, "operation": operation, "storage": place.name}
     return at(**axes, threads=threads, file_bytes=size)
 
 
-def size_cells(places: Sequence[Place], size: int) -> list[Cell]:
+def size_cells(places: Sequence[StoragePlace], size: int) -> list[Cell]:
     """Returns all operations by one thread on a file of that size."""
     return [
         Cell(
@@ -112,7 +112,7 @@ def size_cells(places: Sequence[Place], size: int) -> list[Cell]:
     ]
 
 
-def raw_cells(place: Place) -> list[Cell]:
+def raw_cells(place: StoragePlace) -> list[Cell]:
     """Returns what the disk below gives: direct transfers, several in flight, past every cache.
 
     Writes go over a file whose blocks it has already, so that there is no more to do than to write.

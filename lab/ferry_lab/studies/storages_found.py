@@ -21,7 +21,7 @@ from ferry.files import check_folder, scratch_folder
 from ferry.native import read_info
 from ferry.sizes import MIB, format_size
 from ferry_lab.run.mounts import Mounted, Mounts, why_no_loop
-from ferry_lab.run.remote_files import Place as RemotePlace
+from ferry_lab.run.remote_files import Place
 
 Json = dict[str, Any]
 
@@ -66,7 +66,7 @@ class Storage:
     driver: str | None  # of that disk
     steps: Sequence[str]  # commands that set it up
     facts: dict[str, Fact] = field(default_factory=dict)
-    remote: RemotePlace | None = None
+    remote: Place | None = None
     reached: str | None = None  # how, where it is not by plain calls on a disk of this machine
 
     @property

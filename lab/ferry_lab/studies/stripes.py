@@ -146,7 +146,7 @@ def default_layout(where: str) -> Json | None:
     try:
         answer = run_layout(["get", where])
     except FerryError as error:
-        if "stripes files" in str(error):
+        if "whose striping" in str(error):
             return None
         raise
     layout: Json = answer["layout"]

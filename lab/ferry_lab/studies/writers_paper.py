@@ -14,7 +14,7 @@ from typing import TypeVar
 from ferry_lab.studies import published
 from ferry_lab.studies.cluster_model import MB, Cluster
 from ferry_lab.studies.published import Number
-from ferry_lab.studies.writers_simulation import Gather, Operation, Transfer, simulate
+from ferry_lab.studies.writers_simulation import Gather, Operation, SimulatedTransfer, simulate
 
 _Part = TypeVar("_Part")
 
@@ -32,13 +32,13 @@ NOT_HELD_AGAINST = (
 
 
 @dataclass(frozen=True)
-class Point:
+class PaperPoint:
     """One published number, and what is simulated for it."""
 
     number: Number
     where: str
     cluster: Cluster
-    transfer: Transfer
+    transfer: SimulatedTransfer
     calibrated: bool
 
     @property
@@ -47,7 +47,7 @@ class Point:
         return self.number.value * (1000 if self.number.unit == "GB/s" else 1)
 
 
-def points(xt3: Cluster) -> list[Point]:
+def points(xt3: Cluster) -> list[PaperPoint]:
     """Returns all that can be held against the model of the XT3, calibrated ones first."""
     made = [
         *(_writers_point(xt3, number) for number in _numbers("writers")),
@@ -107,7 +107,7 @@ def _numbers(study: str) -> list[Number]:
     return [number for number in published.of_study(study) if number.paper == "004"]
 
 
-def _writers_point(xt3: Cluster, number: Number) -> Point:
+def _writers_point(xt3: Cluster, number: Number) -> PaperPoint:
     """One file for each writer; the other ranks send it their data."""
     size_mb, writers = number.x, int(number.threads)
     xt4 = size_mb == 8
@@ -125,12 +125,12 @@ def _writers_point(xt3: Cluster, number: Number) -> Point:
     gather: Gather = "serial" if "serially" in number.note else "aggregate"
     how = "all ranks" if writers == cluster.job.ranks else f"a subset ({gather})"
     where = f"{'XT4' if xt4 else 'XT3'}, {size_mb:g} MB, {how}"
-    return Point(
-        number, where, cluster, Transfer(operation, writers, gather), not xt4 and size_mb == 5
+    return PaperPoint(
+        number, where, cluster, SimulatedTransfer(operation, writers, gather), not xt4 and size_mb == 5
     )
 
 
-def _stripes_point(xt3: Cluster, number: Number) -> Point:
+def _stripes_point(xt3: Cluster, number: Number) -> PaperPoint:
     """One writer; there are as many servers as its file has stripes, if that is more."""
     stripes = int(number.x)
     servers = _with(xt3.servers, {"count": max(xt3.servers.count, stripes)})
@@ -144,13 +144,13 @@ def _stripes_point(xt3: Cluster, number: Number) -> Point:
         },
     )
     cluster = _with(xt3, {"servers": servers, "job": job})
-    return Point(number, f"one writer, stripe count {stripes}", cluster, Transfer("write", 1), False)
+    return PaperPoint(number, f"one writer, stripe count {stripes}", cluster, SimulatedTransfer("write", 1), False)
 
 
-def _processes_point(xt3: Cluster, number: Number) -> Point:
+def _processes_point(xt3: Cluster, number: Number) -> PaperPoint:
     """16 MB each: 96 processes on nodes of their own, 192 two by two."""
     ranks = int(number.threads)
     client = _with(xt3.client, {"ranks_per_node": 1 if ranks == 96 else 2})
     job = _with(xt3.job, {"ranks": ranks, "bytes_per_rank": 16 * MB})
     cluster = _with(xt3, {"client": client, "job": job})
-    return Point(number, "16 MB, Fortran, all ranks", cluster, Transfer("write", ranks), False)
+    return PaperPoint(number, "16 MB, Fortran, all ranks", cluster, SimulatedTransfer("write", ranks), False)

@@ -15,7 +15,7 @@ from ferry_lab.results.records import Row
 from ferry_lab.stats.comparing import row_at
 from ferry_lab.studies.cluster_model import MB, Client, Cluster, Job, Metadata, Network, Servers
 from ferry_lab.studies.writers_cells import ALL, METRIC, rows_of, writers_of
-from ferry_lab.studies.writers_simulation import Transfer, simulate
+from ferry_lab.studies.writers_simulation import SimulatedTransfer, simulate
 
 _NO_LIMIT_MB_PER_S = 1e6
 _REQUEST_BYTES = 4 * MIB
@@ -31,7 +31,7 @@ def predictions(rows: Sequence[Row], operation: str, kind: str) -> dict[str, flo
         if row is every or row is one:
             continue
         gather = "serial" if row.axes["way"] == "serial" else "aggregate"
-        outcome = simulate(cluster, Transfer(row.operation, writers_of(row), gather))
+        outcome = simulate(cluster, SimulatedTransfer(row.operation, writers_of(row), gather))
         said[row.id] = outcome.bandwidth_mb_per_s * MB / MIB
     return said
 

@@ -44,8 +44,8 @@ from ferry_lab.studies.writers_paper import NOT_HELD_AGAINST, points
 from ferry_lab.studies.writers_simulation import (
     REQUESTS_MAX,
     Operation,
-    Outcome,
-    Transfer,
+    SimulatedTransfer,
+    SimulationOutcome,
     simulate,
 )
 
@@ -93,19 +93,19 @@ def run(options: Options) -> None:
 def make_document(cluster: Cluster, quick: bool, started: str) -> Simulation:
     """Simulates everything."""
     by_writers = [
-        (cluster, Transfer(operation, writers))
+        (cluster, SimulatedTransfer(operation, writers))
         for operation in _OPERATIONS
         for writers in writer_counts(cluster, quick)
     ]
     by_ranks = [
-        (_of_ranks(cluster, ranks), Transfer(operation, ranks))
+        (_of_ranks(cluster, ranks), SimulatedTransfer(operation, ranks))
         for operation in _OPERATIONS
         for ranks in _powers(cluster.job.ranks, 4 if quick else 2)
     ]
     held = points(built_in_cluster())
     with terminal.progress("writers", len(by_writers) + len(by_ranks) + len(held)) as bar:
 
-        def outcome(where: Cluster, transfer: Transfer) -> Outcome:
+        def outcome(where: Cluster, transfer: SimulatedTransfer) -> SimulationOutcome:
             made = simulate(where, transfer)
             bar.advance()
             return made
@@ -148,7 +148,7 @@ def make_document(cluster: Cluster, quick: bool, started: str) -> Simulation:
     return document
 
 
-def _facts(group: str, cluster: Cluster, transfer: Transfer, outcome: Outcome) -> dict[str, Any]:
+def _facts(group: str, cluster: Cluster, transfer: SimulatedTransfer, outcome: SimulationOutcome) -> dict[str, Any]:
     """Returns what every row of a simulated transfer has."""
     facts = dataclasses.asdict(outcome)
     del facts["bytes_moved"]

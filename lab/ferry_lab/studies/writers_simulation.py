@@ -13,7 +13,7 @@ from functools import partial
 from typing import Literal
 
 from ferry_lab.studies.cluster_model import MB, Cluster
-from ferry_lab.studies.discrete_events import Action, Clock, CrowdedStation, Station
+from ferry_lab.studies.discrete_events import Action, CrowdedStation, SimulatedClock, Station
 
 REQUESTS_MAX = 100_000  # of one transfer; where there would be more, requests are larger
 
@@ -22,7 +22,7 @@ Gather = Literal["aggregate", "serial"]
 
 
 @dataclass(frozen=True)
-class Transfer:
+class SimulatedTransfer:
     """What is simulated: the cluster's job by that many writers."""
 
     operation: Operation
@@ -32,7 +32,7 @@ class Transfer:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SimulationOutcome:
     """What it took. Shares are of the whole time."""
 
     time_s: float
@@ -49,7 +49,7 @@ class Outcome:
         return self.bytes_moved / MB / self.time_s
 
 
-def simulate(cluster: Cluster, transfer: Transfer) -> Outcome:
+def simulate(cluster: Cluster, transfer: SimulatedTransfer) -> SimulationOutcome:
     """Returns what the transfer takes. Raises ValueError for more writers than ranks, or none."""
     if not 1 <= transfer.writers <= cluster.job.ranks:
         raise ValueError(f"{transfer.writers} writers of {cluster.job.ranks} ranks")
@@ -59,10 +59,10 @@ def simulate(cluster: Cluster, transfer: Transfer) -> Outcome:
 class _Simulation:
     """One run: what all writers share."""
 
-    def __init__(self, cluster: Cluster, transfer: Transfer) -> None:
+    def __init__(self, cluster: Cluster, transfer: SimulatedTransfer) -> None:
         self.cluster = cluster
         self.transfer = transfer
-        self.clock = Clock()
+        self.clock = SimulatedClock()
         self.writes = transfer.operation == "write"
         servers, metadata = cluster.servers, cluster.metadata
         self.request_bytes, self.stripe_bytes = _grains(cluster)
@@ -78,7 +78,7 @@ class _Simulation:
         self.bytes_moved = 0
         self.requests = 0
 
-    def run(self) -> Outcome:
+    def run(self) -> SimulationOutcome:
         for number in range(self.transfer.writers):
             writer = _Writer(self, number)
             self.metadata.serve(self.open_s(number), writer.opened)
@@ -88,7 +88,7 @@ class _Simulation:
         if self.bytes_moved != total:
             raise AssertionError(f"{self.bytes_moved} bytes of {total} arrived")
         busy_s = sum(station.busy_s for station in self.servers)
-        return Outcome(
+        return SimulationOutcome(
             time_s=time_s,
             opens_s=self.opens_s,
             bytes_moved=self.bytes_moved,

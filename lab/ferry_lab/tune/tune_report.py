@@ -7,7 +7,7 @@ from rich.console import Console
 from ferry import file_systems, terminal
 from ferry_lab.tune.entry import Entry
 from ferry_lab.tune.tune_outcome import Outcome, Tuned
-from ferry_lab.tune.tuning_choice import Comparison
+from ferry_lab.tune.tuning_choice import WorkloadComparison
 
 
 def storage_of(entry: Entry) -> str:
@@ -58,7 +58,7 @@ def _setting_row(tuned: Tuned) -> list[str]:
     return [*row, bounds, f"{verdict.noise * 100:.0f} %", "yes" if tuned.in_force else "no"]
 
 
-def _print_workloads(console: Console, comparisons: list[Comparison]) -> None:
+def _print_workloads(console: Console, comparisons: list[WorkloadComparison]) -> None:
     table = terminal.BlockTable(
         "The recommended settings, compared with the built-in ones",
         ["workload", "time of", "speed", "95 % bounds", "noise", "finding"],

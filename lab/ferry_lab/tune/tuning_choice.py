@@ -41,7 +41,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class WorkloadComparison:
     """The default's time over another's, by view: above 1 if the other is faster."""
 
     view: View
@@ -58,7 +58,7 @@ class Verdict:
     reason: str
     gain: judge.Bounds  # over all views together
     noise: float
-    comparisons: list[Comparison]
+    comparisons: list[WorkloadComparison]
 
 
 def pick(setting: Setting, times: Times) -> Candidate | None:
@@ -113,13 +113,13 @@ def _log_gain(setting: Setting, view: View, value: int | str, times: Times, half
 
 def compare(
     view: View, default: Sequence[float], again: Sequence[float], other: Sequence[float]
-) -> Comparison:
+) -> WorkloadComparison:
     """Compares two series of one view; ``again`` is the default's second one, for the noise."""
     ratio = judge.median_bounds(judge.pair_ratios(default, other))
     aa = judge.median_bounds(judge.pair_ratios(default, again))
     own = (judge.spread(judge.median_bounds(judge.neighbour_ratios(s))) for s in (default, other))
     noise = max(judge.spread(aa), *own)
-    return Comparison(view, ratio, noise, judge.finding(ratio, noise, len(default)))
+    return WorkloadComparison(view, ratio, noise, judge.finding(ratio, noise, len(default)))
 
 
 def judge_point(
@@ -150,7 +150,7 @@ def judge_point(
     return Verdict(taken, reason, whole.ratio, whole.noise, comparisons)
 
 
-def _proven_harm(comparisons: Sequence[Comparison]) -> str | None:
+def _proven_harm(comparisons: Sequence[WorkloadComparison]) -> str | None:
     slower = [c for c in comparisons if c.finding == "slower"]
     if not slower:
         return None
@@ -158,7 +158,7 @@ def _proven_harm(comparisons: Sequence[Comparison]) -> str | None:
     return f"{' '.join(worst.view)} would be slower: {worst.ratio.median:.2f} of its speed"
 
 
-def _possible_harm(comparisons: Sequence[Comparison]) -> str | None:
+def _possible_harm(comparisons: Sequence[WorkloadComparison]) -> str | None:
     """Noise excuses no loss: a view may be slower unless shown otherwise."""
     unproven = [c for c in comparisons if c.ratio.low < 1 - judge.CLOSE]
     if not unproven:

@@ -25,8 +25,8 @@ void check_running(const std::atomic<bool>& stopped) {
   if (stopped.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
 }
 
-std::vector<Part> parts_of(const Cell& cell, const std::vector<unsigned>& numbers) {
-  std::vector<Part> parts;
+std::vector<ThreadPart> parts_of(const Cell& cell, const std::vector<unsigned>& numbers) {
+  std::vector<ThreadPart> parts;
   parts.reserve(numbers.size());
   for (const unsigned number : numbers)
     parts.push_back(part_of(cell, number));
@@ -72,7 +72,7 @@ class GpuRepeat {
       counting_.end();
       close_files();
       groups_.check();
-      if (cell_.operation == Operation::read) verify_buffers();
+      if (cell_.operation == MeasuredOperation::read) verify_buffers();
       std::vector<ThreadResult> results = make_results();
       results.front().usage = usage;
       return counting_.make_sample(results, numbers_);
@@ -90,7 +90,7 @@ class GpuRepeat {
  private:
   // Everything that comes before the timed region.
   void make_ready() {
-    if (cell_.operation == Operation::read || cell_.warm) empty_cache();
+    if (cell_.operation == MeasuredOperation::read || cell_.warm) empty_cache();
     if (cell_.warm) fill_cache();
     groups_.launch({KernelStep::prepare});
     groups_.check();
@@ -219,7 +219,7 @@ void verify_reads_on_gpu(GpuRuntime& runtime, const MeasuredKernel& kernel, cons
                          const std::atomic<bool>& stopped) {
   const std::uint64_t at_once = calls_at_once(cell);
   const std::uint64_t bytes = cell.call_bytes();
-  std::vector<Part> parts;
+  std::vector<ThreadPart> parts;
   std::vector<std::unique_ptr<Expected>> contents;
   for (unsigned i = 0; i < cell.threads; ++i) {
     parts.push_back(part_of(cell, i));

@@ -28,7 +28,7 @@ class MeasuredKernel {
 
  private:
   const std::shared_ptr<const cuda::PrimaryContext> context_;
-  const cuda::Stream stream_;
+  const cuda::GpuStream stream_;
   cuda::ModuleHandle module_ = nullptr;
   cuda::FunctionHandle function_ = nullptr;
 };

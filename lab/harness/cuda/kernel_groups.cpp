@@ -11,9 +11,9 @@ namespace ferry::bench {
 namespace {
 
 // One behind the other, each with its zero.
-std::vector<char> paths_of(const Cell& cell, const std::vector<Part>& parts) {
+std::vector<char> paths_of(const Cell& cell, const std::vector<ThreadPart>& parts) {
   std::vector<char> all;
-  for (const Part& part : parts) {
+  for (const ThreadPart& part : parts) {
     const std::string path = file_path(cell, part.file);
     all.insert(all.end(), path.c_str(), path.c_str() + path.size() + 1);
   }
@@ -38,7 +38,7 @@ const char* doing(KernelStep step) {
 }  // namespace
 
 KernelGroups::KernelGroups(GpuRuntime& runtime, const MeasuredKernel& kernel, const Cell& cell,
-                           const std::vector<Part>& parts, std::uint64_t buffer_bytes)
+                           const std::vector<ThreadPart>& parts, std::uint64_t buffer_bytes)
     : task{},
       cell_(cell),
       kernel_(kernel),
@@ -57,7 +57,7 @@ KernelGroups::KernelGroups(GpuRuntime& runtime, const MeasuredKernel& kernel, co
   task.context = runtime.context();
   task.groups = on_gpu_.data();
   task.placement = cell.placement;
-  task.writes = cell.operation == Operation::write;
+  task.writes = cell.operation == MeasuredOperation::write;
   task.checks = cell.check;
   task.drops_pages = cell.rewrite;
   task.open_flags = open_flags(cell);

@@ -19,7 +19,7 @@ class KernelGroups {
   // One group for each part, and for each of its places in a buffer of the GPU. Functions throw
   // ferry::Error.
   KernelGroups(GpuRuntime& runtime, const MeasuredKernel& kernel, const Cell& cell,
-               const std::vector<Part>& parts, std::uint64_t buffer_bytes);
+               const std::vector<ThreadPart>& parts, std::uint64_t buffer_bytes);
 
   std::size_t size() const { return groups_.size(); }
   // As the last launch left it. What is changed here is seen by the next one.

@@ -40,7 +40,7 @@ struct KernelFault {
 
 struct KernelGroup {
   // Given.
-  Part part;
+  ThreadPart part;
   const char* path;
   const std::uint32_t* order;  // of the calls
   unsigned char* buffer;       // queue_depth times call_bytes, or `calls` times for read_back

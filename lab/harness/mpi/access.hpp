@@ -42,7 +42,7 @@ class RankAccess {
   virtual void close() = 0;
 
  protected:
-  bool writes() const { return part_.cell.operation == Operation::write; }
+  bool writes() const { return part_.cell.operation == MeasuredOperation::write; }
 
   const Ranks& team_;  // of the file
   const Ranks& all_;

@@ -59,7 +59,7 @@ class RanksDevice final : public MeasuredDevice {
   Sample run_cell(const CellRun& run, const std::atomic<bool>& /*stopped*/) override {
     const std::uint64_t number = number_of(run.cell);
     const std::uint64_t seed =
-        run.cell.operation == Operation::read ? run.cell.seed : run.pattern_seed;
+        run.cell.operation == MeasuredOperation::read ? run.cell.seed : run.pattern_seed;
     Sample sample;
     together({RankTask::Step::run, number, seed}, [&] { sample = worker_->run(number, seed); });
     return sample;

@@ -127,7 +127,7 @@ class RankRepeat {
     sample_.storage = read_storage_counters("") - storage - asking;
     const SystemCounters machine = system_counters() - system;
     add_up();
-    if (cell_.operation == Operation::read) compare_memory();
+    if (cell_.operation == MeasuredOperation::read) compare_memory();
     if (team_.rank() == 0) sample_.of_ranks = std::make_shared<const Json>(facts(machine, counted));
     return sample_;
   }
@@ -136,7 +136,7 @@ class RankRepeat {
   std::uint64_t seed() const { return file_seed(pattern_seed_, part_.file); }
 
   void fill_memory() {
-    if (cell_.operation == Operation::read) {
+    if (cell_.operation == MeasuredOperation::read) {
       std::memset(memory_.data(), 0xa5, part_.bytes());
       return;
     }
@@ -160,7 +160,7 @@ class RankRepeat {
 
   void time_phases() {
     phase("opening", sample_.open_ns, [&] { access_->open(); });
-    const char* const moving = cell_.operation == Operation::write ? "writing" : "reading";
+    const char* const moving = cell_.operation == MeasuredOperation::write ? "writing" : "reading";
     phase(moving, sample_.io_ns, [&] {
       for (std::uint64_t at = 0; at < part_.bytes(); at += cell_.transfer_bytes)
         access_->transfer(memory_.data() + at, at, cell_.transfer_bytes);

@@ -83,7 +83,7 @@ TEST(DeviceCacheState, IsNotWarmWhereSomethingWasMissedOrGivenUp) {
 
 TEST(DeviceCacheState, OfWritesIsWarmWhereEveryPageWasThere) {
   Cell cell = read_cell(true);
-  cell.operation = Operation::write;
+  cell.operation = MeasuredOperation::write;
   cell.rewrite = true;
   // Filling may have evicted pages of other files.
   const RuntimeStatistics filling = statistics({.misses = pages, .evictions = 1});

@@ -28,7 +28,7 @@ TEST(Layout, CoversEveryFileOnce) {
         const Cell cell = cell_of(threads, segments, own);
         std::map<unsigned, std::set<std::uint64_t>> offsets;
         for (unsigned index = 0; index < threads; ++index) {
-          const Part part = part_of(cell, index);
+          const ThreadPart part = part_of(cell, index);
           for (std::uint64_t call = 0; call < cell.calls_per_thread(); ++call)
             EXPECT_TRUE(offsets[part.file].insert(part.offset_of(call)).second);
         }
@@ -65,7 +65,7 @@ TEST(Layout, AFileForEachTransferIsASharedFileCutIntoPieces) {
   EXPECT_EQ(file_path(cell, 7), "/data/file.00000007");
   std::set<unsigned> files;
   for (unsigned index = 0; index < cell.threads; ++index) {
-    const Part part = part_of(cell, index);
+    const ThreadPart part = part_of(cell, index);
     for (std::uint64_t call = 0; call < cell.calls_per_thread(); ++call) {
       const Place place = place_of(cell, part, part.offset_of(call));
       EXPECT_EQ(place.offset, 0U);

@@ -31,7 +31,7 @@ from ferry_lab.studies.storages import (
     thread_findings,
     threads_table,
 )
-from ferry_lab.studies.storages_cells import Place
+from ferry_lab.studies.storages_cells import StoragePlace
 from ferry_lab.studies.storages_found import Fact, found_storages
 from made_up import OPTIONS, shown, storages_document
 from made_up import storages_found as made_up_storages
@@ -164,7 +164,7 @@ def test_a_folder_for_everybody_needs_no_root(
 
 
 def groups(threads: list[int], **changes: object) -> dict[str, Group]:
-    places = [Place(s.name, s.folder, s.in_memory) for s in made_up_storages()]
+    places = [StoragePlace(s.name, s.folder, s.in_memory) for s in made_up_storages()]
     options = dataclasses.replace(OPTIONS, **changes)
     return storages.make_groups(options, places, storages.SIZES, threads, places[0])
 

@@ -11,7 +11,7 @@ from ferry import rig
 from ferry.errors import FerryError
 from ferry_lab.studies import storages_network
 from ferry_lab.studies.storages import COLD, REREAD, Storages, how_to_read, threads_table
-from ferry_lab.studies.storages_cells import Place, size_cells, thread_cells
+from ferry_lab.studies.storages_cells import StoragePlace, size_cells, thread_cells
 from ferry_lab.studies.storages_found import Fact, Storage
 from ferry_lab.studies.storages_network import Absent, network_storages
 from made_up import network_storages_found, shown, storages_document
@@ -112,12 +112,12 @@ def test_rigs_that_are_up_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 def test_a_uri_is_measured_by_ferrys_plainest_calls() -> None:
     by_library, mounted = network_storages_found()
-    place = Place(by_library.name, by_library.folder, by_library.in_memory, by_library.remote)
+    place = StoragePlace(by_library.name, by_library.folder, by_library.in_memory, by_library.remote)
     cells = thread_cells([place], [1, 2]) + size_cells([place], 4 * MIB)
     assert {(cell.interface, cell.placement) for cell in cells} == {("ferry", "host")}
     assert {cell.path.partition(".")[0] for cell in cells} == {"ceph:/ferry-1"}
     assert all(cell.path.endswith("?conf=/c") for cell in cells)
-    place = Place(mounted.name, mounted.folder, mounted.in_memory, mounted.remote)
+    place = StoragePlace(mounted.name, mounted.folder, mounted.in_memory, mounted.remote)
     assert {cell.interface for cell in size_cells([place], 4 * MIB)} == {"posix"}
 
 

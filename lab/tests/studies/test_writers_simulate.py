@@ -23,9 +23,9 @@ from ferry_lab.studies.cluster_model import (
     built_in_cluster,
     read_cluster,
 )
-from ferry_lab.studies.discrete_events import Clock, CrowdedStation, Station
+from ferry_lab.studies.discrete_events import SimulatedClock, CrowdedStation, Station
 from ferry_lab.studies.writers_paper import calibrate, points
-from ferry_lab.studies.writers_simulation import Gather, Operation, Transfer, simulate
+from ferry_lab.studies.writers_simulation import Gather, Operation, SimulatedTransfer, simulate
 from support import Command
 
 MB = 10**6
@@ -54,14 +54,14 @@ def changed(cluster: Cluster, **parts: dict[str, Any]) -> Cluster:
 
 
 def time_s(cluster: Cluster, operation: Operation, writers: int, gather: Gather) -> float:
-    return simulate(cluster, Transfer(operation, writers, gather)).time_s
+    return simulate(cluster, SimulatedTransfer(operation, writers, gather)).time_s
 
 
 # ---- clock and stations --------------------------------------------------------------------------
 
 
 def test_events_of_one_time_happen_in_the_order_asked_for() -> None:
-    clock, seen = Clock(), []
+    clock, seen = SimulatedClock(), []
     for name in "abc":
         clock.at(1.0, lambda name=name: seen.append((clock.now_s, name)))
     clock.at(0.5, lambda: seen.append((clock.now_s, "first")))
@@ -70,7 +70,7 @@ def test_events_of_one_time_happen_in_the_order_asked_for() -> None:
 
 
 def test_a_station_serves_one_after_the_other() -> None:
-    clock, ends = Clock(), []
+    clock, ends = SimulatedClock(), []
     station = Station(clock)
     for service_s in (2.0, 3.0):
         station.serve(service_s, lambda: ends.append(clock.now_s), 0.5)
@@ -81,7 +81,7 @@ def test_a_station_serves_one_after_the_other() -> None:
 
 
 def test_a_crowded_station_gets_slower() -> None:
-    clock, ends = Clock(), []
+    clock, ends = SimulatedClock(), []
     station = CrowdedStation(clock, 2)
     for _ in range(3):
         station.serve(1.0, lambda: ends.append(clock.now_s))
@@ -183,7 +183,7 @@ def test_all_bytes_arrive_and_twice_the_same(
         },
     )
     for writers in (1, 2, 7, 36, 37):
-        transfer = Transfer(operation, writers, gather)
+        transfer = SimulatedTransfer(operation, writers, gather)
         once, again = (simulate(cluster, transfer) for _ in range(2))
         assert once == again
         assert once.bytes_moved == 37 * 1_234_567
@@ -192,7 +192,7 @@ def test_all_bytes_arrive_and_twice_the_same(
 
 def test_many_requests_are_joined() -> None:
     huge = changed(IDEAL, job={"ranks": 2, "bytes_per_rank": 10**12})
-    outcome = simulate(huge, Transfer("write", 2))
+    outcome = simulate(huge, SimulatedTransfer("write", 2))
     assert outcome.bytes_moved == 2 * 10**12
     assert outcome.requests <= 100_001
     assert outcome.request_bytes == 20 * MB
@@ -201,7 +201,7 @@ def test_many_requests_are_joined() -> None:
 @pytest.mark.parametrize("writers", [0, 17])
 def test_no_writers_or_more_than_ranks(writers: int) -> None:
     with pytest.raises(ValueError, match="of 16 ranks"):
-        simulate(IDEAL, Transfer("write", writers))
+        simulate(IDEAL, SimulatedTransfer("write", writers))
 
 
 def test_calibration_gives_the_built_in_parameters() -> None:
@@ -236,7 +236,7 @@ def test_the_shape_of_the_paper() -> None:
     """Few are limited by their links, a subset is best, everybody at once is slow."""
     xt3 = built_in_cluster()
     rates = {
-        writers: simulate(xt3, Transfer("write", writers)).bandwidth_mb_per_s
+        writers: simulate(xt3, SimulatedTransfer("write", writers)).bandwidth_mb_per_s
         for writers in (1, 96, 960, 8640)
     }
     assert rates[1] <= xt3.client.link_mb_per_s

@@ -33,7 +33,7 @@ std::uint64_t huge_kib(const void* base) {
 
 }  // namespace
 
-Arena::Arena(std::uint64_t bytes, const CpuSet& cpus)
+CpuArena::CpuArena(std::uint64_t bytes, const CpuSet& cpus)
     : bytes_((bytes + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes) {
   if (bytes == 0 || bytes_ < bytes || bytes_ + huge_page_bytes < bytes_) {
     throw std::system_error(ENOMEM, std::system_category(), "an arena of that size");
@@ -54,11 +54,11 @@ Arena::Arena(std::uint64_t bytes, const CpuSet& cpus)
   }).join();
 }
 
-Arena::~Arena() {
+CpuArena::~CpuArena() {
   munmap(base_, bytes_);
 }
 
-std::string Arena::page_kind() const {
+std::string CpuArena::page_kind() const {
   if (huge_) return "huge pages";
   const std::uint64_t kib = huge_kib(base_);
   if (kib == 0) return "4 KiB pages";

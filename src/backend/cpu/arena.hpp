@@ -11,14 +11,14 @@
 
 namespace ferry::cpu {
 
-class Arena {
+class CpuArena {
  public:
   // Maps and touches `bytes` (rounded up to 2 MiB) on one of `cpus`, so that pages come from its
   // NUMA node. Throws std::system_error if memory is short.
-  Arena(std::uint64_t bytes, const CpuSet& cpus);
-  ~Arena();
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
+  CpuArena(std::uint64_t bytes, const CpuSet& cpus);
+  ~CpuArena();
+  CpuArena(const CpuArena&) = delete;
+  CpuArena& operator=(const CpuArena&) = delete;
 
   unsigned char* base() const { return base_; }
   std::uint64_t bytes() const { return bytes_; }

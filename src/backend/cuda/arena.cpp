@@ -12,7 +12,7 @@ constexpr std::size_t bounce_bytes = 64 << 10;
 
 }  // namespace
 
-Arena::Arena(const device::Control& layout, int ordinal)
+GpuArena::GpuArena(const device::Control& layout, int ordinal)
     : layout_(layout),
       context_(std::make_shared<PrimaryContext>(Driver::get(), ordinal)),
       shared_(context_, layout.local),
@@ -29,7 +29,7 @@ Arena::Arena(const device::Control& layout, int ordinal)
 
 // On its own stream: a plain cuMemcpy waits for kernels of the default stream, which may in turn
 // wait for the calling server.
-void Arena::copy(Direction direction, void* device, std::byte* host, std::size_t bytes) const {
+void GpuArena::copy(Direction direction, void* device, std::byte* host, std::size_t bytes) const {
   const std::lock_guard lock(mutex_);
   const CurrentContext current(*context_);
   for (std::size_t done = 0; done < bytes;) {
@@ -42,17 +42,17 @@ void Arena::copy(Direction direction, void* device, std::byte* host, std::size_t
   }
 }
 
-void Arena::write(void* device, const void* host, std::size_t bytes) const {
+void GpuArena::write(void* device, const void* host, std::size_t bytes) const {
   copy(Direction::read, device, static_cast<std::byte*>(const_cast<void*>(host)), bytes);
 }
 
-void Arena::read(void* host, const void* device, std::size_t bytes) const {
+void GpuArena::read(void* host, const void* device, std::size_t bytes) const {
   copy(Direction::write, const_cast<void*>(device), static_cast<std::byte*>(host), bytes);
 }
 
-std::unique_ptr<storage::Storage> Arena::carry(storage::Storage& storage,
-                                               const StagingOptions& options,
-                                               unsigned queues) const {
+std::unique_ptr<storage::Storage> GpuArena::carry(storage::Storage& storage,
+                                                  const StagingOptions& options,
+                                                  unsigned queues) const {
   return make_staged_storage(storage, context_, own_, options, queues);
 }
 

@@ -17,10 +17,10 @@ namespace ferry::cuda {
 // The shared part is in host memory because the server polls the rings all the time, which there
 // only reads its own cache; a kernel does not wait for its stores across the bus; and without a
 // kernel module the host can access GPU memory only by copies.
-class Arena {
+class GpuArena {
  public:
   // Zeroed. Throws ferry::Error (ENOMEM; ENODEV: there is no such GPU).
-  Arena(const device::Control& layout, int ordinal);
+  GpuArena(const device::Control& layout, int ordinal);
 
   // The shared part's address on the host and in kernels.
   unsigned char* base() const { return reinterpret_cast<unsigned char*>(shared_.data()); }
@@ -49,7 +49,7 @@ class Arena {
   const std::shared_ptr<const PrimaryContext> context_;
   const PinnedMemory shared_;
   const DeviceMemory own_;
-  const Stream stream_;
+  const GpuStream stream_;
   // Buffer for read() and write(): for other host memory the driver would use a buffer of its own.
   // Guarded by the mutex.
   const PinnedMemory bounce_;

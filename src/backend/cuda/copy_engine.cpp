@@ -145,7 +145,7 @@ void copy_now(const PrimaryContext& context, Direction direction, void* host, De
   }
 }
 
-void copy_now(const Driver& driver, const Stream& stream, Direction direction, void* host,
+void copy_now(const Driver& driver, const GpuStream& stream, Direction direction, void* host,
               DevicePointer device, std::size_t bytes) {
   driver.check(start_copy(driver, stream.handle(), direction, host, device, bytes),
                direction == Direction::read ? "cuMemcpyHtoDAsync" : "cuMemcpyDtoHAsync");

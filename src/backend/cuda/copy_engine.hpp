@@ -45,8 +45,8 @@ struct CopyStreams {
   // Throws ferry::Error.
   explicit CopyStreams(const std::shared_ptr<const PrimaryContext>& context);
 
-  Stream to_device;
-  Stream from_device;
+  GpuStream to_device;
+  GpuStream from_device;
   std::vector<std::unique_ptr<Event>> events;
 };
 
@@ -101,7 +101,7 @@ class CopyEngine {
 void copy_now(const PrimaryContext& context, Direction direction, void* host, DevicePointer device,
               std::size_t bytes);
 // The same on a stream of the current context, which needs pinned memory.
-void copy_now(const Driver& driver, const Stream& stream, Direction direction, void* host,
+void copy_now(const Driver& driver, const GpuStream& stream, Direction direction, void* host,
               DevicePointer device, std::size_t bytes);
 
 }  // namespace ferry::cuda

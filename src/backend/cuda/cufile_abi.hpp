@@ -9,7 +9,7 @@
 
 namespace ferry::cuda::cufile {
 
-struct Error {
+struct CuFileError {
   int code;  // 0, or one of the numbers below
   int cuda_result;
 };
@@ -66,10 +66,10 @@ inline constexpr int io_error = 5044;
 
 // X(name, result, parameters...)
 #define FERRY_CUFILE_FUNCTIONS(X)                                  \
-  X(cuFileDriverOpen, Error)                                       \
-  X(cuFileDriverClose, Error)                                      \
-  X(cuFileDriverGetProperties, Error, Properties*)                 \
-  X(cuFileHandleRegister, Error, Handle*, FileDescription*)        \
+  X(cuFileDriverOpen, CuFileError)                                 \
+  X(cuFileDriverClose, CuFileError)                                \
+  X(cuFileDriverGetProperties, CuFileError, Properties*)           \
+  X(cuFileHandleRegister, CuFileError, Handle*, FileDescription*)  \
   X(cuFileHandleDeregister, void, Handle)                          \
   X(cuFileRead, ssize_t, Handle, void*, std::size_t, off_t, off_t) \
   X(cuFileWrite, ssize_t, Handle, const void*, std::size_t, off_t, off_t)

@@ -17,7 +17,7 @@
 namespace ferry::cuda {
 
 // The functions, with their names in cuda.h.
-struct Functions {
+struct DriverFunctions {
 #define FERRY_DECLARE(name, symbol, ...) Result (*name)(__VA_ARGS__) = nullptr;
   FERRY_CUDA_FUNCTIONS(FERRY_DECLARE)
 #undef FERRY_DECLARE
@@ -38,7 +38,7 @@ struct DeviceInfo {
 // The first call of find() or get() loads and initialises the driver for the whole process.
 // Thread-safe. After fork(), a child whose parent has used the driver cannot: every call fails with
 // not_initialized.
-class Driver : public Functions {
+class Driver : public DriverFunctions {
  public:
   // Null without a driver or a GPU.
   static const Driver* find();

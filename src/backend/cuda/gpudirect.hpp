@@ -20,7 +20,7 @@ namespace ferry::cuda {
 
 namespace cufile {
 // The functions, with their names in cufile.h.
-struct Functions {
+struct CuFileFunctions {
 #define FERRY_DECLARE(name, result, ...) result (*name)(__VA_ARGS__) = nullptr;
   FERRY_CUFILE_FUNCTIONS(FERRY_DECLARE)
 #undef FERRY_DECLARE
@@ -28,7 +28,7 @@ struct Functions {
 }  // namespace cufile
 
 // cuFile with its driver, open as long as this object lives. The library stays loaded. Thread-safe.
-class GpuDirectDriver : public cufile::Functions {
+class GpuDirectDriver : public cufile::CuFileFunctions {
  public:
   // The one of this process; null and the reason if there is none, if it only has compatibility
   // mode, and in a child of a process that asked before it forked. The first caller opens it, which

@@ -62,12 +62,13 @@ DeviceMemory::~DeviceMemory() {
   in_context(*context_, [&](const Driver& driver) { driver.cuMemFree(pointer_); });
 }
 
-Stream::Stream(std::shared_ptr<const PrimaryContext> context) : OfContext(std::move(context)) {
+GpuStream::GpuStream(std::shared_ptr<const PrimaryContext> context)
+    : OfContext(std::move(context)) {
   check("cuStreamCreate",
         [&](const Driver& driver) { return driver.cuStreamCreate(&handle_, stream_non_blocking); });
 }
 
-Stream::~Stream() {
+GpuStream::~GpuStream() {
   in_context(*context_, [&](const Driver& driver) { driver.cuStreamDestroy(handle_); });
 }
 

@@ -113,10 +113,10 @@ class DeviceMemory : OfContext {
 };
 
 // A stream independent of the default stream.
-class Stream : OfContext {
+class GpuStream : OfContext {
  public:
-  explicit Stream(std::shared_ptr<const PrimaryContext> context);
-  ~Stream();
+  explicit GpuStream(std::shared_ptr<const PrimaryContext> context);
+  ~GpuStream();
 
   StreamHandle handle() const { return handle_; }
 

@@ -36,21 +36,21 @@ class PinnedBuffer {
 };
 
 // What an object shows by the buffer protocol.
-struct Memory {
+struct ShownMemory {
   const void* data;
   std::uint64_t bytes;
   bool writable = true;
 };
 
-template <class T, Memory (*memory_of)(const T&)>
+template <class T, ShownMemory (*memory_of)(const T&)>
 int show_memory(PyObject* self, Py_buffer* view, int flags) {
-  const Memory memory = memory_of(*nb::inst_ptr<T>(nb::handle(self)));
+  const ShownMemory memory = memory_of(*nb::inst_ptr<T>(nb::handle(self)));
   return PyBuffer_FillInfo(view, self, const_cast<void*>(memory.data),
                            static_cast<Py_ssize_t>(memory.bytes), memory.writable ? 0 : 1, flags);
 }
 
 // For nb::type_slots: objects of T show `memory_of(object)`.
-template <class T, Memory (*memory_of)(const T&)>
+template <class T, ShownMemory (*memory_of)(const T&)>
 inline PyType_Slot shows[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(show_memory<T, memory_of>)},
                               {0, nullptr}};
 

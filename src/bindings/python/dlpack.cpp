@@ -5,7 +5,7 @@
 namespace ferry::python {
 namespace {
 
-Memory memory_of(const HostTensor& tensor) {
+ShownMemory memory_of(const HostTensor& tensor) {
   const DlpackMemory& memory = tensor.memory();
   return {memory.data(), memory.bytes(), memory.writable()};
 }

@@ -11,7 +11,7 @@
 namespace ferry::python {
 namespace {
 
-Memory memory_of(const GpuView& view) {
+ShownMemory memory_of(const GpuView& view) {
   return {reinterpret_cast<void*>(view.address), view.bytes, view.writable};
 }
 

@@ -119,7 +119,7 @@ struct AlignedMemory {
   std::byte* const data;
 };
 
-Memory memory_of(const AlignedMemory& memory) {
+ShownMemory memory_of(const AlignedMemory& memory) {
   return {memory.data, memory.bytes};
 }
 
@@ -217,7 +217,7 @@ void bind_engine(nb::module_& module) {
       .def(
           "start",
           [](const Engine& self, nb::handle parts, bool writing, nb::object on_end) {
-            return new Transfer(*self, parts, writing, std::move(on_end));
+            return new PythonTransfer(*self, parts, writing, std::move(on_end));
           },
           nb::arg("parts"), nb::arg("writing"), nb::arg("on_end").none() = nb::none())
       .def("read_files", [](const Engine& self, const nb::list& paths) {

@@ -20,7 +20,7 @@ struct Slab {
   std::uint64_t bytes = 0;
 };
 
-Memory memory_of(const Slab& slab) {
+ShownMemory memory_of(const Slab& slab) {
   return {slab.memory.get(), slab.bytes};
 }
 
@@ -42,11 +42,11 @@ void wait_for_all_of(const bulk::Future& future) {
 }  // namespace
 
 // What a transfer keeps alive. Access it only with the interpreter's lock held.
-struct Transfer::Kept {
-  std::optional<Batch> batch;
+struct PythonTransfer::Kept {
+  std::optional<TransferBatch> batch;
   nb::object on_end;
 
-  void let_go() { const std::optional<Batch> gone = std::exchange(batch, std::nullopt); }
+  void let_go() { const std::optional<TransferBatch> gone = std::exchange(batch, std::nullopt); }
 };
 
 std::uint64_t to_offset(nb::handle number) {
@@ -60,7 +60,7 @@ std::uint64_t to_offset(nb::handle number) {
   return static_cast<std::uint64_t>(offset);
 }
 
-Batch::Batch(nb::handle list, bool writing) {
+TransferBatch::TransferBatch(nb::handle list, bool writing) {
   const auto sequence =
       nb::steal<nb::object>(PySequence_Fast(list.ptr(), "a batch is a sequence of parts"));
   if (!sequence.is_valid()) throw nb::python_error();
@@ -82,7 +82,7 @@ Batch::Batch(nb::handle list, bool writing) {
 }
 
 // Runs on a thread of the engine.
-void Transfer::end(Kept& kept) {
+void PythonTransfer::end(Kept& kept) {
   const nb::gil_scoped_acquire locked;
   const EngineThread here;
   const nb::object on_end = std::move(kept.on_end);
@@ -94,8 +94,9 @@ void Transfer::end(Kept& kept) {
   kept.let_go();
 }
 
-Transfer::Transfer(const bulk::Engine& engine, nb::handle parts, bool writing, nb::object on_end)
-    : kept_(std::make_shared<Kept>(Kept{Batch(parts, writing), std::move(on_end)})) {
+PythonTransfer::PythonTransfer(const bulk::Engine& engine, nb::handle parts, bool writing,
+                               nb::object on_end)
+    : kept_(std::make_shared<Kept>(Kept{TransferBatch(parts, writing), std::move(on_end)})) {
   const std::vector<bulk::Part>& ranges = kept_->batch->parts;
   {
     const LockRelease unlocked;
@@ -105,17 +106,17 @@ Transfer::Transfer(const bulk::Engine& engine, nb::handle parts, bool writing, n
   future_->then([kept = kept_] { end(*kept); });
 }
 
-Transfer::~Transfer() {
+PythonTransfer::~PythonTransfer() {
   const LockRelease unlocked;
   future_->detach();
   future_.reset();
 }
 
-bool Transfer::done() const {
+bool PythonTransfer::done() const {
   return future_->ready();
 }
 
-bool Transfer::wait(std::optional<double> timeout_s) const {
+bool PythonTransfer::wait(std::optional<double> timeout_s) const {
   const LockRelease unlocked;
   if (!timeout_s) {
     wait_for_all_of(*future_);
@@ -126,30 +127,30 @@ bool Transfer::wait(std::optional<double> timeout_s) const {
       std::chrono::duration<double>(std::clamp(*timeout_s, 0.0, longest_s))));
 }
 
-void Transfer::let_go() const {
+void PythonTransfer::let_go() const {
   if (done()) kept_->let_go();
 }
 
-void Transfer::cancel() const {
+void PythonTransfer::cancel() const {
   const LockRelease unlocked;
   future_->cancel();
 }
 
-std::vector<std::int64_t> Transfer::results() const {
+std::vector<std::int64_t> PythonTransfer::results() const {
   return future_->results();
 }
 
-nb::list Transfer::failures() const {
+nb::list PythonTransfer::failures() const {
   return to_list(future_->failures());
 }
 
-nb::tuple Transfer::progress() const {
+nb::tuple PythonTransfer::progress() const {
   const bulk::Progress progress = future_->progress();
   return nb::make_tuple(progress.bytes_done, progress.bytes_total);
 }
 
 nb::tuple run_batch(const bulk::Engine& engine, nb::handle parts, bool writing) {
-  const Batch batch(parts, writing);
+  const TransferBatch batch(parts, writing);
   std::vector<std::int64_t> results;
   std::vector<bulk::Failure> failures;
   {
@@ -202,14 +203,14 @@ nb::tuple read_files(const bulk::Engine& engine, const std::vector<std::string>&
 
 void bind_transfers(nb::module_& module) {
   const nb::class_<Slab> slab(module, "Slab", nb::type_slots(shows<Slab, memory_of>));
-  nb::class_<Transfer>(module, "Transfer")
-      .def("done", &Transfer::done)
-      .def("wait", &Transfer::wait, nb::arg("timeout_s").none() = nb::none())
-      .def("let_go", &Transfer::let_go)
-      .def("cancel", &Transfer::cancel)
-      .def("results", &Transfer::results)
-      .def("failures", &Transfer::failures)
-      .def("progress", &Transfer::progress);
+  nb::class_<PythonTransfer>(module, "Transfer")
+      .def("done", &PythonTransfer::done)
+      .def("wait", &PythonTransfer::wait, nb::arg("timeout_s").none() = nb::none())
+      .def("let_go", &PythonTransfer::let_go)
+      .def("cancel", &PythonTransfer::cancel)
+      .def("results", &PythonTransfer::results)
+      .def("failures", &PythonTransfer::failures)
+      .def("progress", &PythonTransfer::progress);
 }
 
 }  // namespace ferry::python

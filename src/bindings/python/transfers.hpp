@@ -45,20 +45,20 @@ using File = Unlocked<bulk::File>;
 std::uint64_t to_offset(nb::handle number);
 
 // A batch of (file, buffer, offset).
-struct Batch {
-  Batch(nb::handle parts, bool writing);
+struct TransferBatch {
+  TransferBatch(nb::handle parts, bool writing);
   std::vector<bulk::Part> parts;
   std::vector<PinnedBuffer> buffers;
   nb::object files;  // keeps them
 };
 
 // A transfer in flight. Its memory stays until it has ended, even if this object does not.
-class Transfer {
+class PythonTransfer {
  public:
-  Transfer(const bulk::Engine& engine, nb::handle parts, bool writing, nb::object on_end);
-  ~Transfer();
-  Transfer(const Transfer&) = delete;
-  Transfer& operator=(const Transfer&) = delete;
+  PythonTransfer(const bulk::Engine& engine, nb::handle parts, bool writing, nb::object on_end);
+  ~PythonTransfer();
+  PythonTransfer(const PythonTransfer&) = delete;
+  PythonTransfer& operator=(const PythonTransfer&) = delete;
 
   bool done() const;
   // Returns false on timeout. Nothing: no timeout.

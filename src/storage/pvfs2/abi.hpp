@@ -52,7 +52,7 @@ struct Attributes {
 };
 
 // PVFS_sys_mntent
-struct Mount {
+struct Pvfs2Mount {
   char** servers = nullptr;
   std::int32_t server_count = 0;
   char* working_server = nullptr;
@@ -70,7 +70,7 @@ struct Mount {
 // PVFS_util_tab
 struct Table {
   std::int32_t count = 0;
-  Mount* mounts = nullptr;
+  Pvfs2Mount* mounts = nullptr;
   char file_name[256] = {};
 };
 

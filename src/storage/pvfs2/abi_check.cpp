@@ -45,7 +45,7 @@ struct SameAttributes : Pair<Attributes, PVFS_sys_attr> {
   FERRY_SAME_MEMBER(block_bytes, blksize);
 };
 
-struct SameMount : Pair<Mount, PVFS_sys_mntent> {
+struct SameMount : Pair<Pvfs2Mount, PVFS_sys_mntent> {
   FERRY_SAME_MEMBER(name, pvfs_fs_name);
   FERRY_SAME_MEMBER(file_system, fs_id);
   FERRY_SAME_MEMBER(folder, mnt_dir);

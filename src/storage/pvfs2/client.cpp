@@ -103,7 +103,7 @@ const pvfs2::Table& Pvfs2Client::table(const std::string& name) {
   return *found;
 }
 
-void Pvfs2Client::connect(pvfs2::Mount& mount) {
+void Pvfs2Client::connect(pvfs2::Pvfs2Mount& mount) {
   if (mount.file_system != 0) return;
   int error = errno_result(library_->fs_add(&mount));
   library_->be_quiet();  // reading them may have re-enabled its messages
@@ -121,7 +121,7 @@ Pvfs2Place Pvfs2Client::place_of(const Pvfs2Address& address, const std::string&
   ready();
   const pvfs2::Table& mounts = table(address.table);
   const std::string whole = normal(path);
-  pvfs2::Mount* best = nullptr;
+  pvfs2::Pvfs2Mount* best = nullptr;
   std::string best_folder;
   for (std::int32_t i = 0; i < mounts.count; ++i) {
     const std::string folder = normal(mounts.mounts[i].folder);

@@ -66,7 +66,7 @@ class Pvfs2Client {
   const Pvfs2Library& ready();
   const pvfs2::Credential* credential(const Pvfs2Address& address);
   const pvfs2::Table& table(const std::string& name);
-  void connect(pvfs2::Mount& mount);
+  void connect(pvfs2::Pvfs2Mount& mount);
   int errno_result(int result) const;
 
   struct Owned {

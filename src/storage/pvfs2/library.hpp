@@ -23,7 +23,7 @@ struct Pvfs2Library : Library {
   // A table of mounts, which the library keeps; null if the file has none.
   const pvfs2::Table* (*parse_table)(const char*) = symbol("PVFS_util_parse_pvfstab");
   int (*initialize)(std::uint64_t) = symbol("PVFS_sys_initialize");
-  int (*fs_add)(pvfs2::Mount*) = symbol("PVFS_sys_fs_add");
+  int (*fs_add)(pvfs2::Pvfs2Mount*) = symbol("PVFS_sys_fs_add");
   int (*set_info)(std::int32_t, unsigned) = symbol("PVFS_sys_set_info");
   // Redirects the library's messages, with a mode of fopen(3). Its gossip_disable() leaves errors
   // on standard error.

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::uint64_t mib = 1 << 20;
 
-TEST(Arena, IsZeroedAlignedAndRoundedUp) {
-  const Arena arena(3 * mib, {});
+TEST(CpuArena, IsZeroedAlignedAndRoundedUp) {
+  const CpuArena arena(3 * mib, {});
   EXPECT_EQ(arena.bytes(), 4 * mib);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(arena.base()) % (2 * mib), 0U);
   for (std::uint64_t at = 0; at < arena.bytes(); ++at) {
@@ -26,22 +26,22 @@ TEST(Arena, IsZeroedAlignedAndRoundedUp) {
   std::memset(arena.base(), 0xff, arena.bytes());
 }
 
-TEST(Arena, SaysWhatItsPagesAre) {
-  const std::string kind = Arena(4 * mib, {}).page_kind();
+TEST(CpuArena, SaysWhatItsPagesAre) {
+  const std::string kind = CpuArena(4 * mib, {}).page_kind();
   EXPECT_TRUE(kind == "huge pages" || kind == "4 KiB pages" ||
               kind.rfind("transparent huge pages (", 0) == 0)
       << kind;
 }
 
-TEST(Arena, ThrowsWhenThereIsNotEnoughMemory) {
-  EXPECT_THROW(Arena(std::uint64_t{1} << 60, {}), std::system_error);
+TEST(CpuArena, ThrowsWhenThereIsNotEnoughMemory) {
+  EXPECT_THROW(CpuArena(std::uint64_t{1} << 60, {}), std::system_error);
   // Rounded up this is nothing at all.
-  EXPECT_THROW(Arena(~std::uint64_t{0}, {}), std::system_error);
+  EXPECT_THROW(CpuArena(~std::uint64_t{0}, {}), std::system_error);
 }
 
-TEST(Arena, LeavesTheAffinityOfItsMakerAlone) {
+TEST(CpuArena, LeavesTheAffinityOfItsMakerAlone) {
   const CpuSet before = allowed_cpus();
-  const Arena arena(2 * mib, {before.front()});
+  const CpuArena arena(2 * mib, {before.front()});
   EXPECT_EQ(allowed_cpus(), before);
 }
 

@@ -39,7 +39,7 @@ TEST_F(CudaResources, ContextsAreCurrentInTurn) {
 TEST_F(CudaResources, GiveBackWhatTheyTook) {
   {
     const PinnedMemory pinned(gpu, 4096);
-    const Stream stream(gpu);
+    const GpuStream stream(gpu);
     std::string own(8192, 'a');
     const Registration registration(gpu, own.data(), own.size());
     EXPECT_EQ(MockCuda::get("pinned_bytes"), 4096 + 8192);

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include <ferry/device/cache/marks.hpp>
+#include <ferry/device/cache/hazard_pointers.hpp>
 
 #include "support/depth.hpp"
 #include "support/page_cache_rig.hpp"
@@ -63,7 +63,7 @@ TEST_P(MarksTest, AMarkedFrameIsNotReusedUntilItIsLetGo) {
   const std::uint32_t marked = frame_of(0);
   ASSERT_NE(marked, no_frame);
   {
-    const FrameMark mark(memory->view(), 1, marked);
+    const HazardGuard mark(memory->view(), 1, marked);
     // Everything else runs many times.
     for (std::size_t number = 1; number < 64; ++number)
       ASSERT_EQ(read(0, number * page, page), part(number * page, page));
@@ -86,7 +86,7 @@ TEST_P(MarksTest, EveryGroupsMarkIsLookedAt) {
   const std::uint32_t frame = frame_of(0);
   for (std::uint32_t group = 0; group < 7; ++group) {
     EXPECT_FALSE(is_marked(memory->view(), frame));
-    const FrameMark mark(memory->view(), group, frame);
+    const HazardGuard mark(memory->view(), group, frame);
     EXPECT_TRUE(is_marked(memory->view(), frame));
     EXPECT_FALSE(is_marked(memory->view(), frame + 1));
   }
@@ -116,7 +116,7 @@ TEST_P(MarksTest, ReaderAndTakerDoNotMissEachOther) {
     for (std::uint64_t round = 0; round < rounds; ++round) {
       meet(reader_at, taker_at, 3 * round + 1);
       {
-        const FrameMark marked(view, 1, 0);
+        const HazardGuard marked(view, 1, 0);
         reader_saw.store((state.load(seq_cst) & State::taken) != 0, std::memory_order_relaxed);
         meet(reader_at, taker_at, 3 * round + 2);
       }

@@ -422,7 +422,7 @@ TEST_F(PageCacheTest, AReaderGetsItsTurnBesideOutsideCalls) {
         EXPECT_EQ(read(0, 0, page), data);
       } else {
         Cache& cache = *caches[0];
-        HeldView view;
+        PinnedView view;
         StepResult got = Step::again;
         while (got.step == Step::again) {
           Pull pull;

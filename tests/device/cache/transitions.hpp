@@ -48,7 +48,7 @@ inline std::string name_of(unsigned found) {
 }
 
 // A kind of change: from states with all of `with` and any of `open` and `maybe`.
-struct Rule {
+struct TransitionRule {
   const char* what;
   unsigned with;
   unsigned set;
@@ -80,19 +80,19 @@ class Transitions {
   }
 
   // Those that no rule allows.
-  std::string illegal(const std::vector<Rule>& rules) const {
+  std::string illegal(const std::vector<TransitionRule>& rules) const {
     std::string list = wrong_ ? "pins or writers were counted wrong; " : "";
     each([&](unsigned from, unsigned to) {
-      for (const Rule& rule : rules)
+      for (const TransitionRule& rule : rules)
         if (matches(rule, from, to)) return;
       list += name_of(from) + " to " + name_of(to) + "; ";
     });
     return list;
   }
   // Required ones that were not seen.
-  std::string missing(const std::vector<Rule>& rules) const {
+  std::string missing(const std::vector<TransitionRule>& rules) const {
     std::string list;
-    for (const Rule& rule : rules) {
+    for (const TransitionRule& rule : rules) {
       if (rule.seldom) continue;
       std::array<bool, 256> found{};
       each([&](unsigned from, unsigned to) {
@@ -114,7 +114,7 @@ class Transitions {
   }
 
  private:
-  static bool matches(const Rule& rule, unsigned from, unsigned to) {
+  static bool matches(const TransitionRule& rule, unsigned from, unsigned to) {
     return (from & ~(rule.open | rule.maybe)) == rule.with &&
            to == ((from | rule.set) & ~rule.clear);
   }

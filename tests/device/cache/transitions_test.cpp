@@ -45,7 +45,7 @@ constexpr std::size_t tail_max = 10 * page;
 
 // The state machine of a frame (State in layout.hpp explains the flags): every allowed change, as
 // rules. A change of the cache that adds others must add rules.
-std::vector<test::Rule> rules() {
+std::vector<test::TransitionRule> rules() {
   using namespace test::flags;
   return {
       {"a page is pinned", 0, pinned, 0, valid | dirty, 0},
@@ -191,7 +191,7 @@ class Transitions : public testing::Test {
     void mark_and_leave() {
       const View& view = all_.memory->view();
       const auto frame = static_cast<std::uint32_t>(random_.below(view.layout.geometry.frames));
-      const FrameMark mark(view, index_, frame);
+      const HazardGuard mark(view, index_, frame);
       for (std::uint64_t i = random_.below(4); i > 0; --i)
         std::this_thread::yield();
     }

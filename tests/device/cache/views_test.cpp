@@ -19,14 +19,14 @@ using test::pattern;
 
 class ViewsTest : public test::OneFileTest {
  protected:
-  static std::string seen(const HeldView& view) {
+  static std::string seen(const PinnedView& view) {
     return {reinterpret_cast<const char*>(view.data), view.bytes};
   }
 };
 
 TEST_F(ViewsTest, AViewShowsThePageUntilItIsReleased) {
   make_file(8, 200);
-  HeldView view;
+  PinnedView view;
   ASSERT_EQ(caches[0]->hold(0, 1, 3 * page + 100, 10 * page, view).value, page - 100);
   EXPECT_EQ(seen(view), data.substr(3 * page + 100, page - 100));
   for (std::size_t at = 0; at < data.size(); at += page)
@@ -46,7 +46,7 @@ TEST_F(ViewsTest, AViewShowsThePageUntilItIsReleased) {
 TEST_F(ViewsTest, AViewEndsWhereTheFileEnds) {
   make(8, 1, 1);
   put(0, pattern(page + 50, 1));
-  HeldView view;
+  PinnedView view;
   EXPECT_EQ(caches[0]->hold(0, 1, page, page, view).value, 50);
   release_view(memory->view(), 0, view);
   EXPECT_EQ(caches[0]->hold(0, 1, page + 50, page, view).value, 0);
@@ -63,7 +63,7 @@ TEST_F(ViewsTest, AViewOfAPartlyWrittenPageIsWhole) {
   make_file(8, 4);
   write(0, "abc", page + 10);
   data.replace(page + 10, 3, "abc");
-  HeldView view;
+  PinnedView view;
   // The written range exists already, but the page does not.
   ASSERT_EQ(caches[0]->hold(0, 1, page + 10, 3, view).value, 3);
   EXPECT_NE(memory->view().frame(view.frame).state & State::valid, 0U);
@@ -105,7 +105,7 @@ TEST_F(ViewsTest, AViewOfAPartlyWrittenPageGetsItsTurnBesideOutsideCalls) {
     while (calls == before)
       std::this_thread::yield();
   };
-  HeldView view;
+  PinnedView view;
   test::within_patience("a view beside outside calls",
                         [&] { ASSERT_EQ(caches[0]->hold(0, 1, 10, 3, view).value, 3); });
   done = true;
@@ -121,14 +121,14 @@ TEST_F(ViewsTest, AViewOfAPartlyWrittenPageGetsItsTurnBesideOutsideCalls) {
 
 TEST_F(ViewsTest, ViewsLeaveHalfTheCache) {
   make_file(8, 100);
-  std::vector<HeldView> views(5);
+  std::vector<PinnedView> views(5);
   for (std::size_t i = 0; i < 4; ++i)
     ASSERT_EQ(caches[0]->hold(0, 1, i * page, page, views[i]).value, page);
   EXPECT_EQ(caches[0]->hold(0, 1, 4 * page, page, views[4]).value, -EAGAIN);
   expect_read(0, 100 * page);
   release_view(memory->view(), 0, views[0]);
   EXPECT_EQ(caches[0]->hold(0, 1, 4 * page, page, views[4]).value, page);
-  for (HeldView& view : views)
+  for (PinnedView& view : views)
     release_view(memory->view(), 0, view);
   expect_calm();
 }
@@ -166,7 +166,7 @@ class PullsTest : public ViewsTest {
     expect_calm();
   }
 
-  HeldView view;
+  PinnedView view;
   Pull pull;
 };
 
@@ -299,13 +299,13 @@ TEST_F(PullsTest, OthersWaitForThePage) {
 
 TEST_F(PullsTest, ViewsLeaveHalfTheCache) {
   make_file(4, 8);
-  std::vector<HeldView> views(2);
+  std::vector<PinnedView> views(2);
   for (std::size_t i = 0; i < views.size(); ++i) {
     pull_and_expect(i * page, page, page);
     views[i] = view;
   }
   EXPECT_EQ(begin(4 * page, page).value, -EAGAIN);
-  for (HeldView& held : views)
+  for (PinnedView& held : views)
     release_view(memory->view(), 0, held);
   expect_all_calm();
 }

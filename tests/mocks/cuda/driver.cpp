@@ -24,7 +24,7 @@ struct CUctx_st {
   std::atomic<int> retained{0};
 };
 struct CUstream_st {
-  ferry::cuda::mock::Stream stream;
+  ferry::cuda::mock::MockStream stream;
 };
 struct CUevent_st {
   std::mutex mutex;
@@ -42,7 +42,7 @@ namespace {
 
 using mock::Machine;
 using mock::Mark;
-using mock::Range;
+using mock::MockRange;
 
 std::atomic<bool> initialised{false};
 std::array<CUctx_st, mock::devices_max> contexts = {{{0}, {1}, {2}, {3}}};
@@ -71,14 +71,14 @@ Result valid_device(DeviceIndex device) {
 }
 
 // A device's default stream, for calls that name none.
-mock::Stream& stream_of(StreamHandle stream) {
+mock::MockStream& stream_of(StreamHandle stream) {
   static auto* const defaults = new std::array<std::unique_ptr<CUstream_st>, mock::devices_max>;
   static std::mutex mutex;
   if (reinterpret_cast<std::uintptr_t>(stream) > per_thread_stream) return stream->stream;
   const std::lock_guard lock(mutex);
   const int device = current.empty() ? 0 : current.back()->device;
   std::unique_ptr<CUstream_st>& made = (*defaults)[static_cast<std::size_t>(device)];
-  if (made == nullptr) made.reset(new CUstream_st{mock::Stream(device)});
+  if (made == nullptr) made.reset(new CUstream_st{mock::MockStream(device)});
   return made->stream;
 }
 
@@ -97,7 +97,7 @@ void run_copy(std::uintptr_t to, std::uintptr_t from, std::size_t bytes, bool fr
 
 // On a stream; without one, at once.
 Result copy(std::uintptr_t to, std::uintptr_t from, std::size_t bytes, std::uintptr_t device_side,
-            mock::Stream* stream) {
+            mock::MockStream* stream) {
   if (const Result result = in_context(); result != Result::success) return result;
   if (bytes == 0) return Result::success;
   if (stream == nullptr) machine().wait_for_kernels();
@@ -130,7 +130,7 @@ std::uintptr_t address(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
 }
 
-Result allocate(Range::Kind kind, DevicePointer* memory, std::size_t bytes) {
+Result allocate(MockRange::Kind kind, DevicePointer* memory, std::size_t bytes) {
   if (const Result result = in_context(); result != Result::success) return result;
   std::uintptr_t made = 0;
   const Result result = machine().allocate(kind, current.back()->device, bytes, made);
@@ -274,32 +274,32 @@ Result cuCtxGetCurrent(ContextHandle* context) {
 }
 
 Result cuMemAlloc_v2(DevicePointer* memory, std::size_t bytes) {
-  return allocate(Range::Kind::device, memory, bytes);
+  return allocate(MockRange::Kind::device, memory, bytes);
 }
 
 Result cuMemAllocManaged(DevicePointer* memory, std::size_t bytes, unsigned flags) {
   if (flags != managed_attach_global) return Result::invalid_value;
-  return allocate(Range::Kind::managed, memory, bytes);
+  return allocate(MockRange::Kind::managed, memory, bytes);
 }
 
 Result cuMemFree_v2(DevicePointer memory) {
   if (const Result result = in_context(); result != Result::success) return result;
-  Range range;
+  MockRange range;
   if (!machine().find(memory, range)) return Result::invalid_value;
-  const bool managed = range.kind == Range::Kind::managed;
-  return machine().remove(managed ? Range::Kind::managed : Range::Kind::device, memory);
+  const bool managed = range.kind == MockRange::Kind::managed;
+  return machine().remove(managed ? MockRange::Kind::managed : MockRange::Kind::device, memory);
 }
 
 Result cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
   DevicePointer made = 0;
-  const Result result = allocate(Range::Kind::pinned, &made, bytes);
+  const Result result = allocate(MockRange::Kind::pinned, &made, bytes);
   *memory = reinterpret_cast<void*>(made);
   return result;
 }
 
 Result cuMemFreeHost(void* memory) {
   if (const Result result = in_context(); result != Result::success) return result;
-  return machine().remove(Range::Kind::pinned, address(memory));
+  return machine().remove(MockRange::Kind::pinned, address(memory));
 }
 
 Result cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned) {
@@ -309,12 +309,12 @@ Result cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned) {
 
 Result cuMemHostUnregister(void* memory) {
   if (const Result result = in_context(); result != Result::success) return result;
-  return machine().remove(Range::Kind::registered, address(memory));
+  return machine().remove(MockRange::Kind::registered, address(memory));
 }
 
 Result cuMemHostGetDevicePointer_v2(DevicePointer* pointer, void* memory, unsigned) {
   if (const Result result = in_context(); result != Result::success) return result;
-  Range range;
+  MockRange range;
   if (!machine().find(address(memory), range)) return Result::invalid_value;
   *pointer = address(memory);
   return Result::success;
@@ -352,7 +352,7 @@ Result cuMemsetD8Async(DevicePointer memory, unsigned char value, std::size_t by
 Result cuStreamCreate(StreamHandle* stream, unsigned) {
   if (const Result result = in_context(); result != Result::success) return result;
   machine().wait_for_kernels();
-  *stream = new CUstream_st{mock::Stream(current.back()->device)};
+  *stream = new CUstream_st{mock::MockStream(current.back()->device)};
   machine().count("streams");
   return Result::success;
 }
@@ -406,9 +406,10 @@ Result cuEventQuery(EventHandle event) {
 Result cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void** values,
                               DevicePointer pointer) {
   if (const Result result = ready_to_serve(); result != Result::success) return result;
-  Range range;
+  MockRange range;
   const bool known = machine().find(pointer, range);
-  const bool on_device = range.kind == Range::Kind::device || range.kind == Range::Kind::managed;
+  const bool on_device =
+      range.kind == MockRange::Kind::device || range.kind == MockRange::Kind::managed;
   for (unsigned i = 0; i < count; ++i) {
     switch (attributes[i]) {
       case PointerAttribute::context:
@@ -421,7 +422,7 @@ Result cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void
                                                            : MemoryType::host;
         break;
       case PointerAttribute::is_managed:
-        *static_cast<int*>(values[i]) = known && range.kind == Range::Kind::managed ? 1 : 0;
+        *static_cast<int*>(values[i]) = known && range.kind == MockRange::Kind::managed ? 1 : 0;
         break;
       case PointerAttribute::device_ordinal:
         *static_cast<int*>(values[i]) = known ? range.device : -2;

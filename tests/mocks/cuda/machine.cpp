@@ -103,7 +103,7 @@ std::uintptr_t Machine::place(std::size_t bytes) {
       next_ = window_;
     }
     const auto after = ranges_.lower_bound(next_ + bytes);
-    const Range* last = after == ranges_.begin() ? nullptr : &std::prev(after)->second;
+    const MockRange* last = after == ranges_.begin() ? nullptr : &std::prev(after)->second;
     if (last == nullptr || last->begin + last->bytes <= next_) break;
     next_ = (last->begin + last->bytes + 2 * granule_bytes) / granule_bytes * granule_bytes;
   }
@@ -112,12 +112,13 @@ std::uintptr_t Machine::place(std::size_t bytes) {
   return begin;
 }
 
-Result Machine::allocate(Range::Kind kind, int device, std::size_t bytes, std::uintptr_t& address) {
+Result Machine::allocate(MockRange::Kind kind, int device, std::size_t bytes,
+                         std::uintptr_t& address) {
   if (bytes == 0) return Result::invalid_value;
   wait_for_kernels();
   if (get("out_of_memory") != 0) return Result::out_of_memory;
-  Range range{kind, 0, bytes, device, 0};
-  if (kind == Range::Kind::device) {
+  MockRange range{kind, 0, bytes, device, 0};
+  if (kind == MockRange::Kind::device) {
     const std::lock_guard lock(mutex_);
     range.begin = place((bytes / granule_bytes + 2) * granule_bytes);
     if (range.begin == 0) return Result::out_of_memory;
@@ -126,7 +127,7 @@ Result Machine::allocate(Range::Kind kind, int device, std::size_t bytes, std::u
     if (memory == nullptr) return Result::out_of_memory;
     range.begin = reinterpret_cast<std::uintptr_t>(memory);
   }
-  if (kind == Range::Kind::pinned) count("pinned_bytes", static_cast<long>(bytes));
+  if (kind == MockRange::Kind::pinned) count("pinned_bytes", static_cast<long>(bytes));
   const std::lock_guard lock(mutex_);
   ranges_[range.begin] = range;
   address = range.begin;
@@ -140,24 +141,24 @@ Result Machine::add_registered(std::uintptr_t begin, std::size_t bytes, int devi
   {
     const std::lock_guard lock(mutex_);
     if (locate(begin, 1) != nullptr) return Result::host_memory_already_registered;
-    ranges_[begin] = Range{Range::Kind::registered, begin, bytes, device, 0};
+    ranges_[begin] = MockRange{MockRange::Kind::registered, begin, bytes, device, 0};
   }
   count("pinned_bytes", static_cast<long>(bytes));
   return Result::success;
 }
 
-Result Machine::remove(Range::Kind kind, std::uintptr_t address) {
-  Range range;
+Result Machine::remove(MockRange::Kind kind, std::uintptr_t address) {
+  MockRange range;
   wait_for_kernels();
   {
     const std::lock_guard lock(mutex_);
     const auto found = ranges_.find(address);
     if (found == ranges_.end() || found->second.kind != kind) {
-      return kind == Range::Kind::registered ? Result::host_memory_not_registered
-                                             : Result::invalid_value;
+      return kind == MockRange::Kind::registered ? Result::host_memory_not_registered
+                                                 : Result::invalid_value;
     }
     range = found->second;
-    if (kind == Range::Kind::device) {
+    if (kind == MockRange::Kind::device) {
       // Whole granules, and the gap behind them, belong to this range only; not after it is freed.
       madvise(bytes_at(range.begin), (range.bytes / granule_bytes + 1) * granule_bytes,
               is_shared() ? MADV_REMOVE : MADV_DONTNEED);
@@ -166,25 +167,25 @@ Result Machine::remove(Range::Kind kind, std::uintptr_t address) {
   }
   // A real driver waits for the GPU here. Do not rely on that.
   if (range.pending_copies > 0) count("freed_under_a_copy");
-  const bool pinned = kind == Range::Kind::pinned || kind == Range::Kind::registered;
+  const bool pinned = kind == MockRange::Kind::pinned || kind == MockRange::Kind::registered;
   if (pinned) count("pinned_bytes", -static_cast<long>(range.bytes));
-  if (kind == Range::Kind::pinned || kind == Range::Kind::managed) {
+  if (kind == MockRange::Kind::pinned || kind == MockRange::Kind::managed) {
     free_host_memory(reinterpret_cast<void*>(range.begin), range.bytes);
   }
   return Result::success;
 }
 
-Range* Machine::locate(std::uintptr_t address, std::size_t bytes) {
+MockRange* Machine::locate(std::uintptr_t address, std::size_t bytes) {
   auto after = ranges_.upper_bound(address);
   if (after == ranges_.begin()) return nullptr;
-  Range& range = std::prev(after)->second;
+  MockRange& range = std::prev(after)->second;
   const std::size_t into = address - range.begin;
   return into < range.bytes && bytes <= range.bytes - into ? &range : nullptr;
 }
 
-bool Machine::find(std::uintptr_t address, Range& found) {
+bool Machine::find(std::uintptr_t address, MockRange& found) {
   const std::lock_guard lock(mutex_);
-  const Range* range = locate(address, 1);
+  const MockRange* range = locate(address, 1);
   if (range != nullptr) found = *range;
   return range != nullptr;
 }
@@ -192,10 +193,10 @@ bool Machine::find(std::uintptr_t address, Range& found) {
 Result Machine::begin_copy(std::uintptr_t device_side, std::uintptr_t host_side, std::size_t bytes,
                            bool asynchronous) {
   const std::lock_guard lock(mutex_);
-  Range* device = locate(device_side, bytes);
+  MockRange* device = locate(device_side, bytes);
   if (device == nullptr) return Result::invalid_value;
   ++device->pending_copies;
-  if (Range* host = locate(host_side, bytes)) {
+  if (MockRange* host = locate(host_side, bytes)) {
     ++host->pending_copies;
   } else if (asynchronous) {
     // A real driver makes such copies before it returns, slowly.
@@ -207,7 +208,7 @@ Result Machine::begin_copy(std::uintptr_t device_side, std::uintptr_t host_side,
 void Machine::end_copy(std::uintptr_t device_side, std::uintptr_t host_side) {
   const std::lock_guard lock(mutex_);
   for (const std::uintptr_t side : {device_side, host_side}) {
-    if (Range* range = locate(side, 1); range != nullptr && range->pending_copies > 0) {
+    if (MockRange* range = locate(side, 1); range != nullptr && range->pending_copies > 0) {
       --range->pending_copies;
     }
   }

@@ -18,7 +18,7 @@ namespace ferry::cuda::mock {
 inline constexpr int devices_max = 4;
 
 // One stretch of memory that the driver knows.
-struct Range {
+struct MockRange {
   enum class Kind { device, managed, pinned, registered };
   Kind kind = Kind::device;
   std::uintptr_t begin = 0;
@@ -46,11 +46,11 @@ class Machine {
   // For calls that a driver may delay until no kernel runs.
   void wait_for_kernels();
 
-  Result allocate(Range::Kind kind, int device, std::size_t bytes, std::uintptr_t& address);
+  Result allocate(MockRange::Kind kind, int device, std::size_t bytes, std::uintptr_t& address);
   Result add_registered(std::uintptr_t begin, std::size_t bytes, int device);
-  Result remove(Range::Kind kind, std::uintptr_t address);
+  Result remove(MockRange::Kind kind, std::uintptr_t address);
   // The range of an address; kind, begin and size are filled in. Returns false if there is none.
-  bool find(std::uintptr_t address, Range& found);
+  bool find(std::uintptr_t address, MockRange& found);
 
   // Checks a copy when it is requested, and keeps its memory from being freed unnoticed.
   Result begin_copy(std::uintptr_t device_side, std::uintptr_t host_side, std::size_t bytes,
@@ -61,7 +61,7 @@ class Machine {
 
  private:
   Machine();
-  Range* locate(std::uintptr_t address, std::size_t bytes);
+  MockRange* locate(std::uintptr_t address, std::size_t bytes);
   // A free place in the window, or 0. Reuses freed places as late as possible.
   std::uintptr_t place(std::size_t bytes);
 
@@ -71,7 +71,7 @@ class Machine {
   std::uintptr_t shadow_ = 0;  // where their bytes are
   std::uintptr_t next_ = 0;
   std::mutex mutex_;  // guards what follows and next_
-  std::map<std::uintptr_t, Range> ranges_;
+  std::map<std::uintptr_t, MockRange> ranges_;
   std::map<std::string, long> values_;
 };
 

@@ -16,16 +16,16 @@ namespace ferry::cuda::mock {
 // A point in a stream: whether it is passed. Each record of an event makes a new one.
 using Mark = std::atomic<bool>;
 
-class Stream {
+class MockStream {
  public:
-  explicit Stream(int device) : device_(device), thread_([this] { run(); }) {}
+  explicit MockStream(int device) : device_(device), thread_([this] { run(); }) {}
   // Runs what is left.
-  ~Stream() {
+  ~MockStream() {
     add(nullptr);
     thread_.join();
   }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+  MockStream(const MockStream&) = delete;
+  MockStream& operator=(const MockStream&) = delete;
 
   int device() const { return device_; }
   // Null ends the stream.

@@ -172,7 +172,7 @@ TEST_F(CephFaults, TransfersOfTheMountComeBackOnceWhenTheServersDo) {
   make_file("f", data).close();
   const auto file = must_open(mounted("f"), O_RDONLY);
   rig("freeze");
-  test::Transfer read(Kind::read, file, arena.data(), 4 * mib);
+  test::DrivenTransfer read(Kind::read, file, arena.data(), 4 * mib);
   driver->start(read);
   driver->queue().cancel(read);
   rig("thaw");
@@ -200,7 +200,7 @@ TEST_F(CephKills, ATransferOutlivesARestart) {
   NEEDS_A_CLUSTER_ON_DISK();
   const auto file = make_and_reopen("f", pattern(4 * mib, 1));
   rig("freeze");
-  test::Transfer read(Kind::read, file, arena.data(), 4 * mib);
+  test::DrivenTransfer read(Kind::read, file, arena.data(), 4 * mib);
   driver->start(read);
   restart();
   EXPECT_EQ(&driver->next(), &read);
@@ -219,7 +219,7 @@ TEST_F(CephKills, CallsOfTheMountWaitForServersThatAreGone) {
   test::write_file(here / "f", data.substr(0, mib));
   auto local = must_open(here / "f", O_RDONLY);
   rig("kill");
-  test::Transfer read(Kind::read, file, arena.data(), 4 * mib);
+  test::DrivenTransfer read(Kind::read, file, arena.data(), 4 * mib);
   driver->start(read);
   const std::string path = mounted("absent");
   Operation open{.kind = Kind::open, .path = path.c_str(), .flags = O_RDONLY};

@@ -65,7 +65,7 @@ TEST_F(CephLateCalls, WhatWaitsForItsTurnNeverBegins) {
   const auto file = must_open(at("f", patient_s), O_RDWR | O_CREAT);
   const auto late = must_open(at("f"), O_RDWR);
   StorageDriver holder(*storage);
-  test::Transfer first(Kind::append, file, memory.data(), 100);
+  test::DrivenTransfer first(Kind::append, file, memory.data(), 100);
   faults.hang("ceph_write");
   holder.start(first);
   ASSERT_TRUE(eventually([&] { return faults.inside() == 1; }));

@@ -55,7 +55,7 @@ class CephMountEviction : public test::CephServers {
       if (line.starts_with("State:")) state = line;
     return !state.empty() && state.find('Z') == std::string::npos;
   }
-  test::OpenFile make_mounted(const std::string& name, const std::string& bytes) {
+  test::DrivenFile make_mounted(const std::string& name, const std::string& bytes) {
     made.push_back(at(name));
     auto file = must_open(mounted(name), O_RDWR | O_CREAT);
     EXPECT_EQ(write(file, bytes), std::ssize(bytes));

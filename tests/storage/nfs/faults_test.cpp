@@ -38,8 +38,8 @@ class NfsFaults : public test::ServerFaults {
     const std::string folder = std::filesystem::path(directory->path()).filename();
     return uri_of(folder + "/" + name, timeout_s);
   }
-  test::OpenFile make_file(const std::string& name, const std::string& bytes,
-                           unsigned timeout_s = 60) {
+  test::DrivenFile make_file(const std::string& name, const std::string& bytes,
+                             unsigned timeout_s = 60) {
     test::write_file(path(name), bytes);
     return open_unhurried(at(name, timeout_s), O_RDWR);
   }
@@ -90,7 +90,7 @@ TEST_F(NfsFaults, ATransferOutlivesARestart) {
   for (const Kind kind : {Kind::read, Kind::write}) {
     rig("freeze");
     std::memcpy(arena.data(), pattern(4 << 20, 2).data(), 4 << 20);
-    test::Transfer operation(kind, file, arena.data(), 4 << 20);
+    test::DrivenTransfer operation(kind, file, arena.data(), 4 << 20);
     driver->start(operation);
     restart();
     EXPECT_EQ(&driver->next(), &operation);
@@ -134,7 +134,7 @@ TEST_F(NfsFaults, EveryOpeningReportsThatARestartMayHaveLostWrites) {
   auto other = must_open(at("f", 61), O_RDWR);
   ASSERT_EQ(driver->pwrite(writer, arena.data(), 4096, 0), 4096);
   restart();
-  for (test::OpenFile* const file : {&other, &writer}) {
+  for (test::DrivenFile* const file : {&other, &writer}) {
     EXPECT_EQ(driver->simple(Kind::sync, *file), -EIO);
     EXPECT_EQ(driver->simple(Kind::sync, *file), 0);
     file->close();

@@ -24,15 +24,15 @@
 namespace ferry::storage {
 namespace {
 
+using test::DrivenFile;
 using test::FakeNfsServer;
-using test::OpenFile;
 using test::StorageDriver;
 
 class NfsServerFaults : public testing::Test {
  protected:
   NfsServerFaults() : storage(make_router()), driver(std::make_unique<StorageDriver>(*storage)) {}
 
-  OpenFile open(const std::string& name, const std::string& settings = "", int flags = O_RDWR) {
+  DrivenFile open(const std::string& name, const std::string& settings = "", int flags = O_RDWR) {
     return {*driver, driver->must_open(server.uri(name, settings), flags | O_CREAT)};
   }
   std::int64_t write(File* file, const std::string& bytes, std::int64_t offset = 0) {
@@ -77,7 +77,7 @@ TEST_F(NfsServerFaults, EveryOpeningOfAFileReportsWhatARestartHasLost) {
   EXPECT_EQ(sync(writer), 0);
   server.restart();
   EXPECT_EQ(server.contents("f"), "kept");
-  for (const OpenFile* const file : {&writer, &other, &of_other_uri, &stranger})
+  for (const DrivenFile* const file : {&writer, &other, &of_other_uri, &stranger})
     EXPECT_EQ(sync(*file), 0);
 }
 
@@ -113,7 +113,7 @@ TEST_F(NfsServerFaults, AWriteThatWasGivenUpNeverLandsOverLaterOnes) {
   ASSERT_EQ(write(other, "first"), 5);
   server.hold();
   EXPECT_EQ(write(file, "late!"), -ETIMEDOUT);
-  for (const OpenFile* const one : {&file, &other}) {
+  for (const DrivenFile* const one : {&file, &other}) {
     EXPECT_EQ(write(*one, "newer"), -ETIMEDOUT);
     EXPECT_EQ(sync(*one), -ETIMEDOUT);
     EXPECT_EQ(truncate(*one, 0), -ETIMEDOUT);
@@ -166,7 +166,7 @@ TEST_F(NfsServerFaults, AnErrorOfACommitThatIsAnsweredLateIsReported) {
   ASSERT_EQ(write(file, "bytes"), 5);
   ASSERT_EQ(write(of_late_write, "first"), 5);
   server.hold();
-  test::Transfer late(Kind::write, of_late_write, "late!", 5);
+  test::DrivenTransfer late(Kind::write, of_late_write, "late!", 5);
   Operation synced{.kind = Kind::sync, .file = file};
   driver->queue().submit(late);
   driver->start(synced);

@@ -97,7 +97,7 @@ class FileVersion : public testing::Test {
   }
   std::uint64_t version(int flags = O_RDONLY) { return version_of(path, flags); }
   std::uint64_t version_of(const std::string& name, int flags = O_RDONLY) {
-    const test::OpenFile file(driver, driver.must_open(name, flags));
+    const test::DrivenFile file(driver, driver.must_open(name, flags));
     Status status;
     EXPECT_EQ(driver.file_status(file, status), 0);
     return status.version;

@@ -213,7 +213,7 @@ TEST_F(Pvfs2Mock, TransfersUnderWayAreCancelled) {
   test::write_file(path("f"), std::string(1000, 'a'));
   File* file = driver->must_open(table.uri_of(path("f")), O_RDWR);
   faults.hang("PVFS_sys_io");
-  test::Transfer read(Kind::read, file, memory.data(), 10);
+  test::DrivenTransfer read(Kind::read, file, memory.data(), 10);
   driver->start(read);
   ASSERT_TRUE(test::eventually([&] { return faults.inside() == 1; }, std::chrono::seconds(10)));
   driver->queue().cancel(read);
@@ -284,8 +284,8 @@ TEST_F(Pvfs2Mock, TheLibrarysOwnMessagesAreNotSeen) {
 }
 
 TEST_F(Pvfs2Mock, AppendsOfOneProcessTakeTurns) {
-  const test::OpenFile files[] = {must_open(at("f"), O_WRONLY | O_CREAT | O_APPEND),
-                                  must_open(at("f"), O_WRONLY | O_APPEND)};
+  const test::DrivenFile files[] = {must_open(at("f"), O_WRONLY | O_CREAT | O_APPEND),
+                                    must_open(at("f"), O_WRONLY | O_APPEND)};
   test::Transfers appends;
   for (std::size_t i = 0; i < 40; ++i)
     driver->queue().submit(appends.emplace_back(Kind::append, files[i % 2], memory.data(), 100));

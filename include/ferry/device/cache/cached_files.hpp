@@ -23,11 +23,11 @@ class RingIo {
 
   FERRY_DEVICE std::int64_t read(std::int32_t handle, const Piece* pieces, std::uint32_t count,
                                  std::int64_t offset) {
-    return transfer(Direction::read, handle, pieces, count, offset);
+    return transfer(TransferDirection::read, handle, pieces, count, offset);
   }
   FERRY_DEVICE std::int64_t write(std::int32_t handle, const Piece* pieces, std::uint32_t count,
                                   std::int64_t offset) {
-    return transfer(Direction::write, handle, pieces, count, offset);
+    return transfer(TransferDirection::write, handle, pieces, count, offset);
   }
 
   // Where the group's lanes can fetch from, and how much they may pull; 0: nothing.
@@ -66,8 +66,9 @@ class RingIo {
                          std::uint32_t sequence) {
     const ArenaView& arena = requester_.arena();
     static_assert(run_max <= shared_extents_max);
-    Request request = request_of(kind == Flight::reads ? Direction::read : Direction::write, handle,
-                                 pieces, count, offset, arena.shared_extents(flight));
+    Request request =
+        request_of(kind == Flight::reads ? TransferDirection::read : TransferDirection::write,
+                   handle, pieces, count, offset, arena.shared_extents(flight));
     if (kind == Flight::writes_for_sync) request.flags = flag_sync_follows;
     request.cell = arena.shared_cell(flight);
     request.sequence = sequence;
@@ -84,28 +85,30 @@ class RingIo {
   FERRY_DEVICE std::int64_t result(std::uint32_t flight) const { return cell(flight).result; }
 
  private:
-  FERRY_DEVICE Cell& cell(std::uint32_t flight) const {
+  FERRY_DEVICE AnswerCell& cell(std::uint32_t flight) const {
     const ArenaView& arena = requester_.arena();
     return arena.cell(arena.shared_cell(flight));
   }
 
   // `extents`: where to put the list of several pieces.
-  FERRY_DEVICE Request request_of(Direction direction, std::int32_t handle, const Piece* pieces,
-                                  std::uint32_t count, std::int64_t offset, Extent* extents) const {
+  FERRY_DEVICE Request request_of(TransferDirection direction, std::int32_t handle,
+                                  const Piece* pieces, std::uint32_t count, std::int64_t offset,
+                                  BufferExtent* extents) const {
     const ArenaView& arena = requester_.arena();
-    const bool reads = direction == Direction::read;
+    const bool reads = direction == TransferDirection::read;
     if (count == 1)
       return transfer_request(arena, reads ? Opcode::read : Opcode::write, handle, pieces[0].data,
                               pieces[0].bytes, offset);
     FERRY_NO_UNROLL
     for (std::uint32_t i = 0; i < count; ++i)
-      extents[i] = Extent{arena.offset_of(pieces[i].data), pieces[i].bytes};
+      extents[i] = BufferExtent{arena.offset_of(pieces[i].data), pieces[i].bytes};
     return transfer_request(arena, reads ? Opcode::read_vector : Opcode::write_vector, handle,
                             extents, count, offset);
   }
-  FERRY_DEVICE std::int64_t transfer(Direction direction, std::int32_t handle, const Piece* pieces,
-                                     std::uint32_t count, std::int64_t offset) {
-    auto* extents = reinterpret_cast<Extent*>(requester_.arena().scratch(requester_.group()));
+  FERRY_DEVICE std::int64_t transfer(TransferDirection direction, std::int32_t handle,
+                                     const Piece* pieces, std::uint32_t count,
+                                     std::int64_t offset) {
+    auto* extents = reinterpret_cast<BufferExtent*>(requester_.arena().scratch(requester_.group()));
     Request request = request_of(direction, handle, pieces, count, offset, extents);
     return requester_.call(request).result;
   }
@@ -271,7 +274,7 @@ class CachedFiles {
     return 0;
   }
   FERRY_DEVICE StepResult hold(const OpenFile& entry, std::int32_t handle, std::int64_t offset,
-                               std::uint64_t bytes, HeldView& view, Pull* pull) {
+                               std::uint64_t bytes, PinnedView& view, Pull* pull) {
     if (const int error = refusal(entry, OpenFile::readable, bytes, offset); error != 0)
       return StepResult(error);
     const auto at = static_cast<std::uint64_t>(offset);

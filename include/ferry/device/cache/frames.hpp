@@ -15,8 +15,8 @@
 #include <cerrno>
 #include <cstdint>
 
+#include <ferry/device/cache/hazard_pointers.hpp>
 #include <ferry/device/cache/layout.hpp>
-#include <ferry/device/cache/marks.hpp>
 #include <ferry/device/cache/page_table.hpp>
 #include <ferry/device/cache/ranges.hpp>
 #include <ferry/device/cache/state_word.hpp>

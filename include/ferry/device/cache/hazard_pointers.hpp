@@ -33,9 +33,9 @@
 namespace ferry::device::cache {
 
 // The mark of a group; one frame at a time.
-class FrameMark {
+class HazardGuard {
  public:
-  FERRY_DEVICE_FAST FrameMark(const View& view, std::uint32_t group, std::uint32_t frame)
+  FERRY_DEVICE_FAST HazardGuard(const View& view, std::uint32_t group, std::uint32_t frame)
       : word_(view.mark(group).frame) {
     if (view.barriers_everywhere) {
       word_.store(frame + 1, relaxed);
@@ -45,9 +45,9 @@ class FrameMark {
     }
   }
   // Release: a party that sees the mark gone sees the copy as done.
-  FERRY_DEVICE_FAST ~FrameMark() { word_.store(0, release); }
-  FrameMark(const FrameMark&) = delete;
-  FrameMark& operator=(const FrameMark&) = delete;
+  FERRY_DEVICE_FAST ~HazardGuard() { word_.store(0, release); }
+  HazardGuard(const HazardGuard&) = delete;
+  HazardGuard& operator=(const HazardGuard&) = delete;
 
  private:
   // Keeps the compiler from looking before announcing.

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include <ferry/device/cache/frames.hpp>
+#include <ferry/device/cache/hazard_pointers.hpp>
 #include <ferry/device/cache/layout.hpp>
-#include <ferry/device/cache/marks.hpp>
 #include <ferry/device/cache/page_table.hpp>
 #include <ferry/device/copy.hpp>
 
@@ -14,7 +14,7 @@ namespace ferry::device::cache {
 
 // Bytes of a cached page that do not move until released. Read-only; later writes to the file are
 // visible. A view of a closed or truncated file keeps its memory.
-struct HeldView {
+struct PinnedView {
   const unsigned char* data = nullptr;
   std::uint64_t bytes = 0;
   std::uint32_t frame = no_frame;
@@ -25,7 +25,7 @@ inline constexpr std::uint32_t views_at_once_max = 16;
 // Views may hold half the cache. A group reserves some of that at a time and keeps it, so that most
 // views touch nothing shared.
 FERRY_DEVICE inline std::uint32_t views_at_once(const View& view) {
-  const Geometry& geometry = view.layout.geometry;
+  const CacheGeometry& geometry = view.layout.geometry;
   const std::uint32_t share = geometry.frames / (16 * geometry.groups);
   return share < 1 ? 1 : share < views_at_once_max ? share : views_at_once_max;
 }
@@ -84,7 +84,7 @@ FERRY_DEVICE_FAST bool read_hit(const View& view, std::uint32_t group, std::uint
     state.fetch_sub(State::one_pin, release);  // F1
     return hit;
   }
-  const FrameMark mark(view, group, number);  // M1
+  const HazardGuard mark(view, group, number);  // M1
   if (!is_hit(view, group, number, key, state.load(seq_cst))) return false;
   copy_alone(to, view.page(number) + begin, bytes);
   return true;
@@ -93,7 +93,7 @@ FERRY_DEVICE_FAST bool read_hit(const View& view, std::uint32_t group, std::uint
 // Likewise a view of `bytes` bytes at `offset`, up to the end of the page, if the group has one
 // reserved (PageCache::take_view).
 FERRY_DEVICE_FAST bool hold_hit(const View& view, std::uint32_t group, std::uint32_t inode,
-                                std::uint64_t bytes, std::uint64_t offset, HeldView& held) {
+                                std::uint64_t bytes, std::uint64_t offset, PinnedView& held) {
   const std::uint64_t begin = offset & (view.page_bytes() - 1);
   const std::uint64_t room = view.page_bytes() - begin;
   if (bytes > room) bytes = room;
@@ -108,16 +108,16 @@ FERRY_DEVICE_FAST bool hold_hit(const View& view, std::uint32_t group, std::uint
     return false;
   }
   --reader.views;
-  held = HeldView{view.page(number) + begin, bytes, number};
+  held = PinnedView{view.page(number) + begin, bytes, number};
   return true;
 }
 
 // May be repeated.
-FERRY_DEVICE_FAST void release_view(const View& view, std::uint32_t group, HeldView& held) {
+FERRY_DEVICE_FAST void release_view(const View& view, std::uint32_t group, PinnedView& held) {
   if (held.frame == no_frame) return;
   DeviceRef<std::uint64_t>(view.frame(held.frame).state).fetch_sub(State::one_pin, release);
   give_back_view(view, view.reader(group));
-  held = HeldView{};
+  held = PinnedView{};
 }
 
 }  // namespace ferry::device::cache

@@ -27,7 +27,7 @@ inline constexpr std::uint32_t frames_max = (1U << frame_bits) - 2;
 inline constexpr std::uint32_t flights_max = 64;
 inline constexpr std::uint32_t no_frame = ~0U;
 
-struct Geometry {
+struct CacheGeometry {
   std::uint32_t page_bytes = 64 * 1024;  // a power of two
   std::uint32_t frames = 0;              // 0: no cache
   std::uint32_t inodes = 0;              // the maximum of open files; a power of two
@@ -268,13 +268,13 @@ static_assert(sizeof(Reader) == (streams_max + 1) * 64);
 // for each of its threads.
 inline constexpr std::uint64_t work_bytes = 1856;
 
-// The frame that a group reads now without a pin (marks.hpp). On its own cache line, so that a read
-// writes to nothing shared.
-struct alignas(cache_line_bytes) Mark {
+// The frame that a group reads now without a pin (hazard_pointers.hpp). On its own cache line, so
+// that a read writes to nothing shared.
+struct alignas(cache_line_bytes) HazardPointer {
   std::uint32_t frame;  // its number + 1; 0: none
   std::uint32_t reserved[15];
 };
-static_assert(sizeof(Mark) == 64);
+static_assert(sizeof(HazardPointer) == 64);
 
 // Storages with separate counts; beyond this number they share.
 inline constexpr std::uint32_t storages_max = 16;
@@ -304,8 +304,8 @@ struct Shared {
 static_assert(sizeof(Shared) == 384);
 
 // The layout, in bytes from the start of the cache.
-struct Layout {
-  Geometry geometry;
+struct CacheLayout {
+  CacheGeometry geometry;
   std::uint32_t page_shift = 0;
   std::uint32_t bucket_mask = 0;
   std::uint32_t dirty_low = 0;  // background write-back starts above this number of dirty pages
@@ -326,8 +326,8 @@ struct Layout {
 };
 
 // `page_bytes` is a power of two within the limits above, `inodes` any.
-inline Layout lay_out(Geometry geometry) {
-  Layout layout;
+inline CacheLayout lay_out(CacheGeometry geometry) {
+  CacheLayout layout;
   std::uint32_t inodes = 1;
   while (inodes < geometry.inodes)
     inodes *= 2;
@@ -345,7 +345,7 @@ inline Layout lay_out(Geometry geometry) {
   layout.flights = sizeof(Shared);
   layout.counters = layout.flights + geometry.flights * sizeof(Flight);
   layout.marks = layout.counters + geometry.groups * sizeof(Counters);
-  layout.readers = layout.marks + geometry.groups * sizeof(Mark);
+  layout.readers = layout.marks + geometry.groups * sizeof(HazardPointer);
   layout.works = layout.readers + geometry.groups * sizeof(Reader);
   layout.inodes = layout.works + geometry.groups * work_bytes;
   layout.open_files = layout.inodes + geometry.inodes * sizeof(Inode);
@@ -380,11 +380,11 @@ FERRY_DEVICE inline bool same_bucket(std::uint64_t one_key, std::uint64_t other_
 
 struct View {
   unsigned char* base = nullptr;
-  Layout layout;
+  CacheLayout layout;
   Switches switches;
   // Evictions run HostHooks::barrier_everywhere, so that marks need no barrier.
   bool barriers_everywhere = false;
-  // Whether a read that hits marks its frame (marks.hpp) instead of pinning it.
+  // Whether a read that hits marks its frame (hazard_pointers.hpp) instead of pinning it.
   bool marks = true;
   StorageTunings tunings;
 
@@ -399,7 +399,9 @@ struct View {
   FERRY_DEVICE Flight& flight(std::uint32_t index) const {
     return at<Flight>(layout.flights, index);
   }
-  FERRY_DEVICE Mark& mark(std::uint32_t group) const { return at<Mark>(layout.marks, group); }
+  FERRY_DEVICE HazardPointer& mark(std::uint32_t group) const {
+    return at<HazardPointer>(layout.marks, group);
+  }
   FERRY_DEVICE Reader& reader(std::uint32_t group) const {
     return at<Reader>(layout.readers, group);
   }

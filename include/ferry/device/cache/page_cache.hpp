@@ -163,8 +163,8 @@ class PageCache {
   // cache, or failing write-back leaves the page no place. With `pull`, the caller's group may pull
   // absent data: on `pulled` end_pull() must follow.
   FERRY_DEVICE_CALL StepResult hold(std::uint32_t inode, std::int32_t handle, std::uint64_t offset,
-                                    std::uint64_t bytes, HeldView& view, Pull* pull = nullptr) {
-    view = HeldView{};
+                                    std::uint64_t bytes, PinnedView& view, Pull* pull = nullptr) {
+    view = PinnedView{};
     if (!take_view()) return StepResult(-EAGAIN);
     // Later the present bytes would be unknown: the whole page must be.
     PageLook look{inode, handle, true, pull};
@@ -185,8 +185,8 @@ class PageCache {
   // After a pull's bytes are in place: the result of hold() with the same arguments, or `again`:
   // call it again.
   FERRY_DEVICE_CALL StepResult end_pull(const Pull& pull, std::uint64_t offset, std::uint64_t bytes,
-                                        HeldView& view) {
-    view = HeldView{};
+                                        PinnedView& view) {
+    view = PinnedView{};
     const StepResult result = filling_.end(pull);
     if (result.step == Step::done) {
       const std::uint64_t left = left_of(pull.inode, offset, bytes);
@@ -323,9 +323,9 @@ class PageCache {
     return bytes < there ? bytes : there;
   }
   FERRY_DEVICE StepResult show(std::uint32_t frame, std::uint64_t offset, std::uint64_t bytes,
-                               HeldView& view) const {
+                               PinnedView& view) const {
     const Range range = range_of(offset, bytes);
-    view = HeldView{view_.page(frame) + range.begin, range.end - range.begin, frame};
+    view = PinnedView{view_.page(frame) + range.begin, range.end - range.begin, frame};
     return StepResult(static_cast<std::int64_t>(view.bytes));
   }
 

@@ -26,7 +26,7 @@ constexpr std::uint64_t call_bytes = 4096;
 struct GpuRepeats : test::OnMockGpu {
   GpuRepeats() {
     setenv("FERRY_MOCK_KERNELS", FERRY_MOCK_KERNELS, 1);
-    cell.operation = Operation::write;
+    cell.operation = MeasuredOperation::write;
     cell.path = directory / "file";
     cell.transfer_bytes = call_bytes;
     cell.total_bytes = 8 * call_bytes;
