@@ -25,12 +25,12 @@ std::uintptr_t address_of(const std::byte* memory) {
   return reinterpret_cast<std::uintptr_t>(memory);
 }
 
-constexpr std::int64_t piece_bytes_max = 16 << 20;
+constexpr std::int64_t staged_piece_bytes_max = 16 << 20;
 constexpr std::int64_t piece_bytes_min = 4096;
 
 // A few windows, so that rounds overlap within a piece. The same on all ranks; whole elements.
 std::int64_t piece_bytes_of(const Settings& settings) {
-  const std::int64_t bytes = std::min(settings.buffer_bytes, piece_bytes_max / 4) * 4;
+  const std::int64_t bytes = std::min(settings.buffer_bytes, staged_piece_bytes_max / 4) * 4;
   return std::max(bytes - bytes % element_bytes_max, piece_bytes_min);
 }
 

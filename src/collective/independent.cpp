@@ -78,7 +78,7 @@ void start_alone(StorageFile& file, Batch& batch, const RankRequest& request, st
 }
 
 // Small enough for a processor's cache between steps, large enough for a storage.
-constexpr std::int64_t piece_bytes_max = 256 << 10;
+constexpr std::int64_t sieved_piece_bytes_max = 256 << 10;
 constexpr std::int64_t buffers = 4;
 // From this size on, a thread is worth starting.
 constexpr std::int64_t thread_pieces_min = 32;
@@ -96,7 +96,7 @@ class Converted {
       : file_(file), phases_(phases), request_(request), kind_(kind) {}
 
   int transfer(bool has_cpus) {
-    pieces_ = (request_.bytes + piece_bytes_max - 1) / piece_bytes_max;
+    pieces_ = (request_.bytes + sieved_piece_bytes_max - 1) / sieved_piece_bytes_max;
     has_helper_ = has_cpus && pieces_ >= thread_pieces_min;
     double pack_ns = 0;
     std::thread helper;
@@ -111,13 +111,13 @@ class Converted {
 
  private:
   struct Buffer {
-    std::unique_ptr<std::byte[]> data{new std::byte[piece_bytes_max]};
+    std::unique_ptr<std::byte[]> data{new std::byte[sieved_piece_bytes_max]};
     Batch batch;
   };
 
   bool reads() const { return kind_ == storage::Kind::read; }
   std::int64_t bytes_of(std::int64_t piece) const {
-    return std::min(piece_bytes_max, request_.bytes - piece * piece_bytes_max);
+    return std::min(sieved_piece_bytes_max, request_.bytes - piece * sieved_piece_bytes_max);
   }
   Buffer& buffer_of(std::int64_t piece) {
     return buffers_[static_cast<std::size_t>(piece % buffers)];
@@ -170,14 +170,14 @@ class Converted {
   void start(std::int64_t piece) {
     const Stopwatch stopwatch(phases_.file_io_ns);
     const RankRequest part{request_.view, Memory(place_of(piece), dense_),
-                           request_.stream + piece * piece_bytes_max, bytes_of(piece)};
+                           request_.stream + piece * sieved_piece_bytes_max, bytes_of(piece)};
     start_alone(file_, buffer_of(piece).batch, part, kind_);
     file_.flush();
   }
   void convert(std::int64_t piece, double& pack_ns) {
     {
       const Stopwatch stopwatch(pack_ns);
-      const std::int64_t at = piece * piece_bytes_max;
+      const std::int64_t at = piece * sieved_piece_bytes_max;
       if (!reads()) {
         request_.memory.pack(at, bytes_of(piece), buffer_of(piece).data.get());
       } else if (reads_in_place(piece)) {
@@ -193,10 +193,10 @@ class Converted {
   // Whole elements that are contiguous in user memory are read and swapped in place.
   bool reads_in_place(std::int64_t piece) const {
     return reads() && bytes_of(piece) % request_.memory.swapped_bytes() == 0 &&
-           request_.memory.lies_together(piece * piece_bytes_max, bytes_of(piece));
+           request_.memory.lies_together(piece * sieved_piece_bytes_max, bytes_of(piece));
   }
   std::byte* place_of(std::int64_t piece) {
-    return reads_in_place(piece) ? request_.memory.at(piece * piece_bytes_max)
+    return reads_in_place(piece) ? request_.memory.at(piece * sieved_piece_bytes_max)
                                  : buffer_of(piece).data.get();
   }
 

@@ -256,9 +256,12 @@ def test_failed_futures(path: Path) -> None:
 
 
 def test_cancelled_futures(path: Path) -> None:
+    """The only worker makes random numbers while the others wait to be cancelled."""
     engine = ferry.Engine(workers=1, task_bytes=4096)
-    with ferry.open(path, engine=engine) as file:
-        futures = [file.read_at_async(bytearray(SIZE), 0) for _ in range(20)]
+    targets = [bytearray(SIZE) for _ in range(20)]
+    with ferry.open("/dev/urandom", engine=engine) as slow, ferry.open(path, engine=engine) as file:
+        first = slow.read_at_async(bytearray(64 << 20), 0)
+        futures = [file.read_at_async(target, 0) for target in targets]
         was_cancelled = [future.cancel() for future in reversed(futures)]
         assert any(was_cancelled)
         for future, cancelled in zip(reversed(futures), was_cancelled, strict=True):
@@ -267,6 +270,7 @@ def test_cancelled_futures(path: Path) -> None:
             if cancelled:
                 with pytest.raises(concurrent.futures.CancelledError):
                     future.result()
+        first.cancel()
         assert ferry.stats(engine)["cancelled_transfers"] >= sum(was_cancelled)
 
 
