@@ -36,6 +36,9 @@ struct RuntimeOptions {
   std::uint64_t cache_bytes = 0;
   std::uint32_t page_bytes = 0;  // 0: the profile's, else 64 KiB
   device::cache::Switches cache_switches{};
+  // Places for threads of other processes, which read what the page cache holds. With any, the
+  // arena lies in memory that they can map: Runtime::arena_file().
+  unsigned reader_groups = 0;
   // Device cores reserved for serving cached calls of others (placement `service`). 0: none; the
   // I/O server's threads serve them too.
   unsigned service_threads = 0;
@@ -190,6 +193,8 @@ class Runtime {
   RuntimeStatistics statistics() const;
   // For programs with their own threads and groups.
   const device::Context& context() const;
+  // The arena's memfd, which belongs to the runtime; -1 without RuntimeOptions::reader_groups.
+  int arena_file() const;
 
  private:
   class Implementation;

@@ -17,14 +17,14 @@ device::cache::CacheLayout cache_layout(const RuntimeOptions& options,
     throw Error(EINVAL, "cache_bytes: from one page to " +
                             std::to_string(device::cache::frames_max) + " pages");
   }
-  if (geometry.groups > device::cache::groups_max) {
+  const std::uint64_t groups = std::uint64_t{geometry.groups} + options.reader_groups;
+  if (groups > device::cache::groups_max) {
     throw Error(EINVAL, "a page cache serves at most " + std::to_string(device::cache::groups_max) +
-                            " groups of a device, and this one has " +
-                            std::to_string(geometry.groups));
+                            " groups of a device, and this one has " + std::to_string(groups));
   }
   const auto count = static_cast<std::uint32_t>(frames);
-  return device::cache::lay_out(
-      {page, count, geometry.files, geometry.groups, device::cache::flights_for(count)});
+  return device::cache::lay_out({page, count, geometry.files, static_cast<std::uint32_t>(groups),
+                                 device::cache::flights_for(count)});
 }
 
 // Twice as many counters as pages: enough to recognise pages that should have been cached.

@@ -71,7 +71,9 @@ class Runtime::Implementation {
       : tuning_(tuning),
         plan_(plan_cpus(options, allowed_cpus(), usable_cpus())),
         geometry_(make_geometry(options, plan_)),
-        arena_(geometry_.arena_bytes, plan_.device_cpus) {
+        arena_(options.reader_groups > 0
+                   ? cpu::CpuArena::shared(geometry_.arena_bytes)
+                   : cpu::CpuArena(geometry_.arena_bytes, plan_.device_cpus)) {
     context_.arena.base = arena_.base();
     context_.arena.local = arena_.base();
     context_.arena.layout = device::lay_out(geometry_);
@@ -104,7 +106,9 @@ class Runtime::Implementation {
   void make_cache(const RuntimeOptions& options) {
     context_.cache.layout = cache_layout(options, geometry_);
     context_.cache.switches = options.cache_switches;
-    context_.cache.barriers_everywhere = context_.hooks.barrier_everywhere != nullptr;
+    // That barrier does not reach other processes, whose marks therefore have their own.
+    context_.cache.barriers_everywhere =
+        options.reader_groups == 0 && context_.hooks.barrier_everywhere != nullptr;
     context_.cache.tunings = tuning_.tunings;
     // A new mapping: the arena is zeroed.
     context_.cache.base = static_cast<unsigned char*>(
@@ -242,12 +246,19 @@ RuntimeInfo Runtime::info() const {
 RuntimeStatistics Runtime::statistics() const {
   const Implementation& own = mine();
   RuntimeStatistics sum;
-  for (unsigned group = 0; group < own.geometry_.groups; ++group) {
+  for (unsigned group = 0; group < own.geometry_.groups; ++group)
     add_up(sum, own.context_.arena.counters(group));
-    if (own.context_.cache.base != nullptr) add_up(sum, own.context_.cache.counters(group));
+  const device::cache::View& cache = own.context_.cache;
+  if (cache.base != nullptr) {
+    for (unsigned group = 0; group < cache.layout.geometry.groups; ++group)
+      add_up(sum, cache.counters(group));
   }
   add_up(sum, *own.server_);
   return sum;
+}
+
+int Runtime::arena_file() const {
+  return mine().arena_.file();
 }
 
 const device::Context& Runtime::context() const {

@@ -8,7 +8,9 @@
 #include <system_error>
 #include <thread>
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/staging.hpp"
 
@@ -31,13 +33,17 @@ std::uint64_t huge_kib(const void* base) {
   return 0;
 }
 
-}  // namespace
-
-CpuArena::CpuArena(std::uint64_t bytes, const CpuSet& cpus)
-    : bytes_((bytes + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes) {
-  if (bytes == 0 || bytes_ < bytes || bytes_ + huge_page_bytes < bytes_) {
+std::uint64_t whole_huge_pages(std::uint64_t bytes) {
+  const std::uint64_t whole = (bytes + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
+  if (bytes == 0 || whole < bytes || whole + huge_page_bytes < whole) {
     throw std::system_error(ENOMEM, std::system_category(), "an arena of that size");
   }
+  return whole;
+}
+
+}  // namespace
+
+CpuArena::CpuArena(std::uint64_t bytes, const CpuSet& cpus) : bytes_(whole_huge_pages(bytes)) {
   constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_POPULATE;
   void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags, -1, 0);
   huge_ = memory != MAP_FAILED;
@@ -54,12 +60,36 @@ CpuArena::CpuArena(std::uint64_t bytes, const CpuSet& cpus)
   }).join();
 }
 
+CpuArena CpuArena::shared(std::uint64_t bytes) {
+  return {bytes, Shared{}};
+}
+
+CpuArena::CpuArena(std::uint64_t bytes, Shared /*kind*/) : bytes_(whole_huge_pages(bytes)) {
+  file_ = memfd_create("ferry-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  void* memory = MAP_FAILED;
+  // No process can shrink it, so that no access of another ends with SIGBUS.
+  if (file_ >= 0 && ftruncate(file_, static_cast<off_t>(bytes_)) == 0 &&
+      fcntl(file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
+    memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
+  }
+  if (memory == MAP_FAILED) {
+    const int error = errno;
+    if (file_ >= 0) close(file_);
+    throw std::system_error(error, std::system_category(), "making a shared arena");
+  }
+  base_ = static_cast<unsigned char*>(memory);
+  madvise(base_, bytes_, MADV_DONTFORK);
+  madvise(base_, bytes_, MADV_HUGEPAGE);  // where the system grants them for shared memory
+}
+
 CpuArena::~CpuArena() {
   munmap(base_, bytes_);
+  if (file_ >= 0) close(file_);
 }
 
 std::string CpuArena::page_kind() const {
   if (huge_) return "huge pages";
+  if (file_ >= 0) return "shared pages, made when they are first used";
   const std::uint64_t kib = huge_kib(base_);
   if (kib == 0) return "4 KiB pages";
   return "transparent huge pages (" + std::to_string(kib >> 10) + " of " +

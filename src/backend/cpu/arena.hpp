@@ -16,18 +16,27 @@ class CpuArena {
   // Maps and touches `bytes` (rounded up to 2 MiB) on one of `cpus`, so that pages come from its
   // NUMA node. Throws std::system_error if memory is short.
   CpuArena(std::uint64_t bytes, const CpuSet& cpus);
+  // Other processes may map it, too: a memfd of a size that is sealed, with pages that appear when
+  // they are first used. Throws std::system_error.
+  static CpuArena shared(std::uint64_t bytes);
   ~CpuArena();
   CpuArena(const CpuArena&) = delete;
   CpuArena& operator=(const CpuArena&) = delete;
 
   unsigned char* base() const { return base_; }
   std::uint64_t bytes() const { return bytes_; }
+  // The memfd of a shared arena; -1: it is not shared.
+  int file() const { return file_; }
   // "huge pages", "transparent huge pages (48 of 64 MiB)" or "4 KiB pages".
   std::string page_kind() const;
 
  private:
+  struct Shared {};
+  CpuArena(std::uint64_t bytes, Shared kind);
+
   unsigned char* base_ = nullptr;
   std::uint64_t bytes_ = 0;
+  int file_ = -1;
   bool huge_ = false;
 };
 

@@ -1,0 +1,296 @@
+#include "daemon/client.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <ferry/device/cache/hits.hpp>
+
+#include "base/futex.hpp"
+#include "daemon/messages.hpp"
+
+namespace ferry::daemon {
+
+namespace cache = device::cache;
+
+struct Client::Attached {
+  std::uint64_t number = 0;  // never the same in a process and its children
+  void* base = nullptr;
+  std::uint64_t bytes = 0;
+  cache::View view;
+  SharedTable* table = nullptr;
+  std::uint32_t first_group = 0;
+};
+
+// Lies in a page that is zero in a child of fork.
+struct Client::Life {
+  std::atomic<std::uint64_t> attachment;  // 0: not attached
+  std::atomic<std::uint32_t> attaching;   // 1: a thread does
+};
+
+// A thread's place among the readers, and what it missed last.
+struct Client::Place {
+  Client* client = nullptr;
+  std::uint64_t attachment = 0;  // that the place belongs to; 0: none
+  std::uint64_t refused = 0;     // that had no place left
+  std::uint32_t reader = 0;
+  std::uint64_t next_page = 0;  // after the last miss
+  std::uint32_t next_entry = 0;
+  std::uint32_t window = 1;
+};
+
+namespace {
+
+constexpr int answer_ms = 1000;
+constexpr std::size_t page_bytes = 4096;
+constexpr unsigned reader_bits = 16;  // of a reader's number + 1
+static_assert(readers_max < 1U << reader_bits);
+
+std::atomic<std::uint64_t> attachments{0};  // numbers so far
+pthread_key_t leaving_key;
+std::atomic<bool> has_leaving_key{false};
+
+// In a child of fork the page is zero.
+void* make_page_that_forks_empty() {
+  void* page =
+      mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return nullptr;
+  if (madvise(page, page_bytes, MADV_WIPEONFORK) == 0) return page;
+  munmap(page, page_bytes);
+  return nullptr;
+}
+
+}  // namespace
+
+Client::Client(const char* socket_path) : path_{} {
+  const std::size_t length = std::strlen(socket_path);
+  if (length < sizeof path_) std::memcpy(path_, socket_path, length);
+  if (path_[0] == '\0') return;
+  if (void* page = make_page_that_forks_empty(); page != nullptr) life_ = new (page) Life{};
+  has_leaving_key = pthread_key_create(&leaving_key, leave) == 0;
+}
+
+int Client::ask(DaemonRequest& request, int descriptor, DaemonAnswer& answer, int& received) const {
+  received = -1;
+  const int socket = connect_to(path_, answer_ms);
+  if (socket < 0) return -socket;
+  int error = send_message(socket, &request, sizeof request, descriptor);
+  if (error == 0) error = receive_message(socket, &answer, sizeof answer, received);
+  close(socket);
+  if (error == 0 && (answer.magic != messages_magic || answer.version != messages_version))
+    error = EPROTO;
+  if (error == 0) error = answer.error;
+  if (error != 0 && received >= 0) {
+    close(received);
+    received = -1;
+  }
+  return error;
+}
+
+// ---- attaching ---------------------------------------------------------------------------------
+
+int Client::attach() {
+  DaemonRequest request;
+  request.kind = RequestKind::attach;
+  DaemonAnswer answer;
+  int file = -1;
+  if (const int error = ask(request, -1, answer, file); error != 0) return error;
+  const SharedMemory& memory = answer.memory;
+  void* base = file < 0 ? MAP_FAILED : mmap(nullptr, memory.bytes, PROT_READ, MAP_SHARED, file, 0);
+  if (file >= 0) close(file);
+  if (base == MAP_FAILED) return ENOMEM;
+  // All but the files' data, which lie at the end.
+  const std::uint64_t changed = memory.cache + memory.layout.pages;
+  auto* here = new (std::nothrow) Attached;
+  if (here == nullptr || mprotect(base, changed, PROT_READ | PROT_WRITE) != 0) {
+    delete here;
+    munmap(base, memory.bytes);
+    return ENOMEM;
+  }
+  madvise(base, memory.bytes, MADV_HUGEPAGE);
+  auto* bytes = static_cast<unsigned char*>(base);
+  here->number = attachments.fetch_add(1) + 1;
+  here->base = base;
+  here->bytes = memory.bytes;
+  here->view.base = bytes + memory.cache;
+  here->view.layout = memory.layout;
+  here->table = reinterpret_cast<SharedTable*>(bytes + memory.table);
+  here->first_group = memory.first_group;
+  const Attached* before = attached_.exchange(here, std::memory_order_acq_rel);
+  keep(here->number, answer.readers, answer.reader_count);
+  life_->attachment.store(here->number, std::memory_order_release);
+  // Threads may be in the middle of reads of an earlier attachment. They find zeros, and so no file
+  // that is served (a mark is odd); the memory of a ferryd that is gone is free.
+  if (before != nullptr)
+    mmap(before->base, before->bytes, PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  return 0;
+}
+
+int Client::offer(int descriptor, ServedFile& file) {
+  if (life_ == nullptr) return ENOTCONN;
+  const Attached* here = attached_.load(std::memory_order_acquire);
+  const bool holds = here != nullptr && life_->attachment.load() == here->number &&
+                     (here->table->alive.load() & FUTEX_OWNER_DIED) == 0;
+  if (!holds) {
+    if (life_->attaching.exchange(1) != 0) return EAGAIN;  // another thread is at it
+    const int error = attach();
+    life_->attaching.store(0);
+    if (error != 0) return error;
+  }
+  DaemonRequest request;
+  request.kind = RequestKind::offer;
+  DaemonAnswer answer;
+  int received = -1;
+  const int error = ask(request, descriptor, answer, received);
+  if (error == 0) file = answer.file;
+  return error;
+}
+
+void Client::keep(std::uint64_t attachment, const std::uint32_t* readers, std::uint32_t count) {
+  std::uint32_t next = 0;
+  for (std::atomic<std::uint64_t>& one : spare_) {
+    if (next == count) return;
+    std::uint64_t there = one.load();
+    const bool is_free = there == 0 || there >> reader_bits != attachment;
+    if (is_free &&
+        one.compare_exchange_strong(there, attachment << reader_bits | (readers[next] + 1)))
+      ++next;
+  }
+}
+
+bool Client::take_spare(std::uint64_t attachment, std::uint32_t& reader) {
+  for (std::atomic<std::uint64_t>& one : spare_) {
+    std::uint64_t there = one.load();
+    if (there == 0 || there >> reader_bits != attachment) continue;
+    if (!one.compare_exchange_strong(there, 0)) continue;
+    reader = static_cast<std::uint32_t>(there & ((1U << reader_bits) - 1)) - 1;
+    return true;
+  }
+  return false;
+}
+
+// Gives this thread a place. Uses nothing that a signal handler may not.
+bool Client::enter(Place& place) {
+  const std::uint64_t number = life_->attachment.load(std::memory_order_acquire);
+  if (number == 0 || place.refused == number) return false;
+  std::uint32_t reader = 0;
+  if (!take_spare(number, reader)) {
+    DaemonRequest request;
+    request.kind = RequestKind::more_readers;
+    DaemonAnswer answer;
+    int received = -1;
+    if (ask(request, -1, answer, received) == 0) keep(number, answer.readers, answer.reader_count);
+    if (!take_spare(number, reader)) {
+      place.refused = number;
+      return false;
+    }
+  }
+  place.reader = reader;
+  place.client = this;
+  place.attachment = number;
+  if (has_leaving_key) pthread_setspecific(leaving_key, &place);
+  return true;
+}
+
+// The thread ends.
+void Client::leave(void* argument) {
+  Place& place = *static_cast<Place*>(argument);
+  const std::uint64_t number = place.attachment;
+  place.attachment = 0;
+  place.refused = ~std::uint64_t{0};  // of its last destructors' reads
+  place.client->keep(number, &place.reader, 1);
+}
+
+// ---- reading -----------------------------------------------------------------------------------
+
+std::int64_t Client::pread(const ServedFile& file, void* to, std::uint64_t bytes,
+                           std::uint64_t offset) {
+  static thread_local Place place;
+  if (life_ == nullptr) return gone;
+  const std::uint64_t number = life_->attachment.load(std::memory_order_acquire);
+  if (place.attachment != number || number == 0) {
+    if (number == 0) return gone;  // a child of fork: its next offer attaches it
+    if (!enter(place)) return missed;
+  }
+  const Attached& here = *attached_.load(std::memory_order_acquire);
+  if (here.number != place.attachment) return missed;
+  const FileEntry& entry = here.table->files[file.entry];
+  const std::uint64_t size = entry.size_bytes.load(std::memory_order_relaxed);
+  std::uint64_t wanted = 0;
+  bool whole = true;
+  if (offset < size) {
+    wanted = std::min(bytes, size - offset);
+    whole = copy(here, here.first_group + place.reader, file, static_cast<unsigned char*>(to),
+                 wanted, offset);
+  }
+  std::atomic_thread_fence(std::memory_order_acquire);  // D3
+  const bool lives = (here.table->alive.load(std::memory_order_relaxed) & FUTEX_OWNER_DIED) == 0 &&
+                     // A handler of a signal that came meanwhile may have forked.
+                     life_->attachment.load(std::memory_order_relaxed) == number;
+  if (entry.mark.load(std::memory_order_relaxed) != file.mark || !lives) return gone;
+  if (whole) return static_cast<std::int64_t>(wanted);
+  hint(here, place, file, offset, wanted);
+  return missed;
+}
+
+// Each page in turn. A signal handler that reads on this thread uses the same mark: what it
+// interrupted finds its mark gone.
+bool Client::copy(const Attached& here, std::uint32_t group, const ServedFile& file,
+                  unsigned char* to, std::uint64_t bytes, std::uint64_t offset) const {
+  const cache::View& view = here.view;
+  const device::DeviceRef<std::uint32_t> mark(view.mark(group).frame);
+  const std::uint64_t page_mask = view.page_bytes() - 1;
+  while (bytes > 0) {
+    const std::uint64_t begin = offset & page_mask;
+    const std::uint64_t step = std::min(bytes, view.page_bytes() - begin);
+    const std::uint64_t key = cache::key_of(file.inode, offset >> view.layout.page_shift);
+    const auto copied_from = [&](std::uint32_t frame) {
+      mark.store(frame + 1, device::seq_cst);  // M1
+      const std::uint64_t state =
+          device::DeviceRef<std::uint64_t>(view.frame(frame).state).load(device::seq_cst);
+      const bool hit = cache::is_hit(view, group, frame, key, state);
+      if (hit) std::memcpy(to, view.page(frame) + begin, step);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      const bool kept = mark.load(device::acquire) == frame + 1;
+      mark.store(0, device::release);
+      return hit && kept;
+    };
+    if (cache::PageTable(view).find(cache::hash_of(key), key, copied_from) == cache::no_frame)
+      return false;
+    to += step;
+    offset += step;
+    bytes -= step;
+  }
+  return true;
+}
+
+// A sequence of misses asks for more each time.
+void Client::hint(const Attached& here, Place& place, const ServedFile& file, std::uint64_t offset,
+                  std::uint64_t bytes) {
+  const unsigned shift = here.view.layout.page_shift;
+  const std::uint64_t first = offset >> shift;
+  const std::uint64_t end = ((offset + bytes - 1) >> shift) + 1;
+  const bool goes_on = file.entry == place.next_entry && first + 1 >= place.next_page &&
+                       first <= place.next_page + place.window;
+  place.window = goes_on ? std::min(place.window * 2, hint_pages_max) : 1;
+  const std::uint64_t wanted = std::max<std::uint64_t>(end - first, place.window);
+  PageHint told{file.entry, first,
+                static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, hint_pages_max))};
+  place.next_entry = file.entry;
+  place.next_page = end;
+  SharedTable& table = *here.table;
+  table.hints[place.reader].hint.store(told.word(), std::memory_order_release);
+  const std::uint64_t bit = std::uint64_t{1} << place.reader % SharedTable::word_bits;
+  table.hinted[place.reader / SharedTable::word_bits].fetch_or(bit);
+  if (table.filler_sleeps.load() == 0) return;
+  table.bell.fetch_add(1);
+  futex_wake_all_shared(reinterpret_cast<const std::uint32_t*>(&table.bell));
+}
+
+}  // namespace ferry::daemon

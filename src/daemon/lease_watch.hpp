@@ -1,0 +1,48 @@
+// The kernel's read leases: while one is held, nobody can open the file for writing or truncate it.
+// Who tries waits until the lease is given up, at most /proc/sys/fs/lease-break-time (45 s), and
+// the kernel sends a signal to the thread here, which gives it up at once.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include <sys/types.h>
+
+namespace ferry::daemon {
+
+class LeaseWatch {
+ public:
+  // `on_break(number)` runs on the watching thread before the lease is given up, and must be short:
+  // a writer waits for it. Throws std::system_error.
+  explicit LeaseWatch(std::function<void(int)> on_break);
+  // All leases must have ended.
+  ~LeaseWatch();
+  LeaseWatch(const LeaseWatch&) = delete;
+  LeaseWatch& operator=(const LeaseWatch&) = delete;
+
+  // Takes a lease through `descriptor`, opened for reading by nobody else. 0, or an errno: EBUSY,
+  // somebody has the file open for writing; EOPNOTSUPP, there are no leases for it. `number` is
+  // what on_break gets.
+  int take(int descriptor, int number);
+  // Runs `action` if no break of the lease has begun; on_break comes after it then.
+  bool while_held(int descriptor, const std::function<void()>& action);
+  // Gives it up, unless a break has. Afterwards on_break does not run for it.
+  void give_up(int descriptor);
+
+ private:
+  void watch();
+  void end_broken(int descriptor);
+  void end_all_broken();
+
+  const std::function<void(int)> on_break_;
+  std::mutex mutex_;           // held for a few system calls on leases, none of which waits
+  std::map<int, int> leases_;  // descriptor -> number
+  std::atomic<bool> stopping_{false};
+  std::atomic<pid_t> thread_number_{0};
+  std::thread thread_;
+};
+
+}  // namespace ferry::daemon

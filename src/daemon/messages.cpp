@@ -1,0 +1,99 @@
+#include "daemon/messages.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace ferry::daemon {
+namespace {
+
+union DescriptorSpace {
+  cmsghdr header;
+  char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+}  // namespace
+
+int send_message(int socket, const void* message, std::size_t bytes, int descriptor) {
+  iovec piece{const_cast<void*>(message), bytes};
+  msghdr header{};
+  header.msg_iov = &piece;
+  header.msg_iovlen = 1;
+  DescriptorSpace space{};
+  if (descriptor >= 0) {
+    header.msg_control = &space;
+    header.msg_controllen = sizeof space;
+    cmsghdr* control = CMSG_FIRSTHDR(&header);
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(sizeof descriptor);
+    std::memcpy(CMSG_DATA(control), &descriptor, sizeof descriptor);
+  }
+  ssize_t sent = -1;
+  do
+    sent = sendmsg(socket, &header, MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  if (sent < 0) return errno;
+  return static_cast<std::size_t>(sent) == bytes ? 0 : EPROTO;
+}
+
+int receive_message(int socket, void* message, std::size_t bytes, int& descriptor) {
+  descriptor = -1;
+  iovec piece{message, bytes};
+  msghdr header{};
+  DescriptorSpace space{};
+  header.msg_iov = &piece;
+  header.msg_iovlen = 1;
+  header.msg_control = &space;
+  header.msg_controllen = sizeof space;
+  ssize_t got = -1;
+  do
+    got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_TRUNC);
+  while (got < 0 && errno == EINTR);
+  if (got < 0) return errno;
+  for (cmsghdr* control = CMSG_FIRSTHDR(&header); control != nullptr;
+       control = CMSG_NXTHDR(&header, control)) {
+    if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) continue;
+    std::memcpy(&descriptor, CMSG_DATA(control), sizeof descriptor);
+  }
+  if (got == 0) return ENOTCONN;
+  return static_cast<std::size_t>(got) == bytes ? 0 : EPROTO;
+}
+
+bool is_own_process(int socket, pid_t& pid) {
+  ucred other{};
+  socklen_t bytes = sizeof other;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &bytes) != 0) return false;
+  pid = other.pid;
+  return other.uid == geteuid();
+}
+
+int connect_to(const char* path, int timeout_ms) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::size_t length = std::strlen(path);
+  if (length == 0 || length >= sizeof address.sun_path) return -ENAMETOOLONG;
+  std::memcpy(address.sun_path, path, length);
+  const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (socket < 0) return -errno;
+  const timeval timeout{timeout_ms / 1000, timeout_ms % 1000 * 1000};
+  setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+  setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  int error = 0;
+  pid_t pid = 0;
+  // A full queue of connections makes this wait, no longer than the time to send.
+  if (connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    error = errno;
+  } else if (!is_own_process(socket, pid)) {
+    error = EPERM;
+  }
+  if (error == 0) return socket;
+  close(socket);
+  return -error;
+}
+
+}  // namespace ferry::daemon

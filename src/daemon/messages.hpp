@@ -1,0 +1,66 @@
+// What travels between ferryd and its clients: one request and one answer on a connection, each
+// with at most one descriptor. Both calls are safe in signal handlers, since a handler may be where
+// a thread first reads.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include <sys/types.h>
+
+#include "daemon/shared_table.hpp"
+
+namespace ferry::daemon {
+
+inline constexpr std::uint32_t messages_magic = 0x72'72'65'66;  // "ferr"
+inline constexpr std::uint32_t messages_version = 1;            // grows with any change of a layout
+
+enum class RequestKind : std::uint32_t { attach = 1, more_readers, offer, status, stop };
+
+struct DaemonRequest {
+  std::uint32_t magic = messages_magic;
+  std::uint32_t version = messages_version;
+  RequestKind kind = RequestKind::status;
+  std::uint32_t reserved = 0;
+};
+
+inline constexpr std::uint32_t readers_at_once = 8;
+
+struct DaemonStatus {
+  std::int64_t pid = 0;
+  std::uint64_t clients = 0;
+  std::uint64_t files = 0;
+  std::uint64_t cache_bytes = 0;
+  std::uint64_t cached_bytes = 0;
+  std::uint64_t hits = 0;
+  std::uint64_t fills = 0;
+  std::uint64_t breaks = 0;  // leases that ended because somebody wanted to write
+};
+
+// The answer to every request; which members count depends on its kind.
+struct DaemonAnswer {
+  std::uint32_t magic = messages_magic;
+  std::uint32_t version = messages_version;
+  std::int32_t error = 0;  // an errno
+  std::uint32_t reader_count = 0;
+  std::uint32_t readers[readers_at_once]{};  // numbers, from 0
+  ServedFile file;
+  SharedMemory memory;  // of the descriptor that comes with it
+  DaemonStatus status;
+};
+static_assert(std::is_trivially_copyable_v<DaemonRequest>);
+static_assert(std::is_trivially_copyable_v<DaemonAnswer>);
+
+// Sends `message`, and `descriptor` unless it is negative. 0 or an errno.
+int send_message(int socket, const void* message, std::size_t bytes, int descriptor);
+// Receives exactly `bytes`; EPROTO for another size, ENOTCONN at the end. `descriptor` gets the one
+// that came, close-on-exec, or -1.
+int receive_message(int socket, void* message, std::size_t bytes, int& descriptor);
+
+// Connects to `path`: a socket, or the negative of an errno. Every later call on it ends within
+// `timeout_ms`. The other side must belong to this user (EPERM).
+int connect_to(const char* path, int timeout_ms);
+// The process at the other end; false unless it belongs to this user.
+bool is_own_process(int socket, pid_t& pid);
+
+}  // namespace ferry::daemon

@@ -1,0 +1,148 @@
+#include "daemon/served_files.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/magic.hpp"
+
+namespace ferry::daemon {
+namespace {
+
+// File systems whose files change only through this kernel, so that a lease tells of every change.
+// Not overlayfs: a mapping of a file that was closed may still change it, unseen by leases.
+bool has_true_leases(int descriptor) {
+  struct statfs status {};
+  if (fstatfs(descriptor, &status) != 0) return false;
+  switch (static_cast<std::uint64_t>(status.f_type)) {
+    case EXT4_SUPER_MAGIC:
+    case static_cast<std::uint64_t>(xfs_magic):
+    case BTRFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case TMPFS_MAGIC:
+      return true;
+    default:
+      return false;
+  }
+}
+
+struct DescriptorPath {
+  char text[32];
+  explicit DescriptorPath(int descriptor) {
+    std::snprintf(text, sizeof text, "/proc/self/fd/%d", descriptor);
+  }
+};
+
+}  // namespace
+
+ServedFiles::ServedFiles(SharedTable& table, const device::cache::View& cache)
+    : table_(table), cache_(cache), watch_([this](int entry) { on_break(entry); }) {}
+
+void ServedFiles::on_break(int entry) {
+  File& file = files_[static_cast<std::size_t>(entry)];
+  // Before the lease ends (D1). Even: nobody's.
+  table_.files[entry].mark.store(0, std::memory_order_seq_cst);
+  file.broken.store(true, std::memory_order_release);
+  breaks_.fetch_add(1, std::memory_order_relaxed);
+}
+
+int ServedFiles::offer(Calls& calls, int descriptor, ServedFile& file) {
+  struct stat status {};
+  const int flags = fcntl(descriptor, F_GETFL);
+  if (flags < 0 || fstat(descriptor, &status) != 0) return EBADF;
+  if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_PATH) != 0 || !S_ISREG(status.st_mode) ||
+      status.st_size == 0)
+    return EOPNOTSUPP;
+  close_broken(calls);
+  ++offers_;
+  for (File& one : files_) {
+    if (one.lease < 0 || one.device != status.st_dev || one.inode != status.st_ino) continue;
+    one.offered = offers_;
+    file = one.known;
+    return 0;
+  }
+  if (!has_true_leases(descriptor)) return EOPNOTSUPP;
+  const std::uint32_t entry = find_room(calls);
+  File& mine = files_[entry];
+  // A description of its own: the lease must outlive the client's.
+  mine.lease = open(DescriptorPath(descriptor).text, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (mine.lease < 0) return errno == EACCES ? EOPNOTSUPP : errno;
+  mine.device = status.st_dev;
+  mine.inode = status.st_ino;
+  mine.offered = offers_;
+  mine.broken.store(false, std::memory_order_relaxed);
+  int error = watch_.take(mine.lease, static_cast<int>(entry));
+  // The size again, now that it cannot change.
+  if (error == 0 && fstat(mine.lease, &status) != 0) error = errno;
+  if (error == 0) error = serve(calls, entry, static_cast<std::uint64_t>(status.st_size));
+  if (error != 0) {
+    close_entry(calls, entry);
+    return error;
+  }
+  file = mine.known;
+  return 0;
+}
+
+// With the lease held: opens the file in the runtime and publishes the entry.
+int ServedFiles::serve(Calls& calls, std::uint32_t entry, std::uint64_t size_bytes) {
+  File& mine = files_[entry];
+  const int handle = calls.open(DescriptorPath(mine.lease).text, O_RDONLY);
+  if (handle < 0) return -handle;
+  mine.handle.store(handle, std::memory_order_release);
+  const device::cache::OpenFile& cached = cache_.open_file(handle);
+  if (device::DeviceRef<std::int32_t>(const_cast<std::int32_t&>(cached.handle))
+          .load(device::acquire) != handle)
+    return EOPNOTSUPP;
+  last_mark_ += 2;  // D4
+  mine.known = {entry, cached.inode, last_mark_};
+  FileEntry& shared = table_.files[entry];
+  shared.size_bytes.store(size_bytes, std::memory_order_relaxed);
+  const bool held = watch_.while_held(
+      mine.lease, [&] { shared.mark.store(last_mark_, std::memory_order_release); });
+  return held ? 0 : EBUSY;
+}
+
+std::uint32_t ServedFiles::find_room(Calls& calls) {
+  std::uint32_t oldest = 0;
+  for (std::uint32_t entry = 0; entry < files_max; ++entry) {
+    if (files_[entry].lease < 0) return entry;
+    if (files_[entry].offered < files_[oldest].offered) oldest = entry;
+  }
+  close_entry(calls, oldest);
+  return oldest;
+}
+
+void ServedFiles::close_entry(Calls& calls, std::uint32_t entry) {
+  File& file = files_[entry];
+  table_.files[entry].mark.store(0, std::memory_order_seq_cst);
+  watch_.give_up(file.lease);
+  if (const std::int32_t handle = file.handle.exchange(0); handle != 0) calls.close(handle);
+  close(file.lease);
+  file.lease = -1;
+}
+
+void ServedFiles::close_broken(Calls& calls) {
+  for (std::uint32_t entry = 0; entry < files_max; ++entry) {
+    if (files_[entry].lease >= 0 && files_[entry].broken.load(std::memory_order_acquire))
+      close_entry(calls, entry);
+  }
+}
+
+void ServedFiles::close_all(Calls& calls) {
+  for (std::uint32_t entry = 0; entry < files_max; ++entry) {
+    if (files_[entry].lease >= 0) close_entry(calls, entry);
+  }
+}
+
+std::uint64_t ServedFiles::count() const {
+  return static_cast<std::uint64_t>(
+      std::count_if(files_.begin(), files_.end(), [](const File& one) { return one.lease >= 0; }));
+}
+
+}  // namespace ferry::daemon

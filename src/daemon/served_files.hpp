@@ -1,0 +1,65 @@
+// The files that ferryd serves: each with a lease, a handle in the runtime and an entry in the
+// shared table. One thread calls all but on_break() and handle().
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include <sys/types.h>
+
+#include <ferry/runtime.hpp>
+
+#include "daemon/lease_watch.hpp"
+#include "daemon/shared_table.hpp"
+
+namespace ferry::daemon {
+
+using Calls = device::FileCalls<device::ThreadGroup>;
+
+class ServedFiles {
+ public:
+  ServedFiles(SharedTable& table, const device::cache::View& cache);
+
+  // Serves the file behind an open descriptor, which stays the caller's. 0, or an errno: EBUSY,
+  // somebody has it open for writing; EOPNOTSUPP, such files are not served; others as from open.
+  // A file that is served already costs no more than a look. With every entry in use, the file that
+  // was offered longest ago goes.
+  int offer(Calls& calls, int descriptor, ServedFile& file);
+  // Closes what a break has ended.
+  void close_broken(Calls& calls);
+  void close_all(Calls& calls);
+
+  // The handle of an entry; 0: none. On any thread: a handle that is closed meanwhile gives EBADF.
+  std::int32_t handle(std::uint32_t entry) const {
+    return files_[entry].handle.load(std::memory_order_acquire);
+  }
+  std::uint64_t count() const;
+  std::uint64_t breaks() const { return breaks_.load(std::memory_order_relaxed); }
+
+ private:
+  struct File {
+    dev_t device = 0;
+    ino_t inode = 0;
+    int lease = -1;  // the descriptor that has the lease; keeps the inode from being reused
+    std::atomic<std::int32_t> handle{0};
+    std::atomic<bool> broken{false};
+    std::uint64_t offered = 0;  // when, in offers
+    ServedFile known;
+  };
+
+  void on_break(int entry);
+  std::uint32_t find_room(Calls& calls);
+  int serve(Calls& calls, std::uint32_t entry, std::uint64_t size_bytes);
+  void close_entry(Calls& calls, std::uint32_t entry);
+
+  SharedTable& table_;
+  const device::cache::View& cache_;
+  std::array<File, files_max> files_;
+  std::uint64_t offers_ = 0;
+  std::uint64_t last_mark_ = 1;
+  std::atomic<std::uint64_t> breaks_{0};
+  LeaseWatch watch_;  // last: its thread uses the others
+};
+
+}  // namespace ferry::daemon
