@@ -104,16 +104,17 @@ int Client::attach() {
   void* base = file < 0 ? MAP_FAILED : mmap(nullptr, memory.bytes, PROT_READ, MAP_SHARED, file, 0);
   if (file >= 0) close(file);
   if (base == MAP_FAILED) return ENOMEM;
-  // All but the files' data, which lie at the end.
-  const std::uint64_t changed = memory.cache + memory.layout.pages;
+  auto* bytes = static_cast<unsigned char*>(base);
+  // The cache's records and the table; the files' data stay as they are.
+  constexpr int both = PROT_READ | PROT_WRITE;
   auto* here = new (std::nothrow) Attached;
-  if (here == nullptr || mprotect(base, changed, PROT_READ | PROT_WRITE) != 0) {
+  if (here == nullptr || mprotect(bytes + memory.cache, memory.layout.pages, both) != 0 ||
+      mprotect(bytes + memory.table, sizeof(SharedTable), both) != 0) {
     delete here;
     munmap(base, memory.bytes);
     return ENOMEM;
   }
   madvise(base, memory.bytes, MADV_HUGEPAGE);
-  auto* bytes = static_cast<unsigned char*>(base);
   here->number = attachments.fetch_add(1) + 1;
   here->base = base;
   here->bytes = memory.bytes;

@@ -1,0 +1,103 @@
+// ferryd in this process, with a client that reads through it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "daemon/client.hpp"
+#include "daemon/daemon.hpp"
+#include "support/files.hpp"
+#include "support/within.hpp"
+
+namespace ferry::test {
+
+class DaemonRig {
+ public:
+  explicit DaemonRig(std::uint64_t cache_bytes = 8 << 20)
+      : daemon_({.socket = folder_ / "run/ferryd.sock", .cache_bytes = cache_bytes}),
+        thread_([this] { daemon_.serve(); }),
+        client((folder_ / "run/ferryd.sock").c_str()) {}
+  ~DaemonRig() { end(); }
+  // Ends ferryd; its memory stays.
+  void end() {
+    if (!thread_.joinable()) return;
+    daemon_.stop();
+    thread_.join();
+  }
+
+  std::string socket() const { return folder_ / "run/ferryd.sock"; }
+  // A new file's path. Removed with the rig.
+  std::string file(const std::string& name, const std::string& contents) const {
+    const std::string path = files_ / name;
+    write_file(path, contents);
+    return path;
+  }
+
+ private:
+  ScratchDirectory folder_;
+  ScratchDirectory files_{build_folder()};  // on a disk
+  daemon::Daemon daemon_;
+  std::thread thread_;
+
+ public:
+  daemon::Client client;
+};
+
+// An open file that may be served.
+class OfferedFile {
+ public:
+  OfferedFile(daemon::Client& client, const std::string& path)
+      : client_(client), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    EXPECT_GE(descriptor_, 0) << path;
+    error_ = offer();
+  }
+  int error() const { return error_; }
+  int offer() { return error_ = client_.offer(descriptor_, file_); }
+
+  // Without the kernel: bytes, or Client::missed or gone.
+  std::int64_t try_read(std::string& to, std::uint64_t bytes, std::uint64_t offset) {
+    to.assign(bytes, '\0');
+    const std::int64_t got = client_.pread(file_, to.data(), bytes, offset);
+    if (got >= 0) to.resize(static_cast<std::size_t>(got));
+    return got;
+  }
+  // The same until it is not missed any more.
+  std::int64_t read(std::string& to, std::uint64_t bytes, std::uint64_t offset) {
+    std::int64_t got = daemon::Client::missed;
+    within_patience("a page that was hinted", [&] {
+      while ((got = try_read(to, bytes, offset)) == daemon::Client::missed)
+        std::this_thread::yield();
+    });
+    return got;
+  }
+  const daemon::ServedFile& served() const { return file_; }
+  int descriptor() const { return descriptor_; }
+
+ private:
+  daemon::Client& client_;
+  const Descriptor descriptor_;
+  daemon::ServedFile file_;
+  int error_ = 0;
+};
+
+// What a status request answers.
+inline daemon::DaemonStatus status_of(const std::string& socket_path) {
+  const Descriptor socket(daemon::connect_to(socket_path.c_str(), 10'000));
+  EXPECT_GE(socket, 0);
+  daemon::DaemonRequest request;
+  request.kind = daemon::RequestKind::status;
+  daemon::DaemonAnswer answer;
+  int received = -1;
+  EXPECT_EQ(daemon::send_message(socket, &request, sizeof request, -1), 0);
+  EXPECT_EQ(daemon::receive_message(socket, &answer, sizeof answer, received), 0);
+  EXPECT_EQ(answer.error, 0);
+  return answer.status;
+}
+
+}  // namespace ferry::test

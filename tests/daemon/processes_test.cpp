@@ -1,0 +1,201 @@
+// ferryd as a process of its own, and processes that are killed.
+#include <csignal>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "daemon/daemon_rig.hpp"
+#include "support/depth.hpp"
+#include "support/error_of.hpp"
+#include "support/other_process.hpp"
+
+namespace {
+
+using ferry::daemon::Client;
+using ferry::test::Descriptor;
+using ferry::test::eventually;
+using ferry::test::OfferedFile;
+using ferry::test::OtherProcess;
+using ferry::test::ScratchDirectory;
+using ferry::test::status_of;
+using Command = OtherProcess::Command;
+
+// The program `ferryd`, killed with the object.
+class DaemonProcess {
+ public:
+  explicit DaemonProcess(std::string socket) : socket_(std::move(socket)) { start(); }
+  ~DaemonProcess() { kill_it(); }
+  void start() {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const std::string wishes =
+        R"({"action":"serve","cache_bytes":8388608,"idle_s":0,"socket":")" + socket_ + "\"}";
+    child_ = fork();
+    if (child_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      dup2(ends[1], STDOUT_FILENO);
+      execl(FERRYD_PROGRAM, "ferryd", wishes.c_str(), nullptr);
+      _exit(127);
+    }
+    close(ends[1]);
+    const Descriptor output(ends[0]);
+    std::string line;
+    char one = 0;
+    while (line.find('\n') == std::string::npos && read(output, &one, 1) == 1)
+      line += one;
+    ASSERT_NE(line.find("\"ready\":true"), std::string::npos) << line;
+  }
+  void kill_it() {
+    if (child_ <= 0) return;
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+    child_ = -1;
+  }
+  pid_t process() const { return child_; }
+
+ private:
+  const std::string socket_;
+  pid_t child_ = -1;
+};
+
+class DaemonProcesses : public testing::Test {
+ protected:
+  std::string socket() const { return folder_ / "run/ferryd.sock"; }
+  std::string file(const std::string& name, const std::string& contents) const {
+    ferry::test::write_file(files_ / name, contents);
+    return files_ / name;
+  }
+  OtherProcess other_;  // before any thread
+  ScratchDirectory folder_;
+  ScratchDirectory files_{ferry::test::build_folder()};
+};
+
+// At random moments. A change after the kill is never hidden by what readers still have mapped.
+TEST_F(DaemonProcesses, KilledDaemonsHideNoChange) {
+  DaemonProcess daemon(socket());
+  Client client(socket().c_str());
+  ferry::test::Random random;
+  std::string contents = OtherProcess::data_of(1, 200'000);
+  const std::string path = file("data", contents);
+  OfferedFile opened(client, path);
+  std::string got;
+  for (std::uint64_t seed = 2; seed < 2 + ferry::test::scaled(40); ++seed) {
+    ASSERT_EQ(opened.read(got, contents.size(), 0), static_cast<std::int64_t>(contents.size()));
+    ASSERT_EQ(got, contents);
+    std::atomic<bool> changed{false};
+    std::jthread reader([&] {
+      std::string mine;
+      while (true) {
+        const bool was_changed = changed.load();
+        const std::int64_t n = opened.try_read(mine, 1000, 100'000);
+        EXPECT_FALSE(n >= 0 && was_changed) << "a hit after the change";
+        if (was_changed) return;
+      }
+    });
+    std::this_thread::sleep_for(std::chrono::microseconds(random.below(2000)));
+    daemon.kill_it();
+    ASSERT_EQ(other_.ask(Command::write, path, 0, contents.size(), seed), 0);
+    changed.store(true);
+    reader.join();
+    contents = OtherProcess::data_of(seed, contents.size());
+    EXPECT_EQ(opened.try_read(got, 10, 0), Client::gone);
+    daemon.start();
+    ASSERT_TRUE(eventually([&] { return opened.offer() == 0; }));
+  }
+}
+
+// Clients die at any instruction; their places and marks are free, and the others read on.
+TEST_F(DaemonProcesses, KilledClientsLeaveNothing) {
+  DaemonProcess daemon(socket());
+  ferry::test::Random random;
+  const std::string contents = OtherProcess::data_of(1, 400'000);
+  const std::string path = file("data", contents);
+  const auto read_on = [&] {
+    Client client(socket().c_str());
+    OfferedFile opened(client, path);
+    std::string got;
+    while (true)
+      opened.try_read(got, 70'000, static_cast<std::uint64_t>(rand()) % 400'000);
+  };
+  // More in all than there are places.
+  for (std::uint64_t round = 0; round < ferry::test::scaled(100); ++round) {
+    std::vector<pid_t> children;
+    for (int i = 0; i < 2; ++i) {
+      const pid_t child = fork();
+      if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        read_on();
+      }
+      children.push_back(child);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(random.below(5000)));
+    for (const pid_t child : children) {
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+    }
+  }
+  EXPECT_TRUE(eventually([&] { return status_of(socket()).clients == 0; }));
+  Client client(socket().c_str());
+  OfferedFile opened(client, path);
+  std::string got;
+  ASSERT_EQ(opened.read(got, contents.size(), 0), 400'000);
+  EXPECT_EQ(got, contents);
+}
+
+TEST_F(DaemonProcesses, OneForEachSocket) {
+  DaemonProcess daemon(socket());
+  EXPECT_EQ(ferry::test::error_of([&] { ferry::daemon::ListeningSocket second(socket()); }),
+            EADDRINUSE);
+  daemon.kill_it();
+  // Its socket is still there.
+  struct stat status {};
+  ASSERT_EQ(lstat(socket().c_str(), &status), 0);
+  daemon.start();
+  EXPECT_EQ(status_of(socket()).pid, daemon.process());
+}
+
+TEST_F(DaemonProcesses, FoldersThatOthersMayEnterAreRefused) {
+  const std::string folder = folder_ / "open";
+  ASSERT_EQ(mkdir(folder.c_str(), 0755), 0);
+  const auto listens = [&](const std::string& path) {
+    return ferry::test::error_of([&] { ferry::daemon::ListeningSocket socket(path); });
+  };
+  EXPECT_EQ(listens(folder + "/ferryd.sock"), EACCES);
+  ASSERT_EQ(chmod(folder.c_str(), 0700), 0);
+  EXPECT_EQ(listens(folder + "/ferryd.sock"), 0);
+  EXPECT_EQ(listens(folder + "/" + std::string(200, 'x')), ENAMETOOLONG);
+  EXPECT_EQ(listens("ferryd.sock"), EINVAL);
+  ASSERT_EQ(symlink(folder.c_str(), (folder_ / "link").c_str()), 0);
+  EXPECT_EQ(listens(folder_ / "link/ferryd.sock"), ENOTDIR);
+}
+
+TEST_F(DaemonProcesses, WhatIsNoRequestHarmsNobody) {
+  DaemonProcess daemon(socket());
+  std::vector<std::unique_ptr<Descriptor>> silent;
+  for (int i = 0; i < 3; ++i)  // they connect and say nothing
+    silent.push_back(
+        std::make_unique<Descriptor>(ferry::daemon::connect_to(socket().c_str(), 1000)));
+  ferry::test::Random random;
+  for (std::uint64_t i = 0; i < ferry::test::scaled(200); ++i) {
+    const Descriptor connection(ferry::daemon::connect_to(socket().c_str(), 10'000));
+    ASSERT_GE(connection, 0);
+    std::string noise = ferry::test::pattern(random.below(200), random.bits());
+    if (random.one_in(2)) {  // nearly right
+      ferry::daemon::DaemonRequest request;
+      request.kind = static_cast<ferry::daemon::RequestKind>(random.below(5) == 4 ? 99 : 3);
+      if (random.one_in(3)) ++request.version;
+      noise.assign(reinterpret_cast<const char*>(&request), sizeof request);
+      if (random.one_in(4)) noise.resize(random.below(sizeof request));
+    }
+    const Descriptor other(random.one_in(2) ? open("/dev/null", O_RDONLY) : -1);
+    if (noise.empty()) continue;
+    ferry::daemon::send_message(connection, noise.data(), noise.size(), other);
+  }
+  EXPECT_EQ(status_of(socket()).pid, daemon.process());
+}
+
+}  // namespace

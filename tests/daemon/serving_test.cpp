@@ -1,0 +1,218 @@
+// What is served, and what readers get of it.
+#include <cerrno>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include "daemon/daemon_rig.hpp"
+#include "support/depth.hpp"
+#include "support/in_a_child.hpp"
+
+namespace {
+
+using ferry::daemon::Client;
+using ferry::test::DaemonRig;
+using ferry::test::Descriptor;
+using ferry::test::eventually;
+using ferry::test::OfferedFile;
+using ferry::test::pattern;
+using ferry::test::same_bytes;
+using ferry::test::status_of;
+
+TEST(Serving, ReadsAreTheFilesBytes) {
+  DaemonRig rig;
+  ferry::test::Random random;
+  const std::string contents = pattern(1'234'567, random.bits());
+  OfferedFile file(rig.client, rig.file("data", contents));
+  ASSERT_EQ(file.error(), 0);
+  std::string got;
+  for (std::uint64_t i = 0; i < ferry::test::scaled(2000); ++i) {
+    const std::uint64_t offset = random.below(contents.size() + 100'000);
+    const std::uint64_t bytes = random.one_in(8) ? random.below(500'000) : random.below(9000);
+    const std::string wanted =
+        offset < contents.size() ? contents.substr(offset, bytes) : std::string();
+    ASSERT_EQ(file.read(got, bytes, offset), static_cast<std::int64_t>(wanted.size()));
+    ASSERT_TRUE(same_bytes(got, wanted)) << offset;
+  }
+  EXPECT_GT(status_of(rig.socket()).hits, 0U);
+}
+
+TEST(Serving, EndsOfFilesAndOfNumbers) {
+  DaemonRig rig;
+  const std::string contents = pattern((64 << 10) + 1, 1);
+  OfferedFile file(rig.client, rig.file("data", contents));
+  ASSERT_EQ(file.error(), 0);
+  std::string got;
+  EXPECT_EQ(file.read(got, 0, 0), 0);
+  EXPECT_EQ(file.read(got, 10, contents.size()), 0);
+  EXPECT_EQ(file.read(got, 10, contents.size() - 1), 1);
+  EXPECT_EQ(got, contents.substr(contents.size() - 1));
+  EXPECT_EQ(file.read(got, 10, ~std::uint64_t{0}), 0);
+  EXPECT_EQ(file.read(got, 10, ~std::uint64_t{0} >> 1), 0);
+  ASSERT_EQ(file.read(got, 1 << 20, 1), static_cast<std::int64_t>(contents.size()) - 1);
+  EXPECT_TRUE(same_bytes(got, contents.substr(1)));
+}
+
+TEST(Serving, ManyFilesInASmallCache) {
+  DaemonRig rig(1 << 20);  // 16 pages
+  ferry::test::Random random;
+  std::vector<std::string> contents;
+  std::vector<std::unique_ptr<OfferedFile>> files;
+  for (int i = 0; i < 5; ++i) {
+    contents.push_back(pattern(1'000'000, random.bits()));
+    files.push_back(std::make_unique<OfferedFile>(
+        rig.client, rig.file("data" + std::to_string(i), contents.back())));
+    ASSERT_EQ(files.back()->error(), 0);
+  }
+  ferry::test::at_once("readers of a small cache", 3, random, [&](std::uint32_t, auto& own) {
+    std::string got;
+    for (std::uint64_t i = 0; i < ferry::test::scaled(3000); ++i) {
+      const std::uint64_t which = own.below(files.size());
+      const std::uint64_t offset = own.below(contents[which].size());
+      const std::string wanted = contents[which].substr(offset, own.below(5000));
+      const std::int64_t n = files[which]->try_read(got, wanted.size(), offset);
+      if (n == Client::missed) continue;
+      ASSERT_EQ(n, static_cast<std::int64_t>(wanted.size()));
+      ASSERT_TRUE(same_bytes(got, wanted));
+    }
+  });
+}
+
+TEST(Serving, WhatIsNotServed) {
+  DaemonRig rig;
+  const auto offer = [&](const Descriptor& descriptor) {
+    EXPECT_GE(descriptor, 0);
+    ferry::daemon::ServedFile file;
+    return rig.client.offer(descriptor, file);
+  };
+  const std::string path = rig.file("data", "some bytes");
+  EXPECT_EQ(offer(Descriptor(open(path.c_str(), O_RDWR))), EOPNOTSUPP);
+  EXPECT_EQ(offer(Descriptor(open(path.c_str(), O_WRONLY))), EOPNOTSUPP);
+  EXPECT_EQ(offer(Descriptor(open(path.c_str(), O_PATH))), EOPNOTSUPP);
+  EXPECT_EQ(offer(Descriptor(open(rig.file("empty", "").c_str(), O_RDONLY))), EOPNOTSUPP);
+  EXPECT_EQ(offer(Descriptor(open("/", O_RDONLY))), EOPNOTSUPP);
+  EXPECT_EQ(offer(Descriptor(open("/dev/zero", O_RDONLY))), EOPNOTSUPP);
+  EXPECT_EQ(offer(Descriptor(open("/proc/self/stat", O_RDONLY))), EOPNOTSUPP);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const Descriptor writing(ends[1]);
+  EXPECT_EQ(offer(Descriptor(ends[0])), EOPNOTSUPP);
+  ferry::daemon::ServedFile file;
+  EXPECT_EQ(rig.client.offer(-1, file), EBADF);
+  {
+    const Descriptor writer(open(path.c_str(), O_RDWR));
+    EXPECT_EQ(offer(Descriptor(open(path.c_str(), O_RDONLY))), EBUSY);
+  }
+  EXPECT_EQ(offer(Descriptor(open(path.c_str(), O_RDONLY))), 0);
+}
+
+TEST(Serving, AMappingThatWritesKeepsItFromBeingServed) {
+  DaemonRig rig;
+  const std::string path = rig.file("data", pattern(8192, 1));
+  void* mapped = nullptr;
+  {
+    const Descriptor writer(open(path.c_str(), O_RDWR));
+    mapped = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, writer, 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+  }
+  OfferedFile file(rig.client, path);
+  EXPECT_EQ(file.error(), EBUSY);
+  munmap(mapped, 8192);
+  EXPECT_EQ(file.offer(), 0);
+}
+
+TEST(Serving, ADeletedFileStays) {
+  DaemonRig rig;
+  const std::string contents = pattern(100'000, 3);
+  const std::string path = rig.file("data", contents);
+  OfferedFile file(rig.client, path);
+  ASSERT_EQ(unlink(path.c_str()), 0);
+  OfferedFile other(rig.client, rig.file("data", pattern(100'000, 4)));
+  ASSERT_EQ(other.error(), 0);
+  EXPECT_NE(other.served().entry, file.served().entry);
+  std::string got;
+  ASSERT_EQ(file.read(got, 100'000, 0), 100'000);
+  EXPECT_TRUE(same_bytes(got, contents));
+}
+
+TEST(Serving, ServesNothingWithoutADaemon) {
+  ferry::test::ScratchDirectory folder;
+  Client nobody((folder / "ferryd.sock").c_str());
+  Client nowhere("");
+  Client too_long(std::string(300, 'x').c_str());
+  for (Client* client : {&nobody, &nowhere, &too_long}) {
+    const Descriptor descriptor(open("/etc/os-release", O_RDONLY));
+    ferry::daemon::ServedFile file;
+    EXPECT_NE(client->offer(descriptor, file), 0);
+    char byte = 'x';
+    EXPECT_EQ(client->pread(file, &byte, 1, 0), Client::gone);
+    EXPECT_EQ(byte, 'x');
+  }
+}
+
+TEST(Serving, MoreFilesThanEntries) {
+  DaemonRig rig(1 << 20);
+  OfferedFile first(rig.client, rig.file("first", pattern(5000, 1)));
+  ASSERT_EQ(first.error(), 0);
+  std::string got;
+  ASSERT_EQ(first.read(got, 5000, 0), 5000);
+  for (std::uint32_t i = 0; i < ferry::daemon::files_max; ++i) {
+    const std::string path = rig.file("file" + std::to_string(i), "x" + std::to_string(i));
+    OfferedFile file(rig.client, path);
+    ASSERT_EQ(file.error(), 0) << i;
+    ASSERT_EQ(file.read(got, 100, 0), static_cast<std::int64_t>(1 + std::to_string(i).size()));
+    EXPECT_EQ(got, "x" + std::to_string(i));
+  }
+  EXPECT_EQ(first.try_read(got, 5000, 0), Client::gone);
+  EXPECT_EQ(first.offer(), 0);
+  EXPECT_EQ(first.read(got, 5000, 0), 5000);
+  EXPECT_EQ(status_of(rig.socket()).files, ferry::daemon::files_max);
+}
+
+TEST(Serving, AChildAttachesItself) {
+  DaemonRig rig;
+  const std::string contents = pattern(200'000, 5);
+  OfferedFile file(rig.client, rig.file("data", contents));
+  std::string got;
+  ASSERT_EQ(file.read(got, contents.size(), 0), 200'000);
+  EXPECT_EQ(ferry::test::in_a_child([&] {
+              if (file.try_read(got, 100, 0) != Client::gone) return 1;
+              if (file.offer() != 0) return 2;
+              if (file.read(got, contents.size(), 0) != 200'000) return 3;
+              return got == contents ? 0 : 4;
+            }),
+            0);
+  ASSERT_EQ(file.try_read(got, contents.size(), 0), 200'000);
+  EXPECT_TRUE(eventually([&] { return status_of(rig.socket()).clients == 1; }));
+}
+
+TEST(Serving, ThreadsBeyondThePlacesMakeTheirOwnCalls) {
+  DaemonRig rig;
+  const std::string contents = pattern(4096, 6);
+  OfferedFile file(rig.client, rig.file("data", contents));
+  std::string first;
+  ASSERT_EQ(file.read(first, 4096, 0), 4096);
+  // All hold their place until every other has asked for one.
+  constexpr std::uint32_t threads = 80;
+  std::atomic<std::uint32_t> here{0};
+  std::atomic<std::uint32_t> served{0};
+  ferry::test::at_once("many threads", threads, [&](std::uint32_t) {
+    std::string got;
+    const std::int64_t n = file.try_read(got, 4096, 0);
+    if (n == 4096 && got == contents) ++served;
+    ASSERT_TRUE(n == 4096 || n == Client::missed);
+    ++here;
+    ASSERT_TRUE(eventually([&] { return here.load() == threads; }));
+  });
+  EXPECT_GT(served.load(), 0U);
+  // Their places are free again.
+  served = 0;
+  ferry::test::at_once("a few more", 4, [&](std::uint32_t) {
+    std::string got;
+    if (file.try_read(got, 4096, 0) == 4096) ++served;
+  });
+  EXPECT_EQ(served.load(), 4U);
+}
+
+}  // namespace
