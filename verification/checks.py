@@ -329,4 +329,35 @@ PAGES = Model(
     ],
 )
 
-MODELS = [RING, PAGES]
+SERVING = Model(
+    file="serving.pml",
+    defaults="CHANGES=2 PAGES=1 DEATH=0 READS=2",
+    optimise="-O0",
+    quick={
+        "serving": "",
+    },
+    default={
+        "serving-pages": "PAGES=2",
+        "serving-death": "DEATH=1",
+    },
+    all={
+        "serving-more": "CHANGES=3 DEATH=1",
+    },
+    mutations={
+        "FILLED_BEFORE_LEASE": "serving",  # reads a page, then takes the lease
+        "SERVED_WITHOUT_LEASE": "serving",  # serves a file that somebody has open for writing
+        "PUBLISHED_WHILE_BROKEN": "serving",  # a break between the lease and the mark is not seen
+        "LEASE_BEFORE_MARK": "serving",  # lets the writer go on, then takes the mark away
+        "LOOKED_BEFORE_COPY": "serving",  # the reader looks at the mark, then copies
+        "MARK_REUSED": "serving",  # the next file in the entry gets the same mark
+        "DEATH_UNSEEN": "serving-death",  # the reader does not look at `alive`
+        "LEASES_BEFORE_FUTEX": "serving-death",  # a kernel that ends leases first
+    },
+    meanings=[
+        ("from", "D4: read another file"),
+        ("began", "D3: read what had been changed before"),
+        ("invalid end state", "a party never comes to its end"),
+    ],
+)
+
+MODELS = [RING, PAGES, SERVING]
