@@ -32,9 +32,12 @@ ARROWS: dict[str, set[str]] = {
     "src/runtime": {"include/ferry/device", "src/backend", "src/base", "src/server", "src/storage"},
     "src/bulk": {"src/backend", "src/base", "src/storage"},
     "src/collective": {"src/backend", "src/base", "src/storage"},
-    "src/interpose": {"src/base"},
+    "src/daemon": {"include/ferry/device", "src/base", "src/runtime"},
+    "src/interpose": {"src/base", "src/daemon"},
     "src/bindings": {"src/backend", "src/base", "src/bulk", "src/collective", "src/runtime"},
-    "src/programs": {"include", "include/ferry/device", "src/backend", "src/base", "src/storage"},
+    "src/programs": {
+        *("include", "include/ferry/device", "src/backend", "src/base", "src/daemon", "src/storage"),
+    },
     "python/ferry": set(),
     "lab/harness": {
         *("include", "include/ferry/device", "src/backend", "src/base", "src/programs", "src/storage"),
