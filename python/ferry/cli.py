@@ -1,6 +1,7 @@
 """The ``ferry`` command: its arguments and exit status.
 
-Exit status: 0 done, 1 it could not be done, 2 wrong arguments, 130 Ctrl-C (128 + signal number).
+Exit status: 0 done, 1 it could not be done, 2 wrong arguments, 130 Ctrl-C (128 + signal number);
+of ``run`` the program's.
 Every error is one line on standard error.
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 
 import click
 from click import shell_completion
+from click.shell_completion import CompletionItem
 
 from ferry import __version__, flags, laboratory, rig, terminal
 from ferry.errors import FerryError, Terminated
@@ -144,6 +146,113 @@ def layout_set(path: str, json_path: str | None, overwrite: bool, **given: Any) 
     layout.set_layout(path, wanted, json_path, overwrite)
 
 
+def _folders(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(incomplete, type="dir")]
+
+
+def _files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(incomplete, type="file")]
+
+
+class _RunCommand(click.Command):
+    """``ferry run``: of its options, --summary may have a value, and only after an equals sign."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Gives --summary the value that stands for none, where it has none."""
+        given = list(args)
+        for number, word in enumerate(given):
+            after_value = number > 0 and given[number - 1] in ("--map", "--buffer", "--cache")
+            if word == "--" or not (word.startswith("-") or after_value):
+                break  # the program
+            if word == "--summary" and not after_value:
+                given[number] = "--summary=-"
+        return super().parse_args(ctx, given)
+
+
+@ferry.command(
+    name="run",
+    cls=_RunCommand,
+    context_settings={"allow_interspersed_args": False},
+    short_help="Run a program as it is, its files served by Ferry.",
+)
+@click.argument(
+    "words", metavar="-- PROGRAM [ARGS]...", nargs=-1, required=True, type=click.UNPROCESSED,
+    shell_complete=_files,
+)
+@click.option(
+    "--map", "maps", metavar="PREFIX", multiple=True, shell_complete=_folders,
+    help="Serve the files below this folder alone; repeat for more.",
+)
+@click.option(
+    "--buffer", "buffers", metavar="PATTERN[:size=BYTES][:count=N]", multiple=True,
+    help="Gather small requests to the files that match; repeat for more.",
+)
+@click.option(
+    "--cache", metavar="SIZE", type=flags.SizeType(),
+    help="ferryd's cache, if this command starts it.",
+)
+@click.option(
+    "--summary", metavar="[=FILE]", help="At the end, show what was served, or append it to FILE."
+)
+@click.option("--explain", is_flag=True, help="First say what is served, and what is not and why.")
+@click.option("--or-plain", is_flag=True, help="If Ferry cannot serve it, run the program without.")
+def run_command(words: tuple[str, ...], **given: Any) -> None:
+    """Run PROGRAM as it is. Files that it reads are served from one cache for all processes.
+
+    Without --map these are the regular files outside the system's folders. ferryd, which has the
+    cache, starts with the first program and ends five minutes after the last. Whatever Ferry does
+    not serve goes to the kernel, as without it.
+
+    The exit status is PROGRAM's; 127 if there is no such program, 126 if it cannot be executed.
+    Programs that are linked statically or run with the rights of others run without Ferry.
+    """
+    from ferry import run
+
+    run.run(words, run.RunOptions(**given))
+
+
+@ferry.group(name="daemon", short_help="Start, stop or watch ferryd, the cache of ferry run.")
+def daemon_group() -> None:
+    """Start, stop or watch ferryd, which holds the cache that all programs of ferry run share.
+
+    There is one for each user and machine. ferry run starts it where none serves.
+    """
+
+
+@daemon_group.command(name="start")
+@click.option("--cache", metavar="SIZE", type=flags.SizeType(), help="The size of its cache.")
+@click.option(
+    "--idle", metavar="SECONDS", type=flags.CountType(0, 10**9), default=0, show_default=True,
+    help="End after so long without a program; 0: stay.",
+)
+def daemon_start(cache: int | None, idle: int) -> None:
+    """Start ferryd. One that serves already is left as it is.
+
+    Without --cache, it gets a quarter of the memory that is free, 4 GiB at most.
+    """
+    from ferry import daemon
+
+    daemon.start(cache, idle)
+
+
+@daemon_group.command(name="stop")
+def daemon_stop() -> None:
+    """End ferryd. Programs go on without it."""
+    from ferry import daemon
+
+    daemon.stop()
+
+
+@daemon_group.command(name="status")
+@flags.OVERWRITE
+@flags.JSON
+def daemon_status(json_path: str | None, overwrite: bool) -> None:
+    """Show what ferryd holds and what it has counted."""
+    from ferry import daemon
+
+    daemon.status(json_path, overwrite)
+
+
 _RIG = click.argument("name", metavar="NAME", type=click.Choice(rig.NAMES))
 
 
@@ -243,7 +352,8 @@ def _on_signal(number: int, _frame: Any) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit status."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _on_signal)
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup leaves it
+            signal.signal(number, _on_signal)
     if not terminal.open_streams():
         terminal.say("standard output is closed; send it to /dev/null if you do not want it")
         return 1

@@ -30,3 +30,23 @@ def find_program(name: str = PROGRAM) -> Path:
         return Path(found)
     where = f"in {build_dir} (FERRY_BUILD_DIR)" if build_dir else "beside the package or in PATH"
     raise FerryError(f"{name} is not {where}; ./ferry from the checkout builds it")
+
+
+def find_library(name: str) -> Path:
+    """Returns the absolute path of a library built with the programs, for LD_PRELOAD.
+
+    Searches where ``find_program`` does, and in ``lib`` beside the folder of PATH that has ``ferryd``:
+    there ``cmake --install`` puts it. Raises FerryError.
+    """
+    build_dir = os.environ.get("FERRY_BUILD_DIR")
+    package = Path(__file__).resolve().parent
+    places = [Path(build_dir)] if build_dir else [package, package.parents[1] / "build" / "release"]
+    installed = None if build_dir else shutil.which("ferryd")
+    if installed:
+        prefix = Path(installed).resolve().parents[1]
+        places += [prefix / "lib", prefix / "lib64", *sorted(prefix.glob("lib/*-linux-gnu*"))]
+    for place in places:
+        if (place / name).is_file():
+            return (place / name).resolve()
+    where = f"in {build_dir} (FERRY_BUILD_DIR)" if build_dir else "beside the package or ferryd"
+    raise FerryError(f"{name} is not {where}; ./ferry from the checkout builds it")

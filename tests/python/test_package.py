@@ -37,7 +37,7 @@ def test_a_command_of_the_laboratory_says_how_to_get_it(
 def test_help_lists_what_can_be_used(alone: Command) -> None:
     commands = alone.succeeds("--help").partition("Commands:")[2]
     listed = re.findall(r"^  ([a-z]+)  ", commands, re.MULTILINE)
-    assert listed == ["completion", "cp", "help", "info", "layout", "rig"]
+    assert listed == ["completion", "cp", "daemon", "help", "info", "layout", "rig", "run"]
 
 
 def test_its_own_commands_work(alone: Command) -> None:

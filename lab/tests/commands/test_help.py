@@ -44,6 +44,9 @@ def test_stored_pages_are_up_to_date(name: str, text: str) -> None:
         (["help", "layout", "get"], "layout/get"),
         (["help", "help"], "help"),
         (["help", "--help"], "help"),
+        (["run", "--help"], "run"),
+        (["run", "--map", "x", "--help"], "run"),
+        (["daemon", "status", "-h"], "daemon/status"),
     ],
 )
 def test_the_command_prints_the_same(command: Command, arguments: list[str], name: str) -> None:
@@ -129,6 +132,8 @@ def test_shells_complete_commands_flags_values_and_paths(command: Command) -> No
     assert completed(command, "bench", "--placement", "c") == ["plain,compute"]
     assert completed(command, "bench", "-a", "u") == ["plain,uring"]
     assert completed(command, "info", "da") == ["file,da"]
+    assert completed(command, "run", "--map", "da") == ["dir,da"]
+    assert completed(command, "run", "--", "./da") == ["file,./da"]
     assert completed(command, "study", "placements", "--dir", "da") == ["file,da"]
 
 

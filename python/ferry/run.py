@@ -1,0 +1,201 @@
+"""``ferry run``: an unmodified program, with its files served by ferryd and small requests buffered."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from ferry import daemon, executables, files, terminal
+from ferry.errors import FerryError
+from ferry.programs import find_library
+from ferry.sizes import GIB, KIB, format_size, parse_size
+
+LIBRARY = "libferry_run.so"
+IDLE_S = 300
+"""How long a ferryd that this command has started stays after its last program."""
+
+# The forms of FERRY_IOBUF: what the library takes.
+_BUFFER_UNIT = 4 * KIB
+_MOST_BUFFER_BYTES = GIB
+_MOST_BUFFERS = 1024
+
+_SYSTEM_FOLDERS = "/usr, /lib, /lib64, /bin, /sbin, /etc, /proc, /sys, /dev and /run"
+_NO_CLUSTERS = "only folders are served so far; a cluster needs a mount, whose folder --map takes"
+
+
+@dataclass
+class RunOptions:
+    """The options of ``ferry run``."""
+
+    maps: Sequence[str] = ()
+    buffers: Sequence[str] = ()
+    cache: int | None = None
+    summary: str | None = None
+    """The file for the summary; ``-`` is standard error, None no summary."""
+    explain: bool = False
+    or_plain: bool = False
+
+
+def run(words: Sequence[str], options: RunOptions) -> NoReturn:
+    """Replaces this process with a program and what stands under it. Raises FerryError."""
+    program = executables.find(words[0])
+    environment = _original_environment()
+    if why := executables.why_plain(program):
+        terminal.say(f"{program} {why}; it runs without Ferry")
+    else:
+        try:
+            environment |= _additions(options, environment)
+        except (FerryError, OSError) as error:
+            if not options.or_plain:
+                raise
+            terminal.say(f"{error}; {program} runs without Ferry")
+    _become(program, words, environment)
+
+
+def _original_environment() -> dict[str, str]:
+    """Returns the environment that this command was given, without what another ``ferry run`` set."""
+    environment = dict(os.environ)
+    for name in ("FERRY_RUN_MAP", "FERRY_RUN_SUMMARY"):
+        environment.pop(name, None)
+    with contextlib.suppress(OSError), open("/proc/self/environ", "rb") as file:
+        # In the C locale, Python sets this for itself.
+        if not any(entry.startswith(b"LC_CTYPE=") for entry in file.read().split(b"\0")):
+            environment.pop("LC_CTYPE", None)
+    return environment
+
+
+def _additions(options: RunOptions, environment: dict[str, str]) -> dict[str, str]:
+    """Returns the variables that put Ferry under a program, once ferryd serves. Raises FerryError."""
+    folders = [_folder(text) for text in options.maps]
+    rules = [_buffer_rule(text) for text in options.buffers]
+    summary = _summary_place(options.summary)
+    library = str(find_library(LIBRARY))
+    if re.search(r"[\s:]", library):
+        raise FerryError(
+            f"{library} has a space or a colon in its path, which LD_PRELOAD does not take; "
+            "install Ferry elsewhere"
+        )
+    found, started = daemon.ensure(options.cache, IDLE_S)
+    if options.explain:
+        for line in _explanation(folders, rules, found["pid"], found["cache_bytes"], started):
+            terminal.say(line)
+    preloaded = re.split(r"[\s:]+", environment.get("LD_PRELOAD", ""))
+    others = [name for name in preloaded if name not in ("", library)]
+    variables = {
+        "LD_PRELOAD": ":".join([library, *others]),
+        "FERRY_RUN_SOCKET": daemon.socket_path(),
+        "FERRY_RUN_MAP": ":".join(folders),
+        "FERRY_RUN_SUMMARY": summary,
+        "FERRY_IOBUF": ",".join(rules),
+    }
+    variables = {name: value for name, value in variables.items() if value}
+    if rules and summary != "-" and "FERRY_IOBUF_SUMMARY" not in environment:
+        variables["FERRY_IOBUF_SUMMARY"] = summary  # empty: none
+    return variables
+
+
+def _folder(text: str) -> str:
+    """Returns a folder to serve, as an absolute path without links. Raises FerryError."""
+    if not os.path.lexists(text) and ("=" in text or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text)):
+        raise FerryError(f"--map {text}: {_NO_CLUSTERS}")
+    try:
+        folder = os.path.realpath(text, strict=True)
+    except OSError as error:
+        raise FerryError(f"--map {text}: {error.strerror}; name a folder") from None
+    if not text or not os.path.isdir(folder):
+        raise FerryError(f"--map {text}: no folder; name one")
+    if folder == "/":
+        raise FerryError(f"--map {text}: / holds the system's own files; name a folder below it")
+    if ":" in folder:
+        raise FerryError(f"--map {text}: a colon cannot be in the path of a folder; name another")
+    return folder
+
+
+def _buffer_rule(text: str) -> str:
+    """Returns an entry of FERRY_IOBUF. Raises FerryError."""
+    pattern, *settings = text.split(":")
+    if not pattern or "," in text:
+        raise FerryError(f"--buffer {text}: a pattern is missing, or has a comma; repeat --buffer")
+    rule = [pattern]
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        if name == "size":
+            rule.append(f"size={_buffer_bytes(text, value)}")
+        elif name == "count":
+            if not re.fullmatch("[0-9]{1,4}", value) or not 1 <= int(value) <= _MOST_BUFFERS:
+                limits = f"from 1 to {_MOST_BUFFERS}"
+                raise FerryError(f"--buffer {text}: count is '{value}'; it is {limits}")
+            rule.append(f"count={int(value)}")
+        else:
+            raise FerryError(f"--buffer {text}: '{setting}' is no setting; write size= or count=")
+    return ":".join(rule)
+
+
+def _buffer_bytes(text: str, value: str) -> int:
+    try:
+        size = parse_size(value)
+    except ValueError as error:
+        raise FerryError(f"--buffer {text}: {error}") from None
+    if size % _BUFFER_UNIT or size > _MOST_BUFFER_BYTES:
+        raise FerryError(f"--buffer {text}: size is '{value}'; it is a multiple of 4k, at most 1g")
+    return size
+
+
+def _summary_place(path: str | None) -> str:
+    if path is None or path == "-":
+        return path or ""
+    whole = os.path.abspath(path)
+    if os.path.isdir(whole):
+        raise FerryError(f"--summary {path} is a directory; name a file in it")
+    if os.path.exists(whole) and not os.access(whole, os.W_OK):
+        raise FerryError(f"--summary {path} may not be written; name another file")
+    files.check_folder(os.path.dirname(whole), 0)
+    return whole
+
+
+def _explanation(
+    folders: Sequence[str], rules: Sequence[str], process: int, cache_bytes: int, started: bool
+) -> list[str]:
+    """Returns at most eight lines: what is served by whom, and what goes to the kernel and why."""
+    state = "started now" if started else "which served before"
+    where = f"below {', '.join(folders)}" if folders else f"outside {_SYSTEM_FOLDERS}"
+    lines = [
+        f"ferryd {process}, {state}, serves with a cache of {format_size(cache_bytes)}",
+        f"served: pread and preadv of regular files {where} that are open for reading alone",
+    ]
+    if rules:
+        lines.append(f"buffered: {', '.join(rules)}")
+    lines += [
+        "to the kernel: files that anybody has open for writing; their bytes may change at any time",
+        "to the kernel: file systems other than ext4, xfs, btrfs, F2FS and tmpfs; their files may change unseen",
+    ]
+    if os.geteuid() != 0:
+        lines.append("to the kernel: files of other users; the kernel leases a file to its owner alone")
+    lines.append("to the kernel: all other calls, among them read, write, mmap and sendfile")
+    return lines
+
+
+def _become(program: str, words: Sequence[str], environment: dict[str, str]) -> NoReturn:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Python ignores these, and a program would inherit that.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        try:
+            os.execve(program, list(words), environment)
+        except OSError as error:
+            if error.errno != errno.ENOEXEC:
+                raise
+            os.execve("/bin/sh", ["/bin/sh", program, *words[1:]], environment)
+    except OSError as error:
+        missing = error.errno == errno.ENOENT
+        kind = executables.NotFoundError if missing else executables.NotExecutableError
+        raise kind(f"{program}: {error.strerror}; it cannot be executed") from None
