@@ -1,4 +1,4 @@
-# cmake --install: the library, its headers, a CMake package and a pkg-config file.
+# cmake --install: the library, its headers, a CMake package, a pkg-config file and a systemd unit.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS ferry ferry_device EXPORT ferry-targets)
@@ -35,3 +35,12 @@ install(FILES ${PROJECT_BINARY_DIR}/ferry-config.cmake
 file(RELATIVE_PATH FERRY_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/ferry.pc.in ferry.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ferry.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# The unit names ferryd by its whole path, which the prefix of the installation decides.
+if(TARGET ferryd)
+  set(unit ${PROJECT_BINARY_DIR}/ferryd.service)
+  install(CODE "
+    set(ferryd \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/ferryd\")
+    configure_file(\"${PROJECT_SOURCE_DIR}/src/programs/ferryd.service.in\" \"${unit}\" @ONLY)")
+  install(FILES ${unit} DESTINATION lib/systemd/user)
+endif()
