@@ -1,0 +1,331 @@
+"""``ferry run`` with the real ferryd: what is served, and that programs see what they see without."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ferry import programs
+from ferry.errors import FerryError
+from support import TIMEOUT_S, Command
+
+
+def why_absent() -> str:
+    try:
+        programs.find_program("ferryd")
+        programs.find_library("libferry_run.so")
+    except FerryError as error:
+        return f"absent: {error}"
+    return ""
+
+
+pytestmark = pytest.mark.skipif(bool(why_absent()), reason=why_absent())
+
+# File systems whose files ferryd serves, as stat names them.
+SERVED = {"ext2/ext3", "xfs", "btrfs", "f2fs", "tmpfs"}
+PAGE = 4096
+
+# Reads a file over and over in blocks, and prints the hash of each round.
+READER = """
+import hashlib, os, sys
+path, rounds = sys.argv[1], int(sys.argv[2])
+file = os.open(path, os.O_RDONLY)
+size = os.fstat(file).st_size
+for _ in range(rounds):
+    blocks = [os.pread(file, 4096, at) for at in range(0, size + 4096, 4096)]
+    print(hashlib.sha256(b"".join(blocks)).hexdigest(), [len(block) for block in blocks[-2:]])
+"""
+
+# The same for one block, with a line for each line that it gets.
+ASKED = """
+import os, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+for line in sys.stdin:
+    for _ in range(int(line)):
+        block = os.pread(file, 4096, 0)
+    print(len(block), block[:8].hex(), flush=True)
+"""
+
+
+class Node:
+    """A ferryd's socket, a folder whose files it serves, and the command."""
+
+    def __init__(self, command: Command, folder: Path, sockets: Path) -> None:
+        self.command = command
+        self.folder = folder
+        for name in list(command.environment):
+            if name.startswith(("LD_PRELOAD", "FERRY_RUN", "FERRY_IOBUF")):
+                del command.environment[name]
+        command.environment["XDG_RUNTIME_DIR"] = str(sockets)
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.command.json("daemon", "status")
+        return found
+
+    def start(self) -> int:
+        self.command.succeeds("daemon", "start", "--cache", "32m")
+        return int(self.status()["pid"])
+
+    def file(self, name: str, size: int) -> Path:
+        path = self.folder / name
+        path.write_bytes(os.urandom(size))
+        return path
+
+    def serve(self, path: Path) -> None:
+        """Has the file read until reads of it are served from the cache."""
+        before = self.status()["hits"]
+        deadline = time.monotonic() + TIMEOUT_S
+        while self.status()["hits"] == before:
+            assert time.monotonic() < deadline, self.status()
+            self.command.succeeds("run", "--", sys.executable, "-c", READER, path, 20)
+
+    def asked(self, path: Path) -> Asked:
+        return Asked(self, path)
+
+
+class Asked:
+    """A program under ``ferry run`` that reads the beginning of a file when it is asked to."""
+
+    def __init__(self, node: Node, path: Path) -> None:
+        self.process = subprocess.Popen(
+            node.command.arguments("run", "--", sys.executable, "-c", ASKED, path), text=True,
+            env=node.command.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def read(self, times: int = 1) -> tuple[int, str]:
+        """The length and first bytes of the last of so many reads."""
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(f"{times}\n")
+        self.process.stdin.flush()
+        length, begin = (*self.process.stdout.readline().split(), "")[:2]
+        return int(length), begin
+
+    def read_served(self, node: Node) -> tuple[int, str]:
+        """Reads until reads are served; what the last one gave."""
+        before = node.status()["hits"]
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            found = self.read(3000)
+            if node.status()["hits"] > before:
+                return found
+            assert time.monotonic() < deadline, node.status()
+
+    def __enter__(self) -> Asked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def node(command: Command, tmp_path: Path) -> Iterator[Node]:
+    """A ferryd of its own."""
+    kind = subprocess.run(["stat", "-fc", "%T", tmp_path], capture_output=True, text=True).stdout.strip()
+    place = None if kind in SERVED else "/dev/shm"
+    folder = Path(tempfile.mkdtemp(prefix="ferry-test-", dir=place))
+    sockets = Path(tempfile.mkdtemp(prefix="ferry-test-"))  # socket paths are short
+    found = Node(command, folder, sockets)
+    yield found
+    status = command.run("daemon", "status", "--json", "-")
+    if status.returncode == 0:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(json.loads(status.stdout)["pid"], signal.SIGKILL)
+    for scratch in (folder, sockets):
+        shutil.rmtree(scratch)
+
+
+def begin_of(path: Path) -> str:
+    return path.read_bytes()[:8].hex()
+
+
+def gone(process: int) -> bool:
+    state = Path(f"/proc/{process}/stat")
+    try:
+        return state.read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def test_programs_print_what_they_print_without(node: Node) -> None:
+    path = node.file("data", 3 * PAGE + 100)
+    for words in (["cat", path], ["sha256sum", path], ["tail", "-c", 300, path], ["ls", "-l", path]):
+        plain = subprocess.run(list(map(str, words)), capture_output=True)
+        done = subprocess.run(
+            node.command.arguments("run", "--cache", "32m", "--", *words), env=node.command.environment,
+            capture_output=True, timeout=TIMEOUT_S,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout, done.stderr) == (0, plain.stdout, b"")
+
+
+@pytest.mark.parametrize("size", [1, PAGE - 1, PAGE, 70_000, 3 << 20])
+def test_reads_are_served_and_right(node: Node, size: int) -> None:
+    node.start()
+    path = node.file("data", size)
+    node.serve(path)
+    printed = node.command.succeeds("run", "--", sys.executable, "-c", READER, path, 5).splitlines()
+    last = [size % PAGE, 0] if size % PAGE else [PAGE, 0]
+    assert printed == [f"{hashlib.sha256(path.read_bytes()).hexdigest()} {last}"] * 5
+    status = node.status()
+    assert status["files"] >= 1
+    assert status["cached_bytes"] >= size
+    assert status["fills"] >= 1
+
+
+def test_only_what_is_mapped_is_served(node: Node) -> None:
+    node.start()
+    inside, outside = node.folder / "in", node.folder / "out"
+    for folder in (inside, outside):
+        folder.mkdir()
+        (folder / "data").write_bytes(os.urandom(PAGE))
+    words = [sys.executable, "-c", READER, outside / "data", 200]
+    node.command.succeeds("run", "--map", inside, "--", *words)
+    status = node.status()
+    assert (status["hits"], status["files"]) == (0, 0)
+    words[3] = inside / "data"
+    node.command.succeeds("run", "--map", inside, "--", *words)
+    assert node.status()["files"] == 1
+
+
+def test_what_another_process_writes_is_seen_at_once(node: Node) -> None:
+    node.start()
+    path = node.file("data", PAGE)
+    with node.asked(path) as reader:
+        for number in range(5):
+            assert reader.read_served(node) == (PAGE, begin_of(path))
+            with open(path, "r+b") as file:
+                file.write(bytes([number] * 8))
+                file.flush()
+                assert reader.read() == (PAGE, f"{number:02x}" * 8)
+                file.write(os.urandom(100))
+        assert reader.read() == (PAGE, "04" * 8)
+    assert node.status()["breaks"] >= 5
+
+
+def test_truncation_renaming_and_removal_are_seen(node: Node) -> None:
+    node.start()
+    path = node.file("data", PAGE)
+    with node.asked(path) as reader:
+        reader.read_served(node)
+        os.truncate(path, 5)
+        assert reader.read() == (5, begin_of(path))
+        reader.read_served(node)
+        os.truncate(path, 0)
+        assert reader.read() == (0, "")
+    path.write_bytes(b"first..." * 512)
+    node.serve(path)
+    with node.asked(path) as reader:
+        assert reader.read_served(node) == (PAGE, b"first...".hex())
+        (node.folder / "new").write_bytes(b"second.." * 512)
+        os.rename(node.folder / "new", path)
+        assert reader.read(10) == (PAGE, b"first...".hex())
+        with node.asked(path) as another:
+            assert another.read_served(node) == (PAGE, b"second..".hex())
+        path.unlink()
+        assert reader.read(10) == (PAGE, b"first...".hex())
+
+
+def test_programs_outlive_ferryd(node: Node) -> None:
+    process = node.start()
+    path = node.file("data", PAGE)
+    with node.asked(path) as reader:
+        reader.read_served(node)
+        os.kill(process, signal.SIGKILL)
+        assert reader.read(100) == (PAGE, begin_of(path))
+        path.write_bytes(b"written!")
+        assert reader.read() == (8, b"written!".hex())
+        assert node.start() != process
+        node.serve(path)  # a new one serves programs that start from now on
+        assert reader.read() == (8, b"written!".hex())
+        node.command.succeeds("daemon", "stop")
+        assert reader.read() == (8, b"written!".hex())
+
+
+def test_stopping_waits_until_ferryd_is_gone(node: Node) -> None:
+    process = node.start()
+    node.command.succeeds("daemon", "stop")
+    assert gone(process)
+    node.command.fails("daemon", "status", says="no ferryd serves")
+    node.command.fails("daemon", "stop", says="no ferryd serves")
+
+
+def test_an_idle_ferryd_ends(node: Node) -> None:
+    said = node.command.succeeds("daemon", "start", "--cache", "32m", "--idle", "1")
+    process = int(said.split()[1])
+    deadline = time.monotonic() + TIMEOUT_S
+    while not gone(process):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    node.command.fails("daemon", "status", says="no ferryd serves")
+
+
+def test_children_are_served_too(node: Node) -> None:
+    """Through a shell, which forks and executes."""
+    node.start()
+    path = node.file("data", 10 * PAGE)
+    node.serve(path)
+    before = node.status()["hits"]
+    script = '"$@"; "$@" | cat'
+    words = ["sh", "-c", script, "-", sys.executable, "-c", READER, path, 50]
+    done = node.command.run("run", "--", *words)
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert len(lines) == 100
+    assert set(lines) == {f"{hashlib.sha256(path.read_bytes()).hexdigest()} [4096, 0]"}
+    assert node.status()["hits"] > before
+
+
+def test_the_summary_names_files_and_why(node: Node, scratch: Path) -> None:
+    node.start()
+    path = node.file("data", PAGE)
+    node.serve(path)
+    words = ["--", sys.executable, "-c", READER, path, 200]
+    done = node.command.run("run", "--summary=out", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    (line,) = [line for line in (scratch / "out").read_text().splitlines() if str(path) in line]
+    assert "reads" in line and "served" in line
+    done = node.command.run("run", "--summary", *words)
+    assert str(path) in done.stderr
+    node.command.succeeds("run", "--summary=out", *words)
+    assert (scratch / "out").read_text().count(str(path)) == 2
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="absent: root, who can become another user")
+def test_the_socket_of_another_user_is_refused(node: Node) -> None:
+    sockets = Path(node.command.environment["XDG_RUNTIME_DIR"]) / "ferry"
+    sockets.mkdir(mode=0o700)
+    os.chown(sockets, 65534, 65534)
+    node.command.fails("run", "--", "true", says=str(sockets))
+    os.chown(sockets, 0, 0)
+    sockets.chmod(0o755)
+    node.command.fails("run", "--", "true", says=str(sockets))
+
+
+def test_a_leftover_socket_is_replaced(node: Node) -> None:
+    os.kill(node.start(), signal.SIGKILL)
+    node.start()
+    assert node.status()["clients"] == 0
+
+
+def test_programs_that_start_at_once_share_one_ferryd(node: Node) -> None:
+    words = node.command.arguments("run", "--cache", "32m", "--", "true")
+    all_of_them = [
+        subprocess.Popen(words, env=node.command.environment, stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    assert [one.communicate(timeout=TIMEOUT_S)[1] for one in all_of_them] == [""] * 4
+    assert [one.returncode for one in all_of_them] == [0] * 4
+    assert node.status()["pid"] > 0
