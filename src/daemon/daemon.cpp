@@ -18,7 +18,7 @@ namespace {
 
 // How long a client that has connected may take to send its request, which it has ready.
 constexpr timeval request_time{0, 100'000};
-constexpr int look_around_ms = 1000;
+constexpr std::chrono::milliseconds look_around{1000};
 constexpr std::uint64_t filler_nap_ns = 1'000'000'000;
 constexpr unsigned threads = 2;  // front and filler
 constexpr std::uint64_t heap_bytes = std::uint64_t{1} << 20;
@@ -84,17 +84,25 @@ void Daemon::stop() {
 void Daemon::front(Calls& calls) {
   using Clock = std::chrono::steady_clock;
   Clock::time_point last_client = Clock::now();
+  Clock::time_point last_look = last_client;
   while (!stopping_.load()) {
     std::vector<pollfd> list{{socket_.descriptor(), POLLIN, 0}, {wake_, POLLIN, 0}};
     const std::size_t first_process = list.size();
     clients_.watched(list);
-    poll(list.data(), list.size(), look_around_ms);
+    poll(list.data(), list.size(), static_cast<int>(look_around.count()));
     for (std::size_t i = first_process; i < list.size(); ++i)
       if (list[i].revents != 0) clients_.ended(list[i].fd);
     files_.close_broken(calls);
     if (list[0].revents != 0) answer_one(calls);
-    if (clients_.count() > 0) last_client = Clock::now();
-    if (options_.idle.count() > 0 && Clock::now() - last_client >= options_.idle) stop();
+    const Clock::time_point now = Clock::now();
+    if (clients_.count() > 0) last_client = now;
+    if (now - last_look >= look_around) {
+      last_look = now;
+      files_.close_deleted(calls);
+      // Nobody reads: let file systems be unmounted. The pages stay; an offer finds them again.
+      if (now - last_client >= look_around) files_.close_all(calls);
+    }
+    if (options_.idle.count() > 0 && now - last_client >= options_.idle) stop();
   }
   table_.bell.fetch_add(1);
   futex_wake_all_shared(reinterpret_cast<const std::uint32_t*>(&table_.bell));

@@ -57,7 +57,7 @@ int ServedFiles::offer(Calls& calls, int descriptor, ServedFile& file) {
   const int flags = fcntl(descriptor, F_GETFL);
   if (flags < 0 || fstat(descriptor, &status) != 0) return EBADF;
   if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_PATH) != 0 || !S_ISREG(status.st_mode) ||
-      status.st_size == 0)
+      status.st_size == 0 || status.st_nlink == 0)
     return EOPNOTSUPP;
   close_broken(calls);
   ++offers_;
@@ -130,6 +130,15 @@ void ServedFiles::close_entry(Calls& calls, std::uint32_t entry) {
 void ServedFiles::close_broken(Calls& calls) {
   for (std::uint32_t entry = 0; entry < files_max; ++entry) {
     if (files_[entry].lease >= 0 && files_[entry].broken.load(std::memory_order_acquire))
+      close_entry(calls, entry);
+  }
+}
+
+void ServedFiles::close_deleted(Calls& calls) {
+  for (std::uint32_t entry = 0; entry < files_max; ++entry) {
+    struct stat status {};
+    if (files_[entry].lease >= 0 && fstat(files_[entry].lease, &status) == 0 &&
+        status.st_nlink == 0)
       close_entry(calls, entry);
   }
 }

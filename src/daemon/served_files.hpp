@@ -28,6 +28,8 @@ class ServedFiles {
   int offer(Calls& calls, int descriptor, ServedFile& file);
   // Closes what a break has ended.
   void close_broken(Calls& calls);
+  // Closes files that have no name any more: their space is free only then.
+  void close_deleted(Calls& calls);
   void close_all(Calls& calls);
 
   // The handle of an entry; 0: none. On any thread: a handle that is closed meanwhile gives EBADF.

@@ -67,13 +67,11 @@ class OfferedFile {
     if (got >= 0) to.resize(static_cast<std::size_t>(got));
     return got;
   }
-  // The same until it is not missed any more.
+  // The same until it is not missed any more. Needs no thread, which a child of fork may not make
+  // under the thread sanitizer.
   std::int64_t read(std::string& to, std::uint64_t bytes, std::uint64_t offset) {
     std::int64_t got = daemon::Client::missed;
-    within_patience("a page that was hinted", [&] {
-      while ((got = try_read(to, bytes, offset)) == daemon::Client::missed)
-        std::this_thread::yield();
-    });
+    eventually([&] { return (got = try_read(to, bytes, offset)) != daemon::Client::missed; });
     return got;
   }
   const daemon::ServedFile& served() const { return file_; }

@@ -122,18 +122,39 @@ TEST(Serving, AMappingThatWritesKeepsItFromBeingServed) {
   EXPECT_EQ(file.offer(), 0);
 }
 
-TEST(Serving, ADeletedFileStays) {
+TEST(Serving, ADeletedFileIsTheKernelsAgain) {
   DaemonRig rig;
   const std::string contents = pattern(100'000, 3);
   const std::string path = rig.file("data", contents);
   OfferedFile file(rig.client, path);
+  std::string got;
+  ASSERT_EQ(file.read(got, 100'000, 0), 100'000);
   ASSERT_EQ(unlink(path.c_str()), 0);
   OfferedFile other(rig.client, rig.file("data", pattern(100'000, 4)));
   ASSERT_EQ(other.error(), 0);
-  EXPECT_NE(other.served().entry, file.served().entry);
-  std::string got;
-  ASSERT_EQ(file.read(got, 100'000, 0), 100'000);
-  EXPECT_TRUE(same_bytes(got, contents));
+  ASSERT_EQ(other.read(got, 100'000, 0), 100'000);
+  EXPECT_TRUE(same_bytes(got, pattern(100'000, 4)));
+  EXPECT_TRUE(eventually([&] {
+    const std::int64_t n = file.try_read(got, 100'000, 0);
+    EXPECT_TRUE(n == Client::gone || got == contents);
+    return n == Client::gone;
+  }));
+  EXPECT_EQ(file.offer(), EOPNOTSUPP);
+}
+
+TEST(Serving, WithoutReadersNoFileIsOpenAndPagesStay) {
+  DaemonRig rig;
+  const std::string contents = pattern(300'000, 3);
+  const std::string path = rig.file("data", contents);
+  ASSERT_EQ(ferry::test::in_a_child([&] {
+              OfferedFile file(rig.client, path);
+              std::string got;
+              return file.read(got, contents.size(), 0) == 300'000 ? 0 : 1;
+            }),
+            0);
+  EXPECT_TRUE(eventually([&] { return status_of(rig.socket()).files == 0; }));
+  EXPECT_GT(status_of(rig.socket()).fills, 0U);
+  EXPECT_GT(status_of(rig.socket()).cached_bytes, contents.size());
 }
 
 TEST(Serving, ServesNothingWithoutADaemon) {
