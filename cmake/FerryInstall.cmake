@@ -13,8 +13,8 @@ install(DIRECTORY include/ferry/nvrtc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fe
 if(TARGET ferry-bench)
   install(TARGETS ferry-bench)
 endif()
-if(TARGET ferry_iobuf)
-  install(TARGETS ferry_iobuf)
+if(TARGET ferry_run)
+  install(TARGETS ferry_run)
 endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ferry)

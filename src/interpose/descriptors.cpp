@@ -1,12 +1,19 @@
-// Calls with a descriptor: buffers small reads and writes, and ends buffering where needed.
+// Calls with a descriptor: buffers small reads and writes, lets ferryd serve reads, and ends both
+// where needed.
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdarg>
+#include <optional>
 
 #include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -16,6 +23,8 @@ using ferry::iobuf::either;
 using ferry::iobuf::Files;
 using ferry::iobuf::next;
 using ferry::iobuf::TrackedFile;
+using ferry::run::CachedReads;
+using ferry::run::DescriptorChange;
 
 namespace {
 
@@ -33,7 +42,14 @@ using OpenAt = int(int, const char*, int, ...);
   }
 
 int tracked(int descriptor, const char* path, int flags) {
-  if (descriptor >= 0) Files::instance().opened(descriptor, path, flags);
+  if (descriptor < 0) return descriptor;
+  Files::instance().opened(descriptor, path, flags);
+  // One or the other.
+  if (Files::may_track(descriptor)) {
+    CachedReads::instance().leave(descriptor);
+  } else {
+    CachedReads::instance().opened(descriptor, flags);
+  }
   return descriptor;
 }
 
@@ -59,6 +75,10 @@ ssize_t for_vectors(const iovec* vectors, int count, Transfer&& transfer) {
   return done;
 }
 
+ssize_t not_served(int, const iovec*, int, off_t) {
+  return -1;
+}
+
 int flush_here(TrackedFile& file) {
   const int error = file.flush();
   if (error != 0) errno = error;
@@ -71,99 +91,118 @@ int flush_here(TrackedFile& file) {
 
 FERRY_STANDS_IN(int, open, const char* path, int flags, ...) {
   FERRY_MODE_AFTER_FLAGS
-  return tracked(next<Open>("open")(path, flags, mode), path, flags);
+  return tracked(next<Open, "open">()(path, flags, mode), path, flags);
 }
 FERRY_STANDS_IN(int, open64, const char* path, int flags, ...) {
   FERRY_MODE_AFTER_FLAGS
-  return tracked(next<Open>("open64")(path, flags, mode), path, flags);
+  return tracked(next<Open, "open64">()(path, flags, mode), path, flags);
 }
 FERRY_STANDS_IN(int, __open_2, const char* path, int flags) {
-  return tracked(next<Open>("__open_2")(path, flags), path, flags);
+  return tracked(next<Open, "__open_2">()(path, flags), path, flags);
 }
 FERRY_STANDS_IN(int, __open64_2, const char* path, int flags) {
-  return tracked(next<Open>("__open64_2")(path, flags), path, flags);
+  return tracked(next<Open, "__open64_2">()(path, flags), path, flags);
 }
 FERRY_STANDS_IN(int, openat, int folder, const char* path, int flags, ...) {
   FERRY_MODE_AFTER_FLAGS
-  return tracked(next<OpenAt>("openat")(folder, path, flags, mode), path, flags);
+  return tracked(next<OpenAt, "openat">()(folder, path, flags, mode), path, flags);
 }
 FERRY_STANDS_IN(int, openat64, int folder, const char* path, int flags, ...) {
   FERRY_MODE_AFTER_FLAGS
-  return tracked(next<OpenAt>("openat64")(folder, path, flags, mode), path, flags);
+  return tracked(next<OpenAt, "openat64">()(folder, path, flags, mode), path, flags);
 }
 FERRY_STANDS_IN(int, creat, const char* path, mode_t mode) {
-  return tracked(next<int(const char*, mode_t)>("creat")(path, mode), path, O_WRONLY);
+  return tracked(next<int(const char*, mode_t), "creat">()(path, mode), path, O_WRONLY);
 }
 FERRY_STANDS_IN(int, creat64, const char* path, mode_t mode) {
-  return tracked(next<int(const char*, mode_t)>("creat64")(path, mode), path, O_WRONLY);
+  return tracked(next<int(const char*, mode_t), "creat64">()(path, mode), path, O_WRONLY);
 }
 
-FERRY_STANDS_IN(int, close, int descriptor) {
-  const int error = Files::instance().closing(descriptor);
-  const int result = next<int(int)>("close")(descriptor);
-  if (error == 0) return result;
-  errno = error;
-  return -1;
-}
+#define FERRY_CLOSE(name)                                    \
+  FERRY_STANDS_IN(int, name, int descriptor) {               \
+    const DescriptorChange change(descriptor);               \
+    const int error = Files::instance().closing(descriptor); \
+    const int result = next<int(int), #name>()(descriptor);  \
+    if (error == 0) return result;                           \
+    errno = error;                                           \
+    return -1;                                               \
+  }
+FERRY_CLOSE(close)
+FERRY_CLOSE(__close)
 FERRY_STANDS_IN(int, close_range, unsigned first, unsigned last, int flags) {
   Files::instance().release_all("close_range");
-  return next<int(unsigned, unsigned, int)>("close_range")(first, last, flags);
+  if ((static_cast<unsigned>(flags) & CLOSE_RANGE_UNSHARE) != 0) CachedReads::instance().stop();
+  const DescriptorChange change(first, last);
+  return next<int(unsigned, unsigned, int), "close_range">()(first, last, flags);
+}
+FERRY_STANDS_IN(void, closefrom, int first) {
+  Files::instance().release_all("closefrom");
+  const DescriptorChange change(static_cast<unsigned>(std::max(first, 0)), ~0U);
+  next<void(int), "closefrom">()(first);
 }
 
 // ---- moving data -------------------------------------------------------------------------------
 
 FERRY_STANDS_IN(ssize_t, read, int descriptor, void* data, size_t bytes) {
   return either(
-      descriptor, [&](TrackedFile& file) { return file.read(data, bytes); },
-      [&] { return next<ssize_t(int, void*, size_t)>("read")(descriptor, data, bytes); });
+      descriptor, [=](TrackedFile& file) { return file.read(data, bytes); },
+      [=] { return next<ssize_t(int, void*, size_t), "read">()(descriptor, data, bytes); });
 }
 FERRY_STANDS_IN(ssize_t, __read_chk, int descriptor, void* data, size_t bytes, size_t room) {
   return either(
-      descriptor, [&](TrackedFile& file) { return file.read(data, std::min(bytes, room)); },
-      [&] {
-        return next<ssize_t(int, void*, size_t, size_t)>("__read_chk")(descriptor, data, bytes,
-                                                                       room);
+      descriptor, [=](TrackedFile& file) { return file.read(data, std::min(bytes, room)); },
+      [=] {
+        return next<ssize_t(int, void*, size_t, size_t), "__read_chk">()(descriptor, data, bytes,
+                                                                         room);
       });
 }
 FERRY_STANDS_IN(ssize_t, write, int descriptor, const void* data, size_t bytes) {
   return either(
-      descriptor, [&](TrackedFile& file) { return file.write(data, bytes); },
-      [&] { return next<ssize_t(int, const void*, size_t)>("write")(descriptor, data, bytes); });
+      descriptor, [=](TrackedFile& file) { return file.write(data, bytes); },
+      [=] { return next<ssize_t(int, const void*, size_t), "write">()(descriptor, data, bytes); });
 }
 
-#define FERRY_PREAD(name)                                                                          \
-  FERRY_STANDS_IN(ssize_t, name, int descriptor, void* data, size_t bytes, off_t offset) {         \
-    return either(                                                                                 \
-        descriptor, [&](TrackedFile& file) { return file.pread(data, bytes, offset); },            \
-        [&] {                                                                                      \
-          return next<ssize_t(int, void*, size_t, off_t)>(#name)(descriptor, data, bytes, offset); \
-        });                                                                                        \
+#define FERRY_PREAD(name)                                                                        \
+  FERRY_STANDS_IN(ssize_t, name, int descriptor, void* data, size_t bytes, off_t offset) {       \
+    return either(                                                                               \
+        descriptor, [=](TrackedFile& file) { return file.pread(data, bytes, offset); },          \
+        [=] {                                                                                    \
+          const ssize_t served = CachedReads::instance().pread(descriptor, data, bytes, offset); \
+          if (served >= 0) [[unlikely]]                                                          \
+            return served;                                                                       \
+          return next<ssize_t(int, void*, size_t, off_t), #name>()(descriptor, data, bytes,      \
+                                                                   offset);                      \
+        });                                                                                      \
   }
 FERRY_PREAD(pread)
 FERRY_PREAD(pread64)
+FERRY_PREAD(__pread64)
 
-#define FERRY_PREAD_CHK(name)                                                                     \
-  FERRY_STANDS_IN(ssize_t, name, int descriptor, void* data, size_t bytes, off_t offset,          \
-                  size_t room) {                                                                  \
-    return either(                                                                                \
-        descriptor,                                                                               \
-        [&](TrackedFile& file) { return file.pread(data, std::min(bytes, room), offset); },       \
-        [&] {                                                                                     \
-          return next<ssize_t(int, void*, size_t, off_t, size_t)>(#name)(descriptor, data, bytes, \
-                                                                         offset, room);           \
-        });                                                                                       \
+#define FERRY_PREAD_CHK(name)                                                                      \
+  FERRY_STANDS_IN(ssize_t, name, int descriptor, void* data, size_t bytes, off_t offset,           \
+                  size_t room) {                                                                   \
+    return either(                                                                                 \
+        descriptor,                                                                                \
+        [=](TrackedFile& file) { return file.pread(data, std::min(bytes, room), offset); },        \
+        [=] {                                                                                      \
+          const ssize_t served =                                                                   \
+              bytes <= room ? CachedReads::instance().pread(descriptor, data, bytes, offset) : -1; \
+          if (served >= 0) return served;                                                          \
+          return next<ssize_t(int, void*, size_t, off_t, size_t), #name>()(descriptor, data,       \
+                                                                           bytes, offset, room);   \
+        });                                                                                        \
   }
 FERRY_PREAD_CHK(__pread_chk)
 FERRY_PREAD_CHK(__pread64_chk)
 
-#define FERRY_PWRITE(name)                                                                       \
-  FERRY_STANDS_IN(ssize_t, name, int descriptor, const void* data, size_t bytes, off_t offset) { \
-    return either(                                                                               \
-        descriptor, [&](TrackedFile& file) { return file.pwrite(data, bytes, offset); },         \
-        [&] {                                                                                    \
-          return next<ssize_t(int, const void*, size_t, off_t)>(#name)(descriptor, data, bytes,  \
-                                                                       offset);                  \
-        });                                                                                      \
+#define FERRY_PWRITE(name)                                                                        \
+  FERRY_STANDS_IN(ssize_t, name, int descriptor, const void* data, size_t bytes, off_t offset) {  \
+    return either(                                                                                \
+        descriptor, [=](TrackedFile& file) { return file.pwrite(data, bytes, offset); },          \
+        [=] {                                                                                     \
+          return next<ssize_t(int, const void*, size_t, off_t), #name>()(descriptor, data, bytes, \
+                                                                         offset);                 \
+        });                                                                                       \
   }
 FERRY_PWRITE(pwrite)
 FERRY_PWRITE(pwrite64)
@@ -171,59 +210,78 @@ FERRY_PWRITE(pwrite64)
 FERRY_STANDS_IN(ssize_t, readv, int descriptor, const iovec* vectors, int count) {
   return either(
       descriptor,
-      [&](TrackedFile& file) {
+      [=](TrackedFile& file) {
         return for_vectors(vectors, count, [&](void* data, std::size_t bytes, ssize_t) {
           return file.read(data, bytes);
         });
       },
-      [&] { return next<ssize_t(int, const iovec*, int)>("readv")(descriptor, vectors, count); });
+      [=] { return next<ssize_t(int, const iovec*, int), "readv">()(descriptor, vectors, count); });
 }
 FERRY_STANDS_IN(ssize_t, writev, int descriptor, const iovec* vectors, int count) {
   return either(
       descriptor,
-      [&](TrackedFile& file) {
+      [=](TrackedFile& file) {
         return for_vectors(vectors, count, [&](void* data, std::size_t bytes, ssize_t) {
           return file.write(data, bytes);
         });
       },
-      [&] { return next<ssize_t(int, const iovec*, int)>("writev")(descriptor, vectors, count); });
+      [=] {
+        return next<ssize_t(int, const iovec*, int), "writev">()(descriptor, vectors, count);
+      });
 }
 
-#define FERRY_VECTORS_AT(name, call)                                                              \
-  FERRY_STANDS_IN(ssize_t, name, int descriptor, const iovec* vectors, int count, off_t offset) { \
-    return either(                                                                                \
-        descriptor,                                                                               \
-        [&](TrackedFile& file) {                                                                  \
-          return for_vectors(vectors, count, [&](void* data, std::size_t bytes, ssize_t done) {   \
-            return (file.*(call))(data, bytes, offset + done);                                    \
-          });                                                                                     \
-        },                                                                                        \
-        [&] {                                                                                     \
-          return next<ssize_t(int, const iovec*, int, off_t)>(#name)(descriptor, vectors, count,  \
-                                                                     offset);                     \
-        });                                                                                       \
+#define FERRY_VECTORS_AT(name, call, served_by)                                                    \
+  FERRY_STANDS_IN(ssize_t, name, int descriptor, const iovec* vectors, int count, off_t offset) {  \
+    return either(                                                                                 \
+        descriptor,                                                                                \
+        [=](TrackedFile& file) {                                                                   \
+          return for_vectors(vectors, count, [&](void* data, std::size_t bytes, ssize_t done) {    \
+            return (file.*(call))(data, bytes, offset + done);                                     \
+          });                                                                                      \
+        },                                                                                         \
+        [=] {                                                                                      \
+          const ssize_t served = served_by(descriptor, vectors, count, offset);                    \
+          if (served >= 0) return served;                                                          \
+          return next<ssize_t(int, const iovec*, int, off_t), #name>()(descriptor, vectors, count, \
+                                                                       offset);                    \
+        });                                                                                        \
   }
-FERRY_VECTORS_AT(preadv, &TrackedFile::pread)
-FERRY_VECTORS_AT(preadv64, &TrackedFile::pread)
-FERRY_VECTORS_AT(pwritev, &TrackedFile::pwrite)
-FERRY_VECTORS_AT(pwritev64, &TrackedFile::pwrite)
+FERRY_VECTORS_AT(preadv, &TrackedFile::pread, CachedReads::instance().preadv)
+FERRY_VECTORS_AT(preadv64, &TrackedFile::pread, CachedReads::instance().preadv)
+FERRY_VECTORS_AT(pwritev, &TrackedFile::pwrite, not_served)
+FERRY_VECTORS_AT(pwritev64, &TrackedFile::pwrite, not_served)
+
+// With flags: they are the kernel's to honour.
+#define FERRY_VECTORS_WITH_FLAGS(name)                                                            \
+  FERRY_STANDS_IN(ssize_t, name, int descriptor, const iovec* vectors, int count, off_t offset,   \
+                  int flags) {                                                                    \
+    release(descriptor, #name);                                                                   \
+    if (flags == 0) {                                                                             \
+      const ssize_t served = CachedReads::instance().preadv(descriptor, vectors, count, offset);  \
+      if (served >= 0) return served;                                                             \
+    }                                                                                             \
+    return next<ssize_t(int, const iovec*, int, off_t, int), #name>()(descriptor, vectors, count, \
+                                                                      offset, flags);             \
+  }
+FERRY_VECTORS_WITH_FLAGS(preadv2)
+FERRY_VECTORS_WITH_FLAGS(preadv64v2)
 
 // ---- position, size, durability ----------------------------------------------------------------
 
-#define FERRY_SEEK(name)                                                                  \
-  FERRY_STANDS_IN(off_t, name, int descriptor, off_t offset, int whence) {                \
-    return either(                                                                        \
-        descriptor, [&](TrackedFile& file) { return file.seek(offset, whence); },         \
-        [&] { return next<off_t(int, off_t, int)>(#name)(descriptor, offset, whence); }); \
+#define FERRY_SEEK(name)                                                                    \
+  FERRY_STANDS_IN(off_t, name, int descriptor, off_t offset, int whence) {                  \
+    return either(                                                                          \
+        descriptor, [=](TrackedFile& file) { return file.seek(offset, whence); },           \
+        [=] { return next<off_t(int, off_t, int), #name>()(descriptor, offset, whence); }); \
   }
 FERRY_SEEK(lseek)
 FERRY_SEEK(lseek64)
 
-#define FERRY_TRUNCATE(name)                                                    \
-  FERRY_STANDS_IN(int, name, int descriptor, off_t size_bytes) {                \
-    return either(                                                              \
-        descriptor, [&](TrackedFile& file) { return file.resize(size_bytes); }, \
-        [&] { return next<int(int, off_t)>(#name)(descriptor, size_bytes); });  \
+#define FERRY_TRUNCATE(name)                                                     \
+  FERRY_STANDS_IN(int, name, int descriptor, off_t size_bytes) {                 \
+    return either(                                                               \
+        descriptor, [=](TrackedFile& file) { return file.resize(size_bytes); },  \
+        [=] { return next<int(int, off_t), #name>()(descriptor, size_bytes); }); \
   }
 FERRY_TRUNCATE(ftruncate)
 FERRY_TRUNCATE(ftruncate64)
@@ -234,7 +292,7 @@ FERRY_TRUNCATE(ftruncate64)
     const int error = either(                                                              \
         descriptor, [](TrackedFile& file) { return flush_here(file); }, [] { return 0; }); \
     if (error != 0) return -1;                                                             \
-    return next<int(int __VA_OPT__(, ) __VA_ARGS__)>(#name) parameters;                    \
+    return next<int(int __VA_OPT__(, ) __VA_ARGS__), #name>() parameters;                  \
   }
 FERRY_FLUSHED(fsync, (descriptor))
 FERRY_FLUSHED(fdatasync, (descriptor))
@@ -244,7 +302,7 @@ FERRY_FLUSHED(fstat64, (descriptor, status), struct stat64* status)
 // Also correct for a file named by path.
 #define FERRY_STAT(name)                                              \
   FERRY_STANDS_IN(int, name, const char* path, struct stat* status) { \
-    auto* own = next<int(const char*, struct stat*)>(#name);          \
+    auto* own = next<int(const char*, struct stat*), #name>();        \
     const int result = own(path, status);                             \
     if (result != 0 || !S_ISREG(status->st_mode)) return result;      \
     struct stat wanted {};                                            \
@@ -256,12 +314,12 @@ FERRY_FLUSHED(fstat64, (descriptor, status), struct stat64* status)
 FERRY_STAT(stat)
 FERRY_STAT(stat64)  // the same structure on 64-bit machines
 
-#define FERRY_TRUNCATE_PATH(name)                                         \
-  FERRY_STANDS_IN(int, name, const char* path, off_t size_bytes) {        \
-    struct stat status {};                                                \
-    if (next<int(const char*, struct stat*)>("stat")(path, &status) == 0) \
-      Files::instance().release_file(status, "truncated by name");        \
-    return next<int(const char*, off_t)>(#name)(path, size_bytes);        \
+#define FERRY_TRUNCATE_PATH(name)                                           \
+  FERRY_STANDS_IN(int, name, const char* path, off_t size_bytes) {          \
+    struct stat status {};                                                  \
+    if (next<int(const char*, struct stat*), "stat">()(path, &status) == 0) \
+      Files::instance().release_file(status, "truncated by name");          \
+    return next<int(const char*, off_t), #name>()(path, size_bytes);        \
   }
 FERRY_TRUNCATE_PATH(truncate)
 FERRY_TRUNCATE_PATH(truncate64)
@@ -270,18 +328,19 @@ FERRY_TRUNCATE_PATH(truncate64)
 
 FERRY_STANDS_IN(int, dup, int descriptor) {
   release(descriptor, "dup");
-  return next<int(int)>("dup")(descriptor);
+  return next<int(int), "dup">()(descriptor);
 }
-FERRY_STANDS_IN(int, dup2, int from, int to) {
-  release(from, "dup2");
-  if (from != to) Files::instance().closing(to);
-  return next<int(int, int)>("dup2")(from, to);
-}
-FERRY_STANDS_IN(int, dup3, int from, int to, int flags) {
-  release(from, "dup3");
-  if (from != to) Files::instance().closing(to);
-  return next<int(int, int, int)>("dup3")(from, to, flags);
-}
+#define FERRY_DUP_TO(name, parameters, ...)                            \
+  FERRY_STANDS_IN(int, name, __VA_ARGS__) {                            \
+    release(from, #name);                                              \
+    if (from == to) return next<int(__VA_ARGS__), #name>() parameters; \
+    Files::instance().closing(to);                                     \
+    const DescriptorChange change(to);                                 \
+    return next<int(__VA_ARGS__), #name>() parameters;                 \
+  }
+FERRY_DUP_TO(dup2, (from, to), int from, int to)
+FERRY_DUP_TO(__dup2, (from, to), int from, int to)
+FERRY_DUP_TO(dup3, (from, to, flags), int from, int to, int flags)
 
 namespace {
 
@@ -298,6 +357,7 @@ void before_control(int descriptor, int command, long argument) {
       return release(descriptor, "locked");
     case F_SETFL:
       if ((argument & (O_APPEND | O_DIRECT)) != 0) release(descriptor, "fcntl F_SETFL");
+      if ((argument & O_DIRECT) != 0) CachedReads::instance().leave(descriptor);
       return;
     default:
       return;
@@ -307,26 +367,26 @@ void before_control(int descriptor, int command, long argument) {
 }  // namespace
 
 // Every argument of fcntl is one word.
-#define FERRY_CONTROL(name)                                                \
-  FERRY_STANDS_IN(int, name, int descriptor, int command, ...) {           \
-    std::va_list rest;                                                     \
-    va_start(rest, command);                                               \
-    const long argument = va_arg(rest, long);                              \
-    va_end(rest);                                                          \
-    before_control(descriptor, command, argument);                         \
-    return next<int(int, int, ...)>(#name)(descriptor, command, argument); \
+#define FERRY_CONTROL(name)                                                  \
+  FERRY_STANDS_IN(int, name, int descriptor, int command, ...) {             \
+    std::va_list rest;                                                       \
+    va_start(rest, command);                                                 \
+    const long argument = va_arg(rest, long);                                \
+    va_end(rest);                                                            \
+    before_control(descriptor, command, argument);                           \
+    return next<int(int, int, ...), #name>()(descriptor, command, argument); \
   }
 FERRY_CONTROL(fcntl)
 FERRY_CONTROL(fcntl64)
 
 FERRY_STANDS_IN(int, flock, int descriptor, int operation) {
   release(descriptor, "locked");
-  return next<int(int, int)>("flock")(descriptor, operation);
+  return next<int(int, int), "flock">()(descriptor, operation);
 }
 #define FERRY_RELEASED(name, result, why, parameters, ...)     \
   FERRY_STANDS_IN(result, name, int descriptor, __VA_ARGS__) { \
     release(descriptor, why);                                  \
-    return next<result(int, __VA_ARGS__)>(#name) parameters;   \
+    return next<result(int, __VA_ARGS__), #name>() parameters; \
   }
 FERRY_RELEASED(lockf, int, "locked", (descriptor, command, bytes), int command, off_t bytes)
 FERRY_RELEASED(lockf64, int, "locked", (descriptor, command, bytes), int command, off_t bytes)
@@ -339,12 +399,12 @@ FERRY_RELEASED(posix_fallocate, int, "posix_fallocate", (descriptor, offset, byt
 FERRY_RELEASED(posix_fallocate64, int, "posix_fallocate", (descriptor, offset, bytes), off_t offset,
                off_t bytes)
 
-#define FERRY_MMAP(name)                                                                       \
-  FERRY_STANDS_IN(void*, name, void* address, size_t bytes, int protection, int flags,         \
-                  int descriptor, off_t offset) {                                              \
-    if (descriptor >= 0) release(descriptor, "mmap");                                          \
-    return next<void*(void*, size_t, int, int, int, off_t)>(#name)(address, bytes, protection, \
-                                                                   flags, descriptor, offset); \
+#define FERRY_MMAP(name)                                                                         \
+  FERRY_STANDS_IN(void*, name, void* address, size_t bytes, int protection, int flags,           \
+                  int descriptor, off_t offset) {                                                \
+    if (descriptor >= 0) release(descriptor, "mmap");                                            \
+    return next<void*(void*, size_t, int, int, int, off_t), #name>()(address, bytes, protection, \
+                                                                     flags, descriptor, offset); \
   }
 FERRY_MMAP(mmap)
 FERRY_MMAP(mmap64)
@@ -353,7 +413,7 @@ FERRY_MMAP(mmap64)
   FERRY_STANDS_IN(result, name, __VA_ARGS__) {            \
     release(one, why);                                    \
     release(other, why);                                  \
-    return next<result(__VA_ARGS__)>(#name) parameters;   \
+    return next<result(__VA_ARGS__), #name>() parameters; \
   }
 FERRY_BETWEEN(sendfile, ssize_t, "sendfile", (one, other, offset, bytes), int one, int other,
               off_t* offset, size_t bytes)
@@ -361,3 +421,61 @@ FERRY_BETWEEN(sendfile64, ssize_t, "sendfile", (one, other, offset, bytes), int 
               off_t* offset, size_t bytes)
 FERRY_BETWEEN(copy_file_range, ssize_t, "copy_file_range", (one, from, other, to, bytes, flags),
               int one, off_t* from, int other, off_t* to, size_t bytes, unsigned flags)
+
+// ---- what ferryd's files must hear of ----------------------------------------------------------
+
+// A thread with descriptors of its own would take them for those of the others. A process in a
+// sandbox is killed for the system calls that ask ferryd.
+FERRY_STANDS_IN(int, unshare, int flags) {
+  if ((flags & CLONE_FILES) != 0) CachedReads::instance().stop();
+  return next<int(int), "unshare">()(flags);
+}
+FERRY_STANDS_IN(int, prctl, int option, ...) {
+  std::va_list rest;
+  va_start(rest, option);
+  std::array<unsigned long, 4> words{};
+  for (unsigned long& word : words)
+    word = va_arg(rest, unsigned long);
+  va_end(rest);
+  if (option == PR_SET_SECCOMP) CachedReads::instance().stop();
+  return next<int(int, ...), "prctl">()(option, words[0], words[1], words[2], words[3]);
+}
+
+// Always with six arguments, as in the C library, however many the call takes.
+FERRY_STANDS_IN(long, syscall, long number, ...) {
+  std::va_list rest;
+  va_start(rest, number);
+  std::array<long, 6> words{};
+  for (long& word : words)
+    word = va_arg(rest, long);
+  va_end(rest);
+  std::optional<DescriptorChange> change;
+  switch (number) {
+    case SYS_close:
+      change.emplace(static_cast<int>(words[0]));
+      break;
+#ifdef SYS_dup2
+    case SYS_dup2:
+#endif
+    case SYS_dup3:
+      change.emplace(static_cast<int>(words[1]));
+      break;
+    case SYS_close_range:
+      if ((words[2] & CLOSE_RANGE_UNSHARE) != 0) CachedReads::instance().stop();
+      change.emplace(static_cast<unsigned>(words[0]), static_cast<unsigned>(words[1]));
+      break;
+    case SYS_unshare:
+      if ((words[0] & CLONE_FILES) != 0) CachedReads::instance().stop();
+      break;
+    case SYS_prctl:
+      if (words[0] == PR_SET_SECCOMP) CachedReads::instance().stop();
+      break;
+    case SYS_seccomp:
+      CachedReads::instance().stop();
+      break;
+    default:
+      break;
+  }
+  return next<long(long, ...), "syscall">()(number, words[0], words[1], words[2], words[3],
+                                            words[4], words[5]);
+}

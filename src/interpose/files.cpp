@@ -150,7 +150,7 @@ Files::Files() {
 void Files::opened(int descriptor, const char* path, int flags) {
   constexpr int refused =
       O_APPEND | O_DIRECT | O_SYNC | O_DSYNC | O_PATH | (O_TMPFILE & ~O_DIRECTORY);
-  if (settings_.rules.empty() || descriptor < 0 || descriptor >= descriptors_max) return;
+  if (settings_.rules.empty() || static_cast<unsigned>(descriptor) >= descriptors_max) return;
   struct stat status {};
   if (syscall(SYS_newfstatat, descriptor, "", &status, AT_EMPTY_PATH) != 0) return;
   if (!S_ISREG(status.st_mode)) return;
@@ -168,7 +168,7 @@ void Files::opened(int descriptor, const char* path, int flags) {
   try {
     files_[descriptor] =
         std::make_shared<TrackedFile>(descriptor, path, flags, status, rule->options);
-    is_tracked_[static_cast<std::size_t>(descriptor)] = true;
+    tracked[static_cast<std::size_t>(descriptor)] = true;
   } catch (const std::bad_alloc&) {  // then do not buffer it
     files_.erase(descriptor);
   }
@@ -182,12 +182,11 @@ void Files::forget_stale(int descriptor) {
   found->second->abandon();
   record(*found->second);
   files_.erase(found);
-  is_tracked_[static_cast<std::size_t>(descriptor)] = false;
+  tracked[static_cast<std::size_t>(descriptor)] = false;
 }
 
 FilePointer Files::find(int descriptor) {
-  if (descriptor < 0 || descriptor >= descriptors_max) return nullptr;
-  if (!is_tracked_[static_cast<std::size_t>(descriptor)]) return nullptr;
+  if (!may_track(descriptor)) return nullptr;
   const std::lock_guard lock(mutex_);
   const auto found = files_.find(descriptor);
   return found != files_.end() ? found->second : nullptr;
@@ -198,7 +197,7 @@ int Files::closing(int descriptor) {
   if (file == nullptr) return 0;
   const std::lock_guard lock(mutex_);
   files_.erase(descriptor);
-  is_tracked_[static_cast<std::size_t>(descriptor)] = false;
+  tracked[static_cast<std::size_t>(descriptor)] = false;
   const int error = release_now(*file, "");
   record(*file);
   return error;

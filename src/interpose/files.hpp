@@ -77,6 +77,11 @@ class Files {
   // Called for a newly opened file: buffers it if a rule matches and it is suitable.
   void opened(int descriptor, const char* path, int flags);
   bool wants(const char* path) const { return settings_.rule_for(path) != nullptr; }
+  // False for almost all that are not buffered. It comes before every call, so it is one load.
+  static bool may_track(int descriptor) {
+    return static_cast<unsigned>(descriptor) < descriptors_max &&
+           tracked[static_cast<unsigned>(descriptor)].load(std::memory_order_acquire);
+  }
   // Null for unbuffered ones.
   FilePointer find(int descriptor);
   // Writes its buffers and forgets it: 0 or an errno. The descriptor stays open.
@@ -100,12 +105,13 @@ class Files {
   void record(TrackedFile& file);
   void print_summary();
 
-  static constexpr int descriptors_max = 65536;
+  static constexpr unsigned descriptors_max = 65536;
+  // Outside the object, which needs a guard to be found.
+  static inline constinit std::array<std::atomic<bool>, descriptors_max> tracked{};
 
   BufferingSettings settings_;
   std::mutex mutex_;  // not recursive: that identifies its thread by a number that fork changes
   std::map<int, FilePointer> files_;
-  std::array<std::atomic<bool>, descriptors_max> is_tracked_{};
   std::vector<std::string> summary_;
   bool is_finished_ = false;
 };

@@ -1,4 +1,5 @@
-// Processes that start and end: buffered data must be written exactly once.
+// Processes that start and end: buffered data must be written exactly once, and what was read is
+// reported at the end.
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,8 @@
 
 using ferry::iobuf::Files;
 using ferry::iobuf::next;
+using ferry::run::CachedReads;
+using ferry::run::DescriptorChange;
 
 namespace {
 
@@ -20,17 +23,28 @@ namespace {
 // them before, and stop buffering.
 void before_fork() {
   Files::instance().release_and_lock("fork");
+  CachedReads::instance().before_fork();
 }
-void after_fork() {
+void after_fork_in_parent() {
   Files::instance().unlock();
+}
+void after_fork_in_child() {
+  CachedReads::instance().after_fork_in_child();
+  Files::instance().unlock();
+}
+
+void finish_all() {
+  Files::instance().finish();
+  CachedReads::instance().finish();
 }
 
 __attribute__((constructor)) void begin() {
   Files::instance();
-  pthread_atfork(before_fork, after_fork, after_fork);
+  CachedReads::instance().start();
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 __attribute__((destructor)) void end() {
-  Files::instance().finish();
+  finish_all();
 }
 
 // For another program, which may read the files.
@@ -51,45 +65,45 @@ std::vector<char*> listed(const char* first, std::va_list& rest) {
 }  // namespace
 
 FERRY_STANDS_IN(void, _exit, int status) {
-  Files::instance().finish();
+  finish_all();
   syscall(SYS_exit_group, status);
   __builtin_unreachable();
 }
 FERRY_STANDS_IN(void, _Exit, int status) {
-  Files::instance().finish();
+  finish_all();
   syscall(SYS_exit_group, status);
   __builtin_unreachable();
 }
 FERRY_STANDS_IN(void, quick_exit, int status) {
-  at_quick_exit([] { Files::instance().finish(); });
-  next<void(int)>("quick_exit")(status);
+  at_quick_exit(finish_all);
+  next<void(int), "quick_exit">()(status);
   __builtin_unreachable();
 }
 FERRY_STANDS_IN(void, abort) {
   Files::instance().release_all("abort");
-  next<void()>("abort")();
+  next<void(), "abort">()();
   __builtin_unreachable();
 }
 
 FERRY_STANDS_IN(int, execve, const char* path, Arguments arguments, Arguments environment) {
   before_program();
-  return next<int(const char*, Arguments, Arguments)>("execve")(path, arguments, environment);
+  return next<int(const char*, Arguments, Arguments), "execve">()(path, arguments, environment);
 }
 FERRY_STANDS_IN(int, execv, const char* path, Arguments arguments) {
   before_program();
-  return next<int(const char*, Arguments)>("execv")(path, arguments);
+  return next<int(const char*, Arguments), "execv">()(path, arguments);
 }
 FERRY_STANDS_IN(int, execvp, const char* path, Arguments arguments) {
   before_program();
-  return next<int(const char*, Arguments)>("execvp")(path, arguments);
+  return next<int(const char*, Arguments), "execvp">()(path, arguments);
 }
 FERRY_STANDS_IN(int, execvpe, const char* path, Arguments arguments, Arguments environment) {
   before_program();
-  return next<int(const char*, Arguments, Arguments)>("execvpe")(path, arguments, environment);
+  return next<int(const char*, Arguments, Arguments), "execvpe">()(path, arguments, environment);
 }
 FERRY_STANDS_IN(int, fexecve, int descriptor, Arguments arguments, Arguments environment) {
   before_program();
-  return next<int(int, Arguments, Arguments)>("fexecve")(descriptor, arguments, environment);
+  return next<int(int, Arguments, Arguments), "fexecve">()(descriptor, arguments, environment);
 }
 FERRY_STANDS_IN(int, execl, const char* path, const char* first, ...) {
   std::va_list rest;
@@ -116,11 +130,11 @@ FERRY_STANDS_IN(int, execle, const char* path, const char* first, ...) {
 
 FERRY_STANDS_IN(int, system, const char* command) {
   before_program();
-  return next<int(const char*)>("system")(command);
+  return next<int(const char*), "system">()(command);
 }
 FERRY_STANDS_IN(FILE*, popen, const char* command, const char* mode) {
   before_program();
-  return next<FILE*(const char*, const char*)>("popen")(command, mode);
+  return next<FILE*(const char*, const char*), "popen">()(command, mode);
 }
 
 #define FERRY_SPAWN(name)                                                                         \
@@ -129,8 +143,15 @@ FERRY_STANDS_IN(FILE*, popen, const char* command, const char* mode) {
                   Arguments arguments, Arguments environment) {                                   \
     before_program();                                                                             \
     return next<int(pid_t*, const char*, const posix_spawn_file_actions_t*,                       \
-                    const posix_spawnattr_t*, Arguments, Arguments)>(#name)(                      \
-        pid, path, actions, attributes, arguments, environment);                                  \
+                    const posix_spawnattr_t*, Arguments, Arguments),                              \
+                #name>()(pid, path, actions, attributes, arguments, environment);                 \
   }
 FERRY_SPAWN(posix_spawn)
 FERRY_SPAWN(posix_spawnp)
+
+// It makes other files of descriptors inside the C library.
+FERRY_STANDS_IN(int, login_tty, int descriptor) {
+  const DescriptorChange change(STDIN_FILENO, STDERR_FILENO);
+  const DescriptorChange own(descriptor);
+  return next<int(int), "login_tty">()(descriptor);
+}

@@ -3,8 +3,13 @@
 // attributes and exceptions.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+
 #include <dlfcn.h>
 
+#include "interpose/cached_reads.hpp"
 #include "interpose/files.hpp"
 
 #ifdef __clang__
@@ -18,19 +23,59 @@
 
 namespace ferry::iobuf {
 
-// The next `name` after this library: the C library's.
-template <class Function>
-Function* next(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+template <std::size_t size>
+struct FunctionName {
+  consteval FunctionName(const char (&from)[size]) { std::copy_n(from, size, text); }
+  char text[size]{};
+};
+
+// The next function of that name after this library: the C library's, or that of another preloaded
+// library. dlsym takes 100 ns and a lock, which a signal handler must not wait for. So all are
+// looked up when this library is loaded; only what runs still earlier looks for itself.
+template <FunctionName name>
+class Original {
+ public:
+  static void* get() {
+    static_cast<void>(&at_load);  // so that there is one
+    void* known = found.load(std::memory_order_relaxed);
+    return known != nullptr ? known : find();
+  }
+
+ private:
+  struct AtLoad {
+    AtLoad() { find(); }
+  };
+  __attribute__((noinline, cold)) static void* find() {
+    void* original = dlsym(RTLD_NEXT, name.text);
+    found.store(original, std::memory_order_relaxed);
+    return original;
+  }
+
+  static inline constinit std::atomic<void*> found{nullptr};
+  static inline AtLoad at_load;
+};
+
+template <class Function, FunctionName name>
+Function* next() {
+  return reinterpret_cast<Function*>(Original<name>::get());
 }
 
-// `ours` with the file if the descriptor is buffered, else `theirs`.
+// Out of line, because few descriptors are buffered.
 template <class Ours, class Theirs>
-auto either(int descriptor, Ours&& ours, Theirs&& theirs) {
+__attribute__((noinline, cold)) auto either_slowly(int descriptor, Ours ours, Theirs theirs) {
   if (const FilePointer file = Files::instance().find(descriptor)) {
     const auto held = file->lock();
     if (!file->is_released()) return ours(*file);
   }
+  return theirs();
+}
+
+// `ours` with the file if the descriptor is buffered, else `theirs`. Both hold copies of what they
+// need, so that nothing lies in memory on the way to the kernel.
+template <class Ours, class Theirs>
+__attribute__((always_inline)) inline auto either(int descriptor, Ours ours, Theirs theirs) {
+  if (Files::may_track(descriptor)) [[unlikely]]
+    return either_slowly(descriptor, ours, theirs);
   return theirs();
 }
 

@@ -15,6 +15,7 @@
 using ferry::iobuf::FilePointer;
 using ferry::iobuf::Files;
 using ferry::iobuf::next;
+using ferry::run::DescriptorChange;
 
 namespace {
 
@@ -91,15 +92,16 @@ int flags_of(const char* mode) {
   return flags;
 }
 
-FILE* open_stream(const char* path, const char* mode, const char* name) {
-  auto* own = next<FILE*(const char*, const char*)>(name);
+using OpenStream = FILE*(const char*, const char*);
+
+FILE* open_stream(const char* path, const char* mode, OpenStream* own) {
   const int flags = flags_of(mode);
   if (flags < 0 || !Files::instance().wants(path)) return own(path, mode);
   constexpr mode_t all_may = 0666;
   const int descriptor = ::open(path, flags, all_may);
   if (descriptor < 0) return nullptr;
   if (Files::instance().find(descriptor) == nullptr) {  // a pipe, for example
-    return next<FILE*(int, const char*)>("fdopen")(descriptor, mode);
+    return next<FILE*(int, const char*), "fdopen">()(descriptor, mode);
   }
   const cookie_io_functions_t functions{read_stream, write_stream, seek_stream, close_stream};
   FILE* stream = fopencookie(reinterpret_cast<void*>(std::intptr_t{descriptor}), mode, functions);
@@ -114,21 +116,50 @@ FILE* open_stream(const char* path, const char* mode, const char* name) {
 }  // namespace
 
 FERRY_STANDS_IN(FILE*, fopen, const char* path, const char* mode) {
-  return open_stream(path, mode, "fopen");
+  return open_stream(path, mode, next<OpenStream, "fopen">());
 }
 FERRY_STANDS_IN(FILE*, fopen64, const char* path, const char* mode) {
-  return open_stream(path, mode, "fopen64");
+  return open_stream(path, mode, next<OpenStream, "fopen64">());
 }
 // The C library's stream would bypass the buffers.
 FERRY_STANDS_IN(FILE*, fdopen, int descriptor, const char* mode) {
   Files::instance().release(descriptor, "fdopen");
-  return next<FILE*(int, const char*)>("fdopen")(descriptor, mode);
+  return next<FILE*(int, const char*), "fdopen">()(descriptor, mode);
 }
 FERRY_STANDS_IN(int, fileno, FILE* stream) {
   const int descriptor = Streams::instance().find(stream);
-  return descriptor >= 0 ? descriptor : next<int(FILE*)>("fileno")(stream);
+  return descriptor >= 0 ? descriptor : next<int(FILE*), "fileno">()(stream);
 }
 FERRY_STANDS_IN(int, fileno_unlocked, FILE* stream) {
   const int descriptor = Streams::instance().find(stream);
-  return descriptor >= 0 ? descriptor : next<int(FILE*)>("fileno_unlocked")(stream);
+  return descriptor >= 0 ? descriptor : next<int(FILE*), "fileno_unlocked">()(stream);
 }
+
+namespace {
+
+// The descriptor that the C library closes with a stream: one of fdopen, for example; -1 for ours,
+// which close theirs themselves.
+int closed_with(FILE* stream) {
+  const int saved = errno;
+  const int descriptor = next<int(FILE*), "fileno">()(stream);
+  errno = saved;
+  return descriptor;
+}
+
+}  // namespace
+
+#define FERRY_CLOSE_STREAM(name)                        \
+  FERRY_STANDS_IN(int, name, FILE* stream) {            \
+    const DescriptorChange change(closed_with(stream)); \
+    return next<int(FILE*), #name>()(stream);           \
+  }
+FERRY_CLOSE_STREAM(fclose)
+FERRY_CLOSE_STREAM(_IO_fclose)
+
+#define FERRY_REOPEN(name)                                                            \
+  FERRY_STANDS_IN(FILE*, name, const char* path, const char* mode, FILE* stream) {    \
+    const DescriptorChange change(closed_with(stream));                               \
+    return next<FILE*(const char*, const char*, FILE*), #name>()(path, mode, stream); \
+  }
+FERRY_REOPEN(freopen)
+FERRY_REOPEN(freopen64)

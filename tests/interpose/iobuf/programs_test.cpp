@@ -33,7 +33,7 @@ Done run(const std::string& command) {
 
 std::string buffered(const std::string& settings, const std::string& summary) {
   return "FERRY_IOBUF='" + settings + "' FERRY_IOBUF_SUMMARY='" + summary +
-         "' LD_PRELOAD=" FERRY_IOBUF_LIBRARY " ";
+         "' LD_PRELOAD=" FERRY_RUN_LIBRARY " ";
 }
 
 class Programs : public testing::Test {

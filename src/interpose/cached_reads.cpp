@@ -1,0 +1,425 @@
+// Uses bare system calls and no memory of the program's allocator outside start() and finish():
+// the reads here may come from a signal handler.
+#include "interpose/cached_reads.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "interpose/serving_settings.hpp"
+
+namespace ferry::run {
+
+// What was read of one file, through all of its descriptors.
+struct ReadTally {
+  static constexpr std::size_t reasons = 7;
+
+  ReadTally* next;
+  std::atomic<std::uint64_t> reads;
+  std::atomic<std::uint64_t> bytes;
+  std::atomic<std::uint64_t> kernel_reads[reasons];
+  char path[1];  // and more
+};
+
+namespace {
+
+// A read or two cost less than an offer (50 us, against some 1 us a read), and most programs that
+// call pread once or twice look at a header.
+constexpr unsigned reads_before_offer = 2;
+// While somebody writes a file, each offer is in vain.
+constexpr unsigned reads_before_next_offer = 1000;
+
+constexpr std::uint64_t call_bytes_max = 0x7ffff000;  // the kernel's
+constexpr auto offset_max = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
+constexpr int vectors_max = 1024;
+
+void say(std::string line) {
+  line = "ferry-run: " + line + "\n";
+  syscall(SYS_write, STDERR_FILENO, line.data(), line.size());
+}
+
+// The tallies: a hash table by path, whose entries are never removed, in memory of its own. Signal
+// handlers may add some.
+constexpr std::size_t tally_lists = 1024;
+std::array<std::atomic<ReadTally*>, tally_lists> tallies;
+
+void* take_memory(std::size_t bytes) {
+  constexpr std::size_t block_bytes = std::size_t{1} << 18;
+  static std::atomic<char*> block{nullptr};
+  static_assert(sizeof(ReadTally) + PATH_MAX < block_bytes / 4);
+  // The first word of a block is what is taken of it.
+  bytes = (bytes + alignof(ReadTally) - 1) / alignof(ReadTally) * alignof(ReadTally);
+  while (true) {
+    char* here = block.load(std::memory_order_acquire);
+    if (here != nullptr) {
+      std::atomic_ref<std::uint64_t> taken(*reinterpret_cast<std::uint64_t*>(here));
+      const std::uint64_t at = taken.fetch_add(bytes) + alignof(ReadTally);
+      if (at + bytes <= block_bytes) return here + at;
+    }
+    void* fresh =
+        mmap(nullptr, block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (fresh == MAP_FAILED) return nullptr;
+    if (!block.compare_exchange_strong(here, static_cast<char*>(fresh))) munmap(fresh, block_bytes);
+  }
+}
+
+KernelReason reason_of(int error) {
+  switch (error) {
+    case EBUSY:
+      return KernelReason::writers;
+    case EOPNOTSUPP:
+      return KernelReason::file_system;
+    case ENOTCONN:
+    case ENOENT:
+    case ECONNREFUSED:
+    case EPROTO:
+      return KernelReason::no_daemon;
+    default:
+      return KernelReason::refused;
+  }
+}
+
+const char* text_of(std::size_t reason) {
+  switch (static_cast<KernelReason>(reason)) {
+    case KernelReason::too_few:
+      return "before it was offered";
+    case KernelReason::writers:
+      return "open for writing";
+    case KernelReason::file_system:
+      return "not such a file system";
+    case KernelReason::no_daemon:
+      return "no ferryd";
+    case KernelReason::refused:
+      return "refused";
+    case KernelReason::missed:
+      return "missed";
+    default:
+      return "not for a cache";
+  }
+}
+
+// Empty if nothing was read.
+std::string line_of(const ReadTally& tally) {
+  std::uint64_t by_kernel = 0;
+  std::string reasons;
+  for (std::size_t i = 0; i < ReadTally::reasons; ++i) {
+    const std::uint64_t reads = tally.kernel_reads[i];
+    if (reads == 0) continue;
+    by_kernel += reads;
+    reasons += reasons.empty() ? " (" : ", ";
+    reasons += std::to_string(reads);
+    reasons += " ";
+    reasons += text_of(i);
+  }
+  if (!reasons.empty()) reasons += ")";
+  const std::uint64_t served = tally.reads;
+  if (served + by_kernel == 0) return {};
+  std::string path = tally.path;
+  std::replace(path.begin(), path.end(), '\n', '?');
+  return "ferry-run: " + path + ": " + std::to_string(served) + " reads of " +
+         std::to_string(tally.bytes) + " bytes served, " + std::to_string(by_kernel) +
+         " by the kernel" + reasons + "\n";
+}
+
+// Their sum, or 0 if ferryd cannot make the call. The kernel finds what is wrong with it.
+std::uint64_t bytes_of(const iovec* vectors, int count, off_t offset) {
+  if (count < 1 || count > vectors_max || offset < 0) return 0;
+  std::uint64_t bytes = 0;
+  for (int i = 0; i < count; ++i) {
+    if (vectors[i].iov_len > call_bytes_max) return 0;
+    bytes += vectors[i].iov_len;
+  }
+  const bool fits =
+      bytes <= call_bytes_max && static_cast<std::uint64_t>(offset) <= offset_max - bytes;
+  return fits ? bytes : 0;
+}
+
+}  // namespace
+
+constinit CachedReads CachedReads::only{};
+
+void CachedReads::start() {
+  process_ = static_cast<pid_t>(syscall(SYS_getpid));
+  settings_ = ServingSettings::from_environment();
+  if (settings_ == nullptr) return;
+  if (!settings_->error.empty()) say(settings_->error);
+  client_ = new (std::nothrow) daemon::Client(settings_->socket.c_str());
+  is_on_.store(client_ != nullptr, std::memory_order_release);
+}
+
+// ---- phases ------------------------------------------------------------------------------------
+
+bool CachedReads::change_from(Slot& slot, std::uint64_t word, SlotState to) {
+  to.generation = SlotState::of(word).generation + 1;
+  return slot.state.compare_exchange_strong(word, to.word());
+}
+
+// The state before.
+std::uint64_t CachedReads::change(Slot& slot, Phase phase) {
+  std::uint64_t word = slot.state.load(std::memory_order_acquire);
+  while (!change_from(slot, word, {phase, KernelReason::too_few, reads_before_offer, 0}))
+    word = slot.state.load(std::memory_order_acquire);
+  slot.tally.store(nullptr, std::memory_order_relaxed);
+  return word;
+}
+
+void CachedReads::opened(int descriptor, int flags) {
+  const auto number = static_cast<unsigned>(descriptor);
+  if (number >= descriptors_max) return;
+  constexpr int refused = O_DIRECT | O_PATH | O_DIRECTORY;
+  const bool may_be = is_on_.load(std::memory_order_acquire) && (flags & O_ACCMODE) == O_RDONLY &&
+                      (flags & refused) == 0;
+  Slot& slot = slots_[number];
+  if (!may_be) {
+    leave(descriptor);
+    return;
+  }
+  unsigned end = end_.load();
+  while (end <= number && !end_.compare_exchange_weak(end, number + 1)) {
+  }
+  change(slot, Phase::candidate);
+}
+
+void CachedReads::leave(int descriptor) {
+  if (may_serve(descriptor)) change(slots_[static_cast<unsigned>(descriptor)], Phase::none);
+}
+
+// Only numbers that were candidates can be anything else than `none`.
+unsigned CachedReads::end_of(unsigned last) const {
+  const unsigned end = end_.load(std::memory_order_acquire);
+  return last < end ? last + 1 : end;
+}
+
+void CachedReads::closing(unsigned first, unsigned last) {
+  for (const unsigned end = end_of(last); first < end; ++first)
+    if (may_serve(static_cast<int>(first))) change(slots_[first], Phase::changing);
+}
+
+void CachedReads::closed(unsigned first, unsigned last) {
+  for (const unsigned end = end_of(last); first < end; ++first)
+    if (may_serve(static_cast<int>(first))) change(slots_[first], Phase::candidate);
+}
+
+void CachedReads::stop() {
+  is_on_.store(false);
+  for (unsigned number = 0, end = end_.load(); number < end; ++number)
+    leave(static_cast<int>(number));
+}
+
+void CachedReads::before_fork() {
+  is_own_offering_ = offering_.load() == static_cast<pid_t>(syscall(SYS_gettid));
+}
+
+// The child has this thread alone, and its own numbers. What the parent has read is not its.
+void CachedReads::after_fork_in_child() {
+  process_ = static_cast<pid_t>(syscall(SYS_getpid));
+  offering_.store(is_own_offering_ ? static_cast<pid_t>(syscall(SYS_gettid)) : 0);
+  for (std::atomic<ReadTally*>& list : tallies) {
+    for (ReadTally* tally = list.load(); tally != nullptr; tally = tally->next) {
+      tally->reads = 0;
+      tally->bytes = 0;
+      for (std::atomic<std::uint64_t>& reads : tally->kernel_reads)
+        reads = 0;
+    }
+  }
+}
+
+// ---- reading -----------------------------------------------------------------------------------
+
+ssize_t CachedReads::read_slowly(int descriptor, const iovec* vectors, int count, off_t offset) {
+  Slot& slot = slots_[static_cast<unsigned>(descriptor)];
+  const int saved = errno;
+  std::uint64_t word = slot.state.load(std::memory_order_acquire);
+  if (SlotState::of(word).phase != Phase::served) word = count_and_offer(descriptor, word);
+  ssize_t got = -1;
+  if (SlotState::of(word).phase == Phase::served) {
+    got = read_served(slot, word, vectors, count, offset);
+  } else {
+    count_kernel_read(slot, SlotState::of(word).reason);
+  }
+  errno = saved;
+  return got;
+}
+
+// S3.
+bool CachedReads::load(const Slot& slot, std::uint64_t word, daemon::ServedFile& file) const {
+  const std::uint64_t both = slot.entry_and_inode.load(std::memory_order_acquire);
+  file.entry = static_cast<std::uint32_t>(both);
+  file.inode = static_cast<std::uint32_t>(both >> 32);
+  file.mark = slot.mark.load(std::memory_order_acquire);
+  return slot.state.load(std::memory_order_relaxed) == word;
+}
+
+ssize_t CachedReads::read_served(Slot& slot, std::uint64_t word, const iovec* vectors, int count,
+                                 off_t offset) {
+  pthread_testcancel();  // as POSIX has it
+  daemon::ServedFile file;
+  if (bytes_of(vectors, count, offset) == 0 || !load(slot, word, file)) {
+    count_kernel_read(slot, KernelReason::other);
+    return -1;
+  }
+  std::uint64_t done = 0;
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t wanted = vectors[i].iov_len;
+    if (wanted == 0) continue;
+    const std::int64_t got = client_->pread(file, vectors[i].iov_base, wanted,
+                                            static_cast<std::uint64_t>(offset) + done);
+    if (got < 0) {  // the kernel makes all of the call
+      if (got != daemon::Client::missed)
+        change_from(slot, word, {Phase::candidate, KernelReason::too_few, reads_before_offer, 0});
+      count_kernel_read(slot, KernelReason::missed);
+      return -1;
+    }
+    done += static_cast<std::uint64_t>(got);
+    if (static_cast<std::uint64_t>(got) < wanted) break;
+  }
+  if (ReadTally* tally = slot.tally.load(std::memory_order_relaxed); tally != nullptr) {
+    tally->reads.fetch_add(1, std::memory_order_relaxed);
+    tally->bytes.fetch_add(done, std::memory_order_relaxed);
+  }
+  return static_cast<ssize_t>(done);
+}
+
+// ---- offering ----------------------------------------------------------------------------------
+
+// A read of a file that is not served; returns the state that it leaves.
+std::uint64_t CachedReads::count_and_offer(int descriptor, std::uint64_t word) {
+  Slot& slot = slots_[static_cast<unsigned>(descriptor)];
+  SlotState state = SlotState::of(word);
+  if (state.phase != Phase::candidate) return word;
+  if (settings_->wants_summary && slot.tally.load(std::memory_order_relaxed) == nullptr) {
+    char path[PATH_MAX];
+    if (!may_offer(descriptor, path, sizeof path)) {
+      change_from(slot, word, {});
+      return 0;
+    }
+    slot.tally.store(find_tally(path), std::memory_order_relaxed);
+  }
+  if (state.left == 0) return offer(descriptor, word);
+  // If two threads count at once, one is not counted.
+  state.left -= 1;
+  slot.state.compare_exchange_strong(word, state.word());
+  return state.word();
+}
+
+std::uint64_t CachedReads::offer(int descriptor, std::uint64_t word) {
+  Slot& slot = slots_[static_cast<unsigned>(descriptor)];
+  pid_t nobody = 0;
+  if (!offering_.compare_exchange_strong(nobody, static_cast<pid_t>(syscall(SYS_gettid))))
+    return word;  // the next read tries again
+  std::uint64_t now = word;
+  // A child of vfork has descriptors of its own, and a child that no handler saw a copy of this.
+  if (static_cast<pid_t>(syscall(SYS_getpid)) == process_ &&
+      slot.state.load(std::memory_order_acquire) == word) {
+    const SlotState found = ask(descriptor, slot);
+    if (change_from(slot, word, found)) now = slot.state.load(std::memory_order_acquire);
+  }
+  offering_.store(0, std::memory_order_release);
+  return now;
+}
+
+// S2: the caller holds `offering_`.
+CachedReads::SlotState CachedReads::ask(int descriptor, Slot& slot) {
+  char path[PATH_MAX];
+  if (!is_on_.load() || !may_offer(descriptor, path, sizeof path)) return {};
+  daemon::ServedFile file;
+  const int error = client_->offer(descriptor, file);
+  if (error == 0) {
+    slot.entry_and_inode.store(std::uint64_t{file.inode} << 32 | file.entry,
+                               std::memory_order_release);
+    slot.mark.store(file.mark, std::memory_order_release);
+    return {Phase::served, KernelReason::too_few, 0, 0};
+  }
+  if (error == EAGAIN) return {Phase::candidate, KernelReason::too_few, reads_before_offer, 0};
+  if (error == EBUSY) return {Phase::candidate, KernelReason::writers, reads_before_next_offer, 0};
+  return {Phase::refused, reason_of(error), 0, 0};
+}
+
+// S5: a regular file, open for reading only, in a place that is ours. Its name goes to `path`.
+bool CachedReads::may_offer(int descriptor, char* path, std::size_t room) const {
+  struct stat status {};
+  if (syscall(SYS_newfstatat, descriptor, "", &status, AT_EMPTY_PATH) != 0) return false;
+  if (!S_ISREG(status.st_mode)) return false;
+  const long flags = syscall(SYS_fcntl, descriptor, F_GETFL, 0);
+  if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY || (flags & (O_DIRECT | O_PATH)) != 0)
+    return false;
+  char link[32] = "/proc/self/fd/";
+  char* at = link + std::strlen(link);
+  unsigned divisor = 1;
+  const auto number = static_cast<unsigned>(descriptor);
+  while (number / divisor >= 10)
+    divisor *= 10;
+  for (; divisor > 0; divisor /= 10)
+    *at++ = static_cast<char>('0' + number / divisor % 10);
+  *at = '\0';
+  const long length = syscall(SYS_readlinkat, AT_FDCWD, link, path, room - 1);
+  if (length <= 0) return false;
+  path[length] = '\0';
+  return settings_->takes(path);
+}
+
+// ---- the summary -------------------------------------------------------------------------------
+
+ReadTally* CachedReads::find_tally(const char* path) {
+  std::uint64_t hash = 14695981039346656037U;  // FNV-1a
+  for (const char* at = path; *at != '\0'; ++at)
+    hash = (hash ^ static_cast<unsigned char>(*at)) * 1099511628211U;
+  std::atomic<ReadTally*>& list = tallies[hash % tally_lists];
+  ReadTally* fresh = nullptr;
+  ReadTally* first = list.load(std::memory_order_acquire);
+  while (true) {
+    for (ReadTally* tally = first; tally != nullptr; tally = tally->next)
+      if (std::strcmp(tally->path, path) == 0) return tally;
+    if (fresh == nullptr) {
+      const std::size_t length = std::strlen(path);
+      void* memory = take_memory(sizeof(ReadTally) + length);
+      if (memory == nullptr) return nullptr;
+      fresh = new (memory) ReadTally{};
+      std::memcpy(fresh->path, path, length + 1);
+    }
+    fresh->next = first;
+    if (list.compare_exchange_strong(first, fresh)) return fresh;
+  }
+}
+
+void CachedReads::count_kernel_read(const Slot& slot, KernelReason reason) const {
+  if (ReadTally* tally = slot.tally.load(std::memory_order_relaxed); tally != nullptr)
+    tally->kernel_reads[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+}
+
+void CachedReads::finish() {
+  if (settings_ == nullptr || !settings_->wants_summary) return;
+  // A child of vfork that could not run its program ends here, in its parent's memory.
+  if (static_cast<pid_t>(syscall(SYS_getpid)) != process_ || is_finished_.exchange(true)) return;
+  std::string text;
+  for (const std::atomic<ReadTally*>& list : tallies)
+    for (const ReadTally* tally = list.load(); tally != nullptr; tally = tally->next)
+      text += line_of(*tally);
+  if (text.empty()) return;
+  int file = STDERR_FILENO;
+  if (settings_->summary != "-") {
+    file = static_cast<int>(syscall(SYS_openat, AT_FDCWD, settings_->summary.c_str(),
+                                    O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0644));
+    if (file < 0) {
+      say("FERRY_RUN_SUMMARY: " + settings_->summary + ": " + std::strerror(errno));
+      return;
+    }
+  }
+  syscall(SYS_write, file, text.data(), text.size());
+  if (file != STDERR_FILENO) syscall(SYS_close, file);
+}
+
+}  // namespace ferry::run

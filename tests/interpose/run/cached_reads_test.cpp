@@ -1,0 +1,310 @@
+// Descriptors that become other files while threads read: with a client of ferryd that serves from
+// a table of this test, and tells when it is handed a record of which no file was ever made.
+#include "interpose/cached_reads.hpp"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "support/files.hpp"
+
+namespace {
+
+std::atomic<int> offers{0};
+std::atomic<int> answer{0};        // of offers: an errno
+std::atomic<bool> forgets{false};  // reads are answered with `gone`
+std::atomic<bool> misses{false};
+std::atomic<std::uint64_t> torn{0};  // records that are mixtures
+
+}  // namespace
+
+namespace ferry::daemon {
+
+// A record holds the file's inode number three times, and a number that never repeats.
+Client::Client(const char*) : path_{} {}
+
+int Client::offer(int descriptor, ServedFile& file) {
+  const int number = offers.fetch_add(1) + 1;
+  if (answer != 0) return answer;
+  struct stat status {};
+  if (fstat(descriptor, &status) != 0) return errno;
+  const auto inode = static_cast<std::uint32_t>(status.st_ino);
+  file.inode = inode;
+  file.entry = static_cast<std::uint32_t>(number);
+  file.mark = std::uint64_t{inode} << 32 | static_cast<std::uint32_t>(number);
+  return 0;
+}
+
+// The "content" of a file is its inode number.
+std::int64_t Client::pread(const ServedFile& file, void* to, std::uint64_t bytes, std::uint64_t) {
+  if (file.mark != (std::uint64_t{file.inode} << 32 | file.entry)) torn.fetch_add(1);
+  errno = EIO;  // the caller must not see it
+  if (forgets) return gone;
+  if (misses) return missed;
+  std::memset(to, 0, bytes);
+  if (bytes >= sizeof file.inode) std::memcpy(to, &file.inode, sizeof file.inode);
+  return static_cast<std::int64_t>(bytes);
+}
+
+}  // namespace ferry::daemon
+
+namespace {
+
+using ferry::run::CachedReads;
+using ferry::run::DescriptorChange;
+
+class CachedReadsTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    setenv("FERRY_RUN_SOCKET", "/made/up", 1);
+    CachedReads::instance().start();
+  }
+  CachedReadsTest() {
+    for (std::size_t i = 0; i < paths_.size(); ++i) {
+      paths_[i] = directory_ / ("file" + std::to_string(i));
+      descriptors_[i] = open(paths_[i].c_str(), O_RDWR | O_CREAT, 0600);
+      struct stat status {};
+      fstat(descriptors_[i], &status);
+      inodes_[i] = static_cast<std::uint32_t>(status.st_ino);
+    }
+    offers = 0;
+    answer = 0;
+    forgets = false;
+    misses = false;
+    torn = 0;
+  }
+  ~CachedReadsTest() override {
+    for (const int descriptor : descriptors_)
+      close(descriptor);
+  }
+  CachedReadsTest(const CachedReadsTest&) = delete;
+  CachedReadsTest& operator=(const CachedReadsTest&) = delete;
+
+  int open_file(std::size_t which, int flags = O_RDONLY) {
+    const int descriptor = open(paths_[which].c_str(), flags);
+    CachedReads::instance().opened(descriptor, flags);
+    return descriptor;
+  }
+  static void close_file(int descriptor) {
+    const DescriptorChange change(descriptor);
+    close(descriptor);
+  }
+  // Which inode the cache says, or 0 if the kernel makes the call.
+  static std::uint32_t read_inode(int descriptor) {
+    std::uint32_t inode = 0;
+    const ssize_t got = CachedReads::instance().pread(descriptor, &inode, sizeof inode, 0);
+    return got == sizeof inode ? inode : 0;
+  }
+  static int reads_until_served(int descriptor) {
+    for (int i = 1; i < 3000; ++i)
+      if (read_inode(descriptor) != 0) return i;
+    return -1;
+  }
+
+  ferry::test::ScratchDirectory directory_{ferry::test::build_folder()};
+  std::array<std::string, 2> paths_;
+  std::array<int, 2> descriptors_{};
+  std::array<std::uint32_t, 2> inodes_{};
+};
+
+TEST_F(CachedReadsTest, TheThirdReadIsOffered) {
+  const int descriptor = open_file(0);
+  errno = 7;
+  EXPECT_EQ(read_inode(descriptor), 0U);
+  EXPECT_EQ(read_inode(descriptor), 0U);
+  EXPECT_EQ(offers, 0);
+  EXPECT_EQ(read_inode(descriptor), inodes_[0]);
+  EXPECT_EQ(read_inode(descriptor), inodes_[0]);
+  EXPECT_EQ(offers, 1);
+  EXPECT_EQ(errno, 7);
+  misses = true;
+  EXPECT_EQ(read_inode(descriptor), 0U);
+  misses = false;
+  EXPECT_EQ(read_inode(descriptor), inodes_[0]);
+  EXPECT_EQ(errno, 7);
+  close_file(descriptor);
+  EXPECT_EQ(read_inode(descriptor), 0U);
+}
+
+TEST_F(CachedReadsTest, RefusedFilesAreAskedForAsSeldomAsItHelps) {
+  int descriptor = open_file(0);
+  answer = EBUSY;
+  EXPECT_EQ(reads_until_served(descriptor), -1);  // 2999 reads
+  EXPECT_EQ(offers, 3);
+  answer = 0;
+  EXPECT_LE(reads_until_served(descriptor), 1001);
+  close_file(descriptor);
+  for (const int error : {EOPNOTSUPP, ENOTCONN, ENOMEM}) {
+    descriptor = open_file(0);
+    answer = error;
+    offers = 0;
+    EXPECT_EQ(reads_until_served(descriptor), -1);
+    EXPECT_EQ(offers, 1);
+    close_file(descriptor);
+  }
+  answer = 0;
+  descriptor = open_file(0);
+  EXPECT_EQ(reads_until_served(descriptor), 3);
+  forgets = true;
+  EXPECT_EQ(read_inode(descriptor), 0U);
+  forgets = false;
+  EXPECT_EQ(reads_until_served(descriptor), 3);  // from zero
+  close_file(descriptor);
+}
+
+TEST_F(CachedReadsTest, OnlyRegularFilesThatAreOpenForReading) {
+  for (const int flags : {O_RDWR, O_WRONLY, O_RDONLY | O_PATH}) {
+    const int descriptor = open_file(0, flags);
+    EXPECT_EQ(reads_until_served(descriptor), -1);
+    close_file(descriptor);
+  }
+  // Whatever it was said to be.
+  CachedReads::instance().opened(descriptors_[0], O_RDONLY);
+  EXPECT_EQ(reads_until_served(descriptors_[0]), -1);
+  const int folder = open(directory_.path().c_str(), O_RDONLY);
+  CachedReads::instance().opened(folder, O_RDONLY);
+  EXPECT_EQ(reads_until_served(folder), -1);
+  close_file(folder);
+  const int system = open("/etc/passwd", O_RDONLY);
+  CachedReads::instance().opened(system, O_RDONLY);
+  EXPECT_EQ(reads_until_served(system), -1);
+  close_file(system);
+  EXPECT_EQ(offers, 0);
+  EXPECT_EQ(read_inode(-1), 0U);
+  EXPECT_EQ(read_inode(70'000), 0U);
+  CachedReads::instance().opened(70'000, O_RDONLY);
+}
+
+TEST_F(CachedReadsTest, WhatTheKernelRefusesIsLeftToIt) {
+  const int descriptor = open_file(0);
+  EXPECT_EQ(reads_until_served(descriptor), 3);
+  CachedReads& reads = CachedReads::instance();
+  std::array<char, 8> data{};
+  EXPECT_EQ(reads.pread(descriptor, data.data(), 8, -1), -1);
+  EXPECT_EQ(reads.pread(descriptor, data.data(), 0, 0), -1);
+  EXPECT_EQ(reads.pread(descriptor, data.data(), 8, std::numeric_limits<off_t>::max() - 7), -1);
+  EXPECT_EQ(reads.pread(descriptor, data.data(), 8, std::numeric_limits<off_t>::max() - 8), 8);
+  EXPECT_EQ(reads.pread(descriptor, data.data(), ~std::size_t{0}, 0), -1);
+  const iovec one{data.data(), data.size()};
+  EXPECT_EQ(reads.preadv(descriptor, &one, 0, 0), -1);
+  EXPECT_EQ(reads.preadv(descriptor, &one, -1, 0), -1);
+  EXPECT_EQ(reads.preadv(descriptor, &one, 1025, 0), -1);
+  EXPECT_EQ(reads.preadv(descriptor, &one, 1, 0), 8);
+  close_file(descriptor);
+}
+
+TEST_F(CachedReadsTest, NothingIsOfferedWhileANumberChangesHands) {
+  const int descriptor = open_file(0);
+  EXPECT_EQ(reads_until_served(descriptor), 3);
+  {
+    const DescriptorChange change(descriptor);
+    EXPECT_EQ(reads_until_served(descriptor), -1);
+    dup2(descriptors_[1], descriptor);
+  }
+  EXPECT_EQ(reads_until_served(descriptor), -1);  // it is open for writing, too
+  close_file(descriptor);
+}
+
+// Readers of a number under which dup2 puts one file or the other. The thread that does so reads
+// the new one at once, and no thread ever mixes records.
+TEST_F(CachedReadsTest, ANumberIsNeverTakenForAnotherFile) {
+  const std::array<int, 2> files{open(paths_[0].c_str(), O_RDONLY),
+                                 open(paths_[1].c_str(), O_RDONLY)};
+  const int number = open_file(0);
+  std::atomic<bool> ends{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 3; ++i) {
+    readers.emplace_back([&] {
+      while (!ends) {
+        const std::uint32_t inode = read_inode(number);
+        if (inode != 0 && inode != inodes_[0] && inode != inodes_[1]) ++wrong;
+      }
+    });
+  }
+  int served = 0;
+  for (unsigned turn = 0; turn < 4000; ++turn) {
+    const std::size_t which = turn / 3 % 2;
+    {
+      const DescriptorChange change(number);
+      ASSERT_EQ(dup2(files[which], number), number);
+    }
+    for (int look = 0; look < 8; ++look) {
+      const std::uint32_t inode = read_inode(number);
+      if (inode == 0) continue;
+      ++served;
+      ASSERT_EQ(inode, inodes_[which]) << "turn " << turn;
+    }
+    forgets = turn % 50 == 0;
+  }
+  ends = true;
+  for (std::thread& reader : readers)
+    reader.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(torn, 0U);
+  EXPECT_GT(served, 0);
+  close_file(number);
+  close(files[0]);
+  close(files[1]);
+}
+
+std::atomic<int> read_by_handler{-1};
+std::atomic<std::uint32_t> seen_by_handler{0};
+
+TEST_F(CachedReadsTest, HandlersReadWhateverTheyInterrupt) {
+  const int descriptor = open_file(0);
+  read_by_handler = descriptor;
+  struct sigaction action {};
+  action.sa_handler = [](int) {
+    std::uint32_t inode = 0;
+    if (CachedReads::instance().pread(read_by_handler, &inode, sizeof inode, 0) > 0)
+      seen_by_handler = inode;
+  };
+  action.sa_flags = SA_RESTART;
+  struct sigaction before {};
+  sigaction(SIGUSR1, &action, &before);
+  std::atomic<bool> ends{false};
+  const pthread_t self = pthread_self();
+  std::thread sender([&] {
+    while (!ends)
+      pthread_kill(self, SIGUSR1);
+  });
+  for (int i = 0; i < 20'000 || (seen_by_handler == 0 && i < 50'000'000); ++i) {
+    const std::uint32_t inode = read_inode(descriptor);
+    ASSERT_TRUE(inode == 0 || inode == inodes_[0]);
+    if (i % 10 == 9) {  // offered again and again, so that handlers come in the middle
+      const DescriptorChange change(descriptor);
+    }
+  }
+  ends = true;
+  sender.join();
+  sigaction(SIGUSR1, &before, nullptr);
+  EXPECT_EQ(seen_by_handler, inodes_[0]);
+  EXPECT_GT(reads_until_served(descriptor), 0);
+  close_file(descriptor);
+}
+
+// The last one: nothing is served afterwards in this process.
+TEST_F(CachedReadsTest, ZZStopEndsAll) {
+  const int descriptor = open_file(0);
+  EXPECT_EQ(reads_until_served(descriptor), 3);
+  CachedReads::instance().stop();
+  EXPECT_EQ(reads_until_served(descriptor), -1);
+  const int other = open_file(1);
+  EXPECT_EQ(reads_until_served(other), -1);
+  close_file(other);
+  close_file(descriptor);
+}
+
+}  // namespace

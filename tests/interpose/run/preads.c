@@ -1,0 +1,506 @@
+// A program that knows nothing of Ferry and reads with pread. What it prints and finds must be the
+// same with ferryd and without.
+//   preads WHAT FIRST SECOND WAIT
+// FIRST and SECOND are files of different bytes (byte_at). WAIT is 1 where reads of FIRST are to be
+// served: then the program waits until they are, at most 20 s.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char* paths[2];
+static long sizes[2];
+static int waits;
+
+#define CHECK(condition)                                                  \
+  do {                                                                    \
+    if (!(condition)) {                                                   \
+      fprintf(stderr, "line %d: %s (%d)\n", __LINE__, #condition, errno); \
+      _exit(1);                                                           \
+    }                                                                     \
+  } while (0)
+
+static unsigned char byte_at(int file, long offset) {
+  return (unsigned char)((offset * 31 + offset / 251 + (file ? 7 : 0)) & 0xff);
+}
+
+static int is_of(int file, const unsigned char* data, long bytes, long offset) {
+  for (long i = 0; i < bytes; ++i)
+    if (data[i] != byte_at(file, offset + i)) return 0;
+  return 1;
+}
+
+static unsigned int next_random(unsigned int* state) {
+  *state = *state * 1103515245u + 12345u;
+  return *state >> 8;
+}
+
+// System calls of this thread that read, by the kernel's account.
+static long read_calls(void) {
+  char text[512];
+  const int account = (int)syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/io", O_RDONLY);
+  CHECK(account >= 0);
+  const long got = syscall(SYS_pread64, account, text, sizeof text - 1, 0L);
+  CHECK(got > 0);
+  text[got] = '\0';
+  CHECK(syscall(SYS_close, account) == 0);
+  const char* count = strstr(text, "syscr: ");
+  CHECK(count != NULL);
+  return atol(count + 7);
+}
+
+static int is_hit(int descriptor, long offset) {
+  char data[100];
+  const long before = read_calls();
+  CHECK(pread(descriptor, data, sizeof data, offset) > 0);
+  return read_calls() - before == 1;  // one call is the second look
+}
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+// Until ferryd has all of FIRST that the test reads.
+static void warm(int descriptor) {
+  const double end = now() + 20;
+  for (long offset = 0; offset < sizes[0]; offset += 4096) {
+    for (int i = 0; !is_hit(descriptor, offset); ++i) {
+      if (!waits && i == 5) break;
+      CHECK(!waits || now() < end);
+      if (waits) sched_yield();
+    }
+  }
+}
+
+static int open_served(void) {
+  const int descriptor = open(paths[0], O_RDONLY | O_CLOEXEC);
+  CHECK(descriptor >= 0);
+  warm(descriptor);
+  return descriptor;
+}
+
+static void must_be(int descriptor, int file) {
+  unsigned char data[1000];
+  for (int i = 0; i < 20; ++i) {
+    const long offset = i * 700;
+    CHECK(pread(descriptor, data, sizeof data, offset) == (ssize_t)sizeof data);
+    CHECK(is_of(file, data, sizeof data, offset));
+  }
+}
+
+// ---- what is read ------------------------------------------------------------------------------
+
+static void at_random(void) {
+  const int descriptor = open_served();
+  unsigned char* data = malloc(100000);
+  unsigned int state = 1;
+  for (int i = 0; i < 5000; ++i) {
+    const long offset = next_random(&state) % (sizes[0] + 5000);
+    const long bytes = next_random(&state) % (i % 10 == 0 ? 100000 : 5000);
+    const long wanted = offset >= sizes[0]          ? 0
+                        : bytes < sizes[0] - offset ? bytes
+                                                    : sizes[0] - offset;
+    errno = 77;
+    CHECK(pread(descriptor, data, (size_t)bytes, offset) == wanted);
+    CHECK(errno == 77);
+    CHECK(is_of(0, data, wanted, offset));
+  }
+  CHECK(lseek(descriptor, 0, SEEK_CUR) == 0);
+  CHECK(read(descriptor, data, 1000) == 1000 && is_of(0, data, 1000, 0));
+  CHECK(lseek(descriptor, 0, SEEK_CUR) == 1000);
+  free(data);
+  close(descriptor);
+}
+
+static void edges(void) {
+  const int descriptor = open_served();
+  const long size = sizes[0];
+  unsigned char data[64];
+  errno = 77;
+  CHECK(pread(descriptor, data, 0, 0) == 0);
+  CHECK(pread(descriptor, data, 64, size) == 0);
+  CHECK(pread(descriptor, data, 64, size + 1) == 0);
+  CHECK(pread(descriptor, data, 64, size - 3) == 3);
+  CHECK(is_of(0, data, 3, size - 3));
+  CHECK(pread(descriptor, data, 1, size - 1) == 1);
+  CHECK(pread(descriptor, data, 64, LONG_MAX - 64) == 0);
+  CHECK(errno == 77);
+  CHECK(pread(descriptor, data, 64, -1) == -1 && errno == EINVAL);
+  CHECK(pread(descriptor, data, 64, LONG_MIN) == -1 && errno == EINVAL);
+  errno = 77;
+  const ssize_t at_the_end_of_numbers = pread(descriptor, data, 64, LONG_MAX - 1);
+  printf("%zd %d\n", at_the_end_of_numbers, errno);
+  CHECK(pread(-1, data, 1, 0) == -1 && errno == EBADF);
+  CHECK(pread(1000000, data, 1, 0) == -1 && errno == EBADF);
+  CHECK(close(descriptor) == 0);
+  CHECK(pread(descriptor, data, 1, 0) == -1 && errno == EBADF);
+}
+
+static void vectors(void) {
+  const int descriptor = open_served();
+  unsigned char first[100], second[3000], third[50];
+  const struct iovec all[4] = {
+      {first, sizeof first}, {NULL, 0}, {second, sizeof second}, {third, sizeof third}};
+  const long total = 3150;
+  for (int i = 0; i < 20; ++i) {
+    const long offset = i * 1111;
+    memset(second, 0, sizeof second);
+    const ssize_t got = i % 3 == 0   ? preadv(descriptor, all, 4, offset)
+                        : i % 3 == 1 ? preadv2(descriptor, all, 4, offset, 0)
+                                     : preadv2(descriptor, all, 4, offset, RWF_HIPRI);
+    CHECK(got == total);
+    CHECK(is_of(0, first, 100, offset) && is_of(0, second, 3000, offset + 100) &&
+          is_of(0, third, 50, offset + 3100));
+  }
+  CHECK(preadv(descriptor, all, 4, sizes[0] - 150) == 150);
+  CHECK(is_of(0, first, 100, sizes[0] - 150) && is_of(0, second, 50, sizes[0] - 50));
+  CHECK(preadv(descriptor, all, 0, 0) == 0);
+  volatile int wrong = -1;  // unknown to the compiler
+  CHECK(preadv(descriptor, all, wrong, 0) == -1 && errno == EINVAL);
+  wrong = 1025;
+  CHECK(preadv(descriptor, all, wrong, 0) == -1 && errno == EINVAL);
+  CHECK(preadv(descriptor, all, 4, -1) == -1 && errno == EINVAL);
+  CHECK(preadv2(descriptor, all, 1, -1, 0) == 100);  // at the position
+  CHECK(lseek(descriptor, 0, SEEK_CUR) == 100);
+  volatile size_t few = 50;  // unknown to the compiler: the checked call
+  CHECK(pread(descriptor, first, few, 5) == 50 && is_of(0, first, 50, 5));
+  close(descriptor);
+}
+
+// ---- descriptors that become other files -------------------------------------------------------
+
+static void used_again(const char* kind) {
+  const int descriptor = open_served();
+  int other = open(paths[1], O_RDONLY | O_CLOEXEC);
+  int now_other = descriptor;
+  CHECK(other > descriptor);
+  FILE* stream = NULL;
+  if (strcmp(kind, "dup2") == 0) {
+    CHECK(dup2(other, descriptor) == descriptor);
+  } else if (strcmp(kind, "dup3") == 0) {
+    CHECK(dup3(other, descriptor, O_CLOEXEC) == descriptor);
+  } else if (strcmp(kind, "syscall_dup3") == 0) {
+    CHECK(syscall(SYS_dup3, other, descriptor, O_CLOEXEC) == descriptor);
+  } else if (strcmp(kind, "freopen") == 0) {
+    stream = fdopen(descriptor, "r");
+    CHECK(stream != NULL && freopen(paths[1], "r", stream) == stream);
+    now_other = fileno(stream);
+  } else if (strcmp(kind, "freopen64") == 0) {
+    stream = fdopen(descriptor, "r");
+    CHECK(stream != NULL && freopen64(paths[1], "r", stream) == stream);
+    now_other = fileno(stream);
+  } else {
+    if (strcmp(kind, "close") == 0) {
+      CHECK(close(descriptor) == 0);
+    } else if (strcmp(kind, "fclose") == 0) {
+      stream = fdopen(descriptor, "r");
+      CHECK(stream != NULL && fclose(stream) == 0);
+      stream = NULL;
+    } else if (strcmp(kind, "close_range") == 0) {
+      CHECK(close_range((unsigned)descriptor, ~0U, 0) == 0);
+    } else if (strcmp(kind, "closefrom") == 0) {
+      closefrom(descriptor);
+    } else if (strcmp(kind, "syscall_close") == 0) {
+      CHECK(syscall(SYS_close, descriptor) == 0);
+    } else if (strcmp(kind, "syscall_close_range") == 0) {
+      CHECK(syscall(SYS_close_range, descriptor, ~0U, 0) == 0);
+    } else {
+      CHECK(!"a kind");
+    }
+    close(other);
+    // The number again, by a call inside the C library, and then by one of the program's own.
+    stream = fopen(paths[1], "r");
+    CHECK(stream != NULL && fileno(stream) == descriptor);
+    must_be(descriptor, 1);
+    CHECK(fclose(stream) == 0);
+    stream = NULL;
+    now_other = open(paths[1], O_RDONLY | O_CLOEXEC);
+    CHECK(now_other == descriptor);
+  }
+  must_be(now_other, 1);
+  if (stream != NULL) {
+    CHECK(fclose(stream) == 0);
+  } else {
+    CHECK(close(now_other) == 0);
+  }
+  CHECK(open(paths[0], O_RDONLY | O_CLOEXEC) == descriptor);
+  must_be(descriptor, 0);
+  warm(descriptor);
+  // And a copy keeps what the number had.
+  const int copy = dup(descriptor);
+  CHECK(dup2(copy, descriptor) == descriptor);
+  must_be(descriptor, 0);
+  must_be(copy, 0);
+}
+
+// daemon() makes /dev/null of it, inside the C library.
+static void as_standard_input(void) {
+  int ends_of_pipe[2];
+  CHECK(pipe(ends_of_pipe) == 0);
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    close(0);
+    CHECK(open_served() == 0);
+    CHECK(daemon(1, 0) == 0);
+    char data;
+    if (pread(0, &data, 1, 0) == 0) data = 'y';
+    _exit(write(ends_of_pipe[1], &data, 1) == 1 ? 0 : 1);
+  }
+  close(ends_of_pipe[1]);
+  char data = 'n';
+  CHECK(read(ends_of_pipe[0], &data, 1) == 1 && data == 'y');
+  CHECK(read(ends_of_pipe[0], &data, 1) == 0);  // it has ended
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+// ---- processes and threads ---------------------------------------------------------------------
+
+static void finish_child(pid_t child) {
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void forks(void) {
+  const int descriptor = open_served();
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    must_be(descriptor, 0);
+    warm(descriptor);
+    must_be(descriptor, 0);
+    const int other = open(paths[1], O_RDONLY);
+    CHECK(dup2(other, descriptor) == descriptor);
+    must_be(descriptor, 1);
+    exit(0);
+  }
+  must_be(descriptor, 0);
+  finish_child(child);
+  must_be(descriptor, 0);
+  if (waits) CHECK(is_hit(descriptor, 0));
+  // A child of vfork has this memory, but its own descriptors.
+  child = vfork();
+  if (child == 0) {
+    close(descriptor);
+    dup2(1, descriptor);
+    closefrom(3);
+    _exit(0);
+  }
+  finish_child(child);
+  must_be(descriptor, 0);
+  warm(descriptor);
+  must_be(descriptor, 0);
+}
+
+static atomic_int ends;
+static int shared_number;
+
+static void* read_shared(void* unused) {
+  unsigned char data[500];
+  unsigned int state = 1;
+  long wrong = 0;
+  while (!atomic_load(&ends)) {
+    const long offset = next_random(&state) % (sizes[0] - 500);
+    if (pread(shared_number, data, sizeof data, offset) != (ssize_t)sizeof data) ++wrong;
+    if (!is_of(0, data, sizeof data, offset) && !is_of(1, data, sizeof data, offset)) ++wrong;
+  }
+  (void)unused;
+  return (void*)wrong;
+}
+
+// dup2 replaces a file under its readers, all at once. Whoever comes after it reads the new one.
+static void replaced_under_readers(void) {
+  pthread_t readers[3];
+  int files[2] = {open(paths[0], O_RDONLY), open(paths[1], O_RDONLY)};
+  warm(files[0]);
+  shared_number = dup(files[0]);
+  for (int i = 0; i < 3; ++i)
+    CHECK(pthread_create(&readers[i], NULL, read_shared, NULL) == 0);
+  for (int i = 0; i < 3000; ++i) {
+    unsigned char data[100];
+    CHECK(dup2(files[i % 2], shared_number) == shared_number);
+    for (int look = 0; look < 6; ++look) {
+      CHECK(pread(shared_number, data, sizeof data, i) == (ssize_t)sizeof data);
+      CHECK(is_of(i % 2, data, sizeof data, i));
+    }
+  }
+  atomic_store(&ends, 1);
+  for (int i = 0; i < 3; ++i) {
+    void* wrong = NULL;
+    CHECK(pthread_join(readers[i], &wrong) == 0 && wrong == NULL);
+  }
+}
+
+static volatile sig_atomic_t signals;
+static int of_handler;
+
+static void on_signal(int number) {
+  unsigned char data[300];
+  const long offset = (signals * 997L) % (sizes[0] - 300);
+  const int saved = errno;
+  if (pread(of_handler, data, sizeof data, offset) != (ssize_t)sizeof data ||
+      !is_of(0, data, sizeof data, offset))
+    _exit(3);
+  errno = saved;
+  ++signals;
+  (void)number;
+}
+
+static void in_handlers(void) {
+  const int descriptor = open(paths[0], O_RDONLY);
+  of_handler = descriptor;
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, NULL);
+  const struct itimerval often = {{0, 100}, {0, 100}};
+  setitimer(ITIMER_REAL, &often, NULL);
+  unsigned char data[20000];
+  unsigned int state = 3;
+  const double end = now() + 20;
+  for (int i = 0; i < 20000 || (signals < 1000 && now() < end); ++i) {
+    const long offset = next_random(&state) % (sizes[0] - (long)sizeof data);
+    CHECK(pread(descriptor, data, sizeof data, offset) == (ssize_t)sizeof data);
+    CHECK(is_of(0, data, sizeof data, offset));
+  }
+  const struct itimerval never = {{0, 0}, {0, 0}};
+  setitimer(ITIMER_REAL, &never, NULL);
+  CHECK(signals > 0);
+  warm(descriptor);
+}
+
+static void* read_cancelled(void* descriptor) {
+  char data;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+  pthread_cancel(pthread_self());
+  pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+  return pread(*(int*)descriptor, &data, 1, 0) == 1 ? NULL : descriptor;
+}
+
+static void cancelled(void) {
+  int descriptor = open_served();
+  pthread_t thread;
+  void* result = NULL;
+  CHECK(pthread_create(&thread, NULL, read_cancelled, &descriptor) == 0);
+  CHECK(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
+  must_be(descriptor, 0);
+}
+
+// ---- files that change -------------------------------------------------------------------------
+
+static void written(void) {
+  const int descriptor = open_served();
+  const int writer = open(paths[0], O_RDWR);
+  CHECK(writer >= 0);
+  for (int i = 0; i < 3000; ++i) {
+    unsigned char byte = (unsigned char)(i * 7), back = 0;
+    CHECK(pwrite(writer, &byte, 1, 5) == 1);
+    CHECK(pread(descriptor, &back, 1, 5) == 1 && back == byte);
+  }
+  unsigned char first = byte_at(0, 5);
+  CHECK(pwrite(writer, &first, 1, 5) == 1);
+  CHECK(ftruncate(writer, sizes[0] + 1) == 0);
+  CHECK(pread(descriptor, &first, 1, sizes[0]) == 1 && first == 0);
+  CHECK(ftruncate(writer, sizes[0]) == 0);
+  CHECK(pread(descriptor, &first, 1, sizes[0]) == 0);
+  close(writer);
+  must_be(descriptor, 0);
+  for (int i = 0; i < 1100; ++i)  // it is offered again after 1000 reads
+    must_be(descriptor, 0);
+  warm(descriptor);
+}
+
+// What is not open for reading alone is not served, and what has become direct no more.
+static void not_served(void) {
+  const int both = open(paths[1], O_RDWR);
+  must_be(both, 1);
+  CHECK(!is_hit(both, 0));
+  const int descriptor = open_served();
+  if (fcntl(descriptor, F_SETFL, O_DIRECT) == 0) {
+    char data[100];
+    errno = 0;
+    const ssize_t got = pread(descriptor, data, sizeof data, 1);  // not aligned
+    CHECK((got == -1 && errno == EINVAL) || !is_hit(descriptor, 0));
+  }
+  const int third = open_served();
+  CHECK(unshare(CLONE_FILES) == 0);
+  CHECK(!is_hit(third, 0));
+  must_be(third, 0);
+}
+
+// A process in a sandbox asks nobody for anything.
+static void sandboxed(void) {
+  const int descriptor = open_served();
+  struct sock_filter all_may[1] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const struct sock_fprog filter = {1, all_may};
+  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+  CHECK(!is_hit(descriptor, 0));
+  must_be(descriptor, 0);
+}
+
+int main(int count, char** arguments) {
+  if (count != 5) return 2;
+  paths[0] = arguments[2];
+  paths[1] = arguments[3];
+  waits = atoi(arguments[4]);
+  for (int i = 0; i < 2; ++i) {
+    struct stat status;
+    CHECK(stat(paths[i], &status) == 0);
+    sizes[i] = status.st_size;
+  }
+  const char* what = arguments[1];
+  if (strcmp(what, "random") == 0)
+    at_random();
+  else if (strcmp(what, "edges") == 0)
+    edges();
+  else if (strcmp(what, "vectors") == 0)
+    vectors();
+  else if (strncmp(what, "again-", 6) == 0)
+    used_again(what + 6);
+  else if (strcmp(what, "daemon") == 0)
+    as_standard_input();
+  else if (strcmp(what, "forks") == 0)
+    forks();
+  else if (strcmp(what, "replaced") == 0)
+    replaced_under_readers();
+  else if (strcmp(what, "handlers") == 0)
+    in_handlers();
+  else if (strcmp(what, "cancelled") == 0)
+    cancelled();
+  else if (strcmp(what, "written") == 0)
+    written();
+  else if (strcmp(what, "not-served") == 0)
+    not_served();
+  else if (strcmp(what, "sandboxed") == 0)
+    sandboxed();
+  else
+    return 2;
+  printf("%s is right\n", what);
+  return 0;
+}

@@ -1,0 +1,313 @@
+// Real programs above the library: what they print, and how they end, must be the same as without
+// it, with ferryd and without. preads.c looks for itself whether its reads are served.
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/files.hpp"
+
+namespace {
+
+using ferry::test::read_file;
+using ferry::test::ScratchDirectory;
+
+struct Ended {
+  int status;
+  std::string output;  // of both streams
+};
+
+Ended run(const std::string& command) {
+  Ended ended{-1, {}};
+  FILE* pipe = popen(("(" + command + ") 2>&1").c_str(), "r");
+  if (pipe == nullptr) return ended;
+  std::array<char, 4096> data;
+  for (std::size_t got = 0; (got = fread(data.data(), 1, data.size(), pipe)) > 0;)
+    ended.output.append(data.data(), got);
+  ended.status = pclose(pipe);
+  return ended;
+}
+
+// The bytes that preads.c expects.
+constexpr long data_bytes = 300'001;
+void write_data(const std::string& path, int file) {
+  std::string data;
+  for (long offset = 0; offset < data_bytes; ++offset)
+    data.push_back(static_cast<char>(offset * 31 + offset / 251 + (file != 0 ? 7 : 0)));
+  std::ofstream(path, std::ios::binary) << data;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+class RunPrograms : public testing::Test {
+ protected:
+  RunPrograms() {
+    write_data(directory_ / "first", 0);
+    write_data(directory_ / "second", 1);
+  }
+  std::string environment(const std::string& socket, const std::string& more = "") {
+    return "FERRY_RUN_SOCKET='" + socket + "' FERRY_RUN_MAP='" + directory_.path() + "' " + more +
+           " LD_PRELOAD=" FERRY_RUN_LIBRARY " ";
+  }
+  std::string preads(const std::string& what, bool waits) {
+    return FERRY_PREADS " " + what + " " + (directory_ / "first") + " " + (directory_ / "second") +
+           (waits ? " 1" : " 0");
+  }
+
+  // On a disk: the temporary folder may be on a file system that is not served.
+  ScratchDirectory directory_{ferry::test::build_folder()};
+};
+
+const std::vector<std::string> all_cases{"random",
+                                         "edges",
+                                         "vectors",
+                                         "again-close",
+                                         "again-dup2",
+                                         "again-dup3",
+                                         "again-fclose",
+                                         "again-freopen",
+                                         "again-freopen64",
+                                         "again-close_range",
+                                         "again-closefrom",
+                                         "again-syscall_close",
+                                         "again-syscall_dup3",
+                                         "again-syscall_close_range",
+                                         "daemon",
+                                         "forks",
+                                         "replaced",
+                                         "handlers",
+                                         "cancelled",
+                                         "written",
+                                         "not-served",
+                                         "sandboxed"};
+
+TEST_F(RunPrograms, WithoutFerrydAllIsAsPlain) {
+  for (const std::string& what : all_cases) {
+    const Ended plain = run(preads(what, false));
+    ASSERT_EQ(plain.status, 0) << what << ": " << plain.output;
+    for (const std::string& socket : {std::string(), directory_ / "nobody"}) {
+      const Ended with = run(environment(socket) + preads(what, false));
+      EXPECT_EQ(with.status, plain.status) << what;
+      EXPECT_EQ(with.output, plain.output) << what;
+    }
+  }
+}
+
+TEST_F(RunPrograms, OtherProgramsAreAsPlain) {
+  const std::string file = directory_ / "first";
+  const std::string folder = directory_.path();
+  for (const std::string& command : {
+           "cat " + file + " | cksum",
+           "cksum < " + file,
+           "sha256sum " + file + " " + folder + "/missing",
+           "cp " + file + " " + folder + "/copy && cmp " + file + " " + folder + "/copy",
+           "dd if=" + file + " bs=777 skip=3 count=40 status=none | od -c | tail -n 3",
+           "tail -c 1000 " + file + " | od -x",
+           "sort " + file + " | wc -c",
+           "ls -l " + file,
+           "tar -C " + folder + " -cf - first second | tar -tvf -",
+           "bash -c 'exec 7<" + file + "; read -r -N 5 -u 7 a; exec 7<&-; exec 7<" + folder +
+               "/second; read -r -N 5 -u 7 b; printf %q \"$a$b\"; exit 7'",
+           "bash -c 'for i in 1 2 3; do (cat " + file + " | head -c $i); done; kill -9 $$'",
+           std::string("sh -c 'exit 3'"),
+           std::string("false"),
+           std::string("nothing-of-this-name"),
+       }) {
+    const Ended plain = run(command);
+    for (const std::string& socket : {std::string(), directory_ / "nobody"}) {
+      // For all programs of the command.
+      const Ended with = run("export " + environment(socket) + "; " + command);
+      EXPECT_EQ(with.status, plain.status) << command;
+      EXPECT_EQ(with.output, plain.output) << command;
+    }
+  }
+}
+
+TEST_F(RunPrograms, InterpretersAreAsPlain) {
+  const std::string file = directory_ / "first";
+  const std::string python =
+      "import os, subprocess, mmap, tempfile, threading\n"
+      "f = os.open(\"" +
+      file +
+      "\", os.O_RDONLY)\n"
+      "print([os.pread(f, 50, i * 1000) for i in range(20)])\n"
+      "print(subprocess.run([\"cksum\"], stdin=f, capture_output=True).stdout)\n"
+      "print(os.preadv(f, [bytearray(10), bytearray(20)], 30), os.lseek(f, 0, 1))\n"
+      "m = mmap.mmap(f, 0, prot=mmap.PROT_READ); print(m[:10]); m.close()\n"
+      "os.dup2(f, 30); os.close(f); print(os.pread(30, 9, 9))\n"
+      "try: os.pread(f, 1, 0)\n"
+      "except OSError as e: print(e)\n"
+      "t = tempfile.TemporaryFile(); t.write(b\"abc\"); t.flush(); print(os.pread(t.fileno(), 9, "
+      "0))\n"
+      "p = os.fork()\n"
+      "if p == 0: os.closerange(3, 100); os._exit(5)\n"
+      "print(os.waitpid(p, 0)[1])\n";
+  for (const auto& [program, command] : std::vector<std::pair<std::string, std::string>>{
+           {"python3", "python3 -c '" + python + "'"},
+           {"perl", "perl -e 'open(my $f, \"<\", \"" + file +
+                        "\"); sysseek($f, 1000, 0); sysread($f, my $d, 30); print unpack(\"H*\", "
+                        "$d); close($f); print `cksum " +
+                        file + "`; exit 4'"}}) {
+    if (run("command -v " + program).status != 0) continue;
+    const Ended plain = run(command);
+    EXPECT_FALSE(has(plain.output, "Error")) << plain.output;
+    for (const std::string& socket : {std::string(), directory_ / "nobody"}) {
+      const Ended with = run(environment(socket) + command);
+      EXPECT_EQ(with.status, plain.status) << program;
+      EXPECT_EQ(with.output, plain.output) << program;
+    }
+  }
+}
+
+TEST_F(RunPrograms, OtherPreloadedLibrariesSeeTheCalls) {
+  // Both orders: what comes second is the next of what comes first.
+  const std::string alone = FERRY_COUNTS_CALLS;
+  const auto with = [&](const std::string& libraries) {
+    return run("COUNTS_CALLS=1 LD_PRELOAD='" + libraries + "' " + preads("edges", false));
+  };
+  const Ended plain = with(alone);
+  ASSERT_EQ(plain.status, 0) << plain.output;
+  ASSERT_TRUE(has(plain.output, " preads, ")) << plain.output;
+  for (const std::string& both :
+       {alone + " " FERRY_RUN_LIBRARY, std::string(FERRY_RUN_LIBRARY " ") + alone}) {
+    const Ended ended = with(both);
+    EXPECT_EQ(ended.output, plain.output) << both;
+    EXPECT_EQ(ended.status, 0) << both;
+  }
+}
+
+TEST_F(RunPrograms, AWrongMapIsOneLine) {
+  const Ended ended = run(
+      "FERRY_RUN_SOCKET=/nowhere/s FERRY_RUN_MAP=here LD_PRELOAD=" FERRY_RUN_LIBRARY " /bin/true");
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_EQ(ended.output,
+            "ferry-run: FERRY_RUN_MAP: 'here' is not an absolute path, and is left out\n");
+}
+
+TEST_F(RunPrograms, TheSummarySaysWhyNot) {
+  const std::string summary = directory_ / "summary";
+  const std::string settings = "FERRY_RUN_SUMMARY='" + summary + "'";
+  ASSERT_EQ(run(environment(directory_ / "nobody", settings) + preads("edges", false)).status, 0);
+  const std::string text = read_file(summary);
+  EXPECT_EQ(text.find("ferry-run: " + (directory_ / "first") + ": 0 reads of 0 bytes served, "), 0U)
+      << text;
+  EXPECT_TRUE(has(text, "2 before it was offered")) << text;
+  EXPECT_TRUE(has(text, " no ferryd)\n")) << text;
+  // To standard error, and nothing for files elsewhere.
+  const std::string one = "FERRY_RUN_SUMMARY=-";
+  EXPECT_TRUE(
+      has(run(environment("/nowhere/s", one) + preads("edges", false)).output, "ferry-run: "));
+  const Ended elsewhere = run("FERRY_RUN_SOCKET=/nowhere/s FERRY_RUN_MAP=/elsewhere " + one +
+                              " LD_PRELOAD=" FERRY_RUN_LIBRARY " " + preads("edges", false));
+  EXPECT_FALSE(has(elsewhere.output, "ferry-run: ")) << elsewhere.output;
+}
+
+#ifdef FERRY_FERRYD
+// ferryd as it is started in the background.
+class ServedPrograms : public RunPrograms {
+ protected:
+  void SetUp() override {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+    const std::string wishes = R"({"action": "serve", "socket": ")" + socket_ +
+                               R"(", "cache_bytes": 67108864, "idle_s": 0})";
+    ferryd_ = fork();
+    ASSERT_GE(ferryd_, 0);
+    if (ferryd_ == 0) {
+      dup2(ends[1], STDOUT_FILENO);
+      execl(FERRY_FERRYD, FERRY_FERRYD, wishes.c_str(), nullptr);
+      _exit(127);
+    }
+    close(ends[1]);
+    pollfd ready{ends[0], POLLIN, 0};
+    std::array<char, 256> line{};
+    const bool answers = poll(&ready, 1, 30'000) == 1 && read(ends[0], line.data(), 255) > 0;
+    close(ends[0]);
+    ASSERT_TRUE(answers && has(line.data(), "\"ready\"")) << line.data();
+  }
+  void TearDown() override {
+    if (ferryd_ <= 0) return;
+    kill(ferryd_, SIGTERM);
+    int status = 0;
+    EXPECT_EQ(waitpid(ferryd_, &status, 0), ferryd_);
+    EXPECT_EQ(status, 0);
+  }
+
+  // The summary.
+  std::string served(const std::string& what) {
+    const std::string summary = directory_ / "summary";
+    remove(summary.c_str());
+    const Ended plain = run(preads(what, false));
+    const Ended with =
+        run(environment(socket_, "FERRY_RUN_SUMMARY='" + summary + "'") + preads(what, true));
+    EXPECT_EQ(plain.status, 0) << plain.output;
+    EXPECT_EQ(with.status, 0) << with.output;
+    EXPECT_EQ(with.output, plain.output);
+    return ferry::test::file_size(summary) > 0 ? read_file(summary) : std::string();
+  }
+
+  const std::string socket_ = directory_ / "ferry/ferryd.sock";
+  pid_t ferryd_ = -1;
+};
+
+class ServedCases : public ServedPrograms, public testing::WithParamInterface<std::string> {};
+
+TEST_P(ServedCases, ReadTheSameBytes) {
+  const std::string summary = served(GetParam());
+  if (GetParam() == "daemon") return;  // the process that read ends inside daemon(), unseen
+  EXPECT_TRUE(has(summary, "ferry-run: " + (directory_ / "first") + ": ")) << summary;
+  EXPECT_FALSE(has(summary, "first: 0 reads")) << summary;
+}
+INSTANTIATE_TEST_SUITE_P(All, ServedCases, testing::ValuesIn(all_cases), [](const auto& one) {
+  std::string name = one.param;
+  for (char& letter : name)
+    if (letter == '-') letter = '_';
+  return name;
+});
+
+TEST_F(ServedPrograms, TheSummaryCounts) {
+  const std::string summary = served("random");
+  EXPECT_TRUE(has(summary, " bytes served, ")) << summary;
+  EXPECT_TRUE(has(summary, "(2 before it was offered")) << summary;
+  EXPECT_TRUE(has(served("written"), " open for writing"));
+}
+
+TEST_F(ServedPrograms, BufferedFilesAreNotServed) {
+  const std::string summary = directory_ / "summary";
+  const Ended ended =
+      run(environment(socket_, "FERRY_IOBUF=first FERRY_IOBUF_SUMMARY='' FERRY_RUN_SUMMARY='" +
+                                   summary + "'") +
+          preads("edges", false));
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  EXPECT_EQ(ferry::test::file_size(summary), -ENOENT);
+}
+
+TEST_F(ServedPrograms, ItMayDieAtAnyTime) {
+  // Reads go on, by the kernel, and are right; the program does not wait for hits that never come.
+  const std::string program = environment(socket_) + preads("handlers", false);
+  Ended ended{-1, {}};
+  std::thread reader([&] { ended = run(program); });
+  usleep(200'000);  // somewhere in the middle: any moment must do
+  kill(ferryd_, SIGKILL);
+  int status = 0;
+  EXPECT_EQ(waitpid(ferryd_, &status, 0), ferryd_);
+  ferryd_ = -1;
+  reader.join();
+  EXPECT_EQ(ended.status, 0) << ended.output;
+}
+#endif
+
+}  // namespace
