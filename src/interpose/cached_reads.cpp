@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -300,13 +299,15 @@ std::uint64_t CachedReads::count_and_offer(int descriptor, std::uint64_t word) {
   Slot& slot = slots_[static_cast<unsigned>(descriptor)];
   SlotState state = SlotState::of(word);
   if (state.phase != Phase::candidate) return word;
-  if (settings_->wants_summary && slot.tally.load(std::memory_order_relaxed) == nullptr) {
-    char path[PATH_MAX];
-    if (!may_offer(descriptor, path, sizeof path)) {
+  if (settings_->wants_summary && slot.tally.load(std::memory_order_relaxed) == nullptr &&
+      hold_offering()) {
+    const bool may_be = may_offer(descriptor);
+    if (may_be) slot.tally.store(find_tally(path_.data()), std::memory_order_relaxed);
+    offering_.store(0, std::memory_order_release);
+    if (!may_be) {
       change_from(slot, word, {});
       return 0;
     }
-    slot.tally.store(find_tally(path), std::memory_order_relaxed);
   }
   if (state.left == 0) return offer(descriptor, word);
   // If two threads count at once, one is not counted.
@@ -315,11 +316,14 @@ std::uint64_t CachedReads::count_and_offer(int descriptor, std::uint64_t word) {
   return state.word();
 }
 
+bool CachedReads::hold_offering() {
+  pid_t nobody = 0;
+  return offering_.compare_exchange_strong(nobody, static_cast<pid_t>(syscall(SYS_gettid)));
+}
+
 std::uint64_t CachedReads::offer(int descriptor, std::uint64_t word) {
   Slot& slot = slots_[static_cast<unsigned>(descriptor)];
-  pid_t nobody = 0;
-  if (!offering_.compare_exchange_strong(nobody, static_cast<pid_t>(syscall(SYS_gettid))))
-    return word;  // the next read tries again
+  if (!hold_offering()) return word;  // the next read tries again
   std::uint64_t now = word;
   // A child of vfork has descriptors of its own, and a child that no handler saw a copy of this.
   if (static_cast<pid_t>(syscall(SYS_getpid)) == process_ &&
@@ -333,8 +337,7 @@ std::uint64_t CachedReads::offer(int descriptor, std::uint64_t word) {
 
 // S2: the caller holds `offering_`.
 CachedReads::SlotState CachedReads::ask(int descriptor, Slot& slot) {
-  char path[PATH_MAX];
-  if (!is_on_.load() || !may_offer(descriptor, path, sizeof path)) return {};
+  if (!is_on_.load() || !may_offer(descriptor)) return {};
   daemon::ServedFile file;
   const int error = client_->offer(descriptor, file);
   if (error == 0) {
@@ -348,8 +351,8 @@ CachedReads::SlotState CachedReads::ask(int descriptor, Slot& slot) {
   return {Phase::refused, reason_of(error), 0, 0};
 }
 
-// S5: a regular file, open for reading only, in a place that is ours. Its name goes to `path`.
-bool CachedReads::may_offer(int descriptor, char* path, std::size_t room) const {
+// S5: a regular file, open for reading only, in a place that is ours. Its name goes to `path_`.
+bool CachedReads::may_offer(int descriptor) {
   struct stat status {};
   if (syscall(SYS_newfstatat, descriptor, "", &status, AT_EMPTY_PATH) != 0) return false;
   if (!S_ISREG(status.st_mode)) return false;
@@ -365,10 +368,10 @@ bool CachedReads::may_offer(int descriptor, char* path, std::size_t room) const 
   for (; divisor > 0; divisor /= 10)
     *at++ = static_cast<char>('0' + number / divisor % 10);
   *at = '\0';
-  const long length = syscall(SYS_readlinkat, AT_FDCWD, link, path, room - 1);
+  const long length = syscall(SYS_readlinkat, AT_FDCWD, link, path_.data(), path_.size() - 1);
   if (length <= 0) return false;
-  path[length] = '\0';
-  return settings_->takes(path);
+  path_[static_cast<std::size_t>(length)] = '\0';
+  return settings_->takes(path_.data());
 }
 
 // ---- the summary -------------------------------------------------------------------------------

@@ -42,6 +42,7 @@
 
 #include <array>
 #include <atomic>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 
@@ -141,7 +142,8 @@ class CachedReads {
   std::uint64_t count_and_offer(int descriptor, std::uint64_t word);
   std::uint64_t offer(int descriptor, std::uint64_t word);
   SlotState ask(int descriptor, Slot& slot);
-  bool may_offer(int descriptor, char* path, std::size_t room) const;
+  bool may_offer(int descriptor);
+  bool hold_offering();
   bool load(const Slot& slot, std::uint64_t word, daemon::ServedFile& file) const;
   static std::uint64_t change(Slot& slot, Phase phase);
   static bool change_from(Slot& slot, std::uint64_t word, SlotState to);
@@ -155,7 +157,10 @@ class CachedReads {
   std::atomic<bool> is_on_{false};
   std::atomic<unsigned> end_{0};    // after the largest number that was ever a candidate
   std::atomic<pid_t> offering_{0};  // the thread that offers; 0: none
-  bool is_own_offering_ = false;    // between before_fork and after_fork_in_child
+  // The file's that may_offer() last looked at; of whoever holds `offering_`. Not on the stack:
+  // that of a signal handler may be small.
+  std::array<char, PATH_MAX> path_{};
+  bool is_own_offering_ = false;  // between before_fork and after_fork_in_child
   pid_t process_ = 0;
   const ServingSettings* settings_ = nullptr;  // null: nothing is served
   daemon::Client* client_ = nullptr;

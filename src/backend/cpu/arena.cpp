@@ -61,10 +61,10 @@ CpuArena::CpuArena(std::uint64_t bytes, const CpuSet& cpus) : bytes_(whole_huge_
 }
 
 CpuArena CpuArena::shared(std::uint64_t bytes) {
-  return {bytes, Shared{}};
+  return {Shared{}, bytes};
 }
 
-CpuArena::CpuArena(std::uint64_t bytes, Shared /*kind*/) : bytes_(whole_huge_pages(bytes)) {
+CpuArena::CpuArena(Shared /*kind*/, std::uint64_t bytes) : bytes_(whole_huge_pages(bytes)) {
   file_ = memfd_create("ferry-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   void* memory = MAP_FAILED;
   // No process can shrink it, so that no access of another ends with SIGBUS.

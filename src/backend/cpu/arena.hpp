@@ -32,7 +32,7 @@ class CpuArena {
 
  private:
   struct Shared {};
-  CpuArena(std::uint64_t bytes, Shared kind);
+  CpuArena(Shared kind, std::uint64_t bytes);
 
   unsigned char* base_ = nullptr;
   std::uint64_t bytes_ = 0;

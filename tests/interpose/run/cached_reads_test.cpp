@@ -8,6 +8,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "interpose/serving_settings.hpp"
 #include "support/files.hpp"
 
 namespace {
@@ -117,6 +120,34 @@ class CachedReadsTest : public testing::Test {
   std::array<int, 2> descriptors_{};
   std::array<std::uint32_t, 2> inodes_{};
 };
+
+TEST(ServingSettings, WhichFilesAreTaken) {
+  using ferry::run::ServingSettings;
+  const ServingSettings all;
+  for (const char* path : {"/data/x", "/home/me/usr/x", "/usrx", "/tmp/x (deleted)"})
+    EXPECT_TRUE(all.takes(path)) << path;
+  for (const char* path : {"/usr/x", "/lib64/x", "/etc/passwd", "/proc/1/io", "/dev/zero", "/run/x",
+                           "pipe:[1]", "anon_inode:[eventfd]", ""})
+    EXPECT_FALSE(all.takes(path)) << path;
+
+  const ferry::test::ScratchDirectory directory;
+  const std::string real = std::filesystem::canonical(directory.path()).string();
+  ASSERT_EQ(symlink(real.c_str(), (directory / "link").c_str()), 0);
+  ServingSettings some;
+  some.read_map("/data//:::/usr/share/models:relative:" + (directory / "link"));
+  EXPECT_NE(some.error.find("'relative'"), std::string::npos);
+  for (const std::string& path : {std::string("/data/x"), std::string("/data"),
+                                  std::string("/usr/share/models/a/b"), real + "/x"})
+    EXPECT_TRUE(some.takes(path.c_str())) << path;
+  for (const char* path : {"/database", "/usr/share/x", "/home/x", "data/x"})
+    EXPECT_FALSE(some.takes(path)) << path;
+  ServingSettings everything;
+  everything.read_map("/");
+  EXPECT_TRUE(everything.takes("/etc/passwd"));
+  ServingSettings nothing;
+  nothing.read_map("relative");
+  EXPECT_FALSE(nothing.takes("/data/x"));
+}
 
 TEST_F(CachedReadsTest, TheThirdReadIsOffered) {
   const int descriptor = open_file(0);
