@@ -23,7 +23,7 @@ from ferry.gpu import GpuArray, device_index
 from ferry.memory import as_buffer, has_cuda_interface
 from ferry.replacing import beside, remove_after, replacement
 from ferry.transfers import Progress
-from ferry.uris import folder_of, in_folder, is_uri
+from ferry.uris import encoded, folder_of, in_folder, is_uri
 
 _MAGIC = b"\x93NUMPY"
 # Arrays of at least this size get huge pages, which direct I/O fills without staging.
@@ -265,7 +265,7 @@ def _write(path: Path, header: bytes, data: Any, engine: Engine | None, progress
 @contextmanager
 def _replacement(path: Path, engine: Engine) -> Iterator[tuple[str, bool, int]]:
     """``replacement`` for any storage; also gives the permissions of a new file."""
-    name = os.fsdecode(path)
+    name = os.fsdecode(encoded(path))
     if not is_uri(name):
         with replacement(name) as (place, durable):
             yield place, durable, 0o666

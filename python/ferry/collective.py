@@ -31,7 +31,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from mpi4py import MPI
+from ferry.uris import encoded
 
 
 def _why_not_built() -> str:
@@ -52,6 +52,26 @@ try:
     _collective: Any = importlib.import_module("ferry._collective")
 except ImportError as error:
     raise ImportError(_why_not_built()) from error
+
+
+def _first_words(version: str) -> str:
+    """Returns an MPI library's name and version, from all that it says of itself."""
+    return " ".join(version.strip("\0\n ").splitlines()[0].split())
+
+
+def _why_no_mpi4py(error: ImportError) -> str:
+    ours = _first_words(_collective.library_version())
+    build = f"build it with that library: {_BUILD_MPI4PY}"
+    if isinstance(error, ModuleNotFoundError):
+        return f"ferry.collective needs mpi4py, over {ours!r}; {build}"
+    return f"mpi4py does not load: {error}; Ferry was built with {ours!r}; {build}, or see docs/guide/mpi.md"
+
+
+_BUILD_MPI4PY = "pip install --no-binary mpi4py mpi4py"
+try:
+    from mpi4py import MPI
+except ImportError as error:
+    raise ImportError(_why_no_mpi4py(error)) from error
 
 __all__ = ["File", "Transfer", "TypeMap", "open"]
 
@@ -306,8 +326,8 @@ def _require_same_library() -> None:
     theirs = MPI.Get_library_version().strip("\0\n ")
     if ours != theirs or _collective.is_initialized() != MPI.Is_initialized():
         raise ImportError(
-            f"mpi4py uses {theirs.splitlines()[0]!r}, Ferry was built with {ours.splitlines()[0]!r}; "
-            "build mpi4py with that library: pip install --no-binary mpi4py mpi4py"
+            f"mpi4py uses {_first_words(theirs)!r}, Ferry was built with {_first_words(ours)!r}; "
+            f"build mpi4py with that library: {_BUILD_MPI4PY}"
         )
 
 
@@ -332,7 +352,7 @@ def open(
     about unknown hints (RuntimeWarning).
 
     Raises OSError on all ranks if opening fails on one. An invalid mode or method raises ValueError
-    on the rank that passed it and OSError on the others.
+    on the rank that passed it and OSError on the others; so does a URI of an unknown storage.
     """
     _require_same_library()
     handle = communicator.py2f()
@@ -341,7 +361,7 @@ def open(
             raise ValueError(f"mode is one of {', '.join(map(repr, _FLAGS))}, not {mode!r}")
         name = os.fspath(path)
         opening = _collective.Opening(
-            os.fsencode(name), _FLAGS[mode], permissions, method, writers, buffer_bytes, files,
+            encoded(name), _FLAGS[mode], permissions, method, writers, buffer_bytes, files,
             dict(hints or {}),
         )  # fmt: skip
     except Exception as error:

@@ -10,6 +10,7 @@ import threading
 from typing import Any, Literal
 
 from ferry import _bulk
+from ferry.uris import encoded
 
 Route = Literal["automatic", "buffered", "direct"]
 StorageEngine = Literal["automatic", "io_uring", "threads"]
@@ -83,7 +84,7 @@ class Engine:
 
     def explain(self, path: Path) -> dict[str, Any]:
         """Explains how a file would be read; see ``ferry.explain``."""
-        return self.native.explain(os.fsencode(path))
+        return self.native.explain(encoded(path))
 
     def status(self, path: Path) -> tuple[int, int, int]:
         """Returns a path's size in bytes, mtime in ns since 1970, and type and permissions.
@@ -91,15 +92,15 @@ class Engine:
         Raises:
             OSError: the path does not exist, or its server cannot be reached.
         """
-        return self.native.status(os.fsencode(path))
+        return self.native.status(encoded(path))
 
     def unlink(self, path: Path) -> None:
         """Removes a file. Raises OSError."""
-        self.native.unlink(os.fsencode(path))
+        self.native.unlink(encoded(path))
 
     def rename(self, source: Path, target: Path) -> None:
         """Renames a file within its storage; an existing ``target`` is replaced. Raises OSError."""
-        self.native.rename(os.fsencode(source), os.fsencode(target))
+        self.native.rename(encoded(source), encoded(target))
 
     def list(self, path: Path) -> _Entries:
         """Returns a directory's entries in order: name, and size, time and type as from ``status``.
@@ -113,15 +114,15 @@ class Engine:
         ['below']
         >>> engine.remove_directory(f"{folder}/below")
         """
-        return [(os.fsdecode(name), *status) for name, status in self.native.list(os.fsencode(path))]
+        return [(os.fsdecode(name), *status) for name, status in self.native.list(encoded(path))]
 
     def make_directory(self, path: Path, mode: int = 0o777) -> None:
         """Makes one directory with ``mode`` less the umask. Raises OSError."""
-        self.native.make_directory(os.fsencode(path), mode)
+        self.native.make_directory(encoded(path), mode)
 
     def remove_directory(self, path: Path) -> None:
         """Removes an empty directory. Raises OSError."""
-        self.native.remove_directory(os.fsencode(path))
+        self.native.remove_directory(encoded(path))
 
     def shut_down(self) -> None:
         """Cancels all transfers and waits for their end. Later transfers raise OSError (ESHUTDOWN)."""
@@ -174,6 +175,7 @@ def explain(path: Path, engine: Engine | None = None) -> dict[str, Any]:
 
     Raises:
         OSError: the path cannot be opened.
+        ValueError: a URI of an unknown storage.
     """
     return choose(engine).explain(path)
 

@@ -11,6 +11,7 @@ from typing import Any
 from ferry import _bulk
 from ferry.engine import Engine, Path, choose, generation
 from ferry.transfers import Future, Progress
+from ferry.uris import encoded
 
 _READ_ALL_STEP_BYTES = 1 << 20
 _POSITION_MAX = (1 << 63) - 1
@@ -47,7 +48,7 @@ def open(path: Path, mode: str = "rb", *, engine: Engine | None = None, direct: 
 
     Raises:
         OSError: as the built-in ``open``, with ``errno`` and ``filename``.
-        ValueError: an invalid mode.
+        ValueError: an invalid mode, or a URI of an unknown storage.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "numbers")
@@ -87,7 +88,7 @@ class File(io.RawIOBase):
         flags, self._readable, self._writable = _parse_mode(mode)
         self._append = bool(flags & os.O_APPEND)
         self._flags = flags | (os.O_DIRECT if direct else 0)
-        self._path = os.fsencode(path)
+        self._path = encoded(path)
         self.name = path
         self._engine = choose(engine)
         self._position = 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ferry import _bulk
 from ferry.engine import Engine, Path, choose
+from ferry.uris import encoded
 
 if TYPE_CHECKING:
     from ferry.file_objects import File
@@ -234,6 +235,7 @@ def read_files(paths: Iterable[Path], engine: Engine | None = None) -> list[memo
 
     Raises:
         TransferError: files that could not be read; ``failures`` lists them all.
+        ValueError: a URI of an unknown storage; nothing is read.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -244,7 +246,7 @@ def read_files(paths: Iterable[Path], engine: Engine | None = None) -> list[memo
     """
     if isinstance(paths, (str, bytes, os.PathLike)):
         raise TypeError("the paths are several; for one file give [path]")
-    names = list(paths)
+    names = [encoded(path) for path in paths]
     contents, failures = choose(engine).native.read_files(names)
     if failures:
         raise TransferError(

@@ -39,6 +39,14 @@ def why_no_uri(path: str) -> str | None:
     return f"'{shown(path)}' names no storage that Ferry knows; its URIs are {_FORMS}"
 
 
+def encoded(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> bytes:
+    """Returns a path or URI for the extension. Raises ValueError for a URI of an unknown storage."""
+    name = os.fsencode(path)
+    if why := why_no_uri(os.fsdecode(name)):
+        raise ValueError(why)
+    return name
+
+
 def with_suffix(path: str, suffix: str) -> str:
     """Returns the path with ``suffix`` after the name: before a URI's query."""
     if not is_uri(path):

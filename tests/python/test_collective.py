@@ -69,6 +69,39 @@ def passes(ranks: int, environment: dict[str, str], folder: Path, text: str, bef
     return done.stderr
 
 
+@pytest.mark.parametrize(
+    ("mpi4py", "words"),
+    [
+        ("raise ModuleNotFoundError('No module named mpi4py')", "ferry.collective needs mpi4py, over '"),
+        (
+            "raise ImportError('libmpi.so.12: cannot open shared object file')",
+            "mpi4py does not load: libmpi.so.12: cannot open shared object file; Ferry was built with '",
+        ),
+    ],
+)
+def test_without_mpi4py_it_says_what_to_do(
+    environment: dict[str, str], tmp_path: Path, mpi4py: str, words: str
+) -> None:
+    (tmp_path / "mpi4py.py").write_text(mpi4py)
+    search = f"{tmp_path}:{environment['PYTHONPATH']}"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", "import ferry.collective"],
+        env={**environment, "PYTHONPATH": search}, capture_output=True, text=True, timeout=TIMEOUT_S,
+    )  # fmt: skip
+    assert done.returncode == 1
+    message = done.stderr.splitlines()[-1]
+    assert message.startswith(f"ImportError: {words}")
+    assert "; build it with that library: pip install --no-binary mpi4py mpi4py" in message
+
+
+def test_unknown_schemes_are_no_missing_files(environment: dict[str, str], tmp_path: Path) -> None:
+    passes(2, environment, tmp_path, """
+error = outcome(lambda: collective.open(comm, "s3://bucket/key", "w"))
+assert isinstance(error, ValueError), repr(error)
+assert str(error).startswith("'s3://bucket/key' names no storage that Ferry knows"), error
+""")
+
+
 def test_checkpoints_of_both_languages_are_the_same(environment: dict[str, str], tmp_path: Path) -> None:
     python = [sys.executable, "-P", EXAMPLE]
     done = run(4, environment, *python, "write", tmp_path / "python")

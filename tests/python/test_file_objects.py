@@ -186,6 +186,48 @@ def test_files_that_cannot_be_opened(opener: Opener, tmp_path: Path, path: Path)
         assert os.fspath(raised.value.filename) == os.fspath(name)
 
 
+UNKNOWN = "s3://bucket/key"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ferry.open(UNKNOWN, "r"),
+        lambda: ferry.open(Path("nfs:/export/file"), "w"),
+        lambda: ferry.open(b"foo://x", "x"),
+        lambda: ferry.load(UNKNOWN),
+        lambda: ferry.save(UNKNOWN, numpy.zeros(1)),
+        lambda: ferry.save(UNKNOWN, numpy.zeros(1), raw=True),
+        lambda: ferry.load_safetensors(UNKNOWN),
+        lambda: ferry.load_safetensors([f"{UNKNOWN}.index.json"]),
+        lambda: ferry.read_files([UNKNOWN]),
+        lambda: ferry.explain(UNKNOWN),
+        lambda: ferry.Engine().status(UNKNOWN),
+        lambda: ferry.Engine().list(UNKNOWN),
+        lambda: ferry.Engine().unlink(UNKNOWN),
+        lambda: ferry.Engine().rename("x", UNKNOWN),
+        lambda: ferry.Engine().make_directory(UNKNOWN),
+        lambda: ferry.Engine().remove_directory(UNKNOWN),
+    ],
+)
+def test_unknown_schemes_are_no_missing_files(
+    call: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="names no storage that Ferry knows; its URIs are nfs://"):
+        call()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_may_be_named_like_schemes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s3:" / "bucket").mkdir(parents=True)
+    with ferry.open(UNKNOWN, "w") as file:
+        file.write(b"x")
+    assert (tmp_path / "s3:" / "bucket" / "key").read_bytes() == b"x"
+    assert bytes(ferry.read_files([UNKNOWN])[0]) == b"x"
+
+
 def test_names(opener: Opener, tmp_path: Path) -> None:
     for name in (str(tmp_path / "a"), os.fsencode(tmp_path / "b"), tmp_path / "ü"):
         with opener(name, "w") as file:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ferry import flags
-from ferry.uris import is_uri
+from ferry.uris import is_uri, why_no_uri
 from ferry_lab.stats.limits import PAIRS_MIN
 from ferry_lab.studies import SIMULATED, STUDIES, find_study
 
@@ -96,7 +96,9 @@ def command(name: str, **given: Any) -> None:
     if given["storage"] is not None and not chosen.takes_storage:
         raise click.UsageError(f"--storage is not for the study {name}; --dir says where to measure")
     if given["storage"] is not None and not is_uri(given["storage"]):
-        raise click.UsageError(f"{given['storage']} is no URI; --dir is for folders")
+        raise click.UsageError(
+            why_no_uri(given["storage"]) or f"{given['storage']} is no URI; --dir is for folders"
+        )
     if given["file"] is not None and given["folder"] is not None:
         raise click.UsageError("--dir is for scratch files; with --file nothing is written")
     study.run(

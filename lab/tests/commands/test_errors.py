@@ -96,6 +96,8 @@ CASES = [
     (["study"], 2, "NAME"),
     (["study", "nonsense"], 2, "nonsense"),
     (["study", "placements", "--file", "missing"], 1, "missing does not exist"),
+    (["study", "storages", "--storage", "foo://x"], 2, "'foo://x' names no storage that Ferry knows"),
+    (["study", "storages", "--storage", "x"], 2, "x is no URI; --dir is for folders"),
     (["study", "placements", "--file", "DIR"], 1, "is a directory"),
     (["study", "placements", "--file", "/proc/version"], 1, "at least 1 MiB"),
     (["study", "placements", "--file", "FILE", "--dir", "DIR"], 2, "--dir"),
@@ -329,12 +331,12 @@ def test_a_build_without_ranks_says_what_is_missing(
 def test_a_package_without_collective_says_why(
     tmp_path: Path, place: str, compiler: bool, words: str
 ) -> None:
-    """The module alone, without the extension; mpi4py is made up."""
+    """The module without the extension; no mpi4py is reached."""
     package = tmp_path / "x" / "ferry"
     package.mkdir(parents=True)
-    shutil.copy(Path(files.__file__).parent / "collective.py", package)
+    for name in ("collective.py", "uris.py"):
+        shutil.copy(Path(files.__file__).parent / name, package)
     (package / "__init__.py").touch()
-    (tmp_path / "x" / "mpi4py.py").write_text("MPI = None\n")
     if place == "checkout":
         (tmp_path / "CMakeLists.txt").touch()
     if compiler:
