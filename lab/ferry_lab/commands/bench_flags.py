@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _THREADS = CountType(1, 4096)
 # Interfaces with several calls in flight per thread, and the maximum.
 _QUEUE_DEPTH_MAX = {"ferry": 63, "uring": 1024}
+_SECTOR_BYTES = 512  # the smallest unit of direct I/O that any disk has
 
 # IOR's interfaces that `-a` lacks, and what to use instead.
 _IOR_RANKS = "that interface is for MPI ranks, which ferry study interfaces measures"
@@ -88,7 +89,7 @@ class BenchCommand(click.Command):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             if answer := _IOR_OPTIONS.get(error.option_name):
-                raise click.UsageError(f"No option {error.option_name} as in IOR: {answer}", ctx) from None
+                raise click.UsageError(f"IOR's {error.option_name} is not here: {answer}", ctx) from None
             raise
 
 
@@ -358,6 +359,11 @@ def _check_interface(options: BenchOptions) -> None:
         )
     if options.direct and options.interface == "mmap":
         raise click.UsageError("--direct is not for interface mmap")
+    if options.direct and options.transfer_bytes % _SECTOR_BYTES != 0:
+        raise click.UsageError(
+            f"--direct moves whole sectors: -t {sizes.format_size(options.transfer_bytes)} is no "
+            f"multiple of {_SECTOR_BYTES} bytes"
+        )
 
 
 def _check_operations(options: BenchOptions) -> None:

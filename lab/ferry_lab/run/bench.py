@@ -20,7 +20,7 @@ from ferry.native import MeasuringError
 from ferry.sizes import KIB, MIB, format_size
 from ferry.uris import is_uri, shown, with_suffix
 from ferry_lab.results import results
-from ferry_lab.results.records import MeasuredRow, Repeat, RuntimeInForce
+from ferry_lab.results.records import Latencies, MeasuredRow, Repeat, RuntimeInForce
 from ferry_lab.run import remote_files
 from ferry_lab.run.measuring import Measurement, remove, run_plan
 from ferry_lab.run.plan import Cell, Plan, RuntimeSettings
@@ -400,20 +400,27 @@ def _summary(row: MeasuredRow) -> str:
     )
 
 
+# Percentiles, and the timed calls of a repeat below which one is just the longest call.
+_PERCENTILES = {50: 1, 90: 10, 99: 100}
+
+
 def _latency_line(row: MeasuredRow) -> str:
     """Latency of single calls: medians of the repeats' percentiles, and the longest call."""
     latencies = [s.latency_ns for s in row.repeats if s.latency_ns is not None]
-    named = {"p50": "50 %", "p90": "90 %", "p99": "99 %"}
-    texts = [
-        f"{label} within {float(np.median([getattr(one, name) for one in latencies])) * 1e-3:.2f} µs"
-        for name, label in named.items()
-    ]
+    fewest = min(one.samples for one in latencies)
+    shown = [percent for percent, enough in _PERCENTILES.items() if fewest >= enough]
+    texts = [f"{percent} % within {_median_us(latencies, f'p{percent}')}" for percent in shown]
     longest = max(one.max for one in latencies) * 1e-3
-    stride = latencies[0].one_call_in
-    timed = "every call timed" if stride == 1 else f"one call in {stride} timed"
+    timed = sum(one.samples for one in latencies)
+    calls = sum(sample.operations for sample in row.repeats)
     return (
-        f"{row.operation}: single calls: {', '.join(texts)}, longest {longest:.2f} µs ({timed})"
+        f"{row.operation}: single calls: {', '.join(texts)}, longest {longest:.2f} µs "
+        f"({timed} of {calls} calls timed)"
     )
+
+
+def _median_us(latencies: Sequence[Latencies], percentile: str) -> str:
+    return f"{float(np.median([getattr(one, percentile) for one in latencies])) * 1e-3:.2f} µs"
 
 
 def _cpu_time(row: MeasuredRow, whose: str) -> str:

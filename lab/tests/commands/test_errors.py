@@ -46,6 +46,8 @@ CASES = [
     (["bench", "-a", "nfs", "new"], 2, "'nfs' is not one of"),
     (["bench", "-a", "posix", "--queue-depth", "2", "new"], 2, "--queue-depth"),
     (["bench", "-a", "mmap", "--direct", "new"], 2, "--direct"),
+    (["bench", "-b", "16000", "-t", "1000", "--direct", "new"], 2, "-t 1000 bytes is no multiple of 512"),
+    (["bench", "-a", "posix", "-b", "9k", "-t", "768", "--direct", "new"], 2, "is no multiple of 512"),
     (["bench", "-w", "--cold", "new"], 2, "--cold is for reads"),
     (["bench", "-w", "-R", "new"], 2, "-R is for reads"),
     (["bench", "-r", "-W", "FILE"], 2, "-W is for writes"),
