@@ -127,7 +127,7 @@ class Copy {
     checked(source_.status(status), options_.from);
     return status;
   }
-  Error not_regular() const { return {EINVAL, options_.from + " is not a regular file"}; }
+  CopyRefusal not_regular() const { return not_a_regular_file(options_.from); }
   Error changed() const { return {ESTALE, options_.from + " changed during the copy"}; }
 
   void check_source() {

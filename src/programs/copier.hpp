@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -42,10 +43,24 @@ struct Remains {
   std::string incomplete;  // was overwritten in place, and is incomplete
 };
 
+// Files that cannot be copied: a sentence with what to do.
+class CopyRefusal : public Error {
+ public:
+  explicit CopyRefusal(const std::string& sentence) : Error(EINVAL, sentence) {}
+};
+
+inline CopyRefusal not_a_regular_file(const std::string& path) {
+  return CopyRefusal(path + " is not a regular file; cp copies regular files only");
+}
+
 class CopyError : public Error {
  public:
   CopyError(const std::system_error& error, Remains remains)
-      : Error(error.code().value(), text_of(error)), remains_(std::move(remains)) {}
+      : Error(error.code().value(), text_of(error)),
+        refused_(dynamic_cast<const CopyRefusal*>(&error) != nullptr),
+        remains_(std::move(remains)) {}
+  // A refusal without the text of its errno, which would stand behind what to do.
+  std::string message() const { return refused_ ? reason() : what(); }
   const Remains& remains() const { return remains_; }
 
  private:
@@ -53,6 +68,7 @@ class CopyError : public Error {
     const auto* ours = dynamic_cast<const Error*>(&error);
     return ours != nullptr ? ours->reason() : error.what();
   }
+  bool refused_;
   Remains remains_;
 };
 

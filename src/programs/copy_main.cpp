@@ -75,8 +75,8 @@ int copy(CopyOptions options) {
     const int number = error.code().value();
     const std::string more = number == EINTR ? "" : explanation(*storage, options);
     const auto* of_copy = dynamic_cast<const CopyError*>(&error);
-    return report_error(number, more.empty() ? error.what() : more,
-                        of_copy != nullptr ? of_copy->remains() : Remains{});
+    if (of_copy == nullptr) return report_error(number, more.empty() ? error.what() : more, {});
+    return report_error(number, more.empty() ? of_copy->message() : more, of_copy->remains());
   }
 }
 

@@ -120,9 +120,9 @@ void CopyTarget::choose(const storage::Status& source) {
 
 void CopyTarget::refuse_kind(const storage::Status& source) const {
   if (S_ISDIR(status_.mode)) throw Error(EISDIR, to_);
-  if (!S_ISREG(status_.mode)) throw Error(EINVAL, to_ + " is not a regular file");
+  if (!S_ISREG(status_.mode)) throw not_a_regular_file(to_);
   if (is_the_source(source)) {
-    throw Error(EINVAL, options_.from + " and " + to_ + " are the same file");
+    throw CopyRefusal(options_.from + " and " + to_ + " are the same file; name another DST");
   }
 }
 

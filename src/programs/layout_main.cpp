@@ -119,7 +119,9 @@ class Session {
     std::string line = arguments_.path + ": " + std::strerror(static_cast<int>(-error));
     if (error == -EINVAL && !rules_.empty()) line += "; " + rules_;
     if (error == -EOPNOTSUPP) {
-      line = arguments_.path + " is not on a storage whose striping Ferry can set";
+      line = arguments_.path +
+             " is not on a storage whose striping Ferry can set; ceph:, pvfs2: and mounted CephFS "
+             "or Lustre have layouts";
       if (storage::striped_system(arguments_.path) == storage::StripedSystem::lustre) {
         line = lustre_line();
       }

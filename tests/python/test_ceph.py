@@ -60,8 +60,12 @@ def test_layout_refuses_wrong_arguments(
 
 
 def test_a_storage_without_layouts_says_so(command: Command, scratch: Path) -> None:
+    says = (
+        "is not on a storage whose striping Ferry can set; ceph:, pvfs2: and mounted CephFS or Lustre "
+        "have layouts\n"
+    )
     for arguments in (["get", str(scratch)], ["set", "new", "--stripe-count", "2"]):
-        command.fails("layout", *arguments, says="is not on a storage whose striping Ferry can set")
+        command.fails("layout", *arguments, says=says)
     assert list(scratch.iterdir()) == []
 
 

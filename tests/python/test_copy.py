@@ -131,7 +131,7 @@ def test_an_existing_file_is_replaced_only_on_demand(command: Command, scratch: 
         ("missing", "to", "missing: No such file or directory; name a path that is there"),
         ("dir", "to", "dir: Is a directory"),
         ("from", "missing/to", "No such file or directory"),
-        ("/dev/null", "to", "/dev/null is not a regular file"),
+        ("/dev/null", "to", "/dev/null is not a regular file; cp copies regular files only\n"),
         ("nfs://127.0.0.1/x?nonsense=1", "to", 'no setting "nonsense"'),
         ("from", "nfs://127.0.0.1/x?nfsport=1&mountport=1", "cannot be used"),
     ],
@@ -166,7 +166,8 @@ def test_a_device_is_not_replaced(command: Command, scratch: Path) -> None:
     os.mkfifo(scratch / "fifo")
     for target in ("device", "fifo"):
         before = (scratch / target).stat()
-        command.fails("cp", "--overwrite", "from", target, says=f"{target} is not a regular file")
+        says = f"{target} is not a regular file; cp copies regular files only\n"
+        command.fails("cp", "--overwrite", "from", target, says=says)
         assert (scratch / target).stat().st_ino == before.st_ino
     assert (scratch / "device").is_symlink()
     assert stat.S_ISFIFO((scratch / "fifo").stat().st_mode)
@@ -177,7 +178,7 @@ def test_a_fifo_is_refused_without_opening_it(command: Command, scratch: Path) -
     os.mkfifo(scratch / "fifo")
     writer = subprocess.Popen(["bash", "-c", "echo bytes >fifo"], cwd=scratch)
     try:
-        command.fails("cp", "fifo", "to", says="fifo is not a regular file")
+        command.fails("cp", "fifo", "to", says="fifo is not a regular file; cp copies regular files only\n")
         assert writer.poll() is None, "it waits still"
         assert (scratch / "fifo").read_bytes() == b"bytes\n"
         assert writer.wait(timeout=60) == 0
@@ -220,7 +221,7 @@ def test_a_dangling_link_is_refused(command: Command, scratch: Path, flags: list
 def test_onto_itself(command: Command, scratch: Path, arguments: list[str]) -> None:
     (scratch / "link").symlink_to("from")
     (scratch / "hard").hardlink_to(scratch / "from")
-    command.fails("cp", "from", *arguments, says="are the same file")
+    command.fails("cp", "from", *arguments, says="are the same file; name another DST\n")
     assert (scratch / "from").stat().st_nlink == 2
     assert (scratch / "hard").read_bytes() == b"abc"
 
