@@ -43,7 +43,8 @@ void explain_route(Explanation& explanation, EngineFile& file, Route route) {
   } else if (!can_be_direct) {
     reasons.emplace_back("buffered: this file system has no direct I/O");
   } else if (!explanation.residency_known) {
-    reasons.emplace_back("buffered: whether the page cache has the file cannot be told here");
+    reasons.emplace_back(
+        "buffered: the kernel does not reveal here whether the page cache has the file");
   } else if (wanted_direct) {
     reasons.emplace_back(
         "direct: the page cache has " + std::to_string(explanation.resident_bytes) + " of " +

@@ -15,9 +15,9 @@ std::vector<std::string> limits(const Capabilities& capabilities) {
   unless(capabilities.special_files, "devices, FIFOs and sockets cannot be opened");
   unless(capabilities.change_while_open, "what other clients write is seen after opening anew");
   unless(capabilities.cancels_transfers, "a transfer under way cannot be ended early");
-  unless(capabilities.tells_holes, "how much room a file with holes takes is not told");
+  unless(capabilities.tells_holes, "how much room a file with holes takes is not reported");
   unless(capabilities.full_status,
-         "of times only seconds are told, and of hard and special files nothing");
+         "times have whole seconds only; hard links and special files are not reported");
   unless(capabilities.rights_at_open,
          "a file's mode counts at each call on it, also for its owner who has it open");
   return lines;

@@ -130,12 +130,12 @@ def _environment(document: Document | Simulation) -> list[tuple[str, list[str]]]
         for one in environment.storages or []
     ]
     virtual = ", a virtual machine" if machine.virtual_machine else ""
-    governor = machine.cpu_governor or "not told"
+    governor = machine.cpu_governor or "unknown"
     return [
         (
             "Machine",
             [
-                f"{machine.cpu_model or 'CPU not told'} ({machine.architecture}){virtual}",
+                f"{machine.cpu_model or 'unknown CPU'} ({machine.architecture}){virtual}",
                 f"CPUs {machine.cpus_allowed} ({machine.cpus_usable} usable), "
                 f"governor: {governor}",
                 f"{format_size(machine.memory_bytes)} of memory, pages of "
@@ -160,7 +160,7 @@ def _file_system(system: FileSystem) -> str:
     if device is None:
         return line
     model = f" {device.model}" if device.model else ""
-    return f"{line}; disk {device.disk}{model}, driver {device.driver or 'not told'}"
+    return f"{line}; disk {device.disk}{model}, driver {device.driver or 'unknown'}"
 
 
 def _runtime(runtime: RuntimeInForce) -> str:

@@ -28,17 +28,17 @@ def counted_cells(row: RanksRow) -> list[str]:
         return f"{user / 1e6:,.0f}+{system / 1e6:,.0f}"
 
     counted = row.metrics.messages is not UNSET
-    moved = "not told"
+    moved = "not reported"
     if counted:
         bytes_moved = sum(row.metric(n).median for n in ("message_bytes", "shared_bytes"))
         moved = f"{bytes_moved / MIB:,.0f}"
-    # What the MPI library asks of the storage, its calls tell.
+    # The MPI library's requests are not known, only its calls.
     calls = f"{whole('read_and_write_calls')} calls"
     return [
         cpu("ranks"),
         whole("ranks_context_switches"),
         whole("storage_requests") if counted else calls,
-        whole("messages") if counted else "not told",
+        whole("messages") if counted else "not reported",
         moved,
         cpu("machine"),
         whole("machine_context_switches"),
@@ -58,7 +58,7 @@ def split_cells(row: RanksRow) -> list[str]:
     """Returns the time split in ms: means over the ranks, then what bounds the call."""
     ratio = split_ratio(row)
     if ratio is None:
-        return ["not told"] * len(SPLIT_HEADS)
+        return ["not reported"] * len(SPLIT_HEADS)
     names = ("communication_mean", "pack_mean", "file_mean", "file_maximum")
     return [
         *(f"{row.metric(f'{name}_ns').median / 1e6:.1f}" for name in names),
@@ -76,7 +76,7 @@ def split_ratio(row: RanksRow) -> float | None:
     """Returns what a call takes beyond the longest file I/O of any rank, over that.
 
     It is the communication that can be seen: what overlaps with file I/O costs nothing. None where
-    the time split is not told.
+    the time split is not reported.
     """
     file_ns = row.metrics.file_maximum_ns
     if file_ns is UNSET or file_ns.median <= 0:

@@ -109,7 +109,7 @@ def _by_library(uri: str, room_bytes: int, stack: contextlib.ExitStack) -> Stora
         "setup": Fact("no mount"),
         "root": Fact("no"),
         "persistent": Fact("as its servers", declared=True),
-        "largest": Fact("not told"),
+        "largest": Fact("not reported"),
         **declared(family),
     }
     return Storage(

@@ -48,7 +48,7 @@ class PaperPoint:
 
 
 def points(xt3: Cluster) -> list[PaperPoint]:
-    """Returns all that can be held against the model of the XT3, calibrated ones first."""
+    """Returns all that can be compared with the model of the XT3, calibrated ones first."""
     made = [
         *(_writers_point(xt3, number) for number in _numbers("writers")),
         *(_stripes_point(xt3, number) for number in _numbers("stripes")),

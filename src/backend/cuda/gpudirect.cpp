@@ -153,7 +153,7 @@ bool GpuDirectDriver::serves(long file_system_type) const {
 GpuDirectFile::GpuDirectFile(std::shared_ptr<const GpuDirectDriver> driver, int fd)
     : driver_(std::move(driver)) {
   struct statfs status {};
-  if (::fstatfs(fd, &status) != 0) throw Error(ENOTSUP, "the file system cannot be told");
+  if (::fstatfs(fd, &status) != 0) throw Error(ENOTSUP, "the file system cannot be determined");
   // A handle of any other file may be in compatibility mode, undetectably.
   if (!wanted_everywhere() && !driver_->serves(static_cast<long>(status.f_type))) {
     throw Error(ENOTSUP,
