@@ -10,7 +10,7 @@
 namespace ferry::bulk {
 namespace {
 
-// lab/micro/bulk_transfers.py sweeps around these.
+// lab/micro/bulk.py sweeps around these.
 constexpr std::uint64_t task_bytes_default = 256 << 10;
 constexpr unsigned depth_default = 8;
 constexpr unsigned workers_max = 64;

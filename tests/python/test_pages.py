@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fnmatch
+import os
 import re
 from pathlib import Path
 
 import ferry
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +35,70 @@ def test_contributing_names_functions_that_are_there() -> None:
         texts = "".join(file.read_text() for file in files)
         for name in re.findall(r"`(?:\w+::)?(\w+)\(\)`", step):
             assert re.search(rf"\b{name}\(", texts), (name, step)
+
+
+FILE_NAME = re.compile(r"`((?:[\w.*-]+/)*[\w.*-]+\.(?:cpp|hpp|cu|py|pml|sh|toml|in|md|css))`")
+FULL_PATH = re.compile(
+    r"\b(?:docs|examples|include|lab|python|rigs|scripts|src|tests|verification)"
+    r"/(?:[\w-]+/)*[\w-]+\.(?:cpp|hpp|cu|py|pml|sh|toml|md)\b"
+)
+MODULE = re.compile(r"`(ferry(?:_lab)?(?:\.\w+)+)(?:\(\))?`")
+MADE = {"ferry/profile.toml"}  # by commands, or by you
+
+
+def tree_files() -> list[str]:
+    """All files of the checkout but those that builds and tools make, as paths in it."""
+    found = []
+    for folder, below, names in os.walk(ROOT):
+        below[:] = [name for name in below if name not in ("build", "__pycache__") and name[0] != "."]
+        found += [os.path.relpath(os.path.join(folder, name), ROOT) for name in names]
+    return found
+
+
+@pytest.fixture(scope="module")
+def files() -> list[str]:
+    return tree_files()
+
+
+def is_named_like(name: str, files: list[str]) -> bool:
+    return any(fnmatch.fnmatch(f"/{file}", f"*/{name}") for file in files)
+
+
+def test_pages_name_files_that_are_there(files: list[str]) -> None:
+    """By their path, or by the end of it; ``*`` stands for any."""
+    pages = [file for file in files if file.endswith(".md")]
+    assert len(pages) > 30
+    named = [(page, name) for page in pages for name in FILE_NAME.findall((ROOT / page).read_text())]
+    assert len(named) > 150
+    missing = [(page, name) for page, name in named if name not in MADE and not is_named_like(name, files)]
+    assert missing == []
+
+
+def test_comments_name_files_that_are_there(files: list[str]) -> None:
+    sources = [file for file in files if file.endswith((".cpp", ".hpp", ".cu", ".py", ".txt", ".sh"))]
+    named = [
+        (source, name)
+        for source in sources
+        if not source.startswith(("tests/", "lab/tests/"))  # which make files up
+        for name in FULL_PATH.findall((ROOT / source).read_text())
+    ]
+    assert len(named) > 50
+    assert [(source, name) for source, name in named if not is_named_like(name, files)] == []
+
+
+def test_pages_name_python_objects_that_are_there(files: list[str]) -> None:
+    for page in (file for file in files if file.endswith(".md")):
+        for name in MODULE.findall((ROOT / page).read_text()):
+            package, *parts = name.split(".")
+            folder = ROOT / ("lab" if package == "ferry_lab" else "python") / package
+            while parts and (folder / parts[0]).is_dir():
+                folder /= parts.pop(0)
+            module = folder / f"{parts[0]}.py"
+            text = (folder / "__init__.py").read_text()
+            if module.exists():
+                text = module.read_text()
+                parts.pop(0)
+            assert not parts or re.search(rf"\b{parts[0]}\b", text), (page, name)
 
 
 def test_every_example_is_named() -> None:
