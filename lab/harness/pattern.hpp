@@ -50,7 +50,7 @@ class PatternBuffer {
   std::uint64_t offset_ = UINT64_MAX;  // nothing yet
 };
 
-// The inner loops of paper 001: sum += buf[i], and buf[i] = n.
+// The inner loops of Matsuo, Shimosawa and Ishikawa (2012): sum += buf[i], and buf[i] = n.
 std::uint32_t sum_words(const void* data, std::uint64_t bytes);
 void fill_words(void* data, std::uint64_t bytes, std::uint32_t value);
 // What piece number `piece` is filled with by the write programs.

@@ -96,10 +96,10 @@ void held_views(const BenchmarkOptions& options) {
     const auto mapped = [&] {
       return nanoseconds_each(1, [&](long) { result = sums.through_mapping(); });
     };
-    measure_pairs("held view: mmap / hold", "ns", mapped, [&] {
+    measure_pairs("pinned page view: mmap / hold", "ns", mapped, [&] {
       return nanoseconds_each(1, [&](long) { result = sums.through_views(); });
     });
-    measure_pairs("held view: mmap / bare memory", "ns", mapped,
+    measure_pairs("pinned page view: mmap / bare memory", "ns", mapped,
                   [&] { return nanoseconds_each(1, [&](long) { result = sums.bare(); }); });
   });
 }

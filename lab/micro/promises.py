@@ -59,8 +59,8 @@ TARGETS: dict[str, dict[str, Target]] = {
         "overwrite, 1 MiB: best copy / compute": ("at least", 0.85),
     },
     "held-views": {
-        "held view: mmap / hold": ("at least", 0.9),
-        "held view: mmap / bare memory": None,
+        "pinned page view: mmap / hold": ("at least", 0.9),
+        "pinned page view: mmap / bare memory": None,
     },
     "new-files": {
         "new file, 4 KiB: tmpfs / compute": ("at least", 1.5),

@@ -156,7 +156,7 @@ class PageCache {
     if (left > 0) filling_.prefetch(inode, handle, view_.pages_of(offset, left));
   }
 
-  // ---- held views ------------------------------------------------------------------------------
+  // ---- pinned page views -----------------------------------------------------------------------
 
   // Pins the page at `offset`; `view` shows up to `bytes` bytes from there, up to the end of the
   // page and the file. Returns how many, 0 at the end of the file; -EAGAIN: views hold half the
