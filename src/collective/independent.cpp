@@ -79,7 +79,7 @@ void start_alone(StorageFile& file, Batch& batch, const RankRequest& request, st
 
 // Small enough for a processor's cache between steps, large enough for a storage.
 constexpr std::int64_t sieved_piece_bytes_max = 256 << 10;
-constexpr std::int64_t buffers = 4;
+constexpr std::int64_t pieces_at_once = 4;
 // From this size on, a thread is worth starting.
 constexpr std::int64_t thread_pieces_min = 32;
 
@@ -120,13 +120,13 @@ class Converted {
     return std::min(sieved_piece_bytes_max, request_.bytes - piece * sieved_piece_bytes_max);
   }
   Buffer& buffer_of(std::int64_t piece) {
-    return buffers_[static_cast<std::size_t>(piece % buffers)];
+    return buffers_[static_cast<std::size_t>(piece % pieces_at_once)];
   }
   std::atomic<std::int64_t>& converted_of(std::int64_t piece) {
-    return converted_[static_cast<std::size_t>(piece % buffers)];
+    return converted_[static_cast<std::size_t>(piece % pieces_at_once)];
   }
   bool is_ready(std::int64_t piece, std::int64_t moved) const {
-    return moved >= (reads() ? piece + 1 : piece - buffers + 1);
+    return moved >= (reads() ? piece + 1 : piece - pieces_at_once + 1);
   }
 
   // The second thread.
@@ -144,7 +144,7 @@ class Converted {
   void finish_converting(std::int64_t last) {
     for (std::int64_t piece = claimed_.load(); piece <= last; piece = claimed_.load())
       if (claimed_.compare_exchange_strong(piece, piece + 1)) convert(piece, phases_.pack_ns);
-    for (std::int64_t piece = std::max<std::int64_t>(0, last - buffers + 1); piece <= last;
+    for (std::int64_t piece = std::max<std::int64_t>(0, last - pieces_at_once + 1); piece <= last;
          ++piece) {
       std::atomic<std::int64_t>& converted = converted_of(piece);
       for (std::int64_t seen = converted.load(); seen <= piece; seen = converted.load())
@@ -155,7 +155,7 @@ class Converted {
   // Starts the transfer of a piece and completes the previous one. After an error, starts nothing.
   void move(std::int64_t piece) {
     if (piece < pieces_) {
-      finish_converting(reads() ? piece - buffers : piece);
+      finish_converting(reads() ? piece - pieces_at_once : piece);
       if (error_ == 0) start(piece);
     }
     if (piece == 0) return;
@@ -205,12 +205,12 @@ class Converted {
   const RankRequest& request_;
   storage::Kind kind_;
   const TypeMap dense_;
-  std::array<Buffer, buffers> buffers_;
+  std::array<Buffer, pieces_at_once> buffers_;
   std::int64_t pieces_ = 0;
   bool has_helper_ = false;
   std::atomic<std::int64_t> moved_{0};
   std::atomic<std::int64_t> claimed_{0};
-  std::array<std::atomic<std::int64_t>, buffers> converted_{};
+  std::array<std::atomic<std::int64_t>, pieces_at_once> converted_{};
   int error_ = 0;
 };
 

@@ -162,7 +162,10 @@ GpuRuntime::GpuRuntime(const RuntimeOptions& options, const GpuOptions& gpu) {
 
 GpuRuntime::~GpuRuntime() {
   if (implementation_->made_here) {
-    shutdown(shutdown_deadline_default);
+    try {
+      shutdown(shutdown_deadline_default);
+    } catch (const Error&) {  // shutdown() would report it; nobody is left to hear it
+    }
   } else {
     static_cast<void>(implementation_.release());
   }

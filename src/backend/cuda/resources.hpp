@@ -55,12 +55,14 @@ void in_context(const PrimaryContext& context, const Free& free) {
 
 // A resource of a context, which it keeps.
 class OfContext {
+ public:
+  OfContext(const OfContext&) = delete;
+  OfContext& operator=(const OfContext&) = delete;
+
  protected:
   explicit OfContext(std::shared_ptr<const PrimaryContext> context)
       : context_(std::move(context)) {}
   ~OfContext() = default;
-  OfContext(const OfContext&) = delete;
-  OfContext& operator=(const OfContext&) = delete;
 
   // Calls the driver in the context. Throws ferry::Error with the name of the call.
   template <class Call>
