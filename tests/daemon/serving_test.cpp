@@ -172,6 +172,16 @@ TEST(Serving, ServesNothingWithoutADaemon) {
   }
 }
 
+TEST(Serving, WhatWasNeverServedIsGone) {
+  DaemonRig rig;
+  OfferedFile file(rig.client, rig.file("data", "contents"));
+  ASSERT_EQ(file.error(), 0);
+  char byte = 'x';
+  EXPECT_EQ(rig.client.pread(ferry::daemon::ServedFile{}, &byte, 1, 0), Client::gone);
+  EXPECT_EQ(rig.client.pread({1, 0, 0}, &byte, 1, 1 << 20), Client::gone);
+  EXPECT_EQ(byte, 'x');
+}
+
 TEST(Serving, MoreFilesThanEntries) {
   DaemonRig rig(1 << 20);
   OfferedFile first(rig.client, rig.file("first", pattern(5000, 1)));
