@@ -77,7 +77,7 @@ void* make_page_that_forks_empty() {
 
 }  // namespace
 
-Client::Client(const char* socket_path) : path_{} {
+Client::Client(const char* socket_path) {
   const std::size_t length = std::strlen(socket_path);
   if (length < sizeof path_) std::memcpy(path_, socket_path, length);
   if (path_[0] == '\0') return;
@@ -138,8 +138,8 @@ int Client::attach() {
   // Threads may be in the middle of reads of an earlier attachment. They find zeros, and so no file
   // that is served (a mark is odd); the memory of a ferryd that is gone is free.
   if (before != nullptr)
-    mmap(before->base, before->bytes, PROT_READ | PROT_WRITE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    static_cast<void>(mmap(before->base, before->bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0));
   return 0;
 }
 

@@ -58,7 +58,7 @@ class Client {
 
   static constexpr std::uint32_t places_max = 64;
 
-  char path_[108];
+  char path_[108]{};
   Life* life_ = nullptr;  // null: nothing is served
   std::atomic<Attached*> attached_{nullptr};
   // Readers' places that no thread has: the attachment's number and the reader's, + 1; or 0.
