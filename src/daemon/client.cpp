@@ -125,6 +125,7 @@ int Client::attach() {
     return ENOMEM;
   }
   madvise(base, memory.bytes, MADV_HUGEPAGE);
+  madvise(base, memory.bytes, MADV_DONTDUMP);  // the program's core is its own
   here->number = attachments.fetch_add(1) + 1;
   here->base = base;
   here->bytes = memory.bytes;
