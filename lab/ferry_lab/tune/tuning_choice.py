@@ -65,13 +65,18 @@ def pick(setting: Setting, times: Times) -> Candidate | None:
     """Returns the most promising candidate of a setting; None if the default is best.
 
     ``times`` has the defaults and every candidate for each view of the setting; for a crossover,
-    its two extremes. The odd repeats select a value, the even ones estimate its gain.
+    its two extremes. Views that lack some, because time was up or a cell failed, do not count. The
+    odd repeats select a value, the even ones estimate its gain.
     """
-    views = _views(setting, times)
-    if not views:
+    values = [setting.default, *setting.candidates]
+    gaining = [
+        view
+        for view in _views(setting, times)
+        if view[1] != DURABLE and all((view, _point(setting, view, value)) in times for value in values)
+    ]
+    if not gaining:
         return None
     best: tuple[float, int | str] | None = None
-    gaining = [view for view in views if view[1] != DURABLE]
     for value in setting.candidates:
         gains = [_log_gain(setting, view, value, times, 0) for view in gaining]
         mean = sum(gains) / len(gains)
@@ -93,19 +98,20 @@ def _views(setting: Setting, times: Times) -> list[View]:
     return list(dict.fromkeys(view for view, _ in times if view[0] in names))
 
 
+def _point(setting: Setting, view: View, value: int | str) -> Point:
+    """The measured point that stands for a value."""
+    if setting.is_crossover:
+        size = next(w.transfer_bytes for w in setting.workloads if w.name == view[0])
+        host, compute = crossover_ends(setting)
+        return host if by_host(size, value) else compute
+    return DEFAULTS if value == setting.default else DEFAULTS.with_setting(setting.key, value)
+
+
 def _log_gain(setting: Setting, view: View, value: int | str, times: Times, half: int) -> float:
     """The time a view saves with ``value``, on odd (0) or even (1) repeats."""
 
     def median(chosen: int | str) -> float:
-        if setting.is_crossover:
-            size = next(w.transfer_bytes for w in setting.workloads if w.name == view[0])
-            host, compute = crossover_ends(setting)
-            point = host if by_host(size, chosen) else compute
-        else:
-            point = DEFAULTS
-            if chosen != setting.default:
-                point = DEFAULTS.with_setting(setting.key, chosen)
-        series = times[view, point]
+        series = times[view, _point(setting, view, chosen)]
         return float(np.median(judge.odd_and_even(series)[half] or series))
 
     return math.log(median(setting.default)) - math.log(median(value))

@@ -98,6 +98,17 @@ def test_nothing_measured_is_nothing_picked() -> None:
     assert pick(find("page_bytes"), {}) is None
 
 
+@pytest.mark.parametrize("kept", [0, 1])
+def test_views_that_lack_a_point_do_not_count(kept: int) -> None:
+    setting = find("page_bytes")
+    times = dict(explored(setting, lambda _, point: 100.0 if point == DEFAULTS else 50.0))
+    views = list(dict.fromkeys(view for view, _ in times))
+    for view in views[kept:]:
+        del times[view, DEFAULTS]
+    candidate = pick(setting, times)
+    assert (candidate is not None) == (kept > 0)
+
+
 VIEWS: list[View] = [("stream read", "call"), ("other read", "call")]
 
 
