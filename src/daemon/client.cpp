@@ -117,13 +117,16 @@ int Client::attach() {
   auto* bytes = static_cast<unsigned char*>(base);
   // The cache's records and the table; the files' data stay as they are.
   constexpr int both = PROT_READ | PROT_WRITE;
-  auto* here = new (std::nothrow) Attached;
-  if (here == nullptr || mprotect(bytes + memory.cache, memory.layout.pages, both) != 0 ||
+  // Memory of its own, which is never freed: a reader may still use it, and this thread may be in a
+  // signal handler.
+  void* space = mmap(nullptr, sizeof(Attached), both, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (space == MAP_FAILED || mprotect(bytes + memory.cache, memory.layout.pages, both) != 0 ||
       mprotect(bytes + memory.table, sizeof(SharedTable), both) != 0) {
-    delete here;
+    if (space != MAP_FAILED) munmap(space, sizeof(Attached));
     munmap(base, memory.bytes);
     return ENOMEM;
   }
+  auto* here = new (space) Attached;
   madvise(base, memory.bytes, MADV_HUGEPAGE);
   madvise(base, memory.bytes, MADV_DONTDUMP);  // the program's core is its own
   here->number = attachments.fetch_add(1) + 1;
