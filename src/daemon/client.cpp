@@ -89,16 +89,8 @@ int Client::ask(DaemonRequest& request, int descriptor, DaemonAnswer& answer, in
   received = -1;
   const int socket = connect_to(path_, answer_ms);
   if (socket < 0) return -socket;
-  int error = send_message(socket, &request, sizeof request, descriptor);
-  if (error == 0) error = receive_message(socket, &answer, sizeof answer, received);
+  const int error = exchange(socket, request, descriptor, answer, received);
   close(socket);
-  if (error == 0 && (answer.magic != messages_magic || answer.version != messages_version))
-    error = EPROTO;
-  if (error == 0) error = answer.error;
-  if (error != 0 && received >= 0) {
-    close(received);
-    received = -1;
-  }
   return error;
 }
 

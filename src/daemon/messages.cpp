@@ -64,6 +64,21 @@ int receive_message(int socket, void* message, std::size_t bytes, int& descripto
   return static_cast<std::size_t>(got) == bytes ? 0 : EPROTO;
 }
 
+int exchange(int socket, const DaemonRequest& request, int descriptor, DaemonAnswer& answer,
+             int& received) {
+  received = -1;
+  int error = send_message(socket, &request, sizeof request, descriptor);
+  if (error == 0) error = receive_message(socket, &answer, sizeof answer, received);
+  if (error == 0 && (answer.magic != messages_magic || answer.version != messages_version))
+    error = EPROTO;
+  if (error == 0) error = answer.error;
+  if (error != 0 && received >= 0) {
+    close(received);
+    received = -1;
+  }
+  return error;
+}
+
 bool is_own_process(int socket, pid_t& pid) {
   ucred other{};
   socklen_t bytes = sizeof other;

@@ -57,6 +57,12 @@ int send_message(int socket, const void* message, std::size_t bytes, int descrip
 // that came, close-on-exec, or -1.
 int receive_message(int socket, void* message, std::size_t bytes, int& descriptor);
 
+// Sends a request on a connection to ferryd and receives the answer: its errno, EPROTO if it is of
+// another version, or what send and receive return. `received`: a descriptor that came with an
+// answer without error, or -1.
+int exchange(int socket, const DaemonRequest& request, int descriptor, DaemonAnswer& answer,
+             int& received);
+
 // Connects to `path`: a socket, or the negative of an errno. Every later call on it ends within
 // `timeout_ms`. The other side must belong to this user (EPERM).
 int connect_to(const char* path, int timeout_ms);

@@ -51,12 +51,9 @@ daemon::DaemonStatus ask(const std::string& socket_path, daemon::RequestKind kin
   request.kind = kind;
   daemon::DaemonAnswer answer;
   int received = -1;
-  int error = daemon::send_message(socket, &request, sizeof request, -1);
-  if (error == 0) error = daemon::receive_message(socket, &answer, sizeof answer, received);
+  const int error = daemon::exchange(socket, request, -1, answer, received);
   close(socket);
   if (received >= 0) close(received);
-  if (error == 0 && answer.version != daemon::messages_version) error = EPROTO;
-  if (error == 0) error = answer.error;
   if (error == EPROTO)
     throw Error(error, "the ferryd at " + socket_path +
                            " is of another version of Ferry; end it with that version's "

@@ -92,9 +92,7 @@ inline daemon::DaemonStatus status_of(const std::string& socket_path) {
   request.kind = daemon::RequestKind::status;
   daemon::DaemonAnswer answer;
   int received = -1;
-  EXPECT_EQ(daemon::send_message(socket, &request, sizeof request, -1), 0);
-  EXPECT_EQ(daemon::receive_message(socket, &answer, sizeof answer, received), 0);
-  EXPECT_EQ(answer.error, 0);
+  EXPECT_EQ(daemon::exchange(socket, request, -1, answer, received), 0);
   return answer.status;
 }
 
