@@ -13,6 +13,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -70,7 +71,13 @@ inline void write_file(const std::string& path, std::string_view bytes) {
 inline std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw std::runtime_error("cannot read " + path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::string contents;
+  std::vector<char> block(std::size_t{1} << 20);
+  do {
+    file.read(block.data(), static_cast<std::streamsize>(block.size()));
+    contents.append(block.data(), static_cast<std::size_t>(file.gcount()));
+  } while (file);
+  return contents;
 }
 
 // Does to `contents` what writing `data` at `offset` does to a file.
