@@ -1,6 +1,9 @@
-// The kernel's read leases: while one is held, nobody can open the file for writing or truncate it.
-// Who tries waits until the lease is given up, at most /proc/sys/fs/lease-break-time (45 s), and
-// the kernel sends a signal to the thread here, which gives it up at once.
+// The kernel's read leases: while one is held, nobody can open the file for writing or truncate it
+// by name. Who tries waits until the lease is given up, at most /proc/sys/fs/lease-break-time
+// (45 s), and the kernel sends a signal to the thread here, which gives it up at once.
+//
+// One change passes by a read lease: open with O_RDONLY | O_TRUNC. Nobody waits for the thread here
+// then. An inotify event wakes it, and it gives up the lease as if it were broken.
 #pragma once
 
 #include <atomic>
@@ -25,7 +28,7 @@ class LeaseWatch {
 
   // Takes a lease through `descriptor`, opened for reading by nobody else. 0, or an errno: EBUSY,
   // somebody has the file open for writing; EOPNOTSUPP, there are no leases for it. `number` is
-  // what on_break gets.
+  // what on_break gets. Other errnos: inotify has no room for one more file.
   int take(int descriptor, int number);
   // Runs `action` if no break of the lease has begun; on_break comes after it then.
   bool while_held(int descriptor, const std::function<void()>& action);
@@ -33,13 +36,25 @@ class LeaseWatch {
   void give_up(int descriptor);
 
  private:
+  struct Lease {
+    int number;
+    int inotify_watch;  // two leases on one file have the same
+  };
+  using Leases = std::map<int, Lease>;  // by descriptor
+
   void watch();
   void end_broken(int descriptor);
   void end_all_broken();
+  // The following four with mutex_ held.
+  void end_truncated();
+  void end_changed(Leases::iterator lease);
+  void forget(Leases::iterator lease);
+  void end_watch(int inotify_watch);
 
   const std::function<void(int)> on_break_;
-  std::mutex mutex_;           // held for a few system calls on leases, none of which waits
-  std::map<int, int> leases_;  // descriptor -> number
+  std::mutex mutex_;  // held for a few system calls on leases, none of which waits
+  Leases leases_;
+  int inotify_;
   std::atomic<bool> stopping_{false};
   std::atomic<pid_t> thread_number_{0};
   std::thread thread_;

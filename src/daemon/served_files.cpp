@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/magic.hpp"
+#include "daemon/descriptor_path.hpp"
 
 namespace ferry::daemon {
 namespace {
@@ -31,13 +31,6 @@ bool has_true_leases(int descriptor) {
       return false;
   }
 }
-
-struct DescriptorPath {
-  char text[32];
-  explicit DescriptorPath(int descriptor) {
-    std::snprintf(text, sizeof text, "/proc/self/fd/%d", descriptor);
-  }
-};
 
 }  // namespace
 

@@ -9,7 +9,8 @@
 // Invariants:
 //   D1  While a file's mark says that it is served, ferryd holds a read lease on it, or is dead. So
 //       nobody can have opened it for writing, nor truncated it, and what the cache holds of it is
-//       what the file holds.
+//       what the file holds. Except: open with O_RDONLY | O_TRUNC passes by a lease; an inotify
+//       event ends the mark soon after (lease_watch.hpp).
 //   D2  When ferryd dies, the kernel sets FUTEX_OWNER_DIED in `alive` before it closes ferryd's
 //       descriptors, which is what ends its leases (do_exit: the robust list, then the files).
 //   D3  A reader therefore never returns bytes that were changed before its call began: it returns

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <string>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include "daemon/daemon_rig.hpp"
@@ -12,6 +13,7 @@ namespace {
 
 using ferry::daemon::Client;
 using ferry::test::DaemonRig;
+using ferry::test::Descriptor;
 using ferry::test::eventually;
 using ferry::test::OfferedFile;
 using ferry::test::OtherProcess;
@@ -71,6 +73,26 @@ TEST(DaemonCoherence, EveryKindOfChangeEndsTheServing) {
   ASSERT_EQ(anew.read(got, file_bytes, 0), 5000);
   EXPECT_TRUE(same_bytes(got, OtherProcess::data_of(7, 5000)));
   EXPECT_GE(status_of(rig.socket()).breaks, 6U);
+}
+
+// The kernel lets this one pass by a read lease, and reports it to inotify.
+TEST(DaemonCoherence, OpeningForReadingMayEmptyAFile) {
+  OtherProcess other;
+  DaemonRig rig;
+  const std::string path = rig.file("data", OtherProcess::data_of(1, file_bytes));
+  OfferedFile file(rig.client, path);
+  std::string got;
+  for (std::uint64_t seed = 2; seed < 20; ++seed) {
+    ASSERT_TRUE(eventually([&] { return file.offer() == 0; }));
+    ASSERT_EQ(file.read(got, file_bytes, 0), static_cast<std::int64_t>(file_bytes));
+    const Descriptor emptied(open(path.c_str(), O_RDONLY | O_TRUNC | O_CLOEXEC));
+    ASSERT_GE(static_cast<int>(emptied), 0);
+    ASSERT_TRUE(eventually([&] { return file.try_read(got, 100, 0) == Client::gone; }));
+    ASSERT_EQ(other.ask(Command::write, path, 0, file_bytes, seed), 0);
+    ASSERT_TRUE(eventually([&] { return file.offer() == 0; }));
+    ASSERT_EQ(file.read(got, file_bytes, 0), static_cast<std::int64_t>(file_bytes));
+    EXPECT_TRUE(same_bytes(got, OtherProcess::data_of(seed, file_bytes)));
+  }
 }
 
 // A read that begins after a change was complete sees it. Numbers of changes stand in for time:
