@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <ferry/device/cache/hits.hpp>
@@ -61,6 +62,35 @@ constexpr std::size_t page_bytes = 4096;
 constexpr unsigned reader_bits = 16;  // of a reader's number + 1
 static_assert(readers_max < 1U << reader_bits);
 
+// Nobody cancels this thread while it talks with ferryd: it holds descriptors and locks. The
+// kernel's call that follows is where it can be cancelled.
+class Uncancelled {
+ public:
+  Uncancelled() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~Uncancelled() { pthread_setcancelstate(before_, nullptr); }
+  Uncancelled(const Uncancelled&) = delete;
+  Uncancelled& operator=(const Uncancelled&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
+// The cache's memory counts against such a limit, and the program would miss it.
+bool has_address_space_limit() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+// Read-only memory of `file`, of which no page is there yet, also after mlockall(MCL_FUTURE): the
+// kernel populates no memory without access.
+void* map_unlocked(int file, std::uint64_t bytes) {
+  void* base = mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, file, 0);
+  if (base == MAP_FAILED) return base;
+  if (munlock(base, bytes) == 0 && mprotect(base, bytes, PROT_READ) == 0) return base;
+  munmap(base, bytes);
+  return MAP_FAILED;
+}
+
 std::atomic<std::uint64_t> attachments{0};  // numbers so far
 pthread_key_t leaving_key;
 std::atomic<bool> has_leaving_key{false};
@@ -88,22 +118,25 @@ Client::Client(const char* socket_path) {
 int Client::ask(DaemonRequest& request, int descriptor, DaemonAnswer& answer, int& received) const {
   received = -1;
   const int socket = connect_to(path_, answer_ms);
-  if (socket < 0) return -socket;
-  const int error = exchange(socket, request, descriptor, answer, received);
-  close(socket);
-  return error;
+  int error = -socket;
+  if (socket >= 0) {
+    error = exchange(socket, request, descriptor, answer, received);
+    close(socket);
+  }
+  return error == EAGAIN ? ETIMEDOUT : error;  // no answer in time
 }
 
 // ---- attaching ---------------------------------------------------------------------------------
 
 int Client::attach() {
+  if (has_address_space_limit()) return ENOMEM;
   DaemonRequest request;
   request.kind = RequestKind::attach;
   DaemonAnswer answer;
   int file = -1;
   if (const int error = ask(request, -1, answer, file); error != 0) return error;
   const SharedMemory& memory = answer.memory;
-  void* base = file < 0 ? MAP_FAILED : mmap(nullptr, memory.bytes, PROT_READ, MAP_SHARED, file, 0);
+  void* base = file < 0 ? MAP_FAILED : map_unlocked(file, memory.bytes);
   if (file >= 0) close(file);
   if (base == MAP_FAILED) return ENOMEM;
   auto* bytes = static_cast<unsigned char*>(base);
@@ -141,6 +174,7 @@ int Client::attach() {
 
 int Client::offer(int descriptor, ServedFile& file) {
   if (life_ == nullptr) return ENOTCONN;
+  const Uncancelled section;
   const Attached* here = attached_.load(std::memory_order_acquire);
   const bool holds = here != nullptr && life_->attachment.load() == here->number &&
                      (here->table->alive.load() & FUTEX_OWNER_DIED) == 0;
@@ -188,6 +222,7 @@ bool Client::enter(Place& place) {
   if (number == 0 || place.refused == number) return false;
   std::uint32_t reader = 0;
   if (!take_spare(number, reader)) {
+    const Uncancelled section;
     DaemonRequest request;
     request.kind = RequestKind::more_readers;
     DaemonAnswer answer;

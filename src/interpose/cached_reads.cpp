@@ -38,7 +38,8 @@ namespace {
 // A read or two cost less than an offer (50 us, against some 1 us a read), and most programs that
 // call pread once or twice look at a header.
 constexpr unsigned reads_before_offer = 2;
-// While somebody writes a file, each offer is in vain.
+// While somebody writes a file, or there is no ferryd, each offer is in vain. One that ferryd does
+// not answer takes a second or two.
 constexpr unsigned reads_before_next_offer = 1000;
 
 constexpr std::uint64_t call_bytes_max = 0x7ffff000;  // the kernel's
@@ -85,6 +86,7 @@ KernelReason reason_of(int error) {
     case ENOENT:
     case ECONNREFUSED:
     case EPROTO:
+    case ETIMEDOUT:
       return KernelReason::no_daemon;
     default:
       return KernelReason::refused;
@@ -348,6 +350,8 @@ CachedReads::SlotState CachedReads::ask(int descriptor, Slot& slot) {
   }
   if (error == EAGAIN) return {Phase::candidate, KernelReason::too_few, reads_before_offer, 0};
   if (error == EBUSY) return {Phase::candidate, KernelReason::writers, reads_before_next_offer, 0};
+  if (reason_of(error) == KernelReason::no_daemon)
+    return {Phase::candidate, KernelReason::no_daemon, reads_before_next_offer, 0};
   return {Phase::refused, reason_of(error), 0, 0};
 }
 
