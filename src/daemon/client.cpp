@@ -118,12 +118,10 @@ Client::Client(const char* socket_path) {
 int Client::ask(DaemonRequest& request, int descriptor, DaemonAnswer& answer, int& received) const {
   received = -1;
   const int socket = connect_to(path_, answer_ms);
-  int error = -socket;
-  if (socket >= 0) {
-    error = exchange(socket, request, descriptor, answer, received);
-    close(socket);
-  }
-  return error == EAGAIN ? ETIMEDOUT : error;  // no answer in time
+  if (socket < 0) return -socket;
+  const int error = exchange(socket, request, descriptor, answer, received);
+  close(socket);
+  return error;
 }
 
 // ---- attaching ---------------------------------------------------------------------------------

@@ -16,6 +16,12 @@ union DescriptorSpace {
   char bytes[CMSG_SPACE(sizeof(int))];
 };
 
+// The sockets block, so a call's EAGAIN means that its time ran out. One in ferryd's answer means
+// something else.
+int error_of_call() {
+  return errno == EAGAIN ? ETIMEDOUT : errno;
+}
+
 }  // namespace
 
 int send_message(int socket, const void* message, std::size_t bytes, int descriptor) {
@@ -37,7 +43,7 @@ int send_message(int socket, const void* message, std::size_t bytes, int descrip
   do
     sent = sendmsg(socket, &header, MSG_NOSIGNAL);
   while (sent < 0 && errno == EINTR);
-  if (sent < 0) return errno;
+  if (sent < 0) return error_of_call();
   return static_cast<std::size_t>(sent) == bytes ? 0 : EPROTO;
 }
 
@@ -54,7 +60,7 @@ int receive_message(int socket, void* message, std::size_t bytes, int& descripto
   do
     got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_TRUNC);
   while (got < 0 && errno == EINTR);
-  if (got < 0) return errno;
+  if (got < 0) return error_of_call();
   for (cmsghdr* control = CMSG_FIRSTHDR(&header); control != nullptr;
        control = CMSG_NXTHDR(&header, control)) {
     if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) continue;
@@ -102,7 +108,7 @@ int connect_to(const char* path, int timeout_ms) {
   pid_t pid = 0;
   // A full queue of connections makes this wait, no longer than the time to send.
   if (connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    error = errno;
+    error = error_of_call();
   } else if (!is_own_process(socket, pid)) {
     error = EPERM;
   }

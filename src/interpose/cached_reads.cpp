@@ -349,10 +349,10 @@ CachedReads::SlotState CachedReads::ask(int descriptor, Slot& slot) {
     return {Phase::served, KernelReason::too_few, 0, 0};
   }
   if (error == EAGAIN) return {Phase::candidate, KernelReason::too_few, reads_before_offer, 0};
-  if (error == EBUSY) return {Phase::candidate, KernelReason::writers, reads_before_next_offer, 0};
-  if (reason_of(error) == KernelReason::no_daemon)
-    return {Phase::candidate, KernelReason::no_daemon, reads_before_next_offer, 0};
-  return {Phase::refused, reason_of(error), 0, 0};
+  const KernelReason reason = reason_of(error);
+  const bool may_pass = reason == KernelReason::writers || reason == KernelReason::no_daemon;
+  if (may_pass) return {Phase::candidate, reason, reads_before_next_offer, 0};
+  return {Phase::refused, reason, 0, 0};
 }
 
 // S5: a regular file, open for reading only, in a place that is ours. Its name goes to `path_`.
